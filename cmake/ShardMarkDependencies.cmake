@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+# Finds what ShardMark is built on, or says which Debian package is missing. Afterwards there are
+#   Kokkos::kokkos  MPI::MPI_CXX  DNNL::dnnl  nlohmann_json::nlohmann_json  CLI11::CLI11  fmt::fmt
+#   xxHash::xxhash
+# and, with SHARDMARK_BUILD_TESTS, GTest::gtest. Nothing is downloaded unless SHARDMARK_FETCH_KOKKOS.
+
+# shardmark_require(<what> <found> <Debian package>): one message for whatever is missing.
+function(shardmark_require what found package)
+  if(NOT ${found})
+    message(FATAL_ERROR "${what} was not found. On Debian or Ubuntu it is in the package ${package}; "
+                        "`ci/setup` installs everything that is missing. Elsewhere, point "
+                        "CMAKE_PREFIX_PATH at your own installation.")
+  endif()
+endfunction()
+
+# Kokkos: a pinned release on request; else its own CMake config, if that really works; else our module.
+if(SHARDMARK_FETCH_KOKKOS)
+  include(ShardMarkFetchKokkos)
+else()
+  # Some distributions install a config that names folders that do not exist, which no property of
+  # its targets shows; so a small project of its own is compiled with it first.
+  if(NOT DEFINED SHARDMARK_KOKKOS_CONFIG_WORKS)
+    message(CHECK_START "Trying Kokkos' own CMake config")
+    # A process of its own: a broken config stops even try_compile().
+    set(probe "${PROJECT_BINARY_DIR}/CMakeFiles/kokkos_probe")
+    set(probe_flags "")
+    foreach(variable CMAKE_CXX_COMPILER CMAKE_MAKE_PROGRAM CMAKE_PREFIX_PATH Kokkos_DIR Kokkos_ROOT)
+      if(${variable})
+        string(REPLACE ";" "\\;" value "${${variable}}")
+        list(APPEND probe_flags "-D${variable}=${value}")
+      endif()
+    endforeach()
+    execute_process(COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} ${probe_flags} -B ${probe}
+                            -S "${CMAKE_CURRENT_LIST_DIR}/kokkos_probe"
+                    RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+    if(status EQUAL 0)
+      execute_process(COMMAND ${CMAKE_COMMAND} --build ${probe}
+                      RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+    endif()
+    if(status EQUAL 0)
+      set(works ON)
+      message(CHECK_PASS "works")
+    else()
+      set(works OFF)
+      message(CHECK_FAIL "absent or broken, looking for headers and libraries instead")
+    endif()
+    set(SHARDMARK_KOKKOS_CONFIG_WORKS ${works} CACHE INTERNAL "Kokkos' own CMake config works")
+  endif()
+  if(SHARDMARK_KOKKOS_CONFIG_WORKS)
+    find_package(Kokkos CONFIG QUIET)
+    set(SHARDMARK_KOKKOS_FROM "${Kokkos_DIR}")
+  else()
+    find_package(Kokkos MODULE QUIET)
+    set(SHARDMARK_KOKKOS_FROM "${Kokkos_INCLUDE_DIR}")
+  endif()
+  shardmark_require("Kokkos" Kokkos_FOUND "libtrilinos-kokkos-dev (newer releases: libkokkos-dev)")
+endif()
+
+set(MPI_CXX_SKIP_MPICXX ON)  # the C bindings are all that we use
+find_package(MPI QUIET COMPONENTS CXX)
+shardmark_require("MPI" MPI_CXX_FOUND "libmpich-dev (and mpich, for mpiexec)")
+
+find_package(DNNL 2.0 MODULE QUIET)
+shardmark_require("oneDNN (2.0 or newer)" DNNL_FOUND "libdnnl-dev")
+find_package(nlohmann_json 3.9 CONFIG QUIET)
+shardmark_require("nlohmann-json (3.9 or newer)" nlohmann_json_FOUND "nlohmann-json3-dev")
+find_package(CLI11 CONFIG QUIET)
+shardmark_require("CLI11" CLI11_FOUND "libcli11-dev")
+find_package(fmt CONFIG QUIET)
+shardmark_require("fmt" fmt_FOUND "libfmt-dev")
+find_package(xxHash QUIET)
+shardmark_require("xxHash" xxHash_FOUND "libxxhash-dev")
+if(SHARDMARK_BUILD_TESTS)
+  find_package(GTest QUIET)
+  shardmark_require("GoogleTest" GTest_FOUND "libgtest-dev")
+  shardmark_require("mpiexec" MPIEXEC_EXECUTABLE "mpich")
+endif()

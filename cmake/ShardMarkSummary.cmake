@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# What was configured, on one screen.
+set(shardmark_mpi "${MPI_CXX_LIBRARY_VERSION_STRING}")
+if(NOT shardmark_mpi)
+  set(shardmark_mpi "MPI ${MPI_CXX_VERSION}")
+endif()
+message(STATUS "ShardMark ${PROJECT_VERSION}")
+message(STATUS "  compiler    ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}")
+message(STATUS "  Kokkos      ${Kokkos_VERSION} (${SHARDMARK_KOKKOS_FROM})")
+message(STATUS "  MPI         ${shardmark_mpi} (${MPIEXEC_EXECUTABLE})")
+message(STATUS "  oneDNN      ${DNNL_VERSION}")
+message(STATUS "  libraries   nlohmann-json ${nlohmann_json_VERSION}, CLI11 ${CLI11_VERSION}, "
+               "fmt ${fmt_VERSION}, xxHash ${xxHash_VERSION}")
+message(STATUS "  options     native=${SHARDMARK_NATIVE} tests=${SHARDMARK_BUILD_TESTS} "
+               "sanitize=${SHARDMARK_SANITIZE} werror=${SHARDMARK_WERROR}")

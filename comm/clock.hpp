@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The clock of the decorators: monotonic, in ns.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace shardmark {
+
+inline std::int64_t monotonic_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace shardmark

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts and times what passes: the measured side of the report's communication table. Groups made by
+// split count into the same counters.
+#pragma once
+
+#include <comm/forwarding.hpp>
+#include <core/plan/volume.hpp>
+#include <deque>
+#include <map>
+#include <vector>
+
+namespace shardmark {
+
+/// One collective, from its start to when it was seen to be done. Exposed time is `blocked_ns`, hidden
+/// time the rest of the span.
+struct CollectiveRecord {
+  Op op = Op::barrier;
+  Dtype dtype = Dtype::fp32;
+  std::int64_t elems = 0;  // nccl-tests' S
+  int name = -1;           // of CommCounters::names
+  std::int64_t issue_ns = 0, done_ns = 0;
+  std::int64_t blocked_ns = 0;  // spent in start, test, wait and progress while it was the oldest
+};
+
+class CommCounters {
+ public:
+  /// Calls, elements and bytes by collective since the last reset. Zero-element calls count.
+  const Volume& volume() const { return volume_; }
+  /// All time spent inside the communicators that count here.
+  std::int64_t blocked_ns() const { return blocked_ns_; }
+  void reset() { volume_.clear(), blocked_ns_ = 0, records_.clear(); }
+
+  /// Records are kept only of collectives started while recording is on.
+  void recording(bool on) { recording_ = on; }
+  /// In order of completion.
+  const std::vector<CollectiveRecord>& records() const { return records_; }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  friend class CountingCommunicator;
+  int name_index(std::string_view name);
+
+  Volume volume_;
+  std::int64_t blocked_ns_ = 0;
+  bool recording_ = false;
+  std::vector<CollectiveRecord> records_;
+  std::vector<std::string> names_;
+  std::map<std::string, int, std::less<>> index_;
+};
+
+class CountingCommunicator : public ForwardingCommunicator {
+ public:
+  /// `counters` must outlive it and its splits.
+  CountingCommunicator(std::unique_ptr<Communicator> inner, CommCounters& counters)
+      : ForwardingCommunicator(std::move(inner)), counters_(counters) {}
+  Ticket start(const Collective& c) override;
+  bool test(Ticket ticket) override;
+  void wait(Ticket ticket) override;
+  void progress() override;
+  std::unique_ptr<Communicator> split(int color, int key) override;
+
+ private:
+  class Blocked;
+  struct Open {
+    Ticket ticket;
+    bool recorded;
+    CollectiveRecord record;
+  };
+  void close_oldest();
+  void close_done();
+
+  CommCounters& counters_;
+  std::deque<Open> open_;
+};
+
+}  // namespace shardmark

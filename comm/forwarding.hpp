@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The base of the decorators: owns the communicator beneath and passes everything on to it. A decorator
+// overrides what it changes. Order in a run, from the inside: mpi, watching, delaying, counting, faulty.
+#pragma once
+
+#include <comm/communicator.hpp>
+#include <utility>
+
+namespace shardmark {
+
+class ForwardingCommunicator : public Communicator {
+ public:
+  explicit ForwardingCommunicator(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  std::string_view backend() const override { return inner_->backend(); }
+  Ticket start(const Collective& c) override { return inner_->start(c); }
+  bool test(Ticket ticket) override { return inner_->test(ticket); }
+  void wait(Ticket ticket) override { inner_->wait(ticket); }
+  void progress() override { inner_->progress(); }
+
+ protected:
+  Communicator& inner() { return *inner_; }
+  const Communicator& inner() const { return *inner_; }
+
+ private:
+  std::unique_ptr<Communicator> inner_;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// 16-bit floating-point values as their bits, widened to fp32 exactly and rounded back to nearest,
+// ties to even. NaNs stay NaNs.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace shardmark {
+
+struct Bf16 {
+  std::uint16_t bits = 0;
+};
+struct Fp16 {
+  std::uint16_t bits = 0;
+};
+
+inline float widen(Bf16 v) { return std::bit_cast<float>(std::uint32_t{v.bits} << 16); }
+
+inline float widen(Fp16 v) {
+  const std::uint32_t sign = (v.bits & 0x8000u) << 16, exponent = (v.bits >> 10) & 0x1fu,
+                      mantissa = v.bits & 0x3ffu;
+  if (exponent == 0) {  // zero or denormal: mantissa units of 2^-24
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
+  }
+  const std::uint32_t wide = exponent == 31 ? 0xffu : exponent + (127 - 15);
+  return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
+}
+
+inline Bf16 round_bf16(float f) {
+  const auto bits = std::bit_cast<std::uint32_t>(f);
+  if ((bits & 0x7fffffffu) > 0x7f800000u)  // NaN: a carry must not make it an infinity
+    return {static_cast<std::uint16_t>((bits >> 16) | 0x40u)};
+  return {static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+}
+
+inline Fp16 round_fp16(float f) {
+  const auto bits = std::bit_cast<std::uint32_t>(f);
+  const std::uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+  std::uint32_t half = 0;
+  if (magnitude > 0x7f800000u) {
+    half = 0x7e00u;
+  } else if (magnitude >= 0x477ff000u) {  // 65520 and above round to infinity
+    half = 0x7c00u;
+  } else if (magnitude < 0x38800000u) {  // below 2^-14: adding 0.5 rounds to multiples of 2^-24
+    half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  } else {
+    half = (magnitude - ((127u - 15u) << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  }
+  return {static_cast<std::uint16_t>(sign | half)};
+}
+
+}  // namespace shardmark

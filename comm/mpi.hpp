@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The MPI back-end: a queue of collectives, of which only the oldest has MPI calls open. So ranks
+// agree on the order of calls without talking, and several collectives may be started ahead.
+#pragma once
+
+#include <comm/communicator.hpp>
+#include <comm/mpi_flight.hpp>
+#include <comm/mpi_options.hpp>
+#include <deque>
+
+namespace shardmark {
+
+class MpiCommunicator : public Communicator {
+ public:
+  /// Collective over `comm`, which is duplicated and stays the caller's. `options` must be the same
+  /// on all ranks. Throws CommError.
+  MpiCommunicator(MPI_Comm comm, const MpiOptions& options);
+  /// Collective over the group, and nothing may be in flight.
+  ~MpiCommunicator() override;
+
+  int rank() const override { return site_.rank; }
+  int size() const override { return site_.size; }
+  std::string_view backend() const override { return "mpi"; }
+  Ticket start(const Collective& c) override;
+  bool test(Ticket ticket) override;
+  void wait(Ticket ticket) override;
+  void progress() override;
+  /// Waits for what is in flight here first.
+  std::unique_ptr<Communicator> split(int color, int key) override;
+
+ private:
+  struct Adopt {};
+  MpiCommunicator(Adopt, OwnedComm comm, const MpiOptions& options);
+  bool advance();
+
+  OwnedComm comm_;
+  MpiSite site_;
+  MpiOptions options_;
+  std::deque<MpiFlight> queue_;  // the front is under way
+  Ticket started_ = 0, done_ = 0;
+};
+
+}  // namespace shardmark

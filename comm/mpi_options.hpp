@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be chosen about the MPI back-end. All ranks of a group must choose the same, but for the
+// waiting.
+#pragma once
+
+#include <comm/idle.hpp>
+#include <core/plan/scratch.hpp>
+#include <cstdint>
+
+namespace shardmark {
+
+/// An all_gather needs no scratch and MPI does it best in large pieces; this keeps what one call
+/// receives below MPI's 32-bit counts.
+inline constexpr std::int64_t default_gather_bytes = std::int64_t{256} << 20;
+
+struct MpiOptions {
+  Reductions reductions = Reductions::native;
+  std::int64_t piece_bytes = default_piece_bytes;  // a rank's part of a piece
+  std::int64_t staging_cap_bytes = default_staging_cap_bytes;
+  std::int64_t gather_bytes = default_gather_bytes;  // an all_gather's piece, all ranks together
+  Idle idle;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who shares this node: ranks, cores, the host's name.
+#pragma once
+
+#include <mpi.h>
+
+#include <comm/idle.hpp>
+#include <string>
+
+namespace shardmark {
+
+struct Node {
+  std::string host;
+  int ranks = 1;       // of the communicator, on this node
+  int local_rank = 0;  // among them
+  int cores = 1;       // in the union of their affinity masks
+  int own_cores = 1;   // in this process' affinity mask
+  std::string own_mask;  // "0-3,8"
+
+  bool oversubscribed() const { return ranks > cores; }
+  /// How a rank waits here: at once again, or with a short sleep where ranks outnumber cores.
+  Idle idle() const { return {oversubscribed() ? oversubscribed_sleep_ns : 0}; }
+};
+
+/// Collective over `comm`. Throws CommError.
+Node find_node(MPI_Comm comm);
+
+}  // namespace shardmark

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/memory/label.hpp>
+
+namespace shardmark {
+namespace {
+constexpr std::string_view prefix = "shardmark";
+constexpr std::string_view separator = "::";
+
+/// Cuts the text before the next separator off `rest`; empty where there is no separator.
+std::optional<std::string_view> take_part(std::string_view& rest) {
+  const auto end = rest.find(separator);
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto part = rest.substr(0, end);
+  rest.remove_prefix(end + separator.size());
+  return part;
+}
+
+template<class E>
+std::optional<E> value_of(std::optional<std::string_view> text, int count) {
+  for (int i = 0; text && i < count; ++i)
+    if (to_string(static_cast<E>(i)) == *text) return static_cast<E>(i);
+  return std::nullopt;
+}
+}  // namespace
+
+std::string memory_label(Tier tier, Category category, std::string_view name) {
+  std::string label;
+  for (const auto part : {prefix, to_string(tier), to_string(category)})
+    label.append(part).append(separator);
+  return label.append(name);
+}
+
+std::optional<MemoryLabel> parse_memory_label(std::string_view label) {
+  if (take_part(label) != prefix) return std::nullopt;
+  const auto tier = value_of<Tier>(take_part(label), tier_count);
+  if (!tier) return std::nullopt;
+  const auto category = value_of<Category>(take_part(label), category_count);
+  if (!category) return std::nullopt;
+  return MemoryLabel{*tier, *category, std::string(label)};
+}
+
+}  // namespace shardmark

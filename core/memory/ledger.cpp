@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <mutex>
+
+#include <Kokkos_Core.hpp>
+
+#include <core/error.hpp>
+#include <core/memory/label.hpp>
+#include <core/memory/ledger.hpp>
+
+namespace shardmark {
+namespace {
+using OnAllocate = Kokkos::Tools::allocateDataFunction;
+using OnFree = Kokkos::Tools::deallocateDataFunction;
+
+// The callbacks are C function pointers without user data, so what they act on has to be reachable
+// from a function: this, and nothing else.
+struct Listener {
+  std::mutex mutex;  // guards this struct and the ledger in it
+  Ledger* ledger = nullptr;
+  bool in_chain = false;  // our callbacks are set, or a tool that came later still calls them
+  OnAllocate next_allocate = nullptr;
+  OnFree next_free = nullptr;
+};
+Listener& listener() {
+  static Listener instance;
+  return instance;
+}
+}  // namespace
+
+struct LedgerCallbacks {
+  static void on_allocate(Kokkos::Tools::SpaceHandle space, const char* label, const void* address,
+                          std::uint64_t bytes) {
+    OnAllocate next = nullptr;
+    {
+      Listener& l = listener();
+      const std::lock_guard lock(l.mutex);
+      if (l.ledger != nullptr)
+        l.ledger->allocated(label, address, static_cast<std::int64_t>(bytes));
+      next = l.next_allocate;
+    }
+    // Outside the lock: another tool may allocate in its callback.
+    if (next != nullptr) next(space, label, address, bytes);
+  }
+
+  static void on_free(Kokkos::Tools::SpaceHandle space, const char* label, const void* address,
+                      std::uint64_t bytes) {
+    OnFree next = nullptr;
+    {
+      Listener& l = listener();
+      const std::lock_guard lock(l.mutex);
+      if (l.ledger != nullptr) l.ledger->freed(address);
+      next = l.next_free;
+    }
+    if (next != nullptr) next(space, label, address, bytes);
+  }
+};
+
+Ledger::Ledger() {
+  Listener& l = listener();
+  const std::lock_guard lock(l.mutex);
+  if (l.ledger != nullptr)
+    throw MemoryError("Ledger: another one is listening: at most one at a time: destroy it first");
+  // A tool that came after an earlier ledger may still call us: to be set twice would be a circle.
+  if (!l.in_chain) {
+    const auto before = Kokkos::Tools::Experimental::get_callbacks();
+    l.next_allocate = before.allocate_data;
+    l.next_free = before.deallocate_data;
+    Kokkos::Tools::Experimental::set_allocate_data_callback(LedgerCallbacks::on_allocate);
+    Kokkos::Tools::Experimental::set_deallocate_data_callback(LedgerCallbacks::on_free);
+    l.in_chain = true;
+  }
+  l.ledger = this;
+}
+
+Ledger::~Ledger() {
+  Listener& l = listener();
+  const std::lock_guard lock(l.mutex);
+  l.ledger = nullptr;
+  const auto now = Kokkos::Tools::Experimental::get_callbacks();
+  // Ours are taken out only where they are the ones that Kokkos calls; else they pass calls on.
+  if (now.allocate_data != LedgerCallbacks::on_allocate ||
+      now.deallocate_data != LedgerCallbacks::on_free)
+    return;
+  Kokkos::Tools::Experimental::set_allocate_data_callback(l.next_allocate);
+  Kokkos::Tools::Experimental::set_deallocate_data_callback(l.next_free);
+  l.next_allocate = nullptr;
+  l.next_free = nullptr;
+  l.in_chain = false;
+}
+
+void Ledger::set_at(std::string_view where) {
+  const std::lock_guard lock(listener().mutex);
+  at_.assign(where);
+}
+
+void Ledger::reset_peaks() {
+  const std::lock_guard lock(listener().mutex);
+  for (TierLedger& tier : now_.tiers) {
+    tier.peak_bytes = tier.live_bytes;
+    tier.at_peak = tier.live;
+    tier.category_peaks = tier.live;
+    tier.peak_at = at_;
+  }
+}
+
+LedgerSnapshot Ledger::snapshot() const {
+  const std::lock_guard lock(listener().mutex);
+  return now_;
+}
+
+void Ledger::allocated(const char* label, const void* address, std::int64_t bytes) {
+  const auto parsed = parse_memory_label(label);
+  if (!parsed) return;
+  // Remembered by address: Kokkos shortens long labels before it frees.
+  alive_.insert_or_assign(address, Allocation{parsed->tier, parsed->category, bytes});
+  TierLedger& tier = now_.tiers[static_cast<std::size_t>(parsed->tier)];
+  const auto category = static_cast<std::size_t>(parsed->category);
+  ++tier.allocations;
+  tier.live_bytes += bytes;
+  tier.live[category] += bytes;
+  if (tier.live[category] > tier.category_peaks[category])
+    tier.category_peaks[category] = tier.live[category];
+  if (tier.live_bytes > tier.peak_bytes) {
+    tier.peak_bytes = tier.live_bytes;
+    tier.at_peak = tier.live;
+    tier.peak_at = at_;
+  }
+}
+
+void Ledger::freed(const void* address) {
+  const auto it = alive_.find(address);
+  if (it == alive_.end()) return;  // not ours, or from before the ledger listened
+  const auto [tier_of, category, bytes] = it->second;
+  alive_.erase(it);
+  TierLedger& tier = now_.tiers[static_cast<std::size_t>(tier_of)];
+  tier.live_bytes -= bytes;
+  tier.live[static_cast<std::size_t>(category)] -= bytes;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include <core/nn/adamw.hpp>
+#include <core/nn/kernel.hpp>
+
+namespace shardmark {
+
+void adamw_update(const Context& ctx, std::int64_t elems, float* param, const float* grad, float* m,
+                  float* v, const AdamWStep& s, const double* clip_coefficient) {
+  const double step = static_cast<double>(s.step);
+  const float keep = static_cast<float>(1.0 - s.lr * s.weight_decay);
+  const float beta1 = static_cast<float>(s.beta1), new1 = static_cast<float>(1.0 - s.beta1);
+  const float beta2 = static_cast<float>(s.beta2), new2 = static_cast<float>(1.0 - s.beta2);
+  const float eps = static_cast<float>(s.eps);
+  const float rate = static_cast<float>(s.lr / (1.0 - std::pow(s.beta1, step)));
+  const float correction = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(s.beta2, step)));
+  const std::int64_t chunks = (elems + kernel::elem_chunk - 1) / kernel::elem_chunk;
+  kernel::for_each(
+      ctx, "shardmark::adamw_update", chunks, KOKKOS_LAMBDA(std::int64_t c) {
+        const std::int64_t begin = c * kernel::elem_chunk;
+        const std::int64_t rest = elems - begin;
+        const float clip = static_cast<float>(*clip_coefficient);
+        float *p_ = param + begin, *m_ = m + begin, *v_ = v + begin;
+        const float* g_ = grad + begin;
+        const float k = keep, b1 = beta1, n1 = new1, b2 = beta2, n2 = new2;
+        const float e = eps, r = rate, root = correction;
+        kernel::simd_loop(rest < kernel::elem_chunk ? rest : kernel::elem_chunk,
+                          [&](std::int64_t j) {
+                            const float g = g_[j] * clip;
+                            const float m_new = m_[j] * b1 + g * n1;
+                            const float v_new = v_[j] * b2 + g * g * n2;
+                            m_[j] = m_new;
+                            v_[j] = v_new;
+                            p_[j] = p_[j] * k - r * (m_new / (std::sqrt(v_new) * root + e));
+                          });
+      });
+}
+
+}  // namespace shardmark

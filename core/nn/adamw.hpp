@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The optimizer's update of one shard: the step that ZeRO partitions from stage 1 on.
+#pragma once
+
+#include <cstdint>
+
+#include <core/nn/context.hpp>
+
+namespace shardmark {
+
+struct AdamWStep {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
+  std::int64_t step = 1;  // counted from 1
+};
+
+/// AdamW with decoupled decay on every parameter and bias correction (Loshchilov and Hutter, ICLR
+/// 2019, algorithm 2; in the order of operations of torch.optim.AdamW). With g = grad *
+/// clip_coefficient:
+///   param -= lr * weight_decay * param
+///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
+///   param -= lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)
+/// `clip_coefficient` is one double that the kernel reads. Each element's result depends on it
+/// alone.
+void adamw_update(const Context& ctx, std::int64_t elems, float* param, const float* grad, float* m,
+                  float* v, const AdamWStep& step, const double* clip_coefficient);
+
+}  // namespace shardmark

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/nn/columns.hpp>
+#include <core/nn/elementwise.hpp>
+#include <core/nn/kernel.hpp>
+#include <core/nn/math.hpp>
+
+namespace shardmark {
+
+void bias_residual(const Context& ctx, std::int64_t rows, std::int64_t hidden, const float* x,
+                   const float* bias, float* out) {
+  kernel::for_each(
+      ctx, "shardmark::bias_residual", rows, KOKKOS_LAMBDA(std::int64_t r) {
+        const float* x_row = x + r * hidden;
+        const float* b = bias;
+        float* row = out + r * hidden;
+        kernel::simd_loop(hidden, [&](std::int64_t j) { row[j] = x_row[j] + (row[j] + b[j]); });
+      });
+}
+
+void gelu_forward(const Context& ctx, std::int64_t elems, const float* x, float* y) {
+  kernel::for_each_elem(
+      ctx, "shardmark::gelu_forward", elems,
+      KOKKOS_LAMBDA(std::int64_t i) { y[i] = gelu_f32(x[i]); });
+}
+
+void gelu_backward(const Context& ctx, std::int64_t elems, const float* x, float* y, float* d) {
+  kernel::for_each_elem(
+      ctx, "shardmark::gelu_backward", elems, KOKKOS_LAMBDA(std::int64_t i) {
+        const GeluValue g = gelu_with_slope_f32(x[i]);
+        y[i] = g.value;
+        d[i] = d[i] * g.slope;
+      });
+}
+
+void bias_backward(const Context& ctx, std::int64_t rows, std::int64_t columns, const float* dy,
+                   float* dbias, bool accumulate) {
+  kernel::for_each_strip(
+      ctx, "shardmark::bias_backward", columns,
+      KOKKOS_LAMBDA(std::int64_t begin, std::int64_t count) {
+        kernel::sum_columns(rows, begin, count, dbias, accumulate,
+                            [=](std::int64_t r, std::int64_t j) { return dy[r * columns + j]; });
+      });
+}
+
+void accumulate(const Context& ctx, std::int64_t elems, float* dst, const float* src) {
+  kernel::for_each_elem(
+      ctx, "shardmark::accumulate", elems,
+      KOKKOS_LAMBDA(std::int64_t i) { dst[i] = dst[i] + src[i]; });
+}
+
+void fill_zero(const Context& ctx, std::int64_t elems, float* dst) {
+  kernel::for_each_elem(
+      ctx, "shardmark::fill_zero", elems, KOKKOS_LAMBDA(std::int64_t i) { dst[i] = 0.0f; });
+}
+
+}  // namespace shardmark

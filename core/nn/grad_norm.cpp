@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstring>
+
+#include <core/nn/grad_norm.hpp>
+#include <core/nn/kernel.hpp>
+
+namespace shardmark::detail {
+
+// A fixed-point number during a reduction. Integer additions: any order gives the same limbs.
+struct Limbs {
+  std::int64_t limb[exact_sum_limbs] = {};
+  KOKKOS_INLINE_FUNCTION Limbs& operator+=(const Limbs& other) {
+    for (int l = 0; l < exact_sum_limbs; ++l) limb[l] += other.limb[l];
+    return *this;
+  }
+  KOKKOS_INLINE_FUNCTION volatile Limbs& operator+=(const volatile Limbs& other) volatile {
+    for (int l = 0; l < exact_sum_limbs; ++l) limb[l] = limb[l] + other.limb[l];
+    return *this;
+  }
+};
+
+}  // namespace shardmark::detail
+
+namespace Kokkos {
+template<>
+struct reduction_identity<shardmark::detail::Limbs> {
+  KOKKOS_FORCEINLINE_FUNCTION static shardmark::detail::Limbs sum() { return {}; }
+};
+}  // namespace Kokkos
+
+namespace shardmark {
+namespace {
+
+using detail::Limbs;
+
+constexpr std::int64_t block_elems = 4096;     // of the native sum: its order follows from it
+constexpr std::int64_t exact_elems = 1 << 14;  // between two carries of the exact sum
+
+// Moves what exceeds 32 bits into the next limb. Limbs are not negative.
+KOKKOS_INLINE_FUNCTION void carry(std::int64_t* limb) {
+  for (int l = 0; l + 1 < exact_sum_payload_limbs; ++l) {
+    limb[l + 1] += limb[l] >> exact_sum_limb_bits;
+    limb[l] &= (std::int64_t{1} << exact_sum_limb_bits) - 1;
+  }
+}
+
+constexpr int exponents = 256, tables = 4;
+constexpr std::uint32_t not_finite = 255;
+
+// An fp32 value is M * 2^(E - 150) with M < 2^24 and E its exponent field (1 for denormals), so its
+// square is M^2 * 2^(2 E - 300). Sums of M^2 by exponent, in four tables so that equal exponents do
+// not wait for each other; 2^14 terms below 2^48 fit. Then each exponent's sum goes to its limbs.
+KOKKOS_INLINE_FUNCTION void add_squares(const float* x, std::int64_t count, std::int64_t* limb) {
+  std::uint64_t by_exponent[tables][exponents] = {};
+  for (std::int64_t j = 0; j < count; ++j) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, x + j, sizeof bits);
+    const std::uint32_t field = (bits >> 23) & 0xFFu;
+    const std::uint64_t mantissa = (bits & 0x7FFFFFu) | (field == 0 ? 0u : 0x800000u);
+    by_exponent[j % tables][field] += field == not_finite ? 1u : mantissa * mantissa;
+  }
+  for (std::uint32_t field = 0; field < not_finite; ++field) {
+    std::uint64_t sum = 0;
+    for (int t = 0; t < tables; ++t) sum += by_exponent[t][field];
+    if (sum == 0) continue;
+    const int bit = 2 * static_cast<int>(field == 0 ? 1u : field) - 300 - exact_sum_lowest_bit;
+    const int l = bit / exact_sum_limb_bits, shift = bit % exact_sum_limb_bits;
+    const std::uint64_t low = (sum & 0xFFFFFFFFu) << shift, high = (sum >> 32) << shift;
+    limb[l] += static_cast<std::int64_t>(low & 0xFFFFFFFFu);
+    limb[l + 1] += static_cast<std::int64_t>((low >> 32) + (high & 0xFFFFFFFFu));
+    limb[l + 2] += static_cast<std::int64_t>(high >> 32);
+  }
+  for (int t = 0; t < tables; ++t)
+    limb[exact_sum_payload_limbs] += static_cast<std::int64_t>(by_exponent[t][not_finite]);
+}
+
+KOKKOS_INLINE_FUNCTION void write_clip(double norm, double clipping, double* clip) {
+  const double coefficient = clipping / (norm + 1e-6);
+  clip[0] = norm;
+  clip[1] = clipping > 0 && !(coefficient >= 1.0) ? coefficient : 1.0;
+}
+
+}  // namespace
+
+void sum_squares(const Context& ctx, std::int64_t elems, const float* grad, double* sum,
+                 bool first) {
+  double total = 0;
+  Kokkos::parallel_reduce(
+      "shardmark::sum_squares",
+      kernel::Range(ctx.space, 0, (elems + block_elems - 1) / block_elems),
+      KOKKOS_LAMBDA(std::int64_t block, double& update) {
+        const float* g = grad + block * block_elems;
+        const std::int64_t rest = elems - block * block_elems;
+        update +=
+            kernel::lane_sum<double>(rest < block_elems ? rest : block_elems, [&](std::int64_t j) {
+              const double v = g[j];
+              return v * v;
+            });
+      },
+      total);
+  kernel::for_each(
+      ctx, "shardmark::add_sum", 1,
+      KOKKOS_LAMBDA(std::int64_t) { *sum = first ? total : *sum + total; });
+}
+
+void sum_squares_exact(const Context& ctx, std::int64_t elems, const float* grad,
+                       std::int64_t* limbs, bool first) {
+  Limbs total;
+  Kokkos::parallel_reduce(
+      "shardmark::sum_squares_exact",
+      kernel::Range(ctx.space, 0, (elems + exact_elems - 1) / exact_elems),
+      KOKKOS_LAMBDA(std::int64_t chunk, Limbs & update) {
+        const std::int64_t rest = elems - chunk * exact_elems;
+        add_squares(grad + chunk * exact_elems, rest < exact_elems ? rest : exact_elems,
+                    update.limb);
+        carry(update.limb);
+      },
+      Kokkos::Sum<Limbs>(total));
+  kernel::for_each(
+      ctx, "shardmark::add_limbs", 1, KOKKOS_LAMBDA(std::int64_t) {
+        for (int l = 0; l < exact_sum_limbs; ++l)
+          limbs[l] = first ? total.limb[l] : limbs[l] + total.limb[l];
+        carry(limbs);
+      });
+}
+
+void clip_from_sum(const Context& ctx, const double* sum, double clipping, double* clip) {
+  kernel::for_each(
+      ctx, "shardmark::clip_from_sum", 1,
+      KOKKOS_LAMBDA(std::int64_t) { write_clip(std::sqrt(*sum), clipping, clip); });
+}
+
+void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, double clipping, double* clip) {
+  kernel::for_each(
+      ctx, "shardmark::clip_from_limbs", 1, KOKKOS_LAMBDA(std::int64_t) {
+        Limbs whole;
+        for (int l = 0; l < exact_sum_limbs; ++l) whole.limb[l] = limbs[l];
+        carry(whole.limb);
+        double sum = 0;  // from the highest limb down: one order, limbs now below 2^32
+        for (int l = exact_sum_payload_limbs - 1; l >= 0; --l)
+          sum += std::ldexp(static_cast<double>(whole.limb[l]),
+                            exact_sum_lowest_bit + l * exact_sum_limb_bits);
+        const bool finite = whole.limb[exact_sum_payload_limbs] == 0;
+        write_clip(finite ? std::sqrt(sum) : std::nan(""), clipping, clip);
+      });
+}
+
+}  // namespace shardmark

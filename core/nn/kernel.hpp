@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// How kernels of core/nn are written: launches on the instance of the context, and loops inside a
+// kernel that compilers turn into vector code with one result only. An elementwise loop gives each
+// element a value that does not depend on its position; a row reduction adds in an order that
+// depends on the length of the row alone. So neither alignment nor where a shard starts changes a
+// bit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <core/nn/context.hpp>
+
+namespace shardmark::kernel {
+
+/// Calls `f(j)` for j in [0, n); iterations are independent, so they may run as vectors.
+template<class F>
+KOKKOS_INLINE_FUNCTION void simd_loop(std::int64_t n, const F& f) {
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#elif defined(__GNUC__)
+#pragma GCC ivdep
+#endif
+  for (std::int64_t j = 0; j < n; ++j) f(j);
+}
+
+/// Partial results of a row reduction. A constant: the order of additions follows from it.
+inline constexpr std::int64_t lanes = 64;
+
+/// Sum of `f(j)`, j in [0, n): lane l adds elements l, l + 64, …; lanes are then added as a tree.
+template<class T, class F>
+KOKKOS_INLINE_FUNCTION T lane_sum(std::int64_t n, const F& f) {
+  T part[lanes] = {};
+  const std::int64_t full = n / lanes * lanes;
+  for (std::int64_t j = 0; j < full; j += lanes)
+    simd_loop(lanes, [&](std::int64_t l) { part[l] += f(j + l); });
+  for (std::int64_t j = full; j < n; ++j) part[j - full] += f(j);
+  for (std::int64_t width = lanes / 2; width > 0; width /= 2)
+    for (std::int64_t l = 0; l < width; ++l) part[l] += part[l + width];
+  return part[0];
+}
+
+/// Largest of `f(j)`, j in [0, n), n > 0; values that are not a number are passed over.
+template<class F>
+KOKKOS_INLINE_FUNCTION float lane_max(std::int64_t n, const F& f) {
+  float part[lanes];
+  for (std::int64_t l = 0; l < lanes; ++l) part[l] = f(l < n ? l : 0);
+  const std::int64_t full = n / lanes * lanes;
+  for (std::int64_t j = lanes; j < full; j += lanes)
+    simd_loop(lanes, [&](std::int64_t l) {
+      const float v = f(j + l);
+      part[l] = v > part[l] ? v : part[l];
+    });
+  for (std::int64_t j = full; j < n; ++j) {
+    const float v = f(j);
+    part[j - full] = v > part[j - full] ? v : part[j - full];
+  }
+  for (std::int64_t width = lanes / 2; width > 0; width /= 2)
+    for (std::int64_t l = 0; l < width; ++l)
+      part[l] = part[l + width] > part[l] ? part[l + width] : part[l];
+  return part[0];
+}
+
+using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
+
+/// Launches `f(i)`, i in [0, n), as kernel `label`, then lets communication progress. `f` is one
+/// iteration's whole work: a row, a strip of columns, a tile.
+template<class F>
+void for_each(const Context& ctx, const std::string& label, std::int64_t n, const F& f) {
+  Kokkos::parallel_for(label, Range(ctx.space, 0, n), f);
+  ctx.progress();
+}
+
+/// True where one thread should take a run of elements, false where threads side by side should.
+inline constexpr bool on_host =
+    Kokkos::Impl::MemorySpaceAccess<Kokkos::HostSpace, ExecSpace::memory_space>::accessible;
+
+/// Elements that one iteration of `for_each_elem` covers.
+inline constexpr std::int64_t elem_chunk = on_host ? 8192 : 1;
+
+/// As for_each, for kernels that do little for each of many elements.
+template<class F>
+void for_each_elem(const Context& ctx, const std::string& label, std::int64_t elems, const F& f) {
+  const std::int64_t chunks = (elems + elem_chunk - 1) / elem_chunk;
+  for_each(
+      ctx, label, chunks, KOKKOS_LAMBDA(std::int64_t c) {
+        const F local = f;  // in registers: stores cannot alias what was captured
+        const std::int64_t begin = c * elem_chunk;
+        const std::int64_t count = elems - begin < elem_chunk ? elems - begin : elem_chunk;
+        simd_loop(count, [&](std::int64_t j) { local(begin + j); });
+      });
+}
+
+}  // namespace shardmark::kernel

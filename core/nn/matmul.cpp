@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only file that sees oneDNN. Measured on one thread (gpt2-124m's shapes, 256 rows): a B that
+// is stored [k][n] is slow where its rows lie a multiple of 4 KiB apart, and somewhat slow
+// elsewhere; packed into oneDNN's blocked layout first it runs at full speed. So such products go
+// through pieces of B that are packed into the scratch. A B stored [n][k] is packed by the
+// primitive itself.
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <core/error.hpp>
+#include <core/nn/matmul.hpp>
+
+namespace shardmark {
+namespace {
+
+using Desc = dnnl::memory::desc;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t line_bytes = 64;
+constexpr auto f32 = dnnl::memory::data_type::f32;
+
+std::int64_t round_to_line(std::int64_t bytes) {
+  return (bytes + line_bytes - 1) / line_bytes * line_bytes;
+}
+
+std::int64_t ns_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+// A matrix, or a batch of them, of rows x cols as the product sees it.
+Desc describe(const MatMulShape& s, std::int64_t rows, std::int64_t cols, bool transposed,
+              std::int64_t ld, std::int64_t stride) {
+  const std::int64_t row = transposed ? 1 : ld, col = transposed ? ld : 1;
+  if (s.batch == 1) return Desc({rows, cols}, f32, dnnl::memory::dims{row, col});
+  return Desc({s.batch, rows, cols}, f32, dnnl::memory::dims{stride, row, col});
+}
+
+dnnl::matmul::primitive_desc make_primitive_desc(const dnnl::engine& engine, const Desc& a,
+                                                 const Desc& b, const Desc* bias, const Desc& c,
+                                                 const dnnl::primitive_attr& attr) {
+#if DNNL_VERSION_MAJOR >= 3
+  return bias != nullptr ? dnnl::matmul::primitive_desc(engine, a, b, *bias, c, attr)
+                         : dnnl::matmul::primitive_desc(engine, a, b, c, attr);
+#else
+  return dnnl::matmul::primitive_desc(
+      bias != nullptr ? dnnl::matmul::desc(a, b, *bias, c) : dnnl::matmul::desc(a, b, c), attr,
+      engine);
+#endif
+}
+
+std::string to_string(const MatMulShape& s) {
+  return fmt::format("matrix product {} x {} x {} (batch {})", s.m, s.n, s.k, s.batch);
+}
+
+// Piece sizes for a packed B: at most `packed_elems` elements a piece, so that it stays in a core's
+// cache; rows of B are kept whole as long as a piece is `min_rows` deep.
+struct Pieces {
+  std::int64_t k, n;
+};
+constexpr std::int64_t packed_elems = std::int64_t{1} << 20;
+
+std::int64_t even_piece(std::int64_t total, std::int64_t most, std::int64_t multiple) {
+  const std::int64_t count = (total + most - 1) / most;
+  const std::int64_t piece = (total + count - 1) / count;
+  return std::min(total, (piece + multiple - 1) / multiple * multiple);
+}
+
+Pieces pieces_of(const MatMulShape& s) {
+  constexpr std::int64_t min_rows = 1024;
+  const std::int64_t k = even_piece(s.k, std::max(min_rows, packed_elems / s.n), 16);
+  const std::int64_t n = even_piece(s.n, std::max<std::int64_t>(64, packed_elems / k), 64);
+  return {k, n};
+}
+
+// Packing B pays where it is used by enough rows of A.
+bool worth_packing(const MatMulShape& s) {
+  return s.batch == 1 && !s.transpose_b && s.m >= 64 && s.k * s.n >= 64 * 64;
+}
+
+// A prepared product: what is called, with memory objects whose pointers are set at each call.
+struct Prepared {
+  dnnl::matmul product;
+  std::optional<dnnl::reorder> pack;
+  dnnl::memory a, b, packed, bias, c, scratch, pack_scratch;
+  std::unordered_map<int, dnnl::memory> args, pack_args;
+  std::int64_t packed_bytes = 0, scratch_bytes = 0;
+
+  std::int64_t needed_bytes() const {  // a line to align the caller's scratch
+    return line_bytes + round_to_line(packed_bytes) + scratch_bytes;
+  }
+};
+
+}  // namespace
+
+struct MatMul::Impl {
+  struct Key {
+    MatMulShape shape;
+    bool packed;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  explicit Impl(std::int64_t cap) : cap_bytes(cap) {}
+
+  Prepared prepare(const Key& key) const;
+  Prepared& find(const Key& key, std::int64_t& prepare_ns);
+  void run(Prepared& p, const float* a, const float* b, float* c, const float* bias,
+           std::span<std::byte> scratch);
+
+  std::int64_t cap_bytes;
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::map<Key, Prepared> cache;
+};
+
+Prepared MatMul::Impl::prepare(const Key& key) const {
+  const MatMulShape& s = key.shape;
+  const Desc a = describe(s, s.m, s.k, s.transpose_a, s.lda, s.stride_a);
+  const Desc b = describe(s, s.k, s.n, s.transpose_b, s.ldb, s.stride_b);
+  const Desc c = describe(s, s.m, s.n, false, s.ldc, s.stride_c);
+  const Desc blocked({s.k, s.n}, f32, dnnl::memory::format_tag::any);
+  const Desc bias({1, s.n}, f32, dnnl::memory::dims{s.n, 1});
+
+  dnnl::primitive_attr attr, pack_attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  pack_attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (s.accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attr.set_post_ops(sum);
+  }
+  auto pd =
+      make_primitive_desc(engine, a, key.packed ? blocked : b, s.bias ? &bias : nullptr, c, attr);
+  std::int64_t least_bytes = 0;
+  for (;;) {
+    Prepared p;
+    dnnl::reorder::primitive_desc pack_pd;
+    if (pd.weights_desc() != b) {
+      pack_pd = dnnl::reorder::primitive_desc(engine, b, engine, pd.weights_desc(), pack_attr);
+      p.packed_bytes = static_cast<std::int64_t>(pd.weights_desc().get_size());
+      p.scratch_bytes = static_cast<std::int64_t>(pack_pd.scratchpad_desc().get_size());
+    }
+    p.scratch_bytes =
+        std::max(p.scratch_bytes, static_cast<std::int64_t>(pd.scratchpad_desc().get_size()));
+    if (p.needed_bytes() > cap_bytes) {
+      least_bytes = least_bytes == 0 ? p.needed_bytes() : std::min(least_bytes, p.needed_bytes());
+      if (pd.next_impl()) continue;
+      throw MemoryError(
+          fmt::format("{}: needs {} bytes of scratch: the cap is {}: raise the "
+                      "workspace cap or use fewer threads",
+                      to_string(s), least_bytes, cap_bytes));
+    }
+    auto memory = [&](const Desc& desc) { return dnnl::memory(desc, engine, nullptr); };
+    p.product = dnnl::matmul(pd);
+    p.a = memory(a), p.b = memory(b), p.c = memory(c), p.scratch = memory(pd.scratchpad_desc());
+    p.args = {{DNNL_ARG_SRC, p.a}, {DNNL_ARG_DST, p.c}, {DNNL_ARG_SCRATCHPAD, p.scratch}};
+    if (s.bias) {
+      p.bias = memory(bias);
+      p.args.emplace(DNNL_ARG_BIAS, p.bias);
+    }
+    if (p.packed_bytes > 0) {
+      p.pack.emplace(pack_pd);
+      p.packed = memory(pd.weights_desc());
+      p.pack_scratch = memory(pack_pd.scratchpad_desc());
+      p.pack_args = {
+          {DNNL_ARG_FROM, p.b}, {DNNL_ARG_TO, p.packed}, {DNNL_ARG_SCRATCHPAD, p.pack_scratch}};
+    }
+    p.args.emplace(DNNL_ARG_WEIGHTS, p.packed_bytes > 0 ? p.packed : p.b);
+    return p;
+  }
+}
+
+Prepared& MatMul::Impl::find(const Key& key, std::int64_t& prepare_ns) {
+  auto it = cache.find(key);
+  if (it == cache.end()) {
+    const auto start = Clock::now();
+    it = cache.emplace(key, prepare(key)).first;
+    prepare_ns += ns_since(start);
+  }
+  return it->second;
+}
+
+void MatMul::Impl::run(Prepared& p, const float* a, const float* b, float* c, const float* bias,
+                       std::span<std::byte> scratch) {
+  const auto base = reinterpret_cast<std::uintptr_t>(scratch.data());
+  std::byte* at = scratch.data() + ((base + line_bytes - 1) / line_bytes * line_bytes - base);
+  // oneDNN takes operands that it only reads through pointers to non-const.
+  auto set = [](dnnl::memory& m, const void* data) { m.set_data_handle(const_cast<void*>(data)); };
+  set(p.a, a);
+  set(p.b, b);
+  set(p.c, c);
+  if (p.bias) set(p.bias, bias);
+  set(p.scratch, at + round_to_line(p.packed_bytes));
+  if (p.pack) {
+    set(p.packed, at);
+    set(p.pack_scratch, at + round_to_line(p.packed_bytes));
+    p.pack->execute(stream, p.pack_args);
+  }
+  p.product.execute(stream, p.args);
+  stream.wait();
+}
+
+MatMul::MatMul(std::int64_t scratch_cap_bytes) : impl_(std::make_unique<Impl>(scratch_cap_bytes)) {}
+MatMul::~MatMul() = default;
+
+// `space` is a host space here: its work is done before a call on it returns.
+void MatMul::operator()(const ExecSpace&, const MatMulShape& shape, const float* a, const float* b,
+                        float* c, const float* bias, std::span<std::byte> scratch) try {
+  ++calls_;
+  flops_ += shape.flops();
+  if (recording_) recorded_.push_back(shape);
+  const bool packed = worth_packing(shape);
+  const Pieces piece = packed ? pieces_of(shape) : Pieces{shape.k, shape.n};
+  for (std::int64_t n0 = 0; n0 < shape.n; n0 += piece.n) {
+    for (std::int64_t k0 = 0; k0 < shape.k; k0 += piece.k) {
+      MatMulShape part = shape;
+      part.n = std::min(piece.n, shape.n - n0);
+      part.k = std::min(piece.k, shape.k - k0);
+      part.accumulate = shape.accumulate || k0 > 0;
+      part.bias = shape.bias && k0 == 0;
+      Prepared& p = impl_->find({part, packed}, prepare_ns_);
+      if (p.needed_bytes() > static_cast<std::int64_t>(scratch.size()))
+        throw MemoryError(
+            fmt::format("{}: needs {} bytes of scratch: the workspace has {}: size it "
+                        "with workspace_bytes",
+                        to_string(part), p.needed_bytes(), scratch.size()));
+      const auto start = Clock::now();
+      const float* a_part = a + (shape.transpose_a ? k0 * shape.lda : k0);
+      const float* b_part = b + (shape.transpose_b ? n0 * shape.ldb + k0 : k0 * shape.ldb + n0);
+      impl_->run(p, a_part, b_part, c + n0, part.bias ? bias + n0 : nullptr, scratch);
+      matmul_ns_ += ns_since(start);
+    }
+  }
+} catch (const dnnl::error& e) {
+  if (e.status == dnnl_out_of_memory)
+    throw MemoryError(fmt::format("{}: oneDNN is out of memory", to_string(shape)));
+  throw PlanError(fmt::format("{}: oneDNN refuses it: {}", to_string(shape), e.what()));
+}
+
+}  // namespace shardmark

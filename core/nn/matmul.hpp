@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products behind one narrow class: oneDNN on the host. All scratch is the caller's, from
+// the planned workspace, and capped: a product that needs more is an error, never a hidden
+// allocation.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <core/nn/context.hpp>
+
+namespace shardmark {
+
+/// C[m][n] = op(A)[m][k] op(B)[k][n], row-major fp32, `batch` of them. A leading dimension is the
+/// distance of rows as stored; a stride that of one product's operand to the next one's.
+struct MatMulShape {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;  // A is stored [k][m]
+  bool transpose_b = false;  // B is stored [n][k]
+  std::int64_t lda = 0, ldb = 0, ldc = 0;
+  bool accumulate = false;  // C += instead of C =
+  bool bias = false;        // adds bias[n] to every row
+  std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
+
+  double flops() const { return 2.0 * double(m) * double(n) * double(k) * double(batch); }
+  auto operator<=>(const MatMulShape&) const = default;
+};
+
+/// Prepares a primitive for each shape at its first use and keeps it. Not thread-safe.
+class MatMul {
+ public:
+  /// No product may use more than `scratch_cap_bytes` of its caller's scratch.
+  explicit MatMul(std::int64_t scratch_cap_bytes);
+  ~MatMul();
+  MatMul(const MatMul&) = delete;
+  MatMul& operator=(const MatMul&) = delete;
+
+  /// Runs the product after the work on `space`. `bias` is read only where the shape has one.
+  /// Throws MemoryError, naming shape and bytes, where the cap or `scratch` is too small.
+  void operator()(const ExecSpace& space, const MatMulShape& shape, const float* a, const float* b,
+                  float* c, const float* bias, std::span<std::byte> scratch);
+
+  /// Time inside products since the start, packing included; preparing primitives is not.
+  std::int64_t matmul_ns() const { return matmul_ns_; }
+  /// Time that preparing primitives took.
+  std::int64_t prepare_ns() const { return prepare_ns_; }
+  std::int64_t calls() const { return calls_; }
+  double flops() const { return flops_; }
+
+  /// From now on the shapes are remembered, call by call.
+  void record(bool on) { recording_ = on; }
+  std::span<const MatMulShape> recorded() const { return recorded_; }
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  std::int64_t matmul_ns_ = 0, prepare_ns_ = 0, calls_ = 0;
+  double flops_ = 0;
+  bool recording_ = false;
+  std::vector<MatMulShape> recorded_;
+};
+
+}  // namespace shardmark

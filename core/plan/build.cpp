@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a deck to the program of one rank: shape, partition, schedule.
+#include <core/error.hpp>
+#include <core/plan/paper.hpp>
+#include <core/plan/plan.hpp>
+
+namespace shardmark {
+
+Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
+                      const Profile& profile) {
+  if (world < 1) throw PlanError("ranks = " + std::to_string(world) + ": must be at least 1");
+  if (rank < 0 || rank >= world)
+    throw PlanError("rank = " + std::to_string(rank) + ": must be 0 to " +
+                    std::to_string(world - 1) + " (ranks - 1)");
+  Program p;
+  p.world = world;
+  p.rank = rank;
+  p.stage = deck.zero.stage;
+  p.schedule = deck.run.schedule;
+  p.reductions = deck.run.reductions;
+  p.batch = batch;
+  p.model = build_model_shape(deck.model);
+  p.partition = build_partition(p.model, world, p.stage);
+  p.groups.push_back({"world", {}});
+  write_paper(p, deck, profile);
+  return p;
+}
+
+}  // namespace shardmark

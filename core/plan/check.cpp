@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <core/error.hpp>
+#include <core/plan/check.hpp>
+#include <core/plan/intervals.hpp>
+#include <set>
+
+namespace shardmark {
+namespace {
+
+int index(Lane lane) { return static_cast<int>(lane); }
+
+// Walks the segments as the driver would and keeps what a run would have: live slots, defined ranges,
+// pending gradients, and, within a segment, which event knows which to be complete.
+class Checker {
+ public:
+  explicit Checker(const Program& program)
+      : p_(program), defined_(p_.slots.size()), accesses_(p_.slots.size()),
+        grad_(p_.model.params.size()) {}
+
+  std::vector<Violation> run() {
+    std::vector<SegmentKind> walk{SegmentKind::init};
+    // A fourth micro-batch adds the junction middle -> middle; more add nothing new.
+    const auto step = step_segments(std::min<std::int64_t>(p_.batch.accumulation, 4));
+    for (int s = 0; s < 3; ++s) walk.insert(walk.end(), step.begin(), step.end());
+    for (SegmentKind kind : walk) {
+      const Segment* segment = p_.find(kind);
+      if (segment == nullptr) {
+        report(Rule::junction, fmt::format("the driver needs segment {}, which the program has not",
+                                           to_string(kind)));
+        break;
+      }
+      walk_segment(*segment);
+      if (violations_.size() > 20) break;  // the first ones tell
+    }
+    return std::move(violations_);
+  }
+
+ private:
+  using Clock = std::array<std::int32_t, lane_count>;
+  struct Access {
+    std::int32_t event;
+    Operand operand;
+  };
+
+  void report(Rule rule, std::string what) {
+    const std::string where =
+        segment_ == nullptr ? "program" : fmt::format("{}, event {}", to_string(segment_->kind), now_);
+    for (const Violation& v : violations_)
+      if (v.rule == rule && v.where == where && v.what == what) return;  // the second step repeats
+    violations_.push_back({rule, where, std::move(what)});
+  }
+  const std::string& name(std::int32_t slot) const { return p_.slots[slot].name; }
+
+  std::string names(const std::vector<std::int32_t>& have, const std::set<std::int32_t>& want) const {
+    std::string text;
+    for (std::int32_t s : have)
+      if (!want.contains(s)) text += " " + name(s);
+    return text;
+  }
+
+  void compare_alive(Rule rule, const EndState& declared, std::string_view end) {
+    const std::vector<std::int32_t> alive(alive_.begin(), alive_.end());
+    if (alive == declared.alive) return;
+    const std::set<std::int32_t> want(declared.alive.begin(), declared.alive.end());
+    report(rule, fmt::format("alive but not declared at {}:{}; declared but not alive:{}", end,
+                             names(alive, want), names(declared.alive, alive_)));
+  }
+
+  void walk_segment(const Segment& segment) {
+    const Gradients before = last_gradients_;
+    segment_ = &segment;
+    now_ = 0;
+    compare_alive(Rule::junction, segment.entry, "entry");
+    if (segment.entry.gradients != before)
+      report(Rule::junction, fmt::format("entry declares gradients {}, the segment before leaves {}",
+                                         to_string(segment.entry.gradients), to_string(before)));
+    for (Clock& c : known_) c.fill(-1);
+    clock_of_.assign(segment.events.size(), Clock{-1, -1, -1});
+    for (auto& list : accesses_) list.clear();
+    for (now_ = 0; now_ < static_cast<std::int32_t>(segment.events.size()); ++now_)
+      walk_event(segment.events[now_]);
+    compare_alive(Rule::not_released, segment.exit, "exit");
+    check_gradients_at_exit(segment.exit.gradients);
+    last_gradients_ = segment.exit.gradients;
+  }
+
+  void walk_event(const Event& e) {
+    follow_edges(e);
+    if (e.op == Op::acquire) acquire(e);
+    for (int i = 0; i < e.operands.count; ++i) use(e, p_.operands[e.operands.first + i]);
+    if (e.op == Op::release) release(e);
+    if (is_collective(e.op)) check_collective(e);
+    follow_gradients(e);
+    // Writes define only after all reads of the event were judged.
+    for (int i = 0; i < e.operands.count; ++i) {
+      const Operand& o = p_.operands[e.operands.first + i];
+      if (o.writes && o.slot >= 0) defined_[o.slot].add(o.offset, o.offset + o.elems);
+    }
+    clock_of_[now_] = known_[index(e.lane)];
+    known_[index(e.lane)][index(e.lane)] = now_;
+  }
+
+  void follow_edges(const Event& e) {
+    Clock& mine = known_[index(e.lane)];
+    for (int i = 0; i < e.after.count; ++i) {
+      const std::int32_t before = p_.edges[e.after.first + i];
+      if (before < 0 || before >= now_) {
+        report(Rule::edge, fmt::format("after {}: not an earlier event", before));
+        continue;
+      }
+      for (int l = 0; l < lane_count; ++l) mine[l] = std::max(mine[l], clock_of_[before][l]);
+      const int other = index(segment_->events[before].lane);
+      mine[other] = std::max(mine[other], before);
+    }
+  }
+
+  bool ordered(std::int32_t before, Lane lane) const {
+    return known_[index(lane)][index(segment_->events[before].lane)] >= before;
+  }
+
+  void check_race(const Event& e, const Operand& o) {
+    for (const Access& a : accesses_[o.slot]) {
+      const bool overlap = a.operand.offset < o.offset + o.elems &&
+                           o.offset < a.operand.offset + a.operand.elems;
+      if (overlap && (a.operand.writes || o.writes) && !ordered(a.event, e.lane) && a.event != now_)
+        report(Rule::race, fmt::format("{} is in use by event {} on lane {}", name(o.slot), a.event,
+                                       to_string(segment_->events[a.event].lane)));
+    }
+  }
+
+  void use(const Event& e, const Operand& o) {
+    if (o.slot < 0 || o.slot >= static_cast<std::int32_t>(p_.slots.size()))
+      return report(Rule::bounds, fmt::format("slot {} does not exist", o.slot));
+    if (o.offset < 0 || o.elems < 0 || o.offset + o.elems > p_.slots[o.slot].elems)
+      return report(Rule::bounds, fmt::format("{}[{}, +{}] reaches beyond its {} elements",
+                                              name(o.slot), o.offset, o.elems,
+                                              p_.slots[o.slot].elems));
+    if (!alive_.contains(o.slot)) report(Rule::not_alive, name(o.slot) + " is used");
+    if (o.reads && !defined_[o.slot].covers(o.offset, o.offset + o.elems))
+      report(Rule::undefined_read, fmt::format("{}[{}, +{}] is read before it is written",
+                                               name(o.slot), o.offset, o.elems));
+    check_race(e, o);
+    accesses_[o.slot].push_back({now_, o});
+  }
+
+  void acquire(const Event& e) {
+    if (!alive_.insert(e.slot).second)
+      report(Rule::acquired_twice, name(e.slot) + " is alive already");
+    defined_[e.slot].clear();
+    // Its memory may have been another slot's until now, so other lanes must come after.
+    accesses_[e.slot] = {{now_, {e.slot, true, false, 0, p_.slots[e.slot].elems}}};
+  }
+
+  void release(const Event& e) {
+    if (alive_.erase(e.slot) == 0) report(Rule::not_alive, name(e.slot) + " is released");
+    check_race(e, {e.slot, true, false, 0, p_.slots[e.slot].elems});
+    accesses_[e.slot].clear();
+    defined_[e.slot].clear();
+  }
+
+  void check_collective(const Event& e) {
+    auto wrong = [&](const std::string& what) {
+      report(Rule::collective, fmt::format("{}: {}", to_string(e.op), what));
+    };
+    if (e.group < 0 || e.group >= static_cast<std::int32_t>(p_.groups.size()))
+      return wrong(fmt::format("group {} does not exist", e.group));
+    const auto& ranks = p_.groups[e.group].ranks;
+    const auto size = ranks.empty() ? p_.world : static_cast<int>(ranks.size());
+    if (!ranks.empty() && std::find(ranks.begin(), ranks.end(), p_.rank) == ranks.end())
+      wrong(fmt::format("rank {} is not in group {}", p_.rank, p_.groups[e.group].name));
+    const bool rooted = e.op == Op::reduce || e.op == Op::broadcast;
+    if (rooted != (e.root >= 0) || e.root >= size)
+      wrong(fmt::format("root {} of a group of {}", e.root, size));
+    if (is_reduction(e.op) != (e.reduction != Reduction::none))
+      wrong(fmt::format("reduction {}", to_string(e.reduction)));
+    if (e.op == Op::barrier) return;
+    if (e.operands.count < 2) return wrong("needs a send and a receive range");
+    const Operand& send = p_.operands[e.operands.first];
+    const Operand& receive = p_.operands[e.operands.first + 1];
+    const std::int64_t sent = e.op == Op::all_gather ? send.elems * size : send.elems;
+    const std::int64_t received =
+        e.op == Op::reduce_scatter ? receive.elems * size : receive.elems;
+    if (sent != e.elems || received != e.elems)
+      wrong(fmt::format("sends {} and receives {} where the whole is {} over {} ranks", send.elems,
+                        receive.elems, e.elems, size));
+  }
+
+  struct GradientState {
+    bool unreduced = false, reduced = false;
+  };
+
+  void follow_gradients(const Event& e) {
+    const bool makes = e.kernel == Kernel::backward;
+    const bool applies = e.kernel == Kernel::adamw;
+    const bool reduces = is_reduction(e.op);
+    if (!makes && !applies && !reduces) return;
+    for (int i = 0; i < e.params.count; ++i) {
+      const std::int32_t id = p_.param_ids[e.params.first + i];
+      GradientState& g = grad_[id];
+      const std::string& param = p_.model.params[id].name;
+      if (reduces && !g.unreduced)
+        report(Rule::gradient, param + " is reduced, but nothing new was added to its gradient");
+      if (applies && (g.unreduced || !g.reduced))
+        report(Rule::gradient, param + " is applied before its gradient is reduced");
+      if (makes) g.unreduced = true;
+      if (reduces) g = {false, true};
+      if (applies) g = {};
+    }
+  }
+
+  void check_gradients_at_exit(Gradients declared) {
+    for (std::size_t id = 0; id < grad_.size(); ++id) {
+      const GradientState& g = grad_[id];
+      const Gradients is = g.unreduced ? Gradients::accumulated
+                           : g.reduced ? Gradients::reduced
+                                       : Gradients::none;
+      if (is != declared)
+        return report(Rule::gradient,
+                      fmt::format("exit declares gradients {}, that of {} is {}", to_string(declared),
+                                  p_.model.params[id].name, to_string(is)));
+    }
+  }
+
+  const Program& p_;
+  std::vector<Violation> violations_;
+  const Segment* segment_ = nullptr;
+  std::int32_t now_ = 0;
+  std::set<std::int32_t> alive_;
+  std::vector<Intervals> defined_;             // by slot
+  std::vector<std::vector<Access>> accesses_;  // by slot, in this segment
+  std::array<Clock, lane_count> known_{};
+  std::vector<Clock> clock_of_;
+  std::vector<GradientState> grad_;  // by parameter
+  Gradients last_gradients_ = Gradients::none;
+};
+
+}  // namespace
+
+std::string_view to_string(Rule rule) {
+  static constexpr std::array<std::string_view, 11> names{
+      "not_alive", "acquired_twice", "not_released", "junction",   "bounds",        "undefined_read",
+      "race",      "edge",           "gradient",     "collective", "ranks_disagree"};
+  return names[static_cast<std::size_t>(rule)];
+}
+
+std::vector<Violation> check(const Program& program) { return Checker(program).run(); }
+
+void require_legal(const std::vector<Violation>& violations) {
+  if (violations.empty()) return;
+  std::string text = "plan: not legal, a bug in the schedule:";
+  for (std::size_t i = 0; i < std::min<std::size_t>(violations.size(), 5); ++i) {
+    const Violation& v = violations[i];
+    text += fmt::format(" [{}] {}: {};", to_string(v.rule), v.where, v.what);
+  }
+  throw PlanError(text);
+}
+
+}  // namespace shardmark

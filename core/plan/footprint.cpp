@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <core/plan/footprint.hpp>
+#include <numeric>
+
+namespace shardmark {
+namespace {
+
+std::size_t index(Tier t) { return static_cast<std::size_t>(t); }
+std::size_t index(Category c) { return static_cast<std::size_t>(c); }
+
+// Live bytes while walking events; tells when a tier's or a category's maximum grows.
+class Live {
+ public:
+  Live(const Program& program, const EndState& entry) : bytes_(live_at(program, entry)) {
+    for (std::size_t t = 0; t < tier_count; ++t)
+      total_[t] = std::accumulate(bytes_[t].begin(), bytes_[t].end(), std::int64_t{0});
+  }
+  void apply(const Program& program, const Event& e) {
+    if (e.op != Op::acquire && e.op != Op::release) return;
+    const std::int64_t bytes = alloc_bytes(program.slots[e.slot]) * (e.op == Op::acquire ? 1 : -1);
+    bytes_[index(e.tier)][index(e.category)] += bytes;
+    total_[index(e.tier)] += bytes;
+  }
+  std::int64_t total(std::size_t tier) const { return total_[tier]; }
+  const CategoryBytes& by_category(std::size_t tier) const { return bytes_[tier]; }
+
+ private:
+  std::array<CategoryBytes, tier_count> bytes_{};
+  std::array<std::int64_t, tier_count> total_{};
+};
+
+// Calls `look(segment, event, live)` before the first event (-1) and after each one.
+template<class Look>
+void walk(const Program& program, Look look) {
+  for (int s = 0; s < static_cast<int>(program.segments.size()); ++s) {
+    const Segment& segment = program.segments[s];
+    Live live(program, segment.entry);
+    if (!look(s, -1, live)) return;
+    for (int e = 0; e < static_cast<int>(segment.events.size()); ++e) {
+      live.apply(program, segment.events[e]);
+      if (!look(s, e, live)) return;
+    }
+  }
+}
+
+constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+
+std::string advice(const Program& p, const TierFootprint& at) {
+  const auto& b = at.at_peak;
+  const std::int64_t states = state_bytes(b);
+  std::string text;
+  auto add = [&](std::string_view s) { text += text.empty() ? std::string(s) : fmt::format(", {}", s); };
+  if (p.stage < 3 && p.world > 1)
+    add(fmt::format("ZeRO stage {}{}", p.stage + 1, p.stage < 2 ? " or higher" : ""));
+  add(p.stage > 0 ? "more ranks" : "a smaller model");
+  if (b[index(Category::activation)] > states / 4)
+    add("a smaller train_micro_batch_size_per_gpu or sequence");
+  if (b[index(Category::gathered)] + b[index(Category::bucket)] > states / 2)
+    add("smaller units (more layers of a smaller hidden size)");
+  return text;
+}
+
+}  // namespace
+
+std::array<CategoryBytes, tier_count> live_at(const Program& program, const EndState& end) {
+  std::array<CategoryBytes, tier_count> bytes{};
+  for (std::int32_t s : end.alive) {
+    const Slot& slot = program.slots[s];
+    bytes[index(slot.tier)][index(slot.category)] += alloc_bytes(slot);
+  }
+  return bytes;
+}
+
+std::int64_t state_bytes(const CategoryBytes& bytes) {
+  std::int64_t sum = 0;
+  for (Category c : {Category::param, Category::grad, Category::master, Category::momentum,
+                     Category::variance})
+    sum += bytes[index(c)];
+  return sum;
+}
+
+Footprint footprint(const Program& program) {
+  Footprint f;
+  walk(program, [&](int s, int e, const Live& live) {
+    for (std::size_t t = 0; t < tier_count; ++t) {
+      TierFootprint& tier = f.tiers[t];
+      if (live.total(t) > tier.peak_bytes) {
+        tier.peak_bytes = live.total(t);
+        tier.at_peak = live.by_category(t);
+        tier.segment = s, tier.event = e;
+      }
+      for (std::size_t c = 0; c < category_count; ++c)
+        tier.category_peaks[c] = std::max(tier.category_peaks[c], live.by_category(t)[c]);
+    }
+    return true;
+  });
+  return f;
+}
+
+std::string describe_event(const Program& program, int segment, int event) {
+  if (segment < 0) return "nothing";
+  const Segment& s = program.segments[segment];
+  if (event < 0) return fmt::format("{}, entry", to_string(s.kind));
+  const Event& e = s.events[event];
+  const std::string what = e.slot >= 0 ? program.slots[e.slot].name : std::string(to_string(e.kernel));
+  return fmt::format("{}, event {}: {} {} ({})", to_string(s.kind), event, to_string(e.op), what,
+                     to_string(e.phase));
+}
+
+std::optional<std::string> over_budget(const Program& program, const Budgets& budgets) {
+  std::optional<std::string> refusal;
+  const Footprint f = footprint(program);
+  walk(program, [&](int s, int e, const Live& live) {
+    for (std::size_t t = 0; t < tier_count; ++t) {
+      if (!budgets[t] || live.total(t) <= *budgets[t]) continue;
+      const TierFootprint& tier = f.tiers[t];
+      const Event* event = e >= 0 ? &program.segments[s].events[e] : nullptr;
+      const bool states_fit = state_bytes(tier.at_peak) <= *budgets[t];
+      refusal = fmt::format(
+          "it does not fit in {} memory: rank {} needs {:.3f} GiB ({} bytes) at its peak, the budget "
+          "is {:.3f} GiB: {:.3f} GiB missing. It would die at {} (category {}). {} What would help: {}",
+          to_string(static_cast<Tier>(t)), program.rank, static_cast<double>(tier.peak_bytes) / gib,
+          tier.peak_bytes, static_cast<double>(*budgets[t]) / gib,
+          static_cast<double>(tier.peak_bytes - *budgets[t]) / gib, describe_event(program, s, e),
+          event ? to_string(event->category) : "model states",
+          states_fit ? "The model states alone would fit; gathered units, buckets and activations "
+                       "on top of them do not."
+                     : "The model states alone do not fit.",
+          advice(program, tier));
+      return false;
+    }
+    return true;
+  });
+  return refusal;
+}
+
+}  // namespace shardmark

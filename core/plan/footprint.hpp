@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory that a program needs, to the byte: live bytes by tier and category over its events.
+#pragma once
+
+#include <array>
+#include <core/plan/plan.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace shardmark {
+
+using CategoryBytes = std::array<std::int64_t, category_count>;
+
+struct TierFootprint {
+  std::int64_t peak_bytes = 0;
+  CategoryBytes at_peak{};         // sums to peak_bytes: what is live when the peak is first reached
+  CategoryBytes category_peaks{};  // each category's own peak, at whatever event
+  int segment = -1, event = -1;    // where the peak is first reached; -1: nothing of this tier
+};
+
+struct Footprint {
+  std::array<TierFootprint, tier_count> tiers;
+  const TierFootprint& operator[](Tier t) const { return tiers[static_cast<std::size_t>(t)]; }
+};
+
+/// Peak over all segments. Pure; a segment starts from what its entry declares alive.
+Footprint footprint(const Program& program);
+
+/// Live bytes by category of both tiers at a segment's exit.
+std::array<CategoryBytes, tier_count> live_at(const Program& program, const EndState& end);
+
+/// "micro_only, event 57: acquire saved.block3 (b0)", or "nothing" where segment is -1.
+std::string describe_event(const Program& program, int segment, int event);
+
+/// Bytes of model states (param, grad, master, momentum, variance) at the tier's peak: tells apart
+/// states that do not fit from buffers that do not.
+std::int64_t state_bytes(const CategoryBytes& bytes);
+
+/// Budgets by tier in bytes; empty: none.
+using Budgets = std::array<std::optional<std::int64_t>, tier_count>;
+
+/// Empty when the program fits. Else the whole refusal: tier, category, phase and event at which the
+/// budget is first exceeded, how much is missing, and what would help.
+std::optional<std::string> over_budget(const Program& program, const Budgets& budgets);
+
+}  // namespace shardmark

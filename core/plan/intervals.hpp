@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A set of disjoint half-open ranges of elements: which part of a buffer holds a defined value.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+
+namespace shardmark {
+
+class Intervals {
+ public:
+  void clear() { end_of_.clear(); }
+
+  /// Adds [first, end); touching ranges merge.
+  void add(std::int64_t first, std::int64_t end) {
+    if (first >= end) return;
+    auto it = end_of_.upper_bound(first);
+    if (it != end_of_.begin() && std::prev(it)->second >= first) {
+      --it;
+      first = it->first;
+      end = std::max(end, it->second);
+      it = end_of_.erase(it);
+    }
+    while (it != end_of_.end() && it->first <= end) {
+      end = std::max(end, it->second);
+      it = end_of_.erase(it);
+    }
+    end_of_[first] = end;
+  }
+
+  /// Whether all of [first, end) is in the set; an empty range is.
+  bool covers(std::int64_t first, std::int64_t end) const {
+    if (first >= end) return true;
+    auto it = end_of_.upper_bound(first);
+    return it != end_of_.begin() && std::prev(it)->second >= end;
+  }
+
+ private:
+  std::map<std::int64_t, std::int64_t> end_of_;  // first -> end
+};
+
+}  // namespace shardmark

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training step as plain data. A *program* is a handful of *plans* (segments); a plan is a vector of
+// small flat *events* in issue order; *slots* are the buffers that events act on. Interpreters read
+// them: check, print, footprint, volume, and the executor, the only one that touches a device.
+//
+// Two micro-steps of ZeRO-3 under `paper`, as `shardmark plan` prints them:
+//
+//     4 f0  comm     all_gather     gathered.block0 <- param.block0   fp32 x 3160064
+//     5 f0  comm     all_gather     gathered.block1 <- param.block1   fp32 x 3160064
+//     6 f0  compute  forward        block0                            after 4
+#pragma once
+
+#include <core/plan/deck.hpp>
+#include <core/plan/model_shape.hpp>
+#include <core/plan/partition.hpp>
+#include <core/plan/types.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shardmark {
+
+/// A run of entries in one of the program's side arrays.
+struct Range {
+  std::int32_t first = 0, count = 0;
+};
+
+/// A buffer: acquired, used and released by events. `alloc_bytes` sizes it for everybody.
+struct Slot {
+  std::string name;
+  Tier tier = Tier::device;
+  Category category = Category::param;
+  Dtype dtype = Dtype::fp32;
+  std::int64_t elems = 0;
+};
+
+/// Bytes that acquiring `slot` allocates: its elements, rounded up to whole 64-byte lines, never 0.
+/// The ledger's measured figure is exactly this, as is the footprint's predicted one.
+std::int64_t alloc_bytes(const Slot& slot);
+
+/// One slot range that an event touches.
+struct Operand {
+  std::int32_t slot = -1;
+  bool writes = false;
+  bool reads = false;
+  std::int64_t offset = 0, elems = 0;  // elements of the slot's dtype
+};
+
+/// One step of a plan. Collectives: `elems` is nccl-tests' S (the whole array), the first operand is
+/// the send range, the second the receive range, a third the scratch. Copies: source, destination.
+struct Event {
+  Op op = Op::compute;
+  Kernel kernel = Kernel::none;
+  Lane lane = Lane::compute;
+  Phase phase = Phase::init;
+  Tier tier = Tier::device;
+  Category category = Category::param;
+  Dtype dtype = Dtype::fp32;
+  Reduction reduction = Reduction::none;
+  std::int32_t micro_batch = 0;
+  std::int32_t unit = -1;   // of compute and of unit-wise collectives
+  std::int32_t slot = -1;   // acquire, release: the buffer
+  std::int32_t group = 0;   // index in Program::groups
+  std::int32_t root = -1;   // reduce, broadcast: rank within the group
+  std::int64_t elems = 0;
+  Range operands;           // in Program::operands
+  Range params;             // in Program::param_ids: whose gradients are made, reduced or applied
+  Range after;              // in Program::edges: events of other lanes that must be complete before
+};
+
+/// Whether gradients are pending at a segment's end. check proves that junctions agree.
+enum class Gradients : std::uint8_t { none, accumulated, reduced };
+
+/// What is alive at one end of a segment.
+struct EndState {
+  std::vector<std::int32_t> alive;  // slots, ascending
+  Gradients gradients = Gradients::none;
+};
+
+/// Where a segment stands in the program. `micro_only` is first and last at once.
+enum class SegmentKind : std::uint8_t { init, micro_only, micro_first, micro_middle, micro_last,
+                                        boundary, update };
+
+/// A plan with its ends. At its end nothing is in flight: all lanes are joined.
+struct Segment {
+  SegmentKind kind = SegmentKind::init;
+  std::vector<Event> events;
+  EndState entry, exit;
+};
+
+/// Ranks that communicate together, in rank order. Group 0 is the world.
+struct Group {
+  std::string name;
+  std::vector<int> ranks;  // empty: all ranks, 0..world-1 (16 384 ranks are not listed)
+};
+
+struct Program {
+  int world = 1, rank = 0, stage = 0;
+  std::string schedule;
+  Reductions reductions = Reductions::native;
+  Batch batch;
+  ModelShape model;
+  Partition partition;
+  std::vector<Slot> slots;
+  std::vector<Group> groups;
+  std::vector<Segment> segments;
+  std::vector<Operand> operands;
+  std::vector<std::int32_t> param_ids;
+  std::vector<std::int32_t> edges;  // event indices within the same segment
+
+  const Segment* find(SegmentKind kind) const;
+};
+
+std::string_view to_string(SegmentKind);
+std::string_view to_string(Gradients);
+
+/// The segments of one optimizer step, in the order in which the driver runs them.
+/// Micro-batch g of the step is the g-th entry. The driver, `volume` and `check` share this.
+std::vector<SegmentKind> step_segments(std::int64_t accumulation);
+
+/// What of the machine a plan depends on; never asked of MPI, so any rank of any world can be planned.
+struct Profile {
+  int ranks_per_node = 1;
+  std::string backend = "mpi";
+  std::int64_t workspace_cap_bytes = std::int64_t{64} << 20;  // matrix-product scratch
+  std::int64_t staging_cap_bytes = std::int64_t{64} << 20;    // of `ordered` reductions, a rank
+};
+
+/// Builds what `rank` of `world` does under the deck's schedule and stage. Pure.
+/// Throws PlanError (overflow), DeckError (batch sizes that do not fit the world size).
+Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
+                      const Profile& profile);
+
+}  // namespace shardmark

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vocabulary that code, labels, plans, reports and decks share: one enum a concept, one spelling
+// a value. `to_string` gives the spelling that users see.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace shardmark {
+
+/// What an event does. The six in the middle are the collectives.
+enum class Op : std::uint8_t {
+  acquire,
+  release,
+  compute,
+  copy,
+  all_gather,
+  reduce_scatter,
+  all_reduce,
+  reduce,
+  broadcast,
+  barrier
+};
+
+/// Which compute an event of `Op::compute` does. What each reads and writes: plan/kernels.hpp.
+enum class Kernel : std::uint8_t {
+  none,
+  init_param,
+  zero,
+  load_batch,
+  forward,
+  backward,
+  accumulate,
+  grad_norm,
+  clip,
+  adamw
+};
+
+/// An in-order queue of work: a stream on a device, program order on a host.
+enum class Lane : std::uint8_t { compute, comm, copy };
+inline constexpr int lane_count = 3;
+
+enum class Phase : std::uint8_t { init, forward, backward, step };
+enum class Tier : std::uint8_t { device, host };
+inline constexpr int tier_count = 2;
+
+/// What memory is for, after the ZeRO paper's model states and residual states.
+enum class Category : std::uint8_t {
+  param,
+  grad,
+  master,
+  momentum,
+  variance,
+  bucket,
+  gathered,
+  activation,
+  workspace,
+  staging
+};
+inline constexpr int category_count = 10;
+
+enum class Dtype : std::uint8_t { fp32, bf16, fp16, fp64, uint8, int32, int64 };
+enum class Reduction : std::uint8_t { none, sum, average, max };
+
+/// Who sums: the library (`native`), or we in rank order, the same at every stage (`ordered`).
+enum class Reductions : std::uint8_t { native, ordered };
+enum class Family : std::uint8_t { gpt2, list };
+enum class Compute : std::uint8_t { train, none };
+
+std::string_view to_string(Op);
+std::string_view to_string(Kernel);
+std::string_view to_string(Lane);
+std::string_view to_string(Phase);
+std::string_view to_string(Tier);
+std::string_view to_string(Category);
+std::string_view to_string(Dtype);
+std::string_view to_string(Reduction);
+std::string_view to_string(Reductions);
+std::string_view to_string(Family);
+std::string_view to_string(Compute);
+
+/// Bytes of one element.
+constexpr std::int64_t dtype_bytes(Dtype d) {
+  switch (d) {
+    case Dtype::fp64:
+    case Dtype::int64: return 8;
+    case Dtype::fp32:
+    case Dtype::int32: return 4;
+    case Dtype::bf16:
+    case Dtype::fp16: return 2;
+    case Dtype::uint8: return 1;
+  }
+  return 0;
+}
+
+constexpr bool is_collective(Op op) { return op >= Op::all_gather; }
+constexpr bool is_reduction(Op op) {
+  return op == Op::reduce_scatter || op == Op::all_reduce || op == Op::reduce;
+}
+
+}  // namespace shardmark

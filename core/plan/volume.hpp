@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program sends, to the call: calls, elements and bytes by collective.
+#pragma once
+
+#include <core/plan/plan.hpp>
+#include <map>
+
+namespace shardmark {
+
+struct Traffic {
+  std::int64_t calls = 0, elems = 0, bytes = 0;  // elems: nccl-tests' S, the whole array
+  bool operator==(const Traffic&) const = default;
+  Traffic& operator+=(const Traffic& other);
+};
+using Volume = std::map<Op, Traffic>;
+
+/// Of one segment.
+Volume volume(const Segment& segment);
+/// Of one optimizer step.
+Volume step_volume(const Program& program);
+/// In units of the parameter count: an all_reduce weighs 2, the others 1; padding included, without
+/// the factor (N-1)/N. The ZeRO paper's section 7 counts so: 2 for stages 0 to 2, 3 for stage 3.
+double volume_per_parameter(const Program& program, const Volume& volume);
+
+void add(Volume& into, const Volume& from);
+
+}  // namespace shardmark

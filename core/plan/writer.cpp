@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <core/plan/writer.hpp>
+
+namespace shardmark {
+namespace {
+int index(Lane lane) { return static_cast<int>(lane); }
+
+bool overlap(const Operand& a, const Operand& b) {
+  return a.offset < b.offset + b.elems && b.offset < a.offset + a.elems;
+}
+}  // namespace
+
+int PlanWriter::slot(std::string name, Category category, Dtype dtype, std::int64_t elems,
+                     Tier tier) {
+  program_.slots.push_back({std::move(name), tier, category, dtype, elems});
+  alloc_bytes(program_.slots.back());  // refuses a size that leaves 63 bits, with the slot's name
+  return static_cast<int>(program_.slots.size()) - 1;
+}
+
+void PlanWriter::begin(SegmentKind kind, Gradients gradients) {
+  program_.segments.emplace_back();
+  segment_ = &program_.segments.back();
+  segment_->kind = kind;
+  segment_->entry = {{alive_.begin(), alive_.end()}, gradients};
+  for (Clock& c : known_) c.fill(-1);
+  clock_of_.clear();
+  accesses_.assign(program_.slots.size(), {});
+}
+
+void PlanWriter::end(Gradients gradients) {
+  segment_->exit = {{alive_.begin(), alive_.end()}, gradients};
+  segment_ = nullptr;
+}
+
+void PlanWriter::order_after(Lane lane, std::int32_t event, std::vector<std::int32_t>& edges) {
+  const Lane other = segment_->events[event].lane;
+  if (other == lane || known_[index(lane)][index(other)] >= event) return;
+  edges.push_back(event);
+  Clock& mine = known_[index(lane)];
+  for (int l = 0; l < lane_count; ++l) mine[l] = std::max(mine[l], clock_of_[event][l]);
+  mine[index(other)] = std::max(mine[index(other)], event);
+}
+
+Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
+                        std::span<const int> params) {
+  event.phase = phase_;
+  event.micro_batch = micro_batch_;
+  const auto me = static_cast<std::int32_t>(segment_->events.size());
+
+  // Newest first: ordering after a late event often orders after the earlier ones with it.
+  std::vector<std::int32_t> before;
+  for (const Operand& o : operands)
+    for (const Access& a : accesses_[o.slot])
+      if ((a.operand.writes || o.writes) && overlap(a.operand, o)) before.push_back(a.event);
+  std::sort(before.rbegin(), before.rend());
+  std::vector<std::int32_t> edges;
+  for (std::int32_t e : before) order_after(event.lane, e, edges);
+  std::sort(edges.begin(), edges.end());
+
+  auto append = [](auto& side, const auto& values) {
+    const Range r{static_cast<std::int32_t>(side.size()), static_cast<std::int32_t>(values.size())};
+    side.insert(side.end(), values.begin(), values.end());
+    return r;
+  };
+  event.operands = append(program_.operands, operands);
+  event.params = append(program_.param_ids, params);
+  event.after = append(program_.edges, edges);
+  segment_->events.push_back(event);
+  clock_of_.push_back(known_[index(event.lane)]);
+  known_[index(event.lane)][index(event.lane)] = me;
+
+  for (const Operand& o : operands) {
+    auto& list = accesses_[o.slot];
+    const Slot& s = program_.slots[o.slot];
+    if (o.writes && o.offset == 0 && o.elems == s.elems) list.clear();  // ordered after all of them
+    list.push_back({me, o});
+  }
+  return segment_->events.back();
+}
+
+void PlanWriter::acquire(int slot) {
+  const Slot& s = program_.slots[slot];
+  Event e;
+  e.op = Op::acquire;
+  e.slot = slot;
+  e.tier = s.tier, e.category = s.category, e.dtype = s.dtype, e.elems = s.elems;
+  emit(e, {}, {});
+  // Its memory may have been another slot's until now: other lanes come after the acquire.
+  accesses_.resize(program_.slots.size());
+  accesses_[slot] = {{static_cast<std::int32_t>(segment_->events.size()) - 1, write(slot)}};
+  alive_.insert(slot);
+}
+
+void PlanWriter::release(int slot) {
+  const Slot& s = program_.slots[slot];
+  Event e;
+  e.op = Op::release;
+  e.slot = slot;
+  e.tier = s.tier, e.category = s.category, e.dtype = s.dtype, e.elems = s.elems;
+  const Operand all = write(slot);
+  emit(e, {&all, 1}, {});
+  // The range was only there to find the edges; a release reads and writes nothing.
+  Range& operands = segment_->events.back().operands;
+  program_.operands.resize(static_cast<std::size_t>(operands.first));
+  operands.count = 0;
+  accesses_[slot].clear();
+  alive_.erase(slot);
+}
+
+Event& PlanWriter::compute(Kernel kernel, int unit, std::span<const Operand> operands,
+                           std::span<const int> params) {
+  const Slot& s = program_.slots[operands.front().slot];
+  Event e;
+  e.op = Op::compute;
+  e.kernel = kernel;
+  e.unit = unit;
+  e.tier = s.tier, e.category = s.category, e.dtype = s.dtype, e.elems = operands.front().elems;
+  return emit(e, operands, params);
+}
+
+Event& PlanWriter::collective(Op op, Reduction reduction, std::int64_t elems,
+                              std::span<const Operand> operands, int unit,
+                              std::span<const int> params, int group, int root) {
+  Event e;
+  e.op = op;
+  e.lane = Lane::comm;
+  e.unit = unit;
+  e.reduction = reduction;
+  e.elems = elems;
+  e.group = group;
+  e.root = root;
+  if (!operands.empty()) {
+    const Slot& data = program_.slots[operands.front().slot];
+    e.tier = data.tier, e.category = data.category, e.dtype = data.dtype;
+  }
+  return emit(e, operands, params);
+}
+
+Event& PlanWriter::copy(Operand source, Operand destination) {
+  source.reads = true, source.writes = false;
+  destination.writes = true, destination.reads = false;
+  const Slot& s = program_.slots[destination.slot];
+  Event e;
+  e.op = Op::copy;
+  e.lane = Lane::copy;
+  e.tier = s.tier, e.category = s.category, e.dtype = s.dtype, e.elems = destination.elems;
+  const std::array<Operand, 2> operands{source, destination};
+  return emit(e, operands, {});
+}
+
+}  // namespace shardmark

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes a program event by event for the schedules. It keeps track of what is alive and of who touched
+// which slot last, and so adds exactly the order edges between lanes that the operands call for
+// (read after write, write after read, write after write; release after every use). `check` proves
+// them again, from the events alone.
+#pragma once
+
+#include <array>
+#include <core/plan/plan.hpp>
+#include <initializer_list>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace shardmark {
+
+class PlanWriter {
+ public:
+  explicit PlanWriter(Program& program) : program_(program) {}
+
+  /// Declares a slot; it is not alive yet. Returns its index.
+  int slot(std::string name, Category category, Dtype dtype, std::int64_t elems,
+           Tier tier = Tier::device);
+  bool alive(int slot) const { return alive_.contains(slot); }
+  const Slot& operator[](int slot) const { return program_.slots[slot]; }
+
+  /// Opens a segment whose entry is what is alive now. Segments are written in driver order.
+  void begin(SegmentKind kind, Gradients gradients);
+  /// Closes it: its exit is what is alive then; all lanes are joined.
+  void end(Gradients gradients);
+
+  void phase(Phase phase, int micro_batch = 0) { phase_ = phase, micro_batch_ = micro_batch; }
+  void acquire(int slot);
+  void release(int slot);
+  /// Operand order is the kernel's contract (plan/kernels.hpp).
+  Event& compute(Kernel kernel, int unit, std::span<const Operand> operands,
+                 std::span<const int> params = {});
+  Event& collective(Op op, Reduction reduction, std::int64_t elems,
+                    std::span<const Operand> operands, int unit = -1,
+                    std::span<const int> params = {}, int group = 0, int root = -1);
+  Event& copy(Operand source, Operand destination);
+
+  Operand whole(int slot, bool reads, bool writes) const {
+    return {slot, writes, reads, 0, program_.slots[slot].elems};
+  }
+  Operand read(int slot) const { return whole(slot, true, false); }
+  Operand write(int slot) const { return whole(slot, false, true); }
+  Operand update(int slot) const { return whole(slot, true, true); }
+
+ private:
+  // What a lane knows to be complete: the highest event index by lane.
+  using Clock = std::array<std::int32_t, lane_count>;
+  struct Access {
+    std::int32_t event;
+    Operand operand;
+  };
+
+  Event& emit(Event event, std::span<const Operand> operands, std::span<const int> params);
+  void order_after(Lane lane, std::int32_t event, std::vector<std::int32_t>& edges);
+
+  Program& program_;
+  Segment* segment_ = nullptr;
+  Phase phase_ = Phase::init;
+  int micro_batch_ = 0;
+  std::set<std::int32_t> alive_;
+  std::array<Clock, lane_count> known_{};
+  std::vector<Clock> clock_of_;  // by event of the open segment: what its lane knew
+  std::vector<std::vector<Access>> accesses_;  // by slot, in the open segment
+};
+
+}  // namespace shardmark

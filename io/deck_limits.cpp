@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts that leave 63 bits are refused before anything is sized with them.
+#include <core/plan/checked.hpp>
+#include <io/deck_sections.hpp>
+
+namespace shardmark {
+namespace {
+
+// Bytes a parameter costs at most: param, grad, momentum and variance in fp32, and a gathered copy.
+constexpr std::int64_t bytes_per_param = 4 * 5;
+
+std::int64_t gpt2_params(const ModelSpec& m) {
+  // Per block: qkv, proj, fc, proj are 12 h^2 weights and 9 h biases; two norms are 4 h.
+  const auto square = checked_mul(m.hidden, m.hidden, "model.hidden");
+  const auto block =
+      checked_add(checked_mul(12, square, "model.hidden"), 13 * m.hidden, "model.hidden");
+  const auto blocks = checked_mul(m.layers, block, "model.layers");
+  const auto rows = 2 * m.vocab + m.sequence + 2;  // wte, head, wpe, last norm
+  return checked_add(blocks, checked_mul(rows, m.hidden, "model.vocab"), "model: parameters");
+}
+
+std::int64_t list_params(const ModelSpec& m) {
+  std::int64_t sum = 0;
+  for (const ListModule& module : m.modules)
+    for (const std::int64_t n : module.numels)
+      sum = checked_add(sum, n, "model.modules: parameters");
+  return sum;
+}
+
+// The largest activations of one micro-batch: the residual stream with what each block keeps,
+// logits.
+void check_activations(const ModelSpec& m, std::int64_t micro) {
+  constexpr std::int64_t bytes_kept_per_channel = 4 * 32;
+  const auto tokens = checked_mul(micro, m.sequence + 1, "model.sequence x micro-batch");
+  const auto channels = checked_mul(tokens, m.hidden, "model.hidden x tokens of a micro-batch");
+  const auto kept = checked_mul(channels, bytes_kept_per_channel, "activations of a block, bytes");
+  (void)checked_mul(kept, m.layers, "activations of all layers, bytes");
+  (void)checked_mul(checked_mul(tokens, m.vocab, "logits"), 4, "logits, bytes");
+}
+
+}  // namespace
+
+void check_sizes(const Deck& deck, const Origin& origin) {
+  try {
+    const ModelSpec& m = deck.model;
+    const bool gpt2 = m.family == Family::gpt2;
+    (void)checked_mul(gpt2 ? gpt2_params(m) : list_params(m), bytes_per_param,
+                      "model states, bytes");
+    if (gpt2) check_activations(m, deck.zero.micro_batch_size.value_or(1));
+  } catch (const PlanError& error) {
+    throw DeckError(origin.deck_file() + ": " + error.what());
+  }
+}
+
+}  // namespace shardmark

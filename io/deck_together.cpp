@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules that join sections: the data must fit the model, the model must be able to do the compute.
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <io/deck_sections.hpp>
+
+namespace shardmark {
+namespace {
+
+bool trains(const Deck& deck) {
+  return deck.run.compute == Compute::train && deck.model.family == Family::gpt2;
+}
+
+// Bytes of a regular file that can be opened for reading.
+std::int64_t readable_bytes(const std::string& path, const Origin& origin) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    origin.refuse("data.path", path,
+                  fmt::format("{}: give a file that can be read", std::strerror(errno)));
+  struct stat status {};
+  const bool failed = ::fstat(fd, &status) != 0;
+  const int error = errno;
+  (void)::close(fd);  // it was only read: nothing can be lost
+  if (failed)
+    origin.refuse("data.path", path, fmt::format("{}: give another file", std::strerror(error)));
+  if (!S_ISREG(status.st_mode))
+    origin.refuse("data.path", path,
+                  "is not a regular file: name a file, not a folder or a device");
+  return status.st_size;
+}
+
+void check_file(const Deck& deck, const Origin& origin) {
+  constexpr std::int64_t byte_values = 256;
+  if (deck.model.vocab < byte_values)
+    origin.refuse("model.vocab", deck.model.vocab,
+                  "must be at least 256 for data.source \"file\": its tokens are bytes");
+  const std::int64_t bytes = readable_bytes(deck.data.path, origin);
+  if (bytes <= deck.model.sequence + 1)
+    origin.refuse(
+        "data.path", deck.data.path,
+        fmt::format("has {} bytes, must have more than model.sequence + 1 = {}: give a longer "
+                    "file or a shorter sequence",
+                    bytes, deck.model.sequence + 1));
+}
+
+}  // namespace
+
+void check_together(const Deck& deck, Origin& origin) {
+  const bool uses_data = trains(deck);
+  if (deck.data.source != DataSource::none && !uses_data)
+    origin.note(FindingKind::no_effect, "data", "nothing is trained, so no tokens are read");
+  if (deck.data.source == DataSource::file && uses_data) check_file(deck, origin);
+  if (deck.expect.loss && deck.expect.tolerance == 0)
+    origin.note(FindingKind::warning, "expect.tolerance",
+                "0: the loss must equal expect.loss exactly");
+  if (!deck.expect.loss && deck.expect.tolerance != 0)
+    origin.note(FindingKind::no_effect, "expect.tolerance",
+                "there is no expect.loss to compare with");
+  if (!uses_data && (deck.expect.loss || deck.expect.loss_drop != 0))
+    origin.note(FindingKind::no_effect, "expect", "nothing is trained, so there is no loss");
+  if (deck.data.source == DataSource::uniform && deck.expect.loss_drop != 0)
+    origin.note(FindingKind::no_effect, "expect.loss_drop",
+                "uniform data has no structure to learn");
+}
+
+std::vector<Finding> missing_to_run(const Deck& deck) {
+  std::vector<Finding> lacks;
+  const auto lack = [&](const char* key, const char* text) {
+    lacks.push_back({FindingKind::warning, key, text});
+  };
+  if (deck.run.steps == 0)
+    lack("run.steps", "missing: give the number of steps, an integer, at least 1");
+  if (deck.model.family == Family::list && deck.run.compute == Compute::train)
+    lack("run.compute",
+         "\"train\" needs a forward pass, which a model of family \"list\" has not: give \"none\"");
+  if (trains(deck) && deck.data.source == DataSource::none)
+    lack("data",
+         "missing: give the section that says what to train on, e.g. {\"source\": \"markov\"}");
+  return lacks;
+}
+
+}  // namespace shardmark

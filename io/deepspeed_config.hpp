@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ShardMark uses of a DeepSpeed config, judged as DeepSpeed itself would judge it: it refuses
+// what DeepSpeed refuses, then what is not modelled yet, and passes over in silence nothing but
+// what DeepSpeed passes over (`shardmark deck check` lists that).
+#pragma once
+
+#include <core/plan/deck.hpp>
+#include <io/deepspeed_values.hpp>
+
+namespace shardmark {
+
+/// A whole config, section by section.
+struct DsConfig {
+  DsValues top, zero, offload_param, offload_optimizer, fp16, bf16, optimizer, adam, data_types;
+  int stage = 0;
+};
+
+/// Types and tables only. Throws DeckError.
+DsConfig parse_deepspeed(Origin& origin, const Json& config);
+
+/// Combinations that DeepSpeed refuses whatever the world size. Throws DeckError.
+void check_deepspeed_rules(const DsConfig& config, const Origin& origin);
+
+/// All of it: parsed, checked, and refused where it is not modelled yet; findings go to `origin`.
+/// Throws DeckError, also if no batch size is given.
+ZeroSpec read_deepspeed(Origin& origin, const Json& config, std::string_view schedule);
+
+/// The complete batch triple on `world` ranks, inferred as DeepSpeed does and with its assertion:
+/// train_batch_size == micro-batch x accumulation x world. `place` opens messages: the deck's file.
+/// Throws DeckError: no such triple, or the global batch leaves 63 bits.
+Batch infer_batch(const ZeroSpec& zero, int world, const std::string& place);
+
+}  // namespace shardmark

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Combinations of keys that DeepSpeed refuses, as it was seen to when version 0.19.8 ran them.
+#include <fmt/format.h>
+
+#include <io/deepspeed_config.hpp>
+
+namespace shardmark {
+namespace {
+
+void check_precision(const DsConfig& c, const Origin& origin) {
+  if (c.fp16.flag("enabled") && c.bf16.flag("enabled"))
+    origin.refuse(c.bf16.key("enabled"), true,
+                  fmt::format("{} is true as well: enable one of them", c.fp16.key("enabled")));
+  if (c.fp16.number("loss_scale") != 0)
+    return;  // static: the dynamic scale's keys are not looked at
+  for (const char* name : {"loss_scale_window", "min_loss_scale"})
+    if (c.fp16.number(name) <= 0)
+      origin.refuse(c.fp16.key(name), c.fp16.at(name),
+                    "must be an integer, at least 1, while the loss scale is dynamic");
+}
+
+void check_offload(const DsConfig& c, const Origin& origin) {
+  for (const auto& [old_key, key] : {std::pair{"cpu_offload", "offload_optimizer"},
+                                     std::pair{"cpu_offload_param", "offload_param"}})
+    if (c.zero.given(old_key) && !c.zero.at(old_key).is_null() && c.zero.given(key))
+      origin.refuse(c.zero.key(old_key), c.zero.at(old_key),
+                    fmt::format("is deprecated and may not stand beside \"{}\": remove it", key));
+  if (c.stage != 3 && c.offload_optimizer.number("ratio") < 1)
+    origin.refuse(c.offload_optimizer.key("ratio"), c.offload_optimizer.at("ratio"),
+                  "partial offload needs stage 3: use 1.0");
+  for (const DsValues* offload : {&c.offload_optimizer, &c.offload_param})
+    if (c.stage == 3 && offload->at("device") == "nvme" && !offload->at("nvme_path").is_string())
+      origin.missing(offload->key("nvme_path"), "device \"nvme\" needs the folder to write to");
+}
+
+// What changes how gradients are scaled or summed.
+void check_gradients(const DsConfig& c, const Origin& origin) {
+  const bool scatters = c.zero.flag("reduce_scatter");
+  if (c.stage >= 2 && scatters) {
+    const std::string why = fmt::format(
+        "stage {} with reduce_scatter does not scale before it sums: remove the key", c.stage);
+    if (c.top.number("gradient_predivide_factor") != 1)
+      origin.refuse(c.top.key("gradient_predivide_factor"), c.top.at("gradient_predivide_factor"),
+                    why);
+    if (c.top.flag("prescale_gradients")) origin.refuse(c.top.key("prescale_gradients"), true, why);
+  }
+  if (c.stage == 3 && c.top.at("gradient_allreduce_op") == "sum")
+    origin.refuse(c.top.key("gradient_allreduce_op"), "sum",
+                  "stage 3 can only average: use \"mean\"");
+  if (c.stage < 2 && c.zero.flag("overlap_comm") && !c.top.flag("managed_gradient_accumulation"))
+    origin.refuse(c.top.key("managed_gradient_accumulation"), false,
+                  "overlap_comm needs it at stages 0 and 1: set it to true");
+  if (c.stage == 3 && c.zero.flag("zero_quantized_gradients") && !scatters)
+    origin.refuse(c.zero.key("zero_quantized_gradients"), true,
+                  "needs reduce_scatter: set that to true");
+  if (c.zero.given("compute_grad_norm") && !c.zero.flag("compute_grad_norm")) {
+    if (c.stage != 1 && c.stage != 2)
+      origin.refuse(
+          c.zero.key("compute_grad_norm"), false,
+          fmt::format("may be false only at stages 1 and 2, this is stage {}: remove it", c.stage));
+    if (c.top.number("gradient_clipping") != 0)
+      origin.refuse(c.zero.key("compute_grad_norm"), false,
+                    fmt::format("clipping needs the norm: set gradient_clipping = {} to 0",
+                                brief(c.top.at("gradient_clipping"))));
+  }
+}
+
+}  // namespace
+
+void check_deepspeed_rules(const DsConfig& c, const Origin& origin) {
+  check_precision(c, origin);
+  check_offload(c, origin);
+  check_gradients(c, origin);
+  if (c.zero.flag("legacy_stage1"))
+    origin.refuse(c.zero.key("legacy_stage1"), true, "DeepSpeed has removed it: remove the key");
+  const Json bucket = c.zero.at("allgather_bucket_size");
+  if ((c.stage == 1 || c.stage == 2) && bucket.get<std::int64_t>() % 2 != 0)
+    origin.refuse(c.zero.key("allgather_bucket_size"), bucket, "must be even at stages 1 and 2");
+}
+
+}  // namespace shardmark

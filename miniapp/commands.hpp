@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommands of `shardmark`, after their arguments are parsed. `plan` and `deck check` use neither
+// MPI nor a device and never look at this machine's memory.
+#pragma once
+
+#include <core/error.hpp>
+#include <string>
+#include <vector>
+
+namespace shardmark {
+
+struct PlanArguments {
+  std::string deck;
+  std::vector<std::string> sets;
+  int ranks = 1, rank = 0, ranks_per_node = 1;
+  std::string format = "text";
+};
+/// Prints the program of one rank. Throws DeckError, PlanError.
+ExitStatus plan_command(const PlanArguments& arguments);
+
+struct CheckArguments {
+  std::string deck;
+  std::vector<std::string> sets;
+  int ranks = 0;  // 0: not given
+};
+ExitStatus deck_check_command(const CheckArguments& arguments);
+
+struct RunArguments {
+  std::string deck;
+  std::vector<std::string> sets;
+  std::string out = "shardmark-out";
+};
+/// Collective over MPI_COMM_WORLD. Errors are agreed on and printed here; the status is the same on
+/// every rank.
+ExitStatus run_command(const RunArguments& arguments);
+
+}  // namespace shardmark

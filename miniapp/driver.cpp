@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cmath>
+#include <core/memory/ledger.hpp>
+#include <core/memory/process_memory.hpp>
+#include <core/nn/matmul.hpp>
+#include <core/plan/check.hpp>
+#include <core/plan/print.hpp>
+#include <cstdio>
+#include <io/deck.hpp>
+#include <io/deepspeed_config.hpp>
+#include <io/hash.hpp>
+#include <io/tokens.hpp>
+#include <limits>
+#include <memory>
+#include <miniapp/clock.hpp>
+#include <miniapp/driver.hpp>
+#include <miniapp/lanes.hpp>
+#include <miniapp/list_model.hpp>
+#include <miniapp/measure.hpp>
+#include <miniapp/progress.hpp>
+#include <miniapp/report_json.hpp>
+#include <miniapp/report_text.hpp>
+#include <miniapp/self_check.hpp>
+#include <miniapp/setup.hpp>
+#include <miniapp/gpt_model.hpp>
+#include <optional>
+
+namespace shardmark {
+namespace {
+
+class Run {
+ public:
+  Run(const RunArguments& arguments, const World& world)
+      : arguments_(arguments), world_(world), node_(world.node), peers_(world.peers) {}
+
+  void read();            // deck, batch, program: sound and legal, on all ranks
+  void refuse_or_go_on(); // does it fit, can the output be written
+  void prepare();         // lanes, kernels, data, self-check
+  void train();           // init, warm-up, timed steps
+  void settle();          // what all ranks saw, put together
+  ExitStatus report();    // judged, printed, written
+
+ private:
+  bool first_rank() const { return peers_.rank() == 0; }
+  void one_step(std::int64_t step);
+
+  const RunArguments& arguments_;
+  const World& world_;
+  const Node& node_;
+  Peers& peers_;
+  Fault fault_ = Fault::none;
+  LoadedDeck loaded_;
+  Program program_;
+  Profile profile_;
+  RunBudgets budgets_;
+  std::optional<OutputFolder> output_;
+  CommCounters counters_;
+  std::unique_ptr<Communicator> lane_;
+  std::optional<MatMul> matmul_;
+  std::optional<Context> context_;
+  std::unique_ptr<TokenSource> tokens_;
+  std::unique_ptr<Model> model_;
+  std::optional<Ledger> ledger_;
+  std::optional<Executor> executor_;
+  Noted noted_;
+  Observed observed_;
+  Result result_;
+};
+
+void Run::read() {
+  peers_.agree([&] {
+    fault_ = fault_from_environment();
+    loaded_ = read_deck(arguments_.deck, arguments_.sets, DeckUse::run);
+    const Deck& deck = loaded_.deck;
+    const Batch batch = infer_batch(deck.zero, peers_.size(), deck.path);
+    profile_ = run_profile(deck, node_, peers_.size());
+    program_ = build_program(deck, batch, peers_.size(), peers_.rank(), profile_);
+    require_legal(check(program_));
+    require_legal(check_ranks(ranks_to_check(peers_.size(), peers_.rank()), [&](int rank) {
+      return build_program(deck, batch, peers_.size(), rank, profile_);
+    }));
+  });
+}
+
+void Run::refuse_or_go_on() {
+  peers_.agree([&] {
+    budgets_ = run_budgets(loaded_.deck, footprint(program_), profile_.ranks_per_node);
+    if (const auto refusal = over_budget(program_, budgets_.bytes))
+      throw MemoryError(loaded_.deck.path + ": " + *refusal);
+  });
+  peers_.agree([&] {
+    if (first_rank()) output_.emplace(arguments_.out);
+  });
+}
+
+void Run::prepare() {
+  const Deck& deck = loaded_.deck;
+  if (first_rank()) fmt::print("{}\n", heading(deck, program_));
+  std::fflush(stdout);
+  noted_.rss_start = process_memory().resident_bytes;
+  static_cast<void>(reset_peak_resident());  // where it is refused, start-up counts as ours
+  world_.watch.set_timeout(deck.comm.timeout_s);
+  peers_.agree([&] {
+    lane_ = make_run_lane(deck, world_.comm, world_.watch, fault_, counters_);
+    matmul_.emplace(profile_.workspace_cap_bytes);
+    context_.emplace(Context{Space(), *matmul_});
+    if (deck.run.compute == Compute::train) {
+      tokens_ = make_token_source(deck);
+      model_ = std::make_unique<GptModel>(deck, program_, *context_, *tokens_);
+    } else {
+      model_ = std::make_unique<ListModel>(*context_);
+    }
+  });
+  observed_.self_check = self_check(deck, profile_, *context_, *lane_, peers_, fault_);
+  counters_.reset();
+  ledger_.emplace();
+  executor_.emplace(program_, *model_, std::vector<Communicator*>{lane_.get()},
+                    context_->space, &*ledger_, fault_);
+  context_->poll = [](void* executor) { static_cast<Executor*>(executor)->poll(); };
+  context_->poll_arg = &*executor_;
+}
+
+void Run::one_step(std::int64_t step) {
+  const std::int64_t start_ns = monotonic_ns();
+  int micro_batch = 0;
+  for (SegmentKind kind : step_segments(program_.batch.accumulation))
+    executor_->run(kind, step, micro_batch++);
+  const int loss = executor_->find_slot("loss");
+  noted_.losses.push_back(loss < 0 ? std::numeric_limits<double>::quiet_NaN()
+                                   : *executor_->slot(loss).as<double>());
+  noted_.norms.push_back(*executor_->slot(executor_->find_slot("clip")).as<double>());
+  noted_.seconds.push_back(static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
+}
+
+void Run::train() {
+  const RunSpec& spec = loaded_.deck.run;
+  noted_.warmup = spec.warmup;
+  noted_.steps = spec.steps;
+  const std::int64_t tokens = program_.batch.global * loaded_.deck.model.sequence;
+  Progress progress(first_rank(), 0, spec.warmup + spec.steps, spec.warmup, tokens);
+  auto steps = [&](std::int64_t first, std::int64_t count) {
+    for (std::int64_t s = first; s < first + count; ++s) {
+      one_step(s);
+      progress.step(s, noted_.losses.back() / static_cast<double>(program_.batch.accumulation),
+                    noted_.seconds.back());
+    }
+  };
+
+  executor_->run(SegmentKind::init, 0, 0);
+  steps(0, spec.warmup);
+  peers_.barrier();
+  executor_->reset_times();
+  counters_.recording(true);
+  const std::int64_t matmul_before_ns = matmul_->matmul_ns();
+  const std::int64_t start_ns = monotonic_ns();
+  steps(spec.warmup, spec.steps);
+  peers_.barrier();
+  noted_.timed_s = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+  noted_.matmul_ns = matmul_->matmul_ns() - matmul_before_ns;
+  noted_.times = executor_->times();
+  counters_.recording(false);
+  progress.done();
+}
+
+void Run::settle() {
+  const Deck& deck = loaded_.deck;
+  noted_.rss_peak = process_memory().peak_resident_bytes;
+  const LedgerSnapshot ledger = ledger_->snapshot();
+  for (std::size_t t = 0; t < tier_count; ++t) {
+    result_.tiers[t].budget = budgets_.bytes[t].value_or(0);
+    result_.tiers[t].budget_source = budgets_.source[t];
+  }
+  fill_rows(deck, noted_, program_.batch.accumulation, peers_, result_);
+  compare_memory(program_, ledger, peers_, result_, observed_);
+  compare_calls(program_, counters_, noted_.warmup + noted_.steps, peers_, result_,
+                observed_);
+  compare_system(deck, noted_, ledger, peers_, result_, observed_);
+  fill_times(deck, program_, noted_, counters_, peers_, result_);
+  result_.hashes = hash_states(*context_, program_, *executor_, peers_);
+  result_.deck_text = loaded_.used_json;
+  result_.deck_hash = loaded_.hash;
+  result_.plan_hash = hash_hex(print_text(program_));
+  result_.versions = library_versions();
+  result_.ranks = rank_infos(node_, peers_);
+  result_.warnings = placement_warnings(node_);
+  observed_.deck_changed = loaded_.overridden;
+  if (fault_ != Fault::none)
+    observed_.injected = fmt::format("SHARDMARK_FAULT={}", to_string(fault_));
+}
+
+ExitStatus Run::report() {
+  judge(loaded_.deck, observed_, result_);
+  peers_.agree([&] {
+    if (!first_rank()) return;
+    output_->replace(losses_file, losses_csv(result_.rows));
+    output_->replace(report_file, report_json(loaded_.deck, program_, result_));
+  });
+  if (first_rank()) fmt::print("{}", report_text(loaded_.deck, program_, result_));
+  std::fflush(stdout);
+  return result_.valid() ? ExitStatus::valid : ExitStatus::invalid;
+}
+
+}  // namespace
+
+ExitStatus run_deck(const RunArguments& arguments, const World& world) {
+  Run run(arguments, world);
+  run.read();
+  run.refuse_or_go_on();
+  run.prepare();
+  run.train();
+  run.settle();
+  return run.report();
+}
+
+}  // namespace shardmark

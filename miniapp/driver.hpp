@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run, phase by phase. `run_deck` is the way in for a reader: each line of it is one phase.
+#pragma once
+
+#include <comm/node.hpp>
+#include <comm/watch.hpp>
+#include <core/error.hpp>
+#include <miniapp/commands.hpp>
+#include <miniapp/peers.hpp>
+#include <mpi.h>
+
+namespace shardmark {
+
+/// What is there before a deck is read.
+struct World {
+  MPI_Comm comm;
+  const Node& node;
+  Watch& watch;
+  Peers& peers;
+};
+
+/// Collective over `world`. Trains (or runs) what the deck says, prints the report on rank 0 and writes
+/// the output folder. Throws AgreedError for what all ranks know of; CommError, MemoryError and others
+/// for what they may not: the caller then ends all processes.
+ExitStatus run_deck(const RunArguments& arguments, const World& world);
+
+}  // namespace shardmark

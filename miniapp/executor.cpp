@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <Kokkos_Core.hpp>
+#include <limits>
+#include <miniapp/clock.hpp>
+#include <miniapp/executor.hpp>
+#include <new>
+
+namespace shardmark {
+namespace {
+
+std::int64_t& phase_time(LaneTimes& times, Phase phase) {
+  switch (phase) {
+    case Phase::init: return times.init;
+    case Phase::forward: return times.forward;
+    case Phase::backward: return times.backward;
+    case Phase::step: break;
+  }
+  return times.step;
+}
+
+using Bytes = Kokkos::View<std::byte*, Space::memory_space, Kokkos::MemoryUnmanaged>;
+using ConstBytes = Kokkos::View<const std::byte*, Space::memory_space, Kokkos::MemoryUnmanaged>;
+
+}  // namespace
+
+Executor::Executor(const Program& program, Model& model, std::vector<Communicator*> groups,
+                   Space space, Ledger* ledger, Fault fault)
+    : program_(program), model_(model), groups_(std::move(groups)), space_(std::move(space)),
+      ledger_(ledger), fault_(fault), buffers_(program.slots.size()) {
+  // Peers see these in a timeout's message; the communicator keeps views of them.
+  for (const Slot& s : program.slots) collective_names_.push_back(s.name);
+}
+
+std::span<const Operand> Executor::operands(const Event& event) const {
+  return {program_.operands.data() + event.operands.first,
+          static_cast<std::size_t>(event.operands.count)};
+}
+
+Bound Executor::bind(const Operand& operand) const {
+  const std::int64_t size = dtype_bytes(program_.slots[operand.slot].dtype);
+  std::byte* base = buffers_[operand.slot]->data<std::byte>();
+  return {base + operand.offset * size, operand.elems, operand.reads && operand.writes};
+}
+
+Bound Executor::slot(int slot) const {
+  return {buffers_[slot]->data<std::byte>(), program_.slots[slot].elems, false};
+}
+
+int Executor::find_slot(std::string_view name) const {
+  for (std::size_t s = 0; s < program_.slots.size(); ++s)
+    if (program_.slots[s].name == name && buffers_[s]) return static_cast<int>(s);
+  return -1;
+}
+
+void Executor::poll() {
+  ScopedTimer timer(times_.exposed);
+  for (Communicator* group : groups_) group->progress();
+}
+
+void Executor::run(SegmentKind kind, std::int64_t step, int micro_batch) {
+  const Segment& segment = *program_.find(kind);
+  tickets_.assign(segment.events.size(), 0);
+  for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
+    ScopedTimer timer(phase_time(times_, segment.events[i].phase));
+    run_event(segment, i, step, micro_batch);
+  }
+  if (segment.events.empty()) return;
+  ScopedTimer timer(phase_time(times_, segment.events.back().phase));
+  for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
+}
+
+void Executor::run_event(const Segment& segment, int index, std::int64_t step, int micro_batch) {
+  const Event& event = segment.events[index];
+  for (int a = 0; a < event.after.count; ++a)
+    wait_for(segment, program_.edges[event.after.first + a]);
+  switch (event.op) {
+    case Op::acquire: return acquire(event);
+    case Op::release: return release(event);
+    case Op::copy: {
+      ScopedTimer timer(times_.copies);
+      const auto ops = operands(event);
+      const auto bytes = static_cast<std::size_t>(event.elems * dtype_bytes(event.dtype));
+      Kokkos::deep_copy(space_, Bytes(bind(ops[1]).as<std::byte>(), bytes),
+                        ConstBytes(bind(ops[0]).as<std::byte>(), bytes));
+      fence(space_, "shardmark::copy");
+      return;
+    }
+    case Op::compute: {
+      bound_.clear();
+      for (const Operand& o : operands(event)) bound_.push_back(bind(o));
+      if (fault_ == Fault::nan && event.kernel == Kernel::grad_norm && step == 1)
+        *bound_[1].as<float>() = std::numeric_limits<float>::quiet_NaN();
+      model_.run(program_, event, bound_, step, micro_batch);
+      return;
+    }
+    default: return start_collective(event, index);
+  }
+}
+
+void Executor::acquire(const Event& event) {
+  const Slot& slot = program_.slots[event.slot];
+  try {
+    buffers_[event.slot].emplace(slot);
+  } catch (const std::bad_alloc&) {
+    throw MemoryError(fmt::format("{} memory: {} bytes for {} cannot be had: the machine has less free "
+                                  "than the budget says: give memory.{}_gib in the deck",
+                                  to_string(slot.tier), alloc_bytes(slot), slot.name,
+                                  to_string(slot.tier)));
+  }
+}
+
+void Executor::release(const Event& event) {
+  if (fault_ == Fault::leak && event.category != Category::workspace && leaked_.empty()) {
+    leaked_.push_back(std::move(*buffers_[event.slot]));
+    buffers_[event.slot].reset();
+    return;
+  }
+  buffers_[event.slot].reset();
+}
+
+void Executor::start_collective(const Event& event, int index) {
+  const auto ops = operands(event);
+  Collective c;
+  c.op = event.op;
+  c.dtype = event.dtype;
+  c.reduction = event.reduction;
+  c.root = event.root;
+  c.elems = event.elems;
+  if (ops.size() >= 2) {
+    c.send = bind(ops[0]).data;
+    c.recv = bind(ops[1]).data;
+    c.name = collective_names_[ops[0].slot];
+  }
+  if (ops.size() >= 3) {
+    c.scratch = bind(ops[2]).data;
+    c.scratch_bytes = ops[2].elems * dtype_bytes(program_.slots[ops[2].slot].dtype);
+  }
+  ScopedTimer timer(times_.exposed);
+  tickets_[index] = groups_[event.group]->start(c);
+}
+
+void Executor::wait_for(const Segment& segment, std::int32_t index) {
+  const Event& event = segment.events[index];
+  if (is_collective(event.op)) {
+    if (tickets_[index] == 0) return;
+    ScopedTimer timer(times_.exposed);
+    groups_[event.group]->wait(tickets_[index]);
+    tickets_[index] = 0;
+  } else if (event.lane == Lane::compute) {
+    fence(space_, "shardmark::order_lanes");
+  }
+}
+
+}  // namespace shardmark

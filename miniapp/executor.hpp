@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a program: the only interpreter that touches a device or a network. Buffers are allocated and
+// freed where the events say, collectives start where they stand and are waited for where an order
+// edge asks, all on the calling thread.
+#pragma once
+
+#include <array>
+#include <comm/communicator.hpp>
+#include <core/memory/buffer.hpp>
+#include <core/memory/kokkos_shim.hpp>
+#include <core/memory/ledger.hpp>
+#include <core/plan/plan.hpp>
+#include <miniapp/model.hpp>
+#include <miniapp/faults.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardmark {
+
+/// Where the time of the compute lane went, in ns.
+struct LaneTimes {
+  std::int64_t init = 0, forward = 0, backward = 0, step = 0;  // by phase, waits included
+  std::int64_t copies = 0;
+  std::int64_t exposed = 0;  // waiting for collectives, or in calls that make them progress
+};
+
+class Executor {
+ public:
+  /// `groups[g]` is the communicator of Program::groups[g]; `ledger` may be null. All must outlive it.
+  Executor(const Program& program, Model& model, std::vector<Communicator*> groups, Space space,
+           Ledger* ledger, Fault fault = Fault::none);
+
+  /// Collective over the program's groups. Runs one segment; at its end nothing is in flight.
+  /// Throws CommError, MemoryError.
+  void run(SegmentKind kind, std::int64_t step, int micro_batch);
+
+  /// Lets collectives advance: called between kernels.
+  void poll();
+
+  /// Address and size of a live slot's first element.
+  Bound slot(int slot) const;
+  /// The live slot called `name`, -1 if there is none.
+  int find_slot(std::string_view name) const;
+
+  const LaneTimes& times() const { return times_; }
+  void reset_times() { times_ = {}; }
+  Communicator& world() const { return *groups_[0]; }
+
+ private:
+  void run_event(const Segment& segment, int index, std::int64_t step, int micro_batch);
+  void acquire(const Event& event);
+  void release(const Event& event);
+  void start_collective(const Event& event, int index);
+  void wait_for(const Segment& segment, std::int32_t index);
+  Bound bind(const Operand& operand) const;
+  std::span<const Operand> operands(const Event& event) const;
+
+  const Program& program_;
+  Model& model_;
+  std::vector<Communicator*> groups_;
+  Space space_;
+  Ledger* ledger_;
+  Fault fault_;
+  std::vector<std::optional<Buffer>> buffers_;  // by slot
+  std::vector<Ticket> tickets_;                 // by event of the running segment; 0: none
+  std::vector<std::string> collective_names_;   // by slot: kept alive for messages
+  std::vector<Bound> bound_;                    // of the event at hand
+  std::vector<Buffer> leaked_;                  // Fault::leak
+  LaneTimes times_;
+};
+
+}  // namespace shardmark

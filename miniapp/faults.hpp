@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// SHARDMARK_FAULT: makes a run wrong on purpose, to show that the validity checks can fail.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace shardmark {
+
+enum class Fault : std::uint8_t {
+  none,
+  leak,         // a buffer is never released
+  extra_call,   // one collective more than planned
+  skip_wait,    // data is used before its collective is done
+  flip_bit,     // a bit of received data flips on one rank
+  stale_shard,  // an all_gather delivers the last content of one rank's shard
+  nan           // a gradient becomes not-a-number
+};
+std::string_view to_string(Fault fault);
+
+/// From the environment. Throws DeckError that lists the names when it is none of them.
+Fault fault_from_environment();
+
+}  // namespace shardmark

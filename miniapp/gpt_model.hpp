@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// `compute: train`: forward, backward and update of a real transformer on the plan's buffers.
+#pragma once
+
+#include <core/nn/context.hpp>
+#include <core/plan/deck.hpp>
+#include <core/plan/gpt2_sizes.hpp>
+#include <io/tokens.hpp>
+#include <miniapp/model.hpp>
+
+namespace shardmark {
+
+class GptModel : public Model {
+ public:
+  /// All must outlive it.
+  GptModel(const Deck& deck, const Program& program, const Context& context,
+               TokenSource& tokens);
+  void run(const Program& program, const Event& event, std::span<const Bound> operands,
+           std::int64_t step, int micro_batch) override;
+
+ private:
+  void init_unit(const Program& program, const Event& event, const Bound& param) const;
+  void load_batch(const Program& program, const Bound& tokens, std::int64_t step, int micro_batch);
+  void forward(const Program& program, const Event& event, std::span<const Bound> operands) const;
+  void backward(const Program& program, const Event& event, std::span<const Bound> operands) const;
+  void update(std::span<const Bound> operands, std::int64_t step) const;
+
+  const Deck& deck_;
+  const Context& context_;
+  TokenSource& tokens_;
+  Gpt2Dims dims_;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <comm/delaying.hpp>
+#include <comm/factory.hpp>
+#include <comm/faulty.hpp>
+#include <comm/watching.hpp>
+#include <cstdint>
+#include <miniapp/lanes.hpp>
+
+namespace shardmark {
+namespace {
+
+CommFault comm_fault(Fault fault) {
+  switch (fault) {
+    case Fault::extra_call: return CommFault::extra_call;
+    case Fault::skip_wait: return CommFault::skip_wait;
+    case Fault::flip_bit: return CommFault::flip_bit;
+    case Fault::stale_shard: return CommFault::stale_shard;
+    default: return CommFault::none;
+  }
+}
+
+std::unique_ptr<Communicator> watched(std::string_view backend, MPI_Comm world, Watch& watch,
+                                      Reductions reductions) {
+  MpiOptions options;
+  options.reductions = reductions;
+  options.idle = watch.idle();
+  return std::make_unique<WatchingCommunicator>(make_communicator(backend, world, options), watch);
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watch& watch,
+                                            Fault fault, CommCounters& counters) {
+  auto lane = watched(deck.comm.backend, world, watch, deck.run.reductions);
+  if (deck.comm.delay_ms > 0)
+    lane = std::make_unique<DelayingCommunicator>(
+        std::move(lane), static_cast<std::int64_t>(deck.comm.delay_ms * 1e6), watch.idle());
+  lane = std::make_unique<CountingCommunicator>(std::move(lane), counters);
+  if (const CommFault kind = comm_fault(fault); kind != CommFault::none) {
+    const int last_rank = lane->size() - 1;
+    lane = std::make_unique<FaultyCommunicator>(std::move(lane),
+                                                FaultChoice{kind, last_rank, 1, INT64_MAX});
+  }
+  return lane;
+}
+
+std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watch& watch) {
+  return watched("auto", world, watch, Reductions::native);
+}
+
+}  // namespace shardmark

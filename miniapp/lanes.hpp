@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The run's communicator with its decorators, from the inside: back-end, watchdog, delay, counters,
+// faults. Counters lie beneath the faults, so that a call too many is counted like any other.
+#pragma once
+
+#include <comm/communicator.hpp>
+#include <comm/counting.hpp>
+#include <comm/watch.hpp>
+#include <core/plan/deck.hpp>
+#include <memory>
+#include <miniapp/faults.hpp>
+#include <mpi.h>
+
+namespace shardmark {
+
+/// Collective over `world`. What executor and self-check communicate on; `watch` and `counters` must
+/// outlive it.
+std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watch& watch,
+                                            Fault fault, CommCounters& counters);
+
+/// Collective over `world`. The driver's own lane: watched, neither counted nor delayed nor faulty.
+std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watch& watch);
+
+}  // namespace shardmark

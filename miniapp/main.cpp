@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program: arguments in, a subcommand, its exit status out. Errors end here: one line on standard
+// error and the status that its type stands for.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <miniapp/arguments_error.hpp>
+#include <miniapp/commands.hpp>
+#include <miniapp/version.hpp>
+
+namespace {
+
+using namespace shardmark;
+
+int exit_code(ExitStatus status) { return static_cast<int>(status); }
+
+int report(const std::string& what, ExitStatus status) {
+  if (!what.empty()) fmt::print(stderr, "shardmark: {}\n", what);
+  return exit_code(status);
+}
+
+void add_deck(CLI::App& command, std::string& deck, std::vector<std::string>& sets) {
+  command.add_option("DECK", deck, "input deck, a JSON file")->required();
+  command.add_option("--set", sets, "override a key of the deck: key.path=value")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"ShardMark: trains a transformer under ZeRO stage 0 to 3 and proves what memory and "
+               "communication it takes."};
+  app.set_version_flag("--version", "shardmark " + version());
+  app.require_subcommand(1);
+
+  RunArguments run;
+  CLI::App* run_app = app.add_subcommand("run", "run a deck, under mpiexec or srun");
+  add_deck(*run_app, run.deck, run.sets);
+  run_app->add_option("--out", run.out, "folder for report.json and losses.csv")->capture_default_str();
+
+  PlanArguments plan;
+  CLI::App* plan_app = app.add_subcommand("plan", "print what one rank of any world would do");
+  add_deck(*plan_app, plan.deck, plan.sets);
+  plan_app->add_option("--ranks", plan.ranks, "world size")->required()->check(CLI::PositiveNumber);
+  plan_app->add_option("--rank", plan.rank, "whose plan")->check(CLI::NonNegativeNumber);
+  plan_app->add_option("--ranks-per-node", plan.ranks_per_node)->check(CLI::PositiveNumber);
+  plan_app->add_option("--format", plan.format)
+      ->check(CLI::IsMember({"text", "json", "dot"}))
+      ->capture_default_str();
+
+  CheckArguments check;
+  CLI::App* deck_app = app.add_subcommand("deck", "look at a deck without running it");
+  deck_app->require_subcommand(1);
+  CLI::App* check_app = deck_app->add_subcommand("check", "what is wrong, without effect, or a default");
+  add_deck(*check_app, check.deck, check.sets);
+  check_app->add_option("--ranks", check.ranks, "world size")->check(CLI::PositiveNumber);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForAllHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForVersion& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    return arguments_error(e.what());
+  }
+
+  try {
+    if (run_app->parsed()) return exit_code(run_command(run));
+    if (plan_app->parsed()) return exit_code(plan_command(plan));
+    return exit_code(deck_check_command(check));
+  } catch (const Error& e) {
+    return report(e.what(), e.status());
+  } catch (const std::exception& e) {
+    return report(e.what(), ExitStatus::usage);
+  }
+}

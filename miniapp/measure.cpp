@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <core/plan/footprint.hpp>
+#include <core/plan/volume.hpp>
+#include <miniapp/measure.hpp>
+#include <miniapp/report_text.hpp>
+#include <numeric>
+
+namespace shardmark {
+namespace {
+
+// The text of the lowest rank that has one.
+std::string first_text(Peers& peers, const std::string& mine) {
+  const auto all = peers.gather(mine);
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (!all[r].empty()) return fmt::format("rank {}: {}", r, all[r]);
+  return {};
+}
+
+double percentile(std::vector<double> values, double p) {
+  if (values.empty()) return 0;
+  const auto rank = static_cast<std::size_t>(std::ceil(p * static_cast<double>(values.size())));
+  const std::size_t i = std::clamp<std::size_t>(rank, 1, values.size()) - 1;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values.end());
+  return values[i];
+}
+
+// nccl-tests' factor from algorithm to bus bandwidth (doc/PERFORMANCE.md there), n ranks.
+double bus_factor(Op op, int n) {
+  const auto ranks = static_cast<double>(n);
+  switch (op) {
+    case Op::all_reduce: return 2.0 * (ranks - 1.0) / ranks;
+    case Op::all_gather:
+    case Op::reduce_scatter: return (ranks - 1.0) / ranks;
+    default: return 1.0;
+  }
+}
+
+std::string memory_difference(const TierResult& tier, std::string_view name) {
+  std::string text;
+  auto compare = [&](std::string_view what, std::int64_t predicted, std::int64_t measured) {
+    if (predicted != measured)
+      text += fmt::format("{}{} {}: predicted {} bytes, measured {} ({:+})", text.empty() ? "" : ", ",
+                          name, what, predicted, measured, measured - predicted);
+  };
+  compare("live peak", tier.predicted_peak, tier.measured_peak);
+  for (int c = 0; c < category_count; ++c)
+    compare(to_string(static_cast<Category>(c)), tier.predicted[c], tier.measured[c]);
+  return text;
+}
+
+}  // namespace
+
+void fill_rows(const Deck& deck, const Noted& noted, std::int64_t accumulation, Peers& peers,
+               Result& result) {
+  const std::size_t steps = noted.losses.size();
+  const auto losses = peers.gather(noted.losses);
+  const auto seconds = peers.gather(noted.seconds);
+  const auto ranks = static_cast<std::size_t>(peers.size());
+  for (std::size_t s = 0; s < steps; ++s) {
+    LossRow row;
+    row.step = static_cast<std::int64_t>(s);
+    double sum = 0;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      sum += losses[r * steps + s];
+      row.seconds = std::max(row.seconds, seconds[r * steps + s]);
+    }
+    row.loss = sum / static_cast<double>(ranks) / static_cast<double>(accumulation);
+    row.grad_norm = noted.norms[s];
+    row.lr = deck.zero.optimizer.lr;
+    result.rows.push_back(row);
+  }
+}
+
+void compare_memory(const Program& program, const LedgerSnapshot& ledger, Peers& peers,
+                    Result& result, Observed& observed) {
+  const Footprint predicted = footprint(program);
+  std::string difference;
+  for (std::size_t t = 0; t < tier_count; ++t) {
+    TierResult& tier = result.tiers[t];
+    tier.predicted_peak = predicted.tiers[t].peak_bytes;
+    tier.predicted = predicted.tiers[t].category_peaks;
+    tier.measured_peak = ledger.tiers[t].peak_bytes;
+    tier.measured = ledger.tiers[t].category_peaks;
+    tier.at = describe_event(program, predicted.tiers[t].segment, predicted.tiers[t].event);
+    const std::string text = memory_difference(tier, to_string(static_cast<Tier>(t)));
+    if (!text.empty()) difference += (difference.empty() ? "" : ", ") + text;
+  }
+  observed.memory_mismatch = first_text(peers, difference);
+}
+
+void compare_calls(const Program& program, const CommCounters& counted, std::int64_t steps,
+                   Peers& peers, Result& result, Observed& observed) {
+  Volume predicted = volume(*program.find(SegmentKind::init));
+  for (auto [op, traffic] : step_volume(program)) {
+    traffic = {traffic.calls * steps, traffic.elems * steps, traffic.bytes * steps};
+    predicted[op] += traffic;
+  }
+  const Volume measured = counted.volume();
+  std::string difference;
+  for (int o = static_cast<int>(Op::all_gather); o <= static_cast<int>(Op::barrier); ++o) {
+    const Op op = static_cast<Op>(o);
+    const auto of = [op](const Volume& v) { return v.contains(op) ? v.at(op) : Traffic{}; };
+    const Traffic want = of(predicted), have = of(measured);
+    if (want == Traffic{} && have == Traffic{}) continue;
+    CollectiveResult& c = result.collectives[op];
+    c.predicted = want;
+    c.measured = have;
+    if (want != have)
+      difference += fmt::format("{}{}: predicted {} calls of {} elements in all, measured {} of {}",
+                                difference.empty() ? "" : ", ", to_string(op), want.calls,
+                                want.elems, have.calls, have.elems);
+  }
+  observed.calls_mismatch = first_text(peers, difference);
+
+  std::map<Op, std::vector<double>> spans;
+  std::map<Op, double> bytes;
+  for (const CollectiveRecord& r : counted.records()) {
+    spans[r.op].push_back(static_cast<double>(r.done_ns - r.issue_ns) * 1e-9);
+    bytes[r.op] += static_cast<double>(r.elems * dtype_bytes(r.dtype));
+  }
+  for (auto& [op, c] : result.collectives) {
+    const std::vector<double>& s = spans[op];
+    c.p50_s = percentile(s, 0.5);
+    c.p99_s = percentile(s, 0.99);
+    const double total_s = std::accumulate(s.begin(), s.end(), 0.0);
+    if (total_s > 0) c.bus_gb_s = bytes[op] / total_s * bus_factor(op, program.world) * 1e-9;
+  }
+}
+
+void compare_system(const Deck& deck, const Noted& noted, const LedgerSnapshot& ledger, Peers& peers,
+                    Result& result, Observed& observed) {
+  std::int64_t ledger_peak = 0;
+  for (const TierLedger& tier : ledger.tiers) ledger_peak += tier.peak_bytes;
+  result.rss_start = noted.rss_start;
+  result.rss_peak = noted.rss_peak;
+  result.rss_excess = std::max<std::int64_t>(0, noted.rss_peak - noted.rss_start - ledger_peak);
+  result.allowance =
+      static_cast<std::int64_t>(std::llround(deck.memory.allowance_mib * 1024.0 * 1024.0));
+  std::string wrong;
+  if (result.rss_excess > result.allowance)
+    wrong = fmt::format("{} resident beyond the ledger's peak, memory.allowance_mib allows {}",
+                        human_bytes(result.rss_excess), human_bytes(result.allowance));
+  observed.excess = first_text(peers, wrong);
+}
+
+void fill_times(const Deck& deck, const Program& program, const Noted& noted,
+                const CommCounters& counted, Peers& peers, Result& result) {
+  const auto steps = static_cast<double>(std::max<std::int64_t>(1, noted.steps));
+  const auto per_step = [steps](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
+  const LaneTimes& t = noted.times;
+  std::int64_t hidden_ns = 0;
+  for (const CollectiveRecord& r : counted.records())
+    hidden_ns += r.done_ns - r.issue_ns - r.blocked_ns;
+  result.times = {.forward = per_step(t.forward),
+                  .backward = per_step(t.backward),
+                  .optimizer = per_step(t.step),
+                  .copies = per_step(t.copies),
+                  .exposed = per_step(t.exposed),
+                  .hidden = per_step(hidden_ns),
+                  .matmul = per_step(noted.matmul_ns)};
+  std::vector<double> timed;
+  for (std::size_t s = static_cast<std::size_t>(noted.warmup); s < result.rows.size(); ++s)
+    timed.push_back(result.rows[s].seconds);
+  result.step_p50_s = percentile(timed, 0.5);
+  result.step_p99_s = percentile(timed, 0.99);
+  const auto timed_s = peers.gather(noted.timed_s);
+  result.timed_s = *std::max_element(timed_s.begin(), timed_s.end());
+  const auto own = peers.gather(per_step(t.forward + t.backward + t.step - t.exposed));
+  const auto slowest = std::max_element(own.begin(), own.end());
+  result.slowest_rank = static_cast<int>(slowest - own.begin());
+  result.slowest_rank_s = *slowest;
+  // A `list` model has no tokens; its figure of merit counts samples, as one token each.
+  const std::int64_t sequence = std::max<std::int64_t>(1, deck.model.sequence);
+  const double tokens = static_cast<double>(program.batch.global * sequence) * steps;
+  if (result.timed_s > 0 && noted.steps > 0) result.tokens_per_s = tokens / result.timed_s;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// From raw observations of one run (ledger, counters, clocks) to a Result and an Observed: what was
+// predicted beside what was measured, agreed on by all ranks.
+#pragma once
+
+#include <comm/counting.hpp>
+#include <core/memory/ledger.hpp>
+#include <miniapp/executor.hpp>
+#include <miniapp/peers.hpp>
+#include <miniapp/result.hpp>
+#include <miniapp/verdict.hpp>
+#include <vector>
+
+namespace shardmark {
+
+/// What this rank noted down while it ran.
+struct Noted {
+  std::vector<double> losses, norms, seconds;  // by step of this run
+  LaneTimes times;                             // of the timed steps
+  std::int64_t matmul_ns = 0;                  // of the timed steps
+  double timed_s = 0;                          // barrier to barrier
+  std::int64_t steps = 0, warmup = 0;
+  std::int64_t rss_start = 0, rss_peak = 0;
+};
+
+/// Collective. Rows of losses.csv: losses averaged over ranks in rank order, times of the slowest rank.
+void fill_rows(const Deck& deck, const Noted& noted, std::int64_t accumulation, Peers& peers,
+               Result& result);
+
+/// Collective. Ledger against footprint; `observed` gets the first rank's difference.
+void compare_memory(const Program& program, const LedgerSnapshot& ledger, Peers& peers,
+                    Result& result, Observed& observed);
+
+/// Collective. Counters against volume, and what the records of the timed steps say about time.
+void compare_calls(const Program& program, const CommCounters& counted, std::int64_t steps,
+                   Peers& peers, Result& result, Observed& observed);
+
+/// Collective. The system's own figure against the ledger's.
+void compare_system(const Deck& deck, const Noted& noted, const LedgerSnapshot& ledger, Peers& peers,
+                    Result& result, Observed& observed);
+
+/// Collective. Times a step, percentiles, the rank with most time of its own, the figure of merit.
+void fill_times(const Deck& deck, const Program& program, const Noted& noted,
+                const CommCounters& counted, Peers& peers, Result& result);
+
+}  // namespace shardmark

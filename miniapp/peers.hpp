@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver's own talk between ranks: agreeing on errors, collecting figures. It has a communicator of
+// its own, is not counted, and never runs inside a timed step. Everything here is collective.
+#pragma once
+
+#include <comm/communicator.hpp>
+#include <core/error.hpp>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace shardmark {
+
+/// An error that all ranks know of: `what()` is empty on every rank but the one that reports it.
+struct AgreedError : Error {
+  AgreedError(ExitStatus status, const std::string& what) : Error(status, what) {}
+};
+
+class Peers {
+ public:
+  explicit Peers(Communicator& comm) : comm_(comm) {}
+  int rank() const { return comm_.rank(); }
+  int size() const { return comm_.size(); }
+
+  void barrier();
+  /// Every rank's value, in rank order, on all ranks.
+  template<class T>
+  std::vector<T> gather(const T& mine) {
+    return gather(std::vector<T>{mine});
+  }
+  /// Every rank's values, concatenated in rank order; all give equally many.
+  template<class T>
+  std::vector<T> gather(const std::vector<T>& mine) {
+    static_assert(std::is_trivially_copyable_v<T>, "only plain values cross ranks");
+    std::vector<T> all(mine.size() * static_cast<std::size_t>(size()));
+    gather_bytes(mine.data(), all.data(), static_cast<std::int64_t>(mine.size() * sizeof(T)));
+    return all;
+  }
+  std::vector<std::string> gather(const std::string& mine);
+
+  /// Runs `body` on all ranks. If any of them throws, all throw AgreedError with the status of the
+  /// lowest rank that failed; that rank alone has the message.
+  template<class Body>
+  void agree(Body body) {
+    ExitStatus status = ExitStatus::valid;
+    std::string what;
+    try {
+      body();
+    } catch (const Error& e) {
+      status = e.status(), what = e.what();
+    } catch (const std::exception& e) {
+      status = ExitStatus::usage, what = e.what();
+    }
+    settle(status, what);
+  }
+
+ private:
+  void gather_bytes(const void* mine, void* all, std::int64_t bytes);
+  void settle(ExitStatus status, const std::string& what);
+
+  Communicator& comm_;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// `shardmark plan` and `shardmark deck check`: pure functions of a deck, printed.
+#include <fmt/format.h>
+
+#include <core/plan/check.hpp>
+#include <core/plan/print.hpp>
+#include <core/plan/volume.hpp>
+#include <io/deck.hpp>
+#include <io/deck_check.hpp>
+#include <io/deepspeed_config.hpp>
+#include <io/hash.hpp>
+#include <miniapp/commands.hpp>
+#include <miniapp/report_text.hpp>
+#include <miniapp/setup.hpp>
+#include <nlohmann/json.hpp>
+
+namespace shardmark {
+namespace {
+
+std::string summary(const Program& p, const Budgets& budgets) {
+  const Footprint f = footprint(p);
+  std::string text = "\nsummary\n";
+  for (int t = 0; t < tier_count; ++t) {
+    const TierFootprint& tier = f.tiers[t];
+    if (tier.peak_bytes == 0 && !budgets[t]) continue;
+    text += fmt::format("  {:<7} peak {} bytes ({}) at {}", to_string(static_cast<Tier>(t)),
+                        tier.peak_bytes, human_bytes(tier.peak_bytes),
+                        describe_event(p, tier.segment, tier.event));
+    if (budgets[t])
+      text += fmt::format("; {} the budget of {}", tier.peak_bytes <= *budgets[t] ? "fits in" : "does NOT fit in",
+                          human_bytes(*budgets[t]));
+    text += '\n';
+  }
+  const Volume steady = step_volume(p);
+  for (const auto& [op, t] : steady)
+    text += fmt::format("  {:<15} {:>8} calls {:>20} bytes a step\n", to_string(op), t.calls, t.bytes);
+  return text + fmt::format("  {:.4f} elements a parameter and step (all_reduce counted twice)\n",
+                            volume_per_parameter(p, steady));
+}
+
+}  // namespace
+
+ExitStatus plan_command(const PlanArguments& a) {
+  const Deck deck = read_deck(a.deck, a.sets, DeckUse::plan).deck;
+  const Batch batch = infer_batch(deck.zero, a.ranks, deck.path);
+  Profile profile;
+  profile.ranks_per_node = a.ranks_per_node;
+  const auto program_of = [&](int rank) {
+    return build_program(deck, batch, a.ranks, rank, profile);
+  };
+  const Program program = program_of(a.rank);
+  require_legal(check(program));
+  require_legal(check_ranks(ranks_to_check(a.ranks, a.rank), program_of));
+  const Budgets budgets = deck_budgets(deck);
+  const std::string text = print_text(program);
+  if (a.format == "dot")
+    fmt::print("{}", print_dot(program));
+  else if (a.format == "json")
+    fmt::print("{}\n", print_json(program, budgets, hash_hex(text)).dump(2));
+  else
+    fmt::print("{}{}", text, summary(program, budgets));
+  return ExitStatus::valid;
+}
+
+ExitStatus deck_check_command(const CheckArguments& a) {
+  const LoadedDeck loaded = read_deck(a.deck, a.sets, DeckUse::run);
+  const auto ranks = a.ranks > 0 ? std::optional<int>(a.ranks) : std::nullopt;
+  fmt::print("{}", format_findings(loaded, check_deck(loaded, ranks)));
+  if (ranks) {
+    const Deck& deck = loaded.deck;
+    const Program program =
+        build_program(deck, infer_batch(deck.zero, *ranks, deck.path), *ranks, 0, Profile{});
+    require_legal(check(program));
+    fmt::print("{}", summary(program, deck_budgets(deck)));
+  }
+  return ExitStatus::valid;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cmath>
+#include <miniapp/report_json.hpp>
+#include <nlohmann/json.hpp>
+
+namespace shardmark {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
+// JSON has no NaN: a figure that is none is null.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json by_category(const CategoryBytes& bytes) {
+  Json o = Json::object();
+  for (int c = 0; c < category_count; ++c)
+    if (bytes[c] > 0) o[std::string(to_string(static_cast<Category>(c)))] = bytes[c];
+  return o;
+}
+
+Json memory(const Result& r) {
+  Json o;
+  for (int t = 0; t < tier_count; ++t) {
+    const TierResult& tier = r.tiers[t];
+    o[std::string(to_string(static_cast<Tier>(t)))] = {
+        {"predicted_peak", tier.predicted_peak},
+        {"measured_peak", tier.measured_peak},
+        {"predicted_by_category", by_category(tier.predicted)},
+        {"measured_by_category", by_category(tier.measured)},
+        {"at", tier.at},
+        {"budget", tier.budget},
+        {"budget_source", tier.budget_source}};
+  }
+  o["system"] = {{"rss_start", r.rss_start},
+                 {"rss_peak", r.rss_peak},
+                 {"excess", r.rss_excess},
+                 {"allowance", r.allowance}};
+  return o;
+}
+
+Json traffic(const Traffic& t) {
+  return {{"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
+}
+
+Json collectives(const Result& r) {
+  Json o = Json::object();
+  for (const auto& [op, c] : r.collectives)
+    o[std::string(to_string(op))] = {{"predicted", traffic(c.predicted)},
+                                     {"measured", traffic(c.measured)},
+                                     {"p50_s", number(c.p50_s)},
+                                     {"p99_s", number(c.p99_s)},
+                                     {"bus_gb_per_s", number(c.bus_gb_s)}};
+  return o;
+}
+
+Json checks(const Result& r) {
+  Json list = Json::array();
+  for (const Check& c : r.checks)
+    list.push_back({{"name", c.name},
+                    {"state", c.state == Check::State::pass   ? "pass"
+                              : c.state == Check::State::fail ? "fail"
+                                                              : "not applicable"},
+                    {"detail", c.detail}});
+  return list;
+}
+
+Json ranks(const Result& r) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < r.ranks.size(); ++i)
+    list.push_back({{"rank", i},
+                    {"host", r.ranks[i].host},
+                    {"pid", r.ranks[i].pid},
+                    {"cores", r.ranks[i].cores}});
+  return list;
+}
+
+}  // namespace
+
+std::string report_json(const Deck& deck, const Program& p, const Result& r) {
+  Json o;
+  o["name"] = deck.name;
+  o["result"] = r.valid() ? "VALID" : "INVALID";
+  o["invalid_reasons"] = r.invalid_reasons();
+  o["class"] = r.unofficial.empty() ? "official" : "unofficial";
+  o["unofficial_reasons"] = r.unofficial;
+  o["fom"] = {{"name", "tokens_per_s"}, {"value", number(r.tokens_per_s)}};
+  o["world"] = p.world;
+  o["stage"] = p.stage;
+  o["schedule"] = p.schedule;
+  o["reductions"] = to_string(p.reductions);
+  o["parameters"] = p.model.elems;
+  o["partition"] = {{"padded", p.partition.padded}, {"per_rank", p.partition.per_rank}};
+  o["batch"] = {{"train_batch_size", p.batch.global},
+                {"train_micro_batch_size_per_gpu", p.batch.micro},
+                {"gradient_accumulation_steps", p.batch.accumulation}};
+  o["memory"] = memory(r);
+  o["collectives"] = collectives(r);
+  o["volume_per_parameter"] = volume_per_parameter(p, step_volume(p));
+  const TimeResult& t = r.times;
+  o["seconds_per_step"] = {{"forward", t.forward},     {"backward", t.backward},
+                           {"optimizer", t.optimizer}, {"copies", t.copies},
+                           {"matmul", t.matmul},       {"exposed_communication", t.exposed},
+                           {"hidden_communication", t.hidden}};
+  o["step_seconds"] = {{"p50", r.step_p50_s}, {"p99", r.step_p99_s}, {"timed_total", r.timed_s}};
+  o["slowest_rank"] = {{"rank", r.slowest_rank}, {"own_seconds_per_step", r.slowest_rank_s}};
+  o["state_hash"] = {{"param", hex(r.hashes.param)},
+                     {"master", hex(r.hashes.master)},
+                     {"momentum", hex(r.hashes.momentum)},
+                     {"variance", hex(r.hashes.variance)}};
+  if (!r.rows.empty() && deck.run.compute == Compute::train)
+    o["loss"] = {{"first", number(r.rows.front().loss)}, {"last", number(r.rows.back().loss)}};
+  o["checks"] = checks(r);
+  o["warnings"] = r.warnings;
+  o["ranks"] = ranks(r);
+  o["versions"] = r.versions;
+  o["deck_path"] = deck.path;
+  o["deck_hash"] = r.deck_hash;
+  o["plan_hash"] = r.plan_hash;
+  o["deck"] = Json::parse(r.deck_text, nullptr, false, true);
+  return o.dump(2) + "\n";
+}
+
+}  // namespace shardmark

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// report.json: everything that the printed report says and what it was made from.
+#pragma once
+
+#include <core/plan/deck.hpp>
+#include <core/plan/plan.hpp>
+#include <miniapp/result.hpp>
+#include <string>
+
+namespace shardmark {
+
+std::string report_json(const Deck& deck, const Program& program, const Result& result);
+
+}  // namespace shardmark

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <miniapp/report_text.hpp>
+
+namespace shardmark {
+namespace {
+
+using Out = std::back_insert_iterator<std::string>;
+
+void memory_table(Out out, const Result& r) {
+  fmt::format_to(out, "\nMemory, this rank (bytes; peak of each row on its own)\n");
+  fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}\n", "tier", "category", "predicted", "measured");
+  for (int t = 0; t < tier_count; ++t) {
+    const TierResult& tier = r.tiers[t];
+    if (tier.predicted_peak == 0 && tier.measured_peak == 0) continue;
+    const auto name = to_string(static_cast<Tier>(t));
+    for (int c = 0; c < category_count; ++c)
+      if (tier.predicted[c] > 0 || tier.measured[c] > 0)
+        fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}\n", name,
+                       to_string(static_cast<Category>(c)), tier.predicted[c], tier.measured[c]);
+    fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {} at once, at {}\n", name, "live peak",
+                   tier.predicted_peak, tier.measured_peak, human_bytes(tier.measured_peak), tier.at);
+    fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}\n", name, "budget", tier.budget, "",
+                   tier.budget_source);
+  }
+  fmt::format_to(out,
+                 "  system  resident: {} at start, {} at most; {} beyond the ledger's peak "
+                 "(allowance {})\n",
+                 human_bytes(r.rss_start), human_bytes(r.rss_peak), human_bytes(r.rss_excess),
+                 human_bytes(r.allowance));
+}
+
+void collectives_table(Out out, const Program& p, const Result& r) {
+  const Volume step = step_volume(p);
+  fmt::format_to(out, "\nCollectives, this rank, whole run ({:.3f} elements a parameter and step)\n",
+                 volume_per_parameter(p, step));
+  fmt::format_to(out, "  {:<15}{:>11}{:>11}{:>18}{:>12}{:>12}{:>14}\n", "", "calls", "predicted",
+                 "bytes", "p50 ms", "p99 ms", "busbw GB/s");
+  for (const auto& [op, c] : r.collectives)
+    fmt::format_to(out, "  {:<15}{:>11}{:>11}{:>18}{:>12.3f}{:>12.3f}{:>14.2f}\n", to_string(op),
+                   c.measured.calls, c.predicted.calls, c.measured.bytes, c.p50_s * 1e3,
+                   c.p99_s * 1e3, c.bus_gb_s);
+  if (r.collectives.empty()) fmt::format_to(out, "  none\n");
+}
+
+void time_table(Out out, const Result& r) {
+  const TimeResult& t = r.times;
+  fmt::format_to(out, "\nTime, ms a timed step, this rank\n");
+  fmt::format_to(out, "  forward {:.2f}   backward {:.2f}   optimizer {:.2f}   copies {:.2f}\n",
+                 t.forward * 1e3, t.backward * 1e3, t.optimizer * 1e3, t.copies * 1e3);
+  fmt::format_to(out,
+                 "  matrix products {:.2f}   exposed communication {:.2f}   hidden communication "
+                 "{:.2f}\n",
+                 t.matmul * 1e3, t.exposed * 1e3, t.hidden * 1e3);
+  fmt::format_to(out, "  step p50 {:.2f}   p99 {:.2f}", r.step_p50_s * 1e3, r.step_p99_s * 1e3);
+  if (r.ranks.size() > 1)
+    fmt::format_to(out, "   most time of its own: rank {} on {} ({:.2f})", r.slowest_rank,
+                   r.ranks[r.slowest_rank].host, r.slowest_rank_s * 1e3);
+  fmt::format_to(out, "\n");
+}
+
+std::string join(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, "; ")); }
+
+}  // namespace
+
+std::string human_bytes(std::int64_t bytes) {
+  static constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (std::abs(value) >= 1024.0 && unit + 1 < units.size()) value /= 1024.0, ++unit;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.4g} {}", value, units[unit]);
+}
+
+std::string heading(const Deck& deck, const Program& p) {
+  const Footprint f = footprint(p);
+  std::string text;
+  auto out = std::back_inserter(text);
+  fmt::format_to(out, "ShardMark: {} ({})\n", deck.name, deck.path);
+  fmt::format_to(out, "  model      {}: {} parameters in {} units\n", to_string(deck.model.family),
+                 p.model.elems, p.model.units.size());
+  fmt::format_to(out, "  schedule   {}, ZeRO stage {}, {} rank{}, {} reductions\n", p.schedule, p.stage,
+                 p.world, p.world == 1 ? "" : "s", to_string(p.reductions));
+  fmt::format_to(out, "  batch      {} samples a step: {} a micro-batch x {} accumulation x {} ranks\n",
+                 p.batch.global, p.batch.micro, p.batch.accumulation, p.world);
+  fmt::format_to(out, "  memory     {} a rank predicted\n",
+                 human_bytes(f[Tier::device].peak_bytes + f[Tier::host].peak_bytes));
+  fmt::format_to(out, "  steps      {} warm-up, {} timed\n", deck.run.warmup, deck.run.steps);
+  return text;
+}
+
+std::string report_text(const Deck& deck, const Program& p, const Result& r) {
+  std::string text;
+  auto out = std::back_inserter(text);
+  memory_table(out, r);
+  collectives_table(out, p, r);
+  time_table(out, r);
+  if (deck.run.compute == Compute::train && !r.rows.empty())
+    fmt::format_to(out, "\nLoss: {:.6f} at step {}, {:.6f} at step {}\n", r.rows.front().loss,
+                   r.rows.front().step, r.rows.back().loss, r.rows.back().step);
+  fmt::format_to(out, "State hashes: param {:016x}  momentum {:016x}  variance {:016x}\n",
+                 r.hashes.param, r.hashes.momentum, r.hashes.variance);
+  fmt::format_to(out, "\nChecks\n");
+  for (const Check& c : r.checks)
+    fmt::format_to(out, "  {:<15}{:<16}{}\n", c.name,
+                   c.state == Check::State::pass   ? "pass"
+                   : c.state == Check::State::fail ? "FAIL"
+                                                   : "not applicable",
+                   c.detail);
+  for (const std::string& w : r.warnings) fmt::format_to(out, "warning: {}\n", w);
+  fmt::format_to(out, "\nFOM tokens_per_s={:.6g}\n", r.tokens_per_s);
+  fmt::format_to(out, "CLASS={}\n",
+                 r.unofficial.empty() ? "official" : fmt::format("unofficial ({})", join(r.unofficial)));
+  fmt::format_to(out, "RESULT={}\n",
+                 r.valid() ? "VALID" : fmt::format("INVALID ({})", r.invalid_reasons()));
+  return text;
+}
+
+}  // namespace shardmark

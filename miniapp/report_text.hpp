@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report that a run ends with, on standard output. Scripts read its last three lines.
+#pragma once
+
+#include <core/plan/deck.hpp>
+#include <core/plan/plan.hpp>
+#include <miniapp/result.hpp>
+#include <string>
+
+namespace shardmark {
+
+/// "1.234 GiB", "12.5 MiB", "64 B": binary units, four digits.
+std::string human_bytes(std::int64_t bytes);
+
+/// What is about to run, in a few lines, before the first step.
+std::string heading(const Deck& deck, const Program& program);
+
+/// All tables, then FOM, CLASS and RESULT, each on a line of its own; nothing may follow.
+std::string report_text(const Deck& deck, const Program& program, const Result& result);
+
+}  // namespace shardmark

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// All that a run found out, as plain values: the driver fills it, the verdict judges it, the reports
+// print it.
+#pragma once
+
+#include <array>
+#include <core/plan/footprint.hpp>
+#include <core/plan/plan.hpp>
+#include <core/plan/volume.hpp>
+#include <io/output.hpp>
+#include <map>
+#include <miniapp/state_hash.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardmark {
+
+/// Predicted and measured live bytes of one tier on this rank.
+struct TierResult {
+  std::int64_t predicted_peak = 0, measured_peak = 0;
+  CategoryBytes predicted{}, measured{};  // each category's own peak
+  std::int64_t budget = 0;
+  std::string budget_source;
+  std::string at;  // where the plan has its peak
+};
+
+struct CollectiveResult {
+  Traffic predicted, measured;  // over the whole run, this rank
+  std::int64_t step_calls = 0;
+  double p50_s = 0, p99_s = 0;  // from start to done, timed steps
+  double bus_gb_s = 0;          // nccl-tests' bus bandwidth at the median call time, GB/s (1e9)
+};
+
+/// Seconds a timed step, on this rank.
+struct TimeResult {
+  double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0, hidden = 0, matmul = 0;
+};
+
+struct RankInfo {
+  std::string host;
+  std::string cores;  // affinity mask, "0-1"
+  int pid = 0;
+};
+
+/// One line of the verdict.
+struct Check {
+  enum class State : std::uint8_t { pass, fail, not_applicable };
+  std::string name;
+  State state = State::pass;
+  std::string detail;
+};
+
+struct Result {
+  std::string deck_text, deck_hash, plan_hash;
+  std::vector<LossRow> rows;  // one a step; loss and norm are those of the global batch
+  std::array<TierResult, tier_count> tiers;
+  std::map<Op, CollectiveResult> collectives;
+  TimeResult times;
+  double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
+  int slowest_rank = 0;
+  double slowest_rank_s = 0;  // own time of that rank: steps less exposed communication
+  std::int64_t rss_start = 0, rss_peak = 0, rss_excess = 0, allowance = 0;  // bytes
+  StateHashes hashes;
+  std::vector<RankInfo> ranks;
+  std::map<std::string, std::string> versions;
+  std::vector<std::string> warnings;
+  double flops_per_token = 0;
+  double tokens_per_s = 0;
+  std::vector<Check> checks;
+  std::vector<std::string> unofficial;  // reasons
+  bool valid() const;
+  std::string invalid_reasons() const;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <miniapp/verdict.hpp>
+#include <numeric>
+
+namespace shardmark {
+namespace {
+
+using State = Check::State;
+
+Check from_text(std::string name, const std::string& wrong, std::string right) {
+  return {std::move(name), wrong.empty() ? State::pass : State::fail,
+          wrong.empty() ? std::move(right) : wrong};
+}
+
+Check finite(const Result& r, bool trains) {
+  for (const LossRow& row : r.rows) {
+    if (trains && !std::isfinite(row.loss))
+      return {"finite", State::fail, fmt::format("loss is {} at step {}", row.loss, row.step)};
+    if (!std::isfinite(row.grad_norm))
+      return {"finite", State::fail,
+              fmt::format("gradient norm is {} at step {}", row.grad_norm, row.step)};
+  }
+  return {"finite", State::pass,
+          trains ? "every loss and gradient norm is finite" : "every gradient norm is finite"};
+}
+
+double mean_loss(const std::vector<LossRow>& rows, std::size_t first, std::size_t count) {
+  double sum = 0;
+  for (std::size_t i = first; i < first + count; ++i) sum += rows[i].loss;
+  return sum / static_cast<double>(count);
+}
+
+Check loss_drop(const Deck& deck, const Result& r, bool trains) {
+  constexpr std::size_t enough = 20;
+  const bool structured =
+      deck.data.source == DataSource::file || deck.data.source == DataSource::markov;
+  if (!trains || !structured || r.rows.size() < enough)
+    return {"loss_drop", State::not_applicable,
+            !trains       ? "nothing is trained"
+            : !structured ? "the data has no structure to learn"
+                          : fmt::format("fewer than {} steps", enough)};
+  const std::size_t fifth = r.rows.size() / 5;
+  const double before = mean_loss(r.rows, 0, fifth);
+  const double after = mean_loss(r.rows, r.rows.size() - fifth, fifth);
+  const bool ok = after < before - deck.expect.loss_drop;
+  return {"loss_drop", ok ? State::pass : State::fail,
+          fmt::format("mean loss went from {:.4f} (first fifth) to {:.4f} (last), a drop of more than "
+                      "{} was {}",
+                      before, after, deck.expect.loss_drop, ok ? "asked for" : "due")};
+}
+
+Check expected_loss(const Deck& deck, const Result& r, bool trains) {
+  if (!deck.expect.loss || !trains || r.rows.empty())
+    return {"expect.loss", State::not_applicable, "none given"};
+  const double have = r.rows.back().loss;
+  const bool ok = std::abs(have - *deck.expect.loss) <= deck.expect.tolerance;
+  return {"expect.loss", ok ? State::pass : State::fail,
+          fmt::format("last loss {:.6g}, expected {:.6g} within {:.3g}", have, *deck.expect.loss,
+                      deck.expect.tolerance)};
+}
+
+}  // namespace
+
+bool Result::valid() const {
+  return std::none_of(checks.begin(), checks.end(),
+                      [](const Check& c) { return c.state == State::fail; });
+}
+
+std::string Result::invalid_reasons() const {
+  std::string text;
+  for (const Check& c : checks)
+    if (c.state == State::fail)
+      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", c.name, c.detail);
+  return text;
+}
+
+void judge(const Deck& deck, const Observed& o, Result& r) {
+  const bool trains = deck.run.compute == Compute::train;
+  r.checks.push_back(finite(r, trains));
+  r.checks.push_back(loss_drop(deck, r, trains));
+  r.checks.push_back(expected_loss(deck, r, trains));
+  r.checks.push_back(from_text("memory", o.memory_mismatch,
+                               "peak by tier and category as predicted, on every rank, to the byte"));
+  r.checks.push_back(from_text("calls", o.calls_mismatch,
+                               "calls and elements by collective as predicted, on every rank"));
+  r.checks.push_back(from_text("system_memory", o.excess, "within the allowance on every rank"));
+  r.checks.push_back(
+      from_text("replicas", r.hashes.disagreement, "replicas and shards agree across ranks"));
+  r.checks.push_back(from_text("self_check", o.self_check,
+                               "exact integer data gives stage 0's parameters, bit for bit"));
+
+  auto unofficial = [&](bool reason, std::string text) {
+    if (reason) r.unofficial.push_back(std::move(text));
+  };
+  unofficial(deck.run.warmup < 3, fmt::format("{} warm-up steps, at least 3 needed", deck.run.warmup));
+  unofficial(deck.run.steps < 20, fmt::format("{} timed steps, at least 20 needed", deck.run.steps));
+  unofficial(r.timed_s < 60, fmt::format("{:.1f} s timed, at least 60 needed", r.timed_s));
+  unofficial(!trains, fmt::format("compute {}", to_string(deck.run.compute)));
+  unofficial(deck.run.reductions != Reductions::native,
+             fmt::format("reductions {}", to_string(deck.run.reductions)));
+  unofficial(deck.run.memory_mode != "pooled", "memory_mode " + deck.run.memory_mode);
+  unofficial(deck.comm.delay_ms > 0, fmt::format("comm.delay_ms {}", deck.comm.delay_ms));
+  unofficial(o.deck_changed, "the deck was changed by --set");
+  unofficial(!o.injected.empty(), o.injected);
+}
+
+}  // namespace shardmark

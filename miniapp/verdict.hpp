@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// VALID or INVALID, and official or not: every rule in one place. README, "What VALID means".
+#pragma once
+
+#include <core/plan/deck.hpp>
+#include <miniapp/result.hpp>
+
+namespace shardmark {
+
+/// What the driver observed and cannot be read off the tables.
+struct Observed {
+  std::string memory_mismatch;  // of the first rank whose ledger differs from its plan; empty: none
+  std::string calls_mismatch;
+  std::string excess;           // of the first rank whose system figure exceeds the allowance
+  std::string self_check;       // what was wrong; empty: passed
+  bool deck_changed = false;    // by --set, or a fault or delay was injected
+  std::string injected;         // "SHARDMARK_FAULT=leak"
+};
+
+/// Fills `result.checks` and `result.unofficial`.
+void judge(const Deck& deck, const Observed& observed, Result& result);
+
+}  // namespace shardmark

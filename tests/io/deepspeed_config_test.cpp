@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSpeed configs: what DeepSpeed was seen to refuse is refused; what it was seen to accept is
+// either accepted with the same values or refused as not modelled yet, by name.
+#include <set>
+
+#include "scratch.hpp"
+
+#include <io/deepspeed_config.hpp>
+
+namespace shardmark::test {
+namespace {
+
+Json config_of(const Json& c) {
+  if (c.contains("config")) return c["config"];
+  return parse_json(c["config_text"].get<std::string>(), "case", JsonRules::deepspeed);
+}
+
+TEST(DeepSpeedConfig, judges_recorded_configs_as_deepspeed_did) {
+  const Json cases = read_json_file(std::string(SHARDMARK_TEST_DECKS) + "/deepspeed_cases.json",
+                                    JsonRules::deck)["cases"];
+  ASSERT_GE(cases.size(), 70u);
+  int accepted = 0, later = 0;
+  for (const Json& c : cases) {
+    SCOPED_TRACE(c["name"].get<std::string>());
+    const bool deepspeed_takes_it = c["outcome"] == "accepted";
+    Origin origin("d.json");
+    try {
+      const ZeroSpec zero = read_deepspeed(origin, config_of(c), "paper");
+      const Batch batch = infer_batch(zero, 1, "d.json");
+      EXPECT_TRUE(deepspeed_takes_it);
+      ++accepted;
+      if (!c.contains("effective")) continue;
+      const Json& seen = c["effective"];
+      EXPECT_EQ(zero.stage, seen["zero_stage"]);
+      EXPECT_EQ(batch.global, seen["train_batch_size"]);
+      EXPECT_EQ(batch.micro, seen["micro_batch"]);
+      EXPECT_EQ(batch.accumulation, seen["gradient_accumulation_steps"]);
+    } catch (const DeckError& error) {
+      const std::string message = error.what();
+      const bool not_yet = message.find("not modelled yet") != std::string::npos;
+      later += not_yet;
+      EXPECT_TRUE(not_yet || !deepspeed_takes_it) << message;
+      if (!deepspeed_takes_it && c.contains("field")) {
+        EXPECT_NE(message.find(c["field"].get<std::string>()), std::string::npos) << message;
+      }
+    }
+  }
+  EXPECT_GE(accepted, 20);
+  EXPECT_GE(later, 10);
+}
+
+ZeroSpec read(const std::string& zero, std::string_view extra = "") {
+  Origin origin("d.json");
+  const std::string text =
+      "{\"train_batch_size\": 4, \"zero_optimization\": " + zero + std::string(extra) + "}";
+  return read_deepspeed(origin, parse_json(text, "d.json", JsonRules::deepspeed), "paper");
+}
+
+TEST(DeepSpeedConfig, stage_is_coerced_as_deepspeed_does) {
+  EXPECT_EQ(read("{\"stage\": \"2\"}").stage, 2);
+  EXPECT_EQ(read("{\"stage\": 2.0}").stage, 2);
+  EXPECT_EQ(read("{\"stage\": \"auto\"}").stage, 0);
+  EXPECT_EQ(read("{}").stage, 0);
+  EXPECT_EQ(read("true").stage, 1);
+  EXPECT_EQ(read("false").stage, 0);
+  for (const char* bad : {"4", "-1", "2.5", "\"x\"", "null", "[]"})
+    expect_says(message_of<DeckError>([&] { read("{\"stage\": " + std::string(bad) + "}"); }),
+                {"d.json", "zero_optimization.stage", bad, "must be 0, 1, 2 or 3"});
+}
+
+TEST(DeepSpeedConfig, every_key_takes_its_default_and_refuses_another_type) {
+  for (const DsSection& section :
+       {ds_zero(), ds_offload_param(), ds_offload_optimizer(), ds_fp16(), ds_bf16()})
+    for (const DsKey& key : section.keys) {
+      SCOPED_TRACE(std::string(key.name));
+      EXPECT_TRUE(coerce(key, Json::parse(key.fallback), true)) << "its own default";
+      if (key.type != DsType::any) {
+        EXPECT_FALSE(coerce(key, Json::array({Json::array()}), true));
+      }
+      if (key.type == DsType::integer) {
+        const std::int64_t good = key.words.empty() ? 1000 : 2;
+        for (const Json& v : {Json(good), Json(double(good)), Json(std::to_string(good))})
+          EXPECT_EQ(coerce(key, v, true), Json(good)) << v;
+        EXPECT_FALSE(coerce(key, 1000.5, true));
+        EXPECT_FALSE(coerce(key, "many", true));
+        EXPECT_FALSE(coerce(key, std::to_string(good), false)) << "only config models coerce";
+      }
+      if (key.type == DsType::boolean) {
+        EXPECT_EQ(coerce(key, "true", true), Json(true));
+        EXPECT_EQ(coerce(key, 0, true), Json(false));
+        EXPECT_FALSE(coerce(key, 2, true));
+        EXPECT_FALSE(coerce(key, nullptr, true));
+      }
+    }
+}
+
+TEST(DeepSpeedConfig, a_key_and_its_alias_together_are_refused) {
+  int aliases = 0;
+  for (const DsKey& key : ds_zero().keys) {
+    if (key.alias.empty()) continue;
+    ++aliases;
+    const std::string value(key.fallback), name(key.name), alias(key.alias);
+    EXPECT_NO_THROW(read("{\"" + name + "\": " + value + "}"));
+    EXPECT_NO_THROW(read("{\"" + alias + "\": " + value + "}"));
+    expect_says(message_of<DeckError>([&] {
+                  read("{\"" + name + "\": " + value + ", \"" + alias + "\": " + value + "}");
+                }),
+                {name, alias, "same key", "remove"});
+  }
+  EXPECT_EQ(aliases, 9);
+}
+
+TEST(DeepSpeedConfig, no_spelling_is_in_a_table_twice) {
+  for (const DsSection& section : {ds_top_level(), ds_zero(), ds_adam(), ds_fp16(), ds_bf16()}) {
+    std::set<std::string_view> seen;
+    for (const DsKey& key : section.keys) {
+      EXPECT_TRUE(seen.insert(key.name).second) << key.name;
+      if (!key.alias.empty()) {
+        EXPECT_TRUE(seen.insert(key.alias).second) << key.alias;
+      }
+    }
+  }
+}
+
+TEST(DeepSpeedConfig, adamw_defaults_stand_in_for_what_is_not_named) {
+  const ZeroSpec none = read("{}");
+  const ZeroSpec part = read("{}", R"(, "optimizer": {"type": "AdamW", "params": {"lr": 0.5}})");
+  const ZeroSpec unnamed = read("{}", R"(, "optimizer": {"params": {"lr": 0.5}})");
+  EXPECT_EQ(none.optimizer.lr, 1e-3);
+  EXPECT_EQ(part.optimizer.lr, 0.5);
+  EXPECT_EQ(part.optimizer.beta2, 0.999);
+  EXPECT_EQ(unnamed.optimizer.lr, 1e-3) << "DeepSpeed makes an optimizer only if its type is named";
+}
+
+}  // namespace
+}  // namespace shardmark::test

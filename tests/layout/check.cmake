@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DROOT=<repository> -P check.cmake: fails with all that breaks the layout rules.
+cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/rules.cmake")
+layout_violations("${ROOT}" violations)
+if(violations)
+  list(JOIN violations "\n  " text)
+  message(FATAL_ERROR "These break the layout (tests/layout/rules.cmake):\n  ${text}")
+endif()

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// main of the tests that run in one process without MPI: Kokkos for the whole run, and a run in
+// which no test ran fails (a mistyped filter, a file that was left out of the build).
+#include <cstdio>
+
+#include <Kokkos_Core.hpp>
+#include <gtest/gtest.h>
+
+int main(int argc, char* argv[]) {
+  testing::InitGoogleTest(&argc, argv);
+  const Kokkos::ScopeGuard kokkos(argc, argv);
+  const int status = RUN_ALL_TESTS();
+  if (status == 0 && testing::UnitTest::GetInstance()->test_to_run_count() == 0) {
+    std::fputs("no test ran: check the filter and the list of files\n", stderr);
+    return 1;
+  }
+  return status;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Labels: one spelling, and parsing undoes it for every tier, category and name.
+#include <gtest/gtest.h>
+
+#include <core/memory/label.hpp>
+
+namespace shardmark {
+namespace {
+
+TEST(MemoryLabel, is_spelled_as_documented) {
+  EXPECT_EQ(memory_label(Tier::host, Category::master, "block3"),
+            "shardmark::host::master::block3");
+}
+
+TEST(MemoryLabel, parsing_undoes_writing) {
+  for (const std::string name : {"param.block0", "", "with::separators::", "::", "white space"})
+    for (int t = 0; t < tier_count; ++t)
+      for (int c = 0; c < category_count; ++c) {
+        const MemoryLabel label{static_cast<Tier>(t), static_cast<Category>(c), name};
+        const std::string text = memory_label(label.tier, label.category, label.name);
+        EXPECT_EQ(parse_memory_label(text), label) << text;
+      }
+}
+
+TEST(MemoryLabel, foreign_text_is_no_label) {
+  for (const char* text :
+       {"", "shardmark", "shardmark::device", "shardmark::device::param",
+        "shardmark::attic::param::x", "shardmark::device::parameter::x",
+        "shardmark::param::device::x", "Kokkos::scratch", "other::device::param::x",
+        " shardmark::device::param::x", "shardmark::device::adam_update::x"})
+    EXPECT_FALSE(parse_memory_label(text)) << text;
+}
+
+}  // namespace
+}  // namespace shardmark

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// main of the tests that run under mpiexec. Rank 0 prints as usual, the others only what failed,
+// each line with its rank. The exit status is the highest of all ranks, the same everywhere; a run
+// in which no test ran fails. A test that leaves its ranks in different collectives hangs: CTest's
+// timeout ends it.
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include <Kokkos_Core.hpp>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+namespace {
+
+void require(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  std::fprintf(stderr, "mpi_main: %s failed with code %d\n", call, code);
+  std::abort();
+}
+
+/// Prints failures and skips only, "rank r: " before each line.
+class RankPrinter : public testing::EmptyTestEventListener {
+ public:
+  explicit RankPrinter(int rank) : prefix_("rank " + std::to_string(rank) + ": ") {}
+
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const char* const file = result.file_name() != nullptr ? result.file_name() : "unknown file";
+    print(std::string(file) + ":" + std::to_string(result.line_number()) + ": Failure\n" +
+          result.message());
+  }
+  void OnTestEnd(const testing::TestInfo& test) override {
+    if (test.result()->Failed())
+      print(std::string("FAILED ") + test.test_suite_name() + "." + test.name());
+  }
+
+ private:
+  void print(const std::string& text) const {
+    std::istringstream lines(text);
+    std::string out;
+    for (std::string line; std::getline(lines, line);) out += prefix_ + line + "\n";
+    std::fputs(out.c_str(), stderr);
+    std::fflush(stderr);
+  }
+
+  std::string prefix_;
+};
+
+int run_all(int rank) {
+  testing::UnitTest& unit = *testing::UnitTest::GetInstance();
+  if (rank != 0) {
+    testing::TestEventListeners& listeners = unit.listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new RankPrinter(rank));  // GoogleTest owns it from here
+  }
+  const int status = RUN_ALL_TESTS();
+  if (status == 0 && unit.test_to_run_count() == 0) {
+    std::fprintf(stderr, "rank %d: no test ran: check the filter and the list of files\n", rank);
+    return 1;
+  }
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char* argv[]) {
+  require(MPI_Init(&argc, &argv), "MPI_Init");
+  int rank = 0;
+  require(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  testing::InitGoogleTest(&argc, argv);
+  int worst = 1;
+  {
+    const Kokkos::ScopeGuard kokkos(argc, argv);
+    const int mine = run_all(rank);
+    require(MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+  }
+  if (rank == 0 && worst != 0) std::fputs("FAILED on at least one rank\n", stderr);
+  require(MPI_Finalize(), "MPI_Finalize");
+  return worst;
+}

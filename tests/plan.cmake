@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+shardmark_test(plan
+  FILES plan/model_shape_test.cpp plan/check_test.cpp plan/paper_test.cpp plan/golden_test.cpp
+        plan/large_test.cpp plan/types_test.cpp
+  LABELS plan LIBS shardmark_plan)
+target_compile_definitions(test_plan PRIVATE
+  SHARDMARK_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data"
+  SHARDMARK_TEST_GOLDEN="${CMAKE_CURRENT_SOURCE_DIR}/golden")

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: check finds each kind of illegal plan. One broken plan a rule, made from a legal one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <core/plan/check.hpp>
+#include <tests/plan/programs.hpp>
+
+namespace shardmark {
+namespace {
+
+using testing::find_event;
+
+bool found(const std::vector<Violation>& all, Rule rule) {
+  return std::any_of(all.begin(), all.end(), [&](const Violation& v) { return v.rule == rule; });
+}
+
+std::string text(const std::vector<Violation>& all) {
+  std::string s;
+  for (const Violation& v : all) s += std::string(to_string(v.rule)) + " " + v.where + ": " + v.what + "\n";
+  return s;
+}
+
+class BrokenPlan : public ::testing::Test {
+ protected:
+  Program p = testing::program(testing::gpt2_deck(3), 2, 0, 2);
+  void TearDown() override {
+    EXPECT_TRUE(check(testing::program(testing::gpt2_deck(3), 2, 0, 2)).empty());
+  }
+  void expect(Rule rule) {
+    const auto violations = check(p);
+    EXPECT_TRUE(found(violations, rule)) << "not found: " << to_string(rule) << "\n" << text(violations);
+    EXPECT_THROW(require_legal(violations), PlanError);
+  }
+  Event& event(SegmentKind kind, Op op) {
+    return find_event(p, kind, [op](const Event& e) { return e.op == op; });
+  }
+};
+
+TEST_F(BrokenPlan, NotAlive) {
+  Event& e = event(SegmentKind::micro_first, Op::acquire);
+  e.op = Op::release;
+  expect(Rule::not_alive);
+}
+
+TEST_F(BrokenPlan, AcquiredTwice) {
+  Event& e = event(SegmentKind::micro_first, Op::release);
+  e.op = Op::acquire;
+  expect(Rule::acquired_twice);
+}
+
+TEST_F(BrokenPlan, NotReleased) {
+  auto& events = p.segments[1].events;
+  const auto last = std::find_if(events.rbegin(), events.rend(),
+                                 [](const Event& e) { return e.op == Op::release; });
+  last->op = Op::barrier;  // an event that does nothing to memory
+  last->group = 0;
+  last->operands.count = 0;
+  last->lane = Lane::comm;
+  expect(Rule::not_released);
+}
+
+TEST_F(BrokenPlan, Junction) {
+  auto& alive = p.segments[1].entry.alive;
+  alive.pop_back();
+  expect(Rule::junction);
+}
+
+TEST_F(BrokenPlan, JunctionWithoutASegment) {
+  p.segments.pop_back();
+  expect(Rule::junction);
+}
+
+TEST_F(BrokenPlan, Bounds) {
+  Event& e = event(SegmentKind::micro_first, Op::all_gather);
+  p.operands[e.operands.first].offset = 1;
+  expect(Rule::bounds);
+}
+
+TEST_F(BrokenPlan, UndefinedRead) {
+  Event& e = find_event(p, SegmentKind::micro_first,
+                        [](const Event& x) { return x.kernel == Kernel::load_batch; });
+  e.operands.count = 0;  // the tokens are never loaded
+  expect(Rule::undefined_read);
+}
+
+TEST_F(BrokenPlan, Race) {
+  Event& e = find_event(p, SegmentKind::micro_first,
+                        [](const Event& x) { return x.kernel == Kernel::forward; });
+  ASSERT_GT(e.after.count, 0);
+  e.after.count = 0;  // reads gathered parameters while they are on their way
+  expect(Rule::race);
+}
+
+TEST_F(BrokenPlan, ReleaseUnderACollective) {
+  Event& e = find_event(p, SegmentKind::micro_first, [](const Event& x) {
+    return x.op == Op::release && x.category == Category::bucket && x.after.count > 0;
+  });
+  e.after.count = 0;
+  expect(Rule::race);
+}
+
+TEST_F(BrokenPlan, Edge) {
+  Event& e = find_event(p, SegmentKind::micro_first,
+                        [](const Event& x) { return x.after.count > 0; });
+  p.edges[e.after.first] = 1 << 20;
+  expect(Rule::edge);
+}
+
+TEST_F(BrokenPlan, GradientReducedTwice) {
+  auto& events = p.segments[1].events;
+  const auto it = std::find_if(events.begin(), events.end(),
+                               [](const Event& e) { return e.op == Op::reduce_scatter; });
+  Event again = *it;
+  again.after.count = 0;  // same lane: ordered by itself
+  events.push_back(again);
+  expect(Rule::gradient);
+}
+
+TEST_F(BrokenPlan, GradientNeverReduced) {
+  Event& e = event(SegmentKind::micro_last, Op::reduce_scatter);
+  e.params.count = 0;
+  expect(Rule::gradient);
+}
+
+TEST_F(BrokenPlan, Collective) {
+  Event& e = event(SegmentKind::micro_first, Op::all_gather);
+  e.elems += 1;
+  expect(Rule::collective);
+}
+
+TEST_F(BrokenPlan, CollectiveWithoutItsGroup) {
+  event(SegmentKind::micro_first, Op::all_gather).group = 5;
+  expect(Rule::collective);
+}
+
+TEST_F(BrokenPlan, CollectiveRootOutsideItsGroup) {
+  Event& e = event(SegmentKind::micro_first, Op::all_gather);
+  e.op = Op::broadcast;
+  e.root = 2;
+  p.operands[e.operands.first].elems = e.elems / 2;
+  expect(Rule::collective);
+}
+
+TEST(CheckRanks, LegalRanksAgreeAndBrokenOnesDoNot) {
+  const Deck deck = testing::gpt2_deck(2);
+  auto legal = [&](int rank) { return testing::program(deck, 3, rank); };
+  EXPECT_TRUE(check_ranks({0, 1, 2}, legal).empty());
+  auto broken = [&](int rank) {
+    Program p = legal(rank);
+    if (rank == 1)
+      find_event(p, SegmentKind::micro_only, [](const Event& e) { return is_collective(e.op); }).elems += 3;
+    return p;
+  };
+  const auto violations = check_ranks({0, 1, 2}, broken);
+  EXPECT_TRUE(found(violations, Rule::ranks_disagree)) << text(violations);
+  auto missing = [&](int rank) {
+    Program p = legal(rank);
+    if (rank == 2) p.segments.pop_back();
+    return p;
+  };
+  EXPECT_TRUE(found(check_ranks({0, 1, 2}, missing), Rule::ranks_disagree));
+}
+
+TEST(CheckRanks, LargeWorldsAreSampledAtBothEndsAndAtTheRankAskedFor) {
+  const auto ranks = ranks_to_check(16384, 4711);
+  EXPECT_EQ(ranks.front(), 0);
+  EXPECT_EQ(ranks.back(), 16383);
+  EXPECT_NE(std::find(ranks.begin(), ranks.end(), 4711), ranks.end());
+  EXPECT_EQ(ranks_to_check(4, 0).size(), 4U);
+}
+
+}  // namespace
+}  // namespace shardmark

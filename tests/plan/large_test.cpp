@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: a trillion parameters on 16 384 ranks are planned, checked and printed on a laptop: within an
+// address space of 500 MB. (How fast: ci/bench.)
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <core/plan/check.hpp>
+#include <core/plan/footprint.hpp>
+#include <core/plan/print.hpp>
+#include <nlohmann/json.hpp>
+#include <tests/plan/programs.hpp>
+
+namespace shardmark {
+namespace {
+
+TEST(Large, ATrillionParametersOn16384Ranks) {
+  struct rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  const rlim_t before = limit.rlim_cur;
+#if !defined(__SANITIZE_ADDRESS__)
+  limit.rlim_cur = 500'000'000;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+#endif
+  Deck deck = testing::gpt2_deck(3, 128);
+  deck.model.hidden = 25600;
+  deck.model.heads = 128;
+  deck.model.sequence = 2048;
+  deck.model.vocab = 50304;
+  constexpr int world = 16384;
+  auto program_of = [&](int rank) { return testing::program(deck, world, rank); };
+  const Program p = program_of(world - 1);
+  EXPECT_GT(p.model.elems, 1'000'000'000'000);
+  require_legal(check(p));
+  require_legal(check_ranks(ranks_to_check(world, 5), program_of));
+  EXPECT_EQ(print_json(p, {}, "").at("steps").at("steady").size(), 3 * 130U + 1);
+  EXPECT_GT(footprint(p)[Tier::device].peak_bytes, 0);
+  limit.rlim_cur = before;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+}  // namespace
+}  // namespace shardmark

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: `paper` is legal at every stage, world and accumulation, and moves and holds what the ZeRO paper
+// says.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <core/plan/check.hpp>
+#include <core/plan/footprint.hpp>
+#include <core/plan/volume.hpp>
+#include <tests/plan/programs.hpp>
+
+namespace shardmark {
+namespace {
+
+TEST(Paper, IsLegalEverywhere) {
+  int programs = 0;
+  for (int stage : {0, 1, 2, 3})
+    for (int world : {1, 2, 3, 5, 17})
+      for (std::int64_t accumulation : {1, 2, 3, 5})
+        for (bool tied : {false, true})
+          for (Compute compute : {Compute::train, Compute::none})
+            for (Reductions reductions : {Reductions::native, Reductions::ordered}) {
+              Deck deck = testing::gpt2_deck(stage, 3, tied);
+              deck.run.compute = compute;
+              deck.run.reductions = reductions;
+              auto program_of = [&](int rank) {
+                return testing::program(deck, world, rank, accumulation);
+              };
+              for (int rank : {0, world - 1}) ASSERT_NO_THROW(require_legal(check(program_of(rank))));
+              ASSERT_NO_THROW(require_legal(check_ranks(ranks_to_check(world, 0), program_of)));
+              ++programs;
+            }
+  EXPECT_EQ(programs, 4 * 5 * 4 * 2 * 2 * 2);
+}
+
+// Gradients: 2 (all_reduce) or 1 (reduce_scatter) a reduction; parameters: 1 a gather.
+TEST(Paper, VolumeIsThePapers) {
+  for (std::int64_t g : {1, 4}) {
+    const auto per_stage = [&](int stage) {
+      const Program p = testing::program(testing::gpt2_deck(stage), 4, 1, g);
+      Volume v = step_volume(p);
+      // The norm is no part of the paper's count: leave out its one all_reduce.
+      if (stage > 0) v.erase(Op::all_reduce);
+      return volume_per_parameter(p, v) * static_cast<double>(p.model.elems) /
+             static_cast<double>(p.partition.padded);
+    };
+    const auto micro_batches = static_cast<double>(g);
+    EXPECT_DOUBLE_EQ(per_stage(0), 2.0);
+    EXPECT_DOUBLE_EQ(per_stage(1), 2.0);
+    EXPECT_DOUBLE_EQ(per_stage(2), micro_batches + 1);
+    EXPECT_DOUBLE_EQ(per_stage(3), 3 * micro_batches);
+  }
+}
+
+std::int64_t at_exit(const Program& p, SegmentKind kind, Category c) {
+  return live_at(p, p.find(kind)->exit)[0][static_cast<std::size_t>(c)];
+}
+
+// Between steps: parameters and two moments, fp32, of all or of a rank's shards (64-byte lines aside).
+TEST(Paper, StatesShrinkWithTheStage) {
+  constexpr int world = 4;
+  for (int stage : {0, 1, 2, 3}) {
+    const Program p = testing::program(testing::gpt2_deck(stage), world, 2);
+    const auto slack = static_cast<double>(64 * p.model.units.size());
+    const auto full = 4.0 * static_cast<double>(p.partition.padded);
+    const auto shard = 4.0 * static_cast<double>(p.partition.per_rank);
+    const auto expect_bytes = [&](Category c, double bytes) {
+      EXPECT_NEAR(static_cast<double>(at_exit(p, SegmentKind::update, c)), bytes, slack)
+          << "stage " << stage << ", " << to_string(c);
+    };
+    expect_bytes(Category::param, stage == 3 ? shard : full);
+    expect_bytes(Category::momentum, shard);
+    expect_bytes(Category::variance, shard);
+    expect_bytes(Category::grad, 0);
+    EXPECT_NEAR(static_cast<double>(at_exit(p, SegmentKind::micro_only, Category::grad)),
+                stage < 2 ? full : shard, slack);
+  }
+}
+
+TEST(Paper, PeakFallsWithTheStageOnceTheModelIsDeep) {
+  std::int64_t last = INT64_MAX;
+  for (int stage : {0, 1, 2, 3}) {
+    Deck deck = testing::gpt2_deck(stage, 24);
+    deck.model.hidden = 96;
+    const std::int64_t peak =
+        footprint(testing::program(deck, 8, 0))[Tier::device].peak_bytes;
+    EXPECT_LT(peak, last) << "stage " << stage;
+    last = peak;
+  }
+}
+
+TEST(Paper, OneUnitIsPrefetchedAndNeverMore) {
+  const Program p = testing::program(testing::gpt2_deck(3, 6), 2, 0);
+  const Segment& s = *p.find(SegmentKind::micro_only);
+  int alive = 0, most = 0;
+  for (const Event& e : s.events) {
+    if (e.category != Category::gathered || is_collective(e.op) || e.op == Op::compute) continue;
+    alive += e.op == Op::acquire ? 1 : -1;
+    most = std::max(most, alive);
+  }
+  EXPECT_EQ(most, 2);
+}
+
+// Every gather but those that nothing comes before must be on its way while something is computed.
+TEST(Paper, GathersAreIssuedOneComputeAhead) {
+  const Program p = testing::program(testing::gpt2_deck(3, 6), 2, 0);
+  const Segment& s = *p.find(SegmentKind::micro_only);
+  int exposed = 0;
+  for (std::size_t i = 0; i < s.events.size(); ++i) {
+    if (s.events[i].op != Op::all_gather) continue;
+    const auto next = std::find_if(s.events.begin() + i, s.events.end(),
+                                   [](const Event& e) { return e.op == Op::compute; });
+    exposed += next->unit == s.events[i].unit ? 1 : 0;
+  }
+  EXPECT_EQ(exposed, 2);  // the first unit of forward and the first of backward
+}
+
+TEST(Paper, FootprintOfARunIsTheMaximumOverItsSegments) {
+  for (int stage : {0, 1, 2, 3}) {
+    const Program p = testing::program(testing::gpt2_deck(stage), 3, 1, 3);
+    const Footprint f = footprint(p);
+    const TierFootprint& device = f[Tier::device];
+    std::int64_t sum = 0;
+    for (std::int64_t bytes : device.at_peak) sum += bytes;
+    EXPECT_EQ(sum, device.peak_bytes);
+    for (std::size_t c = 0; c < category_count; ++c)
+      EXPECT_GE(device.category_peaks[c], device.at_peak[c]);
+    EXPECT_EQ(f[Tier::host].peak_bytes, 0);
+  }
+}
+
+TEST(Paper, ARunThatDoesNotFitIsRefusedWithWhereAndWhy) {
+  const Program p = testing::program(testing::gpt2_deck(1), 2, 0);
+  const std::int64_t peak = footprint(p)[Tier::device].peak_bytes;
+  EXPECT_FALSE(over_budget(p, {peak, std::nullopt}).has_value());
+  const auto refusal = over_budget(p, {peak - 1, std::nullopt});
+  ASSERT_TRUE(refusal.has_value());
+  for (const char* part : {"device", "acquire", "missing", "ZeRO stage 2", "category"})
+    EXPECT_NE(refusal->find(part), std::string::npos) << part << " in: " << *refusal;
+  EXPECT_NE(over_budget(p, {1000, std::nullopt})->find("model states alone do not fit"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace shardmark

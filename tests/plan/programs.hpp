@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small decks and programs for the tests of plan/.
+#pragma once
+
+#include <core/error.hpp>
+#include <core/plan/plan.hpp>
+
+namespace shardmark::testing {
+
+inline Deck gpt2_deck(int stage, std::int64_t layers = 2, bool tied = false) {
+  Deck d;
+  d.name = "test";
+  d.model.family = Family::gpt2;
+  d.model.layers = layers;
+  d.model.hidden = 24;
+  d.model.heads = 3;
+  d.model.sequence = 10;
+  d.model.vocab = 31;
+  d.model.tied_head = tied;
+  d.zero.stage = stage;
+  return d;
+}
+
+inline Batch batch(int world, std::int64_t accumulation = 1, std::int64_t micro = 2) {
+  return {world * accumulation * micro, micro, accumulation};
+}
+
+inline Program program(const Deck& deck, int world, int rank, std::int64_t accumulation = 1) {
+  return build_program(deck, batch(world, accumulation), world, rank, Profile{});
+}
+
+/// The first event that `match` takes, in the segment of that kind.
+template<class Match>
+Event& find_event(Program& p, SegmentKind kind, Match match) {
+  for (Segment& s : p.segments)
+    if (s.kind == kind)
+      for (Event& e : s.events)
+        if (match(e)) return e;
+  throw PlanError("test: no such event");
+}
+
+}  // namespace shardmark::testing

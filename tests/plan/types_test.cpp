@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: what events can say beyond `paper` (groups, roots, tiers, copies, order edges between three
+// lanes, micro-batches) is read by every interpreter. Programs written by hand.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <core/plan/check.hpp>
+#include <core/plan/footprint.hpp>
+#include <core/plan/print.hpp>
+#include <core/plan/volume.hpp>
+#include <core/plan/writer.hpp>
+#include <nlohmann/json.hpp>
+#include <tests/plan/programs.hpp>
+
+namespace shardmark {
+namespace {
+
+// Rank 1 of 4: a gradient is made on the device, reduced to rank 1 of the pair {0, 1}, copied to the
+// host, and the updated parameters come back and are broadcast in the pair.
+class ByHand : public ::testing::Test {
+ protected:
+  ByHand() {
+    ModelSpec spec;
+    spec.family = Family::list;
+    spec.modules = {{"w", {48}}};
+    p.world = 4;
+    p.rank = 1;
+    p.schedule = "by hand";
+    p.batch = {4, 1, 1};
+    p.model = build_model_shape(spec);
+    p.partition = build_partition(p.model, 4, 1);
+    p.groups = {{"world", {}}, {"pair", {0, 1}}};
+    PlanWriter w(p);
+    param = w.slot("param", Category::param, Dtype::bf16, 48);
+    grad = w.slot("grad", Category::bucket, Dtype::fp32, 48);
+    host_grad = w.slot("host_grad", Category::grad, Dtype::fp32, 48, Tier::host);
+    master = w.slot("master", Category::master, Dtype::fp32, 48, Tier::host);
+    const std::array<int, 1> params{0};
+    auto compute = [&](Kernel k, std::vector<Operand> ops) { w.compute(k, 0, ops, params); };
+
+    w.begin(SegmentKind::init, Gradients::none);
+    w.acquire(param);
+    w.acquire(master);
+    compute(Kernel::init_param, {w.write(param)});
+    compute(Kernel::zero, {w.write(master)});
+    w.end(Gradients::none);
+
+    w.begin(SegmentKind::micro_only, Gradients::none);
+    w.phase(Phase::backward, 0);
+    w.acquire(grad);
+    compute(Kernel::backward, {w.write(grad), w.read(param)});
+    const std::array<Operand, 2> in_place{w.read(grad), w.write(grad)};
+    w.collective(Op::reduce, Reduction::sum, 48, in_place, 0, params, 1, 1);
+    w.acquire(host_grad);
+    w.copy(w.read(grad), w.write(host_grad));
+    w.release(grad);
+    w.end(Gradients::reduced);
+
+    w.begin(SegmentKind::boundary, Gradients::reduced);
+    w.end(Gradients::reduced);
+
+    w.begin(SegmentKind::update, Gradients::reduced);
+    w.phase(Phase::step);
+    compute(Kernel::adamw, {w.update(master), w.read(host_grad)});
+    w.release(host_grad);
+    w.copy(w.read(master), w.write(param));
+    const std::array<Operand, 2> both{w.read(param), w.write(param)};
+    w.collective(Op::broadcast, Reduction::none, 48, both, 0, {}, 1, 1);
+    w.end(Gradients::none);
+  }
+  Program p;
+  int param, grad, host_grad, master;
+};
+
+TEST_F(ByHand, IsLegal) {
+  for (const Violation& v : check(p)) ADD_FAILURE() << to_string(v.rule) << " " << v.where << ": " << v.what;
+}
+
+TEST_F(ByHand, EdgesOrderAllThreeLanes) {
+  const Segment& s = *p.find(SegmentKind::micro_only);
+  auto after = [&](std::size_t event) {
+    const Range r = s.events[event].after;
+    return std::vector<int>(p.edges.begin() + r.first, p.edges.begin() + r.first + r.count);
+  };
+  EXPECT_EQ(after(2), std::vector<int>{1});        // reduce after the backward that makes it
+  EXPECT_EQ(after(4), (std::vector<int>{2, 3}));   // copy after the reduce, into memory that is there
+  EXPECT_EQ(after(5), std::vector<int>{4});        // release after the copy that reads it
+}
+
+TEST_F(ByHand, EachLostEdgeIsARace) {
+  for (const SegmentKind kind : {SegmentKind::micro_only, SegmentKind::update}) {
+    const std::size_t events = p.find(kind)->events.size();
+    for (std::size_t i = 0; i < events; ++i) {
+      Program broken = p;
+      for (Segment& s : broken.segments)
+        if (s.kind == kind) {
+          if (s.events[i].after.count == 0) continue;
+          s.events[i].after.count = 0;
+          EXPECT_FALSE(check(broken).empty()) << to_string(kind) << ", event " << i;
+        }
+    }
+  }
+}
+
+TEST_F(ByHand, TiersAreAccountedApart) {
+  const Footprint f = footprint(p);
+  EXPECT_EQ(f[Tier::device].peak_bytes, 128 + 192);
+  EXPECT_EQ(f[Tier::host].peak_bytes, 192 + 192);
+  EXPECT_EQ(f[Tier::host].at_peak[static_cast<std::size_t>(Category::master)], 192);
+  EXPECT_TRUE(over_budget(p, {std::nullopt, 383}).has_value());
+  EXPECT_FALSE(over_budget(p, {std::nullopt, 384}).has_value());
+}
+
+TEST_F(ByHand, GroupsRootsAndReductionsArePrintedAndCounted) {
+  const auto rows = print_json(p, {}, "").at("steps").at("0");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].at("op"), "reduce");
+  EXPECT_EQ(rows[0].at("phase"), "b0");
+  EXPECT_EQ(rows[0].at("root"), 1);
+  EXPECT_EQ(rows[0].at("group"), "pair");
+  EXPECT_EQ(rows[0].at("reduce_op"), "sum");
+  EXPECT_EQ(rows[1].at("op"), "broadcast");
+  EXPECT_EQ(rows[1].at("dtype"), "bf16");
+  const Volume v = step_volume(p);
+  EXPECT_EQ(v.at(Op::reduce), (Traffic{1, 48, 192}));
+  EXPECT_EQ(v.at(Op::broadcast), (Traffic{1, 48, 96}));
+  EXPECT_NE(print_text(p).find("copy           host_grad <- grad"), std::string::npos);
+  EXPECT_NE(print_dot(p).find("style=dashed"), std::string::npos);
+}
+
+TEST_F(ByHand, ARankOutsideTheGroupMayNotCommunicateInIt) {
+  p.rank = 3;
+  const auto all = check(p);
+  EXPECT_TRUE(std::any_of(all.begin(), all.end(),
+                          [](const Violation& v) { return v.rule == Rule::collective; }));
+}
+
+TEST(MicroBatches, AreNumberedInEventsAndRows) {
+  const Program p = testing::program(testing::gpt2_deck(2), 2, 0, 4);
+  const auto rows = print_json(p, {}, "").at("steps").at("steady");
+  for (int g = 0; g < 4; ++g)
+    EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [&](const auto& r) {
+      return r.at("phase") == "b" + std::to_string(g);
+    })) << g;
+  EXPECT_EQ(step_segments(4), (std::vector<SegmentKind>{
+                                  SegmentKind::micro_first, SegmentKind::micro_middle,
+                                  SegmentKind::micro_middle, SegmentKind::micro_last,
+                                  SegmentKind::boundary, SegmentKind::update}));
+}
+
+}  // namespace
+}  // namespace shardmark
