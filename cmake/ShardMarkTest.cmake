@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shardmark_test(<name> FILES <source>… [LIBS <target>…] [NP <ranks>…] [LABELS <label>…]
-#                [TIMEOUT <seconds>])
+#                [TIMEOUT <seconds, default 300>])
 #
 # One GoogleTest executable `test_<name>`. With NP it has our MPI main and is registered once a rank
 # count, as `<name>.np<ranks>`, under mpiexec; without, it has the serial main and is `<name>`. Kokkos
@@ -22,7 +22,7 @@ function(shardmark_test name)
                         "'${arg_UNPARSED_ARGUMENTS}'")
   endif()
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 300)
   endif()
 
   set(main main.cpp)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <string>
+
 #include <comm/combine.hpp>
 #include <comm/half.hpp>
 #include <core/error.hpp>
-#include <string>
 
 namespace shardmark {
 namespace {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The local half of a reduction: sums of all ranks' contributions in rank order, and the division of
-// an average. Sums of fp32 and 16-bit values are in fp32, of fp64 in fp64; rounded once, at the end.
+// The local half of a reduction: sums of all ranks' contributions in rank order, and the division
+// of an average. Sums of fp32 and 16-bit values are in fp32, of fp64 in fp64; rounded once, at the
+// end.
 #pragma once
 
-#include <core/plan/types.hpp>
 #include <cstdint>
+
+#include <core/plan/types.hpp>
 
 namespace shardmark {
 
 /// out[i] = rows[0][i] op rows[1][i] op … in this order, divided by `size` for an average.
-/// `rows` holds `size` contributions of `elems` elements, one after the other. `out` may not overlap
-/// them. Throws CommError for integers: their sums have no order and are the library's.
+/// `rows` holds `size` contributions of `elems` elements, one after the other. `out` may not
+/// overlap them. Throws CommError for integers: their sums have no order and are the library's.
 void combine_in_rank_order(Dtype dtype, Reduction reduction, const void* rows, int size, void* out,
                            std::int64_t elems);
 

@@ -2,26 +2,28 @@
 // How bytes cross ranks. One abstract Communicator a process group; `self`, `mpi` (and later NCCL)
 // stand behind it, decorators (counting, delaying, fault-making, watching) around it.
 //
-// A communicator is one lane: collectives run in the order in which they were started, and all ranks
-// of the group must start the same ones in the same order. Starting never blocks; `test` and `wait`
-// make progress, for the oldest first. Buffers belong to the caller and may not be touched (send: not
-// written) from `start` until the ticket is done.
+// A communicator is one lane: collectives run in the order in which they were started, and all
+// ranks of the group must start the same ones in the same order. Starting never blocks; `test` and
+// `wait` make progress, for the oldest first. Buffers belong to the caller and may not be touched
+// (send: not written) from `start` until the ticket is done.
 #pragma once
 
-#include <core/plan/types.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include <core/plan/types.hpp>
+
 namespace shardmark {
 
 /// One collective, as a plain value: decorators look at it and pass it on.
 ///
-/// `elems` is nccl-tests' S, the whole array: all_gather receives S elements and sends S/size of them;
-/// reduce_scatter sends S and receives S/size. In place: all_gather with send == recv + rank*S/size;
-/// reduce_scatter with recv == send + rank*S/size (the rest of the array is then undefined);
-/// the others with send == recv. `elems` of all_gather and reduce_scatter divides by size.
+/// `elems` is nccl-tests' S, the whole array: all_gather receives S elements and sends S/size of
+/// them; reduce_scatter sends S and receives S/size. In place: all_gather with send == recv +
+/// rank*S/size; reduce_scatter with recv == send + rank*S/size (the rest of the array is then
+/// undefined); the others with send == recv. `elems` of all_gather and reduce_scatter divides by
+/// size.
 struct Collective {
   Op op = Op::barrier;
   Dtype dtype = Dtype::fp32;
@@ -30,7 +32,7 @@ struct Collective {
   std::int64_t elems = 0;
   const void* send = nullptr;
   void* recv = nullptr;
-  void* scratch = nullptr;  // at least collective_scratch_bytes(…) of core/plan/scratch.hpp; the caller's
+  void* scratch = nullptr;  // the caller's, collective_scratch_bytes(…) of core/plan/scratch.hpp
   std::int64_t scratch_bytes = 0;
   std::string_view name;  // for messages: "reduce_scatter grad.block3"; must outlive the ticket
 };
@@ -60,6 +62,8 @@ class Communicator {
 };
 
 /// Starts and waits: for the driver's own collectives and for tests.
-inline void run(Communicator& comm, const Collective& c) { comm.wait(comm.start(c)); }
+inline void run(Communicator& comm, const Collective& c) {
+  comm.wait(comm.start(c));
+}
 
 }  // namespace shardmark

@@ -4,7 +4,8 @@
 
 namespace shardmark {
 
-// Charges the time of its scope to the total and to the collective that was the oldest at its start.
+// Charges the time of its scope to the total and to the collective that was the oldest at its
+// start.
 class CountingCommunicator::Blocked {
  public:
   explicit Blocked(CountingCommunicator& owner) : owner_(owner), begin_ns_(monotonic_ns()) {}

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts and times what passes: the measured side of the report's communication table. Groups made by
-// split count into the same counters.
+// Counts and times what passes: the measured side of the report's communication table. Groups made
+// by split count into the same counters.
 #pragma once
 
-#include <comm/forwarding.hpp>
-#include <core/plan/volume.hpp>
 #include <deque>
 #include <map>
 #include <vector>
 
+#include <comm/forwarding.hpp>
+#include <core/plan/volume.hpp>
+
 namespace shardmark {
 
-/// One collective, from its start to when it was seen to be done. Exposed time is `blocked_ns`, hidden
-/// time the rest of the span.
+/// One collective, from its start to when it was seen to be done. Exposed time is `blocked_ns`,
+/// hidden time the rest of the span.
 struct CollectiveRecord {
   Op op = Op::barrier;
   Dtype dtype = Dtype::fp32;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network as slow as one likes: a collective is done no sooner than `delay` after its start. Each in
-// flight counts from its own start, so a schedule that overlaps hides the delay.
+// A network as slow as one likes: a collective is done no sooner than `delay` after its start. Each
+// in flight counts from its own start, so a schedule that overlaps hides the delay.
 #pragma once
+
+#include <deque>
 
 #include <comm/forwarding.hpp>
 #include <comm/idle.hpp>
-#include <deque>
 
 namespace shardmark {
 

@@ -18,9 +18,10 @@ std::unique_ptr<Communicator> make_communicator(std::string_view backend, MPI_Co
   if (backend != "self" && backend != "auto")
     throw CommError(fmt::format("comm.backend = {}: must be auto, self or mpi", backend));
   if (size > 1)
-    throw CommError(fmt::format("comm.backend = self: {} ranks: must be one: start one rank, or "
-                                "choose mpi",
-                                size));
+    throw CommError(
+        fmt::format("comm.backend = self: {} ranks: must be one: start one rank, or "
+                    "choose mpi",
+                    size));
   return std::make_unique<SelfCommunicator>();
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstring>
+#include <span>
+
 #include <comm/faulty.hpp>
 #include <comm/validate.hpp>
 #include <core/error.hpp>
-#include <cstring>
-#include <span>
 
 namespace shardmark {
 namespace {

@@ -3,10 +3,11 @@
 // (SHARDMARK_FAULT). It stands above the counters, as the mistakes of a program would.
 #pragma once
 
-#include <comm/forwarding.hpp>
 #include <deque>
 #include <map>
 #include <vector>
+
+#include <comm/forwarding.hpp>
 
 namespace shardmark {
 
@@ -23,9 +24,9 @@ enum class CommFault : std::uint8_t {
 /// all_gathers whose name was gathered before. Must be the same on all ranks.
 struct FaultChoice {
   CommFault fault = CommFault::none;
-  int rank = 0;             // of the communicator
-  std::int64_t first = 1;   // the first one hit, from 1
-  std::int64_t count = 1;   // how many in a row
+  int rank = 0;            // of the communicator
+  std::int64_t first = 1;  // the first one hit, from 1
+  std::int64_t count = 1;  // how many in a row
 };
 
 /// Groups made by split are not faulty.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The base of the decorators: owns the communicator beneath and passes everything on to it. A decorator
-// overrides what it changes. Order in a run, from the inside: mpi, watching, delaying, counting, faulty.
+// The base of the decorators: owns the communicator beneath and passes everything on to it. A
+// decorator overrides what it changes. Order in a run, from the inside: mpi, watching, delaying,
+// counting, faulty.
 #pragma once
 
-#include <comm/communicator.hpp>
 #include <utility>
+
+#include <comm/communicator.hpp>
 
 namespace shardmark {
 

@@ -15,7 +15,9 @@ struct Fp16 {
   std::uint16_t bits = 0;
 };
 
-inline float widen(Bf16 v) { return std::bit_cast<float>(std::uint32_t{v.bits} << 16); }
+inline float widen(Bf16 v) {
+  return std::bit_cast<float>(std::uint32_t{v.bits} << 16);
+}
 
 inline float widen(Fp16 v) {
   const std::uint32_t sign = (v.bits & 0x8000u) << 16, exponent = (v.bits >> 10) & 0x1fu,

@@ -14,10 +14,13 @@ namespace shardmark {
 inline constexpr std::int64_t oversubscribed_sleep_ns = 20'000;
 
 struct Idle {
-  std::int64_t sleep_ns = 0;  // 0: look again at once
+  std::int64_t sleep_ns = 0;  // 0: look again at once, unless another process wants the core
 
   void pause() const {
-    if (sleep_ns > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(sleep_ns));
+    if (sleep_ns > 0)
+      std::this_thread::sleep_for(std::chrono::nanoseconds(sleep_ns));
+    else
+      std::this_thread::yield();
   }
 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string>
+
 #include <comm/mpi.hpp>
 #include <comm/mpi_check.hpp>
 #include <comm/validate.hpp>
 #include <core/error.hpp>
-#include <string>
 
 namespace shardmark {
 
@@ -70,8 +71,7 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
   if (started_ > 0) wait(started_);
   MPI_Comm child = MPI_COMM_NULL;
   SHARDMARK_MPI(MPI_Comm_split(site_.comm, color, key, &child));
-  return std::unique_ptr<Communicator>(
-      new MpiCommunicator(Adopt{}, OwnedComm(child), options_));
+  return std::unique_ptr<Communicator>(new MpiCommunicator(Adopt{}, OwnedComm(child), options_));
 }
 
 }  // namespace shardmark

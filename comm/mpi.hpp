@@ -3,10 +3,11 @@
 // agree on the order of calls without talking, and several collectives may be started ahead.
 #pragma once
 
+#include <deque>
+
 #include <comm/communicator.hpp>
 #include <comm/mpi_flight.hpp>
 #include <comm/mpi_options.hpp>
-#include <deque>
 
 namespace shardmark {
 

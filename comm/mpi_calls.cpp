@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+
 #include <comm/mpi_calls.hpp>
 
 namespace shardmark {
@@ -20,7 +21,9 @@ RouteKind kind_of(const Collective& c, int size, Reductions reductions) {
   }
 }
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
 
 }  // namespace
 
@@ -45,8 +48,8 @@ Route route_of(const Collective& c, int size, const MpiOptions& options) {
   route.scratch_bytes = collective_scratch_bytes(c.op, c.dtype, c.elems, size, options.reductions,
                                                  options.staging_cap_bytes, options.piece_bytes);
   if (route.scratch_bytes > 0)
-    route.areas = static_cast<int>(route.scratch_bytes /
-                                   (route.piece_elems * size * dtype_bytes(c.dtype)));
+    route.areas =
+        static_cast<int>(route.scratch_bytes / (route.piece_elems * size * dtype_bytes(c.dtype)));
   return route;
 }
 

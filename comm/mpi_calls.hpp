@@ -3,11 +3,12 @@
 // tests that count them. A collective is cut into pieces; a piece is one call or two.
 #pragma once
 
-#include <comm/communicator.hpp>
-#include <comm/mpi_options.hpp>
 #include <cstdint>
 #include <map>
 #include <string>
+
+#include <comm/communicator.hpp>
+#include <comm/mpi_options.hpp>
 
 namespace shardmark {
 

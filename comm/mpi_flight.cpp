@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <comm/combine.hpp>
 #include <comm/mpi_check.hpp>
 #include <comm/mpi_flight.hpp>
 #include <comm/validate.hpp>
 #include <core/error.hpp>
-#include <cstring>
 
 namespace shardmark {
 
 MpiFlight::MpiFlight(const Collective& c, const Route& route, const MpiSite& site)
-    : c_(c), route_(route), site_(site), in_place_(in_place(c, site.rank, site.size)),
+    : c_(c),
+      route_(route),
+      site_(site),
+      in_place_(in_place(c, site.rank, site.size)),
       depth_(route.areas == 1 ? 1 : pieces_in_flight) {
   requests_.fill(MPI_REQUEST_NULL);
   if (c.scratch_bytes < route.scratch_bytes || (route.scratch_bytes > 0 && c.scratch == nullptr))
-    throw CommError(fmt::format("{}: scratch of {} bytes: needs {}: bring what "
-                                "collective_scratch_bytes says",
-                                describe(c), c.scratch_bytes, route.scratch_bytes));
+    throw CommError(
+        fmt::format("{}: scratch of {} bytes: needs {}: bring what "
+                    "collective_scratch_bytes says",
+                    describe(c), c.scratch_bytes, route.scratch_bytes));
   shard_elems_ = c.elems / site.size;
   const Span last = route.pieces > 0 ? span(route.pieces - 1) : Span{0, 0};
   const RouteKind kind = route.kind;
@@ -55,8 +60,8 @@ void MpiFlight::issue() {
   }
 }
 
-// Two-call pieces side by side: first 0, first 1, second 0, first 2, second 1 …; one after the other
-// where scratch has room for one only.
+// Two-call pieces side by side: first 0, first 1, second 0, first 2, second 1 …; one after the
+// other where scratch has room for one only.
 MpiFlight::Step MpiFlight::step(std::int64_t index) const {
   if (route_.steps_of_piece() == 1) return {index, false};
   if (depth_ == 1) return {index / 2, index % 2 == 1};
@@ -122,8 +127,8 @@ void MpiFlight::call(const Step& step, MPI_Request* request) {
                                    recv, 1, column(s), comm, request));
       return;
     case RouteKind::all_reduce:
-      SHARDMARK_MPI(MPI_Iallreduce(in_place_ ? MPI_IN_PLACE : send, recv, count, type, op, comm,
-                                   request));
+      SHARDMARK_MPI(
+          MPI_Iallreduce(in_place_ ? MPI_IN_PLACE : send, recv, count, type, op, comm, request));
       return;
     case RouteKind::ordered_all_reduce: {
       const Deal& d = deal(s);
@@ -142,19 +147,20 @@ void MpiFlight::call(const Step& step, MPI_Request* request) {
       SHARDMARK_MPI(MPI_Ireduce_scatter_block(send, recv, count, type, op, comm, request));
       return;
     case RouteKind::ordered_reduce_scatter:
-      SHARDMARK_MPI(MPI_Ialltoall(send, 1, column(s), area(step.piece), count, type, comm, request));
+      SHARDMARK_MPI(
+          MPI_Ialltoall(send, 1, column(s), area(step.piece), count, type, comm, request));
       return;
     case RouteKind::reduce:
       SHARDMARK_MPI(MPI_Ireduce(root && in_place_ ? MPI_IN_PLACE : send, recv, count, type, op,
                                 c_.root, comm, request));
       return;
     case RouteKind::ordered_reduce:
-      SHARDMARK_MPI(MPI_Igather(send, count, type, area(step.piece), count, type, c_.root, comm,
-                                request));
+      SHARDMARK_MPI(
+          MPI_Igather(send, count, type, area(step.piece), count, type, c_.root, comm, request));
       return;
     case RouteKind::broadcast:
-      SHARDMARK_MPI(MPI_Ibcast(root ? const_cast<void*>(send) : recv, count, type, c_.root, comm,
-                               request));
+      SHARDMARK_MPI(
+          MPI_Ibcast(root ? const_cast<void*>(send) : recv, count, type, c_.root, comm, request));
       return;
     default: return;
   }
@@ -182,8 +188,7 @@ void MpiFlight::settle(const Step& step) {
       if (c_.reduction == Reduction::average) divide(c_.dtype, recv, s.elems, site_.size);
       return;
     case RouteKind::reduce:
-      if (root && c_.reduction == Reduction::average)
-        divide(c_.dtype, recv, s.elems, site_.size);
+      if (root && c_.reduction == Reduction::average) divide(c_.dtype, recv, s.elems, site_.size);
       return;
     case RouteKind::broadcast:
       if (root && recv != nullptr && c_.send != c_.recv)

@@ -5,12 +5,13 @@
 // dealt with; so all ranks make the same calls in the same order, whatever their timing.
 #pragma once
 
+#include <array>
+#include <vector>
+
 #include <mpi.h>
 
-#include <array>
 #include <comm/mpi_calls.hpp>
 #include <comm/mpi_types.hpp>
-#include <vector>
 
 namespace shardmark {
 

@@ -3,9 +3,10 @@
 // waiting.
 #pragma once
 
+#include <cstdint>
+
 #include <comm/idle.hpp>
 #include <core/plan/scratch.hpp>
-#include <cstdint>
 
 namespace shardmark {
 

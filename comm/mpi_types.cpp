@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
 #include <comm/mpi_check.hpp>
 #include <comm/mpi_types.hpp>
-#include <cstdio>
 
 namespace shardmark {
 namespace {
@@ -26,7 +27,9 @@ MPI_Datatype mpi_type(Dtype dtype) {
   return MPI_DATATYPE_NULL;
 }
 
-MPI_Op mpi_op(Reduction reduction) { return reduction == Reduction::max ? MPI_MAX : MPI_SUM; }
+MPI_Op mpi_op(Reduction reduction) {
+  return reduction == Reduction::max ? MPI_MAX : MPI_SUM;
+}
 
 OwnedComm::OwnedComm(MPI_Comm comm) : comm_(comm) {
   SHARDMARK_MPI(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));

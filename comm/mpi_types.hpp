@@ -2,11 +2,12 @@
 // MPI's handles with owners, and our types in MPI's words.
 #pragma once
 
+#include <cstdint>
+#include <utility>
+
 #include <mpi.h>
 
 #include <core/plan/types.hpp>
-#include <cstdint>
-#include <utility>
 
 namespace shardmark {
 
@@ -43,8 +44,7 @@ class PieceType {
  public:
   PieceType() = default;
   PieceType(Dtype dtype, std::int64_t elems, std::int64_t extent_elems);
-  PieceType(PieceType&& other) noexcept
-      : type_(std::exchange(other.type_, MPI_DATATYPE_NULL)) {}
+  PieceType(PieceType&& other) noexcept : type_(std::exchange(other.type_, MPI_DATATYPE_NULL)) {}
   PieceType& operator=(PieceType&& other) noexcept {
     std::swap(type_, other.type_);
     return *this;

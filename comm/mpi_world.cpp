@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <comm/mpi_check.hpp>
-#include <comm/mpi_world.hpp>
 #include <cstdio>
 #include <cstdlib>
+
+#include <comm/mpi_check.hpp>
+#include <comm/mpi_tuning.hpp>
+#include <comm/mpi_world.hpp>
 
 namespace shardmark {
 
@@ -10,14 +12,15 @@ MpiWorld::MpiWorld(int& argc, char**& argv) {
   int running = 0;
   SHARDMARK_MPI(MPI_Initialized(&running));
   if (!running) {
-    if (setenv("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1", 0) != 0)
-      throw CommError("MPI start-up: MPIR_CVAR_SUPPRESS_ABORT_MESSAGE: cannot be set: out of memory");
+    tune_mpi_memory();
+    tune_mpich();
     int provided = 0;
     SHARDMARK_MPI(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided));
     owner_ = true;
     if (provided < MPI_THREAD_FUNNELED)
-      throw CommError("MPI start-up: thread level MPI_THREAD_SINGLE: must be MPI_THREAD_FUNNELED: "
-                      "use an MPI library with thread support");
+      throw CommError(
+          "MPI start-up: thread level MPI_THREAD_SINGLE: must be MPI_THREAD_FUNNELED: "
+          "use an MPI library with thread support");
   }
   SHARDMARK_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   SHARDMARK_MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));

@@ -12,7 +12,7 @@ namespace shardmark {
 class MpiWorld {
  public:
   /// Collective over all processes of the launch. Where MPI runs already (tests), it is only used.
-  /// MPICH is told not to print a line of its own on MPI_Abort: our message says why. Throws CommError.
+  /// Sets what comm/mpi_tuning.hpp knows first. Throws CommError.
   MpiWorld(int& argc, char**& argv);
   ~MpiWorld();
   MpiWorld(const MpiWorld&) = delete;
@@ -27,8 +27,8 @@ class MpiWorld {
   int rank_ = 0, size_ = 1;
 };
 
-/// Ends all processes of the launch with this status, stopped ones included (the launcher kills them).
-/// Local: any one rank suffices. Outputs are flushed first.
+/// Ends all processes of the launch with this status, stopped ones included (the launcher kills
+/// them). Local: any one rank suffices. Outputs are flushed first.
 [[noreturn]] void abort_all(MPI_Comm comm, ExitStatus status);
 
 }  // namespace shardmark

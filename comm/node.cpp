@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <cstring>
+
 #include <sched.h>
 
 #include <comm/mpi_check.hpp>
 #include <comm/mpi_types.hpp>
 #include <comm/node.hpp>
 #include <core/error.hpp>
-#include <cerrno>
-#include <cstring>
 
 namespace shardmark {
 namespace {

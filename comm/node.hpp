@@ -2,19 +2,20 @@
 // Who shares this node: ranks, cores, the host's name.
 #pragma once
 
+#include <string>
+
 #include <mpi.h>
 
 #include <comm/idle.hpp>
-#include <string>
 
 namespace shardmark {
 
 struct Node {
   std::string host;
-  int ranks = 1;       // of the communicator, on this node
-  int local_rank = 0;  // among them
-  int cores = 1;       // in the union of their affinity masks
-  int own_cores = 1;   // in this process' affinity mask
+  int ranks = 1;         // of the communicator, on this node
+  int local_rank = 0;    // among them
+  int cores = 1;         // in the union of their affinity masks
+  int own_cores = 1;     // in this process' affinity mask
   std::string own_mask;  // "0-3,8"
 
   bool oversubscribed() const { return ranks > cores; }

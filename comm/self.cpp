@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
 #include <comm/self.hpp>
 #include <comm/validate.hpp>
 #include <core/error.hpp>
-#include <cstring>
 
 namespace shardmark {
 
@@ -21,7 +22,9 @@ bool SelfCommunicator::test(Ticket ticket) {
   return true;
 }
 
-void SelfCommunicator::wait(Ticket ticket) { test(ticket); }
+void SelfCommunicator::wait(Ticket ticket) {
+  test(ticket);
+}
 
 std::unique_ptr<Communicator> SelfCommunicator::split(int, int) {
   return std::make_unique<SelfCommunicator>();

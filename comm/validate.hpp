@@ -2,13 +2,14 @@
 // What every back-end asks of a collective before it starts, and small facts about one.
 #pragma once
 
-#include <comm/communicator.hpp>
 #include <string>
+
+#include <comm/communicator.hpp>
 
 namespace shardmark {
 
-/// Throws CommError when `c` makes no sense for this rank of `size`: negative or indivisible counts, a
-/// root out of range, a reduction that is missing, no buffer.
+/// Throws CommError when `c` makes no sense for this rank of `size`: negative or indivisible
+/// counts, a root out of range, a reduction that is missing, no buffer.
 void validate(const Collective& c, int rank, int size);
 
 /// Whether rank `rank`'s send and receive overlap as the contract of Collective says.

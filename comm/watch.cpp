@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <comm/clock.hpp>
 #include <comm/mpi_check.hpp>
 #include <comm/watch.hpp>
 #include <core/error.hpp>
-#include <cstdio>
-#include <cstring>
 
 namespace shardmark {
 namespace {
@@ -163,18 +164,20 @@ std::string Watch::verdict(const WatchedLane& lane) const {
     if (!m.known || m.started == 0)
       behind_text += process(r) + " has not started any call; ";
     else
-      behind_text += fmt::format("{} is {} call {}, {}; ", process(r),
-                                 m.done == m.started ? "past" : "at",
-                                 m.done == m.started ? m.done : m.done + 1, describe(m.current));
+      behind_text +=
+          fmt::format("{} is {} call {}, {}; ", process(r), m.done == m.started ? "past" : "at",
+                      m.done == m.started ? m.done : m.done + 1, describe(m.current));
   }
-  if (silent > most_named) silent_text += fmt::format("{} more do not answer; ", silent - most_named);
+  if (silent > most_named)
+    silent_text += fmt::format("{} more do not answer; ", silent - most_named);
   if (behind > most_named) behind_text += fmt::format("{} more are behind; ", behind - most_named);
   std::string who = silent_text + behind_text;
   if (who.empty()) who = "all other ranks answer and have started it: the transport is stuck; ";
   who.resize(who.size() - 2);
-  return fmt::format("{} (call {}) not finished after {:g} s: {}: look at that process and its node, "
-                     "or raise comm.timeout_s",
-                     describe(lane.oldest), stuck, static_cast<double>(timeout_ns_) / 1e9, who);
+  return fmt::format(
+      "{} (call {}) not finished after {:g} s: {}: look at that process and its node, "
+      "or raise comm.timeout_s",
+      describe(lane.oldest), stuck, static_cast<double>(timeout_ns_) / 1e9, who);
 }
 
 }  // namespace shardmark

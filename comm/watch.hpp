@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The watchdog. When a collective is not finished in time, its ranks tell each other over a
 // communicator of the watchdog's own where they stand; who is behind, or does not answer, is named.
-// There is no thread: ranks answer while they wait or poll, so a rank in a long computation answers when it
-// polls next, and one that is stopped or lost does not.
+// There is no thread: ranks answer while they wait or poll, so a rank in a long computation answers
+// when it polls next, and one that is stopped or lost does not.
 #pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <mpi.h>
 
 #include <comm/idle.hpp>
 #include <comm/mpi_types.hpp>
 #include <core/plan/types.hpp>
-#include <cstdint>
-#include <list>
-#include <map>
-#include <string>
-#include <vector>
 
 namespace shardmark {
 
@@ -25,11 +26,11 @@ struct WatchedLane {
     Op op = Op::barrier;
     char name[name_chars] = {};
   };
-  std::uint64_t id = 0;     // the same on all ranks of the group
-  std::vector<int> ranks;   // of the world, by rank of the group
+  std::uint64_t id = 0;                 // the same on all ranks of the group
+  std::vector<int> ranks;               // of the world, by rank of the group
   std::uint64_t started = 0, done = 0;  // calls
-  Call last;                // the one that was started last
-  Call oldest;              // the oldest that is not done
+  Call last;                            // the one that was started last
+  Call oldest;                          // the oldest that is not done
   std::int64_t oldest_since_ns = 0;
 };
 
@@ -39,7 +40,8 @@ struct WatchMessage {
   Kind kind = Kind::ask;
   std::int32_t known = 0;  // answer: whether the sender has this lane
   std::uint64_t lane = 0, started = 0, done = 0;
-  WatchedLane::Call current;  // of the sender, on this lane: the oldest open call, else the last one
+  WatchedLane::Call
+      current;  // of the sender, on this lane: the oldest open call, else the last one
 };
 
 class Watch {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstring>
+#include <numeric>
+
 #include <comm/clock.hpp>
 #include <comm/watching.hpp>
 #include <core/error.hpp>
-#include <cstring>
-#include <numeric>
 
 namespace shardmark {
 namespace {
@@ -38,7 +39,9 @@ WatchingCommunicator::WatchingCommunicator(std::unique_ptr<Communicator> inner, 
   watch_.add(lane_);
 }
 
-WatchingCommunicator::~WatchingCommunicator() { watch_.remove(lane_); }
+WatchingCommunicator::~WatchingCommunicator() {
+  watch_.remove(lane_);
+}
 
 Ticket WatchingCommunicator::start(const Collective& c) {
   const Ticket ticket = inner().start(c);

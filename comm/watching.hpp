@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts a communicator under the watchdog: waiting on it ends in a CommError when a collective is not
-// finished in time. Its groups are watched too.
+// Puts a communicator under the watchdog: waiting on it ends in a CommError when a collective is
+// not finished in time. Its groups are watched too.
 #pragma once
+
+#include <deque>
 
 #include <comm/forwarding.hpp>
 #include <comm/watch.hpp>
-#include <deque>
 
 namespace shardmark {
 

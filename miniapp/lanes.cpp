@@ -19,6 +19,9 @@ CommFault comm_fault(Fault fault) {
   }
 }
 
+// From the first collective on, in the self-check and in the run: a machine that is broken stays so.
+constexpr std::int64_t all_of_them = INT64_MAX / 2;
+
 std::unique_ptr<Communicator> watched(std::string_view backend, MPI_Comm world, Watch& watch,
                                       Reductions reductions) {
   MpiOptions options;
@@ -39,7 +42,7 @@ std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Wa
   if (const CommFault kind = comm_fault(fault); kind != CommFault::none) {
     const int last_rank = lane->size() - 1;
     lane = std::make_unique<FaultyCommunicator>(std::move(lane),
-                                                FaultChoice{kind, last_rank, 1, INT64_MAX});
+                                                FaultChoice{kind, last_rank, 1, all_of_them});
   }
   return lane;
 }

@@ -2,7 +2,9 @@
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <core/memory/kokkos_shim.hpp>
+#include <core/error.hpp>
 #include <core/nn/elementwise.hpp>
+#include <core/nn/init.hpp>
 #include <core/plan/kernels.hpp>
 #include <cstring>
 #include <miniapp/list_model.hpp>
@@ -46,11 +48,12 @@ void init(const Context& context, const Program& program, int unit, const Bound&
 }
 
 void make_gradient(const Context& context, const Program& program, int unit,
-                   std::span<const Bound> ops, std::int64_t step, int micro) {
+                   std::span<const Bound> ops, std::int64_t step, int micro, bool forward_differed) {
   const Bound& grad = ops[operand::list_grad];
   const float* param = ops[operand::list_param].as<float>();  // the whole unit, as grad
   const Piece piece = piece_of(program, unit, grad);
-  const int rank = program.rank;
+  // A forward pass that saw other parameters would have made another gradient.
+  const int rank = program.rank + (forward_differed ? 1 : 0);
   const auto world = static_cast<float>(program.world);
   const bool adds = grad.accumulate;
   float* g = grad.as<float>();
@@ -86,11 +89,20 @@ void ListModel::run(const Program& program, const Event& event, std::span<const 
   if (run_state_kernel(context_, program, event, ops, 0.0)) return;
   switch (event.kernel) {
     case Kernel::init_param: return init(context_, program, event.unit, ops[0]);
+    case Kernel::forward:
+      seen_in_forward_[event.unit] = hash_of(ops[operand::list_param]);
+      return;
     case Kernel::backward:
-      return make_gradient(context_, program, event.unit, ops, step, micro_batch);
+      return make_gradient(context_, program, event.unit, ops, step, micro_batch,
+                           hash_of(ops[operand::list_param]) != seen_in_forward_[event.unit]);
     case Kernel::adamw: return update(context_, ops);
-    default: return;  // forward computes nothing
+    default: break;
   }
+  throw PlanError("executor: kernel " + std::string(to_string(event.kernel)) + " has no code");
+}
+
+std::uint64_t ListModel::hash_of(const Bound& param) const {
+  return state_hash(context_, param.as<float>(), param.elems, 0);
 }
 
 std::int64_t ListModel::expected_param(std::int64_t elem, int world, std::int64_t accumulation,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <core/nn/context.hpp>
+#include <map>
 #include <miniapp/model.hpp>
 
 namespace shardmark {
@@ -20,7 +21,10 @@ class ListModel : public Model {
                                      std::int64_t steps);
 
  private:
+  std::uint64_t hash_of(const Bound& param) const;
+
   const Context& context_;
+  std::map<int, std::uint64_t> seen_in_forward_;  // by unit
 };
 
 }  // namespace shardmark

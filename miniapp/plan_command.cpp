@@ -63,7 +63,7 @@ ExitStatus plan_command(const PlanArguments& a) {
 }
 
 ExitStatus deck_check_command(const CheckArguments& a) {
-  const LoadedDeck loaded = read_deck(a.deck, a.sets, DeckUse::run);
+  const LoadedDeck loaded = read_deck(a.deck, a.sets, DeckUse::plan);
   const auto ranks = a.ranks > 0 ? std::optional<int>(a.ranks) : std::nullopt;
   fmt::print("{}", format_findings(loaded, check_deck(loaded, ranks)));
   if (ranks) {

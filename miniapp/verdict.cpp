@@ -93,6 +93,12 @@ void judge(const Deck& deck, const Observed& o, Result& r) {
   r.checks.push_back(from_text("self_check", o.self_check,
                                "exact integer data gives stage 0's parameters, bit for bit"));
 
+  // A fault that was asked for and that no check saw must not pass for a valid run.
+  if (!o.injected.empty() && r.valid())
+    r.checks.push_back({"fault", State::fail,
+                        o.injected + ": nothing in this run could show it (this stage and rank count "
+                                     "have no such collective)"});
+
   auto unofficial = [&](bool reason, std::string text) {
     if (reason) r.unofficial.push_back(std::move(text));
   };

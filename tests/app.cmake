@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 shardmark_test(reference FILES app/reference_test.cpp NP 1 2 3 LABELS app LIBS shardmark_app)
-shardmark_test(equality FILES app/equality_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)
 target_compile_definitions(test_reference PRIVATE
   SHARDMARK_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data")
+shardmark_test(equality FILES app/equality_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)
+shardmark_test(executor FILES app/executor_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)
+shardmark_test(beneath FILES app/beneath_test.cpp comm/mpi_counter.cpp NP 1 2 3 4 LABELS app
+               LIBS shardmark_app)
+shardmark_test(heap FILES app/heap_test.cpp NP 1 2 LABELS app LIBS shardmark_app)
+shardmark_test(kernels FILES app/kernels_test.cpp NP 1 LABELS app LIBS shardmark_app)
+shardmark_test(overlap FILES app/overlap_test.cpp NP 2 LABELS "app;full" LIBS shardmark_app)

@@ -22,7 +22,7 @@ struct Tile {
 class TileView {
  public:
   TileView(const Gpt2Dims& dims, const AttentionTile& size, std::int64_t first)
-      : h_(dims.hidden), d_(dims.head_dim()), ld_(size.score_ld) {
+      : d_(dims.head_dim()), ld_(size.score_ld) {
     tile.first = first;
     tile.rows = std::min(size.query_rows, dims.sequence - first);
     tile.keys = first + tile.rows;
@@ -55,7 +55,7 @@ class TileView {
     s.batch = tile.heads, s.stride_a = a, s.stride_b = b, s.stride_c = c;
     return s;
   }
-  std::int64_t h_, d_, ld_;
+  std::int64_t d_, ld_;
 };
 
 // Turns scores into probabilities in place, masks what a row may not see, keeps the log-sum-exp.

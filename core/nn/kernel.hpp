@@ -17,11 +17,15 @@ namespace shardmark::kernel {
 template<class F>
 KOKKOS_INLINE_FUNCTION void simd_loop(std::int64_t n, const F& f) {
 #if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"  // an unoptimised build has no vector code
 #pragma clang loop vectorize(assume_safety)
-#elif defined(__GNUC__)
-#pragma GCC ivdep
-#endif
   for (std::int64_t j = 0; j < n; ++j) f(j);
+#pragma clang diagnostic pop
+#else
+#pragma GCC ivdep
+  for (std::int64_t j = 0; j < n; ++j) f(j);
+#endif
 }
 
 /// Partial results of a row reduction. A constant: the order of additions follows from it.
@@ -73,7 +77,7 @@ void for_each(const Context& ctx, const std::string& label, std::int64_t n, cons
 
 /// True where one thread should take a run of elements, false where threads side by side should.
 inline constexpr bool on_host =
-    Kokkos::Impl::MemorySpaceAccess<Kokkos::HostSpace, ExecSpace::memory_space>::accessible;
+    Kokkos::SpaceAccessibility<ExecSpace, Kokkos::HostSpace>::accessible;
 
 /// Elements that one iteration of `for_each_elem` covers.
 inline constexpr std::int64_t elem_chunk = on_host ? 8192 : 1;

@@ -8,12 +8,14 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <core/error.hpp>
+#include <core/nn/kernel.hpp>
 #include <core/nn/matmul.hpp>
 
 namespace shardmark {
@@ -21,6 +23,9 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 using Clock = std::chrono::steady_clock;
+
+static_assert(kernel::on_host,
+              "oneDNN's products here run on host memory: a GPU build needs its own matmul file");
 
 constexpr std::int64_t line_bytes = 64;
 constexpr auto f32 = dnnl::memory::data_type::f32;
@@ -41,18 +46,37 @@ Desc describe(const MatMulShape& s, std::int64_t rows, std::int64_t cols, bool t
   return Desc({s.batch, rows, cols}, f32, dnnl::memory::dims{stride, row, col});
 }
 
-dnnl::matmul::primitive_desc make_primitive_desc(const dnnl::engine& engine, const Desc& a,
-                                                 const Desc& b, const Desc* bias, const Desc& c,
-                                                 const dnnl::primitive_attr& attr) {
+// oneDNN's implementations of one product, best first. oneDNN 2 keeps a pointer to the description
+// while it goes through them, so both live here.
+class Implementations {
+ public:
 #if DNNL_VERSION_MAJOR >= 3
-  return bias != nullptr ? dnnl::matmul::primitive_desc(engine, a, b, *bias, c, attr)
-                         : dnnl::matmul::primitive_desc(engine, a, b, c, attr);
+  Implementations(const dnnl::engine& engine, const Desc& a, const Desc& b, const Desc& bias,
+                  const Desc& c, bool with_bias, const dnnl::primitive_attr& attr)
+      : pd_(with_bias ? dnnl::matmul::primitive_desc(engine, a, b, bias, c, attr)
+                      : dnnl::matmul::primitive_desc(engine, a, b, c, attr)) {}
 #else
-  return dnnl::matmul::primitive_desc(
-      bias != nullptr ? dnnl::matmul::desc(a, b, *bias, c) : dnnl::matmul::desc(a, b, c), attr,
-      engine);
+  Implementations(const dnnl::engine& engine, const Desc& a, const Desc& b, const Desc& bias,
+                  const Desc& c, bool with_bias, const dnnl::primitive_attr& attr)
+      : desc_(with_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c)),
+        pd_(desc_, attr, engine) {}
 #endif
-}
+  Implementations(const Implementations&) = delete;
+  Implementations& operator=(const Implementations&) = delete;
+
+  const dnnl::matmul::primitive_desc& now() const {
+    return pd_;
+  }
+  bool next() {
+    return pd_.next_impl();
+  }
+
+ private:
+#if DNNL_VERSION_MAJOR < 3
+  dnnl::matmul::desc desc_;
+#endif
+  dnnl::matmul::primitive_desc pd_;
+};
 
 std::string to_string(const MatMulShape& s) {
   return fmt::format("matrix product {} x {} x {} (batch {})", s.m, s.n, s.k, s.batch);
@@ -78,9 +102,11 @@ Pieces pieces_of(const MatMulShape& s) {
   return {k, n};
 }
 
-// Packing B pays where it is used by enough rows of A.
-bool worth_packing(const MatMulShape& s) {
-  return s.batch == 1 && !s.transpose_b && s.m >= 64 && s.k * s.n >= 64 * 64;
+// Packing B pays where it is used by enough rows of A; half of the cap is left to the primitive.
+bool worth_packing(const MatMulShape& s, std::int64_t cap_bytes) {
+  if (s.batch != 1 || s.transpose_b || s.m < 64 || s.k * s.n < 64 * 64) return false;
+  const Pieces piece = pieces_of(s);
+  return piece.k * piece.n * std::int64_t{sizeof(float)} <= cap_bytes / 2;
 }
 
 // A prepared product: what is called, with memory objects whose pointers are set at each call.
@@ -134,10 +160,10 @@ Prepared MatMul::Impl::prepare(const Key& key) const {
     sum.append_sum(1.0f);
     attr.set_post_ops(sum);
   }
-  auto pd =
-      make_primitive_desc(engine, a, key.packed ? blocked : b, s.bias ? &bias : nullptr, c, attr);
+  Implementations candidates(engine, a, key.packed ? blocked : b, bias, c, s.bias, attr);
   std::int64_t least_bytes = 0;
   for (;;) {
+    const dnnl::matmul::primitive_desc& pd = candidates.now();
     Prepared p;
     dnnl::reorder::primitive_desc pack_pd;
     if (pd.weights_desc() != b) {
@@ -147,9 +173,12 @@ Prepared MatMul::Impl::prepare(const Key& key) const {
     }
     p.scratch_bytes =
         std::max(p.scratch_bytes, static_cast<std::int64_t>(pd.scratchpad_desc().get_size()));
-    if (p.needed_bytes() > cap_bytes) {
+    // The reference implementation is hundreds of times slower: never a way around the cap.
+    const bool last_resort =
+        least_bytes > 0 && std::string_view(pd.impl_info_str()).starts_with("ref");
+    if (p.needed_bytes() > cap_bytes || last_resort) {
       least_bytes = least_bytes == 0 ? p.needed_bytes() : std::min(least_bytes, p.needed_bytes());
-      if (pd.next_impl()) continue;
+      if (candidates.next()) continue;
       throw MemoryError(
           fmt::format("{}: needs {} bytes of scratch: the cap is {}: raise the "
                       "workspace cap or use fewer threads",
@@ -214,7 +243,7 @@ void MatMul::operator()(const ExecSpace&, const MatMulShape& shape, const float*
   ++calls_;
   flops_ += shape.flops();
   if (recording_) recorded_.push_back(shape);
-  const bool packed = worth_packing(shape);
+  const bool packed = worth_packing(shape, impl_->cap_bytes);
   const Pieces piece = packed ? pieces_of(shape) : Pieces{shape.k, shape.n};
   for (std::int64_t n0 = 0; n0 < shape.n; n0 += piece.n) {
     for (std::int64_t k0 = 0; k0 < shape.k; k0 += piece.k) {

@@ -229,7 +229,9 @@ class PaperWriter {
 
   void forward(int u) {
     const UnitSlots& s = slots_[u];
-    std::vector<Operand> ops{w_.read(full_param(u))};
+    std::vector<Operand> ops;
+    ops.reserve(8);
+    ops.push_back(w_.read(full_param(u)));
     const int x_out = trains_ && u + 1 < units() ? slots_[u + 1].x_in : none;
     for (int made : {x_out, s.saved, s.workspace_forward})
       if (made != none) w_.acquire(made);
@@ -264,7 +266,9 @@ class PaperWriter {
   void backward(int u) {
     const UnitSlots& s = slots_[u];
     std::vector<int> params = params_of(u);
-    std::vector<Operand> ops{w_.read(full_param(u))};
+    std::vector<Operand> ops;
+    ops.reserve(8);
+    ops.push_back(w_.read(full_param(u)));
     acquire_full_grad(u);
     if (s.workspace_backward != none) w_.acquire(s.workspace_backward);
     const Operand grad = w_.whole(full_grad(u), adds(), true);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <string>
+
 #include <core/error.hpp>
 #include <core/plan/checked.hpp>
 #include <core/plan/scratch.hpp>
-#include <string>
 
 namespace shardmark {
 namespace {
@@ -35,15 +36,17 @@ std::int64_t piece_elems(Op op, Dtype dtype, std::int64_t elems, int size, Reduc
                          std::int64_t cap_bytes, std::int64_t piece_bytes) {
   const std::int64_t part = part_elems(op, dtype, elems, size, reductions);
   constexpr std::int64_t mpi_limit = std::int64_t{1} << 30;  // MPI's counts have 31 bits
-  const std::int64_t wanted = std::clamp<std::int64_t>(piece_bytes / dtype_bytes(dtype), 1, mpi_limit);
+  const std::int64_t wanted =
+      std::clamp<std::int64_t>(piece_bytes / dtype_bytes(dtype), 1, mpi_limit);
   std::int64_t piece = std::min(part, wanted);
   if (size > 1 && elems > 0 && gathers_pieces(op, dtype, reductions)) {
     const std::int64_t row_bytes = dtype_bytes(dtype) * size;
     const std::int64_t room = cap_bytes / row_bytes;
     if (room < 1)
-      throw PlanError("staging of " + std::string(to_string(op)) + ": " + std::to_string(cap_bytes) +
-                      " bytes: must hold one element of each of " + std::to_string(size) +
-                      " ranks: raise the cap to " + std::to_string(row_bytes) + " bytes");
+      throw PlanError("staging of " + std::string(to_string(op)) + ": " +
+                      std::to_string(cap_bytes) + " bytes: must hold one element of each of " +
+                      std::to_string(size) + " ranks: raise the cap to " +
+                      std::to_string(row_bytes) + " bytes");
     if (piece < part || part > room)  // more than one piece, so several areas
       piece = std::min(piece, std::max<std::int64_t>(1, room / pieces_in_flight));
   }
@@ -59,7 +62,8 @@ std::int64_t collective_scratch_bytes(Op op, Dtype dtype, std::int64_t elems, in
   const std::int64_t piece =
       piece_elems(op, dtype, elems, size, reductions, cap_bytes, piece_bytes);
   const std::int64_t pieces = (part + piece - 1) / piece;
-  const std::int64_t areas = std::min({pieces, std::int64_t{pieces_in_flight}, cap_bytes / row_bytes});
+  const std::int64_t areas =
+      std::min({pieces, std::int64_t{pieces_in_flight}, cap_bytes / row_bytes});
   return areas * piece * row_bytes;
 }
 

@@ -39,8 +39,9 @@ class Reference : public ::testing::TestWithParam<std::tuple<int, Reductions>> {
 TEST_P(Reference, LossesAndNormsMatch) {
   const auto [stage, reductions] = GetParam();
   std::ifstream file(std::string(SHARDMARK_TEST_DATA) + "/transformer_reference.json");
+  const json reference = json::parse(file);
   int cases = 0;
-  for (const json& c : json::parse(file).at("cases")) {
+  for (const json& c : reference.at("cases")) {
     const json& config = c.at("config");
     if (config.at("family") != "gpt2") continue;
     ++cases;

@@ -25,18 +25,28 @@ namespace shardmark::testing {
 
 /// Puts decorators of a test around the back-end.
 using Decorate = std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>;
+/// Puts a model of a test around the real one.
+using Wrap = std::function<std::unique_ptr<Model>(std::unique_ptr<Model>)>;
+
+/// How the tests' communicators are made: as a run's, on this machine.
+inline MpiOptions mpi_options(Reductions reductions) {
+  MpiOptions o;
+  o.reductions = reductions;
+  o.idle = find_node(MPI_COMM_WORLD).idle();
+  return o;
+}
 
 class Training {
  public:
-  Training(const Deck& deck, MPI_Comm world, const Decorate& decorate = {})
-      : deck_(deck), driver_lane_(make_communicator("mpi", world, options(Reductions::native))),
+  Training(const Deck& deck, MPI_Comm world, const Decorate& decorate = {}, const Wrap& wrap = {})
+      : deck_(deck), driver_lane_(make_communicator("mpi", world, mpi_options(Reductions::native))),
         peers_(*driver_lane_), matmul_(Profile{}.workspace_cap_bytes), context_{Space(), matmul_} {
     const int ranks = peers_.size();
     const std::int64_t accumulation = deck.zero.accumulation_steps.value_or(1);
     const std::int64_t micro = *deck.zero.train_batch_size / (ranks * accumulation);
     program_ = build_program(deck, {micro * ranks * accumulation, micro, accumulation}, ranks,
                              peers_.rank(), Profile{});
-    auto backend = make_communicator("mpi", world, options(deck.run.reductions));
+    auto backend = make_communicator("mpi", world, mpi_options(deck.run.reductions));
     if (decorate) backend = decorate(std::move(backend));
     lane_ = std::make_unique<CountingCommunicator>(std::move(backend), counters_);
     if (deck.run.compute == Compute::train) {
@@ -45,6 +55,7 @@ class Training {
     } else {
       model_ = std::make_unique<ListModel>(context_);
     }
+    if (wrap) model_ = wrap(std::move(model_));
     ledger_.emplace();
     executor_.emplace(program_, *model_, std::vector<Communicator*>{lane_.get()}, context_.space,
                       &*ledger_);
@@ -54,11 +65,17 @@ class Training {
 
   void init() { executor_->run(SegmentKind::init, 0, 0); }
 
-  void step() {
+  /// One optimizer step and nothing else: no talk of the test's own.
+  void bare_step() {
     int micro = 0;
     for (SegmentKind kind : step_segments(program_.batch.accumulation))
       executor_->run(kind, steps_, micro++);
     ++steps_;
+  }
+
+  /// One optimizer step; its loss (over all ranks) and norm are kept.
+  void step() {
+    bare_step();
     if (const int slot = executor_->find_slot("loss"); slot >= 0) {
       const double mine = *executor_->slot(slot).as<double>();
       double sum = 0;
@@ -91,13 +108,6 @@ class Training {
   std::vector<double> losses, norms;
 
  private:
-  static MpiOptions options(Reductions reductions) {
-    MpiOptions o;
-    o.reductions = reductions;
-    o.idle = find_node(MPI_COMM_WORLD).idle();
-    return o;
-  }
-
   Deck deck_;
   std::unique_ptr<Communicator> driver_lane_;
   Peers peers_;

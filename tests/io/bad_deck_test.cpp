@@ -165,7 +165,8 @@ TEST(BadDeck, a_deck_that_is_good_to_plan_may_lack_what_a_run_needs) {
 TEST(BadDeck, a_deck_without_any_batch_size_says_which_key) {
   const ScratchFolder folder;
   const std::string path = folder.write("d.json", R"({
-      "model": {"family": "gpt2", "layers": 1, "hidden": 4, "heads": 1, "sequence": 4, "vocab": 8}})");
+      "model": {"family": "gpt2", "layers": 1, "hidden": 4, "heads": 1, "sequence": 4,
+                "vocab": 8}})");
   expect_says(
       message_of<DeckError>([&] { read_deck(path, {}, DeckUse::plan); }),
       {"d.json", "deepspeed", "missing", "train_batch_size", "train_micro_batch_size_per_gpu"});
@@ -243,7 +244,8 @@ TEST(BadDeck, bad_list_models) {
 TEST(BadDeck, a_list_cannot_be_trained_but_planned) {
   const ScratchFolder folder;
   const std::string path = folder.write("l.json", R"({"deepspeed": {"train_batch_size": 2},
-      "model": {"family": "list", "modules": [{"name": "a", "numels": [3]}]}, "run": {"steps": 1}})");
+      "model": {"family": "list", "modules": [{"name": "a", "numels": [3]}]},
+      "run": {"steps": 1}})");
   expect_says(message_of<DeckError>([&] { load_deck(path, {}); }), {"run.compute", "list", "none"});
   EXPECT_NO_THROW(read_deck(path, {}, DeckUse::plan));
 }

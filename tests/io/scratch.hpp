@@ -56,7 +56,8 @@ inline std::string slurp(const std::string& path) {
 /// A deck that is sound as it stands; tests change one thing by `--set`.
 inline constexpr const char* good_deck = R"({
   "name": "good",  // comments are allowed
-  "model": { "family": "gpt2", "layers": 2, "hidden": 32, "heads": 4, "sequence": 16, "vocab": 256 },
+  "model": { "family": "gpt2", "layers": 2, "hidden": 32, "heads": 4, "sequence": 16,
+             "vocab": 256 },
   "data": { "source": "markov" },
   "deepspeed": {
     "train_micro_batch_size_per_gpu": 2,

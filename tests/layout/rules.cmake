@@ -33,8 +33,7 @@ function(layout_violations root out)
     file(READ "${root}/${file}" text)
     string(REGEX REPLACE "[][;]" " " text "${text}")
 
-    if(file MATCHES "[.](cpp|hpp|cmake|supp|md)$|CMakeLists[.]txt$|^[.]?ci/[a-z]+$"
-       AND NOT file MATCHES "^README|^CONTRIBUTING")
+    if(file MATCHES "[.](cpp|hpp|cmake|supp)$|CMakeLists[.]txt$|^[.]?ci/[a-z]+$")
       string(SUBSTRING "${text}" 0 200 head)
       if(NOT head MATCHES "SPDX-License-Identifier: Apache-2.0")
         list(APPEND found "${file}: no SPDX line at its top")

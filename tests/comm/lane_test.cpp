@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// A communicator is one lane: several in flight, groups beside each other, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <comm/factory.hpp>
+#include <core/error.hpp>
+#include <tests/comm/array.hpp>
+#include <tests/comm/world.hpp>
+
+namespace shardmark::testing {
+namespace {
+
+Collective sum_of(Array& data, Dtype dtype) {
+  Collective c;
+  c.op = Op::all_reduce, c.dtype = dtype, c.reduction = Reduction::sum;
+  c.elems = data.elems();
+  c.send = c.recv = data.at(0);
+  return c;
+}
+
+template<class Body>
+std::string message_of(Body body) {
+  try {
+    body();
+  } catch (const CommError& e) {
+    return e.what();
+  }
+  return "no CommError";
+}
+
+TEST(Lane, collectives_finish_in_the_order_in_which_they_were_started) {
+  MpiOptions options = make_options();
+  options.piece_bytes = 256;
+  const auto comm = make_world(options);
+  std::vector<Array> data(5, Array(Dtype::int32, 1000));
+  std::vector<Ticket> tickets;
+  for (int k = 0; k < 5; ++k) {
+    for (std::int64_t i = 0; i < 1000; ++i) data[k].set(i, k + comm->rank());
+    tickets.push_back(comm->start(sum_of(data[k], Dtype::int32)));
+  }
+  comm->progress();
+  for (int k = 4; k >= 0; --k)  // seen from the last: a ticket is done only when all before it are
+    for (int before = 0; before < k && comm->test(tickets[k]); ++before) {
+      EXPECT_TRUE(comm->test(tickets[before]));
+    }
+  comm->wait(tickets[3]);
+  for (int k = 0; k < 4; ++k) EXPECT_TRUE(comm->test(tickets[k]));
+  comm->wait(tickets[4]);
+  const int n = comm->size();
+  for (int k = 0; k < 5; ++k)
+    for (std::int64_t i = 0; i < 1000; ++i) ASSERT_EQ(data[k].get(i), n * k + n * (n - 1) / 2);
+}
+
+TEST(Lane, a_rank_may_run_ahead_of_the_others) {
+  const auto comm = make_world(make_options());
+  Array first(Dtype::fp32, 3), second(Dtype::fp32, 3);
+  first.set(0, 1), second.set(0, 2);
+  if (comm->rank() != 0) mpi_barrier();
+  const Ticket a = comm->start(sum_of(first, Dtype::fp32));
+  const Ticket b = comm->start(sum_of(second, Dtype::fp32));
+  if (comm->rank() == 0 && comm->size() > 1) {
+    for (int i = 0; i < 100; ++i) comm->progress();
+    EXPECT_FALSE(comm->test(a));
+  }
+  if (comm->rank() == 0) mpi_barrier();
+  comm->wait(b);
+  EXPECT_EQ(first.get(0), comm->size());
+  EXPECT_EQ(second.get(0), 2 * comm->size());
+}
+
+TEST(Lane, an_empty_collective_waits_its_turn) {
+  const auto comm = make_world(make_options());
+  Array data(Dtype::fp32, 10), none(Dtype::fp32, 0);
+  data.set(3, 1);
+  comm->start(sum_of(data, Dtype::fp32));
+  comm->wait(comm->start(sum_of(none, Dtype::fp32)));
+  EXPECT_EQ(data.get(3), comm->size());
+}
+
+TEST(Split, groups_are_lanes_of_their_own) {
+  const auto world = make_world(make_options());
+  const int rank = world->rank(), n = world->size();
+  Array early(Dtype::int64, 2000);
+  for (std::int64_t i = 0; i < 2000; ++i) early.set(i, 1);
+  const Ticket open = world->start(sum_of(early, Dtype::int64));  // a split waits for it
+  const auto group = world->split(rank % 2, -rank);               // keys turn the order round
+  EXPECT_TRUE(world->test(open));
+  const int members = (n + 1 - rank % 2) / 2;
+  EXPECT_EQ(group->size(), members);
+  EXPECT_EQ(group->rank(), members - 1 - rank / 2);
+  // Interleaved, and not in the same way on all ranks: lanes do not wait for each other.
+  Array a(Dtype::int64, 500), b(Dtype::int64, 500);
+  for (std::int64_t i = 0; i < 500; ++i) a.set(i, rank), b.set(i, 1);
+  Ticket in_world = 0, in_group = 0;
+  if (rank % 2 == 0) in_world = world->start(sum_of(a, Dtype::int64));
+  in_group = group->start(sum_of(b, Dtype::int64));
+  if (rank % 2 == 1) in_world = world->start(sum_of(a, Dtype::int64));
+  group->wait(in_group);
+  world->wait(in_world);
+  EXPECT_EQ(a.get(499), n * (n - 1) / 2);
+  EXPECT_EQ(b.get(499), members);
+}
+
+TEST(Refusals, say_what_and_why) {
+  const auto comm = make_world(make_options());
+  const int n = comm->size();
+  Array data(Dtype::fp32, 2 * n + 1);
+  Collective c = sum_of(data, Dtype::fp32);
+  c.name = "grad.block3";
+  const auto refusal = [&](auto change) {
+    Collective changed = c;
+    change(changed);
+    return message_of([&] { comm->start(changed); });
+  };
+  EXPECT_EQ(refusal([](Collective& x) { x.elems = -1; }),
+            "all_reduce grad.block3: elems = -1: must not be negative");
+  EXPECT_EQ(refusal([](Collective& x) { x.reduction = Reduction::none; }),
+            "all_reduce grad.block3: reduction = none: must be sum, average or max");
+  EXPECT_EQ(refusal([](Collective& x) { x.recv = nullptr; }),
+            "all_reduce grad.block3: buffer: null: must hold the elements");
+  EXPECT_EQ(refusal([](Collective& x) { x.op = Op::copy; }),
+            "copy grad.block3: op: must be a collective");
+  EXPECT_EQ(refusal([n](Collective& x) { x.op = Op::reduce, x.root = n; }),
+            "reduce grad.block3: root = " + std::to_string(n) + ": must be a rank, 0 to " +
+                std::to_string(n - 1));
+  if (n > 1) {
+    EXPECT_EQ(refusal([](Collective& x) { x.op = Op::reduce_scatter; }),
+              "reduce_scatter grad.block3: elems = " + std::to_string(2 * n + 1) +
+                  ": must divide by the " + std::to_string(n) + " ranks: pad the array");
+    EXPECT_EQ(refusal([n](Collective& x) { x.op = Op::reduce_scatter, x.elems = 2 * n; }),
+              "reduce_scatter grad.block3: scratch of 0 bytes: needs " + std::to_string(8 * n) +
+                  ": bring what collective_scratch_bytes says");
+  }
+  EXPECT_EQ(message_of([&] { comm->test(7); }).rfind("ticket 7: must name a started", 0), 0u);
+}
+
+TEST(Factory, chooses_at_run_time) {
+  const MpiOptions options = make_options();
+  const int n = world_size();
+  EXPECT_EQ(make_communicator("auto", MPI_COMM_WORLD, options)->backend(), n > 1 ? "mpi" : "self");
+  EXPECT_EQ(make_communicator("mpi", MPI_COMM_WORLD, options)->backend(), "mpi");
+  EXPECT_EQ(make_communicator("self", MPI_COMM_SELF, options)->backend(), "self");
+  EXPECT_EQ(message_of([&] { make_communicator("nccl", MPI_COMM_WORLD, options); }),
+            "comm.backend = nccl: must be auto, self or mpi");
+  if (n > 1) {
+    EXPECT_EQ(message_of([&] { make_communicator("self", MPI_COMM_WORLD, options); }),
+              "comm.backend = self: " + std::to_string(n) +
+                  " ranks: must be one: start one rank, or choose mpi");
+  }
+}
+
+TEST(CheckMpi, carries_the_place_and_MPIs_own_words) {
+  const std::string what = message_of([] { SHARDMARK_MPI(MPI_ERR_RANK); });
+  EXPECT_EQ(what.rfind("lane_test.cpp:", 0), 0u) << what;
+  EXPECT_NE(what.find("rank"), std::string::npos) << what;
+}
+
+TEST(FindNode, counts_the_ranks_of_this_machine) {
+  const Node node = find_node(MPI_COMM_WORLD);
+  EXPECT_EQ(node.ranks, world_size());
+  EXPECT_EQ(node.local_rank, world_rank());
+  EXPECT_GE(node.cores, node.own_cores);
+  EXPECT_FALSE(node.host.empty());
+  EXPECT_FALSE(node.own_mask.empty());
+}
+
+}  // namespace
+}  // namespace shardmark::testing

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every verb, on every dtype, in place and out of place, whole and in many pieces, native and
+// ordered, gives exactly what its definition says, on integers whose sums are exact in any order.
+#include <gtest/gtest.h>
+
+#include <comm/factory.hpp>
+#include <comm/self.hpp>
+#include <comm/validate.hpp>
+#include <tests/comm/array.hpp>
+#include <tests/comm/world.hpp>
+
+namespace shardmark::testing {
+namespace {
+
+constexpr double untouched = 99;
+
+// Rank r's element i: small, a multiple of the world size, so that averages are exact too.
+double value(int rank, std::int64_t i, int size) {
+  return static_cast<double>((i * 5 + rank * 3) % 7 * size);
+}
+
+double expected(const Collective& c, int size, std::int64_t i) {
+  double sum = 0, highest = 0;
+  for (int r = 0; r < size; ++r) {
+    sum += value(r, i, size);
+    highest = std::max(highest, value(r, i, size));
+  }
+  if (c.reduction == Reduction::max) return highest;
+  return c.reduction == Reduction::average ? sum / size : sum;
+}
+
+// Runs one collective on `comm` and checks all that this rank holds afterwards.
+void check(Communicator& comm, const MpiOptions& options, Collective c, bool in_place) {
+  const int rank = comm.rank(), size = comm.size();
+  const std::int64_t shard = c.elems / size, own = rank * shard;
+  Array send(c.dtype, c.elems), recv(c.dtype, c.elems);
+  for (std::int64_t i = 0; i < c.elems; ++i) {
+    send.set(i, value(rank, i, size));
+    recv.set(i, untouched);
+  }
+  const Array sent = send;
+  Array& out = in_place ? send : recv;
+  c.send = c.op == Op::all_gather ? send.at(own) : send.at(0);
+  c.recv = c.op == Op::reduce_scatter && in_place ? out.at(own) : out.at(0);
+  if (c.op == Op::broadcast && rank != c.root && !in_place) c.send = nullptr;
+  if (c.op == Op::reduce && rank != c.root && !in_place) c.recv = nullptr;
+  const auto scratch = bring_scratch(c, size, options);
+  run(comm, c);
+
+  const std::int64_t first = c.op == Op::reduce_scatter && in_place ? own : 0;
+  const std::int64_t count = received_elems(c, rank, size);
+  for (std::int64_t i = 0; i < count; ++i) {
+    double want = 0;
+    if (c.op == Op::all_gather)
+      want = value(static_cast<int>(i / shard), i, size);
+    else if (c.op == Op::broadcast)
+      want = value(c.root, i, size);
+    else
+      want = expected(c, size, c.op == Op::reduce_scatter ? own + i : i);
+    ASSERT_EQ(out.get(first + i), want) << "element " << i;
+  }
+  if (in_place) return;
+  ASSERT_EQ(send, sent) << "the send buffer was written";
+  for (std::int64_t i = count; i < c.elems; ++i)
+    ASSERT_EQ(recv.get(i), untouched) << "element " << i << " is not this rank's to receive";
+}
+
+struct Setting {
+  std::int64_t piece_bytes, gather_bytes, cap_bytes;
+};
+// Whole; in many pieces; with staging for one row of elements only.
+constexpr Setting settings[] = {{1 << 20, 1 << 28, 64 << 20}, {200, 1000, 64 << 20}, {200, 1, 40}};
+
+class Verbs : public ::testing::TestWithParam<Reductions> {
+ protected:
+  void check_all(Op op, std::initializer_list<std::int64_t> sizes, int root = -1) {
+    for (const Setting& s : settings) {
+      MpiOptions options = make_options(GetParam());
+      options.piece_bytes = s.piece_bytes;
+      options.gather_bytes = s.gather_bytes;
+      options.staging_cap_bytes = s.cap_bytes;
+      const auto comm = make_world(options);
+      for (Dtype dtype : all_dtypes)
+        for (Reduction reduction :
+             {Reduction::none, Reduction::sum, Reduction::average, Reduction::max})
+          for (std::int64_t elems : sizes)
+            for (bool in_place : {false, true}) {
+              if (is_reduction(op) == (reduction == Reduction::none)) continue;
+              if (s.cap_bytes < 64 && elems > 40) continue;
+              SCOPED_TRACE(std::string(to_string(op)) + " " + std::string(to_string(dtype)) + " " +
+                           std::string(to_string(reduction)) + " x " + std::to_string(elems) +
+                           (in_place ? " in place" : "") + ", pieces of " +
+                           std::to_string(s.piece_bytes) + " bytes");
+              Collective c;
+              c.op = op, c.dtype = dtype, c.reduction = reduction, c.elems = elems, c.root = root;
+              check(*comm, options, c, in_place);
+              if (HasFatalFailure()) return;
+            }
+    }
+  }
+};
+
+TEST_P(Verbs, all_reduce_gives_every_rank_the_whole_result) {
+  check_all(Op::all_reduce, {0, 1, 2, 3, 5, 37, 501});
+}
+TEST_P(Verbs, reduce_scatter_gives_every_rank_its_shard) {
+  const std::int64_t n = world_size();
+  check_all(Op::reduce_scatter, {0, n, 3 * n, 7 * n, 251 * n});
+}
+TEST_P(Verbs, all_gather_gives_every_rank_all_shards) {
+  const std::int64_t n = world_size();
+  check_all(Op::all_gather, {0, n, 3 * n, 7 * n, 251 * n});
+}
+TEST_P(Verbs, reduce_gives_the_root_the_result) {
+  for (int root : {0, world_size() - 1}) check_all(Op::reduce, {0, 1, 3, 37, 251}, root);
+}
+TEST_P(Verbs, broadcast_gives_every_rank_the_roots_array) {
+  for (int root : {0, world_size() - 1}) check_all(Op::broadcast, {0, 1, 3, 37, 251}, root);
+}
+INSTANTIATE_TEST_SUITE_P(comm, Verbs, ::testing::Values(Reductions::native, Reductions::ordered),
+                         [](const auto& param_info) {
+                           return std::string(to_string(param_info.param));
+                         });
+
+TEST(Average, divides_and_does_not_multiply_by_the_reciprocal) {
+  const auto comm = make_world(make_options());
+  const int n = comm->size();
+  Array data(Dtype::fp32, 200);
+  for (std::int64_t i = 0; i < 200; ++i) data.set(i, comm->rank() == 0 ? i : 0);
+  Collective c;
+  c.op = Op::all_reduce, c.elems = 200, c.reduction = Reduction::average;
+  c.send = c.recv = data.at(0);
+  run(*comm, c);
+  for (std::int64_t i = 0; i < 200; ++i)
+    ASSERT_EQ(data.get(i), static_cast<float>(i) / static_cast<float>(n)) << "of " << i;
+}
+
+TEST(Barrier, holds_until_all_have_come) {
+  const auto comm = make_world(make_options());
+  Collective c;
+  c.op = Op::barrier;
+  run(*comm, c);
+  // The last rank comes when all others are waiting: none may have got through before.
+  int arrived = 0;
+  if (comm->rank() + 1 < comm->size()) {
+    const Ticket ticket = comm->start(c);
+    for (int i = 0; i < 50; ++i) EXPECT_FALSE(comm->size() > 1 && comm->test(ticket));
+    mpi_barrier();
+    comm->wait(ticket);
+    arrived = 1;
+  } else {
+    mpi_barrier();
+    run(*comm, c);
+    arrived = 1;
+  }
+  EXPECT_EQ(arrived, 1);
+}
+
+TEST(Self, does_every_verb_for_one_rank) {
+  SelfCommunicator comm;
+  const MpiOptions options;
+  for (Op op : {Op::all_reduce, Op::reduce_scatter, Op::all_gather, Op::reduce, Op::broadcast})
+    for (Dtype dtype : all_dtypes)
+      for (std::int64_t elems : {0, 1, 37})
+        for (bool in_place : {false, true}) {
+          Collective c;
+          c.op = op, c.dtype = dtype, c.elems = elems, c.root = 0;
+          c.reduction = is_reduction(op) ? Reduction::average : Reduction::none;
+          check(comm, options, c, in_place);
+        }
+}
+
+}  // namespace
+}  // namespace shardmark::testing

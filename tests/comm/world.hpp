@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What MPI tests begin with: rank, size, and options that wait well on this machine.
+#pragma once
+
+#include <mpi.h>
+
+#include <comm/mpi.hpp>
+#include <comm/mpi_check.hpp>
+#include <comm/node.hpp>
+
+namespace shardmark::testing {
+
+inline int world_rank() {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  return rank;
+}
+inline int world_size() {
+  int size = 1;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  return size;
+}
+inline MpiOptions make_options(Reductions reductions = Reductions::native) {
+  static const Idle idle = find_node(MPI_COMM_WORLD).idle();
+  MpiOptions options;
+  options.reductions = reductions;
+  options.idle = idle;
+  return options;
+}
+inline std::unique_ptr<Communicator> make_world(const MpiOptions& options) {
+  return std::make_unique<MpiCommunicator>(MPI_COMM_WORLD, options);
+}
+
+/// A barrier that the tests own, beneath everything under test.
+inline void mpi_barrier() {
+  check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+}
+
+}  // namespace shardmark::testing

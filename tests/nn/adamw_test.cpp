@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW against its formula in double, and the same bits whether a buffer is updated whole or in
+// shards.
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include <core/nn/adamw.hpp>
+#include <tests/nn/single_process.hpp>
+
+namespace shardmark {
+namespace {
+
+using shardmark::testing::Buffer;
+
+struct State {
+  Buffer<float> p, g, m, v;
+  explicit State(std::int64_t n) : p(n), g(n), m(n), v(n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      auto draw = [&](std::uint64_t s) { return float(mix(1, s, i) % 2001) / 1000.0f - 1.0f; };
+      p[i] = draw(1), g[i] = draw(2), m[i] = draw(3), v[i] = std::abs(draw(4));
+    }
+  }
+};
+
+TEST(adamw, follows_the_formula) {
+  const std::int64_t n = 10007;
+  State s(n);
+  const State before(n);
+  MatMul matmul(0);
+  const Context ctx{ExecSpace(), matmul};
+  const AdamWStep step{0.01, 0.9, 0.95, 1e-6, 0.1, 3};
+  const double clip = 0.3;
+  adamw_update(ctx, n, s.p.data(), s.g.data(), s.m.data(), s.v.data(), step, &clip);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double g = before.g[i] * 0.3;
+    const double m = 0.9 * before.m[i] + 0.1 * g, v = 0.95 * before.v[i] + 0.05 * g * g;
+    const double m_hat = m / (1 - std::pow(0.9, 3)), v_hat = v / (1 - std::pow(0.95, 3));
+    const double p =
+        before.p[i] - 0.01 * 0.1 * before.p[i] - 0.01 * m_hat / (std::sqrt(v_hat) + 1e-6);
+    ASSERT_NEAR(s.m[i], m, 2e-7);
+    ASSERT_NEAR(s.v[i], v, 2e-7);
+    ASSERT_NEAR(s.p[i], p, 3e-7 + 1e-6 * std::abs(p - before.p[i]));
+  }
+}
+
+TEST(adamw, gives_the_same_bits_in_shards) {
+  const std::int64_t n = 30001;
+  State whole(n), sharded(n);
+  MatMul matmul(0);
+  const Context ctx{ExecSpace(), matmul};
+  const double clip = 0.7;
+  for (std::int64_t t = 1; t <= 3; ++t) {
+    AdamWStep step;
+    step.step = t;
+    adamw_update(ctx, n, whole.p.data(), whole.g.data(), whole.m.data(), whole.v.data(), step,
+                 &clip);
+    for (std::int64_t at = 0, size = 1; at < n; at += size, size = size * 3 + 1) {
+      const std::int64_t count = std::min(size, n - at);
+      adamw_update(ctx, count, sharded.p.data() + at, sharded.g.data() + at, sharded.m.data() + at,
+                   sharded.v.data() + at, step, &clip);
+    }
+  }
+  EXPECT_EQ(std::memcmp(whole.p.data(), sharded.p.data(), n * sizeof(float)), 0);
+  EXPECT_EQ(std::memcmp(whole.m.data(), sharded.m.data(), n * sizeof(float)), 0);
+  EXPECT_EQ(std::memcmp(whole.v.data(), sharded.v.data(), n * sizeof(float)), 0);
+}
+
+}  // namespace
+}  // namespace shardmark

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same bits from every run and at every alignment: what lets stages be compared bit by bit
+// although they keep the same values at different places.
+#include <cstring>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <tests/nn/single_process.hpp>
+
+namespace shardmark {
+namespace {
+
+using shardmark::testing::Buffer;
+using shardmark::testing::SingleProcess;
+
+ModelSpec small() {
+  ModelSpec spec;
+  spec.layers = 1, spec.hidden = 48, spec.heads = 3, spec.sequence = 71, spec.vocab = 101;
+  return spec;
+}
+
+// One block forward and backward with every fp32 buffer moved by `shift` elements.
+std::vector<float> block_results(std::int64_t shift, bool accumulate) {
+  const SingleProcess model(small(), 2, 3);
+  const Gpt2Dims& d = model.dims;
+  const std::int64_t x_elems = d.rows() * d.hidden, params = model.shape.units[1].elems;
+  auto moved = [&](std::int64_t elems) { return Buffer<float>(elems + 16); };
+  const auto param = moved(params), x_in = moved(x_elems), x_out = moved(x_elems);
+  const auto saved = moved(saved_elems(d, UnitKind::block)), dx = moved(x_elems),
+             grad = moved(params);
+  std::memcpy(param.data() + shift, model.param[1].data(), params * sizeof(float));
+  for (std::int64_t i = 0; i < x_elems; ++i) {
+    x_in[shift + i] = static_cast<float>(mix(1, 1, i) % 2001) / 1000.0f - 1.0f;
+    dx[shift + i] = static_cast<float>(mix(1, 2, i) % 2001) / 1000.0f - 1.0f;
+  }
+  std::memset(grad.data(), 0, (params + 16) * sizeof(float));
+  const std::span<std::byte> workspace{model.workspace.data(),
+                                       static_cast<std::size_t>(model.workspace.size())};
+  block_forward(model.ctx, d, param.data() + shift, x_in.data() + shift, x_out.data() + shift,
+                saved.data() + shift, workspace);
+  block_backward(model.ctx, d, param.data() + shift, x_in.data() + shift, saved.data() + shift,
+                 dx.data() + shift, grad.data() + shift, accumulate, workspace);
+  std::vector<float> all;
+  for (const auto& [buffer, elems] : {std::pair{&x_out, x_elems}, {&dx, x_elems}, {&grad, params}})
+    all.insert(all.end(), buffer->data() + shift, buffer->data() + shift + elems);
+  return all;
+}
+
+TEST(determinism, a_block_gives_the_same_bits_at_every_alignment) {
+  for (const bool accumulate : {false, true}) {
+    const std::vector<float> expected = block_results(0, accumulate);
+    for (std::int64_t shift = 1; shift < 16; ++shift) {
+      const std::vector<float> result = block_results(shift, accumulate);
+      EXPECT_EQ(std::memcmp(result.data(), expected.data(), expected.size() * sizeof(float)), 0)
+          << "shifted by " << shift << " elements";
+    }
+  }
+}
+
+TEST(determinism, a_training_repeats_bit_by_bit) {
+  std::vector<std::vector<float>> runs;
+  for (int run = 0; run < 2; ++run) {
+    SingleProcess model(small(), 2, 3);
+    AdamWStep step;
+    for (step.step = 1; step.step <= 3; ++step.step) {
+      model.uniform_tokens(1, step.step);
+      model.forward();
+      model.backward();
+      model.update(step, 0.1);
+    }
+    std::vector<float> all;
+    for (const auto& p : model.param) all.insert(all.end(), p.data(), p.data() + p.size());
+    all.push_back(static_cast<float>(model.loss[0]));
+    runs.push_back(std::move(all));
+  }
+  EXPECT_EQ(std::memcmp(runs[0].data(), runs[1].data(), runs[0].size() * sizeof(float)), 0);
+}
+
+// Kokkos Tools callbacks are C functions without user data: what they see is kept here.
+std::vector<std::string>* labels_seen = nullptr;
+
+TEST(determinism, every_kernel_of_a_step_is_labelled) {
+  std::vector<std::string> labels;
+  labels_seen = &labels;
+  using namespace Kokkos::Tools::Experimental;
+  auto see = [](const char* label, const std::uint32_t, std::uint64_t*) {
+    labels_seen->emplace_back(label);
+  };
+  SingleProcess model(small(), 2, 3);
+  model.uniform_tokens(1, 0);
+  labels.clear();
+  set_begin_parallel_for_callback(see);
+  set_begin_parallel_reduce_callback(see);
+  model.forward();
+  model.backward();
+  model.update({}, 1.0);
+  set_begin_parallel_for_callback(nullptr);
+  set_begin_parallel_reduce_callback(nullptr);
+  labels_seen = nullptr;
+  EXPECT_GT(labels.size(), 30u);
+  for (const std::string& label : labels) EXPECT_EQ(label.rfind("shardmark::", 0), 0u) << label;
+}
+
+}  // namespace
+}  // namespace shardmark

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient check: every unit's gradient against central differences of the loss of a plain
+// model in double, on shapes that divide nothing evenly and on sequences of several attention
+// tiles.
+#include <gtest/gtest.h>
+
+#include <tests/nn/reference_model.hpp>
+#include <tests/nn/single_process.hpp>
+
+namespace shardmark {
+namespace {
+
+using shardmark::testing::Doubles;
+using shardmark::testing::ReferenceModel;
+using shardmark::testing::SingleProcess;
+
+struct Shape {
+  std::int64_t layers, hidden, heads, sequence, vocab, micro_batch;
+  bool tied;
+  std::int64_t probes;  // parameters checked of each tensor
+
+  friend void PrintTo(const Shape& s, std::ostream* out) {
+    *out << "hidden " << s.hidden << " sequence " << s.sequence << " vocab " << s.vocab;
+  }
+};
+
+struct GradientCheck : ::testing::TestWithParam<Shape> {};
+
+TEST_P(GradientCheck, agrees_with_difference_quotients_of_a_double_model) {
+  const Shape s = GetParam();
+  ModelSpec spec;
+  spec.layers = s.layers, spec.hidden = s.hidden, spec.heads = s.heads;
+  spec.sequence = s.sequence, spec.vocab = s.vocab, spec.tied_head = s.tied;
+  SingleProcess model(spec, s.micro_batch, 5);
+  // Away from the symmetric start: every weight large enough to matter, no bias zero.
+  for (std::size_t t = 0; t < model.shape.params.size(); ++t) {
+    float* v = model.values(t, model.param);
+    for (std::int64_t i = 0; i < model.shape.params[t].elems; ++i)
+      v[i] += static_cast<float>(mix(17, t, i) % 1000) / 4000.0f - 0.125f;
+  }
+  model.uniform_tokens(3, 0);
+  model.forward();
+  model.backward();
+
+  Doubles param;
+  for (std::size_t u = 0; u < model.shape.units.size(); ++u)
+    param.insert(param.end(), model.param[u].data(), model.param[u].data() + model.param[u].size());
+  const ReferenceModel reference(model.dims);
+  EXPECT_NEAR(model.loss[0], reference.loss(param, model.tokens.data()), 2e-6);
+
+  const double h = 1e-5;
+  for (std::size_t t = 0; t < model.shape.params.size(); ++t) {
+    const Param& p = model.shape.params[t];
+    const double bound = 2e-6 + 1e-5 * model.norm(t, model.grad);
+    for (std::int64_t probe = 0; probe < std::min(s.probes, p.elems); ++probe) {
+      const std::int64_t i =
+          s.probes >= p.elems ? probe : static_cast<std::int64_t>(mix(1, t, probe) % p.elems);
+      double& x = param[p.first_elem + i];
+      const double kept = x;
+      x = kept + h;
+      const double up = reference.loss(param, model.tokens.data());
+      x = kept - h;
+      const double down = reference.loss(param, model.tokens.data());
+      x = kept;
+      EXPECT_NEAR(model.values(t, model.grad)[i], (up - down) / (2 * h), bound)
+          << p.name << " element " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(shapes, GradientCheck,
+                         ::testing::Values(Shape{2, 6, 3, 5, 11, 3, false, 1000},
+                                           Shape{1, 15, 5, 7, 17, 2, true, 100},
+                                           Shape{1, 4, 2, 131, 5, 2, false, 6},
+                                           Shape{1, 72, 3, 70, 130, 1, true, 3}));
+
+// A second backward that accumulates doubles every gradient, whatever the buffers held at first.
+TEST(gradients, accumulate_doubles_them) {
+  ModelSpec spec;
+  spec.layers = 2, spec.hidden = 24, spec.heads = 3, spec.sequence = 70, spec.vocab = 37;
+  for (const bool tied : {false, true}) {
+    spec.tied_head = tied;
+    SingleProcess model(spec, 2, 5);
+    model.uniform_tokens(3, 0);
+    model.forward();
+    model.backward(false);
+    std::vector<double> once;
+    for (std::size_t t = 0; t < model.shape.params.size(); ++t)
+      once.push_back(model.norm(t, model.grad));
+    const double loss = model.loss[0];
+    model.forward(false);
+    model.backward(true);
+    EXPECT_EQ(model.loss[0], 2 * loss);
+    for (std::size_t t = 0; t < model.shape.params.size(); ++t)
+      EXPECT_NEAR(model.norm(t, model.grad), 2 * once[t], 4e-6 * once[t])
+          << model.shape.params[t].name;
+  }
+}
+
+}  // namespace
+}  // namespace shardmark

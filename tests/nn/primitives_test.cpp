@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each primitive alone against a plain double loop, at odd sizes. (Attention's and the embeddings'
+// gradients are held against difference quotients in gradient_test.cpp.)
+#include <gtest/gtest.h>
+
+#include <core/nn/attention.hpp>
+#include <core/nn/cross_entropy.hpp>
+#include <core/nn/elementwise.hpp>
+#include <core/nn/embedding.hpp>
+#include <core/nn/layer_norm.hpp>
+#include <tests/nn/single_process.hpp>
+
+namespace shardmark {
+namespace {
+
+using shardmark::testing::Buffer;
+
+struct Primitives : ::testing::Test {
+  MatMul matmul{std::int64_t{16} << 20};
+  Context ctx{ExecSpace(), matmul};
+
+  static Buffer<float> filled(std::int64_t elems, std::uint64_t stream, float scale = 1) {
+    Buffer<float> b(elems);
+    for (std::int64_t i = 0; i < elems; ++i)
+      b[i] = scale * (static_cast<float>(mix(2, stream, i) % 2001) / 1000.0f - 1.0f);
+    return b;
+  }
+};
+
+TEST_F(Primitives, layer_norm_of_any_row_length) {
+  for (const std::int64_t h : {1, 2, 63, 64, 65, 129, 777}) {
+    const std::int64_t rows = 3;
+    const auto x = filled(rows * h, 1), weight = filled(h, 2), bias = filled(h, 3);
+    Buffer<float> y(rows * h), mean(rows), rstd(rows);
+    layer_norm_forward(ctx, rows, h, x.data(), weight.data(), bias.data(), y.data(), mean.data(),
+                       rstd.data());
+    for (std::int64_t r = 0; r < rows; ++r) {
+      double m = 0, v = 0;
+      for (std::int64_t j = 0; j < h; ++j) m += x[r * h + j] / double(h);
+      for (std::int64_t j = 0; j < h; ++j) v += std::pow(x[r * h + j] - m, 2) / double(h);
+      EXPECT_NEAR(mean[r], m, 1e-6);
+      EXPECT_NEAR(rstd[r] * std::sqrt(v + 1e-5), 1.0, 2e-6) << h;
+      for (std::int64_t j = 0; j < h; ++j)
+        ASSERT_NEAR(y[r * h + j], (x[r * h + j] - m) / std::sqrt(v + 1e-5) * weight[j] + bias[j],
+                    5e-6)
+            << "h " << h << " row " << r << " column " << j;
+    }
+  }
+}
+
+TEST_F(Primitives, residual_layer_norm_is_the_sum_and_then_the_norm) {
+  const std::int64_t rows = 5, h = 77;
+  const auto x = filled(rows * h, 1), product = filled(rows * h, 4), sum_bias = filled(h, 5);
+  const auto weight = filled(h, 2), bias = filled(h, 3);
+  const auto sum = filled(rows * h, 4), expected = filled(rows * h, 4);
+  Buffer<float> y(rows * h), mean(rows), rstd(rows), y2(rows * h), mean2(rows), rstd2(rows);
+  residual_layer_norm_forward(ctx, rows, h, x.data(), sum_bias.data(), sum.data(), weight.data(),
+                              bias.data(), y.data(), mean.data(), rstd.data());
+  bias_residual(ctx, rows, h, x.data(), sum_bias.data(), expected.data());
+  layer_norm_forward(ctx, rows, h, expected.data(), weight.data(), bias.data(), y2.data(),
+                     mean2.data(), rstd2.data());
+  for (std::int64_t i = 0; i < rows * h; ++i) {
+    EXPECT_EQ(expected[i], x[i] + (product[i] + sum_bias[i % h]));
+    EXPECT_EQ(sum[i], expected[i]);
+    EXPECT_EQ(y[i], y2[i]);
+  }
+}
+
+TEST_F(Primitives, layer_norm_backward_makes_the_output_again_and_adds_to_dx) {
+  const std::int64_t rows = 4, h = 100;
+  const auto x = filled(rows * h, 1), weight = filled(h, 2), bias = filled(h, 3);
+  const auto dy = filled(rows * h, 6), dx = filled(rows * h, 7), before = filled(rows * h, 7);
+  Buffer<float> y(rows * h), mean(rows), rstd(rows), again(rows * h), alone(rows * h);
+  layer_norm_forward(ctx, rows, h, x.data(), weight.data(), bias.data(), y.data(), mean.data(),
+                     rstd.data());
+  layer_norm_backward_rows(ctx, rows, h, x.data(), mean.data(), rstd.data(), weight.data(),
+                           bias.data(), dy.data(), again.data(), dx.data());
+  layer_norm_input_gradient(ctx, rows, h, x.data(), mean.data(), rstd.data(), weight.data(),
+                            dy.data(), alone.data());
+  for (std::int64_t i = 0; i < rows * h; ++i) {
+    EXPECT_EQ(again[i], y[i]);
+    EXPECT_EQ(dx[i], before[i] + alone[i]);
+  }
+}
+
+TEST_F(Primitives, bias_gradients_are_column_sums) {
+  for (const std::int64_t rows : {1, 31, 32, 33, 100}) {
+    const std::int64_t columns = 515;
+    const auto dy = filled(rows * columns, 1), before = filled(columns, 2),
+               out = filled(columns, 2);
+    Buffer<float> fresh(columns);
+    bias_backward(ctx, rows, columns, dy.data(), fresh.data(), false);
+    bias_backward(ctx, rows, columns, dy.data(), out.data(), true);
+    for (std::int64_t j = 0; j < columns; ++j) {
+      double sum = 0;
+      for (std::int64_t r = 0; r < rows; ++r) sum += dy[r * columns + j];
+      ASSERT_NEAR(fresh[j], sum, 1e-5);
+      ASSERT_EQ(out[j], before[j] + fresh[j]);
+    }
+  }
+}
+
+TEST_F(Primitives, cross_entropy_and_its_gradient) {
+  Gpt2Dims dims;
+  dims.vocab = 1500, dims.sequence = 3, dims.micro_batch = 2;
+  const auto logits = filled(6 * dims.vocab, 1, 20), x = filled(6 * dims.vocab, 1, 20);
+  Buffer<std::int32_t> tokens(2 * 4);
+  for (std::int64_t i = 0; i < 8; ++i) tokens[i] = static_cast<std::int32_t>(i * 211 % dims.vocab);
+  Buffer<float> losses(6);
+  Buffer<double> loss(1);
+  cross_entropy(ctx, dims, tokens.data(), logits.data(), losses.data(), 0.25f);
+  double mean = 0;
+  for (std::int64_t r = 0; r < 6; ++r) {
+    const std::int32_t target = tokens[r / 3 * 4 + r % 3 + 1];
+    double total = 0;
+    for (std::int64_t v = 0; v < dims.vocab; ++v) total += std::exp(double(x[r * dims.vocab + v]));
+    const double expected = std::log(total) - x[r * dims.vocab + target];
+    EXPECT_NEAR(losses[r], expected, 1e-6 * expected);
+    mean += expected / 6;
+    for (std::int64_t v = 0; v < dims.vocab; ++v)
+      ASSERT_NEAR(logits[r * dims.vocab + v],
+                  0.25 * (std::exp(double(x[r * dims.vocab + v])) / total - (v == target)), 2e-7)
+          << "row " << r << " token " << v;
+  }
+  mean_loss(ctx, 6, losses.data(), loss.data(), true);
+  EXPECT_NEAR(loss[0], mean, 1e-6 * mean);
+  const double once = loss[0];
+  mean_loss(ctx, 6, losses.data(), loss.data(), false);
+  EXPECT_EQ(loss[0], 2 * once);
+}
+
+TEST_F(Primitives, not_a_number_reaches_the_loss) {
+  Gpt2Dims dims;
+  dims.vocab = 100, dims.sequence = 1, dims.micro_batch = 1;
+  const auto logits = filled(100, 1);
+  logits[37] = std::nanf("");
+  Buffer<std::int32_t> tokens(2);
+  tokens[0] = tokens[1] = 5;
+  Buffer<float> losses(1);
+  cross_entropy(ctx, dims, tokens.data(), logits.data(), losses.data(), 1);
+  EXPECT_TRUE(std::isnan(losses[0]));
+}
+
+TEST_F(Primitives, embedding_gradient_of_a_repeated_token_is_summed_in_row_order) {
+  Gpt2Dims dims;
+  dims.vocab = 9, dims.sequence = 300, dims.micro_batch = 2, dims.hidden = 5;
+  Buffer<std::int32_t> tokens(2 * 301);
+  for (std::int64_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<std::int32_t>(mix(1, 2, i) % 8);  // token 8 never occurs
+  const auto dx = filled(600 * 5, 1);
+  Buffer<float> dwte(9 * 5), dwpe(300 * 5);
+  embedding_backward(ctx, dims, tokens.data(), dx.data(), dwte.data(), dwpe.data(), false, false);
+  std::vector<float> expected(9 * 5, 0.0f);
+  for (std::int64_t r = 0; r < 600; ++r)
+    for (std::int64_t j = 0; j < 5; ++j)
+      expected[tokens[r / 300 * 301 + r % 300] * 5 + j] += dx[r * 5 + j];
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(dwte[i], expected[i]) << i;
+  for (std::int64_t i = 0; i < 300 * 5; ++i) EXPECT_EQ(dwpe[i], dx[i] + dx[300 * 5 + i]);
+}
+
+TEST_F(Primitives, polls_after_every_kernel_and_product) {
+  std::int64_t polls = 0;
+  ModelSpec spec;
+  spec.layers = 1, spec.hidden = 8, spec.heads = 2, spec.sequence = 4, spec.vocab = 7;
+  shardmark::testing::SingleProcess model(spec, 1, 1);
+  model.uniform_tokens(1, 0);
+  model.ctx.poll = [](void* count) { ++*static_cast<std::int64_t*>(count); };
+  model.ctx.poll_arg = &polls;
+  model.forward();
+  const std::int64_t forward_kernels = 1 + (1 + 1 + 1) + 6 + 3;  // embeddings, block, head
+  EXPECT_GE(polls, forward_kernels + model.matmul.calls() - 7);
+  EXPECT_GT(polls, model.matmul.calls());
+}
+
+}  // namespace
+}  // namespace shardmark

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPT-2 in one process, built from core/nn's calls alone, as a test fixture: every unit's
+// buffers, one forward and backward, clipping and AdamW. What the executor does from a plan,
+// written out by hand.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include <core/nn/adamw.hpp>
+#include <core/nn/gpt2.hpp>
+#include <core/nn/grad_norm.hpp>
+#include <core/nn/init.hpp>
+#include <core/nn/matmul.hpp>
+#include <core/plan/mix.hpp>
+#include <core/plan/model_shape.hpp>
+
+namespace shardmark::testing {
+
+/// Memory of one buffer, filled with a pattern that no result may depend on.
+template<class T>
+class Buffer {
+ public:
+  explicit Buffer(std::int64_t elems)
+      : view_(Kokkos::view_alloc(Kokkos::WithoutInitializing, "test"),
+              static_cast<std::size_t>(elems)) {
+    std::memset(view_.data(), 0x7F, static_cast<std::size_t>(elems) * sizeof(T));
+  }
+  T* data() const { return view_.data(); }
+  T& operator[](std::int64_t i) const { return view_.data()[i]; }
+  std::int64_t size() const { return static_cast<std::int64_t>(view_.size()); }
+
+ private:
+  Kokkos::View<T*, Kokkos::HostSpace> view_;
+};
+
+class SingleProcess {
+ public:
+  static constexpr std::int64_t cap_bytes = std::int64_t{16} << 20;
+
+  SingleProcess(const ModelSpec& spec, std::int64_t micro_batch, std::uint64_t seed)
+      : shape(build_model_shape(spec)),
+        dims(gpt2_dims(spec, micro_batch)),
+        tokens(micro_batch * (spec.sequence + 1)),
+        dx(dims.rows() * dims.hidden),
+        workspace(largest_workspace()) {
+    for (const Unit& unit : shape.units) {
+      param.emplace_back(unit.elems);
+      grad.emplace_back(unit.elems);
+      momentum.emplace_back(unit.elems);
+      variance.emplace_back(unit.elems);
+      x_in.emplace_back(dims.rows() * dims.hidden);
+      saved.emplace_back(saved_elems(dims, unit.kind));
+      std::memset(momentum.back().data(), 0, sizeof(float) * unit.elems);
+      std::memset(variance.back().data(), 0, sizeof(float) * unit.elems);
+    }
+    for (std::size_t t = 0; t < shape.params.size(); ++t) {
+      const Param& p = shape.params[t];
+      init_param(ctx, values(t, param), p.elems, 0, static_cast<std::int64_t>(t), p.init, p.std,
+                 seed);
+    }
+  }
+
+  /// A parameter's part of the given states (param, grad, …).
+  float* values(std::size_t t, const std::vector<Buffer<float>>& states) const {
+    const Param& p = shape.params[t];
+    return states[p.unit].data() + (p.first_elem - shape.units[p.unit].first_elem);
+  }
+
+  void uniform_tokens(std::uint64_t seed, std::int64_t step, std::int64_t first_sample = 0) {
+    const std::int64_t row = dims.sequence + 1;
+    for (std::int64_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = static_cast<std::int32_t>(mix(seed, token_stream + step, first_sample * row + i) %
+                                            dims.vocab);
+  }
+
+  void forward(bool first = true, float grad_scale = 1) {
+    const std::size_t head = shape.units.size() - 1;
+    embed_forward(ctx, dims, tokens.data(), param[0].data(), x_in[1].data());
+    for (std::size_t u = 1; u < head; ++u)
+      block_forward(ctx, dims, param[u].data(), x_in[u].data(), x_in[u + 1].data(), saved[u].data(),
+                    space(UnitKind::block, Kernel::forward));
+    head_forward(ctx, dims, param[head].data(), wte(param), tokens.data(), x_in[head].data(),
+                 saved[head].data(), loss.data(), first, grad_scale,
+                 space(UnitKind::head, Kernel::forward));
+  }
+
+  void backward(bool accumulate = false) {
+    const std::size_t head = shape.units.size() - 1;
+    head_backward(ctx, dims, param[head].data(), wte(param), x_in[head].data(), saved[head].data(),
+                  dx.data(), grad[head].data(), wte(grad), accumulate, accumulate,
+                  space(UnitKind::head, Kernel::backward));
+    for (std::size_t u = head - 1; u > 0; --u)
+      block_backward(ctx, dims, param[u].data(), x_in[u].data(), saved[u].data(), dx.data(),
+                     grad[u].data(), accumulate, space(UnitKind::block, Kernel::backward));
+    embed_backward(ctx, dims, tokens.data(), dx.data(), grad[0].data(), accumulate,
+                   accumulate || dims.tied_head);
+  }
+
+  void update(const AdamWStep& step, double clipping) {
+    for (std::size_t u = 0; u < grad.size(); ++u)
+      sum_squares(ctx, grad[u].size(), grad[u].data(), sum.data(), u == 0);
+    clip_from_sum(ctx, sum.data(), clipping, clip.data());
+    for (std::size_t u = 0; u < grad.size(); ++u)
+      adamw_update(ctx, grad[u].size(), param[u].data(), grad[u].data(), momentum[u].data(),
+                   variance[u].data(), step, clip.data() + 1);
+  }
+
+  double norm(std::size_t t, const std::vector<Buffer<float>>& states) const {
+    double squares = 0;
+    const float* v = values(t, states);
+    for (std::int64_t i = 0; i < shape.params[t].elems; ++i) squares += double(v[i]) * v[i];
+    return std::sqrt(squares);
+  }
+
+  ModelShape shape;
+  Gpt2Dims dims;
+  MatMul matmul{cap_bytes};
+  Context ctx{ExecSpace(), matmul};
+  std::vector<Buffer<float>> param, grad, momentum, variance, x_in, saved;
+  Buffer<std::int32_t> tokens;
+  Buffer<float> dx;
+  Buffer<double> loss{1}, sum{1}, clip{2};
+  Buffer<std::byte> workspace;
+
+ private:
+  float* wte(const std::vector<Buffer<float>>& states) const {
+    return dims.tied_head ? states[0].data() : nullptr;
+  }
+  std::int64_t largest_workspace() const {
+    std::int64_t bytes = 0;
+    for (UnitKind unit : {UnitKind::block, UnitKind::head})
+      for (Kernel k : {Kernel::forward, Kernel::backward})
+        bytes = std::max(bytes, workspace_bytes(dims, unit, k, cap_bytes));
+    return bytes;
+  }
+  // Exactly what the plan would give this call.
+  std::span<std::byte> space(UnitKind unit, Kernel k) const {
+    return {workspace.data(), static_cast<std::size_t>(workspace_bytes(dims, unit, k, cap_bytes))};
+  }
+};
+
+}  // namespace shardmark::testing
