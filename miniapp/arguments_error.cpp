@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <cstdio>
 #include <cstdlib>
+
+#include <fmt/format.h>
+
 #include <miniapp/arguments_error.hpp>
 
 namespace shardmark {

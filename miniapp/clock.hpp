@@ -2,8 +2,9 @@
 // Times of scopes, on the clock that the counters use too.
 #pragma once
 
-#include <comm/clock.hpp>
 #include <cstdint>
+
+#include <comm/clock.hpp>
 
 namespace shardmark {
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommands of `shardmark`, after their arguments are parsed. `plan` and `deck check` use neither
-// MPI nor a device and never look at this machine's memory.
+// The subcommands of `shardmark`, after their arguments are parsed. `plan` and `deck check` use
+// neither MPI nor a device and never look at this machine's memory.
 #pragma once
 
-#include <core/error.hpp>
 #include <string>
 #include <vector>
+
+#include <core/error.hpp>
 
 namespace shardmark {
 

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <optional>
+
 #include <fmt/format.h>
 
-#include <cmath>
 #include <core/memory/ledger.hpp>
 #include <core/memory/process_memory.hpp>
 #include <core/nn/matmul.hpp>
 #include <core/plan/check.hpp>
 #include <core/plan/print.hpp>
-#include <cstdio>
 #include <io/deck.hpp>
 #include <io/deepspeed_config.hpp>
 #include <io/hash.hpp>
 #include <io/tokens.hpp>
-#include <limits>
-#include <memory>
 #include <miniapp/clock.hpp>
 #include <miniapp/driver.hpp>
+#include <miniapp/gpt_model.hpp>
 #include <miniapp/lanes.hpp>
 #include <miniapp/list_model.hpp>
 #include <miniapp/measure.hpp>
@@ -24,8 +27,6 @@
 #include <miniapp/report_text.hpp>
 #include <miniapp/self_check.hpp>
 #include <miniapp/setup.hpp>
-#include <miniapp/gpt_model.hpp>
-#include <optional>
 
 namespace shardmark {
 namespace {
@@ -35,12 +36,12 @@ class Run {
   Run(const RunArguments& arguments, const World& world)
       : arguments_(arguments), world_(world), node_(world.node), peers_(world.peers) {}
 
-  void read();            // deck, batch, program: sound and legal, on all ranks
-  void refuse_or_go_on(); // does it fit, can the output be written
-  void prepare();         // lanes, kernels, data, self-check
-  void train();           // init, warm-up, timed steps
-  void settle();          // what all ranks saw, put together
-  ExitStatus report();    // judged, printed, written
+  void read();             // deck, batch, program: sound and legal, on all ranks
+  void refuse_or_go_on();  // does it fit, can the output be written
+  void prepare();          // lanes, kernels, data, self-check
+  void train();            // init, warm-up, timed steps
+  void settle();           // what all ranks saw, put together
+  ExitStatus report();     // judged, printed, written
 
  private:
   bool first_rank() const { return peers_.rank() == 0; }
@@ -116,8 +117,8 @@ void Run::prepare() {
   observed_.self_check = self_check(deck, profile_, *context_, *lane_, peers_, fault_);
   counters_.reset();
   ledger_.emplace();
-  executor_.emplace(program_, *model_, std::vector<Communicator*>{lane_.get()},
-                    context_->space, &*ledger_, fault_);
+  executor_.emplace(program_, *model_, std::vector<Communicator*>{lane_.get()}, context_->space,
+                    &*ledger_, fault_);
   context_->poll = [](void* executor) { static_cast<Executor*>(executor)->poll(); };
   context_->poll_arg = &*executor_;
 }
@@ -174,8 +175,7 @@ void Run::settle() {
   }
   fill_rows(deck, noted_, program_.batch.accumulation, peers_, result_);
   compare_memory(program_, ledger, peers_, result_, observed_);
-  compare_calls(program_, counters_, noted_.warmup + noted_.steps, peers_, result_,
-                observed_);
+  compare_calls(program_, counters_, noted_.warmup + noted_.steps, peers_, result_, observed_);
   compare_system(deck, noted_, ledger, peers_, result_, observed_);
   fill_times(deck, program_, noted_, counters_, peers_, result_);
   result_.hashes = hash_states(*context_, program_, *executor_, peers_);

@@ -2,12 +2,13 @@
 // A run, phase by phase. `run_deck` is the way in for a reader: each line of it is one phase.
 #pragma once
 
+#include <mpi.h>
+
 #include <comm/node.hpp>
 #include <comm/watch.hpp>
 #include <core/error.hpp>
 #include <miniapp/commands.hpp>
 #include <miniapp/peers.hpp>
-#include <mpi.h>
 
 namespace shardmark {
 
@@ -19,9 +20,9 @@ struct World {
   Peers& peers;
 };
 
-/// Collective over `world`. Trains (or runs) what the deck says, prints the report on rank 0 and writes
-/// the output folder. Throws AgreedError for what all ranks know of; CommError, MemoryError and others
-/// for what they may not: the caller then ends all processes.
+/// Collective over `world`. Trains (or runs) what the deck says, prints the report on rank 0 and
+/// writes the output folder. Throws AgreedError for what all ranks know of; CommError, MemoryError
+/// and others for what they may not: the caller then ends all processes.
 ExitStatus run_deck(const RunArguments& arguments, const World& world);
 
 }  // namespace shardmark

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
+#include <limits>
+#include <new>
 
 #include <Kokkos_Core.hpp>
-#include <limits>
+#include <fmt/format.h>
+
 #include <miniapp/clock.hpp>
 #include <miniapp/executor.hpp>
-#include <new>
 
 namespace shardmark {
 namespace {
@@ -27,8 +28,13 @@ using ConstBytes = Kokkos::View<const std::byte*, Space::memory_space, Kokkos::M
 
 Executor::Executor(const Program& program, Model& model, std::vector<Communicator*> groups,
                    Space space, Ledger* ledger, Fault fault)
-    : program_(program), model_(model), groups_(std::move(groups)), space_(std::move(space)),
-      ledger_(ledger), fault_(fault), buffers_(program.slots.size()) {
+    : program_(program),
+      model_(model),
+      groups_(std::move(groups)),
+      space_(std::move(space)),
+      ledger_(ledger),
+      fault_(fault),
+      buffers_(program.slots.size()) {
   // Peers see these in a timeout's message; the communicator keeps views of them.
   for (const Slot& s : program.slots) collective_names_.push_back(s.name);
 }
@@ -104,10 +110,10 @@ void Executor::acquire(const Event& event) {
   try {
     buffers_[event.slot].emplace(slot);
   } catch (const std::bad_alloc&) {
-    throw MemoryError(fmt::format("{} memory: {} bytes for {} cannot be had: the machine has less free "
-                                  "than the budget says: give memory.{}_gib in the deck",
-                                  to_string(slot.tier), alloc_bytes(slot), slot.name,
-                                  to_string(slot.tier)));
+    throw MemoryError(
+        fmt::format("{} memory: {} bytes for {} cannot be had: the machine has less free "
+                    "than the budget says: give memory.{}_gib in the deck",
+                    to_string(slot.tier), alloc_bytes(slot), slot.name, to_string(slot.tier)));
   }
 }
 

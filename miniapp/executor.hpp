@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a program: the only interpreter that touches a device or a network. Buffers are allocated and
-// freed where the events say, collectives start where they stand and are waited for where an order
-// edge asks, all on the calling thread.
+// Runs a program: the only interpreter that touches a device or a network. Buffers are allocated
+// and freed where the events say, collectives start where they stand and are waited for where an
+// order edge asks, all on the calling thread.
 #pragma once
 
 #include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include <comm/communicator.hpp>
 #include <core/memory/buffer.hpp>
 #include <core/memory/kokkos_shim.hpp>
 #include <core/memory/ledger.hpp>
 #include <core/plan/plan.hpp>
-#include <miniapp/model.hpp>
 #include <miniapp/faults.hpp>
-#include <optional>
-#include <string>
-#include <vector>
+#include <miniapp/model.hpp>
 
 namespace shardmark {
 
@@ -27,7 +28,8 @@ struct LaneTimes {
 
 class Executor {
  public:
-  /// `groups[g]` is the communicator of Program::groups[g]; `ledger` may be null. All must outlive it.
+  /// `groups[g]` is the communicator of Program::groups[g]; `ledger` may be null. All must outlive
+  /// it.
   Executor(const Program& program, Model& model, std::vector<Communicator*> groups, Space space,
            Ledger* ledger, Fault fault = Fault::none);
 

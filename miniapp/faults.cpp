@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
-#include <core/error.hpp>
 #include <cstdlib>
-#include <miniapp/faults.hpp>
 #include <string>
+
+#include <core/error.hpp>
+#include <miniapp/faults.hpp>
 
 namespace shardmark {
 namespace {
-constexpr std::array<std::string_view, 7> names{"none",     "leak",        "extra_call", "skip_wait",
-                                                "flip_bit", "stale_shard", "nan"};
+constexpr std::array<std::string_view, 7> names{
+    "none", "leak", "extra_call", "skip_wait", "flip_bit", "stale_shard", "nan"};
 }
 
-std::string_view to_string(Fault fault) { return names[static_cast<std::size_t>(fault)]; }
+std::string_view to_string(Fault fault) {
+  return names[static_cast<std::size_t>(fault)];
+}
 
 Fault fault_from_environment() {
   const char* value = std::getenv("SHARDMARK_FAULT");
@@ -21,7 +24,8 @@ Fault fault_from_environment() {
     if (names[i] == value) return static_cast<Fault>(i);
     all += (i > 1 ? ", " : "") + std::string(names[i]);
   }
-  throw DeckError("environment: SHARDMARK_FAULT = " + std::string(value) + ": must be one of " + all);
+  throw DeckError("environment: SHARDMARK_FAULT = " + std::string(value) + ": must be one of " +
+                  all);
 }
 
 }  // namespace shardmark

@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+
 #include <core/error.hpp>
 #include <core/nn/adamw.hpp>
 #include <core/nn/elementwise.hpp>
 #include <core/nn/gpt2.hpp>
 #include <core/nn/init.hpp>
 #include <core/plan/kernels.hpp>
-#include <miniapp/state_kernels.hpp>
 #include <miniapp/gpt_model.hpp>
+#include <miniapp/state_kernels.hpp>
 
 namespace shardmark {
 
 namespace op = operand;
 
 GptModel::GptModel(const Deck& deck, const Program& program, const Context& context,
-                           TokenSource& tokens)
-    : deck_(deck), context_(context), tokens_(tokens),
+                   TokenSource& tokens)
+    : deck_(deck),
+      context_(context),
+      tokens_(tokens),
       dims_(gpt2_dims(deck.model, program.batch.micro)) {}
 
 void GptModel::run(const Program& program, const Event& event, std::span<const Bound> operands,
-                       std::int64_t step, int micro_batch) {
+                   std::int64_t step, int micro_batch) {
   if (run_state_kernel(context_, program, event, operands, deck_.zero.gradient_clipping)) return;
   switch (event.kernel) {
     case Kernel::init_param: return init_unit(program, event, operands[0]);
@@ -48,26 +51,27 @@ void GptModel::init_unit(const Program& program, const Event& event, const Bound
     const std::int64_t begin = p.first_elem - unit.first_elem;  // within the unit
     const std::int64_t from = std::max(begin, first), to = std::min(begin + p.elems, end);
     if (from < to)
-      init_param(context_, data + (from - first), to - from, from - begin,
-                 id, p.init, p.std, deck_.run.seed);
+      init_param(context_, data + (from - first), to - from, from - begin, id, p.init, p.std,
+                 deck_.run.seed);
   }
 }
 
 void GptModel::load_batch(const Program& program, const Bound& tokens, std::int64_t step,
-                              int micro_batch) {
+                          int micro_batch) {
   tokens_.fill(step, first_sample(micro_batch, program.world, program.rank, program.batch.micro),
                program.batch.micro, tokens.as<std::int32_t>());
 }
 
 void GptModel::forward(const Program& program, const Event& event,
-                           std::span<const Bound> ops) const {
+                       std::span<const Bound> ops) const {
   switch (program.model.units[event.unit].kind) {
     case UnitKind::embeddings:
       return embed_forward(context_, dims_, ops[op::embed_tokens].as<std::int32_t>(),
                            ops[op::embed_param].as<float>(), ops[op::embed_x_out].as<float>());
     case UnitKind::block:
-      return block_forward(context_, dims_, ops[op::fwd_param].as<float>(), ops[op::fwd_x_in].as<float>(),
-                           ops[op::fwd_x_out].as<float>(), ops[op::fwd_saved].as<float>(),
+      return block_forward(context_, dims_, ops[op::fwd_param].as<float>(),
+                           ops[op::fwd_x_in].as<float>(), ops[op::fwd_x_out].as<float>(),
+                           ops[op::fwd_saved].as<float>(),
                            ops[op::fwd_workspace].span<std::byte>());
     case UnitKind::head: {
       const float* wte = ops.size() > op::head_wte ? ops[op::head_wte].as<float>() : nullptr;
@@ -84,7 +88,7 @@ void GptModel::forward(const Program& program, const Event& event,
 }
 
 void GptModel::backward(const Program& program, const Event& event,
-                            std::span<const Bound> ops) const {
+                        std::span<const Bound> ops) const {
   const UnitPartition& part = program.partition.units[event.unit];
   const UnitKind kind = program.model.units[event.unit].kind;
   const std::size_t grad_index =
@@ -96,13 +100,14 @@ void GptModel::backward(const Program& program, const Event& event,
       const bool head_was_here = ops.size() > op::embed_bwd_rest;
       if (head_was_here) adds = ops[op::embed_bwd_rest].accumulate;
       embed_backward(context_, dims_, ops[op::embed_bwd_tokens].as<std::int32_t>(),
-                     ops[op::embed_bwd_dx].as<float>(), grad.as<float>(), adds, adds || head_was_here);
+                     ops[op::embed_bwd_dx].as<float>(), grad.as<float>(), adds,
+                     adds || head_was_here);
       break;
     }
     case UnitKind::block:
       block_backward(context_, dims_, ops[op::bwd_param].as<float>(), ops[op::bwd_x_in].as<float>(),
-                     ops[op::bwd_saved].as<float>(), ops[op::bwd_dx].as<float>(), grad.as<float>(), adds,
-                     ops[op::bwd_workspace].span<std::byte>());
+                     ops[op::bwd_saved].as<float>(), ops[op::bwd_dx].as<float>(), grad.as<float>(),
+                     adds, ops[op::bwd_workspace].span<std::byte>());
       break;
     case UnitKind::head: {
       const bool tied = ops.size() > op::bwd_wte;
@@ -110,7 +115,8 @@ void GptModel::backward(const Program& program, const Event& event,
                     tied ? ops[op::bwd_wte].as<float>() : nullptr, ops[op::bwd_x_in].as<float>(),
                     ops[op::bwd_saved].as<float>(), ops[op::bwd_dx].as<float>(), grad.as<float>(),
                     tied ? ops[op::bwd_wte_grad].as<float>() : nullptr, adds,
-                    tied && ops[op::bwd_wte_grad].accumulate, ops[op::bwd_workspace].span<std::byte>());
+                    tied && ops[op::bwd_wte_grad].accumulate,
+                    ops[op::bwd_workspace].span<std::byte>());
       break;
     }
     case UnitKind::list: break;

@@ -13,8 +13,7 @@ namespace shardmark {
 class GptModel : public Model {
  public:
   /// All must outlive it.
-  GptModel(const Deck& deck, const Program& program, const Context& context,
-               TokenSource& tokens);
+  GptModel(const Deck& deck, const Program& program, const Context& context, TokenSource& tokens);
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
            std::int64_t step, int micro_batch) override;
 

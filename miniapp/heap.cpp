@@ -10,8 +10,8 @@ namespace shardmark {
 void keep_freed_memory() {
 #if defined(__GLIBC__)
   // Measured with gpt2-124m, ZeRO-3, 2 ranks: see README, "Performance".
-  mallopt(M_MMAP_MAX, 0);                    // large blocks come from the heap, not from mmap
-  mallopt(M_TRIM_THRESHOLD, 0x7fffffff);     // and its end is not given back
+  mallopt(M_MMAP_MAX, 0);                 // large blocks come from the heap, not from mmap
+  mallopt(M_TRIM_THRESHOLD, 0x7fffffff);  // and its end is not given back
   mallopt(M_TOP_PAD, 16 << 20);
 #endif
 }

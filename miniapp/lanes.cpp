@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+
 #include <comm/delaying.hpp>
 #include <comm/factory.hpp>
 #include <comm/faulty.hpp>
 #include <comm/watching.hpp>
-#include <cstdint>
 #include <miniapp/lanes.hpp>
 
 namespace shardmark {
@@ -19,7 +20,8 @@ CommFault comm_fault(Fault fault) {
   }
 }
 
-// From the first collective on, in the self-check and in the run: a machine that is broken stays so.
+// From the first collective on, in the self-check and in the run: a machine that is broken stays
+// so.
 constexpr std::int64_t all_of_them = INT64_MAX / 2;
 
 std::unique_ptr<Communicator> watched(std::string_view backend, MPI_Comm world, Watch& watch,

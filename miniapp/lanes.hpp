@@ -3,18 +3,20 @@
 // faults. Counters lie beneath the faults, so that a call too many is counted like any other.
 #pragma once
 
+#include <memory>
+
+#include <mpi.h>
+
 #include <comm/communicator.hpp>
 #include <comm/counting.hpp>
 #include <comm/watch.hpp>
 #include <core/plan/deck.hpp>
-#include <memory>
 #include <miniapp/faults.hpp>
-#include <mpi.h>
 
 namespace shardmark {
 
-/// Collective over `world`. What executor and self-check communicate on; `watch` and `counters` must
-/// outlive it.
+/// Collective over `world`. What executor and self-check communicate on; `watch` and `counters`
+/// must outlive it.
 std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watch& watch,
                                             Fault fault, CommCounters& counters);
 

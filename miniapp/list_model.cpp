@@ -1,29 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <Kokkos_Core.hpp>
 #include <algorithm>
-#include <core/memory/kokkos_shim.hpp>
+#include <cstring>
+
+#include <Kokkos_Core.hpp>
+
 #include <core/error.hpp>
+#include <core/memory/kokkos_shim.hpp>
 #include <core/nn/elementwise.hpp>
 #include <core/nn/init.hpp>
 #include <core/plan/kernels.hpp>
-#include <cstring>
 #include <miniapp/list_model.hpp>
 #include <miniapp/state_kernels.hpp>
 
 namespace shardmark {
 namespace {
 
-// -2 … 2. It depends on the parameter's bits as this rank sees them, as a real gradient would: a gather
-// that delivers something else shows in the result.
-KOKKOS_INLINE_FUNCTION int small_integer(std::int64_t elem, float param, int rank, std::int64_t step,
-                                         int micro) {
+// -2 … 2. It depends on the parameter's bits as this rank sees them, as a real gradient would: a
+// gather that delivers something else shows in the result.
+KOKKOS_INLINE_FUNCTION int small_integer(std::int64_t elem, float param, int rank,
+                                         std::int64_t step, int micro) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &param, sizeof bits);
   const auto mixed = static_cast<std::uint64_t>(elem) * 7 + static_cast<std::uint64_t>(rank) * 3 +
                      static_cast<std::uint64_t>(step) * 11 + static_cast<std::uint64_t>(micro) * 4;
   return static_cast<int>((mixed + bits % 65521) % 5) - 2;
 }
-KOKKOS_INLINE_FUNCTION std::int64_t first_value(std::int64_t elem) { return elem % 17 - 8; }
+KOKKOS_INLINE_FUNCTION std::int64_t first_value(std::int64_t elem) {
+  return elem % 17 - 8;
+}
 
 // The part of a unit that a buffer holds: global index of its first element, and how many are real.
 struct Piece {
@@ -44,11 +48,14 @@ void init(const Context& context, const Program& program, int unit, const Bound&
   fill_zero(context, param.elems, p);
   Kokkos::parallel_for(
       "shardmark::list_init", Kokkos::RangePolicy<Space>(context.space, 0, piece.elems),
-      KOKKOS_LAMBDA(std::int64_t i) { p[i] = static_cast<float>(first_value(piece.first_elem + i)); });
+      KOKKOS_LAMBDA(std::int64_t i) {
+        p[i] = static_cast<float>(first_value(piece.first_elem + i));
+      });
 }
 
 void make_gradient(const Context& context, const Program& program, int unit,
-                   std::span<const Bound> ops, std::int64_t step, int micro, bool forward_differed) {
+                   std::span<const Bound> ops, std::int64_t step, int micro,
+                   bool forward_differed) {
   const Bound& grad = ops[operand::list_grad];
   const float* param = ops[operand::list_param].as<float>();  // the whole unit, as grad
   const Piece piece = piece_of(program, unit, grad);
@@ -85,13 +92,11 @@ void update(const Context& context, std::span<const Bound> ops) {
 }  // namespace
 
 void ListModel::run(const Program& program, const Event& event, std::span<const Bound> ops,
-                      std::int64_t step, int micro_batch) {
+                    std::int64_t step, int micro_batch) {
   if (run_state_kernel(context_, program, event, ops, 0.0)) return;
   switch (event.kernel) {
     case Kernel::init_param: return init(context_, program, event.unit, ops[0]);
-    case Kernel::forward:
-      seen_in_forward_[event.unit] = hash_of(ops[operand::list_param]);
-      return;
+    case Kernel::forward: seen_in_forward_[event.unit] = hash_of(ops[operand::list_param]); return;
     case Kernel::backward:
       return make_gradient(context_, program, event.unit, ops, step, micro_batch,
                            hash_of(ops[operand::list_param]) != seen_in_forward_[event.unit]);

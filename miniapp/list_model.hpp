@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// `compute: none`: no matrix work, but real buffers, real collectives and exact data. Gradients are small
-// integers that every rank can recompute, times the world size, so that their mean over ranks is an
-// exact integer in any order of summation, in 16-bit formats too (at most 4 x 4 ranks in bf16).
+// `compute: none`: no matrix work, but real buffers, real collectives and exact data. Gradients are
+// small integers that every rank can recompute, times the world size, so that their mean over ranks
+// is an exact integer in any order of summation, in 16-bit formats too (at most 4 x 4 ranks in
+// bf16).
 #pragma once
 
-#include <core/nn/context.hpp>
 #include <map>
+
+#include <core/nn/context.hpp>
 #include <miniapp/model.hpp>
 
 namespace shardmark {

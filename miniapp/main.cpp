@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program: arguments in, a subcommand, its exit status out. Errors end here: one line on standard
-// error and the status that its type stands for.
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
+// The program: arguments in, a subcommand, its exit status out. Errors end here: one line on
+// standard error and the status that its type stands for.
 #include <cstdio>
 #include <functional>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
 #include <miniapp/arguments_error.hpp>
 #include <miniapp/commands.hpp>
 #include <miniapp/version.hpp>
@@ -14,7 +15,9 @@ namespace {
 
 using namespace shardmark;
 
-int exit_code(ExitStatus status) { return static_cast<int>(status); }
+int exit_code(ExitStatus status) {
+  return static_cast<int>(status);
+}
 
 int report(const std::string& what, ExitStatus status) {
   if (!what.empty()) fmt::print(stderr, "shardmark: {}\n", what);
@@ -31,15 +34,17 @@ void add_deck(CLI::App& command, std::string& deck, std::vector<std::string>& se
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"ShardMark: trains a transformer under ZeRO stage 0 to 3 and proves what memory and "
-               "communication it takes."};
+  CLI::App app{
+      "ShardMark: trains a transformer under ZeRO stage 0 to 3 and proves what memory and "
+      "communication it takes."};
   app.set_version_flag("--version", "shardmark " + version());
   app.require_subcommand(1);
 
   RunArguments run;
   CLI::App* run_app = app.add_subcommand("run", "run a deck, under mpiexec or srun");
   add_deck(*run_app, run.deck, run.sets);
-  run_app->add_option("--out", run.out, "folder for report.json and losses.csv")->capture_default_str();
+  run_app->add_option("--out", run.out, "folder for report.json and losses.csv")
+      ->capture_default_str();
 
   PlanArguments plan;
   CLI::App* plan_app = app.add_subcommand("plan", "print what one rank of any world would do");
@@ -54,7 +59,8 @@ int main(int argc, char** argv) {
   CheckArguments check;
   CLI::App* deck_app = app.add_subcommand("deck", "look at a deck without running it");
   deck_app->require_subcommand(1);
-  CLI::App* check_app = deck_app->add_subcommand("check", "what is wrong, without effect, or a default");
+  CLI::App* check_app =
+      deck_app->add_subcommand("check", "what is wrong, without effect, or a default");
   add_deck(*check_app, check.deck, check.sets);
   check_app->add_option("--ranks", check.ranks, "world size")->check(CLI::PositiveNumber);
 

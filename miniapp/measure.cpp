@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
 #include <core/plan/footprint.hpp>
 #include <core/plan/volume.hpp>
 #include <miniapp/measure.hpp>
 #include <miniapp/report_text.hpp>
-#include <numeric>
 
 namespace shardmark {
 namespace {
@@ -43,8 +44,9 @@ std::string memory_difference(const TierResult& tier, std::string_view name) {
   std::string text;
   auto compare = [&](std::string_view what, std::int64_t predicted, std::int64_t measured) {
     if (predicted != measured)
-      text += fmt::format("{}{} {}: predicted {} bytes, measured {} ({:+})", text.empty() ? "" : ", ",
-                          name, what, predicted, measured, measured - predicted);
+      text +=
+          fmt::format("{}{} {}: predicted {} bytes, measured {} ({:+})", text.empty() ? "" : ", ",
+                      name, what, predicted, measured, measured - predicted);
   };
   compare("live peak", tier.predicted_peak, tier.measured_peak);
   for (int c = 0; c < category_count; ++c)
@@ -131,8 +133,8 @@ void compare_calls(const Program& program, const CommCounters& counted, std::int
   }
 }
 
-void compare_system(const Deck& deck, const Noted& noted, const LedgerSnapshot& ledger, Peers& peers,
-                    Result& result, Observed& observed) {
+void compare_system(const Deck& deck, const Noted& noted, const LedgerSnapshot& ledger,
+                    Peers& peers, Result& result, Observed& observed) {
   std::int64_t ledger_peak = 0;
   for (const TierLedger& tier : ledger.tiers) ledger_peak += tier.peak_bytes;
   result.rss_start = noted.rss_start;

@@ -3,13 +3,14 @@
 // predicted beside what was measured, agreed on by all ranks.
 #pragma once
 
+#include <vector>
+
 #include <comm/counting.hpp>
 #include <core/memory/ledger.hpp>
 #include <miniapp/executor.hpp>
 #include <miniapp/peers.hpp>
 #include <miniapp/result.hpp>
 #include <miniapp/verdict.hpp>
-#include <vector>
 
 namespace shardmark {
 
@@ -23,7 +24,8 @@ struct Noted {
   std::int64_t rss_start = 0, rss_peak = 0;
 };
 
-/// Collective. Rows of losses.csv: losses averaged over ranks in rank order, times of the slowest rank.
+/// Collective. Rows of losses.csv: losses averaged over ranks in rank order, times of the slowest
+/// rank.
 void fill_rows(const Deck& deck, const Noted& noted, std::int64_t accumulation, Peers& peers,
                Result& result);
 
@@ -36,8 +38,8 @@ void compare_calls(const Program& program, const CommCounters& counted, std::int
                    Peers& peers, Result& result, Observed& observed);
 
 /// Collective. The system's own figure against the ledger's.
-void compare_system(const Deck& deck, const Noted& noted, const LedgerSnapshot& ledger, Peers& peers,
-                    Result& result, Observed& observed);
+void compare_system(const Deck& deck, const Noted& noted, const LedgerSnapshot& ledger,
+                    Peers& peers, Result& result, Observed& observed);
 
 /// Collective. Times a step, percentiles, the rank with most time of its own, the figure of merit.
 void fill_times(const Deck& deck, const Program& program, const Noted& noted,

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the executor asks of the arithmetic: run one compute event on real buffers. Two answers: `train`
-// (a transformer) and `none` (exact integers in place of gradients, for any list of parameters).
+// What the executor asks of the arithmetic: run one compute event on real buffers. Two answers:
+// `train` (a transformer) and `none` (exact integers in place of gradients, for any list of
+// parameters).
 #pragma once
 
-#include <core/plan/plan.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include <core/plan/plan.hpp>
 
 namespace shardmark {
 
@@ -29,8 +31,8 @@ struct Bound {
 class Model {
  public:
   virtual ~Model() = default;
-  /// Runs `event` of `program`; `step` counts optimizer steps from 0, `micro_batch` within the step.
-  /// Local, on the compute lane.
+  /// Runs `event` of `program`; `step` counts optimizer steps from 0, `micro_batch` within the
+  /// step. Local, on the compute lane.
   virtual void run(const Program& program, const Event& event, std::span<const Bound> operands,
                    std::int64_t step, int micro_batch) = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
+
 #include <miniapp/peers.hpp>
 
 namespace shardmark {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's own talk between ranks: agreeing on errors, collecting figures. It has a communicator of
-// its own, is not counted, and never runs inside a timed step. Everything here is collective.
+// The driver's own talk between ranks: agreeing on errors, collecting figures. It has a
+// communicator of its own, is not counted, and never runs inside a timed step. Everything here is
+// collective.
 #pragma once
 
-#include <comm/communicator.hpp>
-#include <core/error.hpp>
 #include <cstdint>
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include <comm/communicator.hpp>
+#include <core/error.hpp>
 
 namespace shardmark {
 

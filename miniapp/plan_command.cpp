@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `shardmark plan` and `shardmark deck check`: pure functions of a deck, printed.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <core/plan/check.hpp>
 #include <core/plan/print.hpp>
@@ -12,7 +13,6 @@
 #include <miniapp/commands.hpp>
 #include <miniapp/report_text.hpp>
 #include <miniapp/setup.hpp>
-#include <nlohmann/json.hpp>
 
 namespace shardmark {
 namespace {
@@ -27,13 +27,15 @@ std::string summary(const Program& p, const Budgets& budgets) {
                         tier.peak_bytes, human_bytes(tier.peak_bytes),
                         describe_event(p, tier.segment, tier.event));
     if (budgets[t])
-      text += fmt::format("; {} the budget of {}", tier.peak_bytes <= *budgets[t] ? "fits in" : "does NOT fit in",
+      text += fmt::format("; {} the budget of {}",
+                          tier.peak_bytes <= *budgets[t] ? "fits in" : "does NOT fit in",
                           human_bytes(*budgets[t]));
     text += '\n';
   }
   const Volume steady = step_volume(p);
   for (const auto& [op, t] : steady)
-    text += fmt::format("  {:<15} {:>8} calls {:>20} bytes a step\n", to_string(op), t.calls, t.bytes);
+    text +=
+        fmt::format("  {:<15} {:>8} calls {:>20} bytes a step\n", to_string(op), t.calls, t.bytes);
   return text + fmt::format("  {:.4f} elements a parameter and step (all_reduce counted twice)\n",
                             volume_per_parameter(p, steady));
 }

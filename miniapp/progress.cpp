@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <miniapp/clock.hpp>
 #include <miniapp/progress.hpp>
-#include <string>
 
 namespace shardmark {
 namespace {
@@ -66,8 +67,13 @@ bool output_reaches_terminal() {
 
 Progress::Progress(bool on, std::int64_t first_step, std::int64_t steps, std::int64_t warmup,
                    std::int64_t tokens_per_step)
-    : on_(on), terminal_(on && output_reaches_terminal()), first_step_(first_step), steps_(steps),
-      warmup_(warmup), tokens_per_step_(tokens_per_step), start_ns_(monotonic_ns()) {}
+    : on_(on),
+      terminal_(on && output_reaches_terminal()),
+      first_step_(first_step),
+      steps_(steps),
+      warmup_(warmup),
+      tokens_per_step_(tokens_per_step),
+      start_ns_(monotonic_ns()) {}
 
 bool Progress::due(std::int64_t step) const {
   const std::int64_t since = monotonic_ns() - last_print_ns_;

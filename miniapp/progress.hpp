@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person sees while a run goes on: one line that is rewritten on a terminal, a plain line now and
-// then in a batch log. Rank 0 only.
+// What a person sees while a run goes on: one line that is rewritten on a terminal, a plain line
+// now and then in a batch log. Rank 0 only.
 #pragma once
 
 #include <cstdint>
 
 namespace shardmark {
 
-/// Whether what this process prints reaches a terminal, through mpiexec too: its own standard output is
-/// one, or that of the launcher above it.
+/// Whether what this process prints reaches a terminal, through mpiexec too: its own standard
+/// output is one, or that of the launcher above it.
 bool output_reaches_terminal();
 
 class Progress {

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <cmath>
-#include <miniapp/report_json.hpp>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <miniapp/report_json.hpp>
 
 namespace shardmark {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
+Json hex(std::uint64_t value) {
+  return fmt::format("{:016x}", value);
+}
 // JSON has no NaN: a figure that is none is null.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
 
 Json by_category(const CategoryBytes& bytes) {
   Json o = Json::object();
@@ -100,9 +105,12 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["collectives"] = collectives(r);
   o["volume_per_parameter"] = volume_per_parameter(p, step_volume(p));
   const TimeResult& t = r.times;
-  o["seconds_per_step"] = {{"forward", t.forward},     {"backward", t.backward},
-                           {"optimizer", t.optimizer}, {"copies", t.copies},
-                           {"matmul", t.matmul},       {"exposed_communication", t.exposed},
+  o["seconds_per_step"] = {{"forward", t.forward},
+                           {"backward", t.backward},
+                           {"optimizer", t.optimizer},
+                           {"copies", t.copies},
+                           {"matmul", t.matmul},
+                           {"exposed_communication", t.exposed},
                            {"hidden_communication", t.hidden}};
   o["step_seconds"] = {{"p50", r.step_p50_s}, {"p99", r.step_p99_s}, {"timed_total", r.timed_s}};
   o["slowest_rank"] = {{"rank", r.slowest_rank}, {"own_seconds_per_step", r.slowest_rank_s}};

@@ -2,10 +2,11 @@
 // report.json: everything that the printed report says and what it was made from.
 #pragma once
 
+#include <string>
+
 #include <core/plan/deck.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/result.hpp>
-#include <string>
 
 namespace shardmark {
 

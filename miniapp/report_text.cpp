@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <array>
 #include <cmath>
 #include <iterator>
+
+#include <fmt/format.h>
+
 #include <miniapp/report_text.hpp>
 
 namespace shardmark {
@@ -23,7 +24,8 @@ void memory_table(Out out, const Result& r) {
         fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}\n", name,
                        to_string(static_cast<Category>(c)), tier.predicted[c], tier.measured[c]);
     fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {} at once, at {}\n", name, "live peak",
-                   tier.predicted_peak, tier.measured_peak, human_bytes(tier.measured_peak), tier.at);
+                   tier.predicted_peak, tier.measured_peak, human_bytes(tier.measured_peak),
+                   tier.at);
     fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}\n", name, "budget", tier.budget, "",
                    tier.budget_source);
   }
@@ -36,7 +38,8 @@ void memory_table(Out out, const Result& r) {
 
 void collectives_table(Out out, const Program& p, const Result& r) {
   const Volume step = step_volume(p);
-  fmt::format_to(out, "\nCollectives, this rank, whole run ({:.3f} elements a parameter and step)\n",
+  fmt::format_to(out,
+                 "\nCollectives, this rank, whole run ({:.3f} elements a parameter and step)\n",
                  volume_per_parameter(p, step));
   fmt::format_to(out, "  {:<15}{:>11}{:>11}{:>18}{:>12}{:>12}{:>14}\n", "", "calls", "predicted",
                  "bytes", "p50 ms", "p99 ms", "busbw GB/s");
@@ -63,7 +66,9 @@ void time_table(Out out, const Result& r) {
   fmt::format_to(out, "\n");
 }
 
-std::string join(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, "; ")); }
+std::string join(const std::vector<std::string>& parts) {
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
 
 }  // namespace
 
@@ -82,9 +87,10 @@ std::string heading(const Deck& deck, const Program& p) {
   fmt::format_to(out, "ShardMark: {} ({})\n", deck.name, deck.path);
   fmt::format_to(out, "  model      {}: {} parameters in {} units\n", to_string(deck.model.family),
                  p.model.elems, p.model.units.size());
-  fmt::format_to(out, "  schedule   {}, ZeRO stage {}, {} rank{}, {} reductions\n", p.schedule, p.stage,
-                 p.world, p.world == 1 ? "" : "s", to_string(p.reductions));
-  fmt::format_to(out, "  batch      {} samples a step: {} a micro-batch x {} accumulation x {} ranks\n",
+  fmt::format_to(out, "  schedule   {}, ZeRO stage {}, {} rank{}, {} reductions\n", p.schedule,
+                 p.stage, p.world, p.world == 1 ? "" : "s", to_string(p.reductions));
+  fmt::format_to(out,
+                 "  batch      {} samples a step: {} a micro-batch x {} accumulation x {} ranks\n",
                  p.batch.global, p.batch.micro, p.batch.accumulation, p.world);
   fmt::format_to(out, "  memory     {} a rank predicted\n",
                  human_bytes(f[Tier::device].peak_bytes + f[Tier::host].peak_bytes));
@@ -112,8 +118,9 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
                    c.detail);
   for (const std::string& w : r.warnings) fmt::format_to(out, "warning: {}\n", w);
   fmt::format_to(out, "\nFOM tokens_per_s={:.6g}\n", r.tokens_per_s);
-  fmt::format_to(out, "CLASS={}\n",
-                 r.unofficial.empty() ? "official" : fmt::format("unofficial ({})", join(r.unofficial)));
+  fmt::format_to(
+      out, "CLASS={}\n",
+      r.unofficial.empty() ? "official" : fmt::format("unofficial ({})", join(r.unofficial)));
   fmt::format_to(out, "RESULT={}\n",
                  r.valid() ? "VALID" : fmt::format("INVALID ({})", r.invalid_reasons()));
   return text;

@@ -2,10 +2,11 @@
 // The report that a run ends with, on standard output. Scripts read its last three lines.
 #pragma once
 
+#include <string>
+
 #include <core/plan/deck.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/result.hpp>
-#include <string>
 
 namespace shardmark {
 

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that a run found out, as plain values: the driver fills it, the verdict judges it, the reports
-// print it.
+// All that a run found out, as plain values: the driver fills it, the verdict judges it, the
+// reports print it.
 #pragma once
 
 #include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include <core/plan/footprint.hpp>
 #include <core/plan/plan.hpp>
 #include <core/plan/volume.hpp>
 #include <io/output.hpp>
-#include <map>
 #include <miniapp/state_hash.hpp>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace shardmark {
 

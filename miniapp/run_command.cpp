@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// `shardmark run`: brings MPI and Kokkos up, runs the deck, and turns what went wrong into one message
-// and one exit status for all ranks.
-#include <fmt/format.h>
+// `shardmark run`: brings MPI and Kokkos up, runs the deck, and turns what went wrong into one
+// message and one exit status for all ranks.
+#include <cstdio>
 
 #include <Kokkos_Core.hpp>
+#include <fmt/format.h>
+
 #include <comm/mpi_world.hpp>
-#include <cstdio>
 #include <miniapp/driver.hpp>
 #include <miniapp/heap.hpp>
 #include <miniapp/lanes.hpp>

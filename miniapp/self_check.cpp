@@ -10,15 +10,17 @@ namespace shardmark {
 namespace {
 
 constexpr std::int64_t steps = 2;
-Batch batch_for(int world) { return {2 * world, 1, 2}; }
+Batch batch_for(int world) {
+  return {2 * world, 1, 2};
+}
 
 // Sizes that divide by nothing, one smaller than most worlds, containers and bare modules.
 Deck small_deck(const Deck& run, int stage) {
   Deck d;
   d.name = "self_check";
   d.model.family = Family::list;
-  d.model.modules = {{"in", {37}},       {"h.0", {}},      {"h.0.a", {101, 7}}, {"h.0.b", {1}},
-                     {"h.1", {}},        {"h.1.a", {257}}, {"h.1.b", {3, 11}},  {"out", {64}}};
+  d.model.modules = {{"in", {37}}, {"h.0", {}},      {"h.0.a", {101, 7}}, {"h.0.b", {1}},
+                     {"h.1", {}},  {"h.1.a", {257}}, {"h.1.b", {3, 11}},  {"out", {64}}};
   d.zero.stage = stage;
   d.run.compute = Compute::none;
   d.run.reductions = run.run.reductions;
@@ -34,12 +36,12 @@ std::string compare_with_closed_form(const Program& p, const Executor& executor)
     const std::int64_t first = whole ? 0 : p.partition.offset(u, p.rank);
     const std::int64_t end = std::min(first + state.elems, unit.elems);
     for (std::int64_t i = first; i < end; ++i) {
-      const std::int64_t want = ListModel::expected_param(unit.first_elem + i, p.world,
-                                                            p.batch.accumulation, steps);
+      const std::int64_t want =
+          ListModel::expected_param(unit.first_elem + i, p.world, p.batch.accumulation, steps);
       const float have = state.as<float>()[i - first];
       if (have != static_cast<float>(want))
-        return fmt::format("rank {}: element {} of {} is {}, exactly {} was due", p.rank, i, unit.name,
-                           have, want);
+        return fmt::format("rank {}: element {} of {} is {}, exactly {} was due", p.rank, i,
+                           unit.name, have, want);
     }
   }
   return {};
@@ -57,7 +59,8 @@ Outcome run_stage(const Deck& run, int stage, const Profile& profile, const Cont
   const Program program = build_program(deck, batch, comm.size(), comm.rank(), profile);
   require_legal(check(program));
   ListModel model(context);
-  Executor executor(program, model, std::vector<Communicator*>{&comm}, context.space, nullptr, fault);
+  Executor executor(program, model, std::vector<Communicator*>{&comm}, context.space, nullptr,
+                    fault);
   executor.run(SegmentKind::init, 0, 0);
   for (std::int64_t s = 0; s < steps; ++s) {
     int g = 0;

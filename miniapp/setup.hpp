@@ -3,14 +3,15 @@
 #pragma once
 
 #include <array>
+#include <map>
+#include <string>
+#include <vector>
+
 #include <comm/node.hpp>
 #include <core/plan/deck.hpp>
 #include <core/plan/footprint.hpp>
-#include <map>
 #include <miniapp/peers.hpp>
 #include <miniapp/result.hpp>
-#include <string>
-#include <vector>
 
 namespace shardmark {
 
@@ -21,8 +22,8 @@ struct RunBudgets {
   Budgets bytes;
   std::array<std::string, tier_count> source;
 };
-/// The deck's budgets, or what this machine has free, divided by the ranks of the node. On a CPU-only
-/// build both tiers are host memory: each gets what the other's predicted peak leaves.
+/// The deck's budgets, or what this machine has free, divided by the ranks of the node. On a
+/// CPU-only build both tiers are host memory: each gets what the other's predicted peak leaves.
 RunBudgets run_budgets(const Deck& deck, const Footprint& predicted, int ranks_per_node);
 
 /// Versions of ShardMark and of the libraries that this binary runs with.

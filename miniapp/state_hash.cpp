@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
+
+#include <fmt/format.h>
+
 #include <core/nn/init.hpp>
 #include <miniapp/state_hash.hpp>
 
@@ -28,7 +29,8 @@ Local hash_local(const Context& context, const Program& program, const Executor&
   Local sum;
   for (int u = 0; u < static_cast<int>(program.model.units.size()); ++u) {
     const int slot = executor.find_slot(prefix + program.model.units[u].name);
-    if (slot < 0) throw PlanError("state hash: " + prefix + program.model.units[u].name + ": not alive");
+    if (slot < 0)
+      throw PlanError("state hash: " + prefix + program.model.units[u].name + ": not alive");
     const Bound state = executor.slot(slot);
     const UnitPartition& part = program.partition.units[u];
     const std::int64_t offset = program.partition.offset(u, program.rank);
@@ -49,8 +51,7 @@ StateHashes hash_states(const Context& context, const Program& program, const Ex
                         Peers& peers) {
   StateHashes hashes;
   auto one = [&](const char* name) {
-    const auto all =
-        peers.gather(hash_local(context, program, executor, std::string(name) + "."));
+    const auto all = peers.gather(hash_local(context, program, executor, std::string(name) + "."));
     std::uint64_t total = 0;
     for (const Local& l : all) total += l.owned;
     if (!program.partition.sharded) total = all[0].whole;

@@ -2,11 +2,12 @@
 // One number a state, whatever the partition: so that bitwise claims can be checked from outside.
 #pragma once
 
-#include <core/nn/context.hpp>
 #include <cstdint>
+#include <string>
+
+#include <core/nn/context.hpp>
 #include <miniapp/executor.hpp>
 #include <miniapp/peers.hpp>
-#include <string>
 
 namespace shardmark {
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <miniapp/verdict.hpp>
 #include <numeric>
+
+#include <fmt/format.h>
+
+#include <miniapp/verdict.hpp>
 
 namespace shardmark {
 namespace {
@@ -47,10 +48,11 @@ Check loss_drop(const Deck& deck, const Result& r, bool trains) {
   const double before = mean_loss(r.rows, 0, fifth);
   const double after = mean_loss(r.rows, r.rows.size() - fifth, fifth);
   const bool ok = after < before - deck.expect.loss_drop;
-  return {"loss_drop", ok ? State::pass : State::fail,
-          fmt::format("mean loss went from {:.4f} (first fifth) to {:.4f} (last), a drop of more than "
-                      "{} was {}",
-                      before, after, deck.expect.loss_drop, ok ? "asked for" : "due")};
+  return {
+      "loss_drop", ok ? State::pass : State::fail,
+      fmt::format("mean loss went from {:.4f} (first fifth) to {:.4f} (last), a drop of more than "
+                  "{} was {}",
+                  before, after, deck.expect.loss_drop, ok ? "asked for" : "due")};
 }
 
 Check expected_loss(const Deck& deck, const Result& r, bool trains) {
@@ -83,8 +85,9 @@ void judge(const Deck& deck, const Observed& o, Result& r) {
   r.checks.push_back(finite(r, trains));
   r.checks.push_back(loss_drop(deck, r, trains));
   r.checks.push_back(expected_loss(deck, r, trains));
-  r.checks.push_back(from_text("memory", o.memory_mismatch,
-                               "peak by tier and category as predicted, on every rank, to the byte"));
+  r.checks.push_back(
+      from_text("memory", o.memory_mismatch,
+                "peak by tier and category as predicted, on every rank, to the byte"));
   r.checks.push_back(from_text("calls", o.calls_mismatch,
                                "calls and elements by collective as predicted, on every rank"));
   r.checks.push_back(from_text("system_memory", o.excess, "within the allowance on every rank"));
@@ -96,14 +99,17 @@ void judge(const Deck& deck, const Observed& o, Result& r) {
   // A fault that was asked for and that no check saw must not pass for a valid run.
   if (!o.injected.empty() && r.valid())
     r.checks.push_back({"fault", State::fail,
-                        o.injected + ": nothing in this run could show it (this stage and rank count "
-                                     "have no such collective)"});
+                        o.injected +
+                            ": nothing in this run could show it (this stage and rank count "
+                            "have no such collective)"});
 
   auto unofficial = [&](bool reason, std::string text) {
     if (reason) r.unofficial.push_back(std::move(text));
   };
-  unofficial(deck.run.warmup < 3, fmt::format("{} warm-up steps, at least 3 needed", deck.run.warmup));
-  unofficial(deck.run.steps < 20, fmt::format("{} timed steps, at least 20 needed", deck.run.steps));
+  unofficial(deck.run.warmup < 3,
+             fmt::format("{} warm-up steps, at least 3 needed", deck.run.warmup));
+  unofficial(deck.run.steps < 20,
+             fmt::format("{} timed steps, at least 20 needed", deck.run.steps));
   unofficial(r.timed_s < 60, fmt::format("{:.1f} s timed, at least 60 needed", r.timed_s));
   unofficial(!trains, fmt::format("compute {}", to_string(deck.run.compute)));
   unofficial(deck.run.reductions != Reductions::native,

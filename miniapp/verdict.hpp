@@ -11,10 +11,10 @@ namespace shardmark {
 struct Observed {
   std::string memory_mismatch;  // of the first rank whose ledger differs from its plan; empty: none
   std::string calls_mismatch;
-  std::string excess;           // of the first rank whose system figure exceeds the allowance
-  std::string self_check;       // what was wrong; empty: passed
-  bool deck_changed = false;    // by --set, or a fault or delay was injected
-  std::string injected;         // "SHARDMARK_FAULT=leak"
+  std::string excess;         // of the first rank whose system figure exceeds the allowance
+  std::string self_check;     // what was wrong; empty: passed
+  bool deck_changed = false;  // by --set, or a fault or delay was injected
+  std::string injected;       // "SHARDMARK_FAULT=leak"
 };
 
 /// Fills `result.checks` and `result.unofficial`.

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
+#include <set>
+
+#include <fmt/format.h>
+
 #include <core/error.hpp>
 #include <core/plan/check.hpp>
 #include <core/plan/intervals.hpp>
-#include <set>
 
 namespace shardmark {
 namespace {
 
-int index(Lane lane) { return static_cast<int>(lane); }
+int index(Lane lane) {
+  return static_cast<int>(lane);
+}
 
-// Walks the segments as the driver would and keeps what a run would have: live slots, defined ranges,
-// pending gradients, and, within a segment, which event knows which to be complete.
+// Walks the segments as the driver would and keeps what a run would have: live slots, defined
+// ranges, pending gradients, and, within a segment, which event knows which to be complete.
 class Checker {
  public:
   explicit Checker(const Program& program)
-      : p_(program), defined_(p_.slots.size()), accesses_(p_.slots.size()),
+      : p_(program),
+        defined_(p_.slots.size()),
+        accesses_(p_.slots.size()),
         grad_(p_.model.params.size()) {}
 
   std::vector<Violation> run() {
@@ -47,15 +52,17 @@ class Checker {
   };
 
   void report(Rule rule, std::string what) {
-    const std::string where =
-        segment_ == nullptr ? "program" : fmt::format("{}, event {}", to_string(segment_->kind), now_);
+    const std::string where = segment_ == nullptr
+                                  ? "program"
+                                  : fmt::format("{}, event {}", to_string(segment_->kind), now_);
     for (const Violation& v : violations_)
       if (v.rule == rule && v.where == where && v.what == what) return;  // the second step repeats
     violations_.push_back({rule, where, std::move(what)});
   }
   const std::string& name(std::int32_t slot) const { return p_.slots[slot].name; }
 
-  std::string names(const std::vector<std::int32_t>& have, const std::set<std::int32_t>& want) const {
+  std::string names(const std::vector<std::int32_t>& have,
+                    const std::set<std::int32_t>& want) const {
     std::string text;
     for (std::int32_t s : have)
       if (!want.contains(s)) text += " " + name(s);
@@ -76,8 +83,9 @@ class Checker {
     now_ = 0;
     compare_alive(Rule::junction, segment.entry, "entry");
     if (segment.entry.gradients != before)
-      report(Rule::junction, fmt::format("entry declares gradients {}, the segment before leaves {}",
-                                         to_string(segment.entry.gradients), to_string(before)));
+      report(Rule::junction,
+             fmt::format("entry declares gradients {}, the segment before leaves {}",
+                         to_string(segment.entry.gradients), to_string(before)));
     for (Clock& c : known_) c.fill(-1);
     clock_of_.assign(segment.events.size(), Clock{-1, -1, -1});
     for (auto& list : accesses_) list.clear();
@@ -124,8 +132,8 @@ class Checker {
 
   void check_race(const Event& e, const Operand& o) {
     for (const Access& a : accesses_[o.slot]) {
-      const bool overlap = a.operand.offset < o.offset + o.elems &&
-                           o.offset < a.operand.offset + a.operand.elems;
+      const bool overlap =
+          a.operand.offset < o.offset + o.elems && o.offset < a.operand.offset + a.operand.elems;
       if (overlap && (a.operand.writes || o.writes) && !ordered(a.event, e.lane) && a.event != now_)
         report(Rule::race, fmt::format("{} is in use by event {} on lane {}", name(o.slot), a.event,
                                        to_string(segment_->events[a.event].lane)));
@@ -136,9 +144,9 @@ class Checker {
     if (o.slot < 0 || o.slot >= static_cast<std::int32_t>(p_.slots.size()))
       return report(Rule::bounds, fmt::format("slot {} does not exist", o.slot));
     if (o.offset < 0 || o.elems < 0 || o.offset + o.elems > p_.slots[o.slot].elems)
-      return report(Rule::bounds, fmt::format("{}[{}, +{}] reaches beyond its {} elements",
-                                              name(o.slot), o.offset, o.elems,
-                                              p_.slots[o.slot].elems));
+      return report(Rule::bounds,
+                    fmt::format("{}[{}, +{}] reaches beyond its {} elements", name(o.slot),
+                                o.offset, o.elems, p_.slots[o.slot].elems));
     if (!alive_.contains(o.slot)) report(Rule::not_alive, name(o.slot) + " is used");
     if (o.reads && !defined_[o.slot].covers(o.offset, o.offset + o.elems))
       report(Rule::undefined_read, fmt::format("{}[{}, +{}] is read before it is written",
@@ -182,8 +190,7 @@ class Checker {
     const Operand& send = p_.operands[e.operands.first];
     const Operand& receive = p_.operands[e.operands.first + 1];
     const std::int64_t sent = e.op == Op::all_gather ? send.elems * size : send.elems;
-    const std::int64_t received =
-        e.op == Op::reduce_scatter ? receive.elems * size : receive.elems;
+    const std::int64_t received = e.op == Op::reduce_scatter ? receive.elems * size : receive.elems;
     if (sent != e.elems || received != e.elems)
       wrong(fmt::format("sends {} and receives {} where the whole is {} over {} ranks", send.elems,
                         receive.elems, e.elems, size));
@@ -220,8 +227,8 @@ class Checker {
                                        : Gradients::none;
       if (is != declared)
         return report(Rule::gradient,
-                      fmt::format("exit declares gradients {}, that of {} is {}", to_string(declared),
-                                  p_.model.params[id].name, to_string(is)));
+                      fmt::format("exit declares gradients {}, that of {} is {}",
+                                  to_string(declared), p_.model.params[id].name, to_string(is)));
     }
   }
 
@@ -242,12 +249,15 @@ class Checker {
 
 std::string_view to_string(Rule rule) {
   static constexpr std::array<std::string_view, 11> names{
-      "not_alive", "acquired_twice", "not_released", "junction",   "bounds",        "undefined_read",
-      "race",      "edge",           "gradient",     "collective", "ranks_disagree"};
+      "not_alive", "acquired_twice", "not_released",  "junction",
+      "bounds",    "undefined_read", "race",          "edge",
+      "gradient",  "collective",     "ranks_disagree"};
   return names[static_cast<std::size_t>(rule)];
 }
 
-std::vector<Violation> check(const Program& program) { return Checker(program).run(); }
+std::vector<Violation> check(const Program& program) {
+  return Checker(program).run();
+}
 
 void require_legal(const std::vector<Violation>& violations) {
   if (violations.empty()) return;

@@ -3,26 +3,27 @@
 // across ranks. A plan that fails here is a bug in a schedule, never a user's mistake.
 #pragma once
 
-#include <core/plan/plan.hpp>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include <core/plan/plan.hpp>
 
 namespace shardmark {
 
 /// One rule each; the name is what the message starts with.
 enum class Rule : std::uint8_t {
-  not_alive,         // a slot is used, or released, that is not alive
-  acquired_twice,    // a slot is acquired that is alive
-  not_released,      // what is alive at a segment's end is not what its exit declares
-  junction,          // a segment's entry is not the exit of the one that the driver runs before it
-  bounds,            // an operand reaches beyond its slot
-  undefined_read,    // a range is read that nothing has written
-  race,              // two lanes touch a range, one of them writes, and no order edge lies between
-  edge,              // an order edge points at no earlier event
-  gradient,          // a gradient is reduced twice, not at all, or applied before it is reduced
-  collective,        // sizes, root, reduction or group of a collective do not fit together
-  ranks_disagree     // ranks of a group do not issue the same collectives in the same order
+  not_alive,       // a slot is used, or released, that is not alive
+  acquired_twice,  // a slot is acquired that is alive
+  not_released,    // what is alive at a segment's end is not what its exit declares
+  junction,        // a segment's entry is not the exit of the one that the driver runs before it
+  bounds,          // an operand reaches beyond its slot
+  undefined_read,  // a range is read that nothing has written
+  race,            // two lanes touch a range, one of them writes, and no order edge lies between
+  edge,            // an order edge points at no earlier event
+  gradient,        // a gradient is reduced twice, not at all, or applied before it is reduced
+  collective,      // sizes, root, reduction or group of a collective do not fit together
+  ranks_disagree   // ranks of a group do not issue the same collectives in the same order
 };
 std::string_view to_string(Rule rule);
 
@@ -40,7 +41,8 @@ std::vector<Violation> check(const Program& program);
 std::vector<Violation> check_ranks(const std::vector<int>& ranks,
                                    const std::function<Program(int)>& program_of);
 
-/// The ranks that a check of a large world looks at: all up to 16, else both ends, `rank` and a spread.
+/// The ranks that a check of a large world looks at: all up to 16, else both ends, `rank` and a
+/// spread.
 std::vector<int> ranks_to_check(int world, int rank);
 
 /// Throws PlanError with the first violations, where there are any.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <core/plan/check.hpp>
-#include <map>
 
 namespace shardmark {
 namespace {
@@ -47,18 +48,19 @@ Issued issued_by(const Program& p) {
 std::vector<Violation> check_ranks(const std::vector<int>& ranks,
                                    const std::function<Program(int)>& program_of) {
   std::vector<Violation> violations;
-  std::map<std::string, std::pair<int, std::vector<Signature>>> first;  // rank that set the standard
+  std::map<std::string, std::pair<int, std::vector<Signature>>>
+      first;  // rank that set the standard
   for (int rank : ranks) {
     for (auto& [group, list] : issued_by(program_of(rank))) {
       const auto [it, fresh] = first.try_emplace(group, rank, list);
       if (fresh || it->second.second == list) continue;
       const auto& [other, standard] = it->second;
       const auto [a, b] = std::mismatch(list.begin(), list.end(), standard.begin(), standard.end());
-      violations.push_back(
-          {Rule::ranks_disagree, fmt::format("group {}, collective {}", group, a - list.begin()),
-           fmt::format("rank {} issues {}, rank {} issues {}", rank,
-                       a == list.end() ? "nothing more" : text(*a), other,
-                       b == standard.end() ? "nothing more" : text(*b))});
+      violations.push_back({Rule::ranks_disagree,
+                            fmt::format("group {}, collective {}", group, a - list.begin()),
+                            fmt::format("rank {} issues {}, rank {} issues {}", rank,
+                                        a == list.end() ? "nothing more" : text(*a), other,
+                                        b == standard.end() ? "nothing more" : text(*b))});
     }
   }
   return violations;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on counts that refuses to leave 63 bits: sizes come from decks, and decks come from people.
+// Arithmetic on counts that refuses to leave 63 bits: sizes come from decks, and decks come from
+// people.
 #pragma once
 
-#include <core/error.hpp>
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include <core/error.hpp>
 
 namespace shardmark {
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A deck as plain typed values: what to train, under which ZeRO stage, for how long. `io/deck` reads
-// it from JSON and proves it sound; everything downstream only reads it. Key by key: README, "Decks".
+// A deck as plain typed values: what to train, under which ZeRO stage, for how long. `io/deck`
+// reads it from JSON and proves it sound; everything downstream only reads it. Key by key: README,
+// "Decks".
 #pragma once
 
 #include <array>
-#include <core/plan/types.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <core/plan/types.hpp>
 
 namespace shardmark {
 

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <numeric>
+
 #include <fmt/format.h>
 
 #include <core/plan/footprint.hpp>
-#include <numeric>
 
 namespace shardmark {
 namespace {
 
-std::size_t index(Tier t) { return static_cast<std::size_t>(t); }
-std::size_t index(Category c) { return static_cast<std::size_t>(c); }
+std::size_t index(Tier t) {
+  return static_cast<std::size_t>(t);
+}
+std::size_t index(Category c) {
+  return static_cast<std::size_t>(c);
+}
 
 // Live bytes while walking events; tells when a tier's or a category's maximum grows.
 class Live {
@@ -51,7 +56,9 @@ std::string advice(const Program& p, const TierFootprint& at) {
   const auto& b = at.at_peak;
   const std::int64_t states = state_bytes(b);
   std::string text;
-  auto add = [&](std::string_view s) { text += text.empty() ? std::string(s) : fmt::format(", {}", s); };
+  auto add = [&](std::string_view s) {
+    text += text.empty() ? std::string(s) : fmt::format(", {}", s);
+  };
   if (p.stage < 3 && p.world > 1)
     add(fmt::format("ZeRO stage {}{}", p.stage + 1, p.stage < 2 ? " or higher" : ""));
   add(p.stage > 0 ? "more ranks" : "a smaller model");
@@ -75,8 +82,8 @@ std::array<CategoryBytes, tier_count> live_at(const Program& program, const EndS
 
 std::int64_t state_bytes(const CategoryBytes& bytes) {
   std::int64_t sum = 0;
-  for (Category c : {Category::param, Category::grad, Category::master, Category::momentum,
-                     Category::variance})
+  for (Category c :
+       {Category::param, Category::grad, Category::master, Category::momentum, Category::variance})
     sum += bytes[index(c)];
   return sum;
 }
@@ -104,7 +111,8 @@ std::string describe_event(const Program& program, int segment, int event) {
   const Segment& s = program.segments[segment];
   if (event < 0) return fmt::format("{}, entry", to_string(s.kind));
   const Event& e = s.events[event];
-  const std::string what = e.slot >= 0 ? program.slots[e.slot].name : std::string(to_string(e.kernel));
+  const std::string what =
+      e.slot >= 0 ? program.slots[e.slot].name : std::string(to_string(e.kernel));
   return fmt::format("{}, event {}: {} {} ({})", to_string(s.kind), event, to_string(e.op), what,
                      to_string(e.phase));
 }
@@ -119,8 +127,10 @@ std::optional<std::string> over_budget(const Program& program, const Budgets& bu
       const Event* event = e >= 0 ? &program.segments[s].events[e] : nullptr;
       const bool states_fit = state_bytes(tier.at_peak) <= *budgets[t];
       refusal = fmt::format(
-          "it does not fit in {} memory: rank {} needs {:.3f} GiB ({} bytes) at its peak, the budget "
-          "is {:.3f} GiB: {:.3f} GiB missing. It would die at {} (category {}). {} What would help: {}",
+          "it does not fit in {} memory: rank {} needs {:.3f} GiB ({} bytes) at its peak, the "
+          "budget "
+          "is {:.3f} GiB: {:.3f} GiB missing. It would die at {} (category {}). {} What would "
+          "help: {}",
           to_string(static_cast<Tier>(t)), program.rank, static_cast<double>(tier.peak_bytes) / gib,
           tier.peak_bytes, static_cast<double>(*budgets[t]) / gib,
           static_cast<double>(tier.peak_bytes - *budgets[t]) / gib, describe_event(program, s, e),

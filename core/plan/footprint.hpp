@@ -3,10 +3,11 @@
 #pragma once
 
 #include <array>
-#include <core/plan/plan.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
+
+#include <core/plan/plan.hpp>
 
 namespace shardmark {
 
@@ -14,7 +15,7 @@ using CategoryBytes = std::array<std::int64_t, category_count>;
 
 struct TierFootprint {
   std::int64_t peak_bytes = 0;
-  CategoryBytes at_peak{};         // sums to peak_bytes: what is live when the peak is first reached
+  CategoryBytes at_peak{};  // sums to peak_bytes: what is live when the peak is first reached
   CategoryBytes category_peaks{};  // each category's own peak, at whatever event
   int segment = -1, event = -1;    // where the peak is first reached; -1: nothing of this tier
 };
@@ -40,8 +41,8 @@ std::int64_t state_bytes(const CategoryBytes& bytes);
 /// Budgets by tier in bytes; empty: none.
 using Budgets = std::array<std::optional<std::int64_t>, tier_count>;
 
-/// Empty when the program fits. Else the whole refusal: tier, category, phase and event at which the
-/// budget is first exceeded, how much is missing, and what would help.
+/// Empty when the program fits. Else the whole refusal: tier, category, phase and event at which
+/// the budget is first exceeded, how much is missing, and what would help.
 std::optional<std::string> over_budget(const Program& program, const Budgets& budgets);
 
 }  // namespace shardmark

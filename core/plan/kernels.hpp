@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract between the schedules and the executor: which operands each compute kernel has, in which
-// order. r reads, w writes all of it, u updates. A gradient operand that is `w` holds garbage before;
-// one that is `u` is added to.
+// The contract between the schedules and the executor: which operands each compute kernel has, in
+// which order. r reads, w writes all of it, u updates. A gradient operand that is `w` holds garbage
+// before; one that is `u` is added to.
 //
-//   init_param   param w                         first values of a unit, or of this rank's shard of it
-//   zero         buffer w
-//   load_batch   tokens w                        one micro-batch of this rank, [micro][sequence + 1]
-//   forward      embeddings: param r, tokens r, x_out w
+//   init_param   param w                         first values of a unit, or of this rank's shard of
+//   it zero         buffer w load_batch   tokens w                        one micro-batch of this
+//   rank, [micro][sequence + 1] forward      embeddings: param r, tokens r, x_out w
 //                block:      param r, x_in r, x_out w, saved w, workspace w
 //                head:       param r, x_in r, tokens r, saved w, loss w|u, workspace w, [wte r]
 //                list:       param r, [param of units that it reads too r …]
-//   backward     head:       param r, x_in r, saved r, dx w, grad w|u, workspace w, [wte r, wte grad w|u]
+//   backward     head:       param r, x_in r, saved r, dx w, grad w|u, workspace w, [wte r, wte
+//   grad w|u]
 //                block:      param r, x_in r, saved r, dx u, grad w|u, workspace w
-//                embeddings: param r, tokens r, dx r, grad w|u, [the rest of grad, where the head made
+//                embeddings: param r, tokens r, dx r, grad w|u, [the rest of grad, where the head
+//                made
 //                            its first part]
 //                list:       param r, grad w|u
 //   accumulate   into u, from r

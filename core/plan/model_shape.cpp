@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <map>
+
 #include <core/plan/checked.hpp>
 #include <core/plan/model_shape.hpp>
-#include <map>
 
 namespace shardmark {
 namespace {
@@ -21,8 +22,8 @@ class ShapeBuilder {
     shape_.modules.back().tied_to = owner_param;
   }
   void param(std::string name, std::int64_t elems, Init init, double std_dev = 0.02) {
-    Param p{std::move(name), elems, shape_.elems, static_cast<int>(shape_.units.size()) - 1,
-            init, std_dev};
+    Param p{std::move(name), elems, shape_.elems, static_cast<int>(shape_.units.size()) - 1, init,
+            std_dev};
     shape_.elems = checked_add(shape_.elems, elems, "model: parameters");
     Unit& u = shape_.units.back();
     u.elems += elems;
@@ -114,8 +115,8 @@ ModelShape build_list(const ModelSpec& s) {
     if (!in_open) {
       for (const auto& [closed, unit] : unit_of_container)
         if (inside(m.name, closed))
-          throw DeckError("model.modules: " + m.name + ": listed away from its container " + closed +
-                          ": list what a container holds right after it");
+          throw DeckError("model.modules: " + m.name + ": listed away from its container " +
+                          closed + ": list what a container holds right after it");
       container = m.numels.empty() ? m.name : std::string{};
       b.unit(m.name.empty() ? "root" : m.name, UnitKind::list);
       if (!container.empty())
@@ -127,8 +128,9 @@ ModelShape build_list(const ModelSpec& s) {
             b.shape().modules.begin(), b.shape().modules.end(),
             [&](const Module& o) { return o.name == tie->second && o.param_count > 0; });
         if (owner == b.shape().modules.end())
-          throw DeckError("model.tied: " + tie->second + ": no module of that name with parameters" +
-                          " is listed before " + m.name);
+          throw DeckError("model.tied: " + tie->second +
+                          ": no module of that name with parameters" + " is listed before " +
+                          m.name);
         const int first = owner->first_param;
         const int owner_unit = b.shape().params[first].unit;
         b.alias(m.name, first);
@@ -155,7 +157,8 @@ ModelShape build_list(const ModelSpec& s) {
     for (int& r : u.also_reads) r = new_index[r];
   for (Param& p : shape.params) p.unit = new_index[p.unit];
   shape.units = std::move(kept);
-  if (shape.units.empty()) throw DeckError("model.modules: no module has parameters: list at least one");
+  if (shape.units.empty())
+    throw DeckError("model.modules: no module has parameters: list at least one");
   return std::move(shape);
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model as the schedules see it: parameters in registration order, the modules that own them, and
-// the units that the schedule `paper` shards and gathers as one. No values, no device: only sizes.
+// The model as the schedules see it: parameters in registration order, the modules that own them,
+// and the units that the schedule `paper` shards and gathers as one. No values, no device: only
+// sizes.
 #pragma once
 
-#include <core/plan/deck.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <core/plan/deck.hpp>
 
 namespace shardmark {
 
@@ -16,7 +18,8 @@ enum class Init : std::uint8_t { uniform, zeros, ones };
 struct Param {
   std::string name;
   std::int64_t elems = 0;
-  std::int64_t first_elem = 0;  // global element index: parameters concatenated in registration order
+  std::int64_t first_elem =
+      0;  // global element index: parameters concatenated in registration order
   int unit = 0;
   Init init = Init::uniform;
   double std = 0.02;  // of Init::uniform
@@ -36,7 +39,8 @@ struct Unit {
   UnitKind kind = UnitKind::list;
   int first_param = 0, param_count = 0;
   std::int64_t elems = 0, first_elem = 0;
-  std::vector<int> also_reads;  // units whose parameters its compute uses too (a tied head: embeddings)
+  std::vector<int>
+      also_reads;  // units whose parameters its compute uses too (a tied head: embeddings)
 };
 
 struct ModelShape {

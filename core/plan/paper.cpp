@@ -1,36 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <core/plan/exact_sum.hpp>
-#include <core/plan/gpt2_sizes.hpp>
+#include <array>
+#include <numeric>
+
 #include <core/plan/paper.hpp>
+#include <core/plan/paper_slots.hpp>
 #include <core/plan/scratch.hpp>
 #include <core/plan/writer.hpp>
-#include <numeric>
 
 namespace shardmark {
 namespace {
 
-constexpr int none = -1;
-
-// The slots that belong to one unit; `none` where the stage or the model has no such buffer.
-struct UnitSlots {
-  int param = none, grad = none, momentum = none, variance = none;
-  int gathered = none;  // stage 3: the unit's full parameters
-  int bucket = none;    // stages 2, 3: the unit's full gradient, before it is reduced
-  int part = none;      // stages 2, 3: this rank's reduced share, before it is accumulated
-  int x_in = none;      // residual stream that enters the unit
-  int saved = none;     // what its forward saves for its backward
-  int workspace_forward = none, workspace_backward = none;
-};
+constexpr int no_unit = -1;
 
 class PaperWriter {
  public:
   PaperWriter(Program& program, const Deck& deck, const Profile& profile)
-      : p_(program), w_(program), trains_(deck.run.compute == Compute::train), profile_(profile) {
-    declare_states();
-    if (trains_) declare_activations(gpt2_dims(deck.model, p_.batch.micro));
-    declare_staging();
-  }
+      : p_(program),
+        w_(program),
+        trains_(deck.run.compute == Compute::train),
+        profile_(profile),
+        slots_(declare_paper_slots(w_, p_, trains_, profile)) {}
 
   void write() {
     init();
@@ -59,67 +49,6 @@ class PaperWriter {
     return ids;
   }
 
-  void declare_states() {
-    slots_.resize(units());
-    for (int u = 0; u < units(); ++u) {
-      const UnitPartition& part = p_.partition.units[u];
-      const std::string name = unit(u).name;
-      auto fp32 = [&](const char* prefix, Category c, std::int64_t elems) {
-        return w_.slot(prefix + name, c, Dtype::fp32, elems);
-      };
-      UnitSlots& s = slots_[u];
-      s.param = fp32("param.", Category::param, stage() < 3 ? part.padded : part.shard);
-      s.momentum = fp32("momentum.", Category::momentum, part.shard);
-      s.variance = fp32("variance.", Category::variance, part.shard);
-      s.grad = fp32("grad.", Category::grad, stage() < 2 ? part.padded : part.shard);
-      if (stage() >= 2) s.bucket = fp32("bucket.", Category::bucket, part.padded);
-      if (stage() >= 2 && p_.batch.accumulation > 1)
-        s.part = fp32("part.", Category::bucket, part.shard);
-      if (stage() == 3) s.gathered = fp32("gathered.", Category::gathered, part.padded);
-    }
-    sum_ = p_.reductions == Reductions::ordered
-               ? w_.slot("norm_limbs", Category::workspace, Dtype::int64, exact_sum_limbs)
-               : w_.slot("norm_sum", Category::workspace, Dtype::fp64, 1);
-    clip_ = w_.slot("clip", Category::workspace, Dtype::fp64, 2);
-  }
-
-  void declare_activations(const Gpt2Dims& d) {
-    const std::int64_t rows = d.rows();
-    tokens_ = w_.slot("tokens", Category::activation, Dtype::int32,
-                      d.micro_batch * (d.sequence + 1));
-    dx_ = w_.slot("dx", Category::activation, Dtype::fp32, rows * d.hidden);
-    loss_ = w_.slot("loss", Category::workspace, Dtype::fp64, 1);
-    for (int u = 0; u < units(); ++u) {
-      UnitSlots& s = slots_[u];
-      if (u > 0) s.x_in = w_.slot("x." + unit(u).name, Category::activation, Dtype::fp32,
-                                  rows * d.hidden);
-      auto workspace = [&](const char* prefix, Kernel k) {
-        const std::int64_t bytes = workspace_bytes(d, kind(u), k, profile_.workspace_cap_bytes);
-        return bytes == 0 ? none
-                          : w_.slot(prefix + unit(u).name, Category::workspace, Dtype::uint8, bytes);
-      };
-      s.workspace_forward = workspace("forward.", Kernel::forward);
-      s.workspace_backward = workspace("backward.", Kernel::backward);
-      if (const std::int64_t elems = saved_elems(d, kind(u)); elems > 0)
-        s.saved = w_.slot("saved." + unit(u).name, Category::activation, Dtype::fp32, elems);
-    }
-  }
-
-  // One staging buffer serves every collective: the lane runs them one after another.
-  void declare_staging() {
-    std::int64_t bytes = 0;
-    auto need = [&](Op op, Dtype dtype, std::int64_t elems) {
-      bytes = std::max(bytes, collective_scratch_bytes(op, dtype, elems, p_.world, p_.reductions,
-                                                       profile_.staging_cap_bytes));
-    };
-    for (const UnitPartition& u : p_.partition.units) {
-      need(stage() == 0 ? Op::all_reduce : Op::reduce_scatter, Dtype::fp32, u.padded);
-      if (stage() > 0) need(Op::all_gather, Dtype::fp32, u.padded);
-    }
-    if (stage() > 0) need(Op::all_reduce, w_[sum_].dtype, w_[sum_].elems);
-    if (bytes > 0) staging_ = w_.slot("staging", Category::staging, Dtype::uint8, bytes);
-  }
-
   // This rank's own part of a buffer that holds the whole unit.
   Operand own(int slot, int u, bool reads, bool writes) const {
     return {slot, writes, reads, p_.partition.offset(u, p_.rank), p_.partition.units[u].shard};
@@ -131,10 +60,9 @@ class PaperWriter {
     receive.writes = true, receive.reads = false;
     const std::int64_t elems = std::max(send.elems, receive.elems);
     std::vector<Operand> operands{send, receive};
-    const std::int64_t scratch =
-        collective_scratch_bytes(op, w_[send.slot].dtype, elems, p_.world, p_.reductions,
-                                 profile_.staging_cap_bytes);
-    if (scratch > 0) operands.push_back({staging_, true, false, 0, scratch});
+    const std::int64_t scratch = collective_scratch_bytes(
+        op, w_[send.slot].dtype, elems, p_.world, p_.reductions, profile_.staging_cap_bytes);
+    if (scratch > 0) operands.push_back({slots_.staging, true, false, 0, scratch});
     w_.collective(op, reduction, elems, operands, u, params);
   }
 
@@ -142,7 +70,7 @@ class PaperWriter {
     w_.begin(SegmentKind::init, Gradients::none);
     w_.phase(Phase::init);
     for (int u = 0; u < units(); ++u) {
-      const UnitSlots& s = slots_[u];
+      const UnitSlots& s = slots_.units[u];
       w_.acquire(s.param);
       const Operand param = w_.write(s.param);
       w_.compute(Kernel::init_param, u, {&param, 1}, params_of(u));
@@ -152,8 +80,8 @@ class PaperWriter {
         w_.compute(Kernel::zero, u, {&all, 1});
       }
     }
-    for (int persistent : {sum_, clip_, loss_, staging_})
-      if (persistent != none) w_.acquire(persistent);
+    for (int persistent : {slots_.sum, slots_.clip, slots_.loss, slots_.staging})
+      if (persistent != no_slot) w_.acquire(persistent);
     w_.end(Gradients::none);
   }
 
@@ -164,9 +92,9 @@ class PaperWriter {
     w_.begin(segment, first_ ? Gradients::none : pending);
     w_.phase(Phase::forward, g);
     if (trains_) {
-      w_.acquire(tokens_);
-      const Operand tokens = w_.write(tokens_);
-      w_.compute(Kernel::load_batch, none, {&tokens, 1});
+      w_.acquire(slots_.tokens);
+      const Operand tokens = w_.write(slots_.tokens);
+      w_.compute(Kernel::load_batch, no_unit, {&tokens, 1});
     }
     std::vector<int> order(units());
     std::iota(order.begin(), order.end(), 0);
@@ -174,18 +102,18 @@ class PaperWriter {
 
     w_.phase(Phase::backward, g);
     std::reverse(order.begin(), order.end());
-    in_flight_ = none;
+    in_flight_ = no_unit;
     pass(order, [&](int u) {
       backward(u);
       reduce_gradient(u);
     });
     retire_reduction();
-    if (trains_) w_.release(tokens_);
+    if (trains_) w_.release(slots_.tokens);
     w_.end(last_ ? Gradients::reduced : pending);
   }
 
-  // Runs `compute` over the units. At stage 3 each pass gathers a unit once: one compute ahead of its
-  // first use; it is dropped right after its last.
+  // Runs `compute` over the units. At stage 3 each pass gathers a unit once: one compute ahead of
+  // its first use; it is dropped right after its last.
   template<class Compute>
   void pass(const std::vector<int>& order, Compute compute) {
     const int n = static_cast<int>(order.size());
@@ -204,12 +132,12 @@ class PaperWriter {
       compute(order[j]);
       if (stage() == 3)
         for (int u : needs(j))
-          if (last_use[u] == j) w_.release(slots_[u].gathered);
+          if (last_use[u] == j) w_.release(slots_.units[u].gathered);
     }
   }
 
   void gather(int u) {
-    const UnitSlots& s = slots_[u];
+    const UnitSlots& s = slots_.units[u];
     if (w_.alive(s.gathered)) return;
     w_.acquire(s.gathered);
     collective(Op::all_gather, Reduction::none, w_.read(s.param), w_.write(s.gathered), u,
@@ -217,8 +145,12 @@ class PaperWriter {
   }
 
   // The unit's full parameters, wherever the stage keeps them.
-  int full_param(int u) const { return stage() == 3 ? slots_[u].gathered : slots_[u].param; }
-  int full_grad(int u) const { return stage() >= 2 ? slots_[u].bucket : slots_[u].grad; }
+  int full_param(int u) const {
+    return stage() == 3 ? slots_.units[u].gathered : slots_.units[u].param;
+  }
+  int full_grad(int u) const {
+    return stage() >= 2 ? slots_.units[u].bucket : slots_.units[u].grad;
+  }
   // The tied weight: the first parameter of the embeddings.
   Operand tied(int slot, bool reads, bool writes) const {
     return {slot, writes, reads, 0, p_.model.params[0].elems};
@@ -228,24 +160,25 @@ class PaperWriter {
   }
 
   void forward(int u) {
-    const UnitSlots& s = slots_[u];
+    const UnitSlots& s = slots_.units[u];
     std::vector<Operand> ops;
     ops.reserve(8);
     ops.push_back(w_.read(full_param(u)));
-    const int x_out = trains_ && u + 1 < units() ? slots_[u + 1].x_in : none;
+    const int x_out = trains_ && u + 1 < units() ? slots_.units[u + 1].x_in : no_slot;
     for (int made : {x_out, s.saved, s.workspace_forward})
-      if (made != none) w_.acquire(made);
+      if (made != no_slot) w_.acquire(made);
     switch (kind(u)) {
       case UnitKind::embeddings:
-        ops.insert(ops.end(), {w_.read(tokens_), w_.write(x_out)});
+        ops.insert(ops.end(), {w_.read(slots_.tokens), w_.write(x_out)});
         break;
       case UnitKind::block:
         ops.insert(ops.end(), {w_.read(s.x_in), w_.write(x_out), w_.write(s.saved),
                                w_.write(s.workspace_forward)});
         break;
       case UnitKind::head:
-        ops.insert(ops.end(), {w_.read(s.x_in), w_.read(tokens_), w_.write(s.saved),
-                               w_.whole(loss_, !first_, true), w_.write(s.workspace_forward)});
+        ops.insert(ops.end(),
+                   {w_.read(s.x_in), w_.read(slots_.tokens), w_.write(s.saved),
+                    w_.whole(slots_.loss, !first_, true), w_.write(s.workspace_forward)});
         if (is_tied_head(u)) ops.push_back(tied(full_param(0), true, false));
         break;
       case UnitKind::list:
@@ -253,10 +186,11 @@ class PaperWriter {
         break;
     }
     w_.compute(Kernel::forward, u, ops);
-    if (s.workspace_forward != none) w_.release(s.workspace_forward);
+    if (s.workspace_forward != no_slot) w_.release(s.workspace_forward);
   }
 
-  // Stages 0 and 1 add up over micro-batches in place; 2 and 3 make each micro-batch's gradient anew.
+  // Stages 0 and 1 add up over micro-batches in place; 2 and 3 make each micro-batch's gradient
+  // anew.
   bool adds() const { return stage() < 2 && !first_; }
 
   void acquire_full_grad(int u) {
@@ -264,18 +198,18 @@ class PaperWriter {
   }
 
   void backward(int u) {
-    const UnitSlots& s = slots_[u];
+    const UnitSlots& s = slots_.units[u];
     std::vector<int> params = params_of(u);
     std::vector<Operand> ops;
     ops.reserve(8);
     ops.push_back(w_.read(full_param(u)));
     acquire_full_grad(u);
-    if (s.workspace_backward != none) w_.acquire(s.workspace_backward);
+    if (s.workspace_backward != no_slot) w_.acquire(s.workspace_backward);
     const Operand grad = w_.whole(full_grad(u), adds(), true);
     switch (kind(u)) {
       case UnitKind::head:
-        w_.acquire(dx_);
-        ops.insert(ops.end(), {w_.read(s.x_in), w_.read(s.saved), w_.write(dx_), grad,
+        w_.acquire(slots_.dx);
+        ops.insert(ops.end(), {w_.read(s.x_in), w_.read(s.saved), w_.write(slots_.dx), grad,
                                w_.write(s.workspace_backward)});
         if (is_tied_head(u)) {
           acquire_full_grad(0);
@@ -285,11 +219,11 @@ class PaperWriter {
         }
         break;
       case UnitKind::block:
-        ops.insert(ops.end(), {w_.read(s.x_in), w_.read(s.saved), w_.update(dx_), grad,
+        ops.insert(ops.end(), {w_.read(s.x_in), w_.read(s.saved), w_.update(slots_.dx), grad,
                                w_.write(s.workspace_backward)});
         break;
       case UnitKind::embeddings: {
-        ops.insert(ops.end(), {w_.read(tokens_), w_.read(dx_)});
+        ops.insert(ops.end(), {w_.read(slots_.tokens), w_.read(slots_.dx)});
         if (is_tied_head(units() - 1)) {
           const Operand made = tied(full_grad(0), true, true);
           ops.push_back(made);
@@ -303,19 +237,20 @@ class PaperWriter {
     }
     w_.compute(Kernel::backward, u, ops, params);
     for (int done : {s.workspace_backward, s.saved, s.x_in})
-      if (done != none) w_.release(done);
-    if (kind(u) == UnitKind::embeddings) w_.release(dx_);
+      if (done != no_slot) w_.release(done);
+    if (kind(u) == UnitKind::embeddings) w_.release(slots_.dx);
   }
 
-  // Starts the reduction of the unit whose backward is just done, then retires the one before it: at
-  // most one unit's gradient is in flight while the next one is computed.
+  // Starts the reduction of the unit whose backward is just done, then retires the one before it:
+  // at most one unit's gradient is in flight while the next one is computed.
   void reduce_gradient(int u) {
-    const UnitSlots& s = slots_[u];
+    const UnitSlots& s = slots_.units[u];
     const std::vector<int> params = params_of(u);
     if (stage() < 2) {
       if (!last_) return;
       if (stage() == 0)
-        collective(Op::all_reduce, Reduction::average, w_.read(s.grad), w_.write(s.grad), u, params);
+        collective(Op::all_reduce, Reduction::average, w_.read(s.grad), w_.write(s.grad), u,
+                   params);
       else
         collective(Op::reduce_scatter, Reduction::average, w_.read(s.grad),
                    own(s.grad, u, false, true), u, params);
@@ -323,38 +258,40 @@ class PaperWriter {
     }
     const int into = first_ ? s.grad : s.part;
     w_.acquire(into);
-    collective(Op::reduce_scatter, Reduction::average, w_.read(s.bucket), w_.write(into), u, params);
+    collective(Op::reduce_scatter, Reduction::average, w_.read(s.bucket), w_.write(into), u,
+               params);
     retire_reduction();
     in_flight_ = u;
   }
 
   void retire_reduction() {
-    if (in_flight_ == none) return;
-    const UnitSlots& s = slots_[in_flight_];
+    if (in_flight_ == no_unit) return;
+    const UnitSlots& s = slots_.units[in_flight_];
     if (!first_) {
       const std::array<Operand, 2> ops{w_.update(s.grad), w_.read(s.part)};
       w_.compute(Kernel::accumulate, in_flight_, ops);
       w_.release(s.part);
     }
     w_.release(s.bucket);
-    in_flight_ = none;
+    in_flight_ = no_unit;
   }
 
   Operand owned_grad(int u) const {
-    return stage() == 1 ? own(slots_[u].grad, u, true, false) : w_.read(slots_[u].grad);
+    return stage() == 1 ? own(slots_.units[u].grad, u, true, false) : w_.read(slots_.units[u].grad);
   }
 
   void boundary() {
     w_.begin(SegmentKind::boundary, Gradients::reduced);
     w_.phase(Phase::step);
-    std::vector<Operand> ops{w_.write(sum_)};
+    std::vector<Operand> ops{w_.write(slots_.sum)};
     for (int u = 0; u < units(); ++u) ops.push_back(owned_grad(u));
-    w_.compute(Kernel::grad_norm, none, ops);
+    w_.compute(Kernel::grad_norm, no_unit, ops);
     // At stage 0 every rank holds all gradients, so every rank has the norm already.
     if (stage() > 0)
-      collective(Op::all_reduce, Reduction::sum, w_.read(sum_), w_.write(sum_), none, {});
-    const std::array<Operand, 2> clip{w_.write(clip_), w_.read(sum_)};
-    w_.compute(Kernel::clip, none, clip);
+      collective(Op::all_reduce, Reduction::sum, w_.read(slots_.sum), w_.write(slots_.sum), no_unit,
+                 {});
+    const std::array<Operand, 2> clip{w_.write(slots_.clip), w_.read(slots_.sum)};
+    w_.compute(Kernel::clip, no_unit, clip);
     w_.end(Gradients::reduced);
   }
 
@@ -362,17 +299,17 @@ class PaperWriter {
     w_.begin(SegmentKind::update, Gradients::reduced);
     w_.phase(Phase::step);
     for (int u = 0; u < units(); ++u) {
-      const UnitSlots& s = slots_[u];
+      const UnitSlots& s = slots_.units[u];
       const bool in_full_buffer = stage() == 1 || stage() == 2;
       const Operand param = in_full_buffer ? own(s.param, u, true, true) : w_.update(s.param);
       const std::array<Operand, 5> ops{param, owned_grad(u), w_.update(s.momentum),
-                                       w_.update(s.variance), w_.read(clip_)};
+                                       w_.update(s.variance), w_.read(slots_.clip)};
       const std::vector<int> params = params_of(u);
       w_.compute(Kernel::adamw, u, ops, params);
       w_.release(s.grad);
       if (in_full_buffer)
-        collective(Op::all_gather, Reduction::none, own(s.param, u, true, false),
-                   w_.write(s.param), u, params);
+        collective(Op::all_gather, Reduction::none, own(s.param, u, true, false), w_.write(s.param),
+                   u, params);
     }
     w_.end(Gradients::none);
   }
@@ -381,10 +318,9 @@ class PaperWriter {
   PlanWriter w_;
   const bool trains_;
   const Profile& profile_;
-  std::vector<UnitSlots> slots_;
-  int tokens_ = none, dx_ = none, loss_ = none, sum_ = none, clip_ = none, staging_ = none;
+  const PaperSlots slots_;
   bool first_ = true, last_ = true;  // of the micro-batch that is being written
-  int in_flight_ = none;             // unit whose reduction has started and is not retired
+  int in_flight_ = no_unit;          // unit whose reduction has started and is not retired
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedule `paper`: the ZeRO paper's (Rajbhandari et al., 2020, sections 5 and 7), unit by unit.
+// The schedule `paper`: the ZeRO paper's (Rajbhandari et al., 2020, sections 5 and 7), unit by
+// unit.
 //
 //   stage 0  all_reduce of each unit's gradient in the last micro-batch's backward
 //   stage 1  reduce_scatter there instead; after the update, all_gather of each unit's parameters

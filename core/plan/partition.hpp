@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// ZeRO's partition under `paper`: each unit is a flat buffer, padded to a multiple of the world size and
-// cut into equal shards. Three ranks, a unit of 10 elements:
+// ZeRO's partition under `paper`: each unit is a flat buffer, padded to a multiple of the world
+// size and cut into equal shards. Three ranks, a unit of 10 elements:
 //
 //     element   0 1 2 3 | 4 5 6 7 | 8 9 . .      padded 12, shard 4; '.' is padding, always zero
 //     rank          0   |    1    |    2
 #pragma once
 
-#include <core/plan/model_shape.hpp>
 #include <cstdint>
 #include <vector>
+
+#include <core/plan/model_shape.hpp>
 
 namespace shardmark {
 
@@ -26,9 +27,7 @@ struct Partition {
   std::int64_t per_rank = 0;  // sum of shards
 
   /// First element, within the unit's flat buffer, that `rank` owns.
-  std::int64_t offset(int unit, int rank) const {
-    return sharded ? units[unit].shard * rank : 0;
-  }
+  std::int64_t offset(int unit, int rank) const { return sharded ? units[unit].shard * rank : 0; }
 };
 
 /// Throws PlanError when a padded size leaves 63 bits.

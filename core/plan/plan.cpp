@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+
 #include <core/plan/checked.hpp>
 #include <core/plan/plan.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step as plain data. A *program* is a handful of *plans* (segments); a plan is a vector of
-// small flat *events* in issue order; *slots* are the buffers that events act on. Interpreters read
-// them: check, print, footprint, volume, and the executor, the only one that touches a device.
+// A training step as plain data. A *program* is a handful of *plans* (segments); a plan is a vector
+// of small flat *events* in issue order; *slots* are the buffers that events act on. Interpreters
+// read them: check, print, footprint, volume, and the executor, the only one that touches a device.
 //
 // Two micro-steps of ZeRO-3 under `paper`, as `shardmark plan` prints them:
 //
@@ -10,13 +10,14 @@
 //     6 f0  compute  forward        block0                            after 4
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include <core/plan/deck.hpp>
 #include <core/plan/model_shape.hpp>
 #include <core/plan/partition.hpp>
 #include <core/plan/types.hpp>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 namespace shardmark {
 
@@ -46,8 +47,9 @@ struct Operand {
   std::int64_t offset = 0, elems = 0;  // elements of the slot's dtype
 };
 
-/// One step of a plan. Collectives: `elems` is nccl-tests' S (the whole array), the first operand is
-/// the send range, the second the receive range, a third the scratch. Copies: source, destination.
+/// One step of a plan. Collectives: `elems` is nccl-tests' S (the whole array), the first operand
+/// is the send range, the second the receive range, a third the scratch. Copies: source,
+/// destination.
 struct Event {
   Op op = Op::compute;
   Kernel kernel = Kernel::none;
@@ -58,14 +60,14 @@ struct Event {
   Dtype dtype = Dtype::fp32;
   Reduction reduction = Reduction::none;
   std::int32_t micro_batch = 0;
-  std::int32_t unit = -1;   // of compute and of unit-wise collectives
-  std::int32_t slot = -1;   // acquire, release: the buffer
-  std::int32_t group = 0;   // index in Program::groups
-  std::int32_t root = -1;   // reduce, broadcast: rank within the group
+  std::int32_t unit = -1;  // of compute and of unit-wise collectives
+  std::int32_t slot = -1;  // acquire, release: the buffer
+  std::int32_t group = 0;  // index in Program::groups
+  std::int32_t root = -1;  // reduce, broadcast: rank within the group
   std::int64_t elems = 0;
-  Range operands;           // in Program::operands
-  Range params;             // in Program::param_ids: whose gradients are made, reduced or applied
-  Range after;              // in Program::edges: events of other lanes that must be complete before
+  Range operands;  // in Program::operands
+  Range params;    // in Program::param_ids: whose gradients are made, reduced or applied
+  Range after;     // in Program::edges: events of other lanes that must be complete before
 };
 
 /// Whether gradients are pending at a segment's end. check proves that junctions agree.
@@ -78,8 +80,15 @@ struct EndState {
 };
 
 /// Where a segment stands in the program. `micro_only` is first and last at once.
-enum class SegmentKind : std::uint8_t { init, micro_only, micro_first, micro_middle, micro_last,
-                                        boundary, update };
+enum class SegmentKind : std::uint8_t {
+  init,
+  micro_only,
+  micro_first,
+  micro_middle,
+  micro_last,
+  boundary,
+  update
+};
 
 /// A plan with its ends. At its end nothing is in flight: all lanes are joined.
 struct Segment {
@@ -118,11 +127,12 @@ std::string_view to_string(Gradients);
 /// Micro-batch g of the step is the g-th entry. The driver, `volume` and `check` share this.
 std::vector<SegmentKind> step_segments(std::int64_t accumulation);
 
-/// What of the machine a plan depends on; never asked of MPI, so any rank of any world can be planned.
+/// What of the machine a plan depends on; never asked of MPI, so any rank of any world can be
+/// planned.
 struct Profile {
   int ranks_per_node = 1;
   std::string backend = "mpi";
-  std::int64_t workspace_cap_bytes = std::int64_t{64} << 20;  // matrix-product scratch
+  std::int64_t workspace_cap_bytes = std::int64_t{18} << 20;  // matrix-product scratch, one thread
   std::int64_t staging_cap_bytes = std::int64_t{64} << 20;    // of `ordered` reductions, a rank
 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <iterator>
+#include <span>
+
 #include <fmt/format.h>
 
 #include <core/plan/print.hpp>
-#include <iterator>
-#include <span>
 
 namespace shardmark {
 namespace {
@@ -33,7 +34,9 @@ std::string body(const Program& p, const Event& e) {
     std::string_view separator = ":";
     for (const Operand& o : ops) {
       text += fmt::format("{} {}{}", separator, range_text(p, o),
-                          o.writes && o.reads ? " u" : o.writes ? " w" : " r");
+                          o.writes && o.reads ? " u"
+                          : o.writes          ? " w"
+                                              : " r");
       separator = ",";
     }
     return text;
@@ -101,19 +104,21 @@ std::string print_dot(const Program& p) {
   static constexpr std::array<std::string_view, lane_count> colors{"#d7e8fa", "#fbe3c8", "#dff2d8"};
   for (std::size_t s = 0; s < p.segments.size(); ++s) {
     const Segment& segment = p.segments[s];
-    fmt::format_to(out, "  subgraph cluster_{} {{\n    label=\"{}\";\n", s, to_string(segment.kind));
+    fmt::format_to(out, "  subgraph cluster_{} {{\n    label=\"{}\";\n", s,
+                   to_string(segment.kind));
     std::array<int, lane_count> last{-1, -1, -1};
     for (std::size_t i = 0; i < segment.events.size(); ++i) {
       const Event& e = segment.events[i];
       if (e.op == Op::acquire || e.op == Op::release) continue;  // memory is for the text form
       const auto lane = static_cast<std::size_t>(e.lane);
-      const std::string label =
-          e.op == Op::compute
-              ? fmt::format("{} {}", to_string(e.kernel), e.unit >= 0 ? p.model.units[e.unit].name : "")
-              : fmt::format("{} {}\\n{} x {}", to_string(e.op),
-                            e.unit >= 0 ? p.model.units[e.unit].name : "", to_string(e.dtype), e.elems);
-      fmt::format_to(out, "    s{}e{} [label=\"{}\", group={}, style=filled, fillcolor=\"{}\"];\n", s,
-                     i, label, to_string(e.lane), colors[lane]);
+      const std::string label = e.op == Op::compute
+                                    ? fmt::format("{} {}", to_string(e.kernel),
+                                                  e.unit >= 0 ? p.model.units[e.unit].name : "")
+                                    : fmt::format("{} {}\\n{} x {}", to_string(e.op),
+                                                  e.unit >= 0 ? p.model.units[e.unit].name : "",
+                                                  to_string(e.dtype), e.elems);
+      fmt::format_to(out, "    s{}e{} [label=\"{}\", group={}, style=filled, fillcolor=\"{}\"];\n",
+                     s, i, label, to_string(e.lane), colors[lane]);
       if (last[lane] >= 0) fmt::format_to(out, "    s{0}e{1} -> s{0}e{2};\n", s, last[lane], i);
       last[lane] = static_cast<int>(i);
       for (int a = 0; a < e.after.count; ++a) {

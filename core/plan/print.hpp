@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program for people and for scripts: text is the readable specification of a ZeRO stage, dot draws
-// lanes and order edges, JSON is what other people's scripts rely on (README, "plan --format json").
+// A program for people and for scripts: text is the readable specification of a ZeRO stage, dot
+// draws lanes and order edges, JSON is what other people's scripts rely on (README, "plan --format
+// json").
 #pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <core/plan/footprint.hpp>
 #include <core/plan/plan.hpp>
-#include <nlohmann/json_fwd.hpp>
-#include <string>
 
 namespace shardmark {
 
@@ -16,8 +19,8 @@ std::string print_text(const Program& program);
 /// Graphviz: one cluster a segment, one column a lane, order edges dashed.
 std::string print_dot(const Program& program);
 
-/// The object that `plan --format json` prints. `budgets`: of the deck; where one is given, the tier
-/// gets "fits".
+/// The object that `plan --format json` prints. `budgets`: of the deck; where one is given, the
+/// tier gets "fits".
 nlohmann::ordered_json print_json(const Program& program, const Budgets& budgets,
                                   const std::string& plan_hash);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <nlohmann/json.hpp>
+
 #include <core/plan/print.hpp>
 #include <core/plan/volume.hpp>
-#include <nlohmann/json.hpp>
 
 namespace shardmark {
 namespace {
@@ -102,8 +103,10 @@ Json print_json(const Program& p, const Budgets& budgets, const std::string& pla
   const Volume steady = step_volume(p);
   Json traffic = Json::object();
   for (const auto& [op, t] : steady)
-    traffic[std::string(to_string(op))] = {{"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
-  o["volume"] = {{"steady", std::move(traffic)}, {"per_parameter", volume_per_parameter(p, steady)}};
+    traffic[std::string(to_string(op))] = {
+        {"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
+  o["volume"] = {{"steady", std::move(traffic)},
+                 {"per_parameter", volume_per_parameter(p, steady)}};
   return o;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+
 #include <core/plan/types.hpp>
 
 namespace shardmark {
@@ -19,9 +20,9 @@ std::string_view to_string(Op v) {
   return name_of(v, names);
 }
 std::string_view to_string(Kernel v) {
-  static constexpr std::array names{"none"sv,     "init_param"sv, "zero"sv,
-                                    "load_batch"sv, "forward"sv,  "backward"sv,
-                                    "accumulate"sv, "grad_norm"sv, "clip"sv, "adamw"sv};
+  static constexpr std::array names{"none"sv,    "init_param"sv, "zero"sv,       "load_batch"sv,
+                                    "forward"sv, "backward"sv,   "accumulate"sv, "grad_norm"sv,
+                                    "clip"sv,    "adamw"sv};
   return name_of(v, names);
 }
 std::string_view to_string(Lane v) {
@@ -37,8 +38,8 @@ std::string_view to_string(Tier v) {
   return name_of(v, names);
 }
 std::string_view to_string(Category v) {
-  static constexpr std::array names{"param"sv,    "grad"sv,       "master"sv,    "momentum"sv,
-                                    "variance"sv, "bucket"sv,     "gathered"sv,  "activation"sv,
+  static constexpr std::array names{"param"sv,     "grad"sv,   "master"sv,   "momentum"sv,
+                                    "variance"sv,  "bucket"sv, "gathered"sv, "activation"sv,
                                     "workspace"sv, "staging"sv};
   return name_of(v, names);
 }

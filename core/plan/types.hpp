@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vocabulary that code, labels, plans, reports and decks share: one enum a concept, one spelling
-// a value. `to_string` gives the spelling that users see.
+// The vocabulary that code, labels, plans, reports and decks share: one enum a concept, one
+// spelling a value. `to_string` gives the spelling that users see.
 #pragma once
 
 #include <cstdint>
@@ -93,7 +93,9 @@ constexpr std::int64_t dtype_bytes(Dtype d) {
   return 0;
 }
 
-constexpr bool is_collective(Op op) { return op >= Op::all_gather; }
+constexpr bool is_collective(Op op) {
+  return op >= Op::all_gather;
+}
 constexpr bool is_reduction(Op op) {
   return op == Op::reduce_scatter || op == Op::all_reduce || op == Op::reduce;
 }

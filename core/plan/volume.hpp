@@ -2,8 +2,9 @@
 // What a program sends, to the call: calls, elements and bytes by collective.
 #pragma once
 
-#include <core/plan/plan.hpp>
 #include <map>
+
+#include <core/plan/plan.hpp>
 
 namespace shardmark {
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+
 #include <core/plan/writer.hpp>
 
 namespace shardmark {
 namespace {
-int index(Lane lane) { return static_cast<int>(lane); }
+int index(Lane lane) {
+  return static_cast<int>(lane);
+}
 
 bool overlap(const Operand& a, const Operand& b) {
   return a.offset < b.offset + b.elems && b.offset < a.offset + a.elems;

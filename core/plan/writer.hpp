@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a program event by event for the schedules. It keeps track of what is alive and of who touched
-// which slot last, and so adds exactly the order edges between lanes that the operands call for
-// (read after write, write after read, write after write; release after every use). `check` proves
-// them again, from the events alone.
+// Writes a program event by event for the schedules. It keeps track of what is alive and of who
+// touched which slot last, and so adds exactly the order edges between lanes that the operands call
+// for (read after write, write after read, write after write; release after every use). `check`
+// proves them again, from the events alone.
 #pragma once
 
 #include <array>
-#include <core/plan/plan.hpp>
 #include <initializer_list>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <core/plan/plan.hpp>
 
 namespace shardmark {
 
@@ -65,7 +66,7 @@ class PlanWriter {
   int micro_batch_ = 0;
   std::set<std::int32_t> alive_;
   std::array<Clock, lane_count> known_{};
-  std::vector<Clock> clock_of_;  // by event of the open segment: what its lane knew
+  std::vector<Clock> clock_of_;                // by event of the open segment: what its lane knew
   std::vector<std::vector<Access>> accesses_;  // by slot, in the open segment
 };
 

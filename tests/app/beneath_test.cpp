@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: what a step asks of MPI, counted by PMPI beneath the communicator, is what its plan's collectives
-// become by the table of comm/mpi_calls, neither more nor fewer.
+// Rule: what a step asks of MPI, counted by PMPI beneath the communicator, is what its plan's
+// collectives become by the table of comm/mpi_calls, neither more nor fewer.
 #include <gtest/gtest.h>
 
 #include <comm/mpi_calls.hpp>

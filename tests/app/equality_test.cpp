@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: with `ordered` reductions all stages are bitwise equal at one rank count, clipping active or
-// not; what is predicted is what is measured, to the byte and to the call.
+// Rules: with `ordered` reductions all stages are bitwise equal at one rank count, clipping active
+// or not; what is predicted is what is measured, to the byte and to the call.
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 #include <core/plan/footprint.hpp>
 #include <core/plan/volume.hpp>
 #include <tests/app/training.hpp>
-#include <tuple>
 
 namespace shardmark {
 namespace {
@@ -55,8 +56,7 @@ TEST_P(Stages, AreBitwiseEqualWithOrderedReductions) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Clipping, Stages,
-                         ::testing::Combine(::testing::Values(0.1, 100.0, 0.0),
-                                            ::testing::Bool()));
+                         ::testing::Combine(::testing::Values(0.1, 100.0, 0.0), ::testing::Bool()));
 
 // With accumulation the sums have another order: {0, 1} are equal, and {2, 3} are.
 TEST(Accumulation, PairsOfStagesAreBitwiseEqualAndAllAreClose) {

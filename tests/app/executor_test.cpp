@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: the executor runs what `paper` never says (groups, roots, copies between tiers, three lanes);
-// at most as many collectives are open as the plan allows; compute goes on under open collectives.
+// Rules: the executor runs what `paper` never says (groups, roots, copies between tiers, three
+// lanes); at most as many collectives are open as the plan allows; compute goes on under open
+// collectives.
 #include <gtest/gtest.h>
 
 #include <comm/delaying.hpp>
@@ -36,8 +37,8 @@ class Numbers : public Model {
   }
 };
 
-// In pairs of ranks: a device buffer is reduced to the pair's rank 1, goes to the host and is doubled
-// there, comes back, and is broadcast.
+// In pairs of ranks: a device buffer is reduced to the pair's rank 1, goes to the host and is
+// doubled there, comes back, and is broadcast.
 TEST(Executor, RunsGroupsRootsAndCopiesBetweenTiers) {
   if (world() % 2 != 0) GTEST_SKIP() << "needs pairs of ranks";
   ModelSpec spec;
@@ -81,8 +82,8 @@ TEST(Executor, RunsGroupsRootsAndCopiesBetweenTiers) {
   Numbers model;
   Ledger ledger;
   Executor executor(p, model, {lane.get(), pair.get()}, Space(), &ledger);
-  for (SegmentKind kind : {SegmentKind::init, SegmentKind::micro_only, SegmentKind::boundary,
-                           SegmentKind::update})
+  for (SegmentKind kind :
+       {SegmentKind::init, SegmentKind::micro_only, SegmentKind::boundary, SegmentKind::update})
     executor.run(kind, 0, 0);
   const float expected = 2.0F * static_cast<float>(first + 1 + first + 2);
   const Bound result = executor.slot(device);
@@ -102,9 +103,10 @@ struct Trace {
 
 class TracedModel : public Model {
  public:
-  TracedModel(std::unique_ptr<Model> inner, Trace& trace) : inner_(std::move(inner)), trace_(trace) {}
-  void run(const Program& program, const Event& event, std::span<const Bound> ops, std::int64_t step,
-           int micro) override {
+  TracedModel(std::unique_ptr<Model> inner, Trace& trace)
+      : inner_(std::move(inner)), trace_(trace) {}
+  void run(const Program& program, const Event& event, std::span<const Bound> ops,
+           std::int64_t step, int micro) override {
     inner_->run(program, event, ops, step, micro);
     ++trace_.computes;
   }
@@ -136,8 +138,8 @@ class TracedLane : public ForwardingCommunicator {
   Trace& trace_;
 };
 
-// At stage 3 only what has nothing before it or nothing after it may be waited for at once: the first
-// gather of each pass, the last reduction, the norm.
+// At stage 3 only what has nothing before it or nothing after it may be waited for at once: the
+// first gather of each pass, the last reduction, the norm.
 TEST(Executor, ComputesWhileCollectivesAreOpen) {
   Trace trace;
   Deck deck = testing::small_deck(3, 2 * world());

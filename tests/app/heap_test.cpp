@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: in a step nothing over 1 MiB is allocated outside labelled Views, except inside oneDNN and MPI.
-// This executable's own malloc stands in front of the C library's and looks at who calls.
+// Rule: in a step nothing over 1 MiB is allocated outside labelled Views, except inside oneDNN and
+// MPI. This executable's own malloc stands in front of the C library's and looks at who calls.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <Kokkos_Core.hpp>
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <gtest/gtest.h>
 
-#include <Kokkos_Core.hpp>
-#include <algorithm>
-#include <array>
-#include <cstring>
 #include <tests/app/training.hpp>
 
 extern "C" void* __libc_malloc(std::size_t);
@@ -38,8 +39,10 @@ void note(std::size_t bytes) {
   bool excused = false;
   for (int i = 0; i < depth; ++i) {
     Dl_info info{};
-    if (dladdr(frames[static_cast<std::size_t>(i)], &info) == 0 || info.dli_fname == nullptr) continue;
-    for (const char* library : {"libdnnl", "libmpich", "libmpi", "libuct", "libucp", "libucs", "libfabric"})
+    if (dladdr(frames[static_cast<std::size_t>(i)], &info) == 0 || info.dli_fname == nullptr)
+      continue;
+    for (const char* library :
+         {"libdnnl", "libmpich", "libmpi", "libuct", "libucp", "libucs", "libfabric"})
       excused = excused || std::strstr(info.dli_fname, library) != nullptr;
     if (i == 3) std::strncpy(watch.callers[watch.count], info.dli_fname, 63);
   }
@@ -49,7 +52,8 @@ void note(std::size_t bytes) {
 
 std::vector<std::size_t> labelled;  // sizes of large labelled Views, as Kokkos tells them
 
-void on_allocate(Kokkos::Profiling::SpaceHandle, const char* label, const void*, std::uint64_t bytes) {
+void on_allocate(Kokkos::Profiling::SpaceHandle, const char* label, const void*,
+                 std::uint64_t bytes) {
   if (watch.on && bytes > large && std::strncmp(label, "shardmark::", 11) == 0)
     labelled.push_back(bytes);
 }

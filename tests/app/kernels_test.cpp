@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules, by Kokkos Tools' callbacks: every kernel of a step has a label of ours and runs on the instance
-// that was passed in; at least 95 % of the compute time outside matrix products lies in such kernels.
-#include <gtest/gtest.h>
-
-#include <Kokkos_Core.hpp>
-#include <comm/clock.hpp>
+// Rules, by Kokkos Tools' callbacks: every kernel of a step has a label of ours and runs on the
+// instance that was passed in; at least 95 % of the compute time outside matrix products lies in
+// such kernels.
 #include <cstring>
 #include <set>
+
+#include <Kokkos_Core.hpp>
+#include <gtest/gtest.h>
+
+#include <comm/clock.hpp>
 #include <tests/app/training.hpp>
 
 namespace shardmark {
@@ -35,7 +37,9 @@ Listener listener;
 void on_begin(const char* label, const std::uint32_t device, std::uint64_t*) {
   listener.begin(label, device);
 }
-void on_end(const std::uint64_t) { listener.end(); }
+void on_end(const std::uint64_t) {
+  listener.end();
+}
 
 // Times what the executor asks of the model.
 class TimedModel : public Model {

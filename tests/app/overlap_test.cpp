@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: overlap is real. With a communicator on which each collective takes 50 ms more, a step of ZeRO-3
-// grows by less than half the sum of the delays. (Wall time, side by side in one run: only ci/full.)
+// Rule: overlap is real. With a communicator on which each collective takes 50 ms more, a step of
+// ZeRO-3 grows by less than half the sum of the delays. (Wall time, side by side in one run: only
+// ci/full.)
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <comm/clock.hpp>
 #include <comm/delaying.hpp>
 #include <tests/app/training.hpp>
@@ -38,7 +40,8 @@ TEST(Overlap, HidesTheDelaysOfCollectives) {
     testing::Training t(deck, MPI_COMM_WORLD);
     plain_s = best_step_s(t);
     for (SegmentKind kind : step_segments(1))
-      for (const Event& e : t.program().find(kind)->events) collectives += is_collective(e.op) ? 1 : 0;
+      for (const Event& e : t.program().find(kind)->events)
+        collectives += is_collective(e.op) ? 1 : 0;
   }
   {
     const Idle idle = testing::mpi_options(Reductions::native).idle;
@@ -49,7 +52,8 @@ TEST(Overlap, HidesTheDelaysOfCollectives) {
   }
   const double sum_s = static_cast<double>(collectives * delay_ns) * 1e-9;
   RecordProperty("growth_over_sum", std::to_string((delayed_s - plain_s) / sum_s));
-  EXPECT_LT(delayed_s - plain_s, 0.5 * sum_s) << plain_s << " s without, " << delayed_s << " s with";
+  EXPECT_LT(delayed_s - plain_s, 0.5 * sum_s)
+      << plain_s << " s without, " << delayed_s << " s with";
   printf("step %.3f s, with delays %.3f s, sum of delays %.3f s\n", plain_s, delayed_s, sum_s);
 }
 

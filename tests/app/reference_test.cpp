@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: the program trains as an independent float64 implementation does: losses within 1e-6, gradient
-// and final norms within 5e-6 (relative), at every stage, rank count and reduction.
-#include <gtest/gtest.h>
-
+// Rule: the program trains as an independent float64 implementation does: losses within 1e-6,
+// gradient and final norms within 5e-6 (relative), at every stage, rank count and reduction.
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <tests/app/training.hpp>
 #include <tuple>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <tests/app/training.hpp>
 
 namespace shardmark {
 namespace {
@@ -32,7 +33,9 @@ Deck deck_of(const json& config, int stage, Reductions reductions) {
   return d;
 }
 
-double relative(double have, double want) { return std::abs(have - want) / std::abs(want); }
+double relative(double have, double want) {
+  return std::abs(have - want) / std::abs(want);
+}
 
 class Reference : public ::testing::TestWithParam<std::tuple<int, Reductions>> {};
 
@@ -49,7 +52,8 @@ TEST_P(Reference, LossesAndNormsMatch) {
     t.init();
     for (std::size_t s = 0; s < c.at("losses").size(); ++s) {
       t.step();
-      EXPECT_LT(relative(t.losses[s], c.at("losses")[s]), 1e-6) << "case " << cases << " step " << s;
+      EXPECT_LT(relative(t.losses[s], c.at("losses")[s]), 1e-6)
+          << "case " << cases << " step " << s;
       EXPECT_LT(relative(t.norms[s], c.at("grad_norms")[s]), 5e-6)
           << "case " << cases << " step " << s;
     }

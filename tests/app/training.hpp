@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a deck in process on the ranks of a test, without the driver, and keeps what came out: so that
-// tests can compare runs bit by bit and look beneath the communicator.
+// Runs a deck in process on the ranks of a test, without the driver, and keeps what came out: so
+// that tests can compare runs bit by bit and look beneath the communicator.
 #pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <mpi.h>
 
 #include <comm/counting.hpp>
 #include <comm/factory.hpp>
@@ -9,17 +16,12 @@
 #include <core/memory/ledger.hpp>
 #include <core/nn/matmul.hpp>
 #include <core/plan/plan.hpp>
-#include <functional>
 #include <io/tokens.hpp>
-#include <memory>
 #include <miniapp/executor.hpp>
+#include <miniapp/gpt_model.hpp>
 #include <miniapp/list_model.hpp>
 #include <miniapp/peers.hpp>
 #include <miniapp/state_hash.hpp>
-#include <miniapp/gpt_model.hpp>
-#include <mpi.h>
-#include <optional>
-#include <vector>
 
 namespace shardmark::testing {
 
@@ -39,8 +41,11 @@ inline MpiOptions mpi_options(Reductions reductions) {
 class Training {
  public:
   Training(const Deck& deck, MPI_Comm world, const Decorate& decorate = {}, const Wrap& wrap = {})
-      : deck_(deck), driver_lane_(make_communicator("mpi", world, mpi_options(Reductions::native))),
-        peers_(*driver_lane_), matmul_(Profile{}.workspace_cap_bytes), context_{Space(), matmul_} {
+      : deck_(deck),
+        driver_lane_(make_communicator("mpi", world, mpi_options(Reductions::native))),
+        peers_(*driver_lane_),
+        matmul_(Profile{}.workspace_cap_bytes),
+        context_{Space(), matmul_} {
     const int ranks = peers_.size();
     const std::int64_t accumulation = deck.zero.accumulation_steps.value_or(1);
     const std::int64_t micro = *deck.zero.train_batch_size / (ranks * accumulation);

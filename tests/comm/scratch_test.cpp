@@ -55,6 +55,17 @@ TEST(Scratch, stays_under_the_cap_and_holds_whole_pieces) {
           }
 }
 
+TEST(Scratch, has_an_area_for_each_piece_in_flight) {
+  const std::int64_t part = default_piece_bytes / 4;
+  const auto bytes = [&](std::int64_t parts) {
+    return collective_scratch_bytes(Op::reduce_scatter, Dtype::fp32, 2 * part * parts, 2,
+                                    Reductions::native, cap);
+  };
+  EXPECT_EQ(bytes(1), 2 * default_piece_bytes);
+  EXPECT_EQ(bytes(2), 4 * default_piece_bytes);
+  EXPECT_EQ(bytes(100), 4 * default_piece_bytes);
+}
+
 TEST(Scratch, refuses_a_cap_without_room_for_one_element_of_each_rank) {
   EXPECT_THROW(collective_scratch_bytes(Op::all_reduce, Dtype::fp32, 8, 4, Reductions::ordered, 15),
                PlanError);

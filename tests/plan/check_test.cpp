@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: check finds each kind of illegal plan. One broken plan a rule, made from a legal one.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <core/plan/check.hpp>
 #include <tests/plan/programs.hpp>
 
@@ -17,7 +18,8 @@ bool found(const std::vector<Violation>& all, Rule rule) {
 
 std::string text(const std::vector<Violation>& all) {
   std::string s;
-  for (const Violation& v : all) s += std::string(to_string(v.rule)) + " " + v.where + ": " + v.what + "\n";
+  for (const Violation& v : all)
+    s += std::string(to_string(v.rule)) + " " + v.where + ": " + v.what + "\n";
   return s;
 }
 
@@ -29,7 +31,8 @@ class BrokenPlan : public ::testing::Test {
   }
   void expect(Rule rule) {
     const auto violations = check(p);
-    EXPECT_TRUE(found(violations, rule)) << "not found: " << to_string(rule) << "\n" << text(violations);
+    EXPECT_TRUE(found(violations, rule)) << "not found: " << to_string(rule) << "\n"
+                                         << text(violations);
     EXPECT_THROW(require_legal(violations), PlanError);
   }
   Event& event(SegmentKind kind, Op op) {
@@ -101,8 +104,8 @@ TEST_F(BrokenPlan, ReleaseUnderACollective) {
 }
 
 TEST_F(BrokenPlan, Edge) {
-  Event& e = find_event(p, SegmentKind::micro_first,
-                        [](const Event& x) { return x.after.count > 0; });
+  Event& e =
+      find_event(p, SegmentKind::micro_first, [](const Event& x) { return x.after.count > 0; });
   p.edges[e.after.first] = 1 << 20;
   expect(Rule::edge);
 }
@@ -149,7 +152,9 @@ TEST(CheckRanks, LegalRanksAgreeAndBrokenOnesDoNot) {
   auto broken = [&](int rank) {
     Program p = legal(rank);
     if (rank == 1)
-      find_event(p, SegmentKind::micro_only, [](const Event& e) { return is_collective(e.op); }).elems += 3;
+      find_event(p, SegmentKind::micro_only, [](const Event& e) {
+        return is_collective(e.op);
+      }).elems += 3;
     return p;
   };
   const auto violations = check_ranks({0, 1, 2}, broken);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: the plans of a small model are those stored as text. They are the specification that a reader
-// sees; a change of a schedule shows as a change of these files. To renew them:
+// Rule: the plans of a small model are those stored as text. They are the specification that a
+// reader sees; a change of a schedule shows as a change of these files. To renew them:
 //     SHARDMARK_RENEW_GOLDEN=1 build/tests/test_plan --gtest_filter='Golden*'
-#include <gtest/gtest.h>
-
-#include <core/plan/print.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+
+#include <gtest/gtest.h>
+
+#include <core/plan/print.hpp>
 #include <tests/plan/programs.hpp>
 
 namespace shardmark {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: a trillion parameters on 16 384 ranks are planned, checked and printed on a laptop: within an
-// address space of 500 MB. (How fast: ci/bench.)
+// Rule: a trillion parameters on 16 384 ranks are planned, checked and printed on a laptop: within
+// an address space of 500 MB. (How fast: ci/bench.)
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
 #include <core/plan/check.hpp>
 #include <core/plan/footprint.hpp>
 #include <core/plan/print.hpp>
-#include <nlohmann/json.hpp>
 #include <tests/plan/programs.hpp>
 
 namespace shardmark {
 namespace {
 
 TEST(Large, ATrillionParametersOn16384Ranks) {
-  struct rlimit limit{};
+  struct rlimit limit {};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
   const rlim_t before = limit.rlim_cur;
 #if !defined(__SANITIZE_ADDRESS__)

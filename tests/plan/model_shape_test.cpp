@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: the shape of a model is that of the reference: names, sizes, order; units are contiguous.
+#include <fstream>
+
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <core/error.hpp>
 #include <core/plan/partition.hpp>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <tests/plan/programs.hpp>
 
 namespace shardmark {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: `paper` is legal at every stage, world and accumulation, and moves and holds what the ZeRO paper
-// says.
+// Rule: `paper` is legal at every stage, world and accumulation, and moves and holds what the ZeRO
+// paper says.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <core/plan/check.hpp>
 #include <core/plan/footprint.hpp>
 #include <core/plan/volume.hpp>
@@ -26,7 +27,8 @@ TEST(Paper, IsLegalEverywhere) {
               auto program_of = [&](int rank) {
                 return testing::program(deck, world, rank, accumulation);
               };
-              for (int rank : {0, world - 1}) ASSERT_NO_THROW(require_legal(check(program_of(rank))));
+              for (int rank : {0, world - 1})
+                ASSERT_NO_THROW(require_legal(check(program_of(rank))));
               ASSERT_NO_THROW(require_legal(check_ranks(ranks_to_check(world, 0), program_of)));
               ++programs;
             }
@@ -56,7 +58,8 @@ std::int64_t at_exit(const Program& p, SegmentKind kind, Category c) {
   return live_at(p, p.find(kind)->exit)[0][static_cast<std::size_t>(c)];
 }
 
-// Between steps: parameters and two moments, fp32, of all or of a rank's shards (64-byte lines aside).
+// Between steps: parameters and two moments, fp32, of all or of a rank's shards (64-byte lines
+// aside).
 TEST(Paper, StatesShrinkWithTheStage) {
   constexpr int world = 4;
   for (int stage : {0, 1, 2, 3}) {
@@ -82,8 +85,7 @@ TEST(Paper, PeakFallsWithTheStageOnceTheModelIsDeep) {
   for (int stage : {0, 1, 2, 3}) {
     Deck deck = testing::gpt2_deck(stage, 24);
     deck.model.hidden = 96;
-    const std::int64_t peak =
-        footprint(testing::program(deck, 8, 0))[Tier::device].peak_bytes;
+    const std::int64_t peak = footprint(testing::program(deck, 8, 0))[Tier::device].peak_bytes;
     EXPECT_LT(peak, last) << "stage " << stage;
     last = peak;
   }

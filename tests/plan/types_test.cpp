@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: what events can say beyond `paper` (groups, roots, tiers, copies, order edges between three
 // lanes, micro-batches) is read by every interpreter. Programs written by hand.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
 #include <core/plan/check.hpp>
 #include <core/plan/footprint.hpp>
 #include <core/plan/print.hpp>
 #include <core/plan/volume.hpp>
 #include <core/plan/writer.hpp>
-#include <nlohmann/json.hpp>
 #include <tests/plan/programs.hpp>
 
 namespace shardmark {
 namespace {
 
-// Rank 1 of 4: a gradient is made on the device, reduced to rank 1 of the pair {0, 1}, copied to the
-// host, and the updated parameters come back and are broadcast in the pair.
+// Rank 1 of 4: a gradient is made on the device, reduced to rank 1 of the pair {0, 1}, copied to
+// the host, and the updated parameters come back and are broadcast in the pair.
 class ByHand : public ::testing::Test {
  protected:
   ByHand() {
@@ -74,7 +75,8 @@ class ByHand : public ::testing::Test {
 };
 
 TEST_F(ByHand, IsLegal) {
-  for (const Violation& v : check(p)) ADD_FAILURE() << to_string(v.rule) << " " << v.where << ": " << v.what;
+  for (const Violation& v : check(p))
+    ADD_FAILURE() << to_string(v.rule) << " " << v.where << ": " << v.what;
 }
 
 TEST_F(ByHand, EdgesOrderAllThreeLanes) {
@@ -83,9 +85,10 @@ TEST_F(ByHand, EdgesOrderAllThreeLanes) {
     const Range r = s.events[event].after;
     return std::vector<int>(p.edges.begin() + r.first, p.edges.begin() + r.first + r.count);
   };
-  EXPECT_EQ(after(2), std::vector<int>{1});        // reduce after the backward that makes it
-  EXPECT_EQ(after(4), (std::vector<int>{2, 3}));   // copy after the reduce, into memory that is there
-  EXPECT_EQ(after(5), std::vector<int>{4});        // release after the copy that reads it
+  EXPECT_EQ(after(2), std::vector<int>{1});  // reduce after the backward that makes it
+  EXPECT_EQ(after(4),
+            (std::vector<int>{2, 3}));       // copy after the reduce, into memory that is there
+  EXPECT_EQ(after(5), std::vector<int>{4});  // release after the copy that reads it
 }
 
 TEST_F(ByHand, EachLostEdgeIsARace) {
@@ -143,10 +146,10 @@ TEST(MicroBatches, AreNumberedInEventsAndRows) {
     EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [&](const auto& r) {
       return r.at("phase") == "b" + std::to_string(g);
     })) << g;
-  EXPECT_EQ(step_segments(4), (std::vector<SegmentKind>{
-                                  SegmentKind::micro_first, SegmentKind::micro_middle,
-                                  SegmentKind::micro_middle, SegmentKind::micro_last,
-                                  SegmentKind::boundary, SegmentKind::update}));
+  EXPECT_EQ(step_segments(4),
+            (std::vector<SegmentKind>{SegmentKind::micro_first, SegmentKind::micro_middle,
+                                      SegmentKind::micro_middle, SegmentKind::micro_last,
+                                      SegmentKind::boundary, SegmentKind::update}));
 }
 
 }  // namespace

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/plan/checked.hpp>
+#include <core/plan/exact_sum.hpp>
+#include <core/plan/gpt2_sizes.hpp>
+#include <core/plan/paper_slots.hpp>
+#include <core/plan/scratch.hpp>
+
+namespace shardmark {
+namespace {
+
+void declare_states(PlanWriter& w, const Program& p, PaperSlots& slots) {
+  for (std::size_t u = 0; u < p.model.units.size(); ++u) {
+    const UnitPartition& part = p.partition.units[u];
+    auto fp32 = [&](const char* prefix, Category c, std::int64_t elems) {
+      return w.slot(prefix + p.model.units[u].name, c, Dtype::fp32, elems);
+    };
+    UnitSlots& s = slots.units[u];
+    s.param = fp32("param.", Category::param, p.stage < 3 ? part.padded : part.shard);
+    s.momentum = fp32("momentum.", Category::momentum, part.shard);
+    s.variance = fp32("variance.", Category::variance, part.shard);
+    s.grad = fp32("grad.", Category::grad, p.stage < 2 ? part.padded : part.shard);
+    if (p.stage >= 2) s.bucket = fp32("bucket.", Category::bucket, part.padded);
+    if (p.stage >= 2 && p.batch.accumulation > 1)
+      s.part = fp32("part.", Category::bucket, part.shard);
+    if (p.stage == 3) s.gathered = fp32("gathered.", Category::gathered, part.padded);
+  }
+  slots.sum = p.reductions == Reductions::ordered
+                  ? w.slot("norm_limbs", Category::workspace, Dtype::int64, exact_sum_limbs)
+                  : w.slot("norm_sum", Category::workspace, Dtype::fp64, 1);
+  slots.clip = w.slot("clip", Category::workspace, Dtype::fp64, 2);
+}
+
+void declare_activations(PlanWriter& w, const Program& p, const Profile& profile,
+                         PaperSlots& slots) {
+  const Gpt2Dims d = gpt2_dims(p.model.spec, p.batch.micro);
+  const std::int64_t stream = checked_mul(d.rows(), d.hidden, "activations");
+  slots.tokens = w.slot("tokens", Category::activation, Dtype::int32,
+                        checked_mul(d.micro_batch, d.sequence + 1, "tokens"));
+  slots.dx = w.slot("dx", Category::activation, Dtype::fp32, stream);
+  slots.loss = w.slot("loss", Category::workspace, Dtype::fp64, 1);
+  for (std::size_t u = 0; u < p.model.units.size(); ++u) {
+    const Unit& unit = p.model.units[u];
+    UnitSlots& s = slots.units[u];
+    if (u > 0) s.x_in = w.slot("x." + unit.name, Category::activation, Dtype::fp32, stream);
+    auto workspace = [&](const char* prefix, Kernel kernel) {
+      const std::int64_t bytes = workspace_bytes(d, unit.kind, kernel, profile.workspace_cap_bytes);
+      return bytes == 0 ? no_slot
+                        : w.slot(prefix + unit.name, Category::workspace, Dtype::uint8, bytes);
+    };
+    s.workspace_forward = workspace("forward.", Kernel::forward);
+    s.workspace_backward = workspace("backward.", Kernel::backward);
+    if (const std::int64_t elems = saved_elems(d, unit.kind); elems > 0)
+      s.saved = w.slot("saved." + unit.name, Category::activation, Dtype::fp32, elems);
+  }
+}
+
+// One staging buffer serves every collective: the lane runs them one after another.
+void declare_staging(PlanWriter& w, const Program& p, const Profile& profile, PaperSlots& slots) {
+  std::int64_t bytes = 0;
+  auto need = [&](Op op, Dtype dtype, std::int64_t elems) {
+    bytes = std::max(bytes, collective_scratch_bytes(op, dtype, elems, p.world, p.reductions,
+                                                     profile.staging_cap_bytes));
+  };
+  for (const UnitPartition& u : p.partition.units) {
+    need(p.stage == 0 ? Op::all_reduce : Op::reduce_scatter, Dtype::fp32, u.padded);
+    if (p.stage > 0) need(Op::all_gather, Dtype::fp32, u.padded);
+  }
+  if (p.stage > 0) need(Op::all_reduce, w[slots.sum].dtype, w[slots.sum].elems);
+  if (bytes > 0) slots.staging = w.slot("staging", Category::staging, Dtype::uint8, bytes);
+}
+
+}  // namespace
+
+PaperSlots declare_paper_slots(PlanWriter& writer, const Program& program, bool train,
+                               const Profile& profile) {
+  PaperSlots slots;
+  slots.units.resize(program.model.units.size());
+  declare_states(writer, program, slots);
+  if (train) declare_activations(writer, program, profile, slots);
+  declare_staging(writer, program, profile, slots);
+  return slots;
+}
+
+}  // namespace shardmark
