@@ -12,7 +12,6 @@ MpiWorld::MpiWorld(int& argc, char**& argv) {
   int running = 0;
   SHARDMARK_MPI(MPI_Initialized(&running));
   if (!running) {
-    tune_mpi_memory();
     tune_mpich();
     int provided = 0;
     SHARDMARK_MPI(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided));

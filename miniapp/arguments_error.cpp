@@ -18,8 +18,10 @@ int launched_rank() {
 
 }  // namespace
 
+bool speaks_for_launch() { return launched_rank() == 0; }
+
 int arguments_error(const std::string& what) {
-  if (launched_rank() == 0)
+  if (speaks_for_launch())
     fmt::print(stderr, "shardmark: {}; `shardmark --help` lists what there is\n", what);
   return static_cast<int>(ExitStatus::usage);
 }

@@ -17,6 +17,7 @@
 #include <io/hash.hpp>
 #include <io/tokens.hpp>
 #include <miniapp/clock.hpp>
+#include <miniapp/clocks.hpp>
 #include <miniapp/driver.hpp>
 #include <miniapp/gpt_model.hpp>
 #include <miniapp/lanes.hpp>
@@ -27,6 +28,7 @@
 #include <miniapp/report_text.hpp>
 #include <miniapp/self_check.hpp>
 #include <miniapp/setup.hpp>
+#include <miniapp/standard_output.hpp>
 
 namespace shardmark {
 namespace {
@@ -65,6 +67,7 @@ class Run {
   std::unique_ptr<Model> model_;
   std::optional<Ledger> ledger_;
   std::optional<Executor> executor_;
+  std::int64_t clock_offset_ns_ = 0;
   Noted noted_;
   Observed observed_;
   Result result_;
@@ -98,8 +101,7 @@ void Run::refuse_or_go_on() {
 
 void Run::prepare() {
   const Deck& deck = loaded_.deck;
-  if (first_rank()) fmt::print("{}\n", heading(deck, program_));
-  std::fflush(stdout);
+  if (first_rank()) print_out(heading(deck, program_) + "\n");
   noted_.rss_start = process_memory().resident_bytes;
   static_cast<void>(reset_peak_resident());  // where it is refused, start-up counts as ours
   world_.watch.set_timeout(deck.comm.timeout_s);
@@ -114,6 +116,7 @@ void Run::prepare() {
       model_ = std::make_unique<ListModel>(*context_);
     }
   });
+  clock_offset_ns_ = clock_offset_ns(peers_, node_.host);
   observed_.self_check = self_check(deck, profile_, *context_, *lane_, peers_, fault_);
   counters_.reset();
   ledger_.emplace();
@@ -176,6 +179,7 @@ void Run::settle() {
   fill_rows(deck, noted_, program_.batch.accumulation, peers_, result_);
   compare_memory(program_, ledger, peers_, result_, observed_);
   compare_calls(program_, counters_, noted_.warmup + noted_.steps, peers_, result_, observed_);
+  time_calls(program_, counters_, clock_offset_ns_, peers_, result_);
   compare_system(deck, noted_, ledger, peers_, result_, observed_);
   fill_times(deck, program_, noted_, counters_, peers_, result_);
   result_.hashes = hash_states(*context_, program_, *executor_, peers_);
@@ -197,8 +201,9 @@ ExitStatus Run::report() {
     output_->replace(losses_file, losses_csv(result_.rows));
     output_->replace(report_file, report_json(loaded_.deck, program_, result_));
   });
-  if (first_rank()) fmt::print("{}", report_text(loaded_.deck, program_, result_));
-  std::fflush(stdout);
+  peers_.agree([&] {
+    if (first_rank()) print_out(report_text(loaded_.deck, program_, result_));
+  });
   return result_.valid() ? ExitStatus::valid : ExitStatus::invalid;
 }
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
-#include <new>
 
 #include <Kokkos_Core.hpp>
-#include <fmt/format.h>
-
 #include <miniapp/clock.hpp>
 #include <miniapp/executor.hpp>
 
@@ -107,14 +104,8 @@ void Executor::run_event(const Segment& segment, int index, std::int64_t step, i
 
 void Executor::acquire(const Event& event) {
   const Slot& slot = program_.slots[event.slot];
-  try {
-    buffers_[event.slot].emplace(slot);
-  } catch (const std::bad_alloc&) {
-    throw MemoryError(
-        fmt::format("{} memory: {} bytes for {} cannot be had: the machine has less free "
-                    "than the budget says: give memory.{}_gib in the deck",
-                    to_string(slot.tier), alloc_bytes(slot), slot.name, to_string(slot.tier)));
-  }
+  if (ledger_ != nullptr) ledger_->set_at(slot.name);
+  buffers_[event.slot].emplace(slot);
 }
 
 void Executor::release(const Event& event) {

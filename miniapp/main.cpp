@@ -20,8 +20,24 @@ int exit_code(ExitStatus status) {
 }
 
 int report(const std::string& what, ExitStatus status) {
-  if (!what.empty()) fmt::print(stderr, "shardmark: {}\n", what);
+  if (!what.empty() && speaks_for_launch()) fmt::print(stderr, "shardmark: {}\n", what);
   return exit_code(status);
+}
+
+CLI::Validator at_least(int lowest) {
+  return CLI::Validator(
+      [lowest](std::string& text) {
+        int value = 0;
+        const bool ok = CLI::detail::lexical_cast(text, value) && value >= lowest;
+        return ok ? std::string() : fmt::format("{}: must be an integer, at least {} and below 2^31", text, lowest);
+      },
+      "", "");
+}
+
+// What is wrong, where CLI11 only says that a subcommand is missing.
+std::string explain(const CLI::ParseError& error, const CLI::App& app, const std::string& known) {
+  if (!app.get_subcommands().empty() || app.remaining().empty()) return error.what();
+  return fmt::format("\"{}\" is no subcommand: give one of {}", app.remaining().front(), known);
 }
 
 void add_deck(CLI::App& command, std::string& deck, std::vector<std::string>& sets) {
@@ -49,9 +65,9 @@ int main(int argc, char** argv) {
   PlanArguments plan;
   CLI::App* plan_app = app.add_subcommand("plan", "print what one rank of any world would do");
   add_deck(*plan_app, plan.deck, plan.sets);
-  plan_app->add_option("--ranks", plan.ranks, "world size")->required()->check(CLI::PositiveNumber);
-  plan_app->add_option("--rank", plan.rank, "whose plan")->check(CLI::NonNegativeNumber);
-  plan_app->add_option("--ranks-per-node", plan.ranks_per_node)->check(CLI::PositiveNumber);
+  plan_app->add_option("--ranks", plan.ranks, "world size")->required()->check(at_least(1));
+  plan_app->add_option("--rank", plan.rank, "whose plan")->check(at_least(0));
+  plan_app->add_option("--ranks-per-node", plan.ranks_per_node)->check(at_least(1));
   plan_app->add_option("--format", plan.format)
       ->check(CLI::IsMember({"text", "json", "dot"}))
       ->capture_default_str();
@@ -62,7 +78,7 @@ int main(int argc, char** argv) {
   CLI::App* check_app =
       deck_app->add_subcommand("check", "what is wrong, without effect, or a default");
   add_deck(*check_app, check.deck, check.sets);
-  check_app->add_option("--ranks", check.ranks, "world size")->check(CLI::PositiveNumber);
+  check_app->add_option("--ranks", check.ranks, "world size")->check(at_least(1));
 
   try {
     app.parse(argc, argv);
@@ -73,7 +89,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return arguments_error(e.what());
+    return arguments_error(deck_app->parsed() ? explain(e, *deck_app, "check")
+                                              : explain(e, app, "run, plan, deck"));
   }
 
   try {

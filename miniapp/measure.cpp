@@ -40,6 +40,19 @@ double bus_factor(Op op, int n) {
   }
 }
 
+// Time during which at least one collective was open: several in flight count once.
+std::int64_t open_ns(std::vector<CollectiveRecord> records) {
+  std::sort(records.begin(), records.end(), [](const CollectiveRecord& a, const CollectiveRecord& b) {
+    return a.issue_ns < b.issue_ns;
+  });
+  std::int64_t sum = 0, until = INT64_MIN;
+  for (const CollectiveRecord& r : records) {
+    sum += std::max<std::int64_t>(0, r.done_ns - std::max(r.issue_ns, until));
+    until = std::max(until, r.done_ns);
+  }
+  return sum;
+}
+
 std::string memory_difference(const TierResult& tier, std::string_view name) {
   std::string text;
   auto compare = [&](std::string_view what, std::int64_t predicted, std::int64_t measured) {
@@ -89,7 +102,9 @@ void compare_memory(const Program& program, const LedgerSnapshot& ledger, Peers&
     tier.measured = ledger.tiers[t].category_peaks;
     tier.at = describe_event(program, predicted.tiers[t].segment, predicted.tiers[t].event);
     const std::string text = memory_difference(tier, to_string(static_cast<Tier>(t)));
-    if (!text.empty()) difference += (difference.empty() ? "" : ", ") + text;
+    if (!text.empty())
+      difference += fmt::format("{}{} (measured peak on acquiring {})", difference.empty() ? "" : ", ",
+                                text, ledger.tiers[t].peak_at);
   }
   observed.memory_mismatch = first_text(peers, difference);
 }
@@ -118,18 +133,40 @@ void compare_calls(const Program& program, const CommCounters& counted, std::int
   }
   observed.calls_mismatch = first_text(peers, difference);
 
-  std::map<Op, std::vector<double>> spans;
-  std::map<Op, double> bytes;
-  for (const CollectiveRecord& r : counted.records()) {
-    spans[r.op].push_back(static_cast<double>(r.done_ns - r.issue_ns) * 1e-9);
-    bytes[r.op] += static_cast<double>(r.elems * dtype_bytes(r.dtype));
+}
+
+void time_calls(const Program& program, const CommCounters& counted, std::int64_t clock_offset_ns,
+                Peers& peers, Result& result) {
+  // All ranks have the same records in the same order; the transfer starts when the last one came.
+  const auto& records = counted.records();
+  std::vector<double> last_issue_s;
+  for (const CollectiveRecord& r : records)
+    last_issue_s.push_back(static_cast<double>(r.issue_ns + clock_offset_ns) * 1e-9);
+  const std::vector<double> own_issue_s = last_issue_s;
+  peers.max(last_issue_s);
+
+  struct Sums {
+    std::vector<double> spans;
+    double bytes = 0, late = 0, transfer = 0;
+  };
+  std::map<Op, Sums> by_op;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const CollectiveRecord& r = records[i];
+    Sums& sums = by_op[r.op];
+    const double span = static_cast<double>(r.done_ns - r.issue_ns) * 1e-9;
+    const double late = std::clamp(last_issue_s[i] - own_issue_s[i], 0.0, span);
+    sums.spans.push_back(span);
+    sums.late += late;
+    sums.transfer += span - late;
+    sums.bytes += static_cast<double>(r.elems * dtype_bytes(r.dtype));
   }
-  for (auto& [op, c] : result.collectives) {
-    const std::vector<double>& s = spans[op];
-    c.p50_s = percentile(s, 0.5);
-    c.p99_s = percentile(s, 0.99);
-    const double total_s = std::accumulate(s.begin(), s.end(), 0.0);
-    if (total_s > 0) c.bus_gb_s = bytes[op] / total_s * bus_factor(op, program.world) * 1e-9;
+  for (auto& [op, sums] : by_op) {
+    CollectiveResult& c = result.collectives[op];
+    c.p50_s = percentile(sums.spans, 0.5);
+    c.p99_s = percentile(sums.spans, 0.99);
+    c.late_s = sums.late / static_cast<double>(sums.spans.size());
+    if (sums.transfer > 0)
+      c.bus_gb_s = sums.bytes / sums.transfer * bus_factor(op, program.world) * 1e-9;
   }
 }
 
@@ -154,9 +191,8 @@ void fill_times(const Deck& deck, const Program& program, const Noted& noted,
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, noted.steps));
   const auto per_step = [steps](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
   const LaneTimes& t = noted.times;
-  std::int64_t hidden_ns = 0;
-  for (const CollectiveRecord& r : counted.records())
-    hidden_ns += r.done_ns - r.issue_ns - r.blocked_ns;
+  const std::int64_t hidden_ns =
+      std::max<std::int64_t>(0, open_ns(counted.records()) - t.exposed);
   result.times = {.forward = per_step(t.forward),
                   .backward = per_step(t.backward),
                   .optimizer = per_step(t.step),

@@ -33,9 +33,14 @@ void fill_rows(const Deck& deck, const Noted& noted, std::int64_t accumulation, 
 void compare_memory(const Program& program, const LedgerSnapshot& ledger, Peers& peers,
                     Result& result, Observed& observed);
 
-/// Collective. Counters against volume, and what the records of the timed steps say about time.
+/// Collective. Counters against volume; `observed` gets the first rank's difference.
 void compare_calls(const Program& program, const CommCounters& counted, std::int64_t steps,
                    Peers& peers, Result& result, Observed& observed);
+
+/// Collective. What the records of the timed steps say about time: spans from start to done, and what
+/// of them was waiting for the last rank. `clock_offset_ns` as clock_offset_ns().
+void time_calls(const Program& program, const CommCounters& counted, std::int64_t clock_offset_ns,
+                Peers& peers, Result& result);
 
 /// Collective. The system's own figure against the ledger's.
 void compare_system(const Deck& deck, const Noted& noted, const LedgerSnapshot& ledger,

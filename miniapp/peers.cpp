@@ -36,6 +36,17 @@ std::vector<std::string> Peers::gather(const std::string& mine) {
   return strings;
 }
 
+void Peers::max(std::vector<double>& values) {
+  Collective c;
+  c.op = Op::all_reduce;
+  c.dtype = Dtype::fp64;
+  c.reduction = Reduction::max;
+  c.elems = static_cast<std::int64_t>(values.size());
+  c.send = c.recv = values.data();
+  c.name = "driver";
+  run(comm_, c);
+}
+
 void Peers::settle(ExitStatus status, const std::string& what) {
   const auto statuses = gather(static_cast<int>(status));
   for (int r = 0; r < size(); ++r)

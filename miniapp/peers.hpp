@@ -40,6 +40,8 @@ class Peers {
     return all;
   }
   std::vector<std::string> gather(const std::string& mine);
+  /// Element by element, the largest over ranks, in place. All give equally many.
+  void max(std::vector<double>& values);
 
   /// Runs `body` on all ranks. If any of them throws, all throw AgreedError with the status of the
   /// lowest rank that failed; that rank alone has the message.

@@ -13,6 +13,7 @@
 #include <miniapp/commands.hpp>
 #include <miniapp/report_text.hpp>
 #include <miniapp/setup.hpp>
+#include <miniapp/standard_output.hpp>
 
 namespace shardmark {
 namespace {
@@ -56,24 +57,24 @@ ExitStatus plan_command(const PlanArguments& a) {
   const Budgets budgets = deck_budgets(deck);
   const std::string text = print_text(program);
   if (a.format == "dot")
-    fmt::print("{}", print_dot(program));
+    print_out(print_dot(program));
   else if (a.format == "json")
-    fmt::print("{}\n", print_json(program, budgets, hash_hex(text)).dump(2));
+    print_out(print_json(program, budgets, hash_hex(text)).dump(2) + "\n");
   else
-    fmt::print("{}{}", text, summary(program, budgets));
+    print_out(text + summary(program, budgets));
   return ExitStatus::valid;
 }
 
 ExitStatus deck_check_command(const CheckArguments& a) {
   const LoadedDeck loaded = read_deck(a.deck, a.sets, DeckUse::plan);
   const auto ranks = a.ranks > 0 ? std::optional<int>(a.ranks) : std::nullopt;
-  fmt::print("{}", format_findings(loaded, check_deck(loaded, ranks)));
+  print_out(format_findings(loaded, check_deck(loaded, ranks)));
   if (ranks) {
     const Deck& deck = loaded.deck;
     const Program program =
         build_program(deck, infer_batch(deck.zero, *ranks, deck.path), *ranks, 0, Profile{});
     require_legal(check(program));
-    fmt::print("{}", summary(program, deck_budgets(deck)));
+    print_out(summary(program, deck_budgets(deck)));
   }
   return ExitStatus::valid;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include <miniapp/clock.hpp>
 #include <miniapp/progress.hpp>
+#include <miniapp/standard_output.hpp>
 
 namespace shardmark {
 namespace {
@@ -94,17 +94,12 @@ void Progress::step(std::int64_t step, double loss, double seconds) {
   line += fmt::format("  {:.0f} tokens/s  {} left",
                       static_cast<double>(tokens_per_step_) / std::max(recent_s_, 1e-9),
                       duration(recent_s_ * static_cast<double>(steps_ - step - 1)));
-  if (terminal_)
-    fmt::print("\r\x1b[K{}", line);
-  else
-    fmt::print("{}\n", line);
-  std::fflush(stdout);
+  print_out(terminal_ ? "\r\x1b[K" + line : line + "\n");
 }
 
 void Progress::done() {
   if (!on_ || !terminal_) return;
-  fmt::print("\r\x1b[K");
-  std::fflush(stdout);
+  print_out("\r\x1b[K");
 }
 
 }  // namespace shardmark

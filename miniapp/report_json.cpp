@@ -57,6 +57,7 @@ Json collectives(const Result& r) {
                                      {"measured", traffic(c.measured)},
                                      {"p50_s", number(c.p50_s)},
                                      {"p99_s", number(c.p99_s)},
+                                     {"late_s", number(c.late_s)},
                                      {"bus_gb_per_s", number(c.bus_gb_s)}};
   return o;
 }

@@ -41,12 +41,12 @@ void collectives_table(Out out, const Program& p, const Result& r) {
   fmt::format_to(out,
                  "\nCollectives, this rank, whole run ({:.3f} elements a parameter and step)\n",
                  volume_per_parameter(p, step));
-  fmt::format_to(out, "  {:<15}{:>11}{:>11}{:>18}{:>12}{:>12}{:>14}\n", "", "calls", "predicted",
-                 "bytes", "p50 ms", "p99 ms", "busbw GB/s");
+  fmt::format_to(out, "  {:<15}{:>9}{:>11}{:>16}{:>11}{:>11}{:>11}{:>13}\n", "", "calls",
+                 "predicted", "bytes", "p50 ms", "p99 ms", "late ms", "busbw GB/s");
   for (const auto& [op, c] : r.collectives)
-    fmt::format_to(out, "  {:<15}{:>11}{:>11}{:>18}{:>12.3f}{:>12.3f}{:>14.2f}\n", to_string(op),
-                   c.measured.calls, c.predicted.calls, c.measured.bytes, c.p50_s * 1e3,
-                   c.p99_s * 1e3, c.bus_gb_s);
+    fmt::format_to(out, "  {:<15}{:>9}{:>11}{:>16}{:>11.3f}{:>11.3f}{:>11.3f}{:>13.2f}\n",
+                   to_string(op), c.measured.calls, c.predicted.calls, c.measured.bytes,
+                   c.p50_s * 1e3, c.p99_s * 1e3, c.late_s * 1e3, c.bus_gb_s);
   if (r.collectives.empty()) fmt::format_to(out, "  none\n");
 }
 

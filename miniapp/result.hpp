@@ -30,6 +30,7 @@ struct CollectiveResult {
   Traffic predicted, measured;  // over the whole run, this rank
   std::int64_t step_calls = 0;
   double p50_s = 0, p99_s = 0;  // from start to done, timed steps
+  double late_s = 0;            // mean wait for the last rank to arrive: no part of the transfer
   double bus_gb_s = 0;          // nccl-tests' bus bandwidth at the median call time, GB/s (1e9)
 };
 

@@ -86,6 +86,10 @@ std::vector<std::string> placement_warnings(const Node& node) {
 }
 
 Profile run_profile(const Deck& deck, const Node& node, int world) {
+  if (deck.comm.backend == "self" && world > 1)
+    throw DeckError(fmt::format("{}: comm.backend = \"self\": {} ranks: must be one: start one rank, "
+                                "or give \"mpi\" or \"auto\"",
+                                deck.path, world));
   Profile profile;
   profile.ranks_per_node = node.ranks;
   // Measured with oneDNN 2.6 on GPT-2's shapes: packed pieces take what one thread's default gives,

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+# The program as users run it: processes, exit statuses, standard output and error, files. One test
+# program, registered once a topic; it starts its ranks itself and is no MPI program.
+add_executable(test_cli
+               cli/program.cpp cli/errors_test.cpp cli/fault_test.cpp cli/lost_rank_test.cpp
+               cli/output_test.cpp cli/plan_test.cpp cli/progress_test.cpp main.cpp)
+shardmark_target(test_cli)
+target_link_libraries(test_cli PRIVATE GTest::gtest Kokkos::kokkos nlohmann_json::nlohmann_json)
+target_compile_definitions(test_cli PRIVATE
+  SHARDMARK_TEST_PROGRAM="$<TARGET_FILE:shardmark>"
+  SHARDMARK_TEST_MPIEXEC="${MPIEXEC_EXECUTABLE}"
+  SHARDMARK_TEST_NUMPROC_FLAG="${MPIEXEC_NUMPROC_FLAG}"
+  SHARDMARK_TEST_PREFLAGS="${MPIEXEC_PREFLAGS}"
+  SHARDMARK_TEST_INPUTS="${PROJECT_SOURCE_DIR}/inputs")
+add_dependencies(test_cli shardmark)
+
+function(shardmark_cli_test name filter)
+  add_test(NAME cli.${name} COMMAND test_cli --gtest_filter=${filter})
+  set_tests_properties(cli.${name} PROPERTIES LABELS "cli;mpi;${ARGN}" TIMEOUT 300 RUN_SERIAL ON)
+endfunction()
+
+shardmark_cli_test(errors "Program/Errors.*")
+shardmark_cli_test(faults "Outer/Faults.*:Program/Sound.*")
+shardmark_cli_test(faults_inner "Inner/Faults.*" full)
+shardmark_cli_test(lost_rank "Program/LostRank.*:Interrupt.*")
+shardmark_cli_test(output "Report.*:Losses.*:OutputFolder.*:Runs.*")
+shardmark_cli_test(plan "Stage/Plan.*:LargePlan.*:DeckCheck.*:Output.*")
+shardmark_cli_test(progress "Ranks/Progress.*")

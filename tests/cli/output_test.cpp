@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run leaves behind agrees with what it printed, with its plan, and with other runs.
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include <tests/cli/program.hpp>
+#include <tests/cli/workplace.hpp>
+
+namespace shardmark::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Row = std::vector<std::string>;
+
+std::vector<Row> rows_of(const std::string& csv) {
+  std::vector<Row> rows;
+  for (const std::string& line : lines_of(csv)) {
+    std::istringstream fields(line);
+    Row& row = rows.emplace_back();
+    for (std::string field; std::getline(fields, field, ',');) row.push_back(field);
+  }
+  return rows;
+}
+
+// Without the last column, the times.
+std::string numbers(const std::string& csv) {
+  std::string text;
+  for (const std::string& line : lines_of(csv)) text += line.substr(0, line.rfind(',')) + "\n";
+  return text;
+}
+
+std::string capture(const std::string& text, const std::string& pattern, int group = 1) {
+  std::smatch match;
+  return std::regex_search(text, match, std::regex(pattern)) ? match[group].str() : "no " + pattern;
+}
+
+Outcome train(const Workplace& place, int ranks = 2, const std::vector<std::string>& more = {}) {
+  Outcome outcome = run({.args = place.run_args(more), .ranks = ranks});
+  EXPECT_EQ(outcome.status, 0) << outcome.err << outcome.out;
+  return outcome;
+}
+
+TEST(Report, AgreesWithWhatWasPrinted) {
+  const Workplace place;
+  const std::string deck = place.deck();
+  const std::string out = train(place).out;
+  const Json report = place.report();
+  EXPECT_EQ(report.at("result"), "VALID");
+  char fom[32];
+  std::snprintf(fom, sizeof fom, "%g", report.at("fom").at("value").get<double>());
+  EXPECT_EQ(capture(out, "FOM tokens_per_s=(.*)"), fom);
+  for (const char* state : {"param", "momentum", "variance"})
+    EXPECT_EQ(capture(out, std::string("State hashes:.* ") + state + " ([0-9a-f]{16})"),
+              report.at("state_hash").at(state));
+  const Json& device = report.at("memory").at("device");
+  const std::string peak = "device +live peak +([0-9]+) +([0-9]+)";
+  EXPECT_EQ(capture(out, peak, 1), device.at("predicted_peak").dump());
+  EXPECT_EQ(capture(out, peak, 2), device.at("measured_peak").dump());
+  for (const auto& [category, bytes] : device.at("measured_by_category").items())
+    EXPECT_EQ(capture(out, "device +" + category + " +[0-9]+ +([0-9]+)"), bytes.dump());
+  for (const auto& [op, figures] : report.at("collectives").items())
+    EXPECT_EQ(capture(out, op + " +([0-9]+) "), figures.at("measured").at("calls").dump());
+  for (const Json& check : report.at("checks"))
+    EXPECT_EQ(capture(out, check.at("name").get<std::string>() + " +(pass|FAIL|not applicable)"),
+              check.at("state"));
+  EXPECT_EQ(report.at("deck"), Json::parse(read_text(deck)));
+  EXPECT_EQ(report.at("ranks").size(), 2U);
+}
+
+TEST(Report, HasThePlanThatThePlanCommandPrints) {
+  const Workplace place;
+  const std::string deck = place.deck();
+  train(place);
+  const Json report = place.report();
+  const Outcome outcome = run({.args = {"plan", deck, "--ranks", "2", "--format", "json"}});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const Json plan = Json::parse(outcome.out);
+  EXPECT_EQ(plan.at("parameters"), report.at("parameters"));
+  EXPECT_EQ(plan.at("partition"), report.at("partition"));
+  EXPECT_EQ(plan.at("memory").at("device").at("peak"),
+            report.at("memory").at("device").at("measured_peak"));
+  for (const auto& [op, traffic] : plan.at("volume").at("steady").items())
+    EXPECT_EQ(traffic.at("calls").get<int>() * 3,
+              report.at("collectives").at(op).at("measured").at("calls").get<int>())
+        << op;
+}
+
+TEST(Losses, HaveARowForEachStepAndReadBack) {
+  const Workplace place;
+  place.deck(3, {{"run", {{"warmup", 2}}}});
+  train(place);
+  const Json report = place.report();
+  const auto rows = rows_of(place.losses());
+  ASSERT_EQ(rows.size(), 6U);
+  EXPECT_EQ(rows[0], (Row{"step", "loss", "grad_norm", "lr", "loss_scale", "skipped", "seconds"}));
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    ASSERT_EQ(rows[r].size(), 7U);
+    EXPECT_EQ(rows[r][0], std::to_string(r - 1));
+    EXPECT_GT(std::strtod(rows[r][6].c_str(), nullptr), 0);
+    for (const std::string& field : rows[r]) {  // no digit too few, none too many
+      char shortest[32];
+      const double value = std::strtod(field.c_str(), nullptr);
+      const auto end = std::to_chars(std::begin(shortest), std::end(shortest), value).ptr;
+      EXPECT_EQ(field, std::string(shortest, end));
+    }
+  }
+  EXPECT_EQ(std::strtod(rows[1][1].c_str(), nullptr), report.at("loss").at("first").get<double>());
+  EXPECT_EQ(std::strtod(rows[5][1].c_str(), nullptr), report.at("loss").at("last").get<double>());
+}
+
+TEST(OutputFolder, KeepsFilesOfOthers) {
+  const Workplace place;
+  place.deck();
+  fs::create_directories(place.out() + "/plots");
+  place.write("out/notes.txt", "mine");
+  place.write("out/plots/loss.csv", "mine too");
+  place.write("out/report.json", "of the run before");
+  const auto before = fs::last_write_time(place.out() + "/notes.txt");
+  train(place);
+  EXPECT_EQ(read_text(place.out() + "/notes.txt"), "mine");
+  EXPECT_EQ(read_text(place.out() + "/plots/loss.csv"), "mine too");
+  EXPECT_EQ(fs::last_write_time(place.out() + "/notes.txt"), before);
+  EXPECT_EQ(place.report().at("name"), "tiny") << "the report must be this run's";
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(place.out()))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"losses.csv", "notes.txt", "plots", "report.json"}));
+}
+
+TEST(OutputFolder, IsNotTouchedByARefusedRun) {
+  const Workplace place;
+  place.deck(3, {{"memory", {{"device_gib", 0.001}}}});
+  EXPECT_EQ(run({.args = place.run_args(), .ranks = 2}).status, 3);
+  EXPECT_FALSE(fs::exists(place.out()));
+}
+
+TEST(Runs, AreRepeatedBitForBit) {
+  const Workplace place;
+  place.deck();
+  train(place);
+  const Json first = place.report();
+  const std::string losses = numbers(place.losses());
+  train(place);
+  const Json second = place.report();
+  for (const char* key : {"state_hash", "plan_hash", "deck_hash", "loss"})
+    EXPECT_EQ(first.at(key), second.at(key)) << key;
+  EXPECT_EQ(numbers(place.losses()), losses);
+}
+
+TEST(Runs, AreTheSameAtAllStagesWhenOrdered) {
+  std::string losses;
+  Json hashes;
+  for (int stage = 0; stage < 4; ++stage) {
+    const Workplace place;
+    place.deck(stage);
+    train(place, 2, {"--set", "run.reductions=ordered"});
+    if (stage == 0) {
+      losses = numbers(place.losses());
+      hashes = place.report().at("state_hash");
+    }
+    EXPECT_EQ(numbers(place.losses()), losses) << "stage " << stage;
+    EXPECT_EQ(place.report().at("state_hash"), hashes) << "stage " << stage;
+  }
+}
+
+// Different seeds must differ, or the two tests above prove nothing.
+TEST(Runs, DifferWithTheirSeed) {
+  const Workplace place;
+  place.deck();
+  train(place);
+  const Json first = place.report();
+  train(place, 2, {"--set", "run.seed=2"});
+  EXPECT_NE(first.at("state_hash").at("param"), place.report().at("state_hash").at("param"));
+}
+
+}  // namespace
+}  // namespace shardmark::test
