@@ -26,7 +26,13 @@ DsValues section_of(Origin& origin, const DsValues& parent, std::string_view nam
 // parameters are looked at.
 DsValues adam_of(Origin& origin, const DsValues& optimizer) {
   const Json type = optimizer.at("type");
-  if (type.is_null()) return {optimizer.key("params"), ds_adam()};
+  if (type.is_null()) {
+    if (optimizer.given("params"))
+      origin.note(FindingKind::no_effect, optimizer.key("params"),
+                  "the optimizer's type is not named, so DeepSpeed uses none of it: add \"type\": "
+                  "\"AdamW\"");
+    return {optimizer.key("params"), ds_adam()};
+  }
   auto name = type.get<std::string>();
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });

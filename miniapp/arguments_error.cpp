@@ -18,7 +18,9 @@ int launched_rank() {
 
 }  // namespace
 
-bool speaks_for_launch() { return launched_rank() == 0; }
+bool speaks_for_launch() {
+  return launched_rank() == 0;
+}
 
 int arguments_error(const std::string& what) {
   if (speaks_for_launch())

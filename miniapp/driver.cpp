@@ -86,6 +86,15 @@ void Run::read() {
       return build_program(deck, batch, peers_.size(), rank, profile_);
     }));
   });
+  const auto hashes = peers_.gather(loaded_.hash);  // a stale copy on one node is told at once
+  peers_.agree([&] {
+    for (std::size_t r = 1; r < hashes.size(); ++r)
+      if (hashes[r] != hashes[0])
+        throw DeckError(
+            fmt::format("{}: rank {} has another deck (hash {}) than rank 0 (hash {}): "
+                        "give all ranks the same file and arguments",
+                        loaded_.deck.path, r, hashes[r], hashes[0]));
+  });
 }
 
 void Run::refuse_or_go_on() {
@@ -196,13 +205,13 @@ void Run::settle() {
 
 ExitStatus Run::report() {
   judge(loaded_.deck, observed_, result_);
+  peers_.agree([&] {  // before the files: where they cannot be written the figures are not lost
+    if (first_rank()) print_out(report_text(loaded_.deck, program_, result_));
+  });
   peers_.agree([&] {
     if (!first_rank()) return;
     output_->replace(losses_file, losses_csv(result_.rows));
     output_->replace(report_file, report_json(loaded_.deck, program_, result_));
-  });
-  peers_.agree([&] {
-    if (first_rank()) print_out(report_text(loaded_.deck, program_, result_));
   });
   return result_.valid() ? ExitStatus::valid : ExitStatus::invalid;
 }

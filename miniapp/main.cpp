@@ -29,7 +29,8 @@ CLI::Validator at_least(int lowest) {
       [lowest](std::string& text) {
         int value = 0;
         const bool ok = CLI::detail::lexical_cast(text, value) && value >= lowest;
-        return ok ? std::string() : fmt::format("{}: must be an integer, at least {} and below 2^31", text, lowest);
+        return ok ? std::string()
+                  : fmt::format("{}: must be an integer, at least {} and below 2^31", text, lowest);
       },
       "", "");
 }

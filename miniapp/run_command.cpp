@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `shardmark run`: brings MPI and Kokkos up, runs the deck, and turns what went wrong into one
 // message and one exit status for all ranks.
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include <Kokkos_Core.hpp>
 #include <fmt/format.h>
@@ -21,9 +23,13 @@ void print_error(const std::string& what) {
 
 constexpr double start_timeout_s = 600;  // until the deck is read
 
+// Launchers forward what ranks print by and by; an abort overtakes it, and the message is lost.
+constexpr std::chrono::milliseconds time_to_forward{300};
+
 // An error that the other ranks may not know of: they may wait for this rank for ever, so all end.
 [[noreturn]] void fail_alone(MPI_Comm world, int rank, const std::string& what, ExitStatus status) {
   print_error(fmt::format("rank {}: {}", rank, what));
+  std::this_thread::sleep_for(time_to_forward);
   abort_all(world, status);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -56,7 +57,11 @@ std::map<std::string, std::string> library_versions() {
     mpi = std::string(text, static_cast<std::size_t>(length));
   mpi = mpi.substr(0, mpi.find('\n'));
   std::replace(mpi.begin(), mpi.end(), '\t', ' ');
+  // MPICH's algorithm for a reduce_scatter is chosen before MPI starts (comm/mpi_tuning).
+  constexpr const char* setting = "MPIR_CVAR_IREDUCE_SCATTER_BLOCK_INTRA_ALGORITHM";
+  const char* value = std::getenv(setting);
   return {{"shardmark", version()},
+          {"mpi_setting", fmt::format("{}={}", setting, value != nullptr ? value : "")},
           {"kokkos", fmt::format("{}.{}.{}", KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100,
                                  KOKKOS_VERSION % 100)},
           {"execution_space", Space::name()},
@@ -87,9 +92,10 @@ std::vector<std::string> placement_warnings(const Node& node) {
 
 Profile run_profile(const Deck& deck, const Node& node, int world) {
   if (deck.comm.backend == "self" && world > 1)
-    throw DeckError(fmt::format("{}: comm.backend = \"self\": {} ranks: must be one: start one rank, "
-                                "or give \"mpi\" or \"auto\"",
-                                deck.path, world));
+    throw DeckError(
+        fmt::format("{}: comm.backend = \"self\": {} ranks: must be one: start one rank, "
+                    "or give \"mpi\" or \"auto\"",
+                    deck.path, world));
   Profile profile;
   profile.ranks_per_node = node.ranks;
   // Measured with oneDNN 2.6 on GPT-2's shapes: packed pieces take what one thread's default gives,

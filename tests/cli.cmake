@@ -19,7 +19,7 @@ function(shardmark_cli_test name filter)
   set_tests_properties(cli.${name} PROPERTIES LABELS "cli;mpi;${ARGN}" TIMEOUT 300 RUN_SERIAL ON)
 endfunction()
 
-shardmark_cli_test(errors "Program/Errors.*")
+shardmark_cli_test(errors "Program/Errors.*:RanksThatDisagree.*")
 shardmark_cli_test(faults "Outer/Faults.*:Program/Sound.*")
 shardmark_cli_test(faults_inner "Inner/Faults.*" full)
 shardmark_cli_test(lost_rank "Program/LostRank.*:Interrupt.*")

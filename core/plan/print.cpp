@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iterator>
 #include <span>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -107,10 +108,13 @@ std::string print_dot(const Program& p) {
     fmt::format_to(out, "  subgraph cluster_{} {{\n    label=\"{}\";\n", s,
                    to_string(segment.kind));
     std::array<int, lane_count> last{-1, -1, -1};
+    std::vector<int> shown;  // by event: itself, or what its lane shows before it; -1: nothing
     for (std::size_t i = 0; i < segment.events.size(); ++i) {
       const Event& e = segment.events[i];
-      if (e.op == Op::acquire || e.op == Op::release) continue;  // memory is for the text form
       const auto lane = static_cast<std::size_t>(e.lane);
+      const bool memory = e.op == Op::acquire || e.op == Op::release;
+      shown.push_back(memory ? last[lane] : static_cast<int>(i));
+      if (memory) continue;  // for the text form
       const std::string label = e.op == Op::compute
                                     ? fmt::format("{} {}", to_string(e.kernel),
                                                   e.unit >= 0 ? p.model.units[e.unit].name : "")
@@ -122,8 +126,9 @@ std::string print_dot(const Program& p) {
       if (last[lane] >= 0) fmt::format_to(out, "    s{0}e{1} -> s{0}e{2};\n", s, last[lane], i);
       last[lane] = static_cast<int>(i);
       for (int a = 0; a < e.after.count; ++a) {
-        const std::int32_t before = p.edges[e.after.first + a];
-        fmt::format_to(out, "    s{0}e{1} -> s{0}e{2} [style=dashed];\n", s, before, i);
+        const int before = shown[static_cast<std::size_t>(p.edges[e.after.first + a])];
+        if (before >= 0)
+          fmt::format_to(out, "    s{0}e{1} -> s{0}e{2} [style=dashed];\n", s, before, i);
       }
     }
     text += "  }\n";

@@ -150,5 +150,21 @@ INSTANTIATE_TEST_SUITE_P(Program, Errors,
                                   std::to_string(std::get<1>(test.param));
                          });
 
+// Two ranks of one launch, each with a deck of its own: a stale copy on a node.
+TEST(RanksThatDisagree, AreTold) {
+  const Workplace place;
+  const std::string stale = place.write("stale.json", read_text(place.deck(2)));
+  place.deck(3);
+  Launch launch{.args = place.run_args(), .ranks = 1};
+  for (const char* word : {":", SHARDMARK_TEST_NUMPROC_FLAG, "1", SHARDMARK_TEST_PROGRAM, "run",
+                           stale.c_str(), "--out", "unused"})
+    launch.args.emplace_back(word);
+  const Outcome outcome = run(launch);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(lines_of(outcome.err).size(), 1U) << outcome.err;
+  EXPECT_NE(outcome.err.find("rank 1 has another deck"), std::string::npos) << outcome.err;
+}
+
 }  // namespace
 }  // namespace shardmark::test

@@ -141,6 +141,21 @@ TEST(OutputFolder, IsNotTouchedByARefusedRun) {
   EXPECT_FALSE(fs::exists(place.out()));
 }
 
+// The folder was there at the start and is not at the end: the figures are not lost with the files.
+TEST(OutputFolder, ThatIsGoneAtTheEndLosesNoFigures) {
+  const Workplace place;
+  place.deck(3, {{"run", {{"steps", 6}}}, {"comm", {{"delay_ms", 20}}}});
+  Program program({.args = place.run_args(), .ranks = 2});
+  ASSERT_TRUE(program.wait_for_output("step ", 30));
+  fs::remove_all(place.out());
+  place.write("out", "a file now");
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_EQ(lines_of(outcome.err).size(), 1U) << outcome.err;
+  EXPECT_NE(outcome.err.find(place.out()), std::string::npos) << outcome.err;
+  EXPECT_TRUE(outcome.out.ends_with("\nRESULT=VALID\n")) << outcome.out;
+}
+
 TEST(Runs, AreRepeatedBitForBit) {
   const Workplace place;
   place.deck();

@@ -110,6 +110,15 @@ TEST(DeckCheck, SaysThatADeckIsSoundAndWhatItLeftOut) {
   EXPECT_NE(text.find("overlap_comm"), std::string::npos) << text;
 }
 
+// What DeepSpeed would pass over is passed over, but not in silence.
+TEST(DeckCheck, SaysThatAnOptimizerWithoutATypeIsNotUsed) {
+  const Workplace place;
+  const Json params = {{"optimizer", {{"params", {{"lr", 0.5}}}}}};
+  const std::string text = printed({"deck", "check", place.deck(3, {{"deepspeed", params}})});
+  EXPECT_NE(text.find("deepspeed.optimizer.params: "), std::string::npos) << text;
+  EXPECT_NE(text.find("lr = 0.001"), std::string::npos) << text;
+}
+
 TEST(Output, ThatCannotBeWrittenIsAnError) {
   const Workplace place;
   place.deck();
