@@ -40,14 +40,16 @@ function(shardmark_test name)
                COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
                        ${MPIEXEC_PREFLAGS} $<TARGET_FILE:${target}> ${MPIEXEC_POSTFLAGS})
       set_tests_properties(${name}.np${ranks} PROPERTIES
-                           LABELS "${arg_LABELS};mpi" TIMEOUT ${arg_TIMEOUT} PROCESSORS ${ranks})
+                           LABELS "${arg_LABELS};mpi" TIMEOUT ${arg_TIMEOUT} PROCESSORS ${ranks}
+                           ENVIRONMENT OMP_NUM_THREADS=1)
       if(ranks GREATER_EQUAL shardmark_cores)
         set_tests_properties(${name}.np${ranks} PROPERTIES RUN_SERIAL ON)
       endif()
     endforeach()
   else()
     add_test(NAME ${name} COMMAND ${target})
-    set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+    set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+                                    ENVIRONMENT OMP_NUM_THREADS=1)
   endif()
 endfunction()
 

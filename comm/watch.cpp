@@ -17,6 +17,7 @@ namespace {
 constexpr int message_tag = 1;
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t longest_grace_ns = 5 * second_ns;
+constexpr std::int64_t shortest_grace_ns = second_ns / 2;  // for an answer to come at all
 constexpr std::int64_t look_every_ns = second_ns / 1000;
 // A rank that has not looked for so long was computing, or stopped: its own patience starts anew.
 constexpr std::int64_t absence_ns = second_ns;
@@ -50,7 +51,7 @@ Watch::Watch(MPI_Comm world, double timeout_s, Idle idle)
 
 void Watch::set_timeout(double timeout_s) {
   timeout_ns_ = static_cast<std::int64_t>(timeout_s * 1e9);
-  grace_ns_ = std::min(timeout_ns_, longest_grace_ns);
+  grace_ns_ = std::clamp(timeout_ns_, shortest_grace_ns, longest_grace_ns);
 }
 
 Watch::~Watch() {

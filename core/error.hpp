@@ -25,7 +25,8 @@ class Error : public std::runtime_error {
 struct DeckError : Error {
   explicit DeckError(const std::string& what) : Error(ExitStatus::usage, what) {}
 };
-/// A plan is not legal, or cannot be built (counts beyond 63 bits, shapes that do not fit together).
+/// A plan is not legal, or cannot be built (counts beyond 63 bits, shapes that do not fit
+/// together).
 struct PlanError : Error {
   explicit PlanError(const std::string& what) : Error(ExitStatus::usage, what) {}
 };

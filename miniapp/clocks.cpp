@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <vector>
+
 #include <comm/clock.hpp>
 #include <miniapp/clocks.hpp>
-#include <vector>
 
 namespace shardmark {
 

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include <Kokkos_Core.hpp>
+
 #include <miniapp/clock.hpp>
 #include <miniapp/executor.hpp>
 

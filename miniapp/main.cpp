@@ -68,8 +68,9 @@ int main(int argc, char** argv) {
   add_deck(*plan_app, plan.deck, plan.sets);
   plan_app->add_option("--ranks", plan.ranks, "world size")->required()->check(at_least(1));
   plan_app->add_option("--rank", plan.rank, "whose plan")->check(at_least(0));
-  plan_app->add_option("--ranks-per-node", plan.ranks_per_node)->check(at_least(1));
-  plan_app->add_option("--format", plan.format)
+  plan_app->add_option("--ranks-per-node", plan.ranks_per_node, "how many of them share a node")
+      ->check(at_least(1));
+  plan_app->add_option("--format", plan.format, "how to print it")
       ->check(CLI::IsMember({"text", "json", "dot"}))
       ->capture_default_str();
 

@@ -42,9 +42,9 @@ double bus_factor(Op op, int n) {
 
 // Time during which at least one collective was open: several in flight count once.
 std::int64_t open_ns(std::vector<CollectiveRecord> records) {
-  std::sort(records.begin(), records.end(), [](const CollectiveRecord& a, const CollectiveRecord& b) {
-    return a.issue_ns < b.issue_ns;
-  });
+  std::sort(
+      records.begin(), records.end(),
+      [](const CollectiveRecord& a, const CollectiveRecord& b) { return a.issue_ns < b.issue_ns; });
   std::int64_t sum = 0, until = INT64_MIN;
   for (const CollectiveRecord& r : records) {
     sum += std::max<std::int64_t>(0, r.done_ns - std::max(r.issue_ns, until));
@@ -103,8 +103,8 @@ void compare_memory(const Program& program, const LedgerSnapshot& ledger, Peers&
     tier.at = describe_event(program, predicted.tiers[t].segment, predicted.tiers[t].event);
     const std::string text = memory_difference(tier, to_string(static_cast<Tier>(t)));
     if (!text.empty())
-      difference += fmt::format("{}{} (measured peak on acquiring {})", difference.empty() ? "" : ", ",
-                                text, ledger.tiers[t].peak_at);
+      difference += fmt::format("{}{} (measured peak on acquiring {})",
+                                difference.empty() ? "" : ", ", text, ledger.tiers[t].peak_at);
   }
   observed.memory_mismatch = first_text(peers, difference);
 }
@@ -132,7 +132,6 @@ void compare_calls(const Program& program, const CommCounters& counted, std::int
                                 want.elems, have.calls, have.elems);
   }
   observed.calls_mismatch = first_text(peers, difference);
-
 }
 
 void time_calls(const Program& program, const CommCounters& counted, std::int64_t clock_offset_ns,
@@ -191,8 +190,7 @@ void fill_times(const Deck& deck, const Program& program, const Noted& noted,
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, noted.steps));
   const auto per_step = [steps](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
   const LaneTimes& t = noted.times;
-  const std::int64_t hidden_ns =
-      std::max<std::int64_t>(0, open_ns(counted.records()) - t.exposed);
+  const std::int64_t hidden_ns = std::max<std::int64_t>(0, open_ns(counted.records()) - t.exposed);
   result.times = {.forward = per_step(t.forward),
                   .backward = per_step(t.backward),
                   .optimizer = per_step(t.step),

@@ -37,8 +37,8 @@ void compare_memory(const Program& program, const LedgerSnapshot& ledger, Peers&
 void compare_calls(const Program& program, const CommCounters& counted, std::int64_t steps,
                    Peers& peers, Result& result, Observed& observed);
 
-/// Collective. What the records of the timed steps say about time: spans from start to done, and what
-/// of them was waiting for the last rank. `clock_offset_ns` as clock_offset_ns().
+/// Collective. What the records of the timed steps say about time: spans from start to done, and
+/// what of them was waiting for the last rank. `clock_offset_ns` as clock_offset_ns().
 void time_calls(const Program& program, const CommCounters& counted, std::int64_t clock_offset_ns,
                 Peers& peers, Result& result);
 

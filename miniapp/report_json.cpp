@@ -53,12 +53,10 @@ Json traffic(const Traffic& t) {
 Json collectives(const Result& r) {
   Json o = Json::object();
   for (const auto& [op, c] : r.collectives)
-    o[std::string(to_string(op))] = {{"predicted", traffic(c.predicted)},
-                                     {"measured", traffic(c.measured)},
-                                     {"p50_s", number(c.p50_s)},
-                                     {"p99_s", number(c.p99_s)},
-                                     {"late_s", number(c.late_s)},
-                                     {"bus_gb_per_s", number(c.bus_gb_s)}};
+    o[std::string(to_string(op))] = {
+        {"predicted", traffic(c.predicted)}, {"measured", traffic(c.measured)},
+        {"p50_s", number(c.p50_s)},          {"p99_s", number(c.p99_s)},
+        {"late_s", number(c.late_s)},        {"bus_gb_per_s", number(c.bus_gb_s)}};
   return o;
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <comm/mpi_world.hpp>
+#include <core/nn/threads.hpp>
 #include <miniapp/driver.hpp>
 #include <miniapp/heap.hpp>
 #include <miniapp/lanes.hpp>
@@ -49,6 +50,7 @@ class KokkosScope {
 
 ExitStatus run_command(const RunArguments& arguments) {
   keep_freed_memory();
+  default_to_one_thread();
   int argc = 0;
   char** argv = nullptr;
   const MpiWorld world(argc, argv);

@@ -97,5 +97,58 @@ TEST(gradients, accumulate_doubles_them) {
   }
 }
 
+// At the shape of the decks that people run, in the middle of training, where values are no longer
+// small: the derivative of the loss along a tensor's own gradient is that gradient's norm.
+TEST(gradients, match_directional_derivatives_while_a_real_shape_trains) {
+  ModelSpec spec;
+  spec.layers = 2, spec.hidden = 256, spec.heads = 4, spec.sequence = 128, spec.vocab = 256;
+  SingleProcess model(spec, 1, 5);
+  AdamWStep step{1e-3, 0.9, 0.95, 1e-8, 0.1, 1};
+  // A skewed distribution, as of letters.
+  auto load = [&](std::int64_t s) {
+    for (std::int64_t i = 0; i < model.tokens.size(); ++i) {
+      const auto roll = static_cast<std::int32_t>(mix(5, s, i) % 256);
+      model.tokens[i] = roll * roll / 256;
+    }
+  };
+  for (step.step = 1; step.step <= 5; ++step.step) {
+    load(step.step);
+    model.forward();
+    model.backward();
+    model.update(step, 1.0);
+  }
+  load(0);
+  model.forward();
+  model.backward();
+
+  Doubles param, direction;
+  for (std::size_t u = 0; u < model.shape.units.size(); ++u) {
+    const auto append = [&](Doubles& to, const auto& from) {
+      to.insert(to.end(), from.data(), from.data() + from.size());
+    };
+    append(param, model.param[u]);
+    append(direction, model.grad[u]);
+  }
+  const ReferenceModel reference(model.dims);
+  EXPECT_NEAR(model.loss[0], reference.loss(param, model.tokens.data()), 5e-6);
+
+  const auto derivative_is_norm = [&](std::int64_t first, std::int64_t elems, const char* name) {
+    double squares = 0;
+    for (std::int64_t i = first; i < first + elems; ++i) squares += direction[i] * direction[i];
+    const double norm = std::sqrt(squares), h = 1e-4;
+    const auto loss_at = [&](double along) {
+      Doubles moved = param;
+      for (std::int64_t i = first; i < first + elems; ++i) moved[i] += along * direction[i] / norm;
+      return reference.loss(moved, model.tokens.data());
+    };
+    EXPECT_NEAR((loss_at(h) - loss_at(-h)) / (2 * h) / norm, 1.0, 1e-4) << name;
+  };
+  derivative_is_norm(0, model.shape.elems, "all");
+  for (const char* name :
+       {"wte", "block0.attn.qkv.weight", "block1.mlp.proj.weight", "head.weight"})
+    for (const Param& p : model.shape.params)
+      if (p.name == name) derivative_is_norm(p.first_elem, p.elems, name);
+}
+
 }  // namespace
 }  // namespace shardmark
