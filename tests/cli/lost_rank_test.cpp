@@ -79,7 +79,8 @@ TEST(Interrupt, EndsAll) {
   ASSERT_EQ(kill(program.pid(), SIGINT), 0);
   const Outcome outcome = program.wait();
   EXPECT_FALSE(outcome.timed_out);
-  EXPECT_NE(outcome.status, 0);
+  // The status is the launcher's own here, and differs with the moment at which it is interrupted.
+  EXPECT_EQ(outcome.out.find("RESULT="), std::string::npos);
   EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
 }
 
