@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <comm/communicator.hpp>
+#include <core/kokkos_shim.hpp>
 #include <core/memory/buffer.hpp>
-#include <core/memory/kokkos_shim.hpp>
 #include <core/memory/ledger.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/faults.hpp>

@@ -5,7 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <core/error.hpp>
-#include <core/memory/kokkos_shim.hpp>
+#include <core/kokkos_shim.hpp>
 #include <core/nn/elementwise.hpp>
 #include <core/nn/init.hpp>
 #include <core/plan/kernels.hpp>

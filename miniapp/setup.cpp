@@ -7,8 +7,8 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <core/kokkos_shim.hpp>
 #include <core/memory/budget.hpp>
-#include <core/memory/kokkos_shim.hpp>
 #include <core/nn/library.hpp>
 #include <miniapp/setup.hpp>
 #include <miniapp/version.hpp>

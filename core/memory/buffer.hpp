@@ -11,7 +11,7 @@
 #include <utility>
 
 #include <core/error.hpp>
-#include <core/memory/kokkos_shim.hpp>
+#include <core/kokkos_shim.hpp>
 #include <core/memory/label.hpp>
 #include <core/plan/plan.hpp>
 

@@ -3,16 +3,14 @@
 // products, and a way to let communication progress between kernels.
 #pragma once
 
-#include <Kokkos_Core.hpp>
+#include <core/kokkos_shim.hpp>
 
 namespace shardmark {
 
 class MatMul;
 
-using ExecSpace = Kokkos::DefaultExecutionSpace;
-
 struct Context {
-  ExecSpace space;
+  Space space;
   MatMul& matmul;
   void (*poll)(void*) = nullptr;  // called after every kernel and product; may be null
   void* poll_arg = nullptr;

@@ -65,7 +65,7 @@ KOKKOS_INLINE_FUNCTION float lane_max(std::int64_t n, const F& f) {
   return part[0];
 }
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
+using Range = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>;
 
 /// Launches `f(i)`, i in [0, n), as kernel `label`, then lets communication progress. `f` is one
 /// iteration's whole work: a row, a strip of columns, a tile.
@@ -76,8 +76,7 @@ void for_each(const Context& ctx, const std::string& label, std::int64_t n, cons
 }
 
 /// True where one thread should take a run of elements, false where threads side by side should.
-inline constexpr bool on_host =
-    Kokkos::SpaceAccessibility<ExecSpace, Kokkos::HostSpace>::accessible;
+inline constexpr bool on_host = Kokkos::SpaceAccessibility<Space, Kokkos::HostSpace>::accessible;
 
 /// Elements that one iteration of `for_each_elem` covers.
 inline constexpr std::int64_t elem_chunk = on_host ? 8192 : 1;

@@ -238,7 +238,7 @@ MatMul::MatMul(std::int64_t scratch_cap_bytes) : impl_(std::make_unique<Impl>(sc
 MatMul::~MatMul() = default;
 
 // `space` is a host space here: its work is done before a call on it returns.
-void MatMul::operator()(const ExecSpace&, const MatMulShape& shape, const float* a, const float* b,
+void MatMul::operator()(const Space&, const MatMulShape& shape, const float* a, const float* b,
                         float* c, const float* bias, std::span<std::byte> scratch) try {
   ++calls_;
   flops_ += shape.flops();

@@ -41,7 +41,7 @@ class MatMul {
 
   /// Runs the product after the work on `space`. `bias` is read only where the shape has one.
   /// Throws MemoryError, naming shape and bytes, where the cap or `scratch` is too small.
-  void operator()(const ExecSpace& space, const MatMulShape& shape, const float* a, const float* b,
+  void operator()(const Space& space, const MatMulShape& shape, const float* a, const float* b,
                   float* c, const float* bias, std::span<std::byte> scratch);
 
   /// Time inside products since the start, packing included; preparing primitives is not.

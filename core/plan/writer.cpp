@@ -82,13 +82,17 @@ Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
   return segment_->events.back();
 }
 
-void PlanWriter::acquire(int slot) {
+Event PlanWriter::memory_event(Op op, int slot) const {
   const Slot& s = program_.slots[slot];
   Event e;
-  e.op = Op::acquire;
+  e.op = op;
   e.slot = slot;
   e.tier = s.tier, e.category = s.category, e.dtype = s.dtype, e.elems = s.elems;
-  emit(e, {}, {});
+  return e;
+}
+
+void PlanWriter::acquire(int slot) {
+  emit(memory_event(Op::acquire, slot), {}, {});
   // Its memory may have been another slot's until now: other lanes come after the acquire.
   accesses_.resize(program_.slots.size());
   accesses_[slot] = {{static_cast<std::int32_t>(segment_->events.size()) - 1, write(slot)}};
@@ -96,13 +100,8 @@ void PlanWriter::acquire(int slot) {
 }
 
 void PlanWriter::release(int slot) {
-  const Slot& s = program_.slots[slot];
-  Event e;
-  e.op = Op::release;
-  e.slot = slot;
-  e.tier = s.tier, e.category = s.category, e.dtype = s.dtype, e.elems = s.elems;
   const Operand all = write(slot);
-  emit(e, {&all, 1}, {});
+  emit(memory_event(Op::release, slot), {&all, 1}, {});
   // The range was only there to find the edges; a release reads and writes nothing.
   Range& operands = segment_->events.back().operands;
   program_.operands.resize(static_cast<std::size_t>(operands.first));

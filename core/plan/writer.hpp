@@ -57,6 +57,7 @@ class PlanWriter {
     Operand operand;
   };
 
+  Event memory_event(Op op, int slot) const;
   Event& emit(Event event, std::span<const Operand> operands, std::span<const int> params);
   void order_after(Lane lane, std::int32_t event, std::vector<std::int32_t>& edges);
 

@@ -7,7 +7,7 @@ function(layout_forbidden_includes file out)
   set(network "mpi[.]h|mpi_|mpicxx|nccl|hdf5|H5|highfive")
   set(${out} "" PARENT_SCOPE)
   if(file MATCHES "^core/plan/")
-    set(${out} "^(Kokkos|KokkosCore|dnnl|oneapi|${network}|core/memory/|core/nn/|comm/|io/|miniapp/|tests/)"
+    set(${out} "^(Kokkos|KokkosCore|core/kokkos_shim|dnnl|oneapi|${network}|core/memory/|core/nn/|comm/|io/|miniapp/|tests/)"
         PARENT_SCOPE)
   elseif(file MATCHES "^core/memory/")
     set(${out} "^(dnnl|oneapi|${network}|core/nn/|comm/|io/|miniapp/|tests/)" PARENT_SCOPE)

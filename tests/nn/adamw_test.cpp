@@ -28,7 +28,7 @@ TEST(adamw, follows_the_formula) {
   State s(n);
   const State before(n);
   MatMul matmul(0);
-  const Context ctx{ExecSpace(), matmul};
+  const Context ctx{Space(), matmul};
   const AdamWStep step{0.01, 0.9, 0.95, 1e-6, 0.1, 3};
   const double clip = 0.3;
   adamw_update(ctx, n, s.p.data(), s.g.data(), s.m.data(), s.v.data(), step, &clip);
@@ -48,7 +48,7 @@ TEST(adamw, gives_the_same_bits_in_shards) {
   const std::int64_t n = 30001;
   State whole(n), sharded(n);
   MatMul matmul(0);
-  const Context ctx{ExecSpace(), matmul};
+  const Context ctx{Space(), matmul};
   const double clip = 0.7;
   for (std::int64_t t = 1; t <= 3; ++t) {
     AdamWStep step;

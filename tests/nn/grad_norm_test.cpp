@@ -19,7 +19,7 @@ using LimbArray = std::array<std::int64_t, exact_sum_limbs>;
 
 struct GradNorm : ::testing::Test {
   MatMul matmul{0};
-  Context ctx{ExecSpace(), matmul};
+  Context ctx{Space(), matmul};
 
   LimbArray limbs(const float* x, std::int64_t n) {
     Buffer<std::int64_t> out(exact_sum_limbs);

@@ -15,7 +15,7 @@ using shardmark::testing::Buffer;
 
 struct InitTest : ::testing::Test {
   MatMul matmul{0};
-  Context ctx{ExecSpace(), matmul};
+  Context ctx{Space(), matmul};
   const std::int64_t n = 20011;
 };
 

@@ -37,7 +37,7 @@ void check(MatMulShape s) {
   const auto c = filled(before.size(), 3);
   Buffer<std::byte> scratch(cap);
   MatMul matmul(cap);
-  matmul(ExecSpace(), s, a.data(), b.data(), c.data(), s.bias ? bias.data() : nullptr,
+  matmul(Space(), s, a.data(), b.data(), c.data(), s.bias ? bias.data() : nullptr,
          {scratch.data(), static_cast<std::size_t>(cap)});
   std::vector<char> written(c.size(), 0);
   for (std::int64_t batch = 0; batch < s.batch; ++batch)
@@ -83,7 +83,7 @@ TEST(matmul, more_scratch_than_the_cap_is_a_memory_error_that_names_shape_and_by
   Buffer<std::byte> scratch(64);
   const MatMulShape s{256, 256, 256, true, false, 256, 256, 256};
   try {
-    matmul(ExecSpace(), s, a.data(), a.data(), c.data(), nullptr, {scratch.data(), 64});
+    matmul(Space(), s, a.data(), a.data(), c.data(), nullptr, {scratch.data(), 64});
     FAIL() << "no product of this size works without scratch";
   } catch (const MemoryError& e) {
     const std::string what = e.what();
@@ -96,7 +96,7 @@ TEST(matmul, less_scratch_than_a_product_needs_is_a_memory_error) {
   MatMul matmul(cap);
   Buffer<float> a(256 * 256), c(256 * 256);
   const MatMulShape s{256, 256, 256, true, false, 256, 256, 256};
-  EXPECT_THROW(matmul(ExecSpace(), s, a.data(), a.data(), c.data(), nullptr, {}), MemoryError);
+  EXPECT_THROW(matmul(Space(), s, a.data(), a.data(), c.data(), nullptr, {}), MemoryError);
 }
 
 TEST(matmul, counts_and_records_what_was_asked_for) {
@@ -105,7 +105,7 @@ TEST(matmul, counts_and_records_what_was_asked_for) {
   Buffer<std::byte> scratch(cap);
   const MatMulShape s{5, 3, 2, false, false, 2, 3, 3};
   auto run = [&] {
-    matmul(ExecSpace(), s, a.data(), a.data(), c.data(), nullptr,
+    matmul(Space(), s, a.data(), a.data(), c.data(), nullptr,
            {scratch.data(), static_cast<std::size_t>(cap)});
   };
   run();

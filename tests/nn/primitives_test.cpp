@@ -17,7 +17,7 @@ using shardmark::testing::Buffer;
 
 struct Primitives : ::testing::Test {
   MatMul matmul{std::int64_t{16} << 20};
-  Context ctx{ExecSpace(), matmul};
+  Context ctx{Space(), matmul};
 
   static Buffer<float> filled(std::int64_t elems, std::uint64_t stream, float scale = 1) {
     Buffer<float> b(elems);

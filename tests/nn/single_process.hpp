@@ -117,7 +117,7 @@ class SingleProcess {
   ModelShape shape;
   Gpt2Dims dims;
   MatMul matmul{cap_bytes};
-  Context ctx{ExecSpace(), matmul};
+  Context ctx{Space(), matmul};
   std::vector<Buffer<float>> param, grad, momentum, variance, x_in, saved;
   Buffer<std::int32_t> tokens;
   Buffer<float> dx;
