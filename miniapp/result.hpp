@@ -28,7 +28,6 @@ struct TierResult {
 
 struct CollectiveResult {
   Traffic predicted, measured;  // over the whole run, this rank
-  std::int64_t step_calls = 0;
   double p50_s = 0, p99_s = 0;  // from start to done, timed steps
   double late_s = 0;            // mean wait for the last rank to arrive: no part of the transfer
   double bus_gb_s = 0;          // nccl-tests' bus bandwidth at the median call time, GB/s (1e9)
@@ -67,7 +66,6 @@ struct Result {
   std::vector<RankInfo> ranks;
   std::map<std::string, std::string> versions;
   std::vector<std::string> warnings;
-  double flops_per_token = 0;
   double tokens_per_s = 0;
   std::vector<Check> checks;
   std::vector<std::string> unofficial;  // reasons

@@ -48,8 +48,8 @@ Issued issued_by(const Program& p) {
 std::vector<Violation> check_ranks(const std::vector<int>& ranks,
                                    const std::function<Program(int)>& program_of) {
   std::vector<Violation> violations;
-  std::map<std::string, std::pair<int, std::vector<Signature>>>
-      first;  // rank that set the standard
+  // By group: the rank that set the standard, and what it issues.
+  std::map<std::string, std::pair<int, std::vector<Signature>>> first;
   for (int rank : ranks) {
     for (auto& [group, list] : issued_by(program_of(rank))) {
       const auto [it, fresh] = first.try_emplace(group, rank, list);

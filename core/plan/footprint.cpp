@@ -128,9 +128,8 @@ std::optional<std::string> over_budget(const Program& program, const Budgets& bu
       const bool states_fit = state_bytes(tier.at_peak) <= *budgets[t];
       refusal = fmt::format(
           "it does not fit in {} memory: rank {} needs {:.3f} GiB ({} bytes) at its peak, the "
-          "budget "
-          "is {:.3f} GiB: {:.3f} GiB missing. It would die at {} (category {}). {} What would "
-          "help: {}",
+          "budget is {:.3f} GiB: {:.3f} GiB missing. It would die at {} (category {}). {} What "
+          "would help: {}",
           to_string(static_cast<Tier>(t)), program.rank, static_cast<double>(tier.peak_bytes) / gib,
           tier.peak_bytes, static_cast<double>(*budgets[t]) / gib,
           static_cast<double>(tier.peak_bytes - *budgets[t]) / gib, describe_event(program, s, e),

@@ -3,23 +3,25 @@
 // which order. r reads, w writes all of it, u updates. A gradient operand that is `w` holds garbage
 // before; one that is `u` is added to.
 //
-//   init_param   param w                         first values of a unit, or of this rank's shard of
-//   it zero         buffer w load_batch   tokens w                        one micro-batch of this
-//   rank, [micro][sequence + 1] forward      embeddings: param r, tokens r, x_out w
+// clang-format off
+//   init_param   param w                         a unit's first values, or its shard's
+//   zero         buffer w
+//   load_batch   tokens w                        a micro-batch, [micro][sequence + 1]
+//   forward      embeddings: param r, tokens r, x_out w
 //                block:      param r, x_in r, x_out w, saved w, workspace w
 //                head:       param r, x_in r, tokens r, saved w, loss w|u, workspace w, [wte r]
 //                list:       param r, [param of units that it reads too r …]
-//   backward     head:       param r, x_in r, saved r, dx w, grad w|u, workspace w, [wte r, wte
-//   grad w|u]
+//   backward     head:       param r, x_in r, saved r, dx w, grad w|u, workspace w,
+//                            [wte r, wte grad w|u]
 //                block:      param r, x_in r, saved r, dx u, grad w|u, workspace w
-//                embeddings: param r, tokens r, dx r, grad w|u, [the rest of grad, where the head
-//                made
-//                            its first part]
+//                embeddings: param r, tokens r, dx r, grad w|u,
+//                            [the rest of grad, where the head made its first part]
 //                list:       param r, grad w|u
 //   accumulate   into u, from r
 //   grad_norm    sum w, every gradient that this rank owns r …
 //   clip         clip w (fp64: norm, coefficient), sum r
 //   adamw        param u, grad r, momentum u, variance u, clip r
+// clang-format on
 #pragma once
 
 #include <cstddef>

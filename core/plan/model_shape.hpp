@@ -18,8 +18,7 @@ enum class Init : std::uint8_t { uniform, zeros, ones };
 struct Param {
   std::string name;
   std::int64_t elems = 0;
-  std::int64_t first_elem =
-      0;  // global element index: parameters concatenated in registration order
+  std::int64_t first_elem = 0;  // global index: parameters concatenated in registration order
   int unit = 0;
   Init init = Init::uniform;
   double std = 0.02;  // of Init::uniform
@@ -39,8 +38,7 @@ struct Unit {
   UnitKind kind = UnitKind::list;
   int first_param = 0, param_count = 0;
   std::int64_t elems = 0, first_elem = 0;
-  std::vector<int>
-      also_reads;  // units whose parameters its compute uses too (a tied head: embeddings)
+  std::vector<int> also_reads;  // units whose parameters it uses too (a tied head: embeddings)
 };
 
 struct ModelShape {

@@ -3,11 +3,15 @@
 // of small flat *events* in issue order; *slots* are the buffers that events act on. Interpreters
 // read them: check, print, footprint, volume, and the executor, the only one that touches a device.
 //
-// Two micro-steps of ZeRO-3 under `paper`, as `shardmark plan` prints them:
+// From ZeRO-3 under `paper`, as `shardmark plan` prints it (tests/golden/ has whole plans):
 //
-//     4 f0  comm     all_gather     gathered.block0 <- param.block0   fp32 x 3160064
-//     5 f0  comm     all_gather     gathered.block1 <- param.block1   fp32 x 3160064
-//     6 f0  compute  forward        block0                            after 4
+// clang-format off
+//     2 f0   compute  acquire        gathered.embed (device gathered, 3968 bytes)
+//     3 f0   comm     all_gather     gathered.embed <- param.embed (fp32 x 984)  after 2
+//     4 f0   compute  acquire        gathered.block0 (device gathered, 28928 bytes)
+//     5 f0   comm     all_gather     gathered.block0 <- param.block0 (fp32 x 7224)  after 4
+//     7 f0   compute  forward        embed: gathered.embed r, tokens r, x.block0 w  after 3
+// clang-format on
 #pragma once
 
 #include <cstdint>
