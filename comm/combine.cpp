@@ -4,8 +4,8 @@
 #include <string>
 
 #include <comm/combine.hpp>
-#include <comm/half.hpp>
 #include <core/error.hpp>
+#include <core/half.hpp>
 
 namespace shardmark {
 namespace {

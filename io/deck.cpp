@@ -51,8 +51,8 @@ Deck read_sections(const Json& text, Origin& origin) {
   deck.name = std::filesystem::path(deck.path).stem().string();
   reader.text("name", deck.name);
   if (!reader.any("model")) origin.missing("model", "give the section that says what to train");
-  read_model(section("model"), deck.model);
   read_run(section("run"), deck.run);
+  read_model(section("model"), deck.model, deck.run.schedule);
   if (reader.any("data")) read_data(section("data"), deck.data, deck.run.seed);
   const Json* config = reader.any("deepspeed");
   deck.zero = read_deepspeed(origin, config ? *config : empty, deck.run.schedule);

@@ -6,8 +6,9 @@
 namespace shardmark {
 namespace {
 
-// Bytes a parameter costs at most: param, grad, momentum and variance in fp32, and a gathered copy.
-constexpr std::int64_t bytes_per_param = 4 * 5;
+// Bytes a parameter costs at most: param, grad, master, momentum and variance in fp32, a gathered
+// copy, and one more for what a step holds in passing.
+constexpr std::int64_t bytes_per_param = 4 * 7;
 
 std::int64_t gpt2_params(const ModelSpec& m) {
   // Per block: qkv, proj, fc, proj are 12 h^2 weights and 9 h biases; two norms are 4 h.
@@ -19,12 +20,31 @@ std::int64_t gpt2_params(const ModelSpec& m) {
   return checked_add(blocks, checked_mul(rows, m.hidden, "model.vocab"), "model: parameters");
 }
 
+std::int64_t llama_params(const ModelSpec& m) {
+  // Per block: q and o are h^2 each, k and v h x kv channels, gate, up and down h x ffn; two norms.
+  const auto kv_channels = m.hidden / m.heads * m.kv_heads;
+  const auto columns = 2 * m.hidden + 2 * kv_channels + 3 * m.ffn + 2;
+  const auto blocks =
+      checked_mul(m.layers, checked_mul(m.hidden, columns, "model.ffn"), "model.layers");
+  const auto rows = 2 * m.vocab + 1;  // embedding, head, last norm
+  return checked_add(blocks, checked_mul(rows, m.hidden, "model.vocab"), "model: parameters");
+}
+
 std::int64_t list_params(const ModelSpec& m) {
   std::int64_t sum = 0;
   for (const ListModule& module : m.modules)
     for (const std::int64_t n : module.numels)
       sum = checked_add(sum, n, "model.modules: parameters");
   return sum;
+}
+
+std::int64_t params_of(const ModelSpec& m) {
+  switch (m.family) {
+    case Family::gpt2: return gpt2_params(m);
+    case Family::llama: return llama_params(m);
+    case Family::list: break;
+  }
+  return list_params(m);
 }
 
 // The largest activations of one micro-batch: the residual stream with what each block keeps,
@@ -43,10 +63,8 @@ void check_activations(const ModelSpec& m, std::int64_t micro) {
 void check_sizes(const Deck& deck, const Origin& origin) {
   try {
     const ModelSpec& m = deck.model;
-    const bool gpt2 = m.family == Family::gpt2;
-    (void)checked_mul(gpt2 ? gpt2_params(m) : list_params(m), bytes_per_param,
-                      "model states, bytes");
-    if (gpt2) check_activations(m, deck.zero.micro_batch_size.value_or(1));
+    (void)checked_mul(params_of(m), bytes_per_param, "model states, bytes");
+    if (m.family != Family::list) check_activations(m, deck.zero.micro_batch_size.value_or(1));
   } catch (const PlanError& error) {
     throw DeckError(origin.deck_file() + ": " + error.what());
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of family `list`: any model as the parameter counts of its modules. Visits, ready order
-// and parameter groups shape DeepSpeed's own schedule only; under `paper` they are checked, no
-// more.
+// A model of family `list`: any model as the parameter counts of its modules, with the order in
+// which DeepSpeed's hooks would see it. That order and the parameter groups shape its own schedule
+// only; under `paper` they are checked, no more.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -103,13 +103,17 @@ void read_tied(KeyReader& reader, ModelSpec& model, const ByName& by_name) {
                                 owner, alias));
 }
 
-// Each index of 0..count-1 exactly once, over all arrays of `lists`.
-void check_covers(Origin& origin, const std::string& key, const std::vector<const Json*>& lists,
-                  std::int64_t count) {
+// The lists of a JSON array, with each index of 0..count-1 exactly once over all of them.
+std::vector<std::vector<int>> read_cover(Origin& origin, const std::string& key,
+                                         const std::vector<const Json*>& lists,
+                                         std::int64_t count) {
   std::vector<bool> seen(static_cast<std::size_t>(count));
   std::int64_t found = 0;
+  std::vector<std::vector<int>> result;
   for (const Json* list : lists) {
     if (!list->is_array()) origin.refuse(key, *list, "must be an array of parameter indices");
+    if (list->empty()) origin.refuse(key, *list, "must not be empty: list some parameters");
+    std::vector<int>& indices = result.emplace_back();
     for (const Json& entry : *list) {
       const auto index = as_integer(entry);
       if (!index || *index < 0 || *index >= count)
@@ -117,29 +121,39 @@ void check_covers(Origin& origin, const std::string& key, const std::vector<cons
       if (seen[static_cast<std::size_t>(*index)])
         origin.refuse(key, entry, "this parameter is listed twice: list each once");
       seen[static_cast<std::size_t>(*index)] = true;
+      indices.push_back(static_cast<int>(*index));
       ++found;
     }
   }
   if (found != count)
     throw DeckError(fmt::format("{}: {} of {} parameters are listed: list each once",
                                 origin.place(key), found, count));
+  return result;
 }
 
-void check_visits(Origin& origin, const std::string& key, const Json& visits,
-                  const ByName& by_name) {
-  if (!visits.is_array())
+std::vector<Visit> read_visits(Origin& origin, const std::string& key, const Json& visits,
+                               const ByName& by_name) {
+  static const std::map<std::string, VisitKind> kinds{{"f+", VisitKind::pre_forward},
+                                                      {"f-", VisitKind::post_forward},
+                                                      {"b+", VisitKind::pre_backward},
+                                                      {"b-", VisitKind::post_backward}};
+  if (!visits.is_array() || visits.empty())
     origin.refuse(key, visits, "must be an array of visits such as \"f+h.0\"");
+  std::vector<Visit> result;
   for (std::size_t i = 0; i < visits.size(); ++i) {
     const std::string at = fmt::format("{}.{}", key, i);
     const auto text = visits[i].is_string() ? visits[i].get<std::string>() : std::string();
-    const std::string kind = text.substr(0, 2);
-    if (kind != "f+" && kind != "f-" && kind != "b+" && kind != "b-")
+    const auto kind = kinds.find(text.substr(0, 2));
+    if (kind == kinds.end())
       origin.refuse(at, visits[i], "must be f+, f-, b+ or b- followed by a module's name");
     const std::string name = text.substr(2);
-    if (!name.empty() && !by_name.contains(name))
+    const auto module = by_name.find(name);
+    if (!name.empty() && module == by_name.end())
       origin.refuse(at, visits[i],
                     fmt::format("no module is named \"{}\": list it in model.modules", name));
+    result.push_back({kind->second, name.empty() ? root_module : static_cast<int>(module->second)});
   }
+  return result;
 }
 
 std::int64_t count_params(const ModelSpec& model) {
@@ -153,30 +167,32 @@ std::int64_t count_params(const ModelSpec& model) {
 
 }  // namespace
 
-void read_list(KeyReader& reader, ModelSpec& model) {
+void read_list(KeyReader& reader, ModelSpec& model, std::string_view schedule) {
   Origin& origin = reader.origin();
   const ByName by_name = read_modules(reader, model);
   read_tied(reader, model, by_name);
   const std::int64_t params = count_params(model);
-  const auto unused = [&](const char* name, const Json& value) {
-    origin.note(FindingKind::no_effect, reader.key(name),
-                brief(value) + ": shapes DeepSpeed's own schedule; none of it under \"paper\"");
+  const auto unused_by_paper = [&](const char* name, const Json& value) {
+    if (schedule == "paper")
+      origin.note(FindingKind::no_effect, reader.key(name),
+                  brief(value) + ": shapes DeepSpeed's own schedule; none of it under \"paper\"");
   };
   if (const Json* visits = reader.any("visits")) {
-    check_visits(origin, reader.key("visits"), *visits, by_name);
-    unused("visits", *visits);
+    model.visits = read_visits(origin, reader.key("visits"), *visits, by_name);
+    unused_by_paper("visits", *visits);
   }
   if (const Json* order = reader.any("gradient_ready_order")) {
-    check_covers(origin, reader.key("gradient_ready_order"), {order}, params);
-    unused("gradient_ready_order", *order);
+    model.gradient_ready_order =
+        read_cover(origin, reader.key("gradient_ready_order"), {order}, params).front();
+    unused_by_paper("gradient_ready_order", *order);
   }
   if (const Json* groups = reader.any("param_groups")) {
     const std::string key = reader.key("param_groups");
     if (!groups->is_array()) origin.refuse(key, *groups, "must be an array of arrays of indices");
     std::vector<const Json*> lists;
     for (const Json& group : *groups) lists.push_back(&group);
-    check_covers(origin, key, lists, params);
-    unused("param_groups", *groups);
+    model.param_groups = read_cover(origin, key, lists, params);
+    unused_by_paper("param_groups", *groups);
   }
 }
 

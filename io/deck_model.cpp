@@ -12,7 +12,7 @@ constexpr IntRange layers_range{1, 100'000};
 constexpr IntRange size_range{1,
                               2147483647};  // what the extents of matrix products and tokens hold
 
-void read_gpt2(KeyReader& reader, ModelSpec& model) {
+void read_transformer(KeyReader& reader, ModelSpec& model) {
   reader.need_integer("layers", model.layers, layers_range);
   reader.need_integer("hidden", model.hidden, size_range);
   reader.need_integer("heads", model.heads, size_range);
@@ -27,17 +27,35 @@ void read_gpt2(KeyReader& reader, ModelSpec& model) {
             reader.key("hidden"), model.hidden));
 }
 
+void read_llama(KeyReader& reader, ModelSpec& model) {
+  read_transformer(reader, model);
+  model.kv_heads = model.heads;
+  reader.integer("kv_heads", model.kv_heads, {1, model.heads});
+  reader.need_integer("ffn", model.ffn, size_range);
+  if (model.heads % model.kv_heads != 0)
+    reader.origin().refuse(reader.key("kv_heads"), model.kv_heads,
+                           fmt::format("must divide {} = {}: each serves as many heads as the "
+                                       "others; change one of them",
+                                       reader.key("heads"), model.heads));
+  if (const std::int64_t channels = model.hidden / model.heads; channels % 2 != 0)
+    reader.origin().refuse(reader.key("heads"), model.heads,
+                           fmt::format("gives heads of {} channels, must be an even number of "
+                                       "them: positions rotate pairs; change {} or {}",
+                                       channels, reader.key("heads"), reader.key("hidden")));
+}
+
 }  // namespace
 
-void read_model(KeyReader reader, ModelSpec& model) {
+void read_model(KeyReader reader, ModelSpec& model, std::string_view schedule) {
   if (!reader.any("family"))
-    reader.origin().missing(reader.key("family"), "give \"gpt2\" or \"list\"");
-  const std::size_t family = reader.word("family", {{"gpt2"}, {"list"}, {"llama", true}}, 0);
-  model.family = family == 0 ? Family::gpt2 : Family::list;
-  if (model.family == Family::gpt2)
-    read_gpt2(reader, model);
-  else
-    read_list(reader, model);
+    reader.origin().missing(reader.key("family"), "give \"gpt2\", \"llama\" or \"list\"");
+  constexpr Family families[] = {Family::gpt2, Family::llama, Family::list};
+  model.family = families[reader.word("family", {{"gpt2"}, {"llama"}, {"list"}}, 0)];
+  switch (model.family) {
+    case Family::gpt2: read_transformer(reader, model); break;
+    case Family::llama: read_llama(reader, model); break;
+    case Family::list: read_list(reader, model, schedule); break;
+  }
   reader.finish();
 }
 

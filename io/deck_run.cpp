@@ -14,18 +14,18 @@ void read_run(KeyReader reader, RunSpec& run) {
   if (reader.any("steps")) reader.integer("steps", run.steps, {1, max_steps});
   reader.integer("warmup", run.warmup, {0, max_steps});
   reader.seed("seed", run.seed);
-  reader.word("schedule", {{"paper"}, {"deepspeed", true}}, 0);
-  run.schedule = "paper";
+  constexpr const char* schedules[] = {"deepspeed", "paper"};
+  run.schedule = schedules[reader.word("schedule", {{"deepspeed"}, {"paper"}}, 0)];
   const std::size_t compute = reader.word("compute", {{"train"}, {"none"}, {"gemm", true}}, 0);
   run.compute = compute == 0 ? Compute::train : Compute::none;
   const std::size_t reductions = reader.word("reductions", {{"native"}, {"ordered"}}, 0);
   run.reductions = reductions == 0 ? Reductions::native : Reductions::ordered;
   reader.word("memory_mode", {{"strict"}, {"pooled", true}}, 0);
   run.memory_mode = "strict";
-  bool recompute = false;
-  reader.boolean("activation_checkpointing", recompute);
-  if (recompute)
-    reader.origin().not_modelled(reader.key("activation_checkpointing"), true, "set it to false");
+  reader.boolean("activation_checkpointing", run.activation_checkpointing);
+  if (run.activation_checkpointing && run.schedule == "paper")
+    reader.origin().not_modelled(reader.key("activation_checkpointing"), true,
+                                 "set it to false, or run.schedule to \"deepspeed\"");
   reader.finish();
 }
 

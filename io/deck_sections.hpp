@@ -9,8 +9,8 @@
 namespace shardmark {
 
 // Each throws DeckError for an ill-typed, unknown or missing key, or a value out of its bounds.
-void read_model(KeyReader reader, ModelSpec& model);
-void read_list(KeyReader& reader, ModelSpec& model);
+void read_model(KeyReader reader, ModelSpec& model, std::string_view schedule);
+void read_list(KeyReader& reader, ModelSpec& model, std::string_view schedule);
 void read_run(KeyReader reader, RunSpec& run);
 void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed);
 void read_comm(KeyReader reader, CommSpec& comm);
@@ -20,7 +20,7 @@ void read_expect(KeyReader reader, ExpectSpec& expect);
 /// What sections must agree on. Throws DeckError.
 void check_together(const Deck& deck, Origin& origin);
 /// What `run` needs and `plan` does not, as far as it is not there: steps, data, a model that can
-/// do what `run.compute` says. Keys with what to give.
+/// do what `run.compute` says, in the types that it asks for. Keys with what to give.
 std::vector<Finding> missing_to_run(const Deck& deck);
 /// Sizes whose counts leave 63 bits. Throws DeckError.
 void check_sizes(const Deck& deck, const Origin& origin);

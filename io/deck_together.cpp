@@ -14,7 +14,7 @@ namespace shardmark {
 namespace {
 
 bool trains(const Deck& deck) {
-  return deck.run.compute == Compute::train && deck.model.family == Family::gpt2;
+  return deck.run.compute == Compute::train && deck.model.family != Family::list;
 }
 
 // Bytes of a regular file that can be opened for reading.
@@ -71,8 +71,8 @@ void check_together(const Deck& deck, Origin& origin) {
 
 std::vector<Finding> missing_to_run(const Deck& deck) {
   std::vector<Finding> lacks;
-  const auto lack = [&](const char* key, const char* text) {
-    lacks.push_back({FindingKind::warning, key, text});
+  const auto lack = [&](const char* key, std::string text) {
+    lacks.push_back({FindingKind::warning, key, std::move(text)});
   };
   if (deck.run.steps == 0)
     lack("run.steps", "missing: give the number of steps, an integer, at least 1");
@@ -82,6 +82,17 @@ std::vector<Finding> missing_to_run(const Deck& deck) {
   if (trains(deck) && deck.data.source == DataSource::none)
     lack("data",
          "missing: give the section that says what to train on, e.g. {\"source\": \"markov\"}");
+  if (!trains(deck)) return lacks;
+  constexpr const char* remedy = "set run.compute to \"none\"";
+  if (deck.model.family == Family::llama)
+    lack("model.family", fmt::format("\"llama\": not modelled yet in training: {}", remedy));
+  if (deck.zero.precision.model != Dtype::fp32)
+    lack(deck.zero.precision.model == Dtype::bf16 ? "deepspeed.bf16.enabled"
+                                                  : "deepspeed.fp16.enabled",
+         fmt::format("true: not modelled yet in the transformer: {}, or train in fp32", remedy));
+  if (deck.run.activation_checkpointing)
+    lack("run.activation_checkpointing",
+         fmt::format("true: not modelled yet in training: {}, or this to false", remedy));
   return lacks;
 }
 

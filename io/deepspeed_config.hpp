@@ -11,17 +11,20 @@ namespace shardmark {
 
 /// A whole config, section by section.
 struct DsConfig {
-  DsValues top, zero, offload_param, offload_optimizer, fp16, bf16, optimizer, adam, data_types;
+  DsValues top, zero, leaf_module, offload_param, offload_optimizer;
+  DsValues fp16, bf16, data_types, optimizer, adam, scheduler, scheduler_params;
   int stage = 0;
 };
 
 /// Types and tables only. Throws DeckError.
 DsConfig parse_deepspeed(Origin& origin, const Json& config);
 
-/// Combinations that DeepSpeed refuses whatever the world size. Throws DeckError.
+/// Combinations that DeepSpeed refuses whatever the world size. Keys without effect in `config` are
+/// muted already. Throws DeckError.
 void check_deepspeed_rules(const DsConfig& config, const Origin& origin);
 
 /// All of it: parsed, checked, and refused where it is not modelled yet; findings go to `origin`.
+/// `schedule` is run.schedule: "paper" models less.
 /// Throws DeckError, also if no batch size is given.
 ZeroSpec read_deepspeed(Origin& origin, const Json& config, std::string_view schedule);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Combinations of keys that DeepSpeed refuses, as it was seen to when version 0.19.8 ran them.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <io/deepspeed_config.hpp>
@@ -11,8 +13,8 @@ void check_precision(const DsConfig& c, const Origin& origin) {
   if (c.fp16.flag("enabled") && c.bf16.flag("enabled"))
     origin.refuse(c.bf16.key("enabled"), true,
                   fmt::format("{} is true as well: enable one of them", c.fp16.key("enabled")));
-  if (c.fp16.number("loss_scale") != 0)
-    return;  // static: the dynamic scale's keys are not looked at
+  // DeepSpeed looks at the dynamic scale's keys only where there is one.
+  if (!c.fp16.flag("enabled") || c.fp16.number("loss_scale") != 0) return;
   for (const char* name : {"loss_scale_window", "min_loss_scale"})
     if (c.fp16.number(name) <= 0)
       origin.refuse(c.fp16.key(name), c.fp16.at(name),
@@ -36,7 +38,8 @@ void check_offload(const DsConfig& c, const Origin& origin) {
 // What changes how gradients are scaled or summed.
 void check_gradients(const DsConfig& c, const Origin& origin) {
   const bool scatters = c.zero.flag("reduce_scatter");
-  if (c.stage >= 2 && scatters) {
+  const bool sums = c.top.at("gradient_allreduce_op") == "sum";
+  if (scatters && (c.stage == 3 || (c.stage == 2 && !sums))) {
     const std::string why = fmt::format(
         "stage {} with reduce_scatter does not scale before it sums: remove the key", c.stage);
     if (c.top.number("gradient_predivide_factor") != 1)
@@ -44,7 +47,7 @@ void check_gradients(const DsConfig& c, const Origin& origin) {
                     why);
     if (c.top.flag("prescale_gradients")) origin.refuse(c.top.key("prescale_gradients"), true, why);
   }
-  if (c.stage == 3 && c.top.at("gradient_allreduce_op") == "sum")
+  if (c.stage == 3 && sums)
     origin.refuse(c.top.key("gradient_allreduce_op"), "sum",
                   "stage 3 can only average: use \"mean\"");
   if (c.stage < 2 && c.zero.flag("overlap_comm") && !c.top.flag("managed_gradient_accumulation"))
@@ -65,17 +68,50 @@ void check_gradients(const DsConfig& c, const Origin& origin) {
   }
 }
 
+// Values that DeepSpeed trips over in its first steps.
+void check_divisors(const DsConfig& c, const Origin& origin) {
+  for (const char* name : {"steps_per_print", "gradient_predivide_factor"})
+    if (c.top.effective(name) == 0)
+      origin.refuse(c.top.key(name), c.top.at(name), "DeepSpeed divides by it: must not be 0");
+}
+
+void check_checkpoint(const DsConfig& c, const Origin& origin) {
+  const Json checkpoint = c.top.at("checkpoint");
+  if (const auto mode = checkpoint.find("tag_validation"); mode != checkpoint.end()) {
+    const DsKey key{"tag_validation",  "", DsType::word_any_case, "null", DsEffect::inert, {}, {},
+                    "ignore|warn|fail"};
+    if (!coerce(key, *mode, false))
+      origin.refuse(join_key(c.top.key("checkpoint"), "tag_validation"), *mode, describe(key));
+  }
+}
+
+// A leaf module is gathered whole; which module that is, is not modelled.
+void check_leaf_module(const DsConfig& c, const Origin& origin) {
+  for (const char* name : {"classes", "names", "name_suffixes"}) {
+    const Json names = c.leaf_module.at(name);
+    const auto is_text = [](const Json& v) { return v.is_string(); };
+    if (!names.is_string() &&
+        !(names.is_array() && std::all_of(names.begin(), names.end(), is_text)))
+      origin.refuse(c.leaf_module.key(name), names, "must be a list of names");
+    if (c.stage == 3 && !names.empty())
+      origin.not_modelled(c.leaf_module.key(name), names, "remove the key");
+  }
+}
+
 }  // namespace
 
 void check_deepspeed_rules(const DsConfig& c, const Origin& origin) {
   check_precision(c, origin);
   check_offload(c, origin);
   check_gradients(c, origin);
+  check_divisors(c, origin);
+  check_checkpoint(c, origin);
   if (c.zero.flag("legacy_stage1"))
     origin.refuse(c.zero.key("legacy_stage1"), true, "DeepSpeed has removed it: remove the key");
   const Json bucket = c.zero.at("allgather_bucket_size");
   if ((c.stage == 1 || c.stage == 2) && bucket.get<std::int64_t>() % 2 != 0)
     origin.refuse(c.zero.key("allgather_bucket_size"), bucket, "must be even at stages 1 and 2");
+  check_leaf_module(c, origin);
 }
 
 }  // namespace shardmark

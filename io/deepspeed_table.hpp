@@ -13,9 +13,13 @@ namespace shardmark {
 enum class DsType : std::uint8_t {
   boolean,
   boolean_or_null,
+  truth,  // anything: true or false as Python takes it
   integer,
+  integer_not_boolean,
   number,
-  word,  // one of `words`
+  number_not_boolean,
+  word,           // one of `words`
+  word_any_case,  // the same in capitals too
   object,
   object_or_null,
   array,
@@ -25,10 +29,12 @@ enum class DsType : std::uint8_t {
 
 /// What a key does here.
 enum class DsEffect : std::uint8_t {
-  used,   // ShardMark does what it says
-  tunes,  // shapes only DeepSpeed's own schedule: nothing under "paper"
-  inert,  // logging, checkpoints, start-up: changes neither values, memory nor traffic of a step
-  dead,   // DeepSpeed itself never reads it
+  used,    // ShardMark does what it says
+  tunes,   // used under "deepspeed"; shapes only that schedule, so nothing under "paper"
+  values,  // used under "deepspeed"; changes values, so refused under "paper" unless it asks
+           // nothing
+  inert,   // logging, checkpoints, start-up: changes neither values, memory nor traffic of a step
+  dead,    // DeepSpeed itself never reads it
   not_modelled,  // changes values or placement: refused unless it has its default
   removed        // DeepSpeed refuses the key itself
 };
@@ -56,6 +62,13 @@ struct DsSection {
   bool forbids_extras = false;  // unknown keys are errors; elsewhere they are passed over
 };
 
+/// A section below the top level that only logs.
+struct DsLogSection {
+  std::string_view name;
+  DsSection section;
+};
+std::span<const DsLogSection> ds_log_sections();
+
 DsSection ds_top_level();
 DsSection ds_zero();
 DsSection ds_offload_param();
@@ -65,5 +78,11 @@ DsSection ds_bf16();
 DsSection ds_optimizer();
 DsSection ds_adam();
 DsSection ds_data_types();
+DsSection ds_leaf_module();
+DsSection ds_scheduler();
+/// Parameters of WarmupLR, WarmupDecayLR and WarmupCosineLR.
+DsSection ds_warmup();
+DsSection ds_warmup_decay();
+DsSection ds_warmup_cosine();
 
 }  // namespace shardmark

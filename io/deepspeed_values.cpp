@@ -54,7 +54,8 @@ DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Ds
   for (const auto& item : object.items()) {
     const std::string at = join_key(key_, item.key());
     const DsKey* row = find_row(section_, item.key());
-    if (!row && section_.forbids_extras)
+    const bool dropped = section_.coerces && item.value() == "auto";
+    if (!row && section_.forbids_extras && !dropped)
       refuse_unknown(origin, key_, item.key(), item.value(), all_names(section_));
     if (!row) {
       const std::string meant = nearest(item.key(), all_names(section_));
@@ -65,7 +66,7 @@ DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Ds
     }
     if (row->effect == DsEffect::removed)
       origin.refuse(at, item.value(), "DeepSpeed has removed this key: remove it");
-    if (section_.coerces && item.value() == "auto") continue;
+    if (dropped) continue;
     const auto value = coerce(*row, item.value(), section_.coerces);
     if (!value)
       origin.refuse(
@@ -84,6 +85,10 @@ DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Ds
           fmt::format("\"{}\" is given too, and is the one that counts", twin->second.spelling));
       continue;
     }
+    if (row->type == DsType::truth && item.value().is_string())
+      origin.note(
+          FindingKind::warning, at,
+          fmt::format("{}: text, which DeepSpeed takes as {}", brief(item.value()), brief(*value)));
     values_.emplace(row->name, Value{item.key(), *value});
   }
 }
@@ -99,6 +104,10 @@ Json DsValues::at(std::string_view name) const {
   return it == values_.end() ? Json::parse(row(name).fallback) : it->second.value;
 }
 
+Json DsValues::effective(std::string_view name) const {
+  return muted_.contains(name) ? Json::parse(row(name).fallback) : at(name);
+}
+
 bool DsValues::flag(std::string_view name) const {
   return at(name) == true;
 }
@@ -112,33 +121,37 @@ std::string DsValues::key(std::string_view name) const {
   return join_key(key_, it == values_.end() ? std::string(name) : it->second.spelling);
 }
 
+std::string DsValues::without_effect(const DsKey& row, int stage, std::string_view schedule) const {
+  if (row.effect == DsEffect::dead) return "DeepSpeed never uses it";
+  if (stage < row.stages.first || stage > row.stages.last)
+    return fmt::format("matters {}, this is stage {}", stages_text(row.stages), stage);
+  if (const auto it = muted_.find(row.name); it != muted_.end()) return it->second;
+  if (row.effect == DsEffect::tunes && schedule == "paper")
+    return "shapes DeepSpeed's own schedule; nothing under run.schedule \"paper\"";
+  if (row.effect == DsEffect::inert) return "changes nothing that ShardMark does";
+  return "";
+}
+
 void DsValues::judge(Origin& origin, int stage, std::string_view schedule) const {
+  const bool paper = schedule == "paper";
   for (const DsKey& row : section_.keys) {
+    const std::string why_not = without_effect(row, stage, schedule);
     const auto it = values_.find(row.name);
     if (it == values_.end()) {
-      const bool scalar = row.fallback != "null" && row.fallback != "{}";
-      if (row.effect == DsEffect::used && scalar)
+      const bool listed = row.effect == DsEffect::used || row.effect == DsEffect::tunes;
+      const bool scalar = row.fallback != "null" && row.fallback != "{}" && row.fallback != "[]";
+      if (listed && scalar && why_not.empty())
         origin.note(FindingKind::defaulted, join_key(key_, row.name), std::string(row.fallback));
       continue;
     }
     const std::string at = join_key(key_, it->second.spelling);
     const Json& value = it->second.value;
-    if (row.effect == DsEffect::not_modelled && !harmless(row, value))
+    if (!why_not.empty())
+      origin.note(FindingKind::no_effect, at, fmt::format("{}: {}", brief(value), why_not));
+    else if (row.effect == DsEffect::not_modelled && !harmless(row, value))
       origin.not_modelled(at, value, "remove the key");
-    if (row.effect == DsEffect::used) continue;
-    const std::string shown = brief(value);
-    if (row.effect == DsEffect::dead)
-      origin.note(FindingKind::no_effect, at, shown + ": DeepSpeed never uses it");
-    else if (stage < row.stages.first || stage > row.stages.last)
-      origin.note(
-          FindingKind::no_effect, at,
-          fmt::format("{}: matters {}, this is stage {}", shown, stages_text(row.stages), stage));
-    else if (row.effect == DsEffect::tunes && schedule == "paper")
-      origin.note(
-          FindingKind::no_effect, at,
-          shown + ": shapes DeepSpeed's own schedule; nothing under run.schedule \"paper\"");
-    else if (row.effect == DsEffect::inert)
-      origin.note(FindingKind::no_effect, at, shown + ": changes nothing that ShardMark does");
+    else if (row.effect == DsEffect::values && paper && !harmless(row, value))
+      origin.not_modelled(at, value, "remove the key, or set run.schedule to \"deepspeed\"");
   }
 }
 

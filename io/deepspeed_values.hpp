@@ -22,12 +22,18 @@ class DsValues {
   Json at(std::string_view name) const;
   bool flag(std::string_view name) const;  // null counts as false
   double number(std::string_view name) const;
+  /// The same, but the default of a muted key.
+  Json effective(std::string_view name) const;
   bool given(std::string_view name) const { return values_.contains(name); }
   /// Key path of `name` as the user spelled it.
   std::string key(std::string_view name) const;
 
+  /// `name` has no effect in this config, whatever its value; `why` for the finding.
+  void mute(std::string_view name, std::string why) { muted_.emplace(name, std::move(why)); }
+
   /// Throws DeckError for the first given value that is not modelled yet at this stage; notes those
-  /// that have no effect at this stage or under `schedule`, and the defaults of used keys.
+  /// that have no effect at this stage, under `schedule` or because they are muted, and the
+  /// defaults of used keys.
   void judge(Origin& origin, int stage, std::string_view schedule) const;
 
  private:
@@ -36,10 +42,13 @@ class DsValues {
     Json value;
   };
   const DsKey& row(std::string_view name) const;
+  // Why a key has no effect; empty if it has.
+  std::string without_effect(const DsKey& row, int stage, std::string_view schedule) const;
 
   std::string key_;
   DsSection section_;
   std::map<std::string, Value, std::less<>> values_;
+  std::map<std::string, std::string, std::less<>> muted_;
 };
 
 /// `value` as DeepSpeed takes it for a key of this type; empty if it would not. Strings, whole

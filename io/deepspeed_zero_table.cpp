@@ -44,8 +44,8 @@ constexpr DsKey zero[] = {
      not_negative, ""},
     {"gather_16bit_weights_on_model_save", "stage3_gather_16bit_weights_on_model_save", boolean,
      "false", inert, three, any_real, ""},
-    {"module_granularity_threshold", "stage3_module_granularity_threshold", integer, "0", tunes,
-     three, any_real, ""},
+    {"module_granularity_threshold", "stage3_module_granularity_threshold", integer, "0",
+     not_modelled, three, any_real, ""},
     {"use_all_reduce_for_fetch_params", "stage3_use_all_reduce_for_fetch_params", boolean, "false",
      tunes, three, any_real, ""},
     {"allgather_sequential", "stage3_allgather_sequential", boolean, "false", tunes, three,
@@ -65,13 +65,22 @@ constexpr DsKey zero[] = {
     {"pipeline_loading_checkpoint", "", boolean, "false", inert, three, any_real, ""},
     {"override_module_apply", "", boolean, "true", inert, three, any_real, ""},
     {"log_trace_cache_warnings", "", boolean, "false", inert, three, any_real, ""},
-    {"enable_sanity_checks", "", boolean, "false", tunes, one_up, any_real, ""},
+    {"enable_sanity_checks", "", boolean, "false", not_modelled, three, any_real, ""},
     {"save_muon_momentum_buffer_in_memory", "", boolean, "false", inert, three, any_real, ""},
-    {"leaf_module", "", object, "{}", tunes, three, any_real, ""},
+    {"leaf_module", "", object_or_null, "{}", used, three, any_real, ""},
+};
+
+constexpr DsKey leaf_module[] = {
+    {"classes", "", any, "[]", used, three, any_real, ""},
+    {"names", "", any, "[]", used, three, any_real, ""},
+    {"name_suffixes", "", any, "[]", used, three, any_real, ""},
 };
 
 }  // namespace
 
+DsSection ds_leaf_module() {
+  return {leaf_module, true, true};
+}
 DsSection ds_zero() {
   return {zero, true, true};
 }

@@ -57,7 +57,7 @@ Json read_json_file(const std::string& path, JsonRules rules) {
     throw DeckError(fmt::format("{}: {}: correct it ({})", path, error.what(),
                                 rules == JsonRules::deck
                                     ? "comments are allowed, trailing commas not"
-                                    : "comments and trailing commas are allowed"));
+                                    : "it is read as Hjson, as DeepSpeed reads it"));
   }
   if (!value.is_object())
     throw DeckError(fmt::format("{}: top level = {}: must be an object: enclose the keys in braces",

@@ -3,12 +3,13 @@
 // without a word. Lines are counted in the iterator that feeds the parser.
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include <core/error.hpp>
-#include <io/json_lenient.hpp>
+#include <io/hjson.hpp>
 #include <io/json_source.hpp>
 
 namespace shardmark {
@@ -55,7 +56,13 @@ class Builder : public nlohmann::json_sax<Json> {
   bool boolean(bool v) override { return put(v); }
   bool number_integer(number_integer_t v) override { return put(v); }
   bool number_unsigned(number_unsigned_t v) override { return put(v); }
-  bool number_float(number_float_t v, const string_t&) override { return put(v); }
+  bool number_float(number_float_t v, const string_t& digits) override {
+    // An integer beyond 64 bits is as good as the largest, and no fraction.
+    const bool whole = digits.find_first_not_of("-0123456789") == string_t::npos;
+    if (!whole || digits.empty()) return put(v);
+    return v < 0 ? put(std::numeric_limits<std::int64_t>::min())
+                 : put(std::numeric_limits<std::uint64_t>::max());
+  }
   bool string(string_t& v) override { return put(std::move(v)); }
   bool binary(binary_t& v) override { return put(std::move(v)); }
   bool start_object(std::size_t) override { return open(Json::object()); }
@@ -157,13 +164,12 @@ class Builder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& name, JsonRules rules) {
-  std::string blanked;
-  if (rules == JsonRules::deepspeed) {
-    blanked = blank_lenient(text);
-    text = blanked;
-  }
   int line = 1;
   Builder builder(name, text, &line);
+  if (rules == JsonRules::deepspeed) {
+    parse_hjson(text, builder, line);
+    return builder.take();
+  }
   const CountingIterator first(text.data(), &line), last(text.data() + text.size(), &line);
   if (!Json::sax_parse(first, last, &builder, nlohmann::detail::input_format_t::json, true, true))
     throw JsonSyntaxError("not JSON");

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON text to values, under two rules. A deck is strict: comments are allowed, duplicate keys and
 // trailing commas are not, the top level is an object. A DeepSpeed config that a deck names by path
-// is read as leniently as DeepSpeed's own reader where it matters: `#` comments and trailing commas
-// too.
+// is read as leniently as DeepSpeed itself reads it: as Hjson (hjson.hpp).
 #pragma once
 
 #include <stdexcept>

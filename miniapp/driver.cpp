@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <core/error.hpp>
 #include <core/memory/ledger.hpp>
 #include <core/memory/process_memory.hpp>
 #include <core/nn/matmul.hpp>
@@ -29,9 +30,12 @@
 #include <miniapp/self_check.hpp>
 #include <miniapp/setup.hpp>
 #include <miniapp/standard_output.hpp>
+#include <miniapp/step_runner.hpp>
 
 namespace shardmark {
 namespace {
+
+constexpr double overflow_norm = -1;  // of a skipped step, as DeepSpeed reports it
 
 class Run {
  public:
@@ -67,6 +71,7 @@ class Run {
   std::unique_ptr<Model> model_;
   std::optional<Ledger> ledger_;
   std::optional<Executor> executor_;
+  std::optional<StepRunner> steps_;
   std::int64_t clock_offset_ns_ = 0;
   Noted noted_;
   Observed observed_;
@@ -122,7 +127,7 @@ void Run::prepare() {
       tokens_ = make_token_source(deck);
       model_ = std::make_unique<GptModel>(deck, program_, *context_, *tokens_);
     } else {
-      model_ = std::make_unique<ListModel>(*context_);
+      model_ = std::make_unique<ListModel>(deck, *context_);
     }
   });
   clock_offset_ns_ = clock_offset_ns(peers_, node_.host);
@@ -131,19 +136,28 @@ void Run::prepare() {
   ledger_.emplace();
   executor_.emplace(program_, *model_, std::vector<Communicator*>{lane_.get()}, context_->space,
                     &*ledger_, fault_);
+  steps_.emplace(deck, program_, *executor_);
   context_->poll = [](void* executor) { static_cast<Executor*>(executor)->poll(); };
   context_->poll_arg = &*executor_;
 }
 
 void Run::one_step(std::int64_t step) {
   const std::int64_t start_ns = monotonic_ns();
-  int micro_batch = 0;
-  for (SegmentKind kind : step_segments(program_.batch.accumulation))
-    executor_->run(kind, step, micro_batch++);
+  const bool done = steps_->step(step);
+  if (steps_->exhausted())
+    peers_.agree([&] {
+      throw DeckError(fmt::format(
+          "{}: deepspeed.fp16.min_loss_scale = {}: gradients overflow even at this scale, in step "
+          "{}: DeepSpeed ends a run there; lower it, or the learning rate, or use bf16",
+          loaded_.deck.path, loaded_.deck.zero.precision.loss_scale.min_scale, step));
+    });
   const int loss = executor_->find_slot("loss");
   noted_.losses.push_back(loss < 0 ? std::numeric_limits<double>::quiet_NaN()
                                    : *executor_->slot(loss).as<double>());
-  noted_.norms.push_back(*executor_->slot(executor_->find_slot("clip")).as<double>());
+  noted_.norms.push_back(done ? executor_->norm() : overflow_norm);
+  noted_.lrs.push_back(steps_->values().lr);
+  noted_.loss_scales.push_back(steps_->values().loss_scale);
+  noted_.skipped.push_back(!done);
   noted_.seconds.push_back(static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
 }
 
@@ -161,7 +175,7 @@ void Run::train() {
     }
   };
 
-  executor_->run(SegmentKind::init, 0, 0);
+  steps_->init();
   steps(0, spec.warmup);
   peers_.barrier();
   executor_->reset_times();
@@ -185,9 +199,9 @@ void Run::settle() {
     result_.tiers[t].budget = budgets_.bytes[t].value_or(0);
     result_.tiers[t].budget_source = budgets_.source[t];
   }
-  fill_rows(deck, noted_, program_.batch.accumulation, peers_, result_);
-  compare_memory(program_, ledger, peers_, result_, observed_);
-  compare_calls(program_, counters_, noted_.warmup + noted_.steps, peers_, result_, observed_);
+  fill_rows(noted_, program_.batch.accumulation, peers_, result_);
+  compare_memory(program_, steps_->ran(), ledger, peers_, result_, observed_);
+  compare_calls(steps_->predicted(), counters_, peers_, result_, observed_);
   time_calls(program_, counters_, clock_offset_ns_, peers_, result_);
   compare_system(deck, noted_, ledger, peers_, result_, observed_);
   fill_times(deck, program_, noted_, counters_, peers_, result_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <limits>
+#include <cstring>
 
 #include <Kokkos_Core.hpp>
 
@@ -45,11 +45,13 @@ std::span<const Operand> Executor::operands(const Event& event) const {
 Bound Executor::bind(const Operand& operand) const {
   const std::int64_t size = dtype_bytes(program_.slots[operand.slot].dtype);
   std::byte* base = buffers_[operand.slot]->data<std::byte>();
-  return {base + operand.offset * size, operand.elems, operand.reads && operand.writes};
+  return {base + operand.offset * size, operand.elems, program_.slots[operand.slot].dtype,
+          operand.reads && operand.writes};
 }
 
 Bound Executor::slot(int slot) const {
-  return {buffers_[slot]->data<std::byte>(), program_.slots[slot].elems, false};
+  return {buffers_[slot]->data<std::byte>(), program_.slots[slot].elems, program_.slots[slot].dtype,
+          false};
 }
 
 int Executor::find_slot(std::string_view name) const {
@@ -63,19 +65,43 @@ void Executor::poll() {
   for (Communicator* group : groups_) group->progress();
 }
 
-void Executor::run(SegmentKind kind, std::int64_t step, int micro_batch) {
-  const Segment& segment = *program_.find(kind);
+void Executor::run(int index, const StepValues& values) {
+  const Segment& segment = program_.segments[index];
   tickets_.assign(segment.events.size(), 0);
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
     ScopedTimer timer(phase_time(times_, segment.events[i].phase));
-    run_event(segment, i, step, micro_batch);
+    run_event(segment, i, values);
   }
+  if (segment.kind == SegmentKind::boundary) look_for_overflow(segment);
   if (segment.events.empty()) return;
   ScopedTimer timer(phase_time(times_, segment.events.back().phase));
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
 }
 
-void Executor::run_event(const Segment& segment, int index, std::int64_t step, int micro_batch) {
+void Executor::look_for_overflow(const Segment& segment) {
+  overflowed_ = false;
+  for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
+    const Event& event = segment.events[i];
+    if (event.kernel != Kernel::overflow) continue;
+    for (int later = i; later < static_cast<int>(segment.events.size()); ++later)
+      wait_for(segment, later);
+    fence(space_, "shardmark::overflow");
+    overflowed_ = *bind(operands(event)[0]).as<std::uint8_t>() != 0;
+  }
+}
+
+void Executor::compute(const Event& event, const StepValues& values) {
+  bound_.clear();
+  for (const Operand& o : operands(event)) bound_.push_back(bind(o));
+  if (fault_ == Fault::nan && event.kernel == Kernel::grad_norm && values.step == 1)
+    std::memset(bound_[1].data, 0xff, static_cast<std::size_t>(dtype_bytes(bound_[1].dtype)));
+  model_.run(program_, event, bound_, values);
+  if (event.kernel != Kernel::clip) return;
+  fence(space_, "shardmark::norm");
+  norm_ = *bound_[0].as<double>();
+}
+
+void Executor::run_event(const Segment& segment, int index, const StepValues& values) {
   const Event& event = segment.events[index];
   for (int a = 0; a < event.after.count; ++a)
     wait_for(segment, program_.edges[event.after.first + a]);
@@ -91,14 +117,7 @@ void Executor::run_event(const Segment& segment, int index, std::int64_t step, i
       fence(space_, "shardmark::copy");
       return;
     }
-    case Op::compute: {
-      bound_.clear();
-      for (const Operand& o : operands(event)) bound_.push_back(bind(o));
-      if (fault_ == Fault::nan && event.kernel == Kernel::grad_norm && step == 1)
-        *bound_[1].as<float>() = std::numeric_limits<float>::quiet_NaN();
-      model_.run(program_, event, bound_, step, micro_batch);
-      return;
-    }
+    case Op::compute: return compute(event, values);
     default: return start_collective(event, index);
   }
 }

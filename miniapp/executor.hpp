@@ -33,9 +33,14 @@ class Executor {
   Executor(const Program& program, Model& model, std::vector<Communicator*> groups, Space space,
            Ledger* ledger, Fault fault = Fault::none);
 
-  /// Collective over the program's groups. Runs one segment; at its end nothing is in flight.
-  /// Throws CommError, MemoryError.
-  void run(SegmentKind kind, std::int64_t step, int micro_batch);
+  /// Collective over the program's groups. Runs one segment of Program::segments; at its end
+  /// nothing is in flight. Throws CommError, MemoryError.
+  void run(int segment, const StepValues& values);
+
+  /// The global gradient norm that the last step made (of unscaled gradients).
+  double norm() const { return norm_; }
+  /// Whether the boundary that was run last found gradients that are not finite.
+  bool overflowed() const { return overflowed_; }
 
   /// Lets collectives advance: called between kernels.
   void poll();
@@ -50,11 +55,13 @@ class Executor {
   Communicator& world() const { return *groups_[0]; }
 
  private:
-  void run_event(const Segment& segment, int index, std::int64_t step, int micro_batch);
+  void run_event(const Segment& segment, int index, const StepValues& values);
+  void compute(const Event& event, const StepValues& values);
   void acquire(const Event& event);
   void release(const Event& event);
   void start_collective(const Event& event, int index);
   void wait_for(const Segment& segment, std::int32_t index);
+  void look_for_overflow(const Segment& segment);
   Bound bind(const Operand& operand) const;
   std::span<const Operand> operands(const Event& event) const;
 
@@ -70,6 +77,8 @@ class Executor {
   std::vector<Bound> bound_;                    // of the event at hand
   std::vector<Buffer> leaked_;                  // Fault::leak
   LaneTimes times_;
+  double norm_ = 0;
+  bool overflowed_ = false;
 };
 
 }  // namespace shardmark

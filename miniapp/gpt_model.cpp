@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <array>
 
 #include <core/error.hpp>
 #include <core/nn/adamw.hpp>
-#include <core/nn/elementwise.hpp>
 #include <core/nn/gpt2.hpp>
 #include <core/nn/init.hpp>
 #include <core/plan/kernels.hpp>
@@ -14,6 +13,9 @@ namespace shardmark {
 
 namespace op = operand;
 
+namespace {
+constexpr std::size_t most_params = 2;  // of a module: weight and bias
+}
 GptModel::GptModel(const Deck& deck, const Program& program, const Context& context,
                    TokenSource& tokens)
     : deck_(deck),
@@ -22,115 +24,92 @@ GptModel::GptModel(const Deck& deck, const Program& program, const Context& cont
       dims_(gpt2_dims(deck.model, program.batch.micro)) {}
 
 void GptModel::run(const Program& program, const Event& event, std::span<const Bound> operands,
-                   std::int64_t step, int micro_batch) {
-  if (run_state_kernel(context_, program, event, operands, deck_.zero.gradient_clipping)) return;
+                   const StepValues& values) {
+  if (run_state_kernel(context_, program, event, operands, deck_.zero.gradient_clipping,
+                       values.loss_scale))
+    return;
   switch (event.kernel) {
-    case Kernel::init_param: return init_unit(program, event, operands[0]);
-    case Kernel::load_batch: return load_batch(program, operands[0], step, micro_batch);
-    case Kernel::forward: return forward(program, event, operands);
-    case Kernel::backward: return backward(program, event, operands);
-    case Kernel::adamw: return update(operands, step);
+    case Kernel::init_param: return init(program, event, operands[0]);
+    case Kernel::load_batch: return load_batch(program, operands[0], values);
+    case Kernel::forward: return forward(program, event, operands, values);
+    case Kernel::backward: return backward(program, event, operands, values);
+    case Kernel::adamw: return update(operands, values);
     default: break;
   }
   throw PlanError("executor: kernel " + std::string(to_string(event.kernel)) + " has no code");
 }
 
-// The buffer holds the unit from `first` on: all of it, or this rank's shard. What lies beyond the
-// unit's last element is padding and stays zero for ever.
-void GptModel::init_unit(const Program& program, const Event& event, const Bound& buffer) const {
-  const Unit& unit = program.model.units[event.unit];
-  const bool is_shard = buffer.elems < program.partition.units[event.unit].padded;
-  const std::int64_t first =
-      is_shard ? program.partition.offset(event.unit, program.rank) : std::int64_t{0};
-  const std::int64_t end = first + buffer.elems;
-  float* data = buffer.as<float>();
-  fill_zero(context_, buffer.elems, data);
-  for (int i = 0; i < unit.param_count; ++i) {
-    const int id = unit.first_param + i;
-    const Param& p = program.model.params[id];
-    const std::int64_t begin = p.first_elem - unit.first_elem;  // within the unit
-    const std::int64_t from = std::max(begin, first), to = std::min(begin + p.elems, end);
-    if (from < to)
-      init_param(context_, data + (from - first), to - from, from - begin, id, p.init, p.std,
-                 deck_.run.seed);
-  }
+void GptModel::init(const Program& program, const Event& event, const Bound& param) const {
+  const int id = program.param_ids[event.params.first];
+  const Param& p = program.model.params[id];
+  init_param(context_, {param.dtype, param.data}, param.elems, event.first, id, p.init, p.std,
+             deck_.run.seed);
 }
 
-void GptModel::load_batch(const Program& program, const Bound& tokens, std::int64_t step,
-                          int micro_batch) {
-  tokens_.fill(step, first_sample(micro_batch, program.world, program.rank, program.batch.micro),
+void GptModel::load_batch(const Program& program, const Bound& tokens,
+                          const StepValues& values) const {
+  tokens_.fill(values.step,
+               first_sample(values.micro_batch, program.world, program.rank, program.batch.micro),
                program.batch.micro, tokens.as<std::int32_t>());
 }
 
-void GptModel::forward(const Program& program, const Event& event,
-                       std::span<const Bound> ops) const {
-  switch (program.model.units[event.unit].kind) {
-    case UnitKind::embeddings:
-      return embed_forward(context_, dims_, ops[op::embed_tokens].as<std::int32_t>(),
-                           ops[op::embed_param].as<float>(), ops[op::embed_x_out].as<float>());
-    case UnitKind::block:
-      return block_forward(context_, dims_, ops[op::fwd_param].as<float>(),
-                           ops[op::fwd_x_in].as<float>(), ops[op::fwd_x_out].as<float>(),
-                           ops[op::fwd_saved].as<float>(),
-                           ops[op::fwd_workspace].span<std::byte>());
-    case UnitKind::head: {
-      const float* wte = ops.size() > op::head_wte ? ops[op::head_wte].as<float>() : nullptr;
-      // The loss of a step is the mean over its micro-batches: each one's gradient is scaled so.
-      const float scale = 1.0F / static_cast<float>(program.batch.accumulation);
-      return head_forward(context_, dims_, ops[op::head_param].as<float>(), wte,
-                          ops[op::head_tokens].as<std::int32_t>(), ops[op::head_x_in].as<float>(),
-                          ops[op::head_saved].as<float>(), ops[op::head_loss].as<double>(),
-                          !ops[op::head_loss].accumulate, scale,
-                          ops[op::head_workspace].span<std::byte>());
+// The buffers that follow the parameters and gradients, by the table that the plan wrote them by.
+Gpt2Buffers GptModel::buffers(const Program& program, Role role, Kernel kernel,
+                              std::span<const Bound> ops, const StepValues& values) const {
+  Gpt2Buffers b;
+  // The loss of a step is the mean over its micro-batches: each one's gradient is scaled so.
+  b.grad_scale =
+      static_cast<float>(values.loss_scale) / static_cast<float>(program.batch.accumulation);
+  std::size_t i = 0;
+  for (const BufferUse& use : buffers_of(role, kernel)) {
+    const Bound& bound = ops[i++];
+    switch (use.buffer) {
+      case ModuleBuffer::tokens: b.tokens = bound.as<std::int32_t>(); break;
+      case ModuleBuffer::x_in: b.x_in = bound.as<float>(); break;
+      case ModuleBuffer::x_out: b.x_out = bound.as<float>(); break;
+      case ModuleBuffer::dx: b.dx = bound.as<float>(); break;
+      case ModuleBuffer::saved: b.saved = bound.as<float>(); break;
+      case ModuleBuffer::loss:
+        b.loss = bound.as<double>();
+        b.first_loss = !bound.accumulate;
+        break;
+      case ModuleBuffer::workspace: b.workspace = bound.span<std::byte>(); break;
     }
-    case UnitKind::list: break;
   }
+  return b;
 }
 
-void GptModel::backward(const Program& program, const Event& event,
-                        std::span<const Bound> ops) const {
-  const UnitPartition& part = program.partition.units[event.unit];
-  const UnitKind kind = program.model.units[event.unit].kind;
-  const std::size_t grad_index =
-      kind == UnitKind::embeddings ? std::size_t{op::embed_bwd_grad} : std::size_t{op::bwd_grad};
-  const Bound& grad = ops[grad_index];
-  bool adds = grad.accumulate;
-  switch (kind) {
-    case UnitKind::embeddings: {
-      const bool head_was_here = ops.size() > op::embed_bwd_rest;
-      if (head_was_here) adds = ops[op::embed_bwd_rest].accumulate;
-      embed_backward(context_, dims_, ops[op::embed_bwd_tokens].as<std::int32_t>(),
-                     ops[op::embed_bwd_dx].as<float>(), grad.as<float>(), adds,
-                     adds || head_was_here);
-      break;
-    }
-    case UnitKind::block:
-      block_backward(context_, dims_, ops[op::bwd_param].as<float>(), ops[op::bwd_x_in].as<float>(),
-                     ops[op::bwd_saved].as<float>(), ops[op::bwd_dx].as<float>(), grad.as<float>(),
-                     adds, ops[op::bwd_workspace].span<std::byte>());
-      break;
-    case UnitKind::head: {
-      const bool tied = ops.size() > op::bwd_wte;
-      head_backward(context_, dims_, ops[op::bwd_param].as<float>(),
-                    tied ? ops[op::bwd_wte].as<float>() : nullptr, ops[op::bwd_x_in].as<float>(),
-                    ops[op::bwd_saved].as<float>(), ops[op::bwd_dx].as<float>(), grad.as<float>(),
-                    tied ? ops[op::bwd_wte_grad].as<float>() : nullptr, adds,
-                    tied && ops[op::bwd_wte_grad].accumulate,
-                    ops[op::bwd_workspace].span<std::byte>());
-      break;
-    }
-    case UnitKind::list: break;
-  }
-  // Padding is reduced and squared with the rest, so it must be zero.
-  if (!adds && part.padded > part.elems)
-    fill_zero(context_, part.padded - part.elems, grad.as<float>() + part.elems);
+void GptModel::forward(const Program& program, const Event& event, std::span<const Bound> ops,
+                       const StepValues& values) const {
+  const Role role = program.model.modules[event.module].role;
+  const auto count = static_cast<std::size_t>(event.params.count);
+  std::array<const float*, most_params> params{};
+  for (std::size_t i = 0; i < count; ++i) params[i] = ops[i].as<float>();
+  gpt2_forward(context_, dims_, role, params.data(),
+               buffers(program, role, Kernel::forward, ops.subspan(count), values));
 }
 
-void GptModel::update(std::span<const Bound> ops, std::int64_t step) const {
+void GptModel::backward(const Program& program, const Event& event, std::span<const Bound> ops,
+                        const StepValues& values) const {
+  const Role role = program.model.modules[event.module].role;
+  const auto count = static_cast<std::size_t>(event.params.count);
+  std::array<const float*, most_params> params{};
+  std::array<float*, most_params> grads{};
+  for (std::size_t i = 0; i < count; ++i) {
+    params[i] = ops[i].as<float>();
+    grads[i] = ops[count + i].as<float>();
+  }
+  gpt2_backward(context_, dims_, role, params.data(), grads.data(), ops[count].accumulate,
+                buffers(program, role, Kernel::backward, ops.subspan(2 * count), values));
+}
+
+void GptModel::update(std::span<const Bound> ops, const StepValues& values) const {
   const OptimizerSpec& o = deck_.zero.optimizer;
-  const AdamWStep s{o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, step + 1};
+  AdamWStep s{values.lr, o.beta1, o.beta2, o.eps, o.weight_decay, values.updates + 1};
+  s.decoupled = o.decoupled_decay;
+  s.bias_correction = o.bias_correction;
   const double* coefficient = ops[op::upd_clip].as<double>() + 1;
-  adamw_update(context_, ops[op::upd_param].elems, ops[op::upd_param].as<float>(),
+  adamw_update(context_, ops[op::upd_master].elems, ops[op::upd_master].as<float>(),
                ops[op::upd_grad].as<float>(), ops[op::upd_momentum].as<float>(),
                ops[op::upd_variance].as<float>(), s, coefficient);
 }

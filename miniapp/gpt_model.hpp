@@ -3,6 +3,7 @@
 #pragma once
 
 #include <core/nn/context.hpp>
+#include <core/nn/gpt2.hpp>
 #include <core/plan/deck.hpp>
 #include <core/plan/gpt2_sizes.hpp>
 #include <io/tokens.hpp>
@@ -15,14 +16,18 @@ class GptModel : public Model {
   /// All must outlive it.
   GptModel(const Deck& deck, const Program& program, const Context& context, TokenSource& tokens);
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
-           std::int64_t step, int micro_batch) override;
+           const StepValues& values) override;
 
  private:
-  void init_unit(const Program& program, const Event& event, const Bound& param) const;
-  void load_batch(const Program& program, const Bound& tokens, std::int64_t step, int micro_batch);
-  void forward(const Program& program, const Event& event, std::span<const Bound> operands) const;
-  void backward(const Program& program, const Event& event, std::span<const Bound> operands) const;
-  void update(std::span<const Bound> operands, std::int64_t step) const;
+  void init(const Program& program, const Event& event, const Bound& param) const;
+  void load_batch(const Program& program, const Bound& tokens, const StepValues& values) const;
+  Gpt2Buffers buffers(const Program& program, Role role, Kernel kernel,
+                      std::span<const Bound> operands, const StepValues& values) const;
+  void forward(const Program& program, const Event& event, std::span<const Bound> operands,
+               const StepValues& values) const;
+  void backward(const Program& program, const Event& event, std::span<const Bound> operands,
+                const StepValues& values) const;
+  void update(std::span<const Bound> operands, const StepValues& values) const;
 
   const Deck& deck_;
   const Context& context_;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cstring>
 
 #include <Kokkos_Core.hpp>
 
 #include <core/error.hpp>
+#include <core/half.hpp>
 #include <core/kokkos_shim.hpp>
-#include <core/nn/elementwise.hpp>
 #include <core/nn/init.hpp>
 #include <core/plan/kernels.hpp>
 #include <miniapp/list_model.hpp>
@@ -29,96 +28,124 @@ KOKKOS_INLINE_FUNCTION std::int64_t first_value(std::int64_t elem) {
   return elem % 17 - 8;
 }
 
-// The part of a unit that a buffer holds: global index of its first element, and how many are real.
-struct Piece {
-  std::int64_t first_elem, elems;
+// What the gradient kernel needs to know besides the element.
+struct Maker {
+  std::int64_t first_elem, step;
+  int rank, micro;
+  float scale;  // world size times loss scale
+  bool adds;
 };
 
-Piece piece_of(const Program& program, int unit, const Bound& buffer) {
-  const UnitPartition& part = program.partition.units[unit];
-  const std::int64_t offset =
-      buffer.elems < part.padded ? program.partition.offset(unit, program.rank) : std::int64_t{0};
-  return {program.model.units[unit].first_elem + offset,
-          std::clamp<std::int64_t>(part.elems - offset, 0, buffer.elems)};
-}
-
-void init(const Context& context, const Program& program, int unit, const Bound& param) {
-  const Piece piece = piece_of(program, unit, param);
-  float* p = param.as<float>();
-  fill_zero(context, param.elems, p);
+template<class T>
+void make_gradient(const Context& context, const Maker& maker, std::int64_t elems, const T* param,
+                   T* grad) {
   Kokkos::parallel_for(
-      "shardmark::list_init", Kokkos::RangePolicy<Space>(context.space, 0, piece.elems),
+      "shardmark::list_gradient", Kokkos::RangePolicy<Space>(context.space, 0, elems),
       KOKKOS_LAMBDA(std::int64_t i) {
-        p[i] = static_cast<float>(first_value(piece.first_elem + i));
+        const int k = small_integer(maker.first_elem + i, widen(param[i]), maker.rank, maker.step,
+                                    maker.micro);
+        const float made = maker.scale * static_cast<float>(k);
+        round_to(grad[i], maker.adds ? widen(grad[i]) + made : made);
       });
 }
 
-void make_gradient(const Context& context, const Program& program, int unit,
-                   std::span<const Bound> ops, std::int64_t step, int micro,
-                   bool forward_differed) {
-  const Bound& grad = ops[operand::list_grad];
-  const float* param = ops[operand::list_param].as<float>();  // the whole unit, as grad
-  const Piece piece = piece_of(program, unit, grad);
-  // A forward pass that saw other parameters would have made another gradient.
-  const int rank = program.rank + (forward_differed ? 1 : 0);
-  const auto world = static_cast<float>(program.world);
-  const bool adds = grad.accumulate;
-  float* g = grad.as<float>();
-  if (!adds) fill_zero(context, grad.elems, g);
+template<class T>
+void first_values(const Context& context, std::int64_t first_elem, std::int64_t elems, T* param) {
   Kokkos::parallel_for(
-      "shardmark::list_gradient", Kokkos::RangePolicy<Space>(context.space, 0, piece.elems),
+      "shardmark::list_init", Kokkos::RangePolicy<Space>(context.space, 0, elems),
       KOKKOS_LAMBDA(std::int64_t i) {
-        g[i] += world * static_cast<float>(
-                            small_integer(piece.first_elem + i, param[i], rank, step, micro));
+        round_to(param[i], static_cast<float>(first_value(first_elem + i)));
       });
 }
 
-// An update whose every value is an exact integer, unlike AdamW's.
+// An update whose every value is an exact integer, unlike AdamW's. The gradient is unscaled by the
+// clip's coefficient.
 void update(const Context& context, std::span<const Bound> ops) {
   using namespace operand;
-  float* p = ops[upd_param].as<float>();
-  const float* g = ops[upd_grad].as<float>();
+  float* p = ops[upd_master].as<float>();
+  const float* scaled = ops[upd_grad].as<float>();
   float* m = ops[upd_momentum].as<float>();
   float* v = ops[upd_variance].as<float>();
+  const double* coefficient = ops[upd_clip].as<double>() + 1;
   Kokkos::parallel_for(
-      "shardmark::list_update", Kokkos::RangePolicy<Space>(context.space, 0, ops[upd_param].elems),
+      "shardmark::list_update", Kokkos::RangePolicy<Space>(context.space, 0, ops[upd_master].elems),
       KOKKOS_LAMBDA(std::int64_t i) {
-        p[i] -= g[i];
-        m[i] += g[i];
-        v[i] += g[i] * g[i];
+        const auto g = static_cast<float>(scaled[i] * *coefficient);
+        p[i] -= g;
+        m[i] += g;
+        v[i] += g * g;
       });
+}
+
+float rounded(float value, Dtype dtype) {
+  if (dtype == Dtype::bf16) return widen(round_bf16(value));
+  if (dtype == Dtype::fp16) return widen(round_fp16(value));
+  return value;
 }
 
 }  // namespace
 
 void ListModel::run(const Program& program, const Event& event, std::span<const Bound> ops,
-                    std::int64_t step, int micro_batch) {
-  if (run_state_kernel(context_, program, event, ops, 0.0)) return;
+                    const StepValues& values) {
+  constexpr double no_clipping = 0;
+  if (run_state_kernel(context_, program, event, ops, no_clipping, values.loss_scale)) return;
   switch (event.kernel) {
-    case Kernel::init_param: return init(context_, program, event.unit, ops[0]);
-    case Kernel::forward: seen_in_forward_[event.unit] = hash_of(ops[operand::list_param]); return;
-    case Kernel::backward:
-      return make_gradient(context_, program, event.unit, ops, step, micro_batch,
-                           hash_of(ops[operand::list_param]) != seen_in_forward_[event.unit]);
+    case Kernel::init_param: return init(program, event, ops[0]);
+    case Kernel::forward: return forward(event, program, ops);
+    case Kernel::backward: return backward(event, program, ops, values);
     case Kernel::adamw: return update(context_, ops);
     default: break;
   }
   throw PlanError("executor: kernel " + std::string(to_string(event.kernel)) + " has no code");
 }
 
-std::uint64_t ListModel::hash_of(const Bound& param) const {
-  return state_hash(context_, param.as<float>(), param.elems, 0);
+void ListModel::init(const Program& program, const Event& event, const Bound& param) const {
+  const std::int64_t first =
+      program.model.params[program.param_ids[event.params.first]].first_elem + event.first;
+  with_storage(param.dtype, [&](auto type) {
+    first_values(context_, first, param.elems, param.as<decltype(type)>());
+  });
 }
 
-std::int64_t ListModel::expected_param(std::int64_t elem, int world, std::int64_t accumulation,
-                                       std::int64_t steps) {
-  std::int64_t value = first_value(elem);
+void ListModel::forward(const Event& event, const Program& program, std::span<const Bound> ops) {
+  for (int i = 0; i < event.params.count; ++i)
+    seen_in_forward_[program.param_ids[event.params.first + i]] = hash_of(ops[i]);
+}
+
+void ListModel::backward(const Event& event, const Program& program, std::span<const Bound> ops,
+                         const StepValues& values) const {
+  for (int i = 0; i < event.params.count; ++i) {
+    const int id = program.param_ids[event.params.first + i];
+    const Bound &param = ops[i], &grad = ops[event.params.count + i];
+    // A forward pass that saw other parameters would have made another gradient.
+    const auto seen = seen_in_forward_.find(id);
+    const bool differed = seen == seen_in_forward_.end() || seen->second != hash_of(param);
+    const Maker maker{program.model.params[id].first_elem,
+                      values.step,
+                      program.rank + (differed ? 1 : 0),
+                      values.micro_batch,
+                      static_cast<float>(program.world * values.loss_scale),
+                      grad.accumulate};
+    with_storage(param.dtype, [&](auto type) {
+      using T = decltype(type);
+      make_gradient(context_, maker, grad.elems, param.as<T>(), grad.as<T>());
+    });
+  }
+}
+
+std::uint64_t ListModel::hash_of(const Bound& param) const {
+  return state_hash(context_, {param.dtype, param.data}, param.elems, 0);
+}
+
+double ListModel::expected_param(std::int64_t elem, int world, std::int64_t accumulation,
+                                 std::int64_t steps, Dtype dtype) {
+  auto value = static_cast<double>(first_value(elem));
   for (std::int64_t s = 0; s < steps; ++s) {
+    const float seen = rounded(static_cast<float>(value), dtype);
     std::int64_t mean = 0;  // of world * k over ranks: the sum of k
     for (std::int64_t g = 0; g < accumulation; ++g)
-      for (int r = 0; r < world; ++r)
-        mean += small_integer(elem, static_cast<float>(value), r, s, static_cast<int>(g));
-    value -= mean;
+      for (int r = 0; r < world; ++r) mean += small_integer(elem, seen, r, s, static_cast<int>(g));
+    value -= static_cast<double>(mean);
   }
   return value;
 }

@@ -69,8 +69,7 @@ std::string memory_difference(const TierResult& tier, std::string_view name) {
 
 }  // namespace
 
-void fill_rows(const Deck& deck, const Noted& noted, std::int64_t accumulation, Peers& peers,
-               Result& result) {
+void fill_rows(const Noted& noted, std::int64_t accumulation, Peers& peers, Result& result) {
   const std::size_t steps = noted.losses.size();
   const auto losses = peers.gather(noted.losses);
   const auto seconds = peers.gather(noted.seconds);
@@ -85,14 +84,17 @@ void fill_rows(const Deck& deck, const Noted& noted, std::int64_t accumulation, 
     }
     row.loss = sum / static_cast<double>(ranks) / static_cast<double>(accumulation);
     row.grad_norm = noted.norms[s];
-    row.lr = deck.zero.optimizer.lr;
+    row.lr = noted.lrs[s];
+    row.loss_scale = noted.loss_scales[s];
+    row.skipped = noted.skipped[s];
     result.rows.push_back(row);
   }
 }
 
-void compare_memory(const Program& program, const LedgerSnapshot& ledger, Peers& peers,
-                    Result& result, Observed& observed) {
-  const Footprint predicted = footprint(program);
+void compare_memory(const Program& program, const std::vector<bool>& ran,
+                    const LedgerSnapshot& ledger, Peers& peers, Result& result,
+                    Observed& observed) {
+  const Footprint predicted = footprint(program, ran);
   std::string difference;
   for (std::size_t t = 0; t < tier_count; ++t) {
     TierResult& tier = result.tiers[t];
@@ -109,13 +111,8 @@ void compare_memory(const Program& program, const LedgerSnapshot& ledger, Peers&
   observed.memory_mismatch = first_text(peers, difference);
 }
 
-void compare_calls(const Program& program, const CommCounters& counted, std::int64_t steps,
-                   Peers& peers, Result& result, Observed& observed) {
-  Volume predicted = volume(*program.find(SegmentKind::init));
-  for (auto [op, traffic] : step_volume(program)) {
-    traffic = {traffic.calls * steps, traffic.elems * steps, traffic.bytes * steps};
-    predicted[op] += traffic;
-  }
+void compare_calls(const Volume& predicted, const CommCounters& counted, Peers& peers,
+                   Result& result, Observed& observed) {
   const Volume measured = counted.volume();
   std::string difference;
   for (int o = static_cast<int>(Op::all_gather); o <= static_cast<int>(Op::barrier); ++o) {
@@ -211,7 +208,11 @@ void fill_times(const Deck& deck, const Program& program, const Noted& noted,
   result.slowest_rank_s = *slowest;
   // A `list` model has no tokens; its figure of merit counts samples, as one token each.
   const std::int64_t sequence = std::max<std::int64_t>(1, deck.model.sequence);
-  const double tokens = static_cast<double>(program.batch.global * sequence) * steps;
+  const auto skipped =
+      std::count_if(result.rows.begin() + static_cast<std::ptrdiff_t>(noted.warmup),
+                    result.rows.end(), [](const LossRow& row) { return row.skipped; });
+  const double tokens =
+      static_cast<double>(program.batch.global * sequence) * (steps - static_cast<double>(skipped));
   if (result.timed_s > 0 && noted.steps > 0) result.tokens_per_s = tokens / result.timed_s;
 }
 

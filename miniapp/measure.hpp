@@ -16,26 +16,27 @@ namespace shardmark {
 
 /// What this rank noted down while it ran.
 struct Noted {
-  std::vector<double> losses, norms, seconds;  // by step of this run
-  LaneTimes times;                             // of the timed steps
-  std::int64_t matmul_ns = 0;                  // of the timed steps
-  double timed_s = 0;                          // barrier to barrier
+  std::vector<double> losses, norms, seconds, lrs, loss_scales;  // by step of this run
+  std::vector<bool> skipped;                                     // the same
+  LaneTimes times;                                               // of the timed steps
+  std::int64_t matmul_ns = 0;                                    // of the timed steps
+  double timed_s = 0;                                            // barrier to barrier
   std::int64_t steps = 0, warmup = 0;
   std::int64_t rss_start = 0, rss_peak = 0;
 };
 
 /// Collective. Rows of losses.csv: losses averaged over ranks in rank order, times of the slowest
 /// rank.
-void fill_rows(const Deck& deck, const Noted& noted, std::int64_t accumulation, Peers& peers,
-               Result& result);
+void fill_rows(const Noted& noted, std::int64_t accumulation, Peers& peers, Result& result);
 
-/// Collective. Ledger against footprint; `observed` gets the first rank's difference.
-void compare_memory(const Program& program, const LedgerSnapshot& ledger, Peers& peers,
-                    Result& result, Observed& observed);
+/// Collective. Ledger against the footprint of the segments that `ran`; `observed` gets the first
+/// rank's difference.
+void compare_memory(const Program& program, const std::vector<bool>& ran,
+                    const LedgerSnapshot& ledger, Peers& peers, Result& result, Observed& observed);
 
-/// Collective. Counters against volume; `observed` gets the first rank's difference.
-void compare_calls(const Program& program, const CommCounters& counted, std::int64_t steps,
-                   Peers& peers, Result& result, Observed& observed);
+/// Collective. Counters against what was predicted; `observed` gets the first rank's difference.
+void compare_calls(const Volume& predicted, const CommCounters& counted, Peers& peers,
+                   Result& result, Observed& observed);
 
 /// Collective. What the records of the timed steps say about time: spans from start to done, and
 /// what of them was waiting for the last rank. `clock_offset_ns` as clock_offset_ns().

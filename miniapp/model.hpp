@@ -16,6 +16,7 @@ namespace shardmark {
 struct Bound {
   void* data = nullptr;
   std::int64_t elems = 0;
+  Dtype dtype = Dtype::fp32;
   bool accumulate = false;  // the operand is updated, not overwritten
 
   template<class T>
@@ -28,13 +29,20 @@ struct Bound {
   }
 };
 
+/// What changes from step to step.
+struct StepValues {
+  std::int64_t step = 0;     // optimizer steps from 0, skipped ones included: which data
+  std::int64_t updates = 0;  // of them that were not skipped, before this one
+  double lr = 0, loss_scale = 1;
+  int micro_batch = 0;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
-  /// Runs `event` of `program`; `step` counts optimizer steps from 0, `micro_batch` within the
-  /// step. Local, on the compute lane.
+  /// Runs `event` of `program`. Local, on the compute lane.
   virtual void run(const Program& program, const Event& event, std::span<const Bound> operands,
-                   std::int64_t step, int micro_batch) = 0;
+                   const StepValues& values) = 0;
 };
 
 }  // namespace shardmark

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/plan/check.hpp>
+#include <core/plan/estimators.hpp>
 #include <core/plan/print.hpp>
 #include <core/plan/volume.hpp>
 #include <io/deck.hpp>
@@ -33,7 +34,7 @@ std::string summary(const Program& p, const Budgets& budgets) {
                           human_bytes(*budgets[t]));
     text += '\n';
   }
-  const Volume steady = step_volume(p);
+  const Volume steady = steady_volume(p);
   for (const auto& [op, t] : steady)
     text +=
         fmt::format("  {:<15} {:>8} calls {:>20} bytes a step\n", to_string(op), t.calls, t.bytes);
@@ -61,7 +62,8 @@ ExitStatus plan_command(const PlanArguments& a) {
   else if (a.format == "json")
     print_out(print_json(program, budgets, hash_hex(text)).dump(2) + "\n");
   else
-    print_out(text + summary(program, budgets));
+    print_out(text + summary(program, budgets) +
+              print_estimates(program.model, program.world, a.ranks_per_node));
   return ExitStatus::valid;
 }
 

@@ -102,7 +102,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
                 {"gradient_accumulation_steps", p.batch.accumulation}};
   o["memory"] = memory(r);
   o["collectives"] = collectives(r);
-  o["volume_per_parameter"] = volume_per_parameter(p, step_volume(p));
+  o["volume_per_parameter"] = volume_per_parameter(p, steady_volume(p));
   const TimeResult& t = r.times;
   o["seconds_per_step"] = {{"forward", t.forward},
                            {"backward", t.backward},

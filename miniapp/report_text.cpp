@@ -37,7 +37,7 @@ void memory_table(Out out, const Result& r) {
 }
 
 void collectives_table(Out out, const Program& p, const Result& r) {
-  const Volume step = step_volume(p);
+  const Volume step = steady_volume(p);
   fmt::format_to(out,
                  "\nCollectives, this rank, whole run ({:.3f} elements a parameter and step)\n",
                  volume_per_parameter(p, step));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that every model shares: clearing states, adding gradients up, the global norm.
+// The kernels that every model shares: clearing and converting states, moving gradients and
+// gathered parameters about, adding gradients up, the overflow flag, the global norm.
 #pragma once
 
 #include <core/nn/context.hpp>
@@ -8,8 +9,8 @@
 
 namespace shardmark {
 
-/// Runs zero, accumulate, grad_norm or clip; false when the kernel is another one.
+/// Runs `event` if it is one of them; false when it is the model's own.
 bool run_state_kernel(const Context& context, const Program& program, const Event& event,
-                      std::span<const Bound> operands, double gradient_clipping);
+                      std::span<const Bound> operands, double gradient_clipping, double loss_scale);
 
 }  // namespace shardmark

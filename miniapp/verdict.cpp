@@ -10,22 +10,22 @@
 namespace shardmark {
 namespace {
 
-using State = Check::State;
+using Outcome = Check::State;
 
 Check from_text(std::string name, const std::string& wrong, std::string right) {
-  return {std::move(name), wrong.empty() ? State::pass : State::fail,
+  return {std::move(name), wrong.empty() ? Outcome::pass : Outcome::fail,
           wrong.empty() ? std::move(right) : wrong};
 }
 
 Check finite(const Result& r, bool trains) {
   for (const LossRow& row : r.rows) {
     if (trains && !std::isfinite(row.loss))
-      return {"finite", State::fail, fmt::format("loss is {} at step {}", row.loss, row.step)};
-    if (!std::isfinite(row.grad_norm))
-      return {"finite", State::fail,
+      return {"finite", Outcome::fail, fmt::format("loss is {} at step {}", row.loss, row.step)};
+    if (!row.skipped && !std::isfinite(row.grad_norm))
+      return {"finite", Outcome::fail,
               fmt::format("gradient norm is {} at step {}", row.grad_norm, row.step)};
   }
-  return {"finite", State::pass,
+  return {"finite", Outcome::pass,
           trains ? "every loss and gradient norm is finite" : "every gradient norm is finite"};
 }
 
@@ -40,7 +40,7 @@ Check loss_drop(const Deck& deck, const Result& r, bool trains) {
   const bool structured =
       deck.data.source == DataSource::file || deck.data.source == DataSource::markov;
   if (!trains || !structured || r.rows.size() < enough)
-    return {"loss_drop", State::not_applicable,
+    return {"loss_drop", Outcome::not_applicable,
             !trains       ? "nothing is trained"
             : !structured ? "the data has no structure to learn"
                           : fmt::format("fewer than {} steps", enough)};
@@ -49,7 +49,7 @@ Check loss_drop(const Deck& deck, const Result& r, bool trains) {
   const double after = mean_loss(r.rows, r.rows.size() - fifth, fifth);
   const bool ok = after < before - deck.expect.loss_drop;
   return {
-      "loss_drop", ok ? State::pass : State::fail,
+      "loss_drop", ok ? Outcome::pass : Outcome::fail,
       fmt::format("mean loss went from {:.4f} (first fifth) to {:.4f} (last), a drop of more than "
                   "{} was {}",
                   before, after, deck.expect.loss_drop, ok ? "asked for" : "due")};
@@ -57,10 +57,10 @@ Check loss_drop(const Deck& deck, const Result& r, bool trains) {
 
 Check expected_loss(const Deck& deck, const Result& r, bool trains) {
   if (!deck.expect.loss || !trains || r.rows.empty())
-    return {"expect.loss", State::not_applicable, "none given"};
+    return {"expect.loss", Outcome::not_applicable, "none given"};
   const double have = r.rows.back().loss;
   const bool ok = std::abs(have - *deck.expect.loss) <= deck.expect.tolerance;
-  return {"expect.loss", ok ? State::pass : State::fail,
+  return {"expect.loss", ok ? Outcome::pass : Outcome::fail,
           fmt::format("last loss {:.6g}, expected {:.6g} within {:.3g}", have, *deck.expect.loss,
                       deck.expect.tolerance)};
 }
@@ -69,13 +69,13 @@ Check expected_loss(const Deck& deck, const Result& r, bool trains) {
 
 bool Result::valid() const {
   return std::none_of(checks.begin(), checks.end(),
-                      [](const Check& c) { return c.state == State::fail; });
+                      [](const Check& c) { return c.state == Outcome::fail; });
 }
 
 std::string Result::invalid_reasons() const {
   std::string text;
   for (const Check& c : checks)
-    if (c.state == State::fail)
+    if (c.state == Outcome::fail)
       text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", c.name, c.detail);
   return text;
 }
@@ -98,7 +98,7 @@ void judge(const Deck& deck, const Observed& o, Result& r) {
 
   // A fault that was asked for and that no check saw must not pass for a valid run.
   if (!o.injected.empty() && r.valid())
-    r.checks.push_back({"fault", State::fail,
+    r.checks.push_back({"fault", Outcome::fail,
                         o.injected +
                             ": nothing in this run could show it (this stage and rank count "
                             "have no such collective)"});

@@ -22,18 +22,21 @@ namespace shardmark {
 using DeviceMemory = Space::memory_space;
 using HostMemory = Kokkos::HostSpace;
 
-/// Owns `alloc_bytes(slot)` bytes, uninitialised, aligned to 64. Move-only; local.
+/// Owns `alloc_bytes(slot)` bytes, labelled, uninitialised, aligned to 64. Move-only; local. Null
+/// where that is 0.
 /// Destroying it frees at once: whoever used it on another lane must be done by then.
 class Buffer {
  public:
   /// Throws MemoryError when the system has no such memory.
   explicit Buffer(const Slot& slot) : tier_(slot.tier), bytes_(alloc_bytes(slot)) {
     const std::string label = memory_label(slot.tier, slot.category, slot.name);
+    if (bytes_ == 0) return;
+    // Not a View: its sizes are rounded up to 8 bytes, which the ledger would hear.
     try {
-      if (tier_ == Tier::device)
-        data_ = allocate(device_, label);
-      else
-        data_ = allocate(host_, label);
+      const auto size = static_cast<std::size_t>(bytes_);
+      data_ = static_cast<std::byte*>(tier_ == Tier::device
+                                          ? Kokkos::kokkos_malloc<DeviceMemory>(label, size)
+                                          : Kokkos::kokkos_malloc<HostMemory>(label, size));
     } catch (const std::exception&) {  // its type differs between Kokkos releases
       throw MemoryError("memory: " + label + " = " + std::to_string(bytes_) +
                         " bytes: more than the system gives: set memory." +
@@ -48,7 +51,13 @@ class Buffer {
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() = default;
+  ~Buffer() {
+    if (data_ == nullptr) return;
+    if (tier_ == Tier::device)
+      Kokkos::kokkos_free<DeviceMemory>(data_);
+    else
+      Kokkos::kokkos_free<HostMemory>(data_);
+  }
 
   /// The first element, as seen from the tier's own memory space. Null after a move from it.
   template<class T>
@@ -63,28 +72,15 @@ class Buffer {
   Tier tier() const { return tier_; }
 
  private:
-  template<class MemorySpace>
-  using Bytes = Kokkos::View<std::byte*, Kokkos::LayoutRight, MemorySpace>;
-
-  template<class View>
-  std::byte* allocate(View& view, const std::string& label) const {
-    view = View(Kokkos::view_alloc(Kokkos::WithoutInitializing, label),
-                static_cast<std::size_t>(bytes_));
-    return view.data();
-  }
   void swap(Buffer& other) noexcept {
     std::swap(tier_, other.tier_);
     std::swap(bytes_, other.bytes_);
     std::swap(data_, other.data_);
-    std::swap(device_, other.device_);
-    std::swap(host_, other.host_);
   }
 
   Tier tier_ = Tier::device;
   std::int64_t bytes_ = 0;
   std::byte* data_ = nullptr;
-  Bytes<DeviceMemory> device_;  // one of the two owns
-  Bytes<HostMemory> host_;
 };
 
 }  // namespace shardmark

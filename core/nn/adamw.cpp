@@ -9,12 +9,15 @@ namespace shardmark {
 void adamw_update(const Context& ctx, std::int64_t elems, float* param, const float* grad, float* m,
                   float* v, const AdamWStep& s, const double* clip_coefficient) {
   const double step = static_cast<double>(s.step);
-  const float keep = static_cast<float>(1.0 - s.lr * s.weight_decay);
+  const float keep = s.decoupled ? static_cast<float>(1.0 - s.lr * s.weight_decay) : 1.0f;
+  const float decay = s.decoupled ? 0.0f : static_cast<float>(s.weight_decay);
   const float beta1 = static_cast<float>(s.beta1), new1 = static_cast<float>(1.0 - s.beta1);
   const float beta2 = static_cast<float>(s.beta2), new2 = static_cast<float>(1.0 - s.beta2);
   const float eps = static_cast<float>(s.eps);
-  const float rate = static_cast<float>(s.lr / (1.0 - std::pow(s.beta1, step)));
-  const float correction = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(s.beta2, step)));
+  const double bias1 = s.bias_correction ? 1.0 - std::pow(s.beta1, step) : 1.0;
+  const double bias2 = s.bias_correction ? 1.0 - std::pow(s.beta2, step) : 1.0;
+  const float rate = static_cast<float>(s.lr / bias1);
+  const float correction = static_cast<float>(1.0 / std::sqrt(bias2));
   const std::int64_t chunks = (elems + kernel::elem_chunk - 1) / kernel::elem_chunk;
   kernel::for_each(
       ctx, "shardmark::adamw_update", chunks, KOKKOS_LAMBDA(std::int64_t c) {
@@ -24,10 +27,11 @@ void adamw_update(const Context& ctx, std::int64_t elems, float* param, const fl
         float *p_ = param + begin, *m_ = m + begin, *v_ = v + begin;
         const float* g_ = grad + begin;
         const float k = keep, b1 = beta1, n1 = new1, b2 = beta2, n2 = new2;
-        const float e = eps, r = rate, root = correction;
+        const float e = eps, r = rate, root = correction, d = decay;
         kernel::simd_loop(rest < kernel::elem_chunk ? rest : kernel::elem_chunk,
                           [&](std::int64_t j) {
-                            const float g = g_[j] * clip;
+                            const float clipped = g_[j] * clip;
+                            const float g = d != 0.0f ? clipped + d * p_[j] : clipped;
                             const float m_new = m_[j] * b1 + g * n1;
                             const float v_new = v_[j] * b2 + g * g * n2;
                             m_[j] = m_new;

@@ -42,15 +42,4 @@ void bias_backward(const Context& ctx, std::int64_t rows, std::int64_t columns, 
       });
 }
 
-void accumulate(const Context& ctx, std::int64_t elems, float* dst, const float* src) {
-  kernel::for_each_elem(
-      ctx, "shardmark::accumulate", elems,
-      KOKKOS_LAMBDA(std::int64_t i) { dst[i] = dst[i] + src[i]; });
-}
-
-void fill_zero(const Context& ctx, std::int64_t elems, float* dst) {
-  kernel::for_each_elem(
-      ctx, "shardmark::fill_zero", elems, KOKKOS_LAMBDA(std::int64_t i) { dst[i] = 0.0f; });
-}
-
 }  // namespace shardmark

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small kernels between products: residual sums, GELU, bias gradients, and adding up gradients.
+// The small kernels between products: residual sums, GELU, bias gradients.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,5 @@ void gelu_backward(const Context& ctx, std::int64_t elems, const float* x, float
 /// dbias[columns] (+)= the sum over rows of dy[rows][columns].
 void bias_backward(const Context& ctx, std::int64_t rows, std::int64_t columns, const float* dy,
                    float* dbias, bool accumulate);
-
-/// dst += src. Adds gradients over micro-batches.
-void accumulate(const Context& ctx, std::int64_t elems, float* dst, const float* src);
-
-/// dst = 0.
-void fill_zero(const Context& ctx, std::int64_t elems, float* dst);
 
 }  // namespace shardmark

@@ -10,14 +10,21 @@
 
 namespace shardmark {
 
-/// x[rows][h] = wte[token] + wpe[position]; tokens[micro_batch][sequence + 1], the last of a sample
-/// is a target only.
-void embedding_forward(const Context& ctx, const Gpt2Dims& dims, const std::int32_t* tokens,
-                       const float* wte, const float* wpe, float* x);
+/// x[rows][h] = wte[token]; tokens[micro_batch][sequence + 1], the last of a sample is a target
+/// only.
+void token_embedding_forward(const Context& ctx, const Gpt2Dims& dims, const std::int32_t* tokens,
+                             const float* wte, float* x);
 
-/// Gradients of wte[vocab][h] and wpe[sequence][h] from dx[rows][h].
-void embedding_backward(const Context& ctx, const Gpt2Dims& dims, const std::int32_t* tokens,
-                        const float* dx, float* dwte, float* dwpe, bool accumulate_wte,
-                        bool accumulate_wpe);
+/// x[rows][h] += wpe[position].
+void position_embedding_forward(const Context& ctx, const Gpt2Dims& dims, const float* wpe,
+                                float* x);
+
+/// The gradient of wte[vocab][h] from dx[rows][h].
+void token_embedding_backward(const Context& ctx, const Gpt2Dims& dims, const std::int32_t* tokens,
+                              const float* dx, float* dwte, bool accumulate);
+
+/// The gradient of wpe[sequence][h] from dx[rows][h].
+void position_embedding_backward(const Context& ctx, const Gpt2Dims& dims, const float* dx,
+                                 float* dwpe, bool accumulate);
 
 }  // namespace shardmark

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPT-2's forward and backward, unit by unit, as the schedules call them: embeddings, block, head.
-// All memory is the caller's, sized and laid out by core/plan/gpt2_sizes.hpp; nothing is allocated
-// and no call communicates. A gradient that is not accumulated into holds garbage before and is
-// fully written.
+// GPT-2's forward and backward, module by module, as the schedules call them: so that each module's
+// parameters need only be there while it runs, wherever a stage keeps them. All memory is the
+// caller's, sized and laid out by core/plan/gpt2_sizes.hpp; nothing is allocated and no call
+// communicates. A gradient that is not accumulated into holds garbage before and is fully written.
 //
-// Shapes: R = dims.rows(), h = hidden; tokens[micro_batch][sequence + 1]; x, dx [R][h]; param and
-// grad are a unit's flat buffer. Pointers are memory that ctx.space can access; work is enqueued on
-// ctx.space.
+// What a module reads and writes besides its parameters is the table of core/plan/kernels.hpp.
+// A unit's modules follow each other: they hand values on in `saved` and in the workspace.
 #pragma once
 
 #include <cstddef>
@@ -18,36 +17,27 @@
 
 namespace shardmark {
 
-/// x_out = wte[token] + wpe[position].
-void embed_forward(const Context& ctx, const Gpt2Dims& dims, const std::int32_t* tokens,
-                   const float* param, float* x_out);
+/// Shapes: R = dims.rows(), h = hidden. Pointers are memory that ctx.space can access; a module
+/// looks only at those that it uses.
+struct Gpt2Buffers {
+  const std::int32_t* tokens = nullptr;     // [micro_batch][sequence + 1]
+  float *x_in = nullptr, *x_out = nullptr;  // [R][h], the residual stream
+  float* dx = nullptr;                      // [R][h], its gradient
+  float* saved = nullptr;                   // block_saved or head_saved
+  double* loss = nullptr;                   // (+)= the micro-batch's mean cross-entropy
+  bool first_loss = true;                   // overwrite the loss
+  float grad_scale = 1;                     // of the logits' gradient
+  std::span<std::byte> workspace;           // of the unit, workspace_bytes
+};
 
-/// One transformer block, x_in -> x_out; `saved` as block_saved(dims). Throws MemoryError where
-/// `workspace` is below workspace_bytes.
-void block_forward(const Context& ctx, const Gpt2Dims& dims, const float* param, const float* x_in,
-                   float* x_out, float* saved, std::span<std::byte> workspace);
+/// `params`: the module's tensors in registration order (weight, bias), whole. A tied head is given
+/// the token embedding. Work is enqueued on ctx.space. Throws MemoryError where the workspace is
+/// too small.
+void gpt2_forward(const Context& ctx, const Gpt2Dims& dims, Role role, const float* const* params,
+                  const Gpt2Buffers& buffers);
 
-/// Last norm, logits, loss. `wte` is the tied weight, null unless tied. *loss (+)= the
-/// micro-batch's mean cross-entropy (`first` overwrites). `saved` (head_saved(dims)) keeps the
-/// logits' gradient, times grad_scale: 1 / accumulation steps.
-void head_forward(const Context& ctx, const Gpt2Dims& dims, const float* param, const float* wte,
-                  const std::int32_t* tokens, const float* x_in, float* saved, double* loss,
-                  bool first, float grad_scale, std::span<std::byte> workspace);
-
-/// dx = the gradient of x_in; grad of the head's own parameters; grad_wte of the tied weight (null
-/// unless tied).
-void head_backward(const Context& ctx, const Gpt2Dims& dims, const float* param, const float* wte,
-                   const float* x_in, const float* saved, float* dx, float* grad, float* grad_wte,
-                   bool accumulate, bool accumulate_wte, std::span<std::byte> workspace);
-
-/// dx: the gradient of x_out on entry, of x_in on return.
-void block_backward(const Context& ctx, const Gpt2Dims& dims, const float* param, const float* x_in,
-                    const float* saved, float* dx, float* grad, bool accumulate,
-                    std::span<std::byte> workspace);
-
-/// Gradients of wte and wpe. `accumulate_wte`: the wte part already holds something that counts
-/// (the tied head's share, earlier micro-batches); `accumulate` says so of wpe.
-void embed_backward(const Context& ctx, const Gpt2Dims& dims, const std::int32_t* tokens,
-                    const float* dx, float* grad, bool accumulate, bool accumulate_wte);
+/// Writes `grads`, or adds to them where `accumulate` says so.
+void gpt2_backward(const Context& ctx, const Gpt2Dims& dims, Role role, const float* const* params,
+                   float* const* grads, bool accumulate, const Gpt2Buffers& buffers);
 
 }  // namespace shardmark

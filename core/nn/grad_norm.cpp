@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include <core/half.hpp>
 #include <core/nn/grad_norm.hpp>
 #include <core/nn/kernel.hpp>
 
@@ -51,11 +52,13 @@ constexpr std::uint32_t not_finite = 255;
 // An fp32 value is M * 2^(E - 150) with M < 2^24 and E its exponent field (1 for denormals), so its
 // square is M^2 * 2^(2 E - 300). Sums of M^2 by exponent, in four tables so that equal exponents do
 // not wait for each other; 2^14 terms below 2^48 fit. Then each exponent's sum goes to its limbs.
-KOKKOS_INLINE_FUNCTION void add_squares(const float* x, std::int64_t count, std::int64_t* limb) {
+template<class T>
+KOKKOS_INLINE_FUNCTION void add_squares(const T* x, std::int64_t count, std::int64_t* limb) {
   std::uint64_t by_exponent[tables][exponents] = {};
   for (std::int64_t j = 0; j < count; ++j) {
     std::uint32_t bits = 0;
-    std::memcpy(&bits, x + j, sizeof bits);
+    const float value = widen(x[j]);
+    std::memcpy(&bits, &value, sizeof bits);
     const std::uint32_t field = (bits >> 23) & 0xFFu;
     const std::uint64_t mantissa = (bits & 0x7FFFFFu) | (field == 0 ? 0u : 0x800000u);
     by_exponent[j % tables][field] += field == not_finite ? 1u : mantissa * mantissa;
@@ -75,37 +78,35 @@ KOKKOS_INLINE_FUNCTION void add_squares(const float* x, std::int64_t count, std:
     limb[exact_sum_payload_limbs] += static_cast<std::int64_t>(by_exponent[t][not_finite]);
 }
 
-KOKKOS_INLINE_FUNCTION void write_clip(double norm, double clipping, double* clip) {
-  const double coefficient = clipping / (norm + 1e-6);
+// `scaled` is the norm of gradients that still carry the loss scale.
+KOKKOS_INLINE_FUNCTION void write_clip(double scaled, const ClipRule& rule, double* clip) {
+  const double norm = scaled / rule.loss_scale;
+  const double coefficient = rule.clipping / (norm + 1e-6);
   clip[0] = norm;
-  clip[1] = clipping > 0 && !(coefficient >= 1.0) ? coefficient : 1.0;
+  clip[1] = (rule.clipping > 0 && !(coefficient >= 1.0) ? coefficient : 1.0) / rule.loss_scale;
 }
 
-}  // namespace
-
-void sum_squares(const Context& ctx, std::int64_t elems, const float* grad, double* sum,
-                 bool first) {
+template<class T>
+double sum_squares_typed(const Context& ctx, std::int64_t elems, const T* grad) {
   double total = 0;
   Kokkos::parallel_reduce(
       "shardmark::sum_squares",
       kernel::Range(ctx.space, 0, (elems + block_elems - 1) / block_elems),
       KOKKOS_LAMBDA(std::int64_t block, double& update) {
-        const float* g = grad + block * block_elems;
+        const T* g = grad + block * block_elems;
         const std::int64_t rest = elems - block * block_elems;
         update +=
             kernel::lane_sum<double>(rest < block_elems ? rest : block_elems, [&](std::int64_t j) {
-              const double v = g[j];
+              const double v = widen(g[j]);
               return v * v;
             });
       },
       total);
-  kernel::for_each(
-      ctx, "shardmark::add_sum", 1,
-      KOKKOS_LAMBDA(std::int64_t) { *sum = first ? total : *sum + total; });
+  return total;
 }
 
-void sum_squares_exact(const Context& ctx, std::int64_t elems, const float* grad,
-                       std::int64_t* limbs, bool first) {
+template<class T>
+Limbs sum_squares_exact_typed(const Context& ctx, std::int64_t elems, const T* grad) {
   Limbs total;
   Kokkos::parallel_reduce(
       "shardmark::sum_squares_exact",
@@ -117,6 +118,26 @@ void sum_squares_exact(const Context& ctx, std::int64_t elems, const float* grad
         carry(update.limb);
       },
       Kokkos::Sum<Limbs>(total));
+  return total;
+}
+
+}  // namespace
+
+void sum_squares(const Context& ctx, std::int64_t elems, ConstStored grad, double* sum,
+                 bool first) {
+  const double total = with_storage(grad.dtype, [&](auto type) {
+    return sum_squares_typed(ctx, elems, static_cast<const decltype(type)*>(grad.data));
+  });
+  kernel::for_each(
+      ctx, "shardmark::add_sum", 1,
+      KOKKOS_LAMBDA(std::int64_t) { *sum = first ? total : *sum + total; });
+}
+
+void sum_squares_exact(const Context& ctx, std::int64_t elems, ConstStored grad,
+                       std::int64_t* limbs, bool first) {
+  const Limbs total = with_storage(grad.dtype, [&](auto type) {
+    return sum_squares_exact_typed(ctx, elems, static_cast<const decltype(type)*>(grad.data));
+  });
   kernel::for_each(
       ctx, "shardmark::add_limbs", 1, KOKKOS_LAMBDA(std::int64_t) {
         for (int l = 0; l < exact_sum_limbs; ++l)
@@ -125,13 +146,41 @@ void sum_squares_exact(const Context& ctx, std::int64_t elems, const float* grad
       });
 }
 
-void clip_from_sum(const Context& ctx, const double* sum, double clipping, double* clip) {
+void add_sum(const Context& ctx, double* into, const double* sum) {
   kernel::for_each(
-      ctx, "shardmark::clip_from_sum", 1,
-      KOKKOS_LAMBDA(std::int64_t) { write_clip(std::sqrt(*sum), clipping, clip); });
+      ctx, "shardmark::add_sum", 1, KOKKOS_LAMBDA(std::int64_t) { *into += *sum; });
 }
 
-void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, double clipping, double* clip) {
+void add_limbs(const Context& ctx, std::int64_t* into, const std::int64_t* limbs) {
+  kernel::for_each(
+      ctx, "shardmark::add_limbs", 1, KOKKOS_LAMBDA(std::int64_t) {
+        Limbs whole;
+        for (int l = 0; l < exact_sum_limbs; ++l) whole.limb[l] = limbs[l];
+        carry(whole.limb);
+        carry(into);
+        for (int l = 0; l < exact_sum_limbs; ++l) into[l] += whole.limb[l];
+      });
+}
+
+void clip_without_norm(const Context& ctx, const ClipRule& rule, double* clip) {
+  const double loss_scale = rule.loss_scale;
+  kernel::for_each(
+      ctx, "shardmark::clip_without_norm", 1, KOKKOS_LAMBDA(std::int64_t) {
+        clip[0] = 0;
+        clip[1] = 1 / loss_scale;
+      });
+}
+
+void clip_from_sum(const Context& ctx, const double* sum, const ClipRule& rule, double* clip) {
+  const ClipRule r = rule;
+  kernel::for_each(
+      ctx, "shardmark::clip_from_sum", 1,
+      KOKKOS_LAMBDA(std::int64_t) { write_clip(std::sqrt(*sum), r, clip); });
+}
+
+void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, const ClipRule& rule,
+                     double* clip) {
+  const ClipRule r = rule;
   kernel::for_each(
       ctx, "shardmark::clip_from_limbs", 1, KOKKOS_LAMBDA(std::int64_t) {
         Limbs whole;
@@ -142,7 +191,7 @@ void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, double clipp
           sum += std::ldexp(static_cast<double>(whole.limb[l]),
                             exact_sum_lowest_bit + l * exact_sum_limb_bits);
         const bool finite = whole.limb[exact_sum_payload_limbs] == 0;
-        write_clip(finite ? std::sqrt(sum) : std::nan(""), clipping, clip);
+        write_clip(finite ? std::sqrt(sum) : std::nan(""), r, clip);
       });
 }
 

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
-#include <core/nn/elementwise.hpp>
+#include <core/half.hpp>
 #include <core/nn/init.hpp>
 #include <core/nn/kernel.hpp>
 #include <core/plan/mix.hpp>
 
 namespace shardmark {
 
-void init_param(const Context& ctx, float* dst, std::int64_t elems, std::int64_t first_in_tensor,
+namespace {
+
+template<class T>
+void init_typed(const Context& ctx, T* dst, std::int64_t elems, std::int64_t first_in_tensor,
                 std::int64_t tensor, Init init, double std_dev, std::uint64_t seed) {
   if (init != Init::uniform) {
     const float value = init == Init::ones ? 1.0f : 0.0f;
     kernel::for_each_elem(
         ctx, "shardmark::init_param_constant", elems,
-        KOKKOS_LAMBDA(std::int64_t i) { dst[i] = value; });
+        KOKKOS_LAMBDA(std::int64_t i) { round_to(dst[i], value); });
     return;
   }
   constexpr double two_sqrt3 = 2.0 * 1.7320508075688772;
@@ -26,11 +29,12 @@ void init_param(const Context& ctx, float* dst, std::int64_t elems, std::int64_t
       ctx, "shardmark::init_param", elems, KOKKOS_LAMBDA(std::int64_t i) {
         const std::uint64_t bits = splitmix64(start + static_cast<std::uint64_t>(i));
         const double u = static_cast<double>(bits >> 11) * unit;
-        dst[i] = static_cast<float>((u - 0.5) * two_sqrt3 * std_dev);
+        round_to(dst[i], static_cast<float>((u - 0.5) * two_sqrt3 * std_dev));
       });
 }
 
-std::uint64_t state_hash(const Context& ctx, const float* p, std::int64_t elems,
+template<class T>
+std::uint64_t hash_typed(const Context& ctx, const T* p, std::int64_t elems,
                          std::int64_t first_global_elem) {
   constexpr std::int64_t chunk = 8192;
   const std::uint64_t first = static_cast<std::uint64_t>(first_global_elem);
@@ -43,13 +47,31 @@ std::uint64_t state_hash(const Context& ctx, const float* p, std::int64_t elems,
         std::uint64_t sum = 0;
         for (std::int64_t i = begin; i < end; ++i) {
           std::uint32_t bits = 0;
-          std::memcpy(&bits, p + i, sizeof bits);
+          const float value = widen(p[i]);
+          std::memcpy(&bits, &value, sizeof bits);
           sum += splitmix64(splitmix64(first + static_cast<std::uint64_t>(i)) + bits);
         }
         update += sum;
       },
       total);
   return total;
+}
+
+}  // namespace
+
+void init_param(const Context& ctx, Stored dst, std::int64_t elems, std::int64_t first_in_tensor,
+                std::int64_t tensor, Init init, double std_dev, std::uint64_t seed) {
+  with_storage(dst.dtype, [&](auto type) {
+    init_typed(ctx, static_cast<decltype(type)*>(dst.data), elems, first_in_tensor, tensor, init,
+               std_dev, seed);
+  });
+}
+
+std::uint64_t state_hash(const Context& ctx, ConstStored p, std::int64_t elems,
+                         std::int64_t first_global_elem) {
+  return with_storage(p.dtype, [&](auto type) {
+    return hash_typed(ctx, static_cast<const decltype(type)*>(p.data), elems, first_global_elem);
+  });
 }
 
 }  // namespace shardmark

@@ -60,34 +60,15 @@ void layer_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidd
       });
 }
 
-void residual_layer_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidden,
-                                 const float* x, const float* sum_bias, float* sum,
-                                 const float* weight, const float* bias, float* y, float* mean,
-                                 float* rstd) {
-  kernel::for_each(
-      ctx, "shardmark::residual_layer_norm_forward", rows, KOKKOS_LAMBDA(std::int64_t r) {
-        const float* x_row = x + r * hidden;
-        float* row = sum + r * hidden;
-        const float* b = sum_bias;
-        kernel::simd_loop(hidden, [&](std::int64_t j) { row[j] = x_row[j] + (row[j] + b[j]); });
-        normalise_row(hidden, row, weight, bias, y + r * hidden, mean + r, rstd + r);
-      });
-}
-
 // With g = dy * weight and n = (x - mean) * rstd: dx = rstd * (g - mean(g) - n * mean(g * n)).
 void layer_norm_backward_rows(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                               const float* x, const float* mean, const float* rstd,
-                              const float* weight, const float* bias, const float* dy, float* y,
-                              float* dx) {
+                              const float* weight, const float* dy, float* dx) {
   kernel::for_each(
       ctx, "shardmark::layer_norm_backward_rows", rows, KOKKOS_LAMBDA(std::int64_t r) {
         const RowGradient row(hidden, x + r * hidden, mean[r], rstd[r], weight, dy + r * hidden);
-        const float *w = weight, *b = bias;
-        float *y_row = y + r * hidden, *dx_row = dx + r * hidden;
-        kernel::simd_loop(hidden, [&](std::int64_t j) {
-          dx_row[j] = dx_row[j] + row.input(j);
-          y_row[j] = row.normal(j) * w[j] + b[j];
-        });
+        float* dx_row = dx + r * hidden;
+        kernel::simd_loop(hidden, [&](std::int64_t j) { dx_row[j] = dx_row[j] + row.input(j); });
       });
 }
 

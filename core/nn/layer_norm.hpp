@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // LayerNorm over rows of [rows][hidden], forward and backward (Ba, Kiros and Hinton, 2016), eps
-// 1e-5. Forward keeps each row's mean and reciprocal standard deviation; backward makes the output
-// anew.
+// 1e-5. Forward keeps each row's mean and reciprocal standard deviation.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +13,10 @@ namespace shardmark {
 void layer_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const float* x,
                         const float* weight, const float* bias, float* y, float* mean, float* rstd);
 
-/// sum += x + sum_bias, row by row (`sum` holds a product, sum_bias[hidden] its bias), then
-/// LayerNorm of `sum` as above.
-void residual_layer_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidden,
-                                 const float* x, const float* sum_bias, float* sum,
-                                 const float* weight, const float* bias, float* y, float* mean,
-                                 float* rstd);
-
-/// From dy, the gradient of the output: writes y again (for the products' weight gradients) and
-/// adds the input's gradient to dx.
+/// From dy, the gradient of the output: adds the input's gradient to dx.
 void layer_norm_backward_rows(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                               const float* x, const float* mean, const float* rstd,
-                              const float* weight, const float* bias, const float* dy, float* y,
-                              float* dx);
+                              const float* weight, const float* dy, float* dx);
 
 /// The input's gradient alone, written to dx.
 void layer_norm_input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden,

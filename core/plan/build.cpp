@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a deck to the program of one rank: shape, partition, schedule.
 #include <core/error.hpp>
+#include <core/plan/deepspeed.hpp>
 #include <core/plan/paper.hpp>
 #include <core/plan/plan.hpp>
 
@@ -19,10 +20,15 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   p.schedule = deck.run.schedule;
   p.reductions = deck.run.reductions;
   p.batch = batch;
-  p.model = build_model_shape(deck.model);
-  p.partition = build_partition(p.model, world, p.stage);
+  p.model = build_model_shape(deck.model, deck.run.activation_checkpointing);
+  p.precision = deck.zero.precision;
   p.groups.push_back({"world", {}});
-  write_paper(p, deck, profile);
+  if (deck.run.schedule == "paper") {
+    p.partition = build_partition(p.model, world, p.stage);
+    write_paper(p, deck, profile);
+  } else {
+    write_deepspeed(p, deck, profile);
+  }
   return p;
 }
 

@@ -20,26 +20,17 @@ int index(Lane lane) {
 // ranges, pending gradients, and, within a segment, which event knows which to be complete.
 class Checker {
  public:
-  explicit Checker(const Program& program)
-      : p_(program),
-        defined_(p_.slots.size()),
-        accesses_(p_.slots.size()),
-        grad_(p_.model.params.size()) {}
+  explicit Checker(const Program& program) : p_(program) {}
 
+  // Every junction that the driver may make: all steps done, all skipped, and in turn.
   std::vector<Violation> run() {
-    std::vector<SegmentKind> walk{SegmentKind::init};
-    // A fourth micro-batch adds the junction middle -> middle; more add nothing new.
-    const auto step = step_segments(std::min<std::int64_t>(p_.batch.accumulation, 4));
-    for (int s = 0; s < 3; ++s) walk.insert(walk.end(), step.begin(), step.end());
-    for (SegmentKind kind : walk) {
-      const Segment* segment = p_.find(kind);
-      if (segment == nullptr) {
-        report(Rule::junction, fmt::format("the driver needs segment {}, which the program has not",
-                                           to_string(kind)));
-        break;
-      }
-      walk_segment(*segment);
-      if (violations_.size() > 20) break;  // the first ones tell
+    walk([](int) { return false; });
+    const bool may_skip =
+        std::any_of(p_.steps.begin(), p_.steps.end(), [](const Step& s) { return s.skip >= 0; });
+    if (may_skip) {
+      walk([](int) { return true; });
+      walk([](int i) { return i % 2 == 0; });
+      walk([](int i) { return i % 3 != 0; });
     }
     return std::move(violations_);
   }
@@ -51,10 +42,44 @@ class Checker {
     Operand operand;
   };
 
+  template<class Skipped>
+  void walk(Skipped skipped) {
+    segment_ = nullptr;
+    defined_.assign(p_.slots.size(), {});
+    accesses_.assign(p_.slots.size(), {});
+    grad_.assign(p_.model.params.size(), {});
+    alive_.clear();
+    last_gradients_ = Gradients::none;
+    if (!walk_index(p_.segments.empty() ? -1 : 0)) return;
+    int at = 0;
+    for (int i = 0; i < static_cast<int>(p_.steps.size()) + 3; ++i) {
+      const Step& step = p_.steps[at];
+      const bool skip = step.skip >= 0 && skipped(i);
+      int before = -1, repeats = 0;
+      for (int segment : segments_of(step, skip)) {
+        repeats = segment == before ? repeats + 1 : 0;
+        before = segment;
+        if (repeats > 1) continue;  // a third micro-batch of the same kind adds no junction
+        if (!walk_index(segment)) return;
+      }
+      at = skip ? step.after_skip : step.after_update;
+    }
+  }
+
+  // False when there is no going on.
+  bool walk_index(int segment) {
+    if (segment < 0 || segment >= static_cast<int>(p_.segments.size())) {
+      report(Rule::junction,
+             fmt::format("the driver needs segment {}, which the program has not", segment));
+      return false;
+    }
+    walk_segment(p_.segments[segment]);
+    return violations_.size() <= 20;  // the first ones tell
+  }
+
   void report(Rule rule, std::string what) {
-    const std::string where = segment_ == nullptr
-                                  ? "program"
-                                  : fmt::format("{}, event {}", to_string(segment_->kind), now_);
+    const std::string where =
+        segment_ == nullptr ? "program" : fmt::format("{}, event {}", segment_->name, now_);
     for (const Violation& v : violations_)
       if (v.rule == rule && v.where == where && v.what == what) return;  // the second step repeats
     violations_.push_back({rule, where, std::move(what)});
@@ -92,6 +117,7 @@ class Checker {
     for (now_ = 0; now_ < static_cast<std::int32_t>(segment.events.size()); ++now_)
       walk_event(segment.events[now_]);
     compare_alive(Rule::not_released, segment.exit, "exit");
+    if (segment.kind == SegmentKind::skip) grad_.assign(grad_.size(), {});  // dropped
     check_gradients_at_exit(segment.exit.gradients);
     last_gradients_ = segment.exit.gradients;
   }
@@ -189,11 +215,15 @@ class Checker {
     if (e.operands.count < 2) return wrong("needs a send and a receive range");
     const Operand& send = p_.operands[e.operands.first];
     const Operand& receive = p_.operands[e.operands.first + 1];
-    const std::int64_t sent = e.op == Op::all_gather ? send.elems * size : send.elems;
-    const std::int64_t received = e.op == Op::reduce_scatter ? receive.elems * size : receive.elems;
+    // In elements of the event's type: a byte view has more than the slot.
+    const auto elems = [&](const Operand& o) {
+      return o.elems * dtype_bytes(p_.slots[o.slot].dtype) / dtype_bytes(e.dtype);
+    };
+    const std::int64_t sent = elems(send) * (e.op == Op::all_gather ? size : 1);
+    const std::int64_t received = elems(receive) * (e.op == Op::reduce_scatter ? size : 1);
     if (sent != e.elems || received != e.elems)
-      wrong(fmt::format("sends {} and receives {} where the whole is {} over {} ranks", send.elems,
-                        receive.elems, e.elems, size));
+      wrong(fmt::format("sends {} and receives {} where the whole is {} over {} ranks", sent,
+                        received, e.elems, size));
   }
 
   struct GradientState {

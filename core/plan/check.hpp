@@ -29,11 +29,12 @@ std::string_view to_string(Rule rule);
 
 struct Violation {
   Rule rule;
-  std::string where;  // "micro_only, event 12"
+  std::string where;  // "micro_only, event 12": segment and event
   std::string what;
 };
 
-/// All violations on one rank's program along init and three optimizer steps. Empty: legal.
+/// All violations on one rank's program along init and the optimizer steps, done and skipped, until
+/// they repeat themselves. Empty: legal.
 std::vector<Violation> check(const Program& program);
 
 /// Whether the ranks agree, collective by collective, group by group. `program_of(rank)` builds a

@@ -11,7 +11,7 @@ namespace {
 
 // What all ranks of a group must agree on, of one collective.
 struct Signature {
-  SegmentKind segment;
+  std::string segment;
   Op op;
   Dtype dtype;
   Reduction reduction;
@@ -22,7 +22,7 @@ struct Signature {
 
 std::string text(const Signature& s) {
   return fmt::format("{} {} x {} (root {}) in {}", to_string(s.op), to_string(s.dtype), s.elems,
-                     s.root, to_string(s.segment));
+                     s.root, s.segment);
 }
 
 using Issued = std::map<std::string, std::vector<Signature>>;  // by group: name and members
@@ -39,7 +39,7 @@ Issued issued_by(const Program& p) {
     for (const Event& e : s.events)
       if (is_collective(e.op))
         all[group_key(p, p.groups.at(e.group))].push_back(
-            {s.kind, e.op, e.dtype, e.reduction, e.micro_batch, e.root, e.elems});
+            {s.name, e.op, e.dtype, e.reduction, e.micro_batch, e.root, e.elems});
   return all;
 }
 

@@ -21,14 +21,28 @@ struct ListModule {
   std::vector<std::int64_t> numels;
 };
 
+/// A module's hook as stage 3 sees it: f+ before its forward, f- after, b+ and b- the same of
+/// backward. `module`: in a ModelSpec an index of ListModule, root_module for the root, listed or
+/// not; in a ModelShape an index of Module.
+enum class VisitKind : std::uint8_t { pre_forward, post_forward, pre_backward, post_backward };
+inline constexpr int root_module = -1;
+struct Visit {
+  VisitKind kind = VisitKind::pre_forward;
+  int module = root_module;
+};
+
 struct ModelSpec {
   Family family = Family::gpt2;
-  // gpt2
+  // gpt2, llama
   std::int64_t layers = 0, hidden = 0, heads = 0, sequence = 0, vocab = 0;
+  std::int64_t kv_heads = 0, ffn = 0;  // llama
   bool tied_head = false;
   // list
   std::vector<ListModule> modules;
   std::vector<std::pair<std::string, std::string>> tied;  // {alias, owner}
+  std::vector<Visit> visits;                              // empty: as the containers nest
+  std::vector<int> gradient_ready_order;                  // parameter indices; empty: exact reverse
+  std::vector<std::vector<int>> param_groups;  // of the optimizer; empty: one of all parameters
 };
 
 enum class DataSource : std::uint8_t { none, file, markov, uniform };
@@ -38,9 +52,61 @@ struct DataSpec {
   std::uint64_t seed = 1;
 };
 
-/// AdamW as DeepSpeed configures it; defaults are DeepSpeed's.
+/// Adam or AdamW as DeepSpeed configures it; defaults are DeepSpeed's.
 struct OptimizerSpec {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
+  bool decoupled_decay = true;  // AdamW; false: Adam, whose decay is added to the gradient
+  bool bias_correction = true;
+};
+
+/// DeepSpeed's learning rate schedulers, with its defaults. `constant`: none is configured.
+enum class LrSchedule : std::uint8_t { constant, warmup, warmup_decay, warmup_cosine };
+struct SchedulerSpec {
+  LrSchedule type = LrSchedule::constant;
+  double warmup_min_lr = 0, warmup_max_lr = 1e-3;  // warmup, warmup_decay
+  std::int64_t warmup_num_steps = 1000;
+  bool linear = false;                                // warmup_type: linear, else log
+  std::int64_t total_num_steps = 0;                   // warmup_decay, warmup_cosine
+  double warmup_min_ratio = 0, cos_min_ratio = 1e-4;  // warmup_cosine: of the optimizer's lr
+};
+
+/// fp16's loss scaling. Static where `dynamic` is false; other dtypes: static, 1.
+struct LossScaleSpec {
+  bool dynamic = false;
+  double initial = 1;
+  std::int64_t window = 1000, hysteresis = 2;
+  bool consecutive_hysteresis = false;
+  double min_scale = 1;
+};
+
+/// What DeepSpeed stores and sends in which type.
+struct PrecisionSpec {
+  Dtype model = Dtype::fp32;       // parameters and gradients: fp32, bf16 or fp16
+  Dtype grad_accum = Dtype::fp32;  // data_types.grad_accum_dtype; default: model
+  Dtype comm = Dtype::fp32;        // communication_data_type; default: model
+  bool check_overflow = false;     // whether a flag is reduced before the step (at stages 1 to 3)
+  LossScaleSpec loss_scale;
+};
+
+/// The knobs of DeepSpeed's own schedule; elements, as DeepSpeed counts them. Defaults: 0.19.8's.
+struct ZeroKnobs {
+  // stages 1, 2
+  bool contiguous_gradients = true, reduce_scatter = true;  // reduce_scatter: stage 3 too
+  bool use_multi_rank_bucket_allreduce = true, compute_grad_norm = true;
+  bool parameter_alignment = false, round_robin_gradients = false;
+  bool overlap_comm = false;  // stage 3 unless given: true
+  std::int64_t reduce_bucket_size = 500'000'000;
+  // stage 3
+  std::int64_t sub_group_size = 1'000'000'000, prefetch_bucket_size = 50'000'000;
+  std::int64_t param_persistence_threshold = 100'000;
+  std::int64_t model_persistence_threshold = INT64_MAX;
+  std::int64_t max_live_parameters = 1'000'000'000, max_reuse_distance = 1'000'000'000;
+  bool use_all_reduce_for_fetch_params = false, allgather_sequential = false;
+  bool memory_efficient_linear = true;
+  // stages 0, 1, and 2 without reduce_scatter
+  bool prescale_gradients = false;
+  double gradient_predivide_factor = 1.0;
+  bool sums_gradients = false;  // gradient_allreduce_op "sum": nothing is divided by the world size
 };
 
 /// What ShardMark uses of a DeepSpeed config. The batch triple is complete only for a known world
@@ -50,15 +116,19 @@ struct ZeroSpec {
   std::optional<std::int64_t> train_batch_size, micro_batch_size, accumulation_steps;
   double gradient_clipping = 1.0;
   OptimizerSpec optimizer;
+  SchedulerSpec scheduler;
+  PrecisionSpec precision;
+  ZeroKnobs knobs;
 };
 
 struct RunSpec {
   std::int64_t steps = 0, warmup = 0;
   std::uint64_t seed = 1;
-  std::string schedule = "paper";
+  std::string schedule = "deepspeed";
   Compute compute = Compute::train;
   Reductions reductions = Reductions::native;
   std::string memory_mode = "strict";
+  bool activation_checkpointing = false;
 };
 
 struct CommSpec {

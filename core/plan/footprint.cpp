@@ -38,8 +38,9 @@ class Live {
 
 // Calls `look(segment, event, live)` before the first event (-1) and after each one.
 template<class Look>
-void walk(const Program& program, Look look) {
+void walk(const Program& program, const std::vector<bool>& only, Look look) {
   for (int s = 0; s < static_cast<int>(program.segments.size()); ++s) {
+    if (!only.empty() && !only[s]) continue;
     const Segment& segment = program.segments[s];
     Live live(program, segment.entry);
     if (!look(s, -1, live)) return;
@@ -64,8 +65,14 @@ std::string advice(const Program& p, const TierFootprint& at) {
   add(p.stage > 0 ? "more ranks" : "a smaller model");
   if (b[index(Category::activation)] > states / 4)
     add("a smaller train_micro_batch_size_per_gpu or sequence");
-  if (b[index(Category::gathered)] + b[index(Category::bucket)] > states / 2)
+  const bool paper = p.schedule == "paper";
+  const std::int64_t gathered = b[index(Category::gathered)], bucket = b[index(Category::bucket)];
+  if (paper && gathered + bucket > states / 2)
     add("smaller units (more layers of a smaller hidden size)");
+  if (!paper && p.stage > 0 && bucket > states / 4) add("a smaller reduce_bucket_size");
+  if (!paper && gathered > states / 4)
+    add("a smaller stage3_max_live_parameters, stage3_prefetch_bucket_size or "
+        "stage3_max_reuse_distance");
   return text;
 }
 
@@ -88,9 +95,9 @@ std::int64_t state_bytes(const CategoryBytes& bytes) {
   return sum;
 }
 
-Footprint footprint(const Program& program) {
+Footprint footprint(const Program& program, const std::vector<bool>& only) {
   Footprint f;
-  walk(program, [&](int s, int e, const Live& live) {
+  walk(program, only, [&](int s, int e, const Live& live) {
     for (std::size_t t = 0; t < tier_count; ++t) {
       TierFootprint& tier = f.tiers[t];
       if (live.total(t) > tier.peak_bytes) {
@@ -109,18 +116,18 @@ Footprint footprint(const Program& program) {
 std::string describe_event(const Program& program, int segment, int event) {
   if (segment < 0) return "nothing";
   const Segment& s = program.segments[segment];
-  if (event < 0) return fmt::format("{}, entry", to_string(s.kind));
+  if (event < 0) return s.name + ", entry";
   const Event& e = s.events[event];
   const std::string what =
       e.slot >= 0 ? program.slots[e.slot].name : std::string(to_string(e.kernel));
-  return fmt::format("{}, event {}: {} {} ({})", to_string(s.kind), event, to_string(e.op), what,
+  return fmt::format("{}, event {}: {} {} ({})", s.name, event, to_string(e.op), what,
                      to_string(e.phase));
 }
 
 std::optional<std::string> over_budget(const Program& program, const Budgets& budgets) {
   std::optional<std::string> refusal;
   const Footprint f = footprint(program);
-  walk(program, [&](int s, int e, const Live& live) {
+  walk(program, {}, [&](int s, int e, const Live& live) {
     for (std::size_t t = 0; t < tier_count; ++t) {
       if (!budgets[t] || live.total(t) <= *budgets[t]) continue;
       const TierFootprint& tier = f.tiers[t];

@@ -25,8 +25,9 @@ struct Footprint {
   const TierFootprint& operator[](Tier t) const { return tiers[static_cast<std::size_t>(t)]; }
 };
 
-/// Peak over all segments. Pure; a segment starts from what its entry declares alive.
-Footprint footprint(const Program& program);
+/// Peak over all segments, or over those that `only` marks (by segment). Pure; a segment starts
+/// from what its entry declares alive.
+Footprint footprint(const Program& program, const std::vector<bool>& only = {});
 
 /// Live bytes by category of both tiers at a segment's exit.
 std::array<CategoryBytes, tier_count> live_at(const Program& program, const EndState& end);

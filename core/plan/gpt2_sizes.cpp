@@ -45,57 +45,20 @@ Gpt2Dims gpt2_dims(const ModelSpec& spec, std::int64_t micro_batch) {
           spec.vocab,  micro_batch, spec.tied_head};
 }
 
-EmbedParams embed_params(const Gpt2Dims& d) {
-  Offsets o(1);
-  EmbedParams p;
-  p.wte = o.take(mul(d.vocab, d.hidden));
-  p.wpe = o.take(mul(d.sequence, d.hidden));
-  p.elems = o.end();
-  return p;
-}
-
-BlockParams block_params(const Gpt2Dims& d) {
-  const std::int64_t h = d.hidden, hh = mul(h, h);
-  Offsets o(1);
-  BlockParams p;
-  p.ln1_weight = o.take(h);
-  p.ln1_bias = o.take(h);
-  p.qkv_weight = o.take(mul(3, hh));
-  p.qkv_bias = o.take(mul(3, h));
-  p.attn_proj_weight = o.take(hh);
-  p.attn_proj_bias = o.take(h);
-  p.ln2_weight = o.take(h);
-  p.ln2_bias = o.take(h);
-  p.fc_weight = o.take(mul(4, hh));
-  p.fc_bias = o.take(mul(4, h));
-  p.mlp_proj_weight = o.take(mul(4, hh));
-  p.mlp_proj_bias = o.take(h);
-  p.elems = o.end();
-  return p;
-}
-
-HeadParams head_params(const Gpt2Dims& d) {
-  Offsets o(1);
-  HeadParams p;
-  p.ln_weight = o.take(d.hidden);
-  p.ln_bias = o.take(d.hidden);
-  if (!d.tied_head) p.head_weight = o.take(mul(d.vocab, d.hidden));
-  p.elems = o.end();
-  return p;
-}
-
 BlockSaved block_saved(const Gpt2Dims& d) {
   const std::int64_t rows = d.rows(), rh = mul(rows, d.hidden);
   Offsets o(line_elems);
   BlockSaved s;
   s.ln1_mean = o.take(rows);
   s.ln1_rstd = o.take(rows);
+  s.norm1 = o.take(rh);
   s.qkv = o.take(mul(3, rh));
   s.attention = o.take(rh);
   s.logsumexp = o.take(mul(rows, d.heads));
   s.x_mid = o.take(rh);
   s.ln2_mean = o.take(rows);
   s.ln2_rstd = o.take(rows);
+  s.norm2 = o.take(rh);
   s.fc = o.take(mul(4, rh));
   s.elems = o.end();
   return s;
@@ -131,7 +94,6 @@ BlockForwardWorkspace block_forward_workspace(const Gpt2Dims& d, std::int64_t ge
   const std::int64_t rh = mul(d.rows(), d.hidden);
   Offsets o(line_elems);
   BlockForwardWorkspace w;
-  w.norm = o.take(rh);
   w.act = w.scores = o.take(std::max(mul(4, rh), attention_tile(d).score_elems));
   close(w, o, gemm_cap_bytes);
   return w;
@@ -145,7 +107,6 @@ BlockBackwardWorkspace block_backward_workspace(const Gpt2Dims& d, std::int64_t 
   Offsets attention = o;
   w.act = o.take(mul(4, rh));
   w.dnarrow = attention.take(rh);
-  w.norm = attention.take(rh);
   w.scores = attention.take(scores);
   w.dscores = attention.take(scores);
   w.delta = attention.take(mul(d.rows(), d.heads));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes and layouts of GPT-2's units: where each tensor lies in a unit's flat parameter buffer, in
-// what its forward saves for its backward, and in the workspace of one call. The plan sizes slots
-// with these and the kernels of core/nn address memory with these, so nothing is written twice.
+// Sizes and layouts of GPT-2's units: where each tensor lies in what a unit's forward saves for its
+// backward, and in the workspace that its modules share in one pass. The plan sizes slots with
+// these and the kernels of core/nn address memory with these, so nothing is written twice.
 //
-// What is saved is little: LayerNorm's outputs and GELU's are recomputed in backward, and attention
-// keeps one log-sum-exp a row and head instead of probabilities.
+// GELU's output is recomputed in backward, and attention keeps one log-sum-exp a row and head
+// instead of probabilities. LayerNorm's outputs are kept: the product that needs one has no access
+// to the norm's weights, which another module owns.
 #pragma once
 
 #include <cstdint>
@@ -26,35 +27,16 @@ struct Gpt2Dims {
 /// Throws PlanError when micro_batch * sequence leaves 63 bits.
 Gpt2Dims gpt2_dims(const ModelSpec& spec, std::int64_t micro_batch);
 
-// Offsets, in elements, of tensors in a unit's flat parameter (and gradient) buffer: registration
-// order without gaps. Weights are [out, in].
-struct EmbedParams {
-  std::int64_t wte = 0, wpe = 0, elems = 0;
-};
-struct BlockParams {
-  std::int64_t ln1_weight = 0, ln1_bias = 0;
-  std::int64_t qkv_weight = 0, qkv_bias = 0, attn_proj_weight = 0, attn_proj_bias = 0;
-  std::int64_t ln2_weight = 0, ln2_bias = 0;
-  std::int64_t fc_weight = 0, fc_bias = 0, mlp_proj_weight = 0, mlp_proj_bias = 0;
-  std::int64_t elems = 0;
-};
-struct HeadParams {
-  std::int64_t ln_weight = 0, ln_bias = 0;
-  std::int64_t head_weight = -1;  // -1: tied, it is the embeddings' wte
-  std::int64_t elems = 0;
-};
-EmbedParams embed_params(const Gpt2Dims& dims);
-BlockParams block_params(const Gpt2Dims& dims);
-HeadParams head_params(const Gpt2Dims& dims);
-
 // Offsets, in fp32 elements, in `saved`: what forward leaves for backward. R rows, h hidden.
 struct BlockSaved {
   std::int64_t ln1_mean = 0, ln1_rstd = 0;  // [R]
+  std::int64_t norm1 = 0;                   // [R][h], output of ln_1
   std::int64_t qkv = 0;                     // [R][3h], a row is q | k | v, heads contiguous in each
   std::int64_t attention = 0;               // [R][h], before the projection
   std::int64_t logsumexp = 0;               // [micro_batch][heads][sequence]
   std::int64_t x_mid = 0;                   // [R][h], the residual stream after attention
   std::int64_t ln2_mean = 0, ln2_rstd = 0;  // [R]
+  std::int64_t norm2 = 0;                   // [R][h], output of ln_2
   std::int64_t fc = 0;                      // [R][4h], before GELU
   std::int64_t elems = 0;
 };
@@ -77,10 +59,10 @@ struct AttentionTile {
 };
 AttentionTile attention_tile(const Gpt2Dims& dims);
 
-// Offsets, in fp32 elements, in the workspace of one call; overlaps are tensors that never live
-// together. `gemm` is the matrix products' scratch of `gemm_bytes`, at the end.
+// Offsets, in fp32 elements, in the workspace of a unit's pass; overlaps are tensors that never
+// live together; dwide, dnarrow and dnorm go from one module to the next. `gemm` is the matrix
+// products' scratch of `gemm_bytes`, at the end.
 struct BlockForwardWorkspace {
-  std::int64_t norm = 0;    // [R][h], output of ln_1, then of ln_2
   std::int64_t act = 0;     // [R][4h], GELU's output
   std::int64_t scores = 0;  // overlaps act
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
@@ -88,7 +70,7 @@ struct BlockForwardWorkspace {
 struct BlockBackwardWorkspace {
   std::int64_t dwide = 0;                           // [R][4h], gradient of fc; then [R][3h], of qkv
   std::int64_t act = 0;                             // [R][4h], GELU's output
-  std::int64_t dnarrow = 0, norm = 0;               // [R][h] each, overlap act
+  std::int64_t dnarrow = 0;                         // [R][h], overlaps act
   std::int64_t scores = 0, dscores = 0, delta = 0;  // of attention, overlap act
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
@@ -107,8 +89,8 @@ HeadBackwardWorkspace head_backward_workspace(const Gpt2Dims& dims, std::int64_t
 /// fp32 elements that a unit's forward saves for its backward; 0: it saves nothing.
 std::int64_t saved_elems(const Gpt2Dims& dims, UnitKind kind);
 
-/// All scratch of one call (`Kernel::forward` or `Kernel::backward`) in bytes, the matrix products'
-/// included; 0: it needs none. Throws PlanError where a count leaves 63 bits.
+/// All scratch of a unit's pass (`Kernel::forward` or `Kernel::backward`) in bytes, the matrix
+/// products' included; 0: it needs none. Throws PlanError where a count leaves 63 bits.
 std::int64_t workspace_bytes(const Gpt2Dims& dims, UnitKind kind, Kernel kernel,
                              std::int64_t gemm_scratch_cap_bytes);
 

@@ -4,59 +4,49 @@
 // before; one that is `u` is added to.
 //
 // clang-format off
-//   init_param   param w                         a unit's first values, or its shard's
+//   init_param   param w                   first values of Event::params[0] from Event::first on
 //   zero         buffer w
-//   load_batch   tokens w                        a micro-batch, [micro][sequence + 1]
-//   forward      embeddings: param r, tokens r, x_out w
-//                block:      param r, x_in r, x_out w, saved w, workspace w
-//                head:       param r, x_in r, tokens r, saved w, loss w|u, workspace w, [wte r]
-//                list:       param r, [param of units that it reads too r …]
-//   backward     head:       param r, x_in r, saved r, dx w, grad w|u, workspace w,
-//                            [wte r, wte grad w|u]
-//                block:      param r, x_in r, saved r, dx u, grad w|u, workspace w
-//                embeddings: param r, tokens r, dx r, grad w|u,
-//                            [the rest of grad, where the head made its first part]
-//                list:       param r, grad w|u
-//   accumulate   into u, from r
-//   grad_norm    sum w, every gradient that this rank owns r …
-//   clip         clip w (fp64: norm, coefficient), sum r
-//   adamw        param u, grad r, momentum u, variance u, clip r
+//   load_batch   tokens w                  a micro-batch, [micro][sequence + 1]
+//   forward      each parameter r …, then buffers_of(role, forward)
+//   backward     each parameter r …, each gradient w|u …, then buffers_of(role, backward)
+//   accumulate   into u, from r            into += from, in the type of `into`
+//   convert      into w, from r            element by element; a copy where the types are equal
+//   scale        buffer u                  buffer /= Event::divisor
+//   interleave   into u, from r            a whole tensor -> its rank-major place in `into`
+//   rearrange    into w, from r            the way back: rank-major `from` -> a whole tensor
+//   overflow     flag w, gradient r …      flag = 1 if any element is not finite, else 0
+//   grad_norm    sum w, gradient r …       sum of squares (ordered: exact limbs)
+//   clip         clip w (fp64: norm, coefficient), sum r|u, [further sums r …]
+//   adamw        master u, gradient r, momentum u, variance u, clip r
 // clang-format on
+//
+// interleave and rearrange: `into`/`from` is one row a rank, each row all tensors' shards one after
+// another; the operand runs from the tensor's first element in row 0 to its last in the last row.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
-namespace shardmark::operand {
+#include <core/plan/types.hpp>
 
-enum Forward : std::size_t { fwd_param, fwd_x_in, fwd_x_out, fwd_saved, fwd_workspace };
-enum EmbedForward : std::size_t { embed_param, embed_tokens, embed_x_out };
-enum HeadForward : std::size_t {
-  head_param,
-  head_x_in,
-  head_tokens,
-  head_saved,
-  head_loss,
-  head_workspace,
-  head_wte
-};
-enum Backward : std::size_t {
-  bwd_param,
-  bwd_x_in,
-  bwd_saved,
-  bwd_dx,
-  bwd_grad,
-  bwd_workspace,
-  bwd_wte,
-  bwd_wte_grad
-};
-enum EmbedBackward : std::size_t {
-  embed_bwd_param,
-  embed_bwd_tokens,
-  embed_bwd_dx,
-  embed_bwd_grad,
-  embed_bwd_rest
-};
-enum ListBackward : std::size_t { list_param, list_grad };
-enum Update : std::size_t { upd_param, upd_grad, upd_momentum, upd_variance, upd_clip };
+namespace shardmark {
 
-}  // namespace shardmark::operand
+/// What a module of a transformer works on besides its parameters and gradients.
+enum class ModuleBuffer : std::uint8_t { tokens, x_in, x_out, dx, saved, loss, workspace };
+inline constexpr int module_buffer_count = 7;
+
+struct BufferUse {
+  ModuleBuffer buffer;
+  bool reads, writes;
+};
+
+/// The buffers of one call, in operand order. Of a list module: none. The loss is updated, not
+/// written, from the second micro-batch on.
+std::span<const BufferUse> buffers_of(Role role, Kernel kernel);
+
+namespace operand {
+enum Update : std::size_t { upd_master, upd_grad, upd_momentum, upd_variance, upd_clip };
+}
+
+}  // namespace shardmark

@@ -24,10 +24,15 @@ struct Param {
   double std = 0.02;  // of Init::uniform
 };
 
+/// Modules are in registration order; modules[0] is the root, whose name is "".
 struct Module {
   std::string name;
   int first_param = 0, param_count = 0;  // its own parameters, not its children's
-  int tied_to = -1;                      // an alias: the parameter's index at its owner
+  int tied_to = -1;                      // an alias: first parameter of its owner
+  int tied_count = 0;                    // how many of the owner's parameters it uses
+  int parent = 0;                        // the container it lies in; of the root: the root
+  int unit = -1;                         // -1: a container that belongs to no unit
+  Role role = Role::container;
 };
 
 enum class UnitKind : std::uint8_t { embeddings, block, head, list };
@@ -45,11 +50,26 @@ struct ModelShape {
   ModelSpec spec;
   std::vector<Param> params;
   std::vector<Module> modules;
-  std::vector<Unit> units;  // in forward order
-  std::int64_t elems = 0;   // Psi, the parameter count
+  std::vector<Unit> units;    // in forward order
+  std::vector<Visit> visits;  // one forward and one backward pass, as stage 3's hooks see them
+  std::vector<std::vector<int>> param_groups;  // of the optimizer: parameters in their order there
+  std::int64_t elems = 0;                      // Psi, the parameter count
+
+  /// The parameters that a module uses: its own, or its owner's where it is tied.
+  std::vector<int> params_of(int module) const;
+  /// Modules that compute, in the order in which a pass visits them.
+  std::vector<int> computing(VisitKind kind) const;
 };
 
 /// Throws PlanError when counts overflow 63 bits, or a list's units are not contiguous.
-ModelShape build_model_shape(const ModelSpec& spec);
+/// `recompute`: activation checkpointing by block. Each block is run forward again before its
+/// backward, which shows in the visits alone.
+ModelShape build_model_shape(const ModelSpec& spec, bool recompute = false);
+
+/// The order in which backward makes gradients ready: the list's own, or by modules in backward
+/// order. Within a linear module bias before weight, but weight before bias where
+/// `weight_first` (stage 3 with memory_efficient_linear); in any other module registration order
+/// (facts recorded from DeepSpeed 0.19.8). A tied parameter is ready at its last use.
+std::vector<int> gradient_ready_order(const ModelShape& model, bool weight_first);
 
 }  // namespace shardmark

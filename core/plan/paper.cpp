@@ -2,11 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <set>
 
+#include <core/plan/compute_writer.hpp>
 #include <core/plan/paper.hpp>
 #include <core/plan/paper_slots.hpp>
-#include <core/plan/scratch.hpp>
-#include <core/plan/writer.hpp>
+#include <core/plan/state_writer.hpp>
 
 namespace shardmark {
 namespace {
@@ -18,31 +19,33 @@ class PaperWriter {
   PaperWriter(Program& program, const Deck& deck, const Profile& profile)
       : p_(program),
         w_(program),
-        trains_(deck.run.compute == Compute::train),
+        compute_(program, w_, deck, profile),
         profile_(profile),
-        slots_(declare_paper_slots(w_, p_, trains_, profile)) {}
+        slots_(declare_paper_slots(w_, p_, profile)),
+        modules_(p_.model.units.size()) {
+    for (int m : p_.model.computing(VisitKind::pre_forward))
+      if (p_.model.modules[m].unit >= 0) modules_[p_.model.modules[m].unit].push_back(m);
+  }
 
   void write() {
     init();
-    const std::int64_t accumulation = p_.batch.accumulation;
-    if (accumulation == 1) {
-      micro(SegmentKind::micro_only, 0);
-    } else {
-      micro(SegmentKind::micro_first, 0);
-      if (accumulation > 2) micro(SegmentKind::micro_middle, 1);
-      micro(SegmentKind::micro_last, static_cast<int>(accumulation - 1));
+    Step step;
+    const auto last = static_cast<int>(p_.batch.accumulation) - 1;
+    step.micros.push_back(micro(last == 0 ? "micro_only" : "micro_first", 0));
+    if (last > 1) {
+      const int middle = micro("micro_middle", 1);
+      step.micros.resize(last, middle);
     }
-    boundary();
-    update();
+    if (last > 0) step.micros.push_back(micro("micro_last", last));
+    step.boundary = boundary();
+    step.update = update();
+    p_.steps.push_back(std::move(step));
   }
 
  private:
   int stage() const { return p_.stage; }
   int units() const { return static_cast<int>(p_.model.units.size()); }
   const Unit& unit(int u) const { return p_.model.units[u]; }
-  // Without training there are no activations: every unit is a list of parameters.
-  UnitKind kind(int u) const { return trains_ ? unit(u).kind : UnitKind::list; }
-
   std::vector<int> params_of(int u) const {
     std::vector<int> ids(unit(u).param_count);
     std::iota(ids.begin(), ids.end(), unit(u).first_param);
@@ -54,62 +57,68 @@ class PaperWriter {
     return {slot, writes, reads, p_.partition.offset(u, p_.rank), p_.partition.units[u].shard};
   }
 
-  void collective(Op op, Reduction reduction, Operand send, Operand receive, int u,
-                  std::span<const int> params) {
-    send.reads = true, send.writes = false;
-    receive.writes = true, receive.reads = false;
-    const std::int64_t elems = std::max(send.elems, receive.elems);
-    std::vector<Operand> operands{send, receive};
-    const std::int64_t scratch = collective_scratch_bytes(
-        op, w_[send.slot].dtype, elems, p_.world, p_.reductions, profile_.staging_cap_bytes);
-    if (scratch > 0) operands.push_back({slots_.staging, true, false, 0, scratch});
-    w_.collective(op, reduction, elems, operands, u, params);
+  Event& collective(Op op, Reduction reduction, Operand send, Operand receive, int u,
+                    std::span<const int> params) {
+    Event& e =
+        write_collective(w_, p_, profile_, slots_.staging, op, reduction, send, receive, params);
+    e.unit = u;
+    return e;
   }
 
   void init() {
-    w_.begin(SegmentKind::init, Gradients::none);
+    w_.begin(SegmentKind::init, "init", Gradients::none);
     w_.phase(Phase::init);
+    p_.sharded = {stage() == 3, stage() > 0, stage() > 0, stage() > 0};
     for (int u = 0; u < units(); ++u) {
       const UnitSlots& s = slots_.units[u];
+      const UnitPartition& part = p_.partition.units[u];
+      std::vector<FlatParam> layout;
+      for (int id : params_of(u))
+        layout.push_back({id, p_.model.params[id].first_elem - unit(u).first_elem});
+      const std::int64_t own_first = p_.partition.offset(u, p_.rank);
+      const bool whole = stage() < 3;
+      place_state(p_, State::param, s.param, 0, layout, whole ? 0 : own_first,
+                  whole ? part.padded : part.shard);
+      // There is no master of its own: it is what this rank owns of param.
+      place_state(p_, State::master, s.param, whole ? own_first : 0, layout, own_first, part.shard);
+      place_state(p_, State::momentum, s.momentum, 0, layout, own_first, part.shard);
+      place_state(p_, State::variance, s.variance, 0, layout, own_first, part.shard);
       w_.acquire(s.param);
-      const Operand param = w_.write(s.param);
-      w_.compute(Kernel::init_param, u, {&param, 1}, params_of(u));
-      for (int state : {s.momentum, s.variance}) {
-        w_.acquire(state);
-        const Operand all = w_.write(state);
-        w_.compute(Kernel::zero, u, {&all, 1});
-      }
+      init_params(w_, p_, s.param);
+      acquire_zeroed(w_, s.momentum);
+      acquire_zeroed(w_, s.variance);
     }
-    for (int persistent : {slots_.sum, slots_.clip, slots_.loss, slots_.staging})
+    for (int persistent : {slots_.sum, slots_.clip, slots_.staging})
       if (persistent != no_slot) w_.acquire(persistent);
+    for (int persistent : compute_.persistent()) w_.acquire(persistent);
     w_.end(Gradients::none);
   }
 
-  void micro(SegmentKind segment, int g) {
+  int micro(const char* name, int g) {
     first_ = g == 0;
     last_ = g == p_.batch.accumulation - 1;
     const Gradients pending = stage() >= 2 ? Gradients::reduced : Gradients::accumulated;
-    w_.begin(segment, first_ ? Gradients::none : pending);
+    const int index = w_.begin(SegmentKind::micro, name, first_ ? Gradients::none : pending);
     w_.phase(Phase::forward, g);
-    if (trains_) {
-      w_.acquire(slots_.tokens);
-      const Operand tokens = w_.write(slots_.tokens);
-      w_.compute(Kernel::load_batch, no_unit, {&tokens, 1});
-    }
+    compute_.begin_micro(g);
     std::vector<int> order(units());
     std::iota(order.begin(), order.end(), 0);
-    pass(order, [&](int u) { forward(u); });
+    pass(order, [&](int u) {
+      for (int m : modules_[u]) compute_.forward(m, full_params(m));
+    });
 
     w_.phase(Phase::backward, g);
     std::reverse(order.begin(), order.end());
     in_flight_ = no_unit;
+    made_.clear();
     pass(order, [&](int u) {
-      backward(u);
+      for (auto m = modules_[u].rbegin(); m != modules_[u].rend(); ++m) backward(*m);
       reduce_gradient(u);
     });
     retire_reduction();
-    if (trains_) w_.release(slots_.tokens);
+    compute_.end_micro();
     w_.end(last_ ? Gradients::reduced : pending);
+    return index;
   }
 
   // Runs `compute` over the units. At stage 3 each pass gathers a unit once: one compute ahead of
@@ -151,94 +160,40 @@ class PaperWriter {
   int full_grad(int u) const {
     return stage() >= 2 ? slots_.units[u].bucket : slots_.units[u].grad;
   }
-  // The tied weight: the first parameter of the embeddings.
-  Operand tied(int slot, bool reads, bool writes) const {
-    return {slot, writes, reads, 0, p_.model.params[0].elems};
-  }
-  bool is_tied_head(int u) const {
-    return kind(u) == UnitKind::head && !unit(u).also_reads.empty();
-  }
 
-  void forward(int u) {
-    const UnitSlots& s = slots_.units[u];
-    std::vector<Operand> ops;
-    ops.reserve(8);
-    ops.push_back(w_.read(full_param(u)));
-    const int x_out = trains_ && u + 1 < units() ? slots_.units[u + 1].x_in : no_slot;
-    for (int made : {x_out, s.saved, s.workspace_forward})
-      if (made != no_slot) w_.acquire(made);
-    switch (kind(u)) {
-      case UnitKind::embeddings:
-        ops.insert(ops.end(), {w_.read(slots_.tokens), w_.write(x_out)});
-        break;
-      case UnitKind::block:
-        ops.insert(ops.end(), {w_.read(s.x_in), w_.write(x_out), w_.write(s.saved),
-                               w_.write(s.workspace_forward)});
-        break;
-      case UnitKind::head:
-        ops.insert(ops.end(),
-                   {w_.read(s.x_in), w_.read(slots_.tokens), w_.write(s.saved),
-                    w_.whole(slots_.loss, !first_, true), w_.write(s.workspace_forward)});
-        if (is_tied_head(u)) ops.push_back(tied(full_param(0), true, false));
-        break;
-      case UnitKind::list:
-        for (int r : unit(u).also_reads) ops.push_back(w_.read(full_param(r)));
-        break;
-    }
-    w_.compute(Kernel::forward, u, ops);
-    if (s.workspace_forward != no_slot) w_.release(s.workspace_forward);
+  // A parameter's place in its unit's flat buffer `slot`.
+  Operand tensor(int slot, int param, bool reads, bool writes) const {
+    const Param& p = p_.model.params[param];
+    return {slot, writes, reads, p.first_elem - unit(p.unit).first_elem, p.elems};
+  }
+  std::vector<Operand> full_params(int module) const {
+    std::vector<Operand> operands;
+    for (int id : p_.model.params_of(module))
+      operands.push_back(tensor(full_param(p_.model.params[id].unit), id, true, false));
+    return operands;
   }
 
   // Stages 0 and 1 add up over micro-batches in place; 2 and 3 make each micro-batch's gradient
-  // anew.
-  bool adds() const { return stage() < 2 && !first_; }
-
-  void acquire_full_grad(int u) {
-    if (!w_.alive(full_grad(u))) w_.acquire(full_grad(u));
+  // anew. A tied weight's second user adds to what the first one made.
+  void backward(int module) {
+    std::vector<Operand> grads;
+    for (int id : p_.model.params_of(module)) {
+      const int u = p_.model.params[id].unit;
+      acquire_full_grad(u);
+      const bool adds = (stage() < 2 && !first_) || !made_.insert(id).second;
+      grads.push_back(tensor(full_grad(u), id, adds, true));
+    }
+    compute_.backward(module, full_params(module), grads);
   }
 
-  void backward(int u) {
-    const UnitSlots& s = slots_.units[u];
-    std::vector<int> params = params_of(u);
-    std::vector<Operand> ops;
-    ops.reserve(8);
-    ops.push_back(w_.read(full_param(u)));
-    acquire_full_grad(u);
-    if (s.workspace_backward != no_slot) w_.acquire(s.workspace_backward);
-    const Operand grad = w_.whole(full_grad(u), adds(), true);
-    switch (kind(u)) {
-      case UnitKind::head:
-        w_.acquire(slots_.dx);
-        ops.insert(ops.end(), {w_.read(s.x_in), w_.read(s.saved), w_.write(slots_.dx), grad,
-                               w_.write(s.workspace_backward)});
-        if (is_tied_head(u)) {
-          acquire_full_grad(0);
-          ops.push_back(tied(full_param(0), true, false));
-          ops.push_back(tied(full_grad(0), adds(), true));
-          params.push_back(0);
-        }
-        break;
-      case UnitKind::block:
-        ops.insert(ops.end(), {w_.read(s.x_in), w_.read(s.saved), w_.update(slots_.dx), grad,
-                               w_.write(s.workspace_backward)});
-        break;
-      case UnitKind::embeddings: {
-        ops.insert(ops.end(), {w_.read(slots_.tokens), w_.read(slots_.dx)});
-        if (is_tied_head(units() - 1)) {
-          const Operand made = tied(full_grad(0), true, true);
-          ops.push_back(made);
-          ops.push_back({made.slot, true, adds(), made.elems, grad.elems - made.elems});
-        } else {
-          ops.push_back(grad);
-        }
-        break;
-      }
-      case UnitKind::list: ops.push_back(grad); break;
-    }
-    w_.compute(Kernel::backward, u, ops, params);
-    for (int done : {s.workspace_backward, s.saved, s.x_in})
-      if (done != no_slot) w_.release(done);
-    if (kind(u) == UnitKind::embeddings) w_.release(slots_.dx);
+  // Padding is reduced and squared with the rest, so it must be zero.
+  void acquire_full_grad(int u) {
+    const int slot = full_grad(u);
+    if (w_.alive(slot)) return;
+    w_.acquire(slot);
+    const UnitPartition& part = p_.partition.units[u];
+    if (part.padded > part.elems)
+      w_.compute(Kernel::zero, {w_.part(slot, part.elems, part.padded - part.elems, false, true)});
   }
 
   // Starts the reduction of the unit whose backward is just done, then retires the one before it:
@@ -269,7 +224,7 @@ class PaperWriter {
     const UnitSlots& s = slots_.units[in_flight_];
     if (!first_) {
       const std::array<Operand, 2> ops{w_.update(s.grad), w_.read(s.part)};
-      w_.compute(Kernel::accumulate, in_flight_, ops);
+      w_.compute(Kernel::accumulate, ops).unit = in_flight_;
       w_.release(s.part);
     }
     w_.release(s.bucket);
@@ -280,23 +235,24 @@ class PaperWriter {
     return stage() == 1 ? own(slots_.units[u].grad, u, true, false) : w_.read(slots_.units[u].grad);
   }
 
-  void boundary() {
-    w_.begin(SegmentKind::boundary, Gradients::reduced);
+  int boundary() {
+    const int index = w_.begin(SegmentKind::boundary, "boundary", Gradients::reduced);
     w_.phase(Phase::step);
     std::vector<Operand> ops{w_.write(slots_.sum)};
     for (int u = 0; u < units(); ++u) ops.push_back(owned_grad(u));
-    w_.compute(Kernel::grad_norm, no_unit, ops);
+    w_.compute(Kernel::grad_norm, ops);
     // At stage 0 every rank holds all gradients, so every rank has the norm already.
     if (stage() > 0)
       collective(Op::all_reduce, Reduction::sum, w_.read(slots_.sum), w_.write(slots_.sum), no_unit,
                  {});
     const std::array<Operand, 2> clip{w_.write(slots_.clip), w_.read(slots_.sum)};
-    w_.compute(Kernel::clip, no_unit, clip);
+    w_.compute(Kernel::clip, clip);
     w_.end(Gradients::reduced);
+    return index;
   }
 
-  void update() {
-    w_.begin(SegmentKind::update, Gradients::reduced);
+  int update() {
+    const int index = w_.begin(SegmentKind::update, "update", Gradients::reduced);
     w_.phase(Phase::step);
     for (int u = 0; u < units(); ++u) {
       const UnitSlots& s = slots_.units[u];
@@ -305,22 +261,25 @@ class PaperWriter {
       const std::array<Operand, 5> ops{param, owned_grad(u), w_.update(s.momentum),
                                        w_.update(s.variance), w_.read(slots_.clip)};
       const std::vector<int> params = params_of(u);
-      w_.compute(Kernel::adamw, u, ops, params);
+      w_.compute(Kernel::adamw, ops, params).unit = u;
       w_.release(s.grad);
       if (in_full_buffer)
         collective(Op::all_gather, Reduction::none, own(s.param, u, true, false), w_.write(s.param),
                    u, params);
     }
     w_.end(Gradients::none);
+    return index;
   }
 
   Program& p_;
   PlanWriter w_;
-  const bool trains_;
+  ComputeWriter compute_;
   const Profile& profile_;
   const PaperSlots slots_;
-  bool first_ = true, last_ = true;  // of the micro-batch that is being written
-  int in_flight_ = no_unit;          // unit whose reduction has started and is not retired
+  std::vector<std::vector<int>> modules_;  // by unit, in forward order
+  std::set<int> made_;                     // parameters whose gradient this backward has begun
+  bool first_ = true, last_ = true;        // of the micro-batch that is being written
+  int in_flight_ = no_unit;                // unit whose reduction has started and is not retired
 };
 
 }  // namespace

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include <core/plan/checked.hpp>
 #include <core/plan/exact_sum.hpp>
-#include <core/plan/gpt2_sizes.hpp>
 #include <core/plan/paper_slots.hpp>
 #include <core/plan/scratch.hpp>
 
@@ -32,30 +30,6 @@ void declare_states(PlanWriter& w, const Program& p, PaperSlots& slots) {
   slots.clip = w.slot("clip", Category::workspace, Dtype::fp64, 2);
 }
 
-void declare_activations(PlanWriter& w, const Program& p, const Profile& profile,
-                         PaperSlots& slots) {
-  const Gpt2Dims d = gpt2_dims(p.model.spec, p.batch.micro);
-  const std::int64_t stream = checked_mul(d.rows(), d.hidden, "activations");
-  slots.tokens = w.slot("tokens", Category::activation, Dtype::int32,
-                        checked_mul(d.micro_batch, d.sequence + 1, "tokens"));
-  slots.dx = w.slot("dx", Category::activation, Dtype::fp32, stream);
-  slots.loss = w.slot("loss", Category::workspace, Dtype::fp64, 1);
-  for (std::size_t u = 0; u < p.model.units.size(); ++u) {
-    const Unit& unit = p.model.units[u];
-    UnitSlots& s = slots.units[u];
-    if (u > 0) s.x_in = w.slot("x." + unit.name, Category::activation, Dtype::fp32, stream);
-    auto workspace = [&](const char* prefix, Kernel kernel) {
-      const std::int64_t bytes = workspace_bytes(d, unit.kind, kernel, profile.workspace_cap_bytes);
-      return bytes == 0 ? no_slot
-                        : w.slot(prefix + unit.name, Category::workspace, Dtype::uint8, bytes);
-    };
-    s.workspace_forward = workspace("forward.", Kernel::forward);
-    s.workspace_backward = workspace("backward.", Kernel::backward);
-    if (const std::int64_t elems = saved_elems(d, unit.kind); elems > 0)
-      s.saved = w.slot("saved." + unit.name, Category::activation, Dtype::fp32, elems);
-  }
-}
-
 // One staging buffer serves every collective: the lane runs them one after another.
 void declare_staging(PlanWriter& w, const Program& p, const Profile& profile, PaperSlots& slots) {
   std::int64_t bytes = 0;
@@ -73,12 +47,10 @@ void declare_staging(PlanWriter& w, const Program& p, const Profile& profile, Pa
 
 }  // namespace
 
-PaperSlots declare_paper_slots(PlanWriter& writer, const Program& program, bool train,
-                               const Profile& profile) {
+PaperSlots declare_paper_slots(PlanWriter& writer, const Program& program, const Profile& profile) {
   PaperSlots slots;
   slots.units.resize(program.model.units.size());
   declare_states(writer, program, slots);
-  if (train) declare_activations(writer, program, profile, slots);
   declare_staging(writer, program, profile, slots);
   return slots;
 }

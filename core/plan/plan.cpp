@@ -8,20 +8,18 @@
 namespace shardmark {
 
 std::int64_t alloc_bytes(const Slot& slot) {
-  constexpr std::int64_t line_bytes = 64;
-  const std::int64_t bytes = checked_mul(slot.elems, dtype_bytes(slot.dtype), slot.name);
-  return std::max(line_bytes, round_up(bytes, line_bytes, slot.name));
+  return checked_mul(slot.elems, dtype_bytes(slot.dtype), slot.name);
 }
 
-const Segment* Program::find(SegmentKind kind) const {
+const Segment* Program::find(std::string_view name) const {
   const auto it = std::find_if(segments.begin(), segments.end(),
-                               [&](const Segment& s) { return s.kind == kind; });
+                               [&](const Segment& s) { return s.name == name; });
   return it == segments.end() ? nullptr : &*it;
 }
 
 std::string_view to_string(SegmentKind kind) {
-  static constexpr std::array<std::string_view, 7> names{
-      "init", "micro_only", "micro_first", "micro_middle", "micro_last", "boundary", "update"};
+  static constexpr std::array<std::string_view, 5> names{"init", "micro", "boundary", "update",
+                                                         "skip"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -30,18 +28,27 @@ std::string_view to_string(Gradients g) {
   return names[static_cast<std::size_t>(g)];
 }
 
-std::vector<SegmentKind> step_segments(std::int64_t accumulation) {
-  std::vector<SegmentKind> order;
-  for (std::int64_t g = 0; g < accumulation; ++g) {
-    const bool first = g == 0, last = g == accumulation - 1;
-    order.push_back(first && last ? SegmentKind::micro_only
-                    : first       ? SegmentKind::micro_first
-                    : last        ? SegmentKind::micro_last
-                                  : SegmentKind::micro_middle);
-  }
-  order.push_back(SegmentKind::boundary);
-  order.push_back(SegmentKind::update);
+std::string_view to_string(State state) {
+  static constexpr std::array<std::string_view, state_count> names{"param", "master", "momentum",
+                                                                   "variance"};
+  return names[static_cast<std::size_t>(state)];
+}
+
+std::vector<int> segments_of(const Step& step, bool skipped) {
+  std::vector<int> order = step.micros;
+  order.push_back(step.boundary);
+  order.push_back(skipped ? step.skip : step.update);
   return order;
+}
+
+std::vector<int> step_path(const Program& program, bool skipped) {
+  std::vector<int> path{0};
+  while (true) {
+    const Step& step = program.steps[path.back()];
+    const int next = skipped ? step.after_skip : step.after_update;
+    if (std::find(path.begin(), path.end(), next) != path.end()) return path;
+    path.push_back(next);
+  }
 }
 
 }  // namespace shardmark

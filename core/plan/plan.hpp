@@ -6,14 +6,15 @@
 // From ZeRO-3 under `paper`, as `shardmark plan` prints it (tests/golden/ has whole plans):
 //
 // clang-format off
-//     2 f0   compute  acquire        gathered.embed (device gathered, 3968 bytes)
+//     2 f0   compute  acquire        gathered.embed (device gathered, 3936 bytes)
 //     3 f0   comm     all_gather     gathered.embed <- param.embed (fp32 x 984)  after 2
-//     4 f0   compute  acquire        gathered.block0 (device gathered, 28928 bytes)
+//     4 f0   compute  acquire        gathered.block0 (device gathered, 28896 bytes)
 //     5 f0   comm     all_gather     gathered.block0 <- param.block0 (fp32 x 7224)  after 4
-//     7 f0   compute  forward        embed: gathered.embed r, tokens r, x.block0 w  after 3
+//     7 f0   compute  forward        wte: gathered.embed[0, +732] r, tokens r, x.block0 w  after 3
 // clang-format on
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,14 +33,15 @@ struct Range {
 
 /// A buffer: acquired, used and released by events. `alloc_bytes` sizes it for everybody.
 struct Slot {
-  std::string name;
+  std::string name;  // unique
   Tier tier = Tier::device;
   Category category = Category::param;
   Dtype dtype = Dtype::fp32;
   std::int64_t elems = 0;
+  std::string_view kind = {};  // tells tensors of one category apart (`memory_at`); may be empty
 };
 
-/// Bytes that acquiring `slot` allocates: its elements, rounded up to whole 64-byte lines, never 0.
+/// Bytes that acquiring `slot` allocates: its elements' own, unpadded.
 /// The ledger's measured figure is exactly this, as is the footprint's predicted one.
 std::int64_t alloc_bytes(const Slot& slot);
 
@@ -64,14 +66,17 @@ struct Event {
   Dtype dtype = Dtype::fp32;
   Reduction reduction = Reduction::none;
   std::int32_t micro_batch = 0;
-  std::int32_t unit = -1;  // of compute and of unit-wise collectives
-  std::int32_t slot = -1;  // acquire, release: the buffer
-  std::int32_t group = 0;  // index in Program::groups
-  std::int32_t root = -1;  // reduce, broadcast: rank within the group
+  std::int32_t unit = -1;    // of the schedule `paper`: what is sharded and gathered as one
+  std::int32_t module = -1;  // of forward and backward
+  std::int32_t slot = -1;    // acquire, release: the buffer
+  std::int32_t group = 0;    // index in Program::groups
+  std::int32_t root = -1;    // reduce, broadcast: rank within the group
   std::int64_t elems = 0;
-  Range operands;  // in Program::operands
-  Range params;    // in Program::param_ids: whose gradients are made, reduced or applied
-  Range after;     // in Program::edges: events of other lanes that must be complete before
+  std::int64_t first = 0;  // init_param: element of the parameter at which the operand starts
+  double divisor = 1;      // scale: what the operand is divided by
+  Range operands;          // in Program::operands
+  Range params;  // in Program::param_ids: the module's; whose gradients are reduced or applied
+  Range after;   // in Program::edges: events of other lanes that must be complete before
 };
 
 /// Whether gradients are pending at a segment's end. check proves that junctions agree.
@@ -83,28 +88,42 @@ struct EndState {
   Gradients gradients = Gradients::none;
 };
 
-/// Where a segment stands in the program. `micro_only` is first and last at once.
-enum class SegmentKind : std::uint8_t {
-  init,
-  micro_only,
-  micro_first,
-  micro_middle,
-  micro_last,
-  boundary,
-  update
-};
+/// What a segment does; `skip` takes the place of `update` where the gradients overflowed.
+enum class SegmentKind : std::uint8_t { init, micro, boundary, update, skip };
 
 /// A plan with its ends. At its end nothing is in flight: all lanes are joined.
 struct Segment {
   SegmentKind kind = SegmentKind::init;
+  std::string name;  // "micro_first": unique in the program
   std::vector<Event> events;
   EndState entry, exit;
+};
+
+/// One optimizer step as segments, and which step comes after it. At stage 3 the first steps differ
+/// from the later ones (the trace is being recorded), and so does one after a skipped step.
+struct Step {
+  std::vector<int> micros;                    // segment by micro-batch
+  int boundary = -1, update = -1, skip = -1;  // skip: -1 where no step is ever skipped
+  int after_update = 0, after_skip = 0;       // in Program::steps
 };
 
 /// Ranks that communicate together, in rank order. Group 0 is the world.
 struct Group {
   std::string name;
   std::vector<int> ranks;  // empty: all ranks, 0..world-1 (16 384 ranks are not listed)
+};
+
+enum class State : std::uint8_t { param, master, momentum, variance };
+inline constexpr int state_count = 4;
+
+/// Where a part of a model state lies on this rank. Elements are counted over the whole model,
+/// parameters one after another in registration order.
+struct StatePiece {
+  State state = State::param;
+  std::int32_t slot = -1;
+  std::int64_t offset = 0;      // in the slot
+  std::int64_t first_elem = 0;  // of the model
+  std::int64_t elems = 0;
 };
 
 struct Program {
@@ -114,22 +133,30 @@ struct Program {
   Batch batch;
   ModelShape model;
   Partition partition;
+  PrecisionSpec precision;
   std::vector<Slot> slots;
   std::vector<Group> groups;
-  std::vector<Segment> segments;
+  std::vector<Segment> segments;  // segments[0] is init
+  std::vector<Step> steps;        // steps[0] is the first
+  std::vector<StatePiece> states;
+  std::array<bool, state_count> sharded{};  // whether a rank holds only its part of a state
   std::vector<Operand> operands;
   std::vector<std::int32_t> param_ids;
   std::vector<std::int32_t> edges;  // event indices within the same segment
 
-  const Segment* find(SegmentKind kind) const;
+  /// The segment called `name`, or null.
+  const Segment* find(std::string_view name) const;
 };
 
 std::string_view to_string(SegmentKind);
 std::string_view to_string(Gradients);
+std::string_view to_string(State);
 
-/// The segments of one optimizer step, in the order in which the driver runs them.
-/// Micro-batch g of the step is the g-th entry. The driver, `volume` and `check` share this.
-std::vector<SegmentKind> step_segments(std::int64_t accumulation);
+/// Segments of one step in the order in which the driver runs them; micro-batch g is the g-th.
+std::vector<int> segments_of(const Step& step, bool skipped);
+/// Indices of the steps that a run goes through while none is skipped, or all are, until it
+/// repeats itself: the last one is the steady state.
+std::vector<int> step_path(const Program& program, bool skipped);
 
 /// What of the machine a plan depends on; never asked of MPI, so any rank of any world can be
 /// planned.

@@ -20,6 +20,13 @@ std::span<const Operand> operands_of(const Program& p, const Event& e) {
   return {p.operands.data() + e.operands.first, static_cast<std::size_t>(e.operands.count)};
 }
 
+// The module, parameter or unit that a compute event is about; empty: none.
+std::string owner_name(const Program& p, const Event& e) {
+  if (e.module >= 0) return p.model.modules[e.module].name;
+  if (e.params.count == 1) return p.model.params[p.param_ids[e.params.first]].name;
+  return e.unit >= 0 ? p.model.units[e.unit].name : "";
+}
+
 // What an event does to which buffers, without its number, phase and lane.
 std::string body(const Program& p, const Event& e) {
   const auto ops = operands_of(p, e);
@@ -31,7 +38,7 @@ std::string body(const Program& p, const Event& e) {
                        range_text(p, ops[0]));
   if (e.op == Op::compute) {
     std::string text = fmt::format("{:<14}", to_string(e.kernel));
-    if (e.unit >= 0) text += " " + p.model.units[e.unit].name;
+    if (!owner_name(p, e).empty()) text += " " + owner_name(p, e);
     std::string_view separator = ":";
     for (const Operand& o : ops) {
       text += fmt::format("{} {}{}", separator, range_text(p, o),
@@ -63,6 +70,21 @@ std::string alive_text(const Program& p, const EndState& end) {
   return text;
 }
 
+// "micro_first, micro_middle x 3, micro_last, boundary, update"
+std::string step_text(const Program& p, const Step& step) {
+  const std::vector<int> order = segments_of(step, false);
+  std::string text;
+  for (std::size_t i = 0; i < order.size();) {
+    std::size_t end = i;
+    while (end < order.size() && order[end] == order[i]) ++end;
+    if (i > 0) text += ", ";
+    text += p.segments[order[i]].name;
+    if (end - i > 1) text += fmt::format(" x {}", end - i);
+    i = end;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string phase_name(Phase phase, int micro_batch) {
@@ -84,8 +106,16 @@ std::string print_text(const Program& p) {
                  p.model.units.size(), p.partition.padded, p.partition.per_rank);
   fmt::format_to(out, "batch: {} = {} a micro-batch x {} accumulation x {} ranks\n", p.batch.global,
                  p.batch.micro, p.batch.accumulation, p.world);
+  for (std::size_t i = 0; i < p.steps.size(); ++i) {
+    const Step& step = p.steps[i];
+    fmt::format_to(out, "step {}: {}; then step {}", i, step_text(p, step), step.after_update);
+    if (step.skip >= 0)
+      fmt::format_to(out, "; if its gradients overflow: {} for {}, then step {}",
+                     p.segments[step.skip].name, p.segments[step.update].name, step.after_skip);
+    text += '\n';
+  }
   for (const Segment& s : p.segments) {
-    fmt::format_to(out, "\nsegment {}\n  entry: {}\n", to_string(s.kind), alive_text(p, s.entry));
+    fmt::format_to(out, "\nsegment {}\n  entry: {}\n", s.name, alive_text(p, s.entry));
     for (std::size_t i = 0; i < s.events.size(); ++i) {
       const Event& e = s.events[i];
       fmt::format_to(out, "{:>6} {:<4} {:<8} {}", i, phase_name(e.phase, e.micro_batch),
@@ -105,8 +135,7 @@ std::string print_dot(const Program& p) {
   static constexpr std::array<std::string_view, lane_count> colors{"#d7e8fa", "#fbe3c8", "#dff2d8"};
   for (std::size_t s = 0; s < p.segments.size(); ++s) {
     const Segment& segment = p.segments[s];
-    fmt::format_to(out, "  subgraph cluster_{} {{\n    label=\"{}\";\n", s,
-                   to_string(segment.kind));
+    fmt::format_to(out, "  subgraph cluster_{} {{\n    label=\"{}\";\n", s, segment.name);
     std::array<int, lane_count> last{-1, -1, -1};
     std::vector<int> shown;  // by event: itself, or what its lane shows before it; -1: nothing
     for (std::size_t i = 0; i < segment.events.size(); ++i) {
@@ -116,8 +145,7 @@ std::string print_dot(const Program& p) {
       shown.push_back(memory ? last[lane] : static_cast<int>(i));
       if (memory) continue;  // for the text form
       const std::string label = e.op == Op::compute
-                                    ? fmt::format("{} {}", to_string(e.kernel),
-                                                  e.unit >= 0 ? p.model.units[e.unit].name : "")
+                                    ? fmt::format("{} {}", to_string(e.kernel), owner_name(p, e))
                                     : fmt::format("{} {}\\n{} x {}", to_string(e.op),
                                                   e.unit >= 0 ? p.model.units[e.unit].name : "",
                                                   to_string(e.dtype), e.elems);

@@ -14,9 +14,15 @@ Json row(const Program& p, const Event& e, int micro_batch) {
   Json r;
   r["phase"] = phase_name(e.phase, micro_batch);
   r["op"] = to_string(e.op);
-  r["dtype"] = to_string(e.dtype);
-  r["elems_in"] = e.operands.count > 0 ? p.operands[e.operands.first].elems : 0;
-  r["elems_out"] = e.operands.count > 1 ? p.operands[e.operands.first + 1].elems : 0;
+  r["dtype"] = e.op == Op::barrier ? "-" : to_string(e.dtype);
+  // In elements of the event's type: a byte view has more of them than its slot.
+  const auto elems = [&](int i) {
+    if (e.operands.count <= i) return std::int64_t{0};
+    const Operand& o = p.operands[e.operands.first + i];
+    return o.elems * dtype_bytes(p.slots[o.slot].dtype) / dtype_bytes(e.dtype);
+  };
+  r["elems_in"] = elems(0);
+  r["elems_out"] = elems(1);
   if (e.reduction != Reduction::none) r["reduce_op"] = to_string(e.reduction);
   if (e.root >= 0) r["root"] = e.root;
   if (e.group != 0) r["group"] = p.groups[e.group].name;
@@ -30,11 +36,12 @@ Json rows_of(const Program& p, const Segment& s, int micro_batch) {
   return rows;
 }
 
-Json step_rows(const Program& p) {
+Json step_rows(const Program& p, int step, bool skipped) {
   Json rows = Json::array();
+  if (skipped && p.steps[step].skip < 0) return rows;
   int g = 0;
-  for (SegmentKind kind : step_segments(p.batch.accumulation)) {
-    for (Json& r : rows_of(p, *p.find(kind), g)) rows.push_back(std::move(r));
+  for (int segment : segments_of(p.steps[step], skipped)) {
+    for (Json& r : rows_of(p, p.segments[segment], g)) rows.push_back(std::move(r));
     ++g;
   }
   return rows;
@@ -47,22 +54,26 @@ Json category_bytes(const CategoryBytes& bytes) {
   return o;
 }
 
-// Both tiers together, by category: what is alive between the passes of the third step.
+// Both tiers together, by kind where a slot has one, else by category.
+Json live_kinds(const Program& p, const Segment& segment) {
+  Json o = Json::object();
+  for (std::int32_t s : segment.exit.alive) {
+    const Slot& slot = p.slots[s];
+    const std::string key(slot.kind.empty() ? to_string(slot.category) : slot.kind);
+    o[key] = o.value(key, std::int64_t{0}) + alloc_bytes(slot);
+  }
+  return o;
+}
+
+// What is alive after each backward and after the step, in the third step.
 Json memory_at(const Program& p) {
   Json o = Json::object();
-  auto at = [&](const std::string& key, SegmentKind kind) {
-    const auto live = live_at(p, p.find(kind)->exit);
-    CategoryBytes sum{};
-    for (const CategoryBytes& tier : live)
-      for (int c = 0; c < category_count; ++c) sum[c] += tier[c];
-    o[key] = category_bytes(sum);
-  };
-  int g = 0;
-  for (SegmentKind kind : step_segments(p.batch.accumulation)) {
-    if (kind == SegmentKind::boundary) break;
-    at("after_bwd" + std::to_string(g++), kind);
-  }
-  at("after_step", SegmentKind::update);
+  int at = 0;
+  for (int s = 0; s < 2; ++s) at = p.steps[at].after_update;
+  const Step& third = p.steps[at];
+  for (std::size_t g = 0; g < third.micros.size(); ++g)
+    o["after_bwd" + std::to_string(g)] = live_kinds(p, p.segments[third.micros[g]]);
+  o["after_step"] = live_kinds(p, p.segments[third.update]);
   return o;
 }
 
@@ -94,13 +105,16 @@ Json print_json(const Program& p, const Budgets& budgets, const std::string& pla
   o["parameters"] = p.model.elems;
   o["plan_hash"] = plan_hash;
   o["partition"] = {{"padded", p.partition.padded}, {"per_rank", p.partition.per_rank}};
-  o["init"] = rows_of(p, *p.find(SegmentKind::init), 0);
-  const Json rows = step_rows(p);  // `paper` does the same in every step
-  o["steps"] = {{"0", rows}, {"1", rows}, {"steady", rows}};
-  o["skipped"] = {{"0", Json::array()}, {"steady", Json::array()}};  // fp32 steps are never skipped
+  o["init"] = rows_of(p, p.segments[0], 0);
+  const int second = p.steps[0].after_update, last = step_path(p, false).back();
+  o["steps"] = {{"0", step_rows(p, 0, false)},
+                {"1", step_rows(p, second, false)},
+                {"steady", step_rows(p, last, false)}};
+  o["skipped"] = {{"0", step_rows(p, 0, true)},
+                  {"steady", step_rows(p, step_path(p, true).back(), true)}};
   o["memory_at"] = memory_at(p);
   o["memory"] = memory(p, budgets);
-  const Volume steady = step_volume(p);
+  const Volume steady = steady_volume(p);
   Json traffic = Json::object();
   for (const auto& [op, t] : steady)
     traffic[std::string(to_string(op))] = {

@@ -20,13 +20,21 @@ std::string_view to_string(Op v) {
   return name_of(v, names);
 }
 std::string_view to_string(Kernel v) {
-  static constexpr std::array names{"none"sv,    "init_param"sv, "zero"sv,       "load_batch"sv,
-                                    "forward"sv, "backward"sv,   "accumulate"sv, "grad_norm"sv,
-                                    "clip"sv,    "adamw"sv};
+  static constexpr std::array names{"none"sv,      "init_param"sv, "zero"sv,       "load_batch"sv,
+                                    "forward"sv,   "backward"sv,   "accumulate"sv, "convert"sv,
+                                    "scale"sv,     "interleave"sv, "rearrange"sv,  "overflow"sv,
+                                    "grad_norm"sv, "clip"sv,       "adamw"sv};
   return name_of(v, names);
 }
 std::string_view to_string(Lane v) {
   static constexpr std::array names{"compute"sv, "comm"sv, "copy"sv};
+  return name_of(v, names);
+}
+std::string_view to_string(Role v) {
+  static constexpr std::array names{"container"sv,          "list"sv,       "token_embedding"sv,
+                                    "position_embedding"sv, "norm1"sv,      "qkv"sv,
+                                    "attn_proj"sv,          "norm2"sv,      "fc"sv,
+                                    "mlp_proj"sv,           "final_norm"sv, "head"sv};
   return name_of(v, names);
 }
 std::string_view to_string(Phase v) {
@@ -57,7 +65,7 @@ std::string_view to_string(Reductions v) {
   return name_of(v, names);
 }
 std::string_view to_string(Family v) {
-  static constexpr std::array names{"gpt2"sv, "list"sv};
+  static constexpr std::array names{"gpt2"sv, "llama"sv, "list"sv};
   return name_of(v, names);
 }
 std::string_view to_string(Compute v) {

@@ -31,6 +31,11 @@ enum class Kernel : std::uint8_t {
   forward,
   backward,
   accumulate,
+  convert,
+  scale,
+  interleave,
+  rearrange,
+  overflow,
   grad_norm,
   clip,
   adamw
@@ -39,6 +44,22 @@ enum class Kernel : std::uint8_t {
 /// An in-order queue of work: a stream on a device, program order on a host.
 enum class Lane : std::uint8_t { compute, comm, copy };
 inline constexpr int lane_count = 3;
+
+/// What a module of a transformer does; `list`: something with parameters, `container`: nothing.
+enum class Role : std::uint8_t {
+  container,
+  list,
+  token_embedding,
+  position_embedding,
+  norm1,
+  qkv,
+  attn_proj,
+  norm2,
+  fc,
+  mlp_proj,
+  final_norm,
+  head
+};
 
 enum class Phase : std::uint8_t { init, forward, backward, step };
 enum class Tier : std::uint8_t { device, host };
@@ -64,12 +85,13 @@ enum class Reduction : std::uint8_t { none, sum, average, max };
 
 /// Who sums: the library (`native`), or we in rank order, the same at every stage (`ordered`).
 enum class Reductions : std::uint8_t { native, ordered };
-enum class Family : std::uint8_t { gpt2, list };
+enum class Family : std::uint8_t { gpt2, llama, list };
 enum class Compute : std::uint8_t { train, none };
 
 std::string_view to_string(Op);
 std::string_view to_string(Kernel);
 std::string_view to_string(Lane);
+std::string_view to_string(Role);
 std::string_view to_string(Phase);
 std::string_view to_string(Tier);
 std::string_view to_string(Category);

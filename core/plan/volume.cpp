@@ -21,11 +21,14 @@ Volume volume(const Segment& segment) {
   return v;
 }
 
-Volume step_volume(const Program& program) {
+Volume step_volume(const Program& program, const Step& step, bool skipped) {
   Volume v;
-  for (SegmentKind kind : step_segments(program.batch.accumulation))
-    add(v, volume(*program.find(kind)));
+  for (int segment : segments_of(step, skipped)) add(v, volume(program.segments[segment]));
   return v;
+}
+
+Volume steady_volume(const Program& program) {
+  return step_volume(program, program.steps[step_path(program, false).back()], false);
 }
 
 double volume_per_parameter(const Program& program, const Volume& volume) {

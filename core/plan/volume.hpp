@@ -17,8 +17,10 @@ using Volume = std::map<Op, Traffic>;
 
 /// Of one segment.
 Volume volume(const Segment& segment);
-/// Of one optimizer step.
-Volume step_volume(const Program& program);
+/// Of one optimizer step, done or skipped.
+Volume step_volume(const Program& program, const Step& step, bool skipped);
+/// Of a step of the steady state.
+Volume steady_volume(const Program& program);
 /// In units of the parameter count: an all_reduce weighs 2, the others 1; padding included, without
 /// the factor (N-1)/N. The ZeRO paper's section 7 counts so: 2 for stages 0 to 2, 3 for stage 3.
 double volume_per_parameter(const Program& program, const Volume& volume);

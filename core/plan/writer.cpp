@@ -15,20 +15,22 @@ bool overlap(const Operand& a, const Operand& b) {
 }  // namespace
 
 int PlanWriter::slot(std::string name, Category category, Dtype dtype, std::int64_t elems,
-                     Tier tier) {
-  program_.slots.push_back({std::move(name), tier, category, dtype, elems});
+                     Tier tier, std::string_view kind) {
+  program_.slots.push_back({std::move(name), tier, category, dtype, elems, kind});
   alloc_bytes(program_.slots.back());  // refuses a size that leaves 63 bits, with the slot's name
   return static_cast<int>(program_.slots.size()) - 1;
 }
 
-void PlanWriter::begin(SegmentKind kind, Gradients gradients) {
+int PlanWriter::begin(SegmentKind kind, std::string name, Gradients gradients) {
   program_.segments.emplace_back();
   segment_ = &program_.segments.back();
   segment_->kind = kind;
+  segment_->name = std::move(name);
   segment_->entry = {{alive_.begin(), alive_.end()}, gradients};
   for (Clock& c : known_) c.fill(-1);
   clock_of_.clear();
   accesses_.assign(program_.slots.size(), {});
+  return static_cast<int>(program_.segments.size()) - 1;
 }
 
 void PlanWriter::end(Gradients gradients) {
@@ -53,6 +55,7 @@ Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
 
   // Newest first: ordering after a late event often orders after the earlier ones with it.
   std::vector<std::int32_t> before;
+  accesses_.resize(program_.slots.size());  // slots may be declared while a segment is open
   for (const Operand& o : operands)
     for (const Access& a : accesses_[o.slot])
       if ((a.operand.writes || o.writes) && overlap(a.operand, o)) before.push_back(a.event);
@@ -94,7 +97,6 @@ Event PlanWriter::memory_event(Op op, int slot) const {
 void PlanWriter::acquire(int slot) {
   emit(memory_event(Op::acquire, slot), {}, {});
   // Its memory may have been another slot's until now: other lanes come after the acquire.
-  accesses_.resize(program_.slots.size());
   accesses_[slot] = {{static_cast<std::int32_t>(segment_->events.size()) - 1, write(slot)}};
   alive_.insert(slot);
 }
@@ -110,31 +112,30 @@ void PlanWriter::release(int slot) {
   alive_.erase(slot);
 }
 
-Event& PlanWriter::compute(Kernel kernel, int unit, std::span<const Operand> operands,
+Event& PlanWriter::compute(Kernel kernel, std::span<const Operand> operands,
                            std::span<const int> params) {
   const Slot& s = program_.slots[operands.front().slot];
   Event e;
   e.op = Op::compute;
   e.kernel = kernel;
-  e.unit = unit;
   e.tier = s.tier, e.category = s.category, e.dtype = s.dtype, e.elems = operands.front().elems;
   return emit(e, operands, params);
 }
 
-Event& PlanWriter::collective(Op op, Reduction reduction, std::int64_t elems,
-                              std::span<const Operand> operands, int unit,
-                              std::span<const int> params, int group, int root) {
+Event& PlanWriter::collective(Op op, Reduction reduction, Dtype dtype, std::int64_t elems,
+                              std::span<const Operand> operands, std::span<const int> params,
+                              int group, int root) {
   Event e;
   e.op = op;
   e.lane = Lane::comm;
-  e.unit = unit;
   e.reduction = reduction;
+  e.dtype = dtype;
   e.elems = elems;
   e.group = group;
   e.root = root;
   if (!operands.empty()) {
     const Slot& data = program_.slots[operands.front().slot];
-    e.tier = data.tier, e.category = data.category, e.dtype = data.dtype;
+    e.tier = data.tier, e.category = data.category;
   }
   return emit(e, operands, params);
 }

@@ -22,28 +22,39 @@ class PlanWriter {
 
   /// Declares a slot; it is not alive yet. Returns its index.
   int slot(std::string name, Category category, Dtype dtype, std::int64_t elems,
-           Tier tier = Tier::device);
+           Tier tier = Tier::device, std::string_view kind = {});
   bool alive(int slot) const { return alive_.contains(slot); }
   const Slot& operator[](int slot) const { return program_.slots[slot]; }
 
-  /// Opens a segment whose entry is what is alive now. Segments are written in driver order.
-  void begin(SegmentKind kind, Gradients gradients);
+  /// Opens a segment whose entry is what is alive now: what the segment written before left, or
+  /// what `resume` said. Returns its index.
+  int begin(SegmentKind kind, std::string name, Gradients gradients);
   /// Closes it: its exit is what is alive then; all lanes are joined.
   void end(Gradients gradients);
+  /// The next segment follows one that ended so.
+  void resume(const EndState& end) { alive_ = {end.alive.begin(), end.alive.end()}; }
 
   void phase(Phase phase, int micro_batch = 0) { phase_ = phase, micro_batch_ = micro_batch; }
   void acquire(int slot);
   void release(int slot);
   /// Operand order is the kernel's contract (plan/kernels.hpp).
-  Event& compute(Kernel kernel, int unit, std::span<const Operand> operands,
+  Event& compute(Kernel kernel, std::span<const Operand> operands,
                  std::span<const int> params = {});
-  Event& collective(Op op, Reduction reduction, std::int64_t elems,
-                    std::span<const Operand> operands, int unit = -1,
-                    std::span<const int> params = {}, int group = 0, int root = -1);
+  Event& compute(Kernel kernel, std::initializer_list<Operand> operands,
+                 std::span<const int> params = {}) {
+    return compute(kernel, std::span(operands.begin(), operands.size()), params);
+  }
+  /// Sent and received as `dtype`, whatever the slots' own: byte views are broadcast as uint8.
+  Event& collective(Op op, Reduction reduction, Dtype dtype, std::int64_t elems,
+                    std::span<const Operand> operands, std::span<const int> params = {},
+                    int group = 0, int root = -1);
   Event& copy(Operand source, Operand destination);
 
   Operand whole(int slot, bool reads, bool writes) const {
     return {slot, writes, reads, 0, program_.slots[slot].elems};
+  }
+  Operand part(int slot, std::int64_t offset, std::int64_t elems, bool reads, bool writes) const {
+    return {slot, writes, reads, offset, elems};
   }
   Operand read(int slot) const { return whole(slot, true, false); }
   Operand write(int slot) const { return whole(slot, false, true); }

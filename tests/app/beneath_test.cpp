@@ -13,10 +13,11 @@ namespace {
 using testing::small_deck;
 using testing::Training;
 
-std::map<std::string, std::int64_t> expected_calls(const Program& p, const MpiOptions& options) {
+std::map<std::string, std::int64_t> expected_calls(const Program& p, const std::vector<int>& run,
+                                                   const MpiOptions& options) {
   std::map<std::string, std::int64_t> calls;
-  for (SegmentKind kind : step_segments(p.batch.accumulation))
-    for (const Event& e : p.find(kind)->events) {
+  for (int segment : run)
+    for (const Event& e : p.segments[segment].events) {
       if (!is_collective(e.op)) continue;
       Collective c;
       c.op = e.op, c.dtype = e.dtype, c.reduction = e.reduction, c.root = e.root, c.elems = e.elems;
@@ -26,23 +27,34 @@ std::map<std::string, std::int64_t> expected_calls(const Program& p, const MpiOp
 }
 
 TEST(Beneath, AStepMakesTheMpiCallsOfItsPlan) {
-  for (int stage : {0, 1, 2, 3})
-    for (std::int64_t accumulation : {1, 3})
-      for (Reductions reductions : {Reductions::native, Reductions::ordered}) {
-        int world = 0;
-        MPI_Comm_size(MPI_COMM_WORLD, &world);
-        Deck deck = small_deck(stage, 2 * world * accumulation, accumulation);
-        deck.run.reductions = reductions;
-        Training t(deck, MPI_COMM_WORLD);
-        const MpiOptions options = testing::mpi_options(reductions);
-        testing::reset_mpi_counts();
-        t.init();
-        EXPECT_EQ(testing::mpi_counts().size(), 0U) << "start-up communicates";
-        t.bare_step();
-        EXPECT_EQ(testing::mpi_counts(), expected_calls(t.program(), options))
-            << "stage " << stage << ", accumulation " << accumulation << ", "
-            << to_string(reductions);
-      }
+  for (const char* schedule : {"paper", "deepspeed"})
+    for (int stage : {0, 1, 2, 3})
+      for (std::int64_t accumulation : {1, 3})
+        for (Reductions reductions : {Reductions::native, Reductions::ordered}) {
+          SCOPED_TRACE(std::string(schedule) + ", stage " + std::to_string(stage) +
+                       ", accumulation " + std::to_string(accumulation) + ", " +
+                       std::string(to_string(reductions)));
+          int world = 0;
+          MPI_Comm_size(MPI_COMM_WORLD, &world);
+          Deck deck = small_deck(stage, 2 * world * accumulation, accumulation);
+          deck.run.reductions = reductions;
+          deck.run.schedule = schedule;
+          Training t(deck, MPI_COMM_WORLD);
+          const Program& p = t.program();
+          const MpiOptions options = testing::mpi_options(reductions);
+          testing::reset_mpi_counts();
+          t.init();
+          EXPECT_EQ(testing::mpi_counts(), expected_calls(p, {0}, options));
+          int at = 0;
+          for (int s = 0; s < 3; ++s) {
+            testing::reset_mpi_counts();
+            t.bare_step();
+            EXPECT_EQ(testing::mpi_counts(),
+                      expected_calls(p, segments_of(p.steps[at], false), options))
+                << "step " << s;
+            at = p.steps[at].after_update;
+          }
+        }
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ int rank() {
 // Writes rank + 1 where the plan says backward, doubles where it says adamw.
 class Numbers : public Model {
  public:
-  void run(const Program& program, const Event& event, std::span<const Bound> ops, std::int64_t,
-           int) override {
+  void run(const Program& program, const Event& event, std::span<const Bound> ops,
+           const StepValues&) override {
     float* x = ops[0].as<float>();
     for (std::int64_t i = 0; i < ops[0].elems; ++i) {
       if (event.kernel == Kernel::backward) x[i] = static_cast<float>(program.rank + 1);
@@ -55,26 +55,26 @@ TEST(Executor, RunsGroupsRootsAndCopiesBetweenTiers) {
   const int device = w.slot("device", Category::bucket, Dtype::fp32, 100);
   const int host = w.slot("host", Category::staging, Dtype::fp32, 100, Tier::host);
   const std::array<int, 1> params{0};
-  w.begin(SegmentKind::init, Gradients::none);
+  w.begin(SegmentKind::init, "init", Gradients::none);
   w.end(Gradients::none);
-  w.begin(SegmentKind::micro_only, Gradients::none);
+  w.begin(SegmentKind::micro, "micro", Gradients::none);
   w.phase(Phase::backward);
   w.acquire(device);
   const Operand made = w.write(device);
-  w.compute(Kernel::backward, 0, {&made, 1}, params);
+  w.compute(Kernel::backward, {made}, params);
   const std::array<Operand, 2> in_place{w.read(device), w.write(device)};
-  w.collective(Op::reduce, Reduction::sum, 100, in_place, 0, params, 1, 1);
+  w.collective(Op::reduce, Reduction::sum, Dtype::fp32, 100, in_place, params, 1, 1);
   w.acquire(host);
   w.copy(w.read(device), w.write(host));
   w.end(Gradients::reduced);
-  w.begin(SegmentKind::boundary, Gradients::reduced);
+  w.begin(SegmentKind::boundary, "boundary", Gradients::reduced);
   w.end(Gradients::reduced);
-  w.begin(SegmentKind::update, Gradients::reduced);
+  w.begin(SegmentKind::update, "update", Gradients::reduced);
   w.phase(Phase::step);
   const Operand doubled = w.update(host);
-  w.compute(Kernel::adamw, 0, {&doubled, 1}, params);
+  w.compute(Kernel::adamw, {doubled}, params);
   w.copy(w.read(host), w.write(device));
-  w.collective(Op::broadcast, Reduction::none, 100, in_place, 0, {}, 1, 1);
+  w.collective(Op::broadcast, Reduction::none, Dtype::fp32, 100, in_place, {}, 1, 1);
   w.end(Gradients::none);
 
   auto lane = make_communicator("mpi", MPI_COMM_WORLD, testing::mpi_options(Reductions::native));
@@ -82,9 +82,7 @@ TEST(Executor, RunsGroupsRootsAndCopiesBetweenTiers) {
   Numbers model;
   Ledger ledger;
   Executor executor(p, model, {lane.get(), pair.get()}, Space(), &ledger);
-  for (SegmentKind kind :
-       {SegmentKind::init, SegmentKind::micro_only, SegmentKind::boundary, SegmentKind::update})
-    executor.run(kind, 0, 0);
+  for (int segment = 0; segment < 4; ++segment) executor.run(segment, {});
   const float expected = 2.0F * static_cast<float>(first + 1 + first + 2);
   const Bound result = executor.slot(device);
   for (std::int64_t i = 0; i < result.elems; ++i) ASSERT_EQ(result.as<float>()[i], expected) << i;
@@ -106,8 +104,8 @@ class TracedModel : public Model {
   TracedModel(std::unique_ptr<Model> inner, Trace& trace)
       : inner_(std::move(inner)), trace_(trace) {}
   void run(const Program& program, const Event& event, std::span<const Bound> ops,
-           std::int64_t step, int micro) override {
-    inner_->run(program, event, ops, step, micro);
+           const StepValues& values) override {
+    inner_->run(program, event, ops, values);
     ++trace_.computes;
   }
 
@@ -143,6 +141,7 @@ class TracedLane : public ForwardingCommunicator {
 TEST(Executor, ComputesWhileCollectivesAreOpen) {
   Trace trace;
   Deck deck = testing::small_deck(3, 2 * world());
+  deck.run.schedule = "paper";
   deck.model.layers = 6;
   testing::Training t(
       deck, MPI_COMM_WORLD,
@@ -160,7 +159,7 @@ TEST(Executor, ComputesWhileCollectivesAreOpen) {
     EXPECT_GE(trace.at_end[i], 0) << "collective " << i << " was never waited for";
     at_once += trace.at_end[i] == trace.at_start[i] ? 1 : 0;
   }
-  EXPECT_EQ(at_once, 4);
+  EXPECT_LE(at_once, 4);
 }
 
 }  // namespace

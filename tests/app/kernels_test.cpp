@@ -46,9 +46,9 @@ class TimedModel : public Model {
  public:
   TimedModel(std::unique_ptr<Model> inner, std::int64_t& ns) : inner_(std::move(inner)), ns_(ns) {}
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
-           std::int64_t step, int micro_batch) override {
+           const StepValues& values) override {
     const std::int64_t start_ns = monotonic_ns();
-    inner_->run(program, event, operands, step, micro_batch);
+    inner_->run(program, event, operands, values);
     // Tokens come from a file or a generator, on the host: data, not compute.
     if (event.kernel != Kernel::load_batch) ns_ += monotonic_ns() - start_ns;
   }

@@ -3,6 +3,7 @@
 // that tests can compare runs bit by bit and look beneath the communicator.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@
 #include <miniapp/list_model.hpp>
 #include <miniapp/peers.hpp>
 #include <miniapp/state_hash.hpp>
+#include <miniapp/step_runner.hpp>
 
 namespace shardmark::testing {
 
@@ -41,16 +43,16 @@ inline MpiOptions mpi_options(Reductions reductions) {
 class Training {
  public:
   Training(const Deck& deck, MPI_Comm world, const Decorate& decorate = {}, const Wrap& wrap = {})
+      : Training(deck, world, batch_of(deck, world), decorate, wrap) {}
+
+  Training(const Deck& deck, MPI_Comm world, const Batch& batch, const Decorate& decorate = {},
+           const Wrap& wrap = {})
       : deck_(deck),
         driver_lane_(make_communicator("mpi", world, mpi_options(Reductions::native))),
         peers_(*driver_lane_),
         matmul_(Profile{}.workspace_cap_bytes),
         context_{Space(), matmul_} {
-    const int ranks = peers_.size();
-    const std::int64_t accumulation = deck.zero.accumulation_steps.value_or(1);
-    const std::int64_t micro = *deck.zero.train_batch_size / (ranks * accumulation);
-    program_ = build_program(deck, {micro * ranks * accumulation, micro, accumulation}, ranks,
-                             peers_.rank(), Profile{});
+    program_ = build_program(deck, batch, peers_.size(), peers_.rank(), Profile{});
     auto backend = make_communicator("mpi", world, mpi_options(deck.run.reductions));
     if (decorate) backend = decorate(std::move(backend));
     lane_ = std::make_unique<CountingCommunicator>(std::move(backend), counters_);
@@ -58,49 +60,72 @@ class Training {
       tokens_ = make_token_source(deck);
       model_ = std::make_unique<GptModel>(deck_, program_, context_, *tokens_);
     } else {
-      model_ = std::make_unique<ListModel>(context_);
+      model_ = std::make_unique<ListModel>(deck_, context_);
     }
     if (wrap) model_ = wrap(std::move(model_));
     ledger_.emplace();
     executor_.emplace(program_, *model_, std::vector<Communicator*>{lane_.get()}, context_.space,
                       &*ledger_);
+    runner_.emplace(deck_, program_, *executor_);
     context_.poll = [](void* e) { static_cast<Executor*>(e)->poll(); };
     context_.poll_arg = &*executor_;
   }
 
-  void init() { executor_->run(SegmentKind::init, 0, 0); }
-
-  /// One optimizer step and nothing else: no talk of the test's own.
-  void bare_step() {
-    int micro = 0;
-    for (SegmentKind kind : step_segments(program_.batch.accumulation))
-      executor_->run(kind, steps_, micro++);
-    ++steps_;
+  /// The deck's triple, which gives the global batch size.
+  static Batch batch_of(const Deck& deck, MPI_Comm world) {
+    int ranks = 0;
+    MPI_Comm_size(world, &ranks);
+    const std::int64_t accumulation = deck.zero.accumulation_steps.value_or(1);
+    const std::int64_t micro = *deck.zero.train_batch_size / (ranks * accumulation);
+    return {micro * ranks * accumulation, micro, accumulation};
   }
+
+  void init() { runner_->init(); }
+
+  /// One optimizer step and nothing else: no talk of the test's own. False when it was skipped.
+  bool bare_step() { return runner_->step(steps_++); }
 
   /// One optimizer step; its loss (over all ranks) and norm are kept.
   void step() {
-    bare_step();
+    skipped.push_back(!bare_step());
     if (const int slot = executor_->find_slot("loss"); slot >= 0) {
       const double mine = *executor_->slot(slot).as<double>();
       double sum = 0;
       for (double l : peers_.gather(mine)) sum += l;
       losses.push_back(sum / peers_.size() / static_cast<double>(program_.batch.accumulation));
     }
-    norms.push_back(*executor_->slot(executor_->find_slot("clip")).as<double>());
+    norms.push_back(executor_->norm());
   }
+
+  /// One step of the steady state, segment by segment: `after_segment` is told of each.
+  void watched_step() {
+    const Step& step = program_.steps[step_path(program_, false).back()];
+    int micro_batch = 0;
+    for (int segment : segments_of(step, false)) {
+      executor_->run(segment, {.step = steps_, .updates = steps_, .micro_batch = micro_batch});
+      after_segment(program_.segments[segment], micro_batch++);
+    }
+    ++steps_;
+  }
+  std::function<void(const Segment&, int)> after_segment;
 
   StateHashes hashes() { return hash_states(context_, program_, *executor_, peers_); }
 
-  /// Collective. The full values of one tensor, gathered from whoever owns them.
+  /// Collective. The full fp32 values of one tensor, gathered from whoever owns them.
   std::vector<float> tensor(int id) {
     const Param& p = program_.model.params[id];
-    const Unit& unit = program_.model.units[p.unit];
-    const Bound state = executor_->slot(executor_->find_slot("param." + unit.name));
-    std::vector<float> whole(state.as<float>(), state.as<float>() + state.elems);
-    if (state.elems < program_.partition.units[p.unit].padded) whole = peers_.gather(whole);
-    const auto first = static_cast<std::ptrdiff_t>(p.first_elem - unit.first_elem);
-    return {whole.begin() + first, whole.begin() + first + static_cast<std::ptrdiff_t>(p.elems)};
+    std::vector<float> whole(static_cast<std::size_t>(p.elems));
+    for (const StatePiece& piece : program_.states) {
+      const std::int64_t at = piece.first_elem - p.first_elem;
+      if (piece.state != State::master || at < 0 || at >= p.elems) continue;
+      const float* data = executor_->slot(piece.slot).as<float>() + piece.offset;
+      std::copy(data, data + piece.elems, whole.begin() + at);
+    }
+    if (!program_.sharded[static_cast<std::size_t>(State::master)]) return whole;
+    const std::vector<float> all = peers_.gather(whole);  // zero where a rank owns nothing
+    std::vector<float> sum(whole.size());
+    for (std::size_t i = 0; i < all.size(); ++i) sum[i % sum.size()] += all[i];
+    return sum;
   }
 
   const Program& program() const { return program_; }
@@ -110,7 +135,10 @@ class Training {
   MatMul& matmul() { return matmul_; }
   Peers& peers() { return peers_; }
 
+  StepRunner& runner() { return *runner_; }
+
   std::vector<double> losses, norms;
+  std::vector<bool> skipped;
 
  private:
   Deck deck_;
@@ -125,6 +153,7 @@ class Training {
   std::unique_ptr<Model> model_;
   std::optional<Ledger> ledger_;
   std::optional<Executor> executor_;
+  std::optional<StepRunner> runner_;
   std::int64_t steps_ = 0;
 };
 
@@ -143,6 +172,12 @@ inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumu
   d.zero.train_batch_size = global_batch;
   d.zero.accumulation_steps = accumulation;
   d.run.seed = 3;
+  d.zero.knobs.overlap_comm = stage == 3;  // several of everything, for so small a model
+  d.zero.knobs.reduce_bucket_size = 9000;
+  d.zero.knobs.prefetch_bucket_size = 7000;
+  d.zero.knobs.max_live_parameters = 20000;
+  d.zero.knobs.max_reuse_distance = 6000;
+  d.zero.knobs.param_persistence_threshold = 50;
   return d;
 }
 

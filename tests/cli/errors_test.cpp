@@ -65,8 +65,9 @@ std::vector<Wrong> wrongs() {
   deck("overflow", R"({"model": {"hidden": 2000000000, "heads": 1, "layers": 100000}})",
        {"model.hidden", "63 bits", "smaller"});
   deck("bf16", R"({"deepspeed": {"bf16": {"enabled": true}}})",
-       {"deepspeed.bf16", "true", "not modelled", "remove"});
-  deck("llama", R"({"model": {"family": "llama"}})", {"model.family = \"llama\"", "not modelled"});
+       {"deepspeed.bf16.enabled", "true", "not modelled", "fp32"});
+  deck("llama", R"({"model": {"family": "llama", "ffn": 64}})",
+       {"model.family", "\"llama\"", "not modelled"});
   deck("nccl", R"({"comm": {"backend": "nccl"}})", {"comm.backend = \"nccl\"", "not modelled"});
   deck("does_not_fit", R"({"memory": {"device_gib": 0.001}})",
        {"device memory", "category ", "event ", "micro", "GiB missing", "budget is 0.001 GiB",

@@ -50,21 +50,21 @@ class Workplace {
   }
   /// Writes the tiny deck at a stage, changed by a JSON merge patch; its path.
   std::string deck(int stage = 3, const Json& patch = Json::object()) const {
-    Json deck = {
-        {"name", "tiny"},
-        {"model",
-         {{"family", "gpt2"},
-          {"layers", 2},
-          {"hidden", 32},
-          {"heads", 2},
-          {"sequence", 16},
-          {"vocab", 256}}},
-        {"data", {{"source", "file"}, {"path", "text.bin"}}},
-        {"deepspeed",
-         {{"train_micro_batch_size_per_gpu", 1}, {"zero_optimization", {{"stage", stage}}}}},
-        {"run", {{"steps", 3}}},
-        {"comm", {{"timeout_s", 30}}},
-        {"memory", {{"device_gib", 1}, {"host_gib", 1}, {"allowance_mib", 4096}}}};
+    Json deck = {{"name", "tiny"},
+                 {"model",
+                  {{"family", "gpt2"},
+                   {"layers", 2},
+                   {"hidden", 32},
+                   {"heads", 2},
+                   {"sequence", 16},
+                   {"vocab", 256}}},
+                 {"data", {{"source", "file"}, {"path", "text.bin"}}},
+                 {"deepspeed",
+                  {{"train_micro_batch_size_per_gpu", 1},
+                   {"zero_optimization", {{"stage", stage}, {"reduce_bucket_size", 20000}}}}},
+                 {"run", {{"steps", 3}}},
+                 {"comm", {{"timeout_s", 30}}},
+                 {"memory", {{"device_gib", 1}, {"host_gib", 1}, {"allowance_mib", 4096}}}};
     deck.merge_patch(patch);
     return write("deck.json", deck.dump(2));
   }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <comm/communicator.hpp>
-#include <comm/half.hpp>
 #include <comm/mpi_calls.hpp>
+#include <core/half.hpp>
 
 namespace shardmark::testing {
 

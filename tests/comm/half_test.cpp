@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <comm/half.hpp>
+#include <core/half.hpp>
 
 namespace shardmark {
 namespace {

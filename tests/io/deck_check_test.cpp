@@ -24,9 +24,10 @@ class DeckCheck : public ::testing::Test {
 
 TEST_F(DeckCheck, says_why_a_key_has_no_effect) {
   const std::string zero = "deepspeed.zero_optimization.";
-  const auto loaded = read({zero + "stage=1", zero + "stage3_max_live_parameters=7",
-                            zero + "allgather_partitions=false", "deepspeed.steps_per_print=3",
-                            zero + "offload_param.device=cpu", "data.path=x"});
+  const auto loaded =
+      read({zero + "stage=1", zero + "stage3_max_live_parameters=7",
+            zero + "allgather_partitions=false", "deepspeed.steps_per_print=3",
+            zero + "offload_param.device=cpu", "data.path=x", "run.schedule=paper"});
   const auto why = [&](const std::string& key) {
     return text_of(loaded, FindingKind::no_effect, key);
   };
@@ -45,7 +46,8 @@ TEST_F(DeckCheck, lists_defaults_with_their_values) {
     return text_of(loaded, FindingKind::defaulted, key);
   };
   EXPECT_EQ(value("run.warmup"), "0");
-  EXPECT_EQ(value("run.schedule"), "\"paper\"");
+  EXPECT_EQ(value("run.schedule"), "\"deepspeed\"");
+  EXPECT_EQ(value("deepspeed.zero_optimization.sub_group_size"), "1000000000");
   EXPECT_EQ(value("data.seed"), "1");
   EXPECT_EQ(value("comm.timeout_s"), "600.0");
   EXPECT_EQ(value("deepspeed.gradient_clipping"), "1.0");

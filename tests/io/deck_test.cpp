@@ -83,7 +83,8 @@ TEST(Deck, absent_keys_take_the_documented_defaults) {
   EXPECT_EQ(d.zero.optimizer.weight_decay, 0.01);
   EXPECT_FALSE(d.zero.micro_batch_size || d.zero.accumulation_steps);
   EXPECT_EQ(d.run.warmup, 0);
-  EXPECT_EQ(d.run.schedule, "paper");
+  EXPECT_EQ(d.run.schedule, "deepspeed");
+  EXPECT_FALSE(d.run.activation_checkpointing);
   EXPECT_EQ(d.run.compute, Compute::train);
   EXPECT_EQ(d.run.reductions, Reductions::native);
   EXPECT_EQ(d.run.memory_mode, "strict");
@@ -104,7 +105,7 @@ TEST(Deck, a_list_arrives_in_registration_order) {
                 "modules": [{"name": "", "numels": []}, {"name": "wte", "numels": [20]},
                             {"name": "h", "numels": []}, {"name": "h.0", "numels": [6, 3]},
                             {"name": "head", "numels": [20]}],
-                "visits": ["f+", "f+wte", "f-wte"], "gradient_ready_order": [2, 1, 0],
+                "visits": ["f+", "f+wte", "f-wte", "b+head"], "gradient_ready_order": [2, 1, 0],
                 "param_groups": [[0, 2], [1]], "tied": [["head", "wte"]]},
       "data": {"source": "file", "path": "unused.txt"},
       "run": {"steps": 2, "compute": "none"}, "deepspeed": {"train_batch_size": 2}})");
@@ -115,6 +116,28 @@ TEST(Deck, a_list_arrives_in_registration_order) {
   ASSERT_EQ(d.model.tied.size(), 1u);
   EXPECT_EQ(d.model.tied[0], std::pair(std::string("head"), std::string("wte")));
   EXPECT_EQ(d.run.compute, Compute::none);
+  ASSERT_EQ(d.model.visits.size(), 4u);
+  EXPECT_EQ(d.model.visits[0].kind, VisitKind::pre_forward);
+  EXPECT_EQ(d.model.visits[0].module, root_module) << "the root, though it is listed";
+  EXPECT_EQ(d.model.visits[2].kind, VisitKind::post_forward);
+  EXPECT_EQ(d.model.visits[2].module, 1);
+  EXPECT_EQ(d.model.visits[3].kind, VisitKind::pre_backward);
+  EXPECT_EQ(d.model.visits[3].module, 4);
+  EXPECT_EQ(d.model.gradient_ready_order, (std::vector<int>{2, 1, 0}));
+  EXPECT_EQ(d.model.param_groups, (std::vector<std::vector<int>>{{0, 2}, {1}}));
+}
+
+TEST(Deck, a_llama_arrives) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("l.json", R"({
+      "model": {"family": "llama", "layers": 2, "hidden": 24, "heads": 6, "kv_heads": 2, "ffn": 64,
+                "sequence": 16, "vocab": 100},
+      "run": {"steps": 2, "compute": "none"}, "deepspeed": {"train_batch_size": 2}})");
+  const Deck d = load_deck(path, {});
+  EXPECT_EQ(d.model.family, Family::llama);
+  EXPECT_EQ(d.model.kv_heads, 2);
+  EXPECT_EQ(d.model.ffn, 64);
+  EXPECT_FALSE(d.model.tied_head);
 }
 
 TEST(Deck, the_hash_sees_values_and_nothing_else) {

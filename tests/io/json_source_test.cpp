@@ -3,7 +3,6 @@
 // rest.
 #include "scratch.hpp"
 
-#include <io/json_lenient.hpp>
 #include <io/json_source.hpp>
 
 namespace shardmark::test {
@@ -52,25 +51,14 @@ TEST(JsonSource, deep_nesting_is_refused_not_a_crash) {
               {"x.json", "64 levels"});
 }
 
-TEST(JsonSource, a_deepspeed_config_may_have_hash_comments_and_trailing_commas) {
-  const auto text =
-      "# first\n{\"a\": 2, // two\n \"b\": [1, 2, /* x */ ], # three\n \"c\": {\"s\": "
-      "\"#,}//\",},}";
-  EXPECT_EQ(parse(text, JsonRules::deepspeed),
-            Json::parse(R"({"a": 2, "b": [1, 2], "c": {"s": "#,}//"}})"));
-  EXPECT_THROW(parse(text), JsonSyntaxError);
-}
-
-TEST(JsonSource, leniency_ends_at_commas_without_a_value) {
-  for (const char* text : {"{,}", "[,]", "{\"a\": 1,,}", "[1,,2]", "{\"a\":,}"})
-    EXPECT_THROW(parse(text, JsonRules::deepspeed), JsonSyntaxError) << text;
-}
-
-TEST(JsonSource, blanking_keeps_every_position) {
-  const std::string text = "{\"a\\\"#\": 1, # c\r\n/* d\n e */ }";
-  const std::string blanked = blank_lenient(text);
-  ASSERT_EQ(blanked.size(), text.size());
-  EXPECT_EQ(blanked, "{\"a\\\"#\": 1      \n    \n      }");
+TEST(JsonSource, an_integer_beyond_64_bits_is_the_largest) {
+  for (const JsonRules rules : {JsonRules::deck, JsonRules::deepspeed}) {
+    EXPECT_EQ(parse("[100000000000000000000]", rules)[0],
+              std::numeric_limits<std::uint64_t>::max());
+    EXPECT_EQ(parse("[-100000000000000000000]", rules)[0],
+              std::numeric_limits<std::int64_t>::min());
+    EXPECT_TRUE(parse("[1e20]", rules)[0].is_number_float());
+  }
 }
 
 TEST(JsonSource, files_that_are_no_deck) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW against its formula in double, and the same bits whether a buffer is updated whole or in
-// shards.
+// AdamW and Adam against their formulas in double, and the same bits whether a buffer is updated
+// whole or in shards.
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -42,6 +42,42 @@ TEST(adamw, follows_the_formula) {
     ASSERT_NEAR(s.v[i], v, 2e-7);
     ASSERT_NEAR(s.p[i], p, 3e-7 + 1e-6 * std::abs(p - before.p[i]));
   }
+}
+
+TEST(adamw, is_adam_where_decay_is_not_decoupled) {
+  const std::int64_t n = 10007;
+  MatMul matmul(0);
+  const Context ctx{Space(), matmul};
+  for (const bool correct : {true, false}) {
+    State s(n);
+    const State before(n);
+    AdamWStep step{0.01, 0.9, 0.95, 1e-6, 0.1, 3};
+    step.decoupled = false;
+    step.bias_correction = correct;
+    const double clip = 0.3;
+    adamw_update(ctx, n, s.p.data(), s.g.data(), s.m.data(), s.v.data(), step, &clip);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double g = before.g[i] * 0.3 + 0.1 * before.p[i];
+      const double m = 0.9 * before.m[i] + 0.1 * g, v = 0.95 * before.v[i] + 0.05 * g * g;
+      const double m_hat = correct ? m / (1 - std::pow(0.9, 3)) : m;
+      const double v_hat = correct ? v / (1 - std::pow(0.95, 3)) : v;
+      const double p = before.p[i] - 0.01 * m_hat / (std::sqrt(v_hat) + 1e-6);
+      ASSERT_NEAR(s.m[i], m, 2e-7);
+      ASSERT_NEAR(s.v[i], v, 2e-7);
+      ASSERT_NEAR(s.p[i], p, 3e-7 + 1e-6 * std::abs(p - before.p[i]));
+    }
+  }
+}
+
+// With decoupled decay the parameter has no part in the moments, not even in the sign of a zero.
+TEST(adamw, moments_do_not_see_the_parameter) {
+  Buffer<float> p(1), g(1), m(1), v(1);
+  p[0] = 1.0f, g[0] = -0.0f, m[0] = -0.0f, v[0] = 0.0f;
+  MatMul matmul(0);
+  const Context ctx{Space(), matmul};
+  const double clip = 1;
+  adamw_update(ctx, 1, p.data(), g.data(), m.data(), v.data(), {}, &clip);
+  EXPECT_TRUE(std::signbit(m[0]));
 }
 
 TEST(adamw, gives_the_same_bits_in_shards) {

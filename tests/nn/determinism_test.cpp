@@ -37,10 +37,29 @@ std::vector<float> block_results(std::int64_t shift, bool accumulate) {
   std::memset(grad.data(), 0, (params + 16) * sizeof(float));
   const std::span<std::byte> workspace{model.workspace.data(),
                                        static_cast<std::size_t>(model.workspace.size())};
-  block_forward(model.ctx, d, param.data() + shift, x_in.data() + shift, x_out.data() + shift,
-                saved.data() + shift, workspace);
-  block_backward(model.ctx, d, param.data() + shift, x_in.data() + shift, saved.data() + shift,
-                 dx.data() + shift, grad.data() + shift, accumulate, workspace);
+  Gpt2Buffers b;
+  b.x_in = x_in.data() + shift;
+  b.x_out = x_out.data() + shift;
+  b.dx = dx.data() + shift;
+  b.saved = saved.data() + shift;
+  b.workspace = workspace;
+  const std::int64_t first = model.shape.units[1].first_elem;
+  for (const VisitKind pass : {VisitKind::pre_forward, VisitKind::pre_backward})
+    for (int m : model.shape.computing(pass)) {
+      if (model.shape.modules[m].unit != 1) continue;
+      std::vector<const float*> weights;
+      std::vector<float*> grads;
+      for (int id : model.shape.params_of(m)) {
+        const std::int64_t at = shift + model.shape.params[id].first_elem - first;
+        weights.push_back(param.data() + at);
+        grads.push_back(grad.data() + at);
+      }
+      const Role role = model.shape.modules[m].role;
+      if (pass == VisitKind::pre_forward)
+        gpt2_forward(model.ctx, d, role, weights.data(), b);
+      else
+        gpt2_backward(model.ctx, d, role, weights.data(), grads.data(), accumulate, b);
+    }
   std::vector<float> all;
   for (const auto& [buffer, elems] : {std::pair{&x_out, x_elems}, {&dx, x_elems}, {&grad, params}})
     all.insert(all.end(), buffer->data() + shift, buffer->data() + shift + elems);

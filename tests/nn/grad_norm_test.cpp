@@ -32,7 +32,7 @@ struct GradNorm : ::testing::Test {
     Buffer<std::int64_t> in(exact_sum_limbs);
     std::memcpy(in.data(), sum.data(), sizeof sum);
     Buffer<double> out(2);
-    clip_from_limbs(ctx, in.data(), clipping, out.data());
+    clip_from_limbs(ctx, in.data(), {clipping, 1}, out.data());
     return {out[0], out[1]};
   }
 
@@ -124,7 +124,7 @@ TEST_F(GradNorm, clipping_follows_torch) {
   EXPECT_EQ(clip(sum, 1.0), (std::array<double, 2>{5.0, 1.0 / (5.0 + 1e-6)}));
   Buffer<double> squares(1), out(2);
   squares[0] = 25;
-  clip_from_sum(ctx, squares.data(), 1.0, out.data());
+  clip_from_sum(ctx, squares.data(), {1.0, 1}, out.data());
   EXPECT_EQ(out[0], 5.0);
   EXPECT_EQ(out[1], 1.0 / (5.0 + 1e-6));
 }
@@ -137,7 +137,7 @@ TEST_F(GradNorm, what_is_not_finite_is_never_lost) {
     EXPECT_TRUE(std::isnan(clip(limbs(x.data(), 20000), 1.0)[0]));
     Buffer<double> sum(1), out(2);
     sum_squares(ctx, 20000, x.data(), sum.data(), true);
-    clip_from_sum(ctx, sum.data(), 1.0, out.data());
+    clip_from_sum(ctx, sum.data(), {1.0, 1}, out.data());
     EXPECT_FALSE(std::isfinite(out[0]));
     EXPECT_FALSE(out[1] > 0);  // nothing is scaled as if all were well
   }

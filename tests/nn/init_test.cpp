@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <core/nn/elementwise.hpp>
 #include <core/nn/init.hpp>
 #include <tests/nn/single_process.hpp>
 
@@ -73,9 +72,9 @@ TEST_F(InitTest, a_hash_sees_every_bit_and_every_place) {
   }
 }
 
-TEST_F(InitTest, fill_zero_and_accumulate) {
+TEST_F(InitTest, clear_and_accumulate) {
   Buffer<float> x(n), y(n);
-  fill_zero(ctx, n, x.data());
+  clear(ctx, n * 4, x.data());
   init_param(ctx, y.data(), n, 0, 1, Init::uniform, 1.0, 1);
   accumulate(ctx, n, x.data(), y.data());
   EXPECT_EQ(std::memcmp(x.data(), y.data(), n * sizeof(float)), 0);

@@ -25,7 +25,8 @@ class Buffer {
   explicit Buffer(std::int64_t elems)
       : view_(Kokkos::view_alloc(Kokkos::WithoutInitializing, "test"),
               static_cast<std::size_t>(elems)) {
-    std::memset(view_.data(), 0x7F, static_cast<std::size_t>(elems) * sizeof(T));
+    std::memset(static_cast<void*>(view_.data()), 0x7F,
+                static_cast<std::size_t>(elems) * sizeof(T));
   }
   T* data() const { return view_.data(); }
   T& operator[](std::int64_t i) const { return view_.data()[i]; }
@@ -76,32 +77,27 @@ class SingleProcess {
   }
 
   void forward(bool first = true, float grad_scale = 1) {
-    const std::size_t head = shape.units.size() - 1;
-    embed_forward(ctx, dims, tokens.data(), param[0].data(), x_in[1].data());
-    for (std::size_t u = 1; u < head; ++u)
-      block_forward(ctx, dims, param[u].data(), x_in[u].data(), x_in[u + 1].data(), saved[u].data(),
-                    space(UnitKind::block, Kernel::forward));
-    head_forward(ctx, dims, param[head].data(), wte(param), tokens.data(), x_in[head].data(),
-                 saved[head].data(), loss.data(), first, grad_scale,
-                 space(UnitKind::head, Kernel::forward));
+    for (int m : shape.computing(VisitKind::pre_forward)) {
+      Gpt2Buffers b = buffers(m, Kernel::forward);
+      b.first_loss = first;
+      b.grad_scale = grad_scale;
+      gpt2_forward(ctx, dims, shape.modules[m].role, tensors<const float>(m, param).data(), b);
+    }
   }
 
   void backward(bool accumulate = false) {
-    const std::size_t head = shape.units.size() - 1;
-    head_backward(ctx, dims, param[head].data(), wte(param), x_in[head].data(), saved[head].data(),
-                  dx.data(), grad[head].data(), wte(grad), accumulate, accumulate,
-                  space(UnitKind::head, Kernel::backward));
-    for (std::size_t u = head - 1; u > 0; --u)
-      block_backward(ctx, dims, param[u].data(), x_in[u].data(), saved[u].data(), dx.data(),
-                     grad[u].data(), accumulate, space(UnitKind::block, Kernel::backward));
-    embed_backward(ctx, dims, tokens.data(), dx.data(), grad[0].data(), accumulate,
-                   accumulate || dims.tied_head);
+    for (int m : shape.computing(VisitKind::pre_backward)) {
+      const bool second = shape.modules[m].role == Role::token_embedding && dims.tied_head;
+      gpt2_backward(ctx, dims, shape.modules[m].role, tensors<const float>(m, param).data(),
+                    tensors<float>(m, grad).data(), accumulate || second,
+                    buffers(m, Kernel::backward));
+    }
   }
 
   void update(const AdamWStep& step, double clipping) {
     for (std::size_t u = 0; u < grad.size(); ++u)
       sum_squares(ctx, grad[u].size(), grad[u].data(), sum.data(), u == 0);
-    clip_from_sum(ctx, sum.data(), clipping, clip.data());
+    clip_from_sum(ctx, sum.data(), {clipping, 1}, clip.data());
     for (std::size_t u = 0; u < grad.size(); ++u)
       adamw_update(ctx, grad[u].size(), param[u].data(), grad[u].data(), momentum[u].data(),
                    variance[u].data(), step, clip.data() + 1);
@@ -125,8 +121,25 @@ class SingleProcess {
   Buffer<std::byte> workspace;
 
  private:
-  float* wte(const std::vector<Buffer<float>>& states) const {
-    return dims.tied_head ? states[0].data() : nullptr;
+  template<class T>
+  std::vector<T*> tensors(int module, const std::vector<Buffer<float>>& states) const {
+    std::vector<T*> list;
+    for (int p : shape.params_of(module))
+      list.push_back(values(static_cast<std::size_t>(p), states));
+    list.resize(2);
+    return list;
+  }
+  Gpt2Buffers buffers(int module, Kernel k) const {
+    const auto u = static_cast<std::size_t>(shape.modules[module].unit);
+    Gpt2Buffers b;
+    b.tokens = tokens.data();
+    b.x_in = x_in[u].data();
+    b.x_out = u + 1 < x_in.size() ? x_in[u + 1].data() : nullptr;
+    b.dx = dx.data();
+    b.saved = saved[u].data();
+    b.loss = loss.data();
+    b.workspace = space(shape.units[u].kind, k);
+    return b;
   }
   std::int64_t largest_workspace() const {
     std::int64_t bytes = 0;

@@ -24,9 +24,12 @@ TEST(ModelShape, NamesAndSizesAreThoseOfTheReference) {
   int seen = 0;
   for (const json& c : all.at("cases")) {
     const json& config = c.at("config");
-    if (config.at("family") != "gpt2") continue;
     ++seen;
     ModelSpec s;
+    if (config.at("family") == "llama") {
+      s.family = Family::llama;
+      s.kv_heads = config.at("kv_heads"), s.ffn = config.at("ffn");
+    }
     s.layers = config.at("layers"), s.hidden = config.at("hidden"), s.heads = config.at("heads");
     s.sequence = config.at("sequence"), s.vocab = config.at("vocab");
     s.tied_head = config.at("tied_head");
@@ -41,7 +44,7 @@ TEST(ModelShape, NamesAndSizesAreThoseOfTheReference) {
       EXPECT_EQ(m.params[i].elems, elems) << m.params[i].name;
     }
   }
-  EXPECT_EQ(seen, 3);
+  EXPECT_EQ(seen, 5);
 }
 
 TEST(ModelShape, UnitsAreContiguousAndCoverTheModel) {

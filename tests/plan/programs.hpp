@@ -18,6 +18,7 @@ inline Deck gpt2_deck(int stage, std::int64_t layers = 2, bool tied = false) {
   d.model.vocab = 31;
   d.model.tied_head = tied;
   d.zero.stage = stage;
+  d.run.schedule = "paper";
   return d;
 }
 
@@ -29,11 +30,11 @@ inline Program program(const Deck& deck, int world, int rank, std::int64_t accum
   return build_program(deck, batch(world, accumulation), world, rank, Profile{});
 }
 
-/// The first event that `match` takes, in the segment of that kind.
+/// The first event that `match` takes, in the segment of that name.
 template<class Match>
-Event& find_event(Program& p, SegmentKind kind, Match match) {
+Event& find_event(Program& p, std::string_view segment, Match match) {
   for (Segment& s : p.segments)
-    if (s.kind == kind)
+    if (s.name == segment)
       for (Event& e : s.events)
         if (match(e)) return e;
   throw PlanError("test: no such event");

@@ -6,6 +6,9 @@
 #include <bit>
 #include <cstdint>
 
+#include <core/error.hpp>
+#include <core/plan/types.hpp>
+
 namespace shardmark {
 
 struct Bf16 {
@@ -15,11 +18,11 @@ struct Fp16 {
   std::uint16_t bits = 0;
 };
 
-inline float widen(Bf16 v) {
+constexpr float widen(Bf16 v) {
   return std::bit_cast<float>(std::uint32_t{v.bits} << 16);
 }
 
-inline float widen(Fp16 v) {
+constexpr float widen(Fp16 v) {
   const std::uint32_t sign = (v.bits & 0x8000u) << 16, exponent = (v.bits >> 10) & 0x1fu,
                       mantissa = v.bits & 0x3ffu;
   if (exponent == 0) {  // zero or denormal: mantissa units of 2^-24
@@ -30,14 +33,14 @@ inline float widen(Fp16 v) {
   return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
-inline Bf16 round_bf16(float f) {
+constexpr Bf16 round_bf16(float f) {
   const auto bits = std::bit_cast<std::uint32_t>(f);
   if ((bits & 0x7fffffffu) > 0x7f800000u)  // NaN: a carry must not make it an infinity
     return {static_cast<std::uint16_t>((bits >> 16) | 0x40u)};
   return {static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 
-inline Fp16 round_fp16(float f) {
+constexpr Fp16 round_fp16(float f) {
   const auto bits = std::bit_cast<std::uint32_t>(f);
   const std::uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
   std::uint32_t half = 0;
@@ -51,6 +54,33 @@ inline Fp16 round_fp16(float f) {
     half = (magnitude - ((127u - 15u) << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   }
   return {static_cast<std::uint16_t>(sign | half)};
+}
+
+// fp32 among them, so that code over all storage types reads alike.
+constexpr float widen(float v) {
+  return v;
+}
+constexpr void round_to(float& to, float v) {
+  to = v;
+}
+constexpr void round_to(Bf16& to, float v) {
+  to = round_bf16(v);
+}
+constexpr void round_to(Fp16& to, float v) {
+  to = round_fp16(v);
+}
+
+/// Calls `f` with a value of the type that stores `dtype`. Throws PlanError for types that hold no
+/// parameters or gradients.
+template<class F>
+auto with_storage(Dtype dtype, const F& f) {
+  switch (dtype) {
+    case Dtype::fp32: return f(float{});
+    case Dtype::bf16: return f(Bf16{});
+    case Dtype::fp16: return f(Fp16{});
+    default: break;
+  }
+  throw PlanError("no storage of type " + std::string(to_string(dtype)) + " for parameters");
 }
 
 }  // namespace shardmark

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstring>
+
+#include <core/half.hpp>
+#include <core/nn/kernel.hpp>
+#include <core/nn/storage.hpp>
+
+namespace shardmark {
+namespace {
+
+template<class To, class From>
+void convert_typed(const Context& ctx, std::int64_t elems, To* to, const From* from) {
+  kernel::for_each_elem(
+      ctx, "shardmark::convert", elems,
+      KOKKOS_LAMBDA(std::int64_t i) { round_to(to[i], widen(from[i])); });
+}
+
+template<class T>
+void copy_typed(const Context& ctx, std::int64_t elems, T* to, const T* from) {
+  kernel::for_each_elem(
+      ctx, "shardmark::copy_elems", elems, KOKKOS_LAMBDA(std::int64_t i) { to[i] = from[i]; });
+}
+
+// Norms travel as fp32 or fp64.
+void convert_double(const Context& ctx, std::int64_t elems, Stored to, ConstStored from) {
+  const Dtype other = to.dtype == Dtype::fp64 ? from.dtype : to.dtype;
+  if (other == Dtype::fp64)
+    return copy_typed(ctx, elems, static_cast<double*>(to.data),
+                      static_cast<const double*>(from.data));
+  if (other != Dtype::fp32)
+    throw PlanError("convert: fp64 and " + std::string(to_string(other)) +
+                    ": must be fp64 and fp32: go through fp32");
+  if (to.dtype == Dtype::fp64) {
+    auto* d = static_cast<double*>(to.data);
+    const auto* s = static_cast<const float*>(from.data);
+    kernel::for_each(
+        ctx, "shardmark::convert_fp64", elems, KOKKOS_LAMBDA(std::int64_t i) { d[i] = s[i]; });
+  } else {
+    auto* d = static_cast<float*>(to.data);
+    const auto* s = static_cast<const double*>(from.data);
+    kernel::for_each(
+        ctx, "shardmark::convert_fp64", elems,
+        KOKKOS_LAMBDA(std::int64_t i) { d[i] = static_cast<float>(s[i]); });
+  }
+}
+
+}  // namespace
+
+void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from) {
+  if (to.dtype == Dtype::fp64 || from.dtype == Dtype::fp64)
+    return convert_double(ctx, elems, to, from);
+  with_storage(to.dtype, [&](auto to_type) {
+    using To = decltype(to_type);
+    if (to.dtype == from.dtype)
+      return copy_typed(ctx, elems, static_cast<To*>(to.data), static_cast<const To*>(from.data));
+    with_storage(from.dtype, [&](auto from_type) {
+      using From = decltype(from_type);
+      convert_typed(ctx, elems, static_cast<To*>(to.data), static_cast<const From*>(from.data));
+    });
+  });
+}
+
+void accumulate(const Context& ctx, std::int64_t elems, Stored into, ConstStored from) {
+  with_storage(into.dtype, [&](auto into_type) {
+    with_storage(from.dtype, [&](auto from_type) {
+      auto* d = static_cast<decltype(into_type)*>(into.data);
+      const auto* s = static_cast<const decltype(from_type)*>(from.data);
+      kernel::for_each_elem(
+          ctx, "shardmark::accumulate", elems,
+          KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) + widen(s[i])); });
+    });
+  });
+}
+
+void divide(const Context& ctx, std::int64_t elems, Stored x, double divisor) {
+  if (x.dtype == Dtype::fp64) {
+    auto* d = static_cast<double*>(x.data);
+    kernel::for_each(
+        ctx, "shardmark::divide_fp64", elems, KOKKOS_LAMBDA(std::int64_t i) { d[i] /= divisor; });
+    return;
+  }
+  const auto by = static_cast<float>(divisor);
+  with_storage(x.dtype, [&](auto type) {
+    auto* d = static_cast<decltype(type)*>(x.data);
+    kernel::for_each_elem(
+        ctx, "shardmark::divide", elems,
+        KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) / by); });
+  });
+}
+
+void clear(const Context& ctx, std::int64_t bytes, void* data) {
+  auto* d = static_cast<unsigned char*>(data);
+  kernel::for_each_elem(
+      ctx, "shardmark::clear", bytes, KOKKOS_LAMBDA(std::int64_t i) { d[i] = 0; });
+}
+
+void flag_not_finite(const Context& ctx, std::int64_t elems, ConstStored x, std::uint8_t* flag,
+                     bool first) {
+  constexpr std::int64_t chunk = 8192;
+  int found = 0;
+  with_storage(x.dtype, [&](auto type) {
+    const auto* s = static_cast<const decltype(type)*>(x.data);
+    Kokkos::parallel_reduce(
+        "shardmark::flag_not_finite", kernel::Range(ctx.space, 0, (elems + chunk - 1) / chunk),
+        KOKKOS_LAMBDA(std::int64_t c, int& update) {
+          const std::int64_t end = elems < (c + 1) * chunk ? elems : (c + 1) * chunk;
+          int bad = 0;
+          for (std::int64_t i = c * chunk; i < end; ++i) {
+            std::uint32_t bits = 0;
+            const float v = widen(s[i]);
+            std::memcpy(&bits, &v, sizeof bits);
+            bad |= (bits & 0x7f800000u) == 0x7f800000u ? 1 : 0;
+          }
+          update = update > bad ? update : bad;
+        },
+        Kokkos::Max<int>(found));
+  });
+  const auto value = static_cast<std::uint8_t>(found > 0 ? 1 : 0);
+  kernel::for_each(
+      ctx, "shardmark::set_flag", 1,
+      KOKKOS_LAMBDA(std::int64_t) { *flag = first || value != 0 ? value : *flag; });
+}
+
+void interleave(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
+                Stored into, ConstStored from) {
+  const std::int64_t shard = (elems + rows - 1) / rows;
+  with_storage(into.dtype, [&](auto type) {
+    using T = decltype(type);
+    auto* d = static_cast<T*>(into.data);
+    const auto* s = static_cast<const T*>(from.data);
+    kernel::for_each(
+        ctx, "shardmark::interleave", rows, KOKKOS_LAMBDA(std::int64_t r) {
+          const std::int64_t first = r * shard;
+          const std::int64_t rest = elems - first;
+          const std::int64_t real = rest < 0 ? 0 : rest < shard ? rest : shard;
+          T* row = d + r * row_elems;
+          kernel::simd_loop(real, [&](std::int64_t i) { row[i] = s[first + i]; });
+          for (std::int64_t i = real; i < shard; ++i) row[i] = T{};
+        });
+  });
+}
+
+void rearrange(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
+               Stored into, ConstStored from) {
+  const std::int64_t shard = elems / rows;
+  with_storage(into.dtype, [&](auto type) {
+    using T = decltype(type);
+    auto* d = static_cast<T*>(into.data);
+    const auto* s = static_cast<const T*>(from.data);
+    kernel::for_each(
+        ctx, "shardmark::rearrange", rows, KOKKOS_LAMBDA(std::int64_t r) {
+          T* to = d + r * shard;
+          const T* row = s + r * row_elems;
+          kernel::simd_loop(shard, [&](std::int64_t i) { to[i] = row[i]; });
+        });
+  });
+}
+
+}  // namespace shardmark

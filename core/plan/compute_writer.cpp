@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/plan/checked.hpp>
+#include <core/plan/compute_writer.hpp>
+#include <core/plan/gpt2_sizes.hpp>
+#include <core/plan/kernels.hpp>
+
+namespace shardmark {
+
+ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Deck& deck,
+                             const Profile& profile)
+    : p_(program),
+      w_(writer),
+      trains_(deck.run.compute == Compute::train && deck.model.family == Family::gpt2),
+      units_(program.model.units.size()) {
+  for (int m : p_.model.computing(VisitKind::pre_forward)) {
+    const int unit = p_.model.modules[m].unit;
+    if (unit < 0) continue;  // an alias in a unit without parameters
+    UnitBuffers& u = units_[unit];
+    if (u.first_module < 0) u.first_module = m;
+    u.last_module = m;
+  }
+  if (trains_) declare(profile);
+}
+
+void ComputeWriter::declare(const Profile& profile) {
+  const Gpt2Dims d = gpt2_dims(p_.model.spec, p_.batch.micro);
+  const std::int64_t stream = checked_mul(d.rows(), d.hidden, "activations");
+  tokens_ = w_.slot("tokens", Category::activation, Dtype::int32,
+                    checked_mul(d.micro_batch, d.sequence + 1, "tokens"));
+  dx_ = w_.slot("dx", Category::activation, Dtype::fp32, stream);
+  loss_ = w_.slot("loss", Category::workspace, Dtype::fp64, 1);
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const Unit& unit = p_.model.units[u];
+    UnitBuffers& s = units_[u];
+    if (u > 0) s.x_in = w_.slot("x." + unit.name, Category::activation, Dtype::fp32, stream);
+    auto workspace = [&](const char* prefix, Kernel kernel) {
+      const std::int64_t bytes = workspace_bytes(d, unit.kind, kernel, profile.workspace_cap_bytes);
+      return bytes == 0 ? no_slot
+                        : w_.slot(prefix + unit.name, Category::workspace, Dtype::uint8, bytes);
+    };
+    s.workspace_forward = workspace("forward.", Kernel::forward);
+    s.workspace_backward = workspace("backward.", Kernel::backward);
+    if (const std::int64_t elems = saved_elems(d, unit.kind); elems > 0)
+      s.saved = w_.slot("saved." + unit.name, Category::activation, Dtype::fp32, elems);
+  }
+}
+
+std::vector<int> ComputeWriter::persistent() const {
+  return trains_ ? std::vector<int>{loss_} : std::vector<int>{};
+}
+
+void ComputeWriter::acquire(std::initializer_list<int> slots) {
+  for (int s : slots)
+    if (s != no_slot && !w_.alive(s)) w_.acquire(s);
+}
+void ComputeWriter::release(std::initializer_list<int> slots) {
+  for (int s : slots)
+    if (s != no_slot && w_.alive(s)) w_.release(s);
+}
+
+void ComputeWriter::begin_micro(int micro_batch) {
+  first_micro_ = micro_batch == 0;
+  if (!trains_) return;
+  w_.acquire(tokens_);
+  w_.compute(Kernel::load_batch, {w_.write(tokens_)});
+}
+
+void ComputeWriter::end_micro() {
+  if (trains_) w_.release(tokens_);
+}
+
+Role ComputeWriter::role(int module) const {
+  return trains_ ? p_.model.modules[module].role : Role::list;
+}
+
+int ComputeWriter::slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const {
+  const UnitBuffers& u = units_[unit];
+  switch (buffer) {
+    case ModuleBuffer::tokens: return tokens_;
+    case ModuleBuffer::x_in: return u.x_in;
+    case ModuleBuffer::x_out: return units_[unit + 1].x_in;
+    case ModuleBuffer::dx: return dx_;
+    case ModuleBuffer::saved: return u.saved;
+    case ModuleBuffer::loss: return loss_;
+    case ModuleBuffer::workspace:
+      return kernel == Kernel::forward ? u.workspace_forward : u.workspace_backward;
+  }
+  return no_slot;
+}
+
+void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operands) {
+  const int unit = p_.model.modules[module].unit;
+  for (const BufferUse& use : buffers_of(role(module), kernel)) {
+    const bool adds = use.buffer == ModuleBuffer::loss && !first_micro_;
+    operands.push_back(w_.whole(slot_of(use.buffer, unit, kernel), use.reads || adds, use.writes));
+  }
+  const std::vector<int> params = p_.model.params_of(module);
+  Event& e = w_.compute(kernel, operands, params);
+  e.unit = unit;
+  e.module = module;
+}
+
+void ComputeWriter::forward(int module, std::span<const Operand> params) {
+  const int unit = p_.model.modules[module].unit;
+  const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
+  if (trains_ && module == u.first_module) {
+    if (unit + 1 < static_cast<int>(units_.size())) acquire({units_[unit + 1].x_in});
+    acquire({u.saved, u.workspace_forward});
+  }
+  write(Kernel::forward, module, {params.begin(), params.end()});
+  if (trains_ && module == u.last_module) release({u.workspace_forward});
+}
+
+void ComputeWriter::backward(int module, std::span<const Operand> params,
+                             std::span<const Operand> grads) {
+  const int unit = p_.model.modules[module].unit;
+  const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
+  if (trains_) acquire({dx_, module == u.last_module ? u.workspace_backward : no_slot});
+  std::vector<Operand> operands(params.begin(), params.end());
+  operands.insert(operands.end(), grads.begin(), grads.end());
+  write(Kernel::backward, module, std::move(operands));
+  if (!trains_ || module != u.first_module) return;
+  release({u.workspace_backward, u.saved, u.x_in});
+  if (unit == 0) release({dx_});
+}
+
+}  // namespace shardmark

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schedule `deepspeed`: the collectives that DeepSpeed 0.19 issues, call by call, with its
+// defaults and knobs, and the copies that it makes. One writer a family of stages:
+// deepspeed_replicated.cpp (0), deepspeed_flat.cpp (1, 2), deepspeed_sharded.cpp (3).
+#pragma once
+
+#include <core/plan/plan.hpp>
+
+namespace shardmark {
+
+/// Writes the segments and steps of `program`, whose model, batch, world, rank and precision are
+/// set. Throws PlanError.
+void write_deepspeed(Program& program, const Deck& deck, const Profile& profile);
+
+}  // namespace shardmark

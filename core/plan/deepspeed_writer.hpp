@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What DeepSpeed's stages have in common: gradients tensor by tensor, how a reduction is divided,
+// the norm, the overflow flag, Adam on fp32 states.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include <core/plan/compute_writer.hpp>
+#include <core/plan/plan.hpp>
+#include <core/plan/state_writer.hpp>
+#include <core/plan/writer.hpp>
+
+namespace shardmark {
+
+// The names under which the recordings tell tensors of one category apart.
+namespace recorded {
+inline constexpr std::string_view params = "params", grads = "grads";
+inline constexpr std::string_view partition_gradients = "partition_gradients";
+inline constexpr std::string_view full_fp32_gradients = "full_fp32_gradients";
+inline constexpr std::string_view param_partitions = "param_partitions";
+inline constexpr std::string_view grad_partitions = "grad_partitions";
+}  // namespace recorded
+
+/// What a reduced tensor is divided by: before its sum, and after it. 1: not at all.
+struct Divisors {
+  double before = 1, after = 1;
+};
+
+class DeepSpeedWriter {
+ public:
+  DeepSpeedWriter(Program& program, const Deck& deck, const Profile& profile);
+
+ protected:
+  int world() const { return p_.world; }
+  std::int64_t elems(int param) const { return p_.model.params[param].elems; }
+  const std::string& name(int param) const { return p_.model.params[param].name; }
+  bool ordered() const { return p_.reductions == Reductions::ordered; }
+  /// Sums over ranks are averages, unless gradients are only summed.
+  bool averages() const { return !knobs_.sums_gradients; }
+
+  Operand read_part(int slot, std::int64_t offset, std::int64_t elems) const {
+    return w_.part(slot, offset, elems, true, false);
+  }
+  Operand write_part(int slot, std::int64_t offset, std::int64_t elems) const {
+    return w_.part(slot, offset, elems, false, true);
+  }
+  Operand update_part(int slot, std::int64_t offset, std::int64_t elems) const {
+    return w_.part(slot, offset, elems, true, true);
+  }
+
+  /// A slot declared when it is first asked for.
+  int lazily(int& slot, const std::string& name, Category category, Dtype dtype, std::int64_t elems,
+             std::string_view kind = {});
+
+  /// Acquires what init leaves alive beyond the states: the loss.
+  void acquire_shared();
+  /// Closes the open segment; staging lives within one segment only.
+  void end(Gradients gradients);
+  /// A collective of the world, with the staging that it needs.
+  void collective(Op op, Reduction reduction, Operand send, Operand receive,
+                  const std::vector<int>& params, int root = -1);
+  /// Broadcasts a parameter from rank 0 as bytes.
+  void broadcast_bytes(Operand tensor, int param);
+
+  /// Reduces `data` over the world where it lies, in the communication's type, divided as said.
+  /// `ordered` divides inside the sum instead, where the result is an average.
+  void all_reduce(Operand data, Divisors divisors, const std::vector<int>& params);
+  void reduce_to(Operand data, int root, const std::vector<int>& params);
+  /// The divisors of what is averaged with gradient_predivide_factor or prescale_gradients.
+  Divisors predivided() const;
+  void divide(Operand data, double divisor);
+  /// Runs `send(wire)` with `data` converted to the communication's type, and back.
+  template<class Send>
+  void as_comm_type(Operand data, Send send);
+  Reduction gradient_reduction() const {
+    return ordered() && averages() ? Reduction::average : Reduction::sum;
+  }
+
+  /// The model's gradient of each parameter, one tensor each; kept between micro-batches or not.
+  int grad_slot(int param);
+  /// Writes one module's backward. `adds`: into what earlier micro-batches left.
+  void backward(int module, const std::vector<Operand>& params, bool adds);
+  /// Parameters whose gradients are ready now that `module`'s backward is done.
+  std::vector<int> ready_after(int module);
+  void begin_backward();
+
+  // The optimizer step: flag, sums, clip.
+  void acquire_step_scalars(int sums);
+  void release_step_scalars();
+  int flag() const { return flag_; }
+  void overflow_flag(const std::vector<Operand>& grads, bool reduced);
+  /// Sum of squares number `i` over `grads`, not yet over ranks.
+  void sum_of_squares(int i, const std::vector<Operand>& grads);
+  /// Adds sum number `i` up over ranks, as `wire` says; `replicated`: every rank has all of it.
+  void reduce_sum(int i, Dtype wire, bool replicated);
+  void clip(int sums);
+  void adamw(Operand master, Operand grad, Operand momentum, Operand variance,
+             const std::vector<int>& params);
+
+  Program& p_;
+  const Deck& deck_;
+  const Profile& profile_;
+  const ZeroKnobs& knobs_;
+  const PrecisionSpec& precision_;
+  PlanWriter w_;
+  ComputeWriter compute_;
+  int staging_ = no_slot;
+
+ private:
+  void declare_staging();
+
+  std::vector<int> grads_;  // by parameter
+  std::vector<int> uses_;   // by parameter: modules that use it
+  std::vector<int> order_;  // in which gradients become ready
+  std::size_t next_ready_ = 0;
+  std::vector<int> uses_left_;  // in this backward
+  std::set<int> made_;          // gradients that this backward has begun
+  std::vector<int> sums_;
+  int flag_ = no_slot, clip_ = no_slot;
+  std::vector<int> sum_wires_;
+  int wires_ = 0;  // names of the converted buffers
+};
+
+template<class Send>
+void DeepSpeedWriter::as_comm_type(Operand data, Send send) {
+  const Dtype from = w_[data.slot].dtype;
+  if (from == precision_.comm) return send(data);
+  const int wire =
+      w_.slot("wire." + std::to_string(wires_++), Category::bucket, precision_.comm, data.elems);
+  w_.acquire(wire);
+  w_.compute(Kernel::convert, {w_.write(wire), read_part(data.slot, data.offset, data.elems)});
+  send(w_.update(wire));
+  w_.compute(Kernel::convert, {write_part(data.slot, data.offset, data.elems), w_.read(wire)});
+  w_.release(wire);
+}
+
+void write_deepspeed_replicated(Program&, const Deck&, const Profile&);
+void write_deepspeed_flat(Program&, const Deck&, const Profile&);
+void write_deepspeed_sharded(Program&, const Deck&, const Profile&);
+
+}  // namespace shardmark

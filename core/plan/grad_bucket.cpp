@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/plan/grad_bucket.hpp>
+
+namespace shardmark {
+namespace {
+
+// Slices one after another, cut after the one that brings a message beyond `most`.
+void append_cut(std::vector<BucketMessage>& messages, int root,
+                const std::vector<BucketSlice>& slices, std::int64_t most) {
+  BucketMessage message{root, {}, {}};
+  for (const BucketSlice& s : slices) {
+    message.slices.push_back(s);
+    if (message.elems() <= most) continue;
+    messages.push_back(std::move(message));
+    message = {root, {}, {}};
+  }
+  if (!message.slices.empty()) messages.push_back(std::move(message));
+}
+
+}  // namespace
+
+std::int64_t BucketMessage::elems() const {
+  std::int64_t sum = 0;
+  for (const BucketSlice& s : slices) sum += s.elems;
+  return sum;
+}
+
+std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket,
+                                   const FlatGroups& groups) {
+  std::vector<BucketSlice> slices;
+  for (const BucketEntry& entry : bucket)
+    for (const OwnedSlice& owned : groups.owners(entry.param)) {
+      if (!slices.empty() && slices.back().owner == owned.rank)
+        slices.back().elems += owned.elems;
+      else
+        slices.push_back({owned.rank, entry.at + owned.first, owned.elems});
+    }
+  return slices;
+}
+
+std::vector<BucketMessage> messages_of(const std::vector<BucketEntry>& bucket,
+                                       const FlatGroups& groups, const ModelShape& model,
+                                       bool rooted, std::int64_t bucket_size) {
+  const std::vector<BucketSlice> slices = slices_of(bucket, groups);
+  std::vector<BucketMessage> messages;
+  if (rooted) {
+    std::vector<int> roots;
+    for (const BucketSlice& s : slices)
+      if (std::find(roots.begin(), roots.end(), s.owner) == roots.end()) roots.push_back(s.owner);
+    for (int root : roots) {
+      std::vector<BucketSlice> own;
+      std::copy_if(slices.begin(), slices.end(), std::back_inserter(own),
+                   [root](const BucketSlice& s) { return s.owner == root; });
+      append_cut(messages, root, own, bucket_size);
+    }
+  } else {
+    append_cut(messages, -1, slices, bucket_size);
+  }
+  // A gradient may travel in several messages; the last of them to leave completes it.
+  for (const BucketEntry& entry : bucket) {
+    const std::int64_t end = entry.at + model.params[entry.param].elems;
+    for (auto m = messages.rbegin(); m != messages.rend(); ++m) {
+      const bool carries = std::any_of(
+          m->slices.begin(), m->slices.end(),
+          [&](const BucketSlice& s) { return s.at < end && entry.at < s.at + s.elems; });
+      if (!carries) continue;
+      m->completes.push_back(entry.param);
+      break;
+    }
+  }
+  return messages;
+}
+
+}  // namespace shardmark

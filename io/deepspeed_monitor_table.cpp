@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sections that only log. DeepSpeed still refuses a key in them that it does not know, so they are
+// read, and nothing more. Checked against DeepSpeed 0.19.8.
+#include <io/deepspeed_table.hpp>
+
+namespace shardmark {
+namespace {
+
+using enum DsType;
+
+constexpr DsKey flag(std::string_view name, std::string_view fallback) {
+  return {name, "", boolean, fallback, DsEffect::inert, {}, {}, ""};
+}
+constexpr DsKey words(std::string_view name, std::string_view fallback) {
+  return {name, "", text, fallback, DsEffect::inert, {}, {}, ""};
+}
+
+constexpr DsKey files[] = {flag("enabled", "false"), words("output_path", "\"\""),
+                           words("job_name", "\"DeepSpeedJobName\"")};
+constexpr DsKey wandb[] = {flag("enabled", "false"), words("group", "null"), words("team", "null"),
+                           words("project", "\"deepspeed\"")};
+constexpr DsKey comet[] = {
+    flag("enabled", "false"),
+    {"samples_log_interval", "", integer, "100", DsEffect::inert, {}, {}, ""},
+    words("project", "null"),
+    words("workspace", "null"),
+    words("api_key", "null"),
+    words("experiment_name", "null"),
+    words("experiment_key", "null"),
+    {"online", "", boolean_or_null, "null", DsEffect::inert, {}, {}, ""},
+    words("mode", "null")};
+constexpr DsKey comms_logger[] = {flag("enabled", "false"),
+                                  flag("prof_all", "true"),
+                                  {"prof_ops", "", array, "[]", DsEffect::inert, {}, {}, ""},
+                                  flag("verbose", "false"),
+                                  flag("debug", "false")};
+
+constexpr DsLogSection sections[] = {{"tensorboard", {files, true, true}},
+                                     {"csv_monitor", {files, true, true}},
+                                     {"wandb", {wandb, true, true}},
+                                     {"comet", {comet, true, true}},
+                                     {"comms_logger", {comms_logger, true, true}}};
+
+}  // namespace
+
+std::span<const DsLogSection> ds_log_sections() {
+  return sections;
+}
+
+}  // namespace shardmark

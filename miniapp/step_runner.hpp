@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strings segments together into optimizer steps: which segment comes next, whether a step is
+// skipped, and what changes from step to step (learning rate, loss scale).
+#pragma once
+
+#include <vector>
+
+#include <core/plan/loss_scale.hpp>
+#include <core/plan/volume.hpp>
+#include <miniapp/executor.hpp>
+
+namespace shardmark {
+
+class StepRunner {
+ public:
+  /// All must outlive it.
+  StepRunner(const Deck& deck, const Program& program, Executor& executor);
+
+  /// Collective. Runs the program's start-up.
+  void init();
+  /// Collective. Runs optimizer step number `step`; false when it was skipped because gradients
+  /// overflowed. Throws what Executor::run throws.
+  bool step(std::int64_t step);
+
+  /// Gradients overflowed with the loss scale at its minimum: DeepSpeed ends the run there.
+  bool exhausted() const { return scaler_.exhausted(); }
+
+  /// Learning rate and loss scale of the last step.
+  const StepValues& values() const { return values_; }
+
+  /// How often each segment has been run.
+  const std::vector<std::int64_t>& runs() const { return runs_; }
+  /// What the plan says that all this sends.
+  Volume predicted() const;
+  /// Segments that have been run, for footprint().
+  std::vector<bool> ran() const;
+
+ private:
+  void run(int segment);
+
+  const Deck& deck_;
+  const Program& program_;
+  Executor& executor_;
+  LossScaler scaler_;
+  StepValues values_;
+  int at_ = 0;  // in Program::steps
+  std::vector<std::int64_t> runs_;
+};
+
+}  // namespace shardmark

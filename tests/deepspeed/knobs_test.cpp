@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules, over a pairwise cover of all knobs x stages x accumulation x types, on this many ranks:
+// what is predicted is what is measured, to the byte and to the call, in every step; with `ordered`
+// reductions stages and schedules give the same bits, as far as design says.
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include <core/plan/footprint.hpp>
+#include <core/plan/volume.hpp>
+#include <tests/app/training.hpp>
+#include <tests/deepspeed/cover.hpp>
+
+namespace shardmark {
+namespace {
+
+using namespace testing;
+
+int world() {
+  int n = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &n);
+  return n;
+}
+
+enum Factor {
+  stage,
+  accumulation,
+  dtype,
+  reductions,
+  compute,
+  grad_accum,
+  comm_dtype,
+  contiguous,
+  scatter,
+  multi_rank,
+  overlap,
+  round_robin,
+  alignment,
+  bucket,
+  grad_norm,
+  prefetch,
+  max_live,
+  max_reuse,
+  persistence,
+  model_persistence,
+  sub_group,
+  fetch_by_sum,
+  sequential,
+  memory_efficient,
+  predivide,
+  tied,
+  groups,
+  clipping,
+  factor_count
+};
+
+const std::vector<int> levels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4,
+                              2, 3, 2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2};
+
+ModelSpec list_model(bool tied, bool groups) {
+  ModelSpec m;
+  m.family = Family::list;
+  m.modules = {{"", {}},
+               {"wte", {310}},
+               {"h.0", {}},
+               {"h.0.ln", {10, 10}},
+               {"h.0.attn", {}},
+               {"h.0.attn.a", {300, 30}},
+               {"h.0.b", {100, 7}},
+               {"h.1", {}},
+               {"h.1.a", {1}},
+               {"h.1.b", {257, 3}},
+               {"ln", {10, 10}},
+               {"head", {310}}};
+  if (tied) m.tied = {{"head", "wte"}};
+  const int params = tied ? 12 : 13;
+  if (groups) {
+    m.param_groups.resize(2);
+    for (int p = 0; p < params; ++p) m.param_groups[p % 3 == 1 ? 1 : 0].push_back(p);
+  }
+  return m;
+}
+
+Deck deck_of(const std::vector<int>& row) {
+  Deck d =
+      small_deck(row[stage], 2 * world() * (row[accumulation] ? 3 : 1), row[accumulation] ? 3 : 1);
+  d.run.reductions = row[reductions] ? Reductions::ordered : Reductions::native;
+  PrecisionSpec& p = d.zero.precision;
+  p.model = row[dtype] == 0 ? Dtype::fp32 : row[dtype] == 1 ? Dtype::bf16 : Dtype::fp16;
+  p.grad_accum = row[grad_accum] ? Dtype::fp32 : p.model;
+  p.comm = row[comm_dtype] ? Dtype::fp32 : p.model;
+  const bool bf16_optimizer =
+      row[stage] == 1 && p.model == Dtype::bf16 && p.grad_accum == Dtype::fp32;
+  p.check_overflow = p.model == Dtype::fp16 || (p.model == Dtype::bf16 && !bf16_optimizer &&
+                                                (row[stage] == 1 || row[stage] == 2));
+  if (p.model == Dtype::fp16) p.loss_scale.initial = 8;
+  // The transformer is fp32.
+  const bool trains = row[compute] && p.model == Dtype::fp32 && !row[groups];
+  d.run.compute = trains ? Compute::train : Compute::none;
+  if (trains)
+    d.model.tied_head = row[tied];
+  else
+    d.model = list_model(row[tied], row[groups]);
+  ZeroKnobs& k = d.zero.knobs;
+  k.contiguous_gradients = !row[contiguous];
+  k.reduce_scatter = !row[scatter];
+  k.use_multi_rank_bucket_allreduce = !row[multi_rank];
+  k.overlap_comm = row[overlap];
+  k.round_robin_gradients = row[round_robin];
+  k.parameter_alignment = row[alignment];
+  const std::int64_t unit = trains ? 20 : 1;  // a transformer's tensors are larger
+  k.reduce_bucket_size = std::array<std::int64_t, 4>{40, 200, 450, 100'000}[row[bucket]] * unit;
+  k.prefetch_bucket_size = std::array<std::int64_t, 3>{0, 150, 50'000}[row[prefetch]] * unit;
+  k.max_live_parameters = row[max_live] ? 400 * unit : 1'000'000'000;
+  k.max_reuse_distance = std::array<std::int64_t, 3>{0, 300, 50'000}[row[max_reuse]] * unit;
+  k.param_persistence_threshold =
+      std::array<std::int64_t, 3>{0, 20, 100'000}[row[persistence]] * unit;
+  k.model_persistence_threshold = row[model_persistence] ? 50 * unit : INT64_MAX;
+  k.sub_group_size = row[sub_group] ? 90 * unit : 1'000'000'000;
+  k.use_all_reduce_for_fetch_params = row[fetch_by_sum];
+  k.allgather_sequential = row[sequential];
+  k.memory_efficient_linear = !row[memory_efficient];
+  const bool scales = row[stage] < 2 || !k.reduce_scatter;
+  if (row[predivide] == 1 && scales) k.gradient_predivide_factor = 2;
+  if (row[predivide] == 2 && scales) k.prescale_gradients = true;
+  d.zero.gradient_clipping = row[clipping] ? 0.5 : 0;
+  if (row[grad_norm] && (row[stage] == 1 || row[stage] == 2)) {
+    k.compute_grad_norm = false;
+    d.zero.gradient_clipping = 0;
+  }
+  return d;
+}
+
+std::string name_of(const std::vector<int>& row) {
+  std::string text = "row";
+  for (int v : row) text += " " + std::to_string(v);
+  return text;
+}
+
+struct Outcome {
+  std::vector<double> losses;
+  StateHashes hashes;
+};
+
+Outcome run(const Deck& deck) {
+  Training t(deck, MPI_COMM_WORLD);
+  t.init();
+  for (int s = 0; s < 4; ++s) {
+    t.step();
+    EXPECT_FALSE(t.skipped.back());
+  }
+  const Footprint f = footprint(t.program(), t.runner().ran());
+  const LedgerSnapshot ledger = t.ledger().snapshot();
+  EXPECT_EQ(ledger[Tier::device].peak_bytes, f[Tier::device].peak_bytes);
+  EXPECT_EQ(ledger[Tier::device].category_peaks, f[Tier::device].category_peaks);
+  EXPECT_EQ(ledger[Tier::device].at_peak, f[Tier::device].at_peak);
+  EXPECT_EQ(t.counting().volume(), t.runner().predicted());
+  const Outcome o{t.losses, t.hashes()};
+  EXPECT_EQ(o.hashes.disagreement, "");
+  return o;
+}
+
+// What the bits depend on: the values of the run, not how they travel. Stages 0 and 1 sum
+// micro-batches before ranks, 2 and 3 after.
+using Same = std::tuple<int, int, int, int, int, int, int, int>;
+Same same_bits(const std::vector<int>& row, const Deck& d) {
+  return {row[accumulation] ? (row[stage] < 2 ? 1 : 2) : 0,
+          row[dtype],
+          d.run.compute == Compute::train ? 1 : 0,
+          d.model.tied.empty() && !d.model.tied_head ? 0 : 1,
+          d.run.compute == Compute::train && d.zero.gradient_clipping > 0 ? 1 : 0,
+          static_cast<int>(d.model.modules.size()),
+          d.run.compute == Compute::train ? 0 : static_cast<int>(d.zero.gradient_clipping),
+          0};
+}
+
+TEST(Knobs, PredictedIsMeasuredAndOrderedIsBitwise) {
+  const auto rows = pairwise_cover(levels, 160);
+  int compared = 0;
+  std::map<Same, Outcome> first;
+  for (const std::vector<int>& row : rows) {
+    SCOPED_TRACE(name_of(row));
+    const Deck deck = deck_of(row);
+    const Outcome o = run(deck);
+    if (deck.run.reductions != Reductions::ordered) continue;
+    const auto [it, fresh] = first.try_emplace(same_bits(row, deck), o);
+    if (fresh) continue;
+    ++compared;
+    EXPECT_EQ(o.losses, it->second.losses);
+    EXPECT_EQ(o.hashes, it->second.hashes);
+  }
+  printf("%zu combinations on %d ranks, %d compared bit by bit\n", rows.size(), world(), compared);
+  EXPECT_GE(rows.size(), 150U);
+  EXPECT_GT(compared, 40);
+}
+
+}  // namespace
+}  // namespace shardmark
