@@ -11,25 +11,13 @@ namespace {
 // A bucket is flushed once it holds more than this; reduce_bucket_size plays no part.
 constexpr std::int64_t bucket_elems = 500'000'000;
 
-class ReplicatedWriter : public DeepSpeedWriter {
+class ReplicatedWriter : public RepeatedStepWriter {
  public:
-  using DeepSpeedWriter::DeepSpeedWriter;
+  using RepeatedStepWriter::RepeatedStepWriter;
 
   void write() {
     init();
-    Step step;
-    const auto last = static_cast<int>(p_.batch.accumulation) - 1;
-    step.micros.push_back(micro(last == 0 ? "micro_only" : "micro_first", 0));
-    if (last > 1) step.micros.resize(last, micro("micro_middle", 1));
-    if (last > 0) step.micros.push_back(micro("micro_last", last));
-    step.boundary = boundary();
-    const EndState closed = p_.segments[step.boundary].exit;
-    step.update = update();
-    if (checks_) {
-      w_.resume(closed);
-      step.skip = skip();
-    }
-    p_.steps.push_back(std::move(step));
+    write_step(checks_);
   }
 
  private:
@@ -74,7 +62,7 @@ class ReplicatedWriter : public DeepSpeedWriter {
     return operands;
   }
 
-  int micro(const char* name, int g) {
+  int micro(const char* name, int g) override {
     const bool first = g == 0, last = g == p_.batch.accumulation - 1;
     const int index =
         w_.begin(SegmentKind::micro, name, first ? Gradients::none : Gradients::accumulated);
@@ -132,7 +120,7 @@ class ReplicatedWriter : public DeepSpeedWriter {
     return grads;
   }
 
-  int boundary() {
+  int boundary() override {
     const int index = w_.begin(SegmentKind::boundary, "boundary", Gradients::reduced);
     w_.phase(Phase::step);
     if (checks_) overflow_flag(all_grads(), false);  // gradients are the same on all ranks
@@ -140,7 +128,7 @@ class ReplicatedWriter : public DeepSpeedWriter {
     return index;
   }
 
-  int update() {
+  int update() override {
     const int index = w_.begin(SegmentKind::update, "update", Gradients::reduced);
     w_.phase(Phase::step);
     acquire_step_scalars(1);
@@ -175,7 +163,7 @@ class ReplicatedWriter : public DeepSpeedWriter {
     w_.compute(Kernel::convert, {w_.write(param_), w_.read(master_)});
   }
 
-  int skip() {
+  int skip() override {
     const int index = w_.begin(SegmentKind::skip, "skip", Gradients::reduced);
     w_.phase(Phase::step);
     for (int id = 0; id < params(); ++id) w_.release(grad_slot(id));

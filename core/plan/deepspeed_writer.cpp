@@ -24,6 +24,22 @@ DeepSpeedWriter::DeepSpeedWriter(Program& program, const Deck& deck, const Profi
   declare_staging();
 }
 
+void RepeatedStepWriter::write_step(bool may_skip) {
+  Step step;
+  const auto last = static_cast<int>(p_.batch.accumulation) - 1;
+  step.micros.push_back(micro(last == 0 ? "micro_only" : "micro_first", 0));
+  if (last > 1) step.micros.resize(last, micro("micro_middle", 1));
+  if (last > 0) step.micros.push_back(micro("micro_last", last));
+  step.boundary = boundary();
+  const EndState closed = p_.segments[step.boundary].exit;
+  step.update = update();
+  if (may_skip) {
+    w_.resume(closed);
+    step.skip = skip();
+  }
+  p_.steps.push_back(std::move(step));
+}
+
 // One staging buffer serves every collective: the lane runs them one after another.
 void DeepSpeedWriter::declare_staging() {
   std::int64_t bytes = 0;

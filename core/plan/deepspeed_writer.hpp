@@ -30,6 +30,7 @@ struct Divisors {
 class DeepSpeedWriter {
  public:
   DeepSpeedWriter(Program& program, const Deck& deck, const Profile& profile);
+  virtual ~DeepSpeedWriter() = default;
 
  protected:
   int world() const { return p_.world; }
@@ -120,6 +121,21 @@ class DeepSpeedWriter {
   int flag_ = no_slot, clip_ = no_slot;
   std::vector<int> sum_wires_;
   int wires_ = 0;  // names of the converted buffers
+};
+
+/// A stage whose steps are all alike.
+class RepeatedStepWriter : public DeepSpeedWriter {
+ public:
+  using DeepSpeedWriter::DeepSpeedWriter;
+
+ protected:
+  /// One segment each; its index is returned. `name`: micro_only, or first, middle, last.
+  virtual int micro(const char* name, int micro_batch) = 0;
+  virtual int boundary() = 0;
+  virtual int update() = 0;
+  virtual int skip() { return -1; }
+  /// Writes the step and lets it follow itself.
+  void write_step(bool may_skip);
 };
 
 template<class Send>

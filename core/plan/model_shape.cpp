@@ -266,7 +266,9 @@ class ListBuilder {
 };
 
 // Visits as the containers nest: forward pre- and post-order, backward its mirror image. The root
-// and modules that are fed integers have no post-backward hook.
+// and modules that are fed integers have no post-backward hook. Activation checkpointing is torch's
+// (not re-entrant, with early stop): the first module whose backward needs a saved tensor runs its
+// block forward again, up to itself.
 class VisitWriter {
  public:
   VisitWriter(ModelShape& shape, bool recompute)
@@ -281,17 +283,25 @@ class VisitWriter {
 
  private:
   void visit(VisitKind kind, int module) { shape_.visits.push_back({kind, module}); }
-  void forward(int m) {
+  // Up to the pre-forward hook of `last`, where it is given. Returns whether it was reached.
+  bool forward(int m, int last = -1) {
     visit(VisitKind::pre_forward, m);
-    for (int child : children_[m]) forward(child);
+    if (m == last) return true;
+    for (int child : children_[m])
+      if (forward(child, last)) return true;
     visit(VisitKind::post_forward, m);
+    return false;
   }
   void backward(int m) {
     const Role role = shape_.modules[m].role;
-    // Activation checkpointing runs a block forward again right before its backward.
-    if (recompute_ && m != 0 && shape_.modules[m].parent == 0 && role == Role::container)
-      forward(m);
+    const bool checkpointed =
+        recompute_ && m != 0 && shape_.modules[m].parent == 0 && role == Role::container;
+    if (checkpointed) block_ = m;
     visit(VisitKind::pre_backward, m);
+    if (block_ >= 0 && role != Role::container) {
+      forward(block_, m);
+      block_ = -1;
+    }
     for (auto child = children_[m].rbegin(); child != children_[m].rend(); ++child)
       backward(*child);
     const bool fed_integers = role == Role::token_embedding || role == Role::position_embedding;
@@ -300,6 +310,7 @@ class VisitWriter {
 
   ModelShape& shape_;
   const bool recompute_;
+  int block_ = -1;  // a block that must run forward again before its backward can go on
   std::vector<std::vector<int>> children_;
 };
 

@@ -62,8 +62,8 @@ struct ModelShape {
 };
 
 /// Throws PlanError when counts overflow 63 bits, or a list's units are not contiguous.
-/// `recompute`: activation checkpointing by block. Each block is run forward again before its
-/// backward, which shows in the visits alone.
+/// `recompute`: activation checkpointing by block. Each block is run forward again in its backward,
+/// which shows in the visits alone.
 ModelShape build_model_shape(const ModelSpec& spec, bool recompute = false);
 
 /// The order in which backward makes gradients ready: the list's own, or by modules in backward

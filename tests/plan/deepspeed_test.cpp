@@ -129,6 +129,31 @@ TEST(DeepSpeed, StepsRepeatThemselvesSoon) {
   }
 }
 
+// DeepSpeed 0.19.8 was seen to gather 1.70 parameters a parameter and step with torch's activation
+// checkpointing and a reuse window, as without it, and 2.41 with no window and no prefetch.
+TEST(DeepSpeed, ActivationCheckpointingGathersABlockOnceMore) {
+  auto gathered = [](std::int64_t prefetch, std::int64_t reuse, std::int64_t persist,
+                     bool recompute) {
+    Deck d = testing::gpt2_deck(3, 2);
+    d.run.schedule = "deepspeed";
+    d.run.compute = Compute::none;
+    d.run.activation_checkpointing = recompute;
+    d.model.hidden = 64, d.model.heads = 4, d.model.sequence = 16, d.model.vocab = 500;
+    ZeroKnobs& k = d.zero.knobs;
+    k.overlap_comm = true;
+    k.prefetch_bucket_size = prefetch, k.max_reuse_distance = reuse;
+    k.max_live_parameters = 60000, k.param_persistence_threshold = persist;
+    const Program p = testing::program(d, 2, 0);
+    std::int64_t elems = 0;
+    for (int segment : p.steps[step_path(p, false).back()].micros)
+      elems += volume(p.segments[segment])[Op::all_gather].elems;
+    return static_cast<double>(elems) / static_cast<double>(p.model.elems);
+  };
+  EXPECT_NEAR(gathered(8000, 30000, 100, false), 1.70, 0.005);
+  EXPECT_NEAR(gathered(8000, 30000, 100, true), 1.70, 0.005);
+  EXPECT_NEAR(gathered(0, 0, 0, true), 2.41, 0.005);
+}
+
 // ---- vectors ----------------------------------------------------------------------------------
 
 // Sequence of gathers and what is gathered at most, as the coordinator decides them.

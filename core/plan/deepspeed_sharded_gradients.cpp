@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <core/plan/deepspeed_sharded_gradients.hpp>
+
+namespace shardmark {
+
+void ShardedGradients::add_to_bucket(int id) {
+  if (held_ + elems(id) > knobs_.reduce_bucket_size && held_ > 0) flush();
+  Operand at = w_.read(grad_slot(id));
+  if (knobs_.contiguous_gradients && held_ + elems(id) <= knobs_.reduce_bucket_size) {
+    at = read_part(bucket_, held_, elems(id));
+    w_.compute(Kernel::convert, {write_part(bucket_, held_, elems(id)), w_.read(grad_slot(id))});
+    w_.release(grad_slot(id));
+  }
+  in_bucket_.push_back({id, at});
+  held_ += elems(id);
+}
+
+void ShardedGradients::flush() {
+  if (in_bucket_.empty()) return;
+  retire();
+  Sent sent;
+  sent.entries = std::move(in_bucket_);
+  in_bucket_.clear();
+  const bool in_buffer = knobs_.contiguous_gradients && held_ <= knobs_.reduce_bucket_size;
+  if (in_buffer && !knobs_.reduce_scatter)
+    reduce_whole(sent);
+  else
+    reduce_scatter(sent);
+  held_ = 0;
+  in_flight_ = std::move(sent);
+  if (!knobs_.overlap_comm) retire();
+}
+
+std::vector<int> ShardedGradients::ids(const Sent& sent) const {
+  std::vector<int> list;
+  for (const Entry& e : sent.entries) list.push_back(e.param);
+  return list;
+}
+
+void ShardedGradients::reduce_whole(Sent& sent) {
+  sent.whole = true;
+  sent.reduced = update_part(bucket_, 0, held_);
+  const auto ranks = static_cast<double>(world());
+  const double factor = knobs_.gradient_predivide_factor;
+  Divisors divisors{ranks, 1};
+  if (!knobs_.prescale_gradients && factor != 1) {
+    divisors.before = ranks * factor;
+    if (factor != ranks) divisors.after = 1 / factor;
+  }
+  all_reduce(sent.reduced, divisors, ids(sent));
+}
+
+// Rank-major and padded shard by shard, unless a tensor alone is that already.
+void ShardedGradients::reduce_scatter(Sent& sent) {
+  std::sort(sent.entries.begin(), sent.entries.end(),
+            [](const Entry& a, const Entry& b) { return a.param < b.param; });
+  Operand data = sent.entries[0].grad;
+  if (sent.entries.size() > 1 || elems(sent.entries[0].param) % world() != 0) {
+    std::int64_t row = 0;
+    for (const Entry& e : sent.entries) row += shard(e.param);
+    const int flat = w_.slot(fmt::format("interleaved.{}", flats_++), Category::bucket,
+                             precision_.model, row * world());
+    w_.acquire(flat);
+    std::int64_t at = 0;
+    for (const Entry& e : sent.entries) {
+      w_.compute(Kernel::interleave,
+                 {write_part(flat, at, row * (world() - 1) + shard(e.param)), e.grad});
+      at += shard(e.param);
+    }
+    sent.flattened = flat;
+    data = w_.update(flat);
+    for (Entry& e : sent.entries)
+      if (w_.alive(grad_slot(e.param))) w_.release(grad_slot(e.param));
+  }
+  data.reads = data.writes = true;
+  const std::int64_t row = data.elems / world();
+  sent.reduced = update_part(data.slot, data.offset + row * p_.rank, row);
+  const std::vector<int> list = ids(sent);
+  as_comm_type(data, [&](Operand wire) {
+    if (!ordered()) divide(wire, world());
+    Operand own = wire;
+    own.offset += row * p_.rank;
+    own.elems = row;
+    collective(Op::reduce_scatter, ordered() ? Reduction::average : Reduction::sum, wire, own,
+               list);
+  });
+}
+
+// Adds this rank's shards to its gradient partitions; the first micro-batch overwrites.
+void ShardedGradients::retire() {
+  if (!in_flight_) return;
+  const Sent sent = std::move(*in_flight_);
+  in_flight_.reset();
+  std::int64_t at = sent.reduced.offset;
+  for (const Entry& e : sent.entries) {
+    const std::int64_t from = sent.whole ? at + shard(e.param) * p_.rank : at;
+    at += sent.whole ? elems(e.param) : shard(e.param);
+    if (real(e.param) > 0) {
+      const GroupSlots& s = slots_[groups_.group_of(e.param)];
+      const Operand into =
+          w_.part(s.grad, groups_.offset_of(e.param), real(e.param), !first_micro_, true);
+      w_.compute(first_micro_ ? Kernel::convert : Kernel::accumulate,
+                 {into, read_part(sent.reduced.slot, from, real(e.param))});
+    }
+    if (w_.alive(grad_slot(e.param))) w_.release(grad_slot(e.param));
+  }
+  if (sent.flattened != no_slot) w_.release(sent.flattened);
+}
+
+}  // namespace shardmark

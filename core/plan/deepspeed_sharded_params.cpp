@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <core/plan/checked.hpp>
+#include <core/plan/deepspeed_sharded_params.hpp>
+
+namespace shardmark {
+
+ShardedParams::ShardedParams(Program& program, const Deck& deck, const Profile& profile,
+                             const SubGroups& groups)
+    : DeepSpeedWriter(program, deck, profile),
+      groups_(groups),
+      slots_(groups.groups().size()),
+      stand_{Coordinator(program.model, deck.zero.knobs),
+             std::vector<Operand>(program.model.params.size()),
+             {},
+             {}},
+      gathered_(program.model.params.size(), no_slot) {}
+
+std::string ShardedParams::Stand::key() const {
+  std::string text = coordinator.key();
+  for (const auto& [slot, count] : users) text += fmt::format(";{}x{}", slot, count);
+  return text;
+}
+
+void ShardedParams::declare_group(std::size_t g) {
+  const SubGroup& group = groups_.groups()[g];
+  GroupSlots& s = slots_[g];
+  const std::string suffix = slots_.size() > 1 ? "." + std::to_string(g) : "";
+  auto slot = [&](const char* name, Category category, Dtype dtype, std::string_view kind) {
+    return w_.slot(name + suffix, category, dtype, group.elems, Tier::device, kind);
+  };
+  s.param = slot("param", Category::param, precision_.model, recorded::param_partitions);
+  s.grad = slot("grad", Category::grad, precision_.grad_accum, recorded::grad_partitions);
+  s.master = slot("master", Category::master, Dtype::fp32, {});
+  s.momentum = slot("momentum", Category::momentum, Dtype::fp32, {});
+  s.variance = slot("variance", Category::variance, Dtype::fp32, {});
+  for (int id : group.params) {
+    const FlatParam alone{id, 0};
+    for (auto [state, at] :
+         {std::pair{State::param, s.param}, std::pair{State::master, s.master},
+          std::pair{State::momentum, s.momentum}, std::pair{State::variance, s.variance}})
+      place_state(p_, state, at, groups_.offset_of(id), {&alone, 1}, shard(id) * p_.rank,
+                  shard(id));
+  }
+  acquire_zeroed(w_, s.param);
+}
+
+void ShardedParams::build_param(int id) {
+  const int full = gathered_slot(id);
+  w_.acquire(full);
+  w_.compute(Kernel::init_param, {write_part(full, 0, elems(id))}, {&id, 1});
+  broadcast_bytes(read_part(full, 0, elems(id)), id);
+  if (real(id) > 0) {
+    Operand into = own_shard(id, false, true);
+    into.elems = real(id);
+    w_.compute(Kernel::convert, {into, read_part(full, shard(id) * p_.rank, real(id))});
+  }
+  w_.release(full);
+}
+
+int ShardedParams::gathered_slot(int id) {
+  return lazily(gathered_[id], "gathered." + name(id), Category::gathered, precision_.model,
+                whole(id), recorded::params);
+}
+
+// Straight into the parameter's own buffer.
+void ShardedParams::gather_alone(int id) {
+  const int slot = gathered_slot(id);
+  w_.acquire(slot);
+  collective(Op::all_gather, Reduction::none, own_shard(id, true, false), w_.write(slot), {id});
+  stand_.where[id] = read_part(slot, 0, elems(id));
+}
+
+void ShardedParams::fetch(const std::vector<int>& list) {
+  if (world() == 1) {  // the shard is the parameter
+    for (int id : list) {
+      stand_.where[id] = own_shard(id, true, false);
+      stand_.where[id].elems = elems(id);
+    }
+    return;
+  }
+  if (list.size() == 1 || knobs_.allgather_sequential) {
+    for (int id : list) gather_alone(id);
+    return;
+  }
+  if (knobs_.use_all_reduce_for_fetch_params)
+    fetch_by_sum(list);
+  else
+    fetch_together(list);
+}
+
+int ShardedParams::flat_slot(const std::vector<int>& list) {
+  std::int64_t sum = 0;
+  for (int id : list) sum = checked_add(sum, whole(id), "gathered parameters");
+  const auto [it, fresh] = flat_of_.try_emplace(list, no_slot);
+  return lazily(it->second, fmt::format("fetch.{}", flat_of_.size()), Category::gathered,
+                precision_.model, sum, recorded::params);
+}
+
+void ShardedParams::fetch_together(const std::vector<int>& list) {
+  const int flat = flat_slot(list);
+  const std::int64_t row = w_[flat].elems / world();
+  w_.acquire(flat);
+  std::int64_t at = row * p_.rank;
+  for (int id : list) {
+    w_.compute(Kernel::convert, {write_part(flat, at, shard(id)), own_shard(id, true, false)});
+    at += shard(id);
+  }
+  collective(Op::all_gather, Reduction::none, read_part(flat, row * p_.rank, row), w_.write(flat),
+             list);
+}
+
+// A zero-filled copy in which each rank sets its shards: the sum over ranks is the parameters.
+void ShardedParams::fetch_by_sum(const std::vector<int>& list) {
+  const int flat = flat_slot(list);
+  acquire_zeroed(w_, flat);
+  std::int64_t at = 0;
+  for (int id : list) {
+    w_.compute(Kernel::convert,
+               {write_part(flat, at + shard(id) * p_.rank, shard(id)), own_shard(id, true, false)});
+    stand_.where[id] = read_part(flat, at, elems(id));
+    at += whole(id);
+  }
+  collective(Op::all_reduce, Reduction::sum, w_.read(flat), w_.write(flat), {});
+  stand_.users[flat] = static_cast<int>(list.size());
+}
+
+void ShardedParams::arrive(const std::vector<int>& list) {
+  if (world() == 1 || list.size() == 1 || knobs_.allgather_sequential ||
+      knobs_.use_all_reduce_for_fetch_params)
+    return;
+  const int flat = flat_slot(list);
+  const std::int64_t row = w_[flat].elems / world();
+  std::int64_t at = 0;
+  for (int id : list) {
+    const int slot = gathered_slot(id);
+    w_.acquire(slot);
+    w_.compute(Kernel::rearrange,
+               {w_.write(slot), read_part(flat, at, row * (world() - 1) + shard(id))});
+    stand_.where[id] = read_part(slot, 0, elems(id));
+    at += shard(id);
+  }
+  w_.release(flat);
+}
+
+void ShardedParams::release(int id) {
+  if (world() > 1) drop(id);
+}
+
+void ShardedParams::drop(int id) {
+  const int slot = stand_.where[id].slot;
+  if (auto users = stand_.users.find(slot); users != stand_.users.end()) {
+    if (--users->second > 0) return;
+    stand_.users.erase(users);
+  }
+  w_.release(slot);
+}
+
+// DeepSpeed makes sure that all ranks have recorded the same: a length, then the list.
+void ShardedParams::compare_lists(std::int64_t count) {
+  for (std::int64_t n : {std::int64_t{1}, count}) {
+    const int slot =
+        w_.slot(fmt::format("trace.{}", traces_++), Category::workspace, Dtype::int64, n);
+    acquire_zeroed(w_, slot);
+    const std::vector<Operand> operands{w_.read(slot), w_.write(slot)};
+    w_.collective(Op::broadcast, Reduction::none, Dtype::int64, n, operands, {}, 0, 0);
+    w_.release(slot);
+  }
+}
+
+std::vector<Operand> ShardedParams::module_params(int module) const {
+  std::vector<Operand> operands;
+  for (int id : p_.model.params_of(module)) operands.push_back(stand_.where[id]);
+  return operands;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters of DeepSpeed's stage 3: shards in sub-groups, and whole ones while they are gathered.
+// Does what the coordinator decides.
+#pragma once
+
+#include <algorithm>
+#include <map>
+
+#include <core/plan/coordinator.hpp>
+#include <core/plan/deepspeed_writer.hpp>
+#include <core/plan/sub_groups.hpp>
+
+namespace shardmark {
+
+class ShardedParams : public DeepSpeedWriter, public FetchActions {
+ public:
+  ShardedParams(Program& program, const Deck& deck, const Profile& profile,
+                const SubGroups& groups);
+
+ protected:
+  struct GroupSlots {
+    int param = no_slot, grad = no_slot, master = no_slot, momentum = no_slot, variance = no_slot;
+    int flat = no_slot, grad32 = no_slot;  // of the step
+  };
+  // What one segment hands to the next: how the coordinator stands, where gathered parameters lie.
+  struct Stand {
+    Coordinator coordinator;
+    std::vector<Operand> where;  // by parameter: whole, while it is gathered
+    std::map<int, int> users;    // parameters that lie in a summed buffer
+    EndState alive;
+    std::string key() const;
+  };
+  int params() const { return static_cast<int>(p_.model.params.size()); }
+  std::int64_t shard(int id) const { return groups_.shard(id); }
+  std::int64_t whole(int id) const { return shard(id) * world(); }
+  Operand own_shard(int id, bool reads, bool writes) const {
+    return w_.part(slots_[groups_.group_of(id)].param, groups_.offset_of(id), shard(id), reads,
+                   writes);
+  }
+  // Elements of this rank's shard that are not padding.
+  std::int64_t real(int id) const {
+    return std::clamp<std::int64_t>(elems(id) - shard(id) * p_.rank, 0, shard(id));
+  }
+
+  /// Slots of a sub-group's states; its shards are alive and zero then.
+  void declare_group(std::size_t g);
+  /// Makes a parameter whole, broadcasts it, keeps this rank's shard.
+  void build_param(int id);
+  /// Gathers one parameter straight into a buffer of its own, or drops it.
+  void gather_alone(int id);
+  void drop(int id);
+  /// Where a module's parameters lie now.
+  std::vector<Operand> module_params(int module) const;
+
+  const SubGroups& groups_;
+  std::vector<GroupSlots> slots_;  // by sub-group
+  Stand stand_;                    // where the plan is being written
+
+ private:
+  void fetch(const std::vector<int>& list) override;
+  void arrive(const std::vector<int>& list) override;
+  void release(int id) override;
+  void compare_lists(std::int64_t count) override;
+  int gathered_slot(int id);
+  int flat_slot(const std::vector<int>& list);
+  void fetch_together(const std::vector<int>& list);
+  void fetch_by_sum(const std::vector<int>& list);
+
+  std::vector<int> gathered_;                // by parameter
+  std::map<std::vector<int>, int> flat_of_;  // coalesced gathers by their parameters
+  int traces_ = 0;                           // names of the lists that ranks compare
+};
+
+}  // namespace shardmark
