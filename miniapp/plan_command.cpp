@@ -25,8 +25,9 @@ std::string summary(const Program& p, const Budgets& budgets) {
   for (int t = 0; t < tier_count; ++t) {
     const TierFootprint& tier = f.tiers[t];
     if (tier.peak_bytes == 0 && !budgets[t]) continue;
-    text += fmt::format("  {:<7} peak {} bytes ({}) at {}", to_string(static_cast<Tier>(t)),
-                        tier.peak_bytes, human_bytes(tier.peak_bytes),
+    text += fmt::format("  {:<7} peak {} bytes ({}, model states {} of it) at {}",
+                        to_string(static_cast<Tier>(t)), tier.peak_bytes,
+                        human_bytes(tier.peak_bytes), human_bytes(state_bytes(tier.at_peak)),
                         describe_event(p, tier.segment, tier.event));
     if (budgets[t])
       text += fmt::format("; {} the budget of {}",

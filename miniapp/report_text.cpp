@@ -107,8 +107,10 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
   if (deck.run.compute == Compute::train && !r.rows.empty())
     fmt::format_to(out, "\nLoss: {:.6f} at step {}, {:.6f} at step {}\n", r.rows.front().loss,
                    r.rows.front().step, r.rows.back().loss, r.rows.back().step);
-  fmt::format_to(out, "State hashes: param {:016x}  momentum {:016x}  variance {:016x}\n",
-                 r.hashes.param, r.hashes.momentum, r.hashes.variance);
+  fmt::format_to(out,
+                 "State hashes: param {:016x}  master {:016x}  momentum {:016x}  variance "
+                 "{:016x}\n",
+                 r.hashes.param, r.hashes.master, r.hashes.momentum, r.hashes.variance);
   fmt::format_to(out, "\nChecks\n");
   for (const Check& c : r.checks)
     fmt::format_to(out, "  {:<15}{:<16}{}\n", c.name,
