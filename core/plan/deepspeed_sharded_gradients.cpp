@@ -11,6 +11,8 @@ void ShardedGradients::add_to_bucket(int id) {
   if (held_ + elems(id) > knobs_.reduce_bucket_size && held_ > 0) flush();
   Operand at = w_.read(grad_slot(id));
   if (knobs_.contiguous_gradients && held_ + elems(id) <= knobs_.reduce_bucket_size) {
+    // What was reduced in the buffer itself must be kept before it fills again.
+    if (in_flight_ && in_flight_->reduced.slot == bucket_) retire();
     at = read_part(bucket_, held_, elems(id));
     w_.compute(Kernel::convert, {write_part(bucket_, held_, elems(id)), w_.read(grad_slot(id))});
     w_.release(grad_slot(id));

@@ -51,11 +51,11 @@ enum Factor {
   tied,
   groups,
   clipping,
-  factor_count
+  recompute
 };
 
-const std::vector<int> levels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4,
-                              2, 3, 2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2};
+const std::vector<int> levels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 2,
+                              3, 2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2};
 
 ModelSpec list_model(bool tied, bool groups) {
   ModelSpec m;
@@ -97,6 +97,7 @@ Deck deck_of(const std::vector<int>& row) {
   // The transformer is fp32.
   const bool trains = row[compute] && p.model == Dtype::fp32 && !row[groups];
   d.run.compute = trains ? Compute::train : Compute::none;
+  d.run.activation_checkpointing = row[recompute] && !trains;
   if (trains)
     d.model.tied_head = row[tied];
   else
@@ -192,6 +193,27 @@ TEST(Knobs, PredictedIsMeasuredAndOrderedIsBitwise) {
   printf("%zu combinations on %d ranks, %d compared bit by bit\n", rows.size(), world(), compared);
   EXPECT_GE(rows.size(), 150U);
   EXPECT_GT(compared, 40);
+}
+
+// A bucket that is reduced where it lies must be kept before the next gradients are copied into it.
+TEST(Knobs, ABucketThatFillsAgainLosesNothing) {
+  Deck deck = small_deck(0, 2 * world());
+  deck.run.compute = Compute::none;
+  deck.run.reductions = Reductions::ordered;
+  deck.model = {};
+  deck.model.family = Family::list;
+  for (int m = 0; m < 6; ++m) deck.model.modules.push_back({"m." + std::to_string(m), {60}});
+  deck.zero.knobs.reduce_bucket_size = 60;  // each tensor fills it, and divides by 1 to 4 ranks
+  const Outcome whole = run(deck);
+  for (int stage : {1, 2, 3})
+    for (bool scatter : {false, true})
+      for (bool overlap : {false, true}) {
+        SCOPED_TRACE(name_of({stage, scatter, overlap}));
+        deck.zero.stage = stage;
+        deck.zero.knobs.reduce_scatter = scatter;
+        deck.zero.knobs.overlap_comm = overlap;
+        EXPECT_EQ(run(deck).hashes, whole.hashes);
+      }
 }
 
 }  // namespace
