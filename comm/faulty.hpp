@@ -20,8 +20,9 @@ enum class CommFault : std::uint8_t {
 };
 
 /// Which collectives are hit. Counted are those that the fault can hit: any with elements for
-/// extra_call; those that deliver elements to this rank for skip_wait and flip_bit; for stale_shard
-/// all_gathers whose name was gathered before. Must be the same on all ranks.
+/// extra_call; those that deliver data (not flags or lists) to this rank for skip_wait and
+/// flip_bit; for stale_shard all_gathers whose name was gathered before. Must be the same on all
+/// ranks.
 struct FaultChoice {
   CommFault fault = CommFault::none;
   int rank = 0;            // of the communicator

@@ -148,7 +148,8 @@ void Executor::start_collective(const Event& event, int index) {
   if (ops.size() >= 2) {
     c.send = bind(ops[0]).data;
     c.recv = bind(ops[1]).data;
-    c.name = collective_names_[ops[0].slot];
+    // What is gathered is known by where it goes: its shards lie side by side in one buffer.
+    c.name = collective_names_[ops[event.op == Op::all_gather ? 1 : 0].slot];
   }
   if (ops.size() >= 3) {
     c.scratch = bind(ops[2]).data;
