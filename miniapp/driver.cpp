@@ -20,7 +20,6 @@
 #include <miniapp/clock.hpp>
 #include <miniapp/clocks.hpp>
 #include <miniapp/driver.hpp>
-#include <miniapp/gpt_model.hpp>
 #include <miniapp/lanes.hpp>
 #include <miniapp/list_model.hpp>
 #include <miniapp/measure.hpp>
@@ -31,6 +30,7 @@
 #include <miniapp/setup.hpp>
 #include <miniapp/standard_output.hpp>
 #include <miniapp/step_runner.hpp>
+#include <miniapp/transformer_model.hpp>
 
 namespace shardmark {
 namespace {
@@ -125,7 +125,7 @@ void Run::prepare() {
     context_.emplace(Context{Space(), *matmul_});
     if (deck.run.compute == Compute::train) {
       tokens_ = make_token_source(deck);
-      model_ = std::make_unique<GptModel>(deck, program_, *context_, *tokens_);
+      model_ = std::make_unique<TransformerModel>(deck, program_, *context_, *tokens_);
     } else {
       model_ = std::make_unique<ListModel>(deck, *context_);
     }

@@ -7,7 +7,7 @@
 
 namespace shardmark {
 
-void cross_entropy(const Context& ctx, const Gpt2Dims& dims, const std::int32_t* tokens,
+void cross_entropy(const Context& ctx, const TransformerDims& dims, const std::int32_t* tokens,
                    float* logits, float* row_loss, float scale) {
   const std::int64_t vocab = dims.vocab, sequence = dims.sequence;
   kernel::for_each(

@@ -4,8 +4,8 @@
 
 namespace shardmark {
 
-void token_embedding_forward(const Context& ctx, const Gpt2Dims& dims, const std::int32_t* tokens,
-                             const float* wte, float* x) {
+void token_embedding_forward(const Context& ctx, const TransformerDims& dims,
+                             const std::int32_t* tokens, const float* wte, float* x) {
   const std::int64_t h = dims.hidden, sequence = dims.sequence;
   kernel::for_each(
       ctx, "shardmark::token_embedding_forward", dims.rows(), KOKKOS_LAMBDA(std::int64_t r) {
@@ -16,7 +16,7 @@ void token_embedding_forward(const Context& ctx, const Gpt2Dims& dims, const std
       });
 }
 
-void position_embedding_forward(const Context& ctx, const Gpt2Dims& dims, const float* wpe,
+void position_embedding_forward(const Context& ctx, const TransformerDims& dims, const float* wpe,
                                 float* x) {
   const std::int64_t h = dims.hidden, sequence = dims.sequence;
   kernel::for_each(
@@ -29,8 +29,9 @@ void position_embedding_forward(const Context& ctx, const Gpt2Dims& dims, const 
 
 // One iteration a row of wte, which reads all tokens: vocab * rows integer comparisons, 16 and more
 // a cycle, are far cheaper than sorting's irregular writes would be worth.
-void token_embedding_backward(const Context& ctx, const Gpt2Dims& dims, const std::int32_t* tokens,
-                              const float* dx, float* dwte, bool accumulate) {
+void token_embedding_backward(const Context& ctx, const TransformerDims& dims,
+                              const std::int32_t* tokens, const float* dx, float* dwte,
+                              bool accumulate) {
   const std::int64_t h = dims.hidden, sequence = dims.sequence, samples = dims.micro_batch;
   kernel::for_each(
       ctx, "shardmark::token_embedding_backward", dims.vocab, KOKKOS_LAMBDA(std::int64_t v) {
@@ -56,7 +57,7 @@ void token_embedding_backward(const Context& ctx, const Gpt2Dims& dims, const st
       });
 }
 
-void position_embedding_backward(const Context& ctx, const Gpt2Dims& dims, const float* dx,
+void position_embedding_backward(const Context& ctx, const TransformerDims& dims, const float* dx,
                                  float* dwpe, bool accumulate) {
   const std::int64_t h = dims.hidden, sequence = dims.sequence, samples = dims.micro_batch;
   kernel::for_each(

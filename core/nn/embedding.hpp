@@ -6,25 +6,26 @@
 #include <cstdint>
 
 #include <core/nn/context.hpp>
-#include <core/plan/gpt2_sizes.hpp>
+#include <core/plan/transformer_sizes.hpp>
 
 namespace shardmark {
 
 /// x[rows][h] = wte[token]; tokens[micro_batch][sequence + 1], the last of a sample is a target
 /// only.
-void token_embedding_forward(const Context& ctx, const Gpt2Dims& dims, const std::int32_t* tokens,
-                             const float* wte, float* x);
+void token_embedding_forward(const Context& ctx, const TransformerDims& dims,
+                             const std::int32_t* tokens, const float* wte, float* x);
 
 /// x[rows][h] += wpe[position].
-void position_embedding_forward(const Context& ctx, const Gpt2Dims& dims, const float* wpe,
+void position_embedding_forward(const Context& ctx, const TransformerDims& dims, const float* wpe,
                                 float* x);
 
 /// The gradient of wte[vocab][h] from dx[rows][h].
-void token_embedding_backward(const Context& ctx, const Gpt2Dims& dims, const std::int32_t* tokens,
-                              const float* dx, float* dwte, bool accumulate);
+void token_embedding_backward(const Context& ctx, const TransformerDims& dims,
+                              const std::int32_t* tokens, const float* dx, float* dwte,
+                              bool accumulate);
 
 /// The gradient of wpe[sequence][h] from dx[rows][h].
-void position_embedding_backward(const Context& ctx, const Gpt2Dims& dims, const float* dx,
+void position_embedding_backward(const Context& ctx, const TransformerDims& dims, const float* dx,
                                  float* dwpe, bool accumulate);
 
 }  // namespace shardmark

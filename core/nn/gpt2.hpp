@@ -1,43 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPT-2's forward and backward, module by module, as the schedules call them: so that each module's
-// parameters need only be there while it runs, wherever a stage keeps them. All memory is the
-// caller's, sized and laid out by core/plan/gpt2_sizes.hpp; nothing is allocated and no call
-// communicates. A gradient that is not accumulated into holds garbage before and is fully written.
-//
-// What a module reads and writes besides its parameters is the table of core/plan/kernels.hpp.
-// A unit's modules follow each other: they hand values on in `saved` and in the workspace.
+// GPT-2's modules besides the token embedding and the head: position embedding, block, last norm.
+// Their layouts are core/plan/gpt2_sizes.hpp's.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-
-#include <core/nn/context.hpp>
-#include <core/plan/gpt2_sizes.hpp>
+#include <core/nn/module_call.hpp>
 
 namespace shardmark {
 
-/// Shapes: R = dims.rows(), h = hidden. Pointers are memory that ctx.space can access; a module
-/// looks only at those that it uses.
-struct Gpt2Buffers {
-  const std::int32_t* tokens = nullptr;     // [micro_batch][sequence + 1]
-  float *x_in = nullptr, *x_out = nullptr;  // [R][h], the residual stream
-  float* dx = nullptr;                      // [R][h], its gradient
-  float* saved = nullptr;                   // block_saved or head_saved
-  double* loss = nullptr;                   // (+)= the micro-batch's mean cross-entropy
-  bool first_loss = true;                   // overwrite the loss
-  float grad_scale = 1;                     // of the logits' gradient
-  std::span<std::byte> workspace;           // of the unit, workspace_bytes
-};
-
-/// `params`: the module's tensors in registration order (weight, bias), whole. A tied head is given
-/// the token embedding. Work is enqueued on ctx.space. Throws MemoryError where the workspace is
-/// too small.
-void gpt2_forward(const Context& ctx, const Gpt2Dims& dims, Role role, const float* const* params,
-                  const Gpt2Buffers& buffers);
-
-/// Writes `grads`, or adds to them where `accumulate` says so.
-void gpt2_backward(const Context& ctx, const Gpt2Dims& dims, Role role, const float* const* params,
-                   float* const* grads, bool accumulate, const Gpt2Buffers& buffers);
+/// One module, as transformer_forward and transformer_backward. Throws PlanError for a role that
+/// GPT-2 has not.
+void gpt2_forward(const ModuleCall& call, Role role, Tensors params);
+void gpt2_backward(const ModuleCall& call, Role role, Tensors params, Gradients grads);
 
 }  // namespace shardmark

@@ -3,8 +3,8 @@
 
 #include <core/plan/checked.hpp>
 #include <core/plan/compute_writer.hpp>
-#include <core/plan/gpt2_sizes.hpp>
 #include <core/plan/kernels.hpp>
+#include <core/plan/transformer_sizes.hpp>
 
 namespace shardmark {
 
@@ -25,7 +25,7 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Deck& d
 }
 
 void ComputeWriter::declare(const Profile& profile) {
-  const Gpt2Dims d = gpt2_dims(p_.model.spec, p_.batch.micro);
+  const TransformerDims d = transformer_dims(p_.model.spec, p_.batch.micro);
   const std::int64_t stream = checked_mul(d.rows(), d.hidden, "activations");
   tokens_ = w_.slot("tokens", Category::activation, Dtype::int32,
                     checked_mul(d.micro_batch, d.sequence + 1, "tokens"));

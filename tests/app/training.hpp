@@ -19,11 +19,11 @@
 #include <core/plan/plan.hpp>
 #include <io/tokens.hpp>
 #include <miniapp/executor.hpp>
-#include <miniapp/gpt_model.hpp>
 #include <miniapp/list_model.hpp>
 #include <miniapp/peers.hpp>
 #include <miniapp/state_hash.hpp>
 #include <miniapp/step_runner.hpp>
+#include <miniapp/transformer_model.hpp>
 
 namespace shardmark::testing {
 
@@ -58,7 +58,7 @@ class Training {
     lane_ = std::make_unique<CountingCommunicator>(std::move(backend), counters_);
     if (deck.run.compute == Compute::train) {
       tokens_ = make_token_source(deck);
-      model_ = std::make_unique<GptModel>(deck_, program_, context_, *tokens_);
+      model_ = std::make_unique<TransformerModel>(deck_, program_, context_, *tokens_);
     } else {
       model_ = std::make_unique<ListModel>(deck_, context_);
     }

@@ -23,7 +23,7 @@ ModelSpec small() {
 // One block forward and backward with every fp32 buffer moved by `shift` elements.
 std::vector<float> block_results(std::int64_t shift, bool accumulate) {
   const SingleProcess model(small(), 2, 3);
-  const Gpt2Dims& d = model.dims;
+  const TransformerDims& d = model.dims;
   const std::int64_t x_elems = d.rows() * d.hidden, params = model.shape.units[1].elems;
   auto moved = [&](std::int64_t elems) { return Buffer<float>(elems + 16); };
   const auto param = moved(params), x_in = moved(x_elems), x_out = moved(x_elems);
@@ -37,7 +37,7 @@ std::vector<float> block_results(std::int64_t shift, bool accumulate) {
   std::memset(grad.data(), 0, (params + 16) * sizeof(float));
   const std::span<std::byte> workspace{model.workspace.data(),
                                        static_cast<std::size_t>(model.workspace.size())};
-  Gpt2Buffers b;
+  TransformerBuffers b;
   b.x_in = x_in.data() + shift;
   b.x_out = x_out.data() + shift;
   b.dx = dx.data() + shift;
@@ -56,9 +56,9 @@ std::vector<float> block_results(std::int64_t shift, bool accumulate) {
       }
       const Role role = model.shape.modules[m].role;
       if (pass == VisitKind::pre_forward)
-        gpt2_forward(model.ctx, d, role, weights.data(), b);
+        transformer_forward(model.ctx, d, role, weights.data(), b);
       else
-        gpt2_backward(model.ctx, d, role, weights.data(), grads.data(), accumulate, b);
+        transformer_backward(model.ctx, d, role, weights.data(), grads.data(), accumulate, b);
     }
   std::vector<float> all;
   for (const auto& [buffer, elems] : {std::pair{&x_out, x_elems}, {&dx, x_elems}, {&grad, params}})

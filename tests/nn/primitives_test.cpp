@@ -88,7 +88,7 @@ TEST_F(Primitives, bias_gradients_are_column_sums) {
 }
 
 TEST_F(Primitives, cross_entropy_and_its_gradient) {
-  Gpt2Dims dims;
+  TransformerDims dims;
   dims.vocab = 1500, dims.sequence = 3, dims.micro_batch = 2;
   const auto logits = filled(6 * dims.vocab, 1, 20), x = filled(6 * dims.vocab, 1, 20);
   Buffer<std::int32_t> tokens(2 * 4);
@@ -117,7 +117,7 @@ TEST_F(Primitives, cross_entropy_and_its_gradient) {
 }
 
 TEST_F(Primitives, not_a_number_reaches_the_loss) {
-  Gpt2Dims dims;
+  TransformerDims dims;
   dims.vocab = 100, dims.sequence = 1, dims.micro_batch = 1;
   const auto logits = filled(100, 1);
   logits[37] = std::nanf("");
@@ -129,7 +129,7 @@ TEST_F(Primitives, not_a_number_reaches_the_loss) {
 }
 
 TEST_F(Primitives, embedding_gradient_of_a_repeated_token_is_summed_in_row_order) {
-  Gpt2Dims dims;
+  TransformerDims dims;
   dims.vocab = 9, dims.sequence = 300, dims.micro_batch = 2, dims.hidden = 5;
   Buffer<std::int32_t> tokens(2 * 301);
   for (std::int64_t i = 0; i < tokens.size(); ++i)

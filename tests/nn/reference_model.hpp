@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <core/plan/gpt2_sizes.hpp>
+#include <core/plan/transformer_sizes.hpp>
 
 namespace shardmark::testing {
 
@@ -15,7 +15,7 @@ using Doubles = std::vector<double>;
 
 class ReferenceModel {
  public:
-  explicit ReferenceModel(const Gpt2Dims& dims) : d_(dims) {}
+  explicit ReferenceModel(const TransformerDims& dims) : d_(dims) {}
 
   double loss(const Doubles& param, const std::int32_t* tokens) const {
     const double* p = param.data();
@@ -117,7 +117,7 @@ class ReferenceModel {
     return p + 4 * h * h + h;
   }
 
-  Gpt2Dims d_;
+  TransformerDims d_;
 };
 
 }  // namespace shardmark::testing

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include <core/nn/adamw.hpp>
-#include <core/nn/gpt2.hpp>
 #include <core/nn/grad_norm.hpp>
 #include <core/nn/init.hpp>
 #include <core/nn/matmul.hpp>
+#include <core/nn/transformer.hpp>
 #include <core/plan/mix.hpp>
 #include <core/plan/model_shape.hpp>
 
@@ -42,7 +42,7 @@ class SingleProcess {
 
   SingleProcess(const ModelSpec& spec, std::int64_t micro_batch, std::uint64_t seed)
       : shape(build_model_shape(spec)),
-        dims(gpt2_dims(spec, micro_batch)),
+        dims(transformer_dims(spec, micro_batch)),
         tokens(micro_batch * (spec.sequence + 1)),
         dx(dims.rows() * dims.hidden),
         workspace(largest_workspace()) {
@@ -78,19 +78,20 @@ class SingleProcess {
 
   void forward(bool first = true, float grad_scale = 1) {
     for (int m : shape.computing(VisitKind::pre_forward)) {
-      Gpt2Buffers b = buffers(m, Kernel::forward);
+      TransformerBuffers b = buffers(m, Kernel::forward);
       b.first_loss = first;
       b.grad_scale = grad_scale;
-      gpt2_forward(ctx, dims, shape.modules[m].role, tensors<const float>(m, param).data(), b);
+      transformer_forward(ctx, dims, shape.modules[m].role, tensors<const float>(m, param).data(),
+                          b);
     }
   }
 
   void backward(bool accumulate = false) {
     for (int m : shape.computing(VisitKind::pre_backward)) {
       const bool second = shape.modules[m].role == Role::token_embedding && dims.tied_head;
-      gpt2_backward(ctx, dims, shape.modules[m].role, tensors<const float>(m, param).data(),
-                    tensors<float>(m, grad).data(), accumulate || second,
-                    buffers(m, Kernel::backward));
+      transformer_backward(ctx, dims, shape.modules[m].role, tensors<const float>(m, param).data(),
+                           tensors<float>(m, grad).data(), accumulate || second,
+                           buffers(m, Kernel::backward));
     }
   }
 
@@ -111,7 +112,7 @@ class SingleProcess {
   }
 
   ModelShape shape;
-  Gpt2Dims dims;
+  TransformerDims dims;
   MatMul matmul{cap_bytes};
   Context ctx{Space(), matmul};
   std::vector<Buffer<float>> param, grad, momentum, variance, x_in, saved;
@@ -129,9 +130,9 @@ class SingleProcess {
     list.resize(2);
     return list;
   }
-  Gpt2Buffers buffers(int module, Kernel k) const {
+  TransformerBuffers buffers(int module, Kernel k) const {
     const auto u = static_cast<std::size_t>(shape.modules[module].unit);
-    Gpt2Buffers b;
+    TransformerBuffers b;
     b.tokens = tokens.data();
     b.x_in = x_in[u].data();
     b.x_out = u + 1 < x_in.size() ? x_in[u + 1].data() : nullptr;

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <core/error.hpp>
-#include <core/plan/gpt2_sizes.hpp>
 #include <core/plan/model_shape.hpp>
+#include <core/plan/transformer_sizes.hpp>
 
 namespace shardmark {
 namespace {
@@ -16,29 +16,29 @@ ModelSpec spec_of(bool tied) {
   return s;
 }
 
-TEST(gpt2_sizes, what_forward_saves_is_small_and_has_no_square_of_the_sequence) {
+TEST(transformer_sizes, what_forward_saves_is_small_and_has_no_square_of_the_sequence) {
   ModelSpec s = spec_of(false);
-  const std::int64_t once = saved_elems(gpt2_dims(s, 1), UnitKind::block);
+  const std::int64_t once = saved_elems(transformer_dims(s, 1), UnitKind::block);
   s.sequence *= 64;
-  const std::int64_t many = saved_elems(gpt2_dims(s, 1), UnitKind::block);
+  const std::int64_t many = saved_elems(transformer_dims(s, 1), UnitKind::block);
   EXPECT_LE(many, 64 * once);
   const std::int64_t rows = s.sequence;
   EXPECT_LT(many, rows * (11 * s.hidden + s.heads + 4) + 12 * 16);
 }
 
-TEST(gpt2_sizes, workspace_ends_with_the_products_scratch) {
-  const Gpt2Dims d = gpt2_dims(spec_of(false), 3);
+TEST(transformer_sizes, workspace_ends_with_the_products_scratch) {
+  const TransformerDims d = transformer_dims(spec_of(false), 3);
   for (const UnitKind unit : {UnitKind::block, UnitKind::head})
     for (const Kernel k : {Kernel::forward, Kernel::backward})
       EXPECT_EQ(workspace_bytes(d, unit, k, 5000), workspace_bytes(d, unit, k, 0) + 5000);
   EXPECT_EQ(workspace_bytes(d, UnitKind::embeddings, Kernel::backward, 5000), 0);
 }
 
-TEST(gpt2_sizes, counts_beyond_63_bits_are_refused) {
+TEST(transformer_sizes, counts_beyond_63_bits_are_refused) {
   ModelSpec s = spec_of(false);
   s.sequence = std::int64_t{1} << 40;
-  EXPECT_THROW(gpt2_dims(s, std::int64_t{1} << 30), PlanError);
-  EXPECT_THROW(saved_elems(gpt2_dims(s, 1 << 20), UnitKind::block), PlanError);
+  EXPECT_THROW(transformer_dims(s, std::int64_t{1} << 30), PlanError);
+  EXPECT_THROW(saved_elems(transformer_dims(s, 1 << 20), UnitKind::block), PlanError);
 }
 
 }  // namespace

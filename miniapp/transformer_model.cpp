@@ -3,11 +3,11 @@
 
 #include <core/error.hpp>
 #include <core/nn/adamw.hpp>
-#include <core/nn/gpt2.hpp>
 #include <core/nn/init.hpp>
+#include <core/nn/transformer.hpp>
 #include <core/plan/kernels.hpp>
-#include <miniapp/gpt_model.hpp>
 #include <miniapp/state_kernels.hpp>
+#include <miniapp/transformer_model.hpp>
 
 namespace shardmark {
 
@@ -16,15 +16,15 @@ namespace op = operand;
 namespace {
 constexpr std::size_t most_params = 2;  // of a module: weight and bias
 }
-GptModel::GptModel(const Deck& deck, const Program& program, const Context& context,
-                   TokenSource& tokens)
+TransformerModel::TransformerModel(const Deck& deck, const Program& program, const Context& context,
+                                   TokenSource& tokens)
     : deck_(deck),
       context_(context),
       tokens_(tokens),
-      dims_(gpt2_dims(deck.model, program.batch.micro)) {}
+      dims_(transformer_dims(deck.model, program.batch.micro)) {}
 
-void GptModel::run(const Program& program, const Event& event, std::span<const Bound> operands,
-                   const StepValues& values) {
+void TransformerModel::run(const Program& program, const Event& event,
+                           std::span<const Bound> operands, const StepValues& values) {
   if (run_state_kernel(context_, program, event, operands, deck_.zero.gradient_clipping,
                        values.loss_scale))
     return;
@@ -39,24 +39,25 @@ void GptModel::run(const Program& program, const Event& event, std::span<const B
   throw PlanError("executor: kernel " + std::string(to_string(event.kernel)) + " has no code");
 }
 
-void GptModel::init(const Program& program, const Event& event, const Bound& param) const {
+void TransformerModel::init(const Program& program, const Event& event, const Bound& param) const {
   const int id = program.param_ids[event.params.first];
   const Param& p = program.model.params[id];
   init_param(context_, {param.dtype, param.data}, param.elems, event.first, id, p.init, p.std,
              deck_.run.seed);
 }
 
-void GptModel::load_batch(const Program& program, const Bound& tokens,
-                          const StepValues& values) const {
+void TransformerModel::load_batch(const Program& program, const Bound& tokens,
+                                  const StepValues& values) const {
   tokens_.fill(values.step,
                first_sample(values.micro_batch, program.world, program.rank, program.batch.micro),
                program.batch.micro, tokens.as<std::int32_t>());
 }
 
 // The buffers that follow the parameters and gradients, by the table that the plan wrote them by.
-Gpt2Buffers GptModel::buffers(const Program& program, Role role, Kernel kernel,
-                              std::span<const Bound> ops, const StepValues& values) const {
-  Gpt2Buffers b;
+TransformerBuffers TransformerModel::buffers(const Program& program, Role role, Kernel kernel,
+                                             std::span<const Bound> ops,
+                                             const StepValues& values) const {
+  TransformerBuffers b;
   // The loss of a step is the mean over its micro-batches: each one's gradient is scaled so.
   b.grad_scale =
       static_cast<float>(values.loss_scale) / static_cast<float>(program.batch.accumulation);
@@ -79,18 +80,18 @@ Gpt2Buffers GptModel::buffers(const Program& program, Role role, Kernel kernel,
   return b;
 }
 
-void GptModel::forward(const Program& program, const Event& event, std::span<const Bound> ops,
-                       const StepValues& values) const {
+void TransformerModel::forward(const Program& program, const Event& event,
+                               std::span<const Bound> ops, const StepValues& values) const {
   const Role role = program.model.modules[event.module].role;
   const auto count = static_cast<std::size_t>(event.params.count);
   std::array<const float*, most_params> params{};
   for (std::size_t i = 0; i < count; ++i) params[i] = ops[i].as<float>();
-  gpt2_forward(context_, dims_, role, params.data(),
-               buffers(program, role, Kernel::forward, ops.subspan(count), values));
+  transformer_forward(context_, dims_, role, params.data(),
+                      buffers(program, role, Kernel::forward, ops.subspan(count), values));
 }
 
-void GptModel::backward(const Program& program, const Event& event, std::span<const Bound> ops,
-                        const StepValues& values) const {
+void TransformerModel::backward(const Program& program, const Event& event,
+                                std::span<const Bound> ops, const StepValues& values) const {
   const Role role = program.model.modules[event.module].role;
   const auto count = static_cast<std::size_t>(event.params.count);
   std::array<const float*, most_params> params{};
@@ -99,11 +100,11 @@ void GptModel::backward(const Program& program, const Event& event, std::span<co
     params[i] = ops[i].as<float>();
     grads[i] = ops[count + i].as<float>();
   }
-  gpt2_backward(context_, dims_, role, params.data(), grads.data(), ops[count].accumulate,
-                buffers(program, role, Kernel::backward, ops.subspan(2 * count), values));
+  transformer_backward(context_, dims_, role, params.data(), grads.data(), ops[count].accumulate,
+                       buffers(program, role, Kernel::backward, ops.subspan(2 * count), values));
 }
 
-void GptModel::update(std::span<const Bound> ops, const StepValues& values) const {
+void TransformerModel::update(std::span<const Bound> ops, const StepValues& values) const {
   const OptimizerSpec& o = deck_.zero.optimizer;
   AdamWStep s{values.lr, o.beta1, o.beta2, o.eps, o.weight_decay, values.updates + 1};
   s.decoupled = o.decoupled_decay;

@@ -3,26 +3,27 @@
 #pragma once
 
 #include <core/nn/context.hpp>
-#include <core/nn/gpt2.hpp>
+#include <core/nn/transformer.hpp>
 #include <core/plan/deck.hpp>
-#include <core/plan/gpt2_sizes.hpp>
+#include <core/plan/transformer_sizes.hpp>
 #include <io/tokens.hpp>
 #include <miniapp/model.hpp>
 
 namespace shardmark {
 
-class GptModel : public Model {
+class TransformerModel : public Model {
  public:
   /// All must outlive it.
-  GptModel(const Deck& deck, const Program& program, const Context& context, TokenSource& tokens);
+  TransformerModel(const Deck& deck, const Program& program, const Context& context,
+                   TokenSource& tokens);
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
            const StepValues& values) override;
 
  private:
   void init(const Program& program, const Event& event, const Bound& param) const;
   void load_batch(const Program& program, const Bound& tokens, const StepValues& values) const;
-  Gpt2Buffers buffers(const Program& program, Role role, Kernel kernel,
-                      std::span<const Bound> operands, const StepValues& values) const;
+  TransformerBuffers buffers(const Program& program, Role role, Kernel kernel,
+                             std::span<const Bound> operands, const StepValues& values) const;
   void forward(const Program& program, const Event& event, std::span<const Bound> operands,
                const StepValues& values) const;
   void backward(const Program& program, const Event& event, std::span<const Bound> operands,
@@ -32,7 +33,7 @@ class GptModel : public Model {
   const Deck& deck_;
   const Context& context_;
   TokenSource& tokens_;
-  Gpt2Dims dims_;
+  TransformerDims dims_;
 };
 
 }  // namespace shardmark

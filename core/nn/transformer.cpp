@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/nn/cross_entropy.hpp>
+#include <core/nn/embedding.hpp>
+#include <core/nn/gpt2.hpp>
+#include <core/nn/module_call.hpp>
+
+namespace shardmark {
+namespace {
+
+// The head's products run over pieces of the vocabulary, so that communication progresses between.
+constexpr std::int64_t vocab_piece = 8192;
+
+template<class F>
+void for_each_vocab_piece(std::int64_t vocab, F f) {
+  for (std::int64_t v = 0; v < vocab; v += vocab_piece) f(v, std::min(vocab_piece, vocab - v));
+}
+
+void head_forward(const ModuleCall& c, const float* weight) {
+  const std::int64_t vocab = c.dims.vocab;
+  const HeadSaved s = head_saved(c.dims);
+  const Scratch scratch(c.b.workspace, "head", head_forward_workspace(c.dims, 0).gemm);
+  const Linear linear = c.linear(scratch);
+  float* logits = c.saved(s.dlogits);
+  for_each_vocab_piece(vocab, [&](std::int64_t v, std::int64_t count) {
+    linear.forward(c.h, count, c.saved(s.norm), weight + v * c.h, nullptr, logits + v, vocab);
+  });
+  cross_entropy(c.ctx, c.dims, c.b.tokens, logits, c.saved(s.row_loss),
+                c.b.grad_scale / static_cast<float>(c.rows));
+  mean_loss(c.ctx, c.rows, c.saved(s.row_loss), c.b.loss, c.b.first_loss);
+}
+
+void head_backward(const ModuleCall& c, const float* weight, float* dweight, bool accumulate) {
+  const std::int64_t vocab = c.dims.vocab;
+  const HeadSaved s = head_saved(c.dims);
+  const HeadBackwardWorkspace w = head_backward_workspace(c.dims, 0);
+  const Scratch scratch(c.b.workspace, "head", w.gemm);
+  const Linear linear = c.linear(scratch);
+  for_each_vocab_piece(vocab, [&](std::int64_t v, std::int64_t count) {
+    const float* dlogits = c.saved(s.dlogits) + v;
+    linear.backward_weight(c.h, count, dlogits, c.saved(s.norm), dweight + v * c.h, accumulate,
+                           vocab);
+    linear.backward_input(c.h, count, dlogits, weight + v * c.h, scratch[w.dnorm], v > 0, vocab);
+  });
+}
+
+}  // namespace
+
+void transformer_forward(const Context& ctx, const TransformerDims& dims, Role role,
+                         const float* const* params, const TransformerBuffers& buffers) {
+  const ModuleCall c(ctx, dims, buffers);
+  switch (role) {
+    case Role::token_embedding:
+      return token_embedding_forward(ctx, dims, buffers.tokens, params[0], buffers.x_out);
+    case Role::head: return head_forward(c, params[0]);
+    default: return gpt2_forward(c, role, {params[0], params[1]});
+  }
+}
+
+void transformer_backward(const Context& ctx, const TransformerDims& dims, Role role,
+                          const float* const* params, float* const* grads, bool accumulate,
+                          const TransformerBuffers& buffers) {
+  const ModuleCall c(ctx, dims, buffers);
+  switch (role) {
+    case Role::token_embedding:
+      return token_embedding_backward(ctx, dims, buffers.tokens, buffers.dx, grads[0], accumulate);
+    case Role::head: return head_backward(c, params[0], grads[0], accumulate);
+    default:
+      return gpt2_backward(c, role, {params[0], params[1]}, {grads[0], grads[1], accumulate});
+  }
+}
+
+}  // namespace shardmark

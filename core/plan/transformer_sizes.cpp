@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/plan/gpt2_sizes.hpp>
+#include <core/plan/offsets.hpp>
+#include <core/plan/transformer_sizes.hpp>
+
+namespace shardmark {
+
+TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch) {
+  size_mul(micro_batch, s.sequence);
+  const bool gpt2 = s.family == Family::gpt2;
+  return {.layers = s.layers,
+          .hidden = s.hidden,
+          .heads = s.heads,
+          .kv_heads = gpt2 ? s.heads : s.kv_heads,
+          .ffn = gpt2 ? size_mul(4, s.hidden) : s.ffn,
+          .sequence = s.sequence,
+          .vocab = s.vocab,
+          .micro_batch = micro_batch,
+          .tied_head = s.tied_head,
+          .family = s.family};
+}
+
+HeadSaved head_saved(const TransformerDims& d) {
+  const std::int64_t rows = d.rows();
+  Offsets o;
+  HeadSaved s;
+  if (d.family == Family::gpt2) s.norm_mean = o.take(rows);
+  s.norm_rstd = o.take(rows);
+  s.norm = o.take(size_mul(rows, d.hidden));
+  s.dlogits = o.take(size_mul(rows, d.vocab));
+  s.row_loss = o.take(rows);
+  s.elems = o.end();
+  return s;
+}
+
+AttentionTile attention_tile(const TransformerDims& d) {
+  constexpr std::int64_t cached_elems = std::int64_t{1} << 18;  // 1 MiB of scores
+  AttentionTile t;
+  t.query_rows = std::min<std::int64_t>(d.sequence, 64);
+  t.score_ld =
+      checked_add(round_up(d.sequence, line_elems, "model.sequence"), line_elems, "model.sequence");
+  const std::int64_t head_elems = size_mul(t.query_rows, t.score_ld);
+  t.heads = std::clamp<std::int64_t>(cached_elems / head_elems, 1, d.kv_heads);
+  while (d.kv_heads % t.heads != 0) --t.heads;
+  t.score_elems = size_mul(t.heads, head_elems);
+  return t;
+}
+
+HeadForwardWorkspace head_forward_workspace(const TransformerDims&, std::int64_t gemm_cap_bytes) {
+  HeadForwardWorkspace w;
+  close_workspace(w, 0, gemm_cap_bytes);
+  return w;
+}
+
+HeadBackwardWorkspace head_backward_workspace(const TransformerDims& d,
+                                              std::int64_t gemm_cap_bytes) {
+  Offsets o;
+  HeadBackwardWorkspace w;
+  w.dnorm = o.take(size_mul(d.rows(), d.hidden));
+  close_workspace(w, o.end(), gemm_cap_bytes);
+  return w;
+}
+
+std::int64_t saved_elems(const TransformerDims& d, UnitKind kind) {
+  switch (kind) {
+    case UnitKind::block: return gpt2_block_saved(d).elems;
+    case UnitKind::head: return head_saved(d).elems;
+    case UnitKind::embeddings:
+    case UnitKind::list: return 0;
+  }
+  return 0;
+}
+
+std::int64_t workspace_bytes(const TransformerDims& d, UnitKind kind, Kernel kernel,
+                             std::int64_t gemm_scratch_cap_bytes) {
+  const std::int64_t cap = gemm_scratch_cap_bytes;
+  const bool forward = kernel == Kernel::forward;
+  switch (kind) {
+    case UnitKind::block:
+      return forward ? gpt2_block_forward_workspace(d, cap).bytes
+                     : gpt2_block_backward_workspace(d, cap).bytes;
+    case UnitKind::head:
+      return forward ? head_forward_workspace(d, cap).bytes : head_backward_workspace(d, cap).bytes;
+    case UnitKind::embeddings:
+    case UnitKind::list: return 0;
+  }
+  return 0;
+}
+
+}  // namespace shardmark
