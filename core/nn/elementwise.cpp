@@ -17,6 +17,11 @@ void bias_residual(const Context& ctx, std::int64_t rows, std::int64_t hidden, c
       });
 }
 
+void residual(const Context& ctx, std::int64_t elems, const float* x, float* out) {
+  kernel::for_each_elem(
+      ctx, "shardmark::residual", elems, KOKKOS_LAMBDA(std::int64_t i) { out[i] = x[i] + out[i]; });
+}
+
 void gelu_forward(const Context& ctx, std::int64_t elems, const float* x, float* y) {
   kernel::for_each_elem(
       ctx, "shardmark::gelu_forward", elems,
@@ -29,6 +34,26 @@ void gelu_backward(const Context& ctx, std::int64_t elems, const float* x, float
         const GeluValue g = gelu_with_slope_f32(x[i]);
         y[i] = g.value;
         d[i] = d[i] * g.slope;
+      });
+}
+
+void swiglu_forward(const Context& ctx, std::int64_t elems, const float* gate, const float* up,
+                    float* y) {
+  kernel::for_each_elem(
+      ctx, "shardmark::swiglu_forward", elems,
+      KOKKOS_LAMBDA(std::int64_t i) { y[i] = gate[i] * logistic_f32(gate[i]).value * up[i]; });
+}
+
+void swiglu_backward(const Context& ctx, std::int64_t elems, const float* gate, const float* up,
+                     float* y, float* dgate, float* dup) {
+  kernel::for_each_elem(
+      ctx, "shardmark::swiglu_backward", elems, KOKKOS_LAMBDA(std::int64_t i) {
+        const float x = gate[i], dy = dgate[i];
+        const Logistic s = logistic_f32(x);
+        const float silu = x * s.value;
+        y[i] = silu * up[i];
+        dup[i] = dy * silu;
+        dgate[i] = dy * up[i] * (s.value + silu * s.complement);
       });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small kernels between products: residual sums, GELU, bias gradients.
+// The small kernels between products: residual sums, GELU, SwiGLU, bias gradients.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,22 @@ namespace shardmark {
 void bias_residual(const Context& ctx, std::int64_t rows, std::int64_t hidden, const float* x,
                    const float* bias, float* out);
 
+/// out = x + out.
+void residual(const Context& ctx, std::int64_t elems, const float* x, float* out);
+
 /// y = gelu(x).
 void gelu_forward(const Context& ctx, std::int64_t elems, const float* x, float* y);
 
 /// y = gelu(x) again, and d, the gradient of y, becomes that of x.
 void gelu_backward(const Context& ctx, std::int64_t elems, const float* x, float* y, float* d);
+
+/// y = silu(gate) * up (Shazeer, GLU Variants, 2020), where silu(x) = x / (1 + e^-x).
+void swiglu_forward(const Context& ctx, std::int64_t elems, const float* gate, const float* up,
+                    float* y);
+
+/// y again; dgate, which holds the gradient of y, becomes that of gate, and dup gets that of up.
+void swiglu_backward(const Context& ctx, std::int64_t elems, const float* gate, const float* up,
+                     float* y, float* dgate, float* dup);
 
 /// dbias[columns] (+)= the sum over rows of dy[rows][columns].
 void bias_backward(const Context& ctx, std::int64_t rows, std::int64_t columns, const float* dy,

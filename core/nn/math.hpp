@@ -50,6 +50,38 @@ KOKKOS_INLINE_FUNCTION Logistic logistic_f32(float x) {
   return {value, e * value};
 }
 
+/// Cosine and sine of an angle, |angle| < 2^28, each with an error below 1e-7.
+struct Turn {
+  float cos, sin;
+};
+// angle = n pi/2 + r with |r| <= pi/4, in double; sin r and cos r by their series.
+KOKKOS_INLINE_FUNCTION Turn turn_f32(double angle) {
+  constexpr double two_over_pi = 0.636619772367581343;
+  constexpr double half_pi_high = 1.5707963109016418;     // 25 bits: n * half_pi_high is exact
+  constexpr double half_pi_low = 1.58932547735281967e-8;  // pi / 2 - half_pi_high
+  constexpr double round_to_int = 6755399441055744.0;     // 1.5 * 2^52, as in exp_f32
+  const double shifted = angle * two_over_pi + round_to_int;
+  const double n = shifted - round_to_int;
+  const float r = static_cast<float>((angle - n * half_pi_high) - n * half_pi_low);
+  std::uint64_t quadrant = 0;
+  std::memcpy(&quadrant, &shifted, sizeof quadrant);
+  const float z = r * r;
+  float s = 1.0f / 362880.0f;
+  s = s * z - 1.0f / 5040.0f;
+  s = s * z + 1.0f / 120.0f;
+  s = s * z - 1.0f / 6.0f;
+  const float sin_r = r + r * (z * s);
+  float c = -1.0f / 3628800.0f;
+  c = c * z + 1.0f / 40320.0f;
+  c = c * z - 1.0f / 720.0f;
+  c = c * z + 1.0f / 24.0f;
+  c = c * z - 0.5f;
+  const float cos_r = 1.0f + z * c;
+  const bool swap = (quadrant & 1) != 0;
+  const float sin_abs = swap ? cos_r : sin_r, cos_abs = swap ? sin_r : cos_r;
+  return {((quadrant + 1) & 2) != 0 ? -cos_abs : cos_abs, (quadrant & 2) != 0 ? -sin_abs : sin_abs};
+}
+
 // GELU in its tanh form (Hendrycks and Gimpel, 2016): x/2 (1 + tanh(u)) = x logistic(2u) with
 // u = sqrt(2/pi) (x + 0.044715 x^3).
 inline constexpr float gelu_scale = 0.797884560802865356f, gelu_cubic = 0.044715f;

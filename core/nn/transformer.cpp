@@ -4,6 +4,7 @@
 #include <core/nn/cross_entropy.hpp>
 #include <core/nn/embedding.hpp>
 #include <core/nn/gpt2.hpp>
+#include <core/nn/llama.hpp>
 #include <core/nn/module_call.hpp>
 
 namespace shardmark {
@@ -54,8 +55,11 @@ void transformer_forward(const Context& ctx, const TransformerDims& dims, Role r
     case Role::token_embedding:
       return token_embedding_forward(ctx, dims, buffers.tokens, params[0], buffers.x_out);
     case Role::head: return head_forward(c, params[0]);
-    default: return gpt2_forward(c, role, {params[0], params[1]});
+    default: break;
   }
+  const Tensors t{params[0], params[1]};
+  if (dims.family == Family::gpt2) return gpt2_forward(c, role, t);
+  return llama_forward(c, role, t);
 }
 
 void transformer_backward(const Context& ctx, const TransformerDims& dims, Role role,
@@ -66,9 +70,12 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
     case Role::token_embedding:
       return token_embedding_backward(ctx, dims, buffers.tokens, buffers.dx, grads[0], accumulate);
     case Role::head: return head_backward(c, params[0], grads[0], accumulate);
-    default:
-      return gpt2_backward(c, role, {params[0], params[1]}, {grads[0], grads[1], accumulate});
+    default: break;
   }
+  const Tensors t{params[0], params[1]};
+  const Gradients g{grads[0], grads[1], accumulate};
+  if (dims.family == Family::gpt2) return gpt2_backward(c, role, t, g);
+  return llama_backward(c, role, t, g);
 }
 
 }  // namespace shardmark

@@ -12,7 +12,7 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Deck& d
                              const Profile& profile)
     : p_(program),
       w_(writer),
-      trains_(deck.run.compute == Compute::train && deck.model.family == Family::gpt2),
+      trains_(deck.run.compute == Compute::train && deck.model.family != Family::list),
       units_(program.model.units.size()) {
   for (int m : p_.model.computing(VisitKind::pre_forward)) {
     const int unit = p_.model.modules[m].unit;

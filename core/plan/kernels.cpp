@@ -35,7 +35,12 @@ std::span<const BufferUse> forward_buffers(Role role) {
     case Role::norm1:
     case Role::final_norm: return first_norm;
     case Role::qkv:
-    case Role::fc: return product;
+    case Role::q:
+    case Role::k:
+    case Role::v:
+    case Role::fc:
+    case Role::gate:
+    case Role::up: return product;
     case Role::attn_proj: return attention;
     case Role::norm2: return second_norm;
     case Role::mlp_proj: return last_product;
@@ -61,7 +66,12 @@ std::span<const BufferUse> backward_buffers(Role role) {
     case Role::final_norm: return last_norm;
     case Role::mlp_proj: return last_product;
     case Role::fc:
-    case Role::qkv: return product;
+    case Role::gate:
+    case Role::up:
+    case Role::qkv:
+    case Role::q:
+    case Role::k:
+    case Role::v: return product;
     case Role::norm2: return second_norm;
     case Role::attn_proj: return attention;
     case Role::norm1: return first_norm;

@@ -43,38 +43,36 @@ ModelShape build_gpt2(const ModelSpec& s) {
   return std::move(b.shape());
 }
 
-// Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU; no biases. Its arithmetic is
-// not here yet, so its modules compute as a list's do.
+// Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU; no biases.
 ModelShape build_llama(const ModelSpec& s) {
   ShapeBuilder b(s);
   const double residual_std = std_dev / std::sqrt(2.0 * static_cast<double>(s.layers));
   const std::int64_t h = s.hidden;
   const std::int64_t kv = checked_mul(s.kv_heads, h / s.heads, "model.kv_heads");
 
-  b.unit("embed", UnitKind::list);
+  b.unit("embed", UnitKind::embeddings);
   b.module("embed", Role::token_embedding, 0);
   b.param("embed", checked_mul(s.vocab, h, "model.vocab"), Init::uniform, std_dev);
   for (std::int64_t l = 0; l < s.layers; ++l) {
     const std::string name = "block" + std::to_string(l);
-    b.unit(name, UnitKind::list);
+    b.unit(name, UnitKind::block);
     const int block = b.module(name, Role::container, 0);
-    auto linear = [&](const char* part, int parent, std::int64_t out, std::int64_t in, double std) {
-      b.linear(name + part, Role::list, parent, out, in, std, false);
-    };
-    b.norm(name + ".input_norm", Role::list, block, h, false);
+    auto linear = [&](const char* part, Role role, int parent, std::int64_t out, std::int64_t in,
+                      double std) { b.linear(name + part, role, parent, out, in, std, false); };
+    b.norm(name + ".input_norm", Role::norm1, block, h, false);
     const int attn = b.module(name + ".attn", Role::container, block);
-    linear(".attn.q", attn, h, h, std_dev);
-    linear(".attn.k", attn, kv, h, std_dev);
-    linear(".attn.v", attn, kv, h, std_dev);
-    linear(".attn.o", attn, h, h, residual_std);
-    b.norm(name + ".post_norm", Role::list, block, h, false);
+    linear(".attn.q", Role::q, attn, h, h, std_dev);
+    linear(".attn.k", Role::k, attn, kv, h, std_dev);
+    linear(".attn.v", Role::v, attn, kv, h, std_dev);
+    linear(".attn.o", Role::attn_proj, attn, h, h, residual_std);
+    b.norm(name + ".post_norm", Role::norm2, block, h, false);
     const int mlp = b.module(name + ".mlp", Role::container, block);
-    linear(".mlp.gate", mlp, s.ffn, h, std_dev);
-    linear(".mlp.up", mlp, s.ffn, h, std_dev);
-    linear(".mlp.down", mlp, h, s.ffn, residual_std);
+    linear(".mlp.gate", Role::gate, mlp, s.ffn, h, std_dev);
+    linear(".mlp.up", Role::up, mlp, s.ffn, h, std_dev);
+    linear(".mlp.down", Role::mlp_proj, mlp, h, s.ffn, residual_std);
   }
-  b.unit("head", UnitKind::list);
-  b.norm("norm", Role::list, 0, h, false);
+  b.unit("head", UnitKind::head);
+  b.norm("norm", Role::final_norm, 0, h, false);
   b.head("head", s, std_dev);
   return std::move(b.shape());
 }

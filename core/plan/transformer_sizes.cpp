@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <core/plan/gpt2_sizes.hpp>
+#include <core/plan/llama_sizes.hpp>
 #include <core/plan/offsets.hpp>
 #include <core/plan/transformer_sizes.hpp>
 
@@ -21,6 +22,23 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch) {
           .tied_head = s.tied_head,
           .family = s.family};
 }
+
+namespace {
+
+std::int64_t block_saved_elems(const TransformerDims& d) {
+  return d.family == Family::gpt2 ? gpt2_block_saved(d).elems : llama_block_saved(d).elems;
+}
+
+std::int64_t block_workspace_bytes(const TransformerDims& d, Kernel kernel, std::int64_t cap) {
+  const bool gpt2 = d.family == Family::gpt2;
+  if (kernel == Kernel::forward)
+    return gpt2 ? gpt2_block_forward_workspace(d, cap).bytes
+                : llama_block_forward_workspace(d, cap).bytes;
+  return gpt2 ? gpt2_block_backward_workspace(d, cap).bytes
+              : llama_block_backward_workspace(d, cap).bytes;
+}
+
+}  // namespace
 
 HeadSaved head_saved(const TransformerDims& d) {
   const std::int64_t rows = d.rows();
@@ -65,7 +83,7 @@ HeadBackwardWorkspace head_backward_workspace(const TransformerDims& d,
 
 std::int64_t saved_elems(const TransformerDims& d, UnitKind kind) {
   switch (kind) {
-    case UnitKind::block: return gpt2_block_saved(d).elems;
+    case UnitKind::block: return block_saved_elems(d);
     case UnitKind::head: return head_saved(d).elems;
     case UnitKind::embeddings:
     case UnitKind::list: return 0;
@@ -76,13 +94,11 @@ std::int64_t saved_elems(const TransformerDims& d, UnitKind kind) {
 std::int64_t workspace_bytes(const TransformerDims& d, UnitKind kind, Kernel kernel,
                              std::int64_t gemm_scratch_cap_bytes) {
   const std::int64_t cap = gemm_scratch_cap_bytes;
-  const bool forward = kernel == Kernel::forward;
   switch (kind) {
-    case UnitKind::block:
-      return forward ? gpt2_block_forward_workspace(d, cap).bytes
-                     : gpt2_block_backward_workspace(d, cap).bytes;
+    case UnitKind::block: return block_workspace_bytes(d, kernel, cap);
     case UnitKind::head:
-      return forward ? head_forward_workspace(d, cap).bytes : head_backward_workspace(d, cap).bytes;
+      return kernel == Kernel::forward ? head_forward_workspace(d, cap).bytes
+                                       : head_backward_workspace(d, cap).bytes;
     case UnitKind::embeddings:
     case UnitKind::list: return 0;
   }

@@ -31,10 +31,23 @@ std::string_view to_string(Lane v) {
   return name_of(v, names);
 }
 std::string_view to_string(Role v) {
-  static constexpr std::array names{"container"sv,          "list"sv,       "token_embedding"sv,
-                                    "position_embedding"sv, "norm1"sv,      "qkv"sv,
-                                    "attn_proj"sv,          "norm2"sv,      "fc"sv,
-                                    "mlp_proj"sv,           "final_norm"sv, "head"sv};
+  static constexpr std::array names{"container"sv,
+                                    "list"sv,
+                                    "token_embedding"sv,
+                                    "position_embedding"sv,
+                                    "norm1"sv,
+                                    "qkv"sv,
+                                    "q"sv,
+                                    "k"sv,
+                                    "v"sv,
+                                    "attn_proj"sv,
+                                    "norm2"sv,
+                                    "fc"sv,
+                                    "gate"sv,
+                                    "up"sv,
+                                    "mlp_proj"sv,
+                                    "final_norm"sv,
+                                    "head"sv};
   return name_of(v, names);
 }
 std::string_view to_string(Phase v) {

@@ -20,6 +20,10 @@ Deck deck_of(const json& config, int stage, Reductions reductions) {
   d.name = "reference";
   d.model.layers = config.at("layers"), d.model.hidden = config.at("hidden");
   d.model.heads = config.at("heads"), d.model.sequence = config.at("sequence");
+  if (config.at("family") == "llama") {
+    d.model.family = Family::llama;
+    d.model.kv_heads = config.at("kv_heads"), d.model.ffn = config.at("ffn");
+  }
   d.model.vocab = config.at("vocab"), d.model.tied_head = config.at("tied_head");
   d.data.source = DataSource::uniform;
   d.data.seed = d.run.seed = config.at("seed").get<std::uint64_t>();
@@ -46,7 +50,6 @@ TEST_P(Reference, LossesAndNormsMatch) {
   int cases = 0;
   for (const json& c : reference.at("cases")) {
     const json& config = c.at("config");
-    if (config.at("family") != "gpt2") continue;
     ++cases;
     testing::Training t(deck_of(config, stage, reductions), MPI_COMM_WORLD);
     t.init();
@@ -68,7 +71,7 @@ TEST_P(Reference, LossesAndNormsMatch) {
       EXPECT_LT(relative(std::sqrt(squares), tensor.at("final_norm")), 5e-6) << name;
     }
   }
-  EXPECT_EQ(cases, 3);
+  EXPECT_EQ(cases, 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, Reference,

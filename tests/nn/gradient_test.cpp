@@ -17,10 +17,19 @@ using shardmark::testing::SingleProcess;
 struct Shape {
   std::int64_t layers, hidden, heads, sequence, vocab, micro_batch;
   bool tied;
-  std::int64_t probes;  // parameters checked of each tensor
+  std::int64_t probes;                 // parameters checked of each tensor
+  std::int64_t kv_heads = 0, ffn = 0;  // of a Llama; 0: a GPT-2
 
+  ModelSpec spec() const {
+    ModelSpec m;
+    m.family = kv_heads > 0 ? Family::llama : Family::gpt2;
+    m.layers = layers, m.hidden = hidden, m.heads = heads, m.kv_heads = kv_heads, m.ffn = ffn;
+    m.sequence = sequence, m.vocab = vocab, m.tied_head = tied;
+    return m;
+  }
   friend void PrintTo(const Shape& s, std::ostream* out) {
-    *out << "hidden " << s.hidden << " sequence " << s.sequence << " vocab " << s.vocab;
+    *out << to_string(s.spec().family) << " hidden " << s.hidden << " sequence " << s.sequence
+         << " vocab " << s.vocab;
   }
 };
 
@@ -28,10 +37,7 @@ struct GradientCheck : ::testing::TestWithParam<Shape> {};
 
 TEST_P(GradientCheck, agrees_with_difference_quotients_of_a_double_model) {
   const Shape s = GetParam();
-  ModelSpec spec;
-  spec.layers = s.layers, spec.hidden = s.hidden, spec.heads = s.heads;
-  spec.sequence = s.sequence, spec.vocab = s.vocab, spec.tied_head = s.tied;
-  SingleProcess model(spec, s.micro_batch, 5);
+  SingleProcess model(s.spec(), s.micro_batch, 5);
   // Away from the symmetric start: every weight large enough to matter, no bias zero.
   for (std::size_t t = 0; t < model.shape.params.size(); ++t) {
     float* v = model.values(t, model.param);
@@ -72,7 +78,11 @@ INSTANTIATE_TEST_SUITE_P(shapes, GradientCheck,
                          ::testing::Values(Shape{2, 6, 3, 5, 11, 3, false, 1000},
                                            Shape{1, 15, 5, 7, 17, 2, true, 100},
                                            Shape{1, 4, 2, 131, 5, 2, false, 6},
-                                           Shape{1, 72, 3, 70, 130, 1, true, 3}));
+                                           Shape{1, 72, 3, 70, 130, 1, true, 3},
+                                           Shape{2, 12, 6, 5, 11, 3, false, 1000, 2, 7},
+                                           Shape{1, 20, 5, 7, 17, 2, true, 100, 5, 33},
+                                           Shape{1, 16, 4, 131, 5, 2, false, 6, 1, 9},
+                                           Shape{1, 72, 6, 70, 130, 1, true, 3, 3, 80}));
 
 // A second backward that accumulates doubles every gradient, whatever the buffers held at first.
 TEST(gradients, accumulate_doubles_them) {

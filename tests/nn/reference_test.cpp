@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainings of a small GPT-2 against the float64 results of an independent implementation: losses
-// within 1e-6, gradient norms and the tensors' final norms within 5e-6, with clipping active and
-// with tied heads.
+// Trainings of small transformers against the float64 results of an independent implementation:
+// losses within 1e-6, gradient norms and the tensors' final norms within 5e-6, with clipping active
+// and with tied heads.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -37,6 +37,10 @@ struct Training : ::testing::TestWithParam<int> {
     const json& m = c.at("config");
     ModelSpec s;
     s.layers = m.at("layers"), s.hidden = m.at("hidden"), s.heads = m.at("heads");
+    if (m.at("family") == "llama") {
+      s.family = Family::llama;
+      s.kv_heads = m.at("kv_heads"), s.ffn = m.at("ffn");
+    }
     s.sequence = m.at("sequence"), s.vocab = m.at("vocab"), s.tied_head = m.at("tied_head");
     return s;
   }
@@ -103,7 +107,7 @@ TEST_P(ReferenceTraining, matches_in_three_micro_batches) {
   train(3);
 }
 
-INSTANTIATE_TEST_SUITE_P(all_cases, ReferenceTraining, ::testing::Values(0, 1, 2));
+INSTANTIATE_TEST_SUITE_P(all_cases, ReferenceTraining, ::testing::Range(0, 5));
 
 }  // namespace
 }  // namespace shardmark

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPT-2 in one process, built from core/nn's calls alone, as a test fixture: every unit's
+// A transformer in one process, built from core/nn's calls alone, as a test fixture: every unit's
 // buffers, one forward and backward, clipping and AdamW. What the executor does from a plan,
 // written out by hand.
 #pragma once
