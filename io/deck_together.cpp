@@ -84,8 +84,6 @@ std::vector<Finding> missing_to_run(const Deck& deck) {
          "missing: give the section that says what to train on, e.g. {\"source\": \"markov\"}");
   if (!trains(deck)) return lacks;
   constexpr const char* remedy = "set run.compute to \"none\"";
-  if (deck.model.family == Family::llama)
-    lack("model.family", fmt::format("\"llama\": not modelled yet in training: {}", remedy));
   if (deck.zero.precision.model != Dtype::fp32)
     lack(deck.zero.precision.model == Dtype::bf16 ? "deepspeed.bf16.enabled"
                                                   : "deepspeed.fp16.enabled",

@@ -12,6 +12,7 @@
 namespace shardmark {
 namespace {
 
+using testing::make_llama;
 using testing::small_deck;
 using testing::Training;
 
@@ -35,10 +36,10 @@ Outcome train(const Deck& deck, int steps) {
   return {t.losses, t.norms, t.hashes()};
 }
 
-class Stages : public ::testing::TestWithParam<std::tuple<double, bool>> {};
+class Stages : public ::testing::TestWithParam<std::tuple<Family, double, bool>> {};
 
 TEST_P(Stages, AreBitwiseEqualWithOrderedReductions) {
-  const auto [clipping, tied] = GetParam();
+  const auto [family, clipping, tied] = GetParam();
   std::vector<Outcome> all;
   for (const char* schedule : {"paper", "deepspeed"})
     for (int stage : {0, 1, 2, 3}) {
@@ -47,6 +48,7 @@ TEST_P(Stages, AreBitwiseEqualWithOrderedReductions) {
       deck.run.reductions = Reductions::ordered;
       deck.zero.gradient_clipping = clipping;
       deck.model.tied_head = tied;
+      if (family == Family::llama) make_llama(deck.model);
       all.push_back(train(deck, 4));
       EXPECT_EQ(all.back().losses, all.front().losses) << schedule << ", stage " << stage;
       EXPECT_EQ(all.back().norms, all.front().norms) << schedule << ", stage " << stage;
@@ -57,8 +59,12 @@ TEST_P(Stages, AreBitwiseEqualWithOrderedReductions) {
   EXPECT_EQ(all[0].norms[0] > clipping && clipping > 0, clipping == 0.1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Clipping, Stages,
-                         ::testing::Combine(::testing::Values(0.1, 100.0, 0.0), ::testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(Gpt2, Stages,
+                         ::testing::Combine(::testing::Values(Family::gpt2),
+                                            ::testing::Values(0.1, 100.0, 0.0), ::testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(Llama, Stages,
+                         ::testing::Combine(::testing::Values(Family::llama),
+                                            ::testing::Values(0.1), ::testing::Bool()));
 
 // With accumulation the sums have another order: {0, 1} are equal, and {2, 3} are.
 TEST(Accumulation, PairsOfStagesAreBitwiseEqualAndAllAreClose) {
@@ -87,6 +93,7 @@ TEST(Accumulation, IsTheSameStepAsOneLargeBatch) {
 }
 
 struct Shape {
+  Family family;
   const char* schedule;
   int stage;
   std::int64_t accumulation;
@@ -96,11 +103,13 @@ struct Shape {
 };
 
 void expect_as_predicted(const Shape& s) {
-  SCOPED_TRACE(std::string(s.schedule) + " stage " + std::to_string(s.stage) + " accumulation " +
-               std::to_string(s.accumulation) + (s.tied ? " tied " : " ") +
-               std::string(to_string(s.reductions)) + " " + std::string(to_string(s.compute)));
+  SCOPED_TRACE(std::string(to_string(s.family)) + " " + s.schedule + " stage " +
+               std::to_string(s.stage) + " accumulation " + std::to_string(s.accumulation) +
+               (s.tied ? " tied " : " ") + std::string(to_string(s.reductions)) + " " +
+               std::string(to_string(s.compute)));
   Deck deck = small_deck(s.stage, 2 * world() * s.accumulation, s.accumulation);
   deck.model.tied_head = s.tied;
+  if (s.family == Family::llama) make_llama(deck.model);
   deck.run.schedule = s.schedule;
   deck.run.reductions = s.reductions;
   deck.run.compute = s.compute;
@@ -124,8 +133,12 @@ TEST(PredictedIsMeasured, EverywhereToTheByteAndToTheCall) {
       for (std::int64_t accumulation : {1, 3})
         for (bool tied : {false, true})
           for (Reductions r : {Reductions::native, Reductions::ordered}) {
-            expect_as_predicted({schedule, stage, accumulation, tied, r, Compute::train});
-            if (!tied) expect_as_predicted({schedule, stage, accumulation, tied, r, Compute::none});
+            Shape s{Family::gpt2, schedule, stage, accumulation, tied, r, Compute::train};
+            expect_as_predicted(s);
+            s.compute = Compute::none;
+            if (!tied) expect_as_predicted(s);
+            s = {Family::llama, schedule, stage, accumulation, tied, r, Compute::train};
+            if (r == Reductions::native) expect_as_predicted(s);
             ++shapes;
           }
   EXPECT_EQ(shapes, 64);

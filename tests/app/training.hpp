@@ -181,4 +181,12 @@ inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumu
   return d;
 }
 
+/// The model of `small_deck` as a Llama whose heads share keys and values in twos.
+inline void make_llama(ModelSpec& m) {
+  m.family = Family::llama;
+  m.heads = 10;
+  m.kv_heads = 5;
+  m.ffn = 56;
+}
+
 }  // namespace shardmark::testing

@@ -66,8 +66,7 @@ std::vector<Wrong> wrongs() {
        {"model.hidden", "63 bits", "smaller"});
   deck("bf16", R"({"deepspeed": {"bf16": {"enabled": true}}})",
        {"deepspeed.bf16.enabled", "true", "not modelled", "fp32"});
-  deck("llama", R"({"model": {"family": "llama", "ffn": 64}})",
-       {"model.family", "\"llama\"", "not modelled"});
+  deck("llama_without_ffn", R"({"model": {"family": "llama"}})", {"model.ffn", "missing"});
   deck("nccl", R"({"comm": {"backend": "nccl"}})", {"comm.backend = \"nccl\"", "not modelled"});
   deck("does_not_fit", R"({"memory": {"device_gib": 0.001}})",
        {"device memory", "category ", "event ", "micro", "GiB missing", "budget is 0.001 GiB",

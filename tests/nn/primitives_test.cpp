@@ -8,6 +8,8 @@
 #include <core/nn/elementwise.hpp>
 #include <core/nn/embedding.hpp>
 #include <core/nn/layer_norm.hpp>
+#include <core/nn/rms_norm.hpp>
+#include <core/nn/rotary.hpp>
 #include <tests/nn/single_process.hpp>
 
 namespace shardmark {
@@ -68,6 +70,84 @@ TEST_F(Primitives, layer_norm_backward_adds_to_dx) {
   layer_norm_input_gradient(ctx, rows, h, x.data(), mean.data(), rstd.data(), weight.data(),
                             dy.data(), alone.data());
   for (std::int64_t i = 0; i < rows * h; ++i) EXPECT_EQ(dx[i], before[i] + alone[i]);
+}
+
+TEST_F(Primitives, rms_norm_of_any_row_length_and_its_gradient) {
+  for (const std::int64_t h : {1, 2, 63, 64, 65, 129, 777}) {
+    const std::int64_t rows = 3;
+    const auto x = filled(rows * h, 1), weight = filled(h, 2), dy = filled(rows * h, 6);
+    const auto added = filled(rows * h, 7), before = filled(rows * h, 7);
+    Buffer<float> y(rows * h), rstd(rows), dx(rows * h), dweight(h);
+    rms_norm_forward(ctx, rows, h, x.data(), weight.data(), y.data(), rstd.data());
+    rms_norm_input_gradient(ctx, rows, h, x.data(), rstd.data(), weight.data(), dy.data(),
+                            dx.data(), false);
+    rms_norm_input_gradient(ctx, rows, h, x.data(), rstd.data(), weight.data(), dy.data(),
+                            added.data(), true);
+    rms_norm_backward_params(ctx, rows, h, x.data(), rstd.data(), dy.data(), dweight.data(), false);
+    std::vector<double> dw(h, 0.0);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      double squares = 0, gx = 0;
+      for (std::int64_t j = 0; j < h; ++j) {
+        squares += std::pow(x[r * h + j], 2) / double(h);
+        gx += double(dy[r * h + j]) * weight[j] * x[r * h + j];
+      }
+      const double scale = 1 / std::sqrt(squares + 1e-5);
+      EXPECT_NEAR(rstd[r] / scale, 1.0, 1e-6) << h;
+      for (std::int64_t j = 0; j < h; ++j) {
+        const std::int64_t i = r * h + j;
+        ASSERT_NEAR(y[i], x[i] * scale * weight[j], 2e-6) << "h " << h << " element " << i;
+        // d/dx of x_j scale(x): scale' = -scale^3 x / h.
+        ASSERT_NEAR(dx[i], scale * dy[i] * weight[j] - std::pow(scale, 3) * x[i] * gx / double(h),
+                    5e-6 * scale)
+            << "h " << h << " element " << i;
+        ASSERT_EQ(added[i], before[i] + dx[i]);
+        dw[j] += double(dy[i]) * x[i] * scale;
+      }
+    }
+    for (std::int64_t j = 0; j < h; ++j) ASSERT_NEAR(dweight[j], dw[j], 2e-6) << h;
+  }
+}
+
+TEST_F(Primitives, rotary_turns_pairs_by_their_position_and_back) {
+  TransformerDims dims;
+  dims.heads = 3, dims.kv_heads = 1, dims.sequence = 5, dims.micro_batch = 2;
+  for (const std::int64_t d : {2, 6, 64, 130, 260}) {
+    dims.hidden = 3 * d;
+    const auto q = filled(10 * 3 * d, 1), k = filled(10 * d, 2);
+    const auto q0 = filled(10 * 3 * d, 1), k0 = filled(10 * d, 2);
+    rotary_forward(ctx, dims, q.data(), k.data());
+    auto check = [&](const Buffer<float>& x, const Buffer<float>& before, std::int64_t heads) {
+      for (std::int64_t i = 0; i < x.size(); ++i) {
+        const std::int64_t row = i / (heads * d), j = i % d, half = d / 2;
+        const double angle =
+            double(row % dims.sequence) * std::pow(10000.0, -2.0 * double(j % half) / double(d));
+        const std::int64_t partner = j < half ? i + half : i - half;
+        const double other = j < half ? -double(before[partner]) : double(before[partner]);
+        ASSERT_NEAR(x[i], before[i] * std::cos(angle) + other * std::sin(angle), 3e-7)
+            << "d " << d << " element " << i;
+      }
+    };
+    check(q, q0, 3);
+    check(k, k0, 1);
+    rotary_backward(ctx, dims, q.data(), k.data());
+    for (std::int64_t i = 0; i < q.size(); ++i) ASSERT_NEAR(q[i], q0[i], 5e-7);
+    for (std::int64_t i = 0; i < k.size(); ++i) ASSERT_NEAR(k[i], k0[i], 5e-7);
+  }
+}
+
+TEST_F(Primitives, swiglu_and_its_gradient) {
+  const std::int64_t n = 1000;
+  const auto gate = filled(n, 1, 12), up = filled(n, 2), dy = filled(n, 3), dgate = filled(n, 3);
+  Buffer<float> y(n), again(n), dup(n);
+  swiglu_forward(ctx, n, gate.data(), up.data(), y.data());
+  swiglu_backward(ctx, n, gate.data(), up.data(), again.data(), dgate.data(), dup.data());
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double x = gate[i], s = 1 / (1 + std::exp(-x));
+    EXPECT_NEAR(y[i], x * s * up[i], 2e-6);
+    EXPECT_EQ(again[i], y[i]);
+    EXPECT_NEAR(dup[i], dy[i] * x * s, 2e-6);
+    EXPECT_NEAR(dgate[i], dy[i] * up[i] * (s + x * s * (1 - s)), 2e-6);
+  }
 }
 
 TEST_F(Primitives, bias_gradients_are_column_sums) {

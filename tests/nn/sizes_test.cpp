@@ -16,6 +16,13 @@ ModelSpec spec_of(bool tied) {
   return s;
 }
 
+ModelSpec llama_spec() {
+  ModelSpec s = spec_of(false);
+  s.family = Family::llama;
+  s.heads = 4, s.kv_heads = 1, s.ffn = 56;
+  return s;
+}
+
 TEST(transformer_sizes, what_forward_saves_is_small_and_has_no_square_of_the_sequence) {
   ModelSpec s = spec_of(false);
   const std::int64_t once = saved_elems(transformer_dims(s, 1), UnitKind::block);
@@ -26,12 +33,23 @@ TEST(transformer_sizes, what_forward_saves_is_small_and_has_no_square_of_the_seq
   EXPECT_LT(many, rows * (11 * s.hidden + s.heads + 4) + 12 * 16);
 }
 
+TEST(transformer_sizes, a_llama_saves_keys_and_values_of_its_own_heads_only) {
+  ModelSpec s = llama_spec();
+  const std::int64_t shared = saved_elems(transformer_dims(s, 1), UnitKind::block);
+  s.kv_heads = s.heads;
+  const std::int64_t own = saved_elems(transformer_dims(s, 1), UnitKind::block);
+  EXPECT_NEAR(own - shared, 2 * s.sequence * (s.hidden - s.hidden / 4), 2 * 16);
+  EXPECT_LT(own, s.sequence * (7 * s.hidden + 2 * s.ffn + s.heads + 2) + 12 * 16);
+}
+
 TEST(transformer_sizes, workspace_ends_with_the_products_scratch) {
-  const TransformerDims d = transformer_dims(spec_of(false), 3);
-  for (const UnitKind unit : {UnitKind::block, UnitKind::head})
-    for (const Kernel k : {Kernel::forward, Kernel::backward})
-      EXPECT_EQ(workspace_bytes(d, unit, k, 5000), workspace_bytes(d, unit, k, 0) + 5000);
-  EXPECT_EQ(workspace_bytes(d, UnitKind::embeddings, Kernel::backward, 5000), 0);
+  for (const ModelSpec& spec : {spec_of(false), llama_spec()}) {
+    const TransformerDims d = transformer_dims(spec, 3);
+    for (const UnitKind unit : {UnitKind::block, UnitKind::head})
+      for (const Kernel k : {Kernel::forward, Kernel::backward})
+        EXPECT_EQ(workspace_bytes(d, unit, k, 5000), workspace_bytes(d, unit, k, 0) + 5000);
+    EXPECT_EQ(workspace_bytes(d, UnitKind::embeddings, Kernel::backward, 5000), 0);
+  }
 }
 
 TEST(transformer_sizes, counts_beyond_63_bits_are_refused) {
