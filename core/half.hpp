@@ -5,6 +5,8 @@
 
 #include <bit>
 #include <cstdint>
+#include <string>
+#include <type_traits>
 
 #include <core/error.hpp>
 #include <core/plan/types.hpp>
@@ -68,6 +70,21 @@ constexpr void round_to(Bf16& to, float v) {
 }
 constexpr void round_to(Fp16& to, float v) {
   to = round_fp16(v);
+}
+
+/// Which of the types T is.
+template<class T>
+inline constexpr Dtype storage_of = std::is_same_v<T, float>  ? Dtype::fp32
+                                    : std::is_same_v<T, Bf16> ? Dtype::bf16
+                                                              : Dtype::fp16;
+
+/// Throws PlanError where `dtype` is stored as another type than T.
+template<class T>
+void require_storage(Dtype dtype) {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, Bf16> || std::is_same_v<T, Fp16>);
+  if (dtype != storage_of<T>)
+    throw PlanError("a tensor of type " + std::string(to_string(dtype)) + ": must be " +
+                    std::string(to_string(storage_of<T>)) + ", as those that it is used with");
 }
 
 /// Calls `f` with a value of the type that stores `dtype`. Throws PlanError for types that hold no

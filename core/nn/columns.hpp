@@ -3,6 +3,7 @@
 // alone: gradients of biases and of norms' weights.
 #pragma once
 
+#include <core/half.hpp>
 #include <core/nn/kernel.hpp>
 
 namespace shardmark::kernel {
@@ -13,10 +14,11 @@ inline constexpr std::int64_t strip_columns = on_host ? 512 : 1;
 /// Rows that are summed before they are added to the total: rounding grows with their number only.
 inline constexpr std::int64_t strip_rows = 32;
 
-/// out[j] (+)= sum over rows r of `f(r, j)`, for columns [begin, begin + count).
-template<class F>
+/// out[j] (+)= sum over rows r of `f(r, j)`, in fp32 and rounded once, for columns [begin, begin +
+/// count).
+template<class T, class F>
 KOKKOS_INLINE_FUNCTION void sum_columns(std::int64_t rows, std::int64_t begin, std::int64_t count,
-                                        float* out, bool accumulate, const F& f) {
+                                        T* out, bool accumulate, const F& f) {
   float total[strip_columns], part[strip_columns];
   simd_loop(count, [&](std::int64_t j) { total[j] = 0; });
   for (std::int64_t r0 = 0; r0 < rows; r0 += strip_rows) {
@@ -27,7 +29,7 @@ KOKKOS_INLINE_FUNCTION void sum_columns(std::int64_t rows, std::int64_t begin, s
     simd_loop(count, [&](std::int64_t j) { total[j] += part[j]; });
   }
   simd_loop(count, [&](std::int64_t j) {
-    out[begin + j] = accumulate ? out[begin + j] + total[j] : total[j];
+    round_to(out[begin + j], accumulate ? widen(out[begin + j]) + total[j] : total[j]);
   });
 }
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include <core/nn/context.hpp>
+#include <core/nn/storage.hpp>
 #include <core/plan/transformer_sizes.hpp>
 
 namespace shardmark {
@@ -13,19 +13,19 @@ namespace shardmark {
 /// x[rows][h] = wte[token]; tokens[micro_batch][sequence + 1], the last of a sample is a target
 /// only.
 void token_embedding_forward(const Context& ctx, const TransformerDims& dims,
-                             const std::int32_t* tokens, const float* wte, float* x);
+                             const std::int32_t* tokens, ConstStored wte, Stored x);
 
 /// x[rows][h] += wpe[position].
-void position_embedding_forward(const Context& ctx, const TransformerDims& dims, const float* wpe,
-                                float* x);
+void position_embedding_forward(const Context& ctx, const TransformerDims& dims, ConstStored wpe,
+                                Stored x);
 
 /// The gradient of wte[vocab][h] from dx[rows][h].
 void token_embedding_backward(const Context& ctx, const TransformerDims& dims,
-                              const std::int32_t* tokens, const float* dx, float* dwte,
+                              const std::int32_t* tokens, ConstStored dx, Stored dwte,
                               bool accumulate);
 
 /// The gradient of wpe[sequence][h] from dx[rows][h].
-void position_embedding_backward(const Context& ctx, const TransformerDims& dims, const float* dx,
-                                 float* dwpe, bool accumulate);
+void position_embedding_backward(const Context& ctx, const TransformerDims& dims, ConstStored dx,
+                                 Stored dwpe, bool accumulate);
 
 }  // namespace shardmark

@@ -5,22 +5,24 @@
 
 #include <cstdint>
 
-#include <core/nn/context.hpp>
+#include <core/nn/storage.hpp>
 
 namespace shardmark {
 
 /// y = x * rstd * weight; writes rstd[rows] = 1 / sqrt(mean(x^2) + eps).
-void rms_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const float* x,
-                      const float* weight, float* y, float* rstd);
+void rms_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, ConstStored x,
+                      ConstStored weight, Stored y, float* rstd);
 
-/// From dy, the gradient of the output: dx (+)= the input's gradient.
+/// From dy, the gradient of the output: dx (+)= the input's gradient. dy may be fp32 whatever the
+/// others are.
 void rms_norm_input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden,
-                             const float* x, const float* rstd, const float* weight,
-                             const float* dy, float* dx, bool accumulate);
+                             ConstStored x, const float* rstd, ConstStored weight, ConstStored dy,
+                             Stored dx, bool accumulate);
 
-/// The gradient of weight: the sum over rows of dy * x * rstd.
+/// The gradient of weight: the sum over rows of dy * x * rstd. dy may be fp32 whatever the others
+/// are.
 void rms_norm_backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
-                              const float* x, const float* rstd, const float* dy, float* dweight,
+                              ConstStored x, const float* rstd, ConstStored dy, Stored dweight,
                               bool accumulate);
 
 }  // namespace shardmark

@@ -12,24 +12,26 @@ constexpr double theta = 10000.0;
 constexpr std::int64_t strip = 64;  // pairs whose sines one thread keeps at a time
 
 // Pairs [begin, begin + count) of every head of one row.
-KOKKOS_INLINE_FUNCTION void rotate_heads(float* row, std::int64_t heads, std::int64_t half,
+template<class T>
+KOKKOS_INLINE_FUNCTION void rotate_heads(T* row, std::int64_t heads, std::int64_t half,
                                          std::int64_t begin, std::int64_t count, const float* cos,
                                          const float* sin) {
   for (std::int64_t head = 0; head < heads; ++head) {
-    float* low = row + head * 2 * half + begin;
-    float* high = low + half;
+    T* low = row + head * 2 * half + begin;
+    T* high = low + half;
     kernel::simd_loop(count, [&](std::int64_t j) {
-      const float a = low[j], b = high[j];
-      low[j] = a * cos[j] - b * sin[j];
-      high[j] = b * cos[j] + a * sin[j];
+      const float a = widen(low[j]), b = widen(high[j]);
+      round_to(low[j], a * cos[j] - b * sin[j]);
+      round_to(high[j], b * cos[j] + a * sin[j]);
     });
   }
 }
 
 // `direction` 1 or -1. Angles are worked out in double: at fp32 they would be off by a position's
 // rounding error.
+template<class T>
 void rotate(const Context& ctx, const char* label, const TransformerDims& dims, double direction,
-            float* q, float* k) {
+            T* q, T* k) {
   const std::int64_t heads = dims.heads, kv_heads = dims.kv_heads, sequence = dims.sequence;
   const std::int64_t half = dims.head_dim() / 2;
   const double ratio = std::pow(theta, -1.0 / static_cast<double>(half));
@@ -54,12 +56,18 @@ void rotate(const Context& ctx, const char* label, const TransformerDims& dims, 
 
 }  // namespace
 
-void rotary_forward(const Context& ctx, const TransformerDims& dims, float* q, float* k) {
-  rotate(ctx, "shardmark::rotary_forward", dims, 1.0, q, k);
+void rotary_forward(const Context& ctx, const TransformerDims& dims, Stored q, Stored k) {
+  with_storage(q.dtype, [&](auto type) {
+    using T = decltype(type);
+    rotate(ctx, "shardmark::rotary_forward", dims, 1.0, q.as<T>(), k.as<T>());
+  });
 }
 
-void rotary_backward(const Context& ctx, const TransformerDims& dims, float* dq, float* dk) {
-  rotate(ctx, "shardmark::rotary_backward", dims, -1.0, dq, dk);
+void rotary_backward(const Context& ctx, const TransformerDims& dims, Stored dq, Stored dk) {
+  with_storage(dq.dtype, [&](auto type) {
+    using T = decltype(type);
+    rotate(ctx, "shardmark::rotary_backward", dims, -1.0, dq.as<T>(), dk.as<T>());
+  });
 }
 
 }  // namespace shardmark

@@ -3,15 +3,15 @@
 // a head of d channels at position p, the pair (j, j + d/2) turns by p * theta^(-2j/d).
 #pragma once
 
-#include <core/nn/context.hpp>
+#include <core/nn/storage.hpp>
 #include <core/plan/transformer_sizes.hpp>
 
 namespace shardmark {
 
 /// Rotates q[rows][heads][head_dim] and k[rows][kv_heads][head_dim] in place; head_dim is even.
-void rotary_forward(const Context& ctx, const TransformerDims& dims, float* q, float* k);
+void rotary_forward(const Context& ctx, const TransformerDims& dims, Stored q, Stored k);
 
 /// Turns the gradients of rotated q and k, in place, into those of q and k: rotates them back.
-void rotary_backward(const Context& ctx, const TransformerDims& dims, float* dq, float* dk);
+void rotary_backward(const Context& ctx, const TransformerDims& dims, Stored dq, Stored dk);
 
 }  // namespace shardmark

@@ -1,19 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels over parameters and gradients as they are stored: fp32, bf16 or fp16. Arithmetic is in
-// fp32, rounded once to what is stored; each element's result depends on it alone.
+// Tensors as they are stored, fp32, bf16 or fp16, and kernels over parameters and gradients. What
+// holds for all of core/nn: parameters, their gradients and every tensor [rows][...] of the model
+// (residual stream and its gradient, what forward saves, logits) are of the model's type T. All
+// arithmetic is in fp32, and so is every sum, in however many pieces it comes; a result is rounded
+// to T once, to nearest even, when it is stored. What is [rows] alone (mean, reciprocal deviation,
+// log-sum-exp, delta, loss of a row) is fp32, the loss of a micro-batch fp64. Attention's scores
+// are fp32; its probabilities and the scores' gradient are T, as operands of the next product.
 #pragma once
 
 #include <cstdint>
 
+#include <core/half.hpp>
 #include <core/nn/context.hpp>
 #include <core/plan/types.hpp>
 
 namespace shardmark {
 
-/// A buffer of `dtype`, which must be one of the three where nothing else is said.
+/// A tensor of `dtype`, which must be one of the three where nothing else is said.
 struct Stored {
   Stored(Dtype type, void* pointer) : dtype(type), data(pointer) {}
   Stored(float* pointer) : dtype(Dtype::fp32), data(pointer) {}
+  /// From element `elem` on.
+  Stored at(std::int64_t elem) const {
+    return {dtype, static_cast<char*>(data) + elem * dtype_bytes(dtype)};
+  }
+  /// Throws PlanError where the elements are not Ts.
+  template<class T>
+  T* as() const {
+    require_storage<T>(dtype);
+    return static_cast<T*>(data);
+  }
+
   Dtype dtype;
   void* data;
 };
@@ -22,9 +39,30 @@ struct ConstStored {
   ConstStored(Dtype type, const void* pointer) : dtype(type), data(pointer) {}
   ConstStored(const float* pointer) : dtype(Dtype::fp32), data(pointer) {}
   ConstStored(const Stored& s) : dtype(s.dtype), data(s.data) {}
+  ConstStored at(std::int64_t elem) const {
+    return {dtype, static_cast<const char*>(data) + elem * dtype_bytes(dtype)};
+  }
+  template<class T>
+  const T* as() const {
+    require_storage<T>(dtype);
+    return static_cast<const T*>(data);
+  }
+
   Dtype dtype;
   const void* data;
 };
+
+/// Calls `f` with a value of x's type and one of dy's, which is the same or fp32: gradients that
+/// are sums of several products.
+template<class F>
+void with_types(ConstStored x, ConstStored dy, const F& f) {
+  with_storage(x.dtype, [&](auto type) {
+    if (dy.dtype == Dtype::fp32)
+      f(type, float{});
+    else
+      f(type, type);
+  });
+}
 
 /// to = from, rounded to nearest even; a copy where the types are equal. fp64 is taken too.
 void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from);
