@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three products of a linear layer y[rows][out] = x[rows][in] W[out][in]^T (+ bias).
+// The three products of a linear layer y[rows][out] = x[rows][in] W[out][in]^T (+ bias). Both
+// operands of a product are of one type, its result of that or of fp32.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 
 #include <core/nn/context.hpp>
 #include <core/nn/matmul.hpp>
+#include <core/nn/storage.hpp>
 
 namespace shardmark {
 
@@ -16,29 +18,30 @@ class Linear {
   Linear(const Context& ctx, std::int64_t rows, std::span<std::byte> gemm_scratch)
       : ctx_(ctx), rows_(rows), scratch_(gemm_scratch) {}
 
-  /// y = x W^T (+ bias, null: none). `ld_y` 0: y's rows are `out` apart.
-  void forward(std::int64_t in, std::int64_t out, const float* x, const float* weight,
-               const float* bias, float* y, std::int64_t ld_y = 0) const {
-    run({rows_, out, in, false, true, in, in, ld_y == 0 ? out : ld_y, false, bias != nullptr}, x,
-        weight, y, bias);
+  /// y = x W^T (+ bias, of null data: none). `ld_y` 0: y's rows are `out` apart.
+  void forward(std::int64_t in, std::int64_t out, ConstStored x, ConstStored weight,
+               ConstStored bias, Stored y, std::int64_t ld_y = 0) const {
+    run({rows_, out, in, false, true, in, in, ld_y == 0 ? out : ld_y, false, bias.data != nullptr},
+        x, weight, y, bias);
   }
   /// dx (+)= dy W.
-  void backward_input(std::int64_t in, std::int64_t out, const float* dy, const float* weight,
-                      float* dx, bool accumulate = false, std::int64_t ld_dy = 0) const {
+  void backward_input(std::int64_t in, std::int64_t out, ConstStored dy, ConstStored weight,
+                      Stored dx, bool accumulate = false, std::int64_t ld_dy = 0) const {
     run({rows_, in, out, false, false, ld_dy == 0 ? out : ld_dy, in, in, accumulate}, dy, weight,
         dx, nullptr);
   }
   /// dW (+)= dy^T x.
-  void backward_weight(std::int64_t in, std::int64_t out, const float* dy, const float* x,
-                       float* dweight, bool accumulate, std::int64_t ld_dy = 0) const {
+  void backward_weight(std::int64_t in, std::int64_t out, ConstStored dy, ConstStored x,
+                       Stored dweight, bool accumulate, std::int64_t ld_dy = 0) const {
     run({out, in, rows_, true, false, ld_dy == 0 ? out : ld_dy, in, in, accumulate}, dy, x, dweight,
         nullptr);
   }
 
  private:
-  void run(const MatMulShape& shape, const float* a, const float* b, float* c,
-           const float* bias) const {
-    ctx_.matmul(ctx_.space, shape, a, b, c, bias, scratch_);
+  void run(MatMulShape shape, ConstStored a, ConstStored b, Stored c, ConstStored bias) const {
+    shape.type = a.dtype;
+    shape.c_type = c.dtype;
+    ctx_.matmul(ctx_.space, shape, a.data, b.data, c.data, bias.data, scratch_);
     ctx_.progress();
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that sees oneDNN. Measured on one thread (gpt2-124m's shapes, 256 rows): a B that
-// is stored [k][n] is slow where its rows lie a multiple of 4 KiB apart, and somewhat slow
+// The only file that computes with oneDNN. Measured on one thread (gpt2-124m's shapes, 256 rows): a
+// B that is stored [k][n] is slow where its rows lie a multiple of 4 KiB apart, and somewhat slow
 // elsewhere; packed into oneDNN's blocked layout first it runs at full speed. So such products go
 // through pieces of B that are packed into the scratch. A B stored [n][k] is packed by the
 // primitive itself.
@@ -28,7 +28,11 @@ static_assert(kernel::on_host,
               "oneDNN's products here run on host memory: a GPU build needs its own matmul file");
 
 constexpr std::int64_t line_bytes = 64;
-constexpr auto f32 = dnnl::memory::data_type::f32;
+
+// fp16 is not here: oneDNN 2 has no product of it on processors.
+dnnl::memory::data_type library_type(Dtype type) {
+  return type == Dtype::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
 
 std::int64_t round_to_line(std::int64_t bytes) {
   return (bytes + line_bytes - 1) / line_bytes * line_bytes;
@@ -39,11 +43,12 @@ std::int64_t ns_since(Clock::time_point start) {
 }
 
 // A matrix, or a batch of them, of rows x cols as the product sees it.
-Desc describe(const MatMulShape& s, std::int64_t rows, std::int64_t cols, bool transposed,
-              std::int64_t ld, std::int64_t stride) {
+Desc describe(const MatMulShape& s, Dtype type, std::int64_t rows, std::int64_t cols,
+              bool transposed, std::int64_t ld, std::int64_t stride) {
   const std::int64_t row = transposed ? 1 : ld, col = transposed ? ld : 1;
-  if (s.batch == 1) return Desc({rows, cols}, f32, dnnl::memory::dims{row, col});
-  return Desc({s.batch, rows, cols}, f32, dnnl::memory::dims{stride, row, col});
+  const auto t = library_type(type);
+  if (s.batch == 1) return Desc({rows, cols}, t, dnnl::memory::dims{row, col});
+  return Desc({s.batch, rows, cols}, t, dnnl::memory::dims{stride, row, col});
 }
 
 // oneDNN's implementations of one product, best first. oneDNN 2 keeps a pointer to the description
@@ -78,12 +83,9 @@ class Implementations {
   dnnl::matmul::primitive_desc pd_;
 };
 
-std::string to_string(const MatMulShape& s) {
-  return fmt::format("matrix product {} x {} x {} (batch {})", s.m, s.n, s.k, s.batch);
-}
-
 // Piece sizes for a packed B: at most `packed_elems` elements a piece, so that it stays in a core's
-// cache; rows of B are kept whole as long as a piece is `min_rows` deep.
+// cache; rows of B are kept whole as long as a piece is `min_rows` deep. A 16-bit C takes no
+// partial sums, so its products are never cut along k.
 struct Pieces {
   std::int64_t k, n;
 };
@@ -97,14 +99,18 @@ std::int64_t even_piece(std::int64_t total, std::int64_t most, std::int64_t mult
 
 Pieces pieces_of(const MatMulShape& s) {
   constexpr std::int64_t min_rows = 1024;
-  const std::int64_t k = even_piece(s.k, std::max(min_rows, packed_elems / s.n), 16);
+  const std::int64_t k =
+      s.c_type != Dtype::fp32 ? s.k : even_piece(s.k, std::max(min_rows, packed_elems / s.n), 16);
   const std::int64_t n = even_piece(s.n, std::max<std::int64_t>(64, packed_elems / k), 64);
   return {k, n};
 }
 
-// Packing B pays where it is used by enough rows of A; half of the cap is left to the primitive.
+// Packing B pays where it is used by enough rows of A; half of the cap is left to the primitive. Of
+// bf16 the primitive copies what it needs itself, at the same speed; nor could a bf16 C take the
+// partial sums of pieces.
 bool worth_packing(const MatMulShape& s, std::int64_t cap_bytes) {
-  if (s.batch != 1 || s.transpose_b || s.m < 64 || s.k * s.n < 64 * 64) return false;
+  if (s.type != Dtype::fp32 || s.batch != 1 || s.transpose_b) return false;
+  if (s.m < 64 || s.k * s.n < 64 * 64) return false;
   const Pieces piece = pieces_of(s);
   return piece.k * piece.n * std::int64_t{sizeof(float)} <= cap_bytes / 2;
 }
@@ -135,7 +141,7 @@ struct MatMul::Impl {
 
   Prepared prepare(const Key& key) const;
   Prepared& find(const Key& key, std::int64_t& prepare_ns);
-  void run(Prepared& p, const float* a, const float* b, float* c, const float* bias,
+  void run(Prepared& p, const void* a, const void* b, void* c, const void* bias,
            std::span<std::byte> scratch);
 
   std::int64_t cap_bytes;
@@ -146,11 +152,11 @@ struct MatMul::Impl {
 
 Prepared MatMul::Impl::prepare(const Key& key) const {
   const MatMulShape& s = key.shape;
-  const Desc a = describe(s, s.m, s.k, s.transpose_a, s.lda, s.stride_a);
-  const Desc b = describe(s, s.k, s.n, s.transpose_b, s.ldb, s.stride_b);
-  const Desc c = describe(s, s.m, s.n, false, s.ldc, s.stride_c);
-  const Desc blocked({s.k, s.n}, f32, dnnl::memory::format_tag::any);
-  const Desc bias({1, s.n}, f32, dnnl::memory::dims{s.n, 1});
+  const Desc a = describe(s, s.type, s.m, s.k, s.transpose_a, s.lda, s.stride_a);
+  const Desc b = describe(s, s.type, s.k, s.n, s.transpose_b, s.ldb, s.stride_b);
+  const Desc c = describe(s, s.c_type, s.m, s.n, false, s.ldc, s.stride_c);
+  const Desc blocked({s.k, s.n}, library_type(s.type), dnnl::memory::format_tag::any);
+  const Desc bias({1, s.n}, library_type(s.type), dnnl::memory::dims{s.n, 1});
 
   dnnl::primitive_attr attr, pack_attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -214,7 +220,7 @@ Prepared& MatMul::Impl::find(const Key& key, std::int64_t& prepare_ns) {
   return it->second;
 }
 
-void MatMul::Impl::run(Prepared& p, const float* a, const float* b, float* c, const float* bias,
+void MatMul::Impl::run(Prepared& p, const void* a, const void* b, void* c, const void* bias,
                        std::span<std::byte> scratch) {
   const auto base = reinterpret_cast<std::uintptr_t>(scratch.data());
   std::byte* at = scratch.data() + ((base + line_bytes - 1) / line_bytes * line_bytes - base);
@@ -234,17 +240,40 @@ void MatMul::Impl::run(Prepared& p, const float* a, const float* b, float* c, co
   stream.wait();
 }
 
-MatMul::MatMul(std::int64_t scratch_cap_bytes) : impl_(std::make_unique<Impl>(scratch_cap_bytes)) {}
+MatMul::MatMul(std::int64_t scratch_cap_bytes, Bf16Products bf16)
+    : impl_(std::make_unique<Impl>(scratch_cap_bytes)), bf16_(bf16) {}
 MatMul::~MatMul() = default;
 
-// `space` is a host space here: its work is done before a call on it returns.
-void MatMul::operator()(const Space&, const MatMulShape& shape, const float* a, const float* b,
-                        float* c, const float* bias, std::span<std::byte> scratch) try {
+void MatMul::operator()(const Space& space, const MatMulShape& shape, const void* a, const void* b,
+                        void* c, const void* bias, std::span<std::byte> scratch) try {
   ++calls_;
   flops_ += shape.flops();
   if (recording_) recorded_.push_back(shape);
+  if (shape.c_type != shape.type && shape.c_type != Dtype::fp32)
+    throw PlanError(fmt::format("{}: of {} operands to {}: C must be of their type or fp32",
+                                to_string(shape), to_string(shape.type), to_string(shape.c_type)));
+  const std::int64_t prepared_ns = prepare_ns_;
+  const auto start = Clock::now();
+  if (shape.type == Dtype::fp32 || (shape.type == Dtype::bf16 && bf16_ == Bf16Products::native))
+    direct(shape, a, b, c, bias, scratch);
+  else
+    widened(space, shape, a, b, c, bias, scratch);
+  matmul_ns_ += ns_since(start) - (prepare_ns_ - prepared_ns);
+} catch (const dnnl::error& e) {
+  if (e.status == dnnl_out_of_memory)
+    throw MemoryError(fmt::format("{}: oneDNN is out of memory", to_string(shape)));
+  throw PlanError(fmt::format("{}: oneDNN refuses it: {}", to_string(shape), e.what()));
+}
+
+// The space is a host space here: its work is done before a call on it returns.
+void MatMul::direct(const MatMulShape& shape, const void* a, const void* b, void* c,
+                    const void* bias, std::span<std::byte> scratch) {
   const bool packed = worth_packing(shape, impl_->cap_bytes);
   const Pieces piece = packed ? pieces_of(shape) : Pieces{shape.k, shape.n};
+  const std::int64_t size = dtype_bytes(shape.type), c_size = dtype_bytes(shape.c_type);
+  const auto at = [](const void* p, std::int64_t bytes) {
+    return static_cast<const std::byte*>(p) + bytes;
+  };
   for (std::int64_t n0 = 0; n0 < shape.n; n0 += piece.n) {
     for (std::int64_t k0 = 0; k0 < shape.k; k0 += piece.k) {
       MatMulShape part = shape;
@@ -258,17 +287,20 @@ void MatMul::operator()(const Space&, const MatMulShape& shape, const float* a, 
             fmt::format("{}: needs {} bytes of scratch: the workspace has {}: size it "
                         "with workspace_bytes",
                         to_string(part), p.needed_bytes(), scratch.size()));
-      const auto start = Clock::now();
-      const float* a_part = a + (shape.transpose_a ? k0 * shape.lda : k0);
-      const float* b_part = b + (shape.transpose_b ? n0 * shape.ldb + k0 : k0 * shape.ldb + n0);
-      impl_->run(p, a_part, b_part, c + n0, part.bias ? bias + n0 : nullptr, scratch);
-      matmul_ns_ += ns_since(start);
+      const std::int64_t a0 = shape.transpose_a ? k0 * shape.lda : k0;
+      const std::int64_t b0 = shape.transpose_b ? n0 * shape.ldb + k0 : k0 * shape.ldb + n0;
+      impl_->run(p, at(a, a0 * size), at(b, b0 * size), static_cast<std::byte*>(c) + n0 * c_size,
+                 part.bias ? at(bias, n0 * size) : nullptr, scratch);
     }
   }
-} catch (const dnnl::error& e) {
-  if (e.status == dnnl_out_of_memory)
-    throw MemoryError(fmt::format("{}: oneDNN is out of memory", to_string(shape)));
-  throw PlanError(fmt::format("{}: oneDNN refuses it: {}", to_string(shape), e.what()));
+}
+
+std::string to_string(const MatMulShape& s) {
+  return fmt::format("matrix product {} x {} x {} (batch {})", s.m, s.n, s.k, s.batch);
+}
+
+std::string_view to_string(Bf16Products products) {
+  return products == Bf16Products::native ? "native" : "widened";
 }
 
 }  // namespace shardmark
