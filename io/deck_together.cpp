@@ -83,14 +83,9 @@ std::vector<Finding> missing_to_run(const Deck& deck) {
     lack("data",
          "missing: give the section that says what to train on, e.g. {\"source\": \"markov\"}");
   if (!trains(deck)) return lacks;
-  constexpr const char* remedy = "set run.compute to \"none\"";
-  if (deck.zero.precision.model != Dtype::fp32)
-    lack(deck.zero.precision.model == Dtype::bf16 ? "deepspeed.bf16.enabled"
-                                                  : "deepspeed.fp16.enabled",
-         fmt::format("true: not modelled yet in the transformer: {}, or train in fp32", remedy));
   if (deck.run.activation_checkpointing)
     lack("run.activation_checkpointing",
-         fmt::format("true: not modelled yet in training: {}, or this to false", remedy));
+         "true: not modelled yet in training: set run.compute to \"none\", or this to false");
   return lacks;
 }
 

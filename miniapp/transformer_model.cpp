@@ -21,7 +21,7 @@ TransformerModel::TransformerModel(const Deck& deck, const Program& program, con
     : deck_(deck),
       context_(context),
       tokens_(tokens),
-      dims_(transformer_dims(deck.model, program.batch.micro)) {}
+      dims_(transformer_dims(deck.model, program.batch.micro, program.precision.model)) {}
 
 void TransformerModel::run(const Program& program, const Event& event,
                            std::span<const Bound> operands, const StepValues& values) {
@@ -66,10 +66,10 @@ TransformerBuffers TransformerModel::buffers(const Program& program, Role role, 
     const Bound& bound = ops[i++];
     switch (use.buffer) {
       case ModuleBuffer::tokens: b.tokens = bound.as<std::int32_t>(); break;
-      case ModuleBuffer::x_in: b.x_in = bound.as<float>(); break;
-      case ModuleBuffer::x_out: b.x_out = bound.as<float>(); break;
-      case ModuleBuffer::dx: b.dx = bound.as<float>(); break;
-      case ModuleBuffer::saved: b.saved = bound.as<float>(); break;
+      case ModuleBuffer::x_in: b.x_in = bound.data; break;
+      case ModuleBuffer::x_out: b.x_out = bound.data; break;
+      case ModuleBuffer::dx: b.dx = bound.data; break;
+      case ModuleBuffer::saved: b.saved = bound.data; break;
       case ModuleBuffer::loss:
         b.loss = bound.as<double>();
         b.first_loss = !bound.accumulate;
@@ -84,8 +84,8 @@ void TransformerModel::forward(const Program& program, const Event& event,
                                std::span<const Bound> ops, const StepValues& values) const {
   const Role role = program.model.modules[event.module].role;
   const auto count = static_cast<std::size_t>(event.params.count);
-  std::array<const float*, most_params> params{};
-  for (std::size_t i = 0; i < count; ++i) params[i] = ops[i].as<float>();
+  std::array<const void*, most_params> params{};
+  for (std::size_t i = 0; i < count; ++i) params[i] = ops[i].data;
   transformer_forward(context_, dims_, role, params.data(),
                       buffers(program, role, Kernel::forward, ops.subspan(count), values));
 }
@@ -94,11 +94,11 @@ void TransformerModel::backward(const Program& program, const Event& event,
                                 std::span<const Bound> ops, const StepValues& values) const {
   const Role role = program.model.modules[event.module].role;
   const auto count = static_cast<std::size_t>(event.params.count);
-  std::array<const float*, most_params> params{};
-  std::array<float*, most_params> grads{};
+  std::array<const void*, most_params> params{};
+  std::array<void*, most_params> grads{};
   for (std::size_t i = 0; i < count; ++i) {
-    params[i] = ops[i].as<float>();
-    grads[i] = ops[count + i].as<float>();
+    params[i] = ops[i].data;
+    grads[i] = ops[count + i].data;
   }
   transformer_backward(context_, dims_, role, params.data(), grads.data(), ops[count].accumulate,
                        buffers(program, role, Kernel::backward, ops.subspan(2 * count), values));

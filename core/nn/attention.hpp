@@ -10,32 +10,32 @@
 #include <cstddef>
 #include <span>
 
-#include <core/nn/context.hpp>
+#include <core/nn/storage.hpp>
 #include <core/plan/transformer_sizes.hpp>
 
 namespace shardmark {
 
-/// Queries [rows][heads][head_dim], keys and values [rows][kv_heads][head_dim] of which T says the
-/// element. `ld_q` and `ld_kv`: distances of rows, so the three may be parts of one matrix.
-template<class T>
+/// Queries [rows][heads][head_dim], keys and values [rows][kv_heads][head_dim]. `ld_q` and `ld_kv`:
+/// distances of rows, so the three may be parts of one matrix. S: Stored or ConstStored.
+template<class S>
 struct QueryKeyValue {
-  T *q, *k, *v;
+  S q, k, v;
   std::int64_t ld_q, ld_kv;
 };
 
-/// Writes out[rows][hidden] and logsumexp[micro_batch][heads][sequence]. `scores` has
-/// attention_tile(dims).score_elems elements.
+/// Writes out[rows][hidden] and logsumexp[micro_batch][heads][sequence]. `scratch` is where
+/// `layout` counts from. All tensors are of dims.dtype.
 void attention_forward(const Context& ctx, const TransformerDims& dims,
-                       const QueryKeyValue<const float>& in, float* out, float* logsumexp,
-                       float* scores, std::span<std::byte> gemm_scratch);
+                       const QueryKeyValue<ConstStored>& in, Stored out, float* logsumexp,
+                       std::byte* scratch, const AttentionForwardScratch& layout,
+                       std::span<std::byte> gemm_scratch);
 
 /// From dout, the gradient of `out`, writes all of `gradient`; dk and dv are summed over a group's
-/// heads in their order. `scores` and `dscores` have attention_tile(dims).score_elems elements
-/// each, `delta` rows * heads.
+/// heads in their order.
 void attention_backward(const Context& ctx, const TransformerDims& dims,
-                        const QueryKeyValue<const float>& in, const float* out,
-                        const float* logsumexp, const float* dout,
-                        const QueryKeyValue<float>& gradient, float* scores, float* dscores,
-                        float* delta, std::span<std::byte> gemm_scratch);
+                        const QueryKeyValue<ConstStored>& in, ConstStored out,
+                        const float* logsumexp, ConstStored dout,
+                        const QueryKeyValue<Stored>& gradient, std::byte* scratch,
+                        const AttentionBackwardScratch& layout, std::span<std::byte> gemm_scratch);
 
 }  // namespace shardmark

@@ -10,34 +10,20 @@
 
 namespace shardmark {
 
-/// The workspace as the layouts see it: fp32 elements, then the products' scratch. The layouts
-/// reserve the cap; what the caller gives beyond the elements is the products' to use.
-class Scratch {
- public:
-  Scratch(std::span<std::byte> workspace, const char* call, std::int64_t fixed_elems)
-      : base_(reinterpret_cast<float*>(workspace.data())) {
-    const auto fixed_bytes = static_cast<std::size_t>(fixed_elems) * sizeof(float);
-    if (workspace.size() < fixed_bytes)
-      throw MemoryError(
-          fmt::format("{}: workspace of {} bytes: needs {} and the products' scratch: "
-                      "size it with workspace_bytes",
-                      call, workspace.size(), fixed_bytes));
-    gemm_ = workspace.subspan(fixed_bytes);
-  }
-  float* operator[](std::int64_t offset) const { return base_ + offset; }
-  std::span<std::byte> gemm() const { return gemm_; }
-
- private:
-  float* base_;
-  std::span<std::byte> gemm_;
-};
-
 /// One call's view of dims and buffers.
 struct ModuleCall {
   ModuleCall(const Context& c, const TransformerDims& d, const TransformerBuffers& buffers)
       : ctx(c), dims(d), b(buffers), rows(d.rows()), h(d.hidden) {}
-  float* saved(std::int64_t offset) const { return b.saved + offset; }
-  Linear linear(const Scratch& scratch) const { return {ctx, rows, scratch.gemm()}; }
+  Stored x_in() const { return {dims.dtype, b.x_in}; }
+  Stored x_out() const { return {dims.dtype, b.x_out}; }
+  Stored dx() const { return {dims.dtype, b.dx}; }
+  Stored saved(std::int64_t offset) const { return {dims.dtype, saved_at(offset)}; }
+  float* saved_fp32(std::int64_t offset) const {
+    return reinterpret_cast<float*>(saved_at(offset));
+  }
+  std::byte* saved_at(std::int64_t offset) const {
+    return static_cast<std::byte*>(b.saved) + offset;
+  }
 
   const Context& ctx;
   const TransformerDims& dims;
@@ -45,12 +31,40 @@ struct ModuleCall {
   const std::int64_t rows, h;
 };
 
+/// The workspace as the layouts see it: tensors of the model's type and fp32 sums, then the
+/// products' scratch. The layouts reserve the cap; what the caller gives beyond is the products' to
+/// use.
+class Scratch {
+ public:
+  Scratch(const ModuleCall& call, const char* module, std::int64_t fixed_bytes)
+      : call_(call), base_(call.b.workspace.data()) {
+    const auto fixed = static_cast<std::size_t>(fixed_bytes);
+    if (call.b.workspace.size() < fixed)
+      throw MemoryError(
+          fmt::format("{}: workspace of {} bytes: needs {} and the products' scratch: "
+                      "size it with workspace_bytes",
+                      module, call.b.workspace.size(), fixed));
+    gemm_ = call.b.workspace.subspan(fixed);
+  }
+  Stored operator[](std::int64_t offset) const { return {call_.dims.dtype, base_ + offset}; }
+  float* fp32(std::int64_t offset) const { return reinterpret_cast<float*>(base_ + offset); }
+  /// Where the offsets count from.
+  std::byte* base() const { return base_; }
+  std::span<std::byte> gemm() const { return gemm_; }
+  Linear linear() const { return {call_.ctx, call_.rows, gemm_}; }
+
+ private:
+  const ModuleCall& call_;
+  std::byte* base_;
+  std::span<std::byte> gemm_;
+};
+
 /// A module's parameters and where their gradients go; `bias` is null where it has none.
 struct Tensors {
-  const float *weight, *bias;
+  ConstStored weight, bias;
 };
 struct Gradients {
-  float *weight, *bias;
+  Stored weight, bias;
   bool accumulate;
 };
 

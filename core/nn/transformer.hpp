@@ -18,28 +18,28 @@
 
 namespace shardmark {
 
-/// Shapes: R = dims.rows(), h = hidden. Pointers are memory that ctx.space can access; a module
-/// looks only at those that it uses.
+/// Shapes: R = dims.rows(), h = hidden. Pointers are memory that ctx.space can access, tensors of
+/// dims.dtype; a module looks only at those that it uses.
 struct TransformerBuffers {
-  const std::int32_t* tokens = nullptr;     // [micro_batch][sequence + 1]
-  float *x_in = nullptr, *x_out = nullptr;  // [R][h], the residual stream
-  float* dx = nullptr;                      // [R][h], its gradient
-  float* saved = nullptr;                   // as the unit's layout has it, saved_elems
-  double* loss = nullptr;                   // (+)= the micro-batch's mean cross-entropy
-  bool first_loss = true;                   // overwrite the loss
-  float grad_scale = 1;                     // of the logits' gradient
-  std::span<std::byte> workspace;           // of the unit, workspace_bytes
+  const std::int32_t* tokens = nullptr;    // [micro_batch][sequence + 1]
+  void *x_in = nullptr, *x_out = nullptr;  // [R][h], the residual stream
+  void* dx = nullptr;                      // [R][h], its gradient
+  void* saved = nullptr;                   // as the unit's layout has it, saved_elems
+  double* loss = nullptr;                  // (+)= the micro-batch's mean cross-entropy
+  bool first_loss = true;                  // overwrite the loss
+  float grad_scale = 1;                    // of the logits' gradient
+  std::span<std::byte> workspace;          // of the unit, workspace_bytes
 };
 
 /// `params`: the module's tensors in registration order (weight, bias), whole; two pointers, null
-/// where it has fewer. A tied head is given the token embedding. Work is enqueued on ctx.space.
-/// Throws MemoryError where the workspace is too small.
+/// where it has fewer; of dims.dtype, as the gradients. A tied head is given the token embedding.
+/// Work is enqueued on ctx.space. Throws MemoryError where the workspace is too small.
 void transformer_forward(const Context& ctx, const TransformerDims& dims, Role role,
-                         const float* const* params, const TransformerBuffers& buffers);
+                         const void* const* params, const TransformerBuffers& buffers);
 
 /// Writes `grads`, or adds to them where `accumulate` says so.
 void transformer_backward(const Context& ctx, const TransformerDims& dims, Role role,
-                          const float* const* params, float* const* grads, bool accumulate,
+                          const void* const* params, void* const* grads, bool accumulate,
                           const TransformerBuffers& buffers);
 
 }  // namespace shardmark

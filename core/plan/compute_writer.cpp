@@ -25,16 +25,16 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Deck& d
 }
 
 void ComputeWriter::declare(const Profile& profile) {
-  const TransformerDims d = transformer_dims(p_.model.spec, p_.batch.micro);
+  const TransformerDims d = transformer_dims(p_.model.spec, p_.batch.micro, p_.precision.model);
   const std::int64_t stream = checked_mul(d.rows(), d.hidden, "activations");
   tokens_ = w_.slot("tokens", Category::activation, Dtype::int32,
                     checked_mul(d.micro_batch, d.sequence + 1, "tokens"));
-  dx_ = w_.slot("dx", Category::activation, Dtype::fp32, stream);
+  dx_ = w_.slot("dx", Category::activation, d.dtype, stream);
   loss_ = w_.slot("loss", Category::workspace, Dtype::fp64, 1);
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const Unit& unit = p_.model.units[u];
     UnitBuffers& s = units_[u];
-    if (u > 0) s.x_in = w_.slot("x." + unit.name, Category::activation, Dtype::fp32, stream);
+    if (u > 0) s.x_in = w_.slot("x." + unit.name, Category::activation, d.dtype, stream);
     auto workspace = [&](const char* prefix, Kernel kernel) {
       const std::int64_t bytes = workspace_bytes(d, unit.kind, kernel, profile.workspace_cap_bytes);
       return bytes == 0 ? no_slot
@@ -43,7 +43,7 @@ void ComputeWriter::declare(const Profile& profile) {
     s.workspace_forward = workspace("forward.", Kernel::forward);
     s.workspace_backward = workspace("backward.", Kernel::backward);
     if (const std::int64_t elems = saved_elems(d, unit.kind); elems > 0)
-      s.saved = w_.slot("saved." + unit.name, Category::activation, Dtype::fp32, elems);
+      s.saved = w_.slot("saved." + unit.name, Category::activation, d.dtype, elems);
   }
 }
 

@@ -10,36 +10,37 @@
 
 namespace shardmark {
 
-// Offsets, in fp32 elements, in `saved`: what forward leaves for backward. R rows, h hidden.
+// Offsets in `saved`: what forward leaves for backward. R rows, h hidden.
 struct LlamaBlockSaved {
-  std::int64_t norm1_rstd = 0;    // [R]
+  std::int64_t norm1_rstd = 0;    // [R], fp32
   std::int64_t norm1 = 0;         // [R][h], output of input_norm
   std::int64_t q = 0;             // [R][heads][head_dim]
   std::int64_t k = 0, v = 0;      // [R][kv_heads][head_dim]
   std::int64_t attention = 0;     // [R][h], before the projection
-  std::int64_t logsumexp = 0;     // [micro_batch][heads][sequence]
+  std::int64_t logsumexp = 0;     // [micro_batch][heads][sequence], fp32
   std::int64_t x_mid = 0;         // [R][h], the residual stream after attention
-  std::int64_t norm2_rstd = 0;    // [R]
+  std::int64_t norm2_rstd = 0;    // [R], fp32
   std::int64_t norm2 = 0;         // [R][h], output of post_norm
   std::int64_t gate = 0, up = 0;  // [R][ffn]
-  std::int64_t elems = 0;
+  std::int64_t bytes = 0;
 };
 LlamaBlockSaved llama_block_saved(const TransformerDims& dims);
 
-// Offsets, in fp32 elements, in the workspace of a block's pass; overlaps are tensors that never
+// Offsets in the workspace of a block's pass; overlaps are tensors that never
 // live together; what starts with d goes from one module to the next. `gemm` is the matrix
 // products' scratch of `gemm_bytes`, at the end.
 struct LlamaBlockForwardWorkspace {
-  std::int64_t act = 0;     // [R][ffn], SwiGLU's output
-  std::int64_t scores = 0;  // overlaps act
+  std::int64_t act = 0;               // [R][ffn], SwiGLU's output
+  AttentionForwardScratch attention;  // overlaps act
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
 struct LlamaBlockBackwardWorkspace {
-  std::int64_t dgate = 0, dup = 0;                  // [R][ffn]
-  std::int64_t dq = 0, dk = 0, dv = 0;              // as q, k, v; overlap dgate and dup
-  std::int64_t act = 0;                             // [R][ffn], SwiGLU's output
-  std::int64_t dnarrow = 0;                         // [R][h], overlaps act
-  std::int64_t scores = 0, dscores = 0, delta = 0;  // of attention, overlap act
+  std::int64_t dgate = 0, dup = 0;      // [R][ffn]
+  std::int64_t dq = 0, dk = 0, dv = 0;  // as q, k, v; overlap dgate and dup
+  std::int64_t act = 0;                 // [R][ffn], SwiGLU's output
+  std::int64_t dnorm = 0;               // [R][h], fp32: a sum over projections; overlaps act
+  std::int64_t dattention = 0;          // [R][h], gradient of attention's output, in dnorm's place
+  AttentionBackwardScratch attention;   // overlaps act
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
 LlamaBlockForwardWorkspace llama_block_forward_workspace(const TransformerDims& dims,

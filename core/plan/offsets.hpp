@@ -9,34 +9,42 @@
 
 namespace shardmark {
 
-inline constexpr std::int64_t line_elems = 16;  // fp32 elements of a 64-byte line
+inline constexpr std::int64_t line_bytes = 64;
 
 /// As checked_mul, for the sizes of a model's tensors.
 inline std::int64_t size_mul(std::int64_t a, std::int64_t b) {
   return checked_mul(a, b, "model: sizes of activations");
 }
 
-/// Hands out offsets in fp32 elements one after another, each at a line's start.
+/// Hands out offsets in bytes one after another, each at a line's start.
 class Offsets {
  public:
-  std::int64_t take(std::int64_t elems) {
-    const std::int64_t at = end_;
-    end_ = round_up(checked_add(end_, elems, "model: sizes of activations"), line_elems,
-                    "model: sizes of activations");
-    return at;
-  }
+  explicit Offsets(Dtype model, std::int64_t first = 0) : model_(model), end_(first) {}
+
+  /// Elements of the model's type.
+  std::int64_t take(std::int64_t elems) { return take(elems, model_); }
+  /// Sums, and figures of rows.
+  std::int64_t take_fp32(std::int64_t elems) { return take(elems, Dtype::fp32); }
   std::int64_t end() const { return end_; }
 
  private:
-  std::int64_t end_ = 0;
+  std::int64_t take(std::int64_t elems, Dtype dtype) {
+    const std::int64_t at = end_, bytes = size_mul(elems, dtype_bytes(dtype));
+    end_ = round_up(checked_add(end_, bytes, "model: sizes of activations"), line_bytes,
+                    "model: sizes of activations");
+    return at;
+  }
+
+  Dtype model_;
+  std::int64_t end_;
 };
 
-/// Puts the matrix products' scratch behind the `end` fp32 elements of a workspace.
+/// Puts the matrix products' scratch behind the first `end` bytes of a workspace.
 template<class Workspace>
 void close_workspace(Workspace& w, std::int64_t end, std::int64_t gemm_cap_bytes) {
   w.gemm = end;
   w.gemm_bytes = gemm_cap_bytes;
-  w.bytes = checked_add(size_mul(end, dtype_bytes(Dtype::fp32)), gemm_cap_bytes, "workspace");
+  w.bytes = checked_add(end, gemm_cap_bytes, "workspace");
 }
 
 }  // namespace shardmark

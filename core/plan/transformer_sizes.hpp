@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes and layouts that the families of transformers share: their dimensions, attention's tiles
 // and the head. A block's are in gpt2_sizes.hpp and llama_sizes.hpp. The plan sizes slots with
-// these and the kernels of core/nn address memory with these, so nothing is written twice.
+// these and the kernels of core/nn address memory with these, so nothing is written twice. Tensors
+// are of the model's type, sums and figures of rows fp32 (core/nn/storage.hpp); offsets are in
+// bytes and begin at a line.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +20,7 @@ struct TransformerDims {
   std::int64_t sequence = 0, vocab = 0, micro_batch = 0;
   bool tied_head = false;
   Family family = Family::gpt2;
+  Dtype dtype = Dtype::fp32;  // of the model: fp32, bf16 or fp16
 
   /// Rows of every activation: micro_batch * sequence.
   std::int64_t rows() const { return micro_batch * sequence; }
@@ -27,16 +30,17 @@ struct TransformerDims {
 };
 
 /// Throws PlanError when micro_batch * sequence leaves 63 bits. A list has no such dimensions.
-TransformerDims transformer_dims(const ModelSpec& spec, std::int64_t micro_batch);
+TransformerDims transformer_dims(const ModelSpec& spec, std::int64_t micro_batch,
+                                 Dtype dtype = Dtype::fp32);
 
-/// What the head's forward leaves for backward: offsets, in fp32 elements, in `saved`. R rows, h
-/// hidden. RMSNorm keeps no mean.
+/// What the head's forward leaves for backward: offsets in `saved`. R rows, h hidden. RMSNorm keeps
+/// no mean.
 struct HeadSaved {
-  std::int64_t norm_mean = 0, norm_rstd = 0;  // [R]
+  std::int64_t norm_mean = 0, norm_rstd = 0;  // [R], fp32
   std::int64_t norm = 0;                      // [R][h], the last norm's output
   std::int64_t dlogits = 0;   // [R][vocab], logits first, their gradient after the loss
-  std::int64_t row_loss = 0;  // [R]
-  std::int64_t elems = 0;
+  std::int64_t row_loss = 0;  // [R], fp32
+  std::int64_t bytes = 0;
 };
 HeadSaved head_saved(const TransformerDims& dims);
 
@@ -50,13 +54,29 @@ struct AttentionTile {
 };
 AttentionTile attention_tile(const TransformerDims& dims);
 
-// Offsets, in fp32 elements, in the workspace of the head's pass. `gemm` is the matrix products'
+/// Attention's scratch. A model in fp32 has its probabilities and the gradient of its scores in the
+/// scores' place, and sums gradients of keys and values where they go.
+struct AttentionForwardScratch {
+  std::int64_t scores = 0;         // score_elems, fp32
+  std::int64_t probabilities = 0;  // the same in the model's type
+};
+struct AttentionBackwardScratch {
+  std::int64_t scores = 0, dscores = 0;          // score_elems, fp32
+  std::int64_t probabilities = 0, dproduct = 0;  // the same in the model's type
+  std::int64_t dkeys = 0, dvalues = 0;           // [sequence][a tile's heads][head_dim], fp32 sums
+  std::int64_t delta = 0;                        // [micro_batch][heads][sequence], fp32
+};
+class Offsets;
+AttentionForwardScratch attention_forward_scratch(const TransformerDims& dims, Offsets& offsets);
+AttentionBackwardScratch attention_backward_scratch(const TransformerDims& dims, Offsets& offsets);
+
+// Offsets in the workspace of the head's pass. `gemm` is the matrix products'
 // scratch of `gemm_bytes`, at the end.
 struct HeadForwardWorkspace {
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
 struct HeadBackwardWorkspace {
-  std::int64_t dnorm = 0;  // [R][h]
+  std::int64_t dnorm = 0;  // [R][h], fp32: a sum over pieces of the vocabulary
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
 HeadForwardWorkspace head_forward_workspace(const TransformerDims& dims,
@@ -64,7 +84,7 @@ HeadForwardWorkspace head_forward_workspace(const TransformerDims& dims,
 HeadBackwardWorkspace head_backward_workspace(const TransformerDims& dims,
                                               std::int64_t gemm_cap_bytes);
 
-/// fp32 elements that a unit's forward saves for its backward; 0: it saves nothing.
+/// What a unit's forward saves for its backward, in elements of dims.dtype; 0: it saves nothing.
 std::int64_t saved_elems(const TransformerDims& dims, UnitKind kind);
 
 /// All scratch of a unit's pass (`Kernel::forward` or `Kernel::backward`) in bytes, the matrix

@@ -47,8 +47,8 @@ std::vector<float> block_results(std::int64_t shift, bool accumulate) {
   for (const VisitKind pass : {VisitKind::pre_forward, VisitKind::pre_backward})
     for (int m : model.shape.computing(pass)) {
       if (model.shape.modules[m].unit != 1) continue;
-      std::vector<const float*> weights;
-      std::vector<float*> grads;
+      std::vector<const void*> weights;
+      std::vector<void*> grads;
       for (int id : model.shape.params_of(m)) {
         const std::int64_t at = shift + model.shape.params[id].first_elem - first;
         weights.push_back(param.data() + at);

@@ -4,6 +4,7 @@
 // written out by hand.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -36,19 +37,27 @@ class Buffer {
   Kokkos::View<T*, Kokkos::HostSpace> view_;
 };
 
-class SingleProcess {
+/// T: what parameters, gradients and activations are stored in. 16-bit parameters have an fp32
+/// master, and their gradients are fp32 for the update.
+template<class T>
+class SingleProcessOf {
  public:
   static constexpr std::int64_t cap_bytes = std::int64_t{16} << 20;
+  static constexpr bool has_master = !std::is_same_v<T, float>;
 
-  SingleProcess(const ModelSpec& spec, std::int64_t micro_batch, std::uint64_t seed)
+  SingleProcessOf(const ModelSpec& spec, std::int64_t micro_batch, std::uint64_t seed,
+                  Bf16Products bf16 = Bf16Products::widened)
       : shape(build_model_shape(spec)),
-        dims(transformer_dims(spec, micro_batch)),
+        dims(transformer_dims(spec, micro_batch, storage_of<T>)),
+        matmul(cap_bytes, bf16),
         tokens(micro_batch * (spec.sequence + 1)),
         dx(dims.rows() * dims.hidden),
         workspace(largest_workspace()) {
     for (const Unit& unit : shape.units) {
       param.emplace_back(unit.elems);
       grad.emplace_back(unit.elems);
+      master.emplace_back(has_master ? unit.elems : 0);
+      grad32.emplace_back(has_master ? unit.elems : 0);
       momentum.emplace_back(unit.elems);
       variance.emplace_back(unit.elems);
       x_in.emplace_back(dims.rows() * dims.hidden);
@@ -58,13 +67,19 @@ class SingleProcess {
     }
     for (std::size_t t = 0; t < shape.params.size(); ++t) {
       const Param& p = shape.params[t];
-      init_param(ctx, values(t, param), p.elems, 0, static_cast<std::int64_t>(t), p.init, p.std,
-                 seed);
+      init_param(ctx, stored(values(t, param)), p.elems, 0, static_cast<std::int64_t>(t), p.init,
+                 p.std, seed);
     }
+    if (!has_master) return;
+    for (std::size_t u = 0; u < param.size(); ++u)
+      convert(ctx, param[u].size(), master[u].data(), stored(param[u].data()));
   }
 
+  static Stored stored(T* data) { return {storage_of<T>, data}; }
+
   /// A parameter's part of the given states (param, grad, …).
-  float* values(std::size_t t, const std::vector<Buffer<float>>& states) const {
+  template<class U>
+  U* values(std::size_t t, const std::vector<Buffer<U>>& states) const {
     const Param& p = shape.params[t];
     return states[p.unit].data() + (p.first_elem - shape.units[p.unit].first_elem);
   }
@@ -81,53 +96,64 @@ class SingleProcess {
       TransformerBuffers b = buffers(m, Kernel::forward);
       b.first_loss = first;
       b.grad_scale = grad_scale;
-      transformer_forward(ctx, dims, shape.modules[m].role, tensors<const float>(m, param).data(),
-                          b);
+      const auto params = tensors(m, param);
+      transformer_forward(ctx, dims, shape.modules[m].role, params.data(), b);
     }
   }
 
   void backward(bool accumulate = false) {
     for (int m : shape.computing(VisitKind::pre_backward)) {
       const bool second = shape.modules[m].role == Role::token_embedding && dims.tied_head;
-      transformer_backward(ctx, dims, shape.modules[m].role, tensors<const float>(m, param).data(),
-                           tensors<float>(m, grad).data(), accumulate || second,
-                           buffers(m, Kernel::backward));
+      const auto params = tensors(m, param), grads = tensors(m, grad);
+      transformer_backward(ctx, dims, shape.modules[m].role, params.data(), grads.data(),
+                           accumulate || second, buffers(m, Kernel::backward));
     }
   }
 
-  void update(const AdamWStep& step, double clipping) {
+  void update(const AdamWStep& step, double clipping, double loss_scale = 1) {
     for (std::size_t u = 0; u < grad.size(); ++u)
-      sum_squares(ctx, grad[u].size(), grad[u].data(), sum.data(), u == 0);
-    clip_from_sum(ctx, sum.data(), {clipping, 1}, clip.data());
-    for (std::size_t u = 0; u < grad.size(); ++u)
-      adamw_update(ctx, grad[u].size(), param[u].data(), grad[u].data(), momentum[u].data(),
-                   variance[u].data(), step, clip.data() + 1);
+      sum_squares(ctx, grad[u].size(), stored(grad[u].data()), sum.data(), u == 0);
+    clip_from_sum(ctx, sum.data(), {clipping, loss_scale}, clip.data());
+    for (std::size_t u = 0; u < grad.size(); ++u) {
+      float *weights = nullptr, *gradient = nullptr;
+      if constexpr (has_master) {
+        weights = master[u].data(), gradient = grad32[u].data();
+        convert(ctx, grad[u].size(), gradient, stored(grad[u].data()));
+      } else {
+        weights = param[u].data(), gradient = grad[u].data();
+      }
+      adamw_update(ctx, grad[u].size(), weights, gradient, momentum[u].data(), variance[u].data(),
+                   step, clip.data() + 1);
+      if constexpr (has_master)
+        convert(ctx, grad[u].size(), stored(param[u].data()), master[u].data());
+    }
   }
 
-  double norm(std::size_t t, const std::vector<Buffer<float>>& states) const {
+  template<class U>
+  double norm(std::size_t t, const std::vector<Buffer<U>>& states) const {
     double squares = 0;
-    const float* v = values(t, states);
-    for (std::int64_t i = 0; i < shape.params[t].elems; ++i) squares += double(v[i]) * v[i];
+    const U* v = values(t, states);
+    for (std::int64_t i = 0; i < shape.params[t].elems; ++i)
+      squares += double(widen(v[i])) * widen(v[i]);
     return std::sqrt(squares);
   }
 
   ModelShape shape;
   TransformerDims dims;
-  MatMul matmul{cap_bytes};
+  MatMul matmul;
   Context ctx{Space(), matmul};
-  std::vector<Buffer<float>> param, grad, momentum, variance, x_in, saved;
+  std::vector<Buffer<T>> param, grad, x_in, saved;
+  std::vector<Buffer<float>> master, grad32, momentum, variance;
   Buffer<std::int32_t> tokens;
-  Buffer<float> dx;
+  Buffer<T> dx;
   Buffer<double> loss{1}, sum{1}, clip{2};
   Buffer<std::byte> workspace;
 
  private:
-  template<class T>
-  std::vector<T*> tensors(int module, const std::vector<Buffer<float>>& states) const {
-    std::vector<T*> list;
-    for (int p : shape.params_of(module))
-      list.push_back(values(static_cast<std::size_t>(p), states));
-    list.resize(2);
+  std::array<void*, 2> tensors(int module, const std::vector<Buffer<T>>& states) const {
+    std::array<void*, 2> list{};
+    std::size_t i = 0;
+    for (int p : shape.params_of(module)) list[i++] = values(static_cast<std::size_t>(p), states);
     return list;
   }
   TransformerBuffers buffers(int module, Kernel k) const {
@@ -154,5 +180,6 @@ class SingleProcess {
     return {workspace.data(), static_cast<std::size_t>(workspace_bytes(dims, unit, k, cap_bytes))};
   }
 };
+using SingleProcess = SingleProcessOf<float>;
 
 }  // namespace shardmark::testing
