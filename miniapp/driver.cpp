@@ -17,6 +17,7 @@
 #include <io/deepspeed_config.hpp>
 #include <io/hash.hpp>
 #include <io/tokens.hpp>
+#include <miniapp/bf16_choice.hpp>
 #include <miniapp/clock.hpp>
 #include <miniapp/clocks.hpp>
 #include <miniapp/driver.hpp>
@@ -116,12 +117,14 @@ void Run::refuse_or_go_on() {
 void Run::prepare() {
   const Deck& deck = loaded_.deck;
   if (first_rank()) print_out(heading(deck, program_) + "\n");
+  const Bf16Choice bf16 = choose_bf16_products(deck, profile_.workspace_cap_bytes, Space(), peers_);
+  result_.bf16_products = bf16.told;
   noted_.rss_start = process_memory().resident_bytes;
   static_cast<void>(reset_peak_resident());  // where it is refused, start-up counts as ours
   world_.watch.set_timeout(deck.comm.timeout_s);
   peers_.agree([&] {
     lane_ = make_run_lane(deck, world_.comm, world_.watch, fault_, counters_);
-    matmul_.emplace(profile_.workspace_cap_bytes);
+    matmul_.emplace(profile_.workspace_cap_bytes, bf16.products);
     context_.emplace(Context{Space(), *matmul_});
     if (deck.run.compute == Compute::train) {
       tokens_ = make_token_source(deck);

@@ -123,6 +123,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["warnings"] = r.warnings;
   o["ranks"] = ranks(r);
   o["versions"] = r.versions;
+  if (!r.bf16_products.empty()) o["bf16_products"] = r.bf16_products;
   o["deck_path"] = deck.path;
   o["deck_hash"] = r.deck_hash;
   o["plan_hash"] = r.plan_hash;

@@ -59,6 +59,7 @@ void time_table(Out out, const Result& r) {
                  "  matrix products {:.2f}   exposed communication {:.2f}   hidden communication "
                  "{:.2f}\n",
                  t.matmul * 1e3, t.exposed * 1e3, t.hidden * 1e3);
+  if (!r.bf16_products.empty()) fmt::format_to(out, "  bf16 products {}\n", r.bf16_products);
   fmt::format_to(out, "  step p50 {:.2f}   p99 {:.2f}", r.step_p50_s * 1e3, r.step_p99_s * 1e3);
   if (r.ranks.size() > 1)
     fmt::format_to(out, "   most time of its own: rank {} on {} ({:.2f})", r.slowest_rank,

@@ -65,6 +65,7 @@ struct Result {
   StateHashes hashes;
   std::vector<RankInfo> ranks;
   std::map<std::string, std::string> versions;
+  std::string bf16_products;  // how they were made and why; empty where there were none
   std::vector<std::string> warnings;
   double tokens_per_s = 0;
   std::vector<Check> checks;
