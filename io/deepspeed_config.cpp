@@ -98,6 +98,9 @@ ZeroSpec read_deepspeed(Origin& origin, const Json& config, std::string_view sch
   spec.optimizer = optimizer_spec(c, origin);
   spec.scheduler = scheduler_spec(c, spec.optimizer.lr, origin);
   spec.precision = precision_spec(c, origin);
+  if (schedule == "paper" && spec.precision.comm != spec.precision.model)
+    origin.not_modelled(c.top.key("communication_data_type"), c.top.at("communication_data_type"),
+                        "remove the key, or set run.schedule to \"deepspeed\"");
   spec.knobs = zero_knobs(c);
   judge(c, origin, schedule);
   if (spec.gradient_clipping < 0)

@@ -37,21 +37,21 @@ constexpr DsKey offload_optimizer[] = {
 };
 
 constexpr DsKey fp16[] = {
-    {"enabled", "", boolean, "false", values, all, any_real, ""},
+    {"enabled", "", boolean, "false", used, all, any_real, ""},
     {"auto_cast", "", boolean, "false", inert, all, any_real, ""},
-    {"loss_scale", "", number_not_boolean, "0", tunes, all, not_negative, ""},
-    {"initial_scale_power", "", integer, "16", tunes, all, any_real, ""},
-    {"loss_scale_window", "", integer_not_boolean, "1000", tunes, all, any_real, ""},
-    {"hysteresis", "", integer, "2", tunes, all, any_real, ""},
-    {"consecutive_hysteresis", "", boolean, "false", tunes, all, any_real, ""},
-    {"min_loss_scale", "", integer_not_boolean, "1", tunes, all, any_real, ""},
+    {"loss_scale", "", number_not_boolean, "0", used, all, not_negative, ""},
+    {"initial_scale_power", "", integer, "16", used, all, any_real, ""},
+    {"loss_scale_window", "", integer_not_boolean, "1000", used, all, any_real, ""},
+    {"hysteresis", "", integer, "2", used, all, any_real, ""},
+    {"consecutive_hysteresis", "", boolean, "false", used, all, any_real, ""},
+    {"min_loss_scale", "", integer_not_boolean, "1", used, all, any_real, ""},
     {"fp16_master_weights_and_grads", "", boolean, "false", not_modelled, all, any_real, ""},
 };
 
 constexpr DsKey bf16[] = {
-    {"enabled", "", boolean, "false", values, all, any_real, ""},
+    {"enabled", "", boolean, "false", used, all, any_real, ""},
     {"immediate_grad_update", "", boolean, "false", not_modelled, all, any_real, ""},
-    {"check_grad_overflow", "", boolean, "true", tunes, {1, 2}, any_real, ""},
+    {"check_grad_overflow", "", boolean, "true", used, {1, 2}, any_real, ""},
     {"bf16_master_weights_and_grads", "", boolean, "false", not_modelled, all, any_real, ""},
     {"bf16_optimizer_states", "", boolean, "false", not_modelled, all, any_real, ""},
 };
@@ -60,7 +60,7 @@ constexpr std::string_view dtypes =
     "|fp32|float32|float|torch.float32|fp16|float16|half|torch.float16|bf16|bfloat16|"
     "torch.bfloat16|int8|torch.int8";
 constexpr DsKey data_types[] = {
-    {"grad_accum_dtype", "", word, "null", values, all, any_real, dtypes},
+    {"grad_accum_dtype", "", word, "null", used, all, any_real, dtypes},
     {"param_dtype", "", word, "null", inert, all, any_real, dtypes},
     {"buffer_dtype", "", word, "null", inert, all, any_real, dtypes},
 };

@@ -22,7 +22,7 @@ constexpr DsKey top_level[] = {
     {"bf16", "bfloat16", object_or_null, "{}", used, all, any_real, ""},
     {"data_types", "", object, "{}", used, all, any_real, ""},
     {"scheduler", "", object, "{}", used, all, any_real, ""},
-    {"communication_data_type", "", word_any_case, "null", values, all, any_real, "fp32|fp16|bf16"},
+    {"communication_data_type", "", word_any_case, "null", used, all, any_real, "fp32|fp16|bf16"},
     {"seq_parallel_communication_data_type", "", word_any_case, "null", inert, all, any_real,
      "fp32|fp16|bf16"},
     {"prescale_gradients", "", truth, "false", values, all, any_real, ""},

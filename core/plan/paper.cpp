@@ -2,27 +2,18 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <set>
 
-#include <core/plan/compute_writer.hpp>
 #include <core/plan/paper.hpp>
-#include <core/plan/paper_slots.hpp>
+#include <core/plan/paper_gradients.hpp>
 #include <core/plan/state_writer.hpp>
 
 namespace shardmark {
 namespace {
 
-constexpr int no_unit = -1;
-
-class PaperWriter {
+class PaperWriter : public PaperGradients {
  public:
   PaperWriter(Program& program, const Deck& deck, const Profile& profile)
-      : p_(program),
-        w_(program),
-        compute_(program, w_, deck, profile),
-        profile_(profile),
-        slots_(declare_paper_slots(w_, p_, profile)),
-        modules_(p_.model.units.size()) {
+      : PaperGradients(program, deck, profile), modules_(p_.model.units.size()) {
     for (int m : p_.model.computing(VisitKind::pre_forward))
       if (p_.model.modules[m].unit >= 0) modules_[p_.model.modules[m].unit].push_back(m);
   }
@@ -38,32 +29,17 @@ class PaperWriter {
     }
     if (last > 0) step.micros.push_back(micro("micro_last", last));
     step.boundary = boundary();
+    const EndState closed = p_.segments[step.boundary].exit;
     step.update = update();
+    if (checks()) {
+      w_.resume(closed);
+      step.skip = skip();
+    }
     p_.steps.push_back(std::move(step));
   }
 
  private:
-  int stage() const { return p_.stage; }
-  int units() const { return static_cast<int>(p_.model.units.size()); }
-  const Unit& unit(int u) const { return p_.model.units[u]; }
-  std::vector<int> params_of(int u) const {
-    std::vector<int> ids(unit(u).param_count);
-    std::iota(ids.begin(), ids.end(), unit(u).first_param);
-    return ids;
-  }
-
-  // This rank's own part of a buffer that holds the whole unit.
-  Operand own(int slot, int u, bool reads, bool writes) const {
-    return {slot, writes, reads, p_.partition.offset(u, p_.rank), p_.partition.units[u].shard};
-  }
-
-  Event& collective(Op op, Reduction reduction, Operand send, Operand receive, int u,
-                    std::span<const int> params) {
-    Event& e =
-        write_collective(w_, p_, profile_, slots_.staging, op, reduction, send, receive, params);
-    e.unit = u;
-    return e;
-  }
+  bool checks() const { return slots_.overflow != no_slot; }
 
   void init() {
     w_.begin(SegmentKind::init, "init", Gradients::none);
@@ -79,26 +55,31 @@ class PaperWriter {
       const bool whole = stage() < 3;
       place_state(p_, State::param, s.param, 0, layout, whole ? 0 : own_first,
                   whole ? part.padded : part.shard);
-      // There is no master of its own: it is what this rank owns of param.
-      place_state(p_, State::master, s.param, whole ? own_first : 0, layout, own_first, part.shard);
+      // Of fp32 there is no master of its own: it is what this rank owns of param.
+      place_state(p_, State::master, s.master, whole && !half() ? own_first : 0, layout, own_first,
+                  part.shard);
       place_state(p_, State::momentum, s.momentum, 0, layout, own_first, part.shard);
       place_state(p_, State::variance, s.variance, 0, layout, own_first, part.shard);
       w_.acquire(s.param);
       init_params(w_, p_, s.param);
+      if (half()) {
+        w_.acquire(s.master);
+        w_.compute(Kernel::convert, {w_.write(s.master), owned_param(u, true, false)});
+      }
       acquire_zeroed(w_, s.momentum);
       acquire_zeroed(w_, s.variance);
     }
-    for (int persistent : {slots_.sum, slots_.clip, slots_.staging})
+    for (int persistent : {slots_.sum, slots_.clip, slots_.overflow, slots_.staging})
       if (persistent != no_slot) w_.acquire(persistent);
     for (int persistent : compute_.persistent()) w_.acquire(persistent);
     w_.end(Gradients::none);
   }
 
   int micro(const char* name, int g) {
-    first_ = g == 0;
-    last_ = g == p_.batch.accumulation - 1;
+    const bool first = g == 0, last = g == p_.batch.accumulation - 1;
+    begin_gradients(first, last);
     const Gradients pending = stage() >= 2 ? Gradients::reduced : Gradients::accumulated;
-    const int index = w_.begin(SegmentKind::micro, name, first_ ? Gradients::none : pending);
+    const int index = w_.begin(SegmentKind::micro, name, first ? Gradients::none : pending);
     w_.phase(Phase::forward, g);
     compute_.begin_micro(g);
     std::vector<int> order(units());
@@ -109,15 +90,14 @@ class PaperWriter {
 
     w_.phase(Phase::backward, g);
     std::reverse(order.begin(), order.end());
-    in_flight_ = no_unit;
-    made_.clear();
+    begin_backward();
     pass(order, [&](int u) {
       for (auto m = modules_[u].rbegin(); m != modules_[u].rend(); ++m) backward(*m);
       reduce_gradient(u);
     });
     retire_reduction();
     compute_.end_micro();
-    w_.end(last_ ? Gradients::reduced : pending);
+    w_.end(last ? Gradients::reduced : pending);
     return index;
   }
 
@@ -153,95 +133,31 @@ class PaperWriter {
                params_of(u));
   }
 
-  // The unit's full parameters, wherever the stage keeps them.
-  int full_param(int u) const {
-    return stage() == 3 ? slots_.units[u].gathered : slots_.units[u].param;
-  }
-  int full_grad(int u) const {
-    return stage() >= 2 ? slots_.units[u].bucket : slots_.units[u].grad;
+  Operand owned_param(int u, bool reads, bool writes) const {
+    const int param = slots_.units[u].param;
+    return stage() == 1 || stage() == 2 ? own(param, u, reads, writes)
+                                        : w_.whole(param, reads, writes);
   }
 
-  // A parameter's place in its unit's flat buffer `slot`.
-  Operand tensor(int slot, int param, bool reads, bool writes) const {
-    const Param& p = p_.model.params[param];
-    return {slot, writes, reads, p.first_elem - unit(p.unit).first_elem, p.elems};
-  }
-  std::vector<Operand> full_params(int module) const {
-    std::vector<Operand> operands;
-    for (int id : p_.model.params_of(module))
-      operands.push_back(tensor(full_param(p_.model.params[id].unit), id, true, false));
-    return operands;
+  std::vector<Operand> with_owned_grads(Operand first) const {
+    std::vector<Operand> ops{first};
+    for (int u = 0; u < units(); ++u) ops.push_back(owned_grad(u));
+    return ops;
   }
 
-  // Stages 0 and 1 add up over micro-batches in place; 2 and 3 make each micro-batch's gradient
-  // anew. A tied weight's second user adds to what the first one made.
-  void backward(int module) {
-    std::vector<Operand> grads;
-    for (int id : p_.model.params_of(module)) {
-      const int u = p_.model.params[id].unit;
-      acquire_full_grad(u);
-      const bool adds = (stage() < 2 && !first_) || !made_.insert(id).second;
-      grads.push_back(tensor(full_grad(u), id, adds, true));
-    }
-    compute_.backward(module, full_params(module), grads);
-  }
-
-  // Padding is reduced and squared with the rest, so it must be zero.
-  void acquire_full_grad(int u) {
-    const int slot = full_grad(u);
-    if (w_.alive(slot)) return;
-    w_.acquire(slot);
-    const UnitPartition& part = p_.partition.units[u];
-    if (part.padded > part.elems)
-      w_.compute(Kernel::zero, {w_.part(slot, part.elems, part.padded - part.elems, false, true)});
-  }
-
-  // Starts the reduction of the unit whose backward is just done, then retires the one before it:
-  // at most one unit's gradient is in flight while the next one is computed.
-  void reduce_gradient(int u) {
-    const UnitSlots& s = slots_.units[u];
-    const std::vector<int> params = params_of(u);
-    if (stage() < 2) {
-      if (!last_) return;
-      if (stage() == 0)
-        collective(Op::all_reduce, Reduction::average, w_.read(s.grad), w_.write(s.grad), u,
-                   params);
-      else
-        collective(Op::reduce_scatter, Reduction::average, w_.read(s.grad),
-                   own(s.grad, u, false, true), u, params);
-      return;
-    }
-    const int into = first_ ? s.grad : s.part;
-    w_.acquire(into);
-    collective(Op::reduce_scatter, Reduction::average, w_.read(s.bucket), w_.write(into), u,
-               params);
-    retire_reduction();
-    in_flight_ = u;
-  }
-
-  void retire_reduction() {
-    if (in_flight_ == no_unit) return;
-    const UnitSlots& s = slots_.units[in_flight_];
-    if (!first_) {
-      const std::array<Operand, 2> ops{w_.update(s.grad), w_.read(s.part)};
-      w_.compute(Kernel::accumulate, ops).unit = in_flight_;
-      w_.release(s.part);
-    }
-    w_.release(s.bucket);
-    in_flight_ = no_unit;
-  }
-
-  Operand owned_grad(int u) const {
-    return stage() == 1 ? own(slots_.units[u].grad, u, true, false) : w_.read(slots_.units[u].grad);
+  // At stage 0 every rank holds all gradients, so every rank has flag and norm already.
+  void look_for_overflow() {
+    w_.compute(Kernel::overflow, with_owned_grads(w_.write(slots_.overflow)));
+    if (stage() > 0)
+      collective(Op::all_reduce, Reduction::max, w_.read(slots_.overflow),
+                 w_.write(slots_.overflow), no_unit, {});
   }
 
   int boundary() {
     const int index = w_.begin(SegmentKind::boundary, "boundary", Gradients::reduced);
     w_.phase(Phase::step);
-    std::vector<Operand> ops{w_.write(slots_.sum)};
-    for (int u = 0; u < units(); ++u) ops.push_back(owned_grad(u));
-    w_.compute(Kernel::grad_norm, ops);
-    // At stage 0 every rank holds all gradients, so every rank has the norm already.
+    if (checks()) look_for_overflow();
+    w_.compute(Kernel::grad_norm, with_owned_grads(w_.write(slots_.sum)));
     if (stage() > 0)
       collective(Op::all_reduce, Reduction::sum, w_.read(slots_.sum), w_.write(slots_.sum), no_unit,
                  {});
@@ -255,31 +171,43 @@ class PaperWriter {
     const int index = w_.begin(SegmentKind::update, "update", Gradients::reduced);
     w_.phase(Phase::step);
     for (int u = 0; u < units(); ++u) {
-      const UnitSlots& s = slots_.units[u];
-      const bool in_full_buffer = stage() == 1 || stage() == 2;
-      const Operand param = in_full_buffer ? own(s.param, u, true, true) : w_.update(s.param);
-      const std::array<Operand, 5> ops{param, owned_grad(u), w_.update(s.momentum),
-                                       w_.update(s.variance), w_.read(slots_.clip)};
-      const std::vector<int> params = params_of(u);
-      w_.compute(Kernel::adamw, ops, params).unit = u;
-      w_.release(s.grad);
-      if (in_full_buffer)
-        collective(Op::all_gather, Reduction::none, own(s.param, u, true, false), w_.write(s.param),
-                   u, params);
+      apply(u);
+      if (stage() == 1 || stage() == 2)
+        collective(Op::all_gather, Reduction::none, owned_param(u, true, false),
+                   w_.write(slots_.units[u].param), u, params_of(u));
     }
     w_.end(Gradients::none);
     return index;
   }
 
-  Program& p_;
-  PlanWriter w_;
-  ComputeWriter compute_;
-  const Profile& profile_;
-  const PaperSlots slots_;
+  // The optimizer works in fp32: on the parameters themselves, or on their master.
+  void apply(int u) {
+    const UnitSlots& s = slots_.units[u];
+    Operand grad = owned_grad(u);
+    if (s.grad32 != no_slot) {
+      w_.acquire(s.grad32);
+      w_.compute(Kernel::convert, {w_.write(s.grad32), grad}).unit = u;
+      grad = w_.read(s.grad32);
+      w_.release(s.grad);
+    }
+    const Operand master = half() ? w_.update(s.master) : owned_param(u, true, true);
+    const std::array<Operand, 5> ops{master, grad, w_.update(s.momentum), w_.update(s.variance),
+                                     w_.read(slots_.clip)};
+    w_.compute(Kernel::adamw, ops, params_of(u)).unit = u;
+    w_.release(grad.slot);
+    if (half())
+      w_.compute(Kernel::convert, {owned_param(u, false, true), w_.read(s.master)}).unit = u;
+  }
+
+  int skip() {
+    const int index = w_.begin(SegmentKind::skip, "skip", Gradients::reduced);
+    w_.phase(Phase::step);
+    for (int u = 0; u < units(); ++u) w_.release(slots_.units[u].grad);
+    w_.end(Gradients::none);
+    return index;
+  }
+
   std::vector<std::vector<int>> modules_;  // by unit, in forward order
-  std::set<int> made_;                     // parameters whose gradient this backward has begun
-  bool first_ = true, last_ = true;        // of the micro-batch that is being written
-  int in_flight_ = no_unit;                // unit whose reduction has started and is not retired
 };
 
 }  // namespace

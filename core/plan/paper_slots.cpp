@@ -9,25 +9,32 @@ namespace shardmark {
 namespace {
 
 void declare_states(PlanWriter& w, const Program& p, PaperSlots& slots) {
+  const Dtype model = p.precision.model, accum = p.precision.grad_accum;
   for (std::size_t u = 0; u < p.model.units.size(); ++u) {
     const UnitPartition& part = p.partition.units[u];
-    auto fp32 = [&](const char* prefix, Category c, std::int64_t elems) {
-      return w.slot(prefix + p.model.units[u].name, c, Dtype::fp32, elems);
+    auto slot = [&](const char* prefix, Category c, Dtype dtype, std::int64_t elems) {
+      return w.slot(prefix + p.model.units[u].name, c, dtype, elems);
     };
     UnitSlots& s = slots.units[u];
-    s.param = fp32("param.", Category::param, p.stage < 3 ? part.padded : part.shard);
-    s.momentum = fp32("momentum.", Category::momentum, part.shard);
-    s.variance = fp32("variance.", Category::variance, part.shard);
-    s.grad = fp32("grad.", Category::grad, p.stage < 2 ? part.padded : part.shard);
-    if (p.stage >= 2) s.bucket = fp32("bucket.", Category::bucket, part.padded);
-    if (p.stage >= 2 && p.batch.accumulation > 1)
-      s.part = fp32("part.", Category::bucket, part.shard);
-    if (p.stage == 3) s.gathered = fp32("gathered.", Category::gathered, part.padded);
+    s.param = s.master =
+        slot("param.", Category::param, model, p.stage < 3 ? part.padded : part.shard);
+    if (model != Dtype::fp32) s.master = slot("master.", Category::master, Dtype::fp32, part.shard);
+    s.momentum = slot("momentum.", Category::momentum, Dtype::fp32, part.shard);
+    s.variance = slot("variance.", Category::variance, Dtype::fp32, part.shard);
+    s.grad = slot("grad.", Category::grad, accum, p.stage < 2 ? part.padded : part.shard);
+    if (p.stage >= 2 || accum != model)
+      s.bucket = slot("bucket.", Category::bucket, model, part.padded);
+    if (p.stage >= 2 && (p.batch.accumulation > 1 || accum != model))
+      s.part = slot("part.", Category::bucket, model, part.shard);
+    if (p.stage == 3) s.gathered = slot("gathered.", Category::gathered, model, part.padded);
+    if (accum != Dtype::fp32) s.grad32 = slot("grad32.", Category::grad, Dtype::fp32, part.shard);
   }
   slots.sum = p.reductions == Reductions::ordered
                   ? w.slot("norm_limbs", Category::workspace, Dtype::int64, exact_sum_limbs)
                   : w.slot("norm_sum", Category::workspace, Dtype::fp64, 1);
   slots.clip = w.slot("clip", Category::workspace, Dtype::fp64, 2);
+  if (p.precision.check_overflow)
+    slots.overflow = w.slot("overflow", Category::workspace, Dtype::uint8, 1);
 }
 
 // One staging buffer serves every collective: the lane runs them one after another.
@@ -38,8 +45,8 @@ void declare_staging(PlanWriter& w, const Program& p, const Profile& profile, Pa
                                                      profile.staging_cap_bytes));
   };
   for (const UnitPartition& u : p.partition.units) {
-    need(p.stage == 0 ? Op::all_reduce : Op::reduce_scatter, Dtype::fp32, u.padded);
-    if (p.stage > 0) need(Op::all_gather, Dtype::fp32, u.padded);
+    need(p.stage == 0 ? Op::all_reduce : Op::reduce_scatter, p.precision.model, u.padded);
+    if (p.stage > 0) need(Op::all_gather, p.precision.model, u.padded);
   }
   if (p.stage > 0) need(Op::all_reduce, w[slots.sum].dtype, w[slots.sum].elems);
   if (bytes > 0) slots.staging = w.slot("staging", Category::staging, Dtype::uint8, bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules: with `ordered` reductions all stages are bitwise equal at one rank count, clipping active
 // or not; what is predicted is what is measured, to the byte and to the call.
+#include <map>
 #include <tuple>
 
 #include <gtest/gtest.h>
@@ -36,10 +37,10 @@ Outcome train(const Deck& deck, int steps) {
   return {t.losses, t.norms, t.hashes()};
 }
 
-class Stages : public ::testing::TestWithParam<std::tuple<Family, double, bool>> {};
+class Stages : public ::testing::TestWithParam<std::tuple<Family, double, bool, Dtype>> {};
 
 TEST_P(Stages, AreBitwiseEqualWithOrderedReductions) {
-  const auto [family, clipping, tied] = GetParam();
+  const auto [family, clipping, tied, dtype] = GetParam();
   std::vector<Outcome> all;
   for (const char* schedule : {"paper", "deepspeed"})
     for (int stage : {0, 1, 2, 3}) {
@@ -49,6 +50,7 @@ TEST_P(Stages, AreBitwiseEqualWithOrderedReductions) {
       deck.zero.gradient_clipping = clipping;
       deck.model.tied_head = tied;
       if (family == Family::llama) make_llama(deck.model);
+      testing::set_precision(deck, dtype, dtype);
       all.push_back(train(deck, 4));
       EXPECT_EQ(all.back().losses, all.front().losses) << schedule << ", stage " << stage;
       EXPECT_EQ(all.back().norms, all.front().norms) << schedule << ", stage " << stage;
@@ -59,12 +61,15 @@ TEST_P(Stages, AreBitwiseEqualWithOrderedReductions) {
   EXPECT_EQ(all[0].norms[0] > clipping && clipping > 0, clipping == 0.1);
 }
 
+using ::testing::Bool, ::testing::Combine, ::testing::Values;
 INSTANTIATE_TEST_SUITE_P(Gpt2, Stages,
-                         ::testing::Combine(::testing::Values(Family::gpt2),
-                                            ::testing::Values(0.1, 100.0, 0.0), ::testing::Bool()));
+                         Combine(Values(Family::gpt2), Values(0.1, 100.0, 0.0), Bool(),
+                                 Values(Dtype::fp32)));
 INSTANTIATE_TEST_SUITE_P(Llama, Stages,
-                         ::testing::Combine(::testing::Values(Family::llama),
-                                            ::testing::Values(0.1), ::testing::Bool()));
+                         Combine(Values(Family::llama), Values(0.1), Bool(), Values(Dtype::fp32)));
+INSTANTIATE_TEST_SUITE_P(SixteenBits, Stages,
+                         Combine(Values(Family::gpt2, Family::llama), Values(0.1), Bool(),
+                                 Values(Dtype::bf16, Dtype::fp16)));
 
 // With accumulation the sums have another order: {0, 1} are equal, and {2, 3} are.
 TEST(Accumulation, PairsOfStagesAreBitwiseEqualAndAllAreClose) {
@@ -80,6 +85,26 @@ TEST(Accumulation, PairsOfStagesAreBitwiseEqualAndAllAreClose) {
   for (std::size_t i : {3U, 6U, 7U}) EXPECT_EQ(all[2], all[i]) << i;
   for (std::size_t s = 0; s < all[0].losses.size(); ++s)
     EXPECT_NEAR(all[0].losses[s], all[2].losses[s], 1e-6 * all[0].losses[s]);
+}
+
+// The same of 16-bit gradients that add up in their own type, and at stages 2 and 3 in fp32.
+TEST(Accumulation, PairsOfStagesAreBitwiseEqualInSixteenBits) {
+  for (Dtype dtype : {Dtype::bf16, Dtype::fp16})
+    for (Dtype accum : {dtype, Dtype::fp32}) {
+      std::map<int, Outcome> first;  // by half of the stages
+      for (const char* schedule : {"paper", "deepspeed"})
+        for (int stage : {0, 1, 2, 3}) {
+          if (accum != dtype && stage < 2) continue;
+          Deck deck = small_deck(stage, 6 * world(), 3);
+          deck.run.schedule = schedule;
+          deck.run.reductions = Reductions::ordered;
+          testing::set_precision(deck, dtype, accum);
+          const Outcome outcome = train(deck, 3);
+          EXPECT_EQ(first.try_emplace(stage / 2, outcome).first->second, outcome)
+              << to_string(dtype) << " in " << to_string(accum) << ", " << schedule << ", stage "
+              << stage;
+        }
+    }
 }
 
 // One global batch, cut into micro-batches or not: the same step up to rounding.
@@ -100,19 +125,22 @@ struct Shape {
   bool tied;
   Reductions reductions;
   Compute compute;
+  Dtype dtype = Dtype::fp32, grad_accum = Dtype::fp32;
 };
 
 void expect_as_predicted(const Shape& s) {
   SCOPED_TRACE(std::string(to_string(s.family)) + " " + s.schedule + " stage " +
                std::to_string(s.stage) + " accumulation " + std::to_string(s.accumulation) +
                (s.tied ? " tied " : " ") + std::string(to_string(s.reductions)) + " " +
-               std::string(to_string(s.compute)));
+               std::string(to_string(s.compute)) + " " + std::string(to_string(s.dtype)) + " in " +
+               std::string(to_string(s.grad_accum)));
   Deck deck = small_deck(s.stage, 2 * world() * s.accumulation, s.accumulation);
   deck.model.tied_head = s.tied;
   if (s.family == Family::llama) make_llama(deck.model);
   deck.run.schedule = s.schedule;
   deck.run.reductions = s.reductions;
   deck.run.compute = s.compute;
+  testing::set_precision(deck, s.dtype, s.grad_accum);
   Training t(deck, MPI_COMM_WORLD);
   t.init();
   for (int i = 0; i < 3; ++i) t.step();
@@ -142,6 +170,21 @@ TEST(PredictedIsMeasured, EverywhereToTheByteAndToTheCall) {
             ++shapes;
           }
   EXPECT_EQ(shapes, 64);
+}
+
+// (Of the schedule deepspeed the cover of its knobs has all types.)
+TEST(PredictedIsMeasured, InSixteenBitsToo) {
+  for (int stage : {0, 1, 2, 3}) {
+    for (std::int64_t accumulation : {1, 3})
+      for (Dtype dtype : {Dtype::bf16, Dtype::fp16})
+        for (Dtype accum : {dtype, Dtype::fp32}) {
+          if (stage == 0 && accum != dtype) continue;
+          expect_as_predicted({Family::gpt2, "paper", stage, accumulation, false,
+                               Reductions::native, Compute::train, dtype, accum});
+        }
+    expect_as_predicted({Family::llama, "deepspeed", stage, 1, false, Reductions::native,
+                         Compute::train, Dtype::bf16, Dtype::bf16});
+  }
 }
 
 }  // namespace

@@ -157,6 +157,17 @@ class Training {
   std::int64_t steps_ = 0;
 };
 
+/// What a DeepSpeed config of that type sets, with a loss scale that is exact in fp16.
+inline void set_precision(Deck& d, Dtype model, Dtype grad_accum) {
+  PrecisionSpec& p = d.zero.precision;
+  p.model = p.comm = model;
+  p.grad_accum = grad_accum;
+  const bool flat_bf16 = d.zero.stage == 1 && model == Dtype::bf16 && grad_accum == Dtype::fp32;
+  p.check_overflow = model == Dtype::fp16 || (model == Dtype::bf16 && !flat_bf16 &&
+                                              (d.zero.stage == 1 || d.zero.stage == 2));
+  if (model == Dtype::fp16) p.loss_scale.initial = 8;
+}
+
 /// A small GPT on uniform tokens, for every test that trains.
 inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumulation = 1) {
   Deck d;

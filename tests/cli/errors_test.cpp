@@ -64,8 +64,6 @@ std::vector<Wrong> wrongs() {
        {"deepspeed.train_batch_size = 5", "train_micro_batch_size_per_gpu", "number of ranks"});
   deck("overflow", R"({"model": {"hidden": 2000000000, "heads": 1, "layers": 100000}})",
        {"model.hidden", "63 bits", "smaller"});
-  deck("bf16", R"({"deepspeed": {"bf16": {"enabled": true}}})",
-       {"deepspeed.bf16.enabled", "true", "not modelled", "fp32"});
   deck("llama_without_ffn", R"({"model": {"family": "llama"}})", {"model.ffn", "missing"});
   deck("nccl", R"({"comm": {"backend": "nccl"}})", {"comm.backend = \"nccl\"", "not modelled"});
   deck("does_not_fit", R"({"memory": {"device_gib": 0.001}})",

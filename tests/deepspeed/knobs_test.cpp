@@ -94,8 +94,7 @@ Deck deck_of(const std::vector<int>& row) {
   p.check_overflow = p.model == Dtype::fp16 || (p.model == Dtype::bf16 && !bf16_optimizer &&
                                                 (row[stage] == 1 || row[stage] == 2));
   if (p.model == Dtype::fp16) p.loss_scale.initial = 8;
-  // The transformer is fp32.
-  const bool trains = row[compute] && p.model == Dtype::fp32 && !row[groups];
+  const bool trains = row[compute] && !row[groups];
   d.run.compute = trains ? Compute::train : Compute::none;
   d.run.activation_checkpointing = row[recompute] && !trains;
   if (trains)

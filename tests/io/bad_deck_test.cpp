@@ -82,8 +82,6 @@ const std::vector<BadValue>& bad_values() {
       {"deepspeed.train_micro_batch_size_per_gpu=auto", {"= \"auto\"", "integer"}},
       {"deepspeed.gradient_accumulation_steps=1.5", {"= 1.5", "integer"}},
       {"deepspeed.optimizer.type=SGD", {"= \"SGD\"", "not modelled yet", "AdamW"}},
-      {"deepspeed.fp16.enabled=true", {"true", "not modelled yet", "fp32"}},
-      {"deepspeed.bf16.enabled=true", {"true", "not modelled yet", "fp32"}},
       {"deepspeed.scheduler.type=OneCycle", {"= \"OneCycle\"", "not modelled yet", "WarmupLR"}},
       {"deepspeed.scheduler.type=Warmup", {"= \"Warmup\"", "knows no scheduler", "WarmupLR"}},
       {"deepspeed.optimizer.params.fused=true", {"= true", "torch_adam"}},

@@ -61,8 +61,7 @@ TEST(DeepSpeedConfig, judges_recorded_configs_as_deepspeed_did) {
 
 TEST(DeepSpeedConfig, under_paper_what_changes_values_is_refused_by_name) {
   for (const char* extra :
-       {R"("fp16": {"enabled": true})", R"("bf16": {"enabled": true})",
-        R"("communication_data_type": "bf16")", R"("prescale_gradients": true)",
+       {R"("communication_data_type": "bf16")", R"("prescale_gradients": true)",
         R"("gradient_predivide_factor": 2)", R"("gradient_allreduce_op": "sum")"}) {
     const std::string text = extra, key = text.substr(1, text.find('"', 1) - 1);
     const Json config = Json::parse("{\"train_batch_size\": 4, " + text + "}");
@@ -76,6 +75,13 @@ TEST(DeepSpeedConfig, under_paper_what_changes_values_is_refused_by_name) {
       origin, Json::parse(R"({"train_batch_size": 4, "communication_data_type": "fp32",
                               "data_types": {"grad_accum_dtype": "float32"}})"),
       "paper"));
+  const ZeroSpec half = read_deepspeed(
+      origin, Json::parse(R"({"train_batch_size": 4, "zero_optimization": {"stage": 2},
+                              "bf16": {"enabled": true}, "communication_data_type": "bf16",
+                              "data_types": {"grad_accum_dtype": "fp32"}})"),
+      "paper");
+  EXPECT_EQ(half.precision.model, Dtype::bf16);
+  EXPECT_EQ(half.precision.grad_accum, Dtype::fp32);
 }
 
 ZeroSpec read(const std::string& zero, std::string_view extra = "") {
