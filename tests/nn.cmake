@@ -2,6 +2,6 @@
 shardmark_test(nn
   FILES nn/reference_test.cpp nn/gradient_test.cpp nn/matmul_test.cpp nn/primitives_test.cpp
         nn/math_test.cpp nn/grad_norm_test.cpp nn/adamw_test.cpp nn/init_test.cpp nn/storage_test.cpp
-        nn/determinism_test.cpp nn/sizes_test.cpp
+        nn/determinism_test.cpp nn/sizes_test.cpp nn/sixteen_bit_test.cpp nn/attention_test.cpp
   LABELS nn LIBS shardmark_nn nlohmann_json::nlohmann_json)
 target_compile_definitions(test_nn PRIVATE SHARDMARK_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data")

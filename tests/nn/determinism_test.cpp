@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <core/nn/bf16_products.hpp>
 #include <tests/nn/single_process.hpp>
 
 namespace shardmark {
@@ -13,6 +14,7 @@ namespace {
 
 using shardmark::testing::Buffer;
 using shardmark::testing::SingleProcess;
+using shardmark::testing::SingleProcessOf;
 
 ModelSpec small() {
   ModelSpec spec;
@@ -20,28 +22,30 @@ ModelSpec small() {
   return spec;
 }
 
-// One block forward and backward with every fp32 buffer moved by `shift` elements.
-std::vector<float> block_results(std::int64_t shift, bool accumulate) {
-  const SingleProcess model(small(), 2, 3);
+// One block forward and backward with every buffer moved by `shift` elements; what forward saves,
+// which has fp32 figures in it, by as many of those.
+template<class T>
+std::vector<float> block_results(std::int64_t shift, bool accumulate, Bf16Products products) {
+  const SingleProcessOf<T> model(small(), 2, 3, products);
   const TransformerDims& d = model.dims;
   const std::int64_t x_elems = d.rows() * d.hidden, params = model.shape.units[1].elems;
-  auto moved = [&](std::int64_t elems) { return Buffer<float>(elems + 16); };
+  auto moved = [&](std::int64_t elems) { return Buffer<T>(elems + 32); };
   const auto param = moved(params), x_in = moved(x_elems), x_out = moved(x_elems);
   const auto saved = moved(saved_elems(d, UnitKind::block)), dx = moved(x_elems),
              grad = moved(params);
-  std::memcpy(param.data() + shift, model.param[1].data(), params * sizeof(float));
+  std::memcpy(param.data() + shift, model.param[1].data(), params * sizeof(T));
   for (std::int64_t i = 0; i < x_elems; ++i) {
-    x_in[shift + i] = static_cast<float>(mix(1, 1, i) % 2001) / 1000.0f - 1.0f;
-    dx[shift + i] = static_cast<float>(mix(1, 2, i) % 2001) / 1000.0f - 1.0f;
+    round_to(x_in[shift + i], static_cast<float>(mix(1, 1, i) % 2001) / 1000.0f - 1.0f);
+    round_to(dx[shift + i], static_cast<float>(mix(1, 2, i) % 2001) / 1000.0f - 1.0f);
   }
-  std::memset(grad.data(), 0, (params + 16) * sizeof(float));
+  for (std::int64_t i = 0; i < grad.size(); ++i) grad[i] = T{};
   const std::span<std::byte> workspace{model.workspace.data(),
                                        static_cast<std::size_t>(model.workspace.size())};
   TransformerBuffers b;
   b.x_in = x_in.data() + shift;
   b.x_out = x_out.data() + shift;
   b.dx = dx.data() + shift;
-  b.saved = saved.data() + shift;
+  b.saved = reinterpret_cast<float*>(saved.data()) + shift;
   b.workspace = workspace;
   const std::int64_t first = model.shape.units[1].first_elem;
   for (const VisitKind pass : {VisitKind::pre_forward, VisitKind::pre_backward})
@@ -62,19 +66,27 @@ std::vector<float> block_results(std::int64_t shift, bool accumulate) {
     }
   std::vector<float> all;
   for (const auto& [buffer, elems] : {std::pair{&x_out, x_elems}, {&dx, x_elems}, {&grad, params}})
-    all.insert(all.end(), buffer->data() + shift, buffer->data() + shift + elems);
+    for (std::int64_t i = 0; i < elems; ++i) all.push_back(widen((*buffer)[shift + i]));
   return all;
 }
 
-TEST(determinism, a_block_gives_the_same_bits_at_every_alignment) {
+template<class T>
+void expect_same_at_every_alignment(Bf16Products products) {
   for (const bool accumulate : {false, true}) {
-    const std::vector<float> expected = block_results(0, accumulate);
+    const std::vector<float> expected = block_results<T>(0, accumulate, products);
     for (std::int64_t shift = 1; shift < 16; ++shift) {
-      const std::vector<float> result = block_results(shift, accumulate);
+      const std::vector<float> result = block_results<T>(shift, accumulate, products);
       EXPECT_EQ(std::memcmp(result.data(), expected.data(), expected.size() * sizeof(float)), 0)
           << "shifted by " << shift << " elements";
     }
   }
+}
+
+TEST(determinism, a_block_gives_the_same_bits_at_every_alignment) {
+  expect_same_at_every_alignment<float>(Bf16Products::widened);
+  expect_same_at_every_alignment<Bf16>(Bf16Products::widened);
+  expect_same_at_every_alignment<Fp16>(Bf16Products::widened);
+  if (has_native_bf16(Space())) expect_same_at_every_alignment<Bf16>(Bf16Products::native);
 }
 
 TEST(determinism, a_training_repeats_bit_by_bit) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <core/nn/bf16_products.hpp>
 #include <core/nn/init.hpp>
 #include <tests/nn/single_process.hpp>
 
@@ -15,6 +16,7 @@ namespace {
 
 using nlohmann::json;
 using shardmark::testing::SingleProcess;
+using shardmark::testing::SingleProcessOf;
 
 json cases() {
   std::ifstream file(SHARDMARK_TEST_DATA "/transformer_reference.json");
@@ -107,6 +109,52 @@ TEST_P(ReferenceTraining, matches_in_three_micro_batches) {
   train(3);
 }
 
+// In 16 bits. Every value on the longest way to a logit is rounded at most 16 times a block (norm,
+// weight and product of each linear layer, probabilities, two sums of the stream …) and 5 times
+// outside, each time by a relative error of at most u = 2^-8 (bf16) or 2^-11 (fp16). They are
+// independent,
+// so they add up as squares: over the way to sqrt(roundings) u, and over the hidden size, with a
+// normalised vector times weights of deviation 0.02, to that times 0.02 sqrt(hidden) of a logit.
+// The loss of a row has a gradient of length at most sqrt(2) in its logits. A parameter's gradient
+// has as many more roundings behind it, on the way back.
+struct SixteenBitTraining : Training {
+  template<class T>
+  void train(double u, double loss_scale, Bf16Products products) {
+    const json& config = c.at("config");
+    const json& o = config.at("optimizer");
+    const ModelSpec s = spec();
+    const double roundings = 16.0 * static_cast<double>(s.layers) + 5;
+    const double loss_bound =
+        std::sqrt(2 * roundings) * u * 0.02 * std::sqrt(static_cast<double>(s.hidden));
+    const double norm_bound = std::sqrt(2 * roundings) * u;
+    SingleProcessOf<T> model(s, config.at("batch"), config.at("seed"), products);
+    AdamWStep step{o.at("lr"),  o.at("betas")[0],     o.at("betas")[1],
+                   o.at("eps"), o.at("weight_decay"), 0};
+    for (std::int64_t i = 0; i < config.at("steps"); ++i) {
+      model.uniform_tokens(config.at("seed"), i);
+      model.forward(true, static_cast<float>(loss_scale));
+      model.backward();
+      step.step = i + 1;
+      model.update(step, config.at("gradient_clipping"), loss_scale);
+      const double norm = c.at("grad_norms")[i];
+      EXPECT_NEAR(model.loss[0], c.at("losses")[i], loss_bound) << "step " << i;
+      EXPECT_LT(relative(model.clip[0], norm), norm_bound) << "step " << i;
+    }
+  }
+};
+
+TEST_P(SixteenBitTraining, is_close_in_bf16_by_widened_products) {
+  train<Bf16>(0x1p-8, 1, Bf16Products::widened);
+}
+TEST_P(SixteenBitTraining, is_close_in_bf16_by_native_products) {
+  if (!has_native_bf16(Space())) GTEST_SKIP() << "the matrix library has none here";
+  train<Bf16>(0x1p-8, 1, Bf16Products::native);
+}
+TEST_P(SixteenBitTraining, is_close_in_fp16) {
+  train<Fp16>(0x1p-11, 1024, Bf16Products::widened);
+}
+
+INSTANTIATE_TEST_SUITE_P(all_cases, SixteenBitTraining, ::testing::Range(0, 5));
 INSTANTIATE_TEST_SUITE_P(all_cases, ReferenceTraining, ::testing::Range(0, 5));
 
 }  // namespace

@@ -52,6 +52,23 @@ TEST(transformer_sizes, workspace_ends_with_the_products_scratch) {
   }
 }
 
+TEST(transformer_sizes, sixteen_bits_halve_what_is_saved_but_figures_of_rows) {
+  for (const bool tied : {false, true}) {
+    const TransformerDims wide = transformer_dims(spec_of(tied), 3),
+                          half = transformer_dims(spec_of(tied), 3, Dtype::bf16);
+    const std::int64_t rows = wide.rows(), lines = 16 * 64;
+    const auto bytes = [](const TransformerDims& d, UnitKind unit) {
+      return saved_elems(d, unit) * dtype_bytes(d.dtype);
+    };
+    // Four figures a row and one a row and head; then a loss and two figures a row.
+    const std::int64_t block = rows * (4 + wide.heads) * 4, head = rows * 3 * 4;
+    EXPECT_NEAR(double(2 * bytes(half, UnitKind::block) - bytes(wide, UnitKind::block)),
+                double(block), double(lines));
+    EXPECT_NEAR(double(2 * bytes(half, UnitKind::head) - bytes(wide, UnitKind::head)), double(head),
+                double(lines));
+  }
+}
+
 TEST(transformer_sizes, counts_beyond_63_bits_are_refused) {
   ModelSpec s = spec_of(false);
   s.sequence = std::int64_t{1} << 40;
