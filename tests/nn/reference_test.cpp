@@ -112,11 +112,10 @@ TEST_P(ReferenceTraining, matches_in_three_micro_batches) {
 // In 16 bits. Every value on the longest way to a logit is rounded at most 16 times a block (norm,
 // weight and product of each linear layer, probabilities, two sums of the stream …) and 5 times
 // outside, each time by a relative error of at most u = 2^-8 (bf16) or 2^-11 (fp16). They are
-// independent,
-// so they add up as squares: over the way to sqrt(roundings) u, and over the hidden size, with a
-// normalised vector times weights of deviation 0.02, to that times 0.02 sqrt(hidden) of a logit.
-// The loss of a row has a gradient of length at most sqrt(2) in its logits. A parameter's gradient
-// has as many more roundings behind it, on the way back.
+// independent, so they add up as squares: over the way to sqrt(roundings) u, and over the hidden
+// size, with a normalised vector times weights of deviation 0.02, to that times 0.02 sqrt(hidden)
+// of a logit. The loss of a row has a gradient of length at most sqrt(2) in its logits. A
+// parameter's gradient has as many more roundings behind it, on the way back.
 struct SixteenBitTraining : Training {
   template<class T>
   void train(double u, double loss_scale, Bf16Products products) {

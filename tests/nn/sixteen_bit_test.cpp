@@ -9,6 +9,8 @@
 #include <core/nn/elementwise.hpp>
 #include <core/nn/embedding.hpp>
 #include <core/nn/layer_norm.hpp>
+#include <core/nn/rms_norm.hpp>
+#include <core/nn/rotary.hpp>
 #include <tests/nn/single_process.hpp>
 
 namespace shardmark {
@@ -85,21 +87,69 @@ TYPED_TEST(SixteenBits, layer_norm_is_rounded_once) {
   }
 }
 
+TYPED_TEST(SixteenBits, rms_norm_is_rounded_once) {
+  using B = Both<TypeParam>;
+  const std::int64_t rows = 5, h = 131;
+  const B x(rows * h, 1, 3), weight(h, 2), y(rows * h, 3), dy(rows * h, 4), dx(rows * h, 5);
+  const B alone(rows * h, 6), dweight(h, 7);
+  Buffer<float> rstd(rows);
+  for (auto in : {&B::in_t, &B::in_f}) {
+    rms_norm_forward(this->ctx, rows, h, (x.*in)(), (weight.*in)(), (y.*in)(), rstd.data());
+    rms_norm_input_gradient(this->ctx, rows, h, (x.*in)(), rstd.data(), (weight.*in)(), (dy.*in)(),
+                            (dx.*in)(), true);
+    rms_norm_input_gradient(this->ctx, rows, h, (x.*in)(), rstd.data(), (weight.*in)(), dy.in_f(),
+                            (alone.*in)(), false);
+    rms_norm_backward_params(this->ctx, rows, h, (x.*in)(), rstd.data(), (dy.*in)(),
+                             (dweight.*in)(), true);
+  }
+  expect_rounded(y, "y");
+  expect_rounded(dx, "dx");
+  expect_rounded(alone, "dx from an fp32 dy");
+  expect_rounded(dweight, "dweight");
+}
+
+TYPED_TEST(SixteenBits, rotations_are_rounded_once) {
+  using B = Both<TypeParam>;
+  TransformerDims dims;
+  dims.heads = 4, dims.kv_heads = 2, dims.hidden = 4 * 10, dims.sequence = 50, dims.micro_batch = 2;
+  const B q(dims.rows() * dims.hidden, 1), k(dims.rows() * dims.kv_dim(), 2);
+  const B dq(q.size(), 3), dk(k.size(), 4);
+  for (auto in : {&B::in_t, &B::in_f}) {
+    rotary_forward(this->ctx, dims, (q.*in)(), (k.*in)());
+    rotary_backward(this->ctx, dims, (dq.*in)(), (dk.*in)());
+  }
+  expect_rounded(q, "q");
+  expect_rounded(k, "k");
+  expect_rounded(dq, "dq");
+  expect_rounded(dk, "dk");
+}
+
 TYPED_TEST(SixteenBits, elementwise_kernels_are_rounded_once) {
   using B = Both<TypeParam>;
   const std::int64_t rows = 71, h = 77, n = rows * h;
   const B x(n, 1, 4), bias(h, 2), out(n, 3), y(n, 4), act(n, 5), d(n, 6), dbias(h, 7);
+  const B gate(n, 8, 4), up(n, 9), glu(n, 10), glu_again(n, 11), dgate(n, 12), dup(n, 13),
+      sum(n, 14);
   for (auto in : {&B::in_t, &B::in_f}) {
     bias_residual(this->ctx, rows, h, (x.*in)(), (bias.*in)(), (out.*in)());
     gelu_forward(this->ctx, n, (x.*in)(), (y.*in)());
     gelu_backward(this->ctx, n, (x.*in)(), (act.*in)(), (d.*in)());
     bias_backward(this->ctx, rows, h, (x.*in)(), (dbias.*in)(), true);
+    residual(this->ctx, n, (x.*in)(), (sum.*in)());
+    swiglu_forward(this->ctx, n, (gate.*in)(), (up.*in)(), (glu.*in)());
+    swiglu_backward(this->ctx, n, (gate.*in)(), (up.*in)(), (glu_again.*in)(), (dgate.*in)(),
+                    (dup.*in)());
   }
   expect_rounded(out, "bias_residual");
   expect_rounded(y, "gelu");
   expect_rounded(act, "gelu again");
   expect_rounded(d, "gelu's gradient");
   expect_rounded(dbias, "bias gradient");
+  expect_rounded(sum, "residual");
+  expect_rounded(glu, "swiglu");
+  expect_rounded(glu_again, "swiglu again");
+  expect_rounded(dgate, "gradient of the gate");
+  expect_rounded(dup, "gradient of up");
 }
 
 TYPED_TEST(SixteenBits, embeddings_and_the_loss_are_rounded_once) {
