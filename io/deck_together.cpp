@@ -88,9 +88,6 @@ std::vector<Finding> missing_to_run(const Deck& deck) {
     lack(deck.zero.precision.model == Dtype::bf16 ? "deepspeed.bf16.enabled"
                                                   : "deepspeed.fp16.enabled",
          fmt::format("true: not modelled yet in the transformer: {}, or train in fp32", remedy));
-  if (deck.run.activation_checkpointing)
-    lack("run.activation_checkpointing",
-         fmt::format("true: not modelled yet in training: {}, or this to false", remedy));
   return lacks;
 }
 

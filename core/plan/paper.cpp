@@ -112,7 +112,10 @@ class PaperWriter {
     in_flight_ = no_unit;
     made_.clear();
     pass(order, [&](int u) {
-      for (auto m = modules_[u].rbegin(); m != modules_[u].rend(); ++m) backward(*m);
+      for (auto m = modules_[u].rbegin(); m != modules_[u].rend(); ++m) {
+        compute_.recompute_before(*m, [&](int again) { return full_params(again); });
+        backward(*m);
+      }
       reduce_gradient(u);
     });
     retire_reduction();

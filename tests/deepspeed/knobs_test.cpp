@@ -51,11 +51,12 @@ enum Factor {
   tied,
   groups,
   clipping,
-  recompute
+  recompute,
+  family
 };
 
 const std::vector<int> levels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 2,
-                              3, 2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2};
+                              3, 2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2};
 
 ModelSpec list_model(bool tied, bool groups) {
   ModelSpec m;
@@ -97,10 +98,11 @@ Deck deck_of(const std::vector<int>& row) {
   // The transformer is fp32.
   const bool trains = row[compute] && p.model == Dtype::fp32 && !row[groups];
   d.run.compute = trains ? Compute::train : Compute::none;
-  d.run.activation_checkpointing = row[recompute] && !trains;
-  if (trains)
-    d.model.tied_head = row[tied];
-  else
+  d.run.activation_checkpointing = row[recompute];
+  d.model.tied_head = row[tied];
+  if (trains && row[family])
+    make_llama(d.model);
+  else if (!trains)
     d.model = list_model(row[tied], row[groups]);
   ZeroKnobs& k = d.zero.knobs;
   k.contiguous_gradients = !row[contiguous];
@@ -172,7 +174,7 @@ Same same_bits(const std::vector<int>& row, const Deck& d) {
           d.run.compute == Compute::train && d.zero.gradient_clipping > 0 ? 1 : 0,
           static_cast<int>(d.model.modules.size()),
           d.run.compute == Compute::train ? 0 : static_cast<int>(d.zero.gradient_clipping),
-          0};
+          static_cast<int>(d.model.family)};
 }
 
 TEST(Knobs, PredictedIsMeasuredAndOrderedIsBitwise) {
