@@ -23,9 +23,6 @@ void read_run(KeyReader reader, RunSpec& run) {
   reader.word("memory_mode", {{"strict"}, {"pooled", true}}, 0);
   run.memory_mode = "strict";
   reader.boolean("activation_checkpointing", run.activation_checkpointing);
-  if (run.activation_checkpointing && run.schedule == "paper")
-    reader.origin().not_modelled(reader.key("activation_checkpointing"), true,
-                                 "set it to false, or run.schedule to \"deepspeed\"");
   reader.finish();
 }
 

@@ -13,7 +13,8 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Deck& d
     : p_(program),
       w_(writer),
       trains_(deck.run.compute == Compute::train && deck.model.family != Family::list),
-      units_(program.model.units.size()) {
+      units_(program.model.units.size()),
+      again_(program.model.recomputed_before()) {
   for (int m : p_.model.computing(VisitKind::pre_forward)) {
     const int unit = p_.model.modules[m].unit;
     if (unit < 0) continue;  // an alias in a unit without parameters
@@ -42,8 +43,12 @@ void ComputeWriter::declare(const Profile& profile) {
     };
     s.workspace_forward = workspace("forward.", Kernel::forward);
     s.workspace_backward = workspace("backward.", Kernel::backward);
-    if (const std::int64_t elems = saved_elems(d, unit.kind); elems > 0)
-      s.saved = w_.slot("saved." + unit.name, Category::activation, d.dtype, elems);
+    // One block at a time has its activations where they are recomputed, and blocks are alike.
+    if (drops(u) && u > 0 && drops(u - 1))
+      s.saved = units_[u - 1].saved;
+    else if (const std::int64_t elems = saved_elems(d, unit.kind); elems > 0)
+      s.saved = w_.slot("saved." + (drops(u) ? "block" : unit.name), Category::activation, d.dtype,
+                        elems);
   }
 }
 
@@ -62,6 +67,7 @@ void ComputeWriter::release(std::initializer_list<int> slots) {
 
 void ComputeWriter::begin_micro(int micro_batch) {
   first_micro_ = micro_batch == 0;
+  in_backward_ = false;
   if (!trains_) return;
   w_.acquire(tokens_);
   w_.compute(Kernel::load_batch, {w_.write(tokens_)});
@@ -69,6 +75,11 @@ void ComputeWriter::begin_micro(int micro_batch) {
 
 void ComputeWriter::end_micro() {
   if (trains_) w_.release(tokens_);
+}
+
+// Whether the unit's forward drops what it saves, to make it again in backward.
+bool ComputeWriter::drops(int unit) const {
+  return p_.model.recompute && p_.model.units[unit].kind == UnitKind::block;
 }
 
 Role ComputeWriter::role(int module) const {
@@ -105,18 +116,23 @@ void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operan
 void ComputeWriter::forward(int module, std::span<const Operand> params) {
   const int unit = p_.model.modules[module].unit;
   const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
+  const bool last = trains_ && module == u.last_module;
   if (trains_ && module == u.first_module) {
-    if (unit + 1 < static_cast<int>(units_.size())) acquire({units_[unit + 1].x_in});
+    if (!in_backward_ && unit + 1 < static_cast<int>(units_.size()))
+      acquire({units_[unit + 1].x_in});
     acquire({u.saved, u.workspace_forward});
   }
-  write(Kernel::forward, module, {params.begin(), params.end()});
-  if (trains_ && module == u.last_module) release({u.workspace_forward});
+  // The last module of a recomputation is the one whose backward waits for it: its output is of no
+  // use any more.
+  if (!last || !in_backward_) write(Kernel::forward, module, {params.begin(), params.end()});
+  if (last) release({u.workspace_forward, drops(unit) && !in_backward_ ? u.saved : no_slot});
 }
 
 void ComputeWriter::backward(int module, std::span<const Operand> params,
                              std::span<const Operand> grads) {
   const int unit = p_.model.modules[module].unit;
   const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
+  in_backward_ = true;
   if (trains_) acquire({dx_, module == u.last_module ? u.workspace_backward : no_slot});
   std::vector<Operand> operands(params.begin(), params.end());
   operands.insert(operands.end(), grads.begin(), grads.end());

@@ -31,15 +31,26 @@ class ComputeWriter {
   void forward(int module, std::span<const Operand> params);
   void backward(int module, std::span<const Operand> params, std::span<const Operand> grads);
 
+  /// With activation checkpointing, right before the first backward of a block: its modules'
+  /// forward once more, from the block's input, which is all that was kept. `params(module)`: as
+  /// forward's. (A schedule that follows ModelShape::visits calls forward itself where they say
+  /// so.)
+  template<class Params>
+  void recompute_before(int module, Params params) {
+    if (!trains_ || !p_.model.recompute) return;
+    for (int m : again_[module]) forward(m, params(m));
+  }
+
  private:
   struct UnitBuffers {
     int x_in = no_slot;   // residual stream that enters the unit
-    int saved = no_slot;  // what its forward saves for its backward
+    int saved = no_slot;  // what its forward saves for its backward; recomputed: of all blocks
     int workspace_forward = no_slot, workspace_backward = no_slot;
     int first_module = -1, last_module = -1;
   };
   void declare(const Profile& profile);
   Role role(int module) const;
+  bool drops(int unit) const;
   int slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const;
   void write(Kernel kernel, int module, std::vector<Operand> operands);
   void acquire(std::initializer_list<int> slots);
@@ -49,8 +60,9 @@ class ComputeWriter {
   PlanWriter& w_;
   const bool trains_;
   std::vector<UnitBuffers> units_;
+  std::vector<std::vector<int>> again_;  // ModelShape::recomputed_before
   int tokens_ = no_slot, dx_ = no_slot, loss_ = no_slot;
-  bool first_micro_ = true;
+  bool first_micro_ = true, in_backward_ = false;
 };
 
 }  // namespace shardmark

@@ -43,6 +43,7 @@ class Bf16Writer : public FlatStates {
     w_.phase(Phase::backward, g);
     begin_backward();
     for (int m : p_.model.computing(VisitKind::pre_backward)) {
+      compute_.recompute_before(m, [&](int again) { return module_params(again); });
       backward(m, module_params(m), false);
       for (int id : ready_after(m)) {
         const int full = full_[flat_.group_of(id)];

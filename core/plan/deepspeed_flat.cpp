@@ -46,6 +46,7 @@ class FlatWriter : public FlatGradients {
     const bool reduces = stage() == 2 || last;
     const bool as_ready = reduces && (stage() == 2 || knobs_.overlap_comm);
     for (int m : p_.model.computing(VisitKind::pre_backward)) {
+      compute_.recompute_before(m, [&](int again) { return module_params(again); });
       acquire_buckets();
       backward(m, module_params(m), stage() == 1 && !first && !separate_accum());
       for (int id : ready_after(m)) {

@@ -71,7 +71,10 @@ class ReplicatedWriter : public RepeatedStepWriter {
     for (int m : p_.model.computing(VisitKind::pre_forward)) compute_.forward(m, module_params(m));
     w_.phase(Phase::backward, g);
     begin_backward();
-    for (int m : p_.model.computing(VisitKind::pre_backward)) backward(m, module_params(m), !first);
+    for (int m : p_.model.computing(VisitKind::pre_backward)) {
+      compute_.recompute_before(m, [&](int again) { return module_params(again); });
+      backward(m, module_params(m), !first);
+    }
     compute_.end_micro();
     if (last) reduce_all();
     end(last ? Gradients::reduced : Gradients::accumulated);

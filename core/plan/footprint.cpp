@@ -65,6 +65,8 @@ std::string advice(const Program& p, const TierFootprint& at) {
   add(p.stage > 0 ? "more ranks" : "a smaller model");
   if (b[index(Category::activation)] > states / 4)
     add("a smaller train_micro_batch_size_per_gpu or sequence");
+  if (b[index(Category::activation)] > states / 4 && !p.model.recompute)
+    add("run.activation_checkpointing");
   const bool paper = p.schedule == "paper";
   const std::int64_t gathered = b[index(Category::gathered)], bucket = b[index(Category::bucket)];
   if (paper && gathered + bucket > states / 2)

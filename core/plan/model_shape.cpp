@@ -103,10 +103,22 @@ std::vector<int> ModelShape::computing(VisitKind kind) const {
   return order;
 }
 
+std::vector<std::vector<int>> ModelShape::recomputed_before() const {
+  std::vector<std::vector<int>> again(modules.size());
+  int backward = -1;  // the module whose backward is about to run
+  for (const Visit& v : visits) {
+    if (modules[v.module].role == Role::container) continue;
+    if (v.kind == VisitKind::pre_backward) backward = v.module;
+    if (v.kind == VisitKind::pre_forward && backward >= 0) again[backward].push_back(v.module);
+  }
+  return again;
+}
+
 ModelShape build_model_shape(const ModelSpec& spec, bool recompute) {
   ModelShape shape = spec.family == Family::gpt2    ? build_gpt2(spec)
                      : spec.family == Family::llama ? build_llama(spec)
                                                     : build_list(spec);
+  shape.recompute = recompute;
   if (shape.visits.empty()) write_visits(shape, recompute);
   if (shape.param_groups.empty()) {
     shape.param_groups.emplace_back(shape.params.size());

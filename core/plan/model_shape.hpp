@@ -54,11 +54,14 @@ struct ModelShape {
   std::vector<Visit> visits;  // one forward and one backward pass, as stage 3's hooks see them
   std::vector<std::vector<int>> param_groups;  // of the optimizer: parameters in their order there
   std::int64_t elems = 0;                      // Psi, the parameter count
+  bool recompute = false;                      // each block runs forward again in its backward
 
   /// The parameters that a module uses: its own, or its owner's where it is tied.
   std::vector<int> params_of(int module) const;
   /// Modules that compute, in the order in which a pass visits them.
   std::vector<int> computing(VisitKind kind) const;
+  /// By module: those that run forward again right before its backward.
+  std::vector<std::vector<int>> recomputed_before() const;
 };
 
 /// Throws PlanError when counts overflow 63 bits, or a list's units are not contiguous.

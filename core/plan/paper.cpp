@@ -92,7 +92,10 @@ class PaperWriter : public PaperGradients {
     std::reverse(order.begin(), order.end());
     begin_backward();
     pass(order, [&](int u) {
-      for (auto m = modules_[u].rbegin(); m != modules_[u].rend(); ++m) backward(*m);
+      for (auto m = modules_[u].rbegin(); m != modules_[u].rend(); ++m) {
+        compute_.recompute_before(*m, [&](int again) { return full_params(again); });
+        backward(*m);
+      }
       reduce_gradient(u);
     });
     retire_reduction();

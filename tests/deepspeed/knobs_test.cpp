@@ -51,11 +51,12 @@ enum Factor {
   tied,
   groups,
   clipping,
-  recompute
+  recompute,
+  family
 };
 
 const std::vector<int> levels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 2,
-                              3, 2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2};
+                              3, 2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2};
 
 ModelSpec list_model(bool tied, bool groups) {
   ModelSpec m;
@@ -96,10 +97,11 @@ Deck deck_of(const std::vector<int>& row) {
   if (p.model == Dtype::fp16) p.loss_scale.initial = 8;
   const bool trains = row[compute] && !row[groups];
   d.run.compute = trains ? Compute::train : Compute::none;
-  d.run.activation_checkpointing = row[recompute] && !trains;
-  if (trains)
-    d.model.tied_head = row[tied];
-  else
+  d.run.activation_checkpointing = row[recompute];
+  d.model.tied_head = row[tied];
+  if (trains && row[family])
+    make_llama(d.model);
+  else if (!trains)
     d.model = list_model(row[tied], row[groups]);
   ZeroKnobs& k = d.zero.knobs;
   k.contiguous_gradients = !row[contiguous];
@@ -163,7 +165,7 @@ Outcome run(const Deck& deck) {
 // What the bits depend on: the values of the run, not how they travel. Stages 0 and 1 sum
 // micro-batches before ranks, 2 and 3 after. 16-bit gradients that a transformer makes are rounded
 // where they are accumulated, and at stage 1 before they are sent.
-using Same = std::tuple<int, int, int, int, int, int, int, int>;
+using Same = std::tuple<int, int, int, int, int, int, int, int, int>;
 int accumulated_apart(const std::vector<int>& row, const Deck& d) {
   const PrecisionSpec& p = d.zero.precision;
   if (d.run.compute != Compute::train || p.grad_accum == p.model) return 0;
@@ -178,7 +180,7 @@ Same same_bits(const std::vector<int>& row, const Deck& d) {
           d.run.compute == Compute::train && d.zero.gradient_clipping > 0 ? 1 : 0,
           static_cast<int>(d.model.modules.size()),
           d.run.compute == Compute::train ? 0 : static_cast<int>(d.zero.gradient_clipping),
-          accumulated_apart(row, d)};
+          accumulated_apart(row, d), static_cast<int>(d.model.family)};
 }
 
 TEST(Knobs, PredictedIsMeasuredAndOrderedIsBitwise) {

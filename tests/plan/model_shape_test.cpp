@@ -90,6 +90,27 @@ TEST(ModelShape, AListsOutermostContainersAndBareModulesAreUnits) {
   EXPECT_EQ(m.elems, 76);
 }
 
+TEST(ModelShape, ACheckpointedBlockRunsForwardAgainBeforeItsFirstBackward) {
+  const ModelSpec spec = testing::gpt2_deck(0, 3).model;
+  for (const bool recompute : {false, true}) {
+    const ModelShape m = build_model_shape(spec, recompute);
+    const auto again = m.recomputed_before();
+    std::vector<int> seen;
+    for (std::size_t before = 0; before < again.size(); ++before) {
+      if (again[before].empty()) continue;
+      EXPECT_EQ(m.modules[before].role, Role::mlp_proj);
+      for (int id : again[before]) {
+        EXPECT_EQ(m.modules[id].unit, m.modules[before].unit);
+        seen.push_back(id);
+      }
+    }
+    std::vector<int> blocks;
+    for (int id : m.computing(VisitKind::pre_forward))
+      if (recompute && m.units[m.modules[id].unit].kind == UnitKind::block) blocks.push_back(id);
+    EXPECT_EQ(seen, blocks);
+  }
+}
+
 TEST(ModelShape, AModuleAwayFromItsContainerIsRefused) {
   EXPECT_THROW(build_model_shape(list({{"h.0", {}}, {"h.0.a", {1}}, {"x", {1}}, {"h.0.b", {1}}})),
                DeckError);
