@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include <core/plan/footprint.hpp>
+#include <core/plan/human_bytes.hpp>
 #include <core/plan/volume.hpp>
 #include <miniapp/measure.hpp>
-#include <miniapp/report_text.hpp>
 
 namespace shardmark {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <core/plan/check.hpp>
 #include <core/plan/estimators.hpp>
+#include <core/plan/human_bytes.hpp>
 #include <core/plan/print.hpp>
 #include <core/plan/volume.hpp>
 #include <io/deck.hpp>
@@ -12,7 +13,6 @@
 #include <io/deepspeed_config.hpp>
 #include <io/hash.hpp>
 #include <miniapp/commands.hpp>
-#include <miniapp/report_text.hpp>
 #include <miniapp/setup.hpp>
 #include <miniapp/standard_output.hpp>
 

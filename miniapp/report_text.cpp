@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <core/plan/human_bytes.hpp>
 #include <miniapp/report_text.hpp>
 
 namespace shardmark {
@@ -71,14 +72,6 @@ std::string join(const std::vector<std::string>& parts) {
 }
 
 }  // namespace
-
-std::string human_bytes(std::int64_t bytes) {
-  static constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (std::abs(value) >= 1024.0 && unit + 1 < units.size()) value /= 1024.0, ++unit;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.4g} {}", value, units[unit]);
-}
 
 std::string heading(const Deck& deck, const Program& p) {
   const Footprint f = footprint(p);
