@@ -102,7 +102,9 @@ void judge(const Deck& deck, const Observed& o, Result& r) {
   r.checks.push_back(updates(r, trains));
   r.checks.push_back(
       from_text("memory", o.memory_mismatch,
-                "peak by tier and category as predicted, on every rank, to the byte"));
+                deck.run.memory_mode == MemoryMode::pooled
+                    ? "each tier's arena as predicted, on every rank, to the byte"
+                    : "peak by tier and category as predicted, on every rank, to the byte"));
   r.checks.push_back(from_text("calls", o.calls_mismatch,
                                "calls and elements by collective as predicted, on every rank"));
   r.checks.push_back(from_text("system_memory", o.excess, "within the allowance on every rank"));
@@ -133,7 +135,8 @@ void judge(const Deck& deck, const Observed& o, Result& r) {
   unofficial(!trains, fmt::format("compute {}", to_string(deck.run.compute)));
   unofficial(deck.run.reductions != Reductions::native,
              fmt::format("reductions {}", to_string(deck.run.reductions)));
-  unofficial(deck.run.memory_mode != "pooled", "memory_mode " + deck.run.memory_mode);
+  unofficial(deck.run.memory_mode != MemoryMode::pooled,
+             fmt::format("memory_mode {}", to_string(deck.run.memory_mode)));
   unofficial(deck.comm.delay_ms > 0, fmt::format("comm.delay_ms {}", deck.comm.delay_ms));
   unofficial(o.deck_changed, "the deck was changed by --set");
   unofficial(!o.injected.empty(), o.injected);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <core/plan/arena.hpp>
 #include <core/plan/footprint.hpp>
 #include <core/plan/human_bytes.hpp>
 
@@ -125,6 +126,14 @@ std::string describe_event(const Program& program, int segment, int event) {
                      to_string(e.phase));
 }
 
+std::array<std::int64_t, tier_count> allocated_bytes(const Program& program) {
+  if (program.memory_mode == MemoryMode::pooled) return arena_layout(program).bytes;
+  std::array<std::int64_t, tier_count> bytes{};
+  const Footprint f = footprint(program);
+  for (std::size_t t = 0; t < tier_count; ++t) bytes[t] = f.tiers[t].peak_bytes;
+  return bytes;
+}
+
 std::optional<std::string> over_budget(const Program& program, const Budgets& budgets) {
   std::optional<std::string> refusal;
   const Footprint f = footprint(program);
@@ -149,7 +158,18 @@ std::optional<std::string> over_budget(const Program& program, const Budgets& bu
     }
     return true;
   });
-  return refusal;
+  if (refusal) return refusal;
+  const auto allocated = allocated_bytes(program);
+  for (std::size_t t = 0; t < tier_count; ++t)
+    if (budgets[t] && allocated[t] > *budgets[t])
+      return fmt::format(
+          "it does not fit in {} memory: rank {} needs an arena of {} ({} bytes; {} of them at its "
+          "peak, the rest lies in gaps), the budget is {}: {} missing. What would help: "
+          "run.memory_mode \"strict\", {}",
+          to_string(static_cast<Tier>(t)), program.rank, human_bytes(allocated[t]), allocated[t],
+          f.tiers[t].peak_bytes, human_bytes(*budgets[t]), human_bytes(allocated[t] - *budgets[t]),
+          advice(program, f.tiers[t], true));
+  return {};
 }
 
 }  // namespace shardmark

@@ -99,7 +99,9 @@ TEST(RecordedRun, MemoryAsTheLedgerHearsIt) {
   for (const Recording& r : recordings("deepspeed_memory.json")) {
     if (r.world != world()) continue;
     ++cases;
-    Training t(r.deck, MPI_COMM_WORLD, r.batch);
+    Deck deck = r.deck;
+    deck.run.memory_mode = MemoryMode::strict;
+    Training t(deck, MPI_COMM_WORLD, r.batch);
     const int rank = t.program().rank;
     SCOPED_TRACE(r.name + ", rank " + std::to_string(rank));
     t.init();

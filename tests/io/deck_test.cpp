@@ -52,7 +52,7 @@ TEST(Deck, every_key_arrives) {
   EXPECT_EQ(d.run.schedule, "paper");
   EXPECT_EQ(d.run.compute, Compute::train);
   EXPECT_EQ(d.run.reductions, Reductions::ordered);
-  EXPECT_EQ(d.run.memory_mode, "strict");
+  EXPECT_EQ(d.run.memory_mode, MemoryMode::strict);
   EXPECT_EQ(d.comm.backend, "mpi");
   EXPECT_EQ(d.comm.timeout_s, 30);
   EXPECT_EQ(d.comm.delay_ms, 50);
@@ -87,7 +87,7 @@ TEST(Deck, absent_keys_take_the_documented_defaults) {
   EXPECT_FALSE(d.run.activation_checkpointing);
   EXPECT_EQ(d.run.compute, Compute::train);
   EXPECT_EQ(d.run.reductions, Reductions::native);
-  EXPECT_EQ(d.run.memory_mode, "strict");
+  EXPECT_EQ(d.run.memory_mode, MemoryMode::pooled);
   EXPECT_EQ(d.comm.backend, "auto");
   EXPECT_EQ(d.comm.timeout_s, 600);
   EXPECT_EQ(d.comm.delay_ms, 0);
