@@ -41,10 +41,11 @@ class ShardedWriter : public ShardedGradients {
     for (int pass = 0; pass < 2; ++pass)
       for (int id = 0; id < params(); ++id) build_param(id);
     for (int i = 0; i < 3; ++i) w_.collective(Op::barrier, Reduction::none, Dtype::uint8, 0, {});
-    for (int id = 0; id < params() && world() > 1; ++id) {  // to hook each one's gradient
-      gather_alone(id);
-      drop(id);
-    }
+    for (const std::vector<int>& group : p_.model.param_groups)
+      for (int id : group) {  // to hook its gradient; with one rank too
+        gather_alone(id);
+        drop(id);
+      }
     for (const GroupSlots& s : slots_) {
       w_.acquire(s.master);
       w_.compute(Kernel::convert, {w_.write(s.master), w_.read(s.param)});
