@@ -175,12 +175,24 @@ class ShardedWriter : public ShardedGradients {
     }
     clip(sums);
     for (std::size_t g = 0; g < slots_.size(); ++g) update_group(g);
-    if (world() > 1)
-      for (int id : persistent) gather_alone(id);
+    gather_persistent(persistent);
     release_step_scalars();
     if (precision_.check_overflow) w_.release(flag());
     end(Gradients::none);
     return index;
+  }
+
+  // One by one. With one rank the coalesced path gathers nothing, but a list of one parameter, and
+  // stage3_allgather_sequential, take another path, which does; the shard stays the parameter.
+  void gather_persistent(const std::vector<int>& list) {
+    if (world() == 1 && list.size() != 1 && !knobs_.allgather_sequential) return;
+    for (int id : list) {
+      const Operand shard = stand_.where[id];
+      gather_alone(id);
+      if (world() > 1) continue;
+      drop(id);
+      stand_.where[id] = shard;
+    }
   }
 
   void update_group(std::size_t g) {
