@@ -156,6 +156,25 @@ std::vector<Visit> read_visits(Origin& origin, const std::string& key, const Jso
   return result;
 }
 
+// Whoever has parameters computes once forward before any backward, and has gradients.
+void check_visits(Origin& origin, const std::string& key, const ModelSpec& model) {
+  std::set<int> forward, backward;
+  for (const Visit& v : model.visits) {
+    if (v.kind == VisitKind::pre_forward && backward.empty()) forward.insert(v.module);
+    if (v.kind == VisitKind::pre_backward) backward.insert(v.module);
+  }
+  for (std::size_t i = 0; i < model.modules.size(); ++i) {
+    const ListModule& m = model.modules[i];
+    if (m.numels.empty()) continue;
+    const int module = m.name.empty() ? root_module : static_cast<int>(i);
+    const bool runs = forward.contains(module);
+    if (runs && backward.contains(module)) continue;
+    throw DeckError(fmt::format("{}: \"{}\" has parameters and no \"{}{}\"{}: add it",
+                                origin.place(key), m.name, runs ? "b+" : "f+", m.name,
+                                runs ? "" : " before the first \"b+\""));
+  }
+}
+
 std::int64_t count_params(const ModelSpec& model) {
   std::set<std::string> aliases;
   for (const auto& [alias, owner] : model.tied) aliases.insert(alias);
@@ -179,6 +198,7 @@ void read_list(KeyReader& reader, ModelSpec& model, std::string_view schedule) {
   };
   if (const Json* visits = reader.any("visits")) {
     model.visits = read_visits(origin, reader.key("visits"), *visits, by_name);
+    check_visits(origin, reader.key("visits"), model);
     unused_by_paper("visits", *visits);
   }
   if (const Json* order = reader.any("gradient_ready_order")) {

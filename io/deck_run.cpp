@@ -20,8 +20,8 @@ void read_run(KeyReader reader, RunSpec& run) {
   run.compute = compute == 0 ? Compute::train : Compute::none;
   const std::size_t reductions = reader.word("reductions", {{"native"}, {"ordered"}}, 0);
   run.reductions = reductions == 0 ? Reductions::native : Reductions::ordered;
-  reader.word("memory_mode", {{"strict"}, {"pooled", true}}, 0);
-  run.memory_mode = "strict";
+  constexpr MemoryMode modes[] = {MemoryMode::pooled, MemoryMode::strict};
+  run.memory_mode = modes[reader.word("memory_mode", {{"pooled"}, {"strict"}}, 0)];
   reader.boolean("activation_checkpointing", run.activation_checkpointing);
   reader.finish();
 }

@@ -168,7 +168,8 @@ std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces) {
     case DsType::boolean:
     case DsType::boolean_or_null:
       if (value.is_boolean()) return value;
-      return coerces ? to_boolean(value) : std::nullopt;
+      if (coerces) return to_boolean(value);
+      return as_integer(value) ? std::optional<Json>(truth_of(value)) : std::nullopt;
     case DsType::integer:
     case DsType::integer_not_boolean: {
       const auto number = coerces ? to_number(key, value) : only_if(value.is_number());

@@ -42,7 +42,7 @@ void mute_buckets(DsConfig& c) {
   if (reduces_flat_bf16(c)) {
     for (const char* name :
          {"contiguous_gradients", "reduce_scatter", "reduce_bucket_size", "overlap_comm",
-          "use_multi_rank_bucket_allreduce", "round_robin_gradients"})
+          "use_multi_rank_bucket_allreduce", "round_robin_gradients", "parameter_alignment"})
       c.zero.mute(name,
                   "bf16 with fp32 accumulation at stage 1 reduces one flat buffer a group instead");
   } else if (flat(c) && !c.zero.flag("contiguous_gradients")) {

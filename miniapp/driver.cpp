@@ -105,7 +105,7 @@ void Run::read() {
 
 void Run::refuse_or_go_on() {
   peers_.agree([&] {
-    budgets_ = run_budgets(loaded_.deck, footprint(program_), profile_.ranks_per_node);
+    budgets_ = run_budgets(loaded_.deck, allocated_bytes(program_), profile_.ranks_per_node);
     if (const auto refusal = over_budget(program_, budgets_.bytes))
       throw MemoryError(loaded_.deck.path + ": " + *refusal);
   });

@@ -30,9 +30,8 @@ Executor::Executor(const Program& program, Model& model, std::vector<Communicato
       model_(model),
       groups_(std::move(groups)),
       space_(std::move(space)),
-      ledger_(ledger),
       fault_(fault),
-      buffers_(program.slots.size()) {
+      memory_(program, ledger) {
   // Peers see these in a timeout's message; the communicator keeps views of them.
   for (const Slot& s : program.slots) collective_names_.push_back(s.name);
 }
@@ -44,19 +43,18 @@ std::span<const Operand> Executor::operands(const Event& event) const {
 
 Bound Executor::bind(const Operand& operand) const {
   const std::int64_t size = dtype_bytes(program_.slots[operand.slot].dtype);
-  std::byte* base = buffers_[operand.slot]->data<std::byte>();
-  return {base + operand.offset * size, operand.elems, program_.slots[operand.slot].dtype,
-          operand.reads && operand.writes};
+  return {memory_.data(operand.slot) + operand.offset * size, operand.elems,
+          program_.slots[operand.slot].dtype, operand.reads && operand.writes};
 }
 
 Bound Executor::slot(int slot) const {
-  return {buffers_[slot]->data<std::byte>(), program_.slots[slot].elems, program_.slots[slot].dtype,
-          false};
+  return {memory_.data(slot), program_.slots[slot].elems, program_.slots[slot].dtype, false};
 }
 
 int Executor::find_slot(std::string_view name) const {
   for (std::size_t s = 0; s < program_.slots.size(); ++s)
-    if (program_.slots[s].name == name && buffers_[s]) return static_cast<int>(s);
+    if (program_.slots[s].name == name && memory_.alive(static_cast<int>(s)))
+      return static_cast<int>(s);
   return -1;
 }
 
@@ -106,7 +104,7 @@ void Executor::run_event(const Segment& segment, int index, const StepValues& va
   for (int a = 0; a < event.after.count; ++a)
     wait_for(segment, program_.edges[event.after.first + a]);
   switch (event.op) {
-    case Op::acquire: return acquire(event);
+    case Op::acquire: return memory_.acquire(event.slot);
     case Op::release: return release(event);
     case Op::copy: {
       ScopedTimer timer(times_.copies);
@@ -122,19 +120,12 @@ void Executor::run_event(const Segment& segment, int index, const StepValues& va
   }
 }
 
-void Executor::acquire(const Event& event) {
-  const Slot& slot = program_.slots[event.slot];
-  if (ledger_ != nullptr) ledger_->set_at(slot.name);
-  buffers_[event.slot].emplace(slot);
-}
-
 void Executor::release(const Event& event) {
-  if (fault_ == Fault::leak && event.category != Category::workspace && leaked_.empty()) {
-    leaked_.push_back(std::move(*buffers_[event.slot]));
-    buffers_[event.slot].reset();
-    return;
+  if (fault_ == Fault::leak && !leaked_ && event.category != Category::workspace) {
+    leaked_ = true;
+    return memory_.leak(event.slot);
   }
-  buffers_[event.slot].reset();
+  memory_.release(event.slot);
 }
 
 void Executor::start_collective(const Event& event, int index) {

@@ -4,18 +4,15 @@
 // order edge asks, all on the calling thread.
 #pragma once
 
-#include <array>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <comm/communicator.hpp>
 #include <core/kokkos_shim.hpp>
-#include <core/memory/buffer.hpp>
-#include <core/memory/ledger.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/faults.hpp>
 #include <miniapp/model.hpp>
+#include <miniapp/slot_memory.hpp>
 
 namespace shardmark {
 
@@ -57,7 +54,6 @@ class Executor {
  private:
   void run_event(const Segment& segment, int index, const StepValues& values);
   void compute(const Event& event, const StepValues& values);
-  void acquire(const Event& event);
   void release(const Event& event);
   void start_collective(const Event& event, int index);
   void wait_for(const Segment& segment, std::int32_t index);
@@ -69,13 +65,12 @@ class Executor {
   Model& model_;
   std::vector<Communicator*> groups_;
   Space space_;
-  Ledger* ledger_;
   Fault fault_;
-  std::vector<std::optional<Buffer>> buffers_;  // by slot
-  std::vector<Ticket> tickets_;                 // by event of the running segment; 0: none
-  std::vector<std::string> collective_names_;   // by slot: kept alive for messages
-  std::vector<Bound> bound_;                    // of the event at hand
-  std::vector<Buffer> leaked_;                  // Fault::leak
+  SlotMemory memory_;
+  std::vector<Ticket> tickets_;                // by event of the running segment; 0: none
+  std::vector<std::string> collective_names_;  // by slot: kept alive for messages
+  std::vector<Bound> bound_;                   // of the event at hand
+  bool leaked_ = false;                        // Fault::leak
   LaneTimes times_;
   double norm_ = 0;
   bool overflowed_ = false;

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include <core/plan/footprint.hpp>
+#include <core/plan/human_bytes.hpp>
 #include <core/plan/volume.hpp>
 #include <miniapp/measure.hpp>
-#include <miniapp/report_text.hpp>
 
 namespace shardmark {
 namespace {
@@ -53,7 +53,7 @@ std::int64_t open_ns(std::vector<CollectiveRecord> records) {
   return sum;
 }
 
-std::string memory_difference(const TierResult& tier, std::string_view name) {
+std::string memory_difference(const TierResult& tier, std::string_view name, bool pooled) {
   std::string text;
   auto compare = [&](std::string_view what, std::int64_t predicted, std::int64_t measured) {
     if (predicted != measured)
@@ -61,7 +61,8 @@ std::string memory_difference(const TierResult& tier, std::string_view name) {
           fmt::format("{}{} {}: predicted {} bytes, measured {} ({:+})", text.empty() ? "" : ", ",
                       name, what, predicted, measured, measured - predicted);
   };
-  compare("live peak", tier.predicted_peak, tier.measured_peak);
+  compare(pooled ? "arena" : "live peak", tier.predicted_peak, tier.measured_peak);
+  if (pooled) return text;  // one allocation: what is in it is predicted only
   for (int c = 0; c < category_count; ++c)
     compare(to_string(static_cast<Category>(c)), tier.predicted[c], tier.measured[c]);
   return text;
@@ -94,16 +95,19 @@ void fill_rows(const Noted& noted, std::int64_t accumulation, Peers& peers, Resu
 void compare_memory(const Program& program, const std::vector<bool>& ran,
                     const LedgerSnapshot& ledger, Peers& peers, Result& result,
                     Observed& observed) {
+  const bool pooled = program.memory_mode == MemoryMode::pooled;
   const Footprint predicted = footprint(program, ran);
+  const auto allocated = allocated_bytes(program);
   std::string difference;
   for (std::size_t t = 0; t < tier_count; ++t) {
     TierResult& tier = result.tiers[t];
-    tier.predicted_peak = predicted.tiers[t].peak_bytes;
+    tier.live_peak = predicted.tiers[t].peak_bytes;
+    tier.predicted_peak = pooled ? allocated[t] : tier.live_peak;
     tier.predicted = predicted.tiers[t].category_peaks;
     tier.measured_peak = ledger.tiers[t].peak_bytes;
     tier.measured = ledger.tiers[t].category_peaks;
     tier.at = describe_event(program, predicted.tiers[t].segment, predicted.tiers[t].event);
-    const std::string text = memory_difference(tier, to_string(static_cast<Tier>(t)));
+    const std::string text = memory_difference(tier, to_string(static_cast<Tier>(t)), pooled);
     if (!text.empty())
       difference += fmt::format("{}{} (measured peak on acquiring {})",
                                 difference.empty() ? "" : ", ", text, ledger.tiers[t].peak_at);

@@ -5,6 +5,7 @@
 
 #include <core/plan/check.hpp>
 #include <core/plan/estimators.hpp>
+#include <core/plan/human_bytes.hpp>
 #include <core/plan/print.hpp>
 #include <core/plan/volume.hpp>
 #include <io/deck.hpp>
@@ -12,7 +13,6 @@
 #include <io/deepspeed_config.hpp>
 #include <io/hash.hpp>
 #include <miniapp/commands.hpp>
-#include <miniapp/report_text.hpp>
 #include <miniapp/setup.hpp>
 #include <miniapp/standard_output.hpp>
 
@@ -21,6 +21,7 @@ namespace {
 
 std::string summary(const Program& p, const Budgets& budgets) {
   const Footprint f = footprint(p);
+  const auto allocated = allocated_bytes(p);
   std::string text = "\nsummary\n";
   for (int t = 0; t < tier_count; ++t) {
     const TierFootprint& tier = f.tiers[t];
@@ -29,9 +30,11 @@ std::string summary(const Program& p, const Budgets& budgets) {
                         to_string(static_cast<Tier>(t)), tier.peak_bytes,
                         human_bytes(tier.peak_bytes), human_bytes(state_bytes(tier.at_peak)),
                         describe_event(p, tier.segment, tier.event));
+    if (p.memory_mode == MemoryMode::pooled)
+      text += fmt::format("; arena of {} bytes", allocated[t]);
     if (budgets[t])
       text += fmt::format("; {} the budget of {}",
-                          tier.peak_bytes <= *budgets[t] ? "fits in" : "does NOT fit in",
+                          allocated[t] <= *budgets[t] ? "fits in" : "does NOT fit in",
                           human_bytes(*budgets[t]));
     text += '\n';
   }

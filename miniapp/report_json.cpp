@@ -33,6 +33,7 @@ Json memory(const Result& r) {
     o[std::string(to_string(static_cast<Tier>(t)))] = {
         {"predicted_peak", tier.predicted_peak},
         {"measured_peak", tier.measured_peak},
+        {"live_peak", tier.live_peak},
         {"predicted_by_category", by_category(tier.predicted)},
         {"measured_by_category", by_category(tier.measured)},
         {"at", tier.at},

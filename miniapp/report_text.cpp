@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <core/plan/human_bytes.hpp>
 #include <miniapp/report_text.hpp>
 
 namespace shardmark {
@@ -12,7 +13,9 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-void memory_table(Out out, const Result& r) {
+void memory_table(Out out, const Program& p, const Result& r) {
+  const bool pooled = p.memory_mode == MemoryMode::pooled;
+  const auto measured = [&](std::int64_t bytes) { return pooled ? "-" : std::to_string(bytes); };
   fmt::format_to(out, "\nMemory, this rank (bytes; peak of each row on its own)\n");
   fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}\n", "tier", "category", "predicted", "measured");
   for (int t = 0; t < tier_count; ++t) {
@@ -22,10 +25,14 @@ void memory_table(Out out, const Result& r) {
     for (int c = 0; c < category_count; ++c)
       if (tier.predicted[c] > 0 || tier.measured[c] > 0)
         fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}\n", name,
-                       to_string(static_cast<Category>(c)), tier.predicted[c], tier.measured[c]);
+                       to_string(static_cast<Category>(c)), tier.predicted[c],
+                       measured(tier.measured[c]));
     fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {} at once, at {}\n", name, "live peak",
-                   tier.predicted_peak, tier.measured_peak, human_bytes(tier.measured_peak),
+                   tier.live_peak, measured(tier.measured_peak), human_bytes(tier.live_peak),
                    tier.at);
+    if (pooled)
+      fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}, allocated once\n", name, "arena",
+                     tier.predicted_peak, tier.measured_peak, human_bytes(tier.measured_peak));
     fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}\n", name, "budget", tier.budget, "",
                    tier.budget_source);
   }
@@ -73,16 +80,8 @@ std::string join(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-std::string human_bytes(std::int64_t bytes) {
-  static constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (std::abs(value) >= 1024.0 && unit + 1 < units.size()) value /= 1024.0, ++unit;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.4g} {}", value, units[unit]);
-}
-
 std::string heading(const Deck& deck, const Program& p) {
-  const Footprint f = footprint(p);
+  const auto needed = allocated_bytes(p);
   std::string text;
   auto out = std::back_inserter(text);
   fmt::format_to(out, "ShardMark: {} ({})\n", deck.name, deck.path);
@@ -93,8 +92,7 @@ std::string heading(const Deck& deck, const Program& p) {
   fmt::format_to(out,
                  "  batch      {} samples a step: {} a micro-batch x {} accumulation x {} ranks\n",
                  p.batch.global, p.batch.micro, p.batch.accumulation, p.world);
-  fmt::format_to(out, "  memory     {} a rank predicted\n",
-                 human_bytes(f[Tier::device].peak_bytes + f[Tier::host].peak_bytes));
+  fmt::format_to(out, "  memory     {} a rank predicted\n", human_bytes(needed[0] + needed[1]));
   fmt::format_to(out, "  steps      {} warm-up, {} timed\n", deck.run.warmup, deck.run.steps);
   return text;
 }
@@ -102,7 +100,7 @@ std::string heading(const Deck& deck, const Program& p) {
 std::string report_text(const Deck& deck, const Program& p, const Result& r) {
   std::string text;
   auto out = std::back_inserter(text);
-  memory_table(out, r);
+  memory_table(out, p, r);
   collectives_table(out, p, r);
   time_table(out, r);
   if (deck.run.compute == Compute::train && !r.rows.empty())

@@ -10,9 +10,6 @@
 
 namespace shardmark {
 
-/// "1.234 GiB", "12.5 MiB", "64 B": binary units, four digits.
-std::string human_bytes(std::int64_t bytes);
-
 /// What is about to run, in a few lines, before the first step.
 std::string heading(const Deck& deck, const Program& program);
 

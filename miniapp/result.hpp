@@ -17,10 +17,11 @@
 
 namespace shardmark {
 
-/// Predicted and measured live bytes of one tier on this rank.
+/// Predicted and measured bytes of one tier on this rank.
 struct TierResult {
-  std::int64_t predicted_peak = 0, measured_peak = 0;
-  CategoryBytes predicted{}, measured{};  // each category's own peak
+  std::int64_t predicted_peak = 0, measured_peak = 0;  // allocated: pooled, the arena
+  std::int64_t live_peak = 0;                          // predicted; strict: the same
+  CategoryBytes predicted{}, measured{};  // each category's own peak; pooled: predicted only
   std::int64_t budget = 0;
   std::string budget_source;
   std::string at;  // where the plan has its peak

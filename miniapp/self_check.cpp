@@ -40,6 +40,7 @@ Deck small_deck(const Deck& run, int stage) {
   d.run.compute = Compute::none;
   d.run.schedule = run.run.schedule;
   d.run.reductions = run.run.reductions;
+  d.run.memory_mode = run.run.memory_mode;
   return d;
 }
 

@@ -32,7 +32,8 @@ Budgets deck_budgets(const Deck& deck) {
   return budgets;
 }
 
-RunBudgets run_budgets(const Deck& deck, const Footprint& predicted, int ranks_per_node) {
+RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_count>& needed,
+                       int ranks_per_node) {
   RunBudgets r;
   r.bytes = deck_budgets(deck);
   for (Tier t : {Tier::device, Tier::host}) {
@@ -43,7 +44,7 @@ RunBudgets run_budgets(const Deck& deck, const Footprint& predicted, int ranks_p
     }
     const FoundMemory found = find_memory(ranks_per_node);
     const Tier other = t == Tier::device ? Tier::host : Tier::device;
-    r.bytes[i] = std::max<std::int64_t>(0, found.bytes - predicted[other].peak_bytes);
+    r.bytes[i] = std::max<std::int64_t>(0, found.bytes - needed[static_cast<std::size_t>(other)]);
     r.source[i] = found.source;
   }
   return r;

@@ -24,7 +24,8 @@ struct RunBudgets {
 };
 /// The deck's budgets, or what this machine has free, divided by the ranks of the node. On a
 /// CPU-only build both tiers are host memory: each gets what the other's predicted peak leaves.
-RunBudgets run_budgets(const Deck& deck, const Footprint& predicted, int ranks_per_node);
+RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_count>& needed,
+                       int ranks_per_node);
 
 /// Versions of ShardMark and of the libraries that this binary runs with.
 std::map<std::string, std::string> library_versions();

@@ -65,6 +65,20 @@ Check expected_loss(const Deck& deck, const Result& r, bool trains) {
                       deck.expect.tolerance)};
 }
 
+bool is_skipped(const LossRow& row) {
+  return row.skipped;
+}
+
+// Steps whose gradients overflowed update nothing. A run of such steps alone trained nothing.
+Check updates(const Result& r, bool trains) {
+  const auto skipped = std::count_if(r.rows.begin(), r.rows.end(), is_skipped);
+  const auto steps = static_cast<std::ptrdiff_t>(r.rows.size());
+  const bool none = trains && steps > 0 && skipped == steps;
+  return {"updates", none ? Outcome::fail : Outcome::pass,
+          fmt::format("{} of {} steps were skipped because gradients overflowed{}", skipped, steps,
+                      none ? ": choose a smaller loss_scale" : "")};
+}
+
 }  // namespace
 
 bool Result::valid() const {
@@ -85,9 +99,12 @@ void judge(const Deck& deck, const Observed& o, Result& r) {
   r.checks.push_back(finite(r, trains));
   r.checks.push_back(loss_drop(deck, r, trains));
   r.checks.push_back(expected_loss(deck, r, trains));
+  r.checks.push_back(updates(r, trains));
   r.checks.push_back(
       from_text("memory", o.memory_mismatch,
-                "peak by tier and category as predicted, on every rank, to the byte"));
+                deck.run.memory_mode == MemoryMode::pooled
+                    ? "each tier's arena as predicted, on every rank, to the byte"
+                    : "peak by tier and category as predicted, on every rank, to the byte"));
   r.checks.push_back(from_text("calls", o.calls_mismatch,
                                "calls and elements by collective as predicted, on every rank"));
   r.checks.push_back(from_text("system_memory", o.excess, "within the allowance on every rank"));
@@ -97,11 +114,15 @@ void judge(const Deck& deck, const Observed& o, Result& r) {
                                "exact integer data gives stage 0's parameters, bit for bit"));
 
   // A fault that was asked for and that no check saw must not pass for a valid run.
+  const bool skipped =
+      o.injected.ends_with("=nan") && std::any_of(r.rows.begin(), r.rows.end(), is_skipped);
   if (!o.injected.empty() && r.valid())
-    r.checks.push_back({"fault", Outcome::fail,
-                        o.injected +
-                            ": nothing in this run could show it (this stage and rank count "
-                            "have no such collective)"});
+    r.checks.push_back(
+        {"fault", Outcome::fail,
+         fmt::format("{}: {}", o.injected,
+                     skipped ? "it was taken for an overflow of the gradients, and the step skipped"
+                             : "nothing in this run could show it (this stage and rank count "
+                               "have no such collective)")});
 
   auto unofficial = [&](bool reason, std::string text) {
     if (reason) r.unofficial.push_back(std::move(text));
@@ -114,7 +135,8 @@ void judge(const Deck& deck, const Observed& o, Result& r) {
   unofficial(!trains, fmt::format("compute {}", to_string(deck.run.compute)));
   unofficial(deck.run.reductions != Reductions::native,
              fmt::format("reductions {}", to_string(deck.run.reductions)));
-  unofficial(deck.run.memory_mode != "pooled", "memory_mode " + deck.run.memory_mode);
+  unofficial(deck.run.memory_mode != MemoryMode::pooled,
+             fmt::format("memory_mode {}", to_string(deck.run.memory_mode)));
   unofficial(deck.comm.delay_ms > 0, fmt::format("comm.delay_ms {}", deck.comm.delay_ms));
   unofficial(o.deck_changed, "the deck was changed by --set");
   unofficial(!o.injected.empty(), o.injected);

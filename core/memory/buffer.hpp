@@ -22,14 +22,16 @@ namespace shardmark {
 using DeviceMemory = Space::memory_space;
 using HostMemory = Kokkos::HostSpace;
 
-/// Owns `alloc_bytes(slot)` bytes, labelled, uninitialised, aligned to 64. Move-only; local. Null
+/// Owns memory of a tier, labelled, uninitialised, aligned to 64. Move-only; local. Null
 /// where that is 0.
 /// Destroying it frees at once: whoever used it on another lane must be done by then.
 class Buffer {
  public:
   /// Throws MemoryError when the system has no such memory.
-  explicit Buffer(const Slot& slot) : tier_(slot.tier), bytes_(alloc_bytes(slot)) {
-    const std::string label = memory_label(slot.tier, slot.category, slot.name);
+  explicit Buffer(const Slot& slot)
+      : Buffer(slot.tier, alloc_bytes(slot), memory_label(slot.tier, slot.category, slot.name)) {}
+  /// The same, of `bytes`; what the ledger makes of it is in `label`.
+  Buffer(Tier tier, std::int64_t bytes, const std::string& label) : tier_(tier), bytes_(bytes) {
     if (bytes_ == 0) return;
     // Not a View: its sizes are rounded up to 8 bytes, which the ledger would hear.
     try {

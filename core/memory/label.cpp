@@ -5,6 +5,7 @@ namespace shardmark {
 namespace {
 constexpr std::string_view prefix = "shardmark";
 constexpr std::string_view separator = "::";
+constexpr std::string_view arena = "arena";
 
 /// Cuts the text before the next separator off `rest`; empty where there is no separator.
 std::optional<std::string_view> take_part(std::string_view& rest) {
@@ -30,10 +31,19 @@ std::string memory_label(Tier tier, Category category, std::string_view name) {
   return label.append(name);
 }
 
+std::string arena_label(Tier tier) {
+  return std::string(prefix)
+      .append(separator)
+      .append(to_string(tier))
+      .append(separator)
+      .append(arena);
+}
+
 std::optional<MemoryLabel> parse_memory_label(std::string_view label) {
   if (take_part(label) != prefix) return std::nullopt;
   const auto tier = value_of<Tier>(take_part(label), tier_count);
   if (!tier) return std::nullopt;
+  if (label == arena) return MemoryLabel{*tier, std::nullopt, std::string(arena)};
   const auto category = value_of<Category>(take_part(label), category_count);
   if (!category) return std::nullopt;
   return MemoryLabel{*tier, *category, std::string(label)};

@@ -14,13 +14,16 @@ namespace shardmark {
 /// A label taken apart.
 struct MemoryLabel {
   Tier tier = Tier::device;
-  Category category = Category::param;
+  std::optional<Category> category = {};  // empty: a tier's arena, which holds all of them
   std::string name;
   bool operator==(const MemoryLabel&) const = default;
 };
 
 /// `shardmark::device::gathered::gathered.block0`.
 std::string memory_label(Tier tier, Category category, std::string_view name);
+
+/// `shardmark::device::arena`.
+std::string arena_label(Tier tier);
 
 /// The parts of a label of ours; empty for any other text. The name is all that follows the
 /// category,

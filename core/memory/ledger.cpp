@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <mutex>
 
 #include <Kokkos_Core.hpp>
@@ -114,12 +115,13 @@ void Ledger::allocated(const char* label, const void* address, std::int64_t byte
   // Remembered by address: Kokkos shortens long labels before it frees.
   alive_.insert_or_assign(address, Allocation{parsed->tier, parsed->category, bytes});
   TierLedger& tier = now_.tiers[static_cast<std::size_t>(parsed->tier)];
-  const auto category = static_cast<std::size_t>(parsed->category);
   ++tier.allocations;
   tier.live_bytes += bytes;
-  tier.live[category] += bytes;
-  if (tier.live[category] > tier.category_peaks[category])
-    tier.category_peaks[category] = tier.live[category];
+  if (parsed->category) {
+    const auto category = static_cast<std::size_t>(*parsed->category);
+    tier.live[category] += bytes;
+    tier.category_peaks[category] = std::max(tier.category_peaks[category], tier.live[category]);
+  }
   if (tier.live_bytes > tier.peak_bytes) {
     tier.peak_bytes = tier.live_bytes;
     tier.at_peak = tier.live;
@@ -134,7 +136,7 @@ void Ledger::freed(const void* address) {
   alive_.erase(it);
   TierLedger& tier = now_.tiers[static_cast<std::size_t>(tier_of)];
   tier.live_bytes -= bytes;
-  tier.live[static_cast<std::size_t>(category)] -= bytes;
+  if (category) tier.live[static_cast<std::size_t>(*category)] -= bytes;
 }
 
 }  // namespace shardmark

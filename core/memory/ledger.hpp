@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,8 +20,9 @@ namespace shardmark {
 /// One tier as the ledger saw it; the fields mirror TierFootprint.
 struct TierLedger {
   std::int64_t live_bytes = 0, peak_bytes = 0;
-  CategoryBytes live{};     // sums to live_bytes
-  CategoryBytes at_peak{};  // sums to peak_bytes: what was live when the peak was first reached
+  CategoryBytes live{};     // sums to live_bytes, an arena aside
+  CategoryBytes at_peak{};  // sums to peak_bytes, an arena aside: what was live when the peak was
+                            // first reached
   CategoryBytes category_peaks{};  // each category's own peak, whenever it was
   std::int64_t allocations = 0;    // since the ledger began to listen
   std::string peak_at;             // the last `set_at` before the peak was first reached
@@ -53,7 +55,7 @@ class Ledger {
   friend struct LedgerCallbacks;
   struct Allocation {
     Tier tier;
-    Category category;
+    std::optional<Category> category;  // empty: an arena
     std::int64_t bytes;
   };
   // Called with the listener's mutex held.

@@ -19,6 +19,7 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   p.stage = deck.zero.stage;
   p.schedule = deck.run.schedule;
   p.reductions = deck.run.reductions;
+  p.memory_mode = deck.run.memory_mode;
   p.batch = batch;
   p.model = build_model_shape(deck.model, deck.run.activation_checkpointing);
   p.precision = deck.zero.precision;

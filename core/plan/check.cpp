@@ -7,6 +7,7 @@
 
 #include <core/error.hpp>
 #include <core/plan/check.hpp>
+#include <core/plan/check_gradients.hpp>
 #include <core/plan/intervals.hpp>
 
 namespace shardmark {
@@ -20,7 +21,10 @@ int index(Lane lane) {
 // ranges, pending gradients, and, within a segment, which event knows which to be complete.
 class Checker {
  public:
-  explicit Checker(const Program& program) : p_(program) {}
+  explicit Checker(const Program& program)
+      : p_(program),
+        gradients_(program, [this](std::string what) { report(Rule::gradient, std::move(what)); }) {
+  }
 
   // Every junction that the driver may make: all steps done, all skipped, and in turn.
   std::vector<Violation> run() {
@@ -47,7 +51,7 @@ class Checker {
     segment_ = nullptr;
     defined_.assign(p_.slots.size(), {});
     accesses_.assign(p_.slots.size(), {});
-    grad_.assign(p_.model.params.size(), {});
+    gradients_.start();
     alive_.clear();
     last_gradients_ = Gradients::none;
     if (!walk_index(p_.segments.empty() ? -1 : 0)) return;
@@ -117,8 +121,8 @@ class Checker {
     for (now_ = 0; now_ < static_cast<std::int32_t>(segment.events.size()); ++now_)
       walk_event(segment.events[now_]);
     compare_alive(Rule::not_released, segment.exit, "exit");
-    if (segment.kind == SegmentKind::skip) grad_.assign(grad_.size(), {});  // dropped
-    check_gradients_at_exit(segment.exit.gradients);
+    if (segment.kind == SegmentKind::skip) gradients_.drop();
+    gradients_.at_exit(segment.exit.gradients);
     last_gradients_ = segment.exit.gradients;
   }
 
@@ -128,7 +132,7 @@ class Checker {
     for (int i = 0; i < e.operands.count; ++i) use(e, p_.operands[e.operands.first + i]);
     if (e.op == Op::release) release(e);
     if (is_collective(e.op)) check_collective(e);
-    follow_gradients(e);
+    gradients_.follow(e);
     // Writes define only after all reads of the event were judged.
     for (int i = 0; i < e.operands.count; ++i) {
       const Operand& o = p_.operands[e.operands.first + i];
@@ -226,42 +230,6 @@ class Checker {
                         received, e.elems, size));
   }
 
-  struct GradientState {
-    bool unreduced = false, reduced = false;
-  };
-
-  void follow_gradients(const Event& e) {
-    const bool makes = e.kernel == Kernel::backward;
-    const bool applies = e.kernel == Kernel::adamw;
-    const bool reduces = is_reduction(e.op);
-    if (!makes && !applies && !reduces) return;
-    for (int i = 0; i < e.params.count; ++i) {
-      const std::int32_t id = p_.param_ids[e.params.first + i];
-      GradientState& g = grad_[id];
-      const std::string& param = p_.model.params[id].name;
-      if (reduces && !g.unreduced)
-        report(Rule::gradient, param + " is reduced, but nothing new was added to its gradient");
-      if (applies && (g.unreduced || !g.reduced))
-        report(Rule::gradient, param + " is applied before its gradient is reduced");
-      if (makes) g.unreduced = true;
-      if (reduces) g = {false, true};
-      if (applies) g = {};
-    }
-  }
-
-  void check_gradients_at_exit(Gradients declared) {
-    for (std::size_t id = 0; id < grad_.size(); ++id) {
-      const GradientState& g = grad_[id];
-      const Gradients is = g.unreduced ? Gradients::accumulated
-                           : g.reduced ? Gradients::reduced
-                                       : Gradients::none;
-      if (is != declared)
-        return report(Rule::gradient,
-                      fmt::format("exit declares gradients {}, that of {} is {}",
-                                  to_string(declared), p_.model.params[id].name, to_string(is)));
-    }
-  }
-
   const Program& p_;
   std::vector<Violation> violations_;
   const Segment* segment_ = nullptr;
@@ -271,7 +239,7 @@ class Checker {
   std::vector<std::vector<Access>> accesses_;  // by slot, in this segment
   std::array<Clock, lane_count> known_{};
   std::vector<Clock> clock_of_;
-  std::vector<GradientState> grad_;  // by parameter
+  GradientCheck gradients_;
   Gradients last_gradients_ = Gradients::none;
 };
 

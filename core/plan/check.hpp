@@ -21,7 +21,7 @@ enum class Rule : std::uint8_t {
   undefined_read,  // a range is read that nothing has written
   race,            // two lanes touch a range, one of them writes, and no order edge lies between
   edge,            // an order edge points at no earlier event
-  gradient,        // a gradient is reduced twice, not at all, or applied before it is reduced
+  gradient,        // a gradient is reduced twice, not at all, or lost, or applied before
   collective,      // sizes, root, reduction or group of a collective do not fit together
   ranks_disagree   // ranks of a group do not issue the same collectives in the same order
 };

@@ -127,7 +127,7 @@ struct RunSpec {
   std::string schedule = "deepspeed";
   Compute compute = Compute::train;
   Reductions reductions = Reductions::native;
-  std::string memory_mode = "strict";
+  MemoryMode memory_mode = MemoryMode::pooled;
   bool activation_checkpointing = false;
 };
 

@@ -152,15 +152,18 @@ void write_deepspeed_bf16(Program&, const Deck&, const Profile&, const FlatGroup
 
 void write_deepspeed_flat(Program& program, const Deck& deck, const Profile& profile) {
   const PrecisionSpec& precision = deck.zero.precision;
-  const FlatGroups groups(program.model, deck.zero.knobs, dtype_bytes(precision.model),
-                          program.world);
+  // DeepSpeed has a second optimizer class for this one combination. It lays parameters
+  // out as they come.
+  const bool bf16_optimizer =
+      program.stage == 1 && precision.model == Dtype::bf16 && precision.grad_accum == Dtype::fp32;
+  ZeroKnobs knobs = deck.zero.knobs;
+  if (bf16_optimizer) knobs.parameter_alignment = knobs.round_robin_gradients = false;
+  const FlatGroups groups(program.model, knobs, dtype_bytes(precision.model), program.world);
   for (const FlatGroup& g : groups.groups()) {
     program.partition.padded = checked_add(program.partition.padded, g.padded, "partition");
     program.partition.per_rank += g.partition;
   }
-  // DeepSpeed has a second optimizer class for this one combination.
-  if (program.stage == 1 && precision.model == Dtype::bf16 && precision.grad_accum == Dtype::fp32)
-    return write_deepspeed_bf16(program, deck, profile, groups);
+  if (bf16_optimizer) return write_deepspeed_bf16(program, deck, profile, groups);
   FlatWriter(program, deck, profile, groups).write();
 }
 

@@ -96,12 +96,12 @@ void FlatGradients::send(Sent& sent, const BucketMessage& message) {
     w_.acquire(flat);
     Sent::Flattened flattened{flat, {}};
     std::int64_t at = 0;
-    for (const BucketSlice& s : message.slices) {
+    for (const BucketSlice& run : joined(message.slices)) {
       w_.compute(Kernel::convert,
-                 {write_part(flat, at, s.elems), read_part(sent.slot, s.at, s.elems)});
-      flattened.back.push_back({s.owner, s.at, s.elems});
-      at += s.elems;
+                 {write_part(flat, at, run.elems), read_part(sent.slot, run.at, run.elems)});
+      at += run.elems;
     }
+    flattened.back = message.slices;
     sent.flattened.push_back(std::move(flattened));
     data = w_.update(flat);
   }

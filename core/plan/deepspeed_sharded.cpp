@@ -41,10 +41,11 @@ class ShardedWriter : public ShardedGradients {
     for (int pass = 0; pass < 2; ++pass)
       for (int id = 0; id < params(); ++id) build_param(id);
     for (int i = 0; i < 3; ++i) w_.collective(Op::barrier, Reduction::none, Dtype::uint8, 0, {});
-    for (int id = 0; id < params() && world() > 1; ++id) {  // to hook each one's gradient
-      gather_alone(id);
-      drop(id);
-    }
+    for (const std::vector<int>& group : p_.model.param_groups)
+      for (int id : group) {  // to hook its gradient; with one rank too
+        gather_alone(id);
+        drop(id);
+      }
     for (const GroupSlots& s : slots_) {
       w_.acquire(s.master);
       w_.compute(Kernel::convert, {w_.write(s.master), w_.read(s.param)});
@@ -174,12 +175,24 @@ class ShardedWriter : public ShardedGradients {
     }
     clip(sums);
     for (std::size_t g = 0; g < slots_.size(); ++g) update_group(g);
-    if (world() > 1)
-      for (int id : persistent) gather_alone(id);
+    gather_persistent(persistent);
     release_step_scalars();
     if (precision_.check_overflow) w_.release(flag());
     end(Gradients::none);
     return index;
+  }
+
+  // One by one. With one rank the coalesced path gathers nothing, but a list of one parameter, and
+  // stage3_allgather_sequential, take another path, which does; the shard stays the parameter.
+  void gather_persistent(const std::vector<int>& list) {
+    if (world() == 1 && list.size() != 1 && !knobs_.allgather_sequential) return;
+    for (int id : list) {
+      const Operand shard = stand_.where[id];
+      gather_alone(id);
+      if (world() > 1) continue;
+      drop(id);
+      stand_.where[id] = shard;
+    }
   }
 
   void update_group(std::size_t g) {

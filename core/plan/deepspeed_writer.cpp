@@ -48,7 +48,8 @@ void DeepSpeedWriter::declare_staging() {
                                                      p_.reductions, profile_.staging_cap_bytes));
   };
   need(Op::all_reduce, precision_.comm);
-  if (p_.stage > 0 && !knobs_.use_multi_rank_bucket_allreduce) need(Op::reduce, precision_.comm);
+  const bool flat = p_.stage == 1 || p_.stage == 2;
+  if (flat && !knobs_.use_multi_rank_bucket_allreduce) need(Op::reduce, precision_.comm);
   if (p_.stage == 3) need(Op::reduce_scatter, precision_.comm);
   if (p_.stage == 3 && knobs_.use_all_reduce_for_fetch_params)
     need(Op::all_reduce, precision_.model);

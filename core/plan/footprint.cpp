@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <core/plan/arena.hpp>
 #include <core/plan/footprint.hpp>
+#include <core/plan/human_bytes.hpp>
 
 namespace shardmark {
 namespace {
@@ -51,9 +53,8 @@ void walk(const Program& program, const std::vector<bool>& only, Look look) {
   }
 }
 
-constexpr double gib = 1024.0 * 1024.0 * 1024.0;
-
-std::string advice(const Program& p, const TierFootprint& at) {
+// What is on top of the model states is named only where they fit.
+std::string advice(const Program& p, const TierFootprint& at, bool states_fit) {
   const auto& b = at.at_peak;
   const std::int64_t states = state_bytes(b);
   std::string text;
@@ -63,6 +64,7 @@ std::string advice(const Program& p, const TierFootprint& at) {
   if (p.stage < 3 && p.world > 1)
     add(fmt::format("ZeRO stage {}{}", p.stage + 1, p.stage < 2 ? " or higher" : ""));
   add(p.stage > 0 ? "more ranks" : "a smaller model");
+  if (!states_fit) return text;
   if (b[index(Category::activation)] > states / 4)
     add("a smaller train_micro_batch_size_per_gpu or sequence");
   if (b[index(Category::activation)] > states / 4 && !p.model.recompute)
@@ -126,6 +128,14 @@ std::string describe_event(const Program& program, int segment, int event) {
                      to_string(e.phase));
 }
 
+std::array<std::int64_t, tier_count> allocated_bytes(const Program& program) {
+  if (program.memory_mode == MemoryMode::pooled) return arena_layout(program).bytes;
+  std::array<std::int64_t, tier_count> bytes{};
+  const Footprint f = footprint(program);
+  for (std::size_t t = 0; t < tier_count; ++t) bytes[t] = f.tiers[t].peak_bytes;
+  return bytes;
+}
+
 std::optional<std::string> over_budget(const Program& program, const Budgets& budgets) {
   std::optional<std::string> refusal;
   const Footprint f = footprint(program);
@@ -136,22 +146,32 @@ std::optional<std::string> over_budget(const Program& program, const Budgets& bu
       const Event* event = e >= 0 ? &program.segments[s].events[e] : nullptr;
       const bool states_fit = state_bytes(tier.at_peak) <= *budgets[t];
       refusal = fmt::format(
-          "it does not fit in {} memory: rank {} needs {:.3f} GiB ({} bytes) at its peak, the "
-          "budget is {:.3f} GiB: {:.3f} GiB missing. It would die at {} (category {}). {} What "
+          "it does not fit in {} memory: rank {} needs {} ({} bytes) at its peak, the "
+          "budget is {}: {} missing. It would die at {} (category {}). {} What "
           "would help: {}",
-          to_string(static_cast<Tier>(t)), program.rank, static_cast<double>(tier.peak_bytes) / gib,
-          tier.peak_bytes, static_cast<double>(*budgets[t]) / gib,
-          static_cast<double>(tier.peak_bytes - *budgets[t]) / gib, describe_event(program, s, e),
-          event ? to_string(event->category) : "model states",
+          to_string(static_cast<Tier>(t)), program.rank, human_bytes(tier.peak_bytes),
+          tier.peak_bytes, human_bytes(*budgets[t]), human_bytes(tier.peak_bytes - *budgets[t]),
+          describe_event(program, s, e), event ? to_string(event->category) : "model states",
           states_fit ? "The model states alone would fit; gathered units, buckets and activations "
                        "on top of them do not."
                      : "The model states alone do not fit.",
-          advice(program, tier));
+          advice(program, tier, states_fit));
       return false;
     }
     return true;
   });
-  return refusal;
+  if (refusal) return refusal;
+  const auto allocated = allocated_bytes(program);
+  for (std::size_t t = 0; t < tier_count; ++t)
+    if (budgets[t] && allocated[t] > *budgets[t])
+      return fmt::format(
+          "it does not fit in {} memory: rank {} needs an arena of {} ({} bytes; {} of them at its "
+          "peak, the rest lies in gaps), the budget is {}: {} missing. What would help: "
+          "run.memory_mode \"strict\", {}",
+          to_string(static_cast<Tier>(t)), program.rank, human_bytes(allocated[t]), allocated[t],
+          f.tiers[t].peak_bytes, human_bytes(*budgets[t]), human_bytes(allocated[t] - *budgets[t]),
+          advice(program, f.tiers[t], true));
+  return {};
 }
 
 }  // namespace shardmark

@@ -42,6 +42,9 @@ std::int64_t state_bytes(const CategoryBytes& bytes);
 /// Budgets by tier in bytes; empty: none.
 using Budgets = std::array<std::optional<std::int64_t>, tier_count>;
 
+/// What a run of the program allocates of each tier: its arena, or its peak (memory_mode strict).
+std::array<std::int64_t, tier_count> allocated_bytes(const Program& program);
+
 /// Empty when the program fits. Else the whole refusal: tier, category, phase and event at which
 /// the budget is first exceeded, how much is missing, and what would help.
 std::optional<std::string> over_budget(const Program& program, const Budgets& budgets);

@@ -27,6 +27,17 @@ std::int64_t BucketMessage::elems() const {
   return sum;
 }
 
+std::vector<BucketSlice> joined(const std::vector<BucketSlice>& slices) {
+  std::vector<BucketSlice> runs;
+  for (const BucketSlice& s : slices) {
+    if (!runs.empty() && runs.back().at + runs.back().elems == s.at)
+      runs.back().elems += s.elems;
+    else
+      runs.push_back(s);
+  }
+  return runs;
+}
+
 std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket,
                                    const FlatGroups& groups) {
   std::vector<BucketSlice> slices;

@@ -36,6 +36,9 @@ struct BucketMessage {
 std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket,
                                    const FlatGroups& groups);
 
+/// Slices that lie one behind the other, whoever owns them, as one.
+std::vector<BucketSlice> joined(const std::vector<BucketSlice>& slices);
+
 /// `rooted`: one reduce a destination, in the order of first appearance, instead of one all_reduce
 /// of all slices. Either is cut once it holds more than `bucket_size` elements.
 std::vector<BucketMessage> messages_of(const std::vector<BucketEntry>& bucket,

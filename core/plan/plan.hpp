@@ -130,6 +130,7 @@ struct Program {
   int world = 1, rank = 0, stage = 0;
   std::string schedule;
   Reductions reductions = Reductions::native;
+  MemoryMode memory_mode = MemoryMode::strict;
   Batch batch;
   ModelShape model;
   Partition partition;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
+#include <core/plan/arena.hpp>
 #include <core/plan/print.hpp>
 #include <core/plan/volume.hpp>
 
@@ -79,6 +80,8 @@ Json memory_at(const Program& p) {
 
 Json memory(const Program& p, const Budgets& budgets) {
   const Footprint f = footprint(p);
+  const ArenaLayout arena = arena_layout(p);
+  const auto allocated = allocated_bytes(p);
   Json o;
   for (int t = 0; t < tier_count; ++t) {
     const TierFootprint& tier = f.tiers[t];
@@ -87,8 +90,8 @@ Json memory(const Program& p, const Budgets& budgets) {
     m["at"] = describe_event(p, tier.segment, tier.event);
     m["by_category"] = category_bytes(tier.at_peak);
     m["category_peaks"] = category_bytes(tier.category_peaks);
-    m["arena"] = nullptr;  // memory_mode pooled is not modelled yet
-    if (budgets[t]) m["fits"] = tier.peak_bytes <= *budgets[t];
+    m["arena"] = arena.bytes[t];
+    if (budgets[t]) m["fits"] = allocated[t] <= *budgets[t];
     o[std::string(to_string(static_cast<Tier>(t)))] = std::move(m);
   }
   return o;

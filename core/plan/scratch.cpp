@@ -45,8 +45,8 @@ std::int64_t piece_elems(Op op, Dtype dtype, std::int64_t elems, int size, Reduc
     if (room < 1)
       throw PlanError("staging of " + std::string(to_string(op)) + ": " +
                       std::to_string(cap_bytes) + " bytes: must hold one element of each of " +
-                      std::to_string(size) + " ranks: raise the cap to " +
-                      std::to_string(row_bytes) + " bytes");
+                      std::to_string(size) + " ranks: at most " +
+                      std::to_string(cap_bytes / dtype_bytes(dtype)) + " ranks can do that");
     if (piece < part || part > room)  // more than one piece, so several areas
       piece = std::min(piece, std::max<std::int64_t>(1, room / pieces_in_flight));
   }

@@ -85,5 +85,9 @@ std::string_view to_string(Compute v) {
   static constexpr std::array names{"train"sv, "none"sv};
   return name_of(v, names);
 }
+std::string_view to_string(MemoryMode v) {
+  static constexpr std::array names{"strict"sv, "pooled"sv};
+  return name_of(v, names);
+}
 
 }  // namespace shardmark

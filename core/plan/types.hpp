@@ -93,6 +93,9 @@ enum class Reductions : std::uint8_t { native, ordered };
 enum class Family : std::uint8_t { gpt2, llama, list };
 enum class Compute : std::uint8_t { train, none };
 
+/// Every acquire an allocation of its own (`strict`), or a fixed place in one arena a tier.
+enum class MemoryMode : std::uint8_t { strict, pooled };
+
 std::string_view to_string(Op);
 std::string_view to_string(Kernel);
 std::string_view to_string(Lane);
@@ -105,6 +108,7 @@ std::string_view to_string(Reduction);
 std::string_view to_string(Reductions);
 std::string_view to_string(Family);
 std::string_view to_string(Compute);
+std::string_view to_string(MemoryMode);
 
 /// Bytes of one element.
 constexpr std::int64_t dtype_bytes(Dtype d) {

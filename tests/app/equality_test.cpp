@@ -162,13 +162,7 @@ void expect_as_predicted(const Shape& s) {
   Training t(deck, MPI_COMM_WORLD);
   t.init();
   for (int i = 0; i < 3; ++i) t.step();
-  const Footprint f = footprint(t.program(), t.runner().ran());
-  const LedgerSnapshot ledger = t.ledger().snapshot();
-  for (std::size_t tier = 0; tier < tier_count; ++tier) {
-    EXPECT_EQ(ledger.tiers[tier].peak_bytes, f.tiers[tier].peak_bytes);
-    EXPECT_EQ(ledger.tiers[tier].category_peaks, f.tiers[tier].category_peaks);
-    EXPECT_EQ(ledger.tiers[tier].at_peak, f.tiers[tier].at_peak);
-  }
+  expect_memory_as_predicted(t);
   EXPECT_EQ(t.counting().volume(), t.runner().predicted());
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include <gtest/gtest.h>
 #include <mpi.h>
 
 #include <comm/counting.hpp>
@@ -16,6 +17,8 @@
 #include <comm/node.hpp>
 #include <core/memory/ledger.hpp>
 #include <core/nn/matmul.hpp>
+#include <core/plan/arena.hpp>
+#include <core/plan/footprint.hpp>
 #include <core/plan/plan.hpp>
 #include <io/tokens.hpp>
 #include <miniapp/executor.hpp>
@@ -168,6 +171,27 @@ inline void set_precision(Deck& d, Dtype model, Dtype grad_accum) {
   if (model == Dtype::fp16) p.loss_scale.initial = 8;
 }
 
+/// What the ledger heard is what the plan says: every category's peak (strict), or the arenas, each
+/// allocated once (pooled).
+inline void expect_memory_as_predicted(Training& t) {
+  const Program& p = t.program();
+  const LedgerSnapshot ledger = t.ledger().snapshot();
+  if (p.memory_mode == MemoryMode::pooled) {
+    const ArenaLayout arena = arena_layout(p);
+    for (Tier tier : {Tier::device, Tier::host}) {
+      EXPECT_EQ(ledger[tier].peak_bytes, arena[tier]);
+      EXPECT_EQ(ledger[tier].allocations, arena[tier] > 0 ? 1 : 0);
+    }
+    return;
+  }
+  const Footprint f = footprint(p, t.runner().ran());
+  for (Tier tier : {Tier::device, Tier::host}) {
+    EXPECT_EQ(ledger[tier].peak_bytes, f[tier].peak_bytes);
+    EXPECT_EQ(ledger[tier].category_peaks, f[tier].category_peaks);
+    EXPECT_EQ(ledger[tier].at_peak, f[tier].at_peak);
+  }
+}
+
 /// A small GPT on uniform tokens, for every test that trains.
 inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumulation = 1) {
   Deck d;
@@ -183,6 +207,7 @@ inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumu
   d.zero.train_batch_size = global_batch;
   d.zero.accumulation_steps = accumulation;
   d.run.seed = 3;
+  d.run.memory_mode = MemoryMode::strict;  // where every byte is seen
   d.zero.knobs.overlap_comm = stage == 3;  // several of everything, for so small a model
   d.zero.knobs.reduce_bucket_size = 9000;
   d.zero.knobs.prefetch_bucket_size = 7000;

@@ -67,7 +67,7 @@ std::vector<Wrong> wrongs() {
   deck("llama_without_ffn", R"({"model": {"family": "llama"}})", {"model.ffn", "missing"});
   deck("nccl", R"({"comm": {"backend": "nccl"}})", {"comm.backend = \"nccl\"", "not modelled"});
   deck("does_not_fit", R"({"memory": {"device_gib": 0.001}})",
-       {"device memory", "category ", "event ", "micro", "GiB missing", "budget is 0.001 GiB",
+       {"device memory", "category ", "event ", "micro", " missing", "budget is 1.024 MiB",
         "would help"},
        3);
 

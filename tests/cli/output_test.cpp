@@ -59,11 +59,12 @@ TEST(Report, AgreesWithWhatWasPrinted) {
     EXPECT_EQ(capture(out, std::string("State hashes:.* ") + state + " ([0-9a-f]{16})"),
               report.at("state_hash").at(state));
   const Json& device = report.at("memory").at("device");
-  const std::string peak = "device +live peak +([0-9]+) +([0-9]+)";
-  EXPECT_EQ(capture(out, peak, 1), device.at("predicted_peak").dump());
-  EXPECT_EQ(capture(out, peak, 2), device.at("measured_peak").dump());
-  for (const auto& [category, bytes] : device.at("measured_by_category").items())
-    EXPECT_EQ(capture(out, "device +" + category + " +[0-9]+ +([0-9]+)"), bytes.dump());
+  const std::string arena = "device +arena +([0-9]+) +([0-9]+)";
+  EXPECT_EQ(capture(out, arena, 1), device.at("predicted_peak").dump());
+  EXPECT_EQ(capture(out, arena, 2), device.at("measured_peak").dump());
+  EXPECT_EQ(capture(out, "device +live peak +([0-9]+) +-"), device.at("live_peak").dump());
+  for (const auto& [category, bytes] : device.at("predicted_by_category").items())
+    EXPECT_EQ(capture(out, "device +" + category + " +([0-9]+) +-"), bytes.dump());
   for (const auto& [op, figures] : report.at("collectives").items())
     EXPECT_EQ(capture(out, op + " +([0-9]+) "), figures.at("measured").at("calls").dump());
   for (const Json& check : report.at("checks"))
@@ -71,6 +72,18 @@ TEST(Report, AgreesWithWhatWasPrinted) {
               check.at("state"));
   EXPECT_EQ(report.at("deck"), Json::parse(read_text(deck)));
   EXPECT_EQ(report.at("ranks").size(), 2U);
+}
+
+TEST(Report, MeasuresEveryCategoryInStrictMode) {
+  const Workplace place;
+  place.deck();
+  const std::string out = train(place, 2, {"--set", "run.memory_mode=strict"}).out;
+  const Json report = place.report();
+  const Json& device = report.at("memory").at("device");
+  EXPECT_EQ(device.at("measured_by_category"), device.at("predicted_by_category"));
+  EXPECT_EQ(device.at("measured_peak"), device.at("live_peak"));
+  for (const auto& [category, bytes] : device.at("measured_by_category").items())
+    EXPECT_EQ(capture(out, "device +" + category + " +[0-9]+ +([0-9]+)"), bytes.dump());
 }
 
 TEST(Report, HasThePlanThatThePlanCommandPrints) {
@@ -83,8 +96,9 @@ TEST(Report, HasThePlanThatThePlanCommandPrints) {
   const Json plan = Json::parse(outcome.out);
   EXPECT_EQ(plan.at("parameters"), report.at("parameters"));
   EXPECT_EQ(plan.at("partition"), report.at("partition"));
-  EXPECT_EQ(plan.at("memory").at("device").at("peak"),
-            report.at("memory").at("device").at("measured_peak"));
+  const Json &planned = plan.at("memory").at("device"), &ran = report.at("memory").at("device");
+  EXPECT_EQ(planned.at("arena"), ran.at("measured_peak"));
+  EXPECT_EQ(planned.at("peak"), ran.at("live_peak"));
   for (const auto& [op, traffic] : plan.at("volume").at("steady").items())
     EXPECT_EQ(traffic.at("calls").get<int>() * 3,
               report.at("collectives").at(op).at("measured").at("calls").get<int>())

@@ -52,11 +52,12 @@ enum Factor {
   groups,
   clipping,
   recompute,
-  family
+  family,
+  pooled
 };
 
 const std::vector<int> levels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 2,
-                              3, 2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2};
+                              3, 2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2};
 
 ModelSpec list_model(bool tied, bool groups) {
   ModelSpec m;
@@ -86,6 +87,7 @@ Deck deck_of(const std::vector<int>& row) {
   Deck d =
       small_deck(row[stage], 2 * world() * (row[accumulation] ? 3 : 1), row[accumulation] ? 3 : 1);
   d.run.reductions = row[reductions] ? Reductions::ordered : Reductions::native;
+  d.run.memory_mode = row[pooled] ? MemoryMode::pooled : MemoryMode::strict;
   PrecisionSpec& p = d.zero.precision;
   p.model = row[dtype] == 0 ? Dtype::fp32 : row[dtype] == 1 ? Dtype::bf16 : Dtype::fp16;
   p.grad_accum = row[grad_accum] ? Dtype::fp32 : p.model;
@@ -151,11 +153,7 @@ Outcome run(const Deck& deck) {
     t.step();
     EXPECT_FALSE(t.skipped.back());
   }
-  const Footprint f = footprint(t.program(), t.runner().ran());
-  const LedgerSnapshot ledger = t.ledger().snapshot();
-  EXPECT_EQ(ledger[Tier::device].peak_bytes, f[Tier::device].peak_bytes);
-  EXPECT_EQ(ledger[Tier::device].category_peaks, f[Tier::device].category_peaks);
-  EXPECT_EQ(ledger[Tier::device].at_peak, f[Tier::device].at_peak);
+  expect_memory_as_predicted(t);
   EXPECT_EQ(t.counting().volume(), t.runner().predicted());
   const Outcome o{t.losses, t.hashes()};
   EXPECT_EQ(o.hashes.disagreement, "");

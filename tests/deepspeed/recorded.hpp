@@ -28,9 +28,10 @@ inline json deck_of(const json& recorded) {
   json model = {{"family", "list"}, {"modules", json::array()}};
   for (const json& m : recorded.at("modules"))
     model["modules"].push_back({{"name", m[0]}, {"numels", m[1]}});
-  for (const auto& [from, to] : {std::pair{"module_visits", "visits"},
-                                 std::pair{"gradient_ready_order", "gradient_ready_order"},
-                                 std::pair{"param_groups", "param_groups"}})
+  for (const auto& [from, to] :
+       {std::pair{"module_visits", "visits"},
+        std::pair{"gradient_ready_order", "gradient_ready_order"},
+        std::pair{"param_groups", "param_groups"}, std::pair{"tied", "tied"}})
     if (recorded.contains(from)) model[to] = recorded.at(from);
   return {{"name", recorded.at("name")},
           {"model", model},

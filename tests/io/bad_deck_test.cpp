@@ -61,7 +61,7 @@ const std::vector<BadValue>& bad_values() {
       {"data={\"source\": \"file\", \"path\": \".\"}", {"not a regular file"}},
       {"data={}", {"data.source", "missing"}},
       // what later versions will do
-      {"run.memory_mode=pooled", {"not modelled yet", "\"strict\""}},
+      {"run.memory_mode=loose", {"\"loose\"", "\"strict\""}},
       {"run.compute=gemm", {"not modelled yet", "\"train\", \"none\""}},
       {"run.activation_checkpointing=1", {"activation_checkpointing = 1", "true or false"}},
       {"comm.backend=nccl", {"not modelled yet", "\"mpi\""}},

@@ -51,6 +51,10 @@ TEST(BadModel, bad_list_models) {
       {R"([{"name": "a", "numels": [1, 2]}], "gradient_ready_order": [1])", {"1 of 2"}},
       {R"([{"name": "a", "numels": [1, 2]}], "param_groups": [[0], [2]])", {"= 2", "from 0 to 1"}},
       {R"([{"name": "a", "numels": [1, 2]}], "param_groups": [[0, 1], []])", {"not be empty"}},
+      {R"([{"name": "a", "numels": [1]}], "visits": ["f+a", "f-a"])",
+       {"visits", "\"a\" has parameters", "no \"b+a\""}},
+      {R"([{"name": "a", "numels": [1]}], "visits": ["b+a", "f+a"])",
+       {"visits", "no \"f+a\" before the first \"b+\""}},
       {R"([{"name": "a", "numels": [1, 2]}], "visits": [])", {"visits = []", "array of visits"}},
       {R"([{"name": "a", "numels": [1152921504606846976, 1152921504606846976]}])", {"63 bits"}},
   };

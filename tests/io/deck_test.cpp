@@ -52,7 +52,7 @@ TEST(Deck, every_key_arrives) {
   EXPECT_EQ(d.run.schedule, "paper");
   EXPECT_EQ(d.run.compute, Compute::train);
   EXPECT_EQ(d.run.reductions, Reductions::ordered);
-  EXPECT_EQ(d.run.memory_mode, "strict");
+  EXPECT_EQ(d.run.memory_mode, MemoryMode::strict);
   EXPECT_EQ(d.comm.backend, "mpi");
   EXPECT_EQ(d.comm.timeout_s, 30);
   EXPECT_EQ(d.comm.delay_ms, 50);
@@ -87,7 +87,7 @@ TEST(Deck, absent_keys_take_the_documented_defaults) {
   EXPECT_FALSE(d.run.activation_checkpointing);
   EXPECT_EQ(d.run.compute, Compute::train);
   EXPECT_EQ(d.run.reductions, Reductions::native);
-  EXPECT_EQ(d.run.memory_mode, "strict");
+  EXPECT_EQ(d.run.memory_mode, MemoryMode::pooled);
   EXPECT_EQ(d.comm.backend, "auto");
   EXPECT_EQ(d.comm.timeout_s, 600);
   EXPECT_EQ(d.comm.delay_ms, 0);
@@ -105,7 +105,8 @@ TEST(Deck, a_list_arrives_in_registration_order) {
                 "modules": [{"name": "", "numels": []}, {"name": "wte", "numels": [20]},
                             {"name": "h", "numels": []}, {"name": "h.0", "numels": [6, 3]},
                             {"name": "head", "numels": [20]}],
-                "visits": ["f+", "f+wte", "f-wte", "b+head"], "gradient_ready_order": [2, 1, 0],
+                "visits": ["f+", "f+wte", "f-wte", "f+h.0", "f+head", "b+head", "b+h.0", "b+wte"],
+                "gradient_ready_order": [2, 1, 0],
                 "param_groups": [[0, 2], [1]], "tied": [["head", "wte"]]},
       "data": {"source": "file", "path": "unused.txt"},
       "run": {"steps": 2, "compute": "none"}, "deepspeed": {"train_batch_size": 2}})");
@@ -116,13 +117,13 @@ TEST(Deck, a_list_arrives_in_registration_order) {
   ASSERT_EQ(d.model.tied.size(), 1u);
   EXPECT_EQ(d.model.tied[0], std::pair(std::string("head"), std::string("wte")));
   EXPECT_EQ(d.run.compute, Compute::none);
-  ASSERT_EQ(d.model.visits.size(), 4u);
+  ASSERT_EQ(d.model.visits.size(), 8u);
   EXPECT_EQ(d.model.visits[0].kind, VisitKind::pre_forward);
   EXPECT_EQ(d.model.visits[0].module, root_module) << "the root, though it is listed";
   EXPECT_EQ(d.model.visits[2].kind, VisitKind::post_forward);
   EXPECT_EQ(d.model.visits[2].module, 1);
-  EXPECT_EQ(d.model.visits[3].kind, VisitKind::pre_backward);
-  EXPECT_EQ(d.model.visits[3].module, 4);
+  EXPECT_EQ(d.model.visits[5].kind, VisitKind::pre_backward);
+  EXPECT_EQ(d.model.visits[5].module, 4);
   EXPECT_EQ(d.model.gradient_ready_order, (std::vector<int>{2, 1, 0}));
   EXPECT_EQ(d.model.param_groups, (std::vector<std::vector<int>>{{0, 2}, {1}}));
 }

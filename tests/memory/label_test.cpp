@@ -17,9 +17,17 @@ TEST(MemoryLabel, parsing_undoes_writing) {
     for (int t = 0; t < tier_count; ++t)
       for (int c = 0; c < category_count; ++c) {
         const MemoryLabel label{static_cast<Tier>(t), static_cast<Category>(c), name};
-        const std::string text = memory_label(label.tier, label.category, label.name);
+        const std::string text = memory_label(label.tier, *label.category, label.name);
         EXPECT_EQ(parse_memory_label(text), label) << text;
       }
+}
+
+TEST(MemoryLabel, an_arena_has_a_tier_and_no_category) {
+  EXPECT_EQ(arena_label(Tier::device), "shardmark::device::arena");
+  const auto label = parse_memory_label(arena_label(Tier::host));
+  ASSERT_TRUE(label);
+  EXPECT_EQ(label->tier, Tier::host);
+  EXPECT_FALSE(label->category);
 }
 
 TEST(MemoryLabel, foreign_text_is_no_label) {

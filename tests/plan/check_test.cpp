@@ -125,6 +125,27 @@ TEST_F(BrokenPlan, GradientNeverReduced) {
   expect(Rule::gradient);
 }
 
+// The bucket fills again before what was reduced in it is copied out.
+TEST(BrokenDeepSpeedPlan, ReducedGradientOverwrittenBeforeItIsRead) {
+  Deck deck;
+  deck.model.family = Family::list;
+  for (const char* name : {"a", "b", "c"}) deck.model.modules.push_back({name, {60}});
+  deck.run.compute = Compute::none;
+  deck.zero.stage = 3;
+  deck.zero.knobs.reduce_bucket_size = 60;
+  deck.zero.knobs.reduce_scatter = false;
+  Program p = testing::program(deck, 2, 0);
+  EXPECT_TRUE(check(p).empty());
+  std::vector<Event>& events = p.segments[1].events;
+  const auto reduced = std::find_if(events.begin(), events.end(),
+                                    [](const Event& e) { return e.op == Op::all_reduce; });
+  Event &out = reduced[1], &refill = reduced[2];
+  ASSERT_TRUE(out.kernel == Kernel::convert && refill.kernel == Kernel::convert);
+  std::swap(out.operands, refill.operands);
+  const auto violations = check(p);
+  EXPECT_NE(text(violations).find("no reduction delivered"), std::string::npos) << text(violations);
+}
+
 TEST_F(BrokenPlan, Collective) {
   Event& e = event("micro_first", Op::all_gather);
   e.elems += 1;

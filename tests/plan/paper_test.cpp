@@ -130,7 +130,11 @@ TEST(Paper, FootprintOfARunIsTheMaximumOverItsSegments) {
 }
 
 TEST(Paper, ARunThatDoesNotFitIsRefusedWithWhereAndWhy) {
-  const Program p = testing::program(testing::gpt2_deck(1), 2, 0);
+  Program p = testing::program(testing::gpt2_deck(1), 2, 0);
+  const std::int64_t arena = allocated_bytes(p)[0];
+  EXPECT_FALSE(over_budget(p, {arena, std::nullopt}).has_value());
+  EXPECT_NE(over_budget(p, {arena - 1, std::nullopt})->find("arena"), std::string::npos);
+  p.memory_mode = MemoryMode::strict;
   const std::int64_t peak = footprint(p)[Tier::device].peak_bytes;
   EXPECT_FALSE(over_budget(p, {peak, std::nullopt}).has_value());
   const auto refusal = over_budget(p, {peak - 1, std::nullopt});

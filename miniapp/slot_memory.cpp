@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/memory/label.hpp>
+#include <miniapp/huge_pages.hpp>
+#include <miniapp/slot_memory.hpp>
+
+namespace shardmark {
+namespace {
+// An empty slot is alive too: it has an address that nobody reads.
+std::byte nothing;
+}  // namespace
+
+SlotMemory::SlotMemory(const Program& program, Ledger* ledger)
+    : program_(program), ledger_(ledger), data_(program.slots.size(), nullptr) {
+  if (program.memory_mode == MemoryMode::strict) {
+    buffers_.resize(program.slots.size());
+    return;
+  }
+  layout_ = arena_layout(program);
+  for (Tier tier : {Tier::device, Tier::host}) {
+    if (layout_[tier] == 0) continue;
+    const std::string label = arena_label(tier);
+    if (ledger_ != nullptr) ledger_->set_at(label);
+    auto& arena = arenas_[static_cast<std::size_t>(tier)];
+    arena.emplace(tier, layout_[tier], label);
+    prefer_huge_pages(tier, arena->data<std::byte>(), arena->bytes());
+  }
+}
+
+void SlotMemory::acquire(int slot) {
+  const Slot& s = program_.slots[slot];
+  if (program_.memory_mode == MemoryMode::pooled) {
+    const auto& arena = arenas_[static_cast<std::size_t>(s.tier)];
+    data_[slot] = arena ? arena->data<std::byte>() + layout_.offset[slot] : &nothing;
+    return;
+  }
+  if (ledger_ != nullptr) ledger_->set_at(s.name);
+  buffers_[slot].emplace(s);
+  data_[slot] = buffers_[slot]->bytes() > 0 ? buffers_[slot]->data<std::byte>() : &nothing;
+}
+
+void SlotMemory::release(int slot) {
+  data_[slot] = nullptr;
+  if (!buffers_.empty()) buffers_[slot].reset();
+}
+
+void SlotMemory::leak(int slot) {
+  if (buffers_.empty()) {
+    if (ledger_ != nullptr) ledger_->set_at(program_.slots[slot].name);
+    leaked_.emplace_back(program_.slots[slot]);
+  } else {
+    leaked_.push_back(std::move(*buffers_[slot]));
+  }
+  release(slot);
+}
+
+}  // namespace shardmark

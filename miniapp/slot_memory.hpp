@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where slots are while they are alive. `strict`: each acquire allocates, each release frees, so
+// the ledger can be held against the plan event by event. `pooled`: all places are fixed and
+// allocated once, at the start; acquire and release only say that a slot is there.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include <core/memory/buffer.hpp>
+#include <core/memory/ledger.hpp>
+#include <core/plan/arena.hpp>
+
+namespace shardmark {
+
+class SlotMemory {
+ public:
+  /// Pooled: allocates the arenas. Both must outlive it; `ledger` may be null. Throws MemoryError.
+  SlotMemory(const Program& program, Ledger* ledger);
+
+  /// Its content is undefined. Throws MemoryError (strict).
+  void acquire(int slot);
+  void release(int slot);
+  /// Keeps `slot`'s memory allocated beyond its release: a fault made on purpose.
+  void leak(int slot);
+
+  bool alive(int slot) const { return data_[slot] != nullptr; }
+  /// First byte of a slot that is alive.
+  std::byte* data(int slot) const { return data_[slot]; }
+
+ private:
+  const Program& program_;
+  Ledger* ledger_;
+  ArenaLayout layout_;                                    // pooled
+  std::array<std::optional<Buffer>, tier_count> arenas_;  // pooled
+  std::vector<std::optional<Buffer>> buffers_;            // strict, by slot
+  std::vector<std::byte*> data_;                          // by slot; null: not alive
+  std::vector<Buffer> leaked_;
+};
+
+}  // namespace shardmark
