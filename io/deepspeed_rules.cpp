@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <io/deepspeed_config.hpp>
+#include <io/deepspeed_sections.hpp>
 
 namespace shardmark {
 namespace {
@@ -61,6 +62,9 @@ void check_gradients(const DsConfig& c, const Origin& origin) {
       origin.refuse(
           c.zero.key("compute_grad_norm"), false,
           fmt::format("may be false only at stages 1 and 2, this is stage {}: remove it", c.stage));
+    if (reduces_flat_bf16(c))
+      origin.refuse(c.zero.key("compute_grad_norm"), false,
+                    "stage 1 with bf16 and fp32 accumulation always works it out: remove it");
     if (c.top.number("gradient_clipping") != 0)
       origin.refuse(c.zero.key("compute_grad_norm"), false,
                     fmt::format("clipping needs the norm: set gradient_clipping = {} to 0",

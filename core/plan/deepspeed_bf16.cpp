@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepSpeed's BF16_Optimizer: stage 1 with bf16 parameters and fp32 gradient accumulation. Every
-// rank keeps a full fp32 gradient for ever, which is all-reduced once a step, a parameter group at
-// a time; the norm needs no collective, and no overflow is looked for.
+// rank keeps a full fp32 gradient for ever, a flat one a parameter group, which the engine
+// all-reduces once a step in buckets of groups; the norm needs no collective, and no overflow is
+// looked for.
 //
 // Source: DeepSpeed 0.19's runtime/bf16_optimizer.py, and recordings of 0.19.8.
 #include <core/plan/deepspeed_flat_states.hpp>
@@ -56,11 +57,49 @@ class Bf16Writer : public FlatStates {
       }
     }
     compute_.end_micro();
-    if (last)
-      for (std::size_t k = 0; k < groups().size(); ++k)
-        all_reduce(w_.update(full_[k]), predivided(), groups()[k].params);
+    if (last) reduce_all();
     end(last ? Gradients::reduced : Gradients::accumulated);
     return index;
+  }
+
+  // As stage 0 does with tensors, with groups: several that make one bucket are flattened by a
+  // copy.
+  void reduce_all() {
+    std::vector<std::size_t> bucket;
+    std::int64_t held = 0;
+    for (std::size_t g = 0; g < groups().size(); ++g) {
+      bucket.push_back(g);
+      held += groups()[g].padded;
+      if (held <= engine_bucket_elems && g + 1 < groups().size()) continue;
+      flush(bucket, held);
+      bucket.clear();
+      held = 0;
+    }
+  }
+
+  void flush(const std::vector<std::size_t>& bucket, std::int64_t held) {
+    if (bucket.size() == 1)
+      return all_reduce(w_.update(full_[bucket[0]]), predivided(), groups()[bucket[0]].params);
+    const int flat = w_.slot("bucket" + suffix(bucket[0]), Category::bucket, Dtype::fp32, held);
+    w_.acquire(flat);
+    std::vector<int> params;
+    auto copy = [&](bool back) {
+      std::int64_t at = 0;
+      for (std::size_t g : bucket) {
+        const std::int64_t size = groups()[g].padded;
+        if (back)
+          w_.compute(Kernel::convert, {w_.write(full_[g]), read_part(flat, at, size)});
+        else
+          w_.compute(Kernel::convert, {write_part(flat, at, size), w_.read(full_[g])});
+        at += size;
+      }
+    };
+    for (std::size_t g : bucket)
+      params.insert(params.end(), groups()[g].params.begin(), groups()[g].params.end());
+    copy(false);
+    all_reduce(w_.update(flat), predivided(), params);
+    copy(true);
+    w_.release(flat);
   }
 
   int boundary() override {

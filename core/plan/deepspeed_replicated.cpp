@@ -8,9 +8,6 @@
 namespace shardmark {
 namespace {
 
-// A bucket is flushed once it holds more than this; reduce_bucket_size plays no part.
-constexpr std::int64_t bucket_elems = 500'000'000;
-
 class ReplicatedWriter : public RepeatedStepWriter {
  public:
   using RepeatedStepWriter::RepeatedStepWriter;
@@ -87,7 +84,7 @@ class ReplicatedWriter : public RepeatedStepWriter {
     for (int id = 0; id < params(); ++id) {
       bucket.push_back(id);
       held += elems(id);
-      if (held <= bucket_elems && id + 1 < params()) continue;
+      if (held <= engine_bucket_elems && id + 1 < params()) continue;
       flush(bucket, held);
       bucket.clear();
       held = 0;

@@ -22,6 +22,10 @@ inline constexpr std::string_view param_partitions = "param_partitions";
 inline constexpr std::string_view grad_partitions = "grad_partitions";
 }  // namespace recorded
 
+/// The engine's own all_reduce flushes a bucket once it holds more; reduce_bucket_size plays no
+/// part.
+inline constexpr std::int64_t engine_bucket_elems = 500'000'000;
+
 /// What a reduced tensor is divided by: before its sum, and after it. 1: not at all.
 struct Divisors {
   double before = 1, after = 1;

@@ -56,8 +56,8 @@ enum Factor {
   pooled
 };
 
-const std::vector<int> levels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 2,
-                              3, 2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2};
+const std::vector<int> levels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 2, 3,
+                              2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2};
 
 ModelSpec list_model(bool tied, bool groups) {
   ModelSpec m;
@@ -178,7 +178,8 @@ Same same_bits(const std::vector<int>& row, const Deck& d) {
           d.run.compute == Compute::train && d.zero.gradient_clipping > 0 ? 1 : 0,
           static_cast<int>(d.model.modules.size()),
           d.run.compute == Compute::train ? 0 : static_cast<int>(d.zero.gradient_clipping),
-          accumulated_apart(row, d), static_cast<int>(d.model.family)};
+          accumulated_apart(row, d),
+          static_cast<int>(d.model.family)};
 }
 
 TEST(Knobs, PredictedIsMeasuredAndOrderedIsBitwise) {
