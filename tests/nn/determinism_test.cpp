@@ -16,17 +16,21 @@ using shardmark::testing::Buffer;
 using shardmark::testing::SingleProcess;
 using shardmark::testing::SingleProcessOf;
 
-ModelSpec small() {
+ModelSpec small(Family family) {
   ModelSpec spec;
-  spec.layers = 1, spec.hidden = 48, spec.heads = 3, spec.sequence = 71, spec.vocab = 101;
+  spec.family = family;
+  spec.layers = 1, spec.hidden = 48, spec.heads = 6, spec.sequence = 71, spec.vocab = 101;
+  spec.kv_heads = 3, spec.ffn = 77;
   return spec;
 }
+constexpr Family families[] = {Family::gpt2, Family::llama};
 
 // One block forward and backward with every buffer moved by `shift` elements; what forward saves,
 // which has fp32 figures in it, by as many of those.
 template<class T>
-std::vector<float> block_results(std::int64_t shift, bool accumulate, Bf16Products products) {
-  const SingleProcessOf<T> model(small(), 2, 3, products);
+std::vector<float> block_results(Family family, std::int64_t shift, bool accumulate,
+                                 Bf16Products products) {
+  const SingleProcessOf<T> model(small(family), 2, 3, products);
   const TransformerDims& d = model.dims;
   const std::int64_t x_elems = d.rows() * d.hidden, params = model.shape.units[1].elems;
   auto moved = [&](std::int64_t elems) { return Buffer<T>(elems + 32); };
@@ -72,14 +76,15 @@ std::vector<float> block_results(std::int64_t shift, bool accumulate, Bf16Produc
 
 template<class T>
 void expect_same_at_every_alignment(Bf16Products products) {
-  for (const bool accumulate : {false, true}) {
-    const std::vector<float> expected = block_results<T>(0, accumulate, products);
-    for (std::int64_t shift = 1; shift < 16; ++shift) {
-      const std::vector<float> result = block_results<T>(shift, accumulate, products);
-      EXPECT_EQ(std::memcmp(result.data(), expected.data(), expected.size() * sizeof(float)), 0)
-          << "shifted by " << shift << " elements";
+  for (const Family family : families)
+    for (const bool accumulate : {false, true}) {
+      const std::vector<float> expected = block_results<T>(family, 0, accumulate, products);
+      for (std::int64_t shift = 1; shift < 16; ++shift) {
+        const std::vector<float> result = block_results<T>(family, shift, accumulate, products);
+        EXPECT_EQ(std::memcmp(result.data(), expected.data(), expected.size() * sizeof(float)), 0)
+            << to_string(family) << " shifted by " << shift << " elements";
+      }
     }
-  }
 }
 
 TEST(determinism, a_block_gives_the_same_bits_at_every_alignment) {
@@ -92,7 +97,7 @@ TEST(determinism, a_block_gives_the_same_bits_at_every_alignment) {
 TEST(determinism, a_training_repeats_bit_by_bit) {
   std::vector<std::vector<float>> runs;
   for (int run = 0; run < 2; ++run) {
-    SingleProcess model(small(), 2, 3);
+    SingleProcess model(small(Family::gpt2), 2, 3);
     AdamWStep step;
     for (step.step = 1; step.step <= 3; ++step.step) {
       model.uniform_tokens(1, step.step);
@@ -118,18 +123,20 @@ TEST(determinism, every_kernel_of_a_step_is_labelled) {
   auto see = [](const char* label, const std::uint32_t, std::uint64_t*) {
     labels_seen->emplace_back(label);
   };
-  SingleProcess model(small(), 2, 3);
-  model.uniform_tokens(1, 0);
   labels.clear();
   set_begin_parallel_for_callback(see);
   set_begin_parallel_reduce_callback(see);
-  model.forward();
-  model.backward();
-  model.update({}, 1.0);
+  for (const Family family : families) {
+    SingleProcess model(small(family), 2, 3);
+    model.uniform_tokens(1, 0);
+    model.forward();
+    model.backward();
+    model.update({}, 1.0);
+  }
   set_begin_parallel_for_callback(nullptr);
   set_begin_parallel_reduce_callback(nullptr);
   labels_seen = nullptr;
-  EXPECT_GT(labels.size(), 30u);
+  EXPECT_GT(labels.size(), 80u);
   for (const std::string& label : labels) EXPECT_EQ(label.rfind("shardmark::", 0), 0u) << label;
 }
 

@@ -86,11 +86,10 @@ INSTANTIATE_TEST_SUITE_P(shapes, GradientCheck,
 
 // A second backward that accumulates doubles every gradient, whatever the buffers held at first.
 TEST(gradients, accumulate_doubles_them) {
-  ModelSpec spec;
-  spec.layers = 2, spec.hidden = 24, spec.heads = 3, spec.sequence = 70, spec.vocab = 37;
-  for (const bool tied : {false, true}) {
-    spec.tied_head = tied;
-    SingleProcess model(spec, 2, 5);
+  for (const Shape& s :
+       {Shape{2, 24, 3, 70, 37, 2, false, 0}, Shape{2, 24, 3, 70, 37, 2, true, 0},
+        Shape{2, 24, 6, 70, 37, 2, false, 0, 3, 50}, Shape{2, 24, 6, 70, 37, 2, true, 0, 3, 50}}) {
+    SingleProcess model(s.spec(), s.micro_batch, 5);
     model.uniform_tokens(3, 0);
     model.forward();
     model.backward(false);
@@ -109,10 +108,10 @@ TEST(gradients, accumulate_doubles_them) {
 
 // At the shape of the decks that people run, in the middle of training, where values are no longer
 // small: the derivative of the loss along a tensor's own gradient is that gradient's norm.
-TEST(gradients, match_directional_derivatives_while_a_real_shape_trains) {
-  ModelSpec spec;
-  spec.layers = 2, spec.hidden = 256, spec.heads = 4, spec.sequence = 128, spec.vocab = 256;
-  SingleProcess model(spec, 1, 5);
+struct RealShape : ::testing::TestWithParam<Shape> {};
+
+TEST_P(RealShape, gradients_match_directional_derivatives_while_it_trains) {
+  SingleProcess model(GetParam().spec(), GetParam().micro_batch, 5);
   AdamWStep step{1e-3, 0.9, 0.95, 1e-8, 0.1, 1};
   // A skewed distribution, as of letters.
   auto load = [&](std::int64_t s) {
@@ -154,11 +153,15 @@ TEST(gradients, match_directional_derivatives_while_a_real_shape_trains) {
     EXPECT_NEAR((loss_at(h) - loss_at(-h)) / (2 * h) / norm, 1.0, 1e-4) << name;
   };
   derivative_is_norm(0, model.shape.elems, "all");
-  for (const char* name :
-       {"wte", "block0.attn.qkv.weight", "block1.mlp.proj.weight", "head.weight"})
+  for (const char* name : {"wte", "block0.attn.qkv.weight", "block1.mlp.proj.weight", "embed",
+                           "block0.attn.k.weight", "block1.mlp.down.weight", "head.weight"})
     for (const Param& p : model.shape.params)
       if (p.name == name) derivative_is_norm(p.first_elem, p.elems, name);
 }
+
+INSTANTIATE_TEST_SUITE_P(families, RealShape,
+                         ::testing::Values(Shape{2, 256, 4, 128, 256, 1, false, 0},
+                                           Shape{2, 256, 4, 128, 256, 1, false, 0, 2, 344}));
 
 }  // namespace
 }  // namespace shardmark
