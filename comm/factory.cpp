@@ -17,7 +17,8 @@ std::unique_ptr<Communicator> make_communicator(std::string_view backend, MPI_Co
   if (backend == "mpi") return std::make_unique<MpiCommunicator>(comm, options);
   if (backend == "shm" || (backend == "auto" && size > 1)) {
     std::string why_not;
-    auto shared = ShmCommunicator::make(comm, {options.shm_buffer_bytes, options.idle}, why_not);
+    auto shared = ShmCommunicator::make(
+        comm, {options.shm_buffer_bytes, options.shm_direct_bytes, options.idle}, why_not);
     if (shared) return shared;
     if (backend == "auto") return std::make_unique<MpiCommunicator>(comm, options);
     throw CommError(fmt::format("comm.backend = shm: {}: choose auto or mpi", why_not));

@@ -8,7 +8,7 @@ namespace shardmark {
 
 ShmCommunicator::ShmCommunicator(OwnedComm comm, std::unique_ptr<ShmWindow> window,
                                  const ShmOptions& options)
-    : comm_(std::move(comm)), window_(std::move(window)), options_(options) {}
+    : comm_(std::move(comm)), window_(std::move(window)), options_(options), peers_(comm_.get()) {}
 
 std::unique_ptr<ShmCommunicator> ShmCommunicator::make(MPI_Comm comm, const ShmOptions& options,
                                                        std::string& why_not) {
@@ -30,7 +30,9 @@ ShmCommunicator::~ShmCommunicator() {
 
 Ticket ShmCommunicator::start(const Collective& c) {
   validate(c, rank(), size());
-  return queue_.start(c, shm_cut(c, size(), window_->buffer_bytes()), *window_);
+  ShmMeans means{window_->buffer_bytes(), std::nullopt};
+  if (peers_.readable()) means.direct_bytes = options_.direct_bytes;
+  return queue_.start(c, shm_cut(c, size(), means), *window_, peers_);
 }
 
 void ShmCommunicator::wait(Ticket ticket) {

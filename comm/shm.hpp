@@ -17,6 +17,7 @@ namespace shardmark {
 
 struct ShmOptions {
   std::int64_t buffer_bytes = default_shm_buffer_bytes;  // the same on all ranks
+  std::int64_t direct_bytes = default_shm_direct_bytes;  // the same on all ranks
   Idle idle;
 };
 
@@ -50,6 +51,7 @@ class ShmCommunicator : public Communicator {
   OwnedComm comm_;
   std::unique_ptr<ShmWindow> window_;
   ShmOptions options_;
+  PeerMemory peers_;
   FlightQueue<ShmFlight> queue_;
 };
 

@@ -5,9 +5,6 @@
 // each reads what it needs. A counter holds the number of rounds whose stage its rank has finished,
 // since the window was made; so nothing is ever reset, and a rank may write round r once all have
 // finished reading round r - buffers.
-//
-// It is an anonymous file: no name in /dev/shm that a killed run could leave, and no limit by the
-// size of that mount.
 #pragma once
 
 #include <atomic>
@@ -17,10 +14,12 @@
 
 #include <mpi.h>
 
+#include <comm/shared_mapping.hpp>
+
 namespace shardmark {
 
 /// Measured: what the ranks of a core's second-level cache exchange without falling out of it.
-inline constexpr std::int64_t default_shm_buffer_bytes = std::int64_t{256} << 10;
+inline constexpr std::int64_t default_shm_buffer_bytes = std::int64_t{128} << 10;
 
 class ShmWindow {
  public:
@@ -32,19 +31,18 @@ class ShmWindow {
   /// CommError.
   static std::unique_ptr<ShmWindow> make(MPI_Comm comm, std::int64_t buffer_bytes,
                                          std::string& why_not);
-  ~ShmWindow();
-  ShmWindow(const ShmWindow&) = delete;
-  ShmWindow& operator=(const ShmWindow&) = delete;
-
   int rank() const { return rank_; }
   int size() const { return size_; }
   std::int64_t buffer_bytes() const { return buffer_bytes_; }
   /// All ranks' parts together; what each process maps.
-  std::int64_t bytes() const { return rank_bytes() * size_; }
+  std::int64_t bytes() const { return mapping_.bytes(); }
 
   void* buffer(int rank, std::uint64_t round) const;
-  /// What its rank says about the round: the collective that it is in.
-  std::uint64_t& signature(int rank, std::uint64_t round) const;
+  /// What its rank says about a round: the collective that it is in, and where its data lie.
+  struct Notice {
+    std::uint64_t signature = 0, address = 0;
+  };
+  Notice& notice(int rank, std::uint64_t round) const;
 
   /// Says that this rank has finished `stage` of all rounds up to `round`, counted from 1: what it
   /// wrote before is visible to who sees it.
@@ -59,22 +57,13 @@ class ShmWindow {
 
  private:
   struct Header;
-  struct Place {
-    std::int64_t process = 0;
-    std::int64_t file = -1;  // its handle there
-    std::uint64_t token = 0;
-  };
   ShmWindow(int rank, int size, std::int64_t buffer_bytes);
   std::int64_t rank_bytes() const;
   Header& header(int rank) const;
-  Place create(int& file);
-  bool attach(const Place& place);
-  bool map(int file);
-  void touch_own_part();
 
   int rank_, size_;
   std::int64_t buffer_bytes_;
-  char* base_ = nullptr;
+  SharedMapping mapping_;
   std::uint64_t rounds_ = 0;
 };
 

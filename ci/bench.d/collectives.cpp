@@ -6,7 +6,8 @@
 //     mpiexec -n 2 bench_collectives [LARGEST_MIB [TURNS]]
 //
 // Prints a table of bus bandwidths as nccl-tests defines them (array bytes / time, times 2(N-1)/N
-// for all_reduce, (N-1)/N for the others), and a JSON line each after it.
+// for all_reduce, (N-1)/N for the others), of 4 KiB microseconds instead, and a JSON line each after
+// it.
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -116,21 +117,23 @@ void bench(const MpiWorld& world, std::int64_t largest_mib, int turns) {
   Array array(largest_mib << 18);
   std::string json;
   if (world.rank() == 0) {
-    fmt::print("{:<15}{:>6}", fmt::format("{} ranks", ranks), "MiB");
+    fmt::print("{:<15}{:>8}", fmt::format("{} ranks", ranks), "KiB");
     for (const Contender& f : field) fmt::print("{:>15}", f.name);
-    fmt::print("   GB/s of the bus (times MPI's own)\n");
+    fmt::print("   GB/s of the bus or us (times as fast as MPI's own)\n");
   }
   for (const Op op : verbs)
-    for (std::int64_t mib = 1; mib <= largest_mib; mib *= mib == 1 ? 16 : 4) {
-      const std::int64_t elems = (mib << 18) / ranks * ranks;
+    for (const std::int64_t kib : {4, 1 << 10, 16 << 10, 64 << 10, 256 << 10}) {
+      if (kib > largest_mib << 10) continue;
+      const std::int64_t elems = (kib << 8) / ranks * ranks;
       const auto seconds =
-          race(world.comm(), field, op, array, elems, ranks, mib < 16 ? 5 * turns : turns);
+          race(world.comm(), field, op, array, elems, ranks, kib < 16384 ? 5 * turns : turns);
       if (world.rank() != 0) continue;
-      fmt::print("{:<15}{:>6}", to_string(op), mib);
+      fmt::print("{:<15}{:>8}", to_string(op), kib);
       for (std::size_t k = 0; k < field.size(); ++k) {
         const double algorithm = static_cast<double>(elems) * 4 / seconds[k] / 1e9;
         const double bus = algorithm * (op == Op::all_reduce ? 2 : 1) * (ranks - 1) / ranks;
-        fmt::print("{:>15}", fmt::format("{:.2f} ({:.2f})", bus, seconds[0] / seconds[k]));
+        fmt::print("{:>15}", fmt::format("{:.2f} ({:.2f})", kib < 1024 ? seconds[k] * 1e6 : bus,
+                                         seconds[0] / seconds[k]));
         json += fmt::format(
             R"({{"bench": "collectives", "op": "{}", "ranks": {}, "bytes": {}, "by": "{}", )"
             R"("seconds": {:.7f}, "busbw_GBps": {:.3f}, "times_mpi": {:.3f}}})"

@@ -67,11 +67,13 @@ void check(Communicator& comm, const MpiOptions& options, Collective c, bool in_
 }
 
 struct Setting {
-  std::int64_t piece_bytes, gather_bytes, cap_bytes, shm_buffer_bytes;
+  std::int64_t piece_bytes, gather_bytes, cap_bytes, shm_buffer_bytes, shm_direct_bytes;
 };
-// Whole; in many pieces; with staging for one row of elements only.
-constexpr Setting settings[] = {
-    {1 << 20, 1 << 28, 64 << 20, 1 << 18}, {200, 1000, 64 << 20, 512}, {200, 1, 40, 128}};
+// Whole; in many pieces, and through shared memory without buffers where that can be; with staging
+// for one row of elements only.
+constexpr Setting settings[] = {{1 << 20, 1 << 28, 64 << 20, 1 << 18, 1 << 20},
+                                {200, 1000, 64 << 20, 128, 64},
+                                {200, 1, 40, 128, 1 << 20}};
 
 using Way = std::tuple<const char*, Reductions>;
 
@@ -85,6 +87,7 @@ class Verbs : public ::testing::TestWithParam<Way> {
       options.gather_bytes = s.gather_bytes;
       options.staging_cap_bytes = s.cap_bytes;
       options.shm_buffer_bytes = s.shm_buffer_bytes;
+      options.shm_direct_bytes = s.shm_direct_bytes;
       const auto comm = make_world(options, backend);
       for (Dtype dtype : all_dtypes)
         for (Reduction reduction :
