@@ -29,8 +29,8 @@ struct ShmCut {
   bool reduces_by_share = false;
 };
 
-/// What is at hand: the bytes of a buffer, at least 8 for each rank; and from how many bytes on
-/// ranks read one another's memory, nothing where they may not.
+/// What is at hand: the bytes of a buffer, at least 8 for each rank; and from how many bytes of one
+/// rank on the others read its memory where it lies, nothing where they may not.
 struct ShmMeans {
   std::int64_t buffer_bytes = 0;
   std::optional<std::int64_t> direct_bytes;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -41,7 +42,10 @@ ShmWindow::Header& ShmWindow::header(int rank) const {
 }
 
 ShmWindow::ShmWindow(int rank, int size, std::int64_t buffer_bytes)
-    : rank_(rank), size_(size), buffer_bytes_(round_up_to(buffer_bytes, apart_bytes)) {}
+    : rank_(rank),
+      size_(size),
+      // Room for one element of each rank at least, whatever its type.
+      buffer_bytes_(round_up_to(std::max(buffer_bytes, std::int64_t{8} * size), apart_bytes)) {}
 
 std::unique_ptr<ShmWindow> ShmWindow::make(MPI_Comm comm, std::int64_t buffer_bytes,
                                            std::string& why_not) {

@@ -27,8 +27,8 @@ class ShmWindow {
   enum class Stage : std::uint8_t { written, reduced, read };
 
   /// Collective over `comm`. Null on all ranks, with the reason in `why_not`, where they do not all
-  /// share a node or cannot share memory. `buffer_bytes` is rounded up to whole cache lines. Throws
-  /// CommError.
+  /// share a node or cannot share memory. `buffer_bytes` is rounded up to whole cache lines, and
+  /// to 8 bytes for each rank. Throws CommError.
   static std::unique_ptr<ShmWindow> make(MPI_Comm comm, std::int64_t buffer_bytes,
                                          std::string& why_not);
   int rank() const { return rank_; }
