@@ -11,47 +11,91 @@ namespace shardmark {
 namespace {
 
 // How an element type is read into and written from the type that it is summed in.
-template<class T>
+template<class T, class D = T>
 struct Plain {
   using Stored = T;
   using Sum = T;
+  using Divisor = D;
   static Sum load(Stored v) { return v; }
   static Stored store(Sum v) { return v; }
 };
 struct WideBf16 {
   using Stored = Bf16;
   using Sum = float;
+  using Divisor = float;
   static Sum load(Stored v) { return widen(v); }
   static Stored store(Sum v) { return round_bf16(v); }
 };
 struct WideFp16 {
   using Stored = Fp16;
   using Sum = float;
+  using Divisor = float;
   static Sum load(Stored v) { return widen(v); }
   static Stored store(Sum v) { return round_fp16(v); }
 };
 
-template<class Format>
-void combine(Reduction reduction, const void* rows, int size, void* out, std::int64_t elems) {
+// How two values become one.
+template<class Sum>
+struct Add {
+  static Sum join(Sum a, Sum b) { return static_cast<Sum>(a + b); }
+};
+template<class Sum>
+struct Highest {
+  static Sum join(Sum a, Sum b) { return std::max(a, b); }
+};
+
+template<class Format, class Join, bool average>
+struct Combine {
   using Stored = typename Format::Stored;
   using Sum = typename Format::Sum;
-  const auto* row = static_cast<const Stored*>(rows);
-  auto* result = static_cast<Stored*>(out);
-  constexpr std::int64_t block_elems = 1024;  // sums stay in the first cache while the ranks pass
-  std::array<Sum, block_elems> sum;
-  for (std::int64_t first = 0; first < elems; first += block_elems) {
-    const std::int64_t n = std::min(block_elems, elems - first);
-    for (std::int64_t i = 0; i < n; ++i) sum[i] = Format::load(row[first + i]);
-    for (int r = 1; r < size; ++r) {
-      const Stored* next = row + r * elems + first;
-      if (reduction == Reduction::max)
-        for (std::int64_t i = 0; i < n; ++i) sum[i] = std::max(sum[i], Format::load(next[i]));
-      else
-        for (std::int64_t i = 0; i < n; ++i) sum[i] += Format::load(next[i]);
+  typename Format::Divisor divisor;
+
+  Stored finish(Sum v) const { return Format::store(average ? static_cast<Sum>(v / divisor) : v); }
+
+  // Two rows: sums stay in registers, so that both stream. A run is loaded before any of it is
+  // stored, since `out` may be a row: the compiler need not fear for the next.
+  void two(const Stored* a, const Stored* b, Stored* out, std::int64_t elems) const {
+    constexpr std::int64_t run_elems = 64;
+    std::int64_t first = 0;
+    for (; first + run_elems <= elems; first += run_elems) {
+      Stored done[run_elems];
+      for (std::int64_t i = 0; i < run_elems; ++i)
+        done[i] = finish(Join::join(Format::load(a[first + i]), Format::load(b[first + i])));
+      for (std::int64_t i = 0; i < run_elems; ++i) out[first + i] = done[i];
     }
-    if (reduction == Reduction::average)
-      for (std::int64_t i = 0; i < n; ++i) sum[i] /= static_cast<Sum>(size);
-    for (std::int64_t i = 0; i < n; ++i) result[first + i] = Format::store(sum[i]);
+    for (; first < elems; ++first)
+      out[first] = finish(Join::join(Format::load(a[first]), Format::load(b[first])));
+  }
+
+  void any(const void* const* rows, int size, Stored* out, std::int64_t elems) const {
+    const auto row = [&](int r) { return static_cast<const Stored*>(rows[r]); };
+    if (size == 2) return two(row(0), row(1), out, elems);
+    constexpr std::int64_t block_elems = 1024;  // sums stay in the first cache while ranks pass
+    std::array<Sum, block_elems> sum;
+    for (std::int64_t first = 0; first < elems; first += block_elems) {
+      const std::int64_t n = std::min(block_elems, elems - first);
+      for (std::int64_t i = 0; i < n; ++i) sum[i] = Format::load(row(0)[first + i]);
+      for (int r = 1; r < size; ++r) {
+        const Stored* const next = row(r) + first;
+        for (std::int64_t i = 0; i < n; ++i) sum[i] = Join::join(sum[i], Format::load(next[i]));
+      }
+      for (std::int64_t i = 0; i < n; ++i) out[first + i] = finish(sum[i]);
+    }
+  }
+};
+
+template<class Format>
+void combine(Reduction reduction, const void* const* rows, int size, void* out,
+             std::int64_t elems) {
+  using Sum = typename Format::Sum;
+  auto* result = static_cast<typename Format::Stored*>(out);
+  const auto divisor = static_cast<typename Format::Divisor>(size);
+  switch (reduction) {
+    case Reduction::max:
+      return Combine<Format, Highest<Sum>, false>{divisor}.any(rows, size, result, elems);
+    case Reduction::average:
+      return Combine<Format, Add<Sum>, true>{divisor}.any(rows, size, result, elems);
+    default: return Combine<Format, Add<Sum>, false>{divisor}.any(rows, size, result, elems);
   }
 }
 
@@ -69,14 +113,16 @@ void divide_all(void* data, std::int64_t elems, int divisor) {
 
 }  // namespace
 
-void combine_in_rank_order(Dtype dtype, Reduction reduction, const void* rows, int size, void* out,
-                           std::int64_t elems) {
+void combine_in_rank_order(Dtype dtype, Reduction reduction, const void* const* rows, int size,
+                           void* out, std::int64_t elems) {
   switch (dtype) {
     case Dtype::fp32: return combine<Plain<float>>(reduction, rows, size, out, elems);
     case Dtype::fp64: return combine<Plain<double>>(reduction, rows, size, out, elems);
     case Dtype::bf16: return combine<WideBf16>(reduction, rows, size, out, elems);
     case Dtype::fp16: return combine<WideFp16>(reduction, rows, size, out, elems);
-    default: refuse("sum in rank order", dtype);
+    case Dtype::int32: return combine<Plain<std::int32_t>>(reduction, rows, size, out, elems);
+    case Dtype::int64: return combine<Plain<std::int64_t>>(reduction, rows, size, out, elems);
+    case Dtype::uint8: return combine<Plain<std::uint8_t, int>>(reduction, rows, size, out, elems);
   }
 }
 

@@ -11,10 +11,10 @@
 namespace shardmark {
 
 /// out[i] = rows[0][i] op rows[1][i] op … in this order, divided by `size` for an average.
-/// `rows` holds `size` contributions of `elems` elements, one after the other. `out` may not
-/// overlap them. Throws CommError for integers: their sums have no order and are the library's.
-void combine_in_rank_order(Dtype dtype, Reduction reduction, const void* rows, int size, void* out,
-                           std::int64_t elems);
+/// `rows` holds the addresses of `size` contributions of `elems` elements. `out` may be one of
+/// them, and may not overlap them otherwise. An average of integers rounds towards zero.
+void combine_in_rank_order(Dtype dtype, Reduction reduction, const void* const* rows, int size,
+                           void* out, std::int64_t elems);
 
 /// Divides in place, once: not a multiplication by the reciprocal. Integers round towards zero.
 void divide(Dtype dtype, void* data, std::int64_t elems, int divisor);

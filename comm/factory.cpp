@@ -5,6 +5,7 @@
 #include <comm/mpi.hpp>
 #include <comm/mpi_check.hpp>
 #include <comm/self.hpp>
+#include <comm/shm.hpp>
 #include <core/error.hpp>
 
 namespace shardmark {
@@ -13,14 +14,21 @@ std::unique_ptr<Communicator> make_communicator(std::string_view backend, MPI_Co
                                                 const MpiOptions& options) {
   int size = 1;
   SHARDMARK_MPI(MPI_Comm_size(comm, &size));
-  if (backend == "mpi" || (backend == "auto" && size > 1))
-    return std::make_unique<MpiCommunicator>(comm, options);
+  if (backend == "mpi") return std::make_unique<MpiCommunicator>(comm, options);
+  if (backend == "shm" || (backend == "auto" && size > 1)) {
+    std::string why_not;
+    auto shared = ShmCommunicator::make(
+        comm, {options.shm_buffer_bytes, options.shm_direct_bytes, options.idle}, why_not);
+    if (shared) return shared;
+    if (backend == "auto") return std::make_unique<MpiCommunicator>(comm, options);
+    throw CommError(fmt::format("comm.backend = shm: {}: choose auto or mpi", why_not));
+  }
   if (backend != "self" && backend != "auto")
-    throw CommError(fmt::format("comm.backend = {}: must be auto, self or mpi", backend));
+    throw CommError(fmt::format("comm.backend = {}: must be auto, self, shm or mpi", backend));
   if (size > 1)
     throw CommError(
         fmt::format("comm.backend = self: {} ranks: must be one: start one rank, or "
-                    "choose mpi",
+                    "choose shm or mpi",
                     size));
   return std::make_unique<SelfCommunicator>();
 }

@@ -9,8 +9,9 @@
 
 namespace shardmark {
 
-/// Collective over `comm`. `backend`: `self` (one rank only), `mpi`, or `auto`: self for one rank,
-/// else mpi. `options` must agree on all ranks. Throws CommError.
+/// Collective over `comm`. `backend`: `self` (one rank only), `shm` (ranks of one node that can
+/// share memory), `mpi`, or `auto`: self for one rank, else shm where it can be, else mpi; which
+/// one it became says backend(). `options` must agree on all ranks. Throws CommError.
 std::unique_ptr<Communicator> make_communicator(std::string_view backend, MPI_Comm comm,
                                                 const MpiOptions& options);
 

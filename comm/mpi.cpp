@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <string>
-
 #include <comm/mpi.hpp>
 #include <comm/mpi_check.hpp>
 #include <comm/validate.hpp>
-#include <core/error.hpp>
 
 namespace shardmark {
 
@@ -25,50 +22,16 @@ MpiCommunicator::~MpiCommunicator() {
 
 Ticket MpiCommunicator::start(const Collective& c) {
   validate(c, site_.rank, site_.size);
-  queue_.emplace_back(c, route_of(c, site_.size, options_), site_);
-  ++started_;
-  if (queue_.size() == 1) {
-    queue_.front().take_off();
-    advance();  // what is done at once is done now
-  }
-  return started_;
-}
-
-// One look; true when something moved.
-bool MpiCommunicator::advance() {
-  if (queue_.empty()) return false;
-  bool moved = queue_.front().advance();
-  while (queue_.front().done()) {
-    moved = true;
-    ++done_;
-    queue_.pop_front();
-    if (queue_.empty()) break;
-    queue_.front().take_off();
-  }
-  return moved;
-}
-
-bool MpiCommunicator::test(Ticket ticket) {
-  if (ticket == 0 || ticket > started_)
-    throw CommError("ticket " + std::to_string(ticket) + ": must name a started collective, 1 to " +
-                    std::to_string(started_));
-  while (done_ < ticket && advance()) {
-  }
-  return done_ >= ticket;
+  return queue_.start(c, route_of(c, site_.size, options_), site_);
 }
 
 void MpiCommunicator::wait(Ticket ticket) {
-  while (!test(ticket)) options_.idle.pause();
-}
-
-void MpiCommunicator::progress() {
-  while (advance()) {
-  }
+  while (!queue_.test(ticket)) options_.idle.pause();
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
   // How far the queue is differs from rank to rank; the split must meet all at the same place.
-  if (started_ > 0) wait(started_);
+  if (!queue_.empty()) wait(queue_.last());
   MPI_Comm child = MPI_COMM_NULL;
   SHARDMARK_MPI(MPI_Comm_split(site_.comm, color, key, &child));
   return std::unique_ptr<Communicator>(new MpiCommunicator(Adopt{}, OwnedComm(child), options_));

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The MPI back-end: a queue of collectives, of which only the oldest has MPI calls open. So ranks
-// agree on the order of calls without talking, and several collectives may be started ahead.
+// The MPI back-end: a queue of collectives, of which only the oldest has MPI calls open.
 #pragma once
 
-#include <deque>
-
 #include <comm/communicator.hpp>
+#include <comm/flight_queue.hpp>
 #include <comm/mpi_flight.hpp>
 #include <comm/mpi_options.hpp>
 
@@ -23,22 +21,20 @@ class MpiCommunicator : public Communicator {
   int size() const override { return site_.size; }
   std::string_view backend() const override { return "mpi"; }
   Ticket start(const Collective& c) override;
-  bool test(Ticket ticket) override;
+  bool test(Ticket ticket) override { return queue_.test(ticket); }
   void wait(Ticket ticket) override;
-  void progress() override;
+  void progress() override { queue_.progress(); }
   /// Waits for what is in flight here first.
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:
   struct Adopt {};
   MpiCommunicator(Adopt, OwnedComm comm, const MpiOptions& options);
-  bool advance();
 
   OwnedComm comm_;
   MpiSite site_;
   MpiOptions options_;
-  std::deque<MpiFlight> queue_;  // the front is under way
-  Ticket started_ = 0, done_ = 0;
+  FlightQueue<MpiFlight> queue_;
 };
 
 }  // namespace shardmark

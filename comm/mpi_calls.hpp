@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which MPI calls a collective becomes: one table, read by the back-end that makes them and by the
-// tests that count them. A collective is cut into pieces; a piece is one call or two.
+// Which MPI calls a collective becomes under the back-end `mpi`: one table, read by the back-end
+// that makes them and by the tests that count them. A collective is cut into pieces; a piece is one
+// call or two. Under `shm` it becomes none.
 #pragma once
 
 #include <cstdint>

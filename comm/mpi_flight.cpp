@@ -172,7 +172,10 @@ void MpiFlight::settle(const Step& step) {
   void* recv = c_.recv == nullptr ? nullptr : offset(c_.recv, s.first, c_.dtype);
   const bool root = site_.rank == c_.root;
   const auto combine = [&](void* out, std::int64_t elems) {
-    combine_in_rank_order(c_.dtype, c_.reduction, area(step.piece), site_.size, out, elems);
+    std::vector<const void*> rows;
+    for (int r = 0; r < site_.size; ++r)
+      rows.push_back(offset(area(step.piece), r * elems, c_.dtype));
+    combine_in_rank_order(c_.dtype, c_.reduction, rows.data(), site_.size, out, elems);
   };
   switch (route_.kind) {
     case RouteKind::ordered_all_reduce: {

@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include <comm/idle.hpp>
+#include <comm/shm_cut.hpp>
+#include <comm/shm_window.hpp>
 #include <core/plan/scratch.hpp>
 
 namespace shardmark {
@@ -19,6 +21,9 @@ struct MpiOptions {
   std::int64_t piece_bytes = default_piece_bytes;  // a rank's part of a piece
   std::int64_t staging_cap_bytes = default_staging_cap_bytes;
   std::int64_t gather_bytes = default_gather_bytes;  // an all_gather's piece, all ranks together
+  std::int64_t shm_buffer_bytes = default_shm_buffer_bytes;  // of the back-end shm
+  std::int64_t shm_direct_bytes =
+      default_shm_direct_bytes;  // of the back-end shm, as in shm_cut.hpp
   Idle idle;
 };
 

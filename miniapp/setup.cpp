@@ -95,14 +95,22 @@ Profile run_profile(const Deck& deck, const Node& node, int world) {
   if (deck.comm.backend == "self" && world > 1)
     throw DeckError(
         fmt::format("{}: comm.backend = \"self\": {} ranks: must be one: start one rank, "
-                    "or give \"mpi\" or \"auto\"",
+                    "or give \"shm\", \"mpi\" or \"auto\"",
                     deck.path, world));
+  if (deck.comm.backend == "shm" && node.ranks < world)
+    throw DeckError(fmt::format(
+        "{}: comm.backend = \"shm\": {} of {} ranks are on {}: all must share one node: "
+        "give \"mpi\" or \"auto\"",
+        deck.path, node.ranks, world, node.host));
   Profile profile;
   profile.ranks_per_node = node.ranks;
   // Measured with oneDNN 2.6 on GPT-2's shapes: packed pieces take what one thread's default gives,
   // and each further thread at most 1.7 MB of scratch of its own.
   profile.workspace_cap_bytes += (Space().concurrency() - 1) * (std::int64_t{2} << 20);
-  profile.backend = deck.comm.backend != "auto" ? deck.comm.backend : world == 1 ? "self" : "mpi";
+  profile.backend = deck.comm.backend != "auto" ? deck.comm.backend
+                    : world == 1                ? "self"
+                    : world == node.ranks       ? "shm"
+                                                : "mpi";
   return profile;
 }
 

@@ -2,7 +2,8 @@
 shardmark_test(comm_local FILES comm/half_test.cpp comm/scratch_test.cpp LIBS shardmark_comm
                LABELS comm)
 shardmark_test(comm FILES comm/verbs_test.cpp comm/ordered_test.cpp comm/lane_test.cpp
-                          comm/calls_test.cpp comm/decorators_test.cpp comm/mpi_counter.cpp
+                          comm/calls_test.cpp comm/decorators_test.cpp comm/shm_test.cpp
+                          comm/mpi_counter.cpp
                LIBS shardmark_comm NP 1 2 3 4 LABELS comm)
 shardmark_test(watchdog FILES comm/watchdog_test.cpp LIBS shardmark_comm NP 2 3 4 LABELS comm)
 

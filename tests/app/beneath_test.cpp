@@ -39,6 +39,7 @@ TEST(Beneath, AStepMakesTheMpiCallsOfItsPlan) {
           Deck deck = small_deck(stage, 2 * world * accumulation, accumulation);
           deck.run.reductions = reductions;
           deck.run.schedule = schedule;
+          deck.comm.backend = "mpi";
           Training t(deck, MPI_COMM_WORLD);
           const Program& p = t.program();
           const MpiOptions options = testing::mpi_options(reductions);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules: with `ordered` reductions all stages are bitwise equal at one rank count, clipping active
-// or not; what is predicted is what is measured, to the byte and to the call.
+// or not, through MPI or shared memory; what is predicted is what is measured, to the byte and to
+// the call.
 #include <map>
 #include <tuple>
 
@@ -47,6 +48,7 @@ TEST_P(Stages, AreBitwiseEqualWithOrderedReductions) {
       Deck deck = small_deck(stage, 2 * world());
       deck.run.schedule = schedule;
       deck.run.reductions = Reductions::ordered;
+      deck.comm.backend = stage % 2 == 0 ? "mpi" : "auto";
       deck.zero.gradient_clipping = clipping;
       deck.model.tied_head = tied;
       if (family == Family::llama) make_llama(deck.model);

@@ -51,12 +51,12 @@ class Training {
   Training(const Deck& deck, MPI_Comm world, const Batch& batch, const Decorate& decorate = {},
            const Wrap& wrap = {})
       : deck_(deck),
-        driver_lane_(make_communicator("mpi", world, mpi_options(Reductions::native))),
+        driver_lane_(make_communicator("auto", world, mpi_options(Reductions::native))),
         peers_(*driver_lane_),
         matmul_(Profile{}.workspace_cap_bytes),
         context_{Space(), matmul_} {
     program_ = build_program(deck, batch, peers_.size(), peers_.rank(), Profile{});
-    auto backend = make_communicator("mpi", world, mpi_options(deck.run.reductions));
+    auto backend = make_communicator(deck.comm.backend, world, mpi_options(deck.run.reductions));
     if (decorate) backend = decorate(std::move(backend));
     lane_ = std::make_unique<CountingCommunicator>(std::move(backend), counters_);
     if (deck.run.compute == Compute::train) {

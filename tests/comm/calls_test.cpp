@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The MPI calls that a collective really becomes, counted by PMPI beneath the communicator, are
-// those of the table, neither more nor fewer.
+// those of the table, neither more nor fewer; through shared memory none.
 #include <gtest/gtest.h>
 
 #include <tests/comm/array.hpp>
@@ -43,6 +43,24 @@ TEST(MpiCalls, are_those_of_the_table) {
       }
   // Every route was taken.
   EXPECT_EQ(seen.size(), n > 1 ? 10u : 0u);
+}
+
+TEST(MpiCalls, of_shared_memory_are_none) {
+  const int n = world_size();
+  const auto comm = make_world(make_options(), "shm");
+  Array data(Dtype::fp32, 5000 * n);
+  reset_mpi_counts();
+  for (Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,
+                Op::barrier}) {
+    Collective c;
+    c.op = op, c.elems = 5000 * n, c.root = 0;
+    c.reduction = is_reduction(op) ? Reduction::sum : Reduction::none;
+    c.send = c.recv = data.at(0);
+    if (op == Op::all_gather) c.send = data.at(comm->rank() * 5000);
+    if (op == Op::reduce_scatter) c.recv = data.at(comm->rank() * 5000);
+    run(*comm, c);
+  }
+  EXPECT_EQ(mpi_counts(), (std::map<std::string, std::int64_t>{}));
 }
 
 TEST(MpiCalls, of_one_piece_and_of_many) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `ordered` sums are the serial sum in rank order, to the bit, whatever the verb and the pieces; so
-// a gradient is the same at every ZeRO stage. 16-bit sums are so under `native` too.
+// a gradient is the same at every ZeRO stage. 16-bit sums are so under `native` too, and all sums
+// through shared memory.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -42,32 +43,34 @@ TEST_P(Ordered, every_verb_and_piece_size_gives_the_serial_sum_in_rank_order) {
   const Dtype dtype = GetParam();
   const int size = world_size(), rank = world_rank();
   const bool both = dtype == Dtype::bf16 || dtype == Dtype::fp16;
-  for (Reductions reductions : {Reductions::ordered, Reductions::native})
-    for (std::int64_t piece_bytes : {std::int64_t{60}, std::int64_t{1} << 20})
-      for (Reduction reduction : {Reduction::sum, Reduction::average}) {
-        if (reductions == Reductions::native && !both) continue;
+  for (const std::string backend : backends)
+    for (Reductions reductions : {Reductions::ordered, Reductions::native})
+      for (std::int64_t piece_bytes : {std::int64_t{60}, std::int64_t{1} << 20}) {
+        if (reductions == Reductions::native && !both && backend == "mpi") continue;
         MpiOptions options = make_options(reductions);
-        options.piece_bytes = piece_bytes;
-        const auto comm = make_world(options);
-        const std::int64_t shard = 331, elems = shard * size;
-        const Array want = dtype == Dtype::fp64 ? serial<double>(dtype, reduction, elems, size)
-                                                : serial<float>(dtype, reduction, elems, size);
-        for (Op op : {Op::all_reduce, Op::reduce_scatter, Op::reduce}) {
-          SCOPED_TRACE(std::string(to_string(op)) + ", pieces of " + std::to_string(piece_bytes));
-          Array send(dtype, elems);
-          for (std::int64_t i = 0; i < elems; ++i) send.set(i, nasty(rank, i));
-          Collective c;
-          c.op = op, c.dtype = dtype, c.reduction = reduction, c.elems = elems, c.root = size - 1;
-          c.send = send.at(0);
-          const std::int64_t first = op == Op::reduce_scatter ? rank * shard : 0;
-          const std::int64_t count = op == Op::reduce_scatter ? shard : elems;
-          c.recv = send.at(first);
-          const auto scratch = bring_scratch(c, size, options);
-          run(*comm, c);
-          if (op == Op::reduce && rank != c.root) continue;
-          ASSERT_EQ(std::memcmp(send.at(first), want.at(first),
-                                static_cast<std::size_t>(count * dtype_bytes(dtype))),
-                    0);
+        options.piece_bytes = options.shm_buffer_bytes = piece_bytes;
+        const auto comm = make_world(options, backend);
+        for (Reduction reduction : {Reduction::sum, Reduction::average}) {
+          const std::int64_t shard = 331, elems = shard * size;
+          const Array want = dtype == Dtype::fp64 ? serial<double>(dtype, reduction, elems, size)
+                                                  : serial<float>(dtype, reduction, elems, size);
+          for (Op op : {Op::all_reduce, Op::reduce_scatter, Op::reduce}) {
+            SCOPED_TRACE(std::string(to_string(op)) + ", pieces of " + std::to_string(piece_bytes));
+            Array send(dtype, elems);
+            for (std::int64_t i = 0; i < elems; ++i) send.set(i, nasty(rank, i));
+            Collective c;
+            c.op = op, c.dtype = dtype, c.reduction = reduction, c.elems = elems, c.root = size - 1;
+            c.send = send.at(0);
+            const std::int64_t first = op == Op::reduce_scatter ? rank * shard : 0;
+            const std::int64_t count = op == Op::reduce_scatter ? shard : elems;
+            c.recv = send.at(first);
+            const auto scratch = bring_scratch(c, size, options);
+            run(*comm, c);
+            if (op == Op::reduce && rank != c.root) continue;
+            ASSERT_EQ(std::memcmp(send.at(first), want.at(first),
+                                  static_cast<std::size_t>(count * dtype_bytes(dtype))),
+                      0);
+          }
         }
       }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every verb, on every dtype, in place and out of place, whole and in many pieces, native and
-// ordered, gives exactly what its definition says, on integers whose sums are exact in any order.
+// ordered, through MPI and through shared memory, gives exactly what its definition says, on
+// integers whose sums are exact in any order.
 #include <gtest/gtest.h>
 
 #include <comm/factory.hpp>
@@ -66,20 +67,28 @@ void check(Communicator& comm, const MpiOptions& options, Collective c, bool in_
 }
 
 struct Setting {
-  std::int64_t piece_bytes, gather_bytes, cap_bytes;
+  std::int64_t piece_bytes, gather_bytes, cap_bytes, shm_buffer_bytes, shm_direct_bytes;
 };
-// Whole; in many pieces; with staging for one row of elements only.
-constexpr Setting settings[] = {{1 << 20, 1 << 28, 64 << 20}, {200, 1000, 64 << 20}, {200, 1, 40}};
+// Whole; in many pieces, and through shared memory without buffers where that can be; with staging
+// for one row of elements only.
+constexpr Setting settings[] = {{1 << 20, 1 << 28, 64 << 20, 1 << 18, 1 << 20},
+                                {200, 1000, 64 << 20, 128, 64},
+                                {200, 1, 40, 128, 1 << 20}};
 
-class Verbs : public ::testing::TestWithParam<Reductions> {
+using Way = std::tuple<const char*, Reductions>;
+
+class Verbs : public ::testing::TestWithParam<Way> {
  protected:
   void check_all(Op op, std::initializer_list<std::int64_t> sizes, int root = -1) {
     for (const Setting& s : settings) {
-      MpiOptions options = make_options(GetParam());
+      const auto& [backend, reductions] = GetParam();
+      MpiOptions options = make_options(reductions);
       options.piece_bytes = s.piece_bytes;
       options.gather_bytes = s.gather_bytes;
       options.staging_cap_bytes = s.cap_bytes;
-      const auto comm = make_world(options);
+      options.shm_buffer_bytes = s.shm_buffer_bytes;
+      options.shm_direct_bytes = s.shm_direct_bytes;
+      const auto comm = make_world(options, backend);
       for (Dtype dtype : all_dtypes)
         for (Reduction reduction :
              {Reduction::none, Reduction::sum, Reduction::average, Reduction::max})
@@ -117,13 +126,20 @@ TEST_P(Verbs, reduce_gives_the_root_the_result) {
 TEST_P(Verbs, broadcast_gives_every_rank_the_roots_array) {
   for (int root : {0, world_size() - 1}) check_all(Op::broadcast, {0, 1, 3, 37, 251}, root);
 }
-INSTANTIATE_TEST_SUITE_P(comm, Verbs, ::testing::Values(Reductions::native, Reductions::ordered),
+INSTANTIATE_TEST_SUITE_P(comm, Verbs,
+                         ::testing::Combine(::testing::ValuesIn(backends),
+                                            ::testing::Values(Reductions::native,
+                                                              Reductions::ordered)),
                          [](const auto& param_info) {
-                           return std::string(to_string(param_info.param));
+                           return std::string(std::get<0>(param_info.param)) + "_" +
+                                  std::string(to_string(std::get<1>(param_info.param)));
                          });
 
-TEST(Average, divides_and_does_not_multiply_by_the_reciprocal) {
-  const auto comm = make_world(make_options());
+class Backend : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(comm, Backend, ::testing::ValuesIn(backends), backend_name);
+
+TEST_P(Backend, averages_divide_and_do_not_multiply_by_the_reciprocal) {
+  const auto comm = make_world(make_options(), GetParam());
   const int n = comm->size();
   Array data(Dtype::fp32, 200);
   for (std::int64_t i = 0; i < 200; ++i) data.set(i, comm->rank() == 0 ? i : 0);
@@ -135,8 +151,8 @@ TEST(Average, divides_and_does_not_multiply_by_the_reciprocal) {
     ASSERT_EQ(data.get(i), static_cast<float>(i) / static_cast<float>(n)) << "of " << i;
 }
 
-TEST(Barrier, holds_until_all_have_come) {
-  const auto comm = make_world(make_options());
+TEST_P(Backend, barriers_hold_until_all_have_come) {
+  const auto comm = make_world(make_options(), GetParam());
   Collective c;
   c.op = Op::barrier;
   run(*comm, c);

@@ -17,12 +17,12 @@ constexpr std::int64_t late_ns = 2'500'000'000;  // beyond timeout, grace and th
 
 // The last rank comes late to a call for which all others wait, and spends the time with `busy`.
 // Returns what the others were told.
-class Late : public ::testing::Test {
+class Late : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (world_size() == 1) GTEST_SKIP() << "one rank waits for nobody";
     watch = std::make_unique<Watch>(MPI_COMM_WORLD, timeout_s, make_options().idle);
-    auto inner = make_world(make_options());
+    auto inner = make_world(make_options(), GetParam());
     lane = inner.get();
     comm = std::make_unique<WatchingCommunicator>(std::move(inner), *watch);
   }
@@ -68,7 +68,9 @@ class Late : public ::testing::Test {
   const std::string last = std::to_string(world_size() - 1);
 };
 
-TEST_F(Late, a_rank_that_does_not_answer_is_named) {
+INSTANTIATE_TEST_SUITE_P(comm, Late, ::testing::ValuesIn(backends), backend_name);
+
+TEST_P(Late, a_rank_that_does_not_answer_is_named) {
   run(*comm, named(Op::barrier, "start"));
   const std::string message =
       wait_for_late([] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); });
@@ -79,21 +81,21 @@ TEST_F(Late, a_rank_that_does_not_answer_is_named) {
   check_named(message, "does not answer");
 }
 
-TEST_F(Late, a_rank_that_is_behind_is_named_with_the_call_where_it_is) {
+TEST_P(Late, a_rank_that_is_behind_is_named_with_the_call_where_it_is) {
   run(*comm, named(Op::broadcast, "param.head"));
   const std::string message = wait_for_late([this] { comm->progress(); });
   if (is_late()) return;
   check_named(message, "is past call 1, broadcast param.head");
 }
 
-TEST_F(Late, a_rank_that_polls_another_group_answers) {
+TEST_P(Late, a_rank_that_polls_another_group_answers) {
   const auto group = comm->split(is_late() ? 0 : 1, 0);
   const std::string message = wait_for_late([&] { group->progress(); });
   if (is_late()) return;
   check_named(message, "has not started any call");
 }
 
-TEST_F(Late, nobody_is_accused_while_all_are_in_time) {
+TEST_P(Late, nobody_is_accused_while_all_are_in_time) {
   for (int i = 0; i < 200; ++i) run(*comm, named(Op::all_reduce, "grad.block3"));
   EXPECT_EQ(comm->size(), world_size());
 }

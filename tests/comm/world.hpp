@@ -2,9 +2,10 @@
 // What MPI tests begin with: rank, size, and options that wait well on this machine.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <comm/mpi.hpp>
+#include <comm/factory.hpp>
 #include <comm/mpi_check.hpp>
 #include <comm/node.hpp>
 
@@ -27,8 +28,14 @@ inline MpiOptions make_options(Reductions reductions = Reductions::native) {
   options.idle = idle;
   return options;
 }
-inline std::unique_ptr<Communicator> make_world(const MpiOptions& options) {
-  return std::make_unique<MpiCommunicator>(MPI_COMM_WORLD, options);
+/// The back-ends that several ranks of this machine can use.
+inline constexpr const char* backends[] = {"mpi", "shm"};
+inline std::unique_ptr<Communicator> make_world(const MpiOptions& options,
+                                                const std::string& backend = "mpi") {
+  return make_communicator(backend, MPI_COMM_WORLD, options);
+}
+inline std::string backend_name(const ::testing::TestParamInfo<const char*>& info) {
+  return info.param;
 }
 
 /// A barrier that the tests own, beneath everything under test.

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// The collectives of ShardMark's back-ends beside MPI's own, as a user would call those: fp32 sums
+// in place, one call for the whole array. All take turns in one run, so that they meet the same
+// machine; a time is that of the slowest rank, a figure the median of the turns.
+//
+//     mpiexec -n 2 bench_collectives [LARGEST_MIB [TURNS]]
+//
+// Prints a table of bus bandwidths as nccl-tests defines them (array bytes / time, times 2(N-1)/N
+// for all_reduce, (N-1)/N for the others), of 4 KiB microseconds instead, and a JSON line each after
+// it.
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <comm/clock.hpp>
+#include <comm/factory.hpp>
+#include <comm/mpi_check.hpp>
+#include <comm/mpi_world.hpp>
+#include <comm/node.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr Op verbs[] = {Op::all_reduce, Op::reduce_scatter, Op::all_gather};
+
+struct Contender {
+  std::string name;
+  std::unique_ptr<Communicator> comm;  // none: MPI itself
+  MpiOptions options;
+};
+
+struct Array {
+  explicit Array(std::int64_t elems) : data(static_cast<std::size_t>(elems), 1.0f) {}
+  std::vector<float> data;
+  std::vector<std::byte> scratch;
+};
+
+void call_mpi(MPI_Comm world, Op op, Array& array, std::int64_t elems, int ranks) {
+  const int all = static_cast<int>(elems), shard = all / ranks;
+  float* const a = array.data.data();
+  if (op == Op::all_reduce)
+    SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, a, all, MPI_FLOAT, MPI_SUM, world));
+  else if (op == Op::reduce_scatter)
+    SHARDMARK_MPI(MPI_Reduce_scatter_block(MPI_IN_PLACE, a, shard, MPI_FLOAT, MPI_SUM, world));
+  else
+    SHARDMARK_MPI(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, a, shard, MPI_FLOAT, world));
+}
+
+// What a caller brings and asks for; made before the clock starts.
+Collective in_place(const Contender& who, Op op, Array& array, std::int64_t elems) {
+  Collective c;
+  c.op = op, c.elems = elems;
+  c.reduction = is_reduction(op) ? Reduction::sum : Reduction::none;
+  float* const a = array.data.data();
+  float* const shard = a + who.comm->rank() * (elems / who.comm->size());
+  c.send = op == Op::all_gather ? shard : a;
+  c.recv = op == Op::reduce_scatter ? shard : a;
+  c.scratch_bytes =
+      collective_scratch_bytes(op, c.dtype, elems, who.comm->size(), who.options.reductions,
+                               who.options.staging_cap_bytes, who.options.piece_bytes);
+  array.scratch.resize(static_cast<std::size_t>(c.scratch_bytes));
+  c.scratch = array.scratch.data();
+  return c;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Seconds of each contender, medians over the turns.
+std::vector<double> race(MPI_Comm world, std::vector<Contender>& field, Op op, Array& array,
+                         std::int64_t elems, int ranks, int turns) {
+  std::vector<std::vector<double>> seconds(field.size());
+  for (int turn = -1; turn < turns; ++turn)  // one more, to warm up
+    for (std::size_t k = 0; k < field.size(); ++k) {
+      const Collective c =
+          field[k].comm ? in_place(field[k], op, array, elems) : Collective{};
+      SHARDMARK_MPI(MPI_Barrier(world));
+      const std::int64_t begin_ns = monotonic_ns();
+      if (field[k].comm)
+        run(*field[k].comm, c);
+      else
+        call_mpi(world, op, array, elems, ranks);
+      double s = static_cast<double>(monotonic_ns() - begin_ns) * 1e-9;
+      SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, &s, 1, MPI_DOUBLE, MPI_MAX, world));
+      if (turn >= 0) seconds[k].push_back(s);
+      std::fill_n(array.data.begin(), elems, 1.0f);
+    }
+  std::vector<double> medians;
+  for (auto& s : seconds) medians.push_back(median(std::move(s)));
+  return medians;
+}
+
+std::vector<Contender> make_field(const MpiWorld& world) {
+  std::vector<Contender> field;
+  field.push_back({"MPI", nullptr, {}});
+  for (const char* backend : {"mpi", "shm"})
+    for (const Reductions reductions : {Reductions::native, Reductions::ordered}) {
+      MpiOptions options;
+      options.reductions = reductions;
+      options.idle = find_node(world.comm()).idle();
+      field.push_back({fmt::format("{} {}", backend, to_string(reductions)),
+                       make_communicator(backend, world.comm(), options), options});
+    }
+  return field;
+}
+
+void bench(const MpiWorld& world, std::int64_t largest_mib, int turns) {
+  std::vector<Contender> field = make_field(world);
+  const int ranks = world.size();
+  Array array(largest_mib << 18);
+  std::string json;
+  if (world.rank() == 0) {
+    fmt::print("{:<15}{:>8}", fmt::format("{} ranks", ranks), "KiB");
+    for (const Contender& f : field) fmt::print("{:>15}", f.name);
+    fmt::print("   GB/s of the bus or us (times as fast as MPI's own)\n");
+  }
+  for (const Op op : verbs)
+    for (const std::int64_t kib : {4, 1 << 10, 16 << 10, 64 << 10, 256 << 10}) {
+      if (kib > largest_mib << 10) continue;
+      const std::int64_t elems = (kib << 8) / ranks * ranks;
+      const auto seconds =
+          race(world.comm(), field, op, array, elems, ranks, kib < 16384 ? 5 * turns : turns);
+      if (world.rank() != 0) continue;
+      fmt::print("{:<15}{:>8}", to_string(op), kib);
+      for (std::size_t k = 0; k < field.size(); ++k) {
+        const double algorithm = static_cast<double>(elems) * 4 / seconds[k] / 1e9;
+        const double bus = algorithm * (op == Op::all_reduce ? 2 : 1) * (ranks - 1) / ranks;
+        fmt::print("{:>15}", fmt::format("{:.2f} ({:.2f})", kib < 1024 ? seconds[k] * 1e6 : bus,
+                                         seconds[0] / seconds[k]));
+        json += fmt::format(
+            R"({{"bench": "collectives", "op": "{}", "ranks": {}, "bytes": {}, "by": "{}", )"
+            R"("seconds": {:.7f}, "busbw_GBps": {:.3f}, "times_mpi": {:.3f}}})"
+            "\n",
+            to_string(op), ranks, elems * 4, field[k].name, seconds[k], bus,
+            seconds[0] / seconds[k]);
+      }
+      fmt::print("\n");
+      std::fflush(stdout);
+    }
+  if (world.rank() == 0) fmt::print("{}", json);
+}
+
+}  // namespace
+}  // namespace shardmark
+
+int main(int argc, char** argv) {
+  using namespace shardmark;
+  const std::int64_t largest_mib = argc > 1 ? std::atoll(argv[1]) : 256;
+  const int turns = argc > 2 ? std::atoi(argv[2]) : 9;
+  const MpiWorld world(argc, argv);
+  try {
+    if (largest_mib < 1 || turns < 1)
+      throw CommError("bench_collectives LARGEST_MIB TURNS: must be 1 or more");
+    bench(world, largest_mib, turns);
+  } catch (const Error& e) {
+    fmt::print(stderr, "bench_collectives: {}\n", e.what());
+    abort_all(world.comm(), e.status());
+  }
+  return 0;
+}
