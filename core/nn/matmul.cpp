@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that computes with oneDNN. Measured on one thread (gpt2-124m's shapes, 256 rows): a
-// B that is stored [k][n] is slow where its rows lie a multiple of 4 KiB apart, and somewhat slow
-// elsewhere; packed into oneDNN's blocked layout first it runs at full speed. So such products go
-// through pieces of B that are packed into the scratch. A B stored [n][k] is packed by the
-// primitive itself.
+// The only file that computes with oneDNN.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -17,6 +13,7 @@
 #include <core/error.hpp>
 #include <core/nn/kernel.hpp>
 #include <core/nn/matmul.hpp>
+#include <core/nn/matmul_pieces.hpp>
 
 namespace shardmark {
 namespace {
@@ -51,6 +48,13 @@ Desc describe(const MatMulShape& s, Dtype type, std::int64_t rows, std::int64_t 
   return Desc({s.batch, rows, cols}, t, dnnl::memory::dims{stride, row, col});
 }
 
+// Element (row, col) of a matrix as the product sees it.
+const void* element(const void* matrix, Dtype type, bool transposed, std::int64_t ld,
+                    std::int64_t row, std::int64_t col) {
+  const std::int64_t at = transposed ? col * ld + row : row * ld + col;
+  return static_cast<const std::byte*>(matrix) + at * dtype_bytes(type);
+}
+
 // oneDNN's implementations of one product, best first. oneDNN 2 keeps a pointer to the description
 // while it goes through them, so both live here.
 class Implementations {
@@ -82,38 +86,6 @@ class Implementations {
 #endif
   dnnl::matmul::primitive_desc pd_;
 };
-
-// Piece sizes for a packed B: at most `packed_elems` elements a piece, so that it stays in a core's
-// cache; rows of B are kept whole as long as a piece is `min_rows` deep. A 16-bit C takes no
-// partial sums, so its products are never cut along k.
-struct Pieces {
-  std::int64_t k, n;
-};
-constexpr std::int64_t packed_elems = std::int64_t{1} << 20;
-
-std::int64_t even_piece(std::int64_t total, std::int64_t most, std::int64_t multiple) {
-  const std::int64_t count = (total + most - 1) / most;
-  const std::int64_t piece = (total + count - 1) / count;
-  return std::min(total, (piece + multiple - 1) / multiple * multiple);
-}
-
-Pieces pieces_of(const MatMulShape& s) {
-  constexpr std::int64_t min_rows = 1024;
-  const std::int64_t k =
-      s.c_type != Dtype::fp32 ? s.k : even_piece(s.k, std::max(min_rows, packed_elems / s.n), 16);
-  const std::int64_t n = even_piece(s.n, std::max<std::int64_t>(64, packed_elems / k), 64);
-  return {k, n};
-}
-
-// Packing B pays where it is used by enough rows of A; half of the cap is left to the primitive. Of
-// bf16 the primitive copies what it needs itself, at the same speed; nor could a bf16 C take the
-// partial sums of pieces.
-bool worth_packing(const MatMulShape& s, std::int64_t cap_bytes) {
-  if (s.type != Dtype::fp32 || s.batch != 1 || s.transpose_b) return false;
-  if (s.m < 64 || s.k * s.n < 64 * 64) return false;
-  const Pieces piece = pieces_of(s);
-  return piece.k * piece.n * std::int64_t{sizeof(float)} <= cap_bytes / 2;
-}
 
 // A prepared product: what is called, with memory objects whose pointers are set at each call.
 struct Prepared {
@@ -268,31 +240,33 @@ void MatMul::operator()(const Space& space, const MatMulShape& shape, const void
 // The space is a host space here: its work is done before a call on it returns.
 void MatMul::direct(const MatMulShape& shape, const void* a, const void* b, void* c,
                     const void* bias, std::span<std::byte> scratch) {
-  const bool packed = worth_packing(shape, impl_->cap_bytes);
-  const Pieces piece = packed ? pieces_of(shape) : Pieces{shape.k, shape.n};
-  const std::int64_t size = dtype_bytes(shape.type), c_size = dtype_bytes(shape.c_type);
-  const auto at = [](const void* p, std::int64_t bytes) {
-    return static_cast<const std::byte*>(p) + bytes;
-  };
-  for (std::int64_t n0 = 0; n0 < shape.n; n0 += piece.n) {
-    for (std::int64_t k0 = 0; k0 < shape.k; k0 += piece.k) {
-      MatMulShape part = shape;
-      part.n = std::min(piece.n, shape.n - n0);
-      part.k = std::min(piece.k, shape.k - k0);
-      part.accumulate = shape.accumulate || k0 > 0;
-      part.bias = shape.bias && k0 == 0;
-      Prepared& p = impl_->find({part, packed}, prepare_ns_);
-      if (p.needed_bytes() > static_cast<std::int64_t>(scratch.size()))
-        throw MemoryError(
-            fmt::format("{}: needs {} bytes of scratch: the workspace has {}: size it "
-                        "with workspace_bytes",
-                        to_string(part), p.needed_bytes(), scratch.size()));
-      const std::int64_t a0 = shape.transpose_a ? k0 * shape.lda : k0;
-      const std::int64_t b0 = shape.transpose_b ? n0 * shape.ldb + k0 : k0 * shape.ldb + n0;
-      impl_->run(p, at(a, a0 * size), at(b, b0 * size), static_cast<std::byte*>(c) + n0 * c_size,
-                 part.bias ? at(bias, n0 * size) : nullptr, scratch);
-    }
-  }
+  const Pieces piece = pieces_of(shape, impl_->cap_bytes);
+  for (std::int64_t m0 = 0; m0 < shape.m; m0 += piece.m)
+    for (std::int64_t n0 = 0; n0 < shape.n; n0 += piece.n)
+      for (std::int64_t k0 = 0; k0 < shape.k; k0 += piece.k) {
+        MatMulShape part = shape;
+        part.m = std::min(piece.m, shape.m - m0);
+        part.n = std::min(piece.n, shape.n - n0);
+        part.k = std::min(piece.k, shape.k - k0);
+        part.accumulate = shape.accumulate || k0 > 0;
+        part.bias = shape.bias && k0 == 0;
+        direct_part(part, piece.packed,
+                    element(a, shape.type, shape.transpose_a, shape.lda, m0, k0),
+                    element(b, shape.type, shape.transpose_b, shape.ldb, k0, n0),
+                    const_cast<void*>(element(c, shape.c_type, false, shape.ldc, m0, n0)),
+                    part.bias ? element(bias, shape.type, false, 0, 0, n0) : nullptr, scratch);
+      }
+}
+
+void MatMul::direct_part(const MatMulShape& part, bool packed, const void* a, const void* b,
+                         void* c, const void* bias, std::span<std::byte> scratch) {
+  Prepared& p = impl_->find({part, packed}, prepare_ns_);
+  if (p.needed_bytes() > static_cast<std::int64_t>(scratch.size()))
+    throw MemoryError(
+        fmt::format("{}: needs {} bytes of scratch: the workspace has {}: size it "
+                    "with workspace_bytes",
+                    to_string(part), p.needed_bytes(), scratch.size()));
+  impl_->run(p, a, b, c, bias, scratch);
 }
 
 std::string to_string(const MatMulShape& s) {

@@ -72,6 +72,8 @@ class MatMul {
   // By the library, in the operands' own type; and by it in fp32, on widened copies of pieces.
   void direct(const MatMulShape& shape, const void* a, const void* b, void* c, const void* bias,
               std::span<std::byte> scratch);
+  void direct_part(const MatMulShape& part, bool packed, const void* a, const void* b, void* c,
+                   const void* bias, std::span<std::byte> scratch);
   void widened(const Space& space, const MatMulShape& shape, const void* a, const void* b, void* c,
                const void* bias, std::span<std::byte> scratch);
 

@@ -110,6 +110,14 @@ TEST(matmul, equals_a_plain_loop_in_several_packed_pieces) {
                             Bf16Products::widened);  // pieces of n
 }
 
+// Parts of larger matrices: a bf16 C goes through sums of its own, in pieces of the longer side.
+TEST(matmul, equals_a_plain_loop_in_several_pieces_of_a_16_bit_result) {
+  for (const Bf16Products products : all_products()) {
+    check_types<Bf16, Bf16>({8192, 140, 20, true, false, 8300, 140, 140, true}, products);
+    check_types<Bf16, Bf16>({140, 8192, 20, false, true, 20, 20, 8300, false, true}, products);
+  }
+}
+
 // A product that has several panels of each extent, the last ones not full.
 TEST(matmul, equals_a_plain_loop_in_several_widened_panels) {
   const MatMulShape deep{300, 280, 1100, true, true, 300, 1100, 280, true, true};
