@@ -25,6 +25,8 @@
 #include <miniapp/list_model.hpp>
 #include <miniapp/measure.hpp>
 #include <miniapp/progress.hpp>
+#include <miniapp/provenance/placement.hpp>
+#include <miniapp/provenance/provenance.hpp>
 #include <miniapp/report_json.hpp>
 #include <miniapp/report_text.hpp>
 #include <miniapp/self_check.hpp>
@@ -211,7 +213,7 @@ void Run::settle() {
   result_.plan_hash = hash_hex(print_text(program_));
   result_.versions = library_versions();
   result_.ranks = rank_infos(node_, peers_);
-  result_.warnings = placement_warnings(node_);
+  result_.warnings = placement_warnings(result_.ranks);
   observed_.deck_changed = loaded_.overridden;
   if (fault_ != Fault::none)
     observed_.injected = fmt::format("SHARDMARK_FAULT={}", to_string(fault_));

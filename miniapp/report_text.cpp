@@ -6,12 +6,11 @@
 #include <fmt/format.h>
 
 #include <core/plan/human_bytes.hpp>
+#include <miniapp/report_provenance.hpp>
 #include <miniapp/report_text.hpp>
 
 namespace shardmark {
 namespace {
-
-using Out = std::back_insert_iterator<std::string>;
 
 void memory_table(Out out, const Program& p, const Result& r) {
   const bool pooled = p.memory_mode == MemoryMode::pooled;
@@ -116,6 +115,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
                    : c.state == Check::State::fail ? "FAIL"
                                                    : "not applicable",
                    c.detail);
+  provenance_tables(out, r);
   for (const std::string& w : r.warnings) fmt::format_to(out, "warning: {}\n", w);
   fmt::format_to(out, "\nFOM tokens_per_s={:.6g}\n", r.tokens_per_s);
   fmt::format_to(

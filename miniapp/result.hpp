@@ -3,6 +3,7 @@
 // reports print it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -39,10 +40,15 @@ struct TimeResult {
   double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0, hidden = 0, matmul = 0;
 };
 
+/// Where a rank ran, and with what.
 struct RankInfo {
-  std::string host;
-  std::string cores;  // affinity mask, "0-1"
+  std::string host, processor;
+  std::string cores;       // affinity mask, "0-1"
+  std::string numa_nodes;  // of these cores, the same notation; empty: unknown
   int pid = 0;
+  int kernel_threads = 1, matmul_threads = 1;  // of Kokkos, of the matrix products
+  std::vector<std::string> environment;        // "NAME=value", by name
+  int threads() const { return std::max(kernel_threads, matmul_threads); }
 };
 
 /// One line of the verdict.

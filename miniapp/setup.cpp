@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include <fmt/format.h>
-#include <mpi.h>
-#include <unistd.h>
 
+#include <core/error.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/memory/budget.hpp>
-#include <core/nn/library.hpp>
 #include <miniapp/setup.hpp>
-#include <miniapp/version.hpp>
 
 namespace shardmark {
 namespace {
@@ -19,10 +15,6 @@ namespace {
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
 }  // namespace
-
-std::string version() {
-  return SHARDMARK_VERSION;
-}
 
 Budgets deck_budgets(const Deck& deck) {
   Budgets budgets;
@@ -48,47 +40,6 @@ RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_cou
     r.source[i] = found.source;
   }
   return r;
-}
-
-std::map<std::string, std::string> library_versions() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING];
-  int length = 0;
-  std::string mpi = "unknown";
-  if (MPI_Get_library_version(text, &length) == MPI_SUCCESS)
-    mpi = std::string(text, static_cast<std::size_t>(length));
-  mpi = mpi.substr(0, mpi.find('\n'));
-  std::replace(mpi.begin(), mpi.end(), '\t', ' ');
-  // MPICH's algorithm for a reduce_scatter is chosen before MPI starts (comm/mpi_tuning).
-  constexpr const char* setting = "MPIR_CVAR_IREDUCE_SCATTER_BLOCK_INTRA_ALGORITHM";
-  const char* value = std::getenv(setting);
-  return {{"shardmark", version()},
-          {"mpi_setting", fmt::format("{}={}", setting, value != nullptr ? value : "")},
-          {"kokkos", fmt::format("{}.{}.{}", KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100,
-                                 KOKKOS_VERSION % 100)},
-          {"execution_space", Space::name()},
-          {"mpi", mpi},
-          {"matmul", matmul_library()},
-          {"compiler", SHARDMARK_COMPILER}};
-}
-
-std::vector<RankInfo> rank_infos(const Node& node, Peers& peers) {
-  const auto hosts = peers.gather(node.host);
-  const auto cores = peers.gather(node.own_mask);
-  const auto pids = peers.gather(static_cast<int>(getpid()));
-  std::vector<RankInfo> infos;
-  for (std::size_t r = 0; r < hosts.size(); ++r) infos.push_back({hosts[r], cores[r], pids[r]});
-  return infos;
-}
-
-std::vector<std::string> placement_warnings(const Node& node) {
-  std::vector<std::string> list;
-  const int threads = Space().concurrency();
-  if (node.oversubscribed())
-    list.push_back(fmt::format("{} ranks share {} cores of {}: times say little", node.ranks,
-                               node.cores, node.host));
-  if (threads > node.own_cores)
-    list.push_back(fmt::format("{} threads a rank on {} cores", threads, node.own_cores));
-  return list;
 }
 
 Profile run_profile(const Deck& deck, const Node& node, int world) {
