@@ -44,7 +44,8 @@ class Run {
   Run(const RunArguments& arguments, const World& world)
       : arguments_(arguments), world_(world), node_(world.node), peers_(world.peers) {}
 
-  void read();             // deck, batch, program: sound and legal, on all ranks
+  void read();             // deck and batch, the same on all ranks
+  void plan();             // program: legal, of as many layers as fit where model.fit says so
   void refuse_or_go_on();  // does it fit, can the output be written
   void prepare();          // lanes, kernels, data, self-check
   void train();            // init, warm-up, timed steps
@@ -61,6 +62,7 @@ class Run {
   Peers& peers_;
   Fault fault_ = Fault::none;
   LoadedDeck loaded_;
+  Batch batch_;
   Program program_;
   Profile profile_;
   RunBudgets budgets_;
@@ -84,14 +86,8 @@ void Run::read() {
   peers_.agree([&] {
     fault_ = fault_from_environment();
     loaded_ = read_deck(arguments_.deck, arguments_.sets, DeckUse::run);
-    const Deck& deck = loaded_.deck;
-    const Batch batch = infer_batch(deck.zero, peers_.size(), deck.path);
-    profile_ = run_profile(deck, node_, peers_.size());
-    program_ = build_program(deck, batch, peers_.size(), peers_.rank(), profile_);
-    require_legal(check(program_));
-    require_legal(check_ranks(ranks_to_check(peers_.size(), peers_.rank()), [&](int rank) {
-      return build_program(deck, batch, peers_.size(), rank, profile_);
-    }));
+    batch_ = infer_batch(loaded_.deck.zero, peers_.size(), loaded_.deck.path);
+    profile_ = run_profile(loaded_.deck, node_, peers_.size());
   });
   const auto hashes = peers_.gather(loaded_.hash);  // a stale copy on one node is told at once
   peers_.agree([&] {
@@ -101,6 +97,25 @@ void Run::read() {
             fmt::format("{}: rank {} has another deck (hash {}) than rank 0 (hash {}): "
                         "give all ranks the same file and arguments",
                         loaded_.deck.path, r, hashes[r], hashes[0]));
+  });
+}
+
+void Run::plan() {
+  Deck& deck = loaded_.deck;
+  if (deck.model.fit) {
+    const FitBudget budget = run_fit_budget(deck, profile_.ranks_per_node, peers_);
+    peers_.agree([&] {
+      result_.fit = apply_fit(deck, batch_, peers_.size(), profile_, budget);
+      require_a_layer(deck, *result_.fit);
+    });
+  }
+  peers_.agree([&] {
+    const auto program_of = [&](int rank) {
+      return build_program(deck, batch_, peers_.size(), rank, profile_);
+    };
+    program_ = program_of(peers_.rank());
+    require_legal(check(program_));
+    require_legal(check_ranks(ranks_to_check(peers_.size(), peers_.rank()), program_of));
   });
 }
 
@@ -117,7 +132,7 @@ void Run::refuse_or_go_on() {
 
 void Run::prepare() {
   const Deck& deck = loaded_.deck;
-  if (first_rank()) print_out(heading(deck, program_) + "\n");
+  if (first_rank()) print_out(heading(deck, program_, result_.fit) + "\n");
   noted_.rss_start = process_memory().resident_bytes;
   static_cast<void>(reset_peak_resident());  // where it is refused, start-up counts as ours
   world_.watch.set_timeout(deck.comm.timeout_s);
@@ -237,6 +252,7 @@ ExitStatus Run::report() {
 ExitStatus run_deck(const RunArguments& arguments, const World& world) {
   Run run(arguments, world);
   run.read();
+  run.plan();
   run.refuse_or_go_on();
   run.prepare();
   run.train();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <core/plan/print.hpp>
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/report_json.hpp>
 
@@ -117,6 +118,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["schedule"] = p.schedule;
   o["reductions"] = to_string(p.reductions);
   o["parameters"] = p.model.elems;
+  if (r.fit) o["fit"] = print_json(*r.fit);
   o["partition"] = {{"padded", p.partition.padded}, {"per_rank", p.partition.per_rank}};
   o["batch"] = {{"train_batch_size", p.batch.global},
                 {"train_micro_batch_size_per_gpu", p.batch.micro},

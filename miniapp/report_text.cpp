@@ -78,13 +78,14 @@ std::string join(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-std::string heading(const Deck& deck, const Program& p) {
+std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>& fit) {
   const auto needed = allocated_bytes(p);
   std::string text;
   auto out = std::back_inserter(text);
   fmt::format_to(out, "ShardMark: {} ({})\n", deck.name, deck.path);
   fmt::format_to(out, "  model      {}: {} parameters in {} units\n", to_string(deck.model.family),
                  p.model.elems, p.model.units.size());
+  if (fit) fmt::format_to(out, "  model.fit  {}\n", describe(*fit));
   fmt::format_to(out, "  schedule   {}, ZeRO stage {}, {} rank{}, {} reductions\n", p.schedule,
                  p.stage, p.world, p.world == 1 ? "" : "s", to_string(p.reductions));
   fmt::format_to(out,

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <core/plan/fit.hpp>
 #include <core/plan/footprint.hpp>
 #include <core/plan/plan.hpp>
 #include <core/plan/volume.hpp>
@@ -60,6 +61,7 @@ struct Check {
 };
 
 struct Result {
+  std::optional<Fit> fit;  // how the number of layers was found, where the deck says `model.fit`
   std::string deck_text, deck_hash, plan_hash;
   std::vector<LossRow> rows;  // one a step; loss and norm are those of the global batch
   std::array<TierResult, tier_count> tiers;

@@ -42,6 +42,29 @@ RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_cou
   return r;
 }
 
+FitBudget deck_fit_budget(const Deck& deck) {
+  const auto device = deck_budgets(deck)[static_cast<std::size_t>(Tier::device)];
+  return {device.value_or(0), false, "memory.device_gib of the deck"};
+}
+
+FitBudget run_fit_budget(const Deck& deck, int ranks_per_node, Peers& peers) {
+  FitBudget budget = deck_fit_budget(deck);
+  FoundMemory found;
+  peers.agree([&] { found = find_memory(ranks_per_node); });
+  const auto least = peers.gather(found.bytes);
+  if (budget.bytes > 0) return budget;
+  return {*std::min_element(least.begin(), least.end()), true, found.source};
+}
+
+void require_a_layer(const Deck& deck, const Fit& fit) {
+  if (fit.layers > 0) return;
+  throw MemoryError(fmt::format(
+      "{}: model.fit = {}: it does not fit in memory: {}. What would help: a larger model.fit or "
+      "memory.device_gib, a smaller model.hidden, sequence or train_micro_batch_size_per_gpu, a "
+      "higher ZeRO stage or smaller buckets of it",
+      deck.path, fit.part, describe(fit)));
+}
+
 Profile run_profile(const Deck& deck, const Node& node, int world) {
   if (deck.comm.backend == "self" && world > 1)
     throw DeckError(

@@ -7,7 +7,9 @@
 
 #include <comm/node.hpp>
 #include <core/plan/deck.hpp>
+#include <core/plan/fit.hpp>
 #include <core/plan/footprint.hpp>
+#include <miniapp/peers.hpp>
 
 namespace shardmark {
 
@@ -22,6 +24,14 @@ struct RunBudgets {
 /// CPU-only build both tiers are host memory: each gets what the other's predicted peak leaves.
 RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_count>& needed,
                        int ranks_per_node);
+
+/// What `model.fit` fills where the deck gives memory.device_gib; `plan` and `deck check` need it.
+FitBudget deck_fit_budget(const Deck& deck);
+/// Collective. The same, or the least that any rank finds free, for both tiers together.
+FitBudget run_fit_budget(const Deck& deck, int ranks_per_node, Peers& peers);
+
+/// Throws MemoryError where not even one layer fits.
+void require_a_layer(const Deck& deck, const Fit& fit);
 
 /// What of this machine and deck the plan depends on.
 Profile run_profile(const Deck& deck, const Node& node, int world);
