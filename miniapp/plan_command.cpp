@@ -70,6 +70,7 @@ ExitStatus plan_command(const PlanArguments& a) {
     print_out(print_dot(program));
   else if (a.format == "json") {
     auto json = print_json(program, budgets, hash_hex(text));
+    json["heaviest_ranks"] = heaviest_ranks(deck, a.ranks);
     if (fit) json["fit"] = print_json(*fit);
     print_out(json.dump(2) + "\n");
   } else

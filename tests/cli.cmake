@@ -25,5 +25,9 @@ shardmark_cli_test(faults_inner "Inner/Faults.*" full)
 shardmark_cli_test(fit "Fit.*")
 shardmark_cli_test(lost_rank "Program/LostRank.*:Interrupt.*")
 shardmark_cli_test(output "Report.*:Losses.*:OutputFolder.*:Runs.*")
+# Rows of README's table of memory are what `plan` says: one small model, all stages and rank counts.
+add_test(NAME cli.memory_table COMMAND ${PROJECT_SOURCE_DIR}/ci/memory-table --check llama-1b)
+set_tests_properties(cli.memory_table PROPERTIES LABELS cli TIMEOUT 300
+                     ENVIRONMENT "PROGRAM=$<TARGET_FILE:shardmark>")
 shardmark_cli_test(plan "Stage/Plan.*:LargePlan.*:DeckCheck.*:Output.*")
 shardmark_cli_test(progress "Ranks/Progress.*")
