@@ -73,6 +73,9 @@ LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& se
   loaded.deck = read_sections(text, origin);
   check_together(loaded.deck, origin);
   check_sizes(loaded.deck, origin);
+  if (use == DeckUse::plan && loaded.deck.model.fit && !loaded.deck.memory.budget_gib[0])
+    origin.refuse("model.fit", *loaded.deck.model.fit,
+                  "needs memory.device_gib: what this machine has free is only looked at by `run`");
   for (Finding& lack : missing_to_run(loaded.deck)) {
     if (use == DeckUse::run)
       throw DeckError(fmt::format("{}: {}", origin.place(lack.key), lack.text));

@@ -62,7 +62,8 @@ void check_activations(const ModelSpec& m, std::int64_t micro) {
 
 void check_sizes(const Deck& deck, const Origin& origin) {
   try {
-    const ModelSpec& m = deck.model;
+    ModelSpec m = deck.model;
+    if (m.fit) m.layers = 1;  // more are tried only as far as they fit
     (void)checked_mul(params_of(m), bytes_per_param, "model states, bytes");
     if (m.family != Family::list) check_activations(m, deck.zero.micro_batch_size.value_or(1));
   } catch (const PlanError& error) {

@@ -13,7 +13,14 @@ constexpr IntRange size_range{1,
                               2147483647};  // what the extents of matrix products and tokens hold
 
 void read_transformer(KeyReader& reader, ModelSpec& model) {
-  reader.need_integer("layers", model.layers, layers_range);
+  reader.real("fit", model.fit, {0, 1, true});
+  if (!model.fit) {
+    reader.need_integer("layers", model.layers, layers_range);
+  } else if (const Json* layers = reader.any("layers")) {
+    reader.origin().refuse(
+        reader.key("layers"), *layers,
+        fmt::format("{} chooses the number of layers: give one of the two", reader.key("fit")));
+  }
   reader.need_integer("hidden", model.hidden, size_range);
   reader.need_integer("heads", model.heads, size_range);
   reader.need_integer("sequence", model.sequence, size_range);

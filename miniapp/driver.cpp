@@ -25,6 +25,8 @@
 #include <miniapp/list_model.hpp>
 #include <miniapp/measure.hpp>
 #include <miniapp/progress.hpp>
+#include <miniapp/provenance/placement.hpp>
+#include <miniapp/provenance/provenance.hpp>
 #include <miniapp/report_json.hpp>
 #include <miniapp/report_text.hpp>
 #include <miniapp/self_check.hpp>
@@ -43,7 +45,8 @@ class Run {
   Run(const RunArguments& arguments, const World& world)
       : arguments_(arguments), world_(world), node_(world.node), peers_(world.peers) {}
 
-  void read();             // deck, batch, program: sound and legal, on all ranks
+  void read();             // deck and batch, the same on all ranks
+  void plan();             // program: legal, of as many layers as fit where model.fit says so
   void refuse_or_go_on();  // does it fit, can the output be written
   void prepare();          // lanes, kernels, data, self-check
   void train();            // init, warm-up, timed steps
@@ -60,6 +63,7 @@ class Run {
   Peers& peers_;
   Fault fault_ = Fault::none;
   LoadedDeck loaded_;
+  Batch batch_;
   Program program_;
   Profile profile_;
   RunBudgets budgets_;
@@ -83,14 +87,8 @@ void Run::read() {
   peers_.agree([&] {
     fault_ = fault_from_environment();
     loaded_ = read_deck(arguments_.deck, arguments_.sets, DeckUse::run);
-    const Deck& deck = loaded_.deck;
-    const Batch batch = infer_batch(deck.zero, peers_.size(), deck.path);
-    profile_ = run_profile(deck, node_, peers_.size());
-    program_ = build_program(deck, batch, peers_.size(), peers_.rank(), profile_);
-    require_legal(check(program_));
-    require_legal(check_ranks(ranks_to_check(peers_.size(), peers_.rank()), [&](int rank) {
-      return build_program(deck, batch, peers_.size(), rank, profile_);
-    }));
+    batch_ = infer_batch(loaded_.deck.zero, peers_.size(), loaded_.deck.path);
+    profile_ = run_profile(loaded_.deck, node_, peers_.size());
   });
   const auto hashes = peers_.gather(loaded_.hash);  // a stale copy on one node is told at once
   peers_.agree([&] {
@@ -100,6 +98,25 @@ void Run::read() {
             fmt::format("{}: rank {} has another deck (hash {}) than rank 0 (hash {}): "
                         "give all ranks the same file and arguments",
                         loaded_.deck.path, r, hashes[r], hashes[0]));
+  });
+}
+
+void Run::plan() {
+  Deck& deck = loaded_.deck;
+  if (deck.model.fit) {
+    const FitBudget budget = run_fit_budget(deck, profile_.ranks_per_node, peers_);
+    peers_.agree([&] {
+      result_.fit = apply_fit(deck, batch_, peers_.size(), profile_, budget);
+      require_a_layer(deck, *result_.fit);
+    });
+  }
+  peers_.agree([&] {
+    const auto program_of = [&](int rank) {
+      return build_program(deck, batch_, peers_.size(), rank, profile_);
+    };
+    program_ = program_of(peers_.rank());
+    require_legal(check(program_));
+    require_legal(check_ranks(ranks_to_check(peers_.size(), peers_.rank()), program_of));
   });
 }
 
@@ -116,7 +133,7 @@ void Run::refuse_or_go_on() {
 
 void Run::prepare() {
   const Deck& deck = loaded_.deck;
-  if (first_rank()) print_out(heading(deck, program_) + "\n");
+  if (first_rank()) print_out(heading(deck, program_, result_.fit) + "\n");
   const Bf16Choice bf16 = choose_bf16_products(deck, profile_.workspace_cap_bytes, Space(), peers_);
   result_.bf16_products = bf16.told;
   noted_.rss_start = process_memory().resident_bytes;
@@ -214,7 +231,7 @@ void Run::settle() {
   result_.plan_hash = hash_hex(print_text(program_));
   result_.versions = library_versions();
   result_.ranks = rank_infos(node_, peers_);
-  result_.warnings = placement_warnings(node_);
+  result_.warnings = placement_warnings(result_.ranks);
   observed_.deck_changed = loaded_.overridden;
   if (fault_ != Fault::none)
     observed_.injected = fmt::format("SHARDMARK_FAULT={}", to_string(fault_));
@@ -238,6 +255,7 @@ ExitStatus Run::report() {
 ExitStatus run_deck(const RunArguments& arguments, const World& world) {
   Run run(arguments, world);
   run.read();
+  run.plan();
   run.refuse_or_go_on();
   run.prepare();
   run.train();

@@ -46,13 +46,18 @@ std::string summary(const Program& p, const Budgets& budgets) {
                             volume_per_parameter(p, steady));
 }
 
+std::string fit_line(const std::optional<Fit>& fit) {
+  return fit ? fmt::format("  model.fit {}\n", describe(*fit)) : std::string{};
+}
+
 }  // namespace
 
 ExitStatus plan_command(const PlanArguments& a) {
-  const Deck deck = read_deck(a.deck, a.sets, DeckUse::plan).deck;
+  Deck deck = read_deck(a.deck, a.sets, DeckUse::plan).deck;
   const Batch batch = infer_batch(deck.zero, a.ranks, deck.path);
   Profile profile;
   profile.ranks_per_node = a.ranks_per_node;
+  const auto fit = apply_fit(deck, batch, a.ranks, profile, deck_fit_budget(deck));
   const auto program_of = [&](int rank) {
     return build_program(deck, batch, a.ranks, rank, profile);
   };
@@ -63,10 +68,13 @@ ExitStatus plan_command(const PlanArguments& a) {
   const std::string text = print_text(program);
   if (a.format == "dot")
     print_out(print_dot(program));
-  else if (a.format == "json")
-    print_out(print_json(program, budgets, hash_hex(text)).dump(2) + "\n");
-  else
-    print_out(text + summary(program, budgets) +
+  else if (a.format == "json") {
+    auto json = print_json(program, budgets, hash_hex(text));
+    json["heaviest_ranks"] = heaviest_ranks(deck, a.ranks);
+    if (fit) json["fit"] = print_json(*fit);
+    print_out(json.dump(2) + "\n");
+  } else
+    print_out(text + summary(program, budgets) + fit_line(fit) +
               print_estimates(program.model, program.world, a.ranks_per_node));
   return ExitStatus::valid;
 }
@@ -76,11 +84,12 @@ ExitStatus deck_check_command(const CheckArguments& a) {
   const auto ranks = a.ranks > 0 ? std::optional<int>(a.ranks) : std::nullopt;
   print_out(format_findings(loaded, check_deck(loaded, ranks)));
   if (ranks) {
-    const Deck& deck = loaded.deck;
-    const Program program =
-        build_program(deck, infer_batch(deck.zero, *ranks, deck.path), *ranks, 0, Profile{});
+    Deck deck = loaded.deck;
+    const Batch batch = infer_batch(deck.zero, *ranks, deck.path);
+    const auto fit = apply_fit(deck, batch, *ranks, Profile{}, deck_fit_budget(deck));
+    const Program program = build_program(deck, batch, *ranks, 0, Profile{});
     require_legal(check(program));
-    print_out(summary(program, deck_budgets(deck)));
+    print_out(summary(program, deck_budgets(deck)) + fit_line(fit));
   }
   return ExitStatus::valid;
 }

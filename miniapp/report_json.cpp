@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <core/plan/print.hpp>
+#include <miniapp/provenance/environment.hpp>
 #include <miniapp/report_json.hpp>
 
 namespace shardmark {
@@ -72,13 +74,32 @@ Json checks(const Result& r) {
   return list;
 }
 
-Json ranks(const Result& r) {
+Json environment(const std::vector<VariableOfRanks>& variables) {
+  Json o = Json::object();
+  for (const VariableOfRanks& v : variables)
+    if (v.same_everywhere) o[v.name] = v.values[0].first;
+  return o;
+}
+
+// A rank's own environment holds only what is not the same on all.
+Json ranks(const Result& r, const std::vector<VariableOfRanks>& variables) {
   Json list = Json::array();
-  for (std::size_t i = 0; i < r.ranks.size(); ++i)
+  for (std::size_t i = 0; i < r.ranks.size(); ++i) {
+    const RankInfo& rank = r.ranks[i];
     list.push_back({{"rank", i},
-                    {"host", r.ranks[i].host},
-                    {"pid", r.ranks[i].pid},
-                    {"cores", r.ranks[i].cores}});
+                    {"host", rank.host},
+                    {"pid", rank.pid},
+                    {"cores", rank.cores},
+                    {"numa_nodes", rank.numa_nodes},
+                    {"processor", rank.processor},
+                    {"kernel_threads", rank.kernel_threads},
+                    {"matmul_threads", rank.matmul_threads},
+                    {"environment", Json::object()}});
+  }
+  for (const VariableOfRanks& v : variables)
+    if (!v.same_everywhere)
+      for (const auto& [value, of] : v.values)
+        for (int rank : of) list[static_cast<std::size_t>(rank)]["environment"][v.name] = value;
   return list;
 }
 
@@ -97,6 +118,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["schedule"] = p.schedule;
   o["reductions"] = to_string(p.reductions);
   o["parameters"] = p.model.elems;
+  if (r.fit) o["fit"] = print_json(*r.fit);
   o["partition"] = {{"padded", p.partition.padded}, {"per_rank", p.partition.per_rank}};
   o["batch"] = {{"train_batch_size", p.batch.global},
                 {"train_micro_batch_size_per_gpu", p.batch.micro},
@@ -122,7 +144,9 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
     o["loss"] = {{"first", number(r.rows.front().loss)}, {"last", number(r.rows.back().loss)}};
   o["checks"] = checks(r);
   o["warnings"] = r.warnings;
-  o["ranks"] = ranks(r);
+  const auto variables = by_variable(r.ranks);
+  o["ranks"] = ranks(r, variables);
+  o["environment"] = environment(variables);
   o["versions"] = r.versions;
   if (!r.bf16_products.empty()) o["bf16_products"] = r.bf16_products;
   o["deck_path"] = deck.path;

@@ -6,12 +6,11 @@
 #include <fmt/format.h>
 
 #include <core/plan/human_bytes.hpp>
+#include <miniapp/report_provenance.hpp>
 #include <miniapp/report_text.hpp>
 
 namespace shardmark {
 namespace {
-
-using Out = std::back_insert_iterator<std::string>;
 
 void memory_table(Out out, const Program& p, const Result& r) {
   const bool pooled = p.memory_mode == MemoryMode::pooled;
@@ -80,13 +79,14 @@ std::string join(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-std::string heading(const Deck& deck, const Program& p) {
+std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>& fit) {
   const auto needed = allocated_bytes(p);
   std::string text;
   auto out = std::back_inserter(text);
   fmt::format_to(out, "ShardMark: {} ({})\n", deck.name, deck.path);
   fmt::format_to(out, "  model      {}: {} parameters in {} units\n", to_string(deck.model.family),
                  p.model.elems, p.model.units.size());
+  if (fit) fmt::format_to(out, "  model.fit  {}\n", describe(*fit));
   fmt::format_to(out, "  schedule   {}, ZeRO stage {}, {} rank{}, {} reductions\n", p.schedule,
                  p.stage, p.world, p.world == 1 ? "" : "s", to_string(p.reductions));
   fmt::format_to(out,
@@ -117,6 +117,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
                    : c.state == Check::State::fail ? "FAIL"
                                                    : "not applicable",
                    c.detail);
+  provenance_tables(out, r);
   for (const std::string& w : r.warnings) fmt::format_to(out, "warning: {}\n", w);
   fmt::format_to(out, "\nFOM tokens_per_s={:.6g}\n", r.tokens_per_s);
   fmt::format_to(

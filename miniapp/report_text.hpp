@@ -11,7 +11,7 @@
 namespace shardmark {
 
 /// What is about to run, in a few lines, before the first step.
-std::string heading(const Deck& deck, const Program& program);
+std::string heading(const Deck& deck, const Program& program, const std::optional<Fit>& fit);
 
 /// All tables, then FOM, CLASS and RESULT, each on a line of its own; nothing may follow.
 std::string report_text(const Deck& deck, const Program& program, const Result& result);

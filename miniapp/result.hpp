@@ -3,12 +3,14 @@
 // reports print it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <core/plan/fit.hpp>
 #include <core/plan/footprint.hpp>
 #include <core/plan/plan.hpp>
 #include <core/plan/volume.hpp>
@@ -39,10 +41,15 @@ struct TimeResult {
   double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0, hidden = 0, matmul = 0;
 };
 
+/// Where a rank ran, and with what.
 struct RankInfo {
-  std::string host;
-  std::string cores;  // affinity mask, "0-1"
+  std::string host, processor;
+  std::string cores;       // affinity mask, "0-1"
+  std::string numa_nodes;  // of these cores, the same notation; empty: unknown
   int pid = 0;
+  int kernel_threads = 1, matmul_threads = 1;  // of Kokkos, of the matrix products
+  std::vector<std::string> environment;        // "NAME=value", by name
+  int threads() const { return std::max(kernel_threads, matmul_threads); }
 };
 
 /// One line of the verdict.
@@ -54,6 +61,7 @@ struct Check {
 };
 
 struct Result {
+  std::optional<Fit> fit;  // how the number of layers was found, where the deck says `model.fit`
   std::string deck_text, deck_hash, plan_hash;
   std::vector<LossRow> rows;  // one a step; loss and norm are those of the global batch
   std::array<TierResult, tier_count> tiers;

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include <fmt/format.h>
-#include <mpi.h>
-#include <unistd.h>
 
+#include <core/error.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/memory/budget.hpp>
-#include <core/nn/library.hpp>
 #include <miniapp/setup.hpp>
-#include <miniapp/version.hpp>
 
 namespace shardmark {
 namespace {
@@ -19,10 +15,6 @@ namespace {
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
 }  // namespace
-
-std::string version() {
-  return SHARDMARK_VERSION;
-}
 
 Budgets deck_budgets(const Deck& deck) {
   Budgets budgets;
@@ -50,45 +42,27 @@ RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_cou
   return r;
 }
 
-std::map<std::string, std::string> library_versions() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING];
-  int length = 0;
-  std::string mpi = "unknown";
-  if (MPI_Get_library_version(text, &length) == MPI_SUCCESS)
-    mpi = std::string(text, static_cast<std::size_t>(length));
-  mpi = mpi.substr(0, mpi.find('\n'));
-  std::replace(mpi.begin(), mpi.end(), '\t', ' ');
-  // MPICH's algorithm for a reduce_scatter is chosen before MPI starts (comm/mpi_tuning).
-  constexpr const char* setting = "MPIR_CVAR_IREDUCE_SCATTER_BLOCK_INTRA_ALGORITHM";
-  const char* value = std::getenv(setting);
-  return {{"shardmark", version()},
-          {"mpi_setting", fmt::format("{}={}", setting, value != nullptr ? value : "")},
-          {"kokkos", fmt::format("{}.{}.{}", KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100,
-                                 KOKKOS_VERSION % 100)},
-          {"execution_space", Space::name()},
-          {"mpi", mpi},
-          {"matmul", matmul_library()},
-          {"compiler", SHARDMARK_COMPILER}};
+FitBudget deck_fit_budget(const Deck& deck) {
+  const auto device = deck_budgets(deck)[static_cast<std::size_t>(Tier::device)];
+  return {device.value_or(0), false, "memory.device_gib of the deck"};
 }
 
-std::vector<RankInfo> rank_infos(const Node& node, Peers& peers) {
-  const auto hosts = peers.gather(node.host);
-  const auto cores = peers.gather(node.own_mask);
-  const auto pids = peers.gather(static_cast<int>(getpid()));
-  std::vector<RankInfo> infos;
-  for (std::size_t r = 0; r < hosts.size(); ++r) infos.push_back({hosts[r], cores[r], pids[r]});
-  return infos;
+FitBudget run_fit_budget(const Deck& deck, int ranks_per_node, Peers& peers) {
+  FitBudget budget = deck_fit_budget(deck);
+  FoundMemory found;
+  peers.agree([&] { found = find_memory(ranks_per_node); });
+  const auto least = peers.gather(found.bytes);
+  if (budget.bytes > 0) return budget;
+  return {*std::min_element(least.begin(), least.end()), true, found.source};
 }
 
-std::vector<std::string> placement_warnings(const Node& node) {
-  std::vector<std::string> list;
-  const int threads = Space().concurrency();
-  if (node.oversubscribed())
-    list.push_back(fmt::format("{} ranks share {} cores of {}: times say little", node.ranks,
-                               node.cores, node.host));
-  if (threads > node.own_cores)
-    list.push_back(fmt::format("{} threads a rank on {} cores", threads, node.own_cores));
-  return list;
+void require_a_layer(const Deck& deck, const Fit& fit) {
+  if (fit.layers > 0) return;
+  throw MemoryError(fmt::format(
+      "{}: model.fit = {}: it does not fit in memory: {}. What would help: a larger model.fit or "
+      "memory.device_gib, a smaller model.hidden, sequence or train_micro_batch_size_per_gpu, a "
+      "higher ZeRO stage or smaller buckets of it",
+      deck.path, fit.part, describe(fit)));
 }
 
 Profile run_profile(const Deck& deck, const Node& node, int world) {

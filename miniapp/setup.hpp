@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run starts from besides its deck: budgets, and what machine and software this is.
+// What a run starts from besides its deck: budgets, and what the plan depends on.
 #pragma once
 
 #include <array>
-#include <map>
 #include <string>
-#include <vector>
 
 #include <comm/node.hpp>
 #include <core/plan/deck.hpp>
+#include <core/plan/fit.hpp>
 #include <core/plan/footprint.hpp>
 #include <miniapp/peers.hpp>
-#include <miniapp/result.hpp>
 
 namespace shardmark {
 
@@ -27,16 +25,15 @@ struct RunBudgets {
 RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_count>& needed,
                        int ranks_per_node);
 
-/// Versions of ShardMark and of the libraries that this binary runs with.
-std::map<std::string, std::string> library_versions();
+/// What `model.fit` fills where the deck gives memory.device_gib; `plan` and `deck check` need it.
+FitBudget deck_fit_budget(const Deck& deck);
+/// Collective. The same, or the least that any rank finds free, for both tiers together.
+FitBudget run_fit_budget(const Deck& deck, int ranks_per_node, Peers& peers);
+
+/// Throws MemoryError where not even one layer fits.
+void require_a_layer(const Deck& deck, const Fit& fit);
 
 /// What of this machine and deck the plan depends on.
 Profile run_profile(const Deck& deck, const Node& node, int world);
-
-/// Collective. Where every rank runs.
-std::vector<RankInfo> rank_infos(const Node& node, Peers& peers);
-
-/// What about the placement of ranks and threads makes times worse than they need be.
-std::vector<std::string> placement_warnings(const Node& node);
 
 }  // namespace shardmark

@@ -8,4 +8,7 @@ namespace shardmark {
 /// Local; before Kokkos is initialised.
 void default_to_one_thread();
 
+/// Threads that a matrix product of this rank runs on. Local.
+int matmul_threads();
+
 }  // namespace shardmark

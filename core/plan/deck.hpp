@@ -35,6 +35,7 @@ struct ModelSpec {
   Family family = Family::gpt2;
   // gpt2, llama
   std::int64_t layers = 0, hidden = 0, heads = 0, sequence = 0, vocab = 0;
+  std::optional<double> fit;  // `layers` is what fits into this part of the budget; 0 until found
   std::int64_t kv_heads = 0, ffn = 0;  // llama
   bool tied_head = false;
   // list

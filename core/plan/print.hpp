@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <core/plan/fit.hpp>
 #include <core/plan/footprint.hpp>
 #include <core/plan/plan.hpp>
 
@@ -26,5 +27,8 @@ nlohmann::ordered_json print_json(const Program& program, const Budgets& budgets
 
 /// "f0", "b2", "s", "init": phase and micro-batch as the recordings of DeepSpeed name them.
 std::string phase_name(Phase phase, int micro_batch);
+
+/// How `model.fit` chose the number of layers.
+nlohmann::ordered_json print_json(const Fit& fit);
 
 }  // namespace shardmark

@@ -74,6 +74,30 @@ TEST(Report, AgreesWithWhatWasPrinted) {
   EXPECT_EQ(report.at("ranks").size(), 2U);
 }
 
+TEST(Report, SaysWhereItRan) {
+  const Workplace place;
+  place.deck();
+  const Outcome outcome = run(
+      {.args = place.run_args(), .ranks = 2, .environment = {{"SHARDMARK_NOTE", "first <run>"}}});
+  ASSERT_EQ(outcome.status, 0) << outcome.err << outcome.out;
+  const Json report = place.report();
+  EXPECT_EQ(report.at("environment").at("SHARDMARK_NOTE"), "first <run>");
+  EXPECT_NE(outcome.out.find("SHARDMARK_NOTE=first <run>\n"), std::string::npos) << outcome.out;
+  for (const Json& rank : report.at("ranks")) {
+    EXPECT_GE(rank.at("kernel_threads"), 1);
+    EXPECT_GE(rank.at("matmul_threads"), 1);
+    for (const char* key : {"host", "cores", "processor"}) {
+      const std::string value = rank.at(key);
+      EXPECT_FALSE(value.empty()) << key;
+      EXPECT_NE(outcome.out.find(value), std::string::npos) << key << " is not printed";
+    }
+  }
+  for (const char* name : {"shardmark", "kokkos", "mpi", "matmul", "compiler", "system"}) {
+    const std::string value = report.at("versions").at(name);
+    EXPECT_NE(outcome.out.find(value), std::string::npos) << name << " is not printed";
+  }
+}
+
 TEST(Report, MeasuresEveryCategoryInStrictMode) {
   const Workplace place;
   place.deck();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `plan` and `deck check`: no launcher, no MPI, and output that other programs read.
 #include <algorithm>
+#include <filesystem>
 #include <regex>
 #include <set>
 
@@ -118,6 +119,24 @@ TEST(DeckCheck, SaysThatAnOptimizerWithoutATypeIsNotUsed) {
   const std::string text = printed({"deck", "check", place.deck(3, {{"deepspeed", params}})});
   EXPECT_NE(text.find("deepspeed.optimizer.params: "), std::string::npos) << text;
   EXPECT_NE(text.find("lr = 0.001"), std::string::npos) << text;
+}
+
+TEST(DeckCheck, FindsEveryDeckThatComesWithUsSoundAndDescribed) {
+  const std::filesystem::path inputs = SHARDMARK_TEST_INPUTS;
+  const std::string described = read_text(inputs / "README.md");
+  int decks = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(inputs)) {
+    if (entry.path().extension() != ".json") continue;
+    ++decks;
+    const std::string deck = entry.path().string();
+    const std::string text = printed({"deck", "check", deck, "--set", "memory.device_gib=80"});
+    EXPECT_TRUE(text.starts_with(deck + ": sound")) << text;
+    // gpt-tiny-z1 and z2 are meant by "`gpt-tiny-z0.json` … `gpt-tiny-z3.json`".
+    const std::string name = std::regex_replace(entry.path().filename().string(),
+                                                std::regex("-z[12][.]json$"), "-z0.json");
+    EXPECT_NE(described.find("`" + name + "`"), std::string::npos) << name;
+  }
+  EXPECT_GT(decks, 10);
 }
 
 TEST(Output, ThatCannotBeWrittenIsAnError) {

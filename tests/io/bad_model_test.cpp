@@ -22,6 +22,29 @@ TEST(BadModel, heads_of_a_llama_must_fit) {
               {"model.ffn = 64", "unknown key"});
 }
 
+TEST(BadModel, a_part_of_the_budget_takes_the_place_of_layers) {
+  const ScratchFolder folder;
+  const std::string head = R"({"run": {"steps": 1, "compute": "none"},
+      "deepspeed": {"train_batch_size": 2}, "model": {"family": "gpt2", "hidden": 8, "heads": 2, "sequence": 4, "vocab": 256, )";
+  const auto write = [&](const std::string& keys, const std::string& memory) {
+    return folder.write("f.json", head + keys + R"(}, "memory": )" + memory + "}");
+  };
+  const std::string budget = R"({"device_gib": 1})";
+  const Deck deck = read_deck(write(R"("fit": 0.8)", budget), {}, DeckUse::plan).deck;
+  EXPECT_EQ(deck.model.fit, 0.8);
+  EXPECT_EQ(deck.model.layers, 0) << "not known yet";
+  EXPECT_NO_THROW(read_deck(write(R"("fit": 1)", "{}"), {}, DeckUse::run));
+  const auto refused = [&](const std::string& keys, const std::string& memory) {
+    return message_of<DeckError>([&] { read_deck(write(keys, memory), {}, DeckUse::plan); });
+  };
+  expect_says(refused(R"("fit": 0)", budget), {"model.fit = 0", "above 0", "1"});
+  expect_says(refused(R"("fit": 1.01)", budget), {"model.fit = 1.01", "1"});
+  expect_says(refused(R"("fit": "most")", budget), {"model.fit = \"most\"", "number"});
+  expect_says(refused(R"("fit": 0.5, "layers": 3)", budget), {"model.layers = 3", "model.fit"});
+  expect_says(refused(R"("fit": 0.5)", "{}"), {"model.fit = 0.5", "memory.device_gib"});
+  expect_says(refused("\"tied_head\": false", budget), {"model.layers", "missing"});
+}
+
 TEST(BadModel, bad_list_models) {
   const ScratchFolder folder;
   const std::string head =

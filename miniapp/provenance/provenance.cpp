@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <comm/mpi_check.hpp>
+#include <core/kokkos_shim.hpp>
+#include <core/nn/library.hpp>
+#include <core/nn/threads.hpp>
+#include <miniapp/provenance/environment.hpp>
+#include <miniapp/provenance/machine.hpp>
+#include <miniapp/provenance/provenance.hpp>
+#include <miniapp/version.hpp>
+
+namespace shardmark {
+namespace {
+
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  SHARDMARK_MPI(MPI_Get_library_version(text, &length));
+  std::string name(text, static_cast<std::size_t>(length));
+  name = name.substr(0, name.find('\n'));
+  // MPICH: "MPICH Version:\t4.0.2"
+  std::replace(name.begin(), name.end(), '\t', ' ');
+  return name;
+}
+
+std::string mpi_standard() {
+  int version = 0, subversion = 0;
+  SHARDMARK_MPI(MPI_Get_version(&version, &subversion));
+  return fmt::format("{}.{}", version, subversion);
+}
+
+constexpr char separator = '\n';  // no line of an environment that is gathered has one
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (std::string line : lines) {
+    std::replace(line.begin(), line.end(), separator, ' ');
+    text += line + separator;
+  }
+  return text;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find(separator, at);
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string version() {
+  return SHARDMARK_VERSION;
+}
+
+std::map<std::string, std::string> library_versions() {
+  return {{"shardmark", version()},
+          {"kokkos", fmt::format("{}.{}.{}", KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100,
+                                 KOKKOS_VERSION % 100)},
+          {"execution_space", Space::name()},
+          {"mpi", mpi_library()},
+          {"mpi_standard", mpi_standard()},
+          {"matmul", matmul_library()},
+          {"compiler", SHARDMARK_COMPILER},
+          {"system", operating_system()}};
+}
+
+std::vector<RankInfo> rank_infos(const Node& node, Peers& peers) {
+  const auto hosts = peers.gather(node.host);
+  const auto processors = peers.gather(processor_model());
+  const auto cores = peers.gather(node.own_mask);
+  const auto nodes = peers.gather(numa_nodes(node.own_mask));
+  const auto environments = peers.gather(joined(relevant_environment(environ)));
+  struct Numbers {
+    int pid, kernel_threads, matmul_threads;
+  };
+  const auto numbers = peers.gather(Numbers{
+      static_cast<int>(getpid()), static_cast<int>(Space().concurrency()), matmul_threads()});
+  std::vector<RankInfo> infos;
+  for (std::size_t r = 0; r < hosts.size(); ++r)
+    infos.push_back({hosts[r], processors[r], cores[r], nodes[r], numbers[r].pid,
+                     numbers[r].kernel_threads, numbers[r].matmul_threads, split(environments[r])});
+  return infos;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a run's figures come from: hosts, cores, threads, processors, software, environment.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <comm/node.hpp>
+#include <miniapp/peers.hpp>
+#include <miniapp/result.hpp>
+
+namespace shardmark {
+
+/// Versions of ShardMark, of the libraries that this binary runs with, of compiler and system.
+std::map<std::string, std::string> library_versions();
+
+/// Collective. Every rank's place and environment, in rank order, on all ranks.
+std::vector<RankInfo> rank_infos(const Node& node, Peers& peers);
+
+}  // namespace shardmark
