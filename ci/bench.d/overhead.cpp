@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What interpreting the plan costs: a model of the same plan, event for event, but a few bytes
+// large, is stepped with no arithmetic behind it. Its time for an event (slots, order, copies and
+// collectives of next to nothing) times the events of a real step, beside that step.
+//
+//     bench_overhead TURNS DECK [KEY=VALUE ...]
+#include <cstdlib>
+
+#include <ci/bench.d/session.hpp>
+#include <ci/bench.d/turns.hpp>
+
+namespace shardmark::bench {
+namespace {
+
+class NoArithmetic : public Model {
+ public:
+  void run(const Program&, const Event&, std::span<const Bound>, const StepValues&) override {}
+};
+
+void bench(const Machine& machine, int turns, const std::string& deck,
+           std::vector<std::string> sets) {
+  Session real(machine, deck, sets);
+  const auto heads = real.deck.model.heads;
+  for (const std::string& small : {fmt::format("model.hidden={}", 2 * heads),
+                                   std::string("model.sequence=2"), std::string("model.vocab=256")})
+    sets.push_back(small);
+  Session tiny(machine, deck, sets, [] { return std::unique_ptr<Model>(new NoArithmetic); });
+  const auto events = static_cast<double>(real.events_per_step());
+  const auto tiny_events = static_cast<double>(tiny.events_per_step());
+  constexpr int tiny_steps = 200;
+  std::vector<double> part, per_event_ns;
+  for (int turn = 0; turn < turns; ++turn) {
+    const double step = seconds_of([&] { real.step(); });
+    const double tiny_step = seconds_of([&] {
+                               for (int i = 0; i < tiny_steps; ++i) tiny.step();
+                             }) /
+                             tiny_steps;
+    per_event_ns.push_back(tiny_step / tiny_events * 1e9);
+    part.push_back(100 * tiny_step / tiny_events * events / step);
+  }
+  tell(fmt::format("interpretation {} stage {} {}", real.deck.name, real.program.stage,
+                   real.program.schedule),
+       spread(part), "%", "< 1 %",
+       fmt::format("{} events a step, {:.0f} ns each", events, spread(per_event_ns).median));
+}
+
+}  // namespace
+}  // namespace shardmark::bench
+
+int main(int argc, char** argv) {
+  using namespace shardmark;
+  if (argc < 3) return fmt::print(stderr, "bench_overhead TURNS DECK [KEY=VALUE ...]\n"), 2;
+  const bench::Machine machine(argc, argv);
+  try {
+    bench::bench(machine, std::atoi(argv[1]), argv[2], {argv + 3, argv + argc});
+  } catch (const Error& e) {
+    fmt::print(stderr, "bench_overhead: {}\n", e.what());
+    abort_all(machine.world.comm(), e.status());
+  }
+  return 0;
+}

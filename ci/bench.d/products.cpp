@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much of a step is matrix products: a step and then all products that it made, in its order,
+// back to back and with nothing between them, take turns. The largest operand of a product (the
+// weight, its gradient, or the logits) comes from memory; the smaller ones stay where the caches
+// hold them.
+//
+//     bench_products TURNS DECK [KEY=VALUE ...]
+#include <cstdlib>
+#include <cstring>
+
+#include <ci/bench.d/session.hpp>
+#include <ci/bench.d/turns.hpp>
+
+namespace shardmark::bench {
+namespace {
+
+std::int64_t bytes_of(std::int64_t rows, std::int64_t ld, std::int64_t batch, std::int64_t stride,
+                      Dtype type) {
+  return ((batch - 1) * stride + rows * ld) * dtype_bytes(type);
+}
+
+class Replay {
+ public:
+  Replay(std::span<const MatMulShape> products, std::int64_t scratch_bytes)
+      : products_(products.begin(), products.end()),
+        scratch_(static_cast<std::size_t>(scratch_bytes)) {
+    for (const MatMulShape& s : products_)
+      for (std::int64_t bytes : {a_bytes(s), b_bytes(s), c_bytes(s)})
+        largest_ = std::max(largest_, bytes);
+    near_ = Bytes("near", static_cast<std::size_t>(4 * largest_));
+    far_ = Bytes("far", static_cast<std::size_t>(std::max(far_bytes, 2 * largest_)));
+    fill(near_);
+    fill(far_);
+  }
+
+  void run(const Context& context) {
+    for (const MatMulShape& s : products_) {
+      const std::int64_t a = a_bytes(s), b = b_bytes(s), c = c_bytes(s);
+      const std::int64_t most = std::max({a, b, c});
+      std::byte* from_memory = next(most);
+      std::byte* near = near_.data();
+      context.matmul(context.space, s, a == most ? from_memory : near,
+                     b == most && a != most ? from_memory : near + largest_,
+                     c == most && a != most && b != most ? from_memory : near + 2 * largest_,
+                     near + 3 * largest_, scratch_);
+    }
+  }
+
+  double flops() const {
+    double sum = 0;
+    for (const MatMulShape& s : products_) sum += s.flops();
+    return sum;
+  }
+
+ private:
+  using Bytes = Kokkos::View<std::byte*, Space::memory_space>;
+  static constexpr std::int64_t far_bytes = std::int64_t{1} << 30;
+
+  static std::int64_t a_bytes(const MatMulShape& s) {
+    return bytes_of(s.transpose_a ? s.k : s.m, s.lda, s.batch, s.stride_a, s.type);
+  }
+  static std::int64_t b_bytes(const MatMulShape& s) {
+    return bytes_of(s.transpose_b ? s.n : s.k, s.ldb, s.batch, s.stride_b, s.type);
+  }
+  static std::int64_t c_bytes(const MatMulShape& s) {
+    return bytes_of(s.m, s.ldc, s.batch, s.stride_c, s.c_type);
+  }
+  // 1/1024 in every type, near enough: sums neither overflow nor become denormal.
+  static void fill(Bytes bytes) { std::memset(bytes.data(), 0x3a, bytes.size()); }
+
+  std::byte* next(std::int64_t bytes) {
+    if (at_ + bytes > static_cast<std::int64_t>(far_.size())) at_ = 0;
+    std::byte* here = far_.data() + at_;
+    at_ += (bytes + 4095) / 4096 * 4096;
+    return here;
+  }
+
+  std::vector<MatMulShape> products_;
+  std::vector<std::byte> scratch_;
+  std::int64_t largest_ = 0, at_ = 0;
+  Bytes near_, far_;
+};
+
+void bench(const Machine& machine, int turns, const std::string& deck,
+           const std::vector<std::string>& sets) {
+  Session session(machine, deck, sets);
+  session.step();
+  session.matmul->record(true);
+  session.step();
+  session.matmul->record(false);
+  Replay replay(session.matmul->recorded(), Profile{}.workspace_cap_bytes);
+  replay.run(*session.context);
+  std::vector<double> steps, products;
+  for (int turn = 0; turn < turns; ++turn) {
+    steps.push_back(seconds_of([&] { session.step(); }));
+    products.push_back(seconds_of([&] { replay.run(*session.context); }));
+  }
+  const std::string name = fmt::format("{} stage {} {}", session.deck.name, session.program.stage,
+                                       session.program.schedule);
+  tell("products/step " + name, ratio(products, steps), "", "",
+       fmt::format("{} products, {:.1f} GFLOP/s, step {:.4f} s, {}", session.matmul->recorded().size(),
+                   replay.flops() / spread(products).median / 1e9, spread(steps).median,
+                   to_string(session.matmul->bf16_products())));
+}
+
+}  // namespace
+}  // namespace shardmark::bench
+
+int main(int argc, char** argv) {
+  using namespace shardmark;
+  if (argc < 3) return fmt::print(stderr, "bench_products TURNS DECK [KEY=VALUE ...]\n"), 2;
+  const bench::Machine machine(argc, argv);
+  try {
+    bench::bench(machine, std::atoi(argv[1]), argv[2], {argv + 3, argv + argc});
+  } catch (const Error& e) {
+    fmt::print(stderr, "bench_products: {}\n", e.what());
+    abort_all(machine.world.comm(), e.status());
+  }
+  return 0;
+}
