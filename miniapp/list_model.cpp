@@ -60,21 +60,30 @@ void first_values(const Context& context, std::int64_t first_elem, std::int64_t 
 
 // An update whose every value is an exact integer, unlike AdamW's. The gradient is unscaled by the
 // clip's coefficient.
-void update(const Context& context, std::span<const Bound> ops) {
+template<class Grad>
+void update_typed(const Context& context, std::span<const Bound> ops) {
   using namespace operand;
   float* p = ops[upd_master].as<float>();
-  const float* scaled = ops[upd_grad].as<float>();
+  const auto* scaled = ops[upd_grad].as<const Grad>();
   float* m = ops[upd_momentum].as<float>();
   float* v = ops[upd_variance].as<float>();
   const double* coefficient = ops[upd_clip].as<double>() + 1;
   Kokkos::parallel_for(
       "shardmark::list_update", Kokkos::RangePolicy<Space>(context.space, 0, ops[upd_master].elems),
       KOKKOS_LAMBDA(std::int64_t i) {
-        const auto g = static_cast<float>(scaled[i] * *coefficient);
+        const auto g = static_cast<float>(widen(scaled[i]) * *coefficient);
         p[i] -= g;
         m[i] += g;
         v[i] += g * g;
       });
+}
+
+void update(const Context& context, std::span<const Bound> ops) {
+  using namespace operand;
+  with_storage(ops[upd_grad].dtype, [&](auto type) { update_typed<decltype(type)>(context, ops); });
+  if (ops.size() <= upd_param) return;
+  const Bound &master = ops[upd_master], &param = ops[upd_param];
+  convert(context, master.elems, {param.dtype, param.data}, {master.dtype, master.data});
 }
 
 float rounded(float value, Dtype dtype) {

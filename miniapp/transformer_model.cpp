@@ -110,9 +110,13 @@ void TransformerModel::update(std::span<const Bound> ops, const StepValues& valu
   s.decoupled = o.decoupled_decay;
   s.bias_correction = o.bias_correction;
   const double* coefficient = ops[op::upd_clip].as<double>() + 1;
+  const Bound& grad = ops[op::upd_grad];
+  std::optional<Stored> rounded;
+  if (ops.size() > op::upd_param)
+    rounded.emplace(ops[op::upd_param].dtype, ops[op::upd_param].data);
   adamw_update(context_, ops[op::upd_master].elems, ops[op::upd_master].as<float>(),
-               ops[op::upd_grad].as<float>(), ops[op::upd_momentum].as<float>(),
-               ops[op::upd_variance].as<float>(), s, coefficient);
+               {grad.dtype, grad.data}, ops[op::upd_momentum].as<float>(),
+               ops[op::upd_variance].as<float>(), s, coefficient, rounded);
 }
 
 }  // namespace shardmark

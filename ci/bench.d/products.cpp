@@ -97,7 +97,8 @@ void bench(const Machine& machine, int turns, const std::string& deck,
   }
   const std::string name = fmt::format("{} stage {} {}", session.deck.name, session.program.stage,
                                        session.program.schedule);
-  tell("products/step " + name, ratio(products, steps), "", "",
+  const char* dtype = session.deck.zero.precision.model == Dtype::bf16 ? " bf16" : " fp32";
+  tell(fmt::format("products/step {}{} micro-batch {}", name, dtype, session.program.batch.micro), ratio(products, steps), "", session.program.batch.micro < 4 ? ">= 0.75" : ">= 0.88",
        fmt::format("{} products, {:.1f} GFLOP/s, step {:.4f} s, {}", session.matmul->recorded().size(),
                    replay.flops() / spread(products).median / 1e9, spread(steps).median,
                    to_string(session.matmul->bf16_products())));

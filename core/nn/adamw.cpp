@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include <core/half.hpp>
 #include <core/nn/adamw.hpp>
 #include <core/nn/kernel.hpp>
 
 namespace shardmark {
+namespace {
 
-void adamw_update(const Context& ctx, std::int64_t elems, float* param, const float* grad, float* m,
-                  float* v, const AdamWStep& s, const double* clip_coefficient) {
+template<class Grad, class Rounded>
+void adamw_typed(const Context& ctx, std::int64_t elems, float* param, const Grad* grad, float* m,
+                 float* v, const AdamWStep& s, const double* clip_coefficient, Rounded* rounded) {
   const double step = static_cast<double>(s.step);
   const float keep = s.decoupled ? static_cast<float>(1.0 - s.lr * s.weight_decay) : 1.0f;
   const float decay = s.decoupled ? 0.0f : static_cast<float>(s.weight_decay);
@@ -25,20 +28,38 @@ void adamw_update(const Context& ctx, std::int64_t elems, float* param, const fl
         const std::int64_t rest = elems - begin;
         const float clip = static_cast<float>(*clip_coefficient);
         float *p_ = param + begin, *m_ = m + begin, *v_ = v + begin;
-        const float* g_ = grad + begin;
+        const Grad* g_ = grad + begin;
+        Rounded* r_ = rounded != nullptr ? rounded + begin : nullptr;
         const float k = keep, b1 = beta1, n1 = new1, b2 = beta2, n2 = new2;
         const float e = eps, r = rate, root = correction, d = decay;
         kernel::simd_loop(rest < kernel::elem_chunk ? rest : kernel::elem_chunk,
                           [&](std::int64_t j) {
-                            const float clipped = g_[j] * clip;
+                            const float clipped = widen(g_[j]) * clip;
                             const float g = d != 0.0f ? clipped + d * p_[j] : clipped;
                             const float m_new = m_[j] * b1 + g * n1;
                             const float v_new = v_[j] * b2 + g * g * n2;
                             m_[j] = m_new;
                             v_[j] = v_new;
                             p_[j] = p_[j] * k - r * (m_new / (std::sqrt(v_new) * root + e));
+                            if constexpr (!std::is_same_v<Rounded, float>) round_to(r_[j], p_[j]);
                           });
       });
+}
+
+}  // namespace
+
+void adamw_update(const Context& ctx, std::int64_t elems, float* param, ConstStored grad, float* m,
+                  float* v, const AdamWStep& s, const double* clip_coefficient,
+                  std::optional<Stored> rounded) {
+  with_storage(grad.dtype, [&](auto grad_type) {
+    const auto* g = grad.as<decltype(grad_type)>();
+    if (!rounded)
+      return adamw_typed<decltype(grad_type), float>(ctx, elems, param, g, m, v, s,
+                                                     clip_coefficient, nullptr);
+    with_storage(rounded->dtype, [&](auto type) {
+      adamw_typed(ctx, elems, param, g, m, v, s, clip_coefficient, rounded->as<decltype(type)>());
+    });
+  });
 }
 
 }  // namespace shardmark

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
-#include <core/nn/context.hpp>
+#include <core/nn/storage.hpp>
 
 namespace shardmark {
 
@@ -25,8 +26,9 @@ struct AdamWStep {
 ///   g = grad * clip_coefficient + weight_decay * param
 /// and no first line. Without `bias_correction` both powers of beta count as 0.
 /// `clip_coefficient` is one double that the kernel reads. Each element's result depends on it
-/// alone.
-void adamw_update(const Context& ctx, std::int64_t elems, float* param, const float* grad, float* m,
-                  float* v, const AdamWStep& step, const double* clip_coefficient);
+/// alone. `rounded`, where it is given, becomes param in the type that the model computes in.
+void adamw_update(const Context& ctx, std::int64_t elems, float* param, ConstStored grad, float* m,
+                  float* v, const AdamWStep& step, const double* clip_coefficient,
+                  std::optional<Stored> rounded = {});
 
 }  // namespace shardmark

@@ -5,21 +5,63 @@
 #include <core/half.hpp>
 #include <core/nn/kernel.hpp>
 #include <core/nn/storage.hpp>
+#include <core/nn/stream_store.hpp>
 
 namespace shardmark {
 namespace {
 
+constexpr std::int64_t stream_chunk = 2048;  // of results, beside their sources, in the first cache
+
+// `elems` large results, each chunk made by `make(first, count, scratch)`: it returns where they
+// are.
+template<class To, class Make>
+void stream_chunks(const Context& ctx, const std::string& label, std::int64_t elems, To* to,
+                   std::int64_t chunk, const Make& make) {
+  constexpr std::int64_t block = std::int64_t{1} << 17;  // a fence now and then costs nothing
+  kernel::for_each(
+      ctx, label, (elems + block - 1) / block, KOKKOS_LAMBDA(std::int64_t b) {
+        const std::int64_t end = elems < (b + 1) * block ? elems : (b + 1) * block;
+        To scratch[stream_chunk];
+        for (std::int64_t first = b * block; first < end; first += chunk) {
+          const std::int64_t count = end - first < chunk ? end - first : chunk;
+          kernel::stream_copy(to + first, make(first, count, scratch),
+                              static_cast<std::size_t>(count) * sizeof(To));
+        }
+        kernel::finish_streams();
+      });
+}
+
+template<class To>
+bool worth_streaming(std::int64_t elems) {
+  return kernel::on_host && elems * std::int64_t{sizeof(To)} >= kernel::stream_bytes;
+}
+
 template<class To, class From>
 void convert_typed(const Context& ctx, std::int64_t elems, To* to, const From* from) {
+  const char* label = "shardmark::convert";
+  if constexpr (kernel::on_host)
+    if (worth_streaming<To>(elems))
+      return stream_chunks(ctx, label, elems, to, stream_chunk,
+                           [=](std::int64_t first, std::int64_t count, To* scratch) {
+                             const From* source = from + first;
+                             kernel::simd_loop(count, [&](std::int64_t j) {
+                               round_to(scratch[j], widen(source[j]));
+                             });
+                             return static_cast<const To*>(scratch);
+                           });
   kernel::for_each_elem(
-      ctx, "shardmark::convert", elems,
-      KOKKOS_LAMBDA(std::int64_t i) { round_to(to[i], widen(from[i])); });
+      ctx, label, elems, KOKKOS_LAMBDA(std::int64_t i) { round_to(to[i], widen(from[i])); });
 }
 
 template<class T>
 void copy_typed(const Context& ctx, std::int64_t elems, T* to, const T* from) {
+  const char* label = "shardmark::copy_elems";
+  if constexpr (kernel::on_host)
+    if (worth_streaming<T>(elems))
+      return stream_chunks(ctx, label, elems, to, elems,
+                           [=](std::int64_t first, std::int64_t, T*) { return from + first; });
   kernel::for_each_elem(
-      ctx, "shardmark::copy_elems", elems, KOKKOS_LAMBDA(std::int64_t i) { to[i] = from[i]; });
+      ctx, label, elems, KOKKOS_LAMBDA(std::int64_t i) { to[i] = from[i]; });
 }
 
 // Norms travel as fp32 or fp64.
@@ -81,8 +123,16 @@ void divide(const Context& ctx, std::int64_t elems, Stored x, double divisor) {
     return;
   }
   const auto by = static_cast<float>(divisor);
+  int exponent = 0;
+  // Of a power of two the reciprocal gives the same bits, several times as fast.
+  const bool exact = std::frexp(by, &exponent) == 0.5f;
+  const float factor = exact ? 1.0f / by : 1.0f;
   with_storage(x.dtype, [&](auto type) {
     auto* d = static_cast<decltype(type)*>(x.data);
+    if (exact)
+      return kernel::for_each_elem(
+          ctx, "shardmark::divide", elems,
+          KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) * factor); });
     kernel::for_each_elem(
         ctx, "shardmark::divide", elems,
         KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) / by); });

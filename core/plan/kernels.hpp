@@ -17,7 +17,7 @@
 //   overflow     flag w, gradient r …      flag = 1 if any element is not finite, else 0
 //   grad_norm    sum w, gradient r …       sum of squares (ordered: exact limbs)
 //   clip         clip w (fp64: norm, coefficient), sum r|u, [further sums r …]
-//   adamw        master u, gradient r, momentum u, variance u, clip r
+//   adamw        master u, gradient r, momentum u, variance u, clip r, [param w: the master rounded]
 // clang-format on
 //
 // interleave and rearrange: `into`/`from` is one row a rank, each row all tensors' shards one after
@@ -46,7 +46,7 @@ struct BufferUse {
 std::span<const BufferUse> buffers_of(Role role, Kernel kernel);
 
 namespace operand {
-enum Update : std::size_t { upd_master, upd_grad, upd_momentum, upd_variance, upd_clip };
+enum Update : std::size_t { upd_master, upd_grad, upd_momentum, upd_variance, upd_clip, upd_param };
 }
 
 }  // namespace shardmark

@@ -183,23 +183,16 @@ class PaperWriter : public PaperGradients {
     return index;
   }
 
-  // The optimizer works in fp32: on the parameters themselves, or on their master.
+  // The optimizer works in fp32: on the parameters themselves, or on their master; gradients are
+  // widened, and the new parameters rounded, as they pass.
   void apply(int u) {
     const UnitSlots& s = slots_.units[u];
-    Operand grad = owned_grad(u);
-    if (s.grad32 != no_slot) {
-      w_.acquire(s.grad32);
-      w_.compute(Kernel::convert, {w_.write(s.grad32), grad}).unit = u;
-      grad = w_.read(s.grad32);
-      w_.release(s.grad);
-    }
-    const Operand master = half() ? w_.update(s.master) : owned_param(u, true, true);
-    const std::array<Operand, 5> ops{master, grad, w_.update(s.momentum), w_.update(s.variance),
-                                     w_.read(slots_.clip)};
+    std::vector<Operand> ops{half() ? w_.update(s.master) : owned_param(u, true, true),
+                             owned_grad(u), w_.update(s.momentum), w_.update(s.variance),
+                             w_.read(slots_.clip)};
+    if (half()) ops.push_back(owned_param(u, false, true));
     w_.compute(Kernel::adamw, ops, params_of(u)).unit = u;
-    w_.release(grad.slot);
-    if (half())
-      w_.compute(Kernel::convert, {owned_param(u, false, true), w_.read(s.master)}).unit = u;
+    w_.release(s.grad);
   }
 
   int skip() {

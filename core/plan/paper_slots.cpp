@@ -27,7 +27,6 @@ void declare_states(PlanWriter& w, const Program& p, PaperSlots& slots) {
     if (p.stage >= 2 && (p.batch.accumulation > 1 || accum != model))
       s.part = slot("part.", Category::bucket, model, part.shard);
     if (p.stage == 3) s.gathered = slot("gathered.", Category::gathered, model, part.padded);
-    if (accum != Dtype::fp32) s.grad32 = slot("grad32.", Category::grad, Dtype::fp32, part.shard);
   }
   slots.sum = p.reductions == Reductions::ordered
                   ? w.slot("norm_limbs", Category::workspace, Dtype::int64, exact_sum_limbs)

@@ -17,7 +17,6 @@ struct UnitSlots {
   int bucket = no_slot;    // the unit's full gradient of one micro-batch; at stages 0 and 1 only
                            // where `grad`, that of all, is of another type
   int part = no_slot;      // stages 2, 3: this rank's reduced share, before it is accumulated
-  int grad32 = no_slot;    // what is applied, where `grad` is not fp32
 };
 
 struct PaperSlots {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <core/half.hpp>
 #include <core/nn/adamw.hpp>
 #include <tests/nn/single_process.hpp>
 
@@ -100,6 +101,32 @@ TEST(adamw, gives_the_same_bits_in_shards) {
   EXPECT_EQ(std::memcmp(whole.p.data(), sharded.p.data(), n * sizeof(float)), 0);
   EXPECT_EQ(std::memcmp(whole.m.data(), sharded.m.data(), n * sizeof(float)), 0);
   EXPECT_EQ(std::memcmp(whole.v.data(), sharded.v.data(), n * sizeof(float)), 0);
+}
+
+// What `paper` does in one pass: gradients widened and parameters rounded on the way.
+template<class T>
+void expect_one_pass_as_three(Dtype dtype) {
+  const std::int64_t n = 30001;
+  State one(n), three(n);
+  Buffer<T> grad(n), fused(n), apart(n);
+  for (std::int64_t i = 0; i < n; ++i) round_to(grad[i], one.g[i]);
+  MatMul matmul(0);
+  const Context ctx{Space(), matmul};
+  const double clip = 0.7;
+  adamw_update(ctx, n, one.p.data(), {dtype, grad.data()}, one.m.data(), one.v.data(), {}, &clip,
+               Stored{dtype, fused.data()});
+  convert(ctx, n, three.g.data(), {dtype, grad.data()});
+  adamw_update(ctx, n, three.p.data(), three.g.data(), three.m.data(), three.v.data(), {}, &clip);
+  convert(ctx, n, {dtype, apart.data()}, three.p.data());
+  EXPECT_EQ(std::memcmp(one.p.data(), three.p.data(), n * sizeof(float)), 0);
+  EXPECT_EQ(std::memcmp(one.m.data(), three.m.data(), n * sizeof(float)), 0);
+  EXPECT_EQ(std::memcmp(one.v.data(), three.v.data(), n * sizeof(float)), 0);
+  EXPECT_EQ(std::memcmp(fused.data(), apart.data(), n * sizeof(T)), 0);
+}
+
+TEST(adamw, widens_and_rounds_on_the_way_to_the_same_bits) {
+  expect_one_pass_as_three<Bf16>(Dtype::bf16);
+  expect_one_pass_as_three<Fp16>(Dtype::fp16);
 }
 
 }  // namespace

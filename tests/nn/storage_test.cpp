@@ -10,6 +10,7 @@
 #include <core/nn/grad_norm.hpp>
 #include <core/nn/init.hpp>
 #include <core/nn/storage.hpp>
+#include <core/plan/mix.hpp>
 #include <tests/nn/single_process.hpp>
 
 namespace shardmark {
@@ -69,6 +70,43 @@ TYPED_TEST(Sixteen, sums_and_quotients_are_rounded_once) {
     if (widen(divided) != widen(divided) || widen(added) != widen(added)) continue;
     ASSERT_EQ(sum[i].bits, added.bits) << i;
     ASSERT_EQ(third[i].bits, divided.bits) << i;
+  }
+}
+
+// A power of two is not divided by but multiplied with, to the same bits.
+TYPED_TEST(Sixteen, halves_and_quarters_are_quotients_too) {
+  const auto x = this->template all_values<TypeParam>();
+  for (const float by : {2.0f, 4.0f, 0.5f, 65536.0f}) {
+    Buffer<TypeParam> part(x.size());
+    convert(this->ctx, x.size(), this->stored(part), this->stored(x));
+    divide(this->ctx, x.size(), this->stored(part), by);
+    for (std::int64_t i = 0; i < x.size(); ++i) {
+      TypeParam divided{};
+      round_to(divided, widen(x[i]) / by);
+      if (widen(divided) != widen(divided)) continue;
+      ASSERT_EQ(part[i].bits, divided.bits) << i;
+    }
+  }
+}
+
+// Large results go past the caches, in lines of the processor's width, wherever they start.
+TYPED_TEST(Sixteen, large_results_are_those_of_small_ones_and_keep_to_their_place) {
+  const std::int64_t n = (std::int64_t{1} << 20) + 12347;
+  for (const std::int64_t first : {0, 1, 31, 32}) {
+    Buffer<float> wide(n), copy(first + n + 64);
+    Buffer<TypeParam> narrow(first + n + 64);
+    for (std::int64_t i = 0; i < n; ++i) wide[i] = float(mix(5, 1, i) % 200001) / 1e5f - 1.0f;
+    const TypeParam before = narrow[0];
+    convert(this->ctx, n, this->stored(copy).at(first), this->stored(wide));
+    convert(this->ctx, n, this->stored(narrow).at(first), this->stored(wide));
+    ASSERT_EQ(std::memcmp(copy.data() + first, wide.data(), n * sizeof(float)), 0);
+    for (std::int64_t i = 0; i < n; ++i) {
+      TypeParam rounded{};
+      round_to(rounded, wide[i]);
+      ASSERT_EQ(narrow[first + i].bits, rounded.bits) << first << " " << i;
+    }
+    for (std::int64_t i = 0; i < first; ++i) ASSERT_EQ(narrow[i].bits, before.bits);
+    for (std::int64_t i = first + n; i < narrow.size(); ++i) ASSERT_EQ(narrow[i].bits, before.bits);
   }
 }
 
