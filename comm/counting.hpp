@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <comm/forwarding.hpp>
@@ -36,6 +37,8 @@ class CommCounters {
   /// In order of completion.
   const std::vector<CollectiveRecord>& records() const { return records_; }
   const std::vector<std::string>& names() const { return names_; }
+  /// Hands over what was recorded so far; what is recorded later starts anew.
+  std::vector<CollectiveRecord> take_records() { return std::exchange(records_, {}); }
 
  private:
   friend class CountingCommunicator;

@@ -80,6 +80,8 @@ std::string temp_name(const std::string& folder, std::string_view name) {
   return fmt::format("{}/.{}.{}.tmp", folder, name, ::getpid());
 }
 
+constexpr std::array<std::string_view, 3> our_files{report_file, page_file, losses_file};
+
 }  // namespace
 
 OutputFolder::OutputFolder(std::string path) : path_(std::move(path)) {
@@ -92,16 +94,16 @@ OutputFolder::OutputFolder(std::string path) : path_(std::move(path)) {
     fail(path_, "cannot be made",
          file || !error ? "a file of that name is there" : error.message());
   }
-  for (const char* name : {report_file, losses_file})
-    if (std::filesystem::is_directory(path_ + "/" + name, error))
-      fail(path_ + "/" + name, "cannot be replaced", "is a folder");
+  for (const std::string_view name : our_files)
+    if (const std::string file = path_ + "/" + std::string(name);
+        std::filesystem::is_directory(file, error))
+      fail(file, "cannot be replaced", "is a folder");
   constexpr std::size_t trial_bytes = 65536;  // about what a short run will write
   TempFile(temp_name(path_, "trial")).write(std::string(trial_bytes, ' '));
 }
 
 void OutputFolder::replace(const std::string& name, std::string_view content) const {
-  constexpr std::array ours{std::string_view(report_file), std::string_view(losses_file)};
-  if (std::find(ours.begin(), ours.end(), name) == ours.end())
+  if (std::find(our_files.begin(), our_files.end(), name) == our_files.end())
     throw std::logic_error(name + " is not a file of ours");
   TempFile file(temp_name(path_, name));
   file.write(content);

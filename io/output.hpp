@@ -11,6 +11,7 @@
 namespace shardmark {
 
 inline constexpr const char* report_file = "report.json";
+inline constexpr const char* page_file = "report.html";
 inline constexpr const char* losses_file = "losses.csv";
 
 class OutputFolder {
@@ -22,7 +23,7 @@ class OutputFolder {
 
   const std::string& path() const { return path_; }
 
-  /// Writes one of our files (`report_file`, `losses_file`), replacing the old one.
+  /// Writes one of our files (`report_file`, `page_file`, `losses_file`), replacing the old one.
   /// Throws IoError; the old file is then still there.
   void replace(const std::string& name, std::string_view content) const;
 

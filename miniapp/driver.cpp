@@ -21,6 +21,7 @@
 #include <miniapp/clock.hpp>
 #include <miniapp/clocks.hpp>
 #include <miniapp/driver.hpp>
+#include <miniapp/html/page.hpp>
 #include <miniapp/lanes.hpp>
 #include <miniapp/list_model.hpp>
 #include <miniapp/measure.hpp>
@@ -56,6 +57,7 @@ class Run {
  private:
   bool first_rank() const { return peers_.rank() == 0; }
   void one_step(std::int64_t step);
+  void traced_step(std::int64_t step);
 
   const RunArguments& arguments_;
   const World& world_;
@@ -181,6 +183,19 @@ void Run::one_step(std::int64_t step) {
   noted_.seconds.push_back(static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
 }
 
+// The last warm-up step: as the timed ones, as far as the plan goes, and none of them is disturbed.
+void Run::traced_step(std::int64_t step) {
+  StepTrace& trace = result_.trace;
+  executor_->trace(first_rank() ? &trace : nullptr);
+  counters_.recording(true);
+  one_step(step);
+  counters_.recording(false);
+  executor_->trace(nullptr);
+  trace.step = step;
+  trace.collectives = counters_.take_records();
+  trace.collective_names = counters_.names();
+}
+
 void Run::train() {
   const RunSpec& spec = loaded_.deck.run;
   noted_.warmup = spec.warmup;
@@ -189,7 +204,7 @@ void Run::train() {
   Progress progress(first_rank(), 0, spec.warmup + spec.steps, spec.warmup, tokens);
   auto steps = [&](std::int64_t first, std::int64_t count) {
     for (std::int64_t s = first; s < first + count; ++s) {
-      one_step(s);
+      s + 1 == spec.warmup ? traced_step(s) : one_step(s);
       progress.step(s, noted_.losses.back() / static_cast<double>(program_.batch.accumulation),
                     noted_.seconds.back());
     }
@@ -245,6 +260,7 @@ ExitStatus Run::report() {
   peers_.agree([&] {
     if (!first_rank()) return;
     output_->replace(losses_file, losses_csv(result_.rows));
+    output_->replace(page_file, report_html(loaded_.deck, program_, result_));
     output_->replace(report_file, report_json(loaded_.deck, program_, result_));
   });
   return result_.valid() ? ExitStatus::valid : ExitStatus::invalid;

@@ -67,11 +67,13 @@ void Executor::run(int index, const StepValues& values) {
   const Segment& segment = program_.segments[index];
   tickets_.assign(segment.events.size(), 0);
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
+    const TracedScope traced(trace_, memory_, index, i, times_.exposed);
     ScopedTimer timer(phase_time(times_, segment.events[i].phase));
     run_event(segment, i, values);
   }
   if (segment.kind == SegmentKind::boundary) look_for_overflow(segment);
   if (segment.events.empty()) return;
+  const TracedScope traced(trace_, memory_, index, -1, times_.exposed);
   ScopedTimer timer(phase_time(times_, segment.events.back().phase));
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
 }

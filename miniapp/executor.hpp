@@ -13,6 +13,7 @@
 #include <miniapp/faults.hpp>
 #include <miniapp/model.hpp>
 #include <miniapp/slot_memory.hpp>
+#include <miniapp/step_trace.hpp>
 
 namespace shardmark {
 
@@ -47,6 +48,9 @@ class Executor {
   /// The live slot called `name`, -1 if there is none.
   int find_slot(std::string_view name) const;
 
+  /// Events of what is run from now on are noted in `trace`, which must outlive that; null: none.
+  void trace(StepTrace* trace) { trace_ = trace; }
+
   const LaneTimes& times() const { return times_; }
   void reset_times() { times_ = {}; }
   Communicator& world() const { return *groups_[0]; }
@@ -66,6 +70,7 @@ class Executor {
   std::vector<Communicator*> groups_;
   Space space_;
   Fault fault_;
+  StepTrace* trace_ = nullptr;
   SlotMemory memory_;
   std::vector<Ticket> tickets_;                // by event of the running segment; 0: none
   std::vector<std::string> collective_names_;  // by slot: kept alive for messages

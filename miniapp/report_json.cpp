@@ -153,7 +153,8 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["deck_hash"] = r.deck_hash;
   o["plan_hash"] = r.plan_hash;
   o["deck"] = Json::parse(r.deck_text, nullptr, false, true);
-  return o.dump(2) + "\n";
+  // An environment may hold bytes that are no UTF-8; a run's report is not lost over them.
+  return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace shardmark

@@ -16,6 +16,7 @@
 #include <core/plan/volume.hpp>
 #include <io/output.hpp>
 #include <miniapp/state_hash.hpp>
+#include <miniapp/step_trace.hpp>
 
 namespace shardmark {
 
@@ -64,6 +65,7 @@ struct Result {
   std::optional<Fit> fit;  // how the number of layers was found, where the deck says `model.fit`
   std::string deck_text, deck_hash, plan_hash;
   std::vector<LossRow> rows;  // one a step; loss and norm are those of the global batch
+  StepTrace trace;            // of one warm-up step, on this rank
   std::array<TierResult, tier_count> tiers;
   std::map<Op, CollectiveResult> collectives;
   TimeResult times;

@@ -28,6 +28,7 @@ SlotMemory::SlotMemory(const Program& program, Ledger* ledger)
 
 void SlotMemory::acquire(int slot) {
   const Slot& s = program_.slots[slot];
+  held_[static_cast<std::size_t>(s.tier)] += alloc_bytes(s);
   if (program_.memory_mode == MemoryMode::pooled) {
     const auto& arena = arenas_[static_cast<std::size_t>(s.tier)];
     data_[slot] = arena ? arena->data<std::byte>() + layout_.offset[slot] : &nothing;
@@ -39,6 +40,8 @@ void SlotMemory::acquire(int slot) {
 }
 
 void SlotMemory::release(int slot) {
+  const Slot& s = program_.slots[slot];
+  held_[static_cast<std::size_t>(s.tier)] -= alloc_bytes(s);
   data_[slot] = nullptr;
   if (!buffers_.empty()) buffers_[slot].reset();
 }
@@ -51,6 +54,13 @@ void SlotMemory::leak(int slot) {
     leaked_.push_back(std::move(*buffers_[slot]));
   }
   release(slot);
+  const Slot& s = program_.slots[slot];
+  held_[static_cast<std::size_t>(s.tier)] += alloc_bytes(s);
+}
+
+std::array<std::int64_t, tier_count> SlotMemory::held_bytes() const {
+  const bool strict = program_.memory_mode == MemoryMode::strict;
+  return strict && ledger_ != nullptr ? ledger_->live_bytes() : held_;
 }
 
 }  // namespace shardmark

@@ -26,6 +26,10 @@ class SlotMemory {
   void leak(int slot);
 
   bool alive(int slot) const { return data_[slot] != nullptr; }
+  /// Bytes that are there for slots now, by tier. Strict: what the ledger has on its books. Pooled,
+  /// where the ledger sees nothing but the arenas, or without a ledger: slots that are alive, and
+  /// leaked ones.
+  std::array<std::int64_t, tier_count> held_bytes() const;
   /// First byte of a slot that is alive.
   std::byte* data(int slot) const { return data_[slot]; }
 
@@ -37,6 +41,7 @@ class SlotMemory {
   std::vector<std::optional<Buffer>> buffers_;            // strict, by slot
   std::vector<std::byte*> data_;                          // by slot; null: not alive
   std::vector<Buffer> leaked_;
+  std::array<std::int64_t, tier_count> held_{};  // of slots alive and leaked
 };
 
 }  // namespace shardmark

@@ -3,7 +3,7 @@
 # program, registered once a topic; it starts its ranks itself and is no MPI program.
 add_executable(test_cli
                cli/program.cpp cli/errors_test.cpp cli/fault_test.cpp cli/fit_test.cpp cli/lost_rank_test.cpp
-               cli/output_test.cpp cli/plan_test.cpp cli/progress_test.cpp main.cpp)
+               cli/output_test.cpp cli/page_test.cpp cli/plan_test.cpp cli/progress_test.cpp main.cpp)
 shardmark_target(test_cli)
 target_link_libraries(test_cli PRIVATE GTest::gtest Kokkos::kokkos nlohmann_json::nlohmann_json)
 target_compile_definitions(test_cli PRIVATE
@@ -29,5 +29,6 @@ shardmark_cli_test(output "Report.*:Losses.*:OutputFolder.*:Runs.*")
 add_test(NAME cli.memory_table COMMAND ${PROJECT_SOURCE_DIR}/ci/memory-table --check llama-1b)
 set_tests_properties(cli.memory_table PROPERTIES LABELS cli TIMEOUT 300
                      ENVIRONMENT "PROGRAM=$<TARGET_FILE:shardmark>")
+shardmark_cli_test(page "Page.*")
 shardmark_cli_test(plan "Stage/Plan.*:LargePlan.*:DeckCheck.*:Output.*")
 shardmark_cli_test(progress "Ranks/Progress.*")

@@ -109,6 +109,13 @@ LedgerSnapshot Ledger::snapshot() const {
   return now_;
 }
 
+std::array<std::int64_t, tier_count> Ledger::live_bytes() const {
+  const std::lock_guard lock(listener().mutex);
+  std::array<std::int64_t, tier_count> bytes{};
+  for (std::size_t t = 0; t < tier_count; ++t) bytes[t] = now_.tiers[t].live_bytes;
+  return bytes;
+}
+
 void Ledger::allocated(const char* label, const void* address, std::int64_t bytes) {
   const auto parsed = parse_memory_label(label);
   if (!parsed) return;

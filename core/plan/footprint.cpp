@@ -117,6 +117,19 @@ Footprint footprint(const Program& program, const std::vector<bool>& only) {
   return f;
 }
 
+std::vector<std::array<CategoryBytes, tier_count>> live_after(const Program& program, int segment) {
+  std::vector<bool> only(program.segments.size(), false);
+  only[static_cast<std::size_t>(segment)] = true;
+  std::vector<std::array<CategoryBytes, tier_count>> bytes;
+  walk(program, only, [&](int, int event, const Live& live) {
+    if (event < 0) return true;
+    auto& now = bytes.emplace_back();
+    for (std::size_t t = 0; t < tier_count; ++t) now[t] = live.by_category(t);
+    return true;
+  });
+  return bytes;
+}
+
 std::string describe_event(const Program& program, int segment, int event) {
   if (segment < 0) return "nothing";
   const Segment& s = program.segments[segment];

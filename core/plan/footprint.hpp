@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <core/plan/plan.hpp>
 
@@ -31,6 +32,9 @@ Footprint footprint(const Program& program, const std::vector<bool>& only = {});
 
 /// Live bytes by category of both tiers at a segment's exit.
 std::array<CategoryBytes, tier_count> live_at(const Program& program, const EndState& end);
+
+/// Live bytes by category of both tiers after each event of a segment, in their order.
+std::vector<std::array<CategoryBytes, tier_count>> live_after(const Program& program, int segment);
 
 /// "micro_only, event 57: acquire saved.block3 (b0)", or "nothing" where segment is -1.
 std::string describe_event(const Program& program, int segment, int event);

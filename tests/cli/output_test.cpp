@@ -169,7 +169,8 @@ TEST(OutputFolder, KeepsFilesOfOthers) {
   for (const auto& entry : fs::directory_iterator(place.out()))
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(names, (std::vector<std::string>{"losses.csv", "notes.txt", "plots", "report.json"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"losses.csv", "notes.txt", "plots", "report.html",
+                                             "report.json"}));
 }
 
 TEST(OutputFolder, IsNotTouchedByARefusedRun) {

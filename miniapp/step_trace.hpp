@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one step looked like from inside, event by event: when each began and ended, how long it
+// waited for communication, and how much memory was held after it. Taken in a step that is not
+// timed; report.html draws it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <comm/counting.hpp>
+#include <miniapp/slot_memory.hpp>
+
+namespace shardmark {
+
+struct TracedEvent {
+  std::int32_t segment = 0, event = 0;  // of the program; event -1: the wait at a segment's end
+  std::int64_t begin_ns = 0, end_ns = 0;
+  std::int64_t exposed_ns = 0;  // of this time, waiting for collectives or making them progress
+  std::array<std::int64_t, tier_count> held_bytes{};  // SlotMemory::held_bytes() after it
+};
+
+struct StepTrace {
+  std::int64_t step = -1;  // counted from the start of training; -1: none was traced
+  std::vector<TracedEvent> events;
+  std::vector<CollectiveRecord> collectives;  // in order of completion
+  std::vector<std::string> collective_names;  // CollectiveRecord::name is an index of it
+};
+
+/// Notes an event for as long as it is alive; does nothing where `trace` is null.
+class TracedScope {
+ public:
+  /// `exposed_ns` is a counter that goes on while the event runs. All must outlive the scope.
+  TracedScope(StepTrace* trace, const SlotMemory& memory, int segment, int event,
+              const std::int64_t& exposed_ns);
+  ~TracedScope();
+  TracedScope(const TracedScope&) = delete;
+  TracedScope& operator=(const TracedScope&) = delete;
+
+ private:
+  StepTrace* trace_;
+  const SlotMemory& memory_;
+  const std::int64_t& exposed_now_ns_;
+  TracedEvent noted_;
+};
+
+}  // namespace shardmark
