@@ -68,7 +68,8 @@ path.area { fill: var(--c); stroke: none }
 .gathered { --c: var(--purple) } .activation { --c: var(--green) } .workspace { --c: var(--gray) }
 .staging { --c: var(--teal) }
 @media (max-width: 700px) { body { padding: 16px 12px 40px } svg { font-size: 14px } }
-@media print { body { max-width: none; padding: 0; font-size: 11px } table { font-size: 10px }
+@media print { body { max-width: none; padding: 0; font-size: 11px }
+  table, .legend, code, pre { font-size: 10px }
   h2 { break-after: avoid } table, svg { break-inside: avoid }
   .wide { overflow: visible } svg { min-width: 0 }
   pre { white-space: pre-wrap } * { print-color-adjust: exact; -webkit-print-color-adjust: exact } }
