@@ -65,6 +65,8 @@ void read_expect(KeyReader reader, ExpectSpec& expect) {
   reader.real("loss", expect.loss, {});
   reader.real("tolerance", expect.tolerance, {0});
   reader.real("loss_drop", expect.loss_drop, {0});
+  reader.integer("train_batch_size", expect.train_batch_size, {0});
+  reader.integer("steps", expect.steps, {0});
   reader.finish();
 }
 

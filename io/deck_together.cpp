@@ -62,6 +62,9 @@ void check_together(const Deck& deck, Origin& origin) {
   if (!deck.expect.loss && deck.expect.tolerance != 0)
     origin.note(FindingKind::no_effect, "expect.tolerance",
                 "there is no expect.loss to compare with");
+  if (!deck.expect.loss && (deck.expect.train_batch_size != 0 || deck.expect.steps != 0))
+    origin.note(FindingKind::no_effect, "expect",
+                "train_batch_size and steps say which run expect.loss is of: there is none");
   if (!uses_data && (deck.expect.loss || deck.expect.loss_drop != 0))
     origin.note(FindingKind::no_effect, "expect", "nothing is trained, so there is no loss");
   if (deck.data.source == DataSource::uniform && deck.expect.loss_drop != 0)

@@ -253,7 +253,7 @@ void Run::settle() {
 }
 
 ExitStatus Run::report() {
-  judge(loaded_.deck, observed_, result_);
+  judge(loaded_.deck, program_, observed_, result_);
   peers_.agree([&] {  // before the files: where they cannot be written the figures are not lost
     if (first_rank()) print_out(report_text(loaded_.deck, program_, result_));
   });

@@ -55,9 +55,18 @@ Check loss_drop(const Deck& deck, const Result& r, bool trains) {
                   before, after, deck.expect.loss_drop, ok ? "asked for" : "due")};
 }
 
-Check expected_loss(const Deck& deck, const Result& r, bool trains) {
-  if (!deck.expect.loss || !trains || r.rows.empty())
+Check expected_loss(const Deck& deck, const Program& p, const Result& r, bool trains) {
+  const ExpectSpec& expect = deck.expect;
+  if (!expect.loss || !trains || r.rows.empty())
     return {"expect.loss", Outcome::not_applicable, "none given"};
+  const std::int64_t steps = deck.run.warmup + deck.run.steps;
+  if (expect.train_batch_size != 0 && expect.train_batch_size != p.batch.global)
+    return {"expect.loss", Outcome::not_applicable,
+            fmt::format("given for {} samples a step, here are {}", expect.train_batch_size,
+                        p.batch.global)};
+  if (expect.steps != 0 && expect.steps != steps)
+    return {"expect.loss", Outcome::not_applicable,
+            fmt::format("given for {} steps, here are {}", expect.steps, steps)};
   const double have = r.rows.back().loss;
   const bool ok = std::abs(have - *deck.expect.loss) <= deck.expect.tolerance;
   return {"expect.loss", ok ? Outcome::pass : Outcome::fail,
@@ -94,11 +103,11 @@ std::string Result::invalid_reasons() const {
   return text;
 }
 
-void judge(const Deck& deck, const Observed& o, Result& r) {
+void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
   const bool trains = deck.run.compute == Compute::train;
   r.checks.push_back(finite(r, trains));
   r.checks.push_back(loss_drop(deck, r, trains));
-  r.checks.push_back(expected_loss(deck, r, trains));
+  r.checks.push_back(expected_loss(deck, p, r, trains));
   r.checks.push_back(updates(r, trains));
   r.checks.push_back(
       from_text("memory", o.memory_mismatch,

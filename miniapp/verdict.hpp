@@ -18,6 +18,6 @@ struct Observed {
 };
 
 /// Fills `result.checks` and `result.unofficial`.
-void judge(const Deck& deck, const Observed& observed, Result& result);
+void judge(const Deck& deck, const Program& program, const Observed& observed, Result& result);
 
 }  // namespace shardmark

@@ -147,6 +147,8 @@ struct ExpectSpec {
   std::optional<double> loss;
   double tolerance = 0;  // absolute, around `loss`
   double loss_drop = 0;
+  // The runs that `loss` is of, since others end with another; 0: all. Steps include the warm-up.
+  std::int64_t train_batch_size = 0, steps = 0;
 };
 
 struct Deck {

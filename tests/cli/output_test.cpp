@@ -74,6 +74,36 @@ TEST(Report, AgreesWithWhatWasPrinted) {
   EXPECT_EQ(report.at("ranks").size(), 2U);
 }
 
+// A reference loss is that of one global batch and number of steps.
+TEST(Report, HoldsALossAgainstTheRunItIsOf) {
+  const auto state = [](const std::vector<std::string>& sets) {
+    const Workplace place;
+    std::vector<std::string> more;
+    for (const std::string& set : sets) more.insert(more.end(), {"--set", set});
+    const Outcome outcome = run({.args = place.run_args(more), .ranks = 2});
+    return capture(outcome.out, "expect.loss +(pass|FAIL|not applicable)") + " " +
+           std::to_string(outcome.status);
+  };
+  const Workplace place;
+  train(place);
+  const Json report = place.report();
+  const std::string steps = std::to_string(report.at("deck").at("run").at("steps").get<int>() +
+                                           report.at("deck").at("run").value("warmup", 0));
+  const std::string batch = report.at("batch").at("train_batch_size").dump();
+  const std::vector<std::string> right = {"expect.loss=" + report.at("loss").at("last").dump(),
+                                          "expect.tolerance=1e-6"};
+  const auto with = [&](std::string key, const std::string& value) {
+    std::vector<std::string> sets = right;
+    sets.push_back("expect." + key + "=" + value);
+    return sets;
+  };
+  EXPECT_EQ(state(with("steps", steps)), "pass 0");
+  EXPECT_EQ(state(with("steps", "1")), "not applicable 0");
+  EXPECT_EQ(state(with("train_batch_size", batch)), "pass 0");
+  EXPECT_EQ(state(with("train_batch_size", "1000")), "not applicable 0");
+  EXPECT_EQ(state({"expect.loss=0.5", "expect.tolerance=0.1", "expect.steps=" + steps}), "FAIL 1");
+}
+
 TEST(Report, SaysWhereItRan) {
   const Workplace place;
   place.deck();

@@ -22,7 +22,8 @@ TEST(Deck, every_key_arrives) {
             "reductions": "ordered", "memory_mode": "strict", "activation_checkpointing": false},
     "comm": {"backend": "mpi", "timeout_s": 30, "delay_ms": 50},
     "memory": {"device_gib": 16, "host_gib": 0.5, "allowance_mib": 64},
-    "expect": {"loss": 2.31, "tolerance": 0.02, "loss_drop": 0.5}})");
+    "expect": {"loss": 2.31, "tolerance": 0.02, "loss_drop": 0.5,
+               "train_batch_size": 8, "steps": 55}})");
   const Deck d = load_deck(path, {});
   EXPECT_EQ(d.path, path);
   EXPECT_EQ(d.name, "all");
@@ -62,6 +63,8 @@ TEST(Deck, every_key_arrives) {
   EXPECT_EQ(d.expect.loss, 2.31);
   EXPECT_EQ(d.expect.tolerance, 0.02);
   EXPECT_EQ(d.expect.loss_drop, 0.5);
+  EXPECT_EQ(d.expect.train_batch_size, 8);
+  EXPECT_EQ(d.expect.steps, 55);
 }
 
 TEST(Deck, absent_keys_take_the_documented_defaults) {
