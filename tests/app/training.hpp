@@ -21,6 +21,7 @@
 #include <core/plan/footprint.hpp>
 #include <core/plan/plan.hpp>
 #include <io/tokens.hpp>
+#include <miniapp/checkpoints.hpp>
 #include <miniapp/executor.hpp>
 #include <miniapp/list_model.hpp>
 #include <miniapp/peers.hpp>
@@ -84,6 +85,12 @@ class Training {
   }
 
   void init() { runner_->init(); }
+  /// Start-up, then on from what `checkpoints` found, if anything.
+  void init(Checkpoints& checkpoints) {
+    init();
+    checkpoints.restore(*executor_, *runner_);
+    steps_ = checkpoints.first_step();
+  }
 
   /// One optimizer step and nothing else: no talk of the test's own. False when it was skipped.
   bool bare_step() { return runner_->step(steps_++); }
