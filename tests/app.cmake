@@ -13,7 +13,7 @@ shardmark_test(overlap FILES app/overlap_test.cpp NP 2 LABELS app full LIBS shar
 shardmark_test(provenance FILES app/provenance_test.cpp LABELS app LIBS shardmark_app)
 shardmark_test(checkpoint FILES app/checkpoint_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)
 # Restarts on other ranks, stages, schedules, layouts and types: few rows that cover all pairs, and many.
-foreach(rows IN ITEMS 0 400)
+foreach(rows IN ITEMS 0 200)
   set(name checkpoint_cover)
   set(labels app)
   if(rows GREATER 0)
