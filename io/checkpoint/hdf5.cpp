@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
-#include <limits>
 
 #include <fmt/format.h>
 #include <hdf5.h>
@@ -45,8 +43,6 @@ void be_quiet() {  // errors are exceptions here, not text on standard error
   static const bool once = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
   static_cast<void>(once);
 }
-
-constexpr std::int64_t most_bytes_at_once = std::int64_t{1} << 30;
 
 int close_type(std::int64_t id) {
   return H5Tclose(id);
@@ -167,18 +163,11 @@ void Hdf5Dataset::transfer(std::int64_t first, std::int64_t elems, void* data, b
 }
 
 void Hdf5Dataset::write(std::int64_t first, std::int64_t elems, const void* data) {
-  auto* bytes = const_cast<std::byte*>(static_cast<const std::byte*>(data));  // it is only read
-  if (shared_) return transfer(first, elems, bytes, true);
-  const std::int64_t size = dtype_bytes(dtype_), most = most_bytes_at_once / size;
-  for (std::int64_t at = 0; at < elems; at += most)
-    transfer(first + at, std::min(most, elems - at), bytes + at * size, true);
+  transfer(first, elems, const_cast<void*>(data), true);  // it is only read
 }
 
 void Hdf5Dataset::read(std::int64_t first, std::int64_t elems, void* data) const {
-  auto* bytes = static_cast<std::byte*>(data);
-  const std::int64_t size = dtype_bytes(dtype_), most = most_bytes_at_once / size;
-  for (std::int64_t at = 0; at < elems; at += most)
-    transfer(first + at, std::min(most, elems - at), bytes + at * size, false);
+  transfer(first, elems, data, false);
 }
 
 std::int64_t Hdf5Dataset::first_byte() const {

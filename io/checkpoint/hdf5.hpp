@@ -49,8 +49,8 @@ struct Hdf5Access {
 
 class Hdf5Dataset {
  public:
-  /// Elements [first, first + elems), in pieces of at most 1 GiB. Throws IoError. Of a shared file
-  /// collective, in one piece: all ranks call equally often, those without data with elems = 0.
+  /// Elements [first, first + elems), below 2 GiB. Throws IoError. Of a shared file collective: all
+  /// ranks call equally often, those without data with elems = 0.
   void write(std::int64_t first, std::int64_t elems, const void* data);
   void read(std::int64_t first, std::int64_t elems, void* data) const;
 
