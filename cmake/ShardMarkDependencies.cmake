@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds what ShardMark is built on, or says which Debian package is missing. Afterwards there are
 #   Kokkos::kokkos  MPI::MPI_CXX  DNNL::dnnl  nlohmann_json::nlohmann_json  CLI11::CLI11  fmt::fmt
-#   xxHash::xxhash
+#   xxHash::xxhash  ParallelHDF5::hdf5
 # and, with SHARDMARK_BUILD_TESTS, GTest::gtest. Nothing is downloaded unless SHARDMARK_FETCH_KOKKOS.
 
 # shardmark_require(<what> <found> <Debian package>): one message for whatever is missing.
@@ -70,6 +70,8 @@ find_package(fmt CONFIG QUIET)
 shardmark_require("fmt" fmt_FOUND "libfmt-dev")
 find_package(xxHash QUIET)
 shardmark_require("xxHash" xxHash_FOUND "libxxhash-dev")
+find_package(ParallelHDF5 1.10 MODULE QUIET)
+shardmark_require("A parallel HDF5 (1.10 or newer) of this MPI" ParallelHDF5_FOUND "libhdf5-mpich-dev")
 if(SHARDMARK_BUILD_TESTS)
   find_package(GTest QUIET)
   shardmark_require("GoogleTest" GTest_FOUND "libgtest-dev")

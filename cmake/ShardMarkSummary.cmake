@@ -9,6 +9,7 @@ message(STATUS "  compiler    ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERS
 message(STATUS "  Kokkos      ${Kokkos_VERSION} (${SHARDMARK_KOKKOS_FROM})")
 message(STATUS "  MPI         ${shardmark_mpi} (${MPIEXEC_EXECUTABLE})")
 message(STATUS "  oneDNN      ${DNNL_VERSION}")
+message(STATUS "  HDF5        ${ParallelHDF5_VERSION} (${ParallelHDF5_LIBRARY})")
 message(STATUS "  libraries   nlohmann-json ${nlohmann_json_VERSION}, CLI11 ${CLI11_VERSION}, "
                "fmt ${fmt_VERSION}, xxHash ${xxHash_VERSION}")
 message(STATUS "  options     native=${SHARDMARK_NATIVE} tests=${SHARDMARK_BUILD_TESTS} "

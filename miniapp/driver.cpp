@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -18,6 +19,7 @@
 #include <io/hash.hpp>
 #include <io/tokens.hpp>
 #include <miniapp/bf16_choice.hpp>
+#include <miniapp/checkpoints.hpp>
 #include <miniapp/clock.hpp>
 #include <miniapp/clocks.hpp>
 #include <miniapp/driver.hpp>
@@ -48,7 +50,7 @@ class Run {
 
   void read();             // deck and batch, the same on all ranks
   void plan();             // program: legal, of as many layers as fit where model.fit says so
-  void refuse_or_go_on();  // does it fit, can the output be written
+  void refuse_or_go_on();  // does it fit, can output be written, what does it go on from
   void prepare();          // lanes, kernels, data, self-check
   void train();            // init, warm-up, timed steps
   void settle();           // what all ranks saw, put together
@@ -58,6 +60,7 @@ class Run {
   bool first_rank() const { return peers_.rank() == 0; }
   void one_step(std::int64_t step);
   void traced_step(std::int64_t step);
+  std::int64_t checkpoint(std::int64_t steps_done);
 
   const RunArguments& arguments_;
   const World& world_;
@@ -79,6 +82,7 @@ class Run {
   std::optional<Ledger> ledger_;
   std::optional<Executor> executor_;
   std::optional<StepRunner> steps_;
+  std::optional<Checkpoints> checkpoints_;
   std::int64_t clock_offset_ns_ = 0;
   Noted noted_;
   Observed observed_;
@@ -131,11 +135,12 @@ void Run::refuse_or_go_on() {
   peers_.agree([&] {
     if (first_rank()) output_.emplace(arguments_.out);
   });
+  checkpoints_.emplace(loaded_, program_, world_.comm, peers_);
 }
 
 void Run::prepare() {
   const Deck& deck = loaded_.deck;
-  if (first_rank()) print_out(heading(deck, program_, result_.fit) + "\n");
+  if (first_rank()) print_out(heading(deck, program_, result_.fit, checkpoints_->notice()) + "\n");
   const Bf16Choice bf16 = choose_bf16_products(deck, profile_.workspace_cap_bytes, Space(), peers_);
   result_.bf16_products = bf16.told;
   noted_.rss_start = process_memory().resident_bytes;
@@ -196,30 +201,46 @@ void Run::traced_step(std::int64_t step) {
   trace.collective_names = counters_.names();
 }
 
+// What it took: checkpoints are no part of the figure of merit. The barrier ends the step for all,
+// so that nobody waits for a slower rank at their expense.
+std::int64_t Run::checkpoint(std::int64_t steps_done) {
+  if (!checkpoints_->due(steps_done)) return 0;
+  peers_.barrier();
+  const std::int64_t start_ns = monotonic_ns();
+  checkpoints_->write(*executor_, *steps_);
+  return monotonic_ns() - start_ns;
+}
+
 void Run::train() {
   const RunSpec& spec = loaded_.deck.run;
-  noted_.warmup = spec.warmup;
-  noted_.steps = spec.steps;
+  const std::int64_t first = checkpoints_->first_step(), all = spec.warmup + spec.steps;
+  noted_.first_step = first;
+  noted_.warmup = std::max<std::int64_t>(0, spec.warmup - first);
+  noted_.steps = std::max<std::int64_t>(0, all - std::max(first, spec.warmup));
   const std::int64_t tokens = program_.batch.global * loaded_.deck.model.sequence;
-  Progress progress(first_rank(), 0, spec.warmup + spec.steps, spec.warmup, tokens);
-  auto steps = [&](std::int64_t first, std::int64_t count) {
-    for (std::int64_t s = first; s < first + count; ++s) {
+  Progress progress(first_rank(), first, all, spec.warmup, tokens);
+  std::int64_t apart_ns = 0;  // in checkpoints
+  auto steps = [&](std::int64_t from, std::int64_t count) {
+    for (std::int64_t s = from; s < from + count; ++s) {
       s + 1 == spec.warmup ? traced_step(s) : one_step(s);
       progress.step(s, noted_.losses.back() / static_cast<double>(program_.batch.accumulation),
                     noted_.seconds.back());
+      apart_ns += checkpoint(s + 1);
     }
   };
 
   steps_->init();
-  steps(0, spec.warmup);
+  checkpoints_->restore(*executor_, *steps_);
+  steps(first, noted_.warmup);
   peers_.barrier();
   executor_->reset_times();
   counters_.recording(true);
   const std::int64_t matmul_before_ns = matmul_->matmul_ns();
+  apart_ns = 0;
   const std::int64_t start_ns = monotonic_ns();
-  steps(spec.warmup, spec.steps);
+  steps(first + noted_.warmup, noted_.steps);
   peers_.barrier();
-  noted_.timed_s = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+  noted_.timed_s = static_cast<double>(monotonic_ns() - start_ns - apart_ns) * 1e-9;
   noted_.matmul_ns = matmul_->matmul_ns() - matmul_before_ns;
   noted_.times = executor_->times();
   counters_.recording(false);
@@ -245,6 +266,7 @@ void Run::settle() {
   result_.deck_hash = loaded_.hash;
   result_.plan_hash = hash_hex(print_text(program_));
   result_.versions = library_versions();
+  result_.checkpoints = checkpoints_->figures();
   result_.ranks = rank_infos(node_, peers_);
   result_.warnings = placement_warnings(result_.ranks);
   observed_.deck_changed = loaded_.overridden;

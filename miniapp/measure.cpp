@@ -77,7 +77,7 @@ void fill_rows(const Noted& noted, std::int64_t accumulation, Peers& peers, Resu
   const auto ranks = static_cast<std::size_t>(peers.size());
   for (std::size_t s = 0; s < steps; ++s) {
     LossRow row;
-    row.step = static_cast<std::int64_t>(s);
+    row.step = noted.first_step + static_cast<std::int64_t>(s);
     double sum = 0;
     for (std::size_t r = 0; r < ranks; ++r) {
       sum += losses[r * steps + s];

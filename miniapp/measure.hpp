@@ -21,7 +21,8 @@ struct Noted {
   LaneTimes times;                                               // of the timed steps
   std::int64_t matmul_ns = 0;                                    // of the timed steps
   double timed_s = 0;                                            // barrier to barrier
-  std::int64_t steps = 0, warmup = 0;
+  std::int64_t first_step = 0;         // of this run: those before are a checkpoint's
+  std::int64_t steps = 0, warmup = 0;  // timed and not, of this run
   std::int64_t rss_start = 0, rss_peak = 0;
 };
 

@@ -74,6 +74,21 @@ Json checks(const Result& r) {
   return list;
 }
 
+Json checkpoints(const CheckpointFigures& c) {
+  Json o = {{"written", c.written},
+            {"written_bytes", c.written_bytes},
+            {"write_s", c.write_s},
+            {"blocked_s", c.blocked_s}};
+  if (!c.resumed_from.empty()) {
+    o["resumed_from"] = c.resumed_from;
+    o["first_step"] = c.first_step;
+    o["read_bytes"] = c.read_bytes;
+    o["files_opened"] = c.files_opened;
+    o["read_s"] = c.read_s;
+  }
+  return o;
+}
+
 Json environment(const std::vector<VariableOfRanks>& variables) {
   Json o = Json::object();
   for (const VariableOfRanks& v : variables)
@@ -142,6 +157,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
                      {"variance", hex(r.hashes.variance)}};
   if (!r.rows.empty() && deck.run.compute == Compute::train)
     o["loss"] = {{"first", number(r.rows.front().loss)}, {"last", number(r.rows.back().loss)}};
+  if (!deck.checkpoint.dir.empty()) o["checkpoints"] = checkpoints(r.checkpoints);
   o["checks"] = checks(r);
   o["warnings"] = r.warnings;
   const auto variables = by_variable(r.ranks);

@@ -73,13 +73,33 @@ void time_table(Out out, const Result& r) {
   fmt::format_to(out, "\n");
 }
 
+double gib_per_s(std::int64_t bytes, double seconds) {
+  return seconds > 0 ? static_cast<double>(bytes) / seconds / (1024.0 * 1024.0 * 1024.0) : 0;
+}
+
+void checkpoint_table(Out out, const CheckpointFigures& c) {
+  if (c.resumed_from.empty() && c.written == 0) return;
+  fmt::format_to(out, "\nCheckpoints, all ranks (slowest rank's time, flushes included)\n");
+  if (!c.resumed_from.empty())
+    fmt::format_to(out, "  read     {} in {:.3f} s ({:.2f} GiB/s), {} files opened: {}\n",
+                   human_bytes(c.read_bytes), c.read_s, gib_per_s(c.read_bytes, c.read_s),
+                   c.files_opened, c.resumed_from);
+  if (c.written > 0)
+    fmt::format_to(out,
+                   "  written  {} in {}, {:.3f} s ({:.2f} GiB/s); training stood still for {:.3f} "
+                   "s\n",
+                   human_bytes(c.written_bytes), c.written, c.write_s,
+                   gib_per_s(c.written_bytes, c.write_s), c.blocked_s);
+}
+
 std::string join(const std::vector<std::string>& parts) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 }  // namespace
 
-std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>& fit) {
+std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>& fit,
+                    const std::string& checkpoint) {
   const auto needed = allocated_bytes(p);
   std::string text;
   auto out = std::back_inserter(text);
@@ -94,6 +114,7 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
                  p.batch.global, p.batch.micro, p.batch.accumulation, p.world);
   fmt::format_to(out, "  memory     {} a rank predicted\n", human_bytes(needed[0] + needed[1]));
   fmt::format_to(out, "  steps      {} warm-up, {} timed\n", deck.run.warmup, deck.run.steps);
+  if (!checkpoint.empty()) fmt::format_to(out, "  checkpoint {}\n", checkpoint);
   return text;
 }
 
@@ -103,6 +124,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
   memory_table(out, p, r);
   collectives_table(out, p, r);
   time_table(out, r);
+  checkpoint_table(out, r.checkpoints);
   if (deck.run.compute == Compute::train && !r.rows.empty())
     fmt::format_to(out, "\nLoss: {:.6f} at step {}, {:.6f} at step {}\n", r.rows.front().loss,
                    r.rows.front().step, r.rows.back().loss, r.rows.back().step);

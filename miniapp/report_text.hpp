@@ -10,8 +10,10 @@
 
 namespace shardmark {
 
-/// What is about to run, in a few lines, before the first step.
-std::string heading(const Deck& deck, const Program& program, const std::optional<Fit>& fit);
+/// What is about to run, in a few lines, before the first step. `checkpoint`: what is said of going
+/// on from one; may be empty.
+std::string heading(const Deck& deck, const Program& program, const std::optional<Fit>& fit,
+                    const std::string& checkpoint);
 
 /// All tables, then FOM, CLASS and RESULT, each on a line of its own; nothing may follow.
 std::string report_text(const Deck& deck, const Program& program, const Result& result);

@@ -15,6 +15,7 @@
 #include <core/plan/plan.hpp>
 #include <core/plan/volume.hpp>
 #include <io/output.hpp>
+#include <miniapp/checkpoint_figures.hpp>
 #include <miniapp/state_hash.hpp>
 #include <miniapp/step_trace.hpp>
 
@@ -74,6 +75,7 @@ struct Result {
   double slowest_rank_s = 0;  // own time of that rank: steps less exposed communication
   std::int64_t rss_start = 0, rss_peak = 0, rss_excess = 0, allowance = 0;  // bytes
   StateHashes hashes;
+  CheckpointFigures checkpoints;
   std::vector<RankInfo> ranks;
   std::map<std::string, std::string> versions;
   std::string bf16_products;  // how they were made and why; empty where there were none

@@ -20,6 +20,12 @@ void StepRunner::init() {
   run(0);
 }
 
+void StepRunner::resume(const TrainingPosition& position, bool same_dtype) {
+  next_step_ = position.step;
+  values_.updates = position.updates;
+  if (same_dtype && deck_.zero.precision.loss_scale.dynamic) scaler_.restore(position.loss_scale);
+}
+
 bool StepRunner::step(std::int64_t step) {
   const Step& s = program_.steps[at_];
   values_.step = step;
@@ -34,6 +40,7 @@ bool StepRunner::step(std::int64_t step) {
   run(skipped ? s.skip : s.update);
   scaler_.update(skipped);
   values_.updates += skipped ? 0 : 1;
+  next_step_ = step + 1;
   at_ = skipped ? s.after_skip : s.after_update;
   return !skipped;
 }

@@ -7,6 +7,7 @@
 
 #include <core/plan/loss_scale.hpp>
 #include <core/plan/volume.hpp>
+#include <io/checkpoint/manifest.hpp>
 #include <miniapp/executor.hpp>
 
 namespace shardmark {
@@ -21,6 +22,12 @@ class StepRunner {
   /// Collective. Runs optimizer step number `step`; false when it was skipped because gradients
   /// overflowed. Throws what Executor::run throws.
   bool step(std::int64_t step);
+
+  /// Where training stands, between two steps.
+  TrainingPosition position() const { return {next_step_, values_.updates, scaler_.state()}; }
+  /// After init(): as if the steps before `position` had been run here. The loss scale goes on only
+  /// where it is of the same type.
+  void resume(const TrainingPosition& position, bool same_dtype);
 
   /// Gradients overflowed with the loss scale at its minimum: DeepSpeed ends the run there.
   bool exhausted() const { return scaler_.exhausted(); }
@@ -43,6 +50,7 @@ class StepRunner {
   Executor& executor_;
   LossScaler scaler_;
   StepValues values_;
+  std::int64_t next_step_ = 0;
   int at_ = 0;  // in Program::steps
   std::vector<std::int64_t> runs_;
 };

@@ -39,10 +39,12 @@ Check loss_drop(const Deck& deck, const Result& r, bool trains) {
   constexpr std::size_t enough = 20;
   const bool structured =
       deck.data.source == DataSource::file || deck.data.source == DataSource::markov;
-  if (!trains || !structured || r.rows.size() < enough)
+  const bool resumed = !r.checkpoints.resumed_from.empty();
+  if (!trains || !structured || resumed || r.rows.size() < enough)
     return {"loss_drop", Outcome::not_applicable,
             !trains       ? "nothing is trained"
             : !structured ? "the data has no structure to learn"
+            : resumed     ? "the first losses were another run's"
                           : fmt::format("fewer than {} steps", enough)};
   const std::size_t fifth = r.rows.size() / 5;
   const double before = mean_loss(r.rows, 0, fifth);
@@ -147,6 +149,7 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
   unofficial(deck.run.memory_mode != MemoryMode::pooled,
              fmt::format("memory_mode {}", to_string(deck.run.memory_mode)));
   unofficial(deck.comm.delay_ms > 0, fmt::format("comm.delay_ms {}", deck.comm.delay_ms));
+  unofficial(!r.checkpoints.resumed_from.empty(), "resumed from " + r.checkpoints.resumed_from);
   unofficial(o.deck_changed, "the deck was changed by --set");
   unofficial(!o.injected.empty(), o.injected);
 }

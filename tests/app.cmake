@@ -13,3 +13,16 @@ shardmark_test(overlap FILES app/overlap_test.cpp NP 2 LABELS app full LIBS shar
 shardmark_test(provenance FILES app/provenance_test.cpp LABELS app LIBS shardmark_app)
 shardmark_test(page FILES app/page_test.cpp LABELS app LIBS shardmark_app)
 shardmark_test(trace FILES app/trace_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)
+shardmark_test(checkpoint FILES app/checkpoint_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)
+# Restarts on other ranks, stages, schedules, layouts and types: few rows that cover all pairs, and many.
+foreach(rows IN ITEMS 0 200)
+  set(name checkpoint_cover)
+  set(labels app)
+  if(rows GREATER 0)
+    set(name checkpoint_cover_full)
+    set(labels app full)
+  endif()
+  shardmark_test(${name} FILES app/checkpoint_cover_test.cpp NP 4 LABELS ${labels}
+                 LIBS shardmark_app TIMEOUT 1200)
+  target_compile_definitions(test_${name} PRIVATE SHARDMARK_TEST_ROWS=${rows})
+endforeach()

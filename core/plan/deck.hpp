@@ -143,6 +143,17 @@ struct MemorySpec {
   double allowance_mib = 512;
 };
 
+/// Where and how checkpoints are written, and what a run goes on from. README, "Checkpoints".
+struct CheckpointSpec {
+  std::string dir;                  // empty: the deck has no such section
+  std::int64_t every = 0;           // steps; 0: none is written
+  std::int64_t keep = 0;            // the newest so many stay; 0: all do
+  std::string resume = "none";      // none | latest | a checkpoint's name
+  std::int64_t ranks_per_file = 1;  // 0: one file for all (layout shared)
+  std::int64_t alignment_bytes = std::int64_t{1} << 20;
+  std::vector<std::pair<std::string, std::string>> hints;  // MPI_Info of files of several ranks
+};
+
 struct ExpectSpec {
   std::optional<double> loss;
   double tolerance = 0;  // absolute, around `loss`
@@ -160,6 +171,7 @@ struct Deck {
   RunSpec run;
   CommSpec comm;
   MemorySpec memory;
+  CheckpointSpec checkpoint;
   ExpectSpec expect;
 };
 

@@ -12,12 +12,12 @@ constexpr double factor = 2.0;
 
 void LossScaler::shrink() {
   const bool sharded = rule_ == LossScaleRule::sharded;
-  if (sharded && hysteresis_ != 1) {
-    --hysteresis_;
+  if (sharded && state_.hysteresis != 1) {
+    --state_.hysteresis;
     return;
   }
-  exhausted_ = sharded && scale_ == spec_.min_scale;
-  if (!exhausted_) scale_ = std::max(scale_ / factor, spec_.min_scale);
+  exhausted_ = sharded && state_.scale == spec_.min_scale;
+  if (!exhausted_) state_.scale = std::max(state_.scale / factor, spec_.min_scale);
 }
 
 void LossScaler::update(bool overflow) {
@@ -25,16 +25,16 @@ void LossScaler::update(bool overflow) {
   exhausted_ = false;
   if (overflow) {
     shrink();
-    last_overflow_ = update_;
+    state_.last_overflow = state_.update;
   } else {
-    if (spec_.consecutive_hysteresis) hysteresis_ = spec_.hysteresis;
-    const std::int64_t stable = update_ - last_overflow_ - 1;
+    if (spec_.consecutive_hysteresis) state_.hysteresis = spec_.hysteresis;
+    const std::int64_t stable = state_.update - state_.last_overflow - 1;
     if (stable > 0 && stable % spec_.window == 0) {
-      hysteresis_ = spec_.hysteresis;
-      scale_ *= factor;
+      state_.hysteresis = spec_.hysteresis;
+      state_.scale *= factor;
     }
   }
-  ++update_;
+  ++state_.update;
 }
 
 }  // namespace shardmark

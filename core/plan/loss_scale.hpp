@@ -20,15 +20,26 @@ constexpr LossScaleRule loss_scale_rule(int stage) {
   return stage == 0 ? LossScaleRule::replicated : LossScaleRule::sharded;
 }
 
+/// What a scaler carries from step to step.
+struct LossScaleState {
+  double scale = 1;
+  std::int64_t hysteresis = 2;  // overflows left until one halves, that one included
+  std::int64_t update = 0, last_overflow = -1;
+  bool operator==(const LossScaleState&) const = default;
+};
+
 /// Both rules double the scale at the (window + 1)-th update in a row that did not overflow, then
 /// at every window-th.
 class LossScaler {
  public:
   LossScaler(const LossScaleSpec& spec, LossScaleRule rule)
-      : spec_(spec), rule_(rule), scale_(spec.initial), hysteresis_(spec.hysteresis) {}
+      : spec_(spec), rule_(rule), state_{spec.initial, spec.hysteresis} {}
 
   /// What the loss of the next step is multiplied with.
-  double scale() const { return scale_; }
+  double scale() const { return state_.scale; }
+  /// For checkpoints. Whoever sets it has it from a scaler of the same spec.
+  const LossScaleState& state() const { return state_; }
+  void restore(const LossScaleState& state) { state_ = state; }
 
   /// To be called once after each step, skipped or not, with the flag of all ranks.
   void update(bool overflow);
@@ -42,9 +53,7 @@ class LossScaler {
 
   LossScaleSpec spec_;
   LossScaleRule rule_;
-  double scale_;
-  std::int64_t hysteresis_;  // overflows left until one halves, that one included
-  std::int64_t update_ = 0, last_overflow_ = -1;
+  LossScaleState state_;
   bool exhausted_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include <core/kokkos_shim.hpp>
 #include <core/nn/library.hpp>
 #include <core/nn/threads.hpp>
+#include <io/checkpoint/hdf5.hpp>
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/provenance/machine.hpp>
 #include <miniapp/provenance/provenance.hpp>
@@ -69,6 +70,7 @@ std::map<std::string, std::string> library_versions() {
           {"mpi", mpi_library()},
           {"mpi_standard", mpi_standard()},
           {"matmul", matmul_library()},
+          {"hdf5", hdf5_version()},
           {"compiler", SHARDMARK_COMPILER},
           {"system", operating_system()}};
 }

@@ -21,6 +21,7 @@
 #include <core/plan/footprint.hpp>
 #include <core/plan/plan.hpp>
 #include <io/tokens.hpp>
+#include <miniapp/checkpoints.hpp>
 #include <miniapp/executor.hpp>
 #include <miniapp/list_model.hpp>
 #include <miniapp/peers.hpp>
@@ -36,10 +37,10 @@ using Decorate = std::function<std::unique_ptr<Communicator>(std::unique_ptr<Com
 using Wrap = std::function<std::unique_ptr<Model>(std::unique_ptr<Model>)>;
 
 /// How the tests' communicators are made: as a run's, on this machine.
-inline MpiOptions mpi_options(Reductions reductions) {
+inline MpiOptions mpi_options(Reductions reductions, MPI_Comm world = MPI_COMM_WORLD) {
   MpiOptions o;
   o.reductions = reductions;
-  o.idle = find_node(MPI_COMM_WORLD).idle();
+  o.idle = find_node(world).idle();
   return o;
 }
 
@@ -51,12 +52,13 @@ class Training {
   Training(const Deck& deck, MPI_Comm world, const Batch& batch, const Decorate& decorate = {},
            const Wrap& wrap = {})
       : deck_(deck),
-        driver_lane_(make_communicator("auto", world, mpi_options(Reductions::native))),
+        driver_lane_(make_communicator("auto", world, mpi_options(Reductions::native, world))),
         peers_(*driver_lane_),
         matmul_(Profile{}.workspace_cap_bytes),
         context_{Space(), matmul_} {
     program_ = build_program(deck, batch, peers_.size(), peers_.rank(), Profile{});
-    auto backend = make_communicator(deck.comm.backend, world, mpi_options(deck.run.reductions));
+    auto backend =
+        make_communicator(deck.comm.backend, world, mpi_options(deck.run.reductions, world));
     if (decorate) backend = decorate(std::move(backend));
     lane_ = std::make_unique<CountingCommunicator>(std::move(backend), counters_);
     if (deck.run.compute == Compute::train) {
@@ -84,6 +86,12 @@ class Training {
   }
 
   void init() { runner_->init(); }
+  /// Start-up, then on from what `checkpoints` found, if anything.
+  void init(Checkpoints& checkpoints) {
+    init();
+    checkpoints.restore(*executor_, *runner_);
+    steps_ = checkpoints.first_step();
+  }
 
   /// One optimizer step and nothing else: no talk of the test's own. False when it was skipped.
   bool bare_step() { return runner_->step(steps_++); }

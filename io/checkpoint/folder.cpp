@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <core/error.hpp>
+#include <io/checkpoint/folder.hpp>
+#include <io/checkpoint/manifest.hpp>
+#include <io/durable_file.hpp>
+
+namespace shardmark {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* latest_file = "latest";
+constexpr const char* lock_file = ".lock";
+constexpr const char* temp_prefix = ".writing.";
+constexpr const char* old_prefix = ".removing.";
+constexpr std::string_view remedy =
+    "free the space, change the permissions, or give another checkpoint.dir";
+
+std::string first_line(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+bool is_checkpoint(const std::string& dir, const std::string& name) {
+  std::error_code missing;
+  return fs::exists(dir + "/" + name + "/" + manifest_file, missing);
+}
+
+void rename_or_fail(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0)
+    fail_io(to, "cannot be renamed to", std::strerror(errno), remedy);
+}
+
+// Out of readers' sight first: a checkpoint that is half removed must not look like one.
+void remove_checkpoint(const std::string& dir, const std::string& name) {
+  const std::string hidden = dir + "/" + old_prefix + name;
+  std::error_code error;
+  fs::remove_all(hidden, error);
+  rename_or_fail(dir + "/" + name, hidden);
+  flush_folder(dir, remedy);
+  fs::remove_all(hidden, error);
+  if (error) fail_io(hidden, "cannot be removed", error.message(), remedy);
+}
+
+}  // namespace
+
+std::string checkpoint_name(std::int64_t step) {
+  return fmt::format("step-{:08}", step);
+}
+
+std::vector<std::string> published_checkpoints(const std::string& dir) {
+  struct Entry {
+    fs::file_time_type written;
+    std::string name;
+  };
+  std::vector<Entry> entries;
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.empty() || name[0] == '.' || !is_checkpoint(dir, name)) continue;
+    std::error_code gone;
+    const auto written = fs::last_write_time(it->path() / manifest_file, gone);
+    if (!gone) entries.push_back({written, name});
+  }
+  if (error && error != std::errc::no_such_file_or_directory)
+    fail_io(dir, "cannot be listed", error.message(), remedy);
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.written != b.written ? a.written < b.written : a.name < b.name;
+  });
+  std::vector<std::string> names;
+  for (Entry& e : entries) names.push_back(std::move(e.name));
+  return names;
+}
+
+std::optional<std::string> latest_checkpoint(const std::string& dir) {
+  if (const std::string named = first_line(dir + "/" + latest_file);
+      !named.empty() && is_checkpoint(dir, named))
+    return named;
+  const auto names = published_checkpoints(dir);
+  return names.empty() ? std::nullopt : std::optional(names.back());
+}
+
+CheckpointWriterFolder::CheckpointWriterFolder(std::string dir) : dir_(std::move(dir)) {
+  std::error_code error;
+  fs::create_directories(dir_, error);
+  if (error) fail_io(dir_, "cannot be made", error.message(), remedy);
+  const std::string path = dir_ + "/" + lock_file;
+  lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock_ < 0) fail_io(path, "cannot be created", std::strerror(errno), remedy);
+  try {
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK)
+        throw IoError(fmt::format(
+            "{}: another run writes here ({}): wait for its end, or give another checkpoint.dir",
+            dir_, first_line(path)));
+      fail_io(path, "cannot be locked", std::strerror(errno), remedy);
+    }
+    for (const fs::directory_entry& entry : fs::directory_iterator(dir_)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(temp_prefix) || name.starts_with(old_prefix))
+        fs::remove_all(entry.path());
+    }
+    char host[256] = "";
+    (void)::gethostname(host, sizeof host - 1);  // only told to people
+    const std::string owner = fmt::format("process {} on {}\n", ::getpid(), host);
+    if (::ftruncate(lock_, 0) != 0 ||
+        ::pwrite(lock_, owner.data(), owner.size(), 0) != static_cast<ssize_t>(owner.size()))
+      fail_io(path, "cannot be written", std::strerror(errno), remedy);
+  } catch (const fs::filesystem_error& e) {
+    (void)::close(lock_);
+    fail_io(dir_, "cannot be cleaned", e.code().message(), remedy);
+  } catch (...) {
+    (void)::close(lock_);
+    throw;
+  }
+}
+
+CheckpointWriterFolder::~CheckpointWriterFolder() {
+  (void)::close(lock_);
+}
+
+std::string CheckpointWriterFolder::temp_path(const std::string& name) const {
+  // Ranks that outlive the writer of a killed run still have its folder, not the next run's.
+  return fmt::format("{}/{}{}.{}", dir_, temp_prefix, name, ::getpid());
+}
+
+std::string CheckpointWriterFolder::begin(const std::string& name) {
+  const std::string path = temp_path(name);
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (!error) fs::create_directory(path, error);
+  if (error) fail_io(path, "cannot be made", error.message(), remedy);
+  return path;
+}
+
+void CheckpointWriterFolder::publish(const std::string& name, const std::string& manifest,
+                                     std::int64_t keep) {
+  const std::string temp = temp_path(name), final = dir_ + "/" + name;
+  replace_file(temp, manifest_file, manifest, remedy);  // and flushes the folder of all files
+  if (is_checkpoint(dir_, name)) {
+    // A run that went back writes the same step again: the two change places at once.
+    if (::renameat2(AT_FDCWD, temp.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) != 0)
+      fail_io(final, "cannot be replaced", std::strerror(errno), remedy);
+    flush_folder(dir_, remedy);
+    abandon(name);
+  } else {
+    rename_or_fail(temp, final);
+    flush_folder(dir_, remedy);
+  }
+  replace_file(dir_, latest_file, name + "\n", remedy);
+  if (keep > 0) prune(name, keep);
+}
+
+void CheckpointWriterFolder::prune(const std::string& just_written, std::int64_t keep) const {
+  auto names = published_checkpoints(dir_);
+  std::erase(names, just_written);
+  const auto others = static_cast<std::size_t>(keep - 1);
+  for (std::size_t i = 0; i + others < names.size(); ++i) remove_checkpoint(dir_, names[i]);
+}
+
+void CheckpointWriterFolder::abandon(const std::string& name) {
+  std::error_code ignored;  // the next writer removes what is left
+  fs::remove_all(temp_path(name), ignored);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The little of HDF5 that checkpoints need: files of one-dimensional contiguous datasets, alone or
+// shared by the ranks of a communicator. Every call is checked once, where it is made; a failure
+// is an IoError that names file, dataset and HDF5's own reason. Not for two threads at a time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mpi.h>
+
+#include <core/plan/types.hpp>
+
+namespace shardmark {
+
+/// An HDF5 identifier that is closed once. Empty after a move.
+class Hdf5Id {
+ public:
+  using Close = int (*)(std::int64_t);
+  Hdf5Id() = default;
+  Hdf5Id(std::int64_t id, Close closer) : id_(id), close_(closer) {}
+  Hdf5Id(Hdf5Id&& other) noexcept
+      : id_(std::exchange(other.id_, -1)), close_(std::exchange(other.close_, nullptr)) {}
+  Hdf5Id& operator=(Hdf5Id&& other) noexcept {
+    std::swap(id_, other.id_);
+    std::swap(close_, other.close_);
+    return *this;
+  }
+  ~Hdf5Id();
+
+  std::int64_t get() const { return id_; }
+  /// What HDF5 says to closing it: negative is an error. Empty then.
+  int close();
+
+ private:
+  std::int64_t id_ = -1;
+  Close close_ = nullptr;
+};
+
+/// How a file is reached. With a communicator its ranks share the file: creating it, making
+/// datasets, transfers and closing are collective over it.
+struct Hdf5Access {
+  MPI_Comm comm = MPI_COMM_NULL;
+  std::vector<std::pair<std::string, std::string>> hints;  // MPI_Info of a shared file
+  std::int64_t alignment_bytes = 1;                        // of datasets at least so large
+};
+
+class Hdf5Dataset {
+ public:
+  /// Elements [first, first + elems), below 2 GiB. Throws IoError. Of a shared file collective: all
+  /// ranks call equally often, those without data with elems = 0.
+  void write(std::int64_t first, std::int64_t elems, const void* data);
+  void read(std::int64_t first, std::int64_t elems, void* data) const;
+
+  std::int64_t elems() const { return elems_; }
+  /// Where its first element lies in the file, so that it can be read without HDF5 too.
+  std::int64_t first_byte() const;
+  /// Whether the last transfer really was collective: H5Pget_mpio_actual_io_mode.
+  bool last_was_collective() const;
+  void close();
+
+ private:
+  friend class Hdf5File;
+  void transfer(std::int64_t first, std::int64_t elems, void* data, bool writes) const;
+  std::string place() const;
+
+  Hdf5Id id_, space_, transfer_;
+  std::string file_, name_;
+  Dtype dtype_ = Dtype::fp32;
+  std::int64_t elems_ = 0;
+  bool shared_ = false;
+};
+
+class Hdf5File {
+ public:
+  /// A new file; one that is there already is an error. Throws IoError.
+  static Hdf5File create(const std::string& path, const Hdf5Access& access);
+  /// For reading. Throws IoError.
+  static Hdf5File open(const std::string& path);
+
+  /// `elems` is the whole dataset's size, on every rank of a shared file. Its content is undefined.
+  Hdf5Dataset create_dataset(const std::string& name, Dtype dtype, std::int64_t elems);
+  /// Throws IoError where it is missing, or not one-dimensional, contiguous and of `dtype`.
+  Hdf5Dataset open_dataset(const std::string& name, Dtype dtype) const;
+  void create_group(const std::string& name);
+  /// Its datasets must be closed. Throws IoError: what HDF5 kept back could not be written.
+  void close();
+
+ private:
+  Hdf5Id id_;
+  std::string path_;
+  bool shared_ = false;
+};
+
+/// "1.10.8"
+std::string hdf5_version();
+
+}  // namespace shardmark

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a checkpoint says of itself, in `manifest.json`: where training stood, what the model was,
+// and which file holds which elements of it. Elements are counted over the whole model, parameters
+// one after another in registration order, whatever partition, stage or schedule wrote them: that
+// index is the bridge to any other partition.
+//
+// Two ranks, 10 elements, rank 1 with two ranges:
+//     part of rank 0   master[0..4]   map [0, 5]         model elements 0 1 2 3 4
+//     part of rank 1   master[0..4]   map [8, 2, 5, 3]   model elements 8 9, 5 6 7
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <core/plan/loss_scale.hpp>
+#include <core/plan/plan.hpp>
+
+namespace shardmark {
+
+/// Where training stands between two steps.
+struct TrainingPosition {
+  std::int64_t step = 0;     // the next one; skipped steps count
+  std::int64_t updates = 0;  // moves of the learning rate's scheduler: steps that were not skipped
+  LossScaleState loss_scale;
+  bool operator==(const TrainingPosition&) const = default;
+};
+
+/// Elements [first, first + elems) of the model.
+struct ElementRange {
+  std::int64_t first = 0, elems = 0;
+  bool operator==(const ElementRange&) const = default;
+};
+
+/// What one rank wrote: as many elements of each state, in the map's order, from element `offset`
+/// of the file's datasets on.
+struct CheckpointPart {
+  int rank = 0, file = 0;
+  std::int64_t offset = 0, elems = 0;
+  std::vector<ElementRange> map;
+  std::array<std::uint64_t, state_count> digest{};  // XXH3 over the checksums of its blocks
+  std::int64_t first_block = 0;  // in the file's datasets of checksums; follows from the offsets
+};
+
+struct CheckpointFile {
+  std::string name;                                    // in the checkpoint's folder
+  std::int64_t bytes = 0;                              // of the whole file
+  std::array<std::int64_t, state_count> first_byte{};  // of each dataset in it
+};
+
+struct StoredParam {
+  std::string name;
+  std::int64_t elems = 0;
+  bool operator==(const StoredParam&) const = default;
+};
+
+struct Manifest {
+  TrainingPosition position;
+  std::int64_t samples = 0;  // of the data that were trained on
+  int world = 1, stage = 0;
+  std::string schedule;
+  Dtype model_dtype = Dtype::fp32;  // of param; all other states are fp32
+  std::vector<StoredParam> params;
+  std::vector<CheckpointFile> files;
+  std::vector<CheckpointPart> parts;
+  std::string deck;  // JSON, as used
+  std::map<std::string, std::string> versions;
+
+  /// fp32 parameters are their master, bit for bit, and are not stored a second time.
+  bool stores(State state) const { return state != State::param || model_dtype != Dtype::fp32; }
+  Dtype dtype_of(State state) const { return state == State::param ? model_dtype : Dtype::fp32; }
+  std::int64_t elems() const;
+  std::int64_t state_bytes() const;  // without checksums and HDF5's own
+};
+
+inline constexpr int checkpoint_format = 1;
+inline constexpr const char* manifest_file = "manifest.json";
+
+/// The file's text; it holds a checksum of itself.
+std::string write_manifest(const Manifest& manifest);
+/// Throws IoError, naming `path`: no manifest, of a newer format, changed or cut, or parts that do
+/// not cover the model once.
+Manifest parse_manifest(const std::string& text, const std::string& path);
+/// That of the checkpoint in `folder`. Throws IoError.
+Manifest read_manifest(const std::string& folder);
+
+}  // namespace shardmark

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include <io/checkpoint/checksum.hpp>
+#include <io/checkpoint/direct_file.hpp>
+#include <io/checkpoint/part_writer.hpp>
+
+namespace shardmark {
+namespace {
+
+// Elements of a source one run after another, whatever slices they lie in.
+class SliceReader {
+ public:
+  explicit SliceReader(const StateSource& source)
+      : slices_(source.slices), size_(dtype_bytes(source.dtype)) {}
+
+  void copy(std::int64_t elems, std::byte* into) {
+    for (std::int64_t done = 0; done < elems;) {
+      const StateSlice& s = slices_[slice_];
+      const std::int64_t n = std::min(elems - done, s.elems - at_);
+      std::memcpy(into + done * size_, s.data + at_ * size_, static_cast<std::size_t>(n * size_));
+      done += n, at_ += n;
+      if (at_ == s.elems) ++slice_, at_ = 0;
+    }
+  }
+
+ private:
+  std::span<const StateSlice> slices_;
+  std::int64_t size_;
+  std::size_t slice_ = 0;
+  std::int64_t at_ = 0;  // in the slice
+};
+
+// Copies the next `elems` and hashes them block by block, while they are in cache.
+void take(SliceReader& reader, std::int64_t elems, std::int64_t size, std::byte* into,
+          std::vector<std::uint64_t>& sums) {
+  for (std::int64_t at = 0; at < elems; at += checksum_block_elems) {
+    const std::int64_t n = std::min(checksum_block_elems, elems - at);
+    std::byte* block = into + at * size;
+    reader.copy(n, block);
+    sums.push_back(xxh3(std::span<const std::byte>(block, static_cast<std::size_t>(n * size))));
+  }
+}
+
+// A file of one rank: values go straight to where HDF5 has made room for them.
+void write_alone(const StateSource& source, const PartPlace& place, std::int64_t first_byte,
+                 DirectFile& file, std::vector<std::uint64_t>& sums) {
+  const std::int64_t size = dtype_bytes(source.dtype), piece = DirectFile::piece_bytes / size;
+  SliceReader reader(source);
+  for (std::int64_t at = 0; at < place.elems; at += piece) {
+    const std::int64_t elems = std::min(piece, place.elems - at);
+    take(reader, elems, size, file.room(), sums);
+    file.write(first_byte + at * size, elems * size,
+               "dataset " + std::string(to_string(source.state)));
+  }
+}
+
+// A file of several ranks: all transfer equally often, in pieces far below MPI's 2 GiB. True when
+// every one really was collective.
+bool write_together(const StateSource& source, const PartPlace& place, Hdf5Dataset& values,
+                    std::vector<std::uint64_t>& sums) {
+  constexpr std::int64_t piece = 32 * checksum_block_elems;
+  const std::int64_t size = dtype_bytes(source.dtype);
+  std::vector<std::byte> buffer(
+      static_cast<std::size_t>(std::min(piece, place.largest_part) * size));
+  SliceReader reader(source);
+  bool collective = true;
+  for (std::int64_t at = 0; at < place.largest_part; at += piece) {
+    const std::int64_t elems = std::clamp<std::int64_t>(place.elems - at, 0, piece);
+    take(reader, elems, size, buffer.data(), sums);
+    values.write(place.offset + at, elems, buffer.data());
+    collective = collective && values.last_was_collective();
+  }
+  return collective;
+}
+
+}  // namespace
+
+std::string checksum_dataset(State state) {
+  return "checksums/" + std::string(to_string(state));
+}
+
+WrittenPart write_part(const PartPlace& place, std::span<const StateSource> sources) {
+  const bool shared = place.access.comm != MPI_COMM_NULL;
+  WrittenPart written;
+  written.collective = shared;
+  Hdf5File file = Hdf5File::create(place.path, place.access);
+  file.create_group("checksums");
+  std::optional<DirectFile> direct;
+  if (!shared) direct.emplace(place.path);
+  for (const StateSource& source : sources) {
+    const auto s = static_cast<std::size_t>(source.state);
+    Hdf5Dataset values =
+        file.create_dataset(std::string(to_string(source.state)), source.dtype, place.file_elems);
+    written.first_byte[s] = values.first_byte();
+    std::vector<std::uint64_t> sums;
+    if (shared)
+      written.collective = write_together(source, place, values, sums) && written.collective;
+    else
+      write_alone(source, place, written.first_byte[s], *direct, sums);
+    written.digest[s] = xxh3(std::span<const std::uint64_t>(sums));
+    values.close();
+    Hdf5Dataset checksums =
+        file.create_dataset(checksum_dataset(source.state), Dtype::int64, place.file_blocks);
+    checksums.write(place.first_block, static_cast<std::int64_t>(sums.size()), sums.data());
+    checksums.close();
+  }
+  if (direct) direct->finish();
+  file.close();
+  return written;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/error.hpp>
+#include <miniapp/checkpoint_states.hpp>
+
+namespace shardmark {
+namespace {
+
+std::vector<StatePiece> pieces_of(const Program& program, State state) {
+  std::vector<StatePiece> pieces;
+  std::copy_if(program.states.begin(), program.states.end(), std::back_inserter(pieces),
+               [&](const StatePiece& p) { return p.state == state; });
+  return pieces;
+}
+
+std::byte* address(const Executor& executor, const StatePiece& piece) {
+  const Bound slot = executor.slot(piece.slot);
+  return slot.as<std::byte>() + piece.offset * dtype_bytes(slot.dtype);
+}
+
+}  // namespace
+
+std::vector<ElementRange> owned_elements(const Program& program) {
+  std::int64_t from = 0, to = program.model.elems;
+  if (!program.sharded[static_cast<std::size_t>(State::master)]) {
+    // The first ranks take one more; a product of sizes would leave 63 bits.
+    const std::int64_t each = to / program.world, more = to % program.world, r = program.rank;
+    from = each * r + std::min(more, r);
+    to = from + each + (r < more ? 1 : 0);
+  }
+  std::vector<ElementRange> ranges;
+  for (const StatePiece& p : pieces_of(program, State::master)) {
+    const std::int64_t first = std::max(p.first_elem, from);
+    const std::int64_t end = std::min(p.first_elem + p.elems, to);
+    if (first >= end) continue;
+    if (!ranges.empty() && ranges.back().first + ranges.back().elems == first)
+      ranges.back().elems += end - first;
+    else
+      ranges.push_back({first, end - first});
+  }
+  return ranges;
+}
+
+std::vector<StateSource> state_sources(const Program& program, const Executor& executor,
+                                       const std::vector<ElementRange>& owned) {
+  std::vector<StateSource> sources;
+  for (State state : {State::param, State::master, State::momentum, State::variance}) {
+    if (state == State::param && program.precision.model == Dtype::fp32) continue;  // its master
+    auto pieces = pieces_of(program, state);
+    std::sort(pieces.begin(), pieces.end(),
+              [](const StatePiece& a, const StatePiece& b) { return a.first_elem < b.first_elem; });
+    StateSource source{state, Dtype::fp32, {}};
+    for (const ElementRange& range : owned) {
+      auto it = std::upper_bound(
+          pieces.begin(), pieces.end(), range.first,
+          [](std::int64_t elem, const StatePiece& p) { return elem < p.first_elem; });
+      for (std::int64_t done = 0; done < range.elems; ++it) {
+        const StatePiece& p = *std::prev(it);
+        const std::int64_t skip = range.first + done - p.first_elem;
+        const std::int64_t n = std::min(range.elems - done, p.elems - skip);
+        if (it == pieces.begin() || skip < 0 || n < 1)
+          throw PlanError("checkpoint: a rank does not hold all of its own states");
+        source.dtype = program.slots[p.slot].dtype;
+        source.slices.push_back({address(executor, p) + skip * dtype_bytes(source.dtype), n});
+        done += n;
+      }
+    }
+    if (state == State::param) source.dtype = program.precision.model;
+    sources.push_back(std::move(source));
+  }
+  return sources;
+}
+
+std::vector<WantedElements> wanted_states(const Program& program, const Executor& executor) {
+  // fp32 parameters may be their own master: one reading fills both.
+  const auto params = pieces_of(program, State::param);
+  const auto is_param = [&](const StatePiece& p) {
+    return p.state == State::master &&
+           std::any_of(params.begin(), params.end(),
+                       [&](const StatePiece& param) { return param.slot == p.slot; });
+  };
+  std::vector<WantedElements> wanted;
+  for (const StatePiece& p : program.states)
+    if (!is_param(p))
+      wanted.push_back(
+          {p.state, p.first_elem, p.elems, program.slots[p.slot].dtype, address(executor, p)});
+  return wanted;
+}
+
+}  // namespace shardmark

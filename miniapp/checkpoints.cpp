@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include <io/durable_file.hpp>
+#include <miniapp/checkpoint_states.hpp>
+#include <miniapp/checkpoints.hpp>
+#include <miniapp/clock.hpp>
+#include <miniapp/provenance/provenance.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::string_view remedy = "free the space, or give another checkpoint.dir";
+
+double seconds_since(std::int64_t start_ns) {
+  return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+}
+
+double slowest(Peers& peers, double seconds) {
+  const auto all = peers.gather(seconds);
+  return *std::max_element(all.begin(), all.end());
+}
+
+std::vector<StoredParam> stored_params(const ModelShape& model) {
+  std::vector<StoredParam> params;
+  for (const Param& p : model.params) params.push_back({p.name, p.elems});
+  return params;
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(const LoadedDeck& loaded, const Program& program, MPI_Comm world,
+                         Peers& peers)
+    : loaded_(loaded), spec_(loaded.deck.checkpoint), program_(program), peers_(peers) {
+  if (spec_.dir.empty()) return;
+  if (spec_.every > 0) {
+    peers_.agree([&] {
+      if (peers_.rank() == 0) folder_.emplace(spec_.dir);
+    });
+    owned_ = owned_elements(program);
+    group_.emplace(world, peers, spec_.ranks_per_file, owned_);
+    next_.world = program.world, next_.stage = program.stage, next_.schedule = program.schedule;
+    next_.model_dtype = program.precision.model;
+    next_.params = stored_params(program.model);
+    next_.deck = loaded.used_json;
+    next_.versions = library_versions();
+  }
+  if (spec_.resume != "none") find();
+}
+
+void Checkpoints::find() {
+  std::string name;
+  peers_.agree([&] {
+    if (peers_.rank() == 0)
+      name = spec_.resume != "latest" ? spec_.resume : latest_checkpoint(spec_.dir).value_or("");
+  });
+  name = peers_.gather(name)[0];  // it may change while ranks look
+  if (name.empty()) {
+    notice_ = fmt::format("no checkpoint in {} yet: a fresh start", spec_.dir);
+    return;
+  }
+  peers_.agree([&] {
+    from_ = read_manifest(spec_.dir + "/" + name);
+    require_same_model();
+  });
+  figures_.resumed_from = name;
+  figures_.first_step = from_->position.step;
+  notice_ = fmt::format("goes on from {}/{} after step {}: written by {} rank{}, {}, ZeRO stage {}",
+                        spec_.dir, name, from_->position.step, from_->world,
+                        from_->world == 1 ? "" : "s", from_->schedule, from_->stage);
+}
+
+void Checkpoints::require_same_model() const {
+  const auto mine = stored_params(program_.model);
+  const auto& theirs = from_->params;
+  for (std::size_t i = 0; i < std::max(mine.size(), theirs.size()); ++i) {
+    const auto tell = [&](const std::vector<StoredParam>& params) {
+      return i < params.size() ? fmt::format("{} of {} elements", params[i].name, params[i].elems)
+                               : std::string("none");
+    };
+    if (i < mine.size() && i < theirs.size() && mine[i] == theirs[i]) continue;
+    throw IoError(fmt::format(
+        "{}/{}: is of another model: parameter {} is {} there, {} in the deck: give the deck that "
+        "wrote it, or another checkpoint.resume",
+        spec_.dir, manifest_file, i, tell(theirs), tell(mine)));
+  }
+}
+
+void Checkpoints::restore(const Executor& executor, StepRunner& runner) {
+  if (!from_) return;
+  const std::int64_t start_ns = monotonic_ns();
+  ReadTotals totals;
+  peers_.agree([&] {
+    totals = read_states(spec_.dir + "/" + figures_.resumed_from, *from_,
+                         wanted_states(program_, executor));
+  });
+  figures_.read_s = slowest(peers_, seconds_since(start_ns));
+  for (std::int64_t bytes : peers_.gather(totals.bytes)) figures_.read_bytes += bytes;
+  for (std::int64_t files : peers_.gather(totals.files)) figures_.files_opened += files;
+  runner.resume(from_->position, from_->model_dtype == program_.precision.model);
+}
+
+void Checkpoints::write_files(const Executor& executor, const std::string& folder) {
+  PartPlace place = group_->place(folder);
+  place.access.alignment_bytes = spec_.alignment_bytes;
+  place.access.hints = spec_.hints;
+  WrittenPart written;
+  peers_.agree([&] { written = write_part(place, state_sources(program_, executor, owned_)); });
+  std::int64_t bytes = 0;
+  peers_.agree([&] {  // every rank: where a file is shared, each node has some of it
+    flush_file(place.path, remedy);
+    bytes = static_cast<std::int64_t>(std::filesystem::file_size(place.path));
+  });
+  const auto parts = peers_.gather(written);
+  const auto sizes = peers_.gather(bytes);
+  next_.files = group_->files();
+  next_.parts = group_->parts();
+  for (std::size_t r = 0; r < parts.size(); ++r) {
+    next_.parts[r].digest = parts[r].digest;
+    CheckpointFile& file = next_.files[static_cast<std::size_t>(next_.parts[r].file)];
+    file.first_byte = parts[r].first_byte;
+    file.bytes = sizes[r];
+  }
+}
+
+void Checkpoints::write(const Executor& executor, const StepRunner& runner) {
+  const std::int64_t start_ns = monotonic_ns();
+  const std::string name = checkpoint_name(runner.position().step);
+  try {
+    std::string path;
+    peers_.agree([&] {
+      if (peers_.rank() == 0) path = folder_->begin(name);
+    });
+    write_files(executor, peers_.gather(path)[0]);
+    next_.position = runner.position();
+    next_.samples = (from_ ? from_->samples : 0) +
+                    (next_.position.step - figures_.first_step) * program_.batch.global;
+    peers_.agree([&] {
+      if (peers_.rank() == 0) folder_->publish(name, write_manifest(next_), spec_.keep);
+    });
+  } catch (const AgreedError&) {
+    if (folder_) folder_->abandon(name);
+    throw;
+  }
+  const double seconds = slowest(peers_, seconds_since(start_ns));
+  ++figures_.written;
+  for (const CheckpointFile& f : next_.files) figures_.written_bytes += f.bytes;
+  figures_.write_s += seconds;
+  figures_.blocked_s += seconds;
+}
+
+}  // namespace shardmark
