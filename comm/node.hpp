@@ -7,6 +7,7 @@
 #include <mpi.h>
 
 #include <comm/idle.hpp>
+#include <comm/mpi_types.hpp>
 
 namespace shardmark {
 
@@ -22,6 +23,11 @@ struct Node {
   /// How a rank waits here: at once again, or with a short sleep where ranks outnumber cores.
   Idle idle() const { return {oversubscribed() ? oversubscribed_sleep_ns : 0}; }
 };
+
+/// The ranks of `comm` on this rank's machine, in `comm`'s order. Collective over `comm`. Machines
+/// are told apart by their names, since MPI_COMM_TYPE_SHARED asks for something else: memory that
+/// MPI can share. MPICH 5 on UCX can share none and leaves each rank alone. Throws CommError.
+OwnedComm ranks_of_node(MPI_Comm comm);
 
 /// Collective over `comm`. Throws CommError.
 Node find_node(MPI_Comm comm);

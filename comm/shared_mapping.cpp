@@ -7,7 +7,7 @@
 
 #include <comm/clock.hpp>
 #include <comm/mpi_check.hpp>
-#include <comm/mpi_types.hpp>
+#include <comm/node.hpp>
 #include <comm/shared_mapping.hpp>
 
 namespace shardmark {
@@ -28,12 +28,9 @@ class File {
 };
 
 bool on_one_node(MPI_Comm comm) {
-  MPI_Comm shared = MPI_COMM_NULL;
-  SHARDMARK_MPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &shared));
-  const OwnedComm owner(shared);
   int all = 1, here = 1;
   SHARDMARK_MPI(MPI_Comm_size(comm, &all));
-  SHARDMARK_MPI(MPI_Comm_size(shared, &here));
+  SHARDMARK_MPI(MPI_Comm_size(ranks_of_node(comm).get(), &here));
   return agree(comm, here == all);
 }
 

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <core/plan/human_bytes.hpp>
 #include <miniapp/report_provenance.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Top and bottom of the page: the verdict, its checks, where it ran, the deck.
+#include <algorithm>
 #include <set>
 
 #include <fmt/format.h>

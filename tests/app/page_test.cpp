@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // report.html of runs that no test can afford or provoke: the page stays well-formed, small and
 // readable whatever the figures and texts are.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -2,6 +2,7 @@
 // Rules of training in 16 bits: fp16's loss scale falls until gradients fit, steps that overflow
 // change no state, and training goes on, alike at every stage; losses stay close to fp32's; all
 // ranks make bf16 products in one way, which can be told.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 

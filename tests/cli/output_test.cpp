@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run leaves behind agrees with what it printed, with its plan, and with other runs.
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -57,7 +58,7 @@ TEST(Report, AgreesWithWhatWasPrinted) {
   EXPECT_EQ(capture(out, "FOM tokens_per_s=(.*)"), fom);
   for (const char* state : {"param", "momentum", "variance"})
     EXPECT_EQ(capture(out, std::string("State hashes:.* ") + state + " ([0-9a-f]{16})"),
-              report.at("state_hash").at(state));
+              report.at("state_hash").at(state).get<std::string>());
   const Json& device = report.at("memory").at("device");
   const std::string arena = "device +arena +([0-9]+) +([0-9]+)";
   EXPECT_EQ(capture(out, arena, 1), device.at("predicted_peak").dump());
@@ -69,7 +70,7 @@ TEST(Report, AgreesWithWhatWasPrinted) {
     EXPECT_EQ(capture(out, op + " +([0-9]+) "), figures.at("measured").at("calls").dump());
   for (const Json& check : report.at("checks"))
     EXPECT_EQ(capture(out, check.at("name").get<std::string>() + " +(pass|FAIL|not applicable)"),
-              check.at("state"));
+              check.at("state").get<std::string>());
   EXPECT_EQ(report.at("deck"), Json::parse(read_text(deck)));
   EXPECT_EQ(report.at("ranks").size(), 2U);
 }

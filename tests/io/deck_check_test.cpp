@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `deck check`: keys without effect with the reason, defaults with their values, inferred batch
 // sizes.
+#include <algorithm>
+
 #include "scratch.hpp"
 
 #include <io/deck_check.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training data: the reference's tokens, windows of files, the chain's structure, and that every
 // rank count sees the same global batch.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>

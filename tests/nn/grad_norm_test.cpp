@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The global norm: the exact sum is the same whatever the split into shards and the order of them,
 // is exact over the whole range of fp32, and knows what is not finite; clipping follows from it.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>

@@ -60,7 +60,7 @@ struct ReferenceTraining : Training {
     const json& tensors = c.at("tensors");
     ASSERT_EQ(model.shape.params.size(), tensors.size());
     for (std::size_t t = 0; t < tensors.size(); ++t) {
-      EXPECT_EQ(model.shape.params[t].name, tensors[t].at("name"));
+      EXPECT_EQ(model.shape.params[t].name, tensors[t].at("name").get<std::string>());
       EXPECT_EQ(model.values(t, model.param)[model.shape.params[t].elems - 1],
                 static_cast<float>(tensors[t].at("initial_last").get<double>()))
           << tensors[t].at("name");

@@ -40,7 +40,7 @@ TEST(ModelShape, NamesAndSizesAreThoseOfTheReference) {
       const json& tensor = c.at("tensors")[i];
       std::int64_t elems = 1;
       for (std::int64_t n : tensor.at("shape")) elems *= n;
-      EXPECT_EQ(m.params[i].name, tensor.at("name"));
+      EXPECT_EQ(m.params[i].name, tensor.at("name").get<std::string>());
       EXPECT_EQ(m.params[i].elems, elems) << m.params[i].name;
     }
   }
