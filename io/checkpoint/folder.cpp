@@ -151,6 +151,9 @@ void CheckpointWriterFolder::publish(const std::string& name, const std::string&
                                      std::int64_t keep) {
   const std::string temp = temp_path(name), final = dir_ + "/" + name;
   replace_file(temp, manifest_file, manifest, remedy);  // and flushes the folder of all files
+  // Checkpoints are told apart by age: a file system's own times may be as coarse as a clock tick.
+  std::error_code refused;
+  fs::last_write_time(temp + "/" + manifest_file, fs::file_time_type::clock::now(), refused);
   if (is_checkpoint(dir_, name)) {
     // A run that went back writes the same step again: the two change places at once.
     if (::renameat2(AT_FDCWD, temp.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) != 0)

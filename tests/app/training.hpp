@@ -38,12 +38,16 @@ using Wrap = std::function<std::unique_ptr<Model>(std::unique_ptr<Model>)>;
 
 /// How the tests' communicators are made: as a run's, on this machine.
 inline MpiOptions mpi_options(Reductions reductions, MPI_Comm world = MPI_COMM_WORLD) {
-  // Asked once: with more ranks than cores a blocking call of MPI takes as long as a small
-  // training.
-  static const Idle of_all = find_node(MPI_COMM_WORLD).idle();
   MpiOptions o;
   o.reductions = reductions;
-  o.idle = world == MPI_COMM_WORLD ? of_all : find_node(world).idle();
+  if (world == MPI_COMM_WORLD) {
+    // Asked once: with more ranks than cores a blocking call of MPI takes as long as a small
+    // training.
+    static const Idle of_all = find_node(MPI_COMM_WORLD).idle();
+    o.idle = of_all;
+  } else {
+    o.idle = find_node(world).idle();
+  }
   return o;
 }
 
