@@ -79,6 +79,7 @@ TEST(Report, AgreesWithWhatWasPrinted) {
 TEST(Report, HoldsALossAgainstTheRunItIsOf) {
   const auto state = [](const std::vector<std::string>& sets) {
     const Workplace place;
+    place.deck();
     std::vector<std::string> more;
     for (const std::string& set : sets) more.insert(more.end(), {"--set", set});
     const Outcome outcome = run({.args = place.run_args(more), .ranks = 2});
@@ -86,6 +87,7 @@ TEST(Report, HoldsALossAgainstTheRunItIsOf) {
            std::to_string(outcome.status);
   };
   const Workplace place;
+  place.deck();
   train(place);
   const Json report = place.report();
   const std::string steps = std::to_string(report.at("deck").at("run").at("steps").get<int>() +
