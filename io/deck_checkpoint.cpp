@@ -6,6 +6,7 @@ namespace shardmark {
 namespace {
 
 constexpr std::int64_t max_count = 1'000'000'000;
+constexpr std::int64_t max_benchmark = 1000;
 constexpr std::int64_t max_alignment = std::int64_t{1} << 30;
 
 void read_hints(KeyReader& reader, CheckpointSpec& checkpoint) {
@@ -55,12 +56,16 @@ void read_checkpoint(KeyReader reader, CheckpointSpec& checkpoint) {
   reader.integer("alignment_bytes", checkpoint.alignment_bytes, {1, max_alignment});
   if ((checkpoint.alignment_bytes & (checkpoint.alignment_bytes - 1)) != 0)
     origin.refuse(reader.key("alignment_bytes"), *alignment, "must be a power of two");
-  if (const Json* async = reader.any("async"); async && *async != false)
-    origin.not_modelled(reader.key("async"), *async, "use false");
+  reader.boolean("async", checkpoint.async);
+  reader.integer("benchmark", checkpoint.benchmark, {0, max_benchmark});
   read_resume(reader, checkpoint);
   read_hints(reader, checkpoint);
   read_layout(reader, checkpoint);
-  if (checkpoint.every == 0 && checkpoint.resume == "none")
+  if (checkpoint.async && checkpoint.ranks_per_file != 1)
+    origin.refuse(reader.key("async"), true,
+                  "must be false where ranks share a file: MPI-IO belongs to the training thread: "
+                  "give layout \"file_per_rank\" without ranks_per_file");
+  if (!checkpoint.writes() && checkpoint.resume == "none")
     origin.note(FindingKind::warning, "checkpoint",
                 "nothing is written (every = 0) and nothing resumed");
   reader.finish();

@@ -56,6 +56,9 @@ void check_together(const Deck& deck, Origin& origin) {
   if (deck.data.source != DataSource::none && !uses_data)
     origin.note(FindingKind::no_effect, "data", "nothing is trained, so no tokens are read");
   if (deck.data.source == DataSource::file && uses_data) check_file(deck, origin);
+  if (deck.checkpoint.benchmark > 0 && deck.run.compute != Compute::none)
+    origin.refuse("checkpoint.benchmark", deck.checkpoint.benchmark,
+                  "needs run.compute \"none\": storage is measured without training beside it");
   if (deck.expect.loss && deck.expect.tolerance == 0)
     origin.note(FindingKind::warning, "expect.tolerance",
                 "0: the loss must equal expect.loss exactly");

@@ -75,8 +75,34 @@ void replace_file(const std::string& folder, const std::string& name, std::strin
   flush_folder(folder, remedy);
 }
 
+void publish_file(const std::string& written, const std::string& path, std::string_view remedy) {
+  flush_file(written, remedy);
+  if (std::rename(written.c_str(), path.c_str()) != 0)
+    fail_io(path, "cannot be replaced", std::strerror(errno), remedy);
+  const auto slash = path.rfind('/');
+  flush_folder(slash == path.npos ? "." : path.substr(0, slash + 1), remedy);
+}
+
+void reserve_space(const std::string& path, std::int64_t bytes, std::string_view remedy) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) fail_io(path, "cannot be opened", std::strerror(errno), remedy);
+  const int status = ::fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, bytes);
+  const int error = errno;
+  (void)::close(fd);  // nothing was written through it
+  if (status != 0 && error != EOPNOTSUPP && error != ENOSYS)
+    fail_io(path, fmt::format("{} bytes cannot be set aside", bytes), std::strerror(error), remedy);
+}
+
 void flush_file(const std::string& path, std::string_view remedy) {
   flush(path, 0, false, remedy);
+}
+
+bool forget_cached(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const int error = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  (void)::close(fd);  // it was only read
+  return error == 0;
 }
 
 void flush_folder(const std::string& path, std::string_view remedy) {

@@ -3,6 +3,7 @@
 // written under another name, flushed, then renamed. `remedy` ends each message.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -40,8 +41,19 @@ std::string temp_name(const std::string& folder, std::string_view name);
 void replace_file(const std::string& folder, const std::string& name, std::string_view content,
                   std::string_view remedy);
 
+/// Gives a file that was written under another name its own, and makes that last. Throws IoError.
+void publish_file(const std::string& written, const std::string& path, std::string_view remedy);
+
+/// Sets disk space aside for the first `bytes` of a file, which is there, so that a full disk shows
+/// now. Where the file system cannot do that it shows later. Throws IoError.
+void reserve_space(const std::string& path, std::int64_t bytes, std::string_view remedy);
+
 /// Makes what was written to a file last. Throws IoError.
 void flush_file(const std::string& path, std::string_view remedy);
+/// Asks the system to drop what it has cached of a file that is on the disk: the next reader reads
+/// the disk. False where it does not take the request.
+bool forget_cached(const std::string& path);
+
 /// Makes names in a folder last: of new files, of renamed ones. Some network file systems cannot do
 /// this, and say EINVAL; that is passed over. Throws IoError.
 void flush_folder(const std::string& path, std::string_view remedy);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstring>
+#include <iterator>
 
 #include <core/error.hpp>
 #include <miniapp/checkpoint_states.hpp>
@@ -21,32 +23,11 @@ std::byte* address(const Executor& executor, const StatePiece& piece) {
 
 }  // namespace
 
-std::vector<ElementRange> owned_elements(const Program& program) {
-  std::int64_t from = 0, to = program.model.elems;
-  if (!program.sharded[static_cast<std::size_t>(State::master)]) {
-    // The first ranks take one more; a product of sizes would leave 63 bits.
-    const std::int64_t each = to / program.world, more = to % program.world, r = program.rank;
-    from = each * r + std::min(more, r);
-    to = from + each + (r < more ? 1 : 0);
-  }
-  std::vector<ElementRange> ranges;
-  for (const StatePiece& p : pieces_of(program, State::master)) {
-    const std::int64_t first = std::max(p.first_elem, from);
-    const std::int64_t end = std::min(p.first_elem + p.elems, to);
-    if (first >= end) continue;
-    if (!ranges.empty() && ranges.back().first + ranges.back().elems == first)
-      ranges.back().elems += end - first;
-    else
-      ranges.push_back({first, end - first});
-  }
-  return ranges;
-}
-
 std::vector<StateSource> state_sources(const Program& program, const Executor& executor,
                                        const std::vector<ElementRange>& owned) {
   std::vector<StateSource> sources;
   for (State state : {State::param, State::master, State::momentum, State::variance}) {
-    if (state == State::param && program.precision.model == Dtype::fp32) continue;  // its master
+    if (!stores_state(program.precision.model, state)) continue;
     auto pieces = pieces_of(program, state);
     std::sort(pieces.begin(), pieces.end(),
               [](const StatePiece& a, const StatePiece& b) { return a.first_elem < b.first_elem; });
@@ -70,6 +51,27 @@ std::vector<StateSource> state_sources(const Program& program, const Executor& e
     sources.push_back(std::move(source));
   }
   return sources;
+}
+
+std::vector<StateSource> staging_slots(const Program& program, const Executor& executor) {
+  std::vector<StateSource> slots;
+  for (State state : {State::param, State::master, State::momentum, State::variance}) {
+    if (!stores_state(program.precision.model, state)) continue;
+    const Bound slot = executor.slot(executor.find_slot(checkpoint_slot(state)));
+    slots.push_back({state, slot.dtype, {{slot.as<std::byte>(), slot.elems}}});
+  }
+  return slots;
+}
+
+void copy_aside(const std::vector<StateSource>& sources, const std::vector<StateSource>& staging) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const std::int64_t size = dtype_bytes(sources[i].dtype);
+    auto* into = const_cast<std::byte*>(staging[i].slices[0].data);  // the executor's own memory
+    for (const StateSlice& s : sources[i].slices) {
+      std::memcpy(into, s.data, static_cast<std::size_t>(s.elems * size));
+      into += s.elems * size;
+    }
+  }
 }
 
 std::vector<WantedElements> wanted_states(const Program& program, const Executor& executor) {

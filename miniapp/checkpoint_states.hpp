@@ -6,19 +6,20 @@
 
 #include <vector>
 
+#include <core/plan/owned_elements.hpp>
 #include <io/checkpoint/part_writer.hpp>
 #include <io/checkpoint/state_reader.hpp>
 #include <miniapp/executor.hpp>
 
 namespace shardmark {
 
-/// The elements that this rank writes of every state. Those of its optimizer states; where all
-/// ranks have all of them, an equal share. Over all ranks they cover the model once.
-std::vector<ElementRange> owned_elements(const Program& program);
-
-/// Where they lie, of each state that is stored. Between two steps.
+/// Where the elements that this rank writes lie, of each state that is stored. Between two steps.
 std::vector<StateSource> state_sources(const Program& program, const Executor& executor,
                                        const std::vector<ElementRange>& owned);
+
+/// The same of what the plan has set aside for asynchronous writes: one slice a state.
+std::vector<StateSource> staging_slots(const Program& program, const Executor& executor);
+void copy_aside(const std::vector<StateSource>& sources, const std::vector<StateSource>& staging);
 
 /// All that this rank holds of any state, to be read into its place.
 std::vector<WantedElements> wanted_states(const Program& program, const Executor& executor);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <filesystem>
+#include <cstring>
 
 #include <fmt/format.h>
 
-#include <io/durable_file.hpp>
+#include <io/checkpoint/state_reader.hpp>
 #include <miniapp/checkpoint_states.hpp>
 #include <miniapp/checkpoints.hpp>
 #include <miniapp/clock.hpp>
@@ -13,20 +13,9 @@
 namespace shardmark {
 namespace {
 
-constexpr std::string_view remedy = "free the space, or give another checkpoint.dir";
-
-double seconds_since(std::int64_t start_ns) {
-  return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
-}
-
-double slowest(Peers& peers, double seconds) {
-  const auto all = peers.gather(seconds);
-  return *std::max_element(all.begin(), all.end());
-}
-
 std::vector<StoredParam> stored_params(const ModelShape& model) {
   std::vector<StoredParam> params;
-  for (const Param& p : model.params) params.push_back({p.name, p.elems});
+  for (const Param& p : model.params) params.push_back({p.name, p.elems, p.shape});
   return params;
 }
 
@@ -36,7 +25,7 @@ Checkpoints::Checkpoints(const LoadedDeck& loaded, const Program& program, MPI_C
                          Peers& peers)
     : loaded_(loaded), spec_(loaded.deck.checkpoint), program_(program), peers_(peers) {
   if (spec_.dir.empty()) return;
-  if (spec_.every > 0) {
+  if (spec_.writes()) {
     peers_.agree([&] {
       if (peers_.rank() == 0) folder_.emplace(spec_.dir);
     });
@@ -90,6 +79,10 @@ void Checkpoints::require_same_model() const {
 }
 
 void Checkpoints::restore(const Executor& executor, StepRunner& runner) {
+  if (spec_.async && spec_.every > 0)  // pages that are touched now need not be at the first write
+    for (const StateSource& s : staging_slots(program_, executor))
+      std::memset(const_cast<std::byte*>(s.slices[0].data), 0,
+                  static_cast<std::size_t>(s.slices[0].elems * dtype_bytes(s.dtype)));
   if (!from_) return;
   const std::int64_t start_ns = monotonic_ns();
   ReadTotals totals;
@@ -97,59 +90,10 @@ void Checkpoints::restore(const Executor& executor, StepRunner& runner) {
     totals = read_states(spec_.dir + "/" + figures_.resumed_from, *from_,
                          wanted_states(program_, executor));
   });
-  figures_.read_s = slowest(peers_, seconds_since(start_ns));
+  figures_.read_s = peers_.max(seconds_since(start_ns));
   for (std::int64_t bytes : peers_.gather(totals.bytes)) figures_.read_bytes += bytes;
   for (std::int64_t files : peers_.gather(totals.files)) figures_.files_opened += files;
   runner.resume(from_->position, from_->model_dtype == program_.precision.model);
-}
-
-void Checkpoints::write_files(const Executor& executor, const std::string& folder) {
-  PartPlace place = group_->place(folder);
-  place.access.alignment_bytes = spec_.alignment_bytes;
-  place.access.hints = spec_.hints;
-  WrittenPart written;
-  peers_.agree([&] { written = write_part(place, state_sources(program_, executor, owned_)); });
-  std::int64_t bytes = 0;
-  peers_.agree([&] {  // every rank: where a file is shared, each node has some of it
-    flush_file(place.path, remedy);
-    bytes = static_cast<std::int64_t>(std::filesystem::file_size(place.path));
-  });
-  const auto parts = peers_.gather(written);
-  const auto sizes = peers_.gather(bytes);
-  next_.files = group_->files();
-  next_.parts = group_->parts();
-  for (std::size_t r = 0; r < parts.size(); ++r) {
-    next_.parts[r].digest = parts[r].digest;
-    CheckpointFile& file = next_.files[static_cast<std::size_t>(next_.parts[r].file)];
-    file.first_byte = parts[r].first_byte;
-    file.bytes = sizes[r];
-  }
-}
-
-void Checkpoints::write(const Executor& executor, const StepRunner& runner) {
-  const std::int64_t start_ns = monotonic_ns();
-  const std::string name = checkpoint_name(runner.position().step);
-  try {
-    std::string path;
-    peers_.agree([&] {
-      if (peers_.rank() == 0) path = folder_->begin(name);
-    });
-    write_files(executor, peers_.gather(path)[0]);
-    next_.position = runner.position();
-    next_.samples = (from_ ? from_->samples : 0) +
-                    (next_.position.step - figures_.first_step) * program_.batch.global;
-    peers_.agree([&] {
-      if (peers_.rank() == 0) folder_->publish(name, write_manifest(next_), spec_.keep);
-    });
-  } catch (const AgreedError&) {
-    if (folder_) folder_->abandon(name);
-    throw;
-  }
-  const double seconds = slowest(peers_, seconds_since(start_ns));
-  ++figures_.written;
-  for (const CheckpointFile& f : next_.files) figures_.written_bytes += f.bytes;
-  figures_.write_s += seconds;
-  figures_.blocked_s += seconds;
 }
 
 }  // namespace shardmark

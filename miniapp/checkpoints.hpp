@@ -13,6 +13,7 @@
 #include <io/checkpoint/manifest.hpp>
 #include <io/checkpoint/part_writer.hpp>
 #include <io/deck.hpp>
+#include <miniapp/background_write.hpp>
 #include <miniapp/checkpoint_figures.hpp>
 #include <miniapp/file_group.hpp>
 #include <miniapp/peers.hpp>
@@ -39,15 +40,29 @@ class Checkpoints {
   bool due(std::int64_t steps_done) const {
     return spec_.every > 0 && steps_done % spec_.every == 0;
   }
-  /// Collective, between two steps. Throws AgreedError; what was there before is then still there.
+  /// Collective, between two steps. What was published before stays until this one is.
+  /// Asynchronous: returns when the states are copied aside. Throws AgreedError, also of the one
+  /// before.
   void write(const Executor& executor, const StepRunner& runner);
+  /// Collective. Waits until what is being written beside training is published. Throws
+  /// AgreedError.
+  void finish();
+  /// Collective. Writes and reads as often as the deck's benchmark says, each timed on its own.
+  void measure(const Executor& executor, const StepRunner& runner);
 
   const CheckpointFigures& figures() const { return figures_; }
 
  private:
   void find();
   void require_same_model() const;
-  void write_files(const Executor& executor, const std::string& folder);
+  std::string begin(const StepRunner& runner);
+  double write_now(const Executor& executor, const std::string& folder);
+  void write_beside(const Executor& executor, const std::string& folder);
+  double read_of_next_rank(const std::string& folder);
+  void take_notes(const std::vector<PartNote>& notes);
+  void clean_up();
+  template<class Body>
+  void or_abandon(Body body);
 
   const LoadedDeck& loaded_;
   const CheckpointSpec& spec_;
@@ -57,9 +72,11 @@ class Checkpoints {
   std::optional<Manifest> from_;
   std::vector<ElementRange> owned_;
   std::optional<FileGroup> group_;
-  Manifest next_;  // the one being written
+  std::string name_;  // of the one being written, or of the last
+  Manifest next_;     // the same; asynchronous: the thread's until it is finished
   std::string notice_;
   CheckpointFigures figures_;
+  std::optional<BackgroundWrite> beside_;  // last: its thread uses all of the above
 };
 
 }  // namespace shardmark

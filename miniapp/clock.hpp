@@ -21,4 +21,9 @@ class ScopedTimer {
   std::int64_t start_ns_;
 };
 
+/// Of monotonic_ns().
+inline double seconds_since(std::int64_t start_ns) {
+  return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+}
+
 }  // namespace shardmark

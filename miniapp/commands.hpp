@@ -3,6 +3,7 @@
 // neither MPI nor a device and never look at this machine's memory.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,14 @@ struct CheckArguments {
   int ranks = 0;  // 0: not given
 };
 ExitStatus deck_check_command(const CheckArguments& arguments);
+
+struct CkptArguments {
+  enum class What : std::uint8_t { info, verify, consolidate } what = What::info;
+  std::string dir;                    // a checkpoint, or a folder of them
+  std::string out = "shardmark-out";  // consolidate
+};
+/// Throws IoError. `verify` prints all that is wrong itself.
+ExitStatus ckpt_command(const CkptArguments& arguments);
 
 struct RunArguments {
   std::string deck;

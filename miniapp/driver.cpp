@@ -53,6 +53,7 @@ class Run {
   void refuse_or_go_on();  // does it fit, can output be written, what does it go on from
   void prepare();          // lanes, kernels, data, self-check
   void train();            // init, warm-up, timed steps
+  void store();            // what is still being written; the storage benchmark
   void settle();           // what all ranks saw, put together
   ExitStatus report();     // judged, printed, written
 
@@ -247,6 +248,11 @@ void Run::train() {
   progress.done();
 }
 
+void Run::store() {
+  checkpoints_->finish();
+  checkpoints_->measure(*executor_, *steps_);
+}
+
 void Run::settle() {
   const Deck& deck = loaded_.deck;
   noted_.rss_peak = process_memory().peak_resident_bytes;
@@ -297,6 +303,7 @@ ExitStatus run_deck(const RunArguments& arguments, const World& world) {
   run.refuse_or_go_on();
   run.prepare();
   run.train();
+  run.store();
   run.settle();
   return run.report();
 }

@@ -48,6 +48,22 @@ void add_deck(CLI::App& command, std::string& deck, std::vector<std::string>& se
       ->allow_extra_args(false);
 }
 
+void add_ckpt(CLI::App& app, CkptArguments& ckpt) {
+  using What = CkptArguments::What;
+  app.require_subcommand(1);
+  const auto add = [&](const char* name, What what, const char* help) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    sub->add_option("DIR", ckpt.dir, "a checkpoint, or a folder of them: the latest")->required();
+    sub->callback([&ckpt, what] { ckpt.what = what; });
+    return sub;
+  };
+  add("info", What::info, "what is in it");
+  add("verify", What::verify, "whether all of its checksums are right");
+  add("consolidate", What::consolidate, "its fp32 parameters as one .h5 and one .safetensors file")
+      ->add_option("--out", ckpt.out, "folder for both")
+      ->capture_default_str();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -82,6 +98,10 @@ int main(int argc, char** argv) {
   add_deck(*check_app, check.deck, check.sets);
   check_app->add_option("--ranks", check.ranks, "world size")->check(at_least(1));
 
+  CkptArguments ckpt;
+  CLI::App* ckpt_app = app.add_subcommand("ckpt", "look at a checkpoint, or make one file of it");
+  add_ckpt(*ckpt_app, ckpt);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {
@@ -91,13 +111,15 @@ int main(int argc, char** argv) {
   } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return arguments_error(deck_app->parsed() ? explain(e, *deck_app, "check")
-                                              : explain(e, app, "run, plan, deck"));
+    return arguments_error(deck_app->parsed()   ? explain(e, *deck_app, "check")
+                           : ckpt_app->parsed() ? explain(e, *ckpt_app, "info, verify, consolidate")
+                                                : explain(e, app, "run, plan, ckpt, deck"));
   }
 
   try {
     if (run_app->parsed()) return exit_code(run_command(run));
     if (plan_app->parsed()) return exit_code(plan_command(plan));
+    if (ckpt_app->parsed()) return exit_code(ckpt_command(ckpt));
     return exit_code(deck_check_command(check));
   } catch (const Error& e) {
     return report(e.what(), e.status());

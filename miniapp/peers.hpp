@@ -40,6 +40,11 @@ class Peers {
     return all;
   }
   std::vector<std::string> gather(const std::string& mine);
+  double max(double mine) {
+    std::vector<double> all{mine};
+    max(all);
+    return all[0];
+  }
   /// Element by element, the largest over ranks, in place. All give equally many.
   void max(std::vector<double>& values);
 

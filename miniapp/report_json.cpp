@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/plan/print.hpp>
+#include <miniapp/figures_of_merit.hpp>
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/report_json.hpp>
 
@@ -79,6 +80,13 @@ Json checkpoints(const CheckpointFigures& c) {
             {"written_bytes", c.written_bytes},
             {"write_s", c.write_s},
             {"blocked_s", c.blocked_s}};
+  if (!c.timed_write_s.empty())
+    o["benchmark"] = {{"state_bytes", c.timed_bytes},
+                      {"write_s", c.timed_write_s},
+                      {"read_s", c.timed_read_s},
+                      {"write_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_write_s)},
+                      {"read_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_read_s)},
+                      {"page_cache_dropped", !c.cached}};
   if (!c.resumed_from.empty()) {
     o["resumed_from"] = c.resumed_from;
     o["first_step"] = c.first_step;
@@ -127,7 +135,8 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["invalid_reasons"] = r.invalid_reasons();
   o["class"] = r.unofficial.empty() ? "official" : "unofficial";
   o["unofficial_reasons"] = r.unofficial;
-  o["fom"] = {{"name", "tokens_per_s"}, {"value", number(r.tokens_per_s)}};
+  const auto merits = figures_of_merit(r);
+  o["fom"] = {{"name", merits[0].first}, {"value", number(merits[0].second)}};
   o["world"] = p.world;
   o["stage"] = p.stage;
   o["schedule"] = p.schedule;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <iterator>
@@ -7,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <core/plan/human_bytes.hpp>
+#include <miniapp/figures_of_merit.hpp>
 #include <miniapp/report_provenance.hpp>
 #include <miniapp/report_text.hpp>
 
@@ -74,12 +76,8 @@ void time_table(Out out, const Result& r) {
   fmt::format_to(out, "\n");
 }
 
-double gib_per_s(std::int64_t bytes, double seconds) {
-  return seconds > 0 ? static_cast<double>(bytes) / seconds / (1024.0 * 1024.0 * 1024.0) : 0;
-}
-
 void checkpoint_table(Out out, const CheckpointFigures& c) {
-  if (c.resumed_from.empty() && c.written == 0) return;
+  if (c.resumed_from.empty() && c.written == 0 && c.timed_write_s.empty()) return;
   fmt::format_to(out, "\nCheckpoints, all ranks (slowest rank's time, flushes included)\n");
   if (!c.resumed_from.empty())
     fmt::format_to(out, "  read     {} in {:.3f} s ({:.2f} GiB/s), {} files opened: {}\n",
@@ -91,6 +89,18 @@ void checkpoint_table(Out out, const CheckpointFigures& c) {
                    "s\n",
                    human_bytes(c.written_bytes), c.written, c.write_s,
                    gib_per_s(c.written_bytes, c.write_s), c.blocked_s);
+  const auto timed = [&](const char* what, const std::vector<double>& seconds) {
+    if (seconds.empty()) return;
+    const auto [best, worst] = std::minmax_element(seconds.begin(), seconds.end());
+    fmt::format_to(out, "  {:<8} {} of states, {} times: {:.3f} GiB/s ({:.3f} to {:.3f} s)\n", what,
+                   human_bytes(c.timed_bytes), seconds.size(),
+                   mean_gib_per_s(c.timed_bytes, seconds), *best, *worst);
+  };
+  timed("writes", c.timed_write_s);
+  timed("reads", c.timed_read_s);
+  if (!c.timed_read_s.empty())
+    fmt::format_to(out, "           page cache {}; each rank read what the next one wrote\n",
+                   c.cached ? "not dropped" : "dropped");
 }
 
 std::string join(const std::vector<std::string>& parts) {
@@ -142,7 +152,9 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
                    c.detail);
   provenance_tables(out, r);
   for (const std::string& w : r.warnings) fmt::format_to(out, "warning: {}\n", w);
-  fmt::format_to(out, "\nFOM tokens_per_s={:.6g}\n", r.tokens_per_s);
+  fmt::format_to(out, "\n");
+  for (const auto& [name, value] : figures_of_merit(r))
+    fmt::format_to(out, "FOM {}={:.6g}\n", name, value);
   fmt::format_to(
       out, "CLASS={}\n",
       r.unofficial.empty() ? "official" : fmt::format("unofficial ({})", join(r.unofficial)));

@@ -15,3 +15,5 @@ shardmark_io_test(io_tokens FILES io/tokens_test.cpp)
 shardmark_io_test(io_output FILES io/output_test.cpp)
 shardmark_io_test(io_checkpoint FILES io/manifest_test.cpp io/checkpoint_folder_test.cpp
                               io/checkpoint_file_test.cpp)
+shardmark_test(io_checkpoint_shared FILES io/checkpoint_shared_test.cpp NP 1 2 3 4 LABELS io
+               LIBS shardmark_io)

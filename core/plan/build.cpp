@@ -2,6 +2,7 @@
 // From a deck to the program of one rank: shape, partition, schedule.
 #include <core/error.hpp>
 #include <core/plan/deepspeed.hpp>
+#include <core/plan/owned_elements.hpp>
 #include <core/plan/paper.hpp>
 #include <core/plan/plan.hpp>
 
@@ -30,6 +31,7 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   } else {
     write_deepspeed(p, deck, profile);
   }
+  if (deck.checkpoint.async && deck.checkpoint.every > 0) add_checkpoint_staging(p);
   return p;
 }
 

@@ -150,8 +150,11 @@ struct CheckpointSpec {
   std::int64_t keep = 0;            // the newest so many stay; 0: all do
   std::string resume = "none";      // none | latest | a checkpoint's name
   std::int64_t ranks_per_file = 1;  // 0: one file for all (layout shared)
+  bool async = false;               // states are copied aside and written beside training
+  std::int64_t benchmark = 0;       // so many writes and reads are timed after the steps
   std::int64_t alignment_bytes = std::int64_t{1} << 20;
   std::vector<std::pair<std::string, std::string>> hints;  // MPI_Info of files of several ranks
+  bool writes() const { return every > 0 || benchmark > 0; }
 };
 
 struct ExpectSpec {

@@ -19,9 +19,9 @@ ModelShape build_gpt2(const ModelSpec& s) {
 
   b.unit("embed", UnitKind::embeddings);
   b.module("wte", Role::token_embedding, 0);
-  b.param("wte", checked_mul(s.vocab, h, "model.vocab"), Init::uniform, std_dev);
+  b.param("wte", {s.vocab, h}, Init::uniform, std_dev);
   b.module("wpe", Role::position_embedding, 0);
-  b.param("wpe", checked_mul(s.sequence, h, "model.sequence"), Init::uniform, std_dev);
+  b.param("wpe", {s.sequence, h}, Init::uniform, std_dev);
 
   for (std::int64_t l = 0; l < s.layers; ++l) {
     const std::string name = "block" + std::to_string(l);
@@ -52,7 +52,7 @@ ModelShape build_llama(const ModelSpec& s) {
 
   b.unit("embed", UnitKind::embeddings);
   b.module("embed", Role::token_embedding, 0);
-  b.param("embed", checked_mul(s.vocab, h, "model.vocab"), Init::uniform, std_dev);
+  b.param("embed", {s.vocab, h}, Init::uniform, std_dev);
   for (std::int64_t l = 0; l < s.layers; ++l) {
     const std::string name = "block" + std::to_string(l);
     b.unit(name, UnitKind::block);

@@ -21,7 +21,8 @@ struct Param {
   std::int64_t first_elem = 0;  // global index: parameters concatenated in registration order
   int unit = 0;
   Init init = Init::uniform;
-  double std = 0.02;  // of Init::uniform
+  double std = 0.02;                // of Init::uniform
+  std::vector<std::int64_t> shape;  // slowest first; their product is `elems`
 };
 
 /// Modules are in registration order; modules[0] is the root, whose name is "".

@@ -32,9 +32,16 @@ class ShapeBuilder {
     m.tied_to = owner_param;
     m.tied_count = count;
   }
-  void param(std::string name, std::int64_t elems, Init init, double std_dev = 0.02) {
-    Param p{std::move(name), elems, shape_.elems, static_cast<int>(shape_.units.size()) - 1, init,
-            std_dev};
+  void param(std::string name, std::vector<std::int64_t> shape, Init init, double std_dev = 0.02) {
+    std::int64_t elems = 1;
+    for (std::int64_t size : shape) elems = checked_mul(elems, size, "model: " + name);
+    Param p{std::move(name),
+            elems,
+            shape_.elems,
+            static_cast<int>(shape_.units.size()) - 1,
+            init,
+            std_dev,
+            std::move(shape)};
     shape_.elems = checked_add(shape_.elems, elems, "model: parameters");
     Unit& u = shape_.units.back();
     u.elems += elems;
@@ -50,13 +57,13 @@ class ShapeBuilder {
   void linear(const std::string& name, Role role, int parent, std::int64_t out, std::int64_t in,
               double std_dev, bool bias = true) {
     module(name, role, parent);
-    param(name + ".weight", checked_mul(out, in, "model: " + name), Init::uniform, std_dev);
-    if (bias) param(name + ".bias", out, Init::zeros);
+    param(name + ".weight", {out, in}, Init::uniform, std_dev);
+    if (bias) param(name + ".bias", {out}, Init::zeros);
   }
   void norm(const std::string& name, Role role, int parent, std::int64_t hidden, bool bias = true) {
     module(name, role, parent);
-    param(name + ".weight", hidden, Init::ones);
-    if (bias) param(name + ".bias", hidden, Init::zeros);
+    param(name + ".weight", {hidden}, Init::ones);
+    if (bias) param(name + ".bias", {hidden}, Init::zeros);
   }
   // The head: a weight of its own, or the token embedding's.
   void head(const std::string& name, const ModelSpec& s, double std_dev) {

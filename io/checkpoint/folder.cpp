@@ -147,8 +147,7 @@ std::string CheckpointWriterFolder::begin(const std::string& name) {
   return path;
 }
 
-void CheckpointWriterFolder::publish(const std::string& name, const std::string& manifest,
-                                     std::int64_t keep) {
+void CheckpointWriterFolder::publish(const std::string& name, const std::string& manifest) {
   const std::string temp = temp_path(name), final = dir_ + "/" + name;
   replace_file(temp, manifest_file, manifest, remedy);  // and flushes the folder of all files
   // Checkpoints are told apart by age: a file system's own times may be as coarse as a clock tick.
@@ -158,19 +157,18 @@ void CheckpointWriterFolder::publish(const std::string& name, const std::string&
     // A run that went back writes the same step again: the two change places at once.
     if (::renameat2(AT_FDCWD, temp.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) != 0)
       fail_io(final, "cannot be replaced", std::strerror(errno), remedy);
-    flush_folder(dir_, remedy);
-    abandon(name);
   } else {
     rename_or_fail(temp, final);
-    flush_folder(dir_, remedy);
   }
+  flush_folder(dir_, remedy);
   replace_file(dir_, latest_file, name + "\n", remedy);
-  if (keep > 0) prune(name, keep);
 }
 
-void CheckpointWriterFolder::prune(const std::string& just_written, std::int64_t keep) const {
+void CheckpointWriterFolder::clean_up(const std::string& name, std::int64_t keep) {
+  abandon(name);
+  if (keep == 0) return;
   auto names = published_checkpoints(dir_);
-  std::erase(names, just_written);
+  std::erase(names, name);
   const auto others = static_cast<std::size_t>(keep - 1);
   for (std::size_t i = 0; i + others < names.size(); ++i) remove_checkpoint(dir_, names[i]);
 }

@@ -31,15 +31,16 @@ class CheckpointWriterFolder {
 
   /// A new folder for files that are not published yet; its path.
   std::string begin(const std::string& name);
-  /// Writes the manifest into what `begin` made, publishes all of it, points `latest` to it, and
-  /// then removes the oldest until `keep` are left (0: all stay).
-  void publish(const std::string& name, const std::string& manifest, std::int64_t keep);
+  /// Writes the manifest into what `begin` made, publishes all of it, points `latest` to it.
+  void publish(const std::string& name, const std::string& manifest);
+  /// After that: removes what `name` took the place of, and the oldest until `keep` are left (0:
+  /// all stay).
+  void clean_up(const std::string& name, std::int64_t keep);
   /// Removes what `begin` made, without a word: it is worthless.
   void abandon(const std::string& name);
 
  private:
   std::string temp_path(const std::string& name) const;
-  void prune(const std::string& just_written, std::int64_t keep) const;
 
   std::string dir_;
   int lock_ = -1;

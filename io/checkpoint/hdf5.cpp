@@ -206,13 +206,17 @@ Hdf5File Hdf5File::open(const std::string& path) {
   return file;
 }
 
-Hdf5Dataset Hdf5File::create_dataset(const std::string& name, Dtype dtype, std::int64_t elems) {
+Hdf5Dataset Hdf5File::create_dataset(const std::string& name, Dtype dtype,
+                                     const std::vector<std::int64_t>& shape) {
   Hdf5Dataset set;
-  set.file_ = path_, set.name_ = name, set.dtype_ = dtype, set.elems_ = elems;
+  set.file_ = path_, set.name_ = name, set.dtype_ = dtype;
   set.shared_ = shared_;
   const std::string where = set.place();
-  const auto size = static_cast<hsize_t>(elems);
-  set.space_ = {SHARDMARK_HDF5(H5Screate_simple(1, &size, nullptr), where), close_space};
+  const std::vector<hsize_t> sizes(shape.begin(), shape.end());
+  set.space_ = {SHARDMARK_HDF5(
+                    H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), where),
+                close_space};
+  set.elems_ = SHARDMARK_HDF5(H5Sget_simple_extent_npoints(set.space_.get()), where);
   const Hdf5Id list = property_list(H5P_DATASET_CREATE, where);
   SHARDMARK_HDF5(H5Pset_layout(list.get(), H5D_CONTIGUOUS), where);
   // Every element is written, so its place is not filled first.

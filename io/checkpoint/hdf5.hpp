@@ -81,7 +81,12 @@ class Hdf5File {
   static Hdf5File open(const std::string& path);
 
   /// `elems` is the whole dataset's size, on every rank of a shared file. Its content is undefined.
-  Hdf5Dataset create_dataset(const std::string& name, Dtype dtype, std::int64_t elems);
+  Hdf5Dataset create_dataset(const std::string& name, Dtype dtype, std::int64_t elems) {
+    return create_dataset(name, dtype, std::vector<std::int64_t>{elems});
+  }
+  /// The same of any shape, slowest first; it is filled from `first_byte` on, not by `write`.
+  Hdf5Dataset create_dataset(const std::string& name, Dtype dtype,
+                             const std::vector<std::int64_t>& shape);
   /// Throws IoError where it is missing, or not one-dimensional, contiguous and of `dtype`.
   Hdf5Dataset open_dataset(const std::string& name, Dtype dtype) const;
   void create_group(const std::string& name);

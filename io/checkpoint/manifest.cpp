@@ -78,7 +78,7 @@ Json write_body(const Manifest& m) {
   o["dtypes"] = Json::object();
   for (State s : stored_states(m))
     o["dtypes"][std::string(to_string(s))] = to_string(m.dtype_of(s));
-  for (const StoredParam& p : m.params) o["params"].push_back({p.name, p.elems});
+  for (const StoredParam& p : m.params) o["params"].push_back({p.name, p.shape});
   for (const CheckpointFile& f : m.files)
     o["files"].push_back(
         {{"name", f.name}, {"bytes", f.bytes}, {"first_byte", by_state(m, [&](std::size_t s) {
@@ -118,7 +118,14 @@ Manifest read_body(const Json& o) {
   if (o.at("block_elems") != checksum_block_elems) throw std::invalid_argument("block_elems");
   const Json& dtypes = o.at("dtypes");
   if (dtypes.contains("param")) m.model_dtype = float_type(dtypes.at("param"));
-  for (const Json& p : o.at("params")) m.params.push_back({p.at(0), p.at(1)});
+  for (const Json& p : o.at("params")) {
+    StoredParam param{p.at(0), 1, p.at(1).get<std::vector<std::int64_t>>()};
+    for (std::int64_t size : param.shape) {
+      if (size < 1) throw std::invalid_argument("shape of " + param.name);
+      param.elems = checked_mul(param.elems, size, param.name);
+    }
+    m.params.push_back(std::move(param));
+  }
   for (const Json& f : o.at("files")) {
     CheckpointFile file{f.at("name"), f.at("bytes"), {}};
     if (file.name.empty() || file.name.find('/') != std::string::npos)

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <core/plan/loss_scale.hpp>
+#include <core/plan/owned_elements.hpp>
 #include <core/plan/plan.hpp>
 
 namespace shardmark {
@@ -27,12 +28,6 @@ struct TrainingPosition {
   std::int64_t updates = 0;  // moves of the learning rate's scheduler: steps that were not skipped
   LossScaleState loss_scale;
   bool operator==(const TrainingPosition&) const = default;
-};
-
-/// Elements [first, first + elems) of the model.
-struct ElementRange {
-  std::int64_t first = 0, elems = 0;
-  bool operator==(const ElementRange&) const = default;
 };
 
 /// What one rank wrote: as many elements of each state, in the map's order, from element `offset`
@@ -54,6 +49,7 @@ struct CheckpointFile {
 struct StoredParam {
   std::string name;
   std::int64_t elems = 0;
+  std::vector<std::int64_t> shape;  // slowest first
   bool operator==(const StoredParam&) const = default;
 };
 
@@ -69,8 +65,7 @@ struct Manifest {
   std::string deck;  // JSON, as used
   std::map<std::string, std::string> versions;
 
-  /// fp32 parameters are their master, bit for bit, and are not stored a second time.
-  bool stores(State state) const { return state != State::param || model_dtype != Dtype::fp32; }
+  bool stores(State state) const { return stores_state(model_dtype, state); }
   Dtype dtype_of(State state) const { return state == State::param ? model_dtype : Dtype::fp32; }
   std::int64_t elems() const;
   std::int64_t state_bytes() const;  // without checksums and HDF5's own

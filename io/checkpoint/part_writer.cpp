@@ -6,9 +6,13 @@
 #include <io/checkpoint/checksum.hpp>
 #include <io/checkpoint/direct_file.hpp>
 #include <io/checkpoint/part_writer.hpp>
+#include <io/checkpoint/together.hpp>
+#include <io/durable_file.hpp>
 
 namespace shardmark {
 namespace {
+
+constexpr std::string_view remedy = "free the space, or give another checkpoint.dir";
 
 // Elements of a source one run after another, whatever slices they lie in.
 class SliceReader {
@@ -59,8 +63,8 @@ void write_alone(const StateSource& source, const PartPlace& place, std::int64_t
 
 // A file of several ranks: all transfer equally often, in pieces far below MPI's 2 GiB. True when
 // every one really was collective.
-bool write_together(const StateSource& source, const PartPlace& place, Hdf5Dataset& values,
-                    std::vector<std::uint64_t>& sums) {
+bool write_shared(const StateSource& source, const PartPlace& place, const Together& all,
+                  Hdf5Dataset& values, std::vector<std::uint64_t>& sums) {
   constexpr std::int64_t piece = 32 * checksum_block_elems;
   const std::int64_t size = dtype_bytes(source.dtype);
   std::vector<std::byte> buffer(
@@ -70,11 +74,19 @@ bool write_together(const StateSource& source, const PartPlace& place, Hdf5Datas
   for (std::int64_t at = 0; at < place.largest_part; at += piece) {
     const std::int64_t elems = std::clamp<std::int64_t>(place.elems - at, 0, piece);
     take(reader, elems, size, buffer.data(), sums);
-    values.write(place.offset + at, elems, buffer.data());
+    all.step([&] { values.write(place.offset + at, elems, buffer.data()); });
     collective = collective && values.last_was_collective();
   }
   return collective;
 }
+
+struct Datasets {
+  Hdf5Dataset values, checksums;
+};
+
+// HDF5 cannot let go of a file whose last few KiB it cannot write: it tries again when the process
+// ends, and crashes. So they are set aside before it begins, and given back before it closes.
+constexpr std::size_t reserve_bytes = std::size_t{256} << 10;
 
 }  // namespace
 
@@ -84,31 +96,59 @@ std::string checksum_dataset(State state) {
 
 WrittenPart write_part(const PartPlace& place, std::span<const StateSource> sources) {
   const bool shared = place.access.comm != MPI_COMM_NULL;
+  const Together all(place.access.comm, place.path);
   WrittenPart written;
   written.collective = shared;
-  Hdf5File file = Hdf5File::create(place.path, place.access);
-  file.create_group("checksums");
+  Hdf5File file;
+  std::optional<TempFile> reserve;  // behind `file`: after an error, too, it goes first
+  all.step([&] {
+    if (!all.first()) return;
+    reserve.emplace(place.path + ".reserve", remedy);
+    reserve->write(std::string(reserve_bytes, ' '));
+  });
+  std::vector<Datasets> sets(sources.size());
+  std::int64_t end = 0;
+  all.step([&] {
+    file = Hdf5File::create(place.path, place.access);
+    file.create_group("checksums");
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const auto [state, dtype, slices] = sources[i];
+      sets[i].values = file.create_dataset(std::string(to_string(state)), dtype, place.file_elems);
+      sets[i].checksums =
+          file.create_dataset(checksum_dataset(state), Dtype::int64, place.file_blocks);
+      const std::int64_t first = sets[i].values.first_byte();
+      written.first_byte[static_cast<std::size_t>(state)] = first;
+      end = std::max(end, first + place.file_elems * dtype_bytes(dtype));
+    }
+  });
+  all.step([&] {  // a collective write of which one rank fails would never end
+    if (all.first() && end > 0) reserve_space(place.path, end, remedy);
+  });
   std::optional<DirectFile> direct;
   if (!shared) direct.emplace(place.path);
-  for (const StateSource& source : sources) {
-    const auto s = static_cast<std::size_t>(source.state);
-    Hdf5Dataset values =
-        file.create_dataset(std::string(to_string(source.state)), source.dtype, place.file_elems);
-    written.first_byte[s] = values.first_byte();
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto s = static_cast<std::size_t>(sources[i].state);
     std::vector<std::uint64_t> sums;
     if (shared)
-      written.collective = write_together(source, place, values, sums) && written.collective;
+      written.collective =
+          write_shared(sources[i], place, all, sets[i].values, sums) && written.collective;
     else
-      write_alone(source, place, written.first_byte[s], *direct, sums);
+      write_alone(sources[i], place, written.first_byte[s], *direct, sums);
     written.digest[s] = xxh3(std::span<const std::uint64_t>(sums));
-    values.close();
-    Hdf5Dataset checksums =
-        file.create_dataset(checksum_dataset(source.state), Dtype::int64, place.file_blocks);
-    checksums.write(place.first_block, static_cast<std::int64_t>(sums.size()), sums.data());
-    checksums.close();
+    all.step([&] {
+      sets[i].checksums.write(place.first_block, static_cast<std::int64_t>(sums.size()),
+                              sums.data());
+    });
   }
   if (direct) direct->finish();
-  file.close();
+  reserve.reset();
+  all.step([&] {
+    for (Datasets& d : sets) {
+      d.values.close();
+      d.checksums.close();
+    }
+    file.close();
+  });
   return written;
 }
 

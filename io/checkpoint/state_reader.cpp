@@ -79,8 +79,9 @@ void convert(const std::byte* from, Dtype stored, const StoredRun& run) {
 // One state of one part: block by block, each verified.
 class PartReader {
  public:
-  PartReader(const Manifest& m, const Hdf5File& file, const std::string& path, int part, State s)
-      : part_(m.parts[static_cast<std::size_t>(part)]),
+  PartReader(const Manifest& m, const Hdf5File& file, const std::string& path,
+             const CheckpointPart& part, State s)
+      : part_(part),
         dtype_(m.dtype_of(s)),
         place_(fmt::format("{}: dataset {}", path, to_string(s))),
         values_(file.open_dataset(std::string(to_string(s)), dtype_)),
@@ -106,21 +107,28 @@ class PartReader {
       if (n == size && left.dtype == dtype_) {
         load(block, size, left.into);
       } else {
-        if (held_ != block) {
-          copy_.resize(static_cast<std::size_t>(checksum_block_elems * dtype_bytes(dtype_)));
-          held_.reset();
-          load(block, size, copy_.data());
-          held_ = block;
-        }
+        hold(block, size);
         convert(copy_.data() + (left.at - first) * dtype_bytes(dtype_), dtype_, piece);
       }
       left.at += n, left.elems -= n, left.into += n * dtype_bytes(left.dtype);
     }
   }
 
+  void verify() {
+    for (std::int64_t b = 0; b < checksum_blocks(part_.elems); ++b)
+      hold(b, std::min(checksum_block_elems, part_.elems - b * checksum_block_elems));
+  }
+
   std::int64_t bytes() const { return bytes_; }
 
  private:
+  void hold(std::int64_t block, std::int64_t size) {
+    if (held_ == block) return;
+    copy_.resize(static_cast<std::size_t>(checksum_block_elems * dtype_bytes(dtype_)));
+    held_.reset();
+    load(block, size, copy_.data());
+    held_ = block;
+  }
   void load(std::int64_t block, std::int64_t size, std::byte* into) {
     values_.read(part_.offset + block * checksum_block_elems, size, into);
     const auto bytes = static_cast<std::size_t>(size * dtype_bytes(dtype_));
@@ -162,7 +170,21 @@ void require_whole(const Manifest& m, const CheckpointFile& file, const std::str
                             to_string(cut), bytes, file.bytes, remedy));
 }
 
+Hdf5File open_whole(const Manifest& manifest, const CheckpointFile& file, const std::string& path) {
+  require_whole(manifest, file, path);
+  return Hdf5File::open(path);
+}
+
 }  // namespace
+
+void verify_part(const std::string& folder, const Manifest& manifest, const CheckpointPart& part,
+                 State state) {
+  const CheckpointFile& stored = manifest.files[static_cast<std::size_t>(part.file)];
+  const std::string path = folder + "/" + stored.name;
+  Hdf5File file = open_whole(manifest, stored, path);
+  PartReader(manifest, file, path, part, state).verify();
+  file.close();
+}
 
 ReadTotals read_states(const std::string& folder, const Manifest& manifest,
                        std::span<const WantedElements> wanted) {
@@ -185,13 +207,13 @@ ReadTotals read_states(const std::string& folder, const Manifest& manifest,
     const int f = file_of(runs[i]);
     const CheckpointFile& stored = manifest.files[static_cast<std::size_t>(f)];
     const std::string path = folder + "/" + stored.name;
-    require_whole(manifest, stored, path);
-    Hdf5File file = Hdf5File::open(path);
+    Hdf5File file = open_whole(manifest, stored, path);
     ++totals.files;
     while (i < runs.size() && file_of(runs[i]) == f) {
       const int part = runs[i].part;
       const State state = runs[i].state;
-      PartReader reader(manifest, file, path, part, state);
+      PartReader reader(manifest, file, path, manifest.parts[static_cast<std::size_t>(part)],
+                        state);
       for (; i < runs.size() && runs[i].part == part && runs[i].state == state; ++i)
         reader.read(runs[i]);
       totals.bytes += reader.bytes();

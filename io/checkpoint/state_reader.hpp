@@ -33,4 +33,9 @@ struct ReadTotals {
 ReadTotals read_states(const std::string& folder, const Manifest& manifest,
                        std::span<const WantedElements> wanted);
 
+/// Reads all that one part holds of a state, and nothing is kept: are its checksums right. Throws
+/// IoError as above.
+void verify_part(const std::string& folder, const Manifest& manifest, const CheckpointPart& part,
+                 State state);
+
 }  // namespace shardmark

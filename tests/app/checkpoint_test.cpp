@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <core/plan/check.hpp>
 #include <tests/app/checkpoints.hpp>
 
 namespace shardmark {
@@ -40,13 +41,16 @@ Outcome outcome_of(Training& t, std::size_t from) {
 
 constexpr int steps = 5, stop_after = 2;
 
-// Writes at `stop_after`, goes on to the end.
+// Writes at `stop_after`, goes on to the end. Memory is as predicted, staging included.
 Outcome whole_run(const Deck& deck, const std::string& dir) {
   CheckpointedRun run(with_checkpoints(deck, dir), MPI_COMM_WORLD);
   for (int s = 0; s < steps; ++s) {
     run.training.step();
     if (s + 1 == stop_after) run.write();
   }
+  run.checkpoints.finish();
+  require_legal(check(run.training.program()));
+  testing::expect_memory_as_predicted(run.training);
   EXPECT_EQ(run.training.hashes().disagreement, "");
   return outcome_of(run.training, stop_after);
 }
@@ -76,6 +80,62 @@ TEST(Resume, IsBitwiseNeverHavingStopped) {
         const Outcome whole = whole_run(deck, folder.path());
         EXPECT_EQ(resumed_run(deck, folder.path()), whole);
       }
+}
+
+// What is copied aside is what is written, while training goes on.
+TEST(Resume, IsBitwiseFromWhatWasWrittenBesideTraining) {
+  for (int stage : {0, 1, 2, 3})
+    for (Dtype dtype : {Dtype::fp32, Dtype::bf16})
+      for (MemoryMode mode : {MemoryMode::strict, MemoryMode::pooled}) {
+        const SharedFolder folder;
+        Deck deck = small_deck(stage, 2 * world());
+        testing::set_precision(deck, dtype, dtype);
+        deck.run.memory_mode = mode;
+        deck.checkpoint.async = true;
+        const Outcome whole = whole_run(deck, folder.path());
+        EXPECT_EQ(resumed_run(deck, folder.path()), whole) << "stage " << stage;
+      }
+}
+
+TEST(Async, EachWriteWaitsForTheOneBeforeAndAllArePublished) {
+  const SharedFolder folder;
+  Deck deck = small_deck(3, 2 * world());
+  deck.checkpoint.async = true;
+  deck.checkpoint.keep = 2;
+  {
+    CheckpointedRun run(with_checkpoints(deck, folder.path()), MPI_COMM_WORLD);
+    for (int s = 0; s < 4; ++s) {
+      run.training.step();
+      run.write();
+    }
+    run.checkpoints.finish();
+    EXPECT_EQ(run.checkpoints.figures().written, 4);
+  }
+  EXPECT_EQ(published_checkpoints(folder.path()),
+            (std::vector<std::string>{checkpoint_name(3), checkpoint_name(4)}));
+}
+
+// What cannot be published stops all ranks, and the one before stays.
+TEST(Async, AFailureIsToldAtTheNextWrite) {
+  const SharedFolder folder;
+  Deck deck = small_deck(3, 2 * world());
+  deck.checkpoint.async = true;
+  CheckpointedRun run(with_checkpoints(deck, folder.path()), MPI_COMM_WORLD);
+  run.training.step();
+  run.write();
+  run.checkpoints.finish();
+  run.training.step();
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const std::string step = folder.path() + "/" + checkpoint_name(2);
+  if (rank == 0) {  // a name that is taken, and not by a checkpoint
+    std::filesystem::create_directories(step);
+    std::ofstream(step + "/mine") << "x";
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  run.write();
+  EXPECT_THROW(run.checkpoints.finish(), AgreedError);
+  EXPECT_EQ(latest_checkpoint(folder.path()), checkpoint_name(1));
 }
 
 TEST(Resume, IsBitwiseOnAnotherStageAndScheduleWithOrderedReductions) {

@@ -26,7 +26,7 @@ class Checkpoint {
   explicit Checkpoint(Dtype dtype = Dtype::fp32, float shift = 0) {
     const std::int64_t cut = checksum_block_elems + 77, end = elems - 1000;
     manifest.model_dtype = dtype;
-    manifest.params = {{"all", elems}};
+    manifest.params = {{"all", elems, {elems}}};
     manifest.files.resize(2);
     write(0, {{0, cut}, {end, elems - end}}, shift);
     write(1, {{cut, end - cut}}, shift);

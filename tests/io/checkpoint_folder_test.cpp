@@ -22,7 +22,8 @@ void publish(CheckpointWriterFolder& folder, int step, std::int64_t keep = 0,
              const std::string& text = "m") {
   const std::string name = checkpoint_name(step);
   std::ofstream(folder.begin(name) + "/rank-00000.h5") << "data";
-  folder.publish(name, text, keep);
+  folder.publish(name, text);
+  folder.clean_up(name, keep);
 }
 
 TEST(CheckpointFolder, publishes_and_points_to_the_latest) {

@@ -12,7 +12,7 @@ Manifest sample(Dtype dtype) {
   m.position = {10, 9, {1024.0, 1, 10, 7}};
   m.samples = 80;
   m.world = 2, m.stage = 3, m.schedule = "paper", m.model_dtype = dtype;
-  m.params = {{"a", 6}, {"b", 4}};
+  m.params = {{"a", 6, {2, 3}}, {"b", 4, {4}}};
   m.files = {{"x.h5", 100, {1, 2, 3, 4}}, {"y.h5", 200, {5, 6, 7, 8}}};
   CheckpointPart first, second, third;
   first.elems = 5, first.map = {{0, 5}}, first.digest = {1, 2, 3, ~std::uint64_t{0}};

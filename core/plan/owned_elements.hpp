@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank writes into a checkpoint, in elements of the whole model.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <core/plan/plan.hpp>
+
+namespace shardmark {
+
+/// Elements [first, first + elems) of the model.
+struct ElementRange {
+  std::int64_t first = 0, elems = 0;
+  bool operator==(const ElementRange&) const = default;
+};
+
+/// The elements that this rank writes of every state. Those of its optimizer states; where all
+/// ranks have all of them, an equal share. Over all ranks they cover the model once.
+std::vector<ElementRange> owned_elements(const Program& program);
+
+/// The states that a checkpoint of the program stores: fp32 parameters are their master, bit for
+/// bit, and are not stored a second time.
+bool stores_state(Dtype model, State state);
+
+/// Host memory to copy this rank's states aside: a slot `checkpoint.<state>` each, alive from
+/// start-up to the end, so that a write goes on while training does.
+void add_checkpoint_staging(Program& program);
+
+/// Name of the staging slot of a state.
+std::string checkpoint_slot(State state);
+
+}  // namespace shardmark

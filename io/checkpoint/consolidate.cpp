@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include <io/checkpoint/consolidate.hpp>
+#include <io/checkpoint/direct_file.hpp>
+#include <io/checkpoint/hdf5.hpp>
+#include <io/checkpoint/state_reader.hpp>
+#include <io/durable_file.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::string_view remedy = "free the space, change the permissions, or give another --out";
+constexpr std::int64_t chunk_elems = std::int64_t{16} << 20;  // 64 MiB
+constexpr std::int64_t fp32_bytes = 4;
+
+// A file under another name until it is whole.
+class Unfinished {
+ public:
+  explicit Unfinished(std::string path) : path_(std::move(path)), temp_(path_ + ".tmp") {
+    std::error_code none;
+    std::filesystem::remove(temp_, none);
+  }
+  ~Unfinished() { (void)std::remove(temp_.c_str()); }  // not there any more where all went well
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+  const std::string& temp() const { return temp_; }
+  void publish() const { publish_file(temp_, path_, remedy); }
+
+ private:
+  std::string path_, temp_;
+};
+
+// Makes room for every tensor; where each begins.
+std::vector<std::int64_t> lay_out_hdf5(const std::string& path, const Manifest& m) {
+  std::vector<std::int64_t> first_byte;
+  Hdf5File file = Hdf5File::create(path, {});
+  for (const StoredParam& p : m.params) {
+    Hdf5Dataset set = file.create_dataset(p.name, Dtype::fp32, p.shape);
+    first_byte.push_back(set.first_byte());
+    set.close();
+  }
+  file.close();
+  return first_byte;
+}
+
+// The same: eight bytes of the header's length, a header in JSON, then the tensors.
+std::vector<std::int64_t> lay_out_safetensors(const std::string& path, const Manifest& m) {
+  nlohmann::ordered_json header;
+  header["__metadata__"] = {{"format", "pt"}, {"step", std::to_string(m.position.step)}};
+  std::int64_t at = 0;
+  std::vector<std::int64_t> first_byte;
+  for (const StoredParam& p : m.params) {
+    first_byte.push_back(at);
+    header[p.name] = {
+        {"dtype", "F32"}, {"shape", p.shape}, {"data_offsets", {at, at + p.elems * fp32_bytes}}};
+    at += p.elems * fp32_bytes;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 8 + 63) / 64 * 64 - 8, ' ');  // tensors begin at a line's start
+  std::uint64_t length = text.size();
+  std::string head(8, '\0');
+  for (char& byte : head) byte = static_cast<char>(length & 0xff), length >>= 8;
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) fail_io(path, "cannot be created", std::strerror(errno), remedy);
+  head += text;
+  const bool good = std::fwrite(head.data(), 1, head.size(), file) == head.size();
+  if (std::fclose(file) != 0 || !good)
+    fail_io(path, "cannot be written", std::strerror(errno), remedy);
+  for (std::int64_t& offset : first_byte) offset += static_cast<std::int64_t>(head.size());
+  return first_byte;
+}
+
+void write_all(DirectFile& file, std::int64_t at, const std::vector<float>& values,
+               std::int64_t elems, const std::string& name) {
+  const std::int64_t piece = DirectFile::piece_bytes / fp32_bytes;
+  for (std::int64_t done = 0; done < elems; done += piece) {
+    const std::int64_t n = std::min(piece, elems - done);
+    std::memcpy(file.room(), values.data() + done, static_cast<std::size_t>(n * fp32_bytes));
+    file.write(at + done * fp32_bytes, n * fp32_bytes, "tensor " + name);
+  }
+}
+
+}  // namespace
+
+void consolidate(const std::string& folder, const Manifest& manifest, const std::string& stem,
+                 const WorkDone& told) {
+  const Unfinished hdf5(stem + ".h5"), tensors(stem + ".safetensors");
+  const auto hdf5_at = lay_out_hdf5(hdf5.temp(), manifest);
+  const auto tensors_at = lay_out_safetensors(tensors.temp(), manifest);
+  {
+    DirectFile hdf5_file(hdf5.temp()), tensors_file(tensors.temp());
+    const std::int64_t all = manifest.elems();
+    std::vector<float> values(static_cast<std::size_t>(std::min(chunk_elems, all)));
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < manifest.params.size(); ++i) {
+      const StoredParam& p = manifest.params[i];
+      for (std::int64_t at = 0; at < p.elems; at += chunk_elems) {
+        const std::int64_t n = std::min(chunk_elems, p.elems - at);
+        const WantedElements wanted{State::master, first, n, Dtype::fp32,
+                                    reinterpret_cast<std::byte*>(values.data())};
+        read_states(folder, manifest, {&wanted, 1});
+        write_all(hdf5_file, hdf5_at[i] + at * fp32_bytes, values, n, p.name);
+        write_all(tensors_file, tensors_at[i] + at * fp32_bytes, values, n, p.name);
+        first += n;
+        told(first * fp32_bytes, all * fp32_bytes);
+      }
+    }
+    hdf5_file.finish();
+    tensors_file.finish();
+  }
+  hdf5.publish();
+  tensors.publish();
+}
+
+}  // namespace shardmark
