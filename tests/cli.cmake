@@ -2,8 +2,9 @@
 # The program as users run it: processes, exit statuses, standard output and error, files. One test
 # program, registered once a topic; it starts its ranks itself and is no MPI program.
 add_executable(test_cli
-               cli/program.cpp cli/errors_test.cpp cli/fault_test.cpp cli/fit_test.cpp cli/lost_rank_test.cpp
-               cli/output_test.cpp cli/page_test.cpp cli/plan_test.cpp cli/progress_test.cpp main.cpp)
+               cli/program.cpp cli/checkpoint_crash_test.cpp cli/ckpt_test.cpp cli/errors_test.cpp
+               cli/fault_test.cpp cli/fit_test.cpp cli/lost_rank_test.cpp cli/output_test.cpp
+               cli/page_test.cpp cli/plan_test.cpp cli/progress_test.cpp main.cpp)
 shardmark_target(test_cli)
 target_link_libraries(test_cli PRIVATE GTest::gtest Kokkos::kokkos nlohmann_json::nlohmann_json)
 target_compile_definitions(test_cli PRIVATE
@@ -19,6 +20,10 @@ function(shardmark_cli_test name filter)
   set_tests_properties(cli.${name} PROPERTIES LABELS "cli;mpi;${ARGN}" TIMEOUT 300 RUN_SERIAL ON)
 endfunction()
 
+shardmark_cli_test(checkpoint_crash "CheckpointCrash.*")
+shardmark_cli_test(checkpoint_crash_full "CheckpointCrashFull.*" full)
+set_tests_properties(cli.checkpoint_crash_full PROPERTIES TIMEOUT 3600)
+shardmark_cli_test(ckpt "Ckpt.*")
 shardmark_cli_test(errors "Program/Errors.*:RanksThatDisagree.*")
 shardmark_cli_test(faults "Outer/Faults.*:Program/Sound.*")
 shardmark_cli_test(faults_inner "Inner/Faults.*" full)
