@@ -74,6 +74,8 @@ class Session {
   }
 
   void step() { runner_->step(steps_++); }
+  const Executor& executor() const { return *executor_; }
+  StepRunner& runner() { return *runner_; }
 
   /// Events that one step of the steady state runs.
   std::int64_t events_per_step() {

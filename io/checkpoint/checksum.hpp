@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace shardmark {
@@ -21,5 +22,10 @@ std::uint64_t xxh3(std::span<const std::byte> bytes);
 inline std::uint64_t xxh3(std::span<const std::uint64_t> values) {
   return xxh3(std::as_bytes(values));
 }
+
+/// The same of bytes that are not there yet: `fill(at, piece)` puts a multiple of 8 bytes, or the
+/// last ones, to `bytes[at]` on, piece after piece, and each is hashed while it is in cache.
+using FillPiece = std::function<void(std::int64_t at, std::span<std::byte> piece)>;
+std::uint64_t xxh3_while_filled(std::span<std::byte> bytes, const FillPiece& fill);
 
 }  // namespace shardmark

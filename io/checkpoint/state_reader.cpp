@@ -17,13 +17,16 @@
 namespace shardmark {
 namespace {
 
-// A run of elements as it is stored: in part `part` of `state`, from its element `at` on.
+// A run of elements as it is stored, within one block: in part `part` of `state`, from its element
+// `at` on.
 struct StoredRun {
   int part = 0;
   State state = State::master;
   std::int64_t at = 0, elems = 0;
   Dtype dtype = Dtype::fp32;  // in memory
   std::byte* into = nullptr;
+
+  std::int64_t block() const { return at / checksum_block_elems; }
 };
 
 // Where each range of the model is stored, by first element.
@@ -45,12 +48,13 @@ class PartitionMap {
     auto it = std::upper_bound(entries_.begin(), entries_.end(), w.first_elem,
                                [](std::int64_t e, const Entry& entry) { return e < entry.first; });
     --it;
-    for (std::int64_t done = 0; done < w.elems; ++it) {
-      const std::int64_t skip = w.first_elem + done - it->first;
-      const std::int64_t n = std::min(w.elems - done, it->elems - skip);
-      runs.push_back(
-          {it->part, stored_as, it->at + skip, n, w.dtype, w.into + done * dtype_bytes(w.dtype)});
+    for (std::int64_t done = 0; done < w.elems;) {
+      const std::int64_t skip = w.first_elem + done - it->first, at = it->at + skip;
+      const std::int64_t in_block = checksum_block_elems - at % checksum_block_elems;
+      const std::int64_t n = std::min({w.elems - done, it->elems - skip, in_block});
+      runs.push_back({it->part, stored_as, at, n, w.dtype, w.into + done * dtype_bytes(w.dtype)});
       done += n;
+      if (skip + n == it->elems) ++it;
     }
   }
 
@@ -95,48 +99,47 @@ class PartReader {
       wrong("has other checksums than the manifest: it is damaged, or of another checkpoint");
   }
 
+  // Runs come block by block, in each the longest first: what a rank holds twice is read once.
   void read(const StoredRun& run) {
-    StoredRun left = run;
-    while (left.elems > 0) {
-      const std::int64_t block = left.at / checksum_block_elems;
-      const std::int64_t first = block * checksum_block_elems;
-      const std::int64_t size = std::min(checksum_block_elems, part_.elems - first);
-      const std::int64_t n = std::min(left.elems, first + size - left.at);
-      StoredRun piece = left;
-      piece.elems = n;
-      if (n == size && left.dtype == dtype_) {
-        load(block, size, left.into);
-      } else {
-        hold(block, size);
-        convert(copy_.data() + (left.at - first) * dtype_bytes(dtype_), dtype_, piece);
-      }
-      left.at += n, left.elems -= n, left.into += n * dtype_bytes(left.dtype);
-    }
+    const std::int64_t first = run.block() * checksum_block_elems;
+    const std::int64_t size = size_of(run.block());
+    if (held_ != run.block() && run.elems == size && run.dtype == dtype_)
+      hold(run.block(), run.into);
+    else
+      convert(held(run.block()) + (run.at - first) * dtype_bytes(dtype_), dtype_, run);
   }
 
   void verify() {
-    for (std::int64_t b = 0; b < checksum_blocks(part_.elems); ++b)
-      hold(b, std::min(checksum_block_elems, part_.elems - b * checksum_block_elems));
+    for (std::int64_t b = 0; b < checksum_blocks(part_.elems); ++b) (void)held(b);
   }
 
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  void hold(std::int64_t block, std::int64_t size) {
-    if (held_ == block) return;
-    copy_.resize(static_cast<std::size_t>(checksum_block_elems * dtype_bytes(dtype_)));
-    held_.reset();
-    load(block, size, copy_.data());
-    held_ = block;
+  std::int64_t size_of(std::int64_t block) const {
+    return std::min(checksum_block_elems, part_.elems - block * checksum_block_elems);
   }
-  void load(std::int64_t block, std::int64_t size, std::byte* into) {
-    values_.read(part_.offset + block * checksum_block_elems, size, into);
-    const auto bytes = static_cast<std::size_t>(size * dtype_bytes(dtype_));
-    bytes_ += static_cast<std::int64_t>(bytes);
-    if (xxh3(std::span<const std::byte>(into, bytes)) != sums_[static_cast<std::size_t>(block)])
+  const std::byte* held(std::int64_t block) {
+    if (held_ != block) {
+      copy_.resize(static_cast<std::size_t>(checksum_block_elems * dtype_bytes(dtype_)));
+      hold(block, copy_.data());
+    }
+    return held_at_;
+  }
+  void hold(std::int64_t block, std::byte* into) {
+    held_.reset();
+    const std::int64_t first = part_.offset + block * checksum_block_elems, size = size_of(block);
+    const std::int64_t elem = dtype_bytes(dtype_);
+    const std::uint64_t sum =
+        xxh3_while_filled({into, static_cast<std::size_t>(size * elem)},
+                          [&](std::int64_t at, std::span<std::byte> piece) {
+                            values_.read(first + at / elem, std::ssize(piece) / elem, piece.data());
+                          });
+    bytes_ += size * elem;
+    if (sum != sums_[static_cast<std::size_t>(block)])
       wrong(fmt::format("elements {} to {} have another checksum than when they were written",
-                        part_.offset + block * checksum_block_elems,
-                        part_.offset + block * checksum_block_elems + size - 1));
+                        first, first + size - 1));
+    held_ = block, held_at_ = into;
   }
   [[noreturn]] void wrong(const std::string& what) const {
     throw IoError(
@@ -148,7 +151,8 @@ class PartReader {
   std::string place_;
   Hdf5Dataset values_;
   std::vector<std::uint64_t> sums_;
-  std::optional<std::int64_t> held_;  // block in `copy_`
+  std::optional<std::int64_t> held_;  // the block at `held_at_`: in `copy_`, or where it was wanted
+  const std::byte* held_at_ = nullptr;
   std::vector<std::byte> copy_;
   std::int64_t bytes_ = 0;
 };
@@ -199,8 +203,11 @@ ReadTotals read_states(const std::string& folder, const Manifest& manifest,
     return manifest.parts[static_cast<std::size_t>(r.part)].file;
   };
   std::sort(runs.begin(), runs.end(), [&](const StoredRun& a, const StoredRun& b) {
-    return std::tuple(file_of(a), a.part, a.state, a.at) <
-           std::tuple(file_of(b), b.part, b.state, b.at);
+    const auto order = [&](const StoredRun& r) {
+      const bool converted = r.dtype != manifest.dtype_of(r.state);
+      return std::tuple(file_of(r), r.part, r.state, r.block(), -r.elems, converted);
+    };
+    return order(a) < order(b);
   });
   ReadTotals totals;
   for (std::size_t i = 0; i < runs.size();) {

@@ -107,6 +107,28 @@ TEST(CheckpointFile, only_files_and_blocks_that_matter_are_read) {
               {c.file(1), "No such file", "checkpoint.resume"});
 }
 
+TEST(CheckpointFile, what_is_wanted_twice_is_read_once) {
+  const Checkpoint c;
+  std::vector<float> whole(static_cast<std::size_t>(elems)), again = whole, some(1000);
+  std::vector<Bf16> rounded(static_cast<std::size_t>(elems));
+  const auto into = [](auto& v) { return reinterpret_cast<std::byte*>(v.data()); };
+  const WantedElements wanted[] = {{State::param, 500, 1000, Dtype::fp32, into(some)},
+                                   {State::master, 0, elems, Dtype::fp32, into(whole)},
+                                   {State::param, 0, elems, Dtype::bf16, into(rounded)},
+                                   {State::param, 0, elems, Dtype::fp32, into(again)}};
+  const ReadTotals totals = read_states(c.folder.path(), c.manifest, wanted);
+  EXPECT_EQ(totals.bytes, elems * 4);
+  for (std::int64_t e = 0; e < elems; ++e) {
+    const auto i = static_cast<std::size_t>(e);
+    const float value = value_of(State::master, e);
+    ASSERT_EQ(whole[i], value);
+    ASSERT_EQ(again[i], value);
+    ASSERT_EQ(rounded[i].bits, round_bf16(value).bits);
+  }
+  for (std::int64_t e = 0; e < 1000; ++e)
+    ASSERT_EQ(some[static_cast<std::size_t>(e)], value_of(State::master, 500 + e));
+}
+
 TEST(CheckpointFile, datasets_are_aligned_and_readable_as_plain_bytes) {
   const Checkpoint c;
   for (State s : fp32_states) {
