@@ -61,5 +61,32 @@ TEST_F(Ckpt, ConsolidateGivesTensorsByName) {
   EXPECT_EQ(std::filesystem::file_size(place_.path("one/step-00000004.h5")) > end, true);
 }
 
+// 720 MB of states, whoever reads them: what the system counts beyond the ledger stays within the
+// allowance, at its peak too, or the run is INVALID.
+TEST(CkptFull, ARestartKeepsItsStatesAndLittleMore) {
+  const Workplace place;
+  const Json patch = {
+      {"model", {{"family", "list"}, {"modules", Json::array({{{"name", "a"}}, {{"name", "b"}}})}}},
+      {"run", {{"compute", "none"}, {"steps", 1}}},
+      {"checkpoint", {{"dir", "ckpt"}, {"every", 1}, {"resume", "latest"}}},
+      {"memory", {{"device_gib", 2}, {"host_gib", 2}, {"allowance_mib", 256}}}};
+  const auto run_with = [&](int stage, int ranks, int steps) {
+    Json deck = Json::parse(read_text(place.deck(stage, patch)));
+    deck["model"] = patch["model"];
+    deck["model"]["modules"][0]["numels"] = {31'000'000};
+    deck["model"]["modules"][1]["numels"] = {29'000'001, 7};
+    deck["deepspeed"]["zero_optimization"]["reduce_bucket_size"] = 4'000'000;
+    place.write("deck.json", deck.dump());
+    const Outcome o = run(
+        {.args = place.run_args({"--set", "run.steps=" + std::to_string(steps)}), .ranks = ranks});
+    EXPECT_EQ(o.status, 0) << o.out << o.err;
+    EXPECT_NE(o.out.find("\nRESULT=VALID\n"), std::string::npos);
+  };
+  run_with(1, 2, 1);
+  run_with(2, 3, 2);
+  run_with(0, 1, 3);
+  run_with(3, 2, 4);
+}
+
 }  // namespace
 }  // namespace shardmark::test
