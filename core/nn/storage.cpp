@@ -5,7 +5,7 @@
 #include <core/half.hpp>
 #include <core/nn/kernel.hpp>
 #include <core/nn/storage.hpp>
-#include <core/nn/stream_store.hpp>
+#include <core/stream_store.hpp>
 
 namespace shardmark {
 namespace {

@@ -23,9 +23,12 @@ inline std::uint64_t xxh3(std::span<const std::uint64_t> values) {
   return xxh3(std::as_bytes(values));
 }
 
-/// The same of bytes that are not there yet: `fill(at, piece)` puts a multiple of 8 bytes, or the
-/// last ones, to `bytes[at]` on, piece after piece, and each is hashed while it is in cache.
-using FillPiece = std::function<void(std::int64_t at, std::span<std::byte> piece)>;
-std::uint64_t xxh3_while_filled(std::span<std::byte> bytes, const FillPiece& fill);
+/// The same of `bytes` bytes that are fetched piece after piece, each hashed while it is in cache:
+/// `fetch(at, bytes)` says where a piece is now; it is not looked at after the next call.
+using FetchPiece = std::function<const std::byte*(std::int64_t at, std::int64_t bytes)>;
+std::uint64_t xxh3_while_fetched(std::int64_t bytes, const FetchPiece& fetch);
+
+/// Bytes of a piece, but for the last: a multiple of any element's.
+inline constexpr std::int64_t checksum_piece_bytes = std::int64_t{256} << 10;
 
 }  // namespace shardmark

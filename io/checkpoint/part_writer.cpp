@@ -42,11 +42,11 @@ void take(SliceReader& reader, std::int64_t elems, std::int64_t size, std::byte*
           std::vector<std::uint64_t>& sums) {
   for (std::int64_t at = 0; at < elems; at += checksum_block_elems) {
     const std::int64_t n = std::min(checksum_block_elems, elems - at);
-    sums.push_back(xxh3_while_filled({into + at * size, static_cast<std::size_t>(n * size)},
-                                     [&](std::int64_t, std::span<std::byte> piece) {
-                                       reader.copy(static_cast<std::int64_t>(piece.size()) / size,
-                                                   piece.data());
-                                     }));
+    sums.push_back(xxh3_while_fetched(n * size, [&](std::int64_t in_block, std::int64_t bytes) {
+      std::byte* piece = into + at * size + in_block;
+      reader.copy(bytes / size, piece);
+      return piece;
+    }));
   }
 }
 

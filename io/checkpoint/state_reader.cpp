@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
-#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include <core/error.hpp>
 #include <core/half.hpp>
+#include <core/stream_store.hpp>
 #include <io/checkpoint/checksum.hpp>
 #include <io/checkpoint/hdf5.hpp>
 #include <io/checkpoint/part_writer.hpp>
@@ -27,6 +26,14 @@ struct StoredRun {
   std::byte* into = nullptr;
 
   std::int64_t block() const { return at / checksum_block_elems; }
+  // What of it lies in [from, end) of the part.
+  StoredRun within(std::int64_t from, std::int64_t end) const {
+    StoredRun run = *this;
+    run.at = std::max(at, from);
+    run.elems = std::min(at + elems, end) - run.at;
+    run.into += (run.at - at) * dtype_bytes(dtype);
+    return run;
+  }
 };
 
 // Where each range of the model is stored, by first element.
@@ -67,12 +74,13 @@ class PartitionMap {
   std::vector<Entry> entries_;
 };
 
+// Past the caches where nothing is to be converted: what was read is in them, what it becomes need
+// not be.
 void convert(const std::byte* from, Dtype stored, const StoredRun& run) {
   const auto count = static_cast<std::size_t>(run.elems);
-  if (stored == run.dtype) {
-    std::memcpy(run.into, from, count * static_cast<std::size_t>(dtype_bytes(stored)));
-    return;
-  }
+  if (stored == run.dtype)
+    return kernel::stream_copy(run.into, from,
+                               count * static_cast<std::size_t>(dtype_bytes(stored)));
   const auto* values = reinterpret_cast<const float*>(from);  // what is converted is the master
   if (run.dtype == Dtype::bf16)
     std::transform(values, values + count, reinterpret_cast<Bf16*>(run.into), round_bf16);
@@ -99,48 +107,32 @@ class PartReader {
       wrong("has other checksums than the manifest: it is damaged, or of another checkpoint");
   }
 
-  // Runs come block by block, in each the longest first: what a rank holds twice is read once.
-  void read(const StoredRun& run) {
-    const std::int64_t first = run.block() * checksum_block_elems;
-    const std::int64_t size = size_of(run.block());
-    if (held_ != run.block() && run.elems == size && run.dtype == dtype_)
-      hold(run.block(), run.into);
-    else
-      convert(held(run.block()) + (run.at - first) * dtype_bytes(dtype_), dtype_, run);
+  /// Reads one block, verifies it, and puts it where the runs want it, all of that block.
+  void read(std::int64_t block, std::span<const StoredRun> runs) {
+    const std::int64_t elem = dtype_bytes(dtype_), first = block * checksum_block_elems;
+    const std::int64_t size = std::min(checksum_block_elems, part_.elems - first);
+    const std::uint64_t sum =
+        xxh3_while_fetched(size * elem, [&](std::int64_t at, std::int64_t bytes) {
+          const std::int64_t from = first + at / elem, end = from + bytes / elem;
+          values_.read(part_.offset + from, end - from, piece_.data());
+          for (const StoredRun& r : runs)
+            if (const auto run = r.within(from, end); run.elems > 0)
+              convert(piece_.data() + (run.at - from) * elem, dtype_, run);
+          return piece_.data();
+        });
+    bytes_ += size * elem;
+    if (sum != sums_[static_cast<std::size_t>(block)])
+      wrong(fmt::format("elements {} to {} have another checksum than when they were written",
+                        part_.offset + first, part_.offset + first + size - 1));
   }
 
   void verify() {
-    for (std::int64_t b = 0; b < checksum_blocks(part_.elems); ++b) (void)held(b);
+    for (std::int64_t b = 0; b < checksum_blocks(part_.elems); ++b) read(b, {});
   }
 
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  std::int64_t size_of(std::int64_t block) const {
-    return std::min(checksum_block_elems, part_.elems - block * checksum_block_elems);
-  }
-  const std::byte* held(std::int64_t block) {
-    if (held_ != block) {
-      copy_.resize(static_cast<std::size_t>(checksum_block_elems * dtype_bytes(dtype_)));
-      hold(block, copy_.data());
-    }
-    return held_at_;
-  }
-  void hold(std::int64_t block, std::byte* into) {
-    held_.reset();
-    const std::int64_t first = part_.offset + block * checksum_block_elems, size = size_of(block);
-    const std::int64_t elem = dtype_bytes(dtype_);
-    const std::uint64_t sum =
-        xxh3_while_filled({into, static_cast<std::size_t>(size * elem)},
-                          [&](std::int64_t at, std::span<std::byte> piece) {
-                            values_.read(first + at / elem, std::ssize(piece) / elem, piece.data());
-                          });
-    bytes_ += size * elem;
-    if (sum != sums_[static_cast<std::size_t>(block)])
-      wrong(fmt::format("elements {} to {} have another checksum than when they were written",
-                        first, first + size - 1));
-    held_ = block, held_at_ = into;
-  }
   [[noreturn]] void wrong(const std::string& what) const {
     throw IoError(
         fmt::format("{}: {}: give another checkpoint as checkpoint.resume", place_, what));
@@ -151,9 +143,7 @@ class PartReader {
   std::string place_;
   Hdf5Dataset values_;
   std::vector<std::uint64_t> sums_;
-  std::optional<std::int64_t> held_;  // the block at `held_at_`: in `copy_`, or where it was wanted
-  const std::byte* held_at_ = nullptr;
-  std::vector<std::byte> copy_;
+  std::vector<std::byte> piece_ = std::vector<std::byte>(checksum_piece_bytes);
   std::int64_t bytes_ = 0;
 };
 
@@ -204,8 +194,7 @@ ReadTotals read_states(const std::string& folder, const Manifest& manifest,
   };
   std::sort(runs.begin(), runs.end(), [&](const StoredRun& a, const StoredRun& b) {
     const auto order = [&](const StoredRun& r) {
-      const bool converted = r.dtype != manifest.dtype_of(r.state);
-      return std::tuple(file_of(r), r.part, r.state, r.block(), -r.elems, converted);
+      return std::tuple(file_of(r), r.part, r.state, r.block());
     };
     return order(a) < order(b);
   });
@@ -221,12 +210,20 @@ ReadTotals read_states(const std::string& folder, const Manifest& manifest,
       const State state = runs[i].state;
       PartReader reader(manifest, file, path, manifest.parts[static_cast<std::size_t>(part)],
                         state);
-      for (; i < runs.size() && runs[i].part == part && runs[i].state == state; ++i)
-        reader.read(runs[i]);
+      while (i < runs.size() && runs[i].part == part && runs[i].state == state) {
+        const std::int64_t block = runs[i].block();
+        std::size_t end = i;
+        while (end < runs.size() && runs[end].part == part && runs[end].state == state &&
+               runs[end].block() == block)
+          ++end;
+        reader.read(block, std::span(runs).subspan(i, end - i));
+        i = end;
+      }
       totals.bytes += reader.bytes();
     }
     file.close();
   }
+  kernel::finish_streams();
   return totals;
 }
 
