@@ -4,6 +4,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <miniapp/html/sections.hpp>
 #include <miniapp/html/text.hpp>
