@@ -4,6 +4,7 @@
 // element for AdamW in fp32 (four arrays read, three written), 12 for the triad.
 //
 //     mpiexec -n RANKS bench_memory TURNS MIB_PER_ARRAY
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 

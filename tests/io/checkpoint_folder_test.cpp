@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The folder of checkpoints: one writer, whole names only, `latest`, what stays and what goes.
+#include <algorithm>
+
 #include "scratch.hpp"
 #include <sys/mount.h>
 #include <sys/wait.h>
