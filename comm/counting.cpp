@@ -25,6 +25,19 @@ class CountingCommunicator::Blocked {
   std::int64_t begin_ns_;
 };
 
+Volume CommCounters::volume(int group) const {
+  Volume sum;
+  for (int g = 0; g < static_cast<int>(volumes_.size()); ++g)
+    if (group == all_groups || group == g) add(sum, volumes_[static_cast<std::size_t>(g)]);
+  return sum;
+}
+
+void CommCounters::reset() {
+  for (Volume& v : volumes_) v.clear();
+  blocked_ns_ = 0;
+  records_.clear();
+}
+
 int CommCounters::name_index(std::string_view name) {
   const auto it = index_.find(name);
   if (it != index_.end()) return it->second;
@@ -34,12 +47,20 @@ int CommCounters::name_index(std::string_view name) {
   return index;
 }
 
+CountingCommunicator::CountingCommunicator(std::unique_ptr<Communicator> inner,
+                                           CommCounters& counters)
+    : ForwardingCommunicator(std::move(inner)),
+      counters_(counters),
+      group_(static_cast<int>(counters.volumes_.size())) {
+  counters.volumes_.emplace_back();
+}
+
 Ticket CountingCommunicator::start(const Collective& c) {
-  Open open{0, counters_.recording_, {c.op, c.dtype, c.elems, -1, monotonic_ns(), 0, 0}};
+  Open open{0, counters_.recording_, {c.op, c.dtype, c.elems, -1, group_, monotonic_ns(), 0, 0}};
   if (open.recorded) open.record.name = counters_.name_index(c.name);
   Blocked blocked(*this);
   open.ticket = inner().start(c);
-  Traffic& t = counters_.volume_[c.op];
+  Traffic& t = counters_.volumes_[static_cast<std::size_t>(group_)][c.op];
   t += Traffic{1, c.elems, c.elems * dtype_bytes(c.dtype)};
   open_.push_back(open);
   return open.ticket;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts and times what passes: the measured side of the report's communication table. Groups made
-// by split count into the same counters.
+// by split count into the same counters, each under a number of its own.
 #pragma once
 
 #include <deque>
@@ -20,6 +20,7 @@ struct CollectiveRecord {
   Dtype dtype = Dtype::fp32;
   std::int64_t elems = 0;  // nccl-tests' S
   int name = -1;           // of CommCounters::names
+  int group = 0;           // whose: as of CommCounters::volume
   std::int64_t issue_ns = 0, done_ns = 0;
   std::int64_t blocked_ns = 0;  // spent in start, test, wait and progress while it was the oldest
 };
@@ -27,10 +28,11 @@ struct CollectiveRecord {
 class CommCounters {
  public:
   /// Calls, elements and bytes by collective since the last reset. Zero-element calls count.
-  const Volume& volume() const { return volume_; }
+  /// `group`: 0 is the communicator that was given, the next ones its splits as they were made.
+  Volume volume(int group = all_groups) const;
   /// All time spent inside the communicators that count here.
   std::int64_t blocked_ns() const { return blocked_ns_; }
-  void reset() { volume_.clear(), blocked_ns_ = 0, records_.clear(); }
+  void reset();
 
   /// Records are kept only of collectives started while recording is on.
   void recording(bool on) { recording_ = on; }
@@ -44,7 +46,7 @@ class CommCounters {
   friend class CountingCommunicator;
   int name_index(std::string_view name);
 
-  Volume volume_;
+  std::vector<Volume> volumes_;  // by group
   std::int64_t blocked_ns_ = 0;
   bool recording_ = false;
   std::vector<CollectiveRecord> records_;
@@ -55,8 +57,7 @@ class CommCounters {
 class CountingCommunicator : public ForwardingCommunicator {
  public:
   /// `counters` must outlive it and its splits.
-  CountingCommunicator(std::unique_ptr<Communicator> inner, CommCounters& counters)
-      : ForwardingCommunicator(std::move(inner)), counters_(counters) {}
+  CountingCommunicator(std::unique_ptr<Communicator> inner, CommCounters& counters);
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override;
   void wait(Ticket ticket) override;
@@ -74,6 +75,7 @@ class CountingCommunicator : public ForwardingCommunicator {
   void close_done();
 
   CommCounters& counters_;
+  int group_;
   std::deque<Open> open_;
 };
 

@@ -102,6 +102,13 @@ void FaultyCommunicator::wait(Ticket ticket) {
   deliver(ticket);
 }
 
+std::unique_ptr<Communicator> FaultyCommunicator::split(int color, int key) {
+  auto group = inner().split(color, key);
+  FaultChoice choice = choice_;
+  choice.rank = rank() == choice_.rank ? group->rank() : -1;
+  return std::make_unique<FaultyCommunicator>(std::move(group), choice);
+}
+
 void FaultyCommunicator::deliver(Ticket up_to) {
   for (; !open_.empty() && open_.front().ticket <= up_to; open_.pop_front()) spoil(open_.front());
 }

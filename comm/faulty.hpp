@@ -22,15 +22,16 @@ enum class CommFault : std::uint8_t {
 /// Which collectives are hit. Counted are those that the fault can hit: any with elements for
 /// extra_call; those that deliver data (not flags or lists) to this rank for skip_wait and
 /// flip_bit; for stale_shard all_gathers whose name was gathered before. Must be the same on all
-/// ranks.
+/// ranks of a communicator.
 struct FaultChoice {
   CommFault fault = CommFault::none;
-  int rank = 0;            // of the communicator
+  int rank = 0;            // of the communicator; -1: none of it
   std::int64_t first = 1;  // the first one hit, from 1
   std::int64_t count = 1;  // how many in a row
 };
 
-/// Groups made by split are not faulty.
+/// Groups made by split are faulty where the chosen rank is in them, and count for themselves; an
+/// extra call is made in all of them.
 class FaultyCommunicator : public ForwardingCommunicator {
  public:
   FaultyCommunicator(std::unique_ptr<Communicator> inner, const FaultChoice& choice)
@@ -38,9 +39,7 @@ class FaultyCommunicator : public ForwardingCommunicator {
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override;
   void wait(Ticket ticket) override;
-  std::unique_ptr<Communicator> split(int color, int key) override {
-    return inner().split(color, key);
-  }
+  std::unique_ptr<Communicator> split(int color, int key) override;
   /// How many collectives were hit so far on this rank.
   std::int64_t hits() const { return hits_; }
 

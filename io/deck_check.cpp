@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <core/plan/groups.hpp>
 #include <io/deck_check.hpp>
 #include <io/deepspeed_config.hpp>
 
@@ -26,6 +27,7 @@ std::vector<Finding> check_deck(const LoadedDeck& loaded, std::optional<int> ran
   std::vector<Finding> findings = loaded.findings;
   if (ranks) {
     const ZeroSpec& zero = loaded.deck.zero;
+    require_groups(loaded.deck, *ranks);
     const Batch batch = infer_batch(zero, *ranks, loaded.deck.path);
     const auto derive = [&](const char* name, bool given, std::int64_t value) {
       if (!given)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sections of a deck that say how a run goes: `run data comm memory expect`.
+#include <limits>
+
 #include <io/deck_sections.hpp>
 
 namespace shardmark {
@@ -23,6 +25,8 @@ void read_run(KeyReader reader, RunSpec& run) {
   constexpr MemoryMode modes[] = {MemoryMode::pooled, MemoryMode::strict};
   run.memory_mode = modes[reader.word("memory_mode", {{"pooled"}, {"strict"}}, 0)];
   reader.boolean("activation_checkpointing", run.activation_checkpointing);
+  if (reader.any("shard_size"))
+    reader.integer("shard_size", run.shard_size, {1, std::numeric_limits<int>::max()});
   reader.finish();
 }
 

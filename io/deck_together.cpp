@@ -49,9 +49,22 @@ void check_file(const Deck& deck, const Origin& origin) {
                     bytes, deck.model.sequence + 1));
 }
 
+void check_shard_size(const Deck& deck, Origin& origin) {
+  const std::int64_t size = deck.run.shard_size;
+  if (size == 0) return;
+  if (deck.run.schedule != "paper")
+    origin.refuse("run.shard_size", size,
+                  "needs run.schedule \"paper\": DeepSpeed's own sharding in two levels is "
+                  "zero_optimization.zero_hpz_partition_size, at stage 3");
+  if (deck.zero.stage == 0)
+    origin.note(FindingKind::no_effect, "run.shard_size",
+                fmt::format("{}: stage 0 cuts no states, every rank holds all", size));
+}
+
 }  // namespace
 
 void check_together(const Deck& deck, Origin& origin) {
+  check_shard_size(deck, origin);
   const bool uses_data = trains(deck);
   if (deck.data.source != DataSource::none && !uses_data)
     origin.note(FindingKind::no_effect, "data", "nothing is trained, so no tokens are read");

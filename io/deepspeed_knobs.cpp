@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The knobs of DeepSpeed's schedule, and which keys others in the same config leave without effect:
 // such a key is listed by `shardmark deck check`, and its knob keeps the default.
+#include <algorithm>
+
 #include <io/deepspeed_sections.hpp>
 
 namespace shardmark {
@@ -135,6 +137,7 @@ ZeroKnobs zero_knobs(const DsConfig& c) {
   k.prefetch_bucket_size =
       k.allgather_sequential && c.stage == 3 ? 1 : elems("prefetch_bucket_size");
   k.memory_efficient_linear = flag("memory_efficient_linear");
+  k.hpz_partition_size = std::max<std::int64_t>(1, elems("zero_hpz_partition_size"));
   k.prescale_gradients = c.top.effective("prescale_gradients") == true;
   k.gradient_predivide_factor = c.top.effective("gradient_predivide_factor").get<double>();
   k.sums_gradients = c.top.at("gradient_allreduce_op") == "sum";

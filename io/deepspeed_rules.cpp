@@ -102,6 +102,20 @@ void check_leaf_module(const DsConfig& c, const Origin& origin) {
   }
 }
 
+// ZeRO++'s other two parts change every value that they move.
+void check_quantized(const DsConfig& c, const Origin& origin) {
+  if (c.stage != 3) return;
+  for (const char* name : {"zero_quantized_weights", "zero_quantized_nontrainable_weights"})
+    if (c.zero.flag(name))
+      origin.not_modelled(c.zero.key(name), true,
+                          "parameters are gathered in the model's type, not as int8 with scales, "
+                          "which DeepSpeed makes on a GPU only: remove the key");
+  if (c.zero.flag("zero_quantized_gradients"))
+    origin.not_modelled(c.zero.key("zero_quantized_gradients"), true,
+                        "gradients are reduce-scattered in the model's type, not sent as int4 "
+                        "through all-to-alls within and across nodes: remove the key");
+}
+
 }  // namespace
 
 void check_deepspeed_rules(const DsConfig& c, const Origin& origin) {
@@ -116,6 +130,7 @@ void check_deepspeed_rules(const DsConfig& c, const Origin& origin) {
   if ((c.stage == 1 || c.stage == 2) && bucket.get<std::int64_t>() % 2 != 0)
     origin.refuse(c.zero.key("allgather_bucket_size"), bucket, "must be even at stages 1 and 2");
   check_leaf_module(c, origin);
+  check_quantized(c, origin);
 }
 
 }  // namespace shardmark

@@ -54,7 +54,7 @@ constexpr DsKey zero[] = {
     {"ignore_unused_parameters", "", boolean, "true", inert, one_two, any_real, ""},
     {"legacy_stage1", "", boolean, "false", inert, all, any_real, ""},
     {"round_robin_gradients", "", boolean, "false", tunes, one_two, any_real, ""},
-    {"zero_hpz_partition_size", "", integer, "1", not_modelled, three, not_negative, ""},
+    {"zero_hpz_partition_size", "", integer, "1", values, three, not_negative, ""},
     {"zero_quantized_weights", "", boolean, "false", not_modelled, three, any_real, ""},
     {"zero_quantized_nontrainable_weights", "", boolean, "false", not_modelled, three, any_real,
      ""},

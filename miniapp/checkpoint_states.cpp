@@ -87,6 +87,9 @@ std::vector<WantedElements> wanted_states(const Program& program, const Executor
     if (!is_param(p))
       wanted.push_back(
           {p.state, p.first_elem, p.elems, program.slots[p.slot].dtype, address(executor, p)});
+  for (const StatePiece& p : program.copies)
+    wanted.push_back(
+        {p.state, p.first_elem, p.elems, program.slots[p.slot].dtype, address(executor, p)});
   return wanted;
 }
 

@@ -76,6 +76,7 @@ class Run {
   std::optional<OutputFolder> output_;
   CommCounters counters_;
   std::unique_ptr<Communicator> lane_;
+  std::vector<std::unique_ptr<Communicator>> group_lanes_;
   std::optional<MatMul> matmul_;
   std::optional<Context> context_;
   std::unique_ptr<TokenSource> tokens_;
@@ -149,6 +150,7 @@ void Run::prepare() {
   world_.watch.set_timeout(deck.comm.timeout_s);
   peers_.agree([&] {
     lane_ = make_run_lane(deck, world_.comm, world_.watch, fault_, counters_);
+    group_lanes_ = make_group_lanes(*lane_, program_);
     matmul_.emplace(profile_.workspace_cap_bytes, bf16.products);
     context_.emplace(Context{Space(), *matmul_});
     if (deck.run.compute == Compute::train) {
@@ -159,11 +161,12 @@ void Run::prepare() {
     }
   });
   clock_offset_ns_ = clock_offset_ns(peers_, node_.host);
-  observed_.self_check = self_check(deck, profile_, *context_, *lane_, peers_, fault_);
+  const std::vector<Communicator*> lanes = all_lanes(*lane_, group_lanes_);
+  observed_.self_check = self_check(deck, profile_, *context_, lanes, peers_, fault_);
   counters_.reset();
   ledger_.emplace();
-  executor_.emplace(program_, *model_, std::vector<Communicator*>{lane_.get()}, context_->space,
-                    &*ledger_, fault_);
+  executor_.emplace(program_, *model_, lanes, context_->space, &*ledger_, fault_,
+                    world_.watch.idle());
   steps_.emplace(deck, program_, *executor_);
   context_->poll = [](void* executor) { static_cast<Executor*>(executor)->poll(); };
   context_->poll_arg = &*executor_;
@@ -263,7 +266,7 @@ void Run::settle() {
   }
   fill_rows(noted_, program_.batch.accumulation, peers_, result_);
   compare_memory(program_, steps_->ran(), ledger, peers_, result_, observed_);
-  compare_calls(steps_->predicted(), counters_, peers_, result_, observed_);
+  compare_calls(program_, *steps_, counters_, peers_, result_, observed_);
   time_calls(program_, counters_, clock_offset_ns_, peers_, result_);
   compare_system(deck, noted_, ledger, peers_, result_, observed_);
   fill_times(deck, program_, noted_, counters_, peers_, result_);

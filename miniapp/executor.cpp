@@ -25,12 +25,13 @@ using ConstBytes = Kokkos::View<const std::byte*, Space::memory_space, Kokkos::M
 }  // namespace
 
 Executor::Executor(const Program& program, Model& model, std::vector<Communicator*> groups,
-                   Space space, Ledger* ledger, Fault fault)
+                   Space space, Ledger* ledger, Fault fault, Idle idle)
     : program_(program),
       model_(model),
       groups_(std::move(groups)),
       space_(std::move(space)),
       fault_(fault),
+      idle_(idle),
       memory_(program, ledger) {
   // Peers see these in a timeout's message; the communicator keeps views of them.
   for (const Slot& s : program.slots) collective_names_.push_back(s.name);
@@ -152,12 +153,23 @@ void Executor::start_collective(const Event& event, int index) {
   tickets_[index] = groups_[event.group]->start(c);
 }
 
+// Whoever must come to this group may be waiting for this rank in another one, where a collective
+// is open and moves only when it is looked at.
+void Executor::wait_in(int group, Ticket ticket) {
+  if (groups_.size() == 1) return groups_[0]->wait(ticket);
+  while (!groups_[group]->test(ticket)) {
+    for (Communicator* other : groups_)
+      if (other != groups_[group]) other->progress();
+    idle_.pause();
+  }
+}
+
 void Executor::wait_for(const Segment& segment, std::int32_t index) {
   const Event& event = segment.events[index];
   if (is_collective(event.op)) {
     if (tickets_[index] == 0) return;
     ScopedTimer timer(times_.exposed);
-    groups_[event.group]->wait(tickets_[index]);
+    wait_in(event.group, tickets_[index]);
     tickets_[index] = 0;
   } else if (event.lane == Lane::compute) {
     fence(space_, "shardmark::order_lanes");

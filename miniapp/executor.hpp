@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <comm/communicator.hpp>
+#include <comm/idle.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/faults.hpp>
@@ -26,10 +27,10 @@ struct LaneTimes {
 
 class Executor {
  public:
-  /// `groups[g]` is the communicator of Program::groups[g]; `ledger` may be null. All must outlive
-  /// it.
+  /// `groups[g]` is the communicator of Program::groups[g], more may follow; `ledger` may be null.
+  /// All must outlive it. `idle`: what it does between two looks at several groups.
   Executor(const Program& program, Model& model, std::vector<Communicator*> groups, Space space,
-           Ledger* ledger, Fault fault = Fault::none);
+           Ledger* ledger, Fault fault = Fault::none, Idle idle = {});
 
   /// Collective over the program's groups. Runs one segment of Program::segments; at its end
   /// nothing is in flight. Throws CommError, MemoryError.
@@ -61,6 +62,7 @@ class Executor {
   void release(const Event& event);
   void start_collective(const Event& event, int index);
   void wait_for(const Segment& segment, std::int32_t index);
+  void wait_in(int group, Ticket ticket);
   void look_for_overflow(const Segment& segment);
   Bound bind(const Operand& operand) const;
   std::span<const Operand> operands(const Event& event) const;
@@ -70,6 +72,7 @@ class Executor {
   std::vector<Communicator*> groups_;
   Space space_;
   Fault fault_;
+  Idle idle_;
   StepTrace* trace_ = nullptr;
   SlotMemory memory_;
   std::vector<Ticket> tickets_;                // by event of the running segment; 0: none

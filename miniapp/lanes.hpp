@@ -4,13 +4,14 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include <mpi.h>
 
 #include <comm/communicator.hpp>
 #include <comm/counting.hpp>
 #include <comm/watch.hpp>
-#include <core/plan/deck.hpp>
+#include <core/plan/plan.hpp>
 #include <miniapp/faults.hpp>
 
 namespace shardmark {
@@ -19,6 +20,14 @@ namespace shardmark {
 /// must outlive it.
 std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watch& watch,
                                             Fault fault, CommCounters& counters);
+
+/// Collective. A program's groups below the world, each split off `world` as a lane of its own;
+/// decorators and counters go on in them.
+std::vector<std::unique_ptr<Communicator>> make_group_lanes(Communicator& world,
+                                                            const Program& program);
+/// As the executor takes them: by index in Program::groups.
+std::vector<Communicator*> all_lanes(Communicator& world,
+                                     const std::vector<std::unique_ptr<Communicator>>& groups);
 
 /// Collective over `world`. The driver's own lane: watched, neither counted nor delayed nor faulty.
 std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watch& watch);

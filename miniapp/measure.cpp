@@ -115,58 +115,69 @@ void compare_memory(const Program& program, const std::vector<bool>& ran,
   observed.memory_mismatch = first_text(peers, difference);
 }
 
-void compare_calls(const Volume& predicted, const CommCounters& counted, Peers& peers,
-                   Result& result, Observed& observed) {
-  const Volume measured = counted.volume();
+void compare_calls(const Program& program, const StepRunner& steps, const CommCounters& counted,
+                   Peers& peers, Result& result, Observed& observed) {
   std::string difference;
-  for (int o = static_cast<int>(Op::all_gather); o <= static_cast<int>(Op::barrier); ++o) {
-    const Op op = static_cast<Op>(o);
-    const auto of = [op](const Volume& v) { return v.contains(op) ? v.at(op) : Traffic{}; };
-    const Traffic want = of(predicted), have = of(measured);
-    if (want == Traffic{} && have == Traffic{}) continue;
-    CollectiveResult& c = result.collectives[op];
-    c.predicted = want;
-    c.measured = have;
-    if (want != have)
-      difference += fmt::format("{}{}: predicted {} calls of {} elements in all, measured {} of {}",
-                                difference.empty() ? "" : ", ", to_string(op), want.calls,
-                                want.elems, have.calls, have.elems);
+  for (int group = 0; group < static_cast<int>(program.groups.size()); ++group) {
+    const Volume predicted = steps.predicted(group), measured = counted.volume(group);
+    for (int o = static_cast<int>(Op::all_gather); o <= static_cast<int>(Op::barrier); ++o) {
+      const std::pair key{group, static_cast<Op>(o)};
+      const auto of = [&](const Volume& v) {
+        return v.contains(key.second) ? v.at(key.second) : Traffic{};
+      };
+      const Traffic want = of(predicted), have = of(measured);
+      if (want == Traffic{} && have == Traffic{}) continue;
+      CollectiveResult& c = result.collectives[key];
+      c.predicted = want;
+      c.measured = have;
+      if (want != have)
+        difference +=
+            fmt::format("{}{}: predicted {} calls of {} elements in all, measured {} of {}",
+                        difference.empty() ? "" : ", ", collective_name(program, key), want.calls,
+                        want.elems, have.calls, have.elems);
+    }
   }
   observed.calls_mismatch = first_text(peers, difference);
 }
 
 void time_calls(const Program& program, const CommCounters& counted, std::int64_t clock_offset_ns,
                 Peers& peers, Result& result) {
-  // All ranks have the same records in the same order; the transfer starts when the last one came.
-  const auto& records = counted.records();
-  std::vector<double> last_issue_s;
-  for (const CollectiveRecord& r : records)
-    last_issue_s.push_back(static_cast<double>(r.issue_ns + clock_offset_ns) * 1e-9);
-  const std::vector<double> own_issue_s = last_issue_s;
-  peers.max(last_issue_s);
-
   struct Sums {
     std::vector<double> spans;
     double bytes = 0, late = 0, transfer = 0;
   };
-  std::map<Op, Sums> by_op;
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    const CollectiveRecord& r = records[i];
-    Sums& sums = by_op[r.op];
-    const double span = static_cast<double>(r.done_ns - r.issue_ns) * 1e-9;
-    const double late = std::clamp(last_issue_s[i] - own_issue_s[i], 0.0, span);
-    sums.spans.push_back(span);
-    sums.late += late;
-    sums.transfer += span - late;
-    sums.bytes += static_cast<double>(r.elems * dtype_bytes(r.dtype));
-  }
-  for (auto& [op, sums] : by_op) {
-    CollectiveResult& c = result.collectives[op];
-    c.p50_s = percentile(sums.spans, 0.5);
-    c.p99_s = percentile(sums.spans, 0.99);
-    c.late_s = sums.late / static_cast<double>(sums.spans.size());
-    if (sums.transfer > 0)
-      c.bus_gb_s = sums.bytes / sums.transfer * bus_factor(op, program.world) * 1e-9;
+  for (int group = 0; group < static_cast<int>(program.groups.size()); ++group) {
+    std::vector<CollectiveRecord> records;
+    std::vector<double> own_issue_s;
+    for (const CollectiveRecord& r : counted.records())
+      if (r.group == group) {
+        records.push_back(r);
+        own_issue_s.push_back(static_cast<double>(r.issue_ns + clock_offset_ns) * 1e-9);
+      }
+    // All ranks of a group have the same records in the same order; the transfer starts when the
+    // last one came.
+    std::vector<double> last_issue_s = own_issue_s;
+    peers.max(last_issue_s, program.groups[group].ranks);
+
+    std::map<Op, Sums> by_op;
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      const CollectiveRecord& r = records[i];
+      Sums& sums = by_op[r.op];
+      const double span = static_cast<double>(r.done_ns - r.issue_ns) * 1e-9;
+      const double late = std::clamp(last_issue_s[i] - own_issue_s[i], 0.0, span);
+      sums.spans.push_back(span);
+      sums.late += late;
+      sums.transfer += span - late;
+      sums.bytes += static_cast<double>(r.elems * dtype_bytes(r.dtype));
+    }
+    for (auto& [op, sums] : by_op) {
+      CollectiveResult& c = result.collectives[{group, op}];
+      c.p50_s = percentile(sums.spans, 0.5);
+      c.p99_s = percentile(sums.spans, 0.99);
+      c.late_s = sums.late / static_cast<double>(sums.spans.size());
+      if (sums.transfer > 0)
+        c.bus_gb_s = sums.bytes / sums.transfer * bus_factor(op, program.size_of(group)) * 1e-9;
+    }
   }
 }
 

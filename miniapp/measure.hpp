@@ -10,6 +10,7 @@
 #include <miniapp/executor.hpp>
 #include <miniapp/peers.hpp>
 #include <miniapp/result.hpp>
+#include <miniapp/step_runner.hpp>
 #include <miniapp/verdict.hpp>
 
 namespace shardmark {
@@ -35,9 +36,10 @@ void fill_rows(const Noted& noted, std::int64_t accumulation, Peers& peers, Resu
 void compare_memory(const Program& program, const std::vector<bool>& ran,
                     const LedgerSnapshot& ledger, Peers& peers, Result& result, Observed& observed);
 
-/// Collective. Counters against what was predicted; `observed` gets the first rank's difference.
-void compare_calls(const Volume& predicted, const CommCounters& counted, Peers& peers,
-                   Result& result, Observed& observed);
+/// Collective. Counters against what the plan says of the `steps` that were run, group by group;
+/// `observed` gets the first rank's difference.
+void compare_calls(const Program& program, const StepRunner& steps, const CommCounters& counted,
+                   Peers& peers, Result& result, Observed& observed);
 
 /// Collective. What the records of the timed steps say about time: spans from start to done, and
 /// what of them was waiting for the last rank. `clock_offset_ns` as clock_offset_ns().

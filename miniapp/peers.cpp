@@ -47,6 +47,12 @@ void Peers::max(std::vector<double>& values) {
   run(comm_, c);
 }
 
+void Peers::max(std::vector<double>& values, const std::vector<int>& group) {
+  if (group.empty()) return max(values);
+  const auto lane = comm_.split(group.front(), rank());
+  Peers(*lane).max(values);
+}
+
 void Peers::settle(ExitStatus status, const std::string& what) {
   const auto statuses = gather(static_cast<int>(status));
   for (int r = 0; r < size(); ++r)

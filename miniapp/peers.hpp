@@ -47,6 +47,9 @@ class Peers {
   }
   /// Element by element, the largest over ranks, in place. All give equally many.
   void max(std::vector<double>& values);
+  /// The same over the ranks of a group, which give equally many; empty: all. Each rank names its
+  /// own group, and all are named at once.
+  void max(std::vector<double>& values, const std::vector<int>& group);
 
   /// Runs `body` on all ranks. If any of them throws, all throw AgreedError with the status of the
   /// lowest rank that failed; that rank alone has the message.

@@ -54,10 +54,10 @@ Json traffic(const Traffic& t) {
   return {{"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
 }
 
-Json collectives(const Result& r) {
+Json collectives(const Program& p, const Result& r) {
   Json o = Json::object();
-  for (const auto& [op, c] : r.collectives)
-    o[std::string(to_string(op))] = {
+  for (const auto& [key, c] : r.collectives)
+    o[collective_name(p, key)] = {
         {"predicted", traffic(c.predicted)}, {"measured", traffic(c.measured)},
         {"p50_s", number(c.p50_s)},          {"p99_s", number(c.p99_s)},
         {"late_s", number(c.late_s)},        {"bus_gb_per_s", number(c.bus_gb_s)}};
@@ -148,7 +148,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
                 {"train_micro_batch_size_per_gpu", p.batch.micro},
                 {"gradient_accumulation_steps", p.batch.accumulation}};
   o["memory"] = memory(r);
-  o["collectives"] = collectives(r);
+  o["collectives"] = collectives(p, r);
   o["volume_per_parameter"] = volume_per_parameter(p, steady_volume(p));
   const TimeResult& t = r.times;
   o["seconds_per_step"] = {{"forward", t.forward},

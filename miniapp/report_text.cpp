@@ -50,12 +50,15 @@ void collectives_table(Out out, const Program& p, const Result& r) {
   fmt::format_to(out,
                  "\nCollectives, this rank, whole run ({:.3f} elements a parameter and step)\n",
                  volume_per_parameter(p, step));
-  fmt::format_to(out, "  {:<15}{:>9}{:>11}{:>16}{:>11}{:>11}{:>11}{:>13}\n", "", "calls",
+  std::size_t width = 15;
+  for (const auto& [key, c] : r.collectives)
+    width = std::max(width, collective_name(p, key).size() + 1);
+  fmt::format_to(out, "  {:<{}}{:>9}{:>11}{:>16}{:>11}{:>11}{:>11}{:>13}\n", "", width, "calls",
                  "predicted", "bytes", "p50 ms", "p99 ms", "late ms", "busbw GB/s");
-  for (const auto& [op, c] : r.collectives)
-    fmt::format_to(out, "  {:<15}{:>9}{:>11}{:>16}{:>11.3f}{:>11.3f}{:>11.3f}{:>13.2f}\n",
-                   to_string(op), c.measured.calls, c.predicted.calls, c.measured.bytes,
-                   c.p50_s * 1e3, c.p99_s * 1e3, c.late_s * 1e3, c.bus_gb_s);
+  for (const auto& [key, c] : r.collectives)
+    fmt::format_to(out, "  {:<{}}{:>9}{:>11}{:>16}{:>11.3f}{:>11.3f}{:>11.3f}{:>13.2f}\n",
+                   collective_name(p, key), width, c.measured.calls, c.predicted.calls,
+                   c.measured.bytes, c.p50_s * 1e3, c.p99_s * 1e3, c.late_s * 1e3, c.bus_gb_s);
   if (r.collectives.empty()) fmt::format_to(out, "  none\n");
 }
 
@@ -120,6 +123,8 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
   if (fit) fmt::format_to(out, "  model.fit  {}\n", describe(*fit));
   fmt::format_to(out, "  schedule   {}, ZeRO stage {}, {} rank{}, {} reductions\n", p.schedule,
                  p.stage, p.world, p.world == 1 ? "" : "s", to_string(p.reductions));
+  for (const Group& g : p.groups)
+    if (!g.ranks.empty()) fmt::format_to(out, "  group      {}: {}\n", g.name, describe_ranks(g));
   fmt::format_to(out,
                  "  batch      {} samples a step: {} a micro-batch x {} accumulation x {} ranks\n",
                  p.batch.global, p.batch.micro, p.batch.accumulation, p.world);

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <core/plan/fit.hpp>
@@ -37,6 +38,12 @@ struct CollectiveResult {
   double late_s = 0;            // mean wait for the last rank to arrive: no part of the transfer
   double bus_gb_s = 0;          // nccl-tests' bus bandwidth at the median call time, GB/s (1e9)
 };
+
+/// "all_gather"; of a group below the world "all_gather shard".
+inline std::string collective_name(const Program& program, const std::pair<int, Op>& key) {
+  const std::string verb(to_string(key.second));
+  return key.first == 0 ? verb : verb + " " + program.groups[key.first].name;
+}
 
 /// Seconds a timed step, on this rank.
 struct TimeResult {
@@ -68,7 +75,7 @@ struct Result {
   std::vector<LossRow> rows;  // one a step; loss and norm are those of the global batch
   StepTrace trace;            // of one warm-up step, on this rank
   std::array<TierResult, tier_count> tiers;
-  std::map<Op, CollectiveResult> collectives;
+  std::map<std::pair<int, Op>, CollectiveResult> collectives;  // by group of the program and verb
   TimeResult times;
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
   int slowest_rank = 0;

@@ -41,6 +41,7 @@ Deck small_deck(const Deck& run, int stage) {
   d.run.schedule = run.run.schedule;
   d.run.reductions = run.run.reductions;
   d.run.memory_mode = run.run.memory_mode;
+  d.run.shard_size = run.run.shard_size;
   return d;
 }
 
@@ -66,14 +67,13 @@ struct Outcome {
 };
 
 Outcome run_stage(const Deck& run, int stage, const Profile& profile, const Context& context,
-                  Communicator& comm, Peers& peers, Fault fault) {
+                  const std::vector<Communicator*>& groups, Peers& peers, Fault fault) {
   const Deck deck = small_deck(run, stage);
-  const Batch batch = batch_for(comm.size());
-  const Program program = build_program(deck, batch, comm.size(), comm.rank(), profile);
+  const Batch batch = batch_for(peers.size());
+  const Program program = build_program(deck, batch, peers.size(), peers.rank(), profile);
   require_legal(check(program));
   ListModel model(deck, context);
-  Executor executor(program, model, std::vector<Communicator*>{&comm}, context.space, nullptr,
-                    fault);
+  Executor executor(program, model, groups, context.space, nullptr, fault);
   StepRunner runner(deck, program, executor);
   runner.init();
   for (std::int64_t s = 0; s < steps; ++s) runner.step(s);
@@ -87,10 +87,10 @@ Outcome run_stage(const Deck& run, int stage, const Profile& profile, const Cont
 }  // namespace
 
 std::string self_check(const Deck& deck, const Profile& profile, const Context& context,
-                       Communicator& comm, Peers& peers, Fault fault) {
+                       const std::vector<Communicator*>& groups, Peers& peers, Fault fault) {
   // A NaN is put into the real run only: it is the loss that has to show it.
   const Fault here = fault == Fault::nan || fault == Fault::leak ? Fault::none : fault;
-  auto stage = [&](int s) { return run_stage(deck, s, profile, context, comm, peers, here); };
+  auto stage = [&](int s) { return run_stage(deck, s, profile, context, groups, peers, here); };
   const Outcome mine = stage(deck.zero.stage);
   if (!mine.wrong.empty()) return mine.wrong;
   if (!mine.hashes.disagreement.empty()) return mine.hashes.disagreement;

@@ -31,12 +31,13 @@ StateHashes hash_states(const Context& context, const Program& program, const Ex
   auto one = [&](State state) {
     const auto all = peers.gather(hash_local(context, program, executor, state));
     const bool sharded = program.sharded[static_cast<std::size_t>(state)];
-    if (sharded) return std::accumulate(all.begin(), all.end(), std::uint64_t{0});
-    for (int r = 1; r < peers.size(); ++r)
-      if (all[r] != all[0] && hashes.disagreement.empty())
-        hashes.disagreement = fmt::format("{} of rank {} hashes to {:016x}, rank 0's to {:016x}",
-                                          to_string(state), r, all[r], all[0]);
-    return all[0];
+    const int holders = sharded ? program.shard_ranks : 1;  // of one copy together
+    for (int r = holders; r < peers.size(); ++r)
+      if (all[r] != all[r % holders] && hashes.disagreement.empty())
+        hashes.disagreement =
+            fmt::format("{} of rank {} hashes to {:016x}, rank {}'s to {:016x}", to_string(state),
+                        r, all[r], r % holders, all[r % holders]);
+    return std::accumulate(all.begin(), all.begin() + holders, std::uint64_t{0});
   };
   hashes.param = one(State::param);
   hashes.master = one(State::master);

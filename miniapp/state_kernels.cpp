@@ -45,9 +45,10 @@ void clip(const Context& context, bool exact, std::span<const Bound> ops, ClipRu
 bool run_state_kernel(const Context& context, const Program& program, const Event& event,
                       std::span<const Bound> ops, double gradient_clipping, double loss_scale) {
   const bool exact = program.reductions == Reductions::ordered;
+  const int rows = program.size_of(event.group);
   const auto row_elems = [&](std::size_t operand) {
     const Operand& o = program.operands[event.operands.first + static_cast<int>(operand)];
-    return program.slots[o.slot].elems / program.world;
+    return program.slots[o.slot].elems / rows;
   };
   switch (event.kernel) {
     case Kernel::zero:
@@ -61,11 +62,10 @@ bool run_state_kernel(const Context& context, const Program& program, const Even
       return true;
     case Kernel::scale: divide(context, ops[0].elems, stored(ops[0]), event.divisor); return true;
     case Kernel::interleave:
-      interleave(context, ops[1].elems, program.world, row_elems(0), stored(ops[0]),
-                 stored(ops[1]));
+      interleave(context, ops[1].elems, rows, row_elems(0), stored(ops[0]), stored(ops[1]));
       return true;
     case Kernel::rearrange:
-      rearrange(context, ops[0].elems, program.world, row_elems(1), stored(ops[0]), stored(ops[1]));
+      rearrange(context, ops[0].elems, rows, row_elems(1), stored(ops[0]), stored(ops[1]));
       return true;
     case Kernel::overflow: overflow(context, ops); return true;
     case Kernel::grad_norm: grad_norm(context, exact, ops); return true;

@@ -45,10 +45,10 @@ bool StepRunner::step(std::int64_t step) {
   return !skipped;
 }
 
-Volume StepRunner::predicted() const {
+Volume StepRunner::predicted(int group) const {
   Volume sum;
   for (std::size_t s = 0; s < runs_.size(); ++s)
-    for (auto [op, traffic] : volume(program_.segments[s]))
+    for (auto [op, traffic] : volume(program_.segments[s], group))
       sum[op] += {traffic.calls * runs_[s], traffic.elems * runs_[s], traffic.bytes * runs_[s]};
   return sum;
 }

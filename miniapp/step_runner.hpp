@@ -37,8 +37,8 @@ class StepRunner {
 
   /// How often each segment has been run.
   const std::vector<std::int64_t>& runs() const { return runs_; }
-  /// What the plan says that all this sends.
-  Volume predicted() const;
+  /// What the plan says that all this sends; of one group's collectives, or of all.
+  Volume predicted(int group = all_groups) const;
   /// Segments that have been run, for footprint().
   std::vector<bool> ran() const;
 

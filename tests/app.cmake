@@ -3,6 +3,7 @@ shardmark_test(reference FILES app/reference_test.cpp NP 1 2 3 LABELS app LIBS s
 target_compile_definitions(test_reference PRIVATE
   SHARDMARK_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data")
 shardmark_test(equality FILES app/equality_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)
+shardmark_test(shard_size FILES app/shard_size_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)
 shardmark_test(sixteen_bits FILES app/sixteen_bit_test.cpp NP 1 2 3 LABELS app LIBS shardmark_app)
 shardmark_test(executor FILES app/executor_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)
 shardmark_test(beneath FILES app/beneath_test.cpp comm/mpi_counter.cpp NP 1 2 3 4 LABELS app

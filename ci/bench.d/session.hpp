@@ -20,6 +20,7 @@
 #include <miniapp/bf16_choice.hpp>
 #include <miniapp/executor.hpp>
 #include <miniapp/heap.hpp>
+#include <miniapp/lanes.hpp>
 #include <miniapp/setup.hpp>
 #include <miniapp/step_runner.hpp>
 #include <miniapp/transformer_model.hpp>
@@ -65,8 +66,9 @@ class Session {
     model_ = make_model != nullptr
                  ? make_model()
                  : std::make_unique<TransformerModel>(deck, program, *context, *tokens_);
-    executor_.emplace(program, *model_, std::vector<Communicator*>{lane_.get()}, context->space,
-                      nullptr);
+    groups_ = make_group_lanes(*lane_, program);
+    executor_.emplace(program, *model_, all_lanes(*lane_, groups_), context->space, nullptr,
+                      Fault::none, options.idle);
     runner_.emplace(deck, program, *executor_);
     context->poll = [](void* e) { static_cast<Executor*>(e)->poll(); };
     context->poll_arg = &*executor_;
@@ -94,6 +96,7 @@ class Session {
 
  private:
   std::unique_ptr<Communicator> driver_lane_, lane_;
+  std::vector<std::unique_ptr<Communicator>> groups_;
   std::unique_ptr<TokenSource> tokens_;
   std::unique_ptr<Model> model_;
   std::optional<Executor> executor_;

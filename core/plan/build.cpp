@@ -2,6 +2,7 @@
 // From a deck to the program of one rank: shape, partition, schedule.
 #include <core/error.hpp>
 #include <core/plan/deepspeed.hpp>
+#include <core/plan/groups.hpp>
 #include <core/plan/owned_elements.hpp>
 #include <core/plan/paper.hpp>
 #include <core/plan/plan.hpp>
@@ -14,9 +15,11 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   if (rank < 0 || rank >= world)
     throw PlanError("rank = " + std::to_string(rank) + ": must be 0 to " +
                     std::to_string(world - 1) + " (ranks - 1)");
+  require_groups(deck, world);
   Program p;
   p.world = world;
   p.rank = rank;
+  p.shard_ranks = world;
   p.stage = deck.zero.stage;
   p.schedule = deck.run.schedule;
   p.reductions = deck.run.reductions;
@@ -26,7 +29,6 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   p.precision = deck.zero.precision;
   p.groups.push_back({"world", {}});
   if (deck.run.schedule == "paper") {
-    p.partition = build_partition(p.model, world, p.stage);
     write_paper(p, deck, profile);
   } else {
     write_deepspeed(p, deck, profile);

@@ -13,10 +13,6 @@
 namespace shardmark {
 namespace {
 
-int index(Lane lane) {
-  return static_cast<int>(lane);
-}
-
 // Walks the segments as the driver would and keeps what a run would have: live slots, defined
 // ranges, pending gradients, and, within a segment, which event knows which to be complete.
 class Checker {
@@ -40,7 +36,7 @@ class Checker {
   }
 
  private:
-  using Clock = std::array<std::int32_t, lane_count>;
+  using Clock = std::array<std::int32_t, queue_count>;
   struct Access {
     std::int32_t event;
     Operand operand;
@@ -116,10 +112,10 @@ class Checker {
              fmt::format("entry declares gradients {}, the segment before leaves {}",
                          to_string(segment.entry.gradients), to_string(before)));
     for (Clock& c : known_) c.fill(-1);
-    clock_of_.assign(segment.events.size(), Clock{-1, -1, -1});
+    clock_of_.assign(segment.events.size(), known_[0]);
     for (auto& list : accesses_) list.clear();
     for (now_ = 0; now_ < static_cast<std::int32_t>(segment.events.size()); ++now_)
-      walk_event(segment.events[now_]);
+      if (has_its_group(segment.events[now_])) walk_event(segment.events[now_]);
     compare_alive(Rule::not_released, segment.exit, "exit");
     if (segment.kind == SegmentKind::skip) gradients_.drop();
     gradients_.at_exit(segment.exit.gradients);
@@ -138,33 +134,42 @@ class Checker {
       const Operand& o = p_.operands[e.operands.first + i];
       if (o.writes && o.slot >= 0) defined_[o.slot].add(o.offset, o.offset + o.elems);
     }
-    clock_of_[now_] = known_[index(e.lane)];
-    known_[index(e.lane)][index(e.lane)] = now_;
+    const int queue = queue_of(e);
+    clock_of_[now_] = known_[queue];
+    known_[queue][queue] = now_;
   }
 
   void follow_edges(const Event& e) {
-    Clock& mine = known_[index(e.lane)];
+    Clock& mine = known_[queue_of(e)];
     for (int i = 0; i < e.after.count; ++i) {
       const std::int32_t before = p_.edges[e.after.first + i];
       if (before < 0 || before >= now_) {
         report(Rule::edge, fmt::format("after {}: not an earlier event", before));
         continue;
       }
-      for (int l = 0; l < lane_count; ++l) mine[l] = std::max(mine[l], clock_of_[before][l]);
-      const int other = index(segment_->events[before].lane);
+      for (int q = 0; q < queue_count; ++q) mine[q] = std::max(mine[q], clock_of_[before][q]);
+      const int other = queue_of(segment_->events[before]);
       mine[other] = std::max(mine[other], before);
     }
   }
 
-  bool ordered(std::int32_t before, Lane lane) const {
-    return known_[index(lane)][index(segment_->events[before].lane)] >= before;
+  bool ordered(std::int32_t before, const Event& e) const {
+    return known_[queue_of(e)][queue_of(segment_->events[before])] >= before;
+  }
+
+  // Of a collective whose group does not exist nothing else can be judged.
+  bool has_its_group(const Event& e) {
+    const auto groups = std::min<std::size_t>(p_.groups.size(), max_groups);
+    if (!is_collective(e.op) || (e.group >= 0 && e.group < static_cast<int>(groups))) return true;
+    report(Rule::collective, fmt::format("{}: group {} does not exist", to_string(e.op), e.group));
+    return false;
   }
 
   void check_race(const Event& e, const Operand& o) {
     for (const Access& a : accesses_[o.slot]) {
       const bool overlap =
           a.operand.offset < o.offset + o.elems && o.offset < a.operand.offset + a.operand.elems;
-      if (overlap && (a.operand.writes || o.writes) && !ordered(a.event, e.lane) && a.event != now_)
+      if (overlap && (a.operand.writes || o.writes) && !ordered(a.event, e) && a.event != now_)
         report(Rule::race, fmt::format("{} is in use by event {} on lane {}", name(o.slot), a.event,
                                        to_string(segment_->events[a.event].lane)));
     }
@@ -204,10 +209,8 @@ class Checker {
     auto wrong = [&](const std::string& what) {
       report(Rule::collective, fmt::format("{}: {}", to_string(e.op), what));
     };
-    if (e.group < 0 || e.group >= static_cast<std::int32_t>(p_.groups.size()))
-      return wrong(fmt::format("group {} does not exist", e.group));
     const auto& ranks = p_.groups[e.group].ranks;
-    const auto size = ranks.empty() ? p_.world : static_cast<int>(ranks.size());
+    const int size = p_.size_of(e.group);
     if (!ranks.empty() && std::find(ranks.begin(), ranks.end(), p_.rank) == ranks.end())
       wrong(fmt::format("rank {} is not in group {}", p_.rank, p_.groups[e.group].name));
     const bool rooted = e.op == Op::reduce || e.op == Op::broadcast;
@@ -237,7 +240,7 @@ class Checker {
   std::set<std::int32_t> alive_;
   std::vector<Intervals> defined_;             // by slot
   std::vector<std::vector<Access>> accesses_;  // by slot, in this segment
-  std::array<Clock, lane_count> known_{};
+  std::array<Clock, queue_count> known_{};     // by queue
   std::vector<Clock> clock_of_;
   GradientCheck gradients_;
   Gradients last_gradients_ = Gradients::none;

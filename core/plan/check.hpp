@@ -19,11 +19,11 @@ enum class Rule : std::uint8_t {
   junction,        // a segment's entry is not the exit of the one that the driver runs before it
   bounds,          // an operand reaches beyond its slot
   undefined_read,  // a range is read that nothing has written
-  race,            // two lanes touch a range, one of them writes, and no order edge lies between
+  race,            // two queues touch a range, one of them writes, and no order edge lies between
   edge,            // an order edge points at no earlier event
-  gradient,        // a gradient is reduced twice, not at all, or lost, or applied before
-  collective,      // sizes, root, reduction or group of a collective do not fit together
-  ranks_disagree   // ranks of a group do not issue the same collectives in the same order
+  gradient,    // a gradient is reduced twice, not at all or not by all, or lost, or applied before
+  collective,  // sizes, root, reduction or group of a collective do not fit together
+  ranks_disagree  // ranks do not have the same groups, collectives and order of these
 };
 std::string_view to_string(Rule rule);
 
@@ -37,8 +37,10 @@ struct Violation {
 /// they repeat themselves. Empty: legal.
 std::vector<Violation> check(const Program& program);
 
-/// Whether the ranks agree, collective by collective, group by group. `program_of(rank)` builds a
-/// rank's program; one is held at a time. Checks `ranks` (in any order; at least one).
+/// Whether the ranks agree, collective by collective, group by group: on who is in a group, on what
+/// groups of one name issue, and on the order in which they go through their groups.
+/// `program_of(rank)` builds a rank's program; one is held at a time. Checks `ranks` (in any order;
+/// at least one).
 std::vector<Violation> check_ranks(const std::vector<int>& ranks,
                                    const std::function<Program(int)>& program_of);
 

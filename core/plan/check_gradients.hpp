@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of check that follows gradients: by parameter (made, reduced once, applied) and by value
 // (what reaches the optimizer is what a reduction delivered, not what this rank alone summed).
+//
+// A reduction may be of two levels, each a group: every gradient goes through both, once.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
@@ -27,19 +30,29 @@ class GradientCheck {
   void drop();
 
  private:
+  // A bit a level, by its group: the reductions that a gradient still needs.
+  using Levels = unsigned;
   struct Pending {
-    bool unreduced = false, reduced = false;
+    Levels missing = 0;
+    bool reduced = false;
   };
+  Levels find_levels() const;
   void follow_params(const Event& event);
   void follow_values(const Event& event);
-  void copy_values(const Operand& into, const Operand& from, bool adds);
+  void reduce_values(const Event& event);
+  static void copy_values(std::vector<Intervals>& slots, const Operand& into, const Operand& from,
+                          bool adds);
   void require_reduced(const Event& event);
   const Operand& nth(const Event& event, std::size_t i) const;
+  template<class Each>
+  void each_level(Each each);
 
   const Program& p_;
   std::function<void(std::string)> report_;
   std::vector<Pending> pending_;  // by parameter
-  std::vector<Intervals> local_;  // by slot: elements that hold gradients of this rank alone
+  Levels levels_ = 1;             // of the program: the world, or two groups
+  // By group and slot: elements whose gradients lack that group's reduction.
+  std::array<std::vector<Intervals>, max_groups> lacking_;
 };
 
 }  // namespace shardmark

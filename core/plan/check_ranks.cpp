@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,44 +27,100 @@ std::string text(const Signature& s) {
                      s.root, s.segment);
 }
 
-using Issued = std::map<std::string, std::vector<Signature>>;  // by group: name and members
-
-std::string group_key(const Program& p, const Group& g) {
-  return g.ranks.empty() ? fmt::format("{} (all {})", g.name, p.world)
-                         : fmt::format("{} ({})", g.name, fmt::join(g.ranks, ","));
-}
+// What one rank issues, and with whom.
+struct Issued {
+  int rank;
+  std::map<std::string, std::vector<Signature>> by_group;  // by the group's name
+  std::map<std::string, std::vector<int>> members;         // the same; empty: all
+  std::vector<std::string> order;  // of all collectives: the group's name, and where
+};
 
 Issued issued_by(const Program& p) {
-  Issued all;
-  for (const Group& g : p.groups) all[group_key(p, g)];
+  Issued all{p.rank, {}, {}, {}};
+  for (const Group& g : p.groups) {
+    all.by_group[g.name];
+    all.members[g.name] = g.ranks;
+  }
   for (const Segment& s : p.segments)
-    for (const Event& e : s.events)
-      if (is_collective(e.op))
-        all[group_key(p, p.groups.at(e.group))].push_back(
-            {s.name, e.op, e.dtype, e.reduction, e.micro_batch, e.root, e.elems});
+    for (const Event& e : s.events) {
+      if (!is_collective(e.op)) continue;
+      const std::string& group = p.groups.at(e.group).name;
+      all.by_group[group].push_back(
+          {s.name, e.op, e.dtype, e.reduction, e.micro_batch, e.root, e.elems});
+      if (p.groups.size() > 1) all.order.push_back(group + " in " + s.name);
+    }
   return all;
+}
+
+using Violations = std::vector<Violation>;
+
+// Ranks of one group must issue the same; so must those of groups that are called the same, which
+// is how few ranks can be looked at of many.
+void compare_groups(const Issued& a, const Issued& b, Violations& violations) {
+  for (const auto& [group, list] : a.by_group) {
+    const auto it = b.by_group.find(group);
+    const auto& other = it == b.by_group.end() ? std::vector<Signature>{} : it->second;
+    if (other == list) continue;
+    const auto [x, y] = std::mismatch(list.begin(), list.end(), other.begin(), other.end());
+    violations.push_back({Rule::ranks_disagree,
+                          fmt::format("group {}, collective {}", group, x - list.begin()),
+                          fmt::format("rank {} issues {}, rank {} issues {}", a.rank,
+                                      x == list.end() ? "nothing more" : text(*x), b.rank,
+                                      y == other.end() ? "nothing more" : text(*y))});
+  }
+}
+
+// Waiting for one group while another one's turn comes first elsewhere would never end.
+void compare_order(const Issued& a, const Issued& b, Violations& violations) {
+  if (a.order == b.order) return;
+  const auto [x, y] = std::mismatch(a.order.begin(), a.order.end(), b.order.begin(), b.order.end());
+  violations.push_back({Rule::ranks_disagree,
+                        fmt::format("collective {} of all groups", x - a.order.begin()),
+                        fmt::format("rank {} takes group {}, rank {} group {}: all must go through "
+                                    "their groups in one order",
+                                    a.rank, x == a.order.end() ? "none" : *x, b.rank,
+                                    y == b.order.end() ? "none" : *y)});
+}
+
+// Whoever is in a rank's group has the same group, of those that are looked at.
+void compare_members(const std::map<int, Issued>& all, Violations& violations) {
+  for (const auto& [rank, issued] : all)
+    for (const auto& [group, ranks] : issued.members)
+      for (int member : ranks) {
+        const auto it = all.find(member);
+        if (it == all.end()) continue;
+        const auto theirs = it->second.members.find(group);
+        if (theirs != it->second.members.end() && theirs->second == ranks) continue;
+        violations.push_back(
+            {Rule::ranks_disagree, "group " + group,
+             fmt::format("rank {} has ranks {} in it, rank {} has {}", rank, fmt::join(ranks, ","),
+                         member,
+                         theirs == it->second.members.end()
+                             ? "no such group"
+                             : fmt::format("{}", fmt::join(theirs->second, ",")))});
+      }
 }
 
 }  // namespace
 
 std::vector<Violation> check_ranks(const std::vector<int>& ranks,
                                    const std::function<Program(int)>& program_of) {
-  std::vector<Violation> violations;
-  // By group: the rank that set the standard, and what it issues.
-  std::map<std::string, std::pair<int, std::vector<Signature>>> first;
+  Violations violations;
+  std::map<int, Issued> all;
+  std::optional<Issued> first;  // the rank that sets the standard
   for (int rank : ranks) {
-    for (auto& [group, list] : issued_by(program_of(rank))) {
-      const auto [it, fresh] = first.try_emplace(group, rank, list);
-      if (fresh || it->second.second == list) continue;
-      const auto& [other, standard] = it->second;
-      const auto [a, b] = std::mismatch(list.begin(), list.end(), standard.begin(), standard.end());
-      violations.push_back({Rule::ranks_disagree,
-                            fmt::format("group {}, collective {}", group, a - list.begin()),
-                            fmt::format("rank {} issues {}, rank {} issues {}", rank,
-                                        a == list.end() ? "nothing more" : text(*a), other,
-                                        b == standard.end() ? "nothing more" : text(*b))});
+    Issued issued = issued_by(program_of(rank));
+    if (first) {
+      compare_groups(issued, *first, violations);
+      compare_order(issued, *first, violations);
+    } else {
+      first = issued;
     }
+    issued.by_group.clear();  // one is held at a time, the first one's besides
+    issued.order.clear();
+    all.emplace(rank, std::move(issued));
   }
+  compare_members(all, violations);
   return violations;
 }
 

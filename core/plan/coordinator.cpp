@@ -85,13 +85,19 @@ void Coordinator::gather(std::vector<int> params, FetchActions& actions) {
   std::erase_if(params, [&](int p) { return status_[p] != Status::absent; });
   if (params.empty()) return;
   std::sort(params.begin(), params.end());
-  for (int p : params) {
-    status_[p] = Status::in_flight;
-    handle_[p] = static_cast<int>(handles_.size());
-    available_elems_ += model_->params[p].elems;
+  const auto others = std::stable_partition(params.begin(), params.end(),
+                                            [&](int p) { return actions.has_secondary(p); });
+  for (const std::vector<int>& together :
+       {std::vector<int>(params.begin(), others), std::vector<int>(others, params.end())}) {
+    if (together.empty()) continue;
+    for (int p : together) {
+      status_[p] = Status::in_flight;
+      handle_[p] = static_cast<int>(handles_.size());
+      available_elems_ += model_->params[p].elems;
+    }
+    handles_.push_back(together);
+    actions.fetch(together);
   }
-  handles_.push_back(params);
-  actions.fetch(params);
 }
 
 void Coordinator::arrive(int param, FetchActions& actions) {

@@ -24,6 +24,8 @@ class FetchActions {
   virtual void fetch(const std::vector<int>& params) = 0;   // their gather starts
   virtual void arrive(const std::vector<int>& params) = 0;  // … and is waited for
   virtual void release(int param) = 0;
+  /// Whether it is gathered from a secondary copy, and so not together with those that are not.
+  virtual bool has_secondary(int /*param*/) const { return false; }
   /// Rank 0 compares a recorded list of `elems` integers with all ranks.
   virtual void compare_lists(std::int64_t elems) = 0;
 };

@@ -104,6 +104,7 @@ struct ZeroKnobs {
   std::int64_t max_live_parameters = 1'000'000'000, max_reuse_distance = 1'000'000'000;
   bool use_all_reduce_for_fetch_params = false, allgather_sequential = false;
   bool memory_efficient_linear = true;
+  std::int64_t hpz_partition_size = 1;  // ranks that share a secondary copy; 1: there is none
   // stages 0, 1, and 2 without reduce_scatter
   bool prescale_gradients = false;
   double gradient_predivide_factor = 1.0;
@@ -130,6 +131,7 @@ struct RunSpec {
   Reductions reductions = Reductions::native;
   MemoryMode memory_mode = MemoryMode::pooled;
   bool activation_checkpointing = false;
+  std::int64_t shard_size = 0;  // of the schedule paper: ranks that states are cut over; 0: all
 };
 
 struct CommSpec {

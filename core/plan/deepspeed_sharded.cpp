@@ -39,7 +39,8 @@ class ShardedWriter : public ShardedGradients {
     // Built one parameter at a time, so that no rank ever holds the whole model; each is broadcast
     // as DeepSpeed does it: by the engine, and when it is partitioned.
     for (int pass = 0; pass < 2; ++pass)
-      for (int id = 0; id < params(); ++id) build_param(id);
+      for (int id = 0; id < params(); ++id) build_param(id, pass == 1);
+    note_copies();
     for (int i = 0; i < 3; ++i) w_.collective(Op::barrier, Reduction::none, Dtype::uint8, 0, {});
     for (const std::vector<int>& group : p_.model.param_groups)
       for (int id : group) {  // to hook its gradient; with one rank too
@@ -176,6 +177,7 @@ class ShardedWriter : public ShardedGradients {
     clip(sums);
     for (std::size_t g = 0; g < slots_.size(); ++g) update_group(g);
     gather_persistent(persistent);
+    drop_secondary();
     release_step_scalars();
     if (precision_.check_overflow) w_.release(flag());
     end(Gradients::none);

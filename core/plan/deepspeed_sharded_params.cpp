@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <core/plan/checked.hpp>
 #include <core/plan/deepspeed_sharded_params.hpp>
@@ -14,12 +15,21 @@ ShardedParams::ShardedParams(Program& program, const Deck& deck, const Profile& 
       stand_{Coordinator(program.model, deck.zero.knobs),
              std::vector<Operand>(program.model.params.size()),
              {},
+             {},
              {}},
-      gathered_(program.model.params.size(), no_slot) {}
+      primary_{0, program.world, program.rank},
+      gathered_(program.model.params.size(), no_slot),
+      secondary_slots_(program.model.params.size(), no_slot) {
+  secondary_.group = no_group;
+  if (knobs_.hpz_partition_size <= 1) return;
+  const auto size = static_cast<int>(std::min<std::int64_t>(knobs_.hpz_partition_size, world()));
+  secondary_ = {add_block(program, "hpz", size), size, program.rank % size};
+}
 
 std::string ShardedParams::Stand::key() const {
   std::string text = coordinator.key();
   for (const auto& [slot, count] : users) text += fmt::format(";{}x{}", slot, count);
+  text += fmt::format(";{}", fmt::join(secondary, ","));
   return text;
 }
 
@@ -46,7 +56,7 @@ void ShardedParams::declare_group(std::size_t g) {
   acquire_zeroed(w_, s.param);
 }
 
-void ShardedParams::build_param(int id) {
+void ShardedParams::build_param(int id, bool dropped) {
   const int full = gathered_slot(id);
   w_.acquire(full);
   w_.compute(Kernel::init_param, {write_part(full, 0, elems(id))}, {&id, 1});
@@ -56,7 +66,47 @@ void ShardedParams::build_param(int id) {
     into.elems = real(id);
     w_.compute(Kernel::convert, {into, read_part(full, shard(id) * p_.rank, real(id))});
   }
+  stand_.where[id] = read_part(full, 0, elems(id));
+  if (dropped) keep_secondary(id);
   w_.release(full);
+}
+
+int ShardedParams::secondary_slot(int id) {
+  return lazily(secondary_slots_[id], "secondary." + name(id), Category::param, precision_.model,
+                share(id, secondary_), recorded::secondary_partitions);
+}
+
+Operand ShardedParams::own_share(int id, const Sharers& of) const {
+  return of.group == secondary_.group ? w_.read(secondary_slots_[id]) : own_shard(id, true, false);
+}
+
+// Cut like the shards, but over the block: padding is zero.
+void ShardedParams::keep_secondary(int id) {
+  if (secondary_.group == no_group || has_secondary(id)) return;
+  const int slot = secondary_slot(id);
+  const std::int64_t size = share(id, secondary_), first = size * secondary_.rank;
+  const std::int64_t real = std::clamp<std::int64_t>(elems(id) - first, 0, size);
+  acquire_zeroed(w_, slot);
+  Operand from = stand_.where[id];
+  from.offset += first;
+  from.elems = real;
+  if (real > 0) w_.compute(Kernel::convert, {write_part(slot, 0, real), from});
+  stand_.secondary.insert(id);
+}
+
+void ShardedParams::note_copies() {
+  for (int id : stand_.secondary) {
+    const std::int64_t size = share(id, secondary_), first = size * secondary_.rank;
+    const std::int64_t real = std::clamp<std::int64_t>(elems(id) - first, 0, size);
+    if (real > 0)
+      p_.copies.push_back(
+          {State::param, secondary_slots_[id], 0, p_.model.params[id].first_elem + first, real});
+  }
+}
+
+void ShardedParams::drop_secondary() {
+  for (int id : stand_.secondary) w_.release(secondary_slots_[id]);
+  stand_.secondary.clear();
 }
 
 int ShardedParams::gathered_slot(int id) {
@@ -65,10 +115,11 @@ int ShardedParams::gathered_slot(int id) {
 }
 
 // Straight into the parameter's own buffer.
-void ShardedParams::gather_alone(int id) {
+void ShardedParams::gather_alone(int id, const Sharers& of) {
   const int slot = gathered_slot(id);
   w_.acquire(slot);
-  collective(Op::all_gather, Reduction::none, own_shard(id, true, false), w_.write(slot), {id});
+  collective(Op::all_gather, Reduction::none, own_share(id, of), w_.write(slot), {id}, -1,
+             of.group);
   stand_.where[id] = read_part(slot, 0, elems(id));
 }
 
@@ -81,10 +132,10 @@ void ShardedParams::fetch(const std::vector<int>& list) {
     return;
   }
   if (list.size() == 1 || knobs_.allgather_sequential) {
-    for (int id : list) gather_alone(id);
+    for (int id : list) gather_alone(id, sharers(id));
     return;
   }
-  if (knobs_.use_all_reduce_for_fetch_params)
+  if (by_sum(list[0]))
     fetch_by_sum(list);
   else
     fetch_together(list);
@@ -100,15 +151,16 @@ int ShardedParams::flat_slot(const std::vector<int>& list) {
 
 void ShardedParams::fetch_together(const std::vector<int>& list) {
   const int flat = flat_slot(list);
-  const std::int64_t row = w_[flat].elems / world();
+  const Sharers of = sharers(list[0]);
+  const std::int64_t row = w_[flat].elems / of.ranks;
   w_.acquire(flat);
-  std::int64_t at = row * p_.rank;
+  std::int64_t at = row * of.rank;
   for (int id : list) {
-    w_.compute(Kernel::convert, {write_part(flat, at, shard(id)), own_shard(id, true, false)});
-    at += shard(id);
+    w_.compute(Kernel::convert, {write_part(flat, at, share(id, of)), own_share(id, of)});
+    at += share(id, of);
   }
-  collective(Op::all_gather, Reduction::none, read_part(flat, row * p_.rank, row), w_.write(flat),
-             list);
+  collective(Op::all_gather, Reduction::none, read_part(flat, row * of.rank, row), w_.write(flat),
+             list, -1, of.group);
 }
 
 // A zero-filled copy in which each rank sets its shards: the sum over ranks is the parameters.
@@ -127,24 +179,25 @@ void ShardedParams::fetch_by_sum(const std::vector<int>& list) {
 }
 
 void ShardedParams::arrive(const std::vector<int>& list) {
-  if (world() == 1 || list.size() == 1 || knobs_.allgather_sequential ||
-      knobs_.use_all_reduce_for_fetch_params)
-    return;
+  if (world() == 1 || list.size() == 1 || knobs_.allgather_sequential || by_sum(list[0])) return;
   const int flat = flat_slot(list);
-  const std::int64_t row = w_[flat].elems / world();
+  const Sharers of = sharers(list[0]);
+  const std::int64_t row = w_[flat].elems / of.ranks;
   std::int64_t at = 0;
   for (int id : list) {
     const int slot = gathered_slot(id);
     w_.acquire(slot);
     w_.compute(Kernel::rearrange,
-               {w_.write(slot), read_part(flat, at, row * (world() - 1) + shard(id))});
+               {w_.write(slot), read_part(flat, at, row * (of.ranks - 1) + share(id, of))})
+        .group = of.group;
     stand_.where[id] = read_part(slot, 0, elems(id));
-    at += shard(id);
+    at += share(id, of);
   }
   w_.release(flat);
 }
 
 void ShardedParams::release(int id) {
+  keep_secondary(id);
   if (world() > 1) drop(id);
 }
 

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameters of DeepSpeed's stage 3: shards in sub-groups, and whole ones while they are gathered.
 // Does what the coordinator decides.
+//
+// With zero_hpz_partition_size H (ZeRO++'s hpZ) whoever drops a parameter keeps a secondary copy,
+// cut over the H ranks of its block, and gathers it from there until the step is done; then the
+// copies go. A skipped step keeps them, and start-up, which drops each parameter once, leaves them.
 #pragma once
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <core/plan/coordinator.hpp>
 #include <core/plan/deepspeed_writer.hpp>
+#include <core/plan/groups.hpp>
 #include <core/plan/sub_groups.hpp>
 
 namespace shardmark {
@@ -27,6 +33,7 @@ class ShardedParams : public DeepSpeedWriter, public FetchActions {
     Coordinator coordinator;
     std::vector<Operand> where;  // by parameter: whole, while it is gathered
     std::map<int, int> users;    // parameters that lie in a summed buffer
+    std::set<int> secondary;     // parameters of which there is a secondary copy
     EndState alive;
     std::string key() const;
   };
@@ -44,11 +51,15 @@ class ShardedParams : public DeepSpeedWriter, public FetchActions {
 
   /// Slots of a sub-group's states; its shards are alive and zero then.
   void declare_group(std::size_t g);
-  /// Makes a parameter whole, broadcasts it, keeps this rank's shard.
-  void build_param(int id);
-  /// Gathers one parameter straight into a buffer of its own, or drops it.
-  void gather_alone(int id);
+  /// Makes a parameter whole, broadcasts it, keeps this rank's shard; `dropped`: as after a use.
+  void build_param(int id, bool dropped);
+  /// Gathers one parameter of the world's shards straight into a buffer of its own, or drops it.
+  void gather_alone(int id) { gather_alone(id, primary_); }
   void drop(int id);
+  /// Says which parts of the parameters secondary copies hold at start-up.
+  void note_copies();
+  /// The step is done: secondary copies are no longer what the parameters are.
+  void drop_secondary();
   /// Where a module's parameters lie now.
   std::vector<Operand> module_params(int module) const;
 
@@ -60,13 +71,29 @@ class ShardedParams : public DeepSpeedWriter, public FetchActions {
   void fetch(const std::vector<int>& list) override;
   void arrive(const std::vector<int>& list) override;
   void release(int id) override;
+  bool has_secondary(int id) const override { return stand_.secondary.contains(id); }
   void compare_lists(std::int64_t count) override;
+
+  // Ranks that share a copy of the parameters, and which of them this one is.
+  struct Sharers {
+    int group = 0, ranks = 1, rank = 0;
+  };
+  const Sharers& sharers(int id) const { return has_secondary(id) ? secondary_ : primary_; }
+  std::int64_t share(int id, const Sharers& of) const { return whole(id) / of.ranks; }
+  Operand own_share(int id, const Sharers& of) const;
+  bool by_sum(int id) const { return knobs_.use_all_reduce_for_fetch_params && !has_secondary(id); }
+  int secondary_slot(int id);
+  void keep_secondary(int id);
+  void gather_alone(int id, const Sharers& of);
   int gathered_slot(int id);
   int flat_slot(const std::vector<int>& list);
   void fetch_together(const std::vector<int>& list);
   void fetch_by_sum(const std::vector<int>& list);
 
+  const Sharers primary_;
+  Sharers secondary_;                        // of no group: there are none
   std::vector<int> gathered_;                // by parameter
+  std::vector<int> secondary_slots_;         // by parameter
   std::map<std::vector<int>, int> flat_of_;  // coalesced gathers by their parameters
   int traces_ = 0;                           // names of the lists that ranks compare
 };

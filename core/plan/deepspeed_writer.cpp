@@ -72,9 +72,9 @@ void DeepSpeedWriter::end(Gradients gradients) {
 }
 
 void DeepSpeedWriter::collective(Op op, Reduction reduction, Operand send, Operand receive,
-                                 const std::vector<int>& params, int root) {
+                                 const std::vector<int>& params, int root, int group) {
   if (staging_ != no_slot && is_reduction(op) && !w_.alive(staging_)) w_.acquire(staging_);
-  write_collective(w_, p_, profile_, staging_, op, reduction, send, receive, params, root);
+  write_collective(w_, p_, profile_, staging_, op, reduction, send, receive, params, root, group);
 }
 
 void DeepSpeedWriter::broadcast_bytes(Operand tensor, int param) {

@@ -19,6 +19,7 @@ inline constexpr std::string_view params = "params", grads = "grads";
 inline constexpr std::string_view partition_gradients = "partition_gradients";
 inline constexpr std::string_view full_fp32_gradients = "full_fp32_gradients";
 inline constexpr std::string_view param_partitions = "param_partitions";
+inline constexpr std::string_view secondary_partitions = "secondary_partitions";
 inline constexpr std::string_view grad_partitions = "grad_partitions";
 }  // namespace recorded
 
@@ -62,9 +63,9 @@ class DeepSpeedWriter {
   void acquire_shared();
   /// Closes the open segment; staging lives within one segment only.
   void end(Gradients gradients);
-  /// A collective of the world, with the staging that it needs.
+  /// A collective of the world or another group, with the staging that it needs.
   void collective(Op op, Reduction reduction, Operand send, Operand receive,
-                  const std::vector<int>& params, int root = -1);
+                  const std::vector<int>& params, int root = -1, int group = 0);
   /// Broadcasts a parameter from rank 0 as bytes.
   void broadcast_bytes(Operand tensor, int param);
 

@@ -64,7 +64,11 @@ std::string advice(const Program& p, const TierFootprint& at, bool states_fit) {
   };
   if (p.stage < 3 && p.world > 1)
     add(fmt::format("ZeRO stage {}{}", p.stage + 1, p.stage < 2 ? " or higher" : ""));
-  add(p.stage > 0 ? "more ranks" : "a smaller model");
+  if (p.shard_ranks < p.world)  // more ranks would hold the same again
+    add("a larger run.shard_size");
+  else
+    add(p.stage > 0 ? "more ranks" : "a smaller model");
+  if (!p.copies.empty()) add("a larger zero_hpz_partition_size, or none");
   if (!states_fit) return text;
   if (b[index(Category::activation)] > states / 4)
     add("a smaller train_micro_batch_size_per_gpu or sequence");

@@ -20,8 +20,9 @@
 //   adamw        master u, gradient r, momentum u, variance u, clip r, [param w: the master rounded]
 // clang-format on
 //
-// interleave and rearrange: `into`/`from` is one row a rank, each row all tensors' shards one after
-// another; the operand runs from the tensor's first element in row 0 to its last in the last row.
+// interleave and rearrange: `into`/`from` is one row a rank of the event's group, each row all
+// tensors' shards one after another; the operand runs from the tensor's first element in row 0 to
+// its last in the last row.
 #pragma once
 
 #include <cstddef>

@@ -6,22 +6,29 @@
 namespace shardmark {
 
 std::vector<ElementRange> owned_elements(const Program& program) {
-  std::int64_t from = 0, to = program.model.elems;
-  if (!program.sharded[static_cast<std::size_t>(State::master)]) {
-    // The first ranks take one more; a product of sizes would leave 63 bits.
-    const std::int64_t each = to / program.world, more = to % program.world, r = program.rank;
-    from = each * r + std::min(more, r);
-    to = from + each + (r < more ? 1 : 0);
-  }
+  const bool sharded = program.sharded[static_cast<std::size_t>(State::master)];
+  const std::int64_t holders = sharded ? program.shard_ranks : 1;  // of one copy together
+  const std::int64_t copies = program.world / holders, copy = program.rank / holders;
+  std::int64_t held = 0;
+  for (const StatePiece& p : program.states)
+    if (p.state == State::master) held += p.elems;
+  // The first copies write one more; a product of sizes would leave 63 bits.
+  const std::int64_t each = held / copies, more = held % copies;
+  const std::int64_t from = each * copy + std::min(more, copy);
+  const std::int64_t to = from + each + (copy < more ? 1 : 0);
   std::vector<ElementRange> ranges;
+  std::int64_t at = 0;  // of what is held
   for (const StatePiece& p : program.states) {
-    const std::int64_t first = std::max(p.first_elem, from);
-    const std::int64_t end = std::min(p.first_elem + p.elems, to);
-    if (p.state != State::master || first >= end) continue;
+    if (p.state != State::master) continue;
+    const std::int64_t begin = std::max(from - at, std::int64_t{0});
+    const std::int64_t elems = std::min(to - at, p.elems) - begin;
+    at += p.elems;
+    if (elems <= 0) continue;
+    const std::int64_t first = p.first_elem + begin;
     if (!ranges.empty() && ranges.back().first + ranges.back().elems == first)
-      ranges.back().elems += end - first;
+      ranges.back().elems += elems;
     else
-      ranges.push_back({first, end - first});
+      ranges.push_back({first, elems});
   }
   return ranges;
 }

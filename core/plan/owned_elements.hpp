@@ -15,8 +15,8 @@ struct ElementRange {
   bool operator==(const ElementRange&) const = default;
 };
 
-/// The elements that this rank writes of every state. Those of its optimizer states; where all
-/// ranks have all of them, an equal share. Over all ranks they cover the model once.
+/// The elements that this rank writes of every state. Those of its optimizer states; where others
+/// hold the same, an equal share. Over all ranks they cover the model once.
 std::vector<ElementRange> owned_elements(const Program& program);
 
 /// The states that a checkpoint of the program stores: fp32 parameters are their master, bit for

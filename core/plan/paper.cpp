@@ -98,7 +98,7 @@ class PaperWriter : public PaperGradients {
       }
       reduce_gradient(u);
     });
-    retire_reduction();
+    retire_reductions();
     compute_.end_micro();
     w_.end(last ? Gradients::reduced : pending);
     return index;
@@ -132,8 +132,11 @@ class PaperWriter : public PaperGradients {
     const UnitSlots& s = slots_.units[u];
     if (w_.alive(s.gathered)) return;
     w_.acquire(s.gathered);
-    collective(Op::all_gather, Reduction::none, w_.read(s.param), w_.write(s.gathered), u,
-               params_of(u));
+    if (shares())
+      collective(Op::all_gather, Reduction::none, w_.read(s.param), w_.write(s.gathered), u,
+                 params_of(u), groups_.shard);
+    else
+      w_.compute(Kernel::convert, {w_.write(s.gathered), w_.read(s.param)}).unit = u;
   }
 
   Operand owned_param(int u, bool reads, bool writes) const {
@@ -148,12 +151,13 @@ class PaperWriter : public PaperGradients {
     return ops;
   }
 
-  // At stage 0 every rank holds all gradients, so every rank has flag and norm already.
+  // What of all gradients lies on ranks that share them; a rank that holds all, as at stage 0, has
+  // flag and norm already, and replicas have the same.
   void look_for_overflow() {
     w_.compute(Kernel::overflow, with_owned_grads(w_.write(slots_.overflow)));
-    if (stage() > 0)
+    if (shares())
       collective(Op::all_reduce, Reduction::max, w_.read(slots_.overflow),
-                 w_.write(slots_.overflow), no_unit, {});
+                 w_.write(slots_.overflow), no_unit, {}, groups_.shard);
   }
 
   int boundary() {
@@ -161,9 +165,9 @@ class PaperWriter : public PaperGradients {
     w_.phase(Phase::step);
     if (checks()) look_for_overflow();
     w_.compute(Kernel::grad_norm, with_owned_grads(w_.write(slots_.sum)));
-    if (stage() > 0)
+    if (shares())
       collective(Op::all_reduce, Reduction::sum, w_.read(slots_.sum), w_.write(slots_.sum), no_unit,
-                 {});
+                 {}, groups_.shard);
     const std::array<Operand, 2> clip{w_.write(slots_.clip), w_.read(slots_.sum)};
     w_.compute(Kernel::clip, clip);
     w_.end(Gradients::reduced);
@@ -175,9 +179,9 @@ class PaperWriter : public PaperGradients {
     w_.phase(Phase::step);
     for (int u = 0; u < units(); ++u) {
       apply(u);
-      if (stage() == 1 || stage() == 2)
+      if (shares() && stage() < 3)
         collective(Op::all_gather, Reduction::none, owned_param(u, true, false),
-                   w_.write(slots_.units[u].param), u, params_of(u));
+                   w_.write(slots_.units[u].param), u, params_of(u), groups_.shard);
     }
     w_.end(Gradients::none);
     return index;

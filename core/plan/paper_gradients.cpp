@@ -1,17 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <numeric>
+#include <utility>
 
 #include <core/plan/paper_gradients.hpp>
 #include <core/plan/state_writer.hpp>
 
 namespace shardmark {
+namespace {
+
+ShardGroups cut_states(Program& program, const Deck& deck) {
+  const ShardGroups groups = add_shard_groups(program, deck);
+  program.partition = build_partition(program.model, program.shard_ranks, program.stage);
+  return groups;
+}
+
+}  // namespace
 
 PaperGradients::PaperGradients(Program& program, const Deck& deck, const Profile& profile)
     : p_(program),
       w_(program),
       compute_(program, w_, deck, profile),
       profile_(profile),
-      slots_(declare_paper_slots(w_, p_, profile)) {}
+      groups_(cut_states(program, deck)),
+      slots_(declare_paper_slots(w_, p_, profile, groups_)) {}
 
 std::vector<int> PaperGradients::params_of(int u) const {
   std::vector<int> ids(unit(u).param_count);
@@ -20,9 +31,9 @@ std::vector<int> PaperGradients::params_of(int u) const {
 }
 
 Event& PaperGradients::collective(Op op, Reduction reduction, Operand send, Operand receive, int u,
-                                  std::span<const int> params) {
-  Event& e =
-      write_collective(w_, p_, profile_, slots_.staging, op, reduction, send, receive, params);
+                                  std::span<const int> params, int group) {
+  Event& e = write_collective(w_, p_, profile_, slots_.staging, op, reduction, send, receive,
+                              params, -1, group);
   e.unit = u;
   return e;
 }
@@ -54,7 +65,7 @@ void PaperGradients::begin_gradients(bool first, bool last) {
 }
 
 void PaperGradients::begin_backward() {
-  in_flight_ = no_unit;
+  in_flight_ = among_replicas_ = no_unit;
   made_.clear();
 }
 
@@ -82,23 +93,45 @@ void PaperGradients::acquire_full_grad(int u) {
     w_.compute(Kernel::zero, {w_.part(slot, part.elems, part.padded - part.elems, false, true)});
 }
 
-void PaperGradients::reduce_gradient(int u) {
+// Where a reduction delivers this rank's share, or all at stage 0.
+Operand PaperGradients::reduced(int u) const {
   const UnitSlots& s = slots_.units[u];
-  if (stage() < 2 && s.bucket != no_slot) add_micro_batch(u);
+  if (stage() == 0) return w_.write(full_grad(u));
+  if (stage() == 1) return own(full_grad(u), u, false, true);
+  return w_.write(shares_in_part() ? s.part : s.grad);
+}
+
+void PaperGradients::reduce_gradient(int u) {
+  if (stage() < 2 && slots_.units[u].bucket != no_slot) add_micro_batch(u);
   if (stage() < 2 && !last_) return;
-  const std::vector<int> params = params_of(u);
-  const int full = full_grad(u);
-  Operand into = w_.write(full);
-  if (stage() == 1) into = own(full, u, false, true);
-  if (stage() >= 2) {
-    into = w_.write(shares_in_part() ? s.part : s.grad);
-    w_.acquire(into.slot);
-  }
-  collective(stage() == 0 ? Op::all_reduce : Op::reduce_scatter, Reduction::average, w_.read(full),
-             into, u, params);
-  if (s.bucket == no_slot) return;
-  retire_reduction();
+  const Operand into = reduced(u);
+  if (stage() >= 2) w_.acquire(into.slot);
+  const Operand full = w_.read(full_grad(u));
+  if (shares())
+    collective(Op::reduce_scatter, Reduction::average, full, into, u, params_of(u), groups_.shard);
+  else
+    collective(Op::all_reduce, Reduction::average, full, into, u, params_of(u), 0);
+  advance();
   in_flight_ = u;
+}
+
+// The second level starts when the next unit's first one has: by then its own is done or nearly so,
+// and nothing is computed meanwhile that must wait for it.
+void PaperGradients::advance() {
+  if (among_replicas_ != no_unit) retire(among_replicas_);
+  among_replicas_ = no_unit;
+  const int u = std::exchange(in_flight_, no_unit);
+  if (u == no_unit) return;
+  if (!shares() || groups_.replicas == no_group) return retire(u);
+  Operand share = reduced(u);
+  collective(Op::all_reduce, Reduction::average, share, share, u, params_of(u), groups_.replicas);
+  if (stage() >= 2) w_.release(slots_.units[u].bucket);
+  among_replicas_ = u;
+}
+
+void PaperGradients::retire_reductions() {
+  advance();
+  advance();
 }
 
 // Stage 1 with a sum in another type than the gradients'.
@@ -117,20 +150,18 @@ void PaperGradients::add(Operand into, Operand from, int u) {
   w_.compute(first_ ? Kernel::convert : Kernel::accumulate, {into, from}).unit = u;
 }
 
-void PaperGradients::retire_reduction() {
-  if (in_flight_ == no_unit) return;
-  const UnitSlots& s = slots_.units[in_flight_];
+void PaperGradients::retire(int u) {
+  const UnitSlots& s = slots_.units[u];
+  if (s.bucket == no_slot) return;
   if (stage() == 1) {
-    w_.compute(Kernel::convert,
-               {own(s.grad, in_flight_, false, true), own(s.bucket, in_flight_, true, false)})
-        .unit = in_flight_;
+    w_.compute(Kernel::convert, {own(s.grad, u, false, true), own(s.bucket, u, true, false)}).unit =
+        u;
   } else if (shares_in_part()) {
     if (first_) w_.acquire(s.grad);
-    add(w_.whole(s.grad, !first_, true), w_.read(s.part), in_flight_);
+    add(w_.whole(s.grad, !first_, true), w_.read(s.part), u);
     w_.release(s.part);
   }
-  w_.release(s.bucket);
-  in_flight_ = no_unit;
+  if (w_.alive(s.bucket)) w_.release(s.bucket);
 }
 
 Operand PaperGradients::owned_grad(int u) const {

@@ -8,6 +8,10 @@
 //                 reduction.
 //   stages 2, 3   each one's gradient is made and reduced in a bucket; this rank's share is then
 //                 added to what earlier ones left.
+//
+// Where states are cut in two levels (run.shard_size) a reduction is two: reduce_scatter in the
+// shard group, then all_reduce of the share among replicas, each an average; nothing but the second
+// where a rank holds all by itself. As FSDP's HYBRID_SHARD does.
 #pragma once
 
 #include <set>
@@ -41,7 +45,9 @@ class PaperGradients {
     return {slot, writes, reads, p_.partition.offset(u, p_.rank), p_.partition.units[u].shard};
   }
   Event& collective(Op op, Reduction reduction, Operand send, Operand receive, int u,
-                    std::span<const int> params);
+                    std::span<const int> params, int group);
+  /// Whether this rank shares its states with others.
+  bool shares() const { return stage() > 0 && groups_.shard != no_group; }
   /// A module's parameters, whole, wherever the stage keeps them.
   std::vector<Operand> full_params(int module) const;
 
@@ -49,10 +55,11 @@ class PaperGradients {
   void begin_gradients(bool first, bool last);
   void begin_backward();
   void backward(int module);
-  /// Starts the reduction of the unit whose backward is just done, then retires the one before it:
-  /// at most one unit's gradient is in flight while the next one is computed.
+  /// Starts the reduction of the unit whose backward is just done, then goes on with the ones
+  /// before it: at most one unit's whole gradient, and one's share, is in flight while the next one
+  /// is computed.
   void reduce_gradient(int u);
-  void retire_reduction();
+  void retire_reductions();
   /// What is applied of a unit's reduced gradient.
   Operand owned_grad(int u) const;
 
@@ -60,6 +67,7 @@ class PaperGradients {
   PlanWriter w_;
   ComputeWriter compute_;
   const Profile& profile_;
+  const ShardGroups groups_;
   const PaperSlots slots_;
 
  private:
@@ -67,13 +75,17 @@ class PaperGradients {
   int full_grad(int u) const;
   void acquire_full_grad(int u);
   void add_micro_batch(int u);
+  Operand reduced(int u) const;
+  void advance();
+  void retire(int u);
   void add(Operand into, Operand from, int u);
   // Stages 2, 3: this rank's share of a reduced gradient is not the first, or not of grad's type.
   bool shares_in_part() const { return !first_ || separate_accum(); }
 
   std::set<int> made_;  // parameters whose gradient this backward has begun
   bool first_ = true, last_ = true;
-  int in_flight_ = no_unit;  // unit whose reduction has started and is not retired
+  // Units whose reduction has started and is not retired: in its first level, and among replicas.
+  int in_flight_ = no_unit, among_replicas_ = no_unit;
 };
 
 }  // namespace shardmark

@@ -37,27 +37,34 @@ void declare_states(PlanWriter& w, const Program& p, PaperSlots& slots) {
 }
 
 // One staging buffer serves every collective: the lane runs them one after another.
-void declare_staging(PlanWriter& w, const Program& p, const Profile& profile, PaperSlots& slots) {
+void declare_staging(PlanWriter& w, const Program& p, const Profile& profile,
+                     const ShardGroups& groups, PaperSlots& slots) {
   std::int64_t bytes = 0;
-  auto need = [&](Op op, Dtype dtype, std::int64_t elems) {
-    bytes = std::max(bytes, collective_scratch_bytes(op, dtype, elems, p.world, p.reductions,
-                                                     profile.staging_cap_bytes));
+  auto need = [&](int group, Op op, Dtype dtype, std::int64_t elems) {
+    bytes = std::max(bytes, collective_scratch_bytes(op, dtype, elems, p.size_of(group),
+                                                     p.reductions, profile.staging_cap_bytes));
   };
   for (const UnitPartition& u : p.partition.units) {
-    need(p.stage == 0 ? Op::all_reduce : Op::reduce_scatter, p.precision.model, u.padded);
-    if (p.stage > 0) need(Op::all_gather, p.precision.model, u.padded);
+    if (p.stage == 0) need(0, Op::all_reduce, p.precision.model, u.padded);
+    if (groups.replicas != no_group)
+      need(groups.replicas, Op::all_reduce, p.precision.model, u.shard);
+    if (p.stage == 0 || groups.shard == no_group) continue;
+    need(groups.shard, Op::reduce_scatter, p.precision.model, u.padded);
+    need(groups.shard, Op::all_gather, p.precision.model, u.padded);
   }
-  if (p.stage > 0) need(Op::all_reduce, w[slots.sum].dtype, w[slots.sum].elems);
+  if (p.stage > 0 && groups.shard != no_group)
+    need(groups.shard, Op::all_reduce, w[slots.sum].dtype, w[slots.sum].elems);
   if (bytes > 0) slots.staging = w.slot("staging", Category::staging, Dtype::uint8, bytes);
 }
 
 }  // namespace
 
-PaperSlots declare_paper_slots(PlanWriter& writer, const Program& program, const Profile& profile) {
+PaperSlots declare_paper_slots(PlanWriter& writer, const Program& program, const Profile& profile,
+                               const ShardGroups& groups) {
   PaperSlots slots;
   slots.units.resize(program.model.units.size());
   declare_states(writer, program, slots);
-  declare_staging(writer, program, profile, slots);
+  declare_staging(writer, program, profile, groups, slots);
   return slots;
 }
 

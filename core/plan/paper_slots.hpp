@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <core/plan/compute_writer.hpp>
+#include <core/plan/groups.hpp>
 #include <core/plan/writer.hpp>
 
 namespace shardmark {
@@ -27,6 +28,7 @@ struct PaperSlots {
 };
 
 /// Declares them all.
-PaperSlots declare_paper_slots(PlanWriter& writer, const Program& program, const Profile& profile);
+PaperSlots declare_paper_slots(PlanWriter& writer, const Program& program, const Profile& profile,
+                               const ShardGroups& groups);
 
 }  // namespace shardmark

@@ -4,16 +4,13 @@
 
 namespace shardmark {
 
-Partition build_partition(const ModelShape& model, int world, int stage) {
+Partition build_partition(const ModelShape& model, int shard_ranks, int stage) {
   Partition p;
-  p.world = world;
-  p.sharded = stage > 0;
+  p.shards = stage > 0 ? shard_ranks : 1;
   for (const Unit& unit : model.units) {
-    UnitPartition u{unit.elems, unit.elems, unit.elems};
-    if (p.sharded) {
-      u.padded = round_up(unit.elems, world, "partition of " + unit.name);
-      u.shard = u.padded / world;
-    }
+    UnitPartition u{unit.elems};
+    u.padded = round_up(unit.elems, p.shards, "partition of " + unit.name);
+    u.shard = u.padded / p.shards;
     p.padded = checked_add(p.padded, u.padded, "partition");
     p.per_rank += u.shard;
     p.units.push_back(u);

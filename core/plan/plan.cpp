@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <core/plan/checked.hpp>
 #include <core/plan/plan.hpp>
 
@@ -15,6 +18,14 @@ const Segment* Program::find(std::string_view name) const {
   const auto it = std::find_if(segments.begin(), segments.end(),
                                [&](const Segment& s) { return s.name == name; });
   return it == segments.end() ? nullptr : &*it;
+}
+
+std::string describe_ranks(const Group& group) {
+  constexpr std::size_t most = 16;
+  const auto& ranks = group.ranks;
+  if (ranks.size() <= most) return fmt::format("ranks {}", fmt::join(ranks, ", "));
+  return fmt::format("{} ranks, {}, {}, {} ... {}", ranks.size(), ranks[0], ranks[1], ranks[2],
+                     ranks.back());
 }
 
 std::string_view to_string(SegmentKind kind) {

@@ -69,7 +69,7 @@ struct Event {
   std::int32_t unit = -1;    // of the schedule `paper`: what is sharded and gathered as one
   std::int32_t module = -1;  // of forward and backward
   std::int32_t slot = -1;    // acquire, release: the buffer
-  std::int32_t group = 0;    // index in Program::groups
+  std::int32_t group = 0;    // in Program::groups; interleave, rearrange: rows are its ranks
   std::int32_t root = -1;    // reduce, broadcast: rank within the group
   std::int64_t elems = 0;
   std::int64_t first = 0;  // init_param: element of the parameter at which the operand starts
@@ -81,6 +81,15 @@ struct Event {
 
 /// Whether gradients are pending at a segment's end. check proves that junctions agree.
 enum class Gradients : std::uint8_t { none, accumulated, reduced };
+
+/// Groups that a program has at most: the world and, where states are cut in two levels, two more.
+inline constexpr int max_groups = 3;
+/// A queue of its own runs what is ordered by itself: a lane, and of the lane `comm` each group,
+/// since each is a communicator of its own.
+inline constexpr int queue_count = lane_count - 1 + max_groups;
+constexpr int queue_of(const Event& e) {
+  return e.lane != Lane::comm ? (e.lane == Lane::compute ? 0 : 1) : lane_count - 1 + e.group;
+}
 
 /// What is alive at one end of a segment.
 struct EndState {
@@ -128,6 +137,7 @@ struct StatePiece {
 
 struct Program {
   int world = 1, rank = 0, stage = 0;
+  int shard_ranks = 1;  // each so many ranks hold all of a sharded state; the next ones hold it too
   std::string schedule;
   Reductions reductions = Reductions::native;
   MemoryMode memory_mode = MemoryMode::strict;
@@ -140,14 +150,26 @@ struct Program {
   std::vector<Segment> segments;  // segments[0] is init
   std::vector<Step> steps;        // steps[0] is the first
   std::vector<StatePiece> states;
+  // Copies of State::param that init leaves alive besides, until a step drops them: whoever sets
+  // states between the two sets these too.
+  std::vector<StatePiece> copies;
   std::array<bool, state_count> sharded{};  // whether a rank holds only its part of a state
   std::vector<Operand> operands;
   std::vector<std::int32_t> param_ids;
   std::vector<std::int32_t> edges;  // event indices within the same segment
 
+  /// Which part of a sharded state this rank holds, of `shard_ranks`.
+  int shard_rank() const { return rank % shard_ranks; }
+  /// Ranks in a group.
+  int size_of(int group) const {
+    return groups[group].ranks.empty() ? world : static_cast<int>(groups[group].ranks.size());
+  }
   /// The segment called `name`, or null.
   const Segment* find(std::string_view name) const;
 };
+
+/// "ranks 0, 2, 4, 6", or "256 ranks, 0, 8, 16 ... 2040".
+std::string describe_ranks(const Group& group);
 
 std::string_view to_string(SegmentKind);
 std::string_view to_string(Gradients);
@@ -169,7 +191,7 @@ struct Profile {
 };
 
 /// Builds what `rank` of `world` does under the deck's schedule and stage. Pure.
-/// Throws PlanError (overflow), DeckError (batch sizes that do not fit the world size).
+/// Throws PlanError (overflow), DeckError (batch sizes or groups that do not fit the world size).
 Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
                       const Profile& profile);
 

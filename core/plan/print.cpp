@@ -104,6 +104,8 @@ std::string print_text(const Program& p) {
                  p.stage, p.rank, p.world, to_string(p.reductions));
   fmt::format_to(out, "parameters: {} in {} units; padded {}, this rank {}\n", p.model.elems,
                  p.model.units.size(), p.partition.padded, p.partition.per_rank);
+  for (const Group& g : p.groups)
+    if (!g.ranks.empty()) fmt::format_to(out, "group {}: {}\n", g.name, describe_ranks(g));
   fmt::format_to(out, "batch: {} = {} a micro-batch x {} accumulation x {} ranks\n", p.batch.global,
                  p.batch.micro, p.batch.accumulation, p.world);
   for (std::size_t i = 0; i < p.steps.size(); ++i) {
@@ -136,13 +138,14 @@ std::string print_dot(const Program& p) {
   for (std::size_t s = 0; s < p.segments.size(); ++s) {
     const Segment& segment = p.segments[s];
     fmt::format_to(out, "  subgraph cluster_{} {{\n    label=\"{}\";\n", s, segment.name);
-    std::array<int, lane_count> last{-1, -1, -1};
-    std::vector<int> shown;  // by event: itself, or what its lane shows before it; -1: nothing
+    std::array<int, queue_count> last{};
+    last.fill(-1);
+    std::vector<int> shown;  // by event: itself, or what its queue shows before it; -1: nothing
     for (std::size_t i = 0; i < segment.events.size(); ++i) {
       const Event& e = segment.events[i];
-      const auto lane = static_cast<std::size_t>(e.lane);
+      const int queue = queue_of(e);
       const bool memory = e.op == Op::acquire || e.op == Op::release;
-      shown.push_back(memory ? last[lane] : static_cast<int>(i));
+      shown.push_back(memory ? last[queue] : static_cast<int>(i));
       if (memory) continue;  // for the text form
       const std::string label = e.op == Op::compute
                                     ? fmt::format("{} {}", to_string(e.kernel), owner_name(p, e))
@@ -150,9 +153,9 @@ std::string print_dot(const Program& p) {
                                                   e.unit >= 0 ? p.model.units[e.unit].name : "",
                                                   to_string(e.dtype), e.elems);
       fmt::format_to(out, "    s{}e{} [label=\"{}\", group={}, style=filled, fillcolor=\"{}\"];\n",
-                     s, i, label, to_string(e.lane), colors[lane]);
-      if (last[lane] >= 0) fmt::format_to(out, "    s{0}e{1} -> s{0}e{2};\n", s, last[lane], i);
-      last[lane] = static_cast<int>(i);
+                     s, i, label, to_string(e.lane), colors[static_cast<std::size_t>(e.lane)]);
+      if (last[queue] >= 0) fmt::format_to(out, "    s{0}e{1} -> s{0}e{2};\n", s, last[queue], i);
+      last[queue] = static_cast<int>(i);
       for (int a = 0; a < e.after.count; ++a) {
         const int before = shown[static_cast<std::size_t>(p.edges[e.after.first + a])];
         if (before >= 0)

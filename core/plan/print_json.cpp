@@ -97,6 +97,24 @@ Json memory(const Program& p, const Budgets& budgets) {
   return o;
 }
 
+Json traffic(const Volume& volume) {
+  Json o = Json::object();
+  for (const auto& [op, t] : volume)
+    o[std::string(to_string(op))] = {{"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
+  return o;
+}
+
+Json volumes(const Program& p) {
+  const Volume steady = steady_volume(p);
+  Json o = {{"steady", traffic(steady)}, {"per_parameter", volume_per_parameter(p, steady)}};
+  for (int g = 0; g < static_cast<int>(p.groups.size()) && p.groups.size() > 1; ++g) {
+    const Volume part = steady_volume(p, g);
+    o["by_group"][p.groups[g].name] = {{"steady", traffic(part)},
+                                       {"per_parameter", volume_per_parameter(p, part)}};
+  }
+  return o;
+}
+
 }  // namespace
 
 Json print_json(const Program& p, const Budgets& budgets, const std::string& plan_hash) {
@@ -108,6 +126,8 @@ Json print_json(const Program& p, const Budgets& budgets, const std::string& pla
   o["parameters"] = p.model.elems;
   o["plan_hash"] = plan_hash;
   o["partition"] = {{"padded", p.partition.padded}, {"per_rank", p.partition.per_rank}};
+  for (const Group& g : p.groups)
+    if (!g.ranks.empty()) o["groups"][g.name] = g.ranks;
   o["init"] = rows_of(p, p.segments[0], 0);
   const int second = p.steps[0].after_update, last = step_path(p, false).back();
   o["steps"] = {{"0", step_rows(p, 0, false)},
@@ -117,13 +137,7 @@ Json print_json(const Program& p, const Budgets& budgets, const std::string& pla
                   {"steady", step_rows(p, step_path(p, true).back(), true)}};
   o["memory_at"] = memory_at(p);
   o["memory"] = memory(p, budgets);
-  const Volume steady = steady_volume(p);
-  Json traffic = Json::object();
-  for (const auto& [op, t] : steady)
-    traffic[std::string(to_string(op))] = {
-        {"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
-  o["volume"] = {{"steady", std::move(traffic)},
-                 {"per_parameter", volume_per_parameter(p, steady)}};
+  o["volume"] = volumes(p);
   return o;
 }
 

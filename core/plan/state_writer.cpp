@@ -46,16 +46,16 @@ void acquire_zeroed(PlanWriter& writer, int slot) {
 
 Event& write_collective(PlanWriter& writer, const Program& program, const Profile& profile,
                         int staging, Op op, Reduction reduction, Operand send, Operand receive,
-                        std::span<const int> params, int root) {
+                        std::span<const int> params, int root, int group) {
   send.reads = true, send.writes = false;
   receive.writes = true, receive.reads = false;
   const Dtype dtype = writer[send.slot].dtype;
   const std::int64_t elems = std::max(send.elems, receive.elems);
   std::vector<Operand> operands{send, receive};
   const std::int64_t scratch = collective_scratch_bytes(
-      op, dtype, elems, program.world, program.reductions, profile.staging_cap_bytes);
+      op, dtype, elems, program.size_of(group), program.reductions, profile.staging_cap_bytes);
   if (scratch > 0) operands.push_back({staging, true, false, 0, scratch});
-  return writer.collective(op, reduction, dtype, elems, operands, params, 0, root);
+  return writer.collective(op, reduction, dtype, elems, operands, params, group, root);
 }
 
 }  // namespace shardmark

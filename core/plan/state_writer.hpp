@@ -28,9 +28,9 @@ void init_params(PlanWriter& writer, const Program& program, int slot);
 void acquire_zeroed(PlanWriter& writer, int slot);
 
 /// Sends a collective of floating-point data, with scratch from `staging` where it needs some.
-/// `send` and `receive` are of the event's dtype, or byte views.
+/// `send` and `receive` are of the event's dtype, or byte views. `group`: of the program's.
 Event& write_collective(PlanWriter& writer, const Program& program, const Profile& profile,
                         int staging, Op op, Reduction reduction, Operand send, Operand receive,
-                        std::span<const int> params = {}, int root = -1);
+                        std::span<const int> params = {}, int root = -1, int group = 0);
 
 }  // namespace shardmark

@@ -15,14 +15,16 @@ struct Traffic {
 };
 using Volume = std::map<Op, Traffic>;
 
-/// Of one segment.
-Volume volume(const Segment& segment);
+inline constexpr int all_groups = -1;
+/// Of one segment; of one group's collectives, or of all.
+Volume volume(const Segment& segment, int group = all_groups);
 /// Of one optimizer step, done or skipped.
-Volume step_volume(const Program& program, const Step& step, bool skipped);
+Volume step_volume(const Program& program, const Step& step, bool skipped, int group = all_groups);
 /// Of a step of the steady state.
-Volume steady_volume(const Program& program);
+Volume steady_volume(const Program& program, int group = all_groups);
 /// In units of the parameter count: an all_reduce weighs 2, the others 1; padding included, without
-/// the factor (N-1)/N. The ZeRO paper's section 7 counts so: 2 for stages 0 to 2, 3 for stage 3.
+/// the factor (N-1)/N, which differs between groups. The ZeRO paper's section 7 counts so: 2 for
+/// stages 0 to 2, 3 for stage 3.
 double volume_per_parameter(const Program& program, const Volume& volume);
 
 void add(Volume& into, const Volume& from);

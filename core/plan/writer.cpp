@@ -5,10 +5,6 @@
 
 namespace shardmark {
 namespace {
-int index(Lane lane) {
-  return static_cast<int>(lane);
-}
-
 bool overlap(const Operand& a, const Operand& b) {
   return a.offset < b.offset + b.elems && b.offset < a.offset + a.elems;
 }
@@ -38,13 +34,13 @@ void PlanWriter::end(Gradients gradients) {
   segment_ = nullptr;
 }
 
-void PlanWriter::order_after(Lane lane, std::int32_t event, std::vector<std::int32_t>& edges) {
-  const Lane other = segment_->events[event].lane;
-  if (other == lane || known_[index(lane)][index(other)] >= event) return;
+void PlanWriter::order_after(int queue, std::int32_t event, std::vector<std::int32_t>& edges) {
+  const int other = queue_of(segment_->events[event]);
+  if (other == queue || known_[queue][other] >= event) return;
   edges.push_back(event);
-  Clock& mine = known_[index(lane)];
-  for (int l = 0; l < lane_count; ++l) mine[l] = std::max(mine[l], clock_of_[event][l]);
-  mine[index(other)] = std::max(mine[index(other)], event);
+  Clock& mine = known_[queue];
+  for (int q = 0; q < queue_count; ++q) mine[q] = std::max(mine[q], clock_of_[event][q]);
+  mine[other] = std::max(mine[other], event);
 }
 
 Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
@@ -61,7 +57,8 @@ Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
       if ((a.operand.writes || o.writes) && overlap(a.operand, o)) before.push_back(a.event);
   std::sort(before.rbegin(), before.rend());
   std::vector<std::int32_t> edges;
-  for (std::int32_t e : before) order_after(event.lane, e, edges);
+  const int queue = queue_of(event);
+  for (std::int32_t e : before) order_after(queue, e, edges);
   std::sort(edges.begin(), edges.end());
 
   auto append = [](auto& side, const auto& values) {
@@ -73,8 +70,8 @@ Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
   event.params = append(program_.param_ids, params);
   event.after = append(program_.edges, edges);
   segment_->events.push_back(event);
-  clock_of_.push_back(known_[index(event.lane)]);
-  known_[index(event.lane)][index(event.lane)] = me;
+  clock_of_.push_back(known_[queue]);
+  known_[queue][queue] = me;
 
   for (const Operand& o : operands) {
     auto& list = accesses_[o.slot];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a program event by event for the schedules. It keeps track of what is alive and of who
-// touched which slot last, and so adds exactly the order edges between lanes that the operands call
-// for (read after write, write after read, write after write; release after every use). `check`
-// proves them again, from the events alone.
+// touched which slot last, and so adds exactly the order edges between queues that the operands
+// call for (read after write, write after read, write after write; release after every use).
+// `check` proves them again, from the events alone.
 #pragma once
 
 #include <array>
@@ -61,8 +61,8 @@ class PlanWriter {
   Operand update(int slot) const { return whole(slot, true, true); }
 
  private:
-  // What a lane knows to be complete: the highest event index by lane.
-  using Clock = std::array<std::int32_t, lane_count>;
+  // What a queue knows to be complete: the highest event index by queue.
+  using Clock = std::array<std::int32_t, queue_count>;
   struct Access {
     std::int32_t event;
     Operand operand;
@@ -70,15 +70,15 @@ class PlanWriter {
 
   Event memory_event(Op op, int slot) const;
   Event& emit(Event event, std::span<const Operand> operands, std::span<const int> params);
-  void order_after(Lane lane, std::int32_t event, std::vector<std::int32_t>& edges);
+  void order_after(int queue, std::int32_t event, std::vector<std::int32_t>& edges);
 
   Program& program_;
   Segment* segment_ = nullptr;
   Phase phase_ = Phase::init;
   int micro_batch_ = 0;
   std::set<std::int32_t> alive_;
-  std::array<Clock, lane_count> known_{};
-  std::vector<Clock> clock_of_;                // by event of the open segment: what its lane knew
+  std::array<Clock, queue_count> known_{};     // by queue
+  std::vector<Clock> clock_of_;                // by event of the open segment: what its queue knew
   std::vector<std::vector<Access>> accesses_;  // by slot, in the open segment
 };
 

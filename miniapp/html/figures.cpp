@@ -86,9 +86,9 @@ std::string collectives_section(const Program& p, const Result& r) {
       {"collective", "calls", "predicted", "bytes", "p50 ms", "p99 ms", "late ms", "bus GB/s"},
       {},
       1};
-  for (const auto& [op, c] : r.collectives)
+  for (const auto& [key, c] : r.collectives)
     table.rows.push_back(
-        {std::string(to_string(op)), against(c.predicted.calls, c.measured.calls),
+        {collective_name(p, key), against(c.predicted.calls, c.measured.calls),
          grouped(c.predicted.calls), grouped(c.measured.bytes),
          fmt::format("{:.3f}", c.p50_s * 1e3), fmt::format("{:.3f}", c.p99_s * 1e3),
          fmt::format("{:.3f}", c.late_s * 1e3), fmt::format("{:.2f}", c.bus_gb_s)});

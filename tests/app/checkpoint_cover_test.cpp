@@ -28,9 +28,11 @@ enum Factor {
   dtype_in,
   mode,
   tied,
+  blocks_out,
+  blocks_in,
   factors
 };
-const std::vector<int> levels{4, 4, 4, 4, 2, 2, 3, 3, 3, 2, 2};
+const std::vector<int> levels{4, 4, 4, 4, 2, 2, 3, 3, 3, 2, 2, 3, 3};
 
 // Waits without taking a core from those that work.
 void wait_quietly(MPI_Request request) {
@@ -72,6 +74,12 @@ Deck deck_of(const std::vector<int>& row, bool out) {
   const Dtype dtype = dtypes[row[out ? dtype_out : dtype_in]];
   testing::set_precision(d, dtype, dtype);
   d.model.tied_head = row[tied] == 1;
+  // States in one copy, in blocks of ranks, and whole on each rank.
+  const int ranks = row[out ? ranks_out : ranks_in] + 1, blocks = row[out ? blocks_out : blocks_in];
+  const int size = blocks == 2 ? 1 : ranks % 2 == 0 ? 2 : ranks;
+  if (blocks > 0 && d.run.schedule == "paper") d.run.shard_size = size;
+  if (blocks > 0 && d.run.schedule == "deepspeed")
+    d.zero.knobs.hpz_partition_size = blocks == 1 && ranks % 2 == 0 ? 2 : 16;
   constexpr std::int64_t per_file[] = {1, 2, 0};
   d.checkpoint.ranks_per_file = per_file[row[layout]];
   return d;

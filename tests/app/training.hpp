@@ -23,6 +23,7 @@
 #include <io/tokens.hpp>
 #include <miniapp/checkpoints.hpp>
 #include <miniapp/executor.hpp>
+#include <miniapp/lanes.hpp>
 #include <miniapp/list_model.hpp>
 #include <miniapp/peers.hpp>
 #include <miniapp/state_hash.hpp>
@@ -64,8 +65,8 @@ class Training {
         matmul_(Profile{}.workspace_cap_bytes),
         context_{Space(), matmul_} {
     program_ = build_program(deck, batch, peers_.size(), peers_.rank(), Profile{});
-    auto backend =
-        make_communicator(deck.comm.backend, world, mpi_options(deck.run.reductions, world));
+    const MpiOptions options = mpi_options(deck.run.reductions, world);
+    auto backend = make_communicator(deck.comm.backend, world, options);
     if (decorate) backend = decorate(std::move(backend));
     lane_ = std::make_unique<CountingCommunicator>(std::move(backend), counters_);
     if (deck.run.compute == Compute::train) {
@@ -76,8 +77,9 @@ class Training {
     }
     if (wrap) model_ = wrap(std::move(model_));
     ledger_.emplace();
-    executor_.emplace(program_, *model_, std::vector<Communicator*>{lane_.get()}, context_.space,
-                      &*ledger_);
+    group_lanes_ = make_group_lanes(*lane_, program_);
+    executor_.emplace(program_, *model_, all_lanes(*lane_, group_lanes_), context_.space, &*ledger_,
+                      Fault::none, options.idle);
     runner_.emplace(deck_, program_, *executor_);
     context_.poll = [](void* e) { static_cast<Executor*>(e)->poll(); };
     context_.poll_arg = &*executor_;
@@ -142,7 +144,8 @@ class Training {
     if (!program_.sharded[static_cast<std::size_t>(State::master)]) return whole;
     const std::vector<float> all = peers_.gather(whole);  // zero where a rank owns nothing
     std::vector<float> sum(whole.size());
-    for (std::size_t i = 0; i < all.size(); ++i) sum[i % sum.size()] += all[i];
+    const auto one_copy = sum.size() * static_cast<std::size_t>(program_.shard_ranks);
+    for (std::size_t i = 0; i < one_copy; ++i) sum[i % sum.size()] += all[i];
     return sum;
   }
 
@@ -167,6 +170,7 @@ class Training {
   Program program_;
   CommCounters counters_;
   std::unique_ptr<CountingCommunicator> lane_;
+  std::vector<std::unique_ptr<Communicator>> group_lanes_;
   std::unique_ptr<TokenSource> tokens_;
   std::unique_ptr<Model> model_;
   std::optional<Ledger> ledger_;

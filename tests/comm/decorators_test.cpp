@@ -42,6 +42,8 @@ TEST(Counting, counts_calls_elements_and_bytes_in_groups_too) {
   run(*comm.split(0, comm.rank()), gather);
   const Volume want{{Op::all_gather, {1, 8 * n, 32 * n}}, {Op::all_reduce, {2, 8 * n, 32 * n}}};
   EXPECT_EQ(counters.volume(), want);
+  EXPECT_EQ(counters.volume(0), (Volume{{Op::all_reduce, want.at(Op::all_reduce)}}));
+  EXPECT_EQ(counters.volume(1), (Volume{{Op::all_gather, want.at(Op::all_gather)}}));
   EXPECT_TRUE(counters.records().empty());
   counters.reset();
   EXPECT_TRUE(counters.volume().empty());
@@ -136,6 +138,19 @@ TEST(Faulty, flip_bit_changes_one_element_on_one_rank_once) {
   const auto wrong = wrong_elements(comm);
   EXPECT_EQ(wrong, comm.rank() == victim ? (std::vector{0, 1, 0}) : (std::vector{0, 0, 0}));
   EXPECT_EQ(comm.hits(), comm.rank() == victim ? 1 : 0);
+}
+
+// In pairs of neighbours: only the victim's own group sees it.
+TEST(Faulty, groups_are_faulty_where_the_victim_is) {
+  const int victim = world_size() - 1;
+  FaultyCommunicator comm(make_world(make_options()), {CommFault::flip_bit, victim, 1, 1});
+  const auto pair = comm.split(comm.rank() / 2, comm.rank());
+  Array data = filled(Dtype::fp32, 10, 1);
+  run(*pair, all_reduce(data, Dtype::fp32));
+  int differ = 0;
+  for (std::int64_t i = 0; i < 10; ++i) differ += data.get(i) != pair->size();
+  EXPECT_EQ(differ, comm.rank() == victim ? 1 : 0);
+  EXPECT_EQ(comm.hits(), 0);
 }
 
 TEST(Faulty, skip_wait_leaves_the_old_content_on_one_rank) {

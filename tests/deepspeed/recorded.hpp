@@ -59,7 +59,8 @@ inline std::vector<Recording> recordings(const std::string& file) {
   return list;
 }
 
-/// The recordings' rows in our words: [phase, op, dtype, elements in, out, root or reduction].
+/// The recordings' rows in our words: [phase, op, dtype, elements in, out, root or reduction, and
+/// the group where it is not the world].
 inline json in_our_words(const json& rows) {
   json list = json::array();
   for (const json& row : rows) {
@@ -67,6 +68,7 @@ inline json in_our_words(const json& rows) {
     if (op == "all_gather_into_tensor") op = "all_gather";
     if (op == "reduce_scatter_tensor") op = "reduce_scatter";
     list.push_back({row[0], op, row[2], row[3], row[4], row.size() > 5 ? row[5] : json("")});
+    if (row.size() > 6) list.back().push_back(row[6]);
   }
   return list;
 }
@@ -88,6 +90,7 @@ inline json as_recorded(const json& rows) {
     if (row.value("reduce_op", "") == "max") extra = "max";
     list.push_back({row.at("phase"), row.at("op"), row.at("dtype"), row.at("elems_in"),
                     row.at("elems_out"), extra});
+    if (row.contains("group")) list.back().push_back(row.at("group"));
   }
   return list;
 }

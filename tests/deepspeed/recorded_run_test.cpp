@@ -21,8 +21,8 @@ int world() {
 // Writes down what is started, in the recordings' words; the phase is not known here.
 class LoggingLane : public ForwardingCommunicator {
  public:
-  LoggingLane(std::unique_ptr<Communicator> lane, json& log)
-      : ForwardingCommunicator(std::move(lane)), log_(log) {}
+  LoggingLane(std::unique_ptr<Communicator> lane, json& log, std::string group = "")
+      : ForwardingCommunicator(std::move(lane)), log_(log), group_(std::move(group)) {}
   Ticket start(const Collective& c) override {
     const std::int64_t shard = c.elems / size();
     std::string extra;
@@ -32,14 +32,16 @@ class LoggingLane : public ForwardingCommunicator {
                     c.op == Op::barrier ? "-" : std::string(to_string(c.dtype)),
                     c.op == Op::all_gather ? shard : c.elems,
                     c.op == Op::reduce_scatter ? shard : c.elems, extra});
+    if (!group_.empty()) log_.back().push_back(group_);
     return inner().start(c);
   }
   std::unique_ptr<Communicator> split(int color, int key) override {
-    return inner().split(color, key);
+    return std::make_unique<LoggingLane>(inner().split(color, key), log_, "hpz");
   }
 
  private:
   json& log_;
+  std::string group_;
 };
 
 json without_phase(json rows) {
@@ -50,7 +52,8 @@ json without_phase(json rows) {
 TEST(RecordedRun, CollectivesAtTheCommunicator) {
   int cases = 0;
   std::vector<Recording> all = recordings("deepspeed_traces.json");
-  for (Recording& more : recordings("deepspeed_more_traces.json")) all.push_back(std::move(more));
+  for (const char* file : {"deepspeed_more_traces.json", "deepspeed_hpz.json"})
+    for (Recording& more : recordings(file)) all.push_back(std::move(more));
   for (const Recording& r : all) {
     if (r.world != world()) continue;
     ++cases;
@@ -77,6 +80,7 @@ TEST(RecordedRun, CollectivesAtTheCommunicator) {
 // The ledger tells categories apart, the recordings also kinds within them.
 const std::map<std::string, Category> category_of{{"params", Category::param},
                                                   {"param_partitions", Category::param},
+                                                  {"secondary_partitions", Category::param},
                                                   {"grads", Category::grad},
                                                   {"partition_gradients", Category::grad},
                                                   {"full_fp32_gradients", Category::grad},
@@ -98,8 +102,10 @@ CategoryBytes recorded_bytes(const Recording& r, int rank, const std::string& at
 
 TEST(RecordedRun, MemoryAsTheLedgerHearsIt) {
   int cases = 0;
-  for (const Recording& r : recordings("deepspeed_memory.json")) {
-    if (r.world != world()) continue;
+  std::vector<Recording> all = recordings("deepspeed_memory.json");
+  for (Recording& more : recordings("deepspeed_hpz.json")) all.push_back(std::move(more));
+  for (const Recording& r : all) {
+    if (r.world != world() || !r.raw.contains("bytes_by_rank")) continue;
     ++cases;
     Deck deck = r.deck;
     deck.run.memory_mode = MemoryMode::strict;

@@ -185,6 +185,99 @@ TEST(CheckRanks, LegalRanksAgreeAndBrokenOnesDoNot) {
   EXPECT_TRUE(found(check_ranks({0, 1, 2}, missing), Rule::ranks_disagree));
 }
 
+// Two of four ranks share a copy of the states: groups shard (1) and replicas (2).
+class BrokenGroups : public ::testing::Test {
+ protected:
+  static Program legal(int rank) {
+    Deck deck = testing::gpt2_deck(2);
+    deck.run.shard_size = 2;
+    return testing::program(deck, 4, rank, 2);
+  }
+  Program p = legal(1);
+  void SetUp() override {
+    EXPECT_TRUE(check(p).empty());
+    EXPECT_TRUE(check_ranks({0, 1, 2, 3}, legal).empty());
+  }
+  Event& among_replicas(Program& of) {
+    return find_event(of, "micro_last", [](const Event& e) { return e.group == 2; });
+  }
+  void expect(Rule rule, const std::string& what) {
+    const auto violations = check(p);
+    EXPECT_TRUE(found(violations, rule)) << text(violations);
+    EXPECT_NE(text(violations).find(what), std::string::npos) << text(violations);
+  }
+  // `spoil` changes what rank 3 does.
+  template<class Spoil>
+  void expect_disagreement(Spoil spoil, const std::string& what) {
+    const auto violations = check_ranks({0, 1, 2, 3}, [&](int rank) {
+      Program of = legal(rank);
+      if (rank == 3) spoil(of);
+      return of;
+    });
+    EXPECT_TRUE(found(violations, Rule::ranks_disagree)) << what;
+    EXPECT_NE(text(violations).find(what), std::string::npos) << text(violations);
+  }
+};
+
+TEST_F(BrokenGroups, AGradientThatReplicasDoNotReduce) {
+  among_replicas(p).params.count = 0;
+  expect(Rule::gradient, "exit declares gradients reduced");
+}
+
+TEST_F(BrokenGroups, AGradientReducedTwiceInOneGroup) {
+  among_replicas(p).group = 1;
+  expect(Rule::gradient, "nothing new was added");
+}
+
+TEST_F(BrokenGroups, AppliedFromWhereReplicasHaveReducedNothing) {
+  Event& e = among_replicas(p);
+  for (int i = 0; i < 2; ++i) p.operands[e.operands.first + i].elems -= 1;
+  e.elems -= 1;
+  expect(Rule::gradient, "no reduction delivered");
+}
+
+TEST_F(BrokenGroups, GroupsThatDoNotSpanTheWorld) {
+  p.groups[2].ranks = {1};
+  expect(Rule::gradient, "span 2 ranks of 4");
+}
+
+// Each group is a queue of its own: what one delivers must be there before the other sends it.
+TEST_F(BrokenGroups, TheSecondLevelDoesNotWaitForTheFirst) {
+  Event& e = among_replicas(p);
+  ASSERT_GT(e.after.count, 0);
+  e.after.count = 0;
+  expect(Rule::race, "on lane comm");
+}
+
+TEST_F(BrokenGroups, ACollectiveOfAGroupThatItsRankIsNotIn) {
+  p.groups[1].ranks = {2, 3};
+  expect(Rule::collective, "rank 1 is not in group shard");
+}
+
+TEST_F(BrokenGroups, RanksDisagreeOnACollectiveOfAGroup) {
+  expect_disagreement([&](Program& of) { among_replicas(of).elems += 2; }, "group replicas");
+}
+
+TEST_F(BrokenGroups, RanksDisagreeOnWhoIsInAGroup) {
+  expect_disagreement([](Program& of) { of.groups[1].ranks = {0, 3}; }, "group shard");
+}
+
+// What each group issues is as it was; whoever waits in one keeps the other one waiting.
+TEST_F(BrokenGroups, RanksGoThroughTheirGroupsInAnotherOrder) {
+  expect_disagreement(
+      [&](Program& of) {
+        std::vector<Event>& events =
+            of.segments[static_cast<std::size_t>(of.steps[0].micros[1])].events;
+        const auto second =
+            std::find_if(events.begin(), events.end(), [](const Event& e) { return e.group == 2; });
+        const auto first = std::find_if(std::make_reverse_iterator(second), events.rend(),
+                                        [](const Event& e) { return is_collective(e.op); });
+        ASSERT_NE(first, events.rend());
+        std::swap(*first, *second);
+      },
+      "in one order");
+}
+
 TEST(CheckRanks, LargeWorldsAreSampledAtBothEndsAndAtTheRankAskedFor) {
   const auto ranks = ranks_to_check(16384, 4711);
   EXPECT_EQ(ranks.front(), 0);

@@ -34,12 +34,8 @@ std::int64_t deck_accumulation(const char* schedule, int stage) {
   return stage == 3 && schedule == std::string("deepspeed") ? 1 : 2;
 }
 
-TEST_P(Golden, PlanIsAsStored) {
-  const auto [schedule, stage] = GetParam();
-  const std::string now = print_text(
-      testing::program(deck_of(schedule, stage), 3, 1, deck_accumulation(schedule, stage)));
-  const std::string path =
-      std::string(SHARDMARK_TEST_GOLDEN) + "/" + schedule + "-z" + std::to_string(stage) + ".txt";
+void expect_stored(const std::string& name, const std::string& now) {
+  const std::string path = std::string(SHARDMARK_TEST_GOLDEN) + "/" + name + ".txt";
   if (std::getenv("SHARDMARK_RENEW_GOLDEN") != nullptr) {
     std::ofstream(path) << now;
     GTEST_SKIP() << "renewed " << path;
@@ -54,6 +50,23 @@ TEST_P(Golden, PlanIsAsStored) {
     if (!more_have && !more_want) break;
     ASSERT_EQ(more_have ? a : "(end)", more_want ? b : "(end)") << path << ", line " << line;
   }
+}
+
+TEST_P(Golden, PlanIsAsStored) {
+  const auto [schedule, stage] = GetParam();
+  expect_stored(std::string(schedule) + "-z" + std::to_string(stage),
+                print_text(testing::program(deck_of(schedule, stage), 3, 1,
+                                            deck_accumulation(schedule, stage))));
+}
+
+// States cut over two of four ranks; and a secondary copy of the parameters cut over two.
+TEST(GoldenTwoLevels, PlansAreAsStored) {
+  Deck paper = deck_of("paper", 3);
+  paper.run.shard_size = 2;
+  expect_stored("paper-z3-shard2", print_text(testing::program(paper, 4, 1, 2)));
+  Deck deepspeed = deck_of("deepspeed", 3);
+  deepspeed.zero.knobs.hpz_partition_size = 2;
+  expect_stored("deepspeed-z3-hpz2", print_text(testing::program(deepspeed, 4, 1)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, Golden,

@@ -7,6 +7,8 @@
 
 #include <core/plan/check.hpp>
 #include <core/plan/footprint.hpp>
+#include <core/plan/owned_elements.hpp>
+#include <core/plan/print.hpp>
 #include <core/plan/volume.hpp>
 #include <tests/plan/programs.hpp>
 
@@ -33,6 +35,112 @@ TEST(Paper, IsLegalEverywhere) {
               ++programs;
             }
   EXPECT_EQ(programs, 4 * 5 * 4 * 2 * 2 * 2);
+}
+
+Deck two_level_deck(int stage, std::int64_t shard_size) {
+  Deck deck = testing::gpt2_deck(stage, 3);
+  deck.run.shard_size = shard_size;
+  return deck;
+}
+
+TEST(ShardSize, IsLegalEverywhere) {
+  for (int stage : {1, 2, 3})
+    for (auto [world, size] : {std::pair{1, 1}, {4, 1}, {4, 2}, {4, 4}, {6, 3}, {34, 2}})
+      for (std::int64_t accumulation : {1, 3})
+        for (Reductions reductions : {Reductions::native, Reductions::ordered})
+          for (Dtype accum : {Dtype::bf16, Dtype::fp32}) {
+            Deck deck = two_level_deck(stage, size);
+            deck.run.reductions = reductions;
+            deck.zero.precision.model = Dtype::bf16;
+            deck.zero.precision.grad_accum = accum;
+            deck.zero.precision.check_overflow = stage == 2;
+            auto program_of = [&](int rank) {
+              return testing::program(deck, world, rank, accumulation);
+            };
+            for (int rank : {0, world - 1}) ASSERT_NO_THROW(require_legal(check(program_of(rank))));
+            ASSERT_NO_THROW(require_legal(check_ranks(ranks_to_check(world, 0), program_of)));
+          }
+}
+
+TEST(ShardSize, OfTheWorldIsThePlanWithout) {
+  for (int stage : {0, 1, 2, 3})
+    for (int rank : {0, 3})
+      EXPECT_EQ(print_text(testing::program(two_level_deck(stage, 4), 4, rank, 2)),
+                print_text(testing::program(two_level_deck(stage, 0), 4, rank, 2)));
+}
+
+std::vector<std::int64_t> reductions_of(const Program& p, std::string_view segment) {
+  std::vector<std::int64_t> elems;
+  for (const Event& e : p.find(segment)->events) {
+    if (!is_collective(e.op)) continue;
+    EXPECT_EQ(e.op, Op::all_reduce);
+    EXPECT_EQ(e.group, 0);
+    elems.push_back(e.elems);
+  }
+  return elems;
+}
+
+// A rank that holds all by itself needs no one but for gradients.
+TEST(ShardSize, OfOneSendsWhatStageZeroSends) {
+  const auto zero = reductions_of(testing::program(two_level_deck(0, 0), 4, 2), "micro_only");
+  EXPECT_EQ(zero.size(), 5U);
+  for (int stage : {1, 2, 3}) {
+    const Program p = testing::program(two_level_deck(stage, 1), 4, 2);
+    EXPECT_EQ(reductions_of(p, "micro_only"), zero) << stage;
+    EXPECT_TRUE(reductions_of(p, "boundary").empty() && reductions_of(p, "update").empty());
+    EXPECT_DOUBLE_EQ(volume_per_parameter(p, steady_volume(p)), 2);
+  }
+}
+
+// In the block as without blocks; among them 2 for each share, a part of 1/size.
+TEST(ShardSize, VolumeAndStatesByGroup) {
+  for (int stage : {1, 2, 3})
+    for (int size : {2, 4}) {
+      const Program p = testing::program(two_level_deck(stage, size), 8, 5, 3);
+      const auto units =
+          static_cast<double>(p.partition.padded) / static_cast<double>(p.model.elems);
+      Volume shard = steady_volume(p, 1);
+      EXPECT_EQ(shard.at(Op::all_reduce).calls, 1) << "the norm";
+      shard.erase(Op::all_reduce);
+      const double times = stage == 1 ? 1 : 3;
+      EXPECT_DOUBLE_EQ(volume_per_parameter(p, shard),
+                       units * (stage == 3 ? 3 * times : times + 1));
+      EXPECT_DOUBLE_EQ(volume_per_parameter(p, steady_volume(p, 2)), units * 2 * times / size);
+      EXPECT_TRUE(steady_volume(p, 0).empty());
+      EXPECT_EQ(p.partition.per_rank * size, p.partition.padded);
+      EXPECT_EQ(p.groups[1].ranks.size(), static_cast<std::size_t>(size));
+      EXPECT_EQ(p.groups[2].ranks.size(), 8U / static_cast<std::size_t>(size));
+    }
+}
+
+TEST(ShardSize, ThatDoesNotDivideTheRanksIsRefused) {
+  for (int size : {3, 8}) {
+    try {
+      testing::program(two_level_deck(2, size), 4, 0);
+      FAIL() << size;
+    } catch (const DeckError& error) {
+      EXPECT_NE(std::string(error.what())
+                    .find("run.shard_size = " + std::to_string(size) +
+                          ": must divide the number of ranks, 4"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+// Over all ranks, what each writes of the states is the whole model, once.
+TEST(ShardSize, CheckpointsHoldEachElementOnce) {
+  for (int stage : {0, 1, 3})
+    for (int size : {1, 2, 6}) {
+      std::vector<int> seen(
+          static_cast<std::size_t>(build_model_shape(two_level_deck(stage, size).model).elems));
+      for (int rank = 0; rank < 6; ++rank)
+        for (const ElementRange& r :
+             owned_elements(testing::program(two_level_deck(stage, size), 6, rank)))
+          for (std::int64_t e = r.first; e < r.first + r.elems; ++e)
+            ++seen[static_cast<std::size_t>(e)];
+      EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), std::ssize(seen)) << stage << " " << size;
+    }
 }
 
 // Gradients: 2 (all_reduce) or 1 (reduce_scatter) a reduction; parameters: 1 a gather.

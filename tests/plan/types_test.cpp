@@ -17,20 +17,20 @@
 namespace shardmark {
 namespace {
 
-// Rank 1 of 4: a gradient is made on the device, reduced to rank 1 of the pair {0, 1}, copied to
-// the host, and the updated parameters come back and are broadcast in the pair.
+// Rank 1 of 2: a gradient is made on the device, reduced to rank 1 of the group that they form,
+// copied to the host, and the updated parameters come back and are broadcast in the group.
 class ByHand : public ::testing::Test {
  protected:
   ByHand() {
     ModelSpec spec;
     spec.family = Family::list;
     spec.modules = {{"w", {48}}};
-    p.world = 4;
+    p.world = 2;
     p.rank = 1;
     p.schedule = "by hand";
-    p.batch = {4, 1, 1};
+    p.batch = {2, 1, 1};
     p.model = build_model_shape(spec);
-    p.partition = build_partition(p.model, 4, 1);
+    p.partition = build_partition(p.model, 2, 1);
     p.groups = {{"world", {}}, {"pair", {0, 1}}};
     PlanWriter w(p);
     param = w.slot("param", Category::param, Dtype::bf16, 48);
