@@ -36,6 +36,7 @@ class CommCounters {
 
   /// Records are kept only of collectives started while recording is on.
   void recording(bool on) { recording_ = on; }
+  bool recording() const { return recording_; }
   /// In order of completion.
   const std::vector<CollectiveRecord>& records() const { return records_; }
   const std::vector<std::string>& names() const { return names_; }

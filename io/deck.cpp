@@ -39,7 +39,11 @@ Json read_text(const std::vector<std::string>& sets, Origin& origin, std::string
   return deck;
 }
 
-Deck read_sections(const Json& text, Origin& origin) {
+std::string printed(const Json& text) {
+  return text.dump(2, ' ', true, Json::error_handler_t::replace);
+}
+
+Deck read_sections(const Json& text, Origin& origin, Telling& telling) {
   const Json empty = Json::object();
   KeyReader reader(origin, text, "");
   const auto section = [&](const char* name) {
@@ -50,12 +54,14 @@ Deck read_sections(const Json& text, Origin& origin) {
   deck.path = origin.deck_file();
   deck.name = std::filesystem::path(deck.path).stem().string();
   reader.text("name", deck.name);
+  read_trace(reader, telling.trace);
   if (!reader.any("model")) origin.missing("model", "give the section that says what to train");
   read_run(section("run"), deck.run);
   read_model(section("model"), deck.model, deck.run.schedule);
   if (reader.any("data")) read_data(section("data"), deck.data, deck.run.seed);
   const Json* config = reader.any("deepspeed");
   deck.zero = read_deepspeed(origin, config ? *config : empty, deck.run.schedule);
+  telling.deepspeed = read_deepspeed_log(origin, config ? *config : empty);
   read_comm(section("comm"), deck.comm);
   read_memory(section("memory"), deck.memory);
   if (reader.any("checkpoint")) read_checkpoint(section("checkpoint"), deck.checkpoint);
@@ -70,7 +76,7 @@ LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& se
   Origin origin(path);
   LoadedDeck loaded;
   const Json text = read_text(sets, origin, loaded.config_file);
-  loaded.deck = read_sections(text, origin);
+  loaded.deck = read_sections(text, origin, loaded.telling);
   check_together(loaded.deck, origin);
   check_sizes(loaded.deck, origin);
   if (use == DeckUse::plan && loaded.deck.model.fit && !loaded.deck.memory.budget_gib[0])
@@ -81,11 +87,17 @@ LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& se
       throw DeckError(fmt::format("{}: {}", origin.place(lack.key), lack.text));
     origin.note(FindingKind::warning, lack.key, "needed by `run`: " + lack.text);
   }
-  loaded.used_json = text.dump(2, ' ', true, Json::error_handler_t::replace);
+  loaded.used_json = printed(text);
   loaded.hash = hash_hex(loaded.used_json);
   loaded.overridden = !sets.empty();
   loaded.findings = std::move(origin.findings());
   return loaded;
+}
+
+std::string deck_text(const std::string& path, const std::vector<std::string>& sets) {
+  Origin origin(path);
+  std::string config_file;
+  return printed(read_text(sets, origin, config_file));
 }
 
 Deck load_deck(const std::string& path, const std::vector<std::string>& sets) {

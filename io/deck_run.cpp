@@ -3,6 +3,7 @@
 #include <limits>
 
 #include <io/deck_sections.hpp>
+#include <io/output.hpp>
 
 namespace shardmark {
 namespace {
@@ -11,6 +12,18 @@ constexpr std::int64_t max_steps = 1'000'000'000;
 constexpr double max_gib = 1e9, max_seconds = 1e9;
 
 }  // namespace
+
+void read_trace(KeyReader& deck, std::string& trace) {
+  const Json* given = deck.any("trace");
+  if (given == nullptr) return;
+  deck.text("trace", trace);
+  const bool plain = !trace.empty() && trace.front() != '.' &&
+                     trace.find_first_of("/\\") == std::string::npos && !is_run_file(trace);
+  if (!plain)
+    deck.origin().refuse("trace", *given,
+                         "must be a file name without a folder, and none of the run's own: it is "
+                         "written to --out; give \"trace.json\"");
+}
 
 void read_run(KeyReader reader, RunSpec& run) {
   if (reader.any("steps")) reader.integer("steps", run.steps, {1, max_steps});

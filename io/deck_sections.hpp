@@ -11,6 +11,7 @@ namespace shardmark {
 // Each throws DeckError for an ill-typed, unknown or missing key, or a value out of its bounds.
 void read_model(KeyReader reader, ModelSpec& model, std::string_view schedule);
 void read_list(KeyReader& reader, ModelSpec& model, std::string_view schedule);
+void read_trace(KeyReader& deck, std::string& trace);
 void read_run(KeyReader reader, RunSpec& run);
 void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed);
 void read_comm(KeyReader reader, CommSpec& comm);

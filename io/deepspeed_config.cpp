@@ -49,6 +49,7 @@ void judge(const DsConfig& c, Origin& origin, std::string_view schedule) {
   for (const DsValues* values :
        {&c.top, &c.zero, &c.leaf_module, &c.fp16, &c.bf16, &c.data_types, &c.optimizer, &c.adam})
     values->judge(origin, c.stage, schedule);
+  if (c.top.given("comms_logger")) c.comms_logger.judge(origin, c.stage, schedule);
   if (!c.scheduler.at("type").is_null()) c.scheduler_params.judge(origin, c.stage, schedule);
 }
 
@@ -78,6 +79,7 @@ DsConfig parse_deepspeed(Origin& origin, const Json& config) {
       .adam = adam_of(origin, optimizer),
       .scheduler = scheduler,
       .scheduler_params = scheduler_params_of(origin, scheduler),
+      .comms_logger = section_of(origin, top, "comms_logger", ds_comms_logger()),
       .stage = stage};
 }
 

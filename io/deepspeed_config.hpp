@@ -5,6 +5,7 @@
 #pragma once
 
 #include <core/plan/deck.hpp>
+#include <io/deck.hpp>
 #include <io/deepspeed_values.hpp>
 
 namespace shardmark {
@@ -12,7 +13,7 @@ namespace shardmark {
 /// A whole config, section by section.
 struct DsConfig {
   DsValues top, zero, leaf_module, offload_param, offload_optimizer;
-  DsValues fp16, bf16, data_types, optimizer, adam, scheduler, scheduler_params;
+  DsValues fp16, bf16, data_types, optimizer, adam, scheduler, scheduler_params, comms_logger;
   int stage = 0;
 };
 
@@ -27,6 +28,10 @@ void check_deepspeed_rules(const DsConfig& config, const Origin& origin);
 /// `schedule` is run.schedule: "paper" models less.
 /// Throws DeckError, also if no batch size is given.
 ZeroSpec read_deepspeed(Origin& origin, const Json& config, std::string_view schedule);
+
+/// What the config asks to be told of a run; a config that read_deepspeed takes. Throws DeckError:
+/// steps_per_print is no count of steps, prof_ops no list of names.
+DsLogSpec read_deepspeed_log(const Origin& origin, const Json& config);
 
 /// The complete batch triple on `world` ranks, inferred as DeepSpeed does and with its assertion:
 /// train_batch_size == micro-batch x accumulation x world. `place` opens messages: the deck's file.

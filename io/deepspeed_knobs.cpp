@@ -103,9 +103,21 @@ void mute_rate(DsConfig& c) {
     c.adam.mute("lr", "the scheduler sets the rate");
 }
 
+void mute_logging(DsConfig& c) {
+  if (!c.top.flag("wall_clock_breakdown"))
+    c.top.mute("steps_per_print",
+               "only wall_clock_breakdown prints so; a run's own progress goes by time");
+  if (!c.comms_logger.flag("enabled"))
+    for (const char* name : {"prof_all", "prof_ops"})
+      c.comms_logger.mute(name, "comms_logger is not enabled");
+  else if (c.comms_logger.flag("prof_all"))
+    c.comms_logger.mute("prof_ops", "prof_all takes every collective");
+}
+
 }  // namespace
 
 void mute_without_effect(DsConfig& c) {
+  mute_logging(c);
   mute_precision(c);
   mute_buckets(c);
   mute_fetches(c);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sections that only log. DeepSpeed still refuses a key in them that it does not know, so they are
-// read, and nothing more. Checked against DeepSpeed 0.19.8.
+// read; comms_logger alone is followed. Checked against DeepSpeed 0.19.8.
 #include <io/deepspeed_table.hpp>
 
 namespace shardmark {
@@ -29,19 +29,22 @@ constexpr DsKey comet[] = {
     words("experiment_key", "null"),
     {"online", "", boolean_or_null, "null", DsEffect::inert, {}, {}, ""},
     words("mode", "null")};
-constexpr DsKey comms_logger[] = {flag("enabled", "false"),
-                                  flag("prof_all", "true"),
-                                  {"prof_ops", "", array, "[]", DsEffect::inert, {}, {}, ""},
+constexpr DsKey comms_logger[] = {{"enabled", "", boolean, "false", DsEffect::used, {}, {}, ""},
+                                  {"prof_all", "", boolean, "true", DsEffect::used, {}, {}, ""},
+                                  {"prof_ops", "", array, "[]", DsEffect::used, {}, {}, ""},
                                   flag("verbose", "false"),
                                   flag("debug", "false")};
 
 constexpr DsLogSection sections[] = {{"tensorboard", {files, true, true}},
                                      {"csv_monitor", {files, true, true}},
                                      {"wandb", {wandb, true, true}},
-                                     {"comet", {comet, true, true}},
-                                     {"comms_logger", {comms_logger, true, true}}};
+                                     {"comet", {comet, true, true}}};
 
 }  // namespace
+
+DsSection ds_comms_logger() {
+  return {comms_logger, true, true};
+}
 
 std::span<const DsLogSection> ds_log_sections() {
   return sections;

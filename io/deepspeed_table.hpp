@@ -69,6 +69,7 @@ struct DsLogSection {
 };
 std::span<const DsLogSection> ds_log_sections();
 
+DsSection ds_comms_logger();
 DsSection ds_top_level();
 DsSection ds_zero();
 DsSection ds_offload_param();

@@ -43,13 +43,17 @@ TempFile::~TempFile() {
   if (!finished_) (void)::unlink(path_.c_str());
 }
 
-void TempFile::write(std::string_view content) {
+void TempFile::append(std::string_view content) {
   while (!content.empty()) {
     const ssize_t n = ::write(fd_, content.data(), content.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) fail_io(path_, "cannot be written", std::strerror(n < 0 ? errno : ENOSPC), remedy_);
     content.remove_prefix(static_cast<std::size_t>(n));
   }
+}
+
+void TempFile::write(std::string_view content) {
+  append(content);
   if (::fsync(fd_) != 0)
     fail_io(path_, "cannot be flushed to the disk", std::strerror(errno), remedy_);
   const int status = ::close(fd_);

@@ -22,7 +22,9 @@ class TempFile {
   TempFile(const TempFile&) = delete;
   TempFile& operator=(const TempFile&) = delete;
 
-  /// All of its content, flushed to the disk. Once. Throws IoError.
+  /// A part of its content, for now. Throws IoError.
+  void append(std::string_view content);
+  /// The last part or all of its content, flushed to the disk. Once. Throws IoError.
   void write(std::string_view content);
   /// Throws IoError.
   void rename_to(const std::string& target);

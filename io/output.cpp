@@ -3,6 +3,8 @@
 #include <array>
 #include <filesystem>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -19,7 +21,12 @@ constexpr std::array<std::string_view, 3> our_files{report_file, page_file, loss
 
 }  // namespace
 
-OutputFolder::OutputFolder(std::string path) : path_(std::move(path)) {
+bool is_run_file(std::string_view name) {
+  return std::find(our_files.begin(), our_files.end(), name) != our_files.end();
+}
+
+OutputFolder::OutputFolder(std::string path, std::string more)
+    : path_(std::move(path)), more_(std::move(more)) {
   if (path_.empty()) throw IoError("--out: is empty: give a folder");
   std::error_code error;
   std::filesystem::create_directories(path_, error);
@@ -29,18 +36,32 @@ OutputFolder::OutputFolder(std::string path) : path_(std::move(path)) {
     fail_io(path_, "cannot be made",
             file || !error ? "a file of that name is there" : error.message(), remedy);
   }
-  for (const std::string_view name : our_files)
-    if (const std::string file = path_ + "/" + std::string(name);
-        std::filesystem::is_directory(file, error))
+  std::vector<std::string> files(our_files.begin(), our_files.end());
+  if (!more_.empty()) files.push_back(more_);
+  for (const std::string& name : files)
+    if (const std::string file = path_ + "/" + name; std::filesystem::is_directory(file, error))
       fail_io(file, "cannot be replaced", "is a folder", remedy);
   constexpr std::size_t trial_bytes = 65536;  // about what a short run will write
   TempFile(temp_name(path_, "trial"), remedy).write(std::string(trial_bytes, ' '));
 }
 
+bool OutputFolder::ours(std::string_view name) const {
+  return is_run_file(name) || (!more_.empty() && name == more_);
+}
+
 void OutputFolder::replace(const std::string& name, std::string_view content) const {
-  if (std::find(our_files.begin(), our_files.end(), name) == our_files.end())
-    throw std::logic_error(name + " is not a file of ours");
-  replace_file(path_, name, content, remedy);
+  bool given = false;
+  replace_in_pieces(name, [&] { return std::exchange(given, true) ? "" : std::string(content); });
+}
+
+void OutputFolder::replace_in_pieces(const std::string& name,
+                                     const std::function<std::string()>& next) const {
+  if (!ours(name)) throw std::logic_error(name + " is not a file of ours");
+  TempFile file(temp_name(path_, name), remedy);
+  for (std::string piece = next(); !piece.empty(); piece = next()) file.append(piece);
+  file.write({});
+  file.rename_to(path_ + "/" + name);
+  flush_folder(path_, remedy);
 }
 
 std::string losses_csv(std::span<const LossRow> rows) {

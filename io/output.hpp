@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,21 +15,28 @@ inline constexpr const char* report_file = "report.json";
 inline constexpr const char* page_file = "report.html";
 inline constexpr const char* losses_file = "losses.csv";
 
+/// Whether it is one of the three above.
+bool is_run_file(std::string_view name);
+
 class OutputFolder {
  public:
   /// Makes the folder and those above it if they are missing, and proves with a trial file that it
-  /// can be written. One rank calls this, before training. Throws IoError with path, reason and
-  /// remedy.
-  explicit OutputFolder(std::string path);
+  /// can be written. `more` names a further file that will be written, if any. One rank calls this,
+  /// before training. Throws IoError with path, reason and remedy.
+  explicit OutputFolder(std::string path, std::string more = {});
 
   const std::string& path() const { return path_; }
 
   /// Writes one of our files (`report_file`, `page_file`, `losses_file`), replacing the old one.
   /// Throws IoError; the old file is then still there.
   void replace(const std::string& name, std::string_view content) const;
+  /// Writes the further file in pieces: `next` gives one after another, the last one is empty.
+  /// Throws IoError; the old file is then still there.
+  void replace_in_pieces(const std::string& name, const std::function<std::string()>& next) const;
 
  private:
-  std::string path_;
+  bool ours(std::string_view name) const;
+  std::string path_, more_;
 };
 
 /// One row of losses.csv: what a step that this run did came to.

@@ -39,9 +39,22 @@ struct RunArguments {
   std::string deck;
   std::vector<std::string> sets;
   std::string out = "shardmark-out";
+  bool quiet = false;  // nothing is printed: the report's files say it all
 };
 /// Collective over MPI_COMM_WORLD. Errors are agreed on and printed here; the status is the same on
 /// every rank.
 ExitStatus run_command(const RunArguments& arguments);
+
+struct SweepArguments {
+  std::string deck;
+  std::vector<std::string> sets, vary;
+  bool plan = false;  // nothing is run
+  std::string ranks;  // "1,2,8"; plan only
+  int ranks_per_node = 1;
+  std::string out = "shardmark-sweep";
+};
+/// Runs (collective over MPI_COMM_WORLD) or plans (without MPI) each point of a grid that is not
+/// done yet, and writes the table. The status is that of the first point that did not end well.
+ExitStatus sweep_command(const SweepArguments& arguments);
 
 }  // namespace shardmark

@@ -36,7 +36,9 @@
 #include <miniapp/setup.hpp>
 #include <miniapp/standard_output.hpp>
 #include <miniapp/step_runner.hpp>
+#include <miniapp/trace_file.hpp>
 #include <miniapp/transformer_model.hpp>
+#include <miniapp/wall_clock.hpp>
 
 namespace shardmark {
 namespace {
@@ -55,12 +57,16 @@ class Run {
   void train();            // init, warm-up, timed steps
   void store();            // what is still being written; the storage benchmark
   void settle();           // what all ranks saw, put together
-  ExitStatus report();     // judged, printed, written
+  void report();           // judged, printed, written
+  RunOutcome outcome();
 
  private:
   bool first_rank() const { return peers_.rank() == 0; }
+  bool prints() const { return first_rank() && !arguments_.quiet; }
   void one_step(std::int64_t step);
   void traced_step(std::int64_t step);
+  void step(std::int64_t step, Progress& progress);
+  void write_trace();
   std::int64_t checkpoint(std::int64_t steps_done);
 
   const RunArguments& arguments_;
@@ -86,6 +92,9 @@ class Run {
   std::optional<StepRunner> steps_;
   std::optional<Checkpoints> checkpoints_;
   std::int64_t clock_offset_ns_ = 0;
+  StepTrace last_trace_;
+  std::vector<StepTrace> traces_;                // for the deck's `trace`
+  std::vector<CollectiveRecord> untimed_calls_;  // before the timed steps, where they are logged
   Noted noted_;
   Observed observed_;
   Result result_;
@@ -135,14 +144,14 @@ void Run::refuse_or_go_on() {
       throw MemoryError(loaded_.deck.path + ": " + *refusal);
   });
   peers_.agree([&] {
-    if (first_rank()) output_.emplace(arguments_.out);
+    if (first_rank()) output_.emplace(arguments_.out, loaded_.telling.trace);
   });
   checkpoints_.emplace(loaded_, program_, world_.comm, peers_);
 }
 
 void Run::prepare() {
   const Deck& deck = loaded_.deck;
-  if (first_rank()) print_out(heading(deck, program_, result_.fit, checkpoints_->notice()) + "\n");
+  if (prints()) print_out(heading(deck, program_, result_.fit, checkpoints_->notice()) + "\n");
   const Bf16Choice bf16 = choose_bf16_products(deck, profile_.workspace_cap_bytes, Space(), peers_);
   result_.bf16_products = bf16.told;
   noted_.rss_start = process_memory().resident_bytes;
@@ -192,17 +201,37 @@ void Run::one_step(std::int64_t step) {
   noted_.seconds.push_back(static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
 }
 
-// The last warm-up step: as the timed ones, as far as the plan goes, and none of them is disturbed.
 void Run::traced_step(std::int64_t step) {
-  StepTrace& trace = result_.trace;
-  executor_->trace(first_rank() ? &trace : nullptr);
+  last_trace_ = {};
+  const bool recording = counters_.recording();
   counters_.recording(true);
+  const auto before = static_cast<std::ptrdiff_t>(counters_.records().size());
+  executor_->trace(&last_trace_);
   one_step(step);
-  counters_.recording(false);
   executor_->trace(nullptr);
-  trace.step = step;
-  trace.collectives = counters_.take_records();
-  trace.collective_names = counters_.names();
+  counters_.recording(recording);
+  last_trace_.step = step;
+  last_trace_.collectives = {counters_.records().begin() + before, counters_.records().end()};
+  last_trace_.collective_names = counters_.names();
+}
+
+// The last warm-up step is traced for the page: as the timed ones, as far as the plan goes, and
+// none of them is disturbed. Of the timed ones those are that the deck asks for.
+void Run::step(std::int64_t step, Progress& progress) {
+  const RunSpec& spec = loaded_.deck.run;
+  const std::int64_t every = loaded_.telling.deepspeed.wall_clock_every;
+  const std::int64_t timed = step - noted_.first_step - noted_.warmup;
+  const bool drawn = first_rank() && step + 1 == spec.warmup;
+  const bool kept = !loaded_.telling.trace.empty() && timed >= 0 && timed < most_traced_steps;
+  const bool told = prints() && every > 0 && (step + 1) % every == 0;
+  if (!drawn && !kept && !told) return one_step(step);
+  traced_step(step);
+  if (told) {
+    progress.done();  // its line is rewritten on a terminal
+    print_out(wall_clock_lines(program_, last_trace_));
+  }
+  if (drawn) result_.trace = last_trace_;
+  if (kept) traces_.push_back(std::move(last_trace_));
 }
 
 // What it took: checkpoints are no part of the figure of merit. The barrier ends the step for all,
@@ -222,22 +251,24 @@ void Run::train() {
   noted_.warmup = std::max<std::int64_t>(0, spec.warmup - first);
   noted_.steps = std::max<std::int64_t>(0, all - std::max(first, spec.warmup));
   const std::int64_t tokens = program_.batch.global * loaded_.deck.model.sequence;
-  Progress progress(first_rank(), first, all, spec.warmup, tokens);
+  Progress progress(prints(), first, all, spec.warmup, tokens);
   std::int64_t apart_ns = 0;  // in checkpoints
   auto steps = [&](std::int64_t from, std::int64_t count) {
     for (std::int64_t s = from; s < from + count; ++s) {
-      s + 1 == spec.warmup ? traced_step(s) : one_step(s);
+      step(s, progress);
       progress.step(s, noted_.losses.back() / static_cast<double>(program_.batch.accumulation),
                     noted_.seconds.back());
       apart_ns += checkpoint(s + 1);
     }
   };
 
+  counters_.recording(loaded_.telling.deepspeed.comms);
   steps_->init();
   checkpoints_->restore(*executor_, *steps_);
   steps(first, noted_.warmup);
   peers_.barrier();
   executor_->reset_times();
+  untimed_calls_ = counters_.take_records();
   counters_.recording(true);
   const std::int64_t matmul_before_ns = matmul_->matmul_ns();
   apart_ns = 0;
@@ -271,6 +302,11 @@ void Run::settle() {
   compare_system(deck, noted_, ledger, peers_, result_, observed_);
   fill_times(deck, program_, noted_, counters_, peers_, result_);
   result_.hashes = hash_states(*context_, program_, *executor_, peers_);
+  if (loaded_.telling.deepspeed.comms) {
+    std::vector<CollectiveRecord> calls = std::move(untimed_calls_);
+    calls.insert(calls.end(), counters_.records().begin(), counters_.records().end());
+    result_.comms_log = comms_log(calls, program_.world, loaded_.telling.deepspeed);
+  }
   result_.deck_text = loaded_.used_json;
   result_.deck_hash = loaded_.hash;
   result_.plan_hash = hash_hex(print_text(program_));
@@ -278,15 +314,46 @@ void Run::settle() {
   result_.checkpoints = checkpoints_->figures();
   result_.ranks = rank_infos(node_, peers_);
   result_.warnings = placement_warnings(result_.ranks);
+  observed_.traced =
+      !loaded_.telling.trace.empty() || loaded_.telling.deepspeed.wall_clock_every > 0;
   observed_.deck_changed = loaded_.overridden;
   if (fault_ != Fault::none)
     observed_.injected = fmt::format("SHARDMARK_FAULT={}", to_string(fault_));
 }
 
-ExitStatus Run::report() {
+// Rank after rank: no rank holds more than one other's part.
+void Run::write_trace() {
+  if (loaded_.telling.trace.empty()) return;
+  const std::int64_t first_ns =
+      traces_.empty() ? INT64_MAX : traces_[0].events.front().begin_ns + clock_offset_ns_;
+  const auto all = peers_.gather(first_ns);
+  const TraceClock clock{clock_offset_ns_, *std::min_element(all.begin(), all.end())};
+  const std::string mine = trace_events(program_, traces_, clock, node_.host);
+  int rank = -1;
+  const auto next = [&]() -> std::string {
+    if (++rank > peers_.size()) return {};
+    if (rank == peers_.size()) return trace_end();
+    const std::string part = peers_.broadcast(mine, rank);
+    return (rank == 0 ? trace_begin(program_, loaded_.deck.name) : ",\n") + part;
+  };
+  const auto pass_on = [&] {  // the others wait for each part, even where it cannot be written
+    while (!next().empty()) continue;
+  };
+  peers_.agree([&] {
+    if (!first_rank()) return pass_on();
+    try {
+      output_->replace_in_pieces(loaded_.telling.trace, next);
+    } catch (const IoError&) {
+      pass_on();
+      throw;
+    }
+  });
+}
+
+void Run::report() {
   judge(loaded_.deck, program_, observed_, result_);
   peers_.agree([&] {  // before the files: where they cannot be written the figures are not lost
-    if (first_rank()) print_out(report_text(loaded_.deck, program_, result_));
+    if (prints()) print_out(report_text(loaded_.deck, program_, result_));
   });
   peers_.agree([&] {
     if (!first_rank()) return;
@@ -294,12 +361,17 @@ ExitStatus Run::report() {
     output_->replace(page_file, report_html(loaded_.deck, program_, result_));
     output_->replace(report_file, report_json(loaded_.deck, program_, result_));
   });
-  return result_.valid() ? ExitStatus::valid : ExitStatus::invalid;
+  write_trace();
+}
+
+RunOutcome Run::outcome() {
+  const ExitStatus status = result_.valid() ? ExitStatus::valid : ExitStatus::invalid;
+  return {status, loaded_.deck, program_, std::move(result_)};  // the executor still looks at them
 }
 
 }  // namespace
 
-ExitStatus run_deck(const RunArguments& arguments, const World& world) {
+RunOutcome run_deck(const RunArguments& arguments, const World& world) {
   Run run(arguments, world);
   run.read();
   run.plan();
@@ -308,7 +380,8 @@ ExitStatus run_deck(const RunArguments& arguments, const World& world) {
   run.train();
   run.store();
   run.settle();
-  return run.report();
+  run.report();
+  return run.outcome();
 }
 
 }  // namespace shardmark

@@ -9,6 +9,7 @@
 #include <core/error.hpp>
 #include <miniapp/commands.hpp>
 #include <miniapp/peers.hpp>
+#include <miniapp/result.hpp>
 
 namespace shardmark {
 
@@ -20,9 +21,17 @@ struct World {
   Peers& peers;
 };
 
+/// A run that came to its end.
+struct RunOutcome {
+  ExitStatus status = ExitStatus::valid;
+  Deck deck;  // as run: with the layers that model.fit chose
+  Program program;
+  Result result;  // this rank's; verdict and losses are the same on all
+};
+
 /// Collective over `world`. Trains (or runs) what the deck says, prints the report on rank 0 and
 /// writes the output folder. Throws AgreedError for what all ranks know of; CommError, MemoryError
 /// and others for what they may not: the caller then ends all processes.
-ExitStatus run_deck(const RunArguments& arguments, const World& world);
+RunOutcome run_deck(const RunArguments& arguments, const World& world);
 
 }  // namespace shardmark

@@ -10,4 +10,8 @@ namespace shardmark {
 /// allocation.
 void keep_freed_memory();
 
+/// Gives back what was kept so far: between runs in one process, whose budgets and resident memory
+/// would see it.
+void give_back_freed_memory();
+
 }  // namespace shardmark

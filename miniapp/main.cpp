@@ -48,6 +48,20 @@ void add_deck(CLI::App& command, std::string& deck, std::vector<std::string>& se
       ->allow_extra_args(false);
 }
 
+void add_sweep(CLI::App& app, SweepArguments& sweep) {
+  add_deck(app, sweep.deck, sweep.sets);
+  app.add_option("--vary", sweep.vary, "a key and its values: key.path=value,value")
+      ->required()
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_flag("--plan", sweep.plan, "plan the points only, without MPI");
+  app.add_option("--ranks", sweep.ranks, "world sizes to plan for: 1,2,8");
+  app.add_option("--ranks-per-node", sweep.ranks_per_node, "how many of them share a node")
+      ->check(at_least(1));
+  app.add_option("--out", sweep.out, "folder for table, page and a folder a point")
+      ->capture_default_str();
+}
+
 void add_ckpt(CLI::App& app, CkptArguments& ckpt) {
   using What = CkptArguments::What;
   app.require_subcommand(1);
@@ -90,6 +104,10 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"text", "json", "dot"}))
       ->capture_default_str();
 
+  SweepArguments sweep;
+  CLI::App* sweep_app = app.add_subcommand("sweep", "run or plan a deck over a grid of values");
+  add_sweep(*sweep_app, sweep);
+
   CheckArguments check;
   CLI::App* deck_app = app.add_subcommand("deck", "look at a deck without running it");
   deck_app->require_subcommand(1);
@@ -113,12 +131,13 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return arguments_error(deck_app->parsed()   ? explain(e, *deck_app, "check")
                            : ckpt_app->parsed() ? explain(e, *ckpt_app, "info, verify, consolidate")
-                                                : explain(e, app, "run, plan, ckpt, deck"));
+                                                : explain(e, app, "run, plan, sweep, ckpt, deck"));
   }
 
   try {
     if (run_app->parsed()) return exit_code(run_command(run));
     if (plan_app->parsed()) return exit_code(plan_command(plan));
+    if (sweep_app->parsed()) return exit_code(sweep_command(sweep));
     if (ckpt_app->parsed()) return exit_code(ckpt_command(ckpt));
     return exit_code(deck_check_command(check));
   } catch (const Error& e) {

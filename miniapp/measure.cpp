@@ -8,6 +8,7 @@
 #include <core/plan/footprint.hpp>
 #include <core/plan/human_bytes.hpp>
 #include <core/plan/volume.hpp>
+#include <miniapp/bus_bandwidth.hpp>
 #include <miniapp/measure.hpp>
 
 namespace shardmark {
@@ -27,17 +28,6 @@ double percentile(std::vector<double> values, double p) {
   const std::size_t i = std::clamp<std::size_t>(rank, 1, values.size()) - 1;
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values.end());
   return values[i];
-}
-
-// nccl-tests' factor from algorithm to bus bandwidth (doc/PERFORMANCE.md there), n ranks.
-double bus_factor(Op op, int n) {
-  const auto ranks = static_cast<double>(n);
-  switch (op) {
-    case Op::all_reduce: return 2.0 * (ranks - 1.0) / ranks;
-    case Op::all_gather:
-    case Op::reduce_scatter: return (ranks - 1.0) / ranks;
-    default: return 1.0;
-  }
 }
 
 // Time during which at least one collective was open: several in flight count once.

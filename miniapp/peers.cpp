@@ -36,6 +36,25 @@ std::vector<std::string> Peers::gather(const std::string& mine) {
   return strings;
 }
 
+std::string Peers::broadcast(const std::string& mine, int rank) {
+  const auto send = [&](void* data, std::int64_t bytes) {
+    Collective c;
+    c.op = Op::broadcast;
+    c.dtype = Dtype::uint8;
+    c.root = rank;
+    c.elems = bytes;
+    c.send = c.recv = data;
+    c.name = "driver";
+    run(comm_, c);
+  };
+  auto length = static_cast<std::int64_t>(mine.size());
+  send(&length, sizeof length);
+  std::string text =
+      this->rank() == rank ? mine : std::string(static_cast<std::size_t>(length), '\0');
+  send(text.data(), length);
+  return text;
+}
+
 void Peers::max(std::vector<double>& values) {
   Collective c;
   c.op = Op::all_reduce;

@@ -40,6 +40,8 @@ class Peers {
     return all;
   }
   std::vector<std::string> gather(const std::string& mine);
+  /// On all ranks what `rank` gives as `mine`.
+  std::string broadcast(const std::string& mine, int rank);
   double max(double mine) {
     std::vector<double> all{mine};
     max(all);

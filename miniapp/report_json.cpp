@@ -64,6 +64,23 @@ Json collectives(const Program& p, const Result& r) {
   return o;
 }
 
+// As DeepSpeed's log_summary(return_dict=True) has it, and nccl-tests' bandwidth.
+Json comms(const Result& r) {
+  Json o = Json::object();
+  for (const CommsLogOp& op : r.comms_log)
+    for (const CommsLogRow& row : op.rows)
+      o[op.name][std::to_string(row.message_bytes)] = {
+          {"count", row.count},
+          {"total_latency_ms", row.total_ms},
+          {"avg_latency_ms", row.average_ms},
+          {"tput_avg_gbps", row.tput_gbps},
+          {"busbw_avg_gbps", row.busbw_gbps},
+          {"msg_size_bytes", row.message_bytes},
+          {"msg_size_str", message_size(row.message_bytes)},
+          {"nccl_tests_busbw_gb_per_s", row.nccl_gb_s}};
+  return o;
+}
+
 Json checks(const Result& r) {
   Json list = Json::array();
   for (const Check& c : r.checks)
@@ -149,6 +166,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
                 {"gradient_accumulation_steps", p.batch.accumulation}};
   o["memory"] = memory(r);
   o["collectives"] = collectives(p, r);
+  if (!r.comms_log.empty()) o["comms_logger"] = comms(r);
   o["volume_per_parameter"] = volume_per_parameter(p, steady_volume(p));
   const TimeResult& t = r.times;
   o["seconds_per_step"] = {{"forward", t.forward},

@@ -139,6 +139,10 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
   auto out = std::back_inserter(text);
   memory_table(out, p, r);
   collectives_table(out, p, r);
+  if (!r.comms_log.empty())
+    fmt::format_to(out,
+                   "\nCollectives by message size, as DeepSpeed's comms_logger sums them up\n{}",
+                   comms_log_text(r.comms_log));
   time_table(out, r);
   checkpoint_table(out, r.checkpoints);
   if (deck.run.compute == Compute::train && !r.rows.empty())

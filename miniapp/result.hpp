@@ -17,6 +17,7 @@
 #include <core/plan/volume.hpp>
 #include <io/output.hpp>
 #include <miniapp/checkpoint_figures.hpp>
+#include <miniapp/comms_log.hpp>
 #include <miniapp/state_hash.hpp>
 #include <miniapp/step_trace.hpp>
 
@@ -76,6 +77,7 @@ struct Result {
   StepTrace trace;            // of one warm-up step, on this rank
   std::array<TierResult, tier_count> tiers;
   std::map<std::pair<int, Op>, CollectiveResult> collectives;  // by group of the program and verb
+  std::vector<CommsLogOp> comms_log;  // of the whole run, where the deck's comms_logger asks for it
   TimeResult times;
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
   int slowest_rank = 0;

@@ -1,76 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// `shardmark run`: brings MPI and Kokkos up, runs the deck, and turns what went wrong into one
-// message and one exit status for all ranks.
-#include <chrono>
-#include <cstdio>
-#include <thread>
-
-#include <Kokkos_Core.hpp>
-#include <fmt/format.h>
-
-#include <comm/mpi_world.hpp>
-#include <core/nn/threads.hpp>
-#include <miniapp/driver.hpp>
-#include <miniapp/heap.hpp>
-#include <miniapp/lanes.hpp>
+// `shardmark run`: one deck, once.
+#include <miniapp/launch.hpp>
 
 namespace shardmark {
-namespace {
-
-void print_error(const std::string& what) {
-  if (!what.empty()) fmt::print(stderr, "shardmark: {}\n", what);
-  std::fflush(stderr);
-}
-
-constexpr double start_timeout_s = 600;  // until the deck is read
-
-// Launchers forward what ranks print by and by; an abort overtakes it, and the message is lost.
-constexpr std::chrono::milliseconds time_to_forward{300};
-
-// An error that the other ranks may not know of: they may wait for this rank for ever, so all end.
-[[noreturn]] void fail_alone(MPI_Comm world, int rank, const std::string& what, ExitStatus status) {
-  print_error(fmt::format("rank {}: {}", rank, what));
-  std::this_thread::sleep_for(time_to_forward);
-  abort_all(world, status);
-}
-
-class KokkosScope {
- public:
-  KokkosScope() {
-    int argc = 0;
-    char* none = nullptr;
-    Kokkos::initialize(argc, &none);
-  }
-  ~KokkosScope() { Kokkos::finalize(); }
-  KokkosScope(const KokkosScope&) = delete;
-  KokkosScope& operator=(const KokkosScope&) = delete;
-};
-
-}  // namespace
 
 ExitStatus run_command(const RunArguments& arguments) {
-  keep_freed_memory();
-  default_to_one_thread();
-  int argc = 0;
-  char** argv = nullptr;
-  const MpiWorld world(argc, argv);
-  try {
-    const KokkosScope kokkos;
-    const Node node = find_node(world.comm());
-    Watch watch(world.comm(), start_timeout_s, node.idle());
-    const auto driver_lane = make_driver_lane(world.comm(), watch);
-    Peers peers(*driver_lane);
-    try {
-      return run_deck(arguments, {world.comm(), node, watch, peers});
-    } catch (const AgreedError& e) {
-      print_error(e.what());
-      return e.status();
-    }
-  } catch (const Error& e) {
-    fail_alone(world.comm(), world.rank(), e.what(), e.status());
-  } catch (const std::exception& e) {
-    fail_alone(world.comm(), world.rank(), e.what(), ExitStatus::usage);
-  }
+  return launch([&](const World& world) { return run_deck(arguments, world).status; });
 }
 
 }  // namespace shardmark

@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <comm/clock.hpp>
 #include <miniapp/step_trace.hpp>
 
 namespace shardmark {
+
+std::vector<std::int64_t> lane_begins_ns(const std::vector<CollectiveRecord>& records) {
+  std::vector<std::int64_t> begins;
+  std::int64_t free_ns = INT64_MIN;
+  for (const CollectiveRecord& r : records) {
+    begins.push_back(std::min(r.done_ns, std::max(r.issue_ns, free_ns)));
+    free_ns = std::max(free_ns, r.done_ns);
+  }
+  return begins;
+}
 
 TracedScope::TracedScope(StepTrace* trace, const SlotMemory& memory, int segment, int event,
                          const std::int64_t& exposed_ns)

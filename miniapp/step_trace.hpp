@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one step looked like from inside, event by event: when each began and ended, how long it
-// waited for communication, and how much memory was held after it. Taken in a step that is not
-// timed; report.html draws it.
+// waited for communication, and how much memory was held after it. report.html draws one; a deck's
+// `trace` and `wall_clock_breakdown` ask for more.
 #pragma once
 
 #include <array>
@@ -26,6 +26,11 @@ struct StepTrace {
   std::vector<CollectiveRecord> collectives;  // in order of completion
   std::vector<std::string> collective_names;  // CollectiveRecord::name is an index of it
 };
+
+/// When each of a lane's collectives had it to itself: from its own start or the end of the one
+/// before it, whichever is later, to its end. `records` in order of completion, as a lane runs
+/// them.
+std::vector<std::int64_t> lane_begins_ns(const std::vector<CollectiveRecord>& records);
 
 /// Notes an event for as long as it is alive; does nothing where `trace` is null.
 class TracedScope {

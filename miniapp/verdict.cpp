@@ -155,6 +155,7 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
   unofficial(deck.run.memory_mode != MemoryMode::pooled,
              fmt::format("memory_mode {}", to_string(deck.run.memory_mode)));
   unofficial(deck.comm.delay_ms > 0, fmt::format("comm.delay_ms {}", deck.comm.delay_ms));
+  unofficial(o.traced, "timed steps are traced");
   unofficial(!r.checkpoints.resumed_from.empty(), "resumed from " + r.checkpoints.resumed_from);
   unofficial(o.deck_changed, "the deck was changed by --set");
   unofficial(!o.injected.empty(), o.injected);

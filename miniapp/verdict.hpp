@@ -14,6 +14,7 @@ struct Observed {
   std::string excess;         // of the first rank whose system figure exceeds the allowance
   std::string self_check;     // what was wrong; empty: passed
   bool deck_changed = false;  // by --set, or a fault or delay was injected
+  bool traced = false;        // timed steps: by the deck's trace or wall_clock_breakdown
   std::string injected;       // "SHARDMARK_FAULT=leak"
 };
 

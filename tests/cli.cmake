@@ -4,7 +4,8 @@
 add_executable(test_cli
                cli/program.cpp cli/checkpoint_crash_test.cpp cli/ckpt_test.cpp cli/errors_test.cpp
                cli/fault_test.cpp cli/fit_test.cpp cli/lost_rank_test.cpp cli/output_test.cpp
-               cli/page_test.cpp cli/plan_test.cpp cli/progress_test.cpp main.cpp)
+               cli/page_test.cpp cli/plan_test.cpp cli/progress_test.cpp cli/sweep_test.cpp
+               cli/told_test.cpp main.cpp)
 shardmark_target(test_cli)
 target_link_libraries(test_cli PRIVATE GTest::gtest Kokkos::kokkos nlohmann_json::nlohmann_json)
 target_compile_definitions(test_cli PRIVATE
@@ -38,3 +39,5 @@ set_tests_properties(cli.memory_table PROPERTIES LABELS cli TIMEOUT 300
 shardmark_cli_test(page "Page.*")
 shardmark_cli_test(plan "Stage/Plan.*:LargePlan.*:DeckCheck.*:Output.*")
 shardmark_cli_test(progress "Ranks/Progress.*")
+shardmark_cli_test(sweep "Sweep.*")
+shardmark_cli_test(told "Trace.*:CommsLogger.*:WallClock.*")

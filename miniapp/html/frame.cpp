@@ -20,6 +20,15 @@ double distance_of(const std::vector<double>& values) {
 
 Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
                  std::string_view x_unit, std::string_view y_unit) {
+  const auto values = ticks(x_low, x_high, 11, 1);
+  std::vector<Tick> columns;
+  for (const double v : values) columns.push_back({v, tick_text(v, distance_of(values))});
+  return draw_frame(svg, height, x_low, x_high, y_low, y_high, columns, x_unit, y_unit);
+}
+
+Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
+                 const std::vector<Tick>& columns, std::string_view x_unit,
+                 std::string_view y_unit) {
   const double bottom = height - below;
   Frame f{{x_low, x_high, left, right}, {y_low, y_high, bottom, top}, left, right, top, bottom};
   const auto rows = ticks(y_low, y_high, 7);
@@ -28,10 +37,9 @@ Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_
     svg.text({left - 8, f.y(v) + 4}, tick_text(v, distance_of(rows)), Anchor::end);
   }
   svg.text({left - 8, top - 16}, y_unit, Anchor::end, "unit");
-  const auto columns = ticks(x_low, x_high, 11, 1);
-  for (const double v : columns) {
-    svg.line({f.x(v), bottom}, {f.x(v), bottom + 4}, "axis");
-    svg.text({f.x(v), bottom + 17}, tick_text(v, distance_of(columns)), Anchor::middle);
+  for (const Tick& tick : columns) {
+    svg.line({f.x(tick.at), bottom}, {f.x(tick.at), bottom + 4}, "axis");
+    svg.text({f.x(tick.at), bottom + 17}, tick.text, Anchor::middle);
   }
   svg.line({left, bottom}, {right, bottom}, "axis");
   svg.text({right, bottom + 32}, x_unit, Anchor::end, "unit");

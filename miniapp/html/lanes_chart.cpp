@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <miniapp/event_name.hpp>
 #include <miniapp/html/charts.hpp>
 #include <miniapp/html/svg.hpp>
 #include <miniapp/html/text.hpp>
@@ -26,31 +27,10 @@ struct Span {
   int merged = 1;
 };
 
-bool moves_data(const Event& e) {
-  switch (e.kernel) {
-    case Kernel::convert:
-    case Kernel::interleave:
-    case Kernel::rearrange:
-    case Kernel::accumulate:
-    case Kernel::zero: return true;
-    default: return e.op == Op::copy;
-  }
-}
-
 Kind phase_kind(Phase phase) {
   return phase == Phase::forward    ? Kind::forward
          : phase == Phase::backward ? Kind::backward
                                     : Kind::step;
-}
-
-std::string name_of(const Program& p, const Event& e) {
-  if (e.op == Op::acquire || e.op == Op::release)
-    return fmt::format("{} {}", to_string(e.op), p.slots[static_cast<std::size_t>(e.slot)].name);
-  const std::string what(e.op == Op::copy ? to_string(e.op) : to_string(e.kernel));
-  if (e.module >= 0) return what + " " + p.model.modules[static_cast<std::size_t>(e.module)].name;
-  if (e.operands.count == 0) return what;
-  const Operand& first = p.operands[static_cast<std::size_t>(e.operands.first)];
-  return what + " " + p.slots[static_cast<std::size_t>(first.slot)].name;
 }
 
 // Waiting comes first in an event; what is left of its time is its own work.
@@ -67,7 +47,7 @@ void add_event(const Program& p, const TracedEvent& t, double begin, std::vector
                    memory          ? Kind::allocation
                    : moves_data(e) ? Kind::copy
                                    : phase_kind(e.phase),
-                   begin + wait, end, name_of(p, e)});
+                   begin + wait, end, event_name(p, e)});
 }
 
 std::vector<Span> spans_of(const Program& p, const StepTrace& trace, std::int64_t start_ns) {

@@ -25,7 +25,7 @@ const char* const style = R"css(
 * { box-sizing: border-box }
 body { margin: 0 auto; padding: 24px 20px 60px; max-width: 1040px; background: var(--page);
   color: var(--ink); font: 15px/1.45 system-ui, "Segoe UI", "DejaVu Sans", sans-serif }
-h1 { font-size: 22px; margin: 0 } h2 { font-size: 17px; margin: 34px 0 8px }
+h1 { font-size: 22px; margin: 0 } h3 { font-size: 14px; margin: 18px 0 0; font-weight: 600 } h2 { font-size: 17px; margin: 34px 0 8px }
 p { margin: 6px 0 } .soft, caption, .unit { color: var(--soft) }
 header { border-bottom: 1px solid var(--line); padding-bottom: 16px }
 .verdict { display: flex; flex-wrap: wrap; align-items: baseline; gap: 6px 18px; margin: 14px 0 6px }
@@ -43,7 +43,8 @@ td .soft { white-space: nowrap } tbody tr + tr td { border-top: 1px solid var(--
 code, pre { font: 13px/1.4 ui-monospace, "DejaVu Sans Mono", monospace }
 pre { background: var(--faint); padding: 12px; overflow-x: auto; border-radius: 6px }
 svg { display: block; width: 100%; min-width: 640px; height: auto; font-size: 12px }
-svg text { fill: var(--ink) } svg text.unit { fill: var(--soft) } svg text.strong { font-weight: 600;
+svg text { fill: var(--ink) } svg text.unit { fill: var(--soft) } svg text.bad { fill: var(--bad) }
+svg text.strong { font-weight: 600;
   paint-order: stroke; stroke: var(--page); stroke-width: 4px }
 .grid { stroke: var(--line); stroke-width: .7 } .axis { stroke: var(--soft) }
 path { fill: none; stroke: var(--c); stroke-width: 1.8; stroke-linejoin: round }
@@ -67,6 +68,9 @@ path.area { fill: var(--c); stroke: none }
 .momentum { --c: var(--state4) } .variance { --c: var(--state5) } .bucket { --c: var(--orange) }
 .gathered { --c: var(--purple) } .activation { --c: var(--green) } .workspace { --c: var(--gray) }
 .staging { --c: var(--teal) }
+.series0, .work { --c: var(--blue) } .series1 { --c: var(--orange) } .series2 { --c: var(--green) }
+.series3 { --c: var(--purple) } .series4 { --c: var(--teal) } .series5 { --c: var(--gray) }
+.key.curve { height: 3px; vertical-align: 4px }
 @media (max-width: 700px) { body { padding: 16px 12px 40px } svg { font-size: 14px } }
 @media print { body { max-width: none; padding: 0; font-size: 11px }
   table, .legend, code, pre { font-size: 10px }

@@ -75,6 +75,12 @@ void Svg::area(const std::vector<Point>& upper, const std::vector<Point>& lower,
   text_ += fmt::format("H{:.1f}Z\" class=\"area {}\"/>\n", lower[0].x, css);
 }
 
+void Svg::dot(Point at, std::string_view css, std::string_view title) {
+  text_ +=
+      fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" class=\"{}\"", at.x, at.y, css);
+  text_ += title.empty() ? "/>\n" : fmt::format("><title>{}</title></circle>\n", escape(title));
+}
+
 void Svg::box(double x, double y, double width, double height, std::string_view css,
               std::string_view title) {
   text_ += fmt::format(

@@ -40,6 +40,7 @@ class Svg {
   /// Between two step curves over the same x, the last level until `end`.
   void area(const std::vector<Point>& upper, const std::vector<Point>& lower, double end,
             std::string_view css);
+  void dot(Point at, std::string_view css, std::string_view title = {});
   /// `title` is shown under the mouse; empty: none.
   void box(double x, double y, double width, double height, std::string_view css,
            std::string_view title = {});
@@ -63,6 +64,16 @@ inline constexpr double chart_width = 960;
 /// x has ticks at whole numbers.
 Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
                  std::string_view x_unit, std::string_view y_unit);
+
+/// A mark on an axis and its text.
+struct Tick {
+  double at = 0;  // a value
+  std::string text;
+};
+/// The same with the ticks of the x axis as given.
+Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
+                 const std::vector<Tick>& columns, std::string_view x_unit,
+                 std::string_view y_unit);
 
 /// Colours with their names, below a drawing; `css` is the class of what they explain.
 struct LegendEntry {

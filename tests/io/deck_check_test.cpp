@@ -38,7 +38,7 @@ TEST_F(DeckCheck, says_why_a_key_has_no_effect) {
               {"7", "only at stage 3", "this is stage 1"});
   expect_says(why(zero + "allgather_partitions"), {"never uses it"});
   expect_says(why(zero + "offload_param"), {"stage 3 only"});
-  expect_says(why("deepspeed.steps_per_print"), {"3", "changes nothing"});
+  expect_says(why("deepspeed.steps_per_print"), {"3", "only wall_clock_breakdown"});
   expect_says(why("data.path"), {"x", "file"});
 }
 

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an event of a plan is called where people see it run: in drawings and traces.
+#pragma once
+
+#include <string>
+
+#include <core/plan/plan.hpp>
+
+namespace shardmark {
+
+/// "forward block0.attn.qkv", "copy fetch.1", "acquire x.block0".
+std::string event_name(const Program& program, const Event& event);
+
+/// Whether it only moves or converts data.
+bool moves_data(const Event& event);
+
+}  // namespace shardmark

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include <miniapp/sweep/point.hpp>
+
+namespace shardmark {
+
+std::int64_t PlanFigures::calls() const {
+  return std::accumulate(step.begin(), step.end(), std::int64_t{0},
+                         [](std::int64_t sum, const auto& op) { return sum + op.second.calls; });
+}
+
+std::int64_t PlanFigures::bytes() const {
+  return std::accumulate(step.begin(), step.end(), std::int64_t{0},
+                         [](std::int64_t sum, const auto& op) { return sum + op.second.bytes; });
+}
+
+std::int64_t PlanFigures::peak() const {
+  std::int64_t sum = 0;
+  for (const CategoryBytes& tier : at_peak) sum = std::accumulate(tier.begin(), tier.end(), sum);
+  return sum;
+}
+
+std::string_view to_string(SweepPoint::State state) {
+  switch (state) {
+    case SweepPoint::State::planned: return "planned";
+    case SweepPoint::State::valid: return "VALID";
+    case SweepPoint::State::invalid: return "INVALID";
+    case SweepPoint::State::refused: break;
+  }
+  return "refused";
+}
+
+PlanFigures plan_figures(const Deck& deck, const Program& p, const Budgets& budgets) {
+  PlanFigures f;
+  f.stage = p.stage;
+  f.schedule = p.schedule;
+  f.parameters = p.model.elems;
+  f.layers = deck.model.layers;
+  f.batch = p.batch;
+  f.step = steady_volume(p);
+  f.per_parameter = volume_per_parameter(p, f.step);
+  f.allocated = allocated_bytes(p);
+  const Footprint bytes = footprint(p);
+  for (std::size_t t = 0; t < tier_count; ++t) {
+    f.at_peak[t] = bytes.tiers[t].at_peak;
+    if (budgets[t]) f.fits[t] = f.allocated[t] <= *budgets[t];
+  }
+  return f;
+}
+
+RunFigures run_figures(const Deck& deck, const Result& r, double wall_s) {
+  RunFigures f;
+  f.tokens_per_s = r.tokens_per_s;
+  f.step_p50_s = r.step_p50_s;
+  f.step_p99_s = r.step_p99_s;
+  f.forward_s = r.times.forward;
+  f.backward_s = r.times.backward;
+  f.optimizer_s = r.times.optimizer;
+  f.copies_s = r.times.copies;
+  f.matmul_s = r.times.matmul;
+  f.exposed_s = r.times.exposed;
+  f.hidden_s = r.times.hidden;
+  const bool trained = deck.run.compute == Compute::train && !r.rows.empty();
+  f.loss = trained ? r.rows.back().loss : std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t t = 0; t < tier_count; ++t) f.measured[t] = r.tiers[t].measured_peak;
+  f.resident_peak = r.rss_peak;
+  for (const auto& [op, c] : r.collectives) {
+    f.calls += c.measured.calls;
+    f.predicted_calls += c.predicted.calls;
+  }
+  f.wall_s = wall_s;
+  return f;
+}
+
+}  // namespace shardmark

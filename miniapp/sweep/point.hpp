@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one point of a sweep came to, as plain values: the plan's figures, and those of its run.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <core/error.hpp>
+#include <core/plan/footprint.hpp>
+#include <core/plan/plan.hpp>
+#include <core/plan/volume.hpp>
+#include <miniapp/result.hpp>
+#include <miniapp/sweep/grid.hpp>
+
+namespace shardmark {
+
+/// Of rank 0 and a step of the steady state.
+struct PlanFigures {
+  int stage = 0;
+  std::string schedule;
+  std::int64_t parameters = 0, layers = 0;
+  Batch batch;
+  Volume step;
+  double per_parameter = 0;                            // as volume_per_parameter()
+  std::array<std::int64_t, tier_count> allocated{};    // the arena, or the peak (strict)
+  std::array<CategoryBytes, tier_count> at_peak{};     // sums to the live peak
+  std::array<std::optional<bool>, tier_count> fits{};  // where there is a budget
+
+  std::int64_t calls() const;  // collectives a step
+  std::int64_t bytes() const;  // that they move, as nccl-tests counts them
+  std::int64_t peak() const;   // live bytes of both tiers, each at its own peak
+};
+
+/// As report.json has them; seconds are of one timed step of rank 0.
+struct RunFigures {
+  double tokens_per_s = 0, step_p50_s = 0, step_p99_s = 0;
+  double forward_s = 0, backward_s = 0, optimizer_s = 0, copies_s = 0, matmul_s = 0;
+  double exposed_s = 0, hidden_s = 0;
+  double loss = 0;                                  // of the last step; not a number: none
+  std::array<std::int64_t, tier_count> measured{};  // bytes allocated at the peak
+  std::int64_t resident_peak = 0;                   // of the process, bytes
+  std::int64_t calls = 0, predicted_calls = 0;      // collectives of the whole run
+  double wall_s = 0;                                // from reading the deck to the report
+};
+
+struct SweepPoint {
+  enum class State : std::uint8_t { planned, valid, invalid, refused };
+  GridPoint at;
+  State state = State::planned;
+  ExitStatus status = ExitStatus::valid;
+  std::string reason = {};  // why it is invalid or was refused
+  std::optional<PlanFigures> plan = {};
+  std::optional<RunFigures> run = {};
+};
+/// Figures of a run by the name that they have in files. One list for all who read or write them.
+struct NamedReal {
+  const char* name;
+  double RunFigures::*of;
+};
+struct NamedCount {
+  const char* name;
+  std::int64_t RunFigures::*of;
+};
+inline constexpr NamedReal run_reals[] = {{"step_p50_s", &RunFigures::step_p50_s},
+                                          {"step_p99_s", &RunFigures::step_p99_s},
+                                          {"forward_s", &RunFigures::forward_s},
+                                          {"backward_s", &RunFigures::backward_s},
+                                          {"optimizer_s", &RunFigures::optimizer_s},
+                                          {"copies_s", &RunFigures::copies_s},
+                                          {"matmul_s", &RunFigures::matmul_s},
+                                          {"exposed_s", &RunFigures::exposed_s},
+                                          {"hidden_s", &RunFigures::hidden_s},
+                                          {"tokens_per_s", &RunFigures::tokens_per_s},
+                                          {"loss", &RunFigures::loss},
+                                          {"wall_s", &RunFigures::wall_s}};
+inline constexpr NamedCount run_counts[] = {{"resident_peak_bytes", &RunFigures::resident_peak},
+                                            {"run_calls", &RunFigures::calls},
+                                            {"run_predicted_calls", &RunFigures::predicted_calls}};
+
+/// "planned", "VALID", "INVALID", "refused".
+std::string_view to_string(SweepPoint::State state);
+
+PlanFigures plan_figures(const Deck& deck, const Program& program, const Budgets& budgets);
+RunFigures run_figures(const Deck& deck, const Result& result, double wall_s);
+
+nlohmann::ordered_json to_json(const SweepPoint& point);
+/// What to_json made. Throws nlohmann::json::exception or Error where it is something else.
+SweepPoint point_of_json(const nlohmann::ordered_json& json);
+
+}  // namespace shardmark

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <core/plan/print.hpp>
+#include <miniapp/event_name.hpp>
+#include <miniapp/trace_file.hpp>
+
+namespace shardmark {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+enum class TraceLane { compute, communication, copies };
+constexpr std::array<const char*, 3> lane_names{"compute", "communication", "copies"};
+
+class Writer {
+ public:
+  Writer(const Program& p, const TraceClock& clock) : p_(p), clock_(clock) {}
+
+  void name_lanes(const std::string& host) {
+    put({{"ph", "M"},
+         {"name", "process_name"},
+         {"pid", p_.rank},
+         {"tid", 0},
+         {"args", {{"name", fmt::format("rank {} ({})", p_.rank, host)}}}});
+    put({{"ph", "M"},
+         {"name", "process_sort_index"},
+         {"pid", p_.rank},
+         {"tid", 0},
+         {"args", {{"sort_index", p_.rank}}}});
+    for (std::size_t lane = 0; lane < lane_names.size(); ++lane)
+      put({{"ph", "M"},
+           {"name", "thread_name"},
+           {"pid", p_.rank},
+           {"tid", lane},
+           {"args", {{"name", lane_names[lane]}}}});
+  }
+
+  void step(const StepTrace& trace) {
+    if (trace.events.empty()) return;
+    put({{"ph", "i"},
+         {"s", "p"},
+         {"name", fmt::format("step {}", trace.step)},
+         {"cat", "step"},
+         {"pid", p_.rank},
+         {"tid", 0},
+         {"ts", us(trace.events.front().begin_ns)}});
+    int micro = -1;
+    for (const TracedEvent& t : trace.events) {
+      const Segment& segment = p_.segments[static_cast<std::size_t>(t.segment)];
+      if (t.event == 0 && segment.kind == SegmentKind::micro) ++micro;
+      add(t, segment, std::max(0, micro));
+    }
+    const auto begins = lane_begins_ns(trace.collectives);
+    for (std::size_t i = 0; i < trace.collectives.size(); ++i)
+      add(trace, trace.collectives[i], begins[i]);
+  }
+
+  std::string str() && { return std::move(text_); }
+
+ private:
+  void put(const Json& event) {
+    if (!text_.empty()) text_ += ",\n";
+    text_ += event.dump(-1, ' ', true, Json::error_handler_t::replace);
+  }
+
+  double us(std::int64_t ns) const {
+    return static_cast<double>(ns + clock_.offset_ns - clock_.zero_ns) * 1e-3;
+  }
+
+  void span(TraceLane lane, const std::string& name, const char* category, std::int64_t begin_ns,
+            std::int64_t end_ns, Json args) {
+    put({{"ph", "X"},
+         {"name", name},
+         {"cat", category},
+         {"pid", p_.rank},
+         {"tid", static_cast<int>(lane)},
+         {"ts", us(begin_ns)},
+         {"dur", static_cast<double>(end_ns - begin_ns) * 1e-3},
+         {"args", std::move(args)}});
+  }
+
+  // Names of an event's parameters, as far as anybody reads.
+  Json params(const Event& e) const {
+    constexpr int most = 32;
+    Json names = Json::array();
+    for (int i = 0; i < std::min(e.params.count, most); ++i) {
+      const auto id =
+          static_cast<std::size_t>(p_.param_ids[static_cast<std::size_t>(e.params.first + i)]);
+      names.push_back(p_.model.params[id].name);
+    }
+    if (e.params.count > most) names.push_back(fmt::format("and {} more", e.params.count - most));
+    return names;
+  }
+
+  // What an event works on: its elements and bytes, read and written, and its buffers.
+  Json sizes(const Event& e) const {
+    Json args = {{"op", to_string(e.op)}};
+    std::int64_t elems = 0, bytes = 0;
+    Json buffers = Json::array();
+    for (int i = 0; i < e.operands.count; ++i) {
+      const Operand& o = p_.operands[static_cast<std::size_t>(e.operands.first + i)];
+      const Slot& slot = p_.slots[static_cast<std::size_t>(o.slot)];
+      elems += o.elems;
+      bytes += o.elems * dtype_bytes(slot.dtype);
+      buffers.push_back(slot.name);
+    }
+    const bool own = e.elems > 0;  // else all that it touches
+    args["elems"] = own ? e.elems : elems;
+    args["bytes"] = own ? e.elems * dtype_bytes(e.dtype) : bytes;
+    args["dtype"] = to_string(e.dtype);
+    args["buffers"] = std::move(buffers);
+    if (e.params.count > 0) args["params"] = params(e);
+    return args;
+  }
+
+  // Waiting comes first in an event; what is left of its time is its own work.
+  void add(const TracedEvent& t, const Segment& segment, int micro) {
+    const std::int64_t work_ns = t.begin_ns + t.exposed_ns;
+    const Event* e = t.event < 0 ? nullptr : &segment.events[static_cast<std::size_t>(t.event)];
+    const bool collective = e != nullptr && is_collective(e->op);
+    const std::string at =
+        e == nullptr ? segment.name + ", end" : segment.name + ", event " + std::to_string(t.event);
+    if (t.exposed_ns > 0)
+      span(TraceLane::compute, collective ? fmt::format("start {}", to_string(e->op)) : "wait",
+           "exposed", t.begin_ns, collective ? t.end_ns : work_ns, {{"at", at}});
+    held(t);
+    if (e == nullptr || collective) return;
+    const bool memory = e->op == Op::acquire || e->op == Op::release;
+    if (memory && p_.memory_mode == MemoryMode::pooled) return;  // takes no time
+    const bool copy = e->op == Op::copy || e->lane == Lane::copy;
+    Json args = memory ? Json{{"op", to_string(e->op)},
+                              {"bytes", alloc_bytes(p_.slots[static_cast<std::size_t>(e->slot)])}}
+                       : sizes(*e);
+    args["phase"] = phase_name(e->phase, micro);
+    args["at"] = at;
+    span(copy ? TraceLane::copies : TraceLane::compute, event_name(p_, *e),
+         memory ? "memory"
+         : copy ? "copy"
+                : "kernel",
+         work_ns, t.end_ns, std::move(args));
+  }
+
+  // What is held, when it changes.
+  void held(const TracedEvent& t) {
+    if (t.held_bytes == held_) return;
+    held_ = t.held_bytes;
+    put({{"ph", "C"},
+         {"name", "held bytes"},
+         {"pid", p_.rank},
+         {"tid", 0},
+         {"ts", us(t.end_ns)},
+         {"args", {{"device", held_[0]}, {"host", held_[1]}}}});
+  }
+
+  // The plan's event that issued a collective; null: a fault did.
+  const Event* issuer(const StepTrace& trace, const CollectiveRecord& r) const {
+    const auto after =
+        std::upper_bound(trace.events.begin(), trace.events.end(), r.issue_ns,
+                         [](std::int64_t ns, const TracedEvent& t) { return ns < t.begin_ns; });
+    if (after == trace.events.begin() || std::prev(after)->event < 0) return nullptr;
+    const TracedEvent& t = *std::prev(after);
+    const Event& e =
+        p_.segments[static_cast<std::size_t>(t.segment)].events[static_cast<std::size_t>(t.event)];
+    return e.op == r.op && e.elems == r.elems ? &e : nullptr;
+  }
+
+  void add(const StepTrace& trace, const CollectiveRecord& r, std::int64_t begin_ns) {
+    const std::string& buffer = trace.collective_names[static_cast<std::size_t>(r.name)];
+    Json args = {{"op", to_string(r.op)},
+                 {"elems", r.elems},
+                 {"bytes", r.elems * dtype_bytes(r.dtype)},
+                 {"dtype", to_string(r.dtype)},
+                 {"buffer", buffer}};
+    if (const Event* e = issuer(trace, r)) {
+      if (e->params.count > 0) args["params"] = params(*e);
+      args["group"] = p_.groups[static_cast<std::size_t>(e->group)].name;
+    }
+    args["queued_us"] = static_cast<double>(begin_ns - r.issue_ns) * 1e-3;
+    args["exposed_us"] = static_cast<double>(r.blocked_ns) * 1e-3;
+    span(TraceLane::communication, fmt::format("{} {}", to_string(r.op), buffer), "communication",
+         begin_ns, r.done_ns, std::move(args));
+  }
+
+  const Program& p_;
+  const TraceClock& clock_;
+  std::array<std::int64_t, tier_count> held_{};
+  std::string text_;
+};
+
+}  // namespace
+
+std::string trace_begin(const Program& p, const std::string& deck_name) {
+  const Json about = {{"deck", deck_name},
+                      {"world", p.world},
+                      {"stage", p.stage},
+                      {"schedule", p.schedule},
+                      {"steps", fmt::format("the first {} timed ones", most_traced_steps)}};
+  return "{\"displayTimeUnit\": \"ms\", \"otherData\": " +
+         about.dump(-1, ' ', true, Json::error_handler_t::replace) + ", \"traceEvents\": [\n";
+}
+
+std::string trace_events(const Program& p, const std::vector<StepTrace>& steps,
+                         const TraceClock& clock, const std::string& host) {
+  Writer writer(p, clock);
+  writer.name_lanes(host);
+  for (const StepTrace& step : steps) writer.step(step);
+  return std::move(writer).str();
+}
+
+std::string trace_end() {
+  return "\n]}\n";
+}
+
+}  // namespace shardmark
