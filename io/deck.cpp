@@ -58,6 +58,7 @@ Deck read_sections(const Json& text, Origin& origin) {
   deck.zero = read_deepspeed(origin, config ? *config : empty, deck.run.schedule);
   read_comm(section("comm"), deck.comm);
   read_memory(section("memory"), deck.memory);
+  read_machine(section("machine"), deck.machine);
   if (reader.any("checkpoint")) read_checkpoint(section("checkpoint"), deck.checkpoint);
   read_expect(section("expect"), deck.expect);
   reader.finish();

@@ -4,12 +4,14 @@
 // order edge asks, all on the calling thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <comm/communicator.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/plan/plan.hpp>
+#include <miniapp/copy_engine.hpp>
 #include <miniapp/faults.hpp>
 #include <miniapp/model.hpp>
 #include <miniapp/slot_memory.hpp>
@@ -20,16 +22,17 @@ namespace shardmark {
 /// Where the time of the compute lane went, in ns.
 struct LaneTimes {
   std::int64_t init = 0, forward = 0, backward = 0, step = 0;  // by phase, waits included
-  std::int64_t copies = 0;
+  std::int64_t copies = 0;   // between host and device: making them, and waiting for them
   std::int64_t exposed = 0;  // waiting for collectives, or in calls that make them progress
 };
 
 class Executor {
  public:
   /// `groups[g]` is the communicator of Program::groups[g]; `ledger` may be null. All must outlive
-  /// it.
+  /// it. `link_gb_per_s`: of the link between host and device that is emulated, if one is. Throws
+  /// DeckError where the program computes on the host beside a device.
   Executor(const Program& program, Model& model, std::vector<Communicator*> groups, Space space,
-           Ledger* ledger, Fault fault = Fault::none);
+           Ledger* ledger, Fault fault = Fault::none, std::optional<double> link_gb_per_s = {});
 
   /// Collective over the program's groups. Runs one segment of Program::segments; at its end
   /// nothing is in flight. Throws CommError, MemoryError.
@@ -52,7 +55,12 @@ class Executor {
   void trace(StepTrace* trace) { trace_ = trace; }
 
   const LaneTimes& times() const { return times_; }
-  void reset_times() { times_ = {}; }
+  void reset_times() {
+    times_ = {};
+    link_.reset_times();
+  }
+  /// What was copied between host and device.
+  const CopyEngine& link() const { return link_; }
   Communicator& world() const { return *groups_[0]; }
 
  private:
@@ -60,6 +68,8 @@ class Executor {
   void compute(const Event& event, const StepValues& values);
   void release(const Event& event);
   void start_collective(const Event& event, int index);
+  void start_copy(const Event& event, int index);
+  void wait_for_copy(const Event& event, int index);
   void wait_for(const Segment& segment, std::int32_t index);
   void look_for_overflow(const Segment& segment);
   Bound bind(const Operand& operand) const;
@@ -72,7 +82,9 @@ class Executor {
   Fault fault_;
   StepTrace* trace_ = nullptr;
   SlotMemory memory_;
-  std::vector<Ticket> tickets_;                // by event of the running segment; 0: none
+  CopyEngine link_;
+  std::vector<Ticket> tickets_;          // by event of the running segment; 0: none
+  std::vector<std::int64_t> copied_ns_;  // the same: when a copy is done; 0: it was waited for
   std::vector<std::string> collective_names_;  // by slot: kept alive for messages
   std::vector<Bound> bound_;                   // of the event at hand
   bool leaked_ = false;                        // Fault::leak

@@ -12,6 +12,7 @@
 
 #include <core/plan/fit.hpp>
 #include <core/plan/footprint.hpp>
+#include <core/plan/link.hpp>
 #include <core/plan/plan.hpp>
 #include <core/plan/volume.hpp>
 #include <io/output.hpp>
@@ -25,6 +26,7 @@ namespace shardmark {
 struct TierResult {
   std::int64_t predicted_peak = 0, measured_peak = 0;  // allocated: pooled, the arena
   std::int64_t live_peak = 0;                          // predicted; strict: the same
+  std::int64_t pinned_peak = 0;                        // predicted: of it page-locked
   CategoryBytes predicted{}, measured{};  // each category's own peak; pooled: predicted only
   std::int64_t budget = 0;
   std::string budget_source;
@@ -36,6 +38,14 @@ struct CollectiveResult {
   double p50_s = 0, p99_s = 0;  // from start to done, timed steps
   double late_s = 0;            // mean wait for the last rank to arrive: no part of the transfer
   double bus_gb_s = 0;          // nccl-tests' bus bandwidth at the median call time, GB/s (1e9)
+};
+
+/// One direction of the link between host and device, this rank.
+struct LinkResult {
+  LinkTraffic predicted, measured;   // over the whole run
+  double bytes_per_step = 0;         // timed steps
+  double busy_s = 0, exposed_s = 0;  // the same: of the link; of the compute lane
+  double gb_per_s() const { return busy_s > 0 ? bytes_per_step / busy_s * 1e-9 : 0; }
 };
 
 /// Seconds a timed step, on this rank.
@@ -69,6 +79,9 @@ struct Result {
   StepTrace trace;            // of one warm-up step, on this rank
   std::array<TierResult, tier_count> tiers;
   std::map<Op, CollectiveResult> collectives;
+  std::array<LinkResult, direction_count> link;
+  std::optional<double> emulated_link_gb_per_s;  // machine.host_link_gbps
+  bool copies() const { return link[0].predicted.copies + link[1].predicted.copies > 0; }
   TimeResult times;
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
   int slowest_rank = 0;

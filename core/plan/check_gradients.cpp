@@ -56,6 +56,7 @@ void GradientCheck::follow_values(const Event& e) {
     const Operand& o = nth(e, 1);
     return local_[o.slot].remove(o.offset, o.offset + o.elems);
   }
+  if (e.op == Op::copy && e.operands.count == 2) return copy_values(nth(e, 1), nth(e, 0), false);
   switch (e.kernel) {
     case Kernel::backward:
       for (std::size_t i = 0; i < static_cast<std::size_t>(e.operands.count); ++i)

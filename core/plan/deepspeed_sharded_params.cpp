@@ -27,14 +27,19 @@ void ShardedParams::declare_group(std::size_t g) {
   const SubGroup& group = groups_.groups()[g];
   GroupSlots& s = slots_[g];
   const std::string suffix = slots_.size() > 1 ? "." + std::to_string(g) : "";
-  auto slot = [&](const char* name, Category category, Dtype dtype, std::string_view kind) {
-    return w_.slot(name + suffix, category, dtype, group.elems, Tier::device, kind);
+  auto slot = [&](const char* name, Category category, Dtype dtype, std::string_view kind,
+                  bool host, bool pinned = false) {
+    return w_.slot(name + suffix, category, dtype, group.elems, host ? Tier::host : Tier::device,
+                   kind, host && pinned);
   };
-  s.param = slot("param", Category::param, precision_.model, recorded::param_partitions);
-  s.grad = slot("grad", Category::grad, precision_.grad_accum, recorded::grad_partitions);
-  s.master = slot("master", Category::master, Dtype::fp32, {});
-  s.momentum = slot("momentum", Category::momentum, Dtype::fp32, {});
-  s.variance = slot("variance", Category::variance, Dtype::fp32, {});
+  s.param = slot("param", Category::param, precision_.model, recorded::param_partitions,
+                 params_on_host(), true);
+  s.grad = slot("grad", Category::grad, precision_.grad_accum, recorded::grad_partitions,
+                offloads(), pins());
+  s.master = slot("master", Category::master, Dtype::fp32, {}, on_host(g));
+  s.momentum = slot("momentum", Category::momentum, Dtype::fp32, {}, on_host(g));
+  s.variance = slot("variance", Category::variance, Dtype::fp32, {}, on_host(g));
+  if (offloads()) s.grad32 = slot("grad_fp32", Category::grad, Dtype::fp32, {}, on_host(g), pins());
   for (int id : group.params) {
     const FlatParam alone{id, 0};
     for (auto [state, at] :
@@ -54,7 +59,11 @@ void ShardedParams::build_param(int id) {
   if (real(id) > 0) {
     Operand into = own_shard(id, false, true);
     into.elems = real(id);
-    w_.compute(Kernel::convert, {into, read_part(full, shard(id) * p_.rank, real(id))});
+    const Operand own = read_part(full, shard(id) * p_.rank, real(id));
+    if (params_on_host())
+      w_.copy(own, into);
+    else
+      w_.compute(Kernel::convert, {into, own});
   }
   w_.release(full);
 }
@@ -64,17 +73,43 @@ int ShardedParams::gathered_slot(int id) {
                 whole(id), recorded::params);
 }
 
+// This rank's shard at its place among the others. From the host it goes there directly, where
+// DeepSpeed has a copy of it on the device in between.
+void ShardedParams::shard_into(Operand place, int id) {
+  place.reads = false, place.writes = true;
+  if (params_on_host())
+    w_.copy(own_shard(id, true, false), place);
+  else
+    w_.compute(Kernel::convert, {place, own_shard(id, true, false)});
+}
+
+void ShardedParams::bring_up(int id) {
+  const int slot = gathered_slot(id);
+  w_.acquire(slot);
+  shard_into(w_.write(slot), id);
+  stand_.where[id] = read_part(slot, 0, elems(id));
+}
+
 // Straight into the parameter's own buffer.
 void ShardedParams::gather_alone(int id) {
   const int slot = gathered_slot(id);
   w_.acquire(slot);
-  collective(Op::all_gather, Reduction::none, own_shard(id, true, false), w_.write(slot), {id});
+  Operand own = own_shard(id, true, false);
+  if (params_on_host()) {
+    own = read_part(slot, shard(id) * p_.rank, shard(id));
+    shard_into(own, id);
+  }
+  collective(Op::all_gather, Reduction::none, own, w_.write(slot), {id});
   stand_.where[id] = read_part(slot, 0, elems(id));
 }
 
 void ShardedParams::fetch(const std::vector<int>& list) {
   if (world() == 1) {  // the shard is the parameter
     for (int id : list) {
+      if (params_on_host()) {
+        bring_up(id);
+        continue;
+      }
       stand_.where[id] = own_shard(id, true, false);
       stand_.where[id].elems = elems(id);
     }
@@ -104,7 +139,7 @@ void ShardedParams::fetch_together(const std::vector<int>& list) {
   w_.acquire(flat);
   std::int64_t at = row * p_.rank;
   for (int id : list) {
-    w_.compute(Kernel::convert, {write_part(flat, at, shard(id)), own_shard(id, true, false)});
+    shard_into(write_part(flat, at, shard(id)), id);
     at += shard(id);
   }
   collective(Op::all_gather, Reduction::none, read_part(flat, row * p_.rank, row), w_.write(flat),
@@ -117,8 +152,7 @@ void ShardedParams::fetch_by_sum(const std::vector<int>& list) {
   acquire_zeroed(w_, flat);
   std::int64_t at = 0;
   for (int id : list) {
-    w_.compute(Kernel::convert,
-               {write_part(flat, at + shard(id) * p_.rank, shard(id)), own_shard(id, true, false)});
+    shard_into(write_part(flat, at + shard(id) * p_.rank, shard(id)), id);
     stand_.where[id] = read_part(flat, at, elems(id));
     at += whole(id);
   }
@@ -145,7 +179,7 @@ void ShardedParams::arrive(const std::vector<int>& list) {
 }
 
 void ShardedParams::release(int id) {
-  if (world() > 1) drop(id);
+  if (world() > 1 || params_on_host()) drop(id);
 }
 
 void ShardedParams::drop(int id) {
@@ -155,6 +189,58 @@ void ShardedParams::drop(int id) {
     stand_.users.erase(users);
   }
   w_.release(slot);
+}
+
+void ShardedParams::master_from_param(std::size_t g) {
+  GroupSlots& s = slots_[g];
+  const Tier from = w_[s.param].tier, to = w_[s.master].tier;
+  if (from == to) {
+    w_.compute(Kernel::convert, {w_.write(s.master), w_.read(s.param)});
+  } else if (w_[s.param].dtype == Dtype::fp32) {
+    w_.copy(w_.read(s.param), w_.write(s.master));
+  } else {
+    declare_transit(g);
+    w_.acquire(s.transit);
+    if (to == Tier::host) {
+      w_.copy(w_.read(s.param), w_.write(s.transit));
+      w_.compute(Kernel::convert, {w_.write(s.master), w_.read(s.transit)});
+    } else {
+      w_.compute(Kernel::convert, {w_.write(s.transit), w_.read(s.param)});
+      w_.copy(w_.read(s.transit), w_.write(s.master));
+    }
+    w_.release(s.transit);
+  }
+}
+
+void ShardedParams::param_from_master(std::size_t g) {
+  GroupSlots& s = slots_[g];
+  const Tier from = w_[s.master].tier, to = w_[s.param].tier;
+  if (from == to) {
+    w_.compute(Kernel::convert, {w_.write(s.param), w_.read(s.master)});
+  } else if (w_[s.param].dtype == Dtype::fp32) {
+    w_.copy(w_.read(s.master), w_.write(s.param));
+  } else {
+    declare_transit(g);
+    w_.acquire(s.transit);
+    if (from == Tier::host) {
+      w_.compute(Kernel::convert, {w_.write(s.transit), w_.read(s.master)});
+      w_.copy(w_.read(s.transit), w_.write(s.param));
+    } else {
+      w_.copy(w_.read(s.master), w_.write(s.transit));
+      w_.compute(Kernel::convert, {w_.write(s.param), w_.read(s.transit)});
+    }
+    w_.release(s.transit);
+  }
+}
+
+// torch changes types on the host's side of the link, in pageable memory: what crosses has the
+// device's type.
+void ShardedParams::declare_transit(std::size_t g) {
+  GroupSlots& s = slots_[g];
+  if (s.transit != no_slot) return;
+  const Dtype dtype = params_on_host() ? Dtype::fp32 : precision_.model;
+  s.transit = host_slot("transit" + (slots_.size() > 1 ? "." + std::to_string(g) : ""),
+                        Category::staging, dtype, groups_.groups()[g].elems);
 }
 
 // DeepSpeed makes sure that all ranks have recorded the same: a length, then the list.

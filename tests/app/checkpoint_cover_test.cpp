@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What N ranks wrote, M ranks read: any stage, schedule, layout and type on either side, by a cover
-// of all pairs. The states are the same, bit for bit, and parameters are their rounded master.
+// What N ranks wrote, M ranks read: any stage, schedule, layout and type on either side, offloaded
+// or not, by a cover of all pairs. The states are the same, bit for bit, and parameters are their
+// rounded master.
 #include <cstdio>
 
 #include <gtest/gtest.h>
@@ -28,9 +29,11 @@ enum Factor {
   dtype_in,
   mode,
   tied,
+  offload_out,
+  offload_in,
   factors
 };
-const std::vector<int> levels{4, 4, 4, 4, 2, 2, 3, 3, 3, 2, 2};
+const std::vector<int> levels{4, 4, 4, 4, 2, 2, 3, 3, 3, 2, 2, 3, 3};
 
 // Waits without taking a core from those that work.
 void wait_quietly(MPI_Request request) {
@@ -72,6 +75,10 @@ Deck deck_of(const std::vector<int>& row, bool out) {
   const Dtype dtype = dtypes[row[out ? dtype_out : dtype_in]];
   testing::set_precision(d, dtype, dtype);
   d.model.tied_head = row[tied] == 1;
+  // Nothing, the optimizer, parameters too; where the schedule and the stage have it.
+  const int offload = d.run.schedule == "deepspeed" ? row[out ? offload_out : offload_in] : 0;
+  d.zero.offload_optimizer.enabled = offload > 0 && d.zero.stage > 0;
+  d.zero.offload_param.enabled = offload > 1 && d.zero.stage == 3;
   constexpr std::int64_t per_file[] = {1, 2, 0};
   d.checkpoint.ranks_per_file = per_file[row[layout]];
   return d;

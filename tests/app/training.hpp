@@ -53,11 +53,12 @@ inline MpiOptions mpi_options(Reductions reductions, MPI_Comm world = MPI_COMM_W
 
 class Training {
  public:
-  Training(const Deck& deck, MPI_Comm world, const Decorate& decorate = {}, const Wrap& wrap = {})
-      : Training(deck, world, batch_of(deck, world), decorate, wrap) {}
+  Training(const Deck& deck, MPI_Comm world, const Decorate& decorate = {}, const Wrap& wrap = {},
+           std::optional<double> link_gb_per_s = {})
+      : Training(deck, world, batch_of(deck, world), decorate, wrap, link_gb_per_s) {}
 
   Training(const Deck& deck, MPI_Comm world, const Batch& batch, const Decorate& decorate = {},
-           const Wrap& wrap = {})
+           const Wrap& wrap = {}, std::optional<double> link_gb_per_s = {})
       : deck_(deck),
         driver_lane_(make_communicator("mpi", world, mpi_options(Reductions::native, world))),
         peers_(*driver_lane_),
@@ -77,7 +78,7 @@ class Training {
     if (wrap) model_ = wrap(std::move(model_));
     ledger_.emplace();
     executor_.emplace(program_, *model_, std::vector<Communicator*>{lane_.get()}, context_.space,
-                      &*ledger_);
+                      &*ledger_, Fault::none, link_gb_per_s);
     runner_.emplace(deck_, program_, *executor_);
     context_.poll = [](void* e) { static_cast<Executor*>(e)->poll(); };
     context_.poll_arg = &*executor_;

@@ -53,11 +53,17 @@ enum Factor {
   clipping,
   recompute,
   family,
-  pooled
+  pooled,
+  offload
 };
 
 const std::vector<int> levels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 2, 3,
-                              2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2};
+                              2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2, 5};
+
+// What of offload's five levels this stage has: none, optimizer, a part of it, parameters, both.
+bool offloads_optimizer(const std::vector<int>& row) {
+  return row[stage] > 0 && row[offload] != 0 && row[offload] != 3;
+}
 
 ModelSpec list_model(bool tied, bool groups) {
   ModelSpec m;
@@ -92,8 +98,12 @@ Deck deck_of(const std::vector<int>& row) {
   p.model = row[dtype] == 0 ? Dtype::fp32 : row[dtype] == 1 ? Dtype::bf16 : Dtype::fp16;
   p.grad_accum = row[grad_accum] ? Dtype::fp32 : p.model;
   p.comm = row[comm_dtype] ? Dtype::fp32 : p.model;
-  const bool bf16_optimizer =
-      row[stage] == 1 && p.model == Dtype::bf16 && p.grad_accum == Dtype::fp32;
+  const bool bf16_optimizer = row[stage] == 1 && p.model == Dtype::bf16 &&
+                              p.grad_accum == Dtype::fp32 && !offloads_optimizer(row);
+  d.zero.offload_optimizer.enabled = offloads_optimizer(row);
+  if (row[offload] == 2 && row[stage] == 3) d.zero.offload_optimizer.ratio = 0.5;
+  d.zero.offload_optimizer.pin_memory = row[sequential];  // any factor that does nothing else
+  d.zero.offload_param.enabled = row[stage] == 3 && row[offload] > 2;
   p.check_overflow = p.model == Dtype::fp16 || (p.model == Dtype::bf16 && !bf16_optimizer &&
                                                 (row[stage] == 1 || row[stage] == 2));
   if (p.model == Dtype::fp16) p.loss_scale.initial = 8;
@@ -155,6 +165,7 @@ Outcome run(const Deck& deck) {
   }
   expect_memory_as_predicted(t);
   EXPECT_EQ(t.counting().volume(), t.runner().predicted());
+  EXPECT_EQ(t.executor().link().carried(), t.runner().predicted_copies());
   const Outcome o{t.losses, t.hashes()};
   EXPECT_EQ(o.hashes.disagreement, "");
   return o;
@@ -167,7 +178,10 @@ using Same = std::tuple<int, int, int, int, int, int, int, int, int>;
 int accumulated_apart(const std::vector<int>& row, const Deck& d) {
   const PrecisionSpec& p = d.zero.precision;
   if (d.run.compute != Compute::train || p.grad_accum == p.model) return 0;
-  if (row[stage] == 1) return 2 + row[comm_dtype];
+  // DeepSpeed's other optimizer class rounds sums before it sends them; its stage 2 sums in the
+  // model's type.
+  if (row[stage] == 1) return 2 + row[comm_dtype] + 2 * offloads_optimizer(row);
+  if (row[stage] == 2 && offloads_optimizer(row)) return 0;
   return row[accumulation];
 }
 Same same_bits(const std::vector<int>& row, const Deck& d) {
