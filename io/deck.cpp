@@ -64,6 +64,7 @@ Deck read_sections(const Json& text, Origin& origin, Telling& telling) {
   telling.deepspeed = read_deepspeed_log(origin, config ? *config : empty);
   read_comm(section("comm"), deck.comm);
   read_memory(section("memory"), deck.memory);
+  read_machine(section("machine"), deck.machine);
   if (reader.any("checkpoint")) read_checkpoint(section("checkpoint"), deck.checkpoint);
   read_expect(section("expect"), deck.expect);
   reader.finish();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sections of a deck that say how a run goes: `run data comm memory expect`.
+// The sections of a deck that say how a run goes: `run data comm memory machine expect`.
 #include <limits>
 
 #include <io/deck_sections.hpp>
@@ -75,6 +75,11 @@ void read_memory(KeyReader reader, MemorySpec& memory) {
     reader.real(std::string(to_string(static_cast<Tier>(t))) + "_gib", memory.budget_gib[t],
                 {0, max_gib, true});
   reader.real("allowance_mib", memory.allowance_mib, {0, max_gib});
+  reader.finish();
+}
+
+void read_machine(KeyReader reader, MachineSpec& machine) {
+  reader.real("host_link_gbps", machine.host_link_gbps, {0, 1e6, true});
   reader.finish();
 }
 

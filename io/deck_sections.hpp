@@ -16,6 +16,7 @@ void read_run(KeyReader reader, RunSpec& run);
 void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed);
 void read_comm(KeyReader reader, CommSpec& comm);
 void read_memory(KeyReader reader, MemorySpec& memory);
+void read_machine(KeyReader reader, MachineSpec& machine);
 void read_checkpoint(KeyReader reader, CheckpointSpec& checkpoint);
 void read_expect(KeyReader reader, ExpectSpec& expect);
 

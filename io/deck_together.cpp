@@ -83,6 +83,10 @@ void check_together(const Deck& deck, Origin& origin) {
                 "train_batch_size and steps say which run expect.loss is of: there is none");
   if (!uses_data && (deck.expect.loss || deck.expect.loss_drop != 0))
     origin.note(FindingKind::no_effect, "expect", "nothing is trained, so there is no loss");
+  if (deck.machine.host_link_gbps && !deck.zero.offload_optimizer.enabled &&
+      !deck.zero.offload_param.enabled)
+    origin.note(FindingKind::no_effect, "machine.host_link_gbps",
+                "nothing is offloaded, so nothing is copied between host and device");
   if (deck.data.source == DataSource::uniform && deck.expect.loss_drop != 0)
     origin.note(FindingKind::no_effect, "expect.loss_drop",
                 "uniform data has no structure to learn");

@@ -35,8 +35,8 @@ std::optional<std::int64_t> batch_key(const DsValues& top, const Origin& origin,
 // Offload is what a device other than none asks for; DeepSpeed looks at offload_param at stage 3
 // only.
 void judge_offload(const DsConfig& c, Origin& origin, std::string_view schedule) {
-  c.offload_optimizer.judge(origin, c.stage, schedule);
-  if (c.stage == 3)
+  if (c.zero.given("offload_optimizer")) c.offload_optimizer.judge(origin, c.stage, schedule);
+  if (c.stage == 3 && c.zero.given("offload_param"))
     c.offload_param.judge(origin, c.stage, schedule);
   else if (c.zero.given("offload_param"))
     origin.note(
@@ -104,6 +104,8 @@ ZeroSpec read_deepspeed(Origin& origin, const Json& config, std::string_view sch
     origin.not_modelled(c.top.key("communication_data_type"), c.top.at("communication_data_type"),
                         "remove the key, or set run.schedule to \"deepspeed\"");
   spec.knobs = zero_knobs(c);
+  spec.offload_optimizer = offload_optimizer_spec(c, origin);
+  spec.offload_param = offload_param_spec(c, origin);
   judge(c, origin, schedule);
   if (spec.gradient_clipping < 0)
     origin.note(FindingKind::warning, c.top.key("gradient_clipping"),

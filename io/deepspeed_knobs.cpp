@@ -47,7 +47,7 @@ void mute_buckets(DsConfig& c) {
           "use_multi_rank_bucket_allreduce", "round_robin_gradients", "parameter_alignment"})
       c.zero.mute(name,
                   "bf16 with fp32 accumulation at stage 1 reduces one flat buffer a group instead");
-  } else if (flat(c) && !c.zero.flag("contiguous_gradients")) {
+  } else if (flat(c) && c.zero.effective("contiguous_gradients") != true) {
     for (const char* name : {"reduce_scatter", "use_multi_rank_bucket_allreduce"})
       c.zero.mute(name, "without contiguous_gradients every bucket is all-reduced");
   } else if (flat(c) && !c.zero.flag("reduce_scatter")) {
@@ -75,7 +75,7 @@ void mute_fetches(DsConfig& c) {
 // Only some reductions of DeepSpeed look at how gradients are to be scaled.
 void mute_scaling(DsConfig& c) {
   const bool all_reduces_in_place =
-      flat(c) && c.zero.flag("contiguous_gradients") && !c.zero.flag("reduce_scatter");
+      flat(c) && c.zero.effective("contiguous_gradients") == true && !c.zero.flag("reduce_scatter");
   const bool scales = replicated(c) || reduces_flat_bf16(c) || all_reduces_in_place;
   const bool sums = c.top.at("gradient_allreduce_op") == "sum";
   if (!scales && c.stage != 3) {
@@ -118,6 +118,7 @@ void mute_logging(DsConfig& c) {
 
 void mute_without_effect(DsConfig& c) {
   mute_logging(c);
+  mute_beside_offload(c);
   mute_precision(c);
   mute_buckets(c);
   mute_fetches(c);

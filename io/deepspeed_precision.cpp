@@ -24,7 +24,7 @@ Dtype model_dtype(const DsConfig& c) {
 }
 
 Dtype grad_accum_dtype(const DsConfig& c, Dtype model, const Origin& origin) {
-  const Json given = c.data_types.at("grad_accum_dtype");
+  const Json given = c.data_types.effective("grad_accum_dtype");
   if (given.is_null()) return model;
   const auto type = dtype_of(given);
   if (type == model) return model;
@@ -74,7 +74,7 @@ void check_param_dtype(const DsConfig& c, Dtype model, const Origin& origin) {
 bool reduces_flat_bf16(const DsConfig& c) {
   const Json accum = c.data_types.at("grad_accum_dtype");
   return c.stage == 1 && model_dtype(c) == Dtype::bf16 && !accum.is_null() &&
-         dtype_of(accum) == Dtype::fp32;
+         dtype_of(accum) == Dtype::fp32 && !offloads_optimizer(c);
 }
 
 PrecisionSpec precision_spec(const DsConfig& c, const Origin& origin) {

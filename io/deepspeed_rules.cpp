@@ -116,6 +116,14 @@ void check_quantized(const DsConfig& c, const Origin& origin) {
                         "through all-to-alls within and across nodes: remove the key");
 }
 
+// A secondary copy stays on the device while its primary is on the host; that was not recorded.
+void check_secondary(const DsConfig& c, const Origin& origin) {
+  const Json& size = c.zero.at("zero_hpz_partition_size");
+  if (c.stage == 3 && offloads_params(c) && size.get<std::int64_t>() > 1)
+    origin.not_modelled(c.zero.key("zero_hpz_partition_size"), size,
+                        "secondary copies beside offload_param: remove one of the two");
+}
+
 }  // namespace
 
 void check_deepspeed_rules(const DsConfig& c, const Origin& origin) {
@@ -131,6 +139,7 @@ void check_deepspeed_rules(const DsConfig& c, const Origin& origin) {
     origin.refuse(c.zero.key("allgather_bucket_size"), bucket, "must be even at stages 1 and 2");
   check_leaf_module(c, origin);
   check_quantized(c, origin);
+  check_secondary(c, origin);
 }
 
 }  // namespace shardmark

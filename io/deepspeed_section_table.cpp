@@ -15,7 +15,7 @@ constexpr RealRange not_negative{0};
 constexpr RealRange share{0, 1};
 
 constexpr DsKey offload_param[] = {
-    {"device", "", word, "\"none\"", not_modelled, {3, 3}, any_real, "none|cpu|nvme"},
+    {"device", "", word, "\"none\"", values, {3, 3}, any_real, "none|cpu|nvme"},
     {"nvme_path", "", text, "null", inert, {3, 3}, any_real, ""},
     {"buffer_count", "", integer, "5", inert, {3, 3}, not_negative, ""},
     {"buffer_size", "", integer, "100000000", inert, {3, 3}, not_negative, ""},
@@ -24,15 +24,15 @@ constexpr DsKey offload_param[] = {
 };
 
 constexpr DsKey offload_optimizer[] = {
-    {"device", "", word, "\"none\"", not_modelled, {1, 3}, any_real, "none|cpu|nvme"},
+    {"device", "", word, "\"none\"", values, {1, 3}, any_real, "none|cpu|nvme"},
     {"nvme_path", "", text, "null", inert, {3, 3}, any_real, ""},
     {"buffer_count", "", integer, "4", inert, {3, 3}, not_negative, ""},
-    {"pin_memory", "", boolean, "true", inert, {1, 3}, any_real, ""},
+    {"pin_memory", "", boolean, "true", used, {1, 3}, any_real, ""},
     {"pipeline_read", "", boolean, "false", inert, {3, 3}, any_real, ""},
     {"pipeline_write", "", boolean, "false", inert, {3, 3}, any_real, ""},
     {"fast_init", "", boolean, "false", inert, {3, 3}, any_real, ""},
-    {"ratio", "", number, "1.0", inert, {3, 3}, share, ""},
-    {"super_offload", "", boolean, "false", inert, {3, 3}, any_real, ""},
+    {"ratio", "", number, "1.0", used, {3, 3}, share, ""},
+    {"super_offload", "", boolean, "false", not_modelled, {3, 3}, any_real, ""},
     {"cpuadam_cores_perc", "", number, "0.8", inert, {3, 3}, share, ""},
 };
 

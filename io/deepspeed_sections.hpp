@@ -22,6 +22,15 @@ PrecisionSpec precision_spec(const DsConfig& config, const Origin& origin);
 /// reduces one whole flat buffer a group.
 bool reduces_flat_bf16(const DsConfig& config);
 
+/// Whether optimizer states, or parameters, are on the host: offload_* or the deprecated cpu_*.
+bool offloads_optimizer(const DsConfig& config);
+bool offloads_params(const DsConfig& config);
+/// Throws DeckError for a device that is not modelled at this stage.
+OffloadSpec offload_optimizer_spec(const DsConfig& config, Origin& origin);
+OffloadSpec offload_param_spec(const DsConfig& config, const Origin& origin);
+/// Silences what offload leaves without effect, here and elsewhere in the config.
+void mute_beside_offload(DsConfig& config);
+
 ZeroKnobs zero_knobs(const DsConfig& config);
 /// Silences the keys that others in the same config leave without effect.
 void mute_without_effect(DsConfig& config);

@@ -25,6 +25,7 @@ class DsValues {
   /// The same, but the default of a muted key.
   Json effective(std::string_view name) const;
   bool given(std::string_view name) const { return values_.contains(name); }
+  const DsSection& section() const { return section_; }
   /// Key path of `name` as the user spelled it.
   std::string key(std::string_view name) const;
 

@@ -140,7 +140,11 @@ void Run::plan() {
 void Run::refuse_or_go_on() {
   peers_.agree([&] {
     budgets_ = run_budgets(loaded_.deck, allocated_bytes(program_), profile_.ranks_per_node);
-    if (const auto refusal = over_budget(program_, budgets_.bytes))
+    if (const auto refusal = budgets_.shared
+                                 ? over_shared_budget(program_, *budgets_.shared, node_.ranks)
+                                 : std::nullopt)
+      throw MemoryError(loaded_.deck.path + ": " + *refusal);
+    if (const auto refusal = over_budget(program_, budgets_.bytes, node_.ranks))
       throw MemoryError(loaded_.deck.path + ": " + *refusal);
   });
   peers_.agree([&] {
@@ -175,7 +179,7 @@ void Run::prepare() {
   counters_.reset();
   ledger_.emplace();
   executor_.emplace(program_, *model_, lanes, context_->space, &*ledger_, fault_,
-                    world_.watch.idle());
+                    world_.watch.idle(), deck.machine.host_link_gbps);
   steps_.emplace(deck, program_, *executor_);
   context_->poll = [](void* executor) { static_cast<Executor*>(executor)->poll(); };
   context_->poll_arg = &*executor_;
@@ -278,6 +282,7 @@ void Run::train() {
   noted_.timed_s = static_cast<double>(monotonic_ns() - start_ns - apart_ns) * 1e-9;
   noted_.matmul_ns = matmul_->matmul_ns() - matmul_before_ns;
   noted_.times = executor_->times();
+  noted_.link = executor_->link().times();
   counters_.recording(false);
   progress.done();
 }
@@ -298,6 +303,8 @@ void Run::settle() {
   fill_rows(noted_, program_.batch.accumulation, peers_, result_);
   compare_memory(program_, steps_->ran(), ledger, peers_, result_, observed_);
   compare_calls(program_, *steps_, counters_, peers_, result_, observed_);
+  compare_copies(deck, steps_->predicted_copies(), executor_->link().carried(), noted_, peers_,
+                 result_, observed_);
   time_calls(program_, counters_, clock_offset_ns_, peers_, result_);
   compare_system(deck, noted_, ledger, peers_, result_, observed_);
   fill_times(deck, program_, noted_, counters_, peers_, result_);

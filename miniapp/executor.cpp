@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include <Kokkos_Core.hpp>
 
+#include <core/error.hpp>
 #include <miniapp/clock.hpp>
 #include <miniapp/executor.hpp>
 
@@ -19,20 +23,34 @@ std::int64_t& phase_time(LaneTimes& times, Phase phase) {
   return times.step;
 }
 
-using Bytes = Kokkos::View<std::byte*, Space::memory_space, Kokkos::MemoryUnmanaged>;
-using ConstBytes = Kokkos::View<const std::byte*, Space::memory_space, Kokkos::MemoryUnmanaged>;
+// Kernels run in one execution space: on a device it does not reach the host's memory.
+void require_reachable_host(const Program& program) {
+  if (Kokkos::SpaceAccessibility<Space, HostMemory>::accessible) return;
+  for (const Segment& s : program.segments)
+    for (const Event& e : s.events)
+      if (e.op == Op::compute && e.tier == Tier::host)
+        throw DeckError(
+            "deepspeed.zero_optimization.offload_optimizer: an optimizer on the host beside a "
+            "device is not modelled yet in this build: remove the key, or use a CPU-only build");
+}
+
+// Waiting for an emulated link: collectives must advance, and the core may be another rank's.
+constexpr std::int64_t longest_sleep_ns = 100'000;
 
 }  // namespace
 
 Executor::Executor(const Program& program, Model& model, std::vector<Communicator*> groups,
-                   Space space, Ledger* ledger, Fault fault, Idle idle)
+                   Space space, Ledger* ledger, Fault fault, Idle idle,
+                   std::optional<double> link_gb_per_s)
     : program_(program),
       model_(model),
       groups_(std::move(groups)),
       space_(std::move(space)),
       fault_(fault),
       idle_(idle),
-      memory_(program, ledger) {
+      memory_(program, ledger),
+      link_(space_, link_gb_per_s) {
+  require_reachable_host(program);
   // Peers see these in a timeout's message; the communicator keeps views of them.
   for (const Slot& s : program.slots) collective_names_.push_back(s.name);
 }
@@ -67,6 +85,7 @@ void Executor::poll() {
 void Executor::run(int index, const StepValues& values) {
   const Segment& segment = program_.segments[index];
   tickets_.assign(segment.events.size(), 0);
+  copied_ns_.assign(segment.events.size(), 0);
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
     const TracedScope traced(trace_, memory_, index, i, times_.exposed);
     ScopedTimer timer(phase_time(times_, segment.events[i].phase));
@@ -83,11 +102,13 @@ void Executor::look_for_overflow(const Segment& segment) {
   overflowed_ = false;
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
     const Event& event = segment.events[i];
-    if (event.kernel != Kernel::overflow) continue;
+    // Reduced over ranks, or the same on all: one of the boundary's last events writes the flag.
+    const bool reduced = event.op == Op::all_reduce && event.dtype == Dtype::uint8;
+    if (event.kernel != Kernel::overflow && !reduced) continue;
     for (int later = i; later < static_cast<int>(segment.events.size()); ++later)
       wait_for(segment, later);
     fence(space_, "shardmark::overflow");
-    overflowed_ = *bind(operands(event)[0]).as<std::uint8_t>() != 0;
+    overflowed_ = *bind(operands(event)[reduced ? 1 : 0]).as<std::uint8_t>() != 0;
   }
 }
 
@@ -109,15 +130,7 @@ void Executor::run_event(const Segment& segment, int index, const StepValues& va
   switch (event.op) {
     case Op::acquire: return memory_.acquire(event.slot);
     case Op::release: return release(event);
-    case Op::copy: {
-      ScopedTimer timer(times_.copies);
-      const auto ops = operands(event);
-      const auto bytes = static_cast<std::size_t>(event.elems * dtype_bytes(event.dtype));
-      Kokkos::deep_copy(space_, Bytes(bind(ops[1]).as<std::byte>(), bytes),
-                        ConstBytes(bind(ops[0]).as<std::byte>(), bytes));
-      fence(space_, "shardmark::copy");
-      return;
-    }
+    case Op::copy: return start_copy(event, index);
     case Op::compute: return compute(event, values);
     default: return start_collective(event, index);
   }
@@ -164,6 +177,27 @@ void Executor::wait_in(int group, Ticket ticket) {
   }
 }
 
+void Executor::start_copy(const Event& event, int index) {
+  ScopedTimer timer(times_.copies);
+  const auto ops = operands(event);
+  copied_ns_[index] = link_.start(direction_to(event.tier), event.elems * dtype_bytes(event.dtype),
+                                  bind(ops[1]).data, bind(ops[0]).data);
+}
+
+void Executor::wait_for_copy(const Event& event, int index) {
+  const std::int64_t start_ns = monotonic_ns();
+  for (std::int64_t now = start_ns; now < copied_ns_[index]; now = monotonic_ns()) {
+    for (Communicator* group : groups_) group->progress();
+    const std::int64_t left = copied_ns_[index] - now;
+    if (left > longest_sleep_ns)
+      std::this_thread::sleep_for(std::chrono::nanoseconds(longest_sleep_ns / 2));
+  }
+  copied_ns_[index] = 0;
+  const std::int64_t waited_ns = monotonic_ns() - start_ns;
+  times_.copies += waited_ns;
+  link_.waited(direction_to(event.tier), waited_ns);
+}
+
 void Executor::wait_for(const Segment& segment, std::int32_t index) {
   const Event& event = segment.events[index];
   if (is_collective(event.op)) {
@@ -171,6 +205,8 @@ void Executor::wait_for(const Segment& segment, std::int32_t index) {
     ScopedTimer timer(times_.exposed);
     wait_in(event.group, tickets_[index]);
     tickets_[index] = 0;
+  } else if (event.op == Op::copy) {
+    wait_for_copy(event, index);
   } else if (event.lane == Lane::compute) {
     fence(space_, "shardmark::order_lanes");
   }

@@ -4,6 +4,7 @@
 // order edge asks, all on the calling thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include <comm/idle.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/plan/plan.hpp>
+#include <miniapp/copy_engine.hpp>
 #include <miniapp/faults.hpp>
 #include <miniapp/model.hpp>
 #include <miniapp/slot_memory.hpp>
@@ -21,7 +23,7 @@ namespace shardmark {
 /// Where the time of the compute lane went, in ns.
 struct LaneTimes {
   std::int64_t init = 0, forward = 0, backward = 0, step = 0;  // by phase, waits included
-  std::int64_t copies = 0;
+  std::int64_t copies = 0;   // between host and device: making them, and waiting for them
   std::int64_t exposed = 0;  // waiting for collectives, or in calls that make them progress
 };
 
@@ -29,8 +31,11 @@ class Executor {
  public:
   /// `groups[g]` is the communicator of Program::groups[g], more may follow; `ledger` may be null.
   /// All must outlive it. `idle`: what it does between two looks at several groups.
+  /// `link_gb_per_s`: of the link between host and device that is emulated, if one is. Throws
+  /// DeckError where the program computes on the host beside a device.
   Executor(const Program& program, Model& model, std::vector<Communicator*> groups, Space space,
-           Ledger* ledger, Fault fault = Fault::none, Idle idle = {});
+           Ledger* ledger, Fault fault = Fault::none, Idle idle = {},
+           std::optional<double> link_gb_per_s = {});
 
   /// Collective over the program's groups. Runs one segment of Program::segments; at its end
   /// nothing is in flight. Throws CommError, MemoryError.
@@ -53,7 +58,12 @@ class Executor {
   void trace(StepTrace* trace) { trace_ = trace; }
 
   const LaneTimes& times() const { return times_; }
-  void reset_times() { times_ = {}; }
+  void reset_times() {
+    times_ = {};
+    link_.reset_times();
+  }
+  /// What was copied between host and device.
+  const CopyEngine& link() const { return link_; }
   Communicator& world() const { return *groups_[0]; }
 
  private:
@@ -61,6 +71,8 @@ class Executor {
   void compute(const Event& event, const StepValues& values);
   void release(const Event& event);
   void start_collective(const Event& event, int index);
+  void start_copy(const Event& event, int index);
+  void wait_for_copy(const Event& event, int index);
   void wait_for(const Segment& segment, std::int32_t index);
   void wait_in(int group, Ticket ticket);
   void look_for_overflow(const Segment& segment);
@@ -75,7 +87,9 @@ class Executor {
   Idle idle_;
   StepTrace* trace_ = nullptr;
   SlotMemory memory_;
-  std::vector<Ticket> tickets_;                // by event of the running segment; 0: none
+  CopyEngine link_;
+  std::vector<Ticket> tickets_;          // by event of the running segment; 0: none
+  std::vector<std::int64_t> copied_ns_;  // the same: when a copy is done; 0: it was waited for
   std::vector<std::string> collective_names_;  // by slot: kept alive for messages
   std::vector<Bound> bound_;                   // of the event at hand
   bool leaked_ = false;                        // Fault::leak

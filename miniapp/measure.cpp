@@ -92,6 +92,7 @@ void compare_memory(const Program& program, const std::vector<bool>& ran,
   for (std::size_t t = 0; t < tier_count; ++t) {
     TierResult& tier = result.tiers[t];
     tier.live_peak = predicted.tiers[t].peak_bytes;
+    tier.pinned_peak = predicted.tiers[t].pinned_peak_bytes;
     tier.predicted_peak = pooled ? allocated[t] : tier.live_peak;
     tier.predicted = predicted.tiers[t].category_peaks;
     tier.measured_peak = ledger.tiers[t].peak_bytes;
@@ -128,6 +129,25 @@ void compare_calls(const Program& program, const StepRunner& steps, const CommCo
     }
   }
   observed.calls_mismatch = first_text(peers, difference);
+}
+
+void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVolume& carried,
+                    const Noted& noted, Peers& peers, Result& result, Observed& observed) {
+  const auto steps = static_cast<double>(std::max<std::int64_t>(1, noted.steps));
+  result.emulated_link_gb_per_s = deck.machine.host_link_gbps;
+  std::string difference;
+  for (std::size_t d = 0; d < direction_count; ++d) {
+    const LinkTimes& t = noted.link[d];
+    result.link[d] = {predicted[d], carried[d], static_cast<double>(t.bytes) / steps,
+                      static_cast<double>(t.busy_ns) * 1e-9 / steps,
+                      static_cast<double>(t.exposed_ns) * 1e-9 / steps};
+    if (predicted[d] == carried[d]) continue;
+    difference +=
+        fmt::format("{}{}: predicted {} copies of {} bytes in all, measured {} of {}",
+                    difference.empty() ? "" : ", ", to_string(static_cast<Direction>(d)),
+                    predicted[d].copies, predicted[d].bytes, carried[d].copies, carried[d].bytes);
+  }
+  observed.copies_mismatch = first_text(peers, difference);
 }
 
 void time_calls(const Program& program, const CommCounters& counted, std::int64_t clock_offset_ns,

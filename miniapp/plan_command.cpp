@@ -6,6 +6,7 @@
 #include <core/plan/check.hpp>
 #include <core/plan/estimators.hpp>
 #include <core/plan/human_bytes.hpp>
+#include <core/plan/link.hpp>
 #include <core/plan/print.hpp>
 #include <core/plan/volume.hpp>
 #include <io/deck.hpp>
@@ -30,6 +31,8 @@ std::string summary(const Program& p, const Budgets& budgets) {
                         to_string(static_cast<Tier>(t)), tier.peak_bytes,
                         human_bytes(tier.peak_bytes), human_bytes(state_bytes(tier.at_peak)),
                         describe_event(p, tier.segment, tier.event));
+    if (tier.pinned_peak_bytes > 0)
+      text += fmt::format("; pinned {}", human_bytes(tier.pinned_peak_bytes));
     if (p.memory_mode == MemoryMode::pooled)
       text += fmt::format("; arena of {} bytes", allocated[t]);
     if (budgets[t])
@@ -42,6 +45,11 @@ std::string summary(const Program& p, const Budgets& budgets) {
   for (const auto& [op, t] : steady)
     text +=
         fmt::format("  {:<15} {:>8} calls {:>20} bytes a step\n", to_string(op), t.calls, t.bytes);
+  const LinkVolume link = steady_link_volume(p);
+  for (std::size_t d = 0; d < direction_count; ++d)
+    if (link[d].copies > 0)
+      text += fmt::format("  {:<15} {:>8} copies {:>19} bytes a step\n",
+                          to_string(static_cast<Direction>(d)), link[d].copies, link[d].bytes);
   return text + fmt::format("  {:.4f} elements a parameter and step (all_reduce counted twice)\n",
                             volume_per_parameter(p, steady));
 }
@@ -64,7 +72,7 @@ ExitStatus plan_command(const PlanArguments& a) {
   const Program program = program_of(a.rank);
   require_legal(check(program));
   require_legal(check_ranks(ranks_to_check(a.ranks, a.rank), program_of));
-  const Budgets budgets = deck_budgets(deck);
+  const Budgets budgets = deck_budgets(deck, a.ranks_per_node);
   const std::string text = print_text(program);
   if (a.format == "dot")
     print_out(print_dot(program));
@@ -89,7 +97,7 @@ ExitStatus deck_check_command(const CheckArguments& a) {
     const auto fit = apply_fit(deck, batch, *ranks, Profile{}, deck_fit_budget(deck));
     const Program program = build_program(deck, batch, *ranks, 0, Profile{});
     require_legal(check(program));
-    print_out(summary(program, deck_budgets(deck)) + fit_line(fit));
+    print_out(summary(program, deck_budgets(deck, 1)) + fit_line(fit));
   }
   return ExitStatus::valid;
 }

@@ -37,6 +37,7 @@ Json memory(const Result& r) {
         {"predicted_peak", tier.predicted_peak},
         {"measured_peak", tier.measured_peak},
         {"live_peak", tier.live_peak},
+        {"predicted_pinned_peak", tier.pinned_peak},
         {"predicted_by_category", by_category(tier.predicted)},
         {"measured_by_category", by_category(tier.measured)},
         {"at", tier.at},
@@ -78,6 +79,22 @@ Json comms(const Result& r) {
           {"msg_size_bytes", row.message_bytes},
           {"msg_size_str", message_size(row.message_bytes)},
           {"nccl_tests_busbw_gb_per_s", row.nccl_gb_s}};
+  return o;
+}
+
+Json host_link(const Result& r) {
+  const auto traffic_of = [](const LinkTraffic& t) {
+    return Json{{"copies", t.copies}, {"bytes", t.bytes}};
+  };
+  Json o = {{"emulated", r.emulated_link_gb_per_s.has_value()}};
+  if (r.emulated_link_gb_per_s) o["emulated_gb_per_s"] = *r.emulated_link_gb_per_s;
+  for (std::size_t d = 0; d < direction_count; ++d) {
+    const LinkResult& l = r.link[d];
+    o[std::string(to_string(static_cast<Direction>(d)))] = {
+        {"predicted", traffic_of(l.predicted)},    {"measured", traffic_of(l.measured)},
+        {"bytes_per_step", l.bytes_per_step},      {"seconds_per_step", l.busy_s},
+        {"exposed_seconds_per_step", l.exposed_s}, {"gb_per_s", number(l.gb_per_s())}};
+  }
   return o;
 }
 
@@ -167,6 +184,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["memory"] = memory(r);
   o["collectives"] = collectives(p, r);
   if (!r.comms_log.empty()) o["comms_logger"] = comms(r);
+  if (r.copies()) o["host_link"] = host_link(r);
   o["volume_per_parameter"] = volume_per_parameter(p, steady_volume(p));
   const TimeResult& t = r.times;
   o["seconds_per_step"] = {{"forward", t.forward},

@@ -32,6 +32,9 @@ void memory_table(Out out, const Program& p, const Result& r) {
     fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {} at once, at {}\n", name, "live peak",
                    tier.live_peak, measured(tier.measured_peak), human_bytes(tier.live_peak),
                    tier.at);
+    if (tier.pinned_peak > 0)
+      fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {} that a device's driver would lock\n",
+                     name, "pinned", tier.pinned_peak, "-", human_bytes(tier.pinned_peak));
     if (pooled)
       fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}, allocated once\n", name, "arena",
                      tier.predicted_peak, tier.measured_peak, human_bytes(tier.measured_peak));
@@ -60,6 +63,23 @@ void collectives_table(Out out, const Program& p, const Result& r) {
                    collective_name(p, key), width, c.measured.calls, c.predicted.calls,
                    c.measured.bytes, c.p50_s * 1e3, c.p99_s * 1e3, c.late_s * 1e3, c.bus_gb_s);
   if (r.collectives.empty()) fmt::format_to(out, "  none\n");
+}
+
+void link_table(Out out, const Result& r) {
+  if (!r.copies()) return;
+  fmt::format_to(out, "\nHost link, this rank ({})\n",
+                 r.emulated_link_gb_per_s
+                     ? fmt::format("emulated: {} GB/s each way", *r.emulated_link_gb_per_s)
+                     : "as fast as this machine copies");
+  fmt::format_to(out, "  {:<15}{:>9}{:>11}{:>16}{:>15}{:>11}{:>9}{:>12}\n", "", "copies",
+                 "predicted", "bytes", "bytes a step", "ms a step", "GB/s", "exposed ms");
+  for (std::size_t d = 0; d < direction_count; ++d) {
+    const LinkResult& l = r.link[d];
+    fmt::format_to(out, "  {:<15}{:>9}{:>11}{:>16}{:>15.0f}{:>11.3f}{:>9.2f}{:>12.3f}\n",
+                   to_string(static_cast<Direction>(d)), l.measured.copies, l.predicted.copies,
+                   l.measured.bytes, l.bytes_per_step, l.busy_s * 1e3, l.gb_per_s(),
+                   l.exposed_s * 1e3);
+  }
 }
 
 void time_table(Out out, const Result& r) {
@@ -143,6 +163,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
     fmt::format_to(out,
                    "\nCollectives by message size, as DeepSpeed's comms_logger sums them up\n{}",
                    comms_log_text(r.comms_log));
+  link_table(out, r);
   time_table(out, r);
   checkpoint_table(out, r.checkpoints);
   if (deck.run.compute == Compute::train && !r.rows.empty())

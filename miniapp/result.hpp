@@ -13,6 +13,7 @@
 
 #include <core/plan/fit.hpp>
 #include <core/plan/footprint.hpp>
+#include <core/plan/link.hpp>
 #include <core/plan/plan.hpp>
 #include <core/plan/volume.hpp>
 #include <io/output.hpp>
@@ -27,6 +28,7 @@ namespace shardmark {
 struct TierResult {
   std::int64_t predicted_peak = 0, measured_peak = 0;  // allocated: pooled, the arena
   std::int64_t live_peak = 0;                          // predicted; strict: the same
+  std::int64_t pinned_peak = 0;                        // predicted: of it page-locked
   CategoryBytes predicted{}, measured{};  // each category's own peak; pooled: predicted only
   std::int64_t budget = 0;
   std::string budget_source;
@@ -45,6 +47,14 @@ inline std::string collective_name(const Program& program, const std::pair<int, 
   const std::string verb(to_string(key.second));
   return key.first == 0 ? verb : verb + " " + program.groups[key.first].name;
 }
+
+/// One direction of the link between host and device, this rank.
+struct LinkResult {
+  LinkTraffic predicted, measured;   // over the whole run
+  double bytes_per_step = 0;         // timed steps
+  double busy_s = 0, exposed_s = 0;  // the same: of the link; of the compute lane
+  double gb_per_s() const { return busy_s > 0 ? bytes_per_step / busy_s * 1e-9 : 0; }
+};
 
 /// Seconds a timed step, on this rank.
 struct TimeResult {
@@ -78,6 +88,9 @@ struct Result {
   std::array<TierResult, tier_count> tiers;
   std::map<std::pair<int, Op>, CollectiveResult> collectives;  // by group of the program and verb
   std::vector<CommsLogOp> comms_log;  // of the whole run, where the deck's comms_logger asks for it
+  std::array<LinkResult, direction_count> link;
+  std::optional<double> emulated_link_gb_per_s;  // machine.host_link_gbps
+  bool copies() const { return link[0].predicted.copies + link[1].predicted.copies > 0; }
   TimeResult times;
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
   int slowest_rank = 0;

@@ -30,6 +30,8 @@ Deck small_deck(const Deck& run, int stage) {
   d.zero.precision = run.zero.precision;
   d.zero.precision.loss_scale = {};
   d.zero.knobs = run.zero.knobs;
+  d.zero.offload_optimizer = run.zero.offload_optimizer;
+  d.zero.offload_param = run.zero.offload_param;
   ZeroKnobs& k = d.zero.knobs;
   for (std::int64_t* size : {&k.reduce_bucket_size, &k.sub_group_size, &k.max_live_parameters,
                              &k.max_reuse_distance, &k.prefetch_bucket_size})

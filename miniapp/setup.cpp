@@ -16,22 +16,27 @@ constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
 }  // namespace
 
-Budgets deck_budgets(const Deck& deck) {
+Budgets deck_budgets(const Deck& deck, int ranks_per_node) {
   Budgets budgets;
   for (std::size_t t = 0; t < tier_count; ++t)
     if (deck.memory.budget_gib[t])
       budgets[t] = static_cast<std::int64_t>(std::llround(*deck.memory.budget_gib[t] * gib));
+  if (auto& host = budgets[static_cast<std::size_t>(Tier::host)])
+    *host /= std::max(1, ranks_per_node);
   return budgets;
 }
 
 RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_count>& needed,
                        int ranks_per_node) {
   RunBudgets r;
-  r.bytes = deck_budgets(deck);
+  r.bytes = deck_budgets(deck, ranks_per_node);
+  if (!r.bytes[0] && !r.bytes[1]) r.shared = find_memory(ranks_per_node).bytes;
   for (Tier t : {Tier::device, Tier::host}) {
     const auto i = static_cast<std::size_t>(t);
     if (r.bytes[i]) {
       r.source[i] = fmt::format("memory.{}_gib of the deck", to_string(t));
+      if (t == Tier::host && ranks_per_node > 1)
+        r.source[i] += fmt::format(", shared by {} ranks", ranks_per_node);
       continue;
     }
     const FoundMemory found = find_memory(ranks_per_node);
@@ -43,7 +48,7 @@ RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_cou
 }
 
 FitBudget deck_fit_budget(const Deck& deck) {
-  const auto device = deck_budgets(deck)[static_cast<std::size_t>(Tier::device)];
+  const auto device = deck_budgets(deck, 1)[static_cast<std::size_t>(Tier::device)];
   return {device.value_or(0), false, "memory.device_gib of the deck"};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include <comm/node.hpp>
@@ -13,12 +14,14 @@
 
 namespace shardmark {
 
-/// The budgets that the deck gives; empty where it gives none.
-Budgets deck_budgets(const Deck& deck);
+/// A rank's budgets that the deck gives; empty where it gives none. The host's is the node's, and
+/// its ranks share it.
+Budgets deck_budgets(const Deck& deck, int ranks_per_node);
 
 struct RunBudgets {
   Budgets bytes;
   std::array<std::string, tier_count> source;
+  std::optional<std::int64_t> shared;  // where the deck gives none: what both tiers have together
 };
 /// The deck's budgets, or what this machine has free, divided by the ranks of the node. On a
 /// CPU-only build both tiers are host memory: each gets what the other's predicted peak leaves.

@@ -12,7 +12,7 @@ Stored stored(const Bound& b) {
 
 void grad_norm(const Context& context, bool exact, std::span<const Bound> ops) {
   for (std::size_t i = 1; i < ops.size(); ++i) {
-    const bool first = i == 1;
+    const bool first = i == 1 && !ops[0].accumulate;
     if (exact)
       sum_squares_exact(context, ops[i].elems, stored(ops[i]), ops[0].as<std::int64_t>(), first);
     else
@@ -23,7 +23,8 @@ void grad_norm(const Context& context, bool exact, std::span<const Bound> ops) {
 void overflow(const Context& context, std::span<const Bound> ops) {
   if (ops.size() == 1) return clear(context, 1, ops[0].data);
   for (std::size_t i = 1; i < ops.size(); ++i)
-    flag_not_finite(context, ops[i].elems, stored(ops[i]), ops[0].as<std::uint8_t>(), i == 1);
+    flag_not_finite(context, ops[i].elems, stored(ops[i]), ops[0].as<std::uint8_t>(),
+                    i == 1 && !ops[0].accumulate);
 }
 
 void clip(const Context& context, bool exact, std::span<const Bound> ops, ClipRule rule) {

@@ -53,6 +53,13 @@ Volume StepRunner::predicted(int group) const {
   return sum;
 }
 
+LinkVolume StepRunner::predicted_copies() const {
+  LinkVolume sum{};
+  for (std::size_t s = 0; s < runs_.size(); ++s)
+    add(sum, link_volume(program_.segments[s], runs_[s]));
+  return sum;
+}
+
 std::vector<bool> StepRunner::ran() const {
   std::vector<bool> marks;
   for (std::int64_t count : runs_) marks.push_back(count > 0);

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include <core/plan/link.hpp>
 #include <core/plan/loss_scale.hpp>
 #include <core/plan/volume.hpp>
 #include <io/checkpoint/manifest.hpp>
@@ -39,6 +40,8 @@ class StepRunner {
   const std::vector<std::int64_t>& runs() const { return runs_; }
   /// What the plan says that all this sends; of one group's collectives, or of all.
   Volume predicted(int group = all_groups) const;
+  /// … and copies between host and device.
+  LinkVolume predicted_copies() const;
   /// Segments that have been run, for footprint().
   std::vector<bool> ran() const;
 

@@ -118,6 +118,10 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
                     : "peak by tier and category as predicted, on every rank, to the byte"));
   r.checks.push_back(from_text("calls", o.calls_mismatch,
                                "calls and elements by collective as predicted, on every rank"));
+  if (r.copies() || !o.copies_mismatch.empty())
+    r.checks.push_back(
+        from_text("copies", o.copies_mismatch,
+                  "bytes over the host link as predicted, both ways, on every rank"));
   r.checks.push_back(from_text("system_memory", o.excess, "within the allowance on every rank"));
   r.checks.push_back(
       from_text("replicas", r.hashes.disagreement, "replicas and shards agree across ranks"));
@@ -156,6 +160,9 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
              fmt::format("memory_mode {}", to_string(deck.run.memory_mode)));
   unofficial(deck.comm.delay_ms > 0, fmt::format("comm.delay_ms {}", deck.comm.delay_ms));
   unofficial(o.traced, "timed steps are traced");
+  if (r.copies() && deck.machine.host_link_gbps)
+    unofficial(true,
+               fmt::format("emulated: machine.host_link_gbps {}", *deck.machine.host_link_gbps));
   unofficial(!r.checkpoints.resumed_from.empty(), "resumed from " + r.checkpoints.resumed_from);
   unofficial(o.deck_changed, "the deck was changed by --set");
   unofficial(!o.injected.empty(), o.injected);

@@ -3,9 +3,9 @@
 # program, registered once a topic; it starts its ranks itself and is no MPI program.
 add_executable(test_cli
                cli/program.cpp cli/checkpoint_crash_test.cpp cli/ckpt_test.cpp cli/errors_test.cpp
-               cli/fault_test.cpp cli/fit_test.cpp cli/lost_rank_test.cpp cli/output_test.cpp
-               cli/page_test.cpp cli/plan_test.cpp cli/progress_test.cpp cli/sweep_test.cpp
-               cli/told_test.cpp main.cpp)
+               cli/fault_test.cpp cli/fit_test.cpp cli/lost_rank_test.cpp cli/offload_test.cpp
+               cli/output_test.cpp cli/page_test.cpp cli/plan_test.cpp cli/progress_test.cpp
+               cli/sweep_test.cpp cli/told_test.cpp main.cpp)
 shardmark_target(test_cli)
 target_link_libraries(test_cli PRIVATE GTest::gtest Kokkos::kokkos nlohmann_json::nlohmann_json)
 target_compile_definitions(test_cli PRIVATE
@@ -31,6 +31,7 @@ shardmark_cli_test(faults "Outer/Faults.*:Program/Sound.*")
 shardmark_cli_test(faults_inner "Inner/Faults.*" full)
 shardmark_cli_test(fit "Fit.*")
 shardmark_cli_test(lost_rank "Program/LostRank.*:Interrupt.*")
+shardmark_cli_test(offload "Offload.*")
 shardmark_cli_test(output "Report.*:Losses.*:OutputFolder.*:Runs.*")
 # Rows of README's table of memory are what `plan` says: one small model, all stages and rank counts.
 add_test(NAME cli.memory_table COMMAND ${PROJECT_SOURCE_DIR}/ci/memory-table --check llama-1b)

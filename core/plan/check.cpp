@@ -128,6 +128,7 @@ class Checker {
     for (int i = 0; i < e.operands.count; ++i) use(e, p_.operands[e.operands.first + i]);
     if (e.op == Op::release) release(e);
     if (is_collective(e.op)) check_collective(e);
+    check_tiers(e);
     gradients_.follow(e);
     // Writes define only after all reads of the event were judged.
     for (int i = 0; i < e.operands.count; ++i) {
@@ -205,6 +206,42 @@ class Checker {
     defined_[e.slot].clear();
   }
 
+  // A device's kernels and its network see its own memory only; what crosses over is copied.
+  void check_tiers(const Event& e) {
+    if (e.op == Op::acquire || e.op == Op::release) return;
+    for (int i = 0; i < e.operands.count; ++i)
+      if (const std::int32_t slot = p_.operands[e.operands.first + i].slot;
+          slot < 0 || slot >= static_cast<std::int32_t>(p_.slots.size()))
+        return;  // told already
+    if (e.op == Op::copy) return check_copy(e);
+    const Tier tier = is_collective(e.op) ? Tier::device : e.tier;
+    for (int i = 0; i < e.operands.count; ++i) {
+      const std::int32_t slot = p_.operands[e.operands.first + i].slot;
+      if (p_.slots[slot].tier != tier)
+        report(Rule::tiers,
+               fmt::format("{} is in {} memory, the work is done in the {}'s", name(slot),
+                           to_string(p_.slots[slot].tier), to_string(tier)));
+    }
+  }
+
+  void check_copy(const Event& e) {
+    if (e.operands.count != 2)
+      return report(Rule::tiers, "a copy needs a source and a destination");
+    const Operand& from = p_.operands[e.operands.first];
+    const Operand& to = p_.operands[e.operands.first + 1];
+    const Slot &source = p_.slots[from.slot], &destination = p_.slots[to.slot];
+    if (source.tier == destination.tier)
+      report(Rule::tiers, fmt::format("{} is copied to {} within {} memory", source.name,
+                                      destination.name, to_string(source.tier)));
+    if (source.dtype != destination.dtype || from.elems != to.elems || from.elems != e.elems ||
+        e.dtype != source.dtype)
+      report(Rule::tiers,
+             fmt::format("a copy of {} {} x {} to {} {} x {}", source.name, to_string(source.dtype),
+                         from.elems, destination.name, to_string(destination.dtype), to.elems));
+    if (e.lane != Lane::copy)
+      report(Rule::tiers, fmt::format("a copy on lane {}", to_string(e.lane)));
+  }
+
   void check_collective(const Event& e) {
     auto wrong = [&](const std::string& what) {
       report(Rule::collective, fmt::format("{}: {}", to_string(e.op), what));
@@ -249,10 +286,9 @@ class Checker {
 }  // namespace
 
 std::string_view to_string(Rule rule) {
-  static constexpr std::array<std::string_view, 11> names{
-      "not_alive", "acquired_twice", "not_released",  "junction",
-      "bounds",    "undefined_read", "race",          "edge",
-      "gradient",  "collective",     "ranks_disagree"};
+  static constexpr std::array<std::string_view, 12> names{
+      "not_alive", "acquired_twice", "not_released", "junction",   "bounds", "undefined_read",
+      "race",      "edge",           "gradient",     "collective", "tiers",  "ranks_disagree"};
   return names[static_cast<std::size_t>(rule)];
 }
 

@@ -23,6 +23,7 @@ enum class Rule : std::uint8_t {
   edge,            // an order edge points at no earlier event
   gradient,    // a gradient is reduced twice, not at all or not by all, or lost, or applied before
   collective,  // sizes, root, reduction or group of a collective do not fit together
+  tiers,       // a compute or a collective reaches into another tier, or a copy does not
   ranks_disagree  // ranks do not have the same groups, collectives and order of these
 };
 std::string_view to_string(Rule rule);

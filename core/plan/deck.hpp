@@ -111,6 +111,13 @@ struct ZeroKnobs {
   bool sums_gradients = false;  // gradient_allreduce_op "sum": nothing is divided by the world size
 };
 
+/// `offload_optimizer` or `offload_param` with device cpu: states that live in the host's memory.
+struct OffloadSpec {
+  bool enabled = false;
+  bool pin_memory = true;  // the host's buffers are page-locked, as far as DeepSpeed does it
+  double ratio = 1;        // optimizer, stage 3: the part of the sub-groups that is offloaded
+};
+
 /// What ShardMark uses of a DeepSpeed config. The batch triple is complete only for a known world
 /// size: `infer_batch` in io/deepspeed_config.hpp infers it as DeepSpeed does.
 struct ZeroSpec {
@@ -121,6 +128,7 @@ struct ZeroSpec {
   SchedulerSpec scheduler;
   PrecisionSpec precision;
   ZeroKnobs knobs;
+  OffloadSpec offload_optimizer, offload_param;
 };
 
 struct RunSpec {
@@ -143,6 +151,12 @@ struct CommSpec {
 struct MemorySpec {
   std::array<std::optional<double>, tier_count> budget_gib;  // by tier; empty: found at run time
   double allowance_mib = 512;
+};
+
+/// A machine that this one stands in for.
+struct MachineSpec {
+  // GB/s (1e9 bytes) between host and device, each way; empty: as fast as it is.
+  std::optional<double> host_link_gbps;
 };
 
 /// Where and how checkpoints are written, and what a run goes on from. README, "Checkpoints".
@@ -176,6 +190,7 @@ struct Deck {
   RunSpec run;
   CommSpec comm;
   MemorySpec memory;
+  MachineSpec machine;
   CheckpointSpec checkpoint;
   ExpectSpec expect;
 };

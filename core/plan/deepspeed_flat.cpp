@@ -29,13 +29,14 @@ class FlatWriter : public FlatGradients {
     w_.begin(SegmentKind::init, "init", Gradients::none);
     w_.phase(Phase::init);
     init_states();
+    acquire_offload();
     acquire_shared();
     end(Gradients::none);
   }
 
   int micro(const char* name, int g) override {
     const bool first = g == 0, last = g == p_.batch.accumulation - 1;
-    begin_gradients(first);
+    begin_gradients(first, last);
     const Gradients pending = stage() == 2 ? Gradients::reduced : Gradients::accumulated;
     const int index = w_.begin(SegmentKind::micro, name, first ? Gradients::none : pending);
     w_.phase(Phase::forward, g);
@@ -43,6 +44,7 @@ class FlatWriter : public FlatGradients {
     for (int m : p_.model.computing(VisitKind::pre_forward)) compute_.forward(m, module_params(m));
     w_.phase(Phase::backward, g);
     begin_backward();
+    if (offloads() && last) begin_looking(sums(), precision_.check_overflow);
     const bool reduces = stage() == 2 || last;
     const bool as_ready = reduces && (stage() == 2 || knobs_.overlap_comm);
     for (int m : p_.model.computing(VisitKind::pre_backward)) {
@@ -66,7 +68,9 @@ class FlatWriter : public FlatGradients {
   int boundary() override {
     const int index = w_.begin(SegmentKind::boundary, "boundary", Gradients::reduced);
     w_.phase(Phase::step);
-    if (precision_.check_overflow) {
+    if (offloads()) {
+      if (precision_.check_overflow) reduce_flag();
+    } else if (precision_.check_overflow) {
       std::vector<Operand> grads;
       for (std::size_t g = 0; g < groups().size(); ++g)
         for (const Operand& o : owned_grads(g)) grads.push_back(o);
@@ -79,13 +83,12 @@ class FlatWriter : public FlatGradients {
   int update() override {
     const int index = w_.begin(SegmentKind::update, "update", Gradients::reduced);
     w_.phase(Phase::step);
-    const int sums = knobs_.compute_grad_norm ? static_cast<int>(groups().size()) : 0;
-    acquire_step_scalars(sums);
-    for (int g = 0; g < sums; ++g) {
-      sum_of_squares(g, owned_grads(g));
+    if (!offloads()) acquire_step_scalars(sums());
+    for (int g = 0; g < sums(); ++g) {
+      if (!offloads()) sum_of_squares(g, owned_grads(g));
       reduce_sum(g, Dtype::fp32, false);
     }
-    clip(sums);
+    offloads() ? clip_on_host(sums(), false) : clip(sums());
     for (std::size_t g = 0; g < groups().size(); ++g) update_group(g);
     release_gradients();
     gather_params();
@@ -96,6 +99,7 @@ class FlatWriter : public FlatGradients {
 
   // One flat copy of the partition's gradients, in fp32, for Adam on the fp32 partition.
   void update_group(std::size_t g) {
+    if (offloads()) return update_partition(g, w_.read(states_[g].grad));
     const FlatGroup& group = groups()[g];
     StepSlots& s = slots_[g];
     int grad = part32_[g];
@@ -139,9 +143,13 @@ class FlatWriter : public FlatGradients {
     const int index = w_.begin(SegmentKind::skip, "skip", Gradients::reduced);
     w_.phase(Phase::step);
     release_gradients();
+    release_step_scalars();
     end(Gradients::none);
     return index;
   }
+
+  // Sums of squares: one a group.
+  int sums() const { return knobs_.compute_grad_norm ? static_cast<int>(groups().size()) : 0; }
 
   std::vector<StepSlots> slots_;  // by group
 };
@@ -154,8 +162,9 @@ void write_deepspeed_flat(Program& program, const Deck& deck, const Profile& pro
   const PrecisionSpec& precision = deck.zero.precision;
   // DeepSpeed has a second optimizer class for this one combination. It lays parameters
   // out as they come.
-  const bool bf16_optimizer =
-      program.stage == 1 && precision.model == Dtype::bf16 && precision.grad_accum == Dtype::fp32;
+  const bool bf16_optimizer = program.stage == 1 && precision.model == Dtype::bf16 &&
+                              precision.grad_accum == Dtype::fp32 &&
+                              !deck.zero.offload_optimizer.enabled;
   ZeroKnobs knobs = deck.zero.knobs;
   if (bf16_optimizer) knobs.parameter_alignment = knobs.round_robin_gradients = false;
   const FlatGroups groups(program.model, knobs, dtype_bytes(precision.model), program.world);

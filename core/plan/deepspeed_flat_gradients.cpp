@@ -15,7 +15,7 @@ FlatGradients::FlatGradients(Program& program, const Deck& deck, const Profile& 
 
 // Allocated at the first gradient, whether they are used in this micro-batch or not.
 void FlatGradients::acquire_buckets() {
-  if (!knobs_.contiguous_gradients) return;
+  if (!contiguous()) return;
   for (int b = 0; b < (knobs_.overlap_comm ? 2 : 1); ++b) {
     const int slot = lazily(buckets_[b], "bucket." + std::to_string(b), Category::bucket,
                             precision_.model, knobs_.reduce_bucket_size);
@@ -44,9 +44,9 @@ void FlatGradients::add_to_bucket(int id) {
   }
   if (held_ + elems(id) > knobs_.reduce_bucket_size) {
     flush();
-    if (knobs_.contiguous_gradients && knobs_.overlap_comm) current_ ^= 1;
+    if (contiguous() && knobs_.overlap_comm) current_ ^= 1;
   }
-  const bool copied = knobs_.contiguous_gradients && elems(id) <= knobs_.reduce_bucket_size;
+  const bool copied = contiguous() && elems(id) <= knobs_.reduce_bucket_size;
   if (copied) {
     w_.compute(Kernel::convert,
                {write_part(buckets_[current_], held_, elems(id)), w_.read(grad_slot(id))});
@@ -64,7 +64,7 @@ void FlatGradients::flush() {
   sent.entries = std::move(in_bucket_);
   in_bucket_.clear();
   if (knobs_.overlap_comm) retire();  // at most one bucket is in flight
-  if (!knobs_.contiguous_gradients) {
+  if (!contiguous()) {
     reduce_flattened(sent);
   } else {
     sent.slot = alone ? grad_slot(sent.entries[0].param) : buckets_[current_];
@@ -133,6 +133,7 @@ void FlatGradients::retire() {
   if (!in_flight_) return;
   const Sent sent = std::move(*in_flight_);
   in_flight_.reset();
+  settle_copies();
   for (const Sent::Flattened& f : sent.flattened) {
     if (sent.slot == no_slot) {
       for (const BucketEntry& e : sent.entries)
@@ -155,25 +156,31 @@ void FlatGradients::retire() {
       keep(e.param, w_.alive(grad) ? w_.read(grad) : read_part(sent.slot, e.at, elems(e.param)));
     if (w_.alive(grad)) w_.release(grad);
   }
+  if (!knobs_.overlap_comm) settle_copies();
 }
 
 // Whole gradients of every parameter that touches the partition, in the order of their arrival.
 void FlatGradients::keep(int id, Operand grad) {
+  if (offloads()) return keep_on_host(id, grad);
   const bool again = stage() == 2 && (!first_ || separate_accum());
   int& slot = again ? new_part_ : part_;
   lazily(slot, again ? "partition_gradients.new" : "partition_gradients", Category::grad,
          precision_.model, part_elems_, recorded::partition_gradients);
   if (!w_.alive(slot)) w_.acquire(slot);
-  if (part_offset_[id] < 0) {
-    part_offset_[id] = part_end_;
-    part_end_ += elems(id);
-  }
+  place(id);
   w_.compute(Kernel::convert, {write_part(slot, part_offset_[id], elems(id)), grad});
+}
+
+void FlatGradients::place(int id) {
+  if (part_offset_[id] >= 0) return;
+  part_offset_[id] = part_end_;
+  part_end_ += elems(id);
 }
 
 void FlatGradients::epilogue() {
   flush();
   retire();
+  settle_copies();
   for (int b : buckets_)
     if (b != no_slot && w_.alive(b)) w_.release(b);
   if (new_part_ == no_slot || !w_.alive(new_part_)) return;

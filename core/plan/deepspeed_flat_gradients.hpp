@@ -18,10 +18,20 @@ class FlatGradients : public FlatStates {
 
  protected:
   int stage() const { return p_.stage; }
-  bool separate_accum() const { return precision_.grad_accum != precision_.model; }
+  /// DeepSpeed's stage 2 accumulates in the model's type where gradients go to the host.
+  bool separate_accum() const {
+    return precision_.grad_accum != precision_.model && !(stage() == 2 && offloads());
+  }
+  bool contiguous() const { return knobs_.contiguous_gradients || offloads(); }
   bool owns(int id) const { return flat_.owned(id, p_.rank).elems > 0; }
 
-  void begin_gradients(bool first_micro) { first_ = first_micro; }
+  /// Before the backward of a micro-batch: the first, the last of its step.
+  void begin_gradients(bool first_micro, bool last_micro) {
+    first_ = first_micro;
+    last_ = last_micro;
+  }
+  /// What offload keeps on either side for the whole run.
+  void acquire_offload();
   /// Allocates the buckets at the first gradient, whether they are used in this micro-batch or not.
   void acquire_buckets();
   /// A gradient type of its own at stage 1: each micro-batch's gradient is added to a full copy.
@@ -56,6 +66,9 @@ class FlatGradients : public FlatStates {
   void reduce_flattened(Sent& sent);
   void retire();
   void keep(int id, Operand grad);
+  void keep_on_host(int id, Operand grad);
+  void accumulate_on_host(int id, Operand grad);
+  void place(int id);
   void accumulate_partition();
 
   std::vector<int> accum_;  // by parameter, see accumulate_locally
@@ -66,7 +79,9 @@ class FlatGradients : public FlatStates {
   std::optional<Sent> in_flight_;
   int flats_ = 0;  // names of the flattened copies
   std::int64_t part_end_ = 0, part_elems_ = 0;
-  bool first_ = true;  // of a step's micro-batches
+  bool first_ = true, last_ = true;  // of a step's micro-batches
+  int host_sum_ = no_slot;           // offload: what earlier micro-batches left
+  int scratch_ = no_slot, host_scratch_ = no_slot;
 };
 
 }  // namespace shardmark

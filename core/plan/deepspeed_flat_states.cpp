@@ -16,14 +16,20 @@ void FlatStates::init_states() {
   for (std::size_t g = 0; g < groups().size(); ++g) {
     const FlatGroup& group = groups()[g];
     GroupSlots& s = states_[g];
-    auto own = [&](const char* name, Category category) {
-      return w_.slot(name + suffix(g), category, Dtype::fp32, group.partition);
+    const Tier tier = offloads() ? Tier::host : Tier::device;
+    auto own = [&](const char* name, Category category, bool pinned = false) {
+      return w_.slot(name + suffix(g), category, Dtype::fp32, group.partition, tier, {}, pinned);
     };
     s.param = w_.slot("param" + suffix(g), Category::param, precision_.model, group.padded,
                       Tier::device, recorded::params);
-    s.master = own("master", Category::master);
+    s.master = own("master", Category::master, offloads() && pins());
     s.momentum = own("momentum", Category::momentum);
     s.variance = own("variance", Category::variance);
+    if (offloads()) {
+      s.staging = host_slot("param_staging" + suffix(g), Category::staging, precision_.model,
+                            group.partition, pins());
+      s.grad = own("grad", Category::grad, pins());
+    }
     place_state(p_, State::param, s.param, 0, group.layout, 0, group.padded);
     for (auto [state, slot] :
          {std::pair{State::master, s.master}, std::pair{State::momentum, s.momentum},
@@ -37,10 +43,16 @@ void FlatStates::init_states() {
                     id);
   for (std::size_t g = 0; g < groups().size(); ++g) {
     const GroupSlots& s = states_[g];
+    Operand own = read_part(s.param, own_first(g), groups()[g].partition);
+    if (offloads()) {
+      w_.acquire(s.staging);
+      w_.copy(own, w_.write(s.staging));
+      own = w_.read(s.staging);
+    }
     w_.acquire(s.master);
-    w_.compute(Kernel::convert,
-               {w_.write(s.master), read_part(s.param, own_first(g), groups()[g].partition)});
-    for (int zeroed : {s.momentum, s.variance}) acquire_zeroed(w_, zeroed);
+    w_.compute(Kernel::convert, {w_.write(s.master), own});
+    for (int zeroed : {s.momentum, s.variance, s.grad})
+      if (zeroed != no_slot) acquire_zeroed(w_, zeroed);
   }
 }
 
@@ -48,8 +60,9 @@ void FlatStates::update_partition(std::size_t g, Operand grad) {
   const GroupSlots& s = states_[g];
   adamw(w_.update(s.master), grad, w_.update(s.momentum), w_.update(s.variance),
         groups()[g].params);
-  w_.compute(Kernel::convert,
-             {write_part(s.param, own_first(g), groups()[g].partition), w_.read(s.master)});
+  const Operand own = write_part(s.param, own_first(g), groups()[g].partition);
+  w_.compute(Kernel::convert, {offloads() ? w_.write(s.staging) : own, w_.read(s.master)});
+  if (offloads()) w_.copy(w_.read(s.staging), own);
 }
 
 void FlatStates::gather_params() {

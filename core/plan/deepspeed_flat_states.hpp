@@ -18,6 +18,7 @@ class FlatStates : public RepeatedStepWriter {
  protected:
   struct GroupSlots {
     int param = no_slot, master = no_slot, momentum = no_slot, variance = no_slot;
+    int staging = no_slot, grad = no_slot;  // of the host: parameters on their way up, gradients
   };
 
   const std::vector<FlatGroup>& groups() const { return flat_.groups(); }

@@ -47,10 +47,12 @@ class ShardedWriter : public ShardedGradients {
         gather_alone(id);
         drop(id);
       }
+    std::size_t g = 0;
     for (const GroupSlots& s : slots_) {
       w_.acquire(s.master);
-      w_.compute(Kernel::convert, {w_.write(s.master), w_.read(s.param)});
-      for (int zeroed : {s.momentum, s.variance, s.grad}) acquire_zeroed(w_, zeroed);
+      master_from_param(g++);
+      for (int zeroed : {s.momentum, s.variance, s.grad, s.grad32})
+        if (zeroed != no_slot) acquire_zeroed(w_, zeroed);
     }
     if (knobs_.contiguous_gradients) {
       bucket_ = w_.slot("bucket", Category::bucket, precision_.model, knobs_.reduce_bucket_size);
@@ -63,8 +65,8 @@ class ShardedWriter : public ShardedGradients {
   // ---- one micro-batch ------------------------------------------------------------------------
 
   int micro(int step, int g) {
-    const bool first = g == 0;
-    begin_gradients(first);
+    const bool first = g == 0, last = g == p_.batch.accumulation - 1;
+    begin_gradients(first, last);
     Coordinator& coordinator = stand_.coordinator;
     const int index = w_.begin(SegmentKind::micro, fmt::format("step{}.micro{}", step, g),
                                first ? Gradients::none : Gradients::reduced);
@@ -86,6 +88,7 @@ class ShardedWriter : public ShardedGradients {
         backward_begun = true;
         w_.phase(Phase::backward, g);
         begin_backward();
+        if (offloads() && last) begin_looking(static_cast<int>(slots_.size()), false);
       }
       coordinator.visit(v, *this);
       const bool computes = p_.model.modules[v.module].role != Role::container;
@@ -96,6 +99,7 @@ class ShardedWriter : public ShardedGradients {
     finish();
     flush();
     retire();
+    settle_copies();
     coordinator.end_pass(*this);
     compute_.end_micro();
     end(Gradients::reduced);
@@ -130,9 +134,12 @@ class ShardedWriter : public ShardedGradients {
   void write_step(int s) {
     stand_ = starts_[s];
     Step step;
-    for (int g = 0; g < p_.batch.accumulation; ++g)
-      step.micros.push_back(
-          segment(micro_of_, stand_.key() + (g == 0 ? "first" : ""), [&] { return micro(s, g); }));
+    for (int g = 0; g < p_.batch.accumulation; ++g) {
+      const bool sends = offloads() && g == p_.batch.accumulation - 1;
+      step.micros.push_back(segment(micro_of_,
+                                    stand_.key() + (g == 0 ? "first" : "") + (sends ? "last" : ""),
+                                    [&] { return micro(s, g); }));
+    }
     step.boundary = segment(boundary_of_, stand_.key(), [&] { return boundary(); });
     const Stand closed = stand_;
     if (precision_.check_overflow) {
@@ -159,7 +166,7 @@ class ShardedWriter : public ShardedGradients {
     if (precision_.check_overflow) {
       std::vector<Operand> grads;
       for (const GroupSlots& s : slots_) grads.push_back(w_.read(s.grad));
-      overflow_flag(grads, true);
+      offloads() ? overflow_on_host(grads) : overflow_flag(grads, true);
     }
     end(Gradients::reduced);
     return index;
@@ -169,12 +176,12 @@ class ShardedWriter : public ShardedGradients {
     const int index = w_.begin(SegmentKind::update, "update", Gradients::reduced);
     w_.phase(Phase::step);
     const auto sums = static_cast<int>(slots_.size());
-    acquire_step_scalars(sums);
+    if (!offloads()) acquire_step_scalars(sums);
     for (int g = 0; g < sums; ++g) {
-      sum_of_squares(g, {w_.read(slots_[g].grad)});
-      reduce_sum(g, Dtype::fp64, false);
+      if (!offloads()) sum_of_squares(g, {w_.read(slots_[g].grad)});
+      reduce_sum(g, offloads() ? Dtype::fp32 : Dtype::fp64, false);
     }
-    clip(sums);
+    offloads() ? clip_on_host(sums, !on_host(0)) : clip(sums);
     for (std::size_t g = 0; g < slots_.size(); ++g) update_group(g);
     gather_persistent(persistent);
     drop_secondary();
@@ -187,11 +194,12 @@ class ShardedWriter : public ShardedGradients {
   // One by one. With one rank the coalesced path gathers nothing, but a list of one parameter, and
   // stage3_allgather_sequential, take another path, which does; the shard stays the parameter.
   void gather_persistent(const std::vector<int>& list) {
-    if (world() == 1 && list.size() != 1 && !knobs_.allgather_sequential) return;
+    const bool gathers = world() > 1 || list.size() == 1 || knobs_.allgather_sequential;
+    if (!gathers && !params_on_host()) return;
     for (int id : list) {
       const Operand shard = stand_.where[id];
-      gather_alone(id);
-      if (world() > 1) continue;
+      gathers ? gather_alone(id) : bring_up(id);
+      if (world() > 1 || params_on_host()) continue;
       drop(id);
       stand_.where[id] = shard;
     }
@@ -199,6 +207,12 @@ class ShardedWriter : public ShardedGradients {
 
   void update_group(std::size_t g) {
     GroupSlots& s = slots_[g];
+    const std::vector<int>& params = groups_.groups()[g].params;
+    if (offloads()) {
+      adamw(w_.update(s.master), w_.read(s.grad32), w_.update(s.momentum), w_.update(s.variance),
+            params);
+      return param_from_master(g);
+    }
     const std::string suffix = slots_.size() > 1 ? "." + std::to_string(g) : "";
     const std::int64_t size = groups_.groups()[g].elems;
     w_.acquire(
@@ -211,20 +225,35 @@ class ShardedWriter : public ShardedGradients {
       w_.compute(Kernel::convert, {w_.write(grad), w_.read(s.flat)});
       w_.release(s.flat);
     }
-    adamw(w_.update(s.master), w_.read(grad), w_.update(s.momentum), w_.update(s.variance),
-          groups_.groups()[g].params);
+    adamw(w_.update(s.master), w_.read(grad), w_.update(s.momentum), w_.update(s.variance), params);
     w_.release(grad);
-    w_.compute(Kernel::convert, {w_.write(s.param), w_.read(s.master)});
+    param_from_master(g);
   }
 
   int skip() {
     const int index = w_.begin(SegmentKind::skip, "skip", Gradients::reduced);
     w_.phase(Phase::step);
     w_.release(flag());
+    release_step_scalars();
     end(Gradients::none);
     return index;
   }
 
+  // DeepSpeed looks for overflows where the sums are, and sends the flag up to be reduced.
+  void overflow_on_host(const std::vector<Operand>& grads) {
+    if (host_flag_ == no_slot)
+      host_flag_ = host_slot("overflow.host", Category::workspace, Dtype::uint8, 1);
+    w_.acquire(host_flag_);
+    std::vector<Operand> operands{w_.write(host_flag_)};
+    operands.insert(operands.end(), grads.begin(), grads.end());
+    w_.compute(Kernel::overflow, operands);
+    acquire_flag();
+    w_.copy(w_.read(host_flag_), w_.write(flag()));
+    w_.release(host_flag_);
+    reduce_flag();
+  }
+
+  int host_flag_ = no_slot;
   int boundaries_ = 0;                  // names of the boundaries
   std::vector<Stand> starts_;           // by step
   std::map<std::string, int> step_of_;  // by what it starts from

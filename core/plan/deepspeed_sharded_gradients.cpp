@@ -97,20 +97,63 @@ void ShardedGradients::retire() {
   if (!in_flight_) return;
   const Sent sent = std::move(*in_flight_);
   in_flight_.reset();
+  settle_copies();
   std::int64_t at = sent.reduced.offset;
   for (const Entry& e : sent.entries) {
     const std::int64_t from = sent.whole ? at + shard(e.param) * p_.rank : at;
     at += sent.whole ? elems(e.param) : shard(e.param);
-    if (real(e.param) > 0) {
+    if (real(e.param) > 0 && offloads()) {
+      bounce(e.param, read_part(sent.reduced.slot, from, real(e.param)));
+    } else if (real(e.param) > 0) {
       const GroupSlots& s = slots_[groups_.group_of(e.param)];
       const Operand into =
           w_.part(s.grad, groups_.offset_of(e.param), real(e.param), !first_micro_, true);
       w_.compute(first_micro_ ? Kernel::convert : Kernel::accumulate,
                  {into, read_part(sent.reduced.slot, from, real(e.param))});
     }
-    if (w_.alive(grad_slot(e.param))) w_.release(grad_slot(e.param));
+    if (w_.alive(grad_slot(e.param))) drop_after_copies(grad_slot(e.param));
   }
-  if (sent.flattened != no_slot) w_.release(sent.flattened);
+  if (sent.flattened != no_slot) drop_after_copies(sent.flattened);
+  if (!knobs_.overlap_comm) settle_copies();
+}
+
+void ShardedGradients::drop_after_copies(int slot) {
+  if (offloads())
+    in_transit(slot);
+  else
+    w_.release(slot);
+}
+
+// DeepSpeed's partitions of gradients are the host's where the optimizer is, and the sums are made
+// on the device: each micro-batch sends a gradient down and back, or back and down. After the last
+// one it is looked at and goes on in fp32.
+void ShardedGradients::bounce(int id, Operand reduced) {
+  const auto g = static_cast<std::size_t>(groups_.group_of(id));
+  const Operand sum = update_part(slots_[g].grad, groups_.offset_of(id), real(id));
+  if (bounced_.empty()) bounced_.assign(p_.model.params.size(), no_slot);
+  const int here = lazily(bounced_[id], "bounced." + name(id), Category::staging,
+                          precision_.grad_accum, real(id));
+  w_.acquire(here);
+  in_transit(here);
+  if (!first_micro_) {
+    w_.copy(sum, w_.write(here));
+    w_.compute(Kernel::accumulate, {w_.update(here), reduced});
+    w_.copy(w_.read(here), sum);
+  } else if (precision_.grad_accum == precision_.model) {
+    w_.copy(reduced, sum);
+    w_.copy(sum, w_.write(here));
+  } else {
+    w_.compute(Kernel::convert, {w_.write(here), reduced});
+    w_.copy(w_.read(here), sum);
+    w_.copy(sum, w_.write(here));
+  }
+  if (!last_micro_) return;
+  look_at(static_cast<int>(g), w_.read(here));
+  const Operand into = write_part(slots_[g].grad32, groups_.offset_of(id), real(id));
+  if (on_host(g))
+    send_down(id, w_.read(here), into);
+  else
+    w_.compute(Kernel::convert, {into, w_.read(here)});
 }
 
 }  // namespace shardmark

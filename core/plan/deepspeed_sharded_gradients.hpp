@@ -14,7 +14,11 @@ class ShardedGradients : public ShardedParams {
   using ShardedParams::ShardedParams;
 
  protected:
-  void begin_gradients(bool first_micro) { first_micro_ = first_micro; }
+  /// Before a micro-batch: the first, the last of its step.
+  void begin_gradients(bool first_micro, bool last_micro) {
+    first_micro_ = first_micro;
+    last_micro_ = last_micro;
+  }
   /// Puts a ready gradient into the bucket; sends the bucket first where it would grow too large.
   void add_to_bucket(int id);
   /// Sends what the bucket holds.
@@ -40,12 +44,15 @@ class ShardedGradients : public ShardedParams {
   std::vector<int> ids(const Sent& sent) const;
   void reduce_whole(Sent& sent);
   void reduce_scatter(Sent& sent);
+  void bounce(int id, Operand reduced);
+  void drop_after_copies(int slot);
 
   std::vector<Entry> in_bucket_;
   std::int64_t held_ = 0;  // elements of the bucket
   std::optional<Sent> in_flight_;
-  bool first_micro_ = true;
-  int flats_ = 0;  // names of the interleaved copies
+  bool first_micro_ = true, last_micro_ = true;
+  std::vector<int> bounced_;  // by parameter: its shard's gradient, back from the host
+  int flats_ = 0;             // names of the interleaved copies
 };
 
 }  // namespace shardmark

@@ -37,14 +37,19 @@ void ShardedParams::declare_group(std::size_t g) {
   const SubGroup& group = groups_.groups()[g];
   GroupSlots& s = slots_[g];
   const std::string suffix = slots_.size() > 1 ? "." + std::to_string(g) : "";
-  auto slot = [&](const char* name, Category category, Dtype dtype, std::string_view kind) {
-    return w_.slot(name + suffix, category, dtype, group.elems, Tier::device, kind);
+  auto slot = [&](const char* name, Category category, Dtype dtype, std::string_view kind,
+                  bool host, bool pinned = false) {
+    return w_.slot(name + suffix, category, dtype, group.elems, host ? Tier::host : Tier::device,
+                   kind, host && pinned);
   };
-  s.param = slot("param", Category::param, precision_.model, recorded::param_partitions);
-  s.grad = slot("grad", Category::grad, precision_.grad_accum, recorded::grad_partitions);
-  s.master = slot("master", Category::master, Dtype::fp32, {});
-  s.momentum = slot("momentum", Category::momentum, Dtype::fp32, {});
-  s.variance = slot("variance", Category::variance, Dtype::fp32, {});
+  s.param = slot("param", Category::param, precision_.model, recorded::param_partitions,
+                 params_on_host(), true);
+  s.grad = slot("grad", Category::grad, precision_.grad_accum, recorded::grad_partitions,
+                offloads(), pins());
+  s.master = slot("master", Category::master, Dtype::fp32, {}, on_host(g));
+  s.momentum = slot("momentum", Category::momentum, Dtype::fp32, {}, on_host(g));
+  s.variance = slot("variance", Category::variance, Dtype::fp32, {}, on_host(g));
+  if (offloads()) s.grad32 = slot("grad_fp32", Category::grad, Dtype::fp32, {}, on_host(g), pins());
   for (int id : group.params) {
     const FlatParam alone{id, 0};
     for (auto [state, at] :
@@ -64,7 +69,11 @@ void ShardedParams::build_param(int id, bool dropped) {
   if (real(id) > 0) {
     Operand into = own_shard(id, false, true);
     into.elems = real(id);
-    w_.compute(Kernel::convert, {into, read_part(full, shard(id) * p_.rank, real(id))});
+    const Operand own = read_part(full, shard(id) * p_.rank, real(id));
+    if (params_on_host())
+      w_.copy(own, into);
+    else
+      w_.compute(Kernel::convert, {into, own});
   }
   stand_.where[id] = read_part(full, 0, elems(id));
   if (dropped) keep_secondary(id);
@@ -114,18 +123,43 @@ int ShardedParams::gathered_slot(int id) {
                 whole(id), recorded::params);
 }
 
+// This rank's shard at its place among the others. From the host it goes there directly, where
+// DeepSpeed has a copy of it on the device in between.
+void ShardedParams::shard_into(Operand place, int id) {
+  place.reads = false, place.writes = true;
+  if (params_on_host())
+    w_.copy(own_shard(id, true, false), place);
+  else
+    w_.compute(Kernel::convert, {place, own_shard(id, true, false)});
+}
+
+void ShardedParams::bring_up(int id) {
+  const int slot = gathered_slot(id);
+  w_.acquire(slot);
+  shard_into(w_.write(slot), id);
+  stand_.where[id] = read_part(slot, 0, elems(id));
+}
+
 // Straight into the parameter's own buffer.
 void ShardedParams::gather_alone(int id, const Sharers& of) {
   const int slot = gathered_slot(id);
   w_.acquire(slot);
-  collective(Op::all_gather, Reduction::none, own_share(id, of), w_.write(slot), {id}, -1,
-             of.group);
+  Operand own = own_share(id, of);
+  if (&of == &primary_ && params_on_host()) {
+    own = read_part(slot, shard(id) * p_.rank, shard(id));
+    shard_into(own, id);
+  }
+  collective(Op::all_gather, Reduction::none, own, w_.write(slot), {id}, -1, of.group);
   stand_.where[id] = read_part(slot, 0, elems(id));
 }
 
 void ShardedParams::fetch(const std::vector<int>& list) {
   if (world() == 1) {  // the shard is the parameter
     for (int id : list) {
+      if (params_on_host()) {
+        bring_up(id);
+        continue;
+      }
       stand_.where[id] = own_shard(id, true, false);
       stand_.where[id].elems = elems(id);
     }
@@ -156,7 +190,11 @@ void ShardedParams::fetch_together(const std::vector<int>& list) {
   w_.acquire(flat);
   std::int64_t at = row * of.rank;
   for (int id : list) {
-    w_.compute(Kernel::convert, {write_part(flat, at, share(id, of)), own_share(id, of)});
+    const Operand place = write_part(flat, at, share(id, of));
+    if (has_secondary(id))
+      w_.compute(Kernel::convert, {place, own_share(id, of)});
+    else
+      shard_into(place, id);
     at += share(id, of);
   }
   collective(Op::all_gather, Reduction::none, read_part(flat, row * of.rank, row), w_.write(flat),
@@ -169,8 +207,7 @@ void ShardedParams::fetch_by_sum(const std::vector<int>& list) {
   acquire_zeroed(w_, flat);
   std::int64_t at = 0;
   for (int id : list) {
-    w_.compute(Kernel::convert,
-               {write_part(flat, at + shard(id) * p_.rank, shard(id)), own_shard(id, true, false)});
+    shard_into(write_part(flat, at + shard(id) * p_.rank, shard(id)), id);
     stand_.where[id] = read_part(flat, at, elems(id));
     at += whole(id);
   }
@@ -198,7 +235,7 @@ void ShardedParams::arrive(const std::vector<int>& list) {
 
 void ShardedParams::release(int id) {
   keep_secondary(id);
-  if (world() > 1) drop(id);
+  if (world() > 1 || params_on_host()) drop(id);
 }
 
 void ShardedParams::drop(int id) {
@@ -208,6 +245,58 @@ void ShardedParams::drop(int id) {
     stand_.users.erase(users);
   }
   w_.release(slot);
+}
+
+void ShardedParams::master_from_param(std::size_t g) {
+  GroupSlots& s = slots_[g];
+  const Tier from = w_[s.param].tier, to = w_[s.master].tier;
+  if (from == to) {
+    w_.compute(Kernel::convert, {w_.write(s.master), w_.read(s.param)});
+  } else if (w_[s.param].dtype == Dtype::fp32) {
+    w_.copy(w_.read(s.param), w_.write(s.master));
+  } else {
+    declare_transit(g);
+    w_.acquire(s.transit);
+    if (to == Tier::host) {
+      w_.copy(w_.read(s.param), w_.write(s.transit));
+      w_.compute(Kernel::convert, {w_.write(s.master), w_.read(s.transit)});
+    } else {
+      w_.compute(Kernel::convert, {w_.write(s.transit), w_.read(s.param)});
+      w_.copy(w_.read(s.transit), w_.write(s.master));
+    }
+    w_.release(s.transit);
+  }
+}
+
+void ShardedParams::param_from_master(std::size_t g) {
+  GroupSlots& s = slots_[g];
+  const Tier from = w_[s.master].tier, to = w_[s.param].tier;
+  if (from == to) {
+    w_.compute(Kernel::convert, {w_.write(s.param), w_.read(s.master)});
+  } else if (w_[s.param].dtype == Dtype::fp32) {
+    w_.copy(w_.read(s.master), w_.write(s.param));
+  } else {
+    declare_transit(g);
+    w_.acquire(s.transit);
+    if (from == Tier::host) {
+      w_.compute(Kernel::convert, {w_.write(s.transit), w_.read(s.master)});
+      w_.copy(w_.read(s.transit), w_.write(s.param));
+    } else {
+      w_.copy(w_.read(s.master), w_.write(s.transit));
+      w_.compute(Kernel::convert, {w_.write(s.param), w_.read(s.transit)});
+    }
+    w_.release(s.transit);
+  }
+}
+
+// torch changes types on the host's side of the link, in pageable memory: what crosses has the
+// device's type.
+void ShardedParams::declare_transit(std::size_t g) {
+  GroupSlots& s = slots_[g];
+  if (s.transit != no_slot) return;
+  const Dtype dtype = params_on_host() ? Dtype::fp32 : precision_.model;
+  s.transit = host_slot("transit" + (slots_.size() > 1 ? "." + std::to_string(g) : ""),
+                        Category::staging, dtype, groups_.groups()[g].elems);
 }
 
 // DeepSpeed makes sure that all ranks have recorded the same: a length, then the list.

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -26,7 +27,8 @@ class ShardedParams : public DeepSpeedWriter, public FetchActions {
  protected:
   struct GroupSlots {
     int param = no_slot, grad = no_slot, master = no_slot, momentum = no_slot, variance = no_slot;
-    int flat = no_slot, grad32 = no_slot;  // of the step
+    int flat = no_slot, grad32 = no_slot;  // of the step; offload: grad32 is always there
+    int transit = no_slot;                 // of the host: what changes type on its way
   };
   // What one segment hands to the next: how the coordinator stands, where gathered parameters lie.
   struct Stand {
@@ -49,10 +51,23 @@ class ShardedParams : public DeepSpeedWriter, public FetchActions {
     return std::clamp<std::int64_t>(elems(id) - shard(id) * p_.rank, 0, shard(id));
   }
 
+  /// Whether the shards, and a sub-group's optimizer states, are on the host.
+  bool params_on_host() const { return deck_.zero.offload_param.enabled; }
+  bool on_host(std::size_t g) const {
+    const auto n = static_cast<double>(slots_.size());
+    return offloads() &&
+           static_cast<double>(g) >= std::floor((1.0 - deck_.zero.offload_optimizer.ratio) * n);
+  }
+
   /// Slots of a sub-group's states; its shards are alive and zero then.
   void declare_group(std::size_t g);
   /// Makes a parameter whole, broadcasts it, keeps this rank's shard; `dropped`: as after a use.
   void build_param(int id, bool dropped);
+  /// A sub-group's fp32 states made from its shards, and the way back, across tiers where it must.
+  void master_from_param(std::size_t g);
+  void param_from_master(std::size_t g);
+  /// Without a gather, where one rank has all of it, but on the host.
+  void bring_up(int id);
   /// Gathers one parameter of the world's shards straight into a buffer of its own, or drops it.
   void gather_alone(int id) { gather_alone(id, primary_); }
   void drop(int id);
@@ -86,6 +101,8 @@ class ShardedParams : public DeepSpeedWriter, public FetchActions {
   void keep_secondary(int id);
   void gather_alone(int id, const Sharers& of);
   int gathered_slot(int id);
+  void shard_into(Operand place, int id);
+  void declare_transit(std::size_t g);
   int flat_slot(const std::vector<int>& list);
   void fetch_together(const std::vector<int>& list);
   void fetch_by_sum(const std::vector<int>& list);

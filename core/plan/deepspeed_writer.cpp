@@ -145,7 +145,7 @@ std::vector<int> DeepSpeedWriter::ready_after(int module) {
   return ready;
 }
 
-void DeepSpeedWriter::acquire_step_scalars(int sums) {
+void DeepSpeedWriter::declare_sums(int sums) {
   const bool limbs = ordered();
   for (int i = static_cast<int>(sums_.size()); i < sums; ++i) {
     const std::string number = sums > 1 ? "." + std::to_string(i) : "";
@@ -153,21 +153,35 @@ void DeepSpeedWriter::acquire_step_scalars(int sums) {
                             limbs ? Dtype::int64 : Dtype::fp64, limbs ? exact_sum_limbs : 1));
     sum_wires_.push_back(no_slot);
   }
+}
+
+void DeepSpeedWriter::acquire_step_scalars(int sums) {
+  declare_sums(sums);
   for (int i = 0; i < sums; ++i) w_.acquire(sums_[i]);
   w_.acquire(lazily(clip_, "clip", Category::workspace, Dtype::fp64, 2));
 }
 
 void DeepSpeedWriter::release_step_scalars() {
-  for (int s : sums_) w_.release(s);
-  w_.release(clip_);
+  for (const std::vector<int>& sums : {sums_, host_sums_})
+    for (int s : sums)
+      if (w_.alive(s)) w_.release(s);
+  for (int clip : {clip_, host_clip_})
+    if (clip != no_slot && w_.alive(clip)) w_.release(clip);
 }
 
 void DeepSpeedWriter::overflow_flag(const std::vector<Operand>& grads, bool reduced) {
-  w_.acquire(lazily(flag_, "overflow", Category::workspace, Dtype::uint8, 1));
+  acquire_flag();
   std::vector<Operand> operands{w_.write(flag_)};
   operands.insert(operands.end(), grads.begin(), grads.end());
   w_.compute(Kernel::overflow, operands);
-  if (!reduced) return;
+  if (reduced) reduce_flag();
+}
+
+void DeepSpeedWriter::acquire_flag() {
+  w_.acquire(lazily(flag_, "overflow", Category::workspace, Dtype::uint8, 1));
+}
+
+void DeepSpeedWriter::reduce_flag() {
   const std::vector<Operand> flags{w_.read(flag_), w_.write(flag_)};
   w_.collective(Op::all_reduce, Reduction::max, Dtype::uint8, 1, flags);
 }
@@ -210,7 +224,8 @@ void DeepSpeedWriter::clip(int sums) {
 
 void DeepSpeedWriter::adamw(Operand master, Operand grad, Operand momentum, Operand variance,
                             const std::vector<int>& params) {
-  w_.compute(Kernel::adamw, {master, grad, momentum, variance, w_.read(clip_)}, params);
+  const int clip = w_[master.slot].tier == Tier::host ? host_clip_ : clip_;
+  w_.compute(Kernel::adamw, {master, grad, momentum, variance, w_.read(clip)}, params);
 }
 
 void write_deepspeed(Program& program, const Deck& deck, const Profile& profile) {

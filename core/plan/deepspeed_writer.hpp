@@ -96,6 +96,8 @@ class DeepSpeedWriter {
   void release_step_scalars();
   int flag() const { return flag_; }
   void overflow_flag(const std::vector<Operand>& grads, bool reduced);
+  void acquire_flag();
+  void reduce_flag();
   /// Sum of squares number `i` over `grads`, not yet over ranks.
   void sum_of_squares(int i, const std::vector<Operand>& grads);
   /// Adds sum number `i` up over ranks, as `wire` says; `replicated`: every rank has all of it.
@@ -103,6 +105,27 @@ class DeepSpeedWriter {
   void clip(int sums);
   void adamw(Operand master, Operand grad, Operand momentum, Operand variance,
              const std::vector<int>& params);
+
+  // Optimizer states on the host (deepspeed_offload.cpp). The device looks at the reduced gradients
+  // of a step's last micro-batch as they come, and sends them on in fp32.
+  bool offloads() const { return p_.stage > 0 && deck_.zero.offload_optimizer.enabled; }
+  int host_slot(const std::string& name, Category category, Dtype dtype, std::int64_t elems,
+                bool pinned = false, std::string_view kind = {}) {
+    return w_.slot(name, category, dtype, elems, Tier::host, kind, pinned);
+  }
+  bool pins() const { return deck_.zero.offload_optimizer.pin_memory; }
+  /// Sums of squares and, where it is `flagged`, the overflow flag: alive and zero.
+  void begin_looking(int sums, bool flagged);
+  /// Adds a reduced gradient to sum number `sum`, if there is one, and to the flag.
+  void look_at(int sum, Operand grad);
+  /// Sends a parameter's gradient to fp32 on the host; what it goes through lives on until
+  /// `settle_copies`.
+  void send_down(int id, Operand grad, Operand into);
+  void in_transit(int slot) { transit_.push_back(slot); }
+  /// Frees what copies went through: the compute lane waits for them.
+  void settle_copies();
+  /// The sums go to the host, which clips; `also_device`: for sub-groups that stayed there.
+  void clip_on_host(int sums, bool also_device);
 
   Program& p_;
   const Deck& deck_;
@@ -122,9 +145,14 @@ class DeepSpeedWriter {
   std::size_t next_ready_ = 0;
   std::vector<int> uses_left_;  // in this backward
   std::set<int> made_;          // gradients that this backward has begun
-  std::vector<int> sums_;
-  int flag_ = no_slot, clip_ = no_slot;
+  void declare_sums(int sums);
+  std::vector<int> sums_, host_sums_;
+  int flag_ = no_slot, clip_ = no_slot, host_clip_ = no_slot;
+  bool looks_for_overflow_ = false;
   std::vector<int> sum_wires_;
+  std::vector<int> fp32_;     // by parameter: a gradient on its way to the host
+  std::vector<int> transit_;  // what copies go through
+
   int wires_ = 0;  // names of the converted buffers
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -108,6 +109,12 @@ std::vector<int> heaviest_ranks(const Deck& deck, int world) {
   const bool alike =
       deck.run.schedule != "deepspeed" || deck.zero.stage == 0 || deck.zero.stage == 3;
   if (alike) return {0};
+  if (deck.zero.offload_optimizer
+          .enabled) {  // what goes through the device differs from rank to rank
+    std::vector<int> all(static_cast<std::size_t>(world));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
   std::vector<Kept> kept = kept_gradients(deck, world);
   // The most elements first, and of equals the earliest: each rank that follows must come earlier.
   std::sort(kept.begin(), kept.end(), [](const Kept& a, const Kept& b) {

@@ -24,19 +24,26 @@ class Live {
   Live(const Program& program, const EndState& entry) : bytes_(live_at(program, entry)) {
     for (std::size_t t = 0; t < tier_count; ++t)
       total_[t] = std::accumulate(bytes_[t].begin(), bytes_[t].end(), std::int64_t{0});
+    for (std::int32_t s : entry.alive)
+      if (program.slots[s].pinned) pinned_[index(program.slots[s].tier)] += bytes_of(program, s);
   }
   void apply(const Program& program, const Event& e) {
     if (e.op != Op::acquire && e.op != Op::release) return;
-    const std::int64_t bytes = alloc_bytes(program.slots[e.slot]) * (e.op == Op::acquire ? 1 : -1);
+    const std::int64_t bytes = bytes_of(program, e.slot) * (e.op == Op::acquire ? 1 : -1);
     bytes_[index(e.tier)][index(e.category)] += bytes;
     total_[index(e.tier)] += bytes;
+    if (program.slots[e.slot].pinned) pinned_[index(e.tier)] += bytes;
   }
   std::int64_t total(std::size_t tier) const { return total_[tier]; }
+  std::int64_t pinned(std::size_t tier) const { return pinned_[tier]; }
   const CategoryBytes& by_category(std::size_t tier) const { return bytes_[tier]; }
 
  private:
+  static std::int64_t bytes_of(const Program& program, std::int32_t slot) {
+    return alloc_bytes(program.slots[slot]);
+  }
   std::array<CategoryBytes, tier_count> bytes_{};
-  std::array<std::int64_t, tier_count> total_{};
+  std::array<std::int64_t, tier_count> total_{}, pinned_{};
 };
 
 // Calls `look(segment, event, live)` before the first event (-1) and after each one.
@@ -54,7 +61,33 @@ void walk(const Program& program, const std::vector<bool>& only, Look look) {
   }
 }
 
+bool on_device(const Program& p, State state) {
+  return std::any_of(p.states.begin(), p.states.end(), [&](const StatePiece& s) {
+    return s.state == state && p.slots[s.slot].tier == Tier::device;
+  });
+}
+
+// What of the states can still leave the device.
+std::string_view offload_left(const Program& p) {
+  if (p.schedule == "paper" || p.stage == 0) return "";
+  if (on_device(p, State::momentum)) return "offload_optimizer";
+  return p.stage == 3 && on_device(p, State::param) ? "offload_param" : "";
+}
+
+std::string host_figures(const TierFootprint& tier, int ranks_per_node) {
+  const auto ranks = static_cast<std::int64_t>(std::max(1, ranks_per_node));
+  return fmt::format(" On each node {} rank{} need {} of it together, {} of that pinned.", ranks,
+                     ranks == 1 ? "" : "s", human_bytes(tier.peak_bytes * ranks),
+                     human_bytes(tier.pinned_peak_bytes * ranks));
+}
+
 // What is on top of the model states is named only where they fit.
+std::string host_advice(const Program& p) {
+  std::string text = "fewer ranks on a node, ";
+  text += p.stage < 3 ? "a higher ZeRO stage, " : "";
+  return text + "more nodes, a smaller model, offloading less";
+}
+
 std::string advice(const Program& p, const TierFootprint& at, bool states_fit) {
   const auto& b = at.at_peak;
   const std::int64_t states = state_bytes(b);
@@ -64,6 +97,7 @@ std::string advice(const Program& p, const TierFootprint& at, bool states_fit) {
   };
   if (p.stage < 3 && p.world > 1)
     add(fmt::format("ZeRO stage {}{}", p.stage + 1, p.stage < 2 ? " or higher" : ""));
+  if (!offload_left(p).empty()) add(offload_left(p));
   if (p.shard_ranks < p.world)  // more ranks would hold the same again
     add("a larger run.shard_size");
   else
@@ -114,6 +148,7 @@ Footprint footprint(const Program& program, const std::vector<bool>& only) {
         tier.at_peak = live.by_category(t);
         tier.segment = s, tier.event = e;
       }
+      tier.pinned_peak_bytes = std::max(tier.pinned_peak_bytes, live.pinned(t));
       for (std::size_t c = 0; c < category_count; ++c)
         tier.category_peaks[c] = std::max(tier.category_peaks[c], live.by_category(t)[c]);
     }
@@ -154,7 +189,21 @@ std::array<std::int64_t, tier_count> allocated_bytes(const Program& program) {
   return bytes;
 }
 
-std::optional<std::string> over_budget(const Program& program, const Budgets& budgets) {
+std::optional<std::string> over_shared_budget(const Program& program, std::int64_t bytes,
+                                              int ranks_per_node) {
+  const auto needed = allocated_bytes(program);
+  const std::int64_t both = needed[0] + needed[1];
+  if (needed[index(Tier::host)] == 0 || both <= bytes) return {};
+  const TierFootprint host = footprint(program)[Tier::host];
+  return fmt::format(
+      "it does not fit in memory: rank {} needs {} as device memory and {} as host memory, which "
+      "are the same here: the budget is {}, {} missing.{} What would help: {}",
+      program.rank, human_bytes(needed[0]), human_bytes(needed[1]), human_bytes(bytes),
+      human_bytes(both - bytes), host_figures(host, ranks_per_node), host_advice(program));
+}
+
+std::optional<std::string> over_budget(const Program& program, const Budgets& budgets,
+                                       int ranks_per_node) {
   std::optional<std::string> refusal;
   const Footprint f = footprint(program);
   walk(program, {}, [&](int s, int e, const Live& live) {
@@ -165,15 +214,17 @@ std::optional<std::string> over_budget(const Program& program, const Budgets& bu
       const bool states_fit = state_bytes(tier.at_peak) <= *budgets[t];
       refusal = fmt::format(
           "it does not fit in {} memory: rank {} needs {} ({} bytes) at its peak, the "
-          "budget is {}: {} missing. It would die at {} (category {}). {} What "
+          "budget is {}: {} missing.{} It would die at {} (category {}). {} What "
           "would help: {}",
           to_string(static_cast<Tier>(t)), program.rank, human_bytes(tier.peak_bytes),
           tier.peak_bytes, human_bytes(*budgets[t]), human_bytes(tier.peak_bytes - *budgets[t]),
+          static_cast<Tier>(t) == Tier::host ? host_figures(tier, ranks_per_node) : "",
           describe_event(program, s, e), event ? to_string(event->category) : "model states",
           states_fit ? "The model states alone would fit; gathered units, buckets and activations "
                        "on top of them do not."
                      : "The model states alone do not fit.",
-          advice(program, tier, states_fit));
+          static_cast<Tier>(t) == Tier::host ? host_advice(program)
+                                             : advice(program, tier, states_fit));
       return false;
     }
     return true;
@@ -184,11 +235,13 @@ std::optional<std::string> over_budget(const Program& program, const Budgets& bu
     if (budgets[t] && allocated[t] > *budgets[t])
       return fmt::format(
           "it does not fit in {} memory: rank {} needs an arena of {} ({} bytes; {} of them at its "
-          "peak, the rest lies in gaps), the budget is {}: {} missing. What would help: "
+          "peak, the rest lies in gaps), the budget is {}: {} missing.{} What would help: "
           "run.memory_mode \"strict\", {}",
           to_string(static_cast<Tier>(t)), program.rank, human_bytes(allocated[t]), allocated[t],
           f.tiers[t].peak_bytes, human_bytes(*budgets[t]), human_bytes(allocated[t] - *budgets[t]),
-          advice(program, f.tiers[t], true));
+          static_cast<Tier>(t) == Tier::host ? host_figures(f.tiers[t], ranks_per_node) : "",
+          static_cast<Tier>(t) == Tier::host ? host_advice(program)
+                                             : advice(program, f.tiers[t], true));
   return {};
 }
 

@@ -17,8 +17,9 @@ using CategoryBytes = std::array<std::int64_t, category_count>;
 struct TierFootprint {
   std::int64_t peak_bytes = 0;
   CategoryBytes at_peak{};  // sums to peak_bytes: what is live when the peak is first reached
-  CategoryBytes category_peaks{};  // each category's own peak, at whatever event
-  int segment = -1, event = -1;    // where the peak is first reached; -1: nothing of this tier
+  CategoryBytes category_peaks{};      // each category's own peak, at whatever event
+  std::int64_t pinned_peak_bytes = 0;  // the most that is page-locked at once (host)
+  int segment = -1, event = -1;        // where the peak is first reached; -1: nothing of this tier
 };
 
 struct Footprint {
@@ -50,7 +51,14 @@ using Budgets = std::array<std::optional<std::int64_t>, tier_count>;
 std::array<std::int64_t, tier_count> allocated_bytes(const Program& program);
 
 /// Empty when the program fits. Else the whole refusal: tier, category, phase and event at which
-/// the budget is first exceeded, how much is missing, and what would help.
-std::optional<std::string> over_budget(const Program& program, const Budgets& budgets);
+/// the budget is first exceeded, how much is missing, and what would help. Budgets are a rank's;
+/// what a node needs of the host's memory is told too.
+std::optional<std::string> over_budget(const Program& program, const Budgets& budgets,
+                                       int ranks_per_node = 1);
+
+/// The same where both tiers lie in one memory, of which a rank has `bytes`, and the program uses
+/// both.
+std::optional<std::string> over_shared_budget(const Program& program, std::int64_t bytes,
+                                              int ranks_per_node);
 
 }  // namespace shardmark

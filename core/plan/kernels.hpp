@@ -14,8 +14,8 @@
 //   scale        buffer u                  buffer /= Event::divisor
 //   interleave   into u, from r            a whole tensor -> its rank-major place in `into`
 //   rearrange    into w, from r            the way back: rank-major `from` -> a whole tensor
-//   overflow     flag w, gradient r …      flag = 1 if any element is not finite, else 0
-//   grad_norm    sum w, gradient r …       sum of squares (ordered: exact limbs)
+//   overflow     flag w|u, gradient r …    flag = 1 if any element is not finite, else 0 (u: as is)
+//   grad_norm    sum w|u, gradient r …     sum of squares (ordered: exact limbs); u: added to it
 //   clip         clip w (fp64: norm, coefficient), sum r|u, [further sums r …]
 //   adamw        master u, gradient r, momentum u, variance u, clip r, [param w: the master rounded]
 // clang-format on

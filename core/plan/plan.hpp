@@ -39,6 +39,7 @@ struct Slot {
   Dtype dtype = Dtype::fp32;
   std::int64_t elems = 0;
   std::string_view kind = {};  // tells tensors of one category apart (`memory_at`); may be empty
+  bool pinned = false;         // of the host: page-locked, so that copies need no bounce buffer
 };
 
 /// Bytes that acquiring `slot` allocates: its elements' own, unpadded.
@@ -54,8 +55,8 @@ struct Operand {
 };
 
 /// One step of a plan. Collectives: `elems` is nccl-tests' S (the whole array), the first operand
-/// is the send range, the second the receive range, a third the scratch. Copies: source,
-/// destination.
+/// is the send range, the second the receive range, a third the scratch. Copies go from one tier to
+/// the other, on the copy lane: source, destination. Computes work within one tier.
 struct Event {
   Op op = Op::compute;
   Kernel kernel = Kernel::none;

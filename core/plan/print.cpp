@@ -34,8 +34,8 @@ std::string body(const Program& p, const Event& e) {
     return fmt::format("{:<14} {} ({} {}, {} bytes)", to_string(e.op), p.slots[e.slot].name,
                        to_string(e.tier), to_string(e.category), alloc_bytes(p.slots[e.slot]));
   if (e.op == Op::copy)
-    return fmt::format("{:<14} {} <- {}", to_string(e.op), range_text(p, ops[1]),
-                       range_text(p, ops[0]));
+    return fmt::format("{:<14} {} <- {} ({} x {}, to {})", to_string(e.op), range_text(p, ops[1]),
+                       range_text(p, ops[0]), to_string(e.dtype), e.elems, to_string(e.tier));
   if (e.op == Op::compute) {
     std::string text = fmt::format("{:<14}", to_string(e.kernel));
     if (!owner_name(p, e).empty()) text += " " + owner_name(p, e);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/plan/arena.hpp>
+#include <core/plan/link.hpp>
 #include <core/plan/print.hpp>
 #include <core/plan/volume.hpp>
 
@@ -91,6 +92,7 @@ Json memory(const Program& p, const Budgets& budgets) {
     m["by_category"] = category_bytes(tier.at_peak);
     m["category_peaks"] = category_bytes(tier.category_peaks);
     m["arena"] = arena.bytes[t];
+    if (tier.pinned_peak_bytes > 0) m["pinned_peak"] = tier.pinned_peak_bytes;
     if (budgets[t]) m["fits"] = allocated[t] <= *budgets[t];
     o[std::string(to_string(static_cast<Tier>(t)))] = std::move(m);
   }
@@ -138,6 +140,11 @@ Json print_json(const Program& p, const Budgets& budgets, const std::string& pla
   o["memory_at"] = memory_at(p);
   o["memory"] = memory(p, budgets);
   o["volume"] = volumes(p);
+  const LinkVolume link = steady_link_volume(p);
+  if (link != LinkVolume{})
+    for (std::size_t d = 0; d < direction_count; ++d)
+      o["host_link"][std::string(to_string(static_cast<Direction>(d)))] = {
+          {"copies", link[d].copies}, {"bytes", link[d].bytes}};
   return o;
 }
 

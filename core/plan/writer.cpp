@@ -11,8 +11,8 @@ bool overlap(const Operand& a, const Operand& b) {
 }  // namespace
 
 int PlanWriter::slot(std::string name, Category category, Dtype dtype, std::int64_t elems,
-                     Tier tier, std::string_view kind) {
-  program_.slots.push_back({std::move(name), tier, category, dtype, elems, kind});
+                     Tier tier, std::string_view kind, bool pinned) {
+  program_.slots.push_back({std::move(name), tier, category, dtype, elems, kind, pinned});
   alloc_bytes(program_.slots.back());  // refuses a size that leaves 63 bits, with the slot's name
   return static_cast<int>(program_.slots.size()) - 1;
 }

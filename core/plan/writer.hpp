@@ -22,7 +22,7 @@ class PlanWriter {
 
   /// Declares a slot; it is not alive yet. Returns its index.
   int slot(std::string name, Category category, Dtype dtype, std::int64_t elems,
-           Tier tier = Tier::device, std::string_view kind = {});
+           Tier tier = Tier::device, std::string_view kind = {}, bool pinned = false);
   bool alive(int slot) const { return alive_.contains(slot); }
   const Slot& operator[](int slot) const { return program_.slots[slot]; }
 
@@ -48,6 +48,7 @@ class PlanWriter {
   Event& collective(Op op, Reduction reduction, Dtype dtype, std::int64_t elems,
                     std::span<const Operand> operands, std::span<const int> params = {},
                     int group = 0, int root = -1);
+  /// From one tier to the other, of the same type and size.
   Event& copy(Operand source, Operand destination);
 
   Operand whole(int slot, bool reads, bool writes) const {

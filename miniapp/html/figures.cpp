@@ -38,6 +38,31 @@ void add_tier(const Program& p, const TierResult& tier, std::string_view name, T
   row("budget", tier.budget, "", escape(tier.budget_source));
 }
 
+// What offload copied; empty where nothing was.
+std::string link_table(const Result& r) {
+  if (!r.copies()) return {};
+  Table table{
+      "Rank 0: copies of the whole run, times of a timed step",
+      {"direction", "copies", "predicted", "bytes", "bytes a step", "ms", "GB/s", "exposed ms"},
+      {},
+      1};
+  for (std::size_t d = 0; d < direction_count; ++d) {
+    const LinkResult& l = r.link[d];
+    table.rows.push_back({std::string(to_string(static_cast<Direction>(d))),
+                          against(l.predicted.copies, l.measured.copies),
+                          grouped(l.predicted.copies), against(l.predicted.bytes, l.measured.bytes),
+                          grouped(static_cast<std::int64_t>(l.bytes_per_step)),
+                          fmt::format("{:.3f}", l.busy_s * 1e3),
+                          fmt::format("{:.2f}", l.gb_per_s()),
+                          fmt::format("{:.3f}", l.exposed_s * 1e3)});
+  }
+  return fmt::format("<h2>Host link</h2>\n<p>{}</p>\n",
+                     r.emulated_link_gb_per_s
+                         ? fmt::format("Emulated: {} GB/s each way.", *r.emulated_link_gb_per_s)
+                         : "As fast as this machine copies.") +
+         to_html(table);
+}
+
 // Which step the drawing above shows, or why there is none.
 std::string traced(const Result& r, std::string_view more) {
   if (r.trace.events.empty())
@@ -93,7 +118,7 @@ std::string collectives_section(const Program& p, const Result& r) {
          fmt::format("{:.3f}", c.p50_s * 1e3), fmt::format("{:.3f}", c.p99_s * 1e3),
          fmt::format("{:.3f}", c.late_s * 1e3), fmt::format("{:.2f}", c.bus_gb_s)});
   return "<h2>Collectives</h2>\n" +
-         (table.rows.empty() ? std::string("<p>None.</p>\n") : to_html(table));
+         (table.rows.empty() ? std::string("<p>None.</p>\n") : to_html(table)) + link_table(r);
 }
 
 std::string time_section(const Program& p, const Result& r) {

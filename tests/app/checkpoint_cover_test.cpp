@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What N ranks wrote, M ranks read: any stage, schedule, layout and type on either side, by a cover
-// of all pairs. The states are the same, bit for bit, and parameters are their rounded master.
+// What N ranks wrote, M ranks read: any stage, schedule, layout and type on either side, offloaded
+// or not, by a cover of all pairs. The states are the same, bit for bit, and parameters are their
+// rounded master.
 #include <cstdio>
 
 #include <gtest/gtest.h>
@@ -30,9 +31,11 @@ enum Factor {
   tied,
   blocks_out,
   blocks_in,
+  offload_out,
+  offload_in,
   factors
 };
-const std::vector<int> levels{4, 4, 4, 4, 2, 2, 3, 3, 3, 2, 2, 3, 3};
+const std::vector<int> levels{4, 4, 4, 4, 2, 2, 3, 3, 3, 2, 2, 3, 3, 3, 3};
 
 // Waits without taking a core from those that work.
 void wait_quietly(MPI_Request request) {
@@ -80,6 +83,11 @@ Deck deck_of(const std::vector<int>& row, bool out) {
   if (blocks > 0 && d.run.schedule == "paper") d.run.shard_size = size;
   if (blocks > 0 && d.run.schedule == "deepspeed")
     d.zero.knobs.hpz_partition_size = blocks == 1 && ranks % 2 == 0 ? 2 : 16;
+  // Nothing, the optimizer, parameters too; where the schedule and the stage have it.
+  const int offload = d.run.schedule == "deepspeed" ? row[out ? offload_out : offload_in] : 0;
+  d.zero.offload_optimizer.enabled = offload > 0 && d.zero.stage > 0;
+  d.zero.offload_param.enabled =
+      offload > 1 && d.zero.stage == 3 && d.zero.knobs.hpz_partition_size < 2;
   constexpr std::int64_t per_file[] = {1, 2, 0};
   d.checkpoint.ranks_per_file = per_file[row[layout]];
   return d;

@@ -54,11 +54,12 @@ inline MpiOptions mpi_options(Reductions reductions, MPI_Comm world = MPI_COMM_W
 
 class Training {
  public:
-  Training(const Deck& deck, MPI_Comm world, const Decorate& decorate = {}, const Wrap& wrap = {})
-      : Training(deck, world, batch_of(deck, world), decorate, wrap) {}
+  Training(const Deck& deck, MPI_Comm world, const Decorate& decorate = {}, const Wrap& wrap = {},
+           std::optional<double> link_gb_per_s = {})
+      : Training(deck, world, batch_of(deck, world), decorate, wrap, link_gb_per_s) {}
 
   Training(const Deck& deck, MPI_Comm world, const Batch& batch, const Decorate& decorate = {},
-           const Wrap& wrap = {})
+           const Wrap& wrap = {}, std::optional<double> link_gb_per_s = {})
       : deck_(deck),
         driver_lane_(make_communicator("mpi", world, mpi_options(Reductions::native, world))),
         peers_(*driver_lane_),
@@ -79,7 +80,7 @@ class Training {
     ledger_.emplace();
     group_lanes_ = make_group_lanes(*lane_, program_);
     executor_.emplace(program_, *model_, all_lanes(*lane_, group_lanes_), context_.space, &*ledger_,
-                      Fault::none, options.idle);
+                      Fault::none, options.idle, link_gb_per_s);
     runner_.emplace(deck_, program_, *executor_);
     context_.poll = [](void* e) { static_cast<Executor*>(e)->poll(); };
     context_.poll_arg = &*executor_;

@@ -54,11 +54,17 @@ enum Factor {
   recompute,
   family,
   pooled,
-  secondary
+  secondary,
+  offload
 };
 
-const std::vector<int> levels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 2, 3,
-                              2, 3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2, 3};
+const std::vector<int> levels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 2, 3, 2,
+                              3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2, 3, 5};
+
+// What of offload's five levels this stage has: none, optimizer, a part of it, parameters, both.
+bool offloads_optimizer(const std::vector<int>& row) {
+  return row[stage] > 0 && row[offload] != 0 && row[offload] != 3;
+}
 
 ModelSpec list_model(bool tied, bool groups) {
   ModelSpec m;
@@ -93,8 +99,12 @@ Deck deck_of(const std::vector<int>& row) {
   p.model = row[dtype] == 0 ? Dtype::fp32 : row[dtype] == 1 ? Dtype::bf16 : Dtype::fp16;
   p.grad_accum = row[grad_accum] ? Dtype::fp32 : p.model;
   p.comm = row[comm_dtype] ? Dtype::fp32 : p.model;
-  const bool bf16_optimizer =
-      row[stage] == 1 && p.model == Dtype::bf16 && p.grad_accum == Dtype::fp32;
+  const bool bf16_optimizer = row[stage] == 1 && p.model == Dtype::bf16 &&
+                              p.grad_accum == Dtype::fp32 && !offloads_optimizer(row);
+  d.zero.offload_optimizer.enabled = offloads_optimizer(row);
+  if (row[offload] == 2 && row[stage] == 3) d.zero.offload_optimizer.ratio = 0.5;
+  d.zero.offload_optimizer.pin_memory = row[sequential];  // any factor that does nothing else
+  d.zero.offload_param.enabled = row[stage] == 3 && row[offload] > 2;
   p.check_overflow = p.model == Dtype::fp16 || (p.model == Dtype::bf16 && !bf16_optimizer &&
                                                 (row[stage] == 1 || row[stage] == 2));
   if (p.model == Dtype::fp16) p.loss_scale.initial = 8;
@@ -126,7 +136,8 @@ Deck deck_of(const std::vector<int>& row) {
   k.allgather_sequential = row[sequential];
   k.memory_efficient_linear = !row[memory_efficient];
   // One block of all ranks where two do not divide them.
-  if (row[secondary] > 0) k.hpz_partition_size = row[secondary] == 1 && world() % 2 == 0 ? 2 : 8;
+  if (row[secondary] > 0 && !d.zero.offload_param.enabled)
+    k.hpz_partition_size = row[secondary] == 1 && world() % 2 == 0 ? 2 : 8;
   const bool scales = row[stage] < 2 || !k.reduce_scatter;
   if (row[predivide] == 1 && scales) k.gradient_predivide_factor = 2;
   if (row[predivide] == 2 && scales) k.prescale_gradients = true;
@@ -159,6 +170,7 @@ Outcome run(const Deck& deck) {
   expect_memory_as_predicted(t);
   for (int g = 0; g < static_cast<int>(t.program().groups.size()); ++g)
     EXPECT_EQ(t.counting().volume(g), t.runner().predicted(g)) << t.program().groups[g].name;
+  EXPECT_EQ(t.executor().link().carried(), t.runner().predicted_copies());
   const Outcome o{t.losses, t.hashes()};
   EXPECT_EQ(o.hashes.disagreement, "");
   return o;
@@ -171,7 +183,10 @@ using Same = std::tuple<int, int, int, int, int, int, int, int, int>;
 int accumulated_apart(const std::vector<int>& row, const Deck& d) {
   const PrecisionSpec& p = d.zero.precision;
   if (d.run.compute != Compute::train || p.grad_accum == p.model) return 0;
-  if (row[stage] == 1) return 2 + row[comm_dtype];
+  // DeepSpeed's other optimizer class rounds sums before it sends them; its stage 2 sums in the
+  // model's type.
+  if (row[stage] == 1) return 2 + row[comm_dtype] + 2 * offloads_optimizer(row);
+  if (row[stage] == 2 && offloads_optimizer(row)) return 0;
   return row[accumulation];
 }
 Same same_bits(const std::vector<int>& row, const Deck& d) {

@@ -39,14 +39,13 @@ inline json deck_of(const json& recorded) {
           {"run", {{"compute", "none"}, {"steps", 3}}}};
 }
 
-/// All recordings of a file but those with offload.
+/// All recordings of a file.
 inline std::vector<Recording> recordings(const std::string& file) {
   std::ifstream in(std::string(SHARDMARK_TEST_DATA) + "/" + file);
   const json all = json::parse(in);
   const test::ScratchFolder folder;
   std::vector<Recording> list;
   for (const json& c : all.at("cases")) {
-    if (c.at("config").at("zero_optimization").contains("offload_optimizer")) continue;
     Recording r;
     r.name = c.at("name");
     r.world = c.at("world_size");

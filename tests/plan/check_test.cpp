@@ -109,6 +109,33 @@ TEST_F(BrokenPlan, Edge) {
   expect(Rule::edge);
 }
 
+TEST_F(BrokenPlan, KernelThatReachesIntoTheHost) {
+  Event& e =
+      find_event(p, "micro_first", [](const Event& x) { return x.kernel == Kernel::forward; });
+  p.slots[p.operands[e.operands.first].slot].tier = Tier::host;
+  expect(Rule::tiers);
+}
+
+TEST(BrokenCopy, WithinATierOrOfAnotherSizeOrType) {
+  Deck deck = testing::gpt2_deck(2, 2);
+  deck.run.schedule = "deepspeed";
+  deck.zero.offload_optimizer.enabled = true;
+  const Program good = testing::program(deck, 2, 0, 2);
+  EXPECT_TRUE(check(good).empty()) << text(check(good));
+  const auto broken = [&](auto break_it) {
+    Program p = good;
+    break_it(p, find_event(p, "update", [](const Event& e) { return e.op == Op::copy; }));
+    EXPECT_TRUE(found(check(p), Rule::tiers)) << text(check(p));
+  };
+  broken([](Program& p, Event& e) {
+    const std::int32_t slot = p.operands[e.operands.first].slot;
+    p.slots[slot].tier = Tier::host;
+  });
+  broken([](Program& p, Event& e) { --p.operands[e.operands.first].elems; });
+  broken([](Program&, Event& e) { e.dtype = Dtype::int32; });
+  broken([](Program&, Event& e) { e.lane = Lane::compute; });
+}
+
 TEST_F(BrokenPlan, GradientReducedTwice) {
   auto& events = p.segments[1].events;
   const auto it = std::find_if(events.begin(), events.end(),

@@ -67,6 +67,24 @@ const Variant variants[] = {
     {"summed", [](Deck& d) { d.zero.knobs.sums_gradients = true; }},
     {"fp32 on the wire", [](Deck& d) { d.zero.precision.comm = Dtype::fp32; }},
     {"fp32 accumulation", [](Deck& d) { d.zero.precision.grad_accum = Dtype::fp32; }},
+    {"optimizer offloaded", [](Deck& d) { d.zero.offload_optimizer.enabled = true; }},
+    {"optimizer offloaded, overlap_comm flipped",
+     [](Deck& d) {
+       d.zero.offload_optimizer.enabled = true;
+       d.zero.knobs.overlap_comm = !d.zero.knobs.overlap_comm;
+     }},
+    {"half of the optimizer offloaded",
+     [](Deck& d) {
+       d.zero.offload_optimizer.enabled = true;
+       d.zero.offload_optimizer.ratio = d.zero.stage == 3 ? 0.5 : 1;
+       d.zero.knobs.sub_group_size = 1000;
+     }},
+    {"parameters offloaded", [](Deck& d) { d.zero.offload_param.enabled = d.zero.stage == 3; }},
+    {"all offloaded",
+     [](Deck& d) {
+       d.zero.offload_optimizer.enabled = true;
+       d.zero.offload_param.enabled = d.zero.stage == 3;
+     }},
     {"recomputed", [](Deck& d) { d.run.activation_checkpointing = true; }},
     {"two groups",
      [](Deck& d) {

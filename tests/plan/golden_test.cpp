@@ -17,10 +17,19 @@ namespace {
 
 class Golden : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
 
-Deck deck_of(const char* schedule, int stage) {
+// "deepspeed-offload": that schedule, with all that can be on the host.
+bool offloads(const std::string& schedule) {
+  return schedule == "deepspeed-offload";
+}
+
+Deck deck_of(const std::string& schedule, int stage) {
   // DeepSpeed's stage 3 has a plan a step until it repeats itself: one block is enough to read.
-  Deck deck = testing::gpt2_deck(stage, stage == 3 && schedule == std::string("deepspeed") ? 1 : 2);
-  deck.run.schedule = schedule;
+  Deck deck = testing::gpt2_deck(stage, stage == 3 && schedule != "paper" ? 1 : 2);
+  deck.run.schedule = offloads(schedule) ? "deepspeed" : schedule;
+  deck.zero.offload_optimizer.enabled = offloads(schedule);
+  deck.zero.offload_param.enabled = offloads(schedule) && stage == 3;
+  if (offloads(schedule)) deck.zero.precision.model = Dtype::bf16;
+  deck.zero.precision.grad_accum = deck.zero.precision.comm = deck.zero.precision.model;
   deck.zero.knobs.overlap_comm = stage == 3;
   deck.zero.knobs.reduce_bucket_size = 4000;
   deck.zero.knobs.prefetch_bucket_size = 2000;
@@ -30,8 +39,8 @@ Deck deck_of(const char* schedule, int stage) {
   return deck;
 }
 
-std::int64_t deck_accumulation(const char* schedule, int stage) {
-  return stage == 3 && schedule == std::string("deepspeed") ? 1 : 2;
+std::int64_t deck_accumulation(const std::string& schedule, int stage) {
+  return stage == 3 && schedule != "paper" ? 1 : 2;
 }
 
 void expect_stored(const std::string& name, const std::string& now) {
@@ -72,6 +81,9 @@ TEST(GoldenTwoLevels, PlansAreAsStored) {
 INSTANTIATE_TEST_SUITE_P(Stages, Golden,
                          ::testing::Combine(::testing::Values("paper", "deepspeed"),
                                             ::testing::Values(0, 1, 2, 3)));
+INSTANTIATE_TEST_SUITE_P(Offload, Golden,
+                         ::testing::Combine(::testing::Values("deepspeed-offload"),
+                                            ::testing::Values(2, 3)));
 
 }  // namespace
 }  // namespace shardmark

@@ -37,6 +37,7 @@ class ByHand : public ::testing::Test {
     grad = w.slot("grad", Category::bucket, Dtype::fp32, 48);
     host_grad = w.slot("host_grad", Category::grad, Dtype::fp32, 48, Tier::host);
     master = w.slot("master", Category::master, Dtype::fp32, 48, Tier::host);
+    const int rounded = w.slot("rounded", Category::staging, Dtype::bf16, 48, Tier::host);
     const std::array<int, 1> params{0};
     auto compute = [&](Kernel k, std::vector<Operand> ops) { w.compute(k, ops, params); };
 
@@ -65,7 +66,10 @@ class ByHand : public ::testing::Test {
     w.phase(Phase::step);
     compute(Kernel::adamw, {w.update(master), w.read(host_grad)});
     w.release(host_grad);
-    w.copy(w.read(master), w.write(param));
+    w.acquire(rounded);
+    compute(Kernel::convert, {w.write(rounded), w.read(master)});
+    w.copy(w.read(rounded), w.write(param));
+    w.release(rounded);
     const std::array<Operand, 2> both{w.read(param), w.write(param)};
     w.collective(Op::broadcast, Reduction::none, Dtype::bf16, 48, both, {}, 1, 1);
     w.end(Gradients::none);

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/plan/link.hpp>
+
+namespace shardmark {
+
+std::string_view to_string(Direction direction) {
+  return direction == Direction::device_to_host ? "device_to_host" : "host_to_device";
+}
+
+void add(LinkVolume& into, const LinkVolume& from) {
+  for (int d = 0; d < direction_count; ++d) {
+    into[d].copies += from[d].copies;
+    into[d].bytes += from[d].bytes;
+  }
+}
+
+LinkVolume link_volume(const Segment& segment, std::int64_t times) {
+  LinkVolume v;
+  for (const Event& e : segment.events) {
+    if (e.op != Op::copy) continue;
+    LinkTraffic& t = v[static_cast<std::size_t>(direction_to(e.tier))];
+    t.copies += times;
+    t.bytes += times * e.elems * dtype_bytes(e.dtype);
+  }
+  return v;
+}
+
+LinkVolume steady_link_volume(const Program& program) {
+  LinkVolume v;
+  for (int s : segments_of(program.steps[step_path(program, false).back()], false))
+    add(v, link_volume(program.segments[s]));
+  return v;
+}
+
+}  // namespace shardmark

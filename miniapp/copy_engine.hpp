@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies between host and device: one queue, as the plan's copy lane is one. With
+// `machine.host_link_gbps` they are as slow as a link of that bandwidth: the data moves at once,
+// and a copy counts as done when the link would have carried it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include <core/kokkos_shim.hpp>
+#include <core/plan/link.hpp>
+
+namespace shardmark {
+
+/// What one direction carried, and how long that took.
+struct LinkTimes {
+  std::int64_t copies = 0, bytes = 0;
+  std::int64_t busy_ns = 0;     // of the link: from each copy's start to its end
+  std::int64_t exposed_ns = 0;  // of the compute lane: making copies and waiting for them
+};
+using LinkTimesBoth = std::array<LinkTimes, direction_count>;
+
+class CopyEngine {
+ public:
+  /// `gb_per_s`: of the link that is emulated, each way; empty: none is.
+  CopyEngine(Space space, std::optional<double> gb_per_s)
+      : space_(std::move(space)), gb_per_s_(gb_per_s) {}
+
+  /// Copies `bytes`; returns when it is done, on monotonic_ns(). Never earlier than bytes /
+  /// bandwidth after the copies before it. `to` may be used only then.
+  std::int64_t start(Direction direction, std::int64_t bytes, void* to, const void* from);
+
+  /// The compute lane waited for a copy.
+  void waited(Direction direction, std::int64_t ns) { at(direction).exposed_ns += ns; }
+
+  /// Of the whole run.
+  const LinkVolume& carried() const { return carried_; }
+  /// Since `reset_times`.
+  const LinkTimesBoth& times() const { return times_; }
+  void reset_times() { times_ = {}; }
+
+ private:
+  LinkTimes& at(Direction d) { return times_[static_cast<std::size_t>(d)]; }
+
+  Space space_;
+  std::optional<double> gb_per_s_;
+  LinkVolume carried_{};
+  LinkTimesBoth times_{};
+  std::int64_t free_ns_ = 0;  // when the last copy is done
+};
+
+}  // namespace shardmark
