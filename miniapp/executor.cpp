@@ -34,8 +34,9 @@ void require_reachable_host(const Program& program) {
             "device is not modelled yet in this build: remove the key, or use a CPU-only build");
 }
 
-// Waiting for an emulated link: collectives must advance, and the core may be another rank's.
-constexpr std::int64_t longest_sleep_ns = 100'000;
+// Waiting for an emulated link leaves the core to others only where much is left: a sleep may last
+// longer than it should. Collectives must advance meanwhile.
+constexpr std::int64_t worth_a_sleep_ns = 1'000'000;
 
 }  // namespace
 
@@ -100,16 +101,19 @@ void Executor::run(int index, const StepValues& values) {
 
 void Executor::look_for_overflow(const Segment& segment) {
   overflowed_ = false;
-  for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
-    const Event& event = segment.events[i];
-    // Reduced over ranks, or the same on all: one of the boundary's last events writes the flag.
-    const bool reduced = event.op == Op::all_reduce && event.dtype == Dtype::uint8;
-    if (event.kernel != Kernel::overflow && !reduced) continue;
-    for (int later = i; later < static_cast<int>(segment.events.size()); ++later)
-      wait_for(segment, later);
-    fence(space_, "shardmark::overflow");
-    overflowed_ = *bind(operands(event)[reduced ? 1 : 0]).as<std::uint8_t>() != 0;
+  // The last event that writes a flag: reduced over ranks, or the kernel where all have the same.
+  const Event* flags = nullptr;
+  bool reduced = false;
+  for (const Event& event : segment.events) {
+    const bool reduces = event.op == Op::all_reduce && event.dtype == Dtype::uint8;
+    if (event.kernel != Kernel::overflow && !reduces) continue;
+    flags = &event;
+    reduced = reduces;
   }
+  if (flags == nullptr) return;
+  for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
+  fence(space_, "shardmark::overflow");
+  overflowed_ = *bind(operands(*flags)[reduced ? 1 : 0]).as<std::uint8_t>() != 0;
 }
 
 void Executor::compute(const Event& event, const StepValues& values) {
@@ -189,8 +193,8 @@ void Executor::wait_for_copy(const Event& event, int index) {
   for (std::int64_t now = start_ns; now < copied_ns_[index]; now = monotonic_ns()) {
     for (Communicator* group : groups_) group->progress();
     const std::int64_t left = copied_ns_[index] - now;
-    if (left > longest_sleep_ns)
-      std::this_thread::sleep_for(std::chrono::nanoseconds(longest_sleep_ns / 2));
+    if (left > worth_a_sleep_ns)
+      std::this_thread::sleep_for(std::chrono::nanoseconds(worth_a_sleep_ns / 2));
   }
   copied_ns_[index] = 0;
   const std::int64_t waited_ns = monotonic_ns() - start_ns;

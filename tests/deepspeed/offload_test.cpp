@@ -8,6 +8,7 @@
 #include <core/plan/flat_groups.hpp>
 #include <core/plan/link.hpp>
 #include <core/plan/sub_groups.hpp>
+#include <miniapp/clock.hpp>
 #include <tests/app/training.hpp>
 
 namespace shardmark {
@@ -116,11 +117,11 @@ TEST(Offload, ChangesNoBitAndCopiesWhatDeepSpeedCopies) {
   int compared = 0;
   for (const Case& c : cases)
     for (Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16})
-      for (std::int64_t accumulation : {1, 2, 3}) {
+      for (std::int64_t accumulation : {1, 3}) {
         SCOPED_TRACE(std::string(c.name) + ", " + std::string(to_string(dtype)) +
                      ", accumulation " + std::to_string(accumulation));
         Deck deck = deck_of(c, accumulation, dtype, true);
-        if ((compared + accumulation) % 2 == 0) deck.run.memory_mode = MemoryMode::pooled;
+        if (compared % 2 == 0) deck.run.memory_mode = MemoryMode::pooled;
         const Outcome with = run(deck);
         const Outcome without = run(deck_of(c, accumulation, dtype, false));
         ++compared;
@@ -137,10 +138,11 @@ TEST(Offload, ChangesNoBitAndCopiesWhatDeepSpeedCopies) {
         if (c.optimizer && c.ratio < 1 && groups > 1) want[1] += 16;
         if (c.optimizer && c.stage == 3 && dtype == Dtype::fp16) want[1] += 1;
         EXPECT_EQ(with.step[0].bytes, want[0]);
-        if (c.params)  // and each shard as often as it is gathered
+        if (c.params) {  // and each shard as often as it is gathered
           EXPECT_GT(with.step[1].bytes, want[1]);
-        else
+        } else {
           EXPECT_EQ(with.step[1].bytes, want[1]);
+        }
       }
   if (rank() == 0)
     printf("%d runs with offload equal those without, on %d ranks\n", compared, world());
@@ -164,7 +166,9 @@ TEST(Offload, TakesTheStatesOffTheDevice) {
       EXPECT_EQ(without[s][1], 0);
       EXPECT_EQ(with[s][0] + with[s][1], without[s][0]);
       const bool moves = s == 0 ? c.params : c.optimizer && c.ratio == 1;
-      if (moves) EXPECT_EQ(with[s][0], 0);
+      if (moves) {
+        EXPECT_EQ(with[s][0], 0);
+      }
     }
   }
 }
@@ -214,10 +218,14 @@ TEST(CopyEngine, AnEmulatedLinkIsNeverFasterThanItsBandwidth) {
 TEST(Offload, OnAnEmulatedLinkTakesAtLeastItsTime) {
   const Deck deck = deck_of(cases[1], 2, Dtype::bf16, true);
   constexpr double gb_per_s = 0.05;
-  Training fast(deck, MPI_COMM_WORLD), slow(deck, MPI_COMM_WORLD, {}, {}, gb_per_s);
-  fast.init();
+  const StateHashes as_it_is = [&] {
+    Training fast(deck, MPI_COMM_WORLD);
+    fast.init();
+    fast.step();
+    return fast.hashes();
+  }();
+  Training slow(deck, MPI_COMM_WORLD, {}, {}, gb_per_s);
   slow.init();
-  fast.step();
   slow.executor().reset_times();
   const std::int64_t before = monotonic_ns();
   slow.step();
@@ -230,7 +238,7 @@ TEST(Offload, OnAnEmulatedLinkTakesAtLeastItsTime) {
   EXPECT_GE(busy_ns, least);
   EXPECT_GE(took_ns, least) << "a segment ends when its copies have ended";
   EXPECT_GT(exposed_ns, 0);
-  EXPECT_EQ(slow.hashes(), fast.hashes());
+  EXPECT_EQ(slow.hashes(), as_it_is);
 }
 
 }  // namespace
