@@ -135,7 +135,7 @@ void plan_point(const SweepArguments& a, SweepPoint& point) {
   const Program program = program_of(0);
   require_legal(check(program));
   require_legal(check_ranks(ranks_to_check(ranks, 0), program_of));
-  point.plan = plan_figures(deck, program, deck_budgets(deck));
+  point.plan = plan_figures(deck, program, deck_budgets(deck, a.ranks_per_node));
 }
 
 ExitStatus plan_points(const SweepArguments& a) {

@@ -80,7 +80,8 @@ void GradientCheck::follow_values(const Event& e) {
   if (e.op == Op::acquire || e.op == Op::release)
     return each_level([&](auto& slots) { slots[e.slot].clear(); });
   if (is_reduction(e.op) && e.operands.count >= 2) return reduce_values(e);
-  if (e.op == Op::copy && e.operands.count == 2) return copy_values(nth(e, 1), nth(e, 0), false);
+  if (e.op == Op::copy && e.operands.count == 2)
+    return each_level([&](auto& slots) { copy_values(slots, nth(e, 1), nth(e, 0), false); });
   switch (e.kernel) {
     case Kernel::backward:
       for (std::size_t i = 0; i < static_cast<std::size_t>(e.operands.count); ++i)

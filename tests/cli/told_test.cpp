@@ -93,8 +93,9 @@ TEST(Trace, IsInTheFormatThatViewersRead) {
         for (const char* key : {"op", "elems", "bytes", "dtype", "phase"})
           EXPECT_TRUE(args.contains(key)) << event;
         const std::string name = event.at("name");
-        if (name.starts_with("forward block0.attn"))
+        if (name.starts_with("forward block0.attn")) {
           EXPECT_GT(args.at("bytes").get<std::int64_t>(), 0) << event;
+        }
       }
     }
     for (const auto& [lane, list] : spans) expect_no_overlap(list);
