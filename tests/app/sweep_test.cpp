@@ -218,7 +218,9 @@ TEST(SweepTable, HasARowForEachPointAndACellForEachFigure) {
     EXPECT_EQ(row[column("reason")], p.reason);
     EXPECT_EQ(row[column("step_calls")], p.plan ? std::to_string(p.plan->calls()) : "");
     EXPECT_EQ(row[column("exposed_s")].empty(), !p.run);
-    if (p.run) EXPECT_EQ(std::stod(row[column("exposed_s")]), p.run->exposed_s);
+    if (p.run) {
+      EXPECT_EQ(std::stod(row[column("exposed_s")]), p.run->exposed_s);
+    }
     if (!p.plan) continue;
     std::int64_t sum = 0;
     for (int t = 0; t < tier_count; ++t)

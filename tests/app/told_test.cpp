@@ -178,8 +178,9 @@ TEST(WallClock, IsDeepSpeedsLinesAndAddsUp) {
     // Stages 0 and 1 reduce once a step, after the last backward.
     const auto first = fields_of(lines[0]), last = fields_of(lines[lines.size() - 2]);
     EXPECT_EQ(first.at("step_microstep"), 0);
-    if (stage < 2)
+    if (stage < 2) {
       EXPECT_GT(last.at("bwd_allreduce_microstep"), first.at("bwd_allreduce_microstep"));
+    }
     if (stage == 0) continue;
     const auto parts = fields_of(lines[lines.size() - 3]);
     EXPECT_GT(parts.at("optimizer_step"), 0);
