@@ -118,7 +118,8 @@ TEST(Trace, SaysWhatACollectiveIsOf) {
   place.deck(2, {{"trace", "t.json"}});
   ASSERT_EQ(run({.args = place.run_args(), .ranks = 2}).status, 0);
   std::set<std::string> params;
-  for (const Json& event : Json::parse(read_text(place.out() + "/t.json")).at("traceEvents"))
+  const Json trace = Json::parse(read_text(place.out() + "/t.json"));
+  for (const Json& event : trace.at("traceEvents"))
     if (event.at("ph") == "X" && event.at("args").contains("params"))
       for (const std::string name : event.at("args").at("params")) params.insert(name);
   for (const char* name : {"wte", "block0.attn.qkv.weight", "block1.mlp.fc.bias"})
