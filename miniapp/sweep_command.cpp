@@ -66,6 +66,7 @@ class Sweeper {
   void keep(std::size_t i, const SweepPoint& p) {
     store_.keep(p);
     if (seconds_since(table_ns_) > 1) write_table();  // planning is faster than writing
+    if (arguments_.plan && p.reason.empty()) return;  // the table follows at once
     std::string line =
         fmt::format("[{}/{}] {} on {} rank{}: {}", i + 1, own_.size(), fmt::join(p.at.sets(), " "),
                     p.at.ranks, p.at.ranks == 1 ? "" : "s", to_string(p.state));

@@ -17,6 +17,11 @@ using Json = nlohmann::ordered_json;
 enum class TraceLane { compute, communication, copies };
 constexpr std::array<const char*, 3> lane_names{"compute", "communication", "copies"};
 
+// Viewers cut what they read to whole ns: a little more than a whole number is cut to that one.
+double to_us(std::int64_t ns) {
+  return (static_cast<double>(ns) + 0.4) * 1e-3;
+}
+
 class Writer {
  public:
   Writer(const Program& p, const TraceClock& clock) : p_(p), clock_(clock) {}
@@ -25,18 +30,18 @@ class Writer {
     put({{"ph", "M"},
          {"name", "process_name"},
          {"pid", p_.rank},
-         {"tid", 0},
+         {"tid", tid(TraceLane::compute)},
          {"args", {{"name", fmt::format("rank {} ({})", p_.rank, host)}}}});
     put({{"ph", "M"},
          {"name", "process_sort_index"},
          {"pid", p_.rank},
-         {"tid", 0},
+         {"tid", tid(TraceLane::compute)},
          {"args", {{"sort_index", p_.rank}}}});
     for (std::size_t lane = 0; lane < lane_names.size(); ++lane)
       put({{"ph", "M"},
            {"name", "thread_name"},
            {"pid", p_.rank},
-           {"tid", lane},
+           {"tid", tid(static_cast<TraceLane>(lane))},
            {"args", {{"name", lane_names[lane]}}}});
   }
 
@@ -47,7 +52,7 @@ class Writer {
          {"name", fmt::format("step {}", trace.step)},
          {"cat", "step"},
          {"pid", p_.rank},
-         {"tid", 0},
+         {"tid", tid(TraceLane::compute)},
          {"ts", us(trace.events.front().begin_ns)}});
     int micro = -1;
     for (const TracedEvent& t : trace.events) {
@@ -68,8 +73,11 @@ class Writer {
     text_ += event.dump(-1, ' ', true, Json::error_handler_t::replace);
   }
 
-  double us(std::int64_t ns) const {
-    return static_cast<double>(ns + clock_.offset_ns - clock_.zero_ns) * 1e-3;
+  double us(std::int64_t ns) const { return to_us(ns + clock_.offset_ns - clock_.zero_ns); }
+
+  // To Perfetto a thread belongs to one process, whatever that is called.
+  int tid(TraceLane lane) const {
+    return 1 + p_.rank * static_cast<int>(lane_names.size()) + static_cast<int>(lane);
   }
 
   void span(TraceLane lane, const std::string& name, const char* category, std::int64_t begin_ns,
@@ -78,9 +86,9 @@ class Writer {
          {"name", name},
          {"cat", category},
          {"pid", p_.rank},
-         {"tid", static_cast<int>(lane)},
+         {"tid", tid(lane)},
          {"ts", us(begin_ns)},
-         {"dur", static_cast<double>(end_ns - begin_ns) * 1e-3},
+         {"dur", to_us(end_ns - begin_ns)},
          {"args", std::move(args)}});
   }
 
@@ -152,7 +160,7 @@ class Writer {
     put({{"ph", "C"},
          {"name", "held bytes"},
          {"pid", p_.rank},
-         {"tid", 0},
+         {"tid", tid(TraceLane::compute)},
          {"ts", us(t.end_ns)},
          {"args", {{"device", held_[0]}, {"host", held_[1]}}}});
   }

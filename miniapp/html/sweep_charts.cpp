@@ -158,14 +158,7 @@ std::string bars_chart(const Dim& dim, const SeriesSet& series, const Figure& fi
     });
     if (drawn && !part.name.empty()) entries.push_back({part.css, part.name});
   }
-  std::string text = heading(figure) + svg.str();
-  if (series.list.size() > 1) {
-    text += "<p class=\"soft\">Bars of a group, from the left: ";
-    for (std::size_t s = 0; s < series.list.size(); ++s)
-      text += (s > 0 ? "; " : "") + escape(series.list[s].name);
-    text += ".</p>\n";
-  }
-  return text + (entries.empty() ? std::string{} : legend(entries));
+  return heading(figure) + svg.str() + (entries.empty() ? std::string{} : legend(entries));
 }
 
 }  // namespace shardmark::html

@@ -66,7 +66,7 @@ Figure calls_figure() {
           1};
 }
 Figure volume_figure() {
-  return {"Volume of a step", "elements a parameter", "An all_reduce counts twice.", volume_of, 1};
+  return {"Volume of a step", "elements", "A parameter; an all_reduce counts twice.", volume_of, 1};
 }
 Figure time_figure(const Sweep& sweep, const char* title, double (*of)(const SweepPoint&),
                    const char* note) {
@@ -114,6 +114,12 @@ std::string dim_section(const Sweep& sweep, const std::vector<Dim>& dims, std::s
   std::string text = fmt::format("<h2>Over <code>{}</code></h2>\n", escape(dim.key));
   if (!series.held.empty())
     text += fmt::format("<p>Drawn for {}; the table has all points.</p>\n", escape(series.held));
+  if (dim.numbers().empty() && series.list.size() > 1) {
+    text += "<p>Bars of a group, from the left: ";
+    for (std::size_t s = 0; s < series.list.size(); ++s)
+      text += (s > 0 ? "; " : "") + escape(series.list[s].name);
+    text += ".</p>\n";
+  }
   const auto draw = [&](const Figure& figure, const std::vector<Part>& parts) {
     text += drawn(sweep, dim, series, figure, parts);
   };
