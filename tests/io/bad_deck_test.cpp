@@ -119,7 +119,7 @@ const std::vector<BadValue>& bad_values() {
        {"zero_quantized_weights = true", "not modelled yet", "int8"}},
       {"deepspeed.zero_optimization.zero_quantized_gradients=true",
        {"zero_quantized_gradients = true", "not modelled yet", "int4"}},
-      {"run.shard_size=0", {"run.shard_size = 0", "at least 1"}},
+      {"run.shard_size=0", {"run.shard_size = 0", "from 1"}},
       {"run.shard_size=2", {"run.schedule \"paper\"", "zero_hpz_partition_size"}},
       {"deepspeed.zero_optimization.mics_shard_size=2", {"DeepSpeed has removed this key"}},
       {"deepspeed.tensorboard.job=x", {"= \"x\"", "unknown key"}},
