@@ -36,7 +36,7 @@ std::span<std::byte> received(const Collective& c, int rank, int size) {
 
 Ticket FaultyCommunicator::inner_ticket(Ticket ticket) const {
   const auto ahead = std::upper_bound(extra_before_.begin(), extra_before_.end(), ticket);
-  return ticket + static_cast<Ticket>(ahead - extra_before_.begin());
+  return ticket + before_ours_ + static_cast<Ticket>(ahead - extra_before_.begin());
 }
 
 // Whether the fault could hit this one.
@@ -84,8 +84,9 @@ Ticket FaultyCommunicator::start(const Collective& c) {
     const auto recv = received(c, rank(), size());
     open.before.assign(recv.begin(), recv.end());
   }
-  inner().start(c);
+  const Ticket inner_ticket = inner().start(c);
   open.ticket = ++last_;
+  before_ours_ = inner_ticket - last_ - extra_before_.size();
   if (keeps_open(c) || (hit && choice_.fault != CommFault::extra_call))
     open_.push_back(std::move(open));
   return last_;

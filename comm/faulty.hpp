@@ -62,6 +62,7 @@ class FaultyCommunicator : public ForwardingCommunicator {
   FaultChoice choice_;
   std::int64_t seen_ = 0, hits_ = 0;
   Ticket last_ = 0;
+  Ticket before_ours_ = 0;            // that the communicator beneath gave out before ours
   std::vector<Ticket> extra_before_;  // our tickets that an extra call went ahead of
   std::int32_t extra_ = 0;
   std::deque<Open> open_;

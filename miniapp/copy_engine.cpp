@@ -24,8 +24,8 @@ void copy(const Space& space, std::int64_t bytes, void* to, const void* from) {
 
 }  // namespace
 
-std::int64_t CopyEngine::start(Direction direction, std::int64_t bytes, void* to,
-                               const void* from) {
+CopyEngine::Carried CopyEngine::start(Direction direction, std::int64_t bytes, void* to,
+                                      const void* from) {
   const std::int64_t called_ns = monotonic_ns();
   if (direction == Direction::device_to_host)
     copy<HostMemory, DeviceMemory>(space_, bytes, to, from);
@@ -47,7 +47,7 @@ std::int64_t CopyEngine::start(Direction direction, std::int64_t bytes, void* to
   t.exposed_ns += moved_ns - called_ns;
   ++carried_[d].copies;
   carried_[d].bytes += bytes;
-  return end_ns;
+  return {begin_ns, end_ns};
 }
 
 }  // namespace shardmark

@@ -27,9 +27,13 @@ class CopyEngine {
   CopyEngine(Space space, std::optional<double> gb_per_s)
       : space_(std::move(space)), gb_per_s_(gb_per_s) {}
 
-  /// Copies `bytes`; returns when it is done, on monotonic_ns(). Never earlier than bytes /
-  /// bandwidth after the copies before it. `to` may be used only then.
-  std::int64_t start(Direction direction, std::int64_t bytes, void* to, const void* from);
+  /// When the link carries a copy, on monotonic_ns().
+  struct Carried {
+    std::int64_t begin_ns = 0, end_ns = 0;
+  };
+  /// Copies `bytes`; done at the end that it returns, never earlier than bytes / bandwidth after
+  /// the copies before it. `to` may be used only then.
+  Carried start(Direction direction, std::int64_t bytes, void* to, const void* from);
 
   /// The compute lane waited for a copy.
   void waited(Direction direction, std::int64_t ns) { at(direction).exposed_ns += ns; }

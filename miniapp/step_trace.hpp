@@ -20,9 +20,16 @@ struct TracedEvent {
   std::array<std::int64_t, tier_count> held_bytes{};  // SlotMemory::held_bytes() after it
 };
 
+/// When the link carried what a copy moves: it may go on long after its event.
+struct TracedCopy {
+  std::size_t event = 0;  // of StepTrace::events
+  std::int64_t begin_ns = 0, end_ns = 0;
+};
+
 struct StepTrace {
   std::int64_t step = -1;  // counted from the start of training; -1: none was traced
   std::vector<TracedEvent> events;
+  std::vector<TracedCopy> copies;             // in order, each after the one before
   std::vector<CollectiveRecord> collectives;  // in order of completion
   std::vector<std::string> collective_names;  // CollectiveRecord::name is an index of it
 };

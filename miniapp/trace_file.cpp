@@ -55,10 +55,14 @@ class Writer {
          {"tid", tid(TraceLane::compute)},
          {"ts", us(trace.events.front().begin_ns)}});
     int micro = -1;
-    for (const TracedEvent& t : trace.events) {
+    auto carried = trace.copies.begin();
+    for (std::size_t i = 0; i < trace.events.size(); ++i) {
+      const TracedEvent& t = trace.events[i];
       const Segment& segment = p_.segments[static_cast<std::size_t>(t.segment)];
       if (t.event == 0 && segment.kind == SegmentKind::micro) ++micro;
-      add(t, segment, std::max(0, micro));
+      const TracedCopy* copy =
+          carried != trace.copies.end() && carried->event == i ? &*carried++ : nullptr;
+      add(t, segment, std::max(0, micro), copy);
     }
     const auto begins = lane_begins_ns(trace.collectives);
     for (std::size_t i = 0; i < trace.collectives.size(); ++i)
@@ -126,8 +130,9 @@ class Writer {
     return args;
   }
 
-  // Waiting comes first in an event; what is left of its time is its own work.
-  void add(const TracedEvent& t, const Segment& segment, int micro) {
+  // Waiting comes first in an event; what is left of its time is its own work. A copy between host
+  // and device is the link's.
+  void add(const TracedEvent& t, const Segment& segment, int micro, const TracedCopy* carried) {
     const std::int64_t work_ns = t.begin_ns + t.exposed_ns;
     const Event* e = t.event < 0 ? nullptr : &segment.events[static_cast<std::size_t>(t.event)];
     const bool collective = e != nullptr && is_collective(e->op);
@@ -140,17 +145,17 @@ class Writer {
     if (e == nullptr || collective) return;
     const bool memory = e->op == Op::acquire || e->op == Op::release;
     if (memory && p_.memory_mode == MemoryMode::pooled) return;  // takes no time
-    const bool copy = e->op == Op::copy || e->lane == Lane::copy;
     Json args = memory ? Json{{"op", to_string(e->op)},
                               {"bytes", alloc_bytes(p_.slots[static_cast<std::size_t>(e->slot)])}}
                        : sizes(*e);
     args["phase"] = phase_name(e->phase, micro);
     args["at"] = at;
-    span(copy ? TraceLane::copies : TraceLane::compute, event_name(p_, *e),
-         memory ? "memory"
-         : copy ? "copy"
-                : "kernel",
-         work_ns, t.end_ns, std::move(args));
+    if (carried == nullptr)
+      return span(TraceLane::compute, event_name(p_, *e), memory ? "memory" : "kernel", work_ns,
+                  t.end_ns, std::move(args));
+    span(TraceLane::compute, "start copy", "exposed", work_ns, t.end_ns, {{"at", at}});
+    span(TraceLane::copies, event_name(p_, *e), "copy", carried->begin_ns, carried->end_ns,
+         std::move(args));
   }
 
   // What is held, when it changes.

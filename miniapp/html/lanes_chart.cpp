@@ -41,7 +41,7 @@ void add_event(const Program& p, const TracedEvent& t, double begin, std::vector
   if (t.event < 0) return;
   const Event& e =
       p.segments[static_cast<std::size_t>(t.segment)].events[static_cast<std::size_t>(t.event)];
-  if (is_collective(e.op)) return;
+  if (is_collective(e.op) || e.op == Op::copy) return;
   const bool memory = e.op == Op::acquire || e.op == Op::release;
   spans.push_back({moves_data(e) ? Row::copies : Row::kernels,
                    memory          ? Kind::allocation
@@ -54,6 +54,12 @@ std::vector<Span> spans_of(const Program& p, const StepTrace& trace, std::int64_
   const auto since = [&](std::int64_t ns) { return static_cast<double>(ns - start_ns) * 1e-9; };
   std::vector<Span> spans;
   for (const TracedEvent& t : trace.events) add_event(p, t, since(t.begin_ns), spans);
+  for (const TracedCopy& c : trace.copies) {
+    const TracedEvent& t = trace.events[c.event];
+    const Segment& segment = p.segments[static_cast<std::size_t>(t.segment)];
+    spans.push_back({Row::copies, Kind::copy, since(c.begin_ns), since(c.end_ns),
+                     event_name(p, segment.events[static_cast<std::size_t>(t.event)])});
+  }
   for (const CollectiveRecord& c : trace.collectives)
     spans.push_back({Row::communication, Kind::communication, since(c.issue_ns), since(c.done_ns),
                      fmt::format("{} {}", to_string(c.op),

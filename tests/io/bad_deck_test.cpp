@@ -127,7 +127,7 @@ const std::vector<BadValue>& bad_values() {
       {R"(deepspeed.zero_optimization={"stage": 3, "zero_hpz_partition_size": 2,
                                         "offload_param": {"device": "cpu"}})",
        {"zero_hpz_partition_size = 2", "not modelled yet", "offload_param"}},
-      {"run.shard_size=0", {"run.shard_size = 0", "at least 1"}},
+      {"run.shard_size=0", {"run.shard_size = 0", "from 1"}},
       {"run.shard_size=2", {"run.schedule \"paper\"", "zero_hpz_partition_size"}},
       {"deepspeed.zero_optimization.mics_shard_size=2", {"DeepSpeed has removed this key"}},
       {"deepspeed.tensorboard.job=x", {"= \"x\"", "unknown key"}},
