@@ -63,8 +63,8 @@ SweepPoint planned(const GridPoint& at, int stage = 2) {
   return point;
 }
 
-SweepPoint ran(const GridPoint& at) {
-  SweepPoint point = planned(at);
+SweepPoint ran(const GridPoint& at, int stage = 2) {
+  SweepPoint point = planned(at, stage);
   point.state = SweepPoint::State::valid;
   point.run.emplace();
   double figure = 0.25;
@@ -167,7 +167,7 @@ Sweep example() {
   s.axes = {{"x.reduce_bucket_size", {"1e6", "1e7", "1e8"}}, {"x.stage", {"0", "2"}}};
   s.ranks = {1, 2};
   for (const GridPoint& at : points_of(s.axes, s.ranks)) {
-    s.points.push_back(at.ranks == 1 ? refused(at) : ran(at));
+    s.points.push_back(at.ranks == 1 ? refused(at) : ran(at, std::stoi(at.values[1].second)));
     s.folders.push_back("point-" + std::to_string(s.points.size()));
   }
   s.points.back().state = SweepPoint::State::invalid;
