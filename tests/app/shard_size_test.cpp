@@ -122,7 +122,7 @@ TEST(ShardSize, AStepThatOverflowsIsSkippedByAll) {
     for (int size : divisors()) {
       Deck deck = paper_deck(stage, size);
       testing::set_precision(deck, Dtype::fp16, Dtype::fp16);
-      deck.zero.precision.loss_scale = {true, 0x1p26, 3, 1, false, 1};
+      deck.zero.precision.loss_scale = {true, 0x1p21, 5, 1, false, 1};
       const Outcome o = run(deck, 8);
       EXPECT_TRUE(some_but_not_all(o.skipped)) << stage << " " << size;
     }
@@ -161,7 +161,7 @@ TEST(SecondaryCopies, ChangeNoBit) {
 TEST(SecondaryCopies, OutliveASkippedStep) {
   Deck without = small_deck(3, 2 * world());
   testing::set_precision(without, Dtype::fp16, Dtype::fp16);
-  without.zero.precision.loss_scale = {true, 0x1p26, 3, 1, false, 1};
+  without.zero.precision.loss_scale = {true, 0x1p21, 5, 1, false, 1};
   without.run.reductions = Reductions::ordered;
   Deck deck = without;
   deck.zero.knobs.hpz_partition_size = world();
