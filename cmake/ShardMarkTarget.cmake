@@ -21,3 +21,11 @@ function(shardmark_target target)
     target_link_options(${target} PUBLIC -fsanitize=address,undefined)
   endif()
 endfunction()
+
+# shardmark_cuda_target(<target>): what every target of .cu files has in common. CUDA C++ 20, no fused
+# multiply-add, as everywhere.
+function(shardmark_cuda_target target)
+  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_include_directories(${target} SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
+  target_compile_options(${target} PRIVATE -std=c++20 --fmad=false)  # CMake 3.25 knows no CUDA20
+endfunction()

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <comm/nccl/nccl.hpp>
 #include <core/error.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/memory/budget.hpp>
@@ -76,6 +77,16 @@ Profile run_profile(const Deck& deck, const Node& node, int world) {
         "{}: comm.backend = \"shm\": {} of {} ranks are on {}: all must share one node: "
         "give \"mpi\" or \"auto\"",
         deck.path, node.ranks, world, node.host));
+  if (deck.comm.backend == "nccl" && nccl_library().empty())
+    throw DeckError(fmt::format(
+        "{}: comm.backend = \"nccl\": this build has no NCCL: give \"auto\" or \"mpi\", or build "
+        "with a Kokkos that computes on GPUs (README, GPUs)",
+        deck.path));
+  if (deck.comm.backend == "nccl" && deck.run.reductions == Reductions::ordered)
+    throw DeckError(fmt::format(
+        "{}: comm.backend = \"nccl\" with run.reductions = \"ordered\": not modelled yet: give "
+        "\"native\", or \"mpi\"",
+        deck.path));
   Profile profile;
   profile.ranks_per_node = node.ranks;
   // Measured with oneDNN 2.6 on GPT-2's shapes: packed pieces take what one thread's default gives,
