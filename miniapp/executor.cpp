@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstring>
+#include <algorithm>
 
 #include <Kokkos_Core.hpp>
 
+#include <core/memory/read_back.hpp>
 #include <miniapp/clock.hpp>
 #include <miniapp/executor.hpp>
 
@@ -31,7 +32,8 @@ Executor::Executor(const Program& program, Model& model, std::vector<Communicato
       groups_(std::move(groups)),
       space_(std::move(space)),
       fault_(fault),
-      memory_(program, ledger) {
+      memory_(program, ledger),
+      held_(groups_.size(), 0) {
   // Peers see these in a timeout's message; the communicator keeps views of them.
   for (const Slot& s : program.slots) collective_names_.push_back(s.name);
 }
@@ -76,6 +78,9 @@ void Executor::run(int index, const StepValues& values) {
   const TracedScope traced(trace_, memory_, index, -1, times_.exposed);
   ScopedTimer timer(phase_time(times_, segment.events.back().phase));
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
+  // Held on a stream, but not yet waited for by the host.
+  for (std::size_t g = 0; g < groups_.size(); ++g)
+    if (groups_[g]->on_stream() && held_[g] > 0) groups_[g]->wait(held_[g]);
 }
 
 void Executor::look_for_overflow(const Segment& segment) {
@@ -85,26 +90,31 @@ void Executor::look_for_overflow(const Segment& segment) {
     if (event.kernel != Kernel::overflow) continue;
     for (int later = i; later < static_cast<int>(segment.events.size()); ++later)
       wait_for(segment, later);
-    fence(space_, "shardmark::overflow");
-    overflowed_ = *bind(operands(event)[0]).as<std::uint8_t>() != 0;
+    overflowed_ = read_back(space_, bind(operands(event)[0]).as<std::uint8_t>()) != 0;
   }
 }
 
 void Executor::compute(const Event& event, const StepValues& values) {
   bound_.clear();
   for (const Operand& o : operands(event)) bound_.push_back(bind(o));
-  if (fault_ == Fault::nan && event.kernel == Kernel::grad_norm && values.step == 1)
-    std::memset(bound_[1].data, 0xff, static_cast<std::size_t>(dtype_bytes(bound_[1].dtype)));
+  if (fault_ == Fault::nan && event.kernel == Kernel::grad_norm && values.step == 1) {
+    constexpr std::uint64_t ones = ~std::uint64_t{0};
+    copy_to_device(space_, bound_[1].data, &ones,
+                   static_cast<std::size_t>(dtype_bytes(bound_[1].dtype)));
+  }
   model_.run(program_, event, bound_, values);
   if (event.kernel != Kernel::clip) return;
-  fence(space_, "shardmark::norm");
-  norm_ = *bound_[0].as<double>();
+  norm_ = read_back(space_, bound_[0].as<double>());
 }
 
 void Executor::run_event(const Segment& segment, int index, const StepValues& values) {
   const Event& event = segment.events[index];
-  for (int a = 0; a < event.after.count; ++a)
-    wait_for(segment, program_.edges[event.after.first + a]);
+  // On a stream a collective comes after what was launched before it: no kernel is waited for.
+  const bool by_event = is_collective(event.op) && groups_[event.group]->on_stream();
+  for (int a = 0; a < event.after.count; ++a) {
+    const std::int32_t before = program_.edges[event.after.first + a];
+    if (!by_event || is_collective(segment.events[before].op)) wait_for(segment, before);
+  }
   switch (event.op) {
     case Op::acquire: return memory_.acquire(event.slot);
     case Op::release: return release(event);
@@ -157,7 +167,9 @@ void Executor::wait_for(const Segment& segment, std::int32_t index) {
   if (is_collective(event.op)) {
     if (tickets_[index] == 0) return;
     ScopedTimer timer(times_.exposed);
-    groups_[event.group]->wait(tickets_[index]);
+    hold_compute(*groups_[event.group], tickets_[index]);
+    Ticket& held = held_[static_cast<std::size_t>(event.group)];
+    held = std::max(held, tickets_[index]);
     tickets_[index] = 0;
   } else if (event.lane == Lane::compute) {
     fence(space_, "shardmark::order_lanes");

@@ -73,6 +73,7 @@ class Executor {
   StepTrace* trace_ = nullptr;
   SlotMemory memory_;
   std::vector<Ticket> tickets_;                // by event of the running segment; 0: none
+  std::vector<Ticket> held_;                   // by group: the last that the compute lane waits for
   std::vector<std::string> collective_names_;  // by slot: kept alive for messages
   std::vector<Bound> bound_;                   // of the event at hand
   bool leaked_ = false;                        // Fault::leak

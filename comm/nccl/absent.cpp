@@ -11,6 +11,13 @@ std::unique_ptr<Communicator> make_nccl_communicator(MPI_Comm, const MpiOptions&
       "that was built for CUDA and -DSHARDMARK_ENABLE_NCCL=ON");
 }
 
+std::unique_ptr<Communicator> stage_through_host(std::unique_ptr<Communicator>, const MpiOptions&) {
+  throw CommError(
+      "buffers of a GPU through a back-end of the host: this build has no CUDA code: configure "
+      "with "
+      "NCCL");
+}
+
 std::string nccl_library() {
   return {};
 }

@@ -16,6 +16,10 @@ namespace shardmark {
 /// has made its device the current one. Throws CommError; always where there is no NCCL.
 std::unique_ptr<Communicator> make_nccl_communicator(MPI_Comm comm, const MpiOptions& options);
 
+/// `inner` with buffers of the device, which go through pinned memory of the host.
+std::unique_ptr<Communicator> stage_through_host(std::unique_ptr<Communicator> inner,
+                                                 const MpiOptions& options);
+
 /// "NCCL 2.28.9", or empty where there is none.
 std::string nccl_library();
 
