@@ -60,8 +60,10 @@ set(MPI_CXX_SKIP_MPICXX ON)  # the C bindings are all that we use
 find_package(MPI QUIET COMPONENTS CXX)
 shardmark_require("MPI" MPI_CXX_FOUND "libmpich-dev (and mpich, for mpiexec)")
 
-find_package(DNNL 2.0 MODULE QUIET)
-shardmark_require("oneDNN (2.0 or newer)" DNNL_FOUND "libdnnl-dev")
+if(NOT "CUDA" IN_LIST Kokkos_DEVICES AND NOT Kokkos_ENABLE_CUDA)  # there it is cuBLASLt
+  find_package(DNNL 2.0 MODULE QUIET)
+  shardmark_require("oneDNN (2.0 or newer)" DNNL_FOUND "libdnnl-dev")
+endif()
 find_package(nlohmann_json 3.9 CONFIG QUIET)
 shardmark_require("nlohmann-json (3.9 or newer)" nlohmann_json_FOUND "nlohmann-json3-dev")
 find_package(CLI11 CONFIG QUIET)

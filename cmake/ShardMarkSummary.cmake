@@ -12,5 +12,14 @@ message(STATUS "  oneDNN      ${DNNL_VERSION}")
 message(STATUS "  HDF5        ${ParallelHDF5_VERSION} (${ParallelHDF5_LIBRARY})")
 message(STATUS "  libraries   nlohmann-json ${nlohmann_json_VERSION}, CLI11 ${CLI11_VERSION}, "
                "fmt ${fmt_VERSION}, xxHash ${xxHash_VERSION}")
+if(SHARDMARK_ENABLE_CUDA)
+  message(STATUS "  CUDA        ${CUDAToolkit_VERSION}, kernels on the GPU; NCCL '${NCCL_VERSION}', "
+                 "back-end nccl: ${SHARDMARK_ENABLE_NCCL}")
+elseif(SHARDMARK_NCCL_CODE)
+  message(STATUS "  CUDA        ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}: compiled and tested on a "
+                 "stand-in; the program computes on the host, as its Kokkos does")
+else()
+  message(STATUS "  CUDA        none: tests nccl* are left out: ${shardmark_cuda_why_not}")
+endif()
 message(STATUS "  options     native=${SHARDMARK_NATIVE} tests=${SHARDMARK_BUILD_TESTS} "
                "sanitize=${SHARDMARK_SANITIZE} werror=${SHARDMARK_WERROR}")

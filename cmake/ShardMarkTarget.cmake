@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# shardmark_target(<target>): what every target of ours has in common. No global flags.
+# shardmark_target(<target> [HOST_ONLY]): what every target of ours has in common. No global flags.
+# HOST_ONLY: includes no Kokkos, so a GPU build leaves it to the host's compiler.
 function(shardmark_target target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "HOST_ONLY" "" "")
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
@@ -8,6 +10,14 @@ function(shardmark_target target)
   set(false_alarms "")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     set(false_alarms -Wno-restrict)
+  endif()
+  # By Kokkos' nvcc_wrapper: constexpr functions on the device, and there too no fused multiply-add.
+  if(SHARDMARK_ENABLE_CUDA AND arg_HOST_ONLY)
+    target_compile_options(${target} PRIVATE --host-only)
+  elseif(SHARDMARK_ENABLE_CUDA)
+    target_compile_options(${target} PRIVATE --expt-relaxed-constexpr --fmad=false)
+    # fmt 9 takes nvcc for a compiler of C++ 11, and stumbles over itself.
+    target_compile_definitions(${target} PRIVATE FMT_USE_CONSTEXPR=1 FMT_CONSTEVAL=)
   endif()
   # -ffp-contract=off: the same bits from every build and from every vector length of a kernel.
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
@@ -20,4 +30,13 @@ function(shardmark_target target)
                                             -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=address,undefined)
   endif()
+endfunction()
+
+# shardmark_cuda_target(<target>): what every target of .cu files has in common. CUDA C++ 20, no fused
+# multiply-add, as everywhere. nvcc_wrapper says which standard itself.
+function(shardmark_cuda_target target)
+  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_include_directories(${target} SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
+  # CMake 3.25 knows no CUDA20; nvcc_wrapper, as a C++ compiler, is told by the feature.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20> --fmad=false)
 endfunction()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How bytes cross ranks. One abstract Communicator a process group; `self`, `mpi` (and later NCCL)
+// How bytes cross ranks. One abstract Communicator a process group; `self`, `mpi`, `shm` and `nccl`
 // stand behind it, decorators (counting, delaying, fault-making, watching) around it.
 //
 // A communicator is one lane: collectives run in the order in which they were started, and all
@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include <core/plan/types.hpp>
 
@@ -56,10 +57,35 @@ class Communicator {
   /// Local. Lets what is in flight advance; called between kernels. Never blocks.
   virtual void progress() = 0;
 
+  /// Local. Whether collectives run on a stream of the device: `start` then comes after what the
+  /// compute stream has been given so far, by an event; else the caller's work must be done.
+  virtual bool on_stream() const { return false; }
+  /// Local. True when what is launched from now on comes after `ticket` and all before it: they are
+  /// done, or, on a stream, the compute stream has been told to wait for them. False: ask again.
+  /// Throws CommError.
+  virtual bool holds_compute(Ticket ticket) { return test(ticket); }
+
+  /// Collective. What ranks tell each other about themselves: `bytes` of each, side by side in
+  /// `all`, in host memory. Nothing may be in flight. Returns the ticket that it took, 0: none.
+  virtual Ticket exchange(const void* own, void* all, std::int64_t bytes) {
+    Collective c;
+    c.op = Op::all_gather, c.dtype = Dtype::uint8, c.elems = bytes * size();
+    c.send = own, c.recv = all, c.name = "exchange";
+    const Ticket ticket = start(c);
+    wait(ticket);
+    return ticket;
+  }
+
   /// Collective over this communicator. Ranks of equal `color` form a group, ordered by `key`, then
   /// by rank here. The new communicator is a lane of its own.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 };
+
+/// What is launched from now on comes after `ticket`; the host waits no longer than it must.
+inline void hold_compute(Communicator& comm, Ticket ticket) {
+  if (!comm.on_stream()) return comm.wait(ticket);
+  while (!comm.holds_compute(ticket)) std::this_thread::yield();
+}
 
 /// Starts and waits: for the driver's own collectives and for tests.
 inline void run(Communicator& comm, const Collective& c) {

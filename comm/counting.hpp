@@ -63,6 +63,7 @@ class CountingCommunicator : public ForwardingCommunicator {
   bool test(Ticket ticket) override;
   void wait(Ticket ticket) override;
   void progress() override;
+  bool holds_compute(Ticket ticket) override { return inner().holds_compute(ticket); }
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:

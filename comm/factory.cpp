@@ -4,6 +4,7 @@
 #include <comm/factory.hpp>
 #include <comm/mpi.hpp>
 #include <comm/mpi_check.hpp>
+#include <comm/nccl/nccl.hpp>
 #include <comm/self.hpp>
 #include <comm/shm.hpp>
 #include <core/error.hpp>
@@ -23,8 +24,10 @@ std::unique_ptr<Communicator> make_communicator(std::string_view backend, MPI_Co
     if (backend == "auto") return std::make_unique<MpiCommunicator>(comm, options);
     throw CommError(fmt::format("comm.backend = shm: {}: choose auto or mpi", why_not));
   }
+  if (backend == "nccl") return make_nccl_communicator(comm, options);
   if (backend != "self" && backend != "auto")
-    throw CommError(fmt::format("comm.backend = {}: must be auto, self, shm or mpi", backend));
+    throw CommError(
+        fmt::format("comm.backend = {}: must be auto, self, shm, mpi or nccl", backend));
   if (size > 1)
     throw CommError(
         fmt::format("comm.backend = self: {} ranks: must be one: start one rank, or "

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The base of the decorators: owns the communicator beneath and passes everything on to it. A
-// decorator overrides what it changes. Order in a run, from the inside: mpi, watching, delaying,
-// counting, faulty.
+// decorator overrides what it changes. `holds_compute` is not passed on unasked: by
+// default it waits for the end, so that what a decorator does there is done. Order in a run, from
+// the inside: mpi, watching, delaying, counting, faulty.
 #pragma once
 
 #include <utility>
@@ -20,6 +21,10 @@ class ForwardingCommunicator : public Communicator {
   bool test(Ticket ticket) override { return inner_->test(ticket); }
   void wait(Ticket ticket) override { inner_->wait(ticket); }
   void progress() override { inner_->progress(); }
+  bool on_stream() const override { return inner_->on_stream(); }
+  Ticket exchange(const void* own, void* all, std::int64_t bytes) override {
+    return inner_->exchange(own, all, bytes);
+  }
 
  protected:
   Communicator& inner() { return *inner_; }

@@ -25,6 +25,8 @@ struct MpiOptions {
   std::int64_t shm_direct_bytes =
       default_shm_direct_bytes;  // of the back-end shm, as in shm_cut.hpp
   Idle idle;
+  double start_timeout_s = 600;    // of the back-end nccl: until all ranks have come together
+  void* compute_stream = nullptr;  // of the back-end nccl: the cudaStream_t that it is ordered with
 };
 
 }  // namespace shardmark

@@ -79,6 +79,12 @@ bool WatchingCommunicator::test(Ticket ticket) {
   return inner().test(ticket);
 }
 
+bool WatchingCommunicator::holds_compute(Ticket ticket) {
+  if (inner().holds_compute(ticket)) return true;
+  if (!settle()) check();
+  return false;
+}
+
 void WatchingCommunicator::wait(Ticket ticket) {
   while (!test(ticket)) watch_.idle().pause();
 }
@@ -124,15 +130,7 @@ std::unique_ptr<Communicator> WatchingCommunicator::split(int color, int key) {
   // Who is in it, by rank of the world.
   std::vector<std::int64_t> members(static_cast<std::size_t>(child->size()));
   const std::int64_t own = watch_.rank();
-  Collective c;
-  c.op = Op::all_gather;
-  c.dtype = Dtype::int64;
-  c.elems = child->size();
-  c.send = &own;
-  c.recv = members.data();
-  c.name = "group";
-  const Ticket ticket = child->start(c);
-  child->wait(ticket);
+  const Ticket ticket = child->exchange(&own, members.data(), sizeof own);
   auto watching = std::unique_ptr<WatchingCommunicator>(new WatchingCommunicator(
       std::move(child), watch_, id, std::vector<int>(members.begin(), members.end())));
   watching->lane_.started = watching->lane_.done = ticket;

@@ -23,6 +23,7 @@ class WatchingCommunicator : public ForwardingCommunicator {
   bool test(Ticket ticket) override;
   void wait(Ticket ticket) override;
   void progress() override;
+  bool holds_compute(Ticket ticket) override;
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:

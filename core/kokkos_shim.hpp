@@ -8,6 +8,43 @@ namespace shardmark {
 
 using Space = Kokkos::DefaultExecutionSpace;
 
+/// Whether the host reads and writes the device's memory: on a CPU-only build they are one.
+inline constexpr bool device_is_host =
+    Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible;
+
+/// The host's memory, pinned where there is a device that copies from and to it.
+#if defined(KOKKOS_ENABLE_CUDA)
+using PinnedMemory = Kokkos::CudaHostPinnedSpace;
+#else
+using PinnedMemory = Kokkos::HostSpace;
+#endif
+
+/// The stream that `space` launches on, a cudaStream_t; null on the host.
+#if defined(KOKKOS_ENABLE_CUDA)
+inline void* native_stream(const Space& space) {
+  return space.cuda_stream();
+}
+#else
+inline void* native_stream(const Space&) {
+  return nullptr;
+}
+#endif
+
+/// Starts Kokkos; `device` 0 or above: on that device of the node.
+#if defined(KOKKOS_ENABLE_CUDA)
+inline void initialize_kokkos(int device) {
+  Kokkos::InitializationSettings settings;
+  if (device >= 0) settings.set_device_id(device);
+  Kokkos::initialize(settings);
+}
+#else
+inline void initialize_kokkos(int) {
+  int argc = 0;
+  char* none = nullptr;
+  Kokkos::initialize(argc, &none);
+}
+#endif
+
 /// Waits for what was launched on `space`; `reason` says why, where Kokkos can pass it on (3.5 on).
 inline void fence(const Space& space, [[maybe_unused]] const char* reason) {
 #if KOKKOS_VERSION >= 30500

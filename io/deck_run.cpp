@@ -62,9 +62,8 @@ void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed) {
 }
 
 void read_comm(KeyReader reader, CommSpec& comm) {
-  constexpr const char* names[] = {"auto", "self", "mpi", "shm"};
-  comm.backend =
-      names[reader.word("backend", {{"auto"}, {"self"}, {"mpi"}, {"shm"}, {"nccl", true}}, 0)];
+  constexpr const char* names[] = {"auto", "self", "mpi", "shm", "nccl"};
+  comm.backend = names[reader.word("backend", {{"auto"}, {"self"}, {"mpi"}, {"shm"}, {"nccl"}}, 0)];
   reader.real("timeout_s", comm.timeout_s, {0, max_seconds, true});
   reader.real("delay_ms", comm.delay_ms, {0, 1e6});
   reader.finish();

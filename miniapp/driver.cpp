@@ -11,6 +11,7 @@
 #include <core/error.hpp>
 #include <core/memory/ledger.hpp>
 #include <core/memory/process_memory.hpp>
+#include <core/memory/read_back.hpp>
 #include <core/nn/matmul.hpp>
 #include <core/plan/check.hpp>
 #include <core/plan/print.hpp>
@@ -196,8 +197,9 @@ void Run::one_step(std::int64_t step) {
           loaded_.deck.path, loaded_.deck.zero.precision.loss_scale.min_scale, step));
     });
   const int loss = executor_->find_slot("loss");
-  noted_.losses.push_back(loss < 0 ? std::numeric_limits<double>::quiet_NaN()
-                                   : *executor_->slot(loss).as<double>());
+  noted_.losses.push_back(loss < 0
+                              ? std::numeric_limits<double>::quiet_NaN()
+                              : read_back(context_->space, executor_->slot(loss).as<double>()));
   noted_.norms.push_back(done ? executor_->norm() : overflow_norm);
   noted_.lrs.push_back(steps_->values().lr);
   noted_.loss_scales.push_back(steps_->values().loss_scale);

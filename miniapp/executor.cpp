@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include <Kokkos_Core.hpp>
 
 #include <core/error.hpp>
+#include <core/memory/read_back.hpp>
 #include <miniapp/clock.hpp>
 #include <miniapp/executor.hpp>
 
@@ -50,7 +50,8 @@ Executor::Executor(const Program& program, Model& model, std::vector<Communicato
       fault_(fault),
       idle_(idle),
       memory_(program, ledger),
-      link_(space_, link_gb_per_s) {
+      link_(space_, link_gb_per_s),
+      held_(groups_.size(), 0) {
   require_reachable_host(program);
   // Peers see these in a timeout's message; the communicator keeps views of them.
   for (const Slot& s : program.slots) collective_names_.push_back(s.name);
@@ -97,6 +98,9 @@ void Executor::run(int index, const StepValues& values) {
   const TracedScope traced(trace_, memory_, index, -1, times_.exposed);
   ScopedTimer timer(phase_time(times_, segment.events.back().phase));
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
+  // Held on a stream, but not yet waited for by the host.
+  for (std::size_t g = 0; g < groups_.size(); ++g)
+    if (groups_[g]->on_stream() && held_[g] > 0) groups_[g]->wait(held_[g]);
 }
 
 void Executor::look_for_overflow(const Segment& segment) {
@@ -112,25 +116,30 @@ void Executor::look_for_overflow(const Segment& segment) {
   }
   if (flags == nullptr) return;
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
-  fence(space_, "shardmark::overflow");
-  overflowed_ = *bind(operands(*flags)[reduced ? 1 : 0]).as<std::uint8_t>() != 0;
+  overflowed_ = read_back(space_, bind(operands(*flags)[reduced ? 1 : 0]).as<std::uint8_t>()) != 0;
 }
 
 void Executor::compute(const Event& event, const StepValues& values) {
   bound_.clear();
   for (const Operand& o : operands(event)) bound_.push_back(bind(o));
-  if (fault_ == Fault::nan && event.kernel == Kernel::grad_norm && values.step == 1)
-    std::memset(bound_[1].data, 0xff, static_cast<std::size_t>(dtype_bytes(bound_[1].dtype)));
+  if (fault_ == Fault::nan && event.kernel == Kernel::grad_norm && values.step == 1) {
+    constexpr std::uint64_t ones = ~std::uint64_t{0};
+    copy_to_device(space_, bound_[1].data, &ones,
+                   static_cast<std::size_t>(dtype_bytes(bound_[1].dtype)));
+  }
   model_.run(program_, event, bound_, values);
   if (event.kernel != Kernel::clip) return;
-  fence(space_, "shardmark::norm");
-  norm_ = *bound_[0].as<double>();
+  norm_ = read_back(space_, bound_[0].as<double>());
 }
 
 void Executor::run_event(const Segment& segment, int index, const StepValues& values) {
   const Event& event = segment.events[index];
-  for (int a = 0; a < event.after.count; ++a)
-    wait_for(segment, program_.edges[event.after.first + a]);
+  // On a stream a collective comes after what was launched before it: no kernel is waited for.
+  const bool by_event = is_collective(event.op) && groups_[event.group]->on_stream();
+  for (int a = 0; a < event.after.count; ++a) {
+    const std::int32_t before = program_.edges[event.after.first + a];
+    if (!by_event || is_collective(segment.events[before].op)) wait_for(segment, before);
+  }
   switch (event.op) {
     case Op::acquire: return memory_.acquire(event.slot);
     case Op::release: return release(event);
@@ -173,8 +182,8 @@ void Executor::start_collective(const Event& event, int index) {
 // Whoever must come to this group may be waiting for this rank in another one, where a collective
 // is open and moves only when it is looked at.
 void Executor::wait_in(int group, Ticket ticket) {
-  if (groups_.size() == 1) return groups_[0]->wait(ticket);
-  while (!groups_[group]->test(ticket)) {
+  if (groups_.size() == 1) return hold_compute(*groups_[0], ticket);
+  while (!groups_[group]->holds_compute(ticket)) {
     for (Communicator* other : groups_)
       if (other != groups_[group]) other->progress();
     idle_.pause();
@@ -212,6 +221,8 @@ void Executor::wait_for(const Segment& segment, std::int32_t index) {
     if (tickets_[index] == 0) return;
     ScopedTimer timer(times_.exposed);
     wait_in(event.group, tickets_[index]);
+    Ticket& held = held_[static_cast<std::size_t>(event.group)];
+    held = std::max(held, tickets_[index]);
     tickets_[index] = 0;
   } else if (event.op == Op::copy) {
     wait_for_copy(event, index);

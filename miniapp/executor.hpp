@@ -90,6 +90,7 @@ class Executor {
   CopyEngine link_;
   std::vector<Ticket> tickets_;          // by event of the running segment; 0: none
   std::vector<std::int64_t> copied_ns_;  // the same: when a copy is done; 0: it was waited for
+  std::vector<Ticket> held_;             // by group: the last that the compute lane waits for
   std::vector<std::string> collective_names_;  // by slot: kept alive for messages
   std::vector<Bound> bound_;                   // of the event at hand
   bool leaked_ = false;                        // Fault::leak

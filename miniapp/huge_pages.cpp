@@ -10,9 +10,8 @@ namespace shardmark {
 
 void prefer_huge_pages(Tier tier, std::byte* data, std::int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-  constexpr bool device_is_host =
-      Kokkos::SpaceAccessibility<Kokkos::HostSpace, DeviceMemory>::accessible;
-  if (tier == Tier::device && !device_is_host) return;
+  if (!device_is_host) return;  // the device's, or pinned as it is
+  static_cast<void>(tier);
   constexpr std::uintptr_t page = std::uintptr_t{2} << 20;
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t first = (begin + page - 1) / page * page;

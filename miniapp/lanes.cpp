@@ -4,7 +4,9 @@
 #include <comm/delaying.hpp>
 #include <comm/factory.hpp>
 #include <comm/faulty.hpp>
+#include <comm/nccl/nccl.hpp>
 #include <comm/watching.hpp>
+#include <core/kokkos_shim.hpp>
 #include <miniapp/lanes.hpp>
 
 namespace shardmark {
@@ -32,11 +34,29 @@ std::unique_ptr<Communicator> watched(std::string_view backend, MPI_Comm world, 
   return std::make_unique<WatchingCommunicator>(make_communicator(backend, world, options), watch);
 }
 
+// The same for buffers of the device, where that has memory of its own: ordered with its compute
+// stream, by NCCL or through the host.
+std::unique_ptr<Communicator> watched_on_device(std::string_view backend, MPI_Comm world,
+                                                Watch& watch, Reductions reductions) {
+  if (device_is_host) return watched(backend, world, watch, reductions);
+  MpiOptions options;
+  options.reductions = reductions;
+  options.idle = watch.idle();
+  options.compute_stream = native_stream(Space());
+  auto lane = make_communicator(device_backend(backend), world, options);
+  if (!lane->on_stream()) lane = stage_through_host(std::move(lane), options);
+  return std::make_unique<WatchingCommunicator>(std::move(lane), watch);
+}
+
 }  // namespace
+
+std::string_view device_backend(std::string_view backend) {
+  return !device_is_host && backend == "auto" && !nccl_library().empty() ? "nccl" : backend;
+}
 
 std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watch& watch,
                                             Fault fault, CommCounters& counters) {
-  auto lane = watched(deck.comm.backend, world, watch, deck.run.reductions);
+  auto lane = watched_on_device(deck.comm.backend, world, watch, deck.run.reductions);
   if (deck.comm.delay_ms > 0)
     lane = std::make_unique<DelayingCommunicator>(
         std::move(lane), static_cast<std::int64_t>(deck.comm.delay_ms * 1e6), watch.idle());

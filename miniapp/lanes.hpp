@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include <mpi.h>
@@ -15,6 +16,10 @@
 #include <miniapp/faults.hpp>
 
 namespace shardmark {
+
+/// What `backend` of a deck is on this build's device: `auto` is NCCL on a GPU, where there is
+/// NCCL.
+std::string_view device_backend(std::string_view backend);
 
 /// Collective over `world`. What executor and self-check communicate on; `watch` and `counters`
 /// must outlive it.

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <comm/mpi_world.hpp>
+#include <core/kokkos_shim.hpp>
+#include <core/memory/device_memory.hpp>
 #include <core/nn/threads.hpp>
 #include <miniapp/heap.hpp>
 #include <miniapp/lanes.hpp>
@@ -34,11 +36,7 @@ constexpr std::chrono::milliseconds time_to_forward{300};
 
 class KokkosScope {
  public:
-  KokkosScope() {
-    int argc = 0;
-    char* none = nullptr;
-    Kokkos::initialize(argc, &none);
-  }
+  explicit KokkosScope(int device) { initialize_kokkos(device); }
   ~KokkosScope() { Kokkos::finalize(); }
   KokkosScope(const KokkosScope&) = delete;
   KokkosScope& operator=(const KokkosScope&) = delete;
@@ -53,8 +51,8 @@ ExitStatus launch(const std::function<ExitStatus(const World&)>& body) {
   char** argv = nullptr;
   const MpiWorld world(argc, argv);
   try {
-    const KokkosScope kokkos;
     const Node node = find_node(world.comm());
+    const KokkosScope kokkos(device_for(node.local_rank));
     Watch watch(world.comm(), start_timeout_s, node.idle());
     const auto driver_lane = make_driver_lane(world.comm(), watch);
     Peers peers(*driver_lane);

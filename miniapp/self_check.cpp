@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include <core/memory/read_back.hpp>
 #include <core/plan/check.hpp>
 #include <miniapp/list_model.hpp>
 #include <miniapp/self_check.hpp>
@@ -51,13 +53,15 @@ Deck small_deck(const Deck& run, int stage) {
 std::string compare_with_closed_form(const Program& p, const Executor& executor) {
   for (const StatePiece& piece : p.states) {
     if (piece.state != State::master) continue;
-    const float* have = executor.slot(piece.slot).as<float>() + piece.offset;
+    std::vector<float> have(static_cast<std::size_t>(piece.elems));
+    copy_to_host(Space(), have.data(), executor.slot(piece.slot).as<float>() + piece.offset,
+                 have.size() * sizeof(float));
     for (std::int64_t i = 0; i < piece.elems; ++i) {
       const double want = ListModel::expected_param(piece.first_elem + i, p.world,
                                                     p.batch.accumulation, steps, p.precision.model);
-      if (have[i] != static_cast<float>(want))
+      if (have[static_cast<std::size_t>(i)] != static_cast<float>(want))
         return fmt::format("rank {}: element {} of {} is {}, exactly {} was due", p.rank, i,
-                           p.slots[piece.slot].name, have[i], want);
+                           p.slots[piece.slot].name, have[static_cast<std::size_t>(i)], want);
     }
   }
   return {};

@@ -4,9 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <comm/nccl/nccl.hpp>
 #include <core/error.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/memory/budget.hpp>
+#include <core/memory/device_memory.hpp>
+#include <miniapp/lanes.hpp>
 #include <miniapp/setup.hpp>
 
 namespace shardmark {
@@ -39,6 +42,13 @@ RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_cou
         r.source[i] += fmt::format(", shared by {} ranks", ranks_per_node);
       continue;
     }
+    const auto device = find_device_memory(ranks_per_node);
+    if (device) {  // the tiers are apart
+      const FoundMemory own = t == Tier::device ? *device : find_memory(ranks_per_node);
+      r.bytes[i] = own.bytes;
+      r.source[i] = own.source;
+      continue;
+    }
     const FoundMemory found = find_memory(ranks_per_node);
     const Tier other = t == Tier::device ? Tier::host : Tier::device;
     r.bytes[i] = std::max<std::int64_t>(0, found.bytes - needed[static_cast<std::size_t>(other)]);
@@ -55,7 +65,10 @@ FitBudget deck_fit_budget(const Deck& deck) {
 FitBudget run_fit_budget(const Deck& deck, int ranks_per_node, Peers& peers) {
   FitBudget budget = deck_fit_budget(deck);
   FoundMemory found;
-  peers.agree([&] { found = find_memory(ranks_per_node); });
+  peers.agree([&] {
+    const auto device = find_device_memory(ranks_per_node);
+    found = device ? *device : find_memory(ranks_per_node);
+  });
   const auto least = peers.gather(found.bytes);
   if (budget.bytes > 0) return budget;
   return {*std::min_element(least.begin(), least.end()), true, found.source};
@@ -81,15 +94,41 @@ Profile run_profile(const Deck& deck, const Node& node, int world) {
         "{}: comm.backend = \"shm\": {} of {} ranks are on {}: all must share one node: "
         "give \"mpi\" or \"auto\"",
         deck.path, node.ranks, world, node.host));
+  if (deck.comm.backend == "nccl" && nccl_library().empty())
+    throw DeckError(fmt::format(
+        "{}: comm.backend = \"nccl\": this build has no NCCL: give \"auto\" or \"mpi\", or build "
+        "with a Kokkos that computes on GPUs (README, GPUs)",
+        deck.path));
+  if (deck.comm.backend == "nccl" && deck.run.reductions == Reductions::ordered)
+    throw DeckError(fmt::format(
+        "{}: comm.backend = \"nccl\" with run.reductions = \"ordered\": not modelled yet: give "
+        "\"native\", or \"mpi\"",
+        deck.path));
+  if (!device_is_host && !deck.checkpoint.dir.empty())
+    throw DeckError(
+        fmt::format("{}: checkpoint.dir = \"{}\": checkpoints are not there on CUDA yet: "
+                    "leave the section out",
+                    deck.path, deck.checkpoint.dir));
+  if (const Fault fault = fault_from_environment(); !device_is_host && fault != Fault::none &&
+                                                    fault != Fault::leak && fault != Fault::nan &&
+                                                    fault != Fault::extra_call)
+    throw DeckError(
+        fmt::format("environment: SHARDMARK_FAULT = {}: not there on CUDA yet: it looks "
+                    "into buffers of the device: give leak, nan or extra_call",
+                    to_string(fault)));
   Profile profile;
   profile.ranks_per_node = node.ranks;
   // Measured with oneDNN 2.6 on GPT-2's shapes: packed pieces take what one thread's default gives,
   // and each further thread at most 1.7 MB of scratch of its own.
-  profile.workspace_cap_bytes += (Space().concurrency() - 1) * (std::int64_t{2} << 20);
-  profile.backend = deck.comm.backend != "auto" ? deck.comm.backend
-                    : world == 1                ? "self"
-                    : world == node.ranks       ? "shm"
-                                                : "mpi";
+  if (device_is_host)
+    profile.workspace_cap_bytes += (Space().concurrency() - 1) * (std::int64_t{2} << 20);
+  else
+    profile.workspace_cap_bytes = std::int64_t{32} << 20;  // what cuBLASLt asks for at most
+  const std::string backend(device_backend(deck.comm.backend));
+  profile.backend = backend != "auto"     ? backend
+                    : world == 1          ? "self"
+                    : world == node.ranks ? "shm"
+                                          : "mpi";
   return profile;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <vector>
 
 #include <core/error.hpp>
+#include <core/memory/read_back.hpp>
 #include <core/nn/adamw.hpp>
 #include <core/nn/init.hpp>
 #include <core/nn/transformer.hpp>
@@ -48,9 +50,15 @@ void TransformerModel::init(const Program& program, const Event& event, const Bo
 
 void TransformerModel::load_batch(const Program& program, const Bound& tokens,
                                   const StepValues& values) const {
-  tokens_.fill(values.step,
-               first_sample(values.micro_batch, program.world, program.rank, program.batch.micro),
-               program.batch.micro, tokens.as<std::int32_t>());
+  const auto fill = [&](std::int32_t* into) {
+    tokens_.fill(values.step,
+                 first_sample(values.micro_batch, program.world, program.rank, program.batch.micro),
+                 program.batch.micro, into);
+  };
+  if (device_is_host) return fill(tokens.as<std::int32_t>());
+  std::vector<std::int32_t> batch(static_cast<std::size_t>(tokens.elems));
+  fill(batch.data());
+  copy_to_device(context_.space, tokens.data, batch.data(), batch.size() * sizeof batch[0]);
 }
 
 // The buffers that follow the parameters and gradients, by the table that the plan wrote them by.

@@ -5,3 +5,9 @@ shardmark_test(nn
         nn/determinism_test.cpp nn/sizes_test.cpp nn/sixteen_bit_test.cpp nn/attention_test.cpp
   LABELS nn LIBS shardmark_nn nlohmann_json::nlohmann_json)
 target_compile_definitions(test_nn PRIVATE SHARDMARK_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data")
+
+# Needs a GPU: skipped where there is none. That it links is seen in any case.
+if(SHARDMARK_CUDA_CODE)
+  add_test(NAME cuda_check COMMAND cuda_check)
+  set_tests_properties(cuda_check PROPERTIES LABELS nn SKIP_RETURN_CODE 77)
+endif()

@@ -17,10 +17,10 @@
 
 namespace shardmark {
 
-/// Where a tier's memory lies: the device's own, or the host's. The same on a CPU-only build, where
-/// the two tiers are still accounted apart.
+/// Where a tier's memory lies: the device's own, or the host's, pinned. The same on a CPU-only
+/// build, where the two tiers are still accounted apart.
 using DeviceMemory = Space::memory_space;
-using HostMemory = Kokkos::HostSpace;
+using HostMemory = PinnedMemory;
 
 /// Owns memory of a tier, labelled, uninitialised, aligned to 64. Move-only; local. Null
 /// where that is 0.

@@ -269,12 +269,4 @@ void MatMul::direct_part(const MatMulShape& part, bool packed, const void* a, co
   impl_->run(p, a, b, c, bias, scratch);
 }
 
-std::string to_string(const MatMulShape& s) {
-  return fmt::format("matrix product {} x {} x {} (batch {})", s.m, s.n, s.k, s.batch);
-}
-
-std::string_view to_string(Bf16Products products) {
-  return products == Bf16Products::native ? "native" : "widened";
-}
-
 }  // namespace shardmark

@@ -87,6 +87,76 @@ void convert_double(const Context& ctx, std::int64_t elems, Stored to, ConstStor
   }
 }
 
+// A kernel lies in a function template of its own: nvcc takes none inside a generic lambda.
+template<class Into, class From>
+void accumulate_typed(const Context& ctx, std::int64_t elems, Into* d, const From* s) {
+  kernel::for_each_elem(
+      ctx, "shardmark::accumulate", elems,
+      KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) + widen(s[i])); });
+}
+
+template<class T>
+void multiply_typed(const Context& ctx, std::int64_t elems, T* d, float factor) {
+  kernel::for_each_elem(
+      ctx, "shardmark::divide", elems,
+      KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) * factor); });
+}
+
+template<class T>
+void divide_typed(const Context& ctx, std::int64_t elems, T* d, float by) {
+  kernel::for_each_elem(
+      ctx, "shardmark::divide", elems,
+      KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) / by); });
+}
+
+template<class T>
+int find_not_finite(const Context& ctx, std::int64_t elems, const T* s) {
+  constexpr std::int64_t chunk = 8192;
+  int found = 0;
+  Kokkos::parallel_reduce(
+      "shardmark::flag_not_finite", kernel::Range(ctx.space, 0, (elems + chunk - 1) / chunk),
+      KOKKOS_LAMBDA(std::int64_t c, int& update) {
+        const std::int64_t end = elems < (c + 1) * chunk ? elems : (c + 1) * chunk;
+        int bad = 0;
+        for (std::int64_t i = c * chunk; i < end; ++i) {
+          std::uint32_t bits = 0;
+          const float v = widen(s[i]);
+          std::memcpy(&bits, &v, sizeof bits);
+          bad |= (bits & 0x7f800000u) == 0x7f800000u ? 1 : 0;
+        }
+        update = update > bad ? update : bad;
+      },
+      Kokkos::Max<int>(found));
+  return found;
+}
+
+template<class T>
+void interleave_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
+                      T* d, const T* s) {
+  const std::int64_t shard = (elems + rows - 1) / rows;
+  kernel::for_each(
+      ctx, "shardmark::interleave", rows, KOKKOS_LAMBDA(std::int64_t r) {
+        const std::int64_t first = r * shard;
+        const std::int64_t rest = elems - first;
+        const std::int64_t real = rest < 0 ? 0 : rest < shard ? rest : shard;
+        T* row = d + r * row_elems;
+        kernel::simd_loop(real, [&](std::int64_t i) { row[i] = s[first + i]; });
+        for (std::int64_t i = real; i < shard; ++i) row[i] = T{};
+      });
+}
+
+template<class T>
+void rearrange_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems, T* d,
+                     const T* s) {
+  const std::int64_t shard = elems / rows;
+  kernel::for_each(
+      ctx, "shardmark::rearrange", rows, KOKKOS_LAMBDA(std::int64_t r) {
+        T* to = d + r * shard;
+        const T* row = s + r * row_elems;
+        kernel::simd_loop(shard, [&](std::int64_t i) { to[i] = row[i]; });
+      });
+}
+
 }  // namespace
 
 void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from) {
@@ -106,11 +176,8 @@ void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from
 void accumulate(const Context& ctx, std::int64_t elems, Stored into, ConstStored from) {
   with_storage(into.dtype, [&](auto into_type) {
     with_storage(from.dtype, [&](auto from_type) {
-      auto* d = static_cast<decltype(into_type)*>(into.data);
-      const auto* s = static_cast<const decltype(from_type)*>(from.data);
-      kernel::for_each_elem(
-          ctx, "shardmark::accumulate", elems,
-          KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) + widen(s[i])); });
+      accumulate_typed(ctx, elems, static_cast<decltype(into_type)*>(into.data),
+                       static_cast<const decltype(from_type)*>(from.data));
     });
   });
 }
@@ -126,16 +193,10 @@ void divide(const Context& ctx, std::int64_t elems, Stored x, double divisor) {
   int exponent = 0;
   // Of a power of two the reciprocal gives the same bits, several times as fast.
   const bool exact = std::frexp(by, &exponent) == 0.5f;
-  const float factor = exact ? 1.0f / by : 1.0f;
   with_storage(x.dtype, [&](auto type) {
     auto* d = static_cast<decltype(type)*>(x.data);
-    if (exact)
-      return kernel::for_each_elem(
-          ctx, "shardmark::divide", elems,
-          KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) * factor); });
-    kernel::for_each_elem(
-        ctx, "shardmark::divide", elems,
-        KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) / by); });
+    if (exact) return multiply_typed(ctx, elems, d, 1.0f / by);
+    divide_typed(ctx, elems, d, by);
   });
 }
 
@@ -147,24 +208,8 @@ void clear(const Context& ctx, std::int64_t bytes, void* data) {
 
 void flag_not_finite(const Context& ctx, std::int64_t elems, ConstStored x, std::uint8_t* flag,
                      bool first) {
-  constexpr std::int64_t chunk = 8192;
-  int found = 0;
-  with_storage(x.dtype, [&](auto type) {
-    const auto* s = static_cast<const decltype(type)*>(x.data);
-    Kokkos::parallel_reduce(
-        "shardmark::flag_not_finite", kernel::Range(ctx.space, 0, (elems + chunk - 1) / chunk),
-        KOKKOS_LAMBDA(std::int64_t c, int& update) {
-          const std::int64_t end = elems < (c + 1) * chunk ? elems : (c + 1) * chunk;
-          int bad = 0;
-          for (std::int64_t i = c * chunk; i < end; ++i) {
-            std::uint32_t bits = 0;
-            const float v = widen(s[i]);
-            std::memcpy(&bits, &v, sizeof bits);
-            bad |= (bits & 0x7f800000u) == 0x7f800000u ? 1 : 0;
-          }
-          update = update > bad ? update : bad;
-        },
-        Kokkos::Max<int>(found));
+  const int found = with_storage(x.dtype, [&](auto type) {
+    return find_not_finite(ctx, elems, static_cast<const decltype(type)*>(x.data));
   });
   const auto value = static_cast<std::uint8_t>(found > 0 ? 1 : 0);
   kernel::for_each(
@@ -174,36 +219,19 @@ void flag_not_finite(const Context& ctx, std::int64_t elems, ConstStored x, std:
 
 void interleave(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
                 Stored into, ConstStored from) {
-  const std::int64_t shard = (elems + rows - 1) / rows;
   with_storage(into.dtype, [&](auto type) {
     using T = decltype(type);
-    auto* d = static_cast<T*>(into.data);
-    const auto* s = static_cast<const T*>(from.data);
-    kernel::for_each(
-        ctx, "shardmark::interleave", rows, KOKKOS_LAMBDA(std::int64_t r) {
-          const std::int64_t first = r * shard;
-          const std::int64_t rest = elems - first;
-          const std::int64_t real = rest < 0 ? 0 : rest < shard ? rest : shard;
-          T* row = d + r * row_elems;
-          kernel::simd_loop(real, [&](std::int64_t i) { row[i] = s[first + i]; });
-          for (std::int64_t i = real; i < shard; ++i) row[i] = T{};
-        });
+    interleave_typed(ctx, elems, rows, row_elems, static_cast<T*>(into.data),
+                     static_cast<const T*>(from.data));
   });
 }
 
 void rearrange(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
                Stored into, ConstStored from) {
-  const std::int64_t shard = elems / rows;
   with_storage(into.dtype, [&](auto type) {
     using T = decltype(type);
-    auto* d = static_cast<T*>(into.data);
-    const auto* s = static_cast<const T*>(from.data);
-    kernel::for_each(
-        ctx, "shardmark::rearrange", rows, KOKKOS_LAMBDA(std::int64_t r) {
-          T* to = d + r * shard;
-          const T* row = s + r * row_elems;
-          kernel::simd_loop(shard, [&](std::int64_t i) { to[i] = row[i]; });
-        });
+    rearrange_typed(ctx, elems, rows, row_elems, static_cast<T*>(into.data),
+                    static_cast<const T*>(from.data));
   });
 }
 

@@ -143,7 +143,7 @@ struct RunSpec {
 };
 
 struct CommSpec {
-  std::string backend = "auto";  // auto | self | mpi | shm
+  std::string backend = "auto";  // auto | self | mpi | shm | nccl
   double timeout_s = 600;
   double delay_ms = 0;  // every collective takes this much longer: shows overlap; unofficial
 };

@@ -65,7 +65,8 @@ std::vector<Wrong> wrongs() {
   deck("overflow", R"({"model": {"hidden": 2000000000, "heads": 1, "layers": 100000}})",
        {"model.hidden", "63 bits", "smaller"});
   deck("llama_without_ffn", R"({"model": {"family": "llama"}})", {"model.ffn", "missing"});
-  deck("nccl", R"({"comm": {"backend": "nccl"}})", {"comm.backend = \"nccl\"", "not modelled"});
+  deck("nccl", R"({"comm": {"backend": "nccl"}})",
+       {"comm.backend = \"nccl\"", "no NCCL", "\"auto\""});
   deck("does_not_fit", R"({"memory": {"device_gib": 0.001}})",
        {"device memory", "category ", "event ", "micro", " missing", "budget is 1.024 MiB",
         "would help"},

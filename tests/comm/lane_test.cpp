@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <comm/factory.hpp>
-#include <core/error.hpp>
 #include <tests/comm/array.hpp>
+#include <tests/comm/message_of.hpp>
 #include <tests/comm/world.hpp>
 
 namespace shardmark::testing {
@@ -16,16 +16,6 @@ Collective sum_of(Array& data, Dtype dtype) {
   c.elems = data.elems();
   c.send = c.recv = data.at(0);
   return c;
-}
-
-template<class Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const CommError& e) {
-    return e.what();
-  }
-  return "no CommError";
 }
 
 class Lane : public ::testing::TestWithParam<const char*> {};
@@ -137,37 +127,6 @@ TEST_P(Lane, refusals_say_what_and_why) {
     }
   }
   EXPECT_EQ(message_of([&] { comm->test(7); }).rfind("ticket 7: must name a started", 0), 0u);
-}
-
-TEST(Factory, chooses_at_run_time) {
-  const MpiOptions options = make_options();
-  const int n = world_size();
-  EXPECT_EQ(make_communicator("auto", MPI_COMM_WORLD, options)->backend(), n > 1 ? "shm" : "self");
-  EXPECT_EQ(make_communicator("shm", MPI_COMM_WORLD, options)->backend(), "shm");
-  EXPECT_EQ(make_communicator("mpi", MPI_COMM_WORLD, options)->backend(), "mpi");
-  EXPECT_EQ(make_communicator("self", MPI_COMM_SELF, options)->backend(), "self");
-  EXPECT_EQ(message_of([&] { make_communicator("nccl", MPI_COMM_WORLD, options); }),
-            "comm.backend = nccl: must be auto, self, shm or mpi");
-  if (n > 1) {
-    EXPECT_EQ(message_of([&] { make_communicator("self", MPI_COMM_WORLD, options); }),
-              "comm.backend = self: " + std::to_string(n) +
-                  " ranks: must be one: start one rank, or choose shm or mpi");
-  }
-}
-
-TEST(CheckMpi, carries_the_place_and_MPIs_own_words) {
-  const std::string what = message_of([] { SHARDMARK_MPI(MPI_ERR_RANK); });
-  EXPECT_EQ(what.rfind("lane_test.cpp:", 0), 0u) << what;
-  EXPECT_NE(what.find("rank"), std::string::npos) << what;
-}
-
-TEST(FindNode, counts_the_ranks_of_this_machine) {
-  const Node node = find_node(MPI_COMM_WORLD);
-  EXPECT_EQ(node.ranks, world_size());
-  EXPECT_EQ(node.local_rank, world_rank());
-  EXPECT_GE(node.cores, node.own_cores);
-  EXPECT_FALSE(node.host.empty());
-  EXPECT_FALSE(node.own_mask.empty());
 }
 
 }  // namespace

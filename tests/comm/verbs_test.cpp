@@ -128,8 +128,7 @@ TEST_P(Verbs, broadcast_gives_every_rank_the_roots_array) {
 }
 INSTANTIATE_TEST_SUITE_P(comm, Verbs,
                          ::testing::Combine(::testing::ValuesIn(backends),
-                                            ::testing::Values(Reductions::native,
-                                                              Reductions::ordered)),
+                                            ::testing::ValuesIn(backend_reductions)),
                          [](const auto& param_info) {
                            return std::string(std::get<0>(param_info.param)) + "_" +
                                   std::string(to_string(std::get<1>(param_info.param)));

@@ -28,8 +28,14 @@ inline MpiOptions make_options(Reductions reductions = Reductions::native) {
   options.idle = idle;
   return options;
 }
-/// The back-ends that several ranks of this machine can use.
-inline constexpr const char* backends[] = {"mpi", "shm"};
+// Another program of the same tests may have its own.
+#if !defined(SHARDMARK_TEST_BACKENDS)
+#define SHARDMARK_TEST_BACKENDS "mpi", "shm"
+#define SHARDMARK_TEST_REDUCTIONS Reductions::native, Reductions::ordered
+#endif
+/// The back-ends under test, which several ranks of this machine can use, and who sums there.
+inline constexpr const char* backends[] = {SHARDMARK_TEST_BACKENDS};
+inline constexpr Reductions backend_reductions[] = {SHARDMARK_TEST_REDUCTIONS};
 inline std::unique_ptr<Communicator> make_world(const MpiOptions& options,
                                                 const std::string& backend = "mpi") {
   return make_communicator(backend, MPI_COMM_WORLD, options);

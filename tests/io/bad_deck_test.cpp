@@ -64,7 +64,7 @@ const std::vector<BadValue>& bad_values() {
       {"run.memory_mode=loose", {"\"loose\"", "\"strict\""}},
       {"run.compute=gemm", {"not modelled yet", "\"train\", \"none\""}},
       {"run.activation_checkpointing=1", {"activation_checkpointing = 1", "true or false"}},
-      {"comm.backend=nccl", {"not modelled yet", "\"mpi\""}},
+      {"comm.backend=gloo", {"\"gloo\"", "\"mpi\"", "\"nccl\""}},
       {"checkpoint={}", {"checkpoint.dir", "missing"}},
       {"checkpoint={\"dir\": \"x\", \"evry\": 1}", {"did you mean \"every\""}},
       {"checkpoint={\"dir\": \"x\", \"every\": -1}", {"every = -1", "from 0"}},

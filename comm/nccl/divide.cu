@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same values as `divide` of comm/combine.cpp: a division, not a product with the reciprocal.
+#include <algorithm>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <comm/nccl/check.hpp>
+#include <comm/nccl/divide.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr int threads = 256;
+constexpr std::int64_t most_blocks = 1024;  // each then takes a stride of elements
+
+template<class T>
+__device__ T quotient(T value, int divisor) {
+  return value / static_cast<T>(divisor);
+}
+__device__ __half quotient(__half value, int divisor) {
+  return __float2half_rn(__fdiv_rn(__half2float(value), static_cast<float>(divisor)));
+}
+__device__ __nv_bfloat16 quotient(__nv_bfloat16 value, int divisor) {
+  return __float2bfloat16_rn(__fdiv_rn(__bfloat162float(value), static_cast<float>(divisor)));
+}
+__device__ float quotient(float value, int divisor) {
+  return __fdiv_rn(value, static_cast<float>(divisor));  // whatever -use_fast_math says
+}
+
+template<class T>
+__global__ void divide_kernel(T* data, std::int64_t elems, int divisor) {
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < elems;
+       i += stride)
+    data[i] = quotient(data[i], divisor);
+}
+
+template<class T>
+void launch(cudaStream_t stream, void* data, std::int64_t elems, int divisor) {
+  const auto blocks =
+      static_cast<unsigned>(std::min<std::int64_t>((elems + threads - 1) / threads, most_blocks));
+  divide_kernel<<<blocks, threads, 0, stream>>>(static_cast<T*>(data), elems, divisor);
+  SHARDMARK_CUDA(cudaGetLastError());
+}
+
+}  // namespace
+
+void divide_on_stream(cudaStream_t stream, Dtype dtype, void* data, std::int64_t elems,
+                      int divisor) {
+  switch (dtype) {
+    case Dtype::fp32: return launch<float>(stream, data, elems, divisor);
+    case Dtype::bf16: return launch<__nv_bfloat16>(stream, data, elems, divisor);
+    case Dtype::fp16: return launch<__half>(stream, data, elems, divisor);
+    case Dtype::fp64: return launch<double>(stream, data, elems, divisor);
+    case Dtype::uint8: return launch<std::uint8_t>(stream, data, elems, divisor);
+    case Dtype::int32: return launch<std::int32_t>(stream, data, elems, divisor);
+    case Dtype::int64: return launch<std::int64_t>(stream, data, elems, divisor);
+  }
+}
+
+}  // namespace shardmark

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Says which NCCL the back-end was linked with and which devices it sees: what to ask first where a
+// run does not start. `nccl_info` under mpiexec also makes a communicator over all ranks and one
+// barrier on it.
+#include <cstdio>
+
+#include <cuda_runtime_api.h>
+
+#include <comm/mpi_world.hpp>
+#include <comm/nccl/check.hpp>
+#include <comm/nccl/nccl.hpp>
+#include <comm/node.hpp>
+#include <core/error.hpp>
+
+int main(int argc, char** argv) try {
+  using namespace shardmark;
+  const MpiWorld world(argc, argv);
+  const Node node = find_node(world.comm());
+  int devices = 0;
+  SHARDMARK_CUDA(cudaGetDeviceCount(&devices));
+  std::printf("rank %d on %s (local rank %d of %d): %s, %d devices\n", world.rank(),
+              node.host.c_str(), node.local_rank, node.ranks, nccl_library().c_str(), devices);
+  if (devices == 0) return 1;
+  SHARDMARK_CUDA(cudaSetDevice(node.local_rank % devices));
+  MpiOptions options;
+  options.idle = node.idle();
+  const auto comm = make_nccl_communicator(world.comm(), options);
+  run(*comm, Collective{});
+  std::printf("rank %d of %d: a barrier passed\n", comm->rank(), comm->size());
+  return 0;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "nccl_info: %s\n", e.what());
+  return 1;
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include <comm/nccl/check.hpp>
+#include <comm/nccl/stream.hpp>
+
+namespace shardmark {
+namespace {
+
+// A destructor has nobody to throw to.
+void report(cudaError_t code, const char* call) {
+  if (code != cudaSuccess) std::fprintf(stderr, "%s: %s\n", call, cudaGetErrorString(code));
+}
+
+}  // namespace
+
+CudaStream::CudaStream() {
+  int least = 0, greatest = 0;
+  SHARDMARK_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  SHARDMARK_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest));
+}
+
+CudaStream::~CudaStream() {
+  report(cudaStreamDestroy(stream_), "cudaStreamDestroy");
+}
+
+CudaEvent::CudaEvent() {
+  SHARDMARK_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+}
+
+CudaEvent::~CudaEvent() {
+  if (event_ != nullptr) report(cudaEventDestroy(event_), "cudaEventDestroy");
+}
+
+void CudaEvent::record(cudaStream_t stream) {
+  SHARDMARK_CUDA(cudaEventRecord(event_, stream));
+}
+
+void CudaEvent::hold(cudaStream_t stream) const {
+  SHARDMARK_CUDA(cudaStreamWaitEvent(stream, event_, 0));
+}
+
+bool CudaEvent::come() const {
+  const cudaError_t code = cudaEventQuery(event_);
+  if (code == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // or a later check of a launch would find it
+    return false;
+  }
+  SHARDMARK_CUDA(code);
+  return true;
+}
+
+}  // namespace shardmark

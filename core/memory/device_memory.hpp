@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device as the operating system has it: which one is this rank's, and how much memory it has
+// free. On a CPU-only build there is none apart from the host.
+#pragma once
+
+#include <optional>
+
+#include <core/memory/budget.hpp>
+
+namespace shardmark {
+
+/// Which device the rank of number `local_rank` on its node computes on: one each, in turn; -1: the
+/// host. Local; before Kokkos is initialised. Throws MemoryError where a GPU is needed and none is
+/// there.
+int device_for(int local_rank);
+
+/// What the current device has free, shared by those of the node's ranks that it is the device of.
+/// Empty where the device's memory is the host's. Local.
+std::optional<FoundMemory> find_device_memory(int ranks_per_node);
+
+}  // namespace shardmark

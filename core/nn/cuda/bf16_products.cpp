@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// On a GPU there is nothing to choose: tensor cores take bf16 as it is, and add in fp32.
+#include <limits>
+
+#include <core/nn/bf16_products.hpp>
+
+namespace shardmark {
+
+bool has_native_bf16(const Space&) {
+  return true;
+}
+
+Bf16Speed measure_bf16(const Space&, std::int64_t) {
+  return {0, std::numeric_limits<double>::infinity()};
+}
+
+}  // namespace shardmark

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Holds the native attention and one cuBLASLt product against plain loops on the host: the first
+// thing to run on a new GPU. Says so, with status 77, where there is none.
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include <core/nn/cuda/attention_kernels.hpp>
+#include <core/nn/cuda/check.hpp>
+#include <core/nn/cuda/product.hpp>
+
+namespace {
+
+using namespace shardmark;
+
+class DeviceArray {
+ public:
+  explicit DeviceArray(const std::vector<float>& from) : size_(from.size()) {
+    SHARDMARK_DEVICE(cudaMalloc(&data_, size_ * sizeof(float)));
+    SHARDMARK_DEVICE(cudaMemcpy(data_, from.data(), size_ * sizeof(float), cudaMemcpyHostToDevice));
+  }
+  ~DeviceArray() { static_cast<void>(cudaFree(data_)); }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+  float* data() const { return static_cast<float*>(data_); }
+  std::vector<float> read() const {
+    std::vector<float> values(size_);
+    SHARDMARK_DEVICE(
+        cudaMemcpy(values.data(), data_, size_ * sizeof(float), cudaMemcpyDeviceToHost));
+    return values;
+  }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t size_;
+};
+
+std::vector<float> numbers(std::size_t count, unsigned seed) {
+  std::vector<float> values(count);
+  for (float& v : values)
+    v = static_cast<float>((seed = seed * 1664525u + 1013904223u) >> 8) * 0x1p-23f - 1.0f;
+  return values;
+}
+
+double worst(const std::vector<float>& have, const std::vector<double>& want) {
+  double most = 0;
+  for (std::size_t i = 0; i < want.size(); ++i)
+    most = std::max(most, std::abs(static_cast<double>(have[i]) - want[i]));
+  return most;
+}
+
+constexpr device::AttentionShape shape{2, 77, 4, 2, 24};
+constexpr std::int64_t ld_q = shape.heads * shape.head_dim, ld_kv = shape.kv_heads * shape.head_dim;
+constexpr std::int64_t rows = shape.micro_batch * shape.sequence;
+
+// The same by loops, in fp64: out, or its product with dout where that is to be differentiated.
+std::vector<double> loops(const std::vector<double>& q, const std::vector<double>& k,
+                          const std::vector<double>& v) {
+  std::vector<double> out(static_cast<std::size_t>(rows * ld_q), 0.0);
+  const double scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t h = 0; h < shape.heads; ++h) {
+      const std::int64_t first = r / shape.sequence * shape.sequence;
+      const std::int64_t at = h / (shape.heads / shape.kv_heads) * shape.head_dim;
+      std::vector<double> p;
+      double sum = 0;
+      for (std::int64_t j = first; j <= r; ++j) {
+        double s = 0;
+        for (std::int64_t c = 0; c < shape.head_dim; ++c)
+          s += q[static_cast<std::size_t>(r * ld_q + h * shape.head_dim + c)] *
+               k[static_cast<std::size_t>(j * ld_kv + at + c)];
+        p.push_back(std::exp(s * scale));
+        sum += p.back();
+      }
+      for (std::int64_t j = first; j <= r; ++j)
+        for (std::int64_t c = 0; c < shape.head_dim; ++c)
+          out[static_cast<std::size_t>(r * ld_q + h * shape.head_dim + c)] +=
+              p[static_cast<std::size_t>(j - first)] / sum *
+              v[static_cast<std::size_t>(j * ld_kv + at + c)];
+    }
+  return out;
+}
+
+double loss(const std::vector<double>& out, const std::vector<float>& dout) {
+  double sum = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) sum += out[i] * static_cast<double>(dout[i]);
+  return sum;
+}
+
+// By central differences, at some elements.
+double gradient_error(std::vector<double> x[3], int which, const std::vector<float>& dout,
+                      const std::vector<float>& have) {
+  constexpr double step = 1e-5;
+  double most = 0;
+  for (std::size_t i = 0; i < have.size(); i += have.size() / 40 + 1) {
+    const double before = x[which][i];
+    x[which][i] = before + step;
+    const double up = loss(loops(x[0], x[1], x[2]), dout);
+    x[which][i] = before - step;
+    const double down = loss(loops(x[0], x[1], x[2]), dout);
+    x[which][i] = before;
+    most = std::max(most, std::abs((up - down) / (2 * step) - static_cast<double>(have[i])));
+  }
+  return most;
+}
+
+bool tell(const char* what, double error) {
+  const bool good = error < 1e-4;
+  std::printf("%-32s off by at most %.2e: %s\n", what, error, good ? "good" : "WRONG");
+  return good;
+}
+
+bool attention_is_right() {
+  const auto q = numbers(static_cast<std::size_t>(rows * ld_q), 1);
+  const auto k = numbers(static_cast<std::size_t>(rows * ld_kv), 2), v = numbers(k.size(), 3);
+  const auto dout = numbers(q.size(), 4);
+  const DeviceArray dq(q), dk(k), dv(v), ddout(dout), out(q), gq(q), gk(k), gv(v);
+  const std::vector<float> stats(static_cast<std::size_t>(rows * shape.heads));
+  const DeviceArray logsumexp(stats), delta(stats);
+  const device::AttentionInput in{Dtype::fp32, dq.data(), dk.data(), dv.data(), ld_q, ld_kv};
+  device::attention_forward(nullptr, shape, in, out.data(), logsumexp.data());
+  device::attention_backward(nullptr, shape, in, out.data(), logsumexp.data(), ddout.data(),
+                             {gq.data(), gk.data(), gv.data(), ld_q, ld_kv}, delta.data());
+  std::vector<double> x[3] = {{q.begin(), q.end()}, {k.begin(), k.end()}, {v.begin(), v.end()}};
+  bool good = tell("attention, forward", worst(out.read(), loops(x[0], x[1], x[2])));
+  good &= tell("attention, gradient of queries", gradient_error(x, 0, dout, gq.read()));
+  good &= tell("attention, gradient of keys", gradient_error(x, 1, dout, gk.read()));
+  return good & tell("attention, gradient of values", gradient_error(x, 2, dout, gv.read()));
+}
+
+bool product_is_right(bool transpose_a, bool transpose_b) {
+  constexpr std::int64_t m = 33, n = 20, k = 48;
+  const auto a = numbers(m * k, 5), b = numbers(k * n, 6), bias = numbers(n, 7);
+  MatMulShape s{m, n, k, transpose_a, transpose_b, transpose_a ? m : k, transpose_b ? k : n, n};
+  s.bias = true;
+  const DeviceArray da(a), db(b), dbias(bias), dc(numbers(m * n, 8)), work(numbers(1 << 20, 9));
+  std::vector<double> want;
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      want.push_back(bias[static_cast<std::size_t>(j)]);
+      for (std::int64_t l = 0; l < k; ++l)
+        want.back() +=
+            static_cast<double>(a[static_cast<std::size_t>(transpose_a ? l * m + i : i * k + l)]) *
+            b[static_cast<std::size_t>(transpose_b ? j * k + l : l * n + j)];
+    }
+  cublasLtHandle_t handle = nullptr;
+  SHARDMARK_DEVICE(cublasLtCreate(&handle));
+  const device::ProductOperands p{da.data(), db.data(), dc.data(), dbias.data()};
+  device::Product(handle, s, device::alignment_of(p), 4 << 20).run(handle, nullptr, p, work.data());
+  const bool good = tell("product with a bias", worst(dc.read(), want));
+  SHARDMARK_DEVICE(cublasLtDestroy(handle));
+  return good;
+}
+
+}  // namespace
+
+int main() try {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::puts("no GPU: nothing was run");
+    return 77;
+  }
+  bool good = attention_is_right();
+  for (const bool a : {false, true})
+    for (const bool b : {false, true}) good &= product_is_right(a, b);
+  return good ? 0 : 1;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "cuda_check: %s\n", e.what());
+  return 1;
+}

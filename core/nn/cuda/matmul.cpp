@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// MatMul on a GPU: cuBLASLt on the stream of the space, its workspace the caller's. The host does
+// not wait, so the time inside products is not known here (a profiler knows it).
+#include <compare>
+#include <map>
+
+#include <fmt/format.h>
+
+#include <core/error.hpp>
+#include <core/nn/cuda/check.hpp>
+#include <core/nn/cuda/product.hpp>
+#include <core/nn/matmul.hpp>
+
+namespace shardmark {
+
+struct MatMul::Impl {
+  struct Key {
+    MatMulShape shape;
+    std::uint32_t alignment;
+    auto operator<=>(const Key&) const = default;
+  };
+  explicit Impl(std::int64_t cap) : cap_bytes(cap) { SHARDMARK_DEVICE(cublasLtCreate(&handle)); }
+  ~Impl() {
+    products.clear();
+    static_cast<void>(cublasLtDestroy(handle));
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  std::int64_t cap_bytes;
+  cublasLtHandle_t handle = nullptr;
+  std::map<Key, device::Product> products;
+};
+
+MatMul::MatMul(std::int64_t scratch_cap_bytes, Bf16Products bf16)
+    : impl_(std::make_unique<Impl>(scratch_cap_bytes)), bf16_(bf16) {}
+MatMul::~MatMul() = default;
+
+void MatMul::operator()(const Space& space, const MatMulShape& shape, const void* a, const void* b,
+                        void* c, const void* bias, std::span<std::byte> scratch) {
+  ++calls_;
+  flops_ += shape.flops();
+  if (recording_) recorded_.push_back(shape);
+  if (shape.c_type != shape.type && shape.c_type != Dtype::fp32)
+    throw PlanError(fmt::format("{}: of {} operands to {}: C must be of their type or fp32",
+                                to_string(shape), to_string(shape.type), to_string(shape.c_type)));
+  // The workspace is aligned as cuBLASLt wants it; what is left of the caller's is the limit.
+  constexpr std::uintptr_t line_bytes = 256;
+  const auto base = reinterpret_cast<std::uintptr_t>(scratch.data());
+  const std::uintptr_t skipped = (base + line_bytes - 1) / line_bytes * line_bytes - base;
+  const auto cap = static_cast<std::size_t>(impl_->cap_bytes);
+  const std::size_t room = std::min(cap, scratch.size() > skipped ? scratch.size() - skipped : 0);
+  const device::ProductOperands operands{a, b, c, shape.bias ? bias : nullptr};
+  const Impl::Key key{shape, device::alignment_of(operands)};
+  auto it = impl_->products.find(key);
+  if (it == impl_->products.end())
+    it = impl_->products.emplace(key, device::Product(impl_->handle, shape, key.alignment, room))
+             .first;
+  if (it->second.workspace_bytes() > room)
+    throw MemoryError(
+        fmt::format("{}: needs {} bytes of scratch: the workspace has {}: size it "
+                    "with workspace_bytes",
+                    to_string(shape), it->second.workspace_bytes(), room));
+  it->second.run(impl_->handle, space.cuda_stream(), operands, scratch.data() + skipped);
+}
+
+}  // namespace shardmark

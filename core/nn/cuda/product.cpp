@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuBLASLt's matrices lie column by column. A row-major matrix is the transpose of a column-major
+// one, so C = op(A) op(B) is asked for as C^T = op(B)^T op(A)^T: B comes first, and n is its number
+// of rows, along which cuBLASLt adds a bias.
+#include <algorithm>
+#include <utility>
+
+#include <core/error.hpp>
+#include <core/nn/cuda/check.hpp>
+#include <core/nn/cuda/product.hpp>
+
+namespace shardmark::device {
+namespace {
+
+cudaDataType_t cuda_type(Dtype type) {
+  switch (type) {
+    case Dtype::fp32: return CUDA_R_32F;
+    case Dtype::bf16: return CUDA_R_16BF;
+    case Dtype::fp16: return CUDA_R_16F;
+    default: break;
+  }
+  throw PlanError("a matrix product of " + std::string(to_string(type)) +
+                  ": must be of fp32, bf16 or fp16");
+}
+
+template<class T>
+void set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t what, const T& value) {
+  SHARDMARK_DEVICE(cublasLtMatmulDescSetAttribute(desc, what, &value, sizeof value));
+}
+template<class T>
+void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t what, const T& value) {
+  SHARDMARK_DEVICE(cublasLtMatrixLayoutSetAttribute(layout, what, &value, sizeof value));
+}
+template<class T>
+void set(cublasLtMatmulPreference_t wish, cublasLtMatmulPreferenceAttributes_t what,
+         const T& value) {
+  SHARDMARK_DEVICE(cublasLtMatmulPreferenceSetAttribute(wish, what, &value, sizeof value));
+}
+
+// The transpose of a row-major matrix of rows x cols, batched.
+cublasLtMatrixLayout_t make_layout(const MatMulShape& s, Dtype type, std::int64_t rows,
+                                   std::int64_t cols, std::int64_t ld, std::int64_t stride) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  SHARDMARK_DEVICE(cublasLtMatrixLayoutCreate(&layout, cuda_type(type),
+                                              static_cast<std::uint64_t>(cols),
+                                              static_cast<std::uint64_t>(rows), ld));
+  set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(s.batch));
+  set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+  return layout;
+}
+
+class Preference {
+ public:
+  Preference() { SHARDMARK_DEVICE(cublasLtMatmulPreferenceCreate(&wish_)); }
+  ~Preference() { static_cast<void>(cublasLtMatmulPreferenceDestroy(wish_)); }
+  Preference(const Preference&) = delete;
+  Preference& operator=(const Preference&) = delete;
+  cublasLtMatmulPreference_t get() const { return wish_; }
+
+ private:
+  cublasLtMatmulPreference_t wish_ = nullptr;
+};
+
+}  // namespace
+
+std::uint32_t alignment_of(const ProductOperands& p) {
+  std::uintptr_t bits = 256;
+  for (const void* address : {p.a, p.b, static_cast<const void*>(p.c), p.bias})
+    bits |= reinterpret_cast<std::uintptr_t>(address);
+  return static_cast<std::uint32_t>(bits & (~bits + 1));  // the lowest bit that any has
+}
+
+Product::Product(cublasLtHandle_t handle, const MatMulShape& s, std::uint32_t alignment,
+                 std::size_t workspace_bytes)
+    : accumulate_(s.accumulate) {
+  if (s.bias && s.c_type != s.type)
+    throw PlanError(to_string(s) + ": a bias of " + std::string(to_string(s.type)) + " to C of " +
+                    std::string(to_string(s.c_type)) + ": must be of one type on a GPU");
+  SHARDMARK_DEVICE(cublasLtMatmulDescCreate(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  set(desc_, CUBLASLT_MATMUL_DESC_TRANSA, s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(desc_, CUBLASLT_MATMUL_DESC_TRANSB, s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (s.bias) {
+    set(desc_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(desc_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(cuda_type(s.type)));
+  }
+  first_ = make_layout(s, s.type, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.ldb,
+                       s.stride_b);
+  second_ = make_layout(s, s.type, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda,
+                        s.stride_a);
+  result_ = make_layout(s, s.c_type, s.m, s.n, s.ldc, s.stride_c);
+
+  const Preference wish;
+  set(wish.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+  set(wish.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE |
+                                 CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  for (const auto what :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    set(wish.get(), what, alignment);
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle, desc_, first_, second_, result_, result_, wish.get(), 1, &found, &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
+    throw PlanError(to_string(s) + ": cuBLASLt has no algorithm within " +
+                    std::to_string(workspace_bytes) + " bytes of workspace, operands aligned to " +
+                    std::to_string(alignment) + " bytes");
+  check(status, "cublasLtMatmulAlgoGetHeuristic");
+  algo_ = found.algo;
+  workspace_bytes_ = found.workspaceSize;
+}
+
+Product::Product(Product&& other) noexcept
+    : desc_(std::exchange(other.desc_, nullptr)),
+      first_(std::exchange(other.first_, nullptr)),
+      second_(std::exchange(other.second_, nullptr)),
+      result_(std::exchange(other.result_, nullptr)),
+      algo_(other.algo_),
+      workspace_bytes_(other.workspace_bytes_),
+      accumulate_(other.accumulate_) {}
+
+Product::~Product() {
+  for (const cublasLtMatrixLayout_t layout : {first_, second_, result_})
+    if (layout != nullptr) static_cast<void>(cublasLtMatrixLayoutDestroy(layout));
+  if (desc_ != nullptr) static_cast<void>(cublasLtMatmulDescDestroy(desc_));
+}
+
+void Product::run(cublasLtHandle_t handle, cudaStream_t stream, const ProductOperands& p,
+                  void* workspace) const {
+  if (p.bias != nullptr) set(desc_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  const float alpha = 1.0f, beta = accumulate_ ? 1.0f : 0.0f;
+  SHARDMARK_DEVICE(cublasLtMatmul(handle, desc_, &alpha, p.b, first_, p.a, second_, &beta, p.c,
+                                  result_, p.c, result_, &algo_, workspace, workspace_bytes_,
+                                  stream));
+}
+
+}  // namespace shardmark::device

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// One matrix product as cuBLASLt knows it: descriptions, and the algorithm that it chose for the
+// shape, the workspace and the alignment of the operands.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <core/nn/matmul_shape.hpp>
+
+namespace shardmark::device {
+
+/// Pointers of one product, in device memory. `bias` is read only where the shape has one.
+struct ProductOperands {
+  const void *a, *b;
+  void* c;
+  const void* bias;
+};
+
+/// The largest power of two up to 256 that divides all the addresses.
+std::uint32_t alignment_of(const ProductOperands& p);
+
+/// Move-only. Sums are fp32: neither the products nor their pieces are added in a shorter type, and
+/// fp32 operands are not rounded to TF32.
+class Product {
+ public:
+  /// Throws PlanError where cuBLASLt has no algorithm for `shape` within `workspace_bytes`.
+  Product(cublasLtHandle_t handle, const MatMulShape& shape, std::uint32_t alignment,
+          std::size_t workspace_bytes);
+  ~Product();
+  Product(Product&& other) noexcept;
+  Product& operator=(Product&&) = delete;
+
+  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  /// Enqueues it on `stream`. `workspace` is workspace_bytes() of device memory.
+  void run(cublasLtHandle_t handle, cudaStream_t stream, const ProductOperands& p,
+           void* workspace) const;
+
+ private:
+  cublasLtMatmulDesc_t desc_ = nullptr;
+  cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, result_ = nullptr;
+  cublasLtMatmulAlgo_t algo_{};
+  std::size_t workspace_bytes_ = 0;
+  bool accumulate_ = false;
+};
+
+}  // namespace shardmark::device

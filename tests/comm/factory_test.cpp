@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The back-end is chosen at run time; what surrounds the choice: MPI's errors, the node.
+#include <gtest/gtest.h>
+
+#include <comm/factory.hpp>
+#include <tests/comm/message_of.hpp>
+#include <tests/comm/world.hpp>
+
+namespace shardmark::testing {
+namespace {
+
+TEST(Factory, chooses_at_run_time) {
+  const MpiOptions options = make_options();
+  const int n = world_size();
+  EXPECT_EQ(make_communicator("auto", MPI_COMM_WORLD, options)->backend(), n > 1 ? "shm" : "self");
+  EXPECT_EQ(make_communicator("shm", MPI_COMM_WORLD, options)->backend(), "shm");
+  EXPECT_EQ(make_communicator("mpi", MPI_COMM_WORLD, options)->backend(), "mpi");
+  EXPECT_EQ(make_communicator("self", MPI_COMM_SELF, options)->backend(), "self");
+  EXPECT_EQ(
+      message_of([&] { make_communicator("nccl", MPI_COMM_WORLD, options); }),
+      "comm.backend = nccl: this build has no NCCL: choose auto or mpi, or configure with a Kokkos "
+      "that was built for CUDA and -DSHARDMARK_ENABLE_NCCL=ON");
+  EXPECT_EQ(message_of([&] { make_communicator("gloo", MPI_COMM_WORLD, options); }),
+            "comm.backend = gloo: must be auto, self, shm, mpi or nccl");
+  if (n > 1) {
+    EXPECT_EQ(message_of([&] { make_communicator("self", MPI_COMM_WORLD, options); }),
+              "comm.backend = self: " + std::to_string(n) +
+                  " ranks: must be one: start one rank, or choose shm or mpi");
+  }
+}
+
+TEST(CheckMpi, carries_the_place_and_MPIs_own_words) {
+  const std::string what = message_of([] { SHARDMARK_MPI(MPI_ERR_RANK); });
+  EXPECT_EQ(what.rfind("factory_test.cpp:", 0), 0u) << what;
+  EXPECT_NE(what.find("rank"), std::string::npos) << what;
+}
+
+TEST(FindNode, counts_the_ranks_of_this_machine) {
+  const Node node = find_node(MPI_COMM_WORLD);
+  EXPECT_EQ(node.ranks, world_size());
+  EXPECT_EQ(node.local_rank, world_rank());
+  EXPECT_GE(node.cores, node.own_cores);
+  EXPECT_FALSE(node.host.empty());
+  EXPECT_FALSE(node.own_mask.empty());
+}
+
+}  // namespace
+}  // namespace shardmark::testing

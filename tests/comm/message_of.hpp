@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a CommError says, for tests of messages.
+#pragma once
+
+#include <string>
+
+#include <core/error.hpp>
+
+namespace shardmark::testing {
+
+template<class Body>
+std::string message_of(Body body) {
+  try {
+    body();
+  } catch (const CommError& e) {
+    return e.what();
+  }
+  return "no CommError";
+}
+
+}  // namespace shardmark::testing

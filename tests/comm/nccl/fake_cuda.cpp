@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <set>
+
+#include <tests/comm/nccl/fake_device.hpp>
+
+namespace {
+
+using shardmark::testing::fake;
+
+struct Stream {
+  std::deque<std::function<bool()>> tasks;
+};
+struct Event {
+  std::shared_ptr<bool> come = std::make_shared<bool>(true);  // never recorded: it has come
+};
+
+std::set<Stream*>& streams() {
+  static Stream first;  // the default stream
+  static std::set<Stream*> all{&first};
+  return all;
+}
+
+Stream* stream_of(cudaStream_t stream) {
+  static Stream* const first = *streams().begin();
+  return stream == nullptr ? first : reinterpret_cast<Stream*>(stream);
+}
+
+Event* event_of(cudaEvent_t event) {
+  return reinterpret_cast<Event*>(event);
+}
+
+bool advance(Stream& stream) {
+  bool moved = false;
+  while (!stream.tasks.empty() && stream.tasks.front()()) {
+    stream.tasks.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+}  // namespace
+
+namespace shardmark::testing {
+
+FakeDevice& fake() {
+  static FakeDevice device;
+  return device;
+}
+
+void enqueue(cudaStream_t stream, std::function<bool()> task) {
+  stream_of(stream)->tasks.push_back(std::move(task));
+}
+
+void pump() {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Stream* stream : streams()) moved = advance(*stream) || moved;
+  }
+}
+
+}  // namespace shardmark::testing
+
+extern "C" {
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0, *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+  auto* made = new Stream;
+  streams().insert(made);
+  *stream = reinterpret_cast<cudaStream_t>(made);
+  ++fake().streams;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  shardmark::testing::pump();
+  streams().erase(stream_of(stream));
+  delete stream_of(stream);
+  --fake().streams;
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = reinterpret_cast<cudaEvent_t>(new Event);
+  ++fake().events;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event_of(event);
+  --fake().events;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  event_of(event)->come = std::make_shared<bool>(false);
+  shardmark::testing::enqueue(stream, [come = event_of(event)->come] { return *come = true; });
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  shardmark::testing::enqueue(stream, [come = event_of(event)->come] { return *come; });
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  shardmark::testing::pump();
+  return *event_of(event)->come ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  *data = std::malloc(bytes);
+  ++fake().allocations;
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* data) {
+  std::free(data);
+  --fake().allocations;
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
+  std::memset(data, value, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  return cudaMalloc(data, bytes);
+}
+cudaError_t cudaFreeHost(void* data) {
+  return cudaFree(data);
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  shardmark::testing::enqueue(stream, [=] { return std::memcpy(to, from, bytes), true; });
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  while (!stream_of(stream)->tasks.empty()) shardmark::testing::pump();
+  return cudaSuccess;
+}
+cudaError_t cudaGetLastError() {
+  return cudaSuccess;
+}
+const char* cudaGetErrorString(cudaError_t) {
+  return "an error of the stand-in";
+}
+
+}  // extern "C"

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of comm/nccl/divide.cu on the stand-in's streams.
+#include <comm/combine.hpp>
+#include <comm/nccl/divide.hpp>
+#include <core/half.hpp>
+#include <tests/comm/nccl/fake_device.hpp>
+
+namespace shardmark {
+namespace {
+
+template<class T>
+void divide_halves(T* data, std::int64_t elems, int divisor) {
+  for (std::int64_t i = 0; i < elems; ++i)
+    round_to(data[i], widen(data[i]) / static_cast<float>(divisor));
+}
+
+}  // namespace
+
+void divide_on_stream(cudaStream_t stream, Dtype dtype, void* data, std::int64_t elems,
+                      int divisor) {
+  testing::enqueue(stream, [=] {
+    if (!testing::fake().moves_data) return true;
+    if (dtype == Dtype::bf16)
+      divide_halves(static_cast<Bf16*>(data), elems, divisor);
+    else if (dtype == Dtype::fp16)
+      divide_halves(static_cast<Fp16*>(data), elems, divisor);
+    else
+      divide(dtype, data, elems, divisor);
+    return true;
+  });
+}
+
+}  // namespace shardmark

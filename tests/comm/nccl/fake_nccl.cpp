@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// A communicator of the stand-in: ranks find each other through the one that made the unique id;
+// every collective is a message of each rank to each other one that needs it, sent when the
+// collective's turn on its stream has come, and summed in rank order.
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include <mpi.h>
+
+#include <comm/combine.hpp>
+#include <comm/mpi_check.hpp>
+#include <core/plan/types.hpp>
+#include <tests/comm/nccl/fake_device.hpp>
+
+namespace {
+
+using namespace shardmark;
+using testing::fake;
+using testing::FakeCall;
+
+using Bytes = std::vector<std::byte>;
+
+struct Id {
+  int root, tag;  // world rank of who made it
+};
+constexpr int hello_offset = 1 << 20, table_offset = 2 << 20;  // of tags
+
+struct Message {
+  Bytes data;
+  MPI_Request request = MPI_REQUEST_NULL;
+  bool done() {
+    int flag = 0;
+    SHARDMARK_MPI(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
+    return flag != 0;
+  }
+};
+
+// Kept until the end of the process: a peer that is gone may never take it.
+Message& post(bool send, int peer, int tag, Bytes data) {
+  auto& m = *new Message{std::move(data)};
+  const int count = static_cast<int>(m.data.size());
+  if (send)
+    SHARDMARK_MPI(MPI_Isend(m.data.data(), count, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &m.request));
+  else
+    SHARDMARK_MPI(MPI_Irecv(m.data.data(), count, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &m.request));
+  return m;
+}
+
+Bytes bytes_of(const void* data, std::size_t size) {
+  const auto* first = static_cast<const std::byte*>(data);
+  return {first, first + size};
+}
+
+struct Comm {
+  int rank = 0, size = 1;
+  Id id{};
+  std::vector<int> world;  // world rank of each rank; empty: not yet known
+  std::vector<Message*> hellos;
+  Message* table = nullptr;
+  int busy = 0;
+  std::function<void()> pending;  // what the last call does, once it is no longer busy
+  int open = 0;                   // collectives on streams
+  bool finalized = false, gone = false;
+};
+
+std::map<ncclComm_t, std::shared_ptr<Comm>>& comms() {
+  static std::map<ncclComm_t, std::shared_ptr<Comm>> all;
+  return all;
+}
+
+int world_rank() {
+  int rank = 0;
+  SHARDMARK_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+  return rank;
+}
+
+void greet(Comm& c) {
+  const int hello[2] = {c.rank, world_rank()};
+  post(true, c.id.root, c.id.tag + hello_offset, bytes_of(hello, sizeof hello));
+  if (c.rank == 0)
+    for (int r = 0; r < c.size; ++r)
+      c.hellos.push_back(
+          &post(false, MPI_ANY_SOURCE, c.id.tag + hello_offset, Bytes(sizeof hello)));
+  c.table = &post(false, c.id.root, c.id.tag + table_offset,
+                  Bytes(static_cast<std::size_t>(c.size) * sizeof(int)));
+}
+
+bool together(Comm& c) {
+  if (!c.world.empty()) return true;
+  if (!c.hellos.empty()) {
+    for (Message* m : c.hellos)
+      if (!m->done()) return false;
+    std::vector<int> world(static_cast<std::size_t>(c.size));
+    for (Message* m : c.hellos) {
+      int hello[2];
+      std::memcpy(hello, m->data.data(), sizeof hello);
+      world[static_cast<std::size_t>(hello[0])] = hello[1];
+    }
+    for (int peer : world)
+      post(true, peer, c.id.tag + table_offset, bytes_of(world.data(), world.size() * sizeof(int)));
+    c.hellos.clear();
+  }
+  if (!c.table->done()) return false;
+  c.world.resize(static_cast<std::size_t>(c.size));
+  std::memcpy(c.world.data(), c.table->data.data(), c.table->data.size());
+  return true;
+}
+
+ncclResult_t state(Comm& c) {
+  if (fake().async_error != ncclSuccess) return fake().async_error;
+  testing::pump();
+  if (!together(c) || (c.busy > 0 && c.busy-- > 0)) return ncclInProgress;
+  if (c.pending) std::exchange(c.pending, nullptr)();
+  return c.finalized && c.open > 0 ? ncclInProgress : ncclSuccess;
+}
+
+// A call: refused while the last one is under way, as its result would be undefined.
+ncclResult_t call(Comm& c, const FakeCall& seen, std::function<void()> effect) {
+  if (fake().failing_call == seen.name) return ncclSystemError;
+  if (c.busy > 0 || c.pending || c.finalized) return ncclInvalidUsage;
+  fake().calls.push_back(seen);
+  c.busy = fake().busy_polls;
+  c.pending = std::move(effect);
+  return c.busy > 0 ? ncclInProgress : state(c);
+}
+
+Dtype dtype_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat32: return Dtype::fp32;
+    case ncclBfloat16: return Dtype::bf16;
+    case ncclFloat16: return Dtype::fp16;
+    case ncclFloat64: return Dtype::fp64;
+    case ncclUint8: return Dtype::uint8;
+    case ncclInt64: return Dtype::int64;
+    default: return Dtype::int32;
+  }
+}
+
+// One collective under way.
+struct Exchange {
+  std::shared_ptr<Comm> comm;
+  FakeCall call;
+  std::size_t sent, part;  // elements that a rank gives, and that the receiver makes of all of them
+  bool begun = false;
+  std::vector<Message*> rows = {}, sends = {};
+
+  std::size_t elem() const { return static_cast<std::size_t>(dtype_bytes(dtype_of(call.type))); }
+  bool gives(int rank) const { return call.name != "ncclBroadcast" || rank == call.root; }
+  bool takes(int rank) const { return call.name != "ncclReduce" || rank == call.root; }
+
+  void begin() {
+    begun = true;
+    for (int r = 0; r < comm->size; ++r) {
+      const int peer = comm->world[static_cast<std::size_t>(r)];
+      if (gives(comm->rank) && takes(r))
+        sends.push_back(&post(true, peer, comm->id.tag, bytes_of(call.send, sent * elem())));
+      if (gives(r) && takes(comm->rank))
+        rows.push_back(&post(false, peer, comm->id.tag, Bytes(sent * elem())));
+    }
+  }
+
+  void deliver() {
+    if (!takes(comm->rank)) return;
+    auto* out = static_cast<std::byte*>(call.recv);
+    if (call.op < 0) {
+      for (Message* row : rows) {
+        std::memcpy(out, row->data.data(), sent * elem());
+        out += sent * elem();
+      }
+      return;
+    }
+    const std::size_t skip = part < sent ? static_cast<std::size_t>(comm->rank) * part : 0;
+    std::vector<const void*> parts;
+    for (Message* row : rows) parts.push_back(row->data.data() + skip * elem());
+    combine_in_rank_order(dtype_of(call.type), call.op == ncclMax ? Reduction::max : Reduction::sum,
+                          parts.data(), comm->size, out, static_cast<std::int64_t>(part));
+  }
+
+  bool done() {
+    if (comm->gone || !fake().moves_data) return true;
+    if (!begun) begin();
+    for (Message* m : rows)
+      if (!m->done()) return false;
+    for (Message* m : sends)
+      if (!m->done()) return false;
+    deliver();
+    return true;
+  }
+};
+
+ncclResult_t collective(const char* name, const void* send, void* recv, std::size_t count,
+                        ncclDataType_t type, int op, int root, ncclComm_t handle,
+                        cudaStream_t stream) {
+  const std::shared_ptr<Comm> c = comms().at(handle);
+  const FakeCall seen{name, send, recv, count, type, op, root};
+  const bool scatters = seen.name == "ncclReduceScatter";
+  auto exchange = std::make_shared<Exchange>(
+      Exchange{c, seen, scatters ? count * static_cast<std::size_t>(c->size) : count, count});
+  return call(*c, seen, [=] {
+    ++c->open;
+    testing::enqueue(stream, [=] {
+      if (!exchange->done()) return false;
+      --c->open;
+      return true;
+    });
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+const char* ncclGetErrorString(ncclResult_t result) {
+  return result == ncclRemoteError   ? "remote process exited or there was a network error"
+         : result == ncclSystemError ? "unhandled system error"
+                                     : "another error";
+}
+const char* ncclGetLastError(ncclComm_t) {
+  return "said by the stand-in";
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  if (fake().failing_call == "ncclGetUniqueId") return ncclSystemError;
+  static int made = 0;
+  const Id mine{world_rank(), world_rank() * 4096 + ++made};
+  std::memcpy(id, &mine, sizeof mine);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  if (fake().failing_call == "ncclCommInitRankConfig") return ncclSystemError;
+  if (config->blocking != 0) return ncclInvalidArgument;  // the stand-in knows no other
+  auto c = std::make_shared<Comm>();
+  c->rank = rank, c->size = size;
+  std::memcpy(&c->id, &id, sizeof c->id);
+  c->busy = fake().busy_polls;
+  greet(*c);
+  *handle = reinterpret_cast<ncclComm_t>(c.get());
+  comms()[*handle] = c;
+  ++fake().comms;
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
+  *error = state(*comms().at(handle));
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t handle) {
+  Comm& c = *comms().at(handle);
+  const ncclResult_t result =
+      call(c, {"ncclCommFinalize", nullptr, nullptr, 0, ncclInt8, -1, -1}, {});
+  c.finalized = true;
+  ++fake().finalized;
+  return result;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t handle) {
+  if (!comms().at(handle)->finalized) return ncclInvalidUsage;
+  comms().erase(handle);
+  --fake().comms, ++fake().destroyed;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t handle) {
+  comms().at(handle)->gone = true;
+  comms().erase(handle);
+  --fake().comms, ++fake().aborted;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclAllGather(const void* send, void* recv, std::size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclAllGather", send, recv, count, type, -1, -1, comm, stream);
+}
+ncclResult_t ncclReduceScatter(const void* send, void* recv, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclReduceScatter", send, recv, count, type, op, -1, comm, stream);
+}
+ncclResult_t ncclAllReduce(const void* send, void* recv, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclAllReduce", send, recv, count, type, op, -1, comm, stream);
+}
+ncclResult_t ncclReduce(const void* send, void* recv, std::size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclReduce", send, recv, count, type, op, root, comm, stream);
+}
+ncclResult_t ncclBroadcast(const void* send, void* recv, std::size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclBroadcast", send, recv, count, type, -1, root, comm, stream);
+}
+
+}  // extern "C"
