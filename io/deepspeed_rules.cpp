@@ -74,9 +74,11 @@ void check_gradients(const DsConfig& c, const Origin& origin) {
 
 // Values that DeepSpeed trips over in its first steps.
 void check_divisors(const DsConfig& c, const Origin& origin) {
-  for (const char* name : {"steps_per_print", "gradient_predivide_factor"})
-    if (c.top.effective(name) == 0)
-      origin.refuse(c.top.key(name), c.top.at(name), "DeepSpeed divides by it: must not be 0");
+  const auto refuse = [&](const char* name) {
+    origin.refuse(c.top.key(name), c.top.at(name), "DeepSpeed divides by it: must not be 0");
+  };
+  if (c.top.at("steps_per_print") == 0) refuse("steps_per_print");  // whether it prints or not
+  if (c.top.effective("gradient_predivide_factor") == 0) refuse("gradient_predivide_factor");
 }
 
 void check_checkpoint(const DsConfig& c, const Origin& origin) {
