@@ -23,15 +23,17 @@ std::int64_t& phase_time(LaneTimes& times, Phase phase) {
   return times.step;
 }
 
-// Kernels run in one execution space: on a device it does not reach the host's memory.
-void require_reachable_host(const Program& program) {
-  if (Kokkos::SpaceAccessibility<Space, HostMemory>::accessible) return;
-  for (const Segment& s : program.segments)
-    for (const Event& e : s.events)
-      if (e.op == Op::compute && e.tier == Tier::host)
-        throw DeckError(
-            "deepspeed.zero_optimization.offload_optimizer: an optimizer on the host beside a "
-            "device is not modelled yet in this build: remove the key, or use a CPU-only build");
+// Kernels run in one execution space, those of the host's tier too: with CUDA that memory is pinned
+// and kernels reach it over the link. Where they would not, an optimizer there is refused.
+void require_reachable_host([[maybe_unused]] const Program& program) {
+  if constexpr (!Kokkos::SpaceAccessibility<Space, HostMemory>::accessible) {
+    for (const Segment& s : program.segments)
+      for (const Event& e : s.events)
+        if (e.op == Op::compute && e.tier == Tier::host)
+          throw DeckError(
+              "deepspeed.zero_optimization.offload_optimizer: an optimizer on the host beside a "
+              "device is not modelled yet in this build: remove the key, or use a CPU-only build");
+  }
 }
 
 // Waiting for an emulated link leaves the core to others only where much is left: a sleep may last

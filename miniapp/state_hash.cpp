@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <core/nn/context.hpp>
 #include <core/nn/init.hpp>
+#include <miniapp/executor.hpp>
 #include <miniapp/state_hash.hpp>
 
 namespace shardmark {

@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <string>
 
-#include <core/nn/context.hpp>
-#include <miniapp/executor.hpp>
+#include <core/plan/plan.hpp>
 #include <miniapp/peers.hpp>
 
 namespace shardmark {
+
+// Only named: reports include this, and need no Kokkos.
+struct Context;
+class Executor;
 
 struct StateHashes {
   std::uint64_t param = 0, master = 0, momentum = 0, variance = 0;

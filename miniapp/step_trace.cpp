@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <comm/clock.hpp>
+#include <miniapp/slot_memory.hpp>
 #include <miniapp/step_trace.hpp>
 
 namespace shardmark {

@@ -5,13 +5,17 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <comm/counting.hpp>
-#include <miniapp/slot_memory.hpp>
+#include <core/plan/types.hpp>
 
 namespace shardmark {
+
+class SlotMemory;  // only named: reports include this, and need no Kokkos
 
 struct TracedEvent {
   std::int32_t segment = 0, event = 0;  // of the program; event -1: the wait at a segment's end
