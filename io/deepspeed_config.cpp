@@ -49,6 +49,7 @@ void judge(const DsConfig& c, Origin& origin, std::string_view schedule) {
   for (const DsValues* values :
        {&c.top, &c.zero, &c.leaf_module, &c.fp16, &c.bf16, &c.data_types, &c.optimizer, &c.adam})
     values->judge(origin, c.stage, schedule);
+  if (c.top.given("aio")) c.aio.judge(origin, c.stage, schedule);
   if (c.top.given("comms_logger")) c.comms_logger.judge(origin, c.stage, schedule);
   if (!c.scheduler.at("type").is_null()) c.scheduler_params.judge(origin, c.stage, schedule);
 }
@@ -72,6 +73,7 @@ DsConfig parse_deepspeed(Origin& origin, const Json& config) {
       .leaf_module = section_of(origin, zero, "leaf_module", ds_leaf_module()),
       .offload_param = section_of(origin, zero, "offload_param", ds_offload_param()),
       .offload_optimizer = section_of(origin, zero, "offload_optimizer", ds_offload_optimizer()),
+      .aio = section_of(origin, top, "aio", ds_aio()),
       .fp16 = section_of(origin, top, "fp16", ds_fp16()),
       .bf16 = section_of(origin, top, "bf16", ds_bf16()),
       .data_types = section_of(origin, top, "data_types", ds_data_types()),
@@ -106,6 +108,7 @@ ZeroSpec read_deepspeed(Origin& origin, const Json& config, std::string_view sch
   spec.knobs = zero_knobs(c);
   spec.offload_optimizer = offload_optimizer_spec(c, origin);
   spec.offload_param = offload_param_spec(c, origin);
+  spec.aio = aio_spec(c);
   judge(c, origin, schedule);
   if (spec.gradient_clipping < 0)
     origin.note(FindingKind::warning, c.top.key("gradient_clipping"),

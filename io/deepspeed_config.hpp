@@ -13,7 +13,7 @@ namespace shardmark {
 /// A whole config, section by section.
 struct DsConfig {
   DsValues top, zero, leaf_module, offload_param, offload_optimizer;
-  DsValues fp16, bf16, data_types, optimizer, adam, scheduler, scheduler_params, comms_logger;
+  DsValues aio, fp16, bf16, data_types, optimizer, adam, scheduler, scheduler_params, comms_logger;
   int stage = 0;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which states are on the host. DeepSpeed looks at offload_optimizer from stage 1 on, and at
 // offload_param at stage 3 only; its older keys cpu_offload and cpu_offload_param mean the same.
+#include <algorithm>
+
 #include <io/deepspeed_sections.hpp>
 
 namespace shardmark {
@@ -31,9 +33,16 @@ OffloadSpec offload_optimizer_spec(const DsConfig& c, Origin& origin) {
   if (!spec.enabled) return spec;
   const DsValues& o = c.offload_optimizer;
   if (o.at("device") == "nvme") {
-    if (c.stage == 3) origin.not_modelled(o.key("device"), "nvme", "use \"cpu\"");
-    origin.note(FindingKind::warning, o.key("device"),
-                "\"nvme\" below stage 3: DeepSpeed keeps the states in the host's memory");
+    spec.nvme = c.stage == 3;
+    if (!spec.nvme)
+      origin.note(FindingKind::warning, o.key("device"),
+                  "\"nvme\" below stage 3: DeepSpeed keeps the states in the host's memory");
+  }
+  if (spec.nvme) {
+    spec.nvme_path = origin.resolve(o.at("nvme_path").get<std::string>());
+    spec.buffer_count = o.at("buffer_count").get<std::int64_t>();
+    spec.pipeline_read = o.flag("pipeline_read");
+    spec.pipeline_write = o.flag("pipeline_write");
   }
   spec.pin_memory = o.flag("pin_memory");
   spec.ratio = c.stage == 3 ? o.number("ratio") : 1;
@@ -48,11 +57,27 @@ OffloadSpec offload_param_spec(const DsConfig& c, const Origin& origin) {
   return spec;
 }
 
+AioSpec aio_spec(const DsConfig& c) {
+  const auto count = [&](std::string_view name) { return c.aio.at(name).get<std::int64_t>(); };
+  AioSpec aio;
+  aio.block_size = count("block_size");
+  aio.queue_depth = count("queue_depth");
+  aio.least_bytes = std::max(aio.least_bytes, aio.block_size);
+  aio.alignment_bytes = 1024 * count("intra_op_parallelism");
+  return aio;
+}
+
 void mute_beside_offload(DsConfig& c) {
   if (c.stage > 0 && !offloads_optimizer(c))
     mute_all(c.offload_optimizer, "the optimizer is not offloaded");
   if (!offloads_params(c)) mute_all(c.offload_param, "parameters are not offloaded");
   c.offload_param.mute("pin_memory", "DeepSpeed pins the parameters' buffer in any case");
+  const bool files = offloads_optimizer(c) && c.offload_optimizer.at("device") == "nvme";
+  if (c.stage == 3 && !files) {
+    for (const char* key : {"nvme_path", "buffer_count", "pipeline_read", "pipeline_write"})
+      c.offload_optimizer.mute(key, "the device is not \"nvme\"");
+    mute_all(c.aio, "nothing is offloaded to \"nvme\"");
+  }
   if (!offloads_optimizer(c) || c.stage == 3) return;
   c.zero.mute("contiguous_gradients", "offload_optimizer makes it true");
   if (c.stage == 2)

@@ -25,15 +25,25 @@ constexpr DsKey offload_param[] = {
 
 constexpr DsKey offload_optimizer[] = {
     {"device", "", word, "\"none\"", values, {1, 3}, any_real, "none|cpu|nvme"},
-    {"nvme_path", "", text, "null", inert, {3, 3}, any_real, ""},
-    {"buffer_count", "", integer, "4", inert, {3, 3}, not_negative, ""},
+    {"nvme_path", "", text, "null", used, {3, 3}, any_real, ""},
+    {"buffer_count", "", integer, "4", used, {3, 3}, not_negative, ""},
     {"pin_memory", "", boolean, "true", used, {1, 3}, any_real, ""},
-    {"pipeline_read", "", boolean, "false", inert, {3, 3}, any_real, ""},
-    {"pipeline_write", "", boolean, "false", inert, {3, 3}, any_real, ""},
+    {"pipeline_read", "", boolean, "false", used, {3, 3}, any_real, ""},
+    {"pipeline_write", "", boolean, "false", used, {3, 3}, any_real, ""},
     {"fast_init", "", boolean, "false", inert, {3, 3}, any_real, ""},
     {"ratio", "", number, "1.0", used, {3, 3}, share, ""},
     {"super_offload", "", boolean, "false", not_modelled, {3, 3}, any_real, ""},
     {"cpuadam_cores_perc", "", number, "0.8", inert, {3, 3}, share, ""},
+};
+
+constexpr RealRange some{1, 1 << 30};
+constexpr DsKey aio[] = {
+    {"block_size", "", integer, "1048576", used, {3, 3}, some, ""},
+    {"queue_depth", "", integer, "8", used, {3, 3}, some, ""},
+    {"intra_op_parallelism", "", integer, "1", used, {3, 3}, some, ""},
+    {"single_submit", "", boolean, "false", inert, {3, 3}, any_real, ""},
+    {"overlap_events", "", boolean, "true", inert, {3, 3}, any_real, ""},
+    {"use_gds", "", boolean, "false", not_modelled, {3, 3}, any_real, ""},
 };
 
 constexpr DsKey fp16[] = {
@@ -129,6 +139,9 @@ DsSection ds_offload_param() {
 }
 DsSection ds_offload_optimizer() {
   return {offload_optimizer, true, true};
+}
+DsSection ds_aio() {
+  return {aio, false, false};
 }
 DsSection ds_fp16() {
   return {fp16, true, true};

@@ -28,6 +28,7 @@ bool offloads_params(const DsConfig& config);
 /// Throws DeckError for a device that is not modelled at this stage.
 OffloadSpec offload_optimizer_spec(const DsConfig& config, Origin& origin);
 OffloadSpec offload_param_spec(const DsConfig& config, const Origin& origin);
+AioSpec aio_spec(const DsConfig& config);
 /// Silences what offload leaves without effect, here and elsewhere in the config.
 void mute_beside_offload(DsConfig& config);
 

@@ -47,7 +47,7 @@ constexpr DsKey top_level[] = {
     {"csv_monitor", "", object, "{}", inert, all, any_real, ""},
     {"checkpoint", "", object, "{}", inert, all, any_real, ""},
     {"load_universal_checkpoint", "", truth, "false", inert, all, any_real, ""},
-    {"aio", "", object, "{}", inert, all, any_real, ""},
+    {"aio", "", object, "{}", used, {3, 3}, any_real, ""},
     {"activation_checkpointing", "", object, "{}", inert, all, any_real, ""},
     {"log_level", "", any, "null", inert, all, any_real, ""},
     {"nebula", "", object, "{}", inert, all, any_real, ""},

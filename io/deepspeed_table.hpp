@@ -74,6 +74,7 @@ DsSection ds_top_level();
 DsSection ds_zero();
 DsSection ds_offload_param();
 DsSection ds_offload_optimizer();
+DsSection ds_aio();
 DsSection ds_fp16();
 DsSection ds_bf16();
 DsSection ds_optimizer();

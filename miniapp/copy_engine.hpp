@@ -19,7 +19,7 @@ struct LinkTimes {
   std::int64_t busy_ns = 0;     // of the link: from each copy's start to its end
   std::int64_t exposed_ns = 0;  // of the compute lane: making copies and waiting for them
 };
-using LinkTimesBoth = std::array<LinkTimes, direction_count>;
+using LinkTimesByDirection = std::array<LinkTimes, direction_count>;
 
 class CopyEngine {
  public:
@@ -41,7 +41,7 @@ class CopyEngine {
   /// Of the whole run.
   const LinkVolume& carried() const { return carried_; }
   /// Since `reset_times`.
-  const LinkTimesBoth& times() const { return times_; }
+  const LinkTimesByDirection& times() const { return times_; }
   void reset_times() { times_ = {}; }
 
  private:
@@ -50,7 +50,7 @@ class CopyEngine {
   Space space_;
   std::optional<double> gb_per_s_;
   LinkVolume carried_{};
-  LinkTimesBoth times_{};
+  LinkTimesByDirection times_{};
   std::int64_t free_ns_ = 0;  // when the last copy is done
 };
 

@@ -69,6 +69,9 @@ class Run {
   void step(std::int64_t step, Progress& progress);
   void write_trace();
   std::int64_t checkpoint(std::int64_t steps_done);
+  void note_resident();
+  template<class Body>
+  void with_files_mapped(Body body);
 
   const RunArguments& arguments_;
   const World& world_;
@@ -174,8 +177,9 @@ void Run::prepare() {
   observed_.self_check = self_check(deck, profile_, *context_, lanes, peers_, fault_);
   counters_.reset();
   ledger_.emplace();
-  executor_.emplace(program_, *model_, lanes, context_->space, &*ledger_, fault_,
-                    world_.watch.idle(), deck.machine.host_link_gbps);
+  executor_.emplace(program_, *model_, lanes, context_->space, &*ledger_,
+                    ExecutorOptions{fault_, world_.watch.idle(), deck.machine.host_link_gbps,
+                                    disk_options(deck)});
   steps_.emplace(deck, program_, *executor_);
   context_->poll = [](void* executor) { static_cast<Executor*>(executor)->poll(); };
   context_->poll_arg = &*executor_;
@@ -235,13 +239,28 @@ void Run::step(std::int64_t step, Progress& progress) {
   if (kept) traces_.push_back(std::move(last_trace_));
 }
 
+void Run::note_resident() {
+  noted_.rss_peak = std::max(noted_.rss_peak, process_memory().peak_resident_bytes);
+}
+
+// A checkpoint sees states in files as memory. While it does, their pages count as resident, but
+// are the page cache's.
+template<class Body>
+void Run::with_files_mapped(Body body) {
+  if (executor_->files().live_bytes == 0) return body();
+  note_resident();
+  body();
+  executor_->unmap_files();
+  static_cast<void>(reset_peak_resident());
+}
+
 // What it took: checkpoints are no part of the figure of merit. The barrier ends the step for all,
 // so that nobody waits for a slower rank at their expense.
 std::int64_t Run::checkpoint(std::int64_t steps_done) {
   if (!checkpoints_->due(steps_done)) return 0;
   peers_.barrier();
   const std::int64_t start_ns = monotonic_ns();
-  checkpoints_->write(*executor_, *steps_);
+  with_files_mapped([&] { checkpoints_->write(*executor_, *steps_); });
   return monotonic_ns() - start_ns;
 }
 
@@ -265,7 +284,7 @@ void Run::train() {
 
   counters_.recording(loaded_.telling.deepspeed.comms);
   steps_->init();
-  checkpoints_->restore(*executor_, *steps_);
+  with_files_mapped([&] { checkpoints_->restore(*executor_, *steps_); });
   steps(first, noted_.warmup);
   peers_.barrier();
   executor_->reset_times();
@@ -279,20 +298,21 @@ void Run::train() {
   noted_.timed_s = static_cast<double>(monotonic_ns() - start_ns - apart_ns) * 1e-9;
   noted_.matmul_ns = matmul_->matmul_ns() - matmul_before_ns;
   noted_.times = executor_->times();
-  noted_.link = executor_->link().times();
+  noted_.link = executor_->link_times();
   counters_.recording(false);
   progress.done();
 }
 
 void Run::store() {
   checkpoints_->finish();
-  checkpoints_->measure(*executor_, *steps_);
+  with_files_mapped([&] { checkpoints_->measure(*executor_, *steps_); });
 }
 
 void Run::settle() {
   const Deck& deck = loaded_.deck;
-  noted_.rss_peak = process_memory().peak_resident_bytes;
-  const LedgerSnapshot ledger = ledger_->snapshot();
+  note_resident();
+  LedgerSnapshot ledger = ledger_->snapshot();
+  ledger.tiers[static_cast<std::size_t>(Tier::nvme)] = executor_->files();
   for (std::size_t t = 0; t < tier_count; ++t) {
     result_.tiers[t].budget = budgets_.bytes[t].value_or(0);
     result_.tiers[t].budget_source = budgets_.source[t];
@@ -300,8 +320,9 @@ void Run::settle() {
   fill_rows(noted_, program_.batch.accumulation, peers_, result_);
   compare_memory(program_, steps_->ran(), ledger, peers_, result_, observed_);
   compare_calls(program_, *steps_, counters_, peers_, result_, observed_);
-  compare_copies(deck, steps_->predicted_copies(), executor_->link().carried(), noted_, peers_,
-                 result_, observed_);
+  compare_copies(deck, steps_->predicted_copies(), executor_->carried(), noted_, peers_, result_,
+                 observed_);
+  compare_disk(*executor_, peers_, result_, observed_);
   time_calls(program_, counters_, clock_offset_ns_, peers_, result_);
   compare_system(deck, noted_, ledger, peers_, result_, observed_);
   fill_times(deck, program_, noted_, counters_, peers_, result_);

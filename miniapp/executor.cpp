@@ -43,16 +43,15 @@ constexpr std::int64_t worth_a_sleep_ns = 1'000'000;
 }  // namespace
 
 Executor::Executor(const Program& program, Model& model, std::vector<Communicator*> groups,
-                   Space space, Ledger* ledger, Fault fault, Idle idle,
-                   std::optional<double> link_gb_per_s)
+                   Space space, Ledger* ledger, ExecutorOptions options)
     : program_(program),
       model_(model),
       groups_(std::move(groups)),
       space_(std::move(space)),
-      fault_(fault),
-      idle_(idle),
-      memory_(program, ledger),
-      link_(space_, link_gb_per_s),
+      options_(std::move(options)),
+      memory_(program, ledger, options_.disk.folder),
+      link_(space_, options_.link_gb_per_s),
+      disk_(options_.disk),
       held_(groups_.size(), 0) {
   require_reachable_host(program);
   // Peers see these in a timeout's message; the communicator keeps views of them.
@@ -90,6 +89,8 @@ void Executor::run(int index, const StepValues& values) {
   const Segment& segment = program_.segments[index];
   tickets_.assign(segment.events.size(), 0);
   copied_ns_.assign(segment.events.size(), 0);
+  transfers_.assign(segment.events.size(), 0);
+  traced_copies_.assign(segment.events.size(), -1);
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
     const TracedScope traced(trace_, memory_, index, i, times_.exposed);
     ScopedTimer timer(phase_time(times_, segment.events[i].phase));
@@ -100,6 +101,7 @@ void Executor::run(int index, const StepValues& values) {
   const TracedScope traced(trace_, memory_, index, -1, times_.exposed);
   ScopedTimer timer(phase_time(times_, segment.events.back().phase));
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
+  disk_.settle();
   // Held on a stream, but not yet waited for by the host.
   for (std::size_t g = 0; g < groups_.size(); ++g)
     if (groups_[g]->on_stream() && held_[g] > 0) groups_[g]->wait(held_[g]);
@@ -124,7 +126,7 @@ void Executor::look_for_overflow(const Segment& segment) {
 void Executor::compute(const Event& event, const StepValues& values) {
   bound_.clear();
   for (const Operand& o : operands(event)) bound_.push_back(bind(o));
-  if (fault_ == Fault::nan && event.kernel == Kernel::grad_norm && values.step == 1) {
+  if (options_.fault == Fault::nan && event.kernel == Kernel::grad_norm && values.step == 1) {
     constexpr std::uint64_t ones = ~std::uint64_t{0};
     copy_to_device(space_, bound_[1].data, &ones,
                    static_cast<std::size_t>(dtype_bytes(bound_[1].dtype)));
@@ -152,7 +154,7 @@ void Executor::run_event(const Segment& segment, int index, const StepValues& va
 }
 
 void Executor::release(const Event& event) {
-  if (fault_ == Fault::leak && !leaked_ && event.category != Category::workspace) {
+  if (options_.fault == Fault::leak && !leaked_ && event.category != Category::workspace) {
     leaked_ = true;
     return memory_.leak(event.slot);
   }
@@ -188,22 +190,65 @@ void Executor::wait_in(int group, Ticket ticket) {
   while (!groups_[group]->holds_compute(ticket)) {
     for (Communicator* other : groups_)
       if (other != groups_[group]) other->progress();
-    idle_.pause();
+    options_.idle.pause();
   }
 }
 
 void Executor::start_copy(const Event& event, int index) {
+  if (event.lane == Lane::disk) return start_transfer(event, index);
   ScopedTimer timer(times_.copies);
   const auto ops = operands(event);
   const CopyEngine::Carried carried =
-      link_.start(direction_to(event.tier), event.elems * dtype_bytes(event.dtype),
-                  bind(ops[1]).data, bind(ops[0]).data);
+      link_.start(direction_of(event), event.elems * dtype_bytes(event.dtype), bind(ops[1]).data,
+                  bind(ops[0]).data);
   copied_ns_[index] = carried.end_ns;
   if (trace_ != nullptr)
     trace_->copies.push_back({trace_->events.size(), carried.begin_ns, carried.end_ns});
 }
 
+void Executor::start_transfer(const Event& event, int index) {
+  const auto ops = operands(event);
+  const bool reads = direction_of(event) == Direction::nvme_to_host;
+  const Operand &file = ops[reads ? 0 : 1], &memory = ops[reads ? 1 : 0];
+  const std::int64_t size = dtype_bytes(event.dtype);
+  transfers_[index] = disk_.start(direction_of(event), memory_.file(file.slot), file.offset * size,
+                                  event.elems * size, static_cast<std::byte*>(bind(memory).data));
+  if (trace_ == nullptr) return;
+  traced_copies_[index] = static_cast<int>(trace_->copies.size());
+  trace_->copies.push_back({trace_->events.size(), 0, 0});
+}
+
+void Executor::wait_for_transfer(const Event& event, int index) {
+  if (transfers_[index] == 0) return;
+  const std::int64_t start_ns = monotonic_ns();
+  const auto carried = disk_.wait(transfers_[index], [this] {
+    for (Communicator* group : groups_) group->progress();
+  });
+  transfers_[index] = 0;
+  const std::int64_t waited_ns = monotonic_ns() - start_ns;
+  times_.copies += waited_ns;
+  disk_.waited(direction_of(event), waited_ns);
+  if (trace_ == nullptr || traced_copies_[index] < 0) return;
+  TracedCopy& traced = trace_->copies[static_cast<std::size_t>(traced_copies_[index])];
+  traced.begin_ns = carried.begin_ns;
+  traced.end_ns = carried.end_ns;
+}
+
+LinkVolume Executor::carried() const {
+  LinkVolume both = link_.carried();
+  add(both, disk_.carried());
+  return both;
+}
+
+LinkTimesByDirection Executor::link_times() const {
+  LinkTimesByDirection times = link_.times();
+  for (Direction d : {Direction::nvme_to_host, Direction::host_to_nvme})
+    times[static_cast<std::size_t>(d)] = disk_.times()[static_cast<std::size_t>(d)];
+  return times;
+}
+
 void Executor::wait_for_copy(const Event& event, int index) {
+  if (event.lane == Lane::disk) return wait_for_transfer(event, index);
   const std::int64_t start_ns = monotonic_ns();
   for (std::int64_t now = start_ns; now < copied_ns_[index]; now = monotonic_ns()) {
     for (Communicator* group : groups_) group->progress();
@@ -214,7 +259,7 @@ void Executor::wait_for_copy(const Event& event, int index) {
   copied_ns_[index] = 0;
   const std::int64_t waited_ns = monotonic_ns() - start_ns;
   times_.copies += waited_ns;
-  link_.waited(direction_to(event.tier), waited_ns);
+  link_.waited(direction_of(event), waited_ns);
 }
 
 void Executor::wait_for(const Segment& segment, std::int32_t index) {

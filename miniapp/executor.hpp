@@ -13,6 +13,7 @@
 #include <core/kokkos_shim.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/copy_engine.hpp>
+#include <miniapp/disk_lane.hpp>
 #include <miniapp/faults.hpp>
 #include <miniapp/model.hpp>
 #include <miniapp/slot_memory.hpp>
@@ -27,18 +28,22 @@ struct LaneTimes {
   std::int64_t exposed = 0;  // waiting for collectives, or in calls that make them progress
 };
 
+struct ExecutorOptions {
+  Fault fault = Fault::none;
+  Idle idle = {};                            // what it does between two looks at several groups
+  std::optional<double> link_gb_per_s = {};  // of the link between host and device, where emulated
+  DiskOptions disk = {};                     // where the program has states in files
+};
+
 class Executor {
  public:
   /// `groups[g]` is the communicator of Program::groups[g], more may follow; `ledger` may be null.
-  /// All must outlive it. `idle`: what it does between two looks at several groups.
-  /// `link_gb_per_s`: of the link between host and device that is emulated, if one is. Throws
-  /// DeckError where the program computes on the host beside a device.
+  /// All must outlive it. Throws DeckError where the program computes on the host beside a device.
   Executor(const Program& program, Model& model, std::vector<Communicator*> groups, Space space,
-           Ledger* ledger, Fault fault = Fault::none, Idle idle = {},
-           std::optional<double> link_gb_per_s = {});
+           Ledger* ledger, ExecutorOptions options = {});
 
   /// Collective over the program's groups. Runs one segment of Program::segments; at its end
-  /// nothing is in flight. Throws CommError, MemoryError.
+  /// nothing is in flight. Throws CommError, MemoryError, IoError (states in files).
   void run(int segment, const StepValues& values);
 
   /// The global gradient norm that the last step made (of unscaled gradients).
@@ -49,7 +54,8 @@ class Executor {
   /// Lets collectives advance: called between kernels.
   void poll();
 
-  /// Address and size of a live slot's first element.
+  /// Address and size of a live slot's first element. Files are mapped for it, until
+  /// `unmap_files`.
   Bound slot(int slot) const;
   /// The live slot called `name`, -1 if there is none.
   int find_slot(std::string_view name) const;
@@ -61,9 +67,15 @@ class Executor {
   void reset_times() {
     times_ = {};
     link_.reset_times();
+    disk_.reset_times();
   }
-  /// What was copied between host and device.
-  const CopyEngine& link() const { return link_; }
+  /// What was copied between tiers, of the whole run and, since `reset_times`, for how long.
+  LinkVolume carried() const;
+  LinkTimesByDirection link_times() const;
+  const DiskLane& disk() const { return disk_; }
+  /// States in files: their sizes, as the file system has them.
+  const TierLedger& files() const { return memory_.files(); }
+  void unmap_files() const { memory_.unmap_files(); }
   Communicator& world() const { return *groups_[0]; }
 
  private:
@@ -72,7 +84,9 @@ class Executor {
   void release(const Event& event);
   void start_collective(const Event& event, int index);
   void start_copy(const Event& event, int index);
+  void start_transfer(const Event& event, int index);
   void wait_for_copy(const Event& event, int index);
+  void wait_for_transfer(const Event& event, int index);
   void wait_for(const Segment& segment, std::int32_t index);
   void wait_in(int group, Ticket ticket);
   void look_for_overflow(const Segment& segment);
@@ -83,13 +97,15 @@ class Executor {
   Model& model_;
   std::vector<Communicator*> groups_;
   Space space_;
-  Fault fault_;
-  Idle idle_;
+  ExecutorOptions options_;
   StepTrace* trace_ = nullptr;
   SlotMemory memory_;
   CopyEngine link_;
+  DiskLane disk_;
   std::vector<Ticket> tickets_;          // by event of the running segment; 0: none
   std::vector<std::int64_t> copied_ns_;  // the same: when a copy is done; 0: it was waited for
+  std::vector<std::int64_t> transfers_;  // the same: its number on the disk lane; 0: waited for
+  std::vector<int> traced_copies_;       // the same: its index in StepTrace::copies
   std::vector<Ticket> held_;             // by group: the last that the compute lane waits for
   std::vector<std::string> collective_names_;  // by slot: kept alive for messages
   std::vector<Bound> bound_;                   // of the event at hand

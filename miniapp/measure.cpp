@@ -150,6 +150,30 @@ void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVol
   observed.copies_mismatch = first_text(peers, difference);
 }
 
+// The kernel counts whole blocks, and what the file system reads for itself.
+void compare_disk(const Executor& executor, Peers& peers, Result& result, Observed& observed) {
+  const LinkVolume ours = executor.carried();
+  const auto bytes = [&](Direction d) { return ours[static_cast<std::size_t>(d)].bytes; };
+  if (bytes(Direction::host_to_nvme) > 0) {
+    result.disk.emplace();
+    result.disk->direct = executor.disk().direct();
+    if (const auto kernel = executor.disk().kernel_bytes())
+      result.disk->kernel = {kernel->read, kernel->written};
+  }
+  std::string difference;
+  if (result.disk && result.disk->direct && result.disk->kernel) {
+    const auto compare = [&](std::string_view what, std::int64_t own, std::int64_t kernel) {
+      constexpr std::int64_t slack = std::int64_t{1} << 20;
+      if (kernel < own || kernel > own + own / 100 + slack)
+        difference += fmt::format("{}{} {} bytes, the kernel {}", difference.empty() ? "" : ", ",
+                                  what, own, kernel);
+    };
+    compare("read", bytes(Direction::nvme_to_host), result.disk->kernel->read);
+    compare("wrote", bytes(Direction::host_to_nvme), result.disk->kernel->written);
+  }
+  observed.disk_mismatch = first_text(peers, difference);
+}
+
 void time_calls(const Program& program, const CommCounters& counted, std::int64_t clock_offset_ns,
                 Peers& peers, Result& result) {
   struct Sums {
@@ -194,7 +218,7 @@ void time_calls(const Program& program, const CommCounters& counted, std::int64_
 void compare_system(const Deck& deck, const Noted& noted, const LedgerSnapshot& ledger,
                     Peers& peers, Result& result, Observed& observed) {
   std::int64_t ledger_peak = 0;
-  for (const TierLedger& tier : ledger.tiers) ledger_peak += tier.peak_bytes;
+  for (Tier t : memory_tiers) ledger_peak += ledger[t].peak_bytes;
   result.rss_start = noted.rss_start;
   result.rss_peak = noted.rss_peak;
   result.rss_excess = std::max<std::int64_t>(0, noted.rss_peak - noted.rss_start - ledger_peak);

@@ -20,7 +20,7 @@ struct Noted {
   std::vector<double> losses, norms, seconds, lrs, loss_scales;  // by step of this run
   std::vector<bool> skipped;                                     // the same
   LaneTimes times;                                               // of the timed steps
-  LinkTimesBoth link{};                                          // of the timed steps
+  LinkTimesByDirection link{};                                   // of the timed steps
   std::int64_t matmul_ns = 0;                                    // of the timed steps
   double timed_s = 0;                                            // barrier to barrier
   std::int64_t first_step = 0;         // of this run: those before are a checkpoint's
@@ -45,6 +45,10 @@ void compare_calls(const Program& program, const StepRunner& steps, const CommCo
 /// Collective. Bytes and copies over the link against what was predicted, and how long they took.
 void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVolume& carried,
                     const Noted& noted, Peers& peers, Result& result, Observed& observed);
+
+/// Collective. Whether the bytes of files that the plan has are those that the kernel saw on their
+/// way to and from disks.
+void compare_disk(const Executor& executor, Peers& peers, Result& result, Observed& observed);
 
 /// Collective. What the records of the timed steps say about time: spans from start to done, and
 /// what of them was waiting for the last rank. `clock_offset_ns` as clock_offset_ns().

@@ -33,7 +33,7 @@ std::string summary(const Program& p, const Budgets& budgets) {
                         describe_event(p, tier.segment, tier.event));
     if (tier.pinned_peak_bytes > 0)
       text += fmt::format("; pinned {}", human_bytes(tier.pinned_peak_bytes));
-    if (p.memory_mode == MemoryMode::pooled)
+    if (p.memory_mode == MemoryMode::pooled && static_cast<Tier>(t) != Tier::nvme)
       text += fmt::format("; arena of {} bytes", allocated[t]);
     if (budgets[t])
       text += fmt::format("; {} the budget of {}",

@@ -33,6 +33,8 @@ Json memory(const Result& r) {
   Json o;
   for (int t = 0; t < tier_count; ++t) {
     const TierResult& tier = r.tiers[t];
+    if (static_cast<Tier>(t) == Tier::nvme && tier.predicted_peak + tier.measured_peak == 0)
+      continue;
     o[std::string(to_string(static_cast<Tier>(t)))] = {
         {"predicted_peak", tier.predicted_peak},
         {"measured_peak", tier.measured_peak},
@@ -82,19 +84,35 @@ Json comms(const Result& r) {
   return o;
 }
 
-Json host_link(const Result& r) {
+Json direction(const LinkResult& l) {
   const auto traffic_of = [](const LinkTraffic& t) {
     return Json{{"copies", t.copies}, {"bytes", t.bytes}};
   };
+  return {{"predicted", traffic_of(l.predicted)},    {"measured", traffic_of(l.measured)},
+          {"bytes_per_step", l.bytes_per_step},      {"seconds_per_step", l.busy_s},
+          {"exposed_seconds_per_step", l.exposed_s}, {"gb_per_s", number(l.gb_per_s())}};
+}
+
+Json directions(const Result& r, bool disk) {
+  Json o = Json::object();
+  for (std::size_t d = 0; d < direction_count; ++d)
+    if (is_disk(static_cast<Direction>(d)) == disk)
+      o[std::string(to_string(static_cast<Direction>(d)))] = direction(r.link[d]);
+  return o;
+}
+
+Json disk(const Result& r) {
+  Json o = directions(r, true);
+  o["direct"] = r.disk->direct;
+  if (r.disk->kernel)
+    o["kernel"] = {{"read_bytes", r.disk->kernel->read}, {"write_bytes", r.disk->kernel->written}};
+  return o;
+}
+
+Json host_link(const Result& r) {
   Json o = {{"emulated", r.emulated_link_gb_per_s.has_value()}};
   if (r.emulated_link_gb_per_s) o["emulated_gb_per_s"] = *r.emulated_link_gb_per_s;
-  for (std::size_t d = 0; d < direction_count; ++d) {
-    const LinkResult& l = r.link[d];
-    o[std::string(to_string(static_cast<Direction>(d)))] = {
-        {"predicted", traffic_of(l.predicted)},    {"measured", traffic_of(l.measured)},
-        {"bytes_per_step", l.bytes_per_step},      {"seconds_per_step", l.busy_s},
-        {"exposed_seconds_per_step", l.exposed_s}, {"gb_per_s", number(l.gb_per_s())}};
-  }
+  o.update(directions(r, false));
   return o;
 }
 
@@ -185,6 +203,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["collectives"] = collectives(p, r);
   if (!r.comms_log.empty()) o["comms_logger"] = comms(r);
   if (r.copies()) o["host_link"] = host_link(r);
+  if (r.disk) o["disk"] = disk(r);
   o["volume_per_parameter"] = volume_per_parameter(p, steady_volume(p));
   const TimeResult& t = r.times;
   o["seconds_per_step"] = {{"forward", t.forward},

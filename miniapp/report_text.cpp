@@ -35,7 +35,11 @@ void memory_table(Out out, const Program& p, const Result& r) {
     if (tier.pinned_peak > 0)
       fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {} that a device's driver would lock\n",
                      name, "pinned", tier.pinned_peak, "-", human_bytes(tier.pinned_peak));
-    if (pooled)
+    if (static_cast<Tier>(t) == Tier::nvme)
+      fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}, in files without a name\n", name,
+                     "files", tier.predicted_peak, tier.measured_peak,
+                     human_bytes(tier.measured_peak));
+    else if (pooled)
       fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}, allocated once\n", name, "arena",
                      tier.predicted_peak, tier.measured_peak, human_bytes(tier.measured_peak));
     fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}\n", name, "budget", tier.budget, "",
@@ -67,7 +71,7 @@ void collectives_table(Out out, const Program& p, const Result& r) {
 
 void link_table(Out out, const Result& r) {
   if (!r.copies()) return;
-  fmt::format_to(out, "\nHost link, this rank ({})\n",
+  fmt::format_to(out, "\nHost link{}, this rank ({})\n", r.disk ? " and disk" : "",
                  r.emulated_link_gb_per_s
                      ? fmt::format("emulated: {} GB/s each way", *r.emulated_link_gb_per_s)
                      : "as fast as this machine copies");
@@ -75,11 +79,13 @@ void link_table(Out out, const Result& r) {
                  "predicted", "bytes", "bytes a step", "ms a step", "GB/s", "exposed ms");
   for (std::size_t d = 0; d < direction_count; ++d) {
     const LinkResult& l = r.link[d];
+    if (l.predicted.copies + l.measured.copies == 0) continue;
     fmt::format_to(out, "  {:<15}{:>9}{:>11}{:>16}{:>15.0f}{:>11.3f}{:>9.2f}{:>12.3f}\n",
                    to_string(static_cast<Direction>(d)), l.measured.copies, l.predicted.copies,
                    l.measured.bytes, l.bytes_per_step, l.busy_s * 1e3, l.gb_per_s(),
                    l.exposed_s * 1e3);
   }
+  if (r.disk) fmt::format_to(out, "  {}\n", describe(*r.disk));
 }
 
 void time_table(Out out, const Result& r) {

@@ -56,6 +56,18 @@ struct LinkResult {
   double gb_per_s() const { return busy_s > 0 ? bytes_per_step / busy_s * 1e-9 : 0; }
 };
 
+/// Files of this rank, over the whole run.
+struct DiskResult {
+  bool direct = false;  // past the page cache
+  struct Kernel {
+    std::int64_t read = 0, written = 0;
+  };
+  std::optional<Kernel> kernel;  // bytes that it saw on their way; empty: it does not tell
+};
+
+/// "past the page cache; the kernel read 12 bytes and wrote 24".
+std::string describe(const DiskResult& disk);
+
 /// Seconds a timed step, on this rank.
 struct TimeResult {
   double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0, hidden = 0, matmul = 0;
@@ -90,7 +102,11 @@ struct Result {
   std::vector<CommsLogOp> comms_log;  // of the whole run, where the deck's comms_logger asks for it
   std::array<LinkResult, direction_count> link;
   std::optional<double> emulated_link_gb_per_s;  // machine.host_link_gbps
-  bool copies() const { return link[0].predicted.copies + link[1].predicted.copies > 0; }
+  std::optional<DiskResult> disk;                // where states are in files
+  bool copies() const {
+    return std::any_of(link.begin(), link.end(),
+                       [](const LinkResult& l) { return l.predicted.copies > 0; });
+  }
   TimeResult times;
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
   int slowest_rank = 0;

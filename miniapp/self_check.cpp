@@ -8,6 +8,7 @@
 #include <core/plan/check.hpp>
 #include <miniapp/list_model.hpp>
 #include <miniapp/self_check.hpp>
+#include <miniapp/setup.hpp>
 #include <miniapp/state_hash.hpp>
 #include <miniapp/step_runner.hpp>
 
@@ -34,6 +35,8 @@ Deck small_deck(const Deck& run, int stage) {
   d.zero.knobs = run.zero.knobs;
   d.zero.offload_optimizer = run.zero.offload_optimizer;
   d.zero.offload_param = run.zero.offload_param;
+  d.zero.aio = run.zero.aio;
+  d.zero.aio.least_bytes = d.zero.aio.alignment_bytes = 16;  // nearly all is worth a file
   ZeroKnobs& k = d.zero.knobs;
   for (std::int64_t* size : {&k.reduce_bucket_size, &k.sub_group_size, &k.max_live_parameters,
                              &k.max_reuse_distance, &k.prefetch_bucket_size})
@@ -79,7 +82,8 @@ Outcome run_stage(const Deck& run, int stage, const Profile& profile, const Cont
   const Program program = build_program(deck, batch, peers.size(), peers.rank(), profile);
   require_legal(check(program));
   ListModel model(deck, context);
-  Executor executor(program, model, groups, context.space, nullptr, fault);
+  Executor executor(program, model, groups, context.space, nullptr,
+                    ExecutorOptions{.fault = fault, .disk = disk_options(deck)});
   StepRunner runner(deck, program, executor);
   runner.init();
   for (std::int64_t s = 0; s < steps; ++s) runner.step(s);

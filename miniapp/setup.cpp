@@ -17,6 +17,27 @@ namespace {
 
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
+// What the disk has free, where the program has states in files; they can be made, too.
+void add_disk_budget(const Deck& deck, std::int64_t needed, int ranks_per_node, RunBudgets& r) {
+  if (needed == 0) return;
+  const auto nvme = static_cast<std::size_t>(Tier::nvme);
+  const std::string& folder = deck.zero.offload_optimizer.nvme_path;
+  try {
+    const std::int64_t free_bytes = free_disk_bytes(folder);
+    static_cast<void>(SwapFile(folder, 0));
+    if (r.bytes[nvme]) {
+      r.source[nvme] = "memory.nvme_gib of the deck";
+    } else {
+      r.bytes[nvme] = free_bytes / std::max(1, ranks_per_node);
+      r.source[nvme] = fmt::format("free on the disk of {} ({} rank{})", folder, ranks_per_node,
+                                   ranks_per_node == 1 ? "" : "s");
+    }
+  } catch (const IoError& e) {
+    throw DeckError(fmt::format("{}: deepspeed.zero_optimization.offload_optimizer.nvme_path: {}",
+                                deck.path, e.what()));
+  }
+}
+
 }  // namespace
 
 Budgets deck_budgets(const Deck& deck, int ranks_per_node) {
@@ -24,8 +45,9 @@ Budgets deck_budgets(const Deck& deck, int ranks_per_node) {
   for (std::size_t t = 0; t < tier_count; ++t)
     if (deck.memory.budget_gib[t])
       budgets[t] = static_cast<std::int64_t>(std::llround(*deck.memory.budget_gib[t] * gib));
-  if (auto& host = budgets[static_cast<std::size_t>(Tier::host)])
-    *host /= std::max(1, ranks_per_node);
+  for (Tier shared : {Tier::host, Tier::nvme})
+    if (auto& budget = budgets[static_cast<std::size_t>(shared)])
+      *budget /= std::max(1, ranks_per_node);
   return budgets;
 }
 
@@ -36,10 +58,11 @@ RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_cou
   RunBudgets r;
   r.bytes = deck_budgets(deck, ranks_per_node);
   const bool given[] = {r.bytes[device].has_value(), r.bytes[host].has_value()};
-  for (Tier t : {Tier::device, Tier::host})
+  for (Tier t : memory_tiers)
     if (given[static_cast<std::size_t>(t)])
       r.source[static_cast<std::size_t>(t)] =
           fmt::format("memory.{}_gib of the deck", to_string(t));
+  add_disk_budget(deck, needed[static_cast<std::size_t>(Tier::nvme)], ranks_per_node, r);
   if (given[host] && ranks_per_node > 1)
     r.source[host] += fmt::format(", shared by {} ranks", ranks_per_node);
   if (given[device] && given[host]) return r;
@@ -55,6 +78,16 @@ RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_cou
     r.source[t] = own.source;
   }
   return r;
+}
+
+DiskOptions disk_options(const Deck& deck) {
+  constexpr std::int64_t page_bytes = 4096;
+  const AioSpec& aio = deck.zero.aio;
+  const std::int64_t step = aio.block_size * std::min<std::int64_t>(aio.queue_depth, 1024);
+  return {
+      deck.zero.offload_optimizer.nvme_path,
+      std::clamp<std::int64_t>(step / page_bytes * page_bytes, page_bytes, std::int64_t{1} << 30),
+      deck.comm.timeout_s};
 }
 
 FitBudget deck_fit_budget(const Deck& deck) {

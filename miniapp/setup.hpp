@@ -10,6 +10,7 @@
 #include <core/plan/deck.hpp>
 #include <core/plan/fit.hpp>
 #include <core/plan/footprint.hpp>
+#include <miniapp/disk_lane.hpp>
 #include <miniapp/peers.hpp>
 
 namespace shardmark {
@@ -25,8 +26,12 @@ struct RunBudgets {
 };
 /// The deck's budgets, or what this machine has free, divided by the ranks of the node. On a
 /// CPU-only build both tiers are host memory: each gets what the other's predicted peak leaves.
+/// Throws DeckError where states go to files and their folder cannot be used.
 RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_count>& needed,
                        int ranks_per_node);
+
+/// Where states in files lie, and how they are moved.
+DiskOptions disk_options(const Deck& deck);
 
 /// What `model.fit` fills where the deck gives memory.device_gib; `plan` and `deck check` need it.
 FitBudget deck_fit_budget(const Deck& deck);

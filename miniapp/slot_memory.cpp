@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <core/memory/label.hpp>
 #include <miniapp/huge_pages.hpp>
 #include <miniapp/slot_memory.hpp>
@@ -9,14 +11,18 @@ namespace {
 std::byte nothing;
 }  // namespace
 
-SlotMemory::SlotMemory(const Program& program, Ledger* ledger)
-    : program_(program), ledger_(ledger), data_(program.slots.size(), nullptr) {
+SlotMemory::SlotMemory(const Program& program, Ledger* ledger, std::string folder)
+    : program_(program),
+      ledger_(ledger),
+      data_(program.slots.size(), nullptr),
+      folder_(std::move(folder)) {
+  files_.resize(program.slots.size());
   if (program.memory_mode == MemoryMode::strict) {
     buffers_.resize(program.slots.size());
     return;
   }
   layout_ = arena_layout(program);
-  for (Tier tier : {Tier::device, Tier::host}) {
+  for (Tier tier : memory_tiers) {
     if (layout_[tier] == 0) continue;
     const std::string label = arena_label(tier);
     if (ledger_ != nullptr) ledger_->set_at(label);
@@ -29,6 +35,7 @@ SlotMemory::SlotMemory(const Program& program, Ledger* ledger)
 void SlotMemory::acquire(int slot) {
   const Slot& s = program_.slots[slot];
   held_[static_cast<std::size_t>(s.tier)] += alloc_bytes(s);
+  if (is_file(slot)) return make_file(slot);
   if (program_.memory_mode == MemoryMode::pooled) {
     const auto& arena = arenas_[static_cast<std::size_t>(s.tier)];
     data_[slot] = arena ? arena->data<std::byte>() + layout_.offset[slot] : &nothing;
@@ -43,7 +50,37 @@ void SlotMemory::release(int slot) {
   const Slot& s = program_.slots[slot];
   held_[static_cast<std::size_t>(s.tier)] -= alloc_bytes(s);
   data_[slot] = nullptr;
+  if (is_file(slot)) return drop_file(slot);
   if (!buffers_.empty()) buffers_[slot].reset();
+}
+
+void SlotMemory::make_file(int slot) {
+  const auto i = static_cast<std::size_t>(slot);
+  const Slot& s = program_.slots[slot];
+  files_[i].emplace(folder_, alloc_bytes(s));
+  data_[slot] = &nothing;
+  const auto category = static_cast<std::size_t>(s.category);
+  TierLedger& t = file_sizes_;
+  ++t.allocations;
+  t.live_bytes += files_[i]->bytes();
+  t.live[category] += files_[i]->bytes();
+  t.category_peaks[category] = std::max(t.category_peaks[category], t.live[category]);
+  if (t.live_bytes <= t.peak_bytes) return;
+  t.peak_bytes = t.live_bytes;
+  t.at_peak = t.live;
+  t.peak_at = s.name;
+}
+
+void SlotMemory::drop_file(int slot) {
+  auto& file = files_[static_cast<std::size_t>(slot)];
+  file_sizes_.live_bytes -= file->bytes();
+  file_sizes_.live[static_cast<std::size_t>(program_.slots[slot].category)] -= file->bytes();
+  file.reset();
+}
+
+void SlotMemory::unmap_files() const {
+  for (const auto& file : files_)
+    if (file) file->unmap();
 }
 
 void SlotMemory::leak(int slot) {
@@ -60,7 +97,9 @@ void SlotMemory::leak(int slot) {
 
 std::array<std::int64_t, tier_count> SlotMemory::held_bytes() const {
   const bool strict = program_.memory_mode == MemoryMode::strict;
-  return strict && ledger_ != nullptr ? ledger_->live_bytes() : held_;
+  auto held = strict && ledger_ != nullptr ? ledger_->live_bytes() : held_;
+  held[static_cast<std::size_t>(Tier::nvme)] = file_sizes_.live_bytes;
+  return held;
 }
 
 }  // namespace shardmark

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where slots are while they are alive. `strict`: each acquire allocates, each release frees, so
 // the ledger can be held against the plan event by event. `pooled`: all places are fixed and
-// allocated once, at the start; acquire and release only say that a slot is there.
+// allocated once, at the start; acquire and release only say that a slot is there. A slot of the
+// tier nvme is a file either way.
 #pragma once
 
 #include <array>
@@ -11,15 +12,17 @@
 #include <core/memory/buffer.hpp>
 #include <core/memory/ledger.hpp>
 #include <core/plan/arena.hpp>
+#include <io/swap_file.hpp>
 
 namespace shardmark {
 
 class SlotMemory {
  public:
-  /// Pooled: allocates the arenas. Both must outlive it; `ledger` may be null. Throws MemoryError.
-  SlotMemory(const Program& program, Ledger* ledger);
+  /// Pooled: allocates the arenas. Both must outlive it; `ledger` may be null. Files are made in
+  /// `folder`. Throws MemoryError.
+  SlotMemory(const Program& program, Ledger* ledger, std::string folder = {});
 
-  /// Its content is undefined. Throws MemoryError (strict).
+  /// Its content is undefined. Throws MemoryError (strict), IoError (files).
   void acquire(int slot);
   void release(int slot);
   /// Keeps `slot`'s memory allocated beyond its release: a fault made on purpose.
@@ -30,10 +33,20 @@ class SlotMemory {
   /// where the ledger sees nothing but the arenas, or without a ledger: slots that are alive, and
   /// leaked ones.
   std::array<std::int64_t, tier_count> held_bytes() const;
-  /// First byte of a slot that is alive.
-  std::byte* data(int slot) const { return data_[slot]; }
+  /// First byte of a slot that is alive. A file is mapped, until `unmap_files`.
+  std::byte* data(int slot) const {
+    return is_file(slot) ? files_[static_cast<std::size_t>(slot)]->map() : data_[slot];
+  }
+  const SwapFile& file(int slot) const { return *files_[static_cast<std::size_t>(slot)]; }
+  bool is_file(int slot) const { return program_.slots[slot].tier == Tier::nvme; }
+  void unmap_files() const;
+  /// Sizes of files as the file system has them: what the ledger is for memory.
+  const TierLedger& files() const { return file_sizes_; }
 
  private:
+  void make_file(int slot);
+  void drop_file(int slot);
+
   const Program& program_;
   Ledger* ledger_;
   ArenaLayout layout_;                                    // pooled
@@ -41,6 +54,9 @@ class SlotMemory {
   std::vector<std::optional<Buffer>> buffers_;            // strict, by slot
   std::vector<std::byte*> data_;                          // by slot; null: not alive
   std::vector<Buffer> leaked_;
+  std::string folder_;
+  std::vector<std::optional<SwapFile>> files_;  // by slot; empty where no slot is a file
+  TierLedger file_sizes_;
   std::array<std::int64_t, tier_count> held_{};  // of slots alive and leaked
 };
 

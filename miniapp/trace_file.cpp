@@ -14,12 +14,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-enum class TraceLane { compute, communication, copies };
-constexpr std::array<const char*, 3> lane_names{"compute", "communication", "copies"};
+enum class TraceLane { compute, communication, copies, disk };
+constexpr std::array<const char*, 4> lane_names{"compute", "communication", "copies", "disk"};
 
 // Viewers cut what they read to whole ns: a little more than a whole number is cut to that one.
 double to_us(std::int64_t ns) {
   return (static_cast<double>(ns) + 0.4) * 1e-3;
+}
+
+bool uses_disk(const Program& p) {
+  return std::any_of(p.slots.begin(), p.slots.end(),
+                     [](const Slot& s) { return s.tier == Tier::nvme; });
 }
 
 class Writer {
@@ -37,7 +42,8 @@ class Writer {
          {"pid", p_.rank},
          {"tid", tid(TraceLane::compute)},
          {"args", {{"sort_index", p_.rank}}}});
-    for (std::size_t lane = 0; lane < lane_names.size(); ++lane)
+    const std::size_t lanes = lane_names.size() - (uses_disk(p_) ? 0 : 1);
+    for (std::size_t lane = 0; lane < lanes; ++lane)
       put({{"ph", "M"},
            {"name", "thread_name"},
            {"pid", p_.rank},
@@ -154,20 +160,24 @@ class Writer {
       return span(TraceLane::compute, event_name(p_, *e), memory ? "memory" : "kernel", work_ns,
                   t.end_ns, std::move(args));
     span(TraceLane::compute, "start copy", "exposed", work_ns, t.end_ns, {{"at", at}});
-    span(TraceLane::copies, event_name(p_, *e), "copy", carried->begin_ns, carried->end_ns,
-         std::move(args));
+    span(e->lane == Lane::disk ? TraceLane::disk : TraceLane::copies, event_name(p_, *e), "copy",
+         carried->begin_ns, carried->end_ns, std::move(args));
   }
 
   // What is held, when it changes.
   void held(const TracedEvent& t) {
     if (t.held_bytes == held_) return;
     held_ = t.held_bytes;
+    Json held = Json::object();
+    for (std::size_t tier = 0; tier < tier_count; ++tier)
+      if (static_cast<Tier>(tier) != Tier::nvme || uses_disk(p_))
+        held[std::string(to_string(static_cast<Tier>(tier)))] = held_[tier];
     put({{"ph", "C"},
          {"name", "held bytes"},
          {"pid", p_.rank},
          {"tid", tid(TraceLane::compute)},
          {"ts", us(t.end_ns)},
-         {"args", {{"device", held_[0]}, {"host", held_[1]}}}});
+         {"args", std::move(held)}});
   }
 
   // The plan's event that issued a collective; null: a fault did.

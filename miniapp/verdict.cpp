@@ -90,6 +90,16 @@ Check updates(const Result& r, bool trains) {
                       none ? ": choose a smaller loss_scale" : "")};
 }
 
+Check disk_check(const Result& r, const Observed& o) {
+  if (o.disk_mismatch.empty() && (!r.disk->direct || !r.disk->kernel))
+    return {"disk", Outcome::not_applicable,
+            r.disk->direct
+                ? "the kernel does not tell what it moved"
+                : "files go through the page cache: nvme_path cannot be reached past it"};
+  return from_text("disk", o.disk_mismatch,
+                   "the kernel moved the bytes that were predicted, on every rank");
+}
+
 }  // namespace
 
 bool Result::valid() const {
@@ -103,6 +113,15 @@ std::string Result::invalid_reasons() const {
     if (c.state == Outcome::fail)
       text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", c.name, c.detail);
   return text;
+}
+
+std::string describe(const DiskResult& disk) {
+  std::string text = disk.direct ? "Files are moved past the page cache"
+                                 : "Files go through the page cache, and may not reach the disk";
+  if (disk.kernel)
+    text += fmt::format("; the kernel read {} bytes and wrote {} in the whole run",
+                        disk.kernel->read, disk.kernel->written);
+  return text + ".";
 }
 
 void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
@@ -119,9 +138,9 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
   r.checks.push_back(from_text("calls", o.calls_mismatch,
                                "calls and elements by collective as predicted, on every rank"));
   if (r.copies() || !o.copies_mismatch.empty())
-    r.checks.push_back(
-        from_text("copies", o.copies_mismatch,
-                  "bytes over the host link as predicted, both ways, on every rank"));
+    r.checks.push_back(from_text("copies", o.copies_mismatch,
+                                 "bytes between tiers as predicted, both ways, on every rank"));
+  if (r.disk || !o.disk_mismatch.empty()) r.checks.push_back(disk_check(r, o));
   r.checks.push_back(from_text("system_memory", o.excess, "within the allowance on every rank"));
   r.checks.push_back(
       from_text("replicas", r.hashes.disagreement, "replicas and shards agree across ranks"));

@@ -10,7 +10,7 @@ namespace shardmark {
 /// What the driver observed and cannot be read off the tables.
 struct Observed {
   std::string memory_mismatch;  // of the first rank whose ledger differs from its plan; empty: none
-  std::string calls_mismatch, copies_mismatch;
+  std::string calls_mismatch, copies_mismatch, disk_mismatch;
   std::string excess;         // of the first rank whose system figure exceeds the allowance
   std::string self_check;     // what was wrong; empty: passed
   bool deck_changed = false;  // by --set, or a fault or delay was injected

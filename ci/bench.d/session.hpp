@@ -68,7 +68,7 @@ class Session {
                  : std::make_unique<TransformerModel>(deck, program, *context, *tokens_);
     groups_ = make_group_lanes(*lane_, program);
     executor_.emplace(program, *model_, all_lanes(*lane_, groups_), context->space, nullptr,
-                      Fault::none, options.idle);
+                      ExecutorOptions{.idle = options.idle});
     runner_.emplace(deck, program, *executor_);
     context->poll = [](void* e) { static_cast<Executor*>(e)->poll(); };
     context->poll_arg = &*executor_;

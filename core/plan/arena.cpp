@@ -65,7 +65,7 @@ class Placer {
     const std::vector<bool> always = always_alive(p_);
     std::vector<int> others;
     for (int slot = 0; slot < static_cast<int>(p_.slots.size()); ++slot) {
-      if (lives_[slot].empty()) continue;
+      if (lives_[slot].empty() || p_.slots[slot].tier == Tier::nvme) continue;  // a file
       if (always[slot])
         put(slot, layout_.bytes[tier(slot)]);
       else

@@ -233,12 +233,16 @@ class Checker {
     if (source.tier == destination.tier)
       report(Rule::tiers, fmt::format("{} is copied to {} within {} memory", source.name,
                                       destination.name, to_string(source.tier)));
+    const bool files = source.tier == Tier::nvme || destination.tier == Tier::nvme;
+    if (files && source.tier != Tier::host && destination.tier != Tier::host)
+      report(Rule::tiers, fmt::format("{} is copied to {}: files are reached from the host only",
+                                      source.name, destination.name));
     if (source.dtype != destination.dtype || from.elems != to.elems || from.elems != e.elems ||
         e.dtype != source.dtype)
       report(Rule::tiers,
              fmt::format("a copy of {} {} x {} to {} {} x {}", source.name, to_string(source.dtype),
                          from.elems, destination.name, to_string(destination.dtype), to.elems));
-    if (e.lane != Lane::copy)
+    if (e.lane != (files ? Lane::disk : Lane::copy))
       report(Rule::tiers, fmt::format("a copy on lane {}", to_string(e.lane)));
   }
 

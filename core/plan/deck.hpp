@@ -112,10 +112,24 @@ struct ZeroKnobs {
 };
 
 /// `offload_optimizer` or `offload_param` with device cpu: states that live in the host's memory.
+/// With device nvme, at stage 3, those that are large enough live in files.
 struct OffloadSpec {
   bool enabled = false;
   bool pin_memory = true;  // the host's buffers are page-locked, as far as DeepSpeed does it
   double ratio = 1;        // optimizer, stage 3: the part of the sub-groups that is offloaded
+  bool nvme = false;
+  std::string nvme_path;          // absolute, or relative to the current folder
+  std::int64_t buffer_count = 4;  // buffers of the host that files are read into
+  std::int64_t buffer_size = 0;   // elements of one (parameters)
+  std::int64_t max_in_cpu = 0;    // elements that stay in the host's memory (parameters)
+  bool pipeline_read = false, pipeline_write = false;  // ahead of, and behind, the update at hand
+};
+
+/// The section `aio`: how files are read and written.
+struct AioSpec {
+  std::int64_t block_size = std::int64_t{1} << 20, queue_depth = 8;
+  std::int64_t least_bytes = std::int64_t{1} << 20;  // what is smaller stays in memory
+  std::int64_t alignment_bytes = 1024;  // of files' sizes: 1024 for each of intra_op_parallelism
 };
 
 /// What ShardMark uses of a DeepSpeed config. The batch triple is complete only for a known world
@@ -129,6 +143,7 @@ struct ZeroSpec {
   PrecisionSpec precision;
   ZeroKnobs knobs;
   OffloadSpec offload_optimizer, offload_param;
+  AioSpec aio;
 };
 
 struct RunSpec {

@@ -24,18 +24,21 @@ void DeepSpeedWriter::look_at(int sum, Operand grad) {
   if (looks_for_overflow_) w_.compute(Kernel::overflow, {w_.update(flag_), grad});
 }
 
-void DeepSpeedWriter::send_down(int id, Operand grad, Operand into) {
+Operand DeepSpeedWriter::as_fp32(int id, Operand grad) {
   grad.reads = true, grad.writes = false;
-  if (w_[grad.slot].dtype != Dtype::fp32) {
-    if (fp32_.empty()) fp32_.assign(p_.model.params.size(), no_slot);
-    const int wide =
-        lazily(fp32_[id], "fp32." + name(id), Category::staging, Dtype::fp32, grad.elems);
-    w_.acquire(wide);
-    w_.compute(Kernel::convert, {w_.write(wide), grad});
-    in_transit(wide);
-    grad = w_.read(wide);
-  }
-  w_.copy(grad, into);
+  if (w_[grad.slot].dtype == Dtype::fp32) return grad;
+  if (fp32_.empty()) fp32_.assign(p_.model.params.size(), no_slot);
+  const int wide =
+      lazily(fp32_[id], "fp32." + name(id), Category::staging, Dtype::fp32, grad.elems);
+  w_.acquire(wide);
+  w_.compute(Kernel::convert, {w_.write(wide), grad});
+  return w_.read(wide);
+}
+
+void DeepSpeedWriter::send_down(int id, Operand grad, Operand into) {
+  const Operand wide = as_fp32(id, grad);
+  if (wide.slot != grad.slot) in_transit(wide.slot);
+  w_.copy(wide, into);
 }
 
 void DeepSpeedWriter::settle_copies() {

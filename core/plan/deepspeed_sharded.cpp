@@ -47,19 +47,30 @@ class ShardedWriter : public ShardedGradients {
         gather_alone(id);
         drop(id);
       }
-    std::size_t g = 0;
-    for (const GroupSlots& s : slots_) {
-      w_.acquire(s.master);
-      master_from_param(g++);
-      for (int zeroed : {s.momentum, s.variance, s.grad, s.grad32})
-        if (zeroed != no_slot) acquire_zeroed(w_, zeroed);
-    }
+    std::int64_t largest = 0;
+    for (const SubGroup& group : groups_.groups()) largest = std::max(largest, group.elems);
+    swapper_.begin(largest);
+    for (std::size_t g = 0; g < slots_.size(); ++g) begin_states(g);
     if (knobs_.contiguous_gradients) {
       bucket_ = w_.slot("bucket", Category::bucket, precision_.model, knobs_.reduce_bucket_size);
       w_.acquire(bucket_);
     }
     acquire_shared();
     end(Gradients::none);
+  }
+
+  void begin_states(std::size_t g) {
+    const GroupSlots& s = slots_[g];
+    if (swaps(g)) {
+      master_from_param(g, swapper_.first_master(s.swapped));
+      swapper_.write_first(s.swapped);
+    } else {
+      w_.acquire(s.master);
+      master_from_param(g, w_.write(s.master));
+      for (int zeroed : {s.momentum, s.variance}) acquire_zeroed(w_, zeroed);
+    }
+    for (int zeroed : {s.grad, s.grad32})
+      if (zeroed != no_slot) acquire_zeroed(w_, zeroed);
   }
 
   // ---- one micro-batch ------------------------------------------------------------------------
@@ -100,6 +111,7 @@ class ShardedWriter : public ShardedGradients {
     flush();
     retire();
     settle_copies();
+    if (last) swapper_.flush();
     coordinator.end_pass(*this);
     compute_.end_micro();
     end(Gradients::reduced);
@@ -181,7 +193,9 @@ class ShardedWriter : public ShardedGradients {
       if (!offloads()) sum_of_squares(g, {w_.read(slots_[g].grad)});
       reduce_sum(g, offloads() ? Dtype::fp32 : Dtype::fp64, false);
     }
-    offloads() ? clip_on_host(sums, !on_host(0)) : clip(sums);
+    bool on_device = false;  // a sub-group stayed there
+    for (std::size_t g = 0; g < slots_.size(); ++g) on_device = on_device || !on_host(g);
+    offloads() ? clip_on_host(sums, on_device) : clip(sums);
     for (std::size_t g = 0; g < slots_.size(); ++g) update_group(g);
     gather_persistent(persistent);
     drop_secondary();
@@ -208,10 +222,17 @@ class ShardedWriter : public ShardedGradients {
   void update_group(std::size_t g) {
     GroupSlots& s = slots_[g];
     const std::vector<int>& params = groups_.groups()[g].params;
+    if (swaps(g)) {
+      const UpdatePlaces places = swapper_.swap_in(s.swapped);
+      adamw(places.master, places.grad, places.momentum, places.variance, params);
+      param_from_master(g, places.master);
+      swapper_.swap_out(s.swapped);
+      return drop_kept(g);
+    }
     if (offloads()) {
       adamw(w_.update(s.master), w_.read(s.grad32), w_.update(s.momentum), w_.update(s.variance),
             params);
-      return param_from_master(g);
+      return param_from_master(g, w_.read(s.master));
     }
     const std::string suffix = slots_.size() > 1 ? "." + std::to_string(g) : "";
     const std::int64_t size = groups_.groups()[g].elems;
@@ -227,13 +248,14 @@ class ShardedWriter : public ShardedGradients {
     }
     adamw(w_.update(s.master), w_.read(grad), w_.update(s.momentum), w_.update(s.variance), params);
     w_.release(grad);
-    param_from_master(g);
+    param_from_master(g, w_.read(s.master));
   }
 
   int skip() {
     const int index = w_.begin(SegmentKind::skip, "skip", Gradients::reduced);
     w_.phase(Phase::step);
     w_.release(flag());
+    for (std::size_t g = 0; g < slots_.size(); ++g) drop_kept(g);
     release_step_scalars();
     end(Gradients::none);
     return index;

@@ -134,7 +134,8 @@ void ShardedGradients::bounce(int id, Operand reduced) {
   const int here = lazily(bounced_[id], "bounced." + name(id), Category::staging,
                           precision_.grad_accum, real(id));
   w_.acquire(here);
-  in_transit(here);
+  const bool stays = last_micro_ && swaps(g) && swapper_.stays(id);
+  if (!stays || w_[here].dtype != Dtype::fp32) in_transit(here);
   if (!first_micro_) {
     w_.copy(sum, w_.write(here));
     w_.compute(Kernel::accumulate, {w_.update(here), reduced});
@@ -149,11 +150,26 @@ void ShardedGradients::bounce(int id, Operand reduced) {
   }
   if (!last_micro_) return;
   look_at(static_cast<int>(g), w_.read(here));
+  if (swaps(g)) {
+    const Operand grad = as_fp32(id, w_.read(here));
+    swapper_.send(id, grad);
+    if (!stays && grad.slot != here) in_transit(grad.slot);
+    return;
+  }
   const Operand into = write_part(slots_[g].grad32, groups_.offset_of(id), real(id));
   if (on_host(g))
     send_down(id, w_.read(here), into);
   else
     w_.compute(Kernel::convert, {into, w_.read(here)});
+}
+
+void ShardedGradients::drop_kept(std::size_t g) {
+  if (!swaps(g)) return;
+  for (int id : groups_.groups()[g].params) {
+    if (real(id) == 0 || !swapper_.stays(id)) continue;
+    const int slot = precision_.grad_accum == Dtype::fp32 ? bounced_[id] : fp32_slot(id);
+    if (w_.alive(slot)) w_.release(slot);
+  }
 }
 
 }  // namespace shardmark

@@ -25,6 +25,8 @@ class ShardedGradients : public ShardedParams {
   void flush();
   /// Waits for the bucket on its way and keeps this rank's shards.
   void retire();
+  /// What is left on the device of a sub-group's gradients is not needed any more.
+  void drop_kept(std::size_t g);
 
   int bucket_ = no_slot;  // allocated once for the whole run
 

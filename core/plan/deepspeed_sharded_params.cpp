@@ -12,6 +12,7 @@ ShardedParams::ShardedParams(Program& program, const Deck& deck, const Profile& 
     : DeepSpeedWriter(program, deck, profile),
       groups_(groups),
       slots_(groups.groups().size()),
+      swapper_(w_, deck.zero.offload_optimizer, deck.zero.aio),
       stand_{Coordinator(program.model, deck.zero.knobs),
              std::vector<Operand>(program.model.params.size()),
              {},
@@ -46,10 +47,20 @@ void ShardedParams::declare_group(std::size_t g) {
                  params_on_host(), true);
   s.grad = slot("grad", Category::grad, precision_.grad_accum, recorded::grad_partitions,
                 offloads(), pins());
-  s.master = slot("master", Category::master, Dtype::fp32, {}, on_host(g));
-  s.momentum = slot("momentum", Category::momentum, Dtype::fp32, {}, on_host(g));
-  s.variance = slot("variance", Category::variance, Dtype::fp32, {}, on_host(g));
-  if (offloads()) s.grad32 = slot("grad_fp32", Category::grad, Dtype::fp32, {}, on_host(g), pins());
+  if (swapper_.swaps(group.elems)) {
+    s.swapped = swapper_.add_group(suffix, group.elems);
+    s.master = swapper_.master(s.swapped);
+    s.momentum = swapper_.momentum(s.swapped);
+    s.variance = swapper_.variance(s.swapped);
+    for (int id : group.params)
+      swapper_.add_gradient(s.swapped, id, name(id), groups_.offset_of(id), real(id));
+  } else {
+    s.master = slot("master", Category::master, Dtype::fp32, {}, on_host(g));
+    s.momentum = slot("momentum", Category::momentum, Dtype::fp32, {}, on_host(g));
+    s.variance = slot("variance", Category::variance, Dtype::fp32, {}, on_host(g));
+    if (offloads())
+      s.grad32 = slot("grad_fp32", Category::grad, Dtype::fp32, {}, on_host(g), pins());
+  }
   for (int id : group.params) {
     const FlatParam alone{id, 0};
     for (auto [state, at] :
@@ -247,42 +258,44 @@ void ShardedParams::drop(int id) {
   w_.release(slot);
 }
 
-void ShardedParams::master_from_param(std::size_t g) {
+void ShardedParams::master_from_param(std::size_t g, Operand master) {
   GroupSlots& s = slots_[g];
-  const Tier from = w_[s.param].tier, to = w_[s.master].tier;
+  const Tier from = w_[s.param].tier, to = w_[master.slot].tier;
+  master.reads = false, master.writes = true;
   if (from == to) {
-    w_.compute(Kernel::convert, {w_.write(s.master), w_.read(s.param)});
+    w_.compute(Kernel::convert, {master, w_.read(s.param)});
   } else if (w_[s.param].dtype == Dtype::fp32) {
-    w_.copy(w_.read(s.param), w_.write(s.master));
+    w_.copy(w_.read(s.param), master);
   } else {
     declare_transit(g);
     w_.acquire(s.transit);
     if (to == Tier::host) {
       w_.copy(w_.read(s.param), w_.write(s.transit));
-      w_.compute(Kernel::convert, {w_.write(s.master), w_.read(s.transit)});
+      w_.compute(Kernel::convert, {master, w_.read(s.transit)});
     } else {
       w_.compute(Kernel::convert, {w_.write(s.transit), w_.read(s.param)});
-      w_.copy(w_.read(s.transit), w_.write(s.master));
+      w_.copy(w_.read(s.transit), master);
     }
     w_.release(s.transit);
   }
 }
 
-void ShardedParams::param_from_master(std::size_t g) {
+void ShardedParams::param_from_master(std::size_t g, Operand master) {
   GroupSlots& s = slots_[g];
-  const Tier from = w_[s.master].tier, to = w_[s.param].tier;
+  const Tier from = w_[master.slot].tier, to = w_[s.param].tier;
+  master.reads = true, master.writes = false;
   if (from == to) {
-    w_.compute(Kernel::convert, {w_.write(s.param), w_.read(s.master)});
+    w_.compute(Kernel::convert, {w_.write(s.param), master});
   } else if (w_[s.param].dtype == Dtype::fp32) {
-    w_.copy(w_.read(s.master), w_.write(s.param));
+    w_.copy(master, w_.write(s.param));
   } else {
     declare_transit(g);
     w_.acquire(s.transit);
     if (from == Tier::host) {
-      w_.compute(Kernel::convert, {w_.write(s.transit), w_.read(s.master)});
+      w_.compute(Kernel::convert, {w_.write(s.transit), master});
       w_.copy(w_.read(s.transit), w_.write(s.param));
     } else {
-      w_.copy(w_.read(s.master), w_.write(s.transit));
+      w_.copy(master, w_.write(s.transit));
       w_.compute(Kernel::convert, {w_.write(s.param), w_.read(s.transit)});
     }
     w_.release(s.transit);

@@ -15,6 +15,7 @@
 #include <core/plan/coordinator.hpp>
 #include <core/plan/deepspeed_writer.hpp>
 #include <core/plan/groups.hpp>
+#include <core/plan/optimizer_swapper.hpp>
 #include <core/plan/sub_groups.hpp>
 
 namespace shardmark {
@@ -29,6 +30,7 @@ class ShardedParams : public DeepSpeedWriter, public FetchActions {
     int param = no_slot, grad = no_slot, master = no_slot, momentum = no_slot, variance = no_slot;
     int flat = no_slot, grad32 = no_slot;  // of the step; offload: grad32 is always there
     int transit = no_slot;                 // of the host: what changes type on its way
+    int swapped = -1;                      // its number at the swapper; -1: it is in memory
   };
   // What one segment hands to the next: how the coordinator stands, where gathered parameters lie.
   struct Stand {
@@ -51,12 +53,16 @@ class ShardedParams : public DeepSpeedWriter, public FetchActions {
     return std::clamp<std::int64_t>(elems(id) - shard(id) * p_.rank, 0, shard(id));
   }
 
-  /// Whether the shards, and a sub-group's optimizer states, are on the host.
+  /// Whether the shards are on the host.
   bool params_on_host() const { return deck_.zero.offload_param.enabled; }
+  /// Whether a sub-group's optimizer states are in files, and pass through the host.
+  bool swaps(std::size_t g) const { return slots_[g].swapped >= 0; }
+  /// Whether the host updates a sub-group.
   bool on_host(std::size_t g) const {
     const auto n = static_cast<double>(slots_.size());
     return offloads() &&
-           static_cast<double>(g) >= std::floor((1.0 - deck_.zero.offload_optimizer.ratio) * n);
+           (swaps(g) ||
+            static_cast<double>(g) >= std::floor((1.0 - deck_.zero.offload_optimizer.ratio) * n));
   }
 
   /// Slots of a sub-group's states; its shards are alive and zero then.
@@ -64,8 +70,8 @@ class ShardedParams : public DeepSpeedWriter, public FetchActions {
   /// Makes a parameter whole, broadcasts it, keeps this rank's shard; `dropped`: as after a use.
   void build_param(int id, bool dropped);
   /// A sub-group's fp32 states made from its shards, and the way back, across tiers where it must.
-  void master_from_param(std::size_t g);
-  void param_from_master(std::size_t g);
+  void master_from_param(std::size_t g, Operand master);
+  void param_from_master(std::size_t g, Operand master);
   /// Without a gather, where one rank has all of it, but on the host.
   void bring_up(int id);
   /// Gathers one parameter of the world's shards straight into a buffer of its own, or drops it.
@@ -80,7 +86,8 @@ class ShardedParams : public DeepSpeedWriter, public FetchActions {
 
   const SubGroups& groups_;
   std::vector<GroupSlots> slots_;  // by sub-group
-  Stand stand_;                    // where the plan is being written
+  OptimizerSwapper swapper_;
+  Stand stand_;  // where the plan is being written
 
  private:
   void fetch(const std::vector<int>& list) override;

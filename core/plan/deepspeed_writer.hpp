@@ -118,6 +118,10 @@ class DeepSpeedWriter {
   void begin_looking(int sums, bool flagged);
   /// Adds a reduced gradient to sum number `sum`, if there is one, and to the flag.
   void look_at(int sum, Operand grad);
+  /// A parameter's gradient in fp32 on the device: itself, or made in a buffer that is alive then,
+  /// `fp32_slot`.
+  Operand as_fp32(int id, Operand grad);
+  int fp32_slot(int id) const { return fp32_[id]; }
   /// Sends a parameter's gradient to fp32 on the host; what it goes through lives on until
   /// `settle_copies`.
   void send_down(int id, Operand grad, Operand into);

@@ -88,7 +88,7 @@ std::string host_advice(const Program& p) {
   return text + "more nodes, a smaller model, offloading less";
 }
 
-std::string advice(const Program& p, const TierFootprint& at, bool states_fit) {
+std::string device_advice(const Program& p, const TierFootprint& at, bool states_fit) {
   const auto& b = at.at_peak;
   const std::int64_t states = state_bytes(b);
   std::string text;
@@ -117,6 +117,21 @@ std::string advice(const Program& p, const TierFootprint& at, bool states_fit) {
     add("a smaller stage3_max_live_parameters, stage3_prefetch_bucket_size or "
         "stage3_max_reuse_distance");
   return text;
+}
+
+std::string_view place(Tier tier) {
+  static constexpr std::array<std::string_view, tier_count> places{
+      "in device memory", "in host memory", "on the disk of nvme_path"};
+  return places[index(tier)];
+}
+
+std::string advice(const Program& p, Tier tier, const TierFootprint& at, bool states_fit) {
+  switch (tier) {
+    case Tier::device: return device_advice(p, at, states_fit);
+    case Tier::host: return host_advice(p);
+    case Tier::nvme: break;
+  }
+  return "a disk with more room, more nodes, offload_optimizer.device \"cpu\"";
 }
 
 }  // namespace
@@ -182,17 +197,19 @@ std::string describe_event(const Program& program, int segment, int event) {
 }
 
 std::array<std::int64_t, tier_count> allocated_bytes(const Program& program) {
-  if (program.memory_mode == MemoryMode::pooled) return arena_layout(program).bytes;
+  const bool pooled = program.memory_mode == MemoryMode::pooled;
   std::array<std::int64_t, tier_count> bytes{};
+  if (pooled) bytes = arena_layout(program).bytes;
   const Footprint f = footprint(program);
-  for (std::size_t t = 0; t < tier_count; ++t) bytes[t] = f.tiers[t].peak_bytes;
+  for (std::size_t t = 0; t < tier_count; ++t)
+    if (!pooled || t == index(Tier::nvme)) bytes[t] = f.tiers[t].peak_bytes;
   return bytes;
 }
 
 std::optional<std::string> over_shared_budget(const Program& program, std::int64_t bytes,
                                               int ranks_per_node) {
   const auto needed = allocated_bytes(program);
-  const std::int64_t both = needed[0] + needed[1];
+  const std::int64_t both = needed[index(Tier::device)] + needed[index(Tier::host)];
   if (needed[index(Tier::host)] == 0 || both <= bytes) return {};
   const TierFootprint host = footprint(program)[Tier::host];
   return fmt::format(
@@ -213,18 +230,17 @@ std::optional<std::string> over_budget(const Program& program, const Budgets& bu
       const Event* event = e >= 0 ? &program.segments[s].events[e] : nullptr;
       const bool states_fit = state_bytes(tier.at_peak) <= *budgets[t];
       refusal = fmt::format(
-          "it does not fit in {} memory: rank {} needs {} ({} bytes) at its peak, the "
+          "it does not fit {}: rank {} needs {} ({} bytes) at its peak, the "
           "budget is {}: {} missing.{} It would die at {} (category {}). {} What "
           "would help: {}",
-          to_string(static_cast<Tier>(t)), program.rank, human_bytes(tier.peak_bytes),
-          tier.peak_bytes, human_bytes(*budgets[t]), human_bytes(tier.peak_bytes - *budgets[t]),
+          place(static_cast<Tier>(t)), program.rank, human_bytes(tier.peak_bytes), tier.peak_bytes,
+          human_bytes(*budgets[t]), human_bytes(tier.peak_bytes - *budgets[t]),
           static_cast<Tier>(t) == Tier::host ? host_figures(tier, ranks_per_node) : "",
           describe_event(program, s, e), event ? to_string(event->category) : "model states",
           states_fit ? "The model states alone would fit; gathered units, buckets and activations "
                        "on top of them do not."
                      : "The model states alone do not fit.",
-          static_cast<Tier>(t) == Tier::host ? host_advice(program)
-                                             : advice(program, tier, states_fit));
+          advice(program, static_cast<Tier>(t), tier, states_fit));
       return false;
     }
     return true;
@@ -234,14 +250,13 @@ std::optional<std::string> over_budget(const Program& program, const Budgets& bu
   for (std::size_t t = 0; t < tier_count; ++t)
     if (budgets[t] && allocated[t] > *budgets[t])
       return fmt::format(
-          "it does not fit in {} memory: rank {} needs an arena of {} ({} bytes; {} of them at its "
+          "it does not fit {}: rank {} needs an arena of {} ({} bytes; {} of them at its "
           "peak, the rest lies in gaps), the budget is {}: {} missing.{} What would help: "
           "run.memory_mode \"strict\", {}",
-          to_string(static_cast<Tier>(t)), program.rank, human_bytes(allocated[t]), allocated[t],
+          place(static_cast<Tier>(t)), program.rank, human_bytes(allocated[t]), allocated[t],
           f.tiers[t].peak_bytes, human_bytes(*budgets[t]), human_bytes(allocated[t] - *budgets[t]),
           static_cast<Tier>(t) == Tier::host ? host_figures(f.tiers[t], ranks_per_node) : "",
-          static_cast<Tier>(t) == Tier::host ? host_advice(program)
-                                             : advice(program, f.tiers[t], true));
+          advice(program, static_cast<Tier>(t), f.tiers[t], true));
   return {};
 }
 

@@ -4,7 +4,9 @@
 namespace shardmark {
 
 std::string_view to_string(Direction direction) {
-  return direction == Direction::device_to_host ? "device_to_host" : "host_to_device";
+  static constexpr std::array<std::string_view, direction_count> names{
+      "device_to_host", "host_to_device", "nvme_to_host", "host_to_nvme"};
+  return names[static_cast<std::size_t>(direction)];
 }
 
 void add(LinkVolume& into, const LinkVolume& from) {
@@ -18,7 +20,7 @@ LinkVolume link_volume(const Segment& segment, std::int64_t times) {
   LinkVolume v;
   for (const Event& e : segment.events) {
     if (e.op != Op::copy) continue;
-    LinkTraffic& t = v[static_cast<std::size_t>(direction_to(e.tier))];
+    LinkTraffic& t = v[static_cast<std::size_t>(direction_of(e))];
     t.copies += times;
     t.bytes += times * e.elems * dtype_bytes(e.dtype);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program copies between host and device, to the byte, by direction: the traffic of the link
-// (PCIe, NVLink-C2C) that offload lives on.
+// What a program copies between tiers, to the byte, by direction: the traffic of the link between
+// host and device (PCIe, NVLink-C2C) and of the disk, which offload lives on.
 #pragma once
 
 #include <array>
@@ -11,14 +11,18 @@
 
 namespace shardmark {
 
-/// By the tier that a copy ends in.
-enum class Direction : std::uint8_t { device_to_host, host_to_device };
-inline constexpr int direction_count = 2;
+enum class Direction : std::uint8_t { device_to_host, host_to_device, nvme_to_host, host_to_nvme };
+inline constexpr int direction_count = 4;
 std::string_view to_string(Direction);
+constexpr bool is_disk(Direction d) {
+  return d >= Direction::nvme_to_host;
+}
 
-/// Where a copy into `tier` comes from is the other one.
-constexpr Direction direction_to(Tier tier) {
-  return tier == Tier::host ? Direction::device_to_host : Direction::host_to_device;
+/// Of a copy; its tier is the one that it ends in.
+constexpr Direction direction_of(const Event& copy) {
+  if (copy.lane == Lane::disk)
+    return copy.tier == Tier::nvme ? Direction::host_to_nvme : Direction::nvme_to_host;
+  return copy.tier == Tier::host ? Direction::device_to_host : Direction::host_to_device;
 }
 
 struct LinkTraffic {

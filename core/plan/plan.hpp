@@ -56,7 +56,8 @@ struct Operand {
 
 /// One step of a plan. Collectives: `elems` is nccl-tests' S (the whole array), the first operand
 /// is the send range, the second the receive range, a third the scratch. Copies go from one tier to
-/// the other, on the copy lane: source, destination. Computes work within one tier.
+/// another: source, destination; between memories on the copy lane, between the host's and files on
+/// the disk's. Computes work within one tier, which is a memory.
 struct Event {
   Op op = Op::compute;
   Kernel kernel = Kernel::none;
@@ -89,7 +90,8 @@ inline constexpr int max_groups = 3;
 /// since each is a communicator of its own.
 inline constexpr int queue_count = lane_count - 1 + max_groups;
 constexpr int queue_of(const Event& e) {
-  return e.lane != Lane::comm ? (e.lane == Lane::compute ? 0 : 1) : lane_count - 1 + e.group;
+  if (e.lane == Lane::comm) return lane_count - 1 + e.group;
+  return e.lane == Lane::compute ? 0 : static_cast<int>(e.lane) - 1;
 }
 
 /// What is alive at one end of a segment.

@@ -134,7 +134,8 @@ std::string print_text(const Program& p) {
 std::string print_dot(const Program& p) {
   std::string text = "digraph program {\n  rankdir=TB;\n  node [shape=box, fontname=monospace];\n";
   auto out = std::back_inserter(text);
-  static constexpr std::array<std::string_view, lane_count> colors{"#d7e8fa", "#fbe3c8", "#dff2d8"};
+  static constexpr std::array<std::string_view, lane_count> colors{"#d7e8fa", "#fbe3c8", "#dff2d8",
+                                                                   "#e6dcf5"};
   for (std::size_t s = 0; s < p.segments.size(); ++s) {
     const Segment& segment = p.segments[s];
     fmt::format_to(out, "  subgraph cluster_{} {{\n    label=\"{}\";\n", s, segment.name);

@@ -86,12 +86,13 @@ Json memory(const Program& p, const Budgets& budgets) {
   Json o;
   for (int t = 0; t < tier_count; ++t) {
     const TierFootprint& tier = f.tiers[t];
+    if (static_cast<Tier>(t) == Tier::nvme && tier.peak_bytes == 0) continue;
     Json m;
     m["peak"] = tier.peak_bytes;
     m["at"] = describe_event(p, tier.segment, tier.event);
     m["by_category"] = category_bytes(tier.at_peak);
     m["category_peaks"] = category_bytes(tier.category_peaks);
-    m["arena"] = arena.bytes[t];
+    if (static_cast<Tier>(t) != Tier::nvme) m["arena"] = arena.bytes[t];
     if (tier.pinned_peak_bytes > 0) m["pinned_peak"] = tier.pinned_peak_bytes;
     if (budgets[t]) m["fits"] = allocated[t] <= *budgets[t];
     o[std::string(to_string(static_cast<Tier>(t)))] = std::move(m);
@@ -142,9 +143,12 @@ Json print_json(const Program& p, const Budgets& budgets, const std::string& pla
   o["volume"] = volumes(p);
   const LinkVolume link = steady_link_volume(p);
   if (link != LinkVolume{})
-    for (std::size_t d = 0; d < direction_count; ++d)
-      o["host_link"][std::string(to_string(static_cast<Direction>(d)))] = {
+    for (std::size_t d = 0; d < direction_count; ++d) {
+      const bool disk = is_disk(static_cast<Direction>(d));
+      if (disk && link[d].copies == 0) continue;
+      o[disk ? "disk" : "host_link"][std::string(to_string(static_cast<Direction>(d)))] = {
           {"copies", link[d].copies}, {"bytes", link[d].bytes}};
+    }
   return o;
 }
 

@@ -27,7 +27,7 @@ std::string_view to_string(Kernel v) {
   return name_of(v, names);
 }
 std::string_view to_string(Lane v) {
-  static constexpr std::array names{"compute"sv, "comm"sv, "copy"sv};
+  static constexpr std::array names{"compute"sv, "comm"sv, "copy"sv, "disk"sv};
   return name_of(v, names);
 }
 std::string_view to_string(Role v) {
@@ -55,7 +55,7 @@ std::string_view to_string(Phase v) {
   return name_of(v, names);
 }
 std::string_view to_string(Tier v) {
-  static constexpr std::array names{"device"sv, "host"sv};
+  static constexpr std::array names{"device"sv, "host"sv, "nvme"sv};
   return name_of(v, names);
 }
 std::string_view to_string(Category v) {

@@ -41,9 +41,9 @@ enum class Kernel : std::uint8_t {
   adamw
 };
 
-/// An in-order queue of work: a stream on a device, program order on a host.
-enum class Lane : std::uint8_t { compute, comm, copy };
-inline constexpr int lane_count = 3;
+/// An in-order queue of work: a stream on a device, program order on a host. `disk` moves files.
+enum class Lane : std::uint8_t { compute, comm, copy, disk };
+inline constexpr int lane_count = 4;
 
 /// What a module of a transformer does; `list`: something with parameters, `container`: nothing.
 enum class Role : std::uint8_t {
@@ -67,8 +67,10 @@ enum class Role : std::uint8_t {
 };
 
 enum class Phase : std::uint8_t { init, forward, backward, step };
-enum class Tier : std::uint8_t { device, host };
-inline constexpr int tier_count = 2;
+/// Where states lie: memory of the device or of the host, or files on a disk of the node's.
+enum class Tier : std::uint8_t { device, host, nvme };
+inline constexpr int tier_count = 3;
+inline constexpr Tier memory_tiers[] = {Tier::device, Tier::host};
 
 /// What memory is for, after the ZeRO paper's model states and residual states.
 enum class Category : std::uint8_t {

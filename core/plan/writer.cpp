@@ -143,7 +143,8 @@ Event& PlanWriter::copy(Operand source, Operand destination) {
   const Slot& s = program_.slots[destination.slot];
   Event e;
   e.op = Op::copy;
-  e.lane = Lane::copy;
+  const bool files = s.tier == Tier::nvme || program_.slots[source.slot].tier == Tier::nvme;
+  e.lane = files ? Lane::disk : Lane::copy;
   e.tier = s.tier, e.category = s.category, e.dtype = s.dtype, e.elems = destination.elems;
   const std::array<Operand, 2> operands{source, destination};
   return emit(e, operands, {});

@@ -48,7 +48,7 @@ class PlanWriter {
   Event& collective(Op op, Reduction reduction, Dtype dtype, std::int64_t elems,
                     std::span<const Operand> operands, std::span<const int> params = {},
                     int group = 0, int root = -1);
-  /// From one tier to the other, of the same type and size.
+  /// From one tier to another, of the same type and size; files are reached from the host only.
   Event& copy(Operand source, Operand destination);
 
   Operand whole(int slot, bool reads, bool writes) const {

@@ -48,6 +48,7 @@ std::string link_table(const Result& r) {
       1};
   for (std::size_t d = 0; d < direction_count; ++d) {
     const LinkResult& l = r.link[d];
+    if (l.predicted.copies + l.measured.copies == 0) continue;
     table.rows.push_back({std::string(to_string(static_cast<Direction>(d))),
                           against(l.predicted.copies, l.measured.copies),
                           grouped(l.predicted.copies), against(l.predicted.bytes, l.measured.bytes),
@@ -56,10 +57,11 @@ std::string link_table(const Result& r) {
                           fmt::format("{:.2f}", l.gb_per_s()),
                           fmt::format("{:.3f}", l.exposed_s * 1e3)});
   }
-  return fmt::format("<h2>Host link</h2>\n<p>{}</p>\n",
+  return fmt::format("<h2>Host link{}</h2>\n<p>{}{}</p>\n", r.disk ? " and disk" : "",
                      r.emulated_link_gb_per_s
                          ? fmt::format("Emulated: {} GB/s each way.", *r.emulated_link_gb_per_s)
-                         : "As fast as this machine copies.") +
+                         : "As fast as this machine copies.",
+                     r.disk ? " " + describe(*r.disk) : "") +
          to_html(table);
 }
 

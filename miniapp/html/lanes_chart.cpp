@@ -16,8 +16,9 @@ namespace {
 enum class Kind { forward, backward, step, copy, allocation, communication, waiting };
 constexpr std::array<const char*, 7> css{"forward",    "backward",      "step",   "copy",
                                          "allocation", "communication", "waiting"};
-enum class Row { kernels, copies, communication, waiting };
-constexpr std::array<const char*, 4> row_names{"kernels", "copies", "communication", "waiting"};
+enum class Row { kernels, copies, disk, communication, waiting };
+constexpr std::array<const char*, 5> row_names{"kernels", "copies", "disk", "communication",
+                                               "waiting"};
 
 struct Span {
   Row row;
@@ -57,8 +58,9 @@ std::vector<Span> spans_of(const Program& p, const StepTrace& trace, std::int64_
   for (const TracedCopy& c : trace.copies) {
     const TracedEvent& t = trace.events[c.event];
     const Segment& segment = p.segments[static_cast<std::size_t>(t.segment)];
-    spans.push_back({Row::copies, Kind::copy, since(c.begin_ns), since(c.end_ns),
-                     event_name(p, segment.events[static_cast<std::size_t>(t.event)])});
+    const Event& e = segment.events[static_cast<std::size_t>(t.event)];
+    spans.push_back({e.lane == Lane::disk ? Row::disk : Row::copies, Kind::copy, since(c.begin_ns),
+                     since(c.end_ns), event_name(p, e)});
   }
   for (const CollectiveRecord& c : trace.collectives)
     spans.push_back({Row::communication, Kind::communication, since(c.issue_ns), since(c.done_ns),
@@ -106,9 +108,14 @@ double lane_of(std::vector<double>& busy_until, const Span& s) {
   return static_cast<double>(busy_until.size() - 1);
 }
 
+bool has_disk(const std::vector<Span>& spans) {
+  return std::any_of(spans.begin(), spans.end(), [](const Span& s) { return s.row == Row::disk; });
+}
+
 double draw_rows(Svg& svg, const std::vector<Span>& spans, const Scale& x) {
   double y = top;
   for (std::size_t row = 0; row < row_names.size(); ++row) {
+    if (static_cast<Row>(row) == Row::disk && !has_disk(spans)) continue;
     const bool comm = static_cast<Row>(row) == Row::communication;
     std::vector<double> busy(comm ? 3 : 1, -1);
     const double height = comm ? 2 * row_height : row_height;
@@ -136,10 +143,12 @@ std::string lanes_chart(const Program& p, const Result& r) {
   const std::int64_t start_ns = r.trace.events.front().begin_ns;
   const double length = static_cast<double>(r.trace.events.back().end_ns - start_ns) * 1e-9;
   if (length <= 0) return {};
-  const double bottom = top + 5 * row_height + 4 * gap;
+  const std::vector<Span> spans = spans_of(p, r.trace, start_ns);
+  const int rows = has_disk(spans) ? 5 : 4;  // communication has two rows' height
+  const double bottom = top + (rows + 1) * row_height + rows * gap;
   Svg svg(chart_width, bottom + 40, "One step over time: kernels, copies, communication, waiting");
   const Scale x{0, length, left, right};
-  draw_rows(svg, merged(spans_of(p, r.trace, start_ns), length / (right - left)), x);
+  draw_rows(svg, merged(spans, length / (right - left)), x);
   const bool seconds = length >= 2;
   const double unit = seconds ? 1 : 1e-3;
   const auto values = ticks(0, length / unit, 11);

@@ -21,10 +21,11 @@ struct Sample {
 };
 
 void add_predicted(const std::array<CategoryBytes, tier_count>& live, Sample& sample) {
-  for (const CategoryBytes& tier : live)
+  for (Tier t : memory_tiers)
     for (std::size_t c = 0; c < category_count; ++c) {
-      sample.predicted[c] += tier[c];
-      sample.predicted_sum += static_cast<double>(tier[c]);
+      const std::int64_t bytes = live[static_cast<std::size_t>(t)][c];
+      sample.predicted[c] += bytes;
+      sample.predicted_sum += static_cast<double>(bytes);
     }
 }
 
@@ -40,7 +41,8 @@ std::vector<Sample> samples_of(const Program& p, const StepTrace& trace) {
     if (after.empty()) after = live_after(p, t.segment);
     Sample& sample = samples.emplace_back();
     add_predicted(after[static_cast<std::size_t>(t.event)], sample);
-    for (const std::int64_t bytes : t.held_bytes) sample.measured += static_cast<double>(bytes);
+    for (Tier tier : memory_tiers)
+      sample.measured += static_cast<double>(t.held_bytes[static_cast<std::size_t>(tier)]);
     sample.phase = segment.events[static_cast<std::size_t>(t.event)].phase;
     sample.micro_batch = std::max(0, micro);
   }
@@ -119,7 +121,8 @@ std::vector<LegendEntry> draw_stack(Svg& svg, const Frame& f, const std::vector<
 
 double sum(const std::array<TierResult, tier_count>& tiers) {
   double bytes = 0;
-  for (const TierResult& t : tiers) bytes += static_cast<double>(t.measured_peak);
+  for (Tier t : memory_tiers)
+    bytes += static_cast<double>(tiers[static_cast<std::size_t>(t)].measured_peak);
   return bytes;
 }
 

@@ -19,7 +19,10 @@ std::int64_t PlanFigures::bytes() const {
 
 std::int64_t PlanFigures::peak() const {
   std::int64_t sum = 0;
-  for (const CategoryBytes& tier : at_peak) sum = std::accumulate(tier.begin(), tier.end(), sum);
+  for (Tier t : memory_tiers) {
+    const CategoryBytes& tier = at_peak[static_cast<std::size_t>(t)];
+    sum = std::accumulate(tier.begin(), tier.end(), sum);
+  }
   return sum;
 }
 

@@ -26,6 +26,7 @@
 #include <miniapp/lanes.hpp>
 #include <miniapp/list_model.hpp>
 #include <miniapp/peers.hpp>
+#include <miniapp/setup.hpp>
 #include <miniapp/state_hash.hpp>
 #include <miniapp/step_runner.hpp>
 #include <miniapp/transformer_model.hpp>
@@ -93,8 +94,10 @@ class Training {
     if (wrap) model_ = wrap(std::move(model_));
     ledger_.emplace();
     group_lanes_ = make_group_lanes(*lane_, program_);
-    executor_.emplace(program_, *model_, all_lanes(*lane_, group_lanes_), context_.space, &*ledger_,
-                      Fault::none, options.idle, link_gb_per_s);
+    executor_.emplace(
+        program_, *model_, all_lanes(*lane_, group_lanes_), context_.space, &*ledger_,
+        ExecutorOptions{
+            .idle = options.idle, .link_gb_per_s = link_gb_per_s, .disk = disk_options(deck_)});
     runner_.emplace(deck_, program_, *executor_);
     context_.poll = [](void* e) { static_cast<Executor*>(e)->poll(); };
     context_.poll_arg = &*executor_;
@@ -210,16 +213,19 @@ inline void set_precision(Deck& d, Dtype model, Dtype grad_accum) {
 inline void expect_memory_as_predicted(Training& t) {
   const Program& p = t.program();
   const LedgerSnapshot ledger = t.ledger().snapshot();
+  const TierFootprint files = footprint(p, t.runner().ran())[Tier::nvme];
+  EXPECT_EQ(t.executor().files().peak_bytes, files.peak_bytes);
+  EXPECT_EQ(t.executor().files().category_peaks, files.category_peaks);
   if (p.memory_mode == MemoryMode::pooled) {
     const ArenaLayout arena = arena_layout(p);
-    for (Tier tier : {Tier::device, Tier::host}) {
+    for (Tier tier : memory_tiers) {
       EXPECT_EQ(ledger[tier].peak_bytes, arena[tier]);
       EXPECT_EQ(ledger[tier].allocations, arena[tier] > 0 ? 1 : 0);
     }
     return;
   }
   const Footprint f = footprint(p, t.runner().ran());
-  for (Tier tier : {Tier::device, Tier::host}) {
+  for (Tier tier : memory_tiers) {
     EXPECT_EQ(ledger[tier].peak_bytes, f[tier].peak_bytes);
     EXPECT_EQ(ledger[tier].category_peaks, f[tier].category_peaks);
     EXPECT_EQ(ledger[tier].at_peak, f[tier].at_peak);

@@ -161,5 +161,80 @@ TEST(Offload, UnderAControlGroupsLimitARunIsRefusedAndNeverKilled) {
   EXPECT_EQ(under(3000).status, 0);
 }
 
+// Large enough for files, on two ranks.
+Json in_files(const std::string& folder) {
+  return {{"model", {{"hidden", 128}, {"layers", 4}}},
+          {"deepspeed",
+           {{"zero_optimization",
+             {{"offload_optimizer", {{"device", "nvme"}, {"nvme_path", folder}}}}}}}};
+}
+
+TEST(Offload, StatesInFilesTrainAndTheKernelMovedWhatWasPredicted) {
+  const Workplace place;
+  place.deck(3, in_files(place.path("")));
+  const Outcome ran = run({.args = place.run_args(), .ranks = 2});
+  ASSERT_EQ(ran.status, 0) << ran.err << ran.out;
+  const Json report = place.report();
+  const Json& nvme = report.at("memory").at("nvme");
+  EXPECT_GT(nvme.at("measured_peak"), 3 << 20);
+  EXPECT_EQ(nvme.at("measured_peak"), nvme.at("predicted_peak"));
+  EXPECT_EQ(nvme.at("measured_by_category"), nvme.at("predicted_by_category"));
+  const Json& disk = report.at("disk");
+  for (const char* direction : {"nvme_to_host", "host_to_nvme"}) {
+    EXPECT_GT(disk.at(direction).at("measured").at("bytes"), 0);
+    EXPECT_EQ(disk.at(direction).at("measured"), disk.at(direction).at("predicted"));
+  }
+  if (disk.at("direct") && disk.contains("kernel")) {
+    EXPECT_GE(disk.at("kernel").at("read_bytes"),
+              disk.at("nvme_to_host").at("measured").at("bytes"));
+  }
+  EXPECT_NE(ran.out.find("files without a name"), std::string::npos) << ran.out;
+  for (const auto& entry : std::filesystem::directory_iterator(place.path("")))
+    EXPECT_EQ(entry.path().string().find("swap"), std::string::npos) << entry.path();
+}
+
+TEST(Offload, ADiskThatCannotBeUsedIsToldBeforeAnythingIsMade) {
+  const Workplace place;
+  const auto told = [&](const Json& patch, int status, std::initializer_list<const char*> parts) {
+    Json whole = in_files(place.path("none"));
+    whole.merge_patch(patch);
+    place.deck(3, whole);
+    const Outcome ran = run({.args = place.run_args(), .ranks = 2});
+    EXPECT_EQ(ran.status, status) << ran.err;
+    EXPECT_EQ(lines_of(ran.err).size(), 1U) << ran.err;
+    for (const char* part : parts)
+      EXPECT_NE(ran.err.find(part), std::string::npos) << "no \"" << part << "\" in: " << ran.err;
+  };
+  told(Json::object(), 2, {"nvme_path", "No such file or directory", "mount the disk"});
+  const Json there = in_files(place.path(""));
+  Json small = there;
+  small["memory"] = {{"nvme_gib", 0.001}};
+  told(small, 3, {"does not fit on the disk of nvme_path", "missing", "would help"});
+  Json few = there;
+  few["deepspeed"]["zero_optimization"]["offload_optimizer"]["buffer_count"] = 3;
+  told(few, 2, {"buffer_count = 3", "AdamW needs 4", "give 4"});
+}
+
+TEST(Offload, ARunWithFilesGoesOnFromACheckpointAsIfItHadNotEnded) {
+  const Workplace place;
+  Json patch = in_files(place.path(""));
+  patch["run"] = {{"steps", 4}, {"reductions", "ordered"}};
+  place.deck(3, patch);
+  const auto hashes = [&] {
+    const Outcome ran = run({.args = place.run_args(), .ranks = 2});
+    EXPECT_EQ(ran.status, 0) << ran.err << ran.out;
+    return place.report().at("state_hash");
+  };
+  const Json whole = hashes();
+  patch["checkpoint"] = {{"dir", place.path("ckpt")}, {"every", 2}};
+  patch["run"]["steps"] = 2;
+  place.deck(3, patch);
+  EXPECT_NE(hashes(), whole);
+  patch["checkpoint"]["resume"] = "latest";
+  patch["run"]["steps"] = 4;
+  place.deck(3, patch);
+  EXPECT_EQ(hashes(), whole);
+}
+
 }  // namespace
 }  // namespace shardmark::test

@@ -164,7 +164,7 @@ Outcome run(const Deck& deck) {
   expect_memory_as_predicted(t);
   for (int g = 0; g < static_cast<int>(t.program().groups.size()); ++g)
     EXPECT_EQ(t.counting().volume(g), t.runner().predicted(g)) << t.program().groups[g].name;
-  EXPECT_EQ(t.executor().link().carried(), t.runner().predicted_copies());
+  EXPECT_EQ(t.executor().carried(), t.runner().predicted_copies());
   const Outcome o{t.losses, t.hashes()};
   EXPECT_EQ(o.hashes.disagreement, "");
   return o;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of offload: it changes no bit of the training (`ordered`); what it copies is what DeepSpeed
-// copies, worked out from its rules; what is predicted is measured, in both tiers and on the link
+// copies, worked out from its rules; what is predicted is measured, in all tiers and on the way
 // between them; a link that is emulated is never faster than it should be.
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include <core/plan/exact_sum.hpp>
@@ -21,13 +23,22 @@ struct Case {
   int stage;
   bool optimizer, params;
   double ratio = 1;
+  bool nvme = false, pipeline_read = false, pipeline_write = false;
 };
 constexpr Case cases[] = {{"stage 1", 1, true, false},
                           {"stage 2", 2, true, false},
                           {"stage 3, optimizer", 3, true, false},
                           {"stage 3, half of the optimizer", 3, true, false, 0.5},
                           {"stage 3, parameters", 3, false, true},
-                          {"stage 3, both", 3, true, true}};
+                          {"stage 3, both", 3, true, true},
+                          {"stage 3, files", 3, true, false, 1, true},
+                          {"stage 3, files ahead", 3, true, true, 1, true, true},
+                          {"stage 3, files behind", 3, true, false, 0.5, true, false, true},
+                          {"stage 3, files ahead and behind", 3, true, true, 1, true, true, true}};
+
+// Small enough that the small model's sub-groups, and some of its gradients, are worth files, and
+// others are not.
+constexpr std::int64_t least_bytes = 4096, alignment_bytes = 512;
 
 Deck deck_of(const Case& c, std::int64_t accumulation, Dtype dtype, bool offloaded) {
   Deck d = small_deck(c.stage, 2 * world() * accumulation, accumulation);
@@ -35,8 +46,17 @@ Deck deck_of(const Case& c, std::int64_t accumulation, Dtype dtype, bool offload
   set_precision(d, dtype, dtype);
   d.zero.knobs.sub_group_size = 9000;
   if (!offloaded) return d;
-  d.zero.offload_optimizer = {c.optimizer, true, c.ratio};
   d.zero.offload_param.enabled = c.params;
+  OffloadSpec& o = d.zero.offload_optimizer;
+  o.enabled = c.optimizer;
+  o.ratio = c.ratio;
+  o.nvme = c.nvme;
+  o.nvme_path = std::filesystem::temp_directory_path();
+  o.pipeline_read = c.pipeline_read;
+  o.pipeline_write = c.pipeline_write;
+  o.buffer_count = 12;
+  d.zero.aio.least_bytes = least_bytes;
+  d.zero.aio.alignment_bytes = alignment_bytes;
   return d;
 }
 
@@ -52,7 +72,7 @@ Outcome run(const Deck& deck) {
   for (int s = 0; s < 3; ++s) t.step();
   expect_memory_as_predicted(t);
   EXPECT_EQ(t.counting().volume(), t.runner().predicted());
-  EXPECT_EQ(t.executor().link().carried(), t.runner().predicted_copies());
+  EXPECT_EQ(t.executor().carried(), t.runner().predicted_copies());
   return {t.losses, t.hashes(), steady_link_volume(t.program())};
 }
 
@@ -84,6 +104,27 @@ Bytes flat_bytes(const Deck& d, const Program& p, std::int64_t accumulation) {
   return b;
 }
 
+constexpr bool is_file(std::int64_t elems) {
+  return 4 * elems >= least_bytes;
+}
+
+// A sub-group that is worth files: master and moments, and of each gradient what is worth one and
+// ends where files end. Read once and written once.
+std::int64_t disk_bytes(const SubGroups& groups, const Program& p, const Case& c) {
+  std::int64_t bytes = 0;
+  for (const SubGroup& group : groups.groups()) {
+    if (!c.nvme || !is_file(group.elems)) continue;
+    bytes += 3 * ((4 * group.elems + alignment_bytes - 1) / alignment_bytes * alignment_bytes);
+    for (int id : group.params) {
+      const std::int64_t real = std::clamp<std::int64_t>(
+          p.model.params[id].elems - groups.shard(id) * rank(), 0, groups.shard(id));
+      const std::int64_t whole = 4 * real / alignment_bytes * alignment_bytes;
+      if (is_file(real) && is_file(whole / 4)) bytes += whole;
+    }
+  }
+  return bytes;
+}
+
 // Stage 3: each micro-batch bounces the shards' gradients; the last one sends them down in fp32 as
 // well. `on_host`: of each sub-group.
 Bytes sharded_bytes(const Deck& d, const Program& p, std::int64_t accumulation, const Case& c) {
@@ -93,7 +134,8 @@ Bytes sharded_bytes(const Deck& d, const Program& p, std::int64_t accumulation, 
   Bytes b{};
   for (int id = 0; id < static_cast<int>(p.model.params.size()); ++id) {
     const auto g = static_cast<double>(groups.group_of(id));
-    const bool on_host = c.optimizer && g >= std::floor((1 - c.ratio) * n);
+    const bool swaps = c.nvme && is_file(groups.groups()[groups.group_of(id)].elems);
+    const bool on_host = swaps || (c.optimizer && g >= std::floor((1 - c.ratio) * n));
     const std::int64_t shard = groups.shard(id);
     const std::int64_t real =
         std::clamp<std::int64_t>(p.model.params[id].elems - shard * rank(), 0, shard);
@@ -104,7 +146,20 @@ Bytes sharded_bytes(const Deck& d, const Program& p, std::int64_t accumulation, 
     if (on_host && !c.params) b[1] += size * shard;
     if (!on_host && c.params) b[0] += 4 * shard;  // torch sends fp32 and rounds it on the host
   }
+  b[2] = b[3] = disk_bytes(groups, p, c);
   return b;
+}
+
+// Whether a sub-group is updated on the device beside others.
+bool stays_on_device(const Case& c, const Deck& d, const Program& p) {
+  if (!c.optimizer || c.stage < 3) return false;
+  const SubGroups groups(p.model, d.zero.knobs.sub_group_size, p.world);
+  const auto n = static_cast<double>(groups.groups().size());
+  for (std::size_t g = 0; g < groups.groups().size(); ++g)
+    if (static_cast<double>(g) < std::floor((1 - c.ratio) * n) &&
+        !(c.nvme && is_file(groups.groups()[g].elems)))
+      return true;
+  return false;
 }
 
 TEST(Offload, ChangesNoBitAndCopiesWhatDeepSpeedCopies) {
@@ -129,7 +184,7 @@ TEST(Offload, ChangesNoBitAndCopiesWhatDeepSpeedCopies) {
         // Scalars: the norm's sums, the clip for what stayed on the device, fp16's flag.
         const auto groups = c.stage == 3 ? SubGroups(p.model, 9000, p.world).groups().size() : 1;
         if (c.optimizer) want[0] += static_cast<std::int64_t>(groups) * exact_sum_limbs * 8;
-        if (c.optimizer && c.ratio < 1 && groups > 1) want[1] += 16;
+        if (stays_on_device(c, deck, p)) want[1] += 16;
         if (c.optimizer && c.stage == 3 && dtype == Dtype::fp16) want[1] += 1;
         EXPECT_EQ(with.step[0].bytes, want[0]);
         if (c.params) {  // and each shard as often as it is gathered
@@ -137,6 +192,9 @@ TEST(Offload, ChangesNoBitAndCopiesWhatDeepSpeedCopies) {
         } else {
           EXPECT_EQ(with.step[1].bytes, want[1]);
         }
+        EXPECT_EQ(with.step[2].bytes, want[2]);
+        EXPECT_EQ(with.step[3].bytes, want[3]);
+        EXPECT_EQ(with.step[2].copies > 0, c.nvme);
       }
   if (rank() == 0)
     printf("%d runs with offload equal those without, on %d ranks\n", compared, world());
@@ -158,7 +216,8 @@ TEST(Offload, TakesTheStatesOffTheDevice) {
     const auto with = states_at(true), without = states_at(false);
     for (std::size_t s = 0; s < state_count; ++s) {
       EXPECT_EQ(without[s][1], 0);
-      EXPECT_EQ(with[s][0] + with[s][1], without[s][0]);
+      EXPECT_EQ(with[s][0] + with[s][1] + with[s][2], without[s][0]);
+      EXPECT_EQ(with[s][2] > 0, c.nvme && s > 0);
       const bool moves = s == 0 ? c.params : c.optimizer && c.ratio == 1;
       if (moves) {
         EXPECT_EQ(with[s][0], 0);
@@ -201,7 +260,8 @@ TEST(CopyEngine, AnEmulatedLinkIsNeverFasterThanItsBandwidth) {
   const auto least = static_cast<std::int64_t>(8 * bytes / gb_per_s);
   EXPECT_GE(done - before, least);
   std::int64_t busy = 0;
-  for (const LinkTimes& t : engine.times()) {
+  for (Direction d : {Direction::device_to_host, Direction::host_to_device}) {
+    const LinkTimes& t = engine.times()[static_cast<std::size_t>(d)];
     EXPECT_EQ(t.copies, 4);
     EXPECT_EQ(t.bytes, 4 * bytes);
     busy += t.busy_ns;
@@ -227,7 +287,7 @@ TEST(Offload, OnAnEmulatedLinkTakesAtLeastItsTime) {
   slow.step();
   const std::int64_t took_ns = monotonic_ns() - before;
   std::int64_t bytes = 0, busy_ns = 0, exposed_ns = 0;
-  for (const LinkTimes& t : slow.executor().link().times())
+  for (const LinkTimes& t : slow.executor().link_times())
     bytes += t.bytes, busy_ns += t.busy_ns, exposed_ns += t.exposed_ns;
   const auto least = static_cast<std::int64_t>(static_cast<double>(bytes) / gb_per_s);
   EXPECT_GT(bytes, 100'000);
