@@ -52,8 +52,14 @@ OffloadSpec offload_optimizer_spec(const DsConfig& c, Origin& origin) {
 OffloadSpec offload_param_spec(const DsConfig& c, const Origin& origin) {
   OffloadSpec spec;
   spec.enabled = offloads_params(c);
-  if (spec.enabled && c.offload_param.at("device") == "nvme")
-    origin.not_modelled(c.offload_param.key("device"), "nvme", "use \"cpu\"");
+  const DsValues& o = c.offload_param;
+  spec.nvme = spec.enabled && o.at("device") == "nvme";
+  if (!spec.nvme) return spec;
+  spec.nvme_path = origin.resolve(o.at("nvme_path").get<std::string>());
+  spec.pin_memory = o.flag("pin_memory");
+  spec.buffer_count = o.at("buffer_count").get<std::int64_t>();
+  spec.buffer_size = o.at("buffer_size").get<std::int64_t>();
+  spec.max_in_cpu = o.at("max_in_cpu").get<std::int64_t>();
   return spec;
 }
 
@@ -71,13 +77,21 @@ void mute_beside_offload(DsConfig& c) {
   if (c.stage > 0 && !offloads_optimizer(c))
     mute_all(c.offload_optimizer, "the optimizer is not offloaded");
   if (!offloads_params(c)) mute_all(c.offload_param, "parameters are not offloaded");
-  c.offload_param.mute("pin_memory", "DeepSpeed pins the parameters' buffer in any case");
-  const bool files = offloads_optimizer(c) && c.offload_optimizer.at("device") == "nvme";
-  if (c.stage == 3 && !files) {
+  const auto in_files = [&](const DsValues& o, bool offloads) {
+    return c.stage == 3 && offloads && o.at("device") == "nvme";
+  };
+  const bool states = in_files(c.offload_optimizer, offloads_optimizer(c));
+  const bool params = in_files(c.offload_param, offloads_params(c));
+  const char* other = "the device is not \"nvme\"";
+  if (!states)
     for (const char* key : {"nvme_path", "buffer_count", "pipeline_read", "pipeline_write"})
-      c.offload_optimizer.mute(key, "the device is not \"nvme\"");
-    mute_all(c.aio, "nothing is offloaded to \"nvme\"");
+      c.offload_optimizer.mute(key, other);
+  if (!params) {
+    for (const char* key : {"nvme_path", "buffer_count", "buffer_size", "max_in_cpu"})
+      c.offload_param.mute(key, other);
+    c.offload_param.mute("pin_memory", "DeepSpeed pins the parameters' buffer in any case");
   }
+  if (!states && !params) mute_all(c.aio, "nothing is offloaded to \"nvme\"");
   if (!offloads_optimizer(c) || c.stage == 3) return;
   c.zero.mute("contiguous_gradients", "offload_optimizer makes it true");
   if (c.stage == 2)

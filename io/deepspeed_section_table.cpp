@@ -16,11 +16,11 @@ constexpr RealRange share{0, 1};
 
 constexpr DsKey offload_param[] = {
     {"device", "", word, "\"none\"", values, {3, 3}, any_real, "none|cpu|nvme"},
-    {"nvme_path", "", text, "null", inert, {3, 3}, any_real, ""},
-    {"buffer_count", "", integer, "5", inert, {3, 3}, not_negative, ""},
-    {"buffer_size", "", integer, "100000000", inert, {3, 3}, not_negative, ""},
-    {"max_in_cpu", "", integer, "1000000000", inert, {3, 3}, not_negative, ""},
-    {"pin_memory", "", boolean, "true", inert, {3, 3}, any_real, ""},
+    {"nvme_path", "", text, "null", used, {3, 3}, any_real, ""},
+    {"buffer_count", "", integer, "5", used, {3, 3}, not_negative, ""},
+    {"buffer_size", "", integer, "100000000", used, {3, 3}, not_negative, ""},
+    {"max_in_cpu", "", integer, "1000000000", used, {3, 3}, not_negative, ""},
+    {"pin_memory", "", boolean, "true", used, {3, 3}, any_real, ""},
 };
 
 constexpr DsKey offload_optimizer[] = {

@@ -124,9 +124,9 @@ CopyEngine::Carried DiskLane::wait(std::int64_t number, const std::function<void
     if (steady_clock::now() - since < std::chrono::duration<double>(options_.timeout_s)) continue;
     shared_->thread.detach();  // it hangs in the kernel
     throw IoError(fmt::format(
-        "{}: a transfer is not done after {} s: the disk is too slow or does not answer: give "
-        "another nvme_path, or a longer comm.timeout_s",
-        options_.folder, options_.timeout_s));
+        "nvme_path: a transfer is not done after {} s: the disk is too slow or does not answer: "
+        "give another one, or a longer comm.timeout_s",
+        options_.timeout_s));
   }
   if (shared_->error) std::rethrow_exception(shared_->error);
   const auto at = [&](std::int64_t n) -> const Shared::Done& {

@@ -13,15 +13,9 @@
 #include <core/plan/link.hpp>
 #include <io/swap_file.hpp>
 #include <miniapp/copy_engine.hpp>
+#include <miniapp/disk_options.hpp>
 
 namespace shardmark {
-
-/// Where files lie and how they are moved.
-struct DiskOptions {
-  std::string folder;
-  std::int64_t step_bytes = std::int64_t{8} << 20;  // of one system call
-  double timeout_s = 600;                           // of one transfer
-};
 
 /// What the kernel says that the disk lane's thread moved to and from disks, bytes.
 struct DiskBytes {

@@ -49,7 +49,7 @@ Executor::Executor(const Program& program, Model& model, std::vector<Communicato
       groups_(std::move(groups)),
       space_(std::move(space)),
       options_(std::move(options)),
-      memory_(program, ledger, options_.disk.folder),
+      memory_(program, ledger, options_.disk),
       link_(space_, options_.link_gb_per_s),
       disk_(options_.disk),
       held_(groups_.size(), 0) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -17,24 +18,32 @@ namespace {
 
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
-// What the disk has free, where the program has states in files; they can be made, too.
+// What a section's disk has free; files can be made on it, too.
+std::int64_t usable_disk_bytes(const Deck& deck, const OffloadSpec& spec, const char* section) {
+  try {
+    static_cast<void>(SwapFile(spec.nvme_path, 0));
+    return free_disk_bytes(spec.nvme_path);
+  } catch (const IoError& e) {
+    throw DeckError(fmt::format("{}: deepspeed.zero_optimization.{}.nvme_path: {}", deck.path,
+                                section, e.what()));
+  }
+}
+
+// Of two disks the fuller one counts: what does not fit there shows when the files are made.
 void add_disk_budget(const Deck& deck, std::int64_t needed, int ranks_per_node, RunBudgets& r) {
   if (needed == 0) return;
   const auto nvme = static_cast<std::size_t>(Tier::nvme);
-  const std::string& folder = deck.zero.offload_optimizer.nvme_path;
-  try {
-    const std::int64_t free_bytes = free_disk_bytes(folder);
-    static_cast<void>(SwapFile(folder, 0));
-    if (r.bytes[nvme]) {
-      r.source[nvme] = "memory.nvme_gib of the deck";
-    } else {
-      r.bytes[nvme] = free_bytes / std::max(1, ranks_per_node);
-      r.source[nvme] = fmt::format("free on the disk of {} ({} rank{})", folder, ranks_per_node,
-                                   ranks_per_node == 1 ? "" : "s");
-    }
-  } catch (const IoError& e) {
-    throw DeckError(fmt::format("{}: deepspeed.zero_optimization.offload_optimizer.nvme_path: {}",
-                                deck.path, e.what()));
+  const bool given = r.bytes[nvme].has_value();
+  if (given) r.source[nvme] = "memory.nvme_gib of the deck";
+  for (const auto& [spec, section] : {std::pair{&deck.zero.offload_optimizer, "offload_optimizer"},
+                                      std::pair{&deck.zero.offload_param, "offload_param"}}) {
+    if (!spec->nvme) continue;
+    const std::int64_t bytes =
+        usable_disk_bytes(deck, *spec, section) / std::max(1, ranks_per_node);
+    if (given || (r.bytes[nvme] && *r.bytes[nvme] <= bytes)) continue;
+    r.bytes[nvme] = bytes;
+    r.source[nvme] = fmt::format("free on the disk of {} ({} rank{})", spec->nvme_path,
+                                 ranks_per_node, ranks_per_node == 1 ? "" : "s");
   }
 }
 
@@ -81,13 +90,15 @@ RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_cou
 }
 
 DiskOptions disk_options(const Deck& deck) {
-  constexpr std::int64_t page_bytes = 4096;
+  constexpr std::int64_t page_bytes = 4096, most = std::int64_t{1} << 30;
   const AioSpec& aio = deck.zero.aio;
   const std::int64_t step = aio.block_size * std::min<std::int64_t>(aio.queue_depth, 1024);
-  return {
-      deck.zero.offload_optimizer.nvme_path,
-      std::clamp<std::int64_t>(step / page_bytes * page_bytes, page_bytes, std::int64_t{1} << 30),
-      deck.comm.timeout_s};
+  DiskOptions options;
+  options.folder = deck.zero.offload_optimizer.nvme_path;
+  options.param_folder = deck.zero.offload_param.nvme_path;
+  options.step_bytes = std::clamp(step / page_bytes * page_bytes, page_bytes, most);
+  options.timeout_s = deck.comm.timeout_s;
+  return options;
 }
 
 FitBudget deck_fit_budget(const Deck& deck) {

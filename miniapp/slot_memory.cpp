@@ -11,11 +11,11 @@ namespace {
 std::byte nothing;
 }  // namespace
 
-SlotMemory::SlotMemory(const Program& program, Ledger* ledger, std::string folder)
+SlotMemory::SlotMemory(const Program& program, Ledger* ledger, DiskOptions disk)
     : program_(program),
       ledger_(ledger),
       data_(program.slots.size(), nullptr),
-      folder_(std::move(folder)) {
+      disk_(std::move(disk)) {
   files_.resize(program.slots.size());
   if (program.memory_mode == MemoryMode::strict) {
     buffers_.resize(program.slots.size());
@@ -57,7 +57,8 @@ void SlotMemory::release(int slot) {
 void SlotMemory::make_file(int slot) {
   const auto i = static_cast<std::size_t>(slot);
   const Slot& s = program_.slots[slot];
-  files_[i].emplace(folder_, alloc_bytes(s));
+  files_[i].emplace(s.category == Category::param ? disk_.param_folder : disk_.folder,
+                    alloc_bytes(s));
   data_[slot] = &nothing;
   const auto category = static_cast<std::size_t>(s.category);
   TierLedger& t = file_sizes_;

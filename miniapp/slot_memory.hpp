@@ -13,14 +13,15 @@
 #include <core/memory/ledger.hpp>
 #include <core/plan/arena.hpp>
 #include <io/swap_file.hpp>
+#include <miniapp/disk_options.hpp>
 
 namespace shardmark {
 
 class SlotMemory {
  public:
-  /// Pooled: allocates the arenas. Both must outlive it; `ledger` may be null. Files are made in
-  /// `folder`. Throws MemoryError.
-  SlotMemory(const Program& program, Ledger* ledger, std::string folder = {});
+  /// Pooled: allocates the arenas. Both must outlive it; `ledger` may be null. Files are made where
+  /// `disk` says. Throws MemoryError.
+  SlotMemory(const Program& program, Ledger* ledger, DiskOptions disk = {});
 
   /// Its content is undefined. Throws MemoryError (strict), IoError (files).
   void acquire(int slot);
@@ -54,7 +55,7 @@ class SlotMemory {
   std::vector<std::optional<Buffer>> buffers_;            // strict, by slot
   std::vector<std::byte*> data_;                          // by slot; null: not alive
   std::vector<Buffer> leaked_;
-  std::string folder_;
+  DiskOptions disk_;
   std::vector<std::optional<SwapFile>> files_;  // by slot; empty where no slot is a file
   TierLedger file_sizes_;
   std::array<std::int64_t, tier_count> held_{};  // of slots alive and leaked

@@ -125,7 +125,9 @@ void Coordinator::prefetch(FetchActions& actions) {
   std::vector<int> params;
   std::int64_t elems = 0;
   while (queue_ < uses_.size() && elems < most) {
-    const Use& use = uses_[queue_++];
+    const Use& use = uses_[queue_];
+    if (actions.on_disk(use.param)) break;  // it is read first, and gathered in its turn
+    ++queue_;
     fetched_for_[use.param] = std::max(fetched_for_[use.param], use.step);
     const bool absent = status_[use.param] == Status::absent;
     if (!absent || std::find(params.begin(), params.end(), use.param) != params.end()) continue;
@@ -133,6 +135,24 @@ void Coordinator::prefetch(FetchActions& actions) {
     elems += model_->params[use.param].elems;
   }
   gather(std::move(params), actions);
+  read_ahead(actions);
+}
+
+// Shards of what comes after that, as much again as is being gathered twice.
+void Coordinator::read_ahead(FetchActions& actions) {
+  const int room = actions.room_to_read();
+  std::int64_t in_flight = 0, considered = 0;
+  for (std::size_t p = 0; p < status_.size(); ++p)
+    if (status_[p] == Status::in_flight) in_flight += model_->params[p].elems;
+  std::vector<int> params;
+  for (std::size_t q = queue_; q < uses_.size(); ++q) {
+    if (considered > 2 * in_flight || static_cast<int>(params.size()) >= room) break;
+    const int p = uses_[q].param;
+    if (actions.on_disk(p) && std::find(params.begin(), params.end(), p) == params.end())
+      params.push_back(p);
+    considered += model_->params[p].elems;
+  }
+  if (!params.empty()) actions.read_ahead(params);
 }
 
 const std::set<int>& Coordinator::to_release(int module) {

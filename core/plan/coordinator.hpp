@@ -24,6 +24,11 @@ class FetchActions {
   virtual void fetch(const std::vector<int>& params) = 0;   // their gather starts
   virtual void arrive(const std::vector<int>& params) = 0;  // … and is waited for
   virtual void release(int param) = 0;
+  /// Whether its shard is in a file, and in no memory.
+  virtual bool on_disk(int /*param*/) const { return false; }
+  /// How many more shards can be read from files; then these are.
+  virtual int room_to_read() const { return 0; }
+  virtual void read_ahead(const std::vector<int>& /*params*/) {}
   /// Whether it is gathered from a secondary copy, and so not together with those that are not.
   virtual bool has_secondary(int /*param*/) const { return false; }
   /// Rank 0 compares a recorded list of `elems` integers with all ranks.
@@ -62,6 +67,7 @@ class Coordinator {
   void gather(std::vector<int> params, FetchActions& actions);
   void arrive(int param, FetchActions& actions);
   void prefetch(FetchActions& actions);
+  void read_ahead(FetchActions& actions);
   void skip_queue(const std::vector<int>& params);
   void release_module(int module, bool forward, FetchActions& actions);
   void release(int param, FetchActions& actions);

@@ -36,6 +36,7 @@ class ShardedWriter : public ShardedGradients {
     w_.phase(Phase::init);
     p_.sharded = {true, true, true, true};
     for (std::size_t g = 0; g < slots_.size(); ++g) declare_group(g);
+    begin_param_files();
     // Built one parameter at a time, so that no rank ever holds the whole model; each is broadcast
     // as DeepSpeed does it: by the engine, and when it is partitioned.
     for (int pass = 0; pass < 2; ++pass)
@@ -175,6 +176,7 @@ class ShardedWriter : public ShardedGradients {
     ++boundaries_;
     w_.phase(Phase::step);
     stand_.coordinator.release_all(*this);
+    stand_.buffered.clear();  // shards that were read ahead and not used: they are about to change
     if (precision_.check_overflow) {
       std::vector<Operand> grads;
       for (const GroupSlots& s : slots_) grads.push_back(w_.read(s.grad));
@@ -213,6 +215,7 @@ class ShardedWriter : public ShardedGradients {
     for (int id : list) {
       const Operand shard = stand_.where[id];
       gathers ? gather_alone(id) : bring_up(id);
+      stand_.buffered.erase(id);
       if (world() > 1 || params_on_host()) continue;
       drop(id);
       stand_.where[id] = shard;

@@ -78,6 +78,14 @@ TEST(GoldenTwoLevels, PlansAreAsStored) {
   expect_stored("deepspeed-z3-hpz2", print_text(testing::program(deepspeed, 4, 1)));
 }
 
+// All states in files, of what is worth one.
+TEST(GoldenFiles, PlanIsAsStored) {
+  Deck deck = deck_of("deepspeed", 3);
+  testing::put_in_files(deck, true, true);
+  deck.zero.knobs.sub_group_size = 1200;
+  expect_stored("deepspeed-nvme-z3", print_text(testing::program(deck, 3, 1)));
+}
+
 INSTANTIATE_TEST_SUITE_P(Stages, Golden,
                          ::testing::Combine(::testing::Values("paper", "deepspeed"),
                                             ::testing::Values(0, 1, 2, 3)));

@@ -7,6 +7,18 @@
 
 namespace shardmark::testing {
 
+/// States of stage 3 in files, as far as a small model has any that are worth one.
+inline void put_in_files(Deck& d, bool optimizer, bool params) {
+  if (d.zero.stage < 3) return;
+  for (OffloadSpec* o : {&d.zero.offload_optimizer, &d.zero.offload_param}) {
+    o->enabled = o->nvme = o == &d.zero.offload_optimizer ? optimizer : params;
+    o->buffer_count = 32;
+    o->buffer_size = 20'000;
+  }
+  d.zero.aio.least_bytes = 256;
+  d.zero.aio.alignment_bytes = 64;
+}
+
 inline Deck gpt2_deck(int stage, std::int64_t layers = 2, bool tied = false) {
   Deck d;
   d.name = "test";
