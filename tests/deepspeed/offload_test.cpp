@@ -195,6 +195,8 @@ TEST(Offload, ChangesNoBitAndCopiesWhatDeepSpeedCopies) {
   for (const Case& c : cases)
     for (Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16})
       for (std::int64_t accumulation : {1, 3}) {
+        const bool files = c.nvme || c.max_in_cpu >= 0;
+        if (files && dtype == Dtype::fp16) continue;  // as bf16, and files take their time
         SCOPED_TRACE(std::string(c.name) + ", " + std::string(to_string(dtype)) +
                      ", accumulation " + std::to_string(accumulation));
         Deck deck = deck_of(c, accumulation, dtype, true);
@@ -251,7 +253,9 @@ TEST(Offload, TakesTheStatesOffTheDevice) {
     for (std::size_t s = 0; s < state_count; ++s) {
       EXPECT_EQ(without[s][1], 0);
       EXPECT_EQ(with[s][0] + with[s][1] + with[s][2], without[s][0]);
-      if (s > 0 || c.max_in_cpu < 0) EXPECT_EQ(with[s][2] > 0, s > 0 && c.nvme);
+      if (s > 0 || c.max_in_cpu < 0) {
+        EXPECT_EQ(with[s][2] > 0, s > 0 && c.nvme);
+      }
       const bool moves = s == 0 ? c.params : c.optimizer && c.ratio == 1;
       if (moves) {
         EXPECT_EQ(with[s][0], 0);
