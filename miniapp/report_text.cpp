@@ -95,7 +95,7 @@ void time_table(Out out, const Result& r) {
   fmt::format_to(out, "  step p50 {:.2f}   p99 {:.2f}", r.step_p50_s * 1e3, r.step_p99_s * 1e3);
   if (r.ranks.size() > 1)
     fmt::format_to(out, "   most time of its own: rank {} on {} ({:.2f})", r.slowest_rank,
-                   r.ranks[r.slowest_rank].host, r.slowest_rank_s * 1e3);
+                   r.ranks[r.slowest_rank].host, r.slowest_times.own() * 1e3);
   fmt::format_to(out, "\n");
 }
 

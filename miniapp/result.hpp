@@ -56,7 +56,7 @@ struct LinkResult {
   double gb_per_s() const { return busy_s > 0 ? bytes_per_step / busy_s * 1e-9 : 0; }
 };
 
-/// Seconds a timed step, on this rank.
+/// Seconds a timed step, on one rank.
 struct TimeResult {
   double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0, hidden = 0, matmul = 0;
 };
@@ -91,14 +91,15 @@ struct Result {
   std::array<LinkResult, direction_count> link;
   std::optional<double> emulated_link_gb_per_s;  // machine.host_link_gbps
   bool copies() const { return link[0].predicted.copies + link[1].predicted.copies > 0; }
-  TimeResult times;
+  TimeResult times;  // of this rank
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
-  int slowest_rank = 0;
-  double slowest_rank_s = 0;  // own time of that rank: steps less exposed communication
+  int slowest_rank = 0;      // with most time of its own
+  TimeResult slowest_times;  // of that rank
   std::int64_t rss_start = 0, rss_peak = 0, rss_excess = 0, allowance = 0;  // bytes
   StateHashes hashes;
   CheckpointFigures checkpoints;
   std::vector<RankInfo> ranks;
+  std::int64_t rss_peak_most = 0;                                           // of any rank
   std::map<std::string, std::string> versions;
   std::string bf16_products;  // how they were made and why; empty where there were none
   std::vector<std::string> warnings;
