@@ -201,3 +201,6 @@ TEST(Lanes, AreHeldByOneCollectiveAtATime) {
 
 }  // namespace
 }  // namespace shardmark
+  std::vector<CollectiveRecord> of_groups = records;
+  of_groups[1].group = 1;  // a lane of its own: nothing was before it
+  EXPECT_EQ(lane_begins_ns(of_groups), (std::vector<std::int64_t>{0, 10, 50, 100}));
