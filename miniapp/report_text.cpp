@@ -159,6 +159,9 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
   auto out = std::back_inserter(text);
   memory_table(out, p, r);
   collectives_table(out, p, r);
+  if (!r.comms_calls.empty())
+    fmt::format_to(out, "\nCollectives one by one, as DeepSpeed's comms_logger prints them\n{}",
+                   r.comms_calls);
   if (!r.comms_log.empty())
     fmt::format_to(out,
                    "\nCollectives by message size, as DeepSpeed's comms_logger sums them up\n{}",

@@ -59,6 +59,8 @@ struct LinkResult {
 /// Seconds a timed step, on one rank.
 struct TimeResult {
   double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0, hidden = 0, matmul = 0;
+  /// Without what it waited for others.
+  double own() const { return forward + backward + optimizer - exposed; }
 };
 
 /// Where a rank ran, and with what.
@@ -88,6 +90,7 @@ struct Result {
   std::array<TierResult, tier_count> tiers;
   std::map<std::pair<int, Op>, CollectiveResult> collectives;  // by group of the program and verb
   std::vector<CommsLogOp> comms_log;  // of the whole run, where the deck's comms_logger asks for it
+  std::string comms_calls;            // each of them, where it is verbose
   std::array<LinkResult, direction_count> link;
   std::optional<double> emulated_link_gb_per_s;  // machine.host_link_gbps
   bool copies() const { return link[0].predicted.copies + link[1].predicted.copies > 0; }
@@ -96,10 +99,10 @@ struct Result {
   int slowest_rank = 0;      // with most time of its own
   TimeResult slowest_times;  // of that rank
   std::int64_t rss_start = 0, rss_peak = 0, rss_excess = 0, allowance = 0;  // bytes
+  std::int64_t rss_peak_most = 0;                                           // of any rank
   StateHashes hashes;
   CheckpointFigures checkpoints;
   std::vector<RankInfo> ranks;
-  std::int64_t rss_peak_most = 0;                                           // of any rank
   std::map<std::string, std::string> versions;
   std::string bf16_products;  // how they were made and why; empty where there were none
   std::vector<std::string> warnings;

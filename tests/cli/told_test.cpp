@@ -234,6 +234,18 @@ TEST(CommsLogger, CountsThePlansCalls) {
   }
 }
 
+TEST(CommsLogger, HasALineACallWhereItIsVerbose) {
+  const Workplace place;
+  place.deck(2, {{"deepspeed", {{"comms_logger", {{"enabled", true}, {"verbose", true}}}}}});
+  const Outcome outcome = run({.args = place.run_args(), .ranks = 2});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::int64_t lines = 0, counted = 0;
+  for (const std::string& line : lines_of(outcome.out)) lines += line.starts_with("comm op: ");
+  for (const auto& [of, count] : summary_of(outcome.out)) counted += count;
+  EXPECT_GT(lines, 0);
+  EXPECT_EQ(lines, counted);
+}
+
 TEST(CommsLogger, IsSilentUnlessEnabled) {
   const Workplace place;
   place.deck(2, {{"deepspeed", {{"comms_logger", {{"enabled", false}}}}}});
