@@ -17,6 +17,7 @@ enum class DeckUse : std::uint8_t { plan, run };
 /// What a DeepSpeed config asks to be told of a run.
 struct DsLogSpec {
   bool comms = false, comms_all = true;  // comms_logger: enabled, prof_all
+  bool comms_verbose = false;            // verbose: a line a call
   std::vector<std::string> comms_ops;    // prof_ops: DeepSpeed's names of collectives
   std::int64_t wall_clock_every = 0;     // steps; 0: wall_clock_breakdown is off
 };

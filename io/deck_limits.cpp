@@ -58,6 +58,16 @@ void check_activations(const ModelSpec& m, std::int64_t micro) {
   (void)checked_mul(checked_mul(tokens, m.vocab, "logits"), 4, "logits, bytes");
 }
 
+// Two buckets, of fp32 at most, where there are any: they are allocated whole.
+void check_buckets(const ZeroSpec& zero) {
+  const bool contiguous = zero.knobs.contiguous_gradients || zero.offload_optimizer.enabled;
+  if (zero.stage == 0 || !contiguous) return;
+  constexpr std::int64_t bytes_per_elem = 2 * 4;
+  (void)checked_mul(zero.knobs.reduce_bucket_size, bytes_per_elem,
+                    "deepspeed.zero_optimization.reduce_bucket_size = " +
+                        std::to_string(zero.knobs.reduce_bucket_size) + ": buckets, bytes");
+}
+
 }  // namespace
 
 void check_sizes(const Deck& deck, const Origin& origin) {
@@ -65,6 +75,7 @@ void check_sizes(const Deck& deck, const Origin& origin) {
     ModelSpec m = deck.model;
     if (m.fit) m.layers = 1;  // more are tried only as far as they fit
     (void)checked_mul(params_of(m), bytes_per_param, "model states, bytes");
+    if (deck.run.schedule == "deepspeed") check_buckets(deck.zero);
     if (m.family != Family::list) check_activations(m, deck.zero.micro_batch_size.value_or(1));
   } catch (const PlanError& error) {
     throw DeckError(origin.deck_file() + ": " + error.what());

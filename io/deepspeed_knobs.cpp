@@ -108,10 +108,11 @@ void mute_logging(DsConfig& c) {
     c.top.mute("steps_per_print",
                "only wall_clock_breakdown prints so; a run's own progress goes by time");
   if (!c.comms_logger.flag("enabled"))
-    for (const char* name : {"prof_all", "prof_ops"})
+    for (const char* name : {"prof_all", "prof_ops", "verbose"})
       c.comms_logger.mute(name, "comms_logger is not enabled");
   else if (c.comms_logger.flag("prof_all"))
     c.comms_logger.mute("prof_ops", "prof_all takes every collective");
+  c.comms_logger.mute("debug", "it names the Python functions that call, and here are none");
 }
 
 }  // namespace

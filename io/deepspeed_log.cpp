@@ -28,6 +28,7 @@ DsLogSpec read_deepspeed_log(const Origin& origin, const Json& config) {
   log.wall_clock_every = wall_clock_every(c, origin);
   log.comms = c.comms_logger.flag("enabled");
   log.comms_all = c.comms_logger.flag("prof_all");
+  log.comms_verbose = c.comms_logger.flag("verbose");
   for (const Json& op : c.comms_logger.at("prof_ops")) {
     if (!op.is_string())
       origin.refuse(c.comms_logger.key("prof_ops"), c.comms_logger.at("prof_ops"),

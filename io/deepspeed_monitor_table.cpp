@@ -32,8 +32,8 @@ constexpr DsKey comet[] = {
 constexpr DsKey comms_logger[] = {{"enabled", "", boolean, "false", DsEffect::used, {}, {}, ""},
                                   {"prof_all", "", boolean, "true", DsEffect::used, {}, {}, ""},
                                   {"prof_ops", "", array, "[]", DsEffect::used, {}, {}, ""},
-                                  flag("verbose", "false"),
-                                  flag("debug", "false")};
+                                  {"verbose", "", boolean, "false", DsEffect::used, {}, {}, ""},
+                                  {"debug", "", boolean, "false", DsEffect::used, {}, {}, ""}};
 
 constexpr DsLogSection sections[] = {{"tensorboard", {files, true, true}},
                                      {"csv_monitor", {files, true, true}},

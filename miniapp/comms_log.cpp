@@ -27,29 +27,48 @@ std::int64_t message_bytes(const CollectiveRecord& r, int world) {
   return r.elems * dtype_bytes(r.dtype) / (r.op == Op::all_gather ? world : 1);
 }
 
+// DeepSpeed's bandwidths in Gbit/s, of a message of so many bytes in so many ms.
+struct Rates {
+  double tput = 0, busbw = 0;
+};
+
+Rates rates_of(Op op, std::int64_t bytes, double ms, int world) {
+  const double ranks = world;
+  const double rate = ms > 0 ? static_cast<double>(bytes) / ms * 8 / 1e6 : 0;
+  switch (op) {
+    case Op::all_gather:
+    case Op::reduce_scatter: return {rate * ranks, rate * (ranks - 1)};
+    case Op::all_reduce: return {rate * 2, rate * 2 * (ranks - 1) / ranks};
+    default: return {rate, rate};
+  }
+}
+
+bool is_logged(Op op, const DsLogSpec& spec) {
+  const auto& ops = spec.comms_ops;
+  return spec.comms_all || std::find(ops.begin(), ops.end(), deepspeed_name(op)) != ops.end();
+}
+
+// A call that is logged, and the time for which it had its lane.
+struct Call {
+  const CollectiveRecord& record;
+  std::int64_t bytes;
+  double ms;
+};
+
+template<class Visit>
+void for_each_call(const std::vector<CollectiveRecord>& records, int world, const DsLogSpec& spec,
+                   Visit visit) {
+  const auto begins = lane_begins_ns(records);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const CollectiveRecord& r = records[i];
+    if (is_logged(r.op, spec))
+      visit(Call{r, message_bytes(r, world), static_cast<double>(r.done_ns - begins[i]) * 1e-6});
+  }
+}
+
 struct Calls {
   std::vector<double> ms, tput, busbw, nccl;
 };
-
-// DeepSpeed's bandwidths in Gbit/s, of a message of so many bytes in so many ms.
-void add_call(Calls& calls, Op op, double bytes, double whole_bytes, double ms, int world) {
-  const double ranks = world;
-  const double rate = ms > 0 ? bytes / ms * 8 / 1e6 : 0;
-  calls.ms.push_back(ms);
-  switch (op) {
-    case Op::all_gather:
-    case Op::reduce_scatter:
-      calls.tput.push_back(rate * ranks);
-      calls.busbw.push_back(rate * (ranks - 1));
-      break;
-    case Op::all_reduce:
-      calls.tput.push_back(rate * 2);
-      calls.busbw.push_back(rate * 2 * (ranks - 1) / ranks);
-      break;
-    default: calls.tput.push_back(rate), calls.busbw.push_back(rate);
-  }
-  calls.nccl.push_back(ms > 0 ? whole_bytes / ms / 1e6 * bus_factor(op, world) : 0);
-}
 
 }  // namespace
 
@@ -63,22 +82,19 @@ std::string deepspeed_name(Op op) {
 
 std::vector<CommsLogOp> comms_log(const std::vector<CollectiveRecord>& records, int world,
                                   const DsLogSpec& spec) {
-  const auto logged = [&](Op op) {
-    const auto& ops = spec.comms_ops;
-    return spec.comms_all || std::find(ops.begin(), ops.end(), deepspeed_name(op)) != ops.end();
-  };
-  const auto begins = lane_begins_ns(records);
   std::vector<Op> order;
   std::map<Op, std::map<std::int64_t, Calls>> sizes;
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    const CollectiveRecord& r = records[i];
-    if (!logged(r.op)) continue;
+  for_each_call(records, world, spec, [&](const Call& call) {
+    const CollectiveRecord& r = call.record;
     if (!sizes.contains(r.op)) order.push_back(r.op);
-    const std::int64_t bytes = message_bytes(r, world);
-    add_call(sizes[r.op][bytes], r.op, static_cast<double>(bytes),
-             static_cast<double>(r.elems * dtype_bytes(r.dtype)),
-             static_cast<double>(r.done_ns - begins[i]) * 1e-6, world);
-  }
+    Calls& calls = sizes[r.op][call.bytes];
+    const Rates rates = rates_of(r.op, call.bytes, call.ms, world);
+    const auto whole = static_cast<double>(r.elems * dtype_bytes(r.dtype));
+    calls.ms.push_back(call.ms);
+    calls.tput.push_back(rates.tput);
+    calls.busbw.push_back(rates.busbw);
+    calls.nccl.push_back(call.ms > 0 ? whole / call.ms / 1e6 * bus_factor(r.op, world) : 0);
+  });
   std::vector<CommsLogOp> log;
   for (const Op op : order) {
     CommsLogOp& entry = log.emplace_back(CommsLogOp{deepspeed_name(op), {}});
@@ -89,6 +105,19 @@ std::vector<CommsLogOp> comms_log(const std::vector<CollectiveRecord>& records, 
                             trimmed_mean(calls.busbw), trimmed_mean(calls.nccl)});
   }
   return log;
+}
+
+std::string comms_calls_text(const std::vector<CollectiveRecord>& records, int world,
+                             const DsLogSpec& spec) {
+  std::string text;
+  for_each_call(records, world, spec, [&](const Call& call) {
+    const Rates rates = rates_of(call.record.op, call.bytes, call.ms, world);
+    text += fmt::format(
+        "comm op: {} | time (ms): {:.2f} | msg size: {} | algbw (Gbps): {:.2f} | busbw (Gbps): "
+        "{:.2f}\n",
+        deepspeed_name(call.record.op), call.ms, message_size(call.bytes), rates.tput, rates.busbw);
+  });
+  return text;
 }
 
 std::string message_size(std::int64_t bytes) {

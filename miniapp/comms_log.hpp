@@ -33,6 +33,10 @@ struct CommsLogOp {
 std::vector<CommsLogOp> comms_log(const std::vector<CollectiveRecord>& records, int world,
                                   const DsLogSpec& spec);
 
+/// What its `verbose` prints: a line a call, in the order in which they ended.
+std::string comms_calls_text(const std::vector<CollectiveRecord>& records, int world,
+                             const DsLogSpec& spec);
+
 /// DeepSpeed's name of a collective.
 std::string deepspeed_name(Op op);
 

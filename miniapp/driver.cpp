@@ -330,7 +330,9 @@ void Run::settle() {
   if (loaded_.telling.deepspeed.comms) {
     std::vector<CollectiveRecord> calls = std::move(untimed_calls_);
     calls.insert(calls.end(), counters_.records().begin(), counters_.records().end());
-    result_.comms_log = comms_log(calls, program_.world, loaded_.telling.deepspeed);
+    const DsLogSpec& spec = loaded_.telling.deepspeed;
+    result_.comms_log = comms_log(calls, program_.world, spec);
+    if (spec.comms_verbose) result_.comms_calls = comms_calls_text(calls, program_.world, spec);
   }
   result_.deck_text = loaded_.used_json;
   result_.deck_hash = loaded_.hash;

@@ -198,9 +198,12 @@ void Executor::start_copy(const Event& event, int index) {
   if (event.lane == Lane::disk) return start_transfer(event, index);
   ScopedTimer timer(times_.copies);
   const auto ops = operands(event);
-  const CopyEngine::Carried carried =
-      link_.start(direction_of(event), event.elems * dtype_bytes(event.dtype), bind(ops[1]).data,
-                  bind(ops[0]).data);
+  const auto carry = [&] {
+    return link_.start(direction_of(event), event.elems * dtype_bytes(event.dtype),
+                       bind(ops[1]).data, bind(ops[0]).data);
+  };
+  if (options_.fault == Fault::extra_copy && link_.carried() == LinkVolume{}) carry();
+  const CopyEngine::Carried carried = carry();
   copied_ns_[index] = carried.end_ns;
   if (trace_ != nullptr)
     trace_->copies.push_back({trace_->events.size(), carried.begin_ns, carried.end_ns});

@@ -8,8 +8,8 @@
 
 namespace shardmark {
 namespace {
-constexpr std::array<std::string_view, 7> names{
-    "none", "leak", "extra_call", "skip_wait", "flip_bit", "stale_shard", "nan"};
+constexpr std::array<std::string_view, 8> names{
+    "none", "leak", "extra_call", "skip_wait", "flip_bit", "stale_shard", "nan", "extra_copy"};
 }
 
 std::string_view to_string(Fault fault) {

@@ -14,7 +14,8 @@ enum class Fault : std::uint8_t {
   skip_wait,    // data is used before its collective is done
   flip_bit,     // a bit of received data flips on one rank
   stale_shard,  // an all_gather delivers the last content of one rank's shard
-  nan           // a gradient becomes not-a-number
+  nan,          // a gradient becomes not-a-number
+  extra_copy    // a copy between host and device is made once more than planned
 };
 std::string_view to_string(Fault fault);
 

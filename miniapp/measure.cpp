@@ -221,6 +221,8 @@ void compare_system(const Deck& deck, const Noted& noted, const LedgerSnapshot& 
   for (Tier t : memory_tiers) ledger_peak += ledger[t].peak_bytes;
   result.rss_start = noted.rss_start;
   result.rss_peak = noted.rss_peak;
+  const auto peaks = peers.gather(noted.rss_peak);
+  result.rss_peak_most = *std::max_element(peaks.begin(), peaks.end());
   result.rss_excess = std::max<std::int64_t>(0, noted.rss_peak - noted.rss_start - ledger_peak);
   result.allowance =
       static_cast<std::int64_t>(std::llround(deck.memory.allowance_mib * 1024.0 * 1024.0));
@@ -251,10 +253,12 @@ void fill_times(const Deck& deck, const Program& program, const Noted& noted,
   result.step_p99_s = percentile(timed, 0.99);
   const auto timed_s = peers.gather(noted.timed_s);
   result.timed_s = *std::max_element(timed_s.begin(), timed_s.end());
-  const auto own = peers.gather(per_step(t.forward + t.backward + t.step - t.exposed));
-  const auto slowest = std::max_element(own.begin(), own.end());
-  result.slowest_rank = static_cast<int>(slowest - own.begin());
-  result.slowest_rank_s = *slowest;
+  const auto all = peers.gather(result.times);
+  const auto slowest =
+      std::max_element(all.begin(), all.end(),
+                       [](const TimeResult& a, const TimeResult& b) { return a.own() < b.own(); });
+  result.slowest_rank = static_cast<int>(slowest - all.begin());
+  result.slowest_times = *slowest;
   // A `list` model has no tokens; its figure of merit counts samples, as one token each.
   const std::int64_t sequence = std::max<std::int64_t>(1, deck.model.sequence);
   const auto skipped =

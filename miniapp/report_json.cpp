@@ -68,6 +68,16 @@ Json collectives(const Program& p, const Result& r) {
 }
 
 // As DeepSpeed's log_summary(return_dict=True) has it, and nccl-tests' bandwidth.
+Json seconds(const TimeResult& t) {
+  return {{"forward", t.forward},
+          {"backward", t.backward},
+          {"optimizer", t.optimizer},
+          {"copies", t.copies},
+          {"matmul", t.matmul},
+          {"exposed_communication", t.exposed},
+          {"hidden_communication", t.hidden}};
+}
+
 Json comms(const Result& r) {
   Json o = Json::object();
   for (const CommsLogOp& op : r.comms_log)
@@ -205,16 +215,11 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   if (r.copies()) o["host_link"] = host_link(r);
   if (r.disk) o["disk"] = disk(r);
   o["volume_per_parameter"] = volume_per_parameter(p, steady_volume(p));
-  const TimeResult& t = r.times;
-  o["seconds_per_step"] = {{"forward", t.forward},
-                           {"backward", t.backward},
-                           {"optimizer", t.optimizer},
-                           {"copies", t.copies},
-                           {"matmul", t.matmul},
-                           {"exposed_communication", t.exposed},
-                           {"hidden_communication", t.hidden}};
+  o["seconds_per_step"] = seconds(r.times);
   o["step_seconds"] = {{"p50", r.step_p50_s}, {"p99", r.step_p99_s}, {"timed_total", r.timed_s}};
-  o["slowest_rank"] = {{"rank", r.slowest_rank}, {"own_seconds_per_step", r.slowest_rank_s}};
+  o["slowest_rank"] = {{"rank", r.slowest_rank},
+                       {"own_seconds_per_step", r.slowest_times.own()},
+                       {"seconds_per_step", seconds(r.slowest_times)}};
   o["state_hash"] = {{"param", hex(r.hashes.param)},
                      {"master", hex(r.hashes.master)},
                      {"momentum", hex(r.hashes.momentum)},

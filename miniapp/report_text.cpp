@@ -101,7 +101,7 @@ void time_table(Out out, const Result& r) {
   fmt::format_to(out, "  step p50 {:.2f}   p99 {:.2f}", r.step_p50_s * 1e3, r.step_p99_s * 1e3);
   if (r.ranks.size() > 1)
     fmt::format_to(out, "   most time of its own: rank {} on {} ({:.2f})", r.slowest_rank,
-                   r.ranks[r.slowest_rank].host, r.slowest_rank_s * 1e3);
+                   r.ranks[r.slowest_rank].host, r.slowest_times.own() * 1e3);
   fmt::format_to(out, "\n");
 }
 
@@ -165,6 +165,9 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
   auto out = std::back_inserter(text);
   memory_table(out, p, r);
   collectives_table(out, p, r);
+  if (!r.comms_calls.empty())
+    fmt::format_to(out, "\nCollectives one by one, as DeepSpeed's comms_logger prints them\n{}",
+                   r.comms_calls);
   if (!r.comms_log.empty())
     fmt::format_to(out,
                    "\nCollectives by message size, as DeepSpeed's comms_logger sums them up\n{}",

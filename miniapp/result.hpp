@@ -68,9 +68,11 @@ struct DiskResult {
 /// "past the page cache; the kernel read 12 bytes and wrote 24".
 std::string describe(const DiskResult& disk);
 
-/// Seconds a timed step, on this rank.
+/// Seconds a timed step, on one rank.
 struct TimeResult {
   double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0, hidden = 0, matmul = 0;
+  /// Without what it waited for others.
+  double own() const { return forward + backward + optimizer - exposed; }
 };
 
 /// Where a rank ran, and with what.
@@ -100,6 +102,7 @@ struct Result {
   std::array<TierResult, tier_count> tiers;
   std::map<std::pair<int, Op>, CollectiveResult> collectives;  // by group of the program and verb
   std::vector<CommsLogOp> comms_log;  // of the whole run, where the deck's comms_logger asks for it
+  std::string comms_calls;            // each of them, where it is verbose
   std::array<LinkResult, direction_count> link;
   std::optional<double> emulated_link_gb_per_s;  // machine.host_link_gbps
   std::optional<DiskResult> disk;                // where states are in files
@@ -107,11 +110,12 @@ struct Result {
     return std::any_of(link.begin(), link.end(),
                        [](const LinkResult& l) { return l.predicted.copies > 0; });
   }
-  TimeResult times;
+  TimeResult times;  // of this rank
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
-  int slowest_rank = 0;
-  double slowest_rank_s = 0;  // own time of that rank: steps less exposed communication
+  int slowest_rank = 0;      // with most time of its own
+  TimeResult slowest_times;  // of that rank
   std::int64_t rss_start = 0, rss_peak = 0, rss_excess = 0, allowance = 0;  // bytes
+  std::int64_t rss_peak_most = 0;                                           // of any rank
   StateHashes hashes;
   CheckpointFigures checkpoints;
   std::vector<RankInfo> ranks;

@@ -153,12 +153,12 @@ Profile run_profile(const Deck& deck, const Node& node, int world) {
         fmt::format("{}: checkpoint.dir = \"{}\": checkpoints are not there on CUDA yet: "
                     "leave the section out",
                     deck.path, deck.checkpoint.dir));
-  if (const Fault fault = fault_from_environment(); !device_is_host && fault != Fault::none &&
-                                                    fault != Fault::leak && fault != Fault::nan &&
-                                                    fault != Fault::extra_call)
+  if (const Fault fault = fault_from_environment();
+      !device_is_host && fault != Fault::none && fault != Fault::leak && fault != Fault::nan &&
+      fault != Fault::extra_call && fault != Fault::extra_copy)
     throw DeckError(
         fmt::format("environment: SHARDMARK_FAULT = {}: not there on CUDA yet: it looks "
-                    "into buffers of the device: give leak, nan or extra_call",
+                    "into buffers of the device: give leak, nan, extra_call or extra_copy",
                     to_string(fault)));
   Profile profile;
   profile.ranks_per_node = node.ranks;

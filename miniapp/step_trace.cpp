@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
 
 #include <comm/clock.hpp>
 #include <miniapp/slot_memory.hpp>
@@ -9,8 +10,9 @@ namespace shardmark {
 
 std::vector<std::int64_t> lane_begins_ns(const std::vector<CollectiveRecord>& records) {
   std::vector<std::int64_t> begins;
-  std::int64_t free_ns = INT64_MIN;
+  std::map<int, std::int64_t> free_by_group;
   for (const CollectiveRecord& r : records) {
+    std::int64_t& free_ns = free_by_group.try_emplace(r.group, INT64_MIN).first->second;
     begins.push_back(std::min(r.done_ns, std::max(r.issue_ns, free_ns)));
     free_ns = std::max(free_ns, r.done_ns);
   }

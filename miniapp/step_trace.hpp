@@ -38,9 +38,9 @@ struct StepTrace {
   std::vector<std::string> collective_names;  // CollectiveRecord::name is an index of it
 };
 
-/// When each of a lane's collectives had it to itself: from its own start or the end of the one
-/// before it, whichever is later, to its end. `records` in order of completion, as a lane runs
-/// them.
+/// When each collective had its lane to itself: from its own start or the end of the one before it,
+/// whichever is later, to its end. Each group is a lane. `records` in order of completion, as lanes
+/// run them.
 std::vector<std::int64_t> lane_begins_ns(const std::vector<CollectiveRecord>& records);
 
 /// Notes an event for as long as it is alive; does nothing where `trace` is null.

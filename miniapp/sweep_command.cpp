@@ -11,6 +11,7 @@
 #include <io/deck.hpp>
 #include <io/deepspeed_config.hpp>
 #include <io/durable_file.hpp>
+#include <io/folder_lock.hpp>
 #include <io/hash.hpp>
 #include <miniapp/arguments_error.hpp>
 #include <miniapp/clock.hpp>
@@ -43,7 +44,11 @@ std::vector<std::string> sets_of(const SweepArguments& a, const GridPoint& at) {
 class Sweeper {
  public:
   Sweeper(const SweepArguments& a, const std::vector<int>& ranks)
-      : arguments_(a), axes_(parse_axes(a.vary)), store_(a.out, identity(a)), ranks_(ranks) {
+      : arguments_(a),
+        axes_(parse_axes(a.vary)),
+        lock_(a.out, "another sweep", "--out", output_remedy),
+        store_(a.out, identity(a)),
+        ranks_(ranks) {
     own_ = points_of(axes_, ranks_);
     for (const int n : store_.other_ranks(axes_, ranks_)) ranks_.push_back(n);
     std::sort(ranks_.begin(), ranks_.end());
@@ -106,15 +111,13 @@ class Sweeper {
   void write_table() {
     table_ns_ = monotonic_ns();
     const Sweep s = table();
-    std::error_code error;
-    std::filesystem::create_directories(arguments_.out, error);
-    if (error) fail_io(arguments_.out, "cannot be made", error.message(), output_remedy);
     replace_file(arguments_.out, "sweep.csv", sweep_csv(s), output_remedy);
     replace_file(arguments_.out, "sweep.html", sweep_html(s), output_remedy);
   }
 
   const SweepArguments& arguments_;
   std::vector<Axis> axes_;
+  FolderLock lock_;  // before the store reads what another one may be writing
   PointStore store_;
   std::vector<int> ranks_;
   std::vector<GridPoint> own_, all_;

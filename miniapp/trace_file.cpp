@@ -14,41 +14,61 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-enum class TraceLane { compute, communication, copies, disk };
-constexpr std::array<const char*, 4> lane_names{"compute", "communication", "copies", "disk"};
+bool uses_disk(const Program& p) {
+  return std::any_of(p.slots.begin(), p.slots.end(),
+                     [](const Slot& s) { return s.tier == Tier::nvme; });
+}
+
+// Lanes of a rank, in the order in which viewers show them: compute, communication (each group of
+// ranks has its own), copies, the disk where there are states in files.
+constexpr int compute_lane = 0;
+constexpr int communication_lane(int group) {
+  return 1 + group;
+}
+
+std::vector<std::string> names_of_lanes(const Program& p) {
+  std::vector<std::string> names{"compute"};
+  for (const Group& group : p.groups)
+    names.push_back(p.groups.size() == 1 ? "communication" : "communication, " + group.name);
+  names.emplace_back("copies");
+  if (uses_disk(p)) names.emplace_back("disk");
+  return names;
+}
 
 // Viewers cut what they read to whole ns: a little more than a whole number is cut to that one.
 double to_us(std::int64_t ns) {
   return (static_cast<double>(ns) + 0.4) * 1e-3;
 }
 
-bool uses_disk(const Program& p) {
-  return std::any_of(p.slots.begin(), p.slots.end(),
-                     [](const Slot& s) { return s.tier == Tier::nvme; });
-}
-
 class Writer {
  public:
-  Writer(const Program& p, const TraceClock& clock) : p_(p), clock_(clock) {}
+  Writer(const Program& p, const TraceClock& clock)
+      : p_(p), clock_(clock), lane_names_(names_of_lanes(p)) {}
 
   void name_lanes(const std::string& host) {
     put({{"ph", "M"},
          {"name", "process_name"},
          {"pid", p_.rank},
-         {"tid", tid(TraceLane::compute)},
+         {"tid", tid(compute_lane)},
          {"args", {{"name", fmt::format("rank {} ({})", p_.rank, host)}}}});
     put({{"ph", "M"},
          {"name", "process_sort_index"},
          {"pid", p_.rank},
-         {"tid", tid(TraceLane::compute)},
+         {"tid", tid(compute_lane)},
          {"args", {{"sort_index", p_.rank}}}});
-    const std::size_t lanes = lane_names.size() - (uses_disk(p_) ? 0 : 1);
-    for (std::size_t lane = 0; lane < lanes; ++lane)
+    for (std::size_t lane = 0; lane < lane_names_.size(); ++lane) {
+      const int id = tid(static_cast<int>(lane));
       put({{"ph", "M"},
            {"name", "thread_name"},
            {"pid", p_.rank},
-           {"tid", tid(static_cast<TraceLane>(lane))},
-           {"args", {{"name", lane_names[lane]}}}});
+           {"tid", id},
+           {"args", {{"name", lane_names_[lane]}}}});
+      put({{"ph", "M"},
+           {"name", "thread_sort_index"},
+           {"pid", p_.rank},
+           {"tid", id},
+           {"args", {{"sort_index", id}}}});
+    }
   }
 
   void step(const StepTrace& trace) {
@@ -58,7 +78,7 @@ class Writer {
          {"name", fmt::format("step {}", trace.step)},
          {"cat", "step"},
          {"pid", p_.rank},
-         {"tid", tid(TraceLane::compute)},
+         {"tid", tid(compute_lane)},
          {"ts", us(trace.events.front().begin_ns)}});
     int micro = -1;
     auto carried = trace.copies.begin();
@@ -86,11 +106,11 @@ class Writer {
   double us(std::int64_t ns) const { return to_us(ns + clock_.offset_ns - clock_.zero_ns); }
 
   // To Perfetto a thread belongs to one process, whatever that is called.
-  int tid(TraceLane lane) const {
-    return 1 + p_.rank * static_cast<int>(lane_names.size()) + static_cast<int>(lane);
-  }
+  int tid(int lane) const { return 1 + p_.rank * static_cast<int>(lane_names_.size()) + lane; }
+  int copy_lane() const { return communication_lane(static_cast<int>(p_.groups.size())); }
+  int disk_lane() const { return copy_lane() + 1; }
 
-  void span(TraceLane lane, const std::string& name, const char* category, std::int64_t begin_ns,
+  void span(int lane, const std::string& name, const char* category, std::int64_t begin_ns,
             std::int64_t end_ns, Json args) {
     put({{"ph", "X"},
          {"name", name},
@@ -145,8 +165,8 @@ class Writer {
     const std::string at =
         e == nullptr ? segment.name + ", end" : segment.name + ", event " + std::to_string(t.event);
     if (t.exposed_ns > 0)
-      span(TraceLane::compute, collective ? fmt::format("start {}", to_string(e->op)) : "wait",
-           "exposed", t.begin_ns, collective ? t.end_ns : work_ns, {{"at", at}});
+      span(compute_lane, collective ? fmt::format("start {}", to_string(e->op)) : "wait", "exposed",
+           t.begin_ns, collective ? t.end_ns : work_ns, {{"at", at}});
     held(t);
     if (e == nullptr || collective) return;
     const bool memory = e->op == Op::acquire || e->op == Op::release;
@@ -157,10 +177,10 @@ class Writer {
     args["phase"] = phase_name(e->phase, micro);
     args["at"] = at;
     if (carried == nullptr)
-      return span(TraceLane::compute, event_name(p_, *e), memory ? "memory" : "kernel", work_ns,
-                  t.end_ns, std::move(args));
-    span(TraceLane::compute, "start copy", "exposed", work_ns, t.end_ns, {{"at", at}});
-    span(e->lane == Lane::disk ? TraceLane::disk : TraceLane::copies, event_name(p_, *e), "copy",
+      return span(compute_lane, event_name(p_, *e), memory ? "memory" : "kernel", work_ns, t.end_ns,
+                  std::move(args));
+    span(compute_lane, "start copy", "exposed", work_ns, t.end_ns, {{"at", at}});
+    span(e->lane == Lane::disk ? disk_lane() : copy_lane(), event_name(p_, *e), "copy",
          carried->begin_ns, carried->end_ns, std::move(args));
   }
 
@@ -175,7 +195,7 @@ class Writer {
     put({{"ph", "C"},
          {"name", "held bytes"},
          {"pid", p_.rank},
-         {"tid", tid(TraceLane::compute)},
+         {"tid", tid(compute_lane)},
          {"ts", us(t.end_ns)},
          {"args", std::move(held)}});
   }
@@ -189,7 +209,7 @@ class Writer {
     const TracedEvent& t = *std::prev(after);
     const Event& e =
         p_.segments[static_cast<std::size_t>(t.segment)].events[static_cast<std::size_t>(t.event)];
-    return e.op == r.op && e.elems == r.elems ? &e : nullptr;
+    return e.op == r.op && e.elems == r.elems && e.group == r.group ? &e : nullptr;
   }
 
   void add(const StepTrace& trace, const CollectiveRecord& r, std::int64_t begin_ns) {
@@ -199,18 +219,18 @@ class Writer {
                  {"bytes", r.elems * dtype_bytes(r.dtype)},
                  {"dtype", to_string(r.dtype)},
                  {"buffer", buffer}};
-    if (const Event* e = issuer(trace, r)) {
-      if (e->params.count > 0) args["params"] = params(*e);
-      args["group"] = p_.groups[static_cast<std::size_t>(e->group)].name;
-    }
+    args["group"] = p_.groups[static_cast<std::size_t>(r.group)].name;
+    if (const Event* e = issuer(trace, r); e != nullptr && e->params.count > 0)
+      args["params"] = params(*e);
     args["queued_us"] = static_cast<double>(begin_ns - r.issue_ns) * 1e-3;
     args["exposed_us"] = static_cast<double>(r.blocked_ns) * 1e-3;
-    span(TraceLane::communication, fmt::format("{} {}", to_string(r.op), buffer), "communication",
-         begin_ns, r.done_ns, std::move(args));
+    span(communication_lane(r.group), fmt::format("{} {}", to_string(r.op), buffer),
+         "communication", begin_ns, r.done_ns, std::move(args));
   }
 
   const Program& p_;
   const TraceClock& clock_;
+  std::vector<std::string> lane_names_;
   std::array<std::int64_t, tier_count> held_{};
   std::string text_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run's first timed steps in the trace-event format of Chrome, which Perfetto reads: a process a
-// rank, in it a lane each for compute, communication and copies.
+// rank, in it a lane each for compute, for the communication of each group, and for copies.
 #pragma once
 
 #include <cstdint>

@@ -155,8 +155,8 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
         {"fault", Outcome::fail,
          fmt::format("{}: {}", o.injected,
                      skipped ? "it was taken for an overflow of the gradients, and the step skipped"
-                             : "nothing in this run could show it (this stage and rank count "
-                               "have no such collective)")});
+                             : "nothing in this run could show it (this stage, offload and rank "
+                               "count have no such collective or copy)")});
 
   auto unofficial = [&](bool reason, std::string text) {
     if (reason) r.unofficial.push_back(std::move(text));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <unordered_map>
 
 #include <core/plan/grad_bucket.hpp>
 
@@ -10,11 +11,14 @@ namespace {
 void append_cut(std::vector<BucketMessage>& messages, int root,
                 const std::vector<BucketSlice>& slices, std::int64_t most) {
   BucketMessage message{root, {}, {}};
+  std::int64_t elems = 0;  // of the message: tens of thousands of ranks have as many slices
   for (const BucketSlice& s : slices) {
     message.slices.push_back(s);
-    if (message.elems() <= most) continue;
+    elems += s.elems;
+    if (elems <= most) continue;
     messages.push_back(std::move(message));
     message = {root, {}, {}};
+    elems = 0;
   }
   if (!message.slices.empty()) messages.push_back(std::move(message));
 }
@@ -57,15 +61,14 @@ std::vector<BucketMessage> messages_of(const std::vector<BucketEntry>& bucket,
   const std::vector<BucketSlice> slices = slices_of(bucket, groups);
   std::vector<BucketMessage> messages;
   if (rooted) {
-    std::vector<int> roots;
-    for (const BucketSlice& s : slices)
-      if (std::find(roots.begin(), roots.end(), s.owner) == roots.end()) roots.push_back(s.owner);
-    for (int root : roots) {
-      std::vector<BucketSlice> own;
-      std::copy_if(slices.begin(), slices.end(), std::back_inserter(own),
-                   [root](const BucketSlice& s) { return s.owner == root; });
-      append_cut(messages, root, own, bucket_size);
+    std::vector<std::vector<BucketSlice>> of_roots;  // in the order of their first slices
+    std::unordered_map<int, std::size_t> place;
+    for (const BucketSlice& s : slices) {
+      const std::size_t i = place.try_emplace(s.owner, of_roots.size()).first->second;
+      if (i == of_roots.size()) of_roots.emplace_back();
+      of_roots[i].push_back(s);
     }
+    for (const auto& own : of_roots) append_cut(messages, own[0].owner, own, bucket_size);
   } else {
     append_cut(messages, -1, slices, bucket_size);
   }

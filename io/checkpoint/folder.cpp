@@ -8,7 +8,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <core/error.hpp>
@@ -22,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* latest_file = "latest";
-constexpr const char* lock_file = ".lock";
 constexpr const char* temp_prefix = ".writing.";
 constexpr const char* old_prefix = ".removing.";
 constexpr std::string_view remedy =
@@ -94,43 +92,17 @@ std::optional<std::string> latest_checkpoint(const std::string& dir) {
   return names.empty() ? std::nullopt : std::optional(names.back());
 }
 
-CheckpointWriterFolder::CheckpointWriterFolder(std::string dir) : dir_(std::move(dir)) {
-  std::error_code error;
-  fs::create_directories(dir_, error);
-  if (error) fail_io(dir_, "cannot be made", error.message(), remedy);
-  const std::string path = dir_ + "/" + lock_file;
-  lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0) fail_io(path, "cannot be created", std::strerror(errno), remedy);
+CheckpointWriterFolder::CheckpointWriterFolder(std::string dir)
+    : dir_(std::move(dir)), lock_(dir_, "another run", "checkpoint.dir", remedy) {
   try {
-    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK)
-        throw IoError(fmt::format(
-            "{}: another run writes here ({}): wait for its end, or give another checkpoint.dir",
-            dir_, first_line(path)));
-      fail_io(path, "cannot be locked", std::strerror(errno), remedy);
-    }
     for (const fs::directory_entry& entry : fs::directory_iterator(dir_)) {
       const std::string name = entry.path().filename().string();
       if (name.starts_with(temp_prefix) || name.starts_with(old_prefix))
         fs::remove_all(entry.path());
     }
-    char host[256] = "";
-    (void)::gethostname(host, sizeof host - 1);  // only told to people
-    const std::string owner = fmt::format("process {} on {}\n", ::getpid(), host);
-    if (::ftruncate(lock_, 0) != 0 ||
-        ::pwrite(lock_, owner.data(), owner.size(), 0) != static_cast<ssize_t>(owner.size()))
-      fail_io(path, "cannot be written", std::strerror(errno), remedy);
   } catch (const fs::filesystem_error& e) {
-    (void)::close(lock_);
     fail_io(dir_, "cannot be cleaned", e.code().message(), remedy);
-  } catch (...) {
-    (void)::close(lock_);
-    throw;
   }
-}
-
-CheckpointWriterFolder::~CheckpointWriterFolder() {
-  (void)::close(lock_);
 }
 
 std::string CheckpointWriterFolder::temp_path(const std::string& name) const {

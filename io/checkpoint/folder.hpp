@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <io/folder_lock.hpp>
+
 namespace shardmark {
 
 /// `step-00000010`: what was reached after ten steps.
@@ -25,9 +27,6 @@ class CheckpointWriterFolder {
   /// Makes `dir` where it is missing, locks it, and removes what writers that died have left.
   /// Throws IoError: it cannot be made or written, or another run writes there.
   explicit CheckpointWriterFolder(std::string dir);
-  ~CheckpointWriterFolder();
-  CheckpointWriterFolder(const CheckpointWriterFolder&) = delete;
-  CheckpointWriterFolder& operator=(const CheckpointWriterFolder&) = delete;
 
   /// A new folder for files that are not published yet; its path.
   std::string begin(const std::string& name);
@@ -43,7 +42,7 @@ class CheckpointWriterFolder {
   std::string temp_path(const std::string& name) const;
 
   std::string dir_;
-  int lock_ = -1;
+  FolderLock lock_;
 };
 
 }  // namespace shardmark

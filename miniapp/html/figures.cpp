@@ -146,7 +146,7 @@ std::string time_section(const Program& p, const Result& r) {
   if (r.ranks.size() > 1)
     text += fmt::format("<p>Most time of its own: rank {} on {}, {} a step.</p>\n", r.slowest_rank,
                         escape(r.ranks[static_cast<std::size_t>(r.slowest_rank)].host),
-                        duration(r.slowest_rank_s));
+                        duration(r.slowest_times.own()));
   if (!r.bf16_products.empty())
     text += fmt::format("<p>bf16 products: {}.</p>\n", escape(r.bf16_products));
   return text;

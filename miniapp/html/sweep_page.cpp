@@ -162,7 +162,11 @@ std::vector<std::string> run_cells(const SweepPoint& p) {
 
 std::string points_table(const Sweep& sweep) {
   constexpr std::size_t most_rows = 1000;
-  Table table{"Of rank 0", {"ranks"}, {}, 2 + sweep.axes.size(), 1};
+  Table table{"Collectives and memory of rank 0, times of the rank with most time of its own",
+              {"ranks"},
+              {},
+              2 + sweep.axes.size(),
+              1};
   for (const Axis& axis : sweep.axes)
     table.head.push_back(fmt::format("<span title=\"{}\">{}</span>", escape(axis.key),
                                      escape(short_name(axis.key))));

@@ -55,21 +55,23 @@ PlanFigures plan_figures(const Deck& deck, const Program& p, const Budgets& budg
 }
 
 RunFigures run_figures(const Deck& deck, const Result& r, double wall_s) {
+  const TimeResult& times = r.slowest_times;
   RunFigures f;
+  f.slowest_rank = r.slowest_rank;
   f.tokens_per_s = r.tokens_per_s;
   f.step_p50_s = r.step_p50_s;
   f.step_p99_s = r.step_p99_s;
-  f.forward_s = r.times.forward;
-  f.backward_s = r.times.backward;
-  f.optimizer_s = r.times.optimizer;
-  f.copies_s = r.times.copies;
-  f.matmul_s = r.times.matmul;
-  f.exposed_s = r.times.exposed;
-  f.hidden_s = r.times.hidden;
+  f.forward_s = times.forward;
+  f.backward_s = times.backward;
+  f.optimizer_s = times.optimizer;
+  f.copies_s = times.copies;
+  f.matmul_s = times.matmul;
+  f.exposed_s = times.exposed;
+  f.hidden_s = times.hidden;
   const bool trained = deck.run.compute == Compute::train && !r.rows.empty();
   f.loss = trained ? r.rows.back().loss : std::numeric_limits<double>::quiet_NaN();
   for (std::size_t t = 0; t < tier_count; ++t) f.measured[t] = r.tiers[t].measured_peak;
-  f.resident_peak = r.rss_peak;
+  f.resident_peak = r.rss_peak_most;
   for (const auto& [op, c] : r.collectives) {
     f.calls += c.measured.calls;
     f.predicted_calls += c.predicted.calls;

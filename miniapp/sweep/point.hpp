@@ -33,14 +33,16 @@ struct PlanFigures {
   std::int64_t peak() const;   // live bytes of both tiers, each at its own peak
 };
 
-/// As report.json has them; seconds are of one timed step of rank 0.
+/// As report.json has them. Seconds are of one timed step of the rank that has most time of its
+/// own: it waits for no other, so what is exposed there is communication.
 struct RunFigures {
   double tokens_per_s = 0, step_p50_s = 0, step_p99_s = 0;
   double forward_s = 0, backward_s = 0, optimizer_s = 0, copies_s = 0, matmul_s = 0;
   double exposed_s = 0, hidden_s = 0;
   double loss = 0;                                  // of the last step; not a number: none
   std::array<std::int64_t, tier_count> measured{};  // bytes allocated at the peak
-  std::int64_t resident_peak = 0;                   // of the process, bytes
+  std::int64_t slowest_rank = 0;                    // whose seconds these are
+  std::int64_t resident_peak = 0;                   // of a process at most, bytes
   std::int64_t calls = 0, predicted_calls = 0;      // collectives of the whole run
   double wall_s = 0;                                // from reading the deck to the report
 };
@@ -75,7 +77,8 @@ inline constexpr NamedReal run_reals[] = {{"step_p50_s", &RunFigures::step_p50_s
                                           {"tokens_per_s", &RunFigures::tokens_per_s},
                                           {"loss", &RunFigures::loss},
                                           {"wall_s", &RunFigures::wall_s}};
-inline constexpr NamedCount run_counts[] = {{"resident_peak_bytes", &RunFigures::resident_peak},
+inline constexpr NamedCount run_counts[] = {{"slowest_rank", &RunFigures::slowest_rank},
+                                            {"resident_peak_bytes", &RunFigures::resident_peak},
                                             {"run_calls", &RunFigures::calls},
                                             {"run_predicted_calls", &RunFigures::predicted_calls}};
 

@@ -102,6 +102,20 @@ TEST(CommsLog, TakesTheOperationsThatAreAskedFor) {
   EXPECT_EQ(comms_log(records, 2, spec)[0].name, "all_gather_into_tensor");
 }
 
+TEST(CommsLog, PrintsEachCallAsDeepSpeedDoes) {
+  const std::vector<CollectiveRecord> records{call(Op::all_gather, 1572864, 0, 3 * ms),
+                                              call(Op::all_reduce, 1572864, 3 * ms, 6 * ms)};
+  DsLogSpec spec;
+  spec.comms_all = false;
+  spec.comms_ops = {"all_reduce"};
+  EXPECT_EQ(comms_calls_text(records, 2, spec),
+            "comm op: all_reduce | time (ms): 3.00 | msg size: 6.0 MB | algbw (Gbps): 33.55 | "
+            "busbw (Gbps): 16.78\n");
+  EXPECT_TRUE(comms_calls_text(records, 2, {})
+                  .starts_with("comm op: all_gather_into_tensor | time (ms): 3.00 | msg size: 3.0 "
+                               "MB | "));
+}
+
 TEST(CommsLog, IsDeepSpeedsTableWithOneColumnMore) {
   const std::string text =
       comms_log_text(comms_log({call(Op::all_reduce, 1572864, 0, 3 * ms)}, 2, {}));
@@ -197,6 +211,9 @@ TEST(Lanes, AreHeldByOneCollectiveAtATime) {
       call(Op::all_gather, 1, 0, 50), call(Op::all_gather, 1, 10, 50),
       call(Op::all_gather, 1, 20, 90), call(Op::all_reduce, 1, 100, 110)};
   EXPECT_EQ(lane_begins_ns(records), (std::vector<std::int64_t>{0, 50, 50, 100}));
+  std::vector<CollectiveRecord> of_groups = records;
+  of_groups[1].group = 1;  // a lane of its own: nothing was before it
+  EXPECT_EQ(lane_begins_ns(of_groups), (std::vector<std::int64_t>{0, 10, 50, 100}));
 }
 
 }  // namespace

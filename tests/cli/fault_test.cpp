@@ -81,6 +81,28 @@ TEST(FaultsInGroups, EndInvalidNamingTheirCause) {
   }
 }
 
+// Only offload copies between host and device; without it that no check saw the fault is said.
+TEST(FaultsOfTheLink, EndInvalidNamingTheirCause) {
+  for (const bool offloads : {true, false}) {
+    const Workplace place;
+    Json patch = Json::object();
+    if (offloads)
+      patch["deepspeed"]["zero_optimization"]["offload_optimizer"] = {{"device", "cpu"}};
+    place.deck(2, patch);
+    const Outcome outcome = run(
+        {.args = place.run_args(), .ranks = 2, .environment = {{"SHARDMARK_FAULT", "extra_copy"}}});
+    EXPECT_EQ(outcome.status, 1) << outcome.err;
+    const auto lines = lines_of(outcome.out);
+    ASSERT_FALSE(lines.empty());
+    EXPECT_TRUE(std::regex_search(
+        lines.back(),
+        std::regex(offloads ? "copies: rank [0-9]+: .*predicted ([0-9]+) copies of "
+                              "[0-9]+ bytes in all, measured [0-9]+"
+                            : "fault: SHARDMARK_FAULT=extra_copy: nothing in this run")))
+        << lines.back();
+  }
+}
+
 // The end of a report: what scripts read.
 class Sound : public testing::TestWithParam<int> {};
 

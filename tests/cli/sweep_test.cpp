@@ -5,7 +5,10 @@
 #include <map>
 #include <sstream>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <tests/cli/program.hpp>
 #include <tests/cli/workplace.hpp>
@@ -104,7 +107,9 @@ TEST(Sweep, RunsEachPointAsRunWould) {
         Json::parse(read_text(place.out() + "/" + row.at("folder") + "/report.json"));
     EXPECT_EQ(report.at("result"), row.at("result"));
     EXPECT_EQ(report.at("fom").at("value").get<double>(), std::stod(row.at("tokens_per_s")));
-    EXPECT_EQ(report.at("seconds_per_step").at("exposed_communication").get<double>(),
+    const Json& slowest = report.at("slowest_rank");
+    EXPECT_EQ(slowest.at("rank").dump(), row.at("slowest_rank"));
+    EXPECT_EQ(slowest.at("seconds_per_step").at("exposed_communication").get<double>(),
               std::stod(row.at("exposed_s")));
     EXPECT_EQ(report.at("memory").at("device").at("measured_peak").dump(),
               row.at("device_measured_bytes"));
@@ -160,6 +165,28 @@ TEST(Sweep, GoesOnWhereItWasStopped) {
   ASSERT_EQ(other.status, 0) << other.err;
   EXPECT_NE(other.out.find("of another deck"), std::string::npos) << other.out;
   EXPECT_NE(other.out.find("[1/1]"), std::string::npos) << "it was done again";
+}
+
+// Two would write one table. The lock is its process': the sweep killed above left none behind.
+TEST(Sweep, IsAloneInItsFolder) {
+  const Workplace place;
+  place.deck(2);
+  fs::create_directory(place.out());
+  const std::string path = place.write("out/.lock", "process 7 on here\n");
+  const int other = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(other, LOCK_EX | LOCK_NB), 0);
+  const Args planned{"--plan", "--ranks", "2", "--vary", vary(bucket, "5e3")};
+  for (const int ranks : {0, 2}) {
+    const Outcome refused =
+        sweep(place, ranks == 0 ? planned : Args{"--vary", vary(bucket, "5e3")}, ranks);
+    EXPECT_EQ(refused.status, 4) << refused.err;
+    ASSERT_EQ(lines_of(refused.err).size(), 1U) << refused.err;
+    for (const char* part : {"/out: another sweep writes here (process 7 on here)", "--out"})
+      EXPECT_NE(refused.err.find(part), std::string::npos) << refused.err;
+    EXPECT_FALSE(fs::exists(place.out() + "/sweep.csv"));
+  }
+  ASSERT_EQ(::close(other), 0);
+  EXPECT_EQ(sweep(place, planned).status, 0);
 }
 
 TEST(Sweep, HasARowForWhatCannotBe) {

@@ -113,6 +113,33 @@ TEST(Trace, IsInTheFormatThatViewersRead) {
   }
 }
 
+// Groups go on beside each other, so each has a lane of its own, on which nothing overlaps.
+TEST(Trace, HasALaneForEachGroup) {
+  const Workplace place;
+  place.deck(3, {{"trace", "t.json"}, {"run", {{"schedule", "paper"}, {"shard_size", 2}}}});
+  const Outcome outcome = run({.args = place.run_args(), .ranks = 4});
+  ASSERT_EQ(outcome.status, 0) << outcome.err << outcome.out;
+  const Json trace = Json::parse(read_text(place.out() + "/t.json"));
+  std::map<int, std::string> names;
+  for (const Json& event : trace.at("traceEvents"))
+    if (event.at("name") == "thread_name") names[event.at("tid")] = event.at("args").at("name");
+  EXPECT_EQ(names.size(), 4U * 5);
+  std::map<int, std::vector<Span>> spans;
+  std::map<std::string, int> seen;
+  for (const Json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X" || event.at("cat") != "communication") continue;
+    const std::string group = event.at("args").at("group");
+    EXPECT_EQ(names.at(event.at("tid")), "communication, " + group) << event;
+    ++seen[group];
+    const auto begin = static_cast<std::int64_t>(event.at("ts").get<double>() * 1e3);
+    const auto length = static_cast<std::int64_t>(event.at("dur").get<double>() * 1e3);
+    spans[event.at("tid")].push_back({begin, begin + length, event.at("name")});
+  }
+  EXPECT_GT(seen["shard"], 0);
+  EXPECT_GT(seen["replicas"], 0);
+  for (const auto& [lane, list] : spans) expect_no_overlap(list);
+}
+
 TEST(Trace, SaysWhatACollectiveIsOf) {
   const Workplace place;
   place.deck(2, {{"trace", "t.json"}});
@@ -205,6 +232,18 @@ TEST(CommsLogger, CountsThePlansCalls) {
     }
     EXPECT_EQ(printed, expected);
   }
+}
+
+TEST(CommsLogger, HasALineACallWhereItIsVerbose) {
+  const Workplace place;
+  place.deck(2, {{"deepspeed", {{"comms_logger", {{"enabled", true}, {"verbose", true}}}}}});
+  const Outcome outcome = run({.args = place.run_args(), .ranks = 2});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::int64_t lines = 0, counted = 0;
+  for (const std::string& line : lines_of(outcome.out)) lines += line.starts_with("comm op: ");
+  for (const auto& [of, count] : summary_of(outcome.out)) counted += count;
+  EXPECT_GT(lines, 0);
+  EXPECT_EQ(lines, counted);
 }
 
 TEST(CommsLogger, IsSilentUnlessEnabled) {

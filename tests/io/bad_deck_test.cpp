@@ -223,6 +223,16 @@ TEST(BadDeck, counts_beyond_63_bits_are_refused) {
   for (const auto& sets : huge)
     expect_says(message_of<DeckError>([&] { load_deck(path, sets); }),
                 {path, "63 bits", "smaller"});
+  const std::string bucket = "deepspeed.zero_optimization.reduce_bucket_size=9223372036854775807";
+  const auto load = [&](const char* other) {
+    return message_of<DeckError>([&] {
+      load_deck(path, {bucket, "deepspeed.zero_optimization.stage=2", other});
+    });
+  };
+  expect_says(load("run.seed=1"),
+              {path, "deepspeed.zero_optimization.reduce_bucket_size = 9223372036854775807",
+               "63 bits", "smaller"});
+  EXPECT_NO_THROW(load_deck(path, {bucket, "deepspeed.zero_optimization.stage=0"}));
 }
 
 }  // namespace
