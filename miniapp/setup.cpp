@@ -104,11 +104,6 @@ Profile run_profile(const Deck& deck, const Node& node, int world) {
         "{}: comm.backend = \"nccl\" with run.reductions = \"ordered\": not modelled yet: give "
         "\"native\", or \"mpi\"",
         deck.path));
-  if (!device_is_host && !deck.checkpoint.dir.empty())
-    throw DeckError(
-        fmt::format("{}: checkpoint.dir = \"{}\": checkpoints are not there on CUDA yet: "
-                    "leave the section out",
-                    deck.path, deck.checkpoint.dir));
   if (const Fault fault = fault_from_environment(); !device_is_host && fault != Fault::none &&
                                                     fault != Fault::leak && fault != Fault::nan &&
                                                     fault != Fault::extra_call)
