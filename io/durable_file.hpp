@@ -9,6 +9,12 @@
 
 namespace shardmark {
 
+/// What to do about a file that cannot be written into a checkpoint, or into what `--out` names.
+inline constexpr std::string_view checkpoint_remedy =
+    "free the space, or give another checkpoint.dir";
+inline constexpr std::string_view output_remedy =
+    "free the space, change the permissions, or give another --out";
+
 /// Throws IoError "path: what: reason: remedy".
 [[noreturn]] void fail_io(const std::string& path, std::string_view what, const std::string& reason,
                           std::string_view remedy);

@@ -15,8 +15,6 @@
 namespace shardmark {
 namespace {
 
-constexpr std::string_view remedy = "free the space, change the permissions, or give another --out";
-
 constexpr std::array<std::string_view, 3> our_files{report_file, page_file, losses_file};
 
 }  // namespace
@@ -34,15 +32,15 @@ OutputFolder::OutputFolder(std::string path, std::string more)
   if (!std::filesystem::is_directory(path_, unknown)) {
     const bool file = std::filesystem::exists(path_, unknown);
     fail_io(path_, "cannot be made",
-            file || !error ? "a file of that name is there" : error.message(), remedy);
+            file || !error ? "a file of that name is there" : error.message(), output_remedy);
   }
   std::vector<std::string> files(our_files.begin(), our_files.end());
   if (!more_.empty()) files.push_back(more_);
   for (const std::string& name : files)
     if (const std::string file = path_ + "/" + name; std::filesystem::is_directory(file, error))
-      fail_io(file, "cannot be replaced", "is a folder", remedy);
+      fail_io(file, "cannot be replaced", "is a folder", output_remedy);
   constexpr std::size_t trial_bytes = 65536;  // about what a short run will write
-  TempFile(temp_name(path_, "trial"), remedy).write(std::string(trial_bytes, ' '));
+  TempFile(temp_name(path_, "trial"), output_remedy).write(std::string(trial_bytes, ' '));
 }
 
 bool OutputFolder::ours(std::string_view name) const {
@@ -57,11 +55,11 @@ void OutputFolder::replace(const std::string& name, std::string_view content) co
 void OutputFolder::replace_in_pieces(const std::string& name,
                                      const std::function<std::string()>& next) const {
   if (!ours(name)) throw std::logic_error(name + " is not a file of ours");
-  TempFile file(temp_name(path_, name), remedy);
+  TempFile file(temp_name(path_, name), output_remedy);
   for (std::string piece = next(); !piece.empty(); piece = next()) file.append(piece);
   file.write({});
   file.rename_to(path_ + "/" + name);
-  flush_folder(path_, remedy);
+  flush_folder(path_, output_remedy);
 }
 
 std::string losses_csv(std::span<const LossRow> rows) {

@@ -17,7 +17,6 @@ namespace shardmark {
 namespace {
 
 constexpr std::chrono::milliseconds between_looks{5};
-constexpr std::string_view remedy = "free the space, or give another checkpoint.dir";
 constexpr const char* gave_up = "failed";
 
 std::string note_name(int rank) {
@@ -54,13 +53,13 @@ std::vector<PartNote> notes_of_all(const std::string& folder, int world, double 
 
 void write_note(const std::string& folder, int rank, const PartNote& note) {
   const std::string text(reinterpret_cast<const char*>(&note), sizeof note);
-  replace_file(folder, note_name(rank), text, remedy);
+  replace_file(folder, note_name(rank), text, checkpoint_remedy);
 }
 
 // So that rank 0 need not wait for the time-out.
 void tell_failure(const std::string& folder, int rank) noexcept {
   try {
-    replace_file(folder, note_name(rank), gave_up, remedy);
+    replace_file(folder, note_name(rank), gave_up, checkpoint_remedy);
   } catch (const std::exception&) {  // the disk may be full: the time-out remains
   }
 }

@@ -11,8 +11,6 @@
 namespace shardmark {
 namespace {
 
-constexpr std::string_view remedy = "free the space, or give another checkpoint.dir";
-
 PartPlace place_in(const FileGroup& group, const CheckpointSpec& spec, const std::string& folder) {
   PartPlace place = group.place(folder);
   place.access.alignment_bytes = spec.alignment_bytes;
@@ -22,7 +20,7 @@ PartPlace place_in(const FileGroup& group, const CheckpointSpec& spec, const std
 
 // Its size, once it is on the disk.
 std::int64_t flushed_bytes(const std::string& path) {
-  flush_file(path, remedy);
+  flush_file(path, checkpoint_remedy);
   return static_cast<std::int64_t>(std::filesystem::file_size(path));
 }
 
@@ -141,8 +139,7 @@ double Checkpoints::read_of_next_rank(const std::string& folder) {
   peers_.barrier();
   const std::int64_t start_ns = monotonic_ns();
   peers_.agree([&] {
-    for (State s : {State::param, State::master, State::momentum, State::variance})
-      if (next_.stores(s)) verify_part(folder, next_, part, s);
+    for (State s : next_.stored()) verify_part(folder, next_, part, s);
   });
   for (const int cold : peers_.gather(dropped ? 1 : 0)) figures_.cached |= cold == 0;
   return peers_.max(seconds_since(start_ns));

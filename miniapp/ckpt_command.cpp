@@ -18,8 +18,6 @@
 namespace shardmark {
 namespace {
 
-constexpr State all_states[] = {State::param, State::master, State::momentum, State::variance};
-
 // A checkpoint, or a folder of them: then the latest.
 std::string checkpoint_in(std::string dir) {
   while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
@@ -42,10 +40,9 @@ std::string describe(const std::string& folder, const Manifest& m) {
                  m.versions.contains("shardmark") ? m.versions.at("shardmark") : "?");
   fmt::format_to(out, "  model      {} parameters in {} tensors\n", m.elems(), m.params.size());
   std::string states;
-  for (State s : all_states)
-    if (m.stores(s))
-      states += fmt::format("{}{} ({})", states.empty() ? "" : ", ", to_string(s),
-                            to_string(m.dtype_of(s)));
+  for (State s : m.stored())
+    states += fmt::format("{}{} ({})", states.empty() ? "" : ", ", to_string(s),
+                          to_string(m.dtype_of(s)));
   fmt::format_to(out, "  states     {}: {}\n", states, human_bytes(m.state_bytes()));
   fmt::format_to(out, "  files\n");
   for (std::size_t f = 0; f < m.files.size(); ++f) {
@@ -78,8 +75,7 @@ ExitStatus verify(const std::string& folder, const Manifest& m) {
   WorkProgress progress("verify");
   std::int64_t done = 0, wrong = 0;
   for (const CheckpointPart& part : m.parts)
-    for (State s : all_states) {
-      if (!m.stores(s)) continue;
+    for (State s : m.stored()) {
       try {
         verify_part(folder, m, part, s);
       } catch (const IoError& e) {

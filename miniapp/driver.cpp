@@ -129,12 +129,7 @@ void Run::plan() {
     });
   }
   peers_.agree([&] {
-    const auto program_of = [&](int rank) {
-      return build_program(deck, batch_, peers_.size(), rank, profile_);
-    };
-    program_ = program_of(peers_.rank());
-    require_legal(check(program_));
-    require_legal(check_ranks(ranks_to_check(peers_.size(), peers_.rank()), program_of));
+    program_ = build_legal_program(deck, batch_, peers_.size(), peers_.rank(), profile_);
   });
 }
 

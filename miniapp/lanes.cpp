@@ -26,11 +26,16 @@ CommFault comm_fault(Fault fault) {
 // so.
 constexpr std::int64_t all_of_them = INT64_MAX / 2;
 
-std::unique_ptr<Communicator> watched(std::string_view backend, MPI_Comm world, Watch& watch,
-                                      Reductions reductions) {
+MpiOptions options_of(const Watch& watch, Reductions reductions) {
   MpiOptions options;
   options.reductions = reductions;
   options.idle = watch.idle();
+  return options;
+}
+
+std::unique_ptr<Communicator> watched(std::string_view backend, MPI_Comm world, Watch& watch,
+                                      Reductions reductions) {
+  const MpiOptions options = options_of(watch, reductions);
   return std::make_unique<WatchingCommunicator>(make_communicator(backend, world, options), watch);
 }
 
@@ -39,9 +44,7 @@ std::unique_ptr<Communicator> watched(std::string_view backend, MPI_Comm world, 
 std::unique_ptr<Communicator> watched_on_device(std::string_view backend, MPI_Comm world,
                                                 Watch& watch, Reductions reductions) {
   if (device_is_host) return watched(backend, world, watch, reductions);
-  MpiOptions options;
-  options.reductions = reductions;
-  options.idle = watch.idle();
+  MpiOptions options = options_of(watch, reductions);
   options.compute_stream = native_stream(Space());
   auto lane = make_communicator(device_backend(backend), world, options);
   if (!lane->on_stream()) lane = stage_through_host(std::move(lane), options);

@@ -66,12 +66,7 @@ ExitStatus plan_command(const PlanArguments& a) {
   Profile profile;
   profile.ranks_per_node = a.ranks_per_node;
   const auto fit = apply_fit(deck, batch, a.ranks, profile, deck_fit_budget(deck));
-  const auto program_of = [&](int rank) {
-    return build_program(deck, batch, a.ranks, rank, profile);
-  };
-  const Program program = program_of(a.rank);
-  require_legal(check(program));
-  require_legal(check_ranks(ranks_to_check(a.ranks, a.rank), program_of));
+  const Program program = build_legal_program(deck, batch, a.ranks, a.rank, profile);
   const Budgets budgets = deck_budgets(deck, a.ranks_per_node);
   const std::string text = print_text(program);
   if (a.format == "dot")

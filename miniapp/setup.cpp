@@ -31,28 +31,28 @@ Budgets deck_budgets(const Deck& deck, int ranks_per_node) {
 
 RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_count>& needed,
                        int ranks_per_node) {
+  const auto device = static_cast<std::size_t>(Tier::device);
+  const auto host = static_cast<std::size_t>(Tier::host);
   RunBudgets r;
   r.bytes = deck_budgets(deck, ranks_per_node);
-  if (!r.bytes[0] && !r.bytes[1]) r.shared = find_memory(ranks_per_node).bytes;
-  for (Tier t : {Tier::device, Tier::host}) {
-    const auto i = static_cast<std::size_t>(t);
-    if (r.bytes[i]) {
-      r.source[i] = fmt::format("memory.{}_gib of the deck", to_string(t));
-      if (t == Tier::host && ranks_per_node > 1)
-        r.source[i] += fmt::format(", shared by {} ranks", ranks_per_node);
-      continue;
-    }
-    const auto device = find_device_memory(ranks_per_node);
-    if (device) {  // the tiers are apart
-      const FoundMemory own = t == Tier::device ? *device : find_memory(ranks_per_node);
-      r.bytes[i] = own.bytes;
-      r.source[i] = own.source;
-      continue;
-    }
-    const FoundMemory found = find_memory(ranks_per_node);
-    const Tier other = t == Tier::device ? Tier::host : Tier::device;
-    r.bytes[i] = std::max<std::int64_t>(0, found.bytes - needed[static_cast<std::size_t>(other)]);
-    r.source[i] = found.source;
+  const bool given[] = {r.bytes[device].has_value(), r.bytes[host].has_value()};
+  for (Tier t : {Tier::device, Tier::host})
+    if (given[static_cast<std::size_t>(t)])
+      r.source[static_cast<std::size_t>(t)] =
+          fmt::format("memory.{}_gib of the deck", to_string(t));
+  if (given[host] && ranks_per_node > 1)
+    r.source[host] += fmt::format(", shared by {} ranks", ranks_per_node);
+  if (given[device] && given[host]) return r;
+
+  const FoundMemory found = find_memory(ranks_per_node);
+  const auto apart = find_device_memory(ranks_per_node);  // of a device with memory of its own
+  if (!apart && !given[device] && !given[host]) r.shared = found.bytes;
+  for (const std::size_t t : {device, host}) {
+    if (given[t]) continue;
+    const FoundMemory& own = apart && t == device ? *apart : found;
+    const std::int64_t other = apart ? 0 : needed[t == device ? host : device];
+    r.bytes[t] = std::max<std::int64_t>(0, own.bytes - other);
+    r.source[t] = own.source;
   }
   return r;
 }

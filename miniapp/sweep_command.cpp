@@ -26,8 +26,6 @@
 namespace shardmark {
 namespace {
 
-constexpr std::string_view remedy = "free the space, change the permissions, or give another --out";
-
 // What all points of a sweep have in common.
 std::string identity(const SweepArguments& a) {
   const std::string how =
@@ -110,9 +108,9 @@ class Sweeper {
     const Sweep s = table();
     std::error_code error;
     std::filesystem::create_directories(arguments_.out, error);
-    if (error) fail_io(arguments_.out, "cannot be made", error.message(), remedy);
-    replace_file(arguments_.out, "sweep.csv", sweep_csv(s), remedy);
-    replace_file(arguments_.out, "sweep.html", sweep_html(s), remedy);
+    if (error) fail_io(arguments_.out, "cannot be made", error.message(), output_remedy);
+    replace_file(arguments_.out, "sweep.csv", sweep_csv(s), output_remedy);
+    replace_file(arguments_.out, "sweep.html", sweep_html(s), output_remedy);
   }
 
   const SweepArguments& arguments_;
@@ -130,12 +128,7 @@ void plan_point(const SweepArguments& a, SweepPoint& point) {
   Profile profile;
   profile.ranks_per_node = a.ranks_per_node;
   apply_fit(deck, batch, ranks, profile, deck_fit_budget(deck));
-  const auto program_of = [&](int rank) {
-    return build_program(deck, batch, ranks, rank, profile);
-  };
-  const Program program = program_of(0);
-  require_legal(check(program));
-  require_legal(check_ranks(ranks_to_check(ranks, 0), program_of));
+  const Program program = build_legal_program(deck, batch, ranks, 0, profile);
   point.plan = plan_figures(deck, program, deck_budgets(deck, a.ranks_per_node));
 }
 

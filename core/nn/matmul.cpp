@@ -221,9 +221,7 @@ void MatMul::operator()(const Space& space, const MatMulShape& shape, const void
   ++calls_;
   flops_ += shape.flops();
   if (recording_) recorded_.push_back(shape);
-  if (shape.c_type != shape.type && shape.c_type != Dtype::fp32)
-    throw PlanError(fmt::format("{}: of {} operands to {}: C must be of their type or fp32",
-                                to_string(shape), to_string(shape.type), to_string(shape.c_type)));
+  require_result_type(shape);
   const std::int64_t prepared_ns = prepare_ns_;
   const auto start = Clock::now();
   if (shape.type == Dtype::fp32 || (shape.type == Dtype::bf16 && bf16_ == Bf16Products::native))

@@ -33,6 +33,9 @@ struct MatMulShape {
   auto operator<=>(const MatMulShape&) const = default;
 };
 
+/// Throws PlanError where C's type is none that such operands may give, whichever library makes it.
+void require_result_type(const MatMulShape& shape);
+
 /// "matrix product 64 x 768 x 768 (batch 1)", for messages.
 std::string to_string(const MatMulShape& shape);
 

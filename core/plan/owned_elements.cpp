@@ -33,6 +33,12 @@ std::vector<ElementRange> owned_elements(const Program& program) {
   return ranges;
 }
 
+std::vector<State> stored_states(Dtype model) {
+  std::vector<State> states{State::param, State::master, State::momentum, State::variance};
+  std::erase_if(states, [&](State s) { return !stores_state(model, s); });
+  return states;
+}
+
 bool stores_state(Dtype model, State state) {
   return state != State::param || model != Dtype::fp32;
 }
@@ -44,8 +50,7 @@ std::string checkpoint_slot(State state) {
 void add_checkpoint_staging(Program& program) {
   std::int64_t elems = 0;
   for (const ElementRange& r : owned_elements(program)) elems += r.elems;
-  for (State state : {State::param, State::master, State::momentum, State::variance}) {
-    if (!stores_state(program.precision.model, state)) continue;
+  for (State state : stored_states(program.precision.model)) {
     const auto id = static_cast<std::int32_t>(program.slots.size());
     Slot slot;
     slot.name = checkpoint_slot(state);

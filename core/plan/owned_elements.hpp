@@ -19,8 +19,9 @@ struct ElementRange {
 /// hold the same, an equal share. Over all ranks they cover the model once.
 std::vector<ElementRange> owned_elements(const Program& program);
 
-/// The states that a checkpoint of the program stores: fp32 parameters are their master, bit for
-/// bit, and are not stored a second time.
+/// The states that a checkpoint of a model of this type stores, in the order of State: fp32
+/// parameters are their master, bit for bit, and are not stored a second time.
+std::vector<State> stored_states(Dtype model);
 bool stores_state(Dtype model, State state);
 
 /// Host memory to copy this rank's states aside: a slot `checkpoint.<state>` each, alive from

@@ -16,7 +16,6 @@
 namespace shardmark {
 namespace {
 
-constexpr std::string_view remedy = "free the space, change the permissions, or give another --out";
 constexpr std::int64_t chunk_elems = std::int64_t{16} << 20;  // 64 MiB
 constexpr std::int64_t fp32_bytes = 4;
 
@@ -31,7 +30,7 @@ class Unfinished {
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
   const std::string& temp() const { return temp_; }
-  void publish() const { publish_file(temp_, path_, remedy); }
+  void publish() const { publish_file(temp_, path_, output_remedy); }
 
  private:
   std::string path_, temp_;
@@ -68,21 +67,21 @@ std::vector<std::int64_t> lay_out_safetensors(const std::string& path, const Man
   std::string head(8, '\0');
   for (char& byte : head) byte = static_cast<char>(length & 0xff), length >>= 8;
   std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) fail_io(path, "cannot be created", std::strerror(errno), remedy);
+  if (file == nullptr) fail_io(path, "cannot be created", std::strerror(errno), output_remedy);
   head += text;
   const bool good = std::fwrite(head.data(), 1, head.size(), file) == head.size();
   if (std::fclose(file) != 0 || !good)
-    fail_io(path, "cannot be written", std::strerror(errno), remedy);
+    fail_io(path, "cannot be written", std::strerror(errno), output_remedy);
   for (std::int64_t& offset : first_byte) offset += static_cast<std::int64_t>(head.size());
   return first_byte;
 }
 
-void write_all(DirectFile& file, std::int64_t at, const std::vector<float>& values,
-               std::int64_t elems, const std::string& name) {
+void write_all(DirectFile& file, std::int64_t at, const float* values, std::int64_t elems,
+               const std::string& name) {
   const std::int64_t piece = DirectFile::piece_bytes / fp32_bytes;
   for (std::int64_t done = 0; done < elems; done += piece) {
     const std::int64_t n = std::min(piece, elems - done);
-    std::memcpy(file.room(), values.data() + done, static_cast<std::size_t>(n * fp32_bytes));
+    std::memcpy(file.room(), values + done, static_cast<std::size_t>(n * fp32_bytes));
     file.write(at + done * fp32_bytes, n * fp32_bytes, "tensor " + name);
   }
 }
@@ -98,19 +97,25 @@ void consolidate(const std::string& folder, const Manifest& manifest, const std:
     DirectFile hdf5_file(hdf5.temp()), tensors_file(tensors.temp());
     const std::int64_t all = manifest.elems();
     std::vector<float> values(static_cast<std::size_t>(std::min(chunk_elems, all)));
-    std::int64_t first = 0;
-    for (std::size_t i = 0; i < manifest.params.size(); ++i) {
-      const StoredParam& p = manifest.params[i];
-      for (std::int64_t at = 0; at < p.elems; at += chunk_elems) {
-        const std::int64_t n = std::min(chunk_elems, p.elems - at);
-        const WantedElements wanted{State::master, first, n, Dtype::fp32,
-                                    reinterpret_cast<std::byte*>(values.data())};
-        read_states(folder, manifest, {&wanted, 1});
-        write_all(hdf5_file, hdf5_at[i] + at * fp32_bytes, values, n, p.name);
-        write_all(tensors_file, tensors_at[i] + at * fp32_bytes, values, n, p.name);
-        first += n;
-        told(first * fp32_bytes, all * fp32_bytes);
+    // Read as the model has them, not tensor by tensor: many are smaller than a block, which is
+    // read and verified whole.
+    std::size_t i = 0;
+    std::int64_t begin = 0;  // params[i]'s first element
+    for (std::int64_t first = 0, end = 0; first < all; first = end) {
+      end = std::min(first + chunk_elems, all);
+      const WantedElements wanted{State::master, first, end - first, Dtype::fp32,
+                                  reinterpret_cast<std::byte*>(values.data())};
+      read_states(folder, manifest, {&wanted, 1});
+      for (std::int64_t at = first; at < end;) {
+        const StoredParam& p = manifest.params[i];
+        const std::int64_t done = at - begin, n = std::min(end - at, p.elems - done);
+        const float* from = values.data() + (at - first);
+        write_all(hdf5_file, hdf5_at[i] + done * fp32_bytes, from, n, p.name);
+        write_all(tensors_file, tensors_at[i] + done * fp32_bytes, from, n, p.name);
+        at += n;
+        if (done + n == p.elems) begin = at, ++i;
       }
+      told(end * fp32_bytes, all * fp32_bytes);
     }
     hdf5_file.finish();
     tensors_file.finish();

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::int64_t page_bytes = 4096;  // what O_DIRECT asks of places, sizes and addresses
 constexpr std::align_val_t page_aligned{page_bytes};
-constexpr std::string_view remedy = "free the space, or give another checkpoint.dir";
 
 }  // namespace
 
@@ -29,7 +28,7 @@ DirectFile::DirectFile(std::string path)
   }
   const int error = errno;
   ::operator delete(buffers_, page_aligned);
-  fail_io(path_, "cannot be opened", std::strerror(error), remedy);
+  fail_io(path_, "cannot be opened", std::strerror(error), checkpoint_remedy);
 }
 
 DirectFile::~DirectFile() {
@@ -50,7 +49,7 @@ void DirectFile::put(std::int64_t at, std::span<const std::byte> bytes,
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0)
       fail_io(path_ + ": " + what, "cannot be written", std::strerror(n < 0 ? errno : ENOSPC),
-              remedy);
+              checkpoint_remedy);
     at += n;
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }

@@ -33,17 +33,9 @@ std::uint64_t from_hex(const Json& text) {
   return number;
 }
 
-std::vector<State> stored_states(const Manifest& m) {
-  std::vector<State> states;
-  for (State s : {State::param, State::master, State::momentum, State::variance})
-    if (m.stores(s)) states.push_back(s);
-  return states;
-}
-
 Json by_state(const Manifest& m, auto value_of) {
   Json o = Json::object();
-  for (State s : stored_states(m))
-    o[std::string(to_string(s))] = value_of(static_cast<std::size_t>(s));
+  for (State s : m.stored()) o[std::string(to_string(s))] = value_of(static_cast<std::size_t>(s));
   return o;
 }
 
@@ -76,8 +68,7 @@ Json write_body(const Manifest& m) {
   o["schedule"] = m.schedule;
   o["block_elems"] = checksum_block_elems;
   o["dtypes"] = Json::object();
-  for (State s : stored_states(m))
-    o["dtypes"][std::string(to_string(s))] = to_string(m.dtype_of(s));
+  for (State s : m.stored()) o["dtypes"][std::string(to_string(s))] = to_string(m.dtype_of(s));
   for (const StoredParam& p : m.params) o["params"].push_back({p.name, p.shape});
   for (const CheckpointFile& f : m.files)
     o["files"].push_back(
@@ -102,7 +93,7 @@ CheckpointPart read_part(const Manifest& m, const Json& o) {
   p.offset = o.at("offset"), p.elems = o.at("elems");
   const auto map = o.at("map").get<std::vector<std::int64_t>>();
   for (std::size_t i = 0; i + 1 < map.size(); i += 2) p.map.push_back({map[i], map[i + 1]});
-  for (State s : stored_states(m))
+  for (State s : m.stored())
     p.digest[static_cast<std::size_t>(s)] = from_hex(o.at("xxh3").at(std::string(to_string(s))));
   return p;
 }
@@ -130,7 +121,7 @@ Manifest read_body(const Json& o) {
     CheckpointFile file{f.at("name"), f.at("bytes"), {}};
     if (file.name.empty() || file.name.find('/') != std::string::npos)
       throw std::invalid_argument("file name " + file.name);
-    for (State s : stored_states(m))
+    for (State s : m.stored())
       file.first_byte[static_cast<std::size_t>(s)] =
           f.at("first_byte").at(std::string(to_string(s)));
     m.files.push_back(std::move(file));
@@ -183,7 +174,7 @@ std::int64_t Manifest::elems() const {
 
 std::int64_t Manifest::state_bytes() const {
   std::int64_t bytes = 0;
-  for (State s : stored_states(*this)) bytes += elems() * dtype_bytes(dtype_of(s));
+  for (State s : stored()) bytes += elems() * dtype_bytes(dtype_of(s));
   return bytes;
 }
 

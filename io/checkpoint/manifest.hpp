@@ -66,6 +66,7 @@ struct Manifest {
   std::map<std::string, std::string> versions;
 
   bool stores(State state) const { return stores_state(model_dtype, state); }
+  std::vector<State> stored() const { return stored_states(model_dtype); }
   Dtype dtype_of(State state) const { return state == State::param ? model_dtype : Dtype::fp32; }
   std::int64_t elems() const;
   std::int64_t state_bytes() const;  // without checksums and HDF5's own

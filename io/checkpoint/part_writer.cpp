@@ -11,8 +11,6 @@
 namespace shardmark {
 namespace {
 
-constexpr std::string_view remedy = "free the space, or give another checkpoint.dir";
-
 // Elements of a source one run after another, whatever slices they lie in.
 class SliceReader {
  public:
@@ -104,7 +102,7 @@ WrittenPart write_part(const PartPlace& place, std::span<const StateSource> sour
   std::optional<TempFile> reserve;  // behind `file`: after an error, too, it goes first
   all.step([&] {
     if (!all.first()) return;
-    reserve.emplace(place.path + ".reserve", remedy);
+    reserve.emplace(place.path + ".reserve", checkpoint_remedy);
     reserve->write(std::string(reserve_bytes, ' '));
   });
   std::vector<Datasets> sets(sources.size());
@@ -123,7 +121,7 @@ WrittenPart write_part(const PartPlace& place, std::span<const StateSource> sour
     }
   });
   all.step([&] {  // a collective write of which one rank fails would never end
-    if (all.first() && end > 0) reserve_space(place.path, end, remedy);
+    if (all.first() && end > 0) reserve_space(place.path, end, checkpoint_remedy);
   });
   std::optional<DirectFile> direct;
   if (!shared) direct.emplace(place.path);

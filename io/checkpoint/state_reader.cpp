@@ -169,9 +169,9 @@ void require_whole(const Manifest& m, const CheckpointFile& file, const std::str
   if (static_cast<std::int64_t>(bytes) >= file.bytes) return;
   State cut = State::variance;  // the one in which it ends, or the first behind
   std::int64_t before = -1;
-  for (State s : {State::param, State::master, State::momentum, State::variance}) {
+  for (State s : m.stored()) {
     const std::int64_t at = file.first_byte[static_cast<std::size_t>(s)];
-    if (m.stores(s) && at > before && at <= static_cast<std::int64_t>(bytes)) cut = s, before = at;
+    if (at > before && at <= static_cast<std::int64_t>(bytes)) cut = s, before = at;
   }
   throw IoError(fmt::format("{}: dataset {}: the file is cut: {} bytes of {}: {}", path,
                             to_string(cut), bytes, file.bytes, remedy));

@@ -19,7 +19,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view prefix = "point-";
 constexpr const char* point_file = "point.json";
-constexpr std::string_view remedy = "free the space, change the permissions, or give another --out";
 
 bool has_values_of(const SweepPoint& p, const std::vector<Axis>& axes) {
   if (p.at.values.size() != axes.size()) return false;
@@ -46,7 +45,7 @@ PointStore::PointStore(std::string folder, std::string identity)
     if (at->path().filename().string().starts_with(prefix) && fs::exists(file, error))
       read(file.string());
   }
-  if (error) fail_io(folder_, "cannot be read", error.message(), remedy);
+  if (error) fail_io(folder_, "cannot be read", error.message(), output_remedy);
   std::sort(damaged_.begin(), damaged_.end());
 }
 
@@ -115,10 +114,10 @@ void PointStore::keep(const SweepPoint& point) {
   const std::string folder = folder_of(point.at);
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) fail_io(folder, "cannot be made", error.message(), remedy);
+  if (error) fail_io(folder, "cannot be made", error.message(), output_remedy);
   const Json json = {{"sweep", identity_}, {"point", to_json(point)}};
   replace_file(folder, point_file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n",
-               remedy);
+               output_remedy);
   points_.insert_or_assign(point.at.name(), point);
 }
 

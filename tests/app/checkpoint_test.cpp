@@ -12,22 +12,12 @@ namespace shardmark {
 namespace {
 
 using testing::CheckpointedRun;
+using testing::Outcome;
 using testing::SharedFolder;
 using testing::small_deck;
 using testing::Training;
 using testing::with_checkpoints;
-
-int world() {
-  int n = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &n);
-  return n;
-}
-
-struct Outcome {
-  std::vector<double> losses, norms;
-  StateHashes hashes;
-  bool operator==(const Outcome&) const = default;
-};
+using testing::world;
 
 Outcome outcome_of(Training& t, std::size_t from) {
   const auto start = static_cast<std::ptrdiff_t>(from);

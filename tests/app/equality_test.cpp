@@ -15,20 +15,10 @@ namespace shardmark {
 namespace {
 
 using testing::make_llama;
+using testing::Outcome;
 using testing::small_deck;
 using testing::Training;
-
-int world() {
-  int n = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &n);
-  return n;
-}
-
-struct Outcome {
-  std::vector<double> losses, norms;
-  StateHashes hashes;
-  bool operator==(const Outcome&) const = default;
-};
+using testing::world;
 
 Outcome train(const Deck& deck, int steps) {
   Training t(deck, MPI_COMM_WORLD);

@@ -13,11 +13,8 @@
 namespace shardmark {
 namespace {
 
-int world() {
-  int n = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &n);
-  return n;
-}
+using testing::world;
+
 int rank() {
   int r = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &r);

@@ -13,12 +13,7 @@ namespace {
 
 using testing::small_deck;
 using testing::Training;
-
-int world() {
-  int n = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &n);
-  return n;
-}
+using testing::world;
 
 std::vector<int> divisors() {
   std::vector<int> all;

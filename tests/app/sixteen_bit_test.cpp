@@ -18,12 +18,7 @@ namespace {
 using testing::set_precision;
 using testing::small_deck;
 using testing::Training;
-
-int world() {
-  int n = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &n);
-  return n;
-}
+using testing::world;
 
 // Far too large a scale at first; it doubles again after every second step that fits.
 Deck scaling_deck(const char* schedule, int stage) {

@@ -32,6 +32,20 @@
 
 namespace shardmark::testing {
 
+/// Ranks of this test.
+inline int world() {
+  int n = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &n);
+  return n;
+}
+
+/// What must be the same, bit for bit, where a rule says so.
+struct Outcome {
+  std::vector<double> losses, norms;
+  StateHashes hashes;
+  bool operator==(const Outcome&) const = default;
+};
+
 /// Puts decorators of a test around the back-end.
 using Decorate = std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>;
 /// Puts a model of a test around the real one.

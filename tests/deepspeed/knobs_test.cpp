@@ -16,12 +16,6 @@ namespace {
 
 using namespace testing;
 
-int world() {
-  int n = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &n);
-  return n;
-}
-
 enum Factor {
   stage,
   accumulation,

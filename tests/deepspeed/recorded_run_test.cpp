@@ -12,12 +12,6 @@ namespace {
 
 using namespace testing;
 
-int world() {
-  int n = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &n);
-  return n;
-}
-
 // Writes down what is started, in the recordings' words; the phase is not known here.
 class LoggingLane : public ForwardingCommunicator {
  public:

@@ -41,9 +41,7 @@ void MatMul::operator()(const Space& space, const MatMulShape& shape, const void
   ++calls_;
   flops_ += shape.flops();
   if (recording_) recorded_.push_back(shape);
-  if (shape.c_type != shape.type && shape.c_type != Dtype::fp32)
-    throw PlanError(fmt::format("{}: of {} operands to {}: C must be of their type or fp32",
-                                to_string(shape), to_string(shape.type), to_string(shape.c_type)));
+  require_result_type(shape);
   // The workspace is aligned as cuBLASLt wants it; what is left of the caller's is the limit.
   constexpr std::uintptr_t line_bytes = 256;
   const auto base = reinterpret_cast<std::uintptr_t>(scratch.data());
