@@ -19,6 +19,7 @@
 #include <io/output.hpp>
 #include <miniapp/checkpoint_figures.hpp>
 #include <miniapp/comms_log.hpp>
+#include <miniapp/device_figure.hpp>
 #include <miniapp/state_hash.hpp>
 #include <miniapp/step_trace.hpp>
 
@@ -96,6 +97,7 @@ struct Result {
   int slowest_rank = 0;
   double slowest_rank_s = 0;  // own time of that rank: steps less exposed communication
   std::int64_t rss_start = 0, rss_peak = 0, rss_excess = 0, allowance = 0;  // bytes
+  std::optional<DeviceFigure> device;  // where its memory is not the host's
   StateHashes hashes;
   CheckpointFigures checkpoints;
   std::vector<RankInfo> ranks;

@@ -12,7 +12,7 @@ shardmark_test(heap FILES app/heap_test.cpp NP 1 2 LABELS app no_sanitize LIBS s
 shardmark_test(kernels FILES app/kernels_test.cpp NP 1 LABELS app no_sanitize LIBS shardmark_app)
 shardmark_test(overlap FILES app/overlap_test.cpp NP 2 LABELS app full LIBS shardmark_app)
 shardmark_test(provenance FILES app/provenance_test.cpp LABELS app LIBS shardmark_app)
-shardmark_test(page FILES app/page_test.cpp LABELS app LIBS shardmark_app)
+shardmark_test(page FILES app/page_test.cpp app/device_figure_test.cpp LABELS app LIBS shardmark_app)
 shardmark_test(sweep FILES app/sweep_test.cpp LABELS app LIBS shardmark_app)
 shardmark_test(told FILES app/told_test.cpp LABELS app LIBS shardmark_app)
 shardmark_test(trace FILES app/trace_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)

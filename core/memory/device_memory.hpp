@@ -18,4 +18,12 @@ int device_for(int local_rank);
 /// Empty where the device's memory is the host's. Local.
 std::optional<FoundMemory> find_device_memory(int ranks_per_node);
 
+/// What its driver says of the current device's memory.
+struct DeviceUse {
+  std::int64_t bytes = 0;  // in use, by all processes on it
+  int ranks = 1;           // of the node that share it
+};
+/// Empty where the device's memory is the host's. Local.
+std::optional<DeviceUse> device_memory_in_use(int ranks_per_node);
+
 }  // namespace shardmark
