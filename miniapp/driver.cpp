@@ -179,6 +179,7 @@ void Run::prepare() {
   ledger_.emplace();
   executor_.emplace(program_, *model_, lanes, context_->space, &*ledger_, fault_,
                     world_.watch.idle(), deck.machine.host_link_gbps);
+  executor_->copies_on(make_copy_lane(native_stream(context_->space)));
   steps_.emplace(deck, program_, *executor_);
   context_->poll = [](void* executor) { static_cast<Executor*>(executor)->poll(); };
   context_->poll_arg = &*executor_;

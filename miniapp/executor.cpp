@@ -90,6 +90,7 @@ void Executor::run(int index, const StepValues& values) {
   const Segment& segment = program_.segments[index];
   tickets_.assign(segment.events.size(), 0);
   copied_ns_.assign(segment.events.size(), 0);
+  on_lane_.assign(segment.events.size(), 0);
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
     const TracedScope traced(trace_, memory_, index, i, times_.exposed);
     ScopedTimer timer(phase_time(times_, segment.events[i].phase));
@@ -100,6 +101,7 @@ void Executor::run(int index, const StepValues& values) {
   const TracedScope traced(trace_, memory_, index, -1, times_.exposed);
   ScopedTimer timer(phase_time(times_, segment.events.back().phase));
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
+  finish_copies();
   // Held on a stream, but not yet waited for by the host.
   for (std::size_t g = 0; g < groups_.size(); ++g)
     if (groups_[g]->on_stream() && held_[g] > 0) groups_[g]->wait(held_[g]);
@@ -136,11 +138,12 @@ void Executor::compute(const Event& event, const StepValues& values) {
 
 void Executor::run_event(const Segment& segment, int index, const StepValues& values) {
   const Event& event = segment.events[index];
-  // On a stream a collective comes after what was launched before it: no kernel is waited for.
-  const bool by_event = is_collective(event.op) && groups_[event.group]->on_stream();
+  // On a stream what is started comes after what was launched before it: no kernel is waited for.
+  const bool by_event = is_collective(event.op) ? groups_[event.group]->on_stream()
+                                                : event.op == Op::copy && link_.lane() != nullptr;
   for (int a = 0; a < event.after.count; ++a) {
     const std::int32_t before = program_.edges[event.after.first + a];
-    if (!by_event || is_collective(segment.events[before].op)) wait_for(segment, before);
+    if (!by_event || segment.events[before].lane != Lane::compute) wait_for(segment, before);
   }
   switch (event.op) {
     case Op::acquire: return memory_.acquire(event.slot);
@@ -195,15 +198,41 @@ void Executor::wait_in(int group, Ticket ticket) {
 void Executor::start_copy(const Event& event, int index) {
   ScopedTimer timer(times_.copies);
   const auto ops = operands(event);
+  const std::int64_t bytes = event.elems * dtype_bytes(event.dtype);
+  if (link_.lane() != nullptr) {
+    on_lane_[index] =
+        link_.start_on_lane(direction_to(event.tier), bytes, bind(ops[1]).data, bind(ops[0]).data);
+    traced_copies_.push_back(trace_ != nullptr ? trace_->events.size() : 0);
+    return;
+  }
   const CopyEngine::Carried carried =
-      link_.start(direction_to(event.tier), event.elems * dtype_bytes(event.dtype),
-                  bind(ops[1]).data, bind(ops[0]).data);
+      link_.start(direction_to(event.tier), bytes, bind(ops[1]).data, bind(ops[0]).data);
   copied_ns_[index] = carried.end_ns;
   if (trace_ != nullptr)
     trace_->copies.push_back({trace_->events.size(), carried.begin_ns, carried.end_ns});
 }
 
+void Executor::copies_on(std::unique_ptr<CopyLane> lane) {
+  if (program_.memory_mode == MemoryMode::pooled) link_.copies_on(std::move(lane));
+}
+
+// Only here the host learns how long they took.
+void Executor::finish_copies() {
+  if (link_.lane() == nullptr) return;
+  const std::int64_t start_ns = monotonic_ns();
+  const auto carried = link_.finish_lane();
+  if (!carried.empty()) times_.copies += monotonic_ns() - start_ns;
+  for (std::size_t i = 0; trace_ != nullptr && i < carried.size(); ++i)
+    trace_->copies.push_back({traced_copies_[i], carried[i].begin_ns, carried[i].end_ns});
+  traced_copies_.clear();
+}
+
 void Executor::wait_for_copy(const Event& event, int index) {
+  if (CopyLane* const lane = link_.lane(); lane != nullptr) {
+    if (on_lane_[index] > 0) lane->hold_compute(on_lane_[index]);
+    on_lane_[index] = 0;
+    return;
+  }
   const std::int64_t start_ns = monotonic_ns();
   for (std::int64_t now = start_ns; now < copied_ns_[index]; now = monotonic_ns()) {
     for (Communicator* group : groups_) group->progress();

@@ -4,6 +4,7 @@
 // order edge asks, all on the calling thread.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,6 +63,9 @@ class Executor {
     times_ = {};
     link_.reset_times();
   }
+  /// Copies between host and device go on that lane, where one is; before the first segment. Only
+  /// for pooled memory: a slot that is freed at its release may still be under way there.
+  void copies_on(std::unique_ptr<CopyLane> lane);
   /// What was copied between host and device.
   const CopyEngine& link() const { return link_; }
   Communicator& world() const { return *groups_[0]; }
@@ -73,6 +77,7 @@ class Executor {
   void start_collective(const Event& event, int index);
   void start_copy(const Event& event, int index);
   void wait_for_copy(const Event& event, int index);
+  void finish_copies();
   void wait_for(const Segment& segment, std::int32_t index);
   void wait_in(int group, Ticket ticket);
   void look_for_overflow(const Segment& segment);
@@ -88,9 +93,11 @@ class Executor {
   StepTrace* trace_ = nullptr;
   SlotMemory memory_;
   CopyEngine link_;
-  std::vector<Ticket> tickets_;          // by event of the running segment; 0: none
-  std::vector<std::int64_t> copied_ns_;  // the same: when a copy is done; 0: it was waited for
-  std::vector<Ticket> held_;             // by group: the last that the compute lane waits for
+  std::vector<Ticket> tickets_;             // by event of the running segment; 0: none
+  std::vector<std::int64_t> copied_ns_;     // the same: when a copy is done; 0: it was waited for
+  std::vector<CopyLane::Number> on_lane_;   // the same: a copy on a lane of the device; 0: none
+  std::vector<std::size_t> traced_copies_;  // of those on the lane, in order: StepTrace::events
+  std::vector<Ticket> held_;                // by group: the last that the compute lane waits for
   std::vector<std::string> collective_names_;  // by slot: kept alive for messages
   std::vector<Bound> bound_;                   // of the event at hand
   bool leaked_ = false;                        // Fault::leak
