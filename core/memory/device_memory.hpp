@@ -4,13 +4,20 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
+#include <core/error.hpp>
 #include <core/memory/budget.hpp>
 
 namespace shardmark {
 
+/// The build computes on a GPU, and there is none.
+struct DeviceError : Error {
+  explicit DeviceError(const std::string& what) : Error(ExitStatus::usage, what) {}
+};
+
 /// Which device the rank of number `local_rank` on its node computes on: one each, in turn; -1: the
-/// host. Local; before Kokkos is initialised. Throws MemoryError where a GPU is needed and none is
+/// host. Local; before Kokkos is initialised. Throws DeviceError where a GPU is needed and none is
 /// there.
 int device_for(int local_rank);
 

@@ -11,9 +11,7 @@ namespace shardmark {
 namespace {
 
 void require(cudaError_t code, const char* call) {
-  if (code != cudaSuccess)
-    throw MemoryError(fmt::format("{}: {}: is there a GPU, and a driver for this CUDA?", call,
-                                  cudaGetErrorString(code)));
+  if (code != cudaSuccess) throw MemoryError(fmt::format("{}: {}", call, cudaGetErrorString(code)));
 }
 
 int device_count() {
@@ -41,11 +39,15 @@ Sizes device_sizes() {
 }  // namespace
 
 int device_for(int local_rank) {
-  const int devices = device_count();
-  if (devices == 0)
-    throw MemoryError(
-        "no GPU is visible to this process: this build computes on one: look at "
-        "CUDA_VISIBLE_DEVICES, and at the job's share of GPUs");
+  int devices = 0;
+  const cudaError_t code = cudaGetDeviceCount(&devices);
+  if (code != cudaSuccess || devices == 0)
+    throw DeviceError(
+        fmt::format("no GPU is visible to this process ({}): this build computes on one: look at "
+                    "CUDA_VISIBLE_DEVICES, at the job's share of GPUs and at the driver; "
+                    "`shardmark plan` needs "
+                    "none",
+                    code == cudaSuccess ? "0 devices" : cudaGetErrorString(code)));
   return local_rank % devices;
 }
 
