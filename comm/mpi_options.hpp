@@ -27,6 +27,7 @@ struct MpiOptions {
   Idle idle;
   double start_timeout_s = 600;    // of the back-end nccl: until all ranks have come together
   void* compute_stream = nullptr;  // of the back-end nccl: the cudaStream_t that it is ordered with
+  bool device_buffers = false;     // of the back-end mpi: MPI takes addresses of the device
 };
 
 }  // namespace shardmark

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 
 #include <core/error.hpp>
+#include <core/memory/read_back.hpp>
 #include <miniapp/checkpoint_states.hpp>
 
 namespace shardmark {
@@ -19,6 +19,20 @@ std::vector<StatePiece> pieces_of(const Program& program, State state) {
 std::byte* address(const Executor& executor, const StatePiece& piece) {
   const Bound slot = executor.slot(piece.slot);
   return slot.as<std::byte>() + piece.offset * dtype_bytes(slot.dtype);
+}
+
+// The program's one compute stream, as everywhere: what it was given before is done first.
+constexpr FarMemory device_memory = {
+    [](void* to, const void* from, std::int64_t bytes) {
+      copy_to_host(Space(), to, from, static_cast<std::size_t>(bytes));
+    },
+    [](void* to, const void* from, std::int64_t bytes) {
+      copy_to_device(Space(), to, from, static_cast<std::size_t>(bytes));
+    }};
+
+// Null: the host reads and writes the slot itself.
+const FarMemory* far_memory_of(const Slot& slot) {
+  return device_is_host || slot.tier == Tier::host ? nullptr : &device_memory;
 }
 
 }  // namespace
@@ -41,8 +55,10 @@ std::vector<StateSource> state_sources(const Program& program, const Executor& e
         const std::int64_t n = std::min(range.elems - done, p.elems - skip);
         if (it == pieces.begin() || skip < 0 || n < 1)
           throw PlanError("checkpoint: a rank does not hold all of its own states");
-        source.dtype = program.slots[p.slot].dtype;
-        source.slices.push_back({address(executor, p) + skip * dtype_bytes(source.dtype), n});
+        const Slot& slot = program.slots[p.slot];
+        source.dtype = slot.dtype;
+        source.slices.push_back(
+            {address(executor, p) + skip * dtype_bytes(slot.dtype), n, far_memory_of(slot)});
         done += n;
       }
     }
@@ -66,7 +82,7 @@ void copy_aside(const std::vector<StateSource>& sources, const std::vector<State
     const std::int64_t size = dtype_bytes(sources[i].dtype);
     auto* into = const_cast<std::byte*>(staging[i].slices[0].data);  // the executor's own memory
     for (const StateSlice& s : sources[i].slices) {
-      std::memcpy(into, s.data, static_cast<std::size_t>(s.elems * size));
+      fetch(s, into, s.data, s.elems * size);
       into += s.elems * size;
     }
   }
@@ -81,13 +97,14 @@ std::vector<WantedElements> wanted_states(const Program& program, const Executor
                        [&](const StatePiece& param) { return param.slot == p.slot; });
   };
   std::vector<WantedElements> wanted;
-  for (const StatePiece& p : program.states)
-    if (!is_param(p))
-      wanted.push_back(
-          {p.state, p.first_elem, p.elems, program.slots[p.slot].dtype, address(executor, p)});
-  for (const StatePiece& p : program.copies)
+  const auto want = [&](const StatePiece& p) {
+    const Slot& slot = program.slots[p.slot];
     wanted.push_back(
-        {p.state, p.first_elem, p.elems, program.slots[p.slot].dtype, address(executor, p)});
+        {p.state, p.first_elem, p.elems, slot.dtype, address(executor, p), far_memory_of(slot)});
+  };
+  for (const StatePiece& p : program.states)
+    if (!is_param(p)) want(p);
+  for (const StatePiece& p : program.copies) want(p);
   return wanted;
 }
 

@@ -50,4 +50,27 @@ CopyEngine::Carried CopyEngine::start(Direction direction, std::int64_t bytes, v
   return {begin_ns, end_ns};
 }
 
+CopyLane::Number CopyEngine::start_on_lane(Direction direction, std::int64_t bytes, void* to,
+                                           const void* from) {
+  LinkTraffic& carried = carried_[static_cast<std::size_t>(direction)];
+  ++carried.copies;
+  carried.bytes += bytes;
+  return lane_->start(direction, bytes, to, from);
+}
+
+std::vector<CopyEngine::Carried> CopyEngine::finish_lane() {
+  const std::vector<CopyLane::Done> all = lane_->finish();
+  const std::int64_t now_ns = monotonic_ns();
+  std::vector<Carried> carried;
+  for (const CopyLane::Done& done : all) {
+    LinkTimes& t = at(done.direction);
+    ++t.copies;
+    t.bytes += done.bytes;
+    t.busy_ns += done.began_ns_ago - done.ended_ns_ago;
+    t.exposed_ns += done.exposed_ns;
+    carried.push_back({now_ns - done.began_ns_ago, now_ns - done.ended_ns_ago});
+  }
+  return carried;
+}
+
 }  // namespace shardmark

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <core/error.hpp>
+#include <core/memory/device_memory.hpp>
 #include <core/memory/ledger.hpp>
 #include <core/memory/process_memory.hpp>
 #include <core/memory/read_back.hpp>
@@ -158,6 +159,7 @@ void Run::prepare() {
   const Bf16Choice bf16 = choose_bf16_products(deck, profile_.workspace_cap_bytes, Space(), peers_);
   result_.bf16_products = bf16.told;
   noted_.rss_start = process_memory().resident_bytes;
+  noted_.device.start = device_memory_in_use(profile_.ranks_per_node);
   static_cast<void>(reset_peak_resident());  // where it is refused, start-up counts as ours
   world_.watch.set_timeout(deck.comm.timeout_s);
   peers_.agree([&] {
@@ -175,11 +177,13 @@ void Run::prepare() {
   clock_offset_ns_ = clock_offset_ns(peers_, node_.host);
   const std::vector<Communicator*> lanes = all_lanes(*lane_, group_lanes_);
   observed_.self_check = self_check(deck, profile_, *context_, lanes, peers_, fault_);
+  noted_.device.ready = device_memory_in_use(profile_.ranks_per_node);
   counters_.reset();
   ledger_.emplace();
   executor_.emplace(program_, *model_, lanes, context_->space, &*ledger_,
                     ExecutorOptions{fault_, world_.watch.idle(), deck.machine.host_link_gbps,
                                     disk_options(deck)});
+  executor_->copies_on(make_copy_lane(native_stream(context_->space)));
   steps_.emplace(deck, program_, *executor_);
   context_->poll = [](void* executor) { static_cast<Executor*>(executor)->poll(); };
   context_->poll_arg = &*executor_;
@@ -311,8 +315,10 @@ void Run::store() {
 void Run::settle() {
   const Deck& deck = loaded_.deck;
   note_resident();
+  noted_.device.end = device_memory_in_use(profile_.ranks_per_node);
   LedgerSnapshot ledger = ledger_->snapshot();
   ledger.tiers[static_cast<std::size_t>(Tier::nvme)] = executor_->files();
+  noted_.device.ledger_bytes = ledger[Tier::device].live_bytes;
   for (std::size_t t = 0; t < tier_count; ++t) {
     result_.tiers[t].budget = budgets_.bytes[t].value_or(0);
     result_.tiers[t].budget_source = budgets_.source[t];

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include <Kokkos_Core.hpp>
 
@@ -35,10 +33,6 @@ void require_reachable_host([[maybe_unused]] const Program& program) {
               "device is not modelled yet in this build: remove the key, or use a CPU-only build");
   }
 }
-
-// Waiting for an emulated link leaves the core to others only where much is left: a sleep may last
-// longer than it should. Collectives must advance meanwhile.
-constexpr std::int64_t worth_a_sleep_ns = 1'000'000;
 
 }  // namespace
 
@@ -90,7 +84,8 @@ void Executor::run(int index, const StepValues& values) {
   tickets_.assign(segment.events.size(), 0);
   copied_ns_.assign(segment.events.size(), 0);
   transfers_.assign(segment.events.size(), 0);
-  traced_copies_.assign(segment.events.size(), -1);
+  traced_transfers_.assign(segment.events.size(), -1);
+  on_lane_.assign(segment.events.size(), 0);
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
     const TracedScope traced(trace_, memory_, index, i, times_.exposed);
     ScopedTimer timer(phase_time(times_, segment.events[i].phase));
@@ -102,6 +97,7 @@ void Executor::run(int index, const StepValues& values) {
   ScopedTimer timer(phase_time(times_, segment.events.back().phase));
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
   disk_.settle();
+  finish_copies();
   // Held on a stream, but not yet waited for by the host.
   for (std::size_t g = 0; g < groups_.size(); ++g)
     if (groups_[g]->on_stream() && held_[g] > 0) groups_[g]->wait(held_[g]);
@@ -138,11 +134,12 @@ void Executor::compute(const Event& event, const StepValues& values) {
 
 void Executor::run_event(const Segment& segment, int index, const StepValues& values) {
   const Event& event = segment.events[index];
-  // On a stream a collective comes after what was launched before it: no kernel is waited for.
-  const bool by_event = is_collective(event.op) && groups_[event.group]->on_stream();
+  // On a stream what is started comes after what was launched before it: no kernel is waited for.
+  const bool by_event = is_collective(event.op) ? groups_[event.group]->on_stream()
+                                                : event.op == Op::copy && link_.lane() != nullptr;
   for (int a = 0; a < event.after.count; ++a) {
     const std::int32_t before = program_.edges[event.after.first + a];
-    if (!by_event || is_collective(segment.events[before].op)) wait_for(segment, before);
+    if (!by_event || segment.events[before].lane != Lane::compute) wait_for(segment, before);
   }
   switch (event.op) {
     case Op::acquire: return memory_.acquire(event.slot);
@@ -192,77 +189,6 @@ void Executor::wait_in(int group, Ticket ticket) {
       if (other != groups_[group]) other->progress();
     options_.idle.pause();
   }
-}
-
-void Executor::start_copy(const Event& event, int index) {
-  if (event.lane == Lane::disk) return start_transfer(event, index);
-  ScopedTimer timer(times_.copies);
-  const auto ops = operands(event);
-  const auto carry = [&] {
-    return link_.start(direction_of(event), event.elems * dtype_bytes(event.dtype),
-                       bind(ops[1]).data, bind(ops[0]).data);
-  };
-  if (options_.fault == Fault::extra_copy && link_.carried() == LinkVolume{}) carry();
-  const CopyEngine::Carried carried = carry();
-  copied_ns_[index] = carried.end_ns;
-  if (trace_ != nullptr)
-    trace_->copies.push_back({trace_->events.size(), carried.begin_ns, carried.end_ns});
-}
-
-void Executor::start_transfer(const Event& event, int index) {
-  const auto ops = operands(event);
-  const bool reads = direction_of(event) == Direction::nvme_to_host;
-  const Operand &file = ops[reads ? 0 : 1], &memory = ops[reads ? 1 : 0];
-  const std::int64_t size = dtype_bytes(event.dtype);
-  transfers_[index] = disk_.start(direction_of(event), memory_.file(file.slot), file.offset * size,
-                                  event.elems * size, static_cast<std::byte*>(bind(memory).data));
-  if (trace_ == nullptr) return;
-  traced_copies_[index] = static_cast<int>(trace_->copies.size());
-  trace_->copies.push_back({trace_->events.size(), 0, 0});
-}
-
-void Executor::wait_for_transfer(const Event& event, int index) {
-  if (transfers_[index] == 0) return;
-  const std::int64_t start_ns = monotonic_ns();
-  const auto carried = disk_.wait(transfers_[index], [this] {
-    for (Communicator* group : groups_) group->progress();
-  });
-  transfers_[index] = 0;
-  const std::int64_t waited_ns = monotonic_ns() - start_ns;
-  times_.copies += waited_ns;
-  disk_.waited(direction_of(event), waited_ns);
-  if (trace_ == nullptr || traced_copies_[index] < 0) return;
-  TracedCopy& traced = trace_->copies[static_cast<std::size_t>(traced_copies_[index])];
-  traced.begin_ns = carried.begin_ns;
-  traced.end_ns = carried.end_ns;
-}
-
-LinkVolume Executor::carried() const {
-  LinkVolume both = link_.carried();
-  add(both, disk_.carried());
-  return both;
-}
-
-LinkTimesByDirection Executor::link_times() const {
-  LinkTimesByDirection times = link_.times();
-  for (Direction d : {Direction::nvme_to_host, Direction::host_to_nvme})
-    times[static_cast<std::size_t>(d)] = disk_.times()[static_cast<std::size_t>(d)];
-  return times;
-}
-
-void Executor::wait_for_copy(const Event& event, int index) {
-  if (event.lane == Lane::disk) return wait_for_transfer(event, index);
-  const std::int64_t start_ns = monotonic_ns();
-  for (std::int64_t now = start_ns; now < copied_ns_[index]; now = monotonic_ns()) {
-    for (Communicator* group : groups_) group->progress();
-    const std::int64_t left = copied_ns_[index] - now;
-    if (left > worth_a_sleep_ns)
-      std::this_thread::sleep_for(std::chrono::nanoseconds(worth_a_sleep_ns / 2));
-  }
-  copied_ns_[index] = 0;
-  const std::int64_t waited_ns = monotonic_ns() - start_ns;
-  times_.copies += waited_ns;
-  link_.waited(direction_of(event), waited_ns);
 }
 
 void Executor::wait_for(const Segment& segment, std::int32_t index) {

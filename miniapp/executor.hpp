@@ -4,6 +4,7 @@
 // order edge asks, all on the calling thread.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -69,6 +70,10 @@ class Executor {
     link_.reset_times();
     disk_.reset_times();
   }
+  /// Copies between host and device go on that lane, where one is; before the first segment. Only
+  /// for pooled memory: a slot that is freed at its release may still be under way there. The host
+  /// hands over to files, so with states in files it waits for each copy.
+  void copies_on(std::unique_ptr<CopyLane> lane);
   /// What was copied between tiers, of the whole run and, since `reset_times`, for how long.
   LinkVolume carried() const;
   LinkTimesByDirection link_times() const;
@@ -87,6 +92,7 @@ class Executor {
   void start_transfer(const Event& event, int index);
   void wait_for_copy(const Event& event, int index);
   void wait_for_transfer(const Event& event, int index);
+  void finish_copies();
   void wait_for(const Segment& segment, std::int32_t index);
   void wait_in(int group, Ticket ticket);
   void look_for_overflow(const Segment& segment);
@@ -102,11 +108,13 @@ class Executor {
   SlotMemory memory_;
   CopyEngine link_;
   DiskLane disk_;
-  std::vector<Ticket> tickets_;          // by event of the running segment; 0: none
-  std::vector<std::int64_t> copied_ns_;  // the same: when a copy is done; 0: it was waited for
-  std::vector<std::int64_t> transfers_;  // the same: its number on the disk lane; 0: waited for
-  std::vector<int> traced_copies_;       // the same: its index in StepTrace::copies
-  std::vector<Ticket> held_;             // by group: the last that the compute lane waits for
+  std::vector<Ticket> tickets_;             // by event of the running segment; 0: none
+  std::vector<std::int64_t> copied_ns_;     // the same: when a copy is done; 0: it was waited for
+  std::vector<CopyLane::Number> on_lane_;   // the same: a copy on a lane of the device; 0: none
+  std::vector<std::int64_t> transfers_;     // the same: its number on the disk lane; 0: waited for
+  std::vector<int> traced_transfers_;       // the same: its index in StepTrace::copies
+  std::vector<std::size_t> traced_copies_;  // of those on the lane, in order: StepTrace::events
+  std::vector<Ticket> held_;                // by group: the last that the compute lane waits for
   std::vector<std::string> collective_names_;  // by slot: kept alive for messages
   std::vector<Bound> bound_;                   // of the event at hand
   bool leaked_ = false;                        // Fault::leak

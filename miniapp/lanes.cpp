@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include <comm/delaying.hpp>
+#include <comm/device_buffers.hpp>
 #include <comm/factory.hpp>
 #include <comm/faulty.hpp>
 #include <comm/nccl/nccl.hpp>
@@ -46,6 +47,7 @@ std::unique_ptr<Communicator> watched_on_device(std::string_view backend, MPI_Co
   if (device_is_host) return watched(backend, world, watch, reductions);
   MpiOptions options = options_of(watch, reductions);
   options.compute_stream = native_stream(Space());
+  options.device_buffers = mpi_takes_device_buffers();
   auto lane = make_communicator(device_backend(backend), world, options);
   if (!lane->on_stream()) lane = stage_through_host(std::move(lane), options);
   return std::make_unique<WatchingCommunicator>(std::move(lane), watch);

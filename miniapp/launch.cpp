@@ -52,11 +52,13 @@ ExitStatus launch(const std::function<ExitStatus(const World&)>& body) {
   const MpiWorld world(argc, argv);
   try {
     const Node node = find_node(world.comm());
-    const KokkosScope kokkos(device_for(node.local_rank));
     Watch watch(world.comm(), start_timeout_s, node.idle());
     const auto driver_lane = make_driver_lane(world.comm(), watch);
     Peers peers(*driver_lane);
     try {
+      int device = -1;
+      peers.agree([&] { device = device_for(node.local_rank); });
+      const KokkosScope kokkos(device);
       return body({world.comm(), node, watch, peers});
     } catch (const AgreedError& e) {
       print_error(e.what());

@@ -217,8 +217,10 @@ void time_calls(const Program& program, const CommCounters& counted, std::int64_
 
 void compare_system(const Deck& deck, const Noted& noted, const LedgerSnapshot& ledger,
                     Peers& peers, Result& result, Observed& observed) {
-  std::int64_t ledger_peak = 0;
-  for (Tier t : memory_tiers) ledger_peak += ledger[t].peak_bytes;
+  result.device = device_figure(noted.device);
+  // What is resident: both tiers, or the host's alone where the device has memory of its own.
+  std::int64_t ledger_peak = ledger[Tier::host].peak_bytes;
+  if (!result.device) ledger_peak += ledger[Tier::device].peak_bytes;
   result.rss_start = noted.rss_start;
   result.rss_peak = noted.rss_peak;
   const auto peaks = peers.gather(noted.rss_peak);
@@ -230,6 +232,10 @@ void compare_system(const Deck& deck, const Noted& noted, const LedgerSnapshot& 
   if (result.rss_excess > result.allowance)
     wrong = fmt::format("{} resident beyond the ledger's peak, memory.allowance_mib allows {}",
                         human_bytes(result.rss_excess), human_bytes(result.allowance));
+  if (const auto& d = result.device; d && d->judged() && d->excess_bytes > result.allowance)
+    wrong += fmt::format(
+        "{}{} of the device beyond the ledger's and the libraries', memory.allowance_mib allows {}",
+        wrong.empty() ? "" : ", ", human_bytes(d->excess_bytes), human_bytes(result.allowance));
   observed.excess = first_text(peers, wrong);
 }
 

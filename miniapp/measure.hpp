@@ -26,6 +26,7 @@ struct Noted {
   std::int64_t first_step = 0;         // of this run: those before are a checkpoint's
   std::int64_t steps = 0, warmup = 0;  // timed and not, of this run
   std::int64_t rss_start = 0, rss_peak = 0;
+  DeviceLooks device;
 };
 
 /// Collective. Rows of losses.csv: losses averaged over ranks in rank order, times of the slowest

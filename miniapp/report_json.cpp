@@ -50,6 +50,12 @@ Json memory(const Result& r) {
                  {"rss_peak", r.rss_peak},
                  {"excess", r.rss_excess},
                  {"allowance", r.allowance}};
+  if (r.device)
+    o["system"]["device"] = {{"context", r.device->context_bytes},
+                             {"libraries", r.device->libraries_bytes},
+                             {"in_use", r.device->in_use_bytes},
+                             {"excess", r.device->excess_bytes},
+                             {"ranks", r.device->ranks}};
   return o;
 }
 

@@ -50,6 +50,7 @@ void memory_table(Out out, const Program& p, const Result& r) {
                  "(allowance {})\n",
                  human_bytes(r.rss_start), human_bytes(r.rss_peak), human_bytes(r.rss_excess),
                  human_bytes(r.allowance));
+  if (r.device) fmt::format_to(out, "  {}\n", describe(*r.device, r.allowance));
 }
 
 void collectives_table(Out out, const Program& p, const Result& r) {

@@ -19,6 +19,7 @@
 #include <io/output.hpp>
 #include <miniapp/checkpoint_figures.hpp>
 #include <miniapp/comms_log.hpp>
+#include <miniapp/device_figure.hpp>
 #include <miniapp/state_hash.hpp>
 #include <miniapp/step_trace.hpp>
 
@@ -116,6 +117,7 @@ struct Result {
   TimeResult slowest_times;  // of that rank
   std::int64_t rss_start = 0, rss_peak = 0, rss_excess = 0, allowance = 0;  // bytes
   std::int64_t rss_peak_most = 0;                                           // of any rank
+  std::optional<DeviceFigure> device;  // where its memory is not the host's
   StateHashes hashes;
   CheckpointFigures checkpoints;
   std::vector<RankInfo> ranks;

@@ -148,11 +148,11 @@ Profile run_profile(const Deck& deck, const Node& node, int world) {
         "{}: comm.backend = \"nccl\" with run.reductions = \"ordered\": not modelled yet: give "
         "\"native\", or \"mpi\"",
         deck.path));
-  if (!device_is_host && !deck.checkpoint.dir.empty())
+  if (!device_is_host && (deck.zero.offload_optimizer.nvme || deck.zero.offload_param.nvme))
     throw DeckError(
-        fmt::format("{}: checkpoint.dir = \"{}\": checkpoints are not there on CUDA yet: "
-                    "leave the section out",
-                    deck.path, deck.checkpoint.dir));
+        fmt::format("{}: deepspeed.zero_optimization: device = \"nvme\": states in files are not "
+                    "there on CUDA yet: give \"cpu\"",
+                    deck.path));
   if (const Fault fault = fault_from_environment();
       !device_is_host && fault != Fault::none && fault != Fault::leak && fault != Fault::nan &&
       fault != Fault::extra_call && fault != Fault::extra_copy)

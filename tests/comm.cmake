@@ -11,7 +11,8 @@ shardmark_test(watchdog FILES comm/watchdog_test.cpp LIBS shardmark_comm NP 2 3 
 # all back-ends, and its own. Where Kokkos computes on a GPU its own calls would meet the stand-in.
 if(SHARDMARK_NCCL_CODE AND NOT SHARDMARK_ENABLE_CUDA)
   shardmark_test(nccl FILES comm/nccl/nccl_test.cpp comm/nccl/order_test.cpp comm/nccl/failure_test.cpp
-                            comm/nccl/staging_test.cpp
+                            comm/nccl/staging_test.cpp comm/nccl/copy_lane_test.cpp
+                            "${PROJECT_SOURCE_DIR}/miniapp/cuda/copy_lane.cpp"
                             comm/verbs_test.cpp comm/lane_test.cpp comm/nccl/fake_cuda.cpp
                             comm/nccl/fake_nccl.cpp comm/nccl/fake_divide.cpp
                  LIBS shardmark_nccl shardmark_comm NP 1 2 3 4 LABELS comm)

@@ -14,6 +14,6 @@ shardmark_io_test(io_deepspeed FILES io/deepspeed_config_test.cpp io/deepspeed_b
 shardmark_io_test(io_tokens FILES io/tokens_test.cpp)
 shardmark_io_test(io_output FILES io/output_test.cpp)
 shardmark_io_test(io_checkpoint FILES io/manifest_test.cpp io/swap_file_test.cpp io/checkpoint_folder_test.cpp
-                              io/checkpoint_file_test.cpp)
+                              io/checkpoint_file_test.cpp io/far_memory_test.cpp)
 shardmark_test(io_checkpoint_shared FILES io/checkpoint_shared_test.cpp NP 1 2 3 4 LABELS io
                LIBS shardmark_io)

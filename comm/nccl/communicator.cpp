@@ -62,7 +62,7 @@ std::string NcclCommunicator::oldest() const {
 }
 
 CudaEvent NcclCommunicator::take_event() {
-  if (spare_.empty()) return {};
+  if (spare_.empty()) return CudaEvent();
   CudaEvent event = std::move(spare_.back());
   spare_.pop_back();
   return event;

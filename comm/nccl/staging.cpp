@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include <comm/device_buffers.hpp>
 #include <comm/nccl/check.hpp>
 #include <comm/nccl/nccl.hpp>
 #include <comm/nccl/staging.hpp>
@@ -19,12 +20,14 @@ std::int64_t sent_elems(const Collective& c, int rank, int size) {
 
 std::unique_ptr<Communicator> stage_through_host(std::unique_ptr<Communicator> inner,
                                                  const MpiOptions& options) {
-  return std::make_unique<StagingCommunicator>(std::move(inner), options.compute_stream);
+  return std::make_unique<StagingCommunicator>(std::move(inner), options);
 }
 
-StagingCommunicator::StagingCommunicator(std::unique_ptr<Communicator> inner, void* compute_stream)
+StagingCommunicator::StagingCommunicator(std::unique_ptr<Communicator> inner,
+                                         const MpiOptions& options)
     : ForwardingCommunicator(std::move(inner)),
-      stream_(static_cast<cudaStream_t>(compute_stream)) {}
+      options_(options),
+      stream_(static_cast<cudaStream_t>(options.compute_stream)) {}
 
 StagingCommunicator::~StagingCommunicator() {
   for (const Pinned& p : all_)
@@ -50,8 +53,17 @@ StagingCommunicator::Pinned StagingCommunicator::take(std::int64_t bytes) {
   return p;
 }
 
+bool StagingCommunicator::direct(const Collective& c) const {
+  return options_.device_buffers && backend() == "mpi" && left_to_mpi(c, rank(), size(), options_);
+}
+
 Ticket StagingCommunicator::start(const Collective& c) {
   validate(c, rank(), size());
+  if (direct(c)) {
+    SHARDMARK_CUDA(cudaStreamSynchronize(stream_));  // MPI knows no streams
+    open_.push_back({inner().start(c), c, {}, {}, {}});
+    return open_.back().ticket;
+  }
   const std::int64_t size_bytes = dtype_bytes(c.dtype);
   const std::int64_t sent = c.elems > 0 ? sent_elems(c, rank(), size()) * size_bytes : 0;
   Open open{0, c, take(sent), take(received_elems(c, rank(), size()) * size_bytes),
@@ -72,7 +84,7 @@ Ticket StagingCommunicator::start(const Collective& c) {
 void StagingCommunicator::deliver(const Open& open) {
   const Collective& c = open.c;
   const std::int64_t bytes = received_elems(c, rank(), size()) * dtype_bytes(c.dtype);
-  if (bytes > 0) {
+  if (bytes > 0 && open.recv.data != nullptr) {
     SHARDMARK_CUDA(cudaMemcpyAsync(c.recv, open.recv.data, static_cast<std::size_t>(bytes),
                                    cudaMemcpyHostToDevice, stream_));
     SHARDMARK_CUDA(cudaStreamSynchronize(stream_));
@@ -108,7 +120,7 @@ Ticket StagingCommunicator::exchange(const void* own, void* all, std::int64_t by
 }
 
 std::unique_ptr<Communicator> StagingCommunicator::split(int color, int key) {
-  return std::make_unique<StagingCommunicator>(inner().split(color, key), stream_);
+  return std::make_unique<StagingCommunicator>(inner().split(color, key), options_);
 }
 
 }  // namespace shardmark

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lets a back-end of the host (mpi, shm, self) carry buffers of the device: through pinned memory,
-// copied down before a collective starts and up when it is done. The host waits for both copies. So
-// one binary compares back-ends, with any MPI; speed is NCCL's.
+// copied down before a collective starts and up when it is done. The host waits for both copies.
+// Where MPI takes addresses of the device and does all of a collective, it gets those: the host
+// then waits for the compute stream alone. So one binary compares back-ends, with any MPI.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +12,15 @@
 #include <cuda_runtime_api.h>
 
 #include <comm/forwarding.hpp>
+#include <comm/mpi_options.hpp>
 
 namespace shardmark {
 
 class StagingCommunicator : public ForwardingCommunicator {
  public:
-  /// `compute_stream`: whose work a collective comes after.
-  StagingCommunicator(std::unique_ptr<Communicator> inner, void* compute_stream);
+  /// Of `options`: `compute_stream`, whose work a collective comes after; `device_buffers`, and
+  /// what else the back-end mpi decides by.
+  StagingCommunicator(std::unique_ptr<Communicator> inner, const MpiOptions& options);
   ~StagingCommunicator() override;
   StagingCommunicator(const StagingCommunicator&) = delete;
   StagingCommunicator& operator=(const StagingCommunicator&) = delete;
@@ -37,13 +40,16 @@ class StagingCommunicator : public ForwardingCommunicator {
   };
   struct Open {
     Ticket ticket;
-    Collective c;  // on the device
-    Pinned send, recv, scratch;
+    Collective c;                // on the device
+    Pinned send, recv, scratch;  // null: not staged
   };
   Pinned take(std::int64_t bytes);
   void deliver_done();
   void deliver(const Open& open);
 
+  bool direct(const Collective& c) const;
+
+  MpiOptions options_;
   cudaStream_t stream_;
   std::deque<Open> open_;
   std::vector<Pinned> all_, spare_;

@@ -24,8 +24,9 @@ CudaStream::~CudaStream() {
   report(cudaStreamDestroy(stream_), "cudaStreamDestroy");
 }
 
-CudaEvent::CudaEvent() {
-  SHARDMARK_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+CudaEvent::CudaEvent(Timing timing) {
+  SHARDMARK_CUDA(cudaEventCreateWithFlags(
+      &event_, timing == Timing::yes ? cudaEventDefault : cudaEventDisableTiming));
 }
 
 CudaEvent::~CudaEvent() {
@@ -48,6 +49,12 @@ bool CudaEvent::come() const {
   }
   SHARDMARK_CUDA(code);
   return true;
+}
+
+double CudaEvent::ms_since(const CudaEvent& earlier) const {
+  float ms = 0;
+  SHARDMARK_CUDA(cudaEventElapsedTime(&ms, earlier.event_, event_));
+  return static_cast<double>(ms);
 }
 
 }  // namespace shardmark

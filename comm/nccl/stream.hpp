@@ -24,11 +24,12 @@ class CudaStream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// An event without time stamps. Move-only.
+/// An event, with time stamps only where they are asked for. Move-only.
 class CudaEvent {
  public:
+  enum class Timing : bool { no, yes };
   /// Throws CommError.
-  CudaEvent();
+  explicit CudaEvent(Timing timing = Timing::no);
   CudaEvent(CudaEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
   CudaEvent& operator=(CudaEvent&& other) noexcept {
     std::swap(event_, other.event_);
@@ -42,6 +43,8 @@ class CudaEvent {
   void hold(cudaStream_t stream) const;
   /// Whether the event has come. Throws CommError, also of what failed on the device before it.
   bool come() const;
+  /// Between two that have come, both with time stamps. Throws CommError.
+  double ms_since(const CudaEvent& earlier) const;
 
  private:
   cudaEvent_t event_ = nullptr;

@@ -12,4 +12,8 @@ std::optional<FoundMemory> find_device_memory(int) {
   return std::nullopt;
 }
 
+std::optional<DeviceUse> device_memory_in_use(int) {
+  return std::nullopt;
+}
+
 }  // namespace shardmark

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include <io/checkpoint/checksum.hpp>
@@ -22,7 +21,7 @@ class SliceReader {
     for (std::int64_t done = 0; done < elems;) {
       const StateSlice& s = slices_[slice_];
       const std::int64_t n = std::min(elems - done, s.elems - at_);
-      std::memcpy(into + done * size_, s.data + at_ * size_, static_cast<std::size_t>(n * size_));
+      fetch(s, into + done * size_, s.data + at_ * size_, n * size_);
       done += n, at_ += n;
       if (at_ == s.elems) ++slice_, at_ = 0;
     }

@@ -5,11 +5,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <core/plan/plan.hpp>
+#include <io/checkpoint/far_memory.hpp>
 #include <io/checkpoint/hdf5.hpp>
 
 namespace shardmark {
@@ -18,7 +20,14 @@ namespace shardmark {
 struct StateSlice {
   const std::byte* data = nullptr;
   std::int64_t elems = 0;
+  const FarMemory* far = nullptr;  // where the host does not reach it; must outlive it
 };
+
+/// Copies the first `bytes` from `from` on, in a slice's memory, to the host.
+inline void fetch(const StateSlice& slice, void* to, const std::byte* from, std::int64_t bytes) {
+  if (slice.far != nullptr) return slice.far->fetch(to, from, bytes);
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
 
 /// A state as this rank writes it: slices in the order of the part's map.
 struct StateSource {

@@ -24,6 +24,7 @@ struct StoredRun {
   std::int64_t at = 0, elems = 0;
   Dtype dtype = Dtype::fp32;  // in memory
   std::byte* into = nullptr;
+  const FarMemory* far = nullptr;
 
   std::int64_t block() const { return at / checksum_block_elems; }
   // What of it lies in [from, end) of the part.
@@ -59,7 +60,8 @@ class PartitionMap {
       const std::int64_t skip = w.first_elem + done - it->first, at = it->at + skip;
       const std::int64_t in_block = checksum_block_elems - at % checksum_block_elems;
       const std::int64_t n = std::min({w.elems - done, it->elems - skip, in_block});
-      runs.push_back({it->part, stored_as, at, n, w.dtype, w.into + done * dtype_bytes(w.dtype)});
+      runs.push_back(
+          {it->part, stored_as, at, n, w.dtype, w.into + done * dtype_bytes(w.dtype), w.far});
       done += n;
       if (skip + n == it->elems) ++it;
     }
@@ -117,7 +119,7 @@ class PartReader {
           values_.read(part_.offset + from, end - from, piece_.data());
           for (const StoredRun& r : runs)
             if (const auto run = r.within(from, end); run.elems > 0)
-              convert(piece_.data() + (run.at - from) * elem, dtype_, run);
+              deliver(piece_.data() + (run.at - from) * elem, run);
           return piece_.data();
         });
     bytes_ += size * elem;
@@ -133,6 +135,16 @@ class PartReader {
   std::int64_t bytes() const { return bytes_; }
 
  private:
+  void deliver(const std::byte* from, const StoredRun& run) {
+    if (run.far == nullptr) return convert(from, dtype_, run);
+    const std::int64_t bytes = run.elems * dtype_bytes(run.dtype);
+    if (run.dtype == dtype_) return run.far->put(run.into, from, bytes);
+    StoredRun near = run;
+    converted_.resize(static_cast<std::size_t>(bytes));
+    near.into = converted_.data();
+    convert(from, dtype_, near);
+    run.far->put(run.into, converted_.data(), bytes);
+  }
   [[noreturn]] void wrong(const std::string& what) const {
     throw IoError(
         fmt::format("{}: {}: give another checkpoint as checkpoint.resume", place_, what));
@@ -144,6 +156,7 @@ class PartReader {
   Hdf5Dataset values_;
   std::vector<std::uint64_t> sums_;
   std::vector<std::byte> piece_ = std::vector<std::byte>(checksum_piece_bytes);
+  std::vector<std::byte> converted_;  // on its way to far memory
   std::int64_t bytes_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include <io/checkpoint/far_memory.hpp>
 #include <io/checkpoint/manifest.hpp>
 
 namespace shardmark {
@@ -19,6 +20,7 @@ struct WantedElements {
   std::int64_t first_elem = 0, elems = 0;
   Dtype dtype = Dtype::fp32;
   std::byte* into = nullptr;
+  const FarMemory* far = nullptr;  // where the host does not reach it; must outlive it
 };
 
 struct ReadTotals {

@@ -102,7 +102,8 @@ std::string memory_section(const Program& p, const Result& r) {
              "<p>Resident: {} at start, {} at most; {} beyond the ledger's peak "
              "(allowance {}).</p>\n",
              human_bytes(r.rss_start), human_bytes(r.rss_peak), human_bytes(r.rss_excess),
-             human_bytes(r.allowance));
+             human_bytes(r.allowance)) +
+         (r.device ? "<p>" + describe(*r.device, r.allowance) + "</p>\n" : "");
 }
 
 std::string collectives_section(const Program& p, const Result& r) {

@@ -11,9 +11,7 @@ namespace shardmark {
 namespace {
 
 void require(cudaError_t code, const char* call) {
-  if (code != cudaSuccess)
-    throw MemoryError(fmt::format("{}: {}: is there a GPU, and a driver for this CUDA?", call,
-                                  cudaGetErrorString(code)));
+  if (code != cudaSuccess) throw MemoryError(fmt::format("{}: {}", call, cudaGetErrorString(code)));
 }
 
 int device_count() {
@@ -22,25 +20,47 @@ int device_count() {
   return devices;
 }
 
+// Of the node's ranks on one device, where they take the devices in turn.
+int sharers(int ranks_per_node) {
+  const int devices = device_count();
+  return std::max(1, (ranks_per_node + devices - 1) / devices);
+}
+
+struct Sizes {
+  std::int64_t free = 0, all = 0;
+};
+
+Sizes device_sizes() {
+  std::size_t free_bytes = 0, all_bytes = 0;
+  require(cudaMemGetInfo(&free_bytes, &all_bytes), "cudaMemGetInfo");
+  return {static_cast<std::int64_t>(free_bytes), static_cast<std::int64_t>(all_bytes)};
+}
+
 }  // namespace
 
 int device_for(int local_rank) {
-  const int devices = device_count();
-  if (devices == 0)
-    throw MemoryError(
-        "no GPU is visible to this process: this build computes on one: look at "
-        "CUDA_VISIBLE_DEVICES, and at the job's share of GPUs");
+  int devices = 0;
+  const cudaError_t code = cudaGetDeviceCount(&devices);
+  if (code != cudaSuccess || devices == 0)
+    throw DeviceError(
+        fmt::format("no GPU is visible to this process ({}): this build computes on one: look at "
+                    "CUDA_VISIBLE_DEVICES, at the job's share of GPUs and at the driver; "
+                    "`shardmark plan` needs "
+                    "none",
+                    code == cudaSuccess ? "0 devices" : cudaGetErrorString(code)));
   return local_rank % devices;
 }
 
 std::optional<FoundMemory> find_device_memory(int ranks_per_node) {
-  const int devices = device_count();
-  std::size_t free_bytes = 0, all_bytes = 0;
-  require(cudaMemGetInfo(&free_bytes, &all_bytes), "cudaMemGetInfo");
-  const int sharers = std::max(1, (ranks_per_node + devices - 1) / devices);
+  const int ranks = sharers(ranks_per_node);
   return FoundMemory{
-      static_cast<std::int64_t>(free_bytes) / sharers,
-      fmt::format("cudaMemGetInfo of the device ({} rank{})", sharers, sharers == 1 ? "" : "s")};
+      device_sizes().free / ranks,
+      fmt::format("cudaMemGetInfo of the device ({} rank{})", ranks, ranks == 1 ? "" : "s")};
+}
+
+std::optional<DeviceUse> device_memory_in_use(int ranks_per_node) {
+  const Sizes sizes = device_sizes();
+  return DeviceUse{sizes.all - sizes.free, sharers(ranks_per_node)};
 }
 
 }  // namespace shardmark

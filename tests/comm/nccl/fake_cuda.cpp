@@ -16,7 +16,11 @@ struct Stream {
 };
 struct Event {
   std::shared_ptr<bool> come = std::make_shared<bool>(true);  // never recorded: it has come
+  std::shared_ptr<int> at_ms = std::make_shared<int>(0);
+  bool timed = false;
 };
+
+int now_ms = 0;  // a millisecond for each task that was done
 
 std::set<Stream*>& streams() {
   static Stream first;  // the default stream
@@ -37,6 +41,7 @@ bool advance(Stream& stream) {
   bool moved = false;
   while (!stream.tasks.empty() && stream.tasks.front()()) {
     stream.tasks.pop_front();
+    ++now_ms;
     moved = true;
   }
   return moved;
@@ -84,8 +89,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   --fake().streams;
   return cudaSuccess;
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = reinterpret_cast<cudaEvent_t>(new Event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  auto* made = new Event;
+  made->timed = (flags & cudaEventDisableTiming) == 0;
+  *event = reinterpret_cast<cudaEvent_t>(made);
   ++fake().events;
   return cudaSuccess;
 }
@@ -96,7 +103,19 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event_of(event)->come = std::make_shared<bool>(false);
-  shardmark::testing::enqueue(stream, [come = event_of(event)->come] { return *come = true; });
+  event_of(event)->at_ms = std::make_shared<int>(0);
+  shardmark::testing::enqueue(stream, [come = event_of(event)->come, at = event_of(event)->at_ms] {
+    *at = now_ms;
+    return *come = true;
+  });
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
+  for (const cudaEvent_t e : {from, to}) {
+    if (!event_of(e)->timed) return cudaErrorInvalidResourceHandle;
+    if (!*event_of(e)->come) return cudaErrorNotReady;
+  }
+  *ms = static_cast<float>(*event_of(to)->at_ms - *event_of(from)->at_ms);
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {

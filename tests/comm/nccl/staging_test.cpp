@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers of the device through a back-end of the host: each verb gives what its definition says,
-// after what the compute stream was given, and pinned memory is used again.
+// after what the compute stream was given, and pinned memory is used again, or none at all where
+// MPI takes the device's addresses and does all of it.
 #include <gtest/gtest.h>
 
+#include <comm/device_buffers.hpp>
 #include <comm/nccl/nccl.hpp>
 #include <comm/nccl/stream.hpp>
 #include <comm/validate.hpp>
@@ -13,11 +15,12 @@
 namespace shardmark::testing {
 namespace {
 
-class Staging : public ::testing::TestWithParam<Reductions> {
+class Staging : public ::testing::TestWithParam<std::tuple<Reductions, bool>> {
  protected:
   void SetUp() override {
     fake() = FakeDevice{};
-    options = make_options(GetParam());
+    options = make_options(std::get<0>(GetParam()));
+    options.device_buffers = std::get<1>(GetParam());
     options.compute_stream = compute.get();
     comm = stage_through_host(make_world(options, "mpi"), options);
   }
@@ -73,9 +76,44 @@ TEST_P(Staging, pinned_memory_is_used_again) {
   EXPECT_EQ(fake().allocations, after_one);
 }
 
-INSTANTIATE_TEST_SUITE_P(nccl, Staging, ::testing::Values(Reductions::native, Reductions::ordered),
+TEST_P(Staging, only_what_the_host_must_touch_is_staged_where_mpi_takes_the_devices_addresses) {
+  const bool aware = std::get<1>(GetParam()), alone = comm->size() == 1;
+  const bool ordered = std::get<0>(GetParam()) == Reductions::ordered;
+  const std::int64_t n = comm->size(), elems = 10 * n;
+  const auto staged = [&](Op op, Dtype dtype, Reduction reduction, bool inside) {
+    comm.reset();
+    comm = stage_through_host(make_world(options, "mpi"), options);
+    Array send(dtype, elems), recv(dtype, elems);
+    Collective c;
+    c.op = op, c.dtype = dtype, c.reduction = reduction, c.elems = elems, c.root = 0;
+    c.send = send.at(op == Op::all_gather && inside ? comm->rank() * 10 : 0);
+    c.recv = inside ? send.at(0) : recv.at(0);
+    const auto scratch = bring_scratch(c, static_cast<int>(n), options);
+    run(*comm, c);
+    return fake().allocations > 0;
+  };
+  EXPECT_EQ(staged(Op::all_gather, Dtype::bf16, Reduction::none, true), !aware || alone);
+  EXPECT_EQ(staged(Op::broadcast, Dtype::bf16, Reduction::none, true), !aware || alone);
+  EXPECT_EQ(staged(Op::broadcast, Dtype::fp32, Reduction::none, false),
+            !aware || alone || comm->rank() == 0)
+      << "the root copies";
+  EXPECT_EQ(staged(Op::all_reduce, Dtype::fp32, Reduction::sum, true), !aware || alone || ordered);
+  EXPECT_TRUE(staged(Op::all_reduce, Dtype::fp32, Reduction::average, true)) << "we divide";
+  EXPECT_TRUE(staged(Op::all_reduce, Dtype::bf16, Reduction::sum, true)) << "we sum";
+  EXPECT_TRUE(staged(Op::reduce_scatter, Dtype::fp32, Reduction::sum, false)) << "we pack";
+}
+
+TEST(DeviceBuffers, are_what_this_mpi_says_of_itself) {
+  EXPECT_FALSE(mpi_takes_device_buffers()) << "no MPI of a machine without a GPU does";
+}
+
+INSTANTIATE_TEST_SUITE_P(nccl, Staging,
+                         ::testing::Combine(::testing::Values(Reductions::native,
+                                                              Reductions::ordered),
+                                            ::testing::Bool()),
                          [](const auto& param_info) {
-                           return std::string(to_string(param_info.param));
+                           return std::string(to_string(std::get<0>(param_info.param))) +
+                                  (std::get<1>(param_info.param) ? "_mpi_takes_them" : "_staged");
                          });
 
 }  // namespace
