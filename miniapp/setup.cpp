@@ -21,8 +21,9 @@ constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 // What a section's disk has free; files can be made on it, too.
 std::int64_t usable_disk_bytes(const Deck& deck, const OffloadSpec& spec, const char* section) {
   try {
-    static_cast<void>(SwapFile(spec.nvme_path, 0));
-    return free_disk_bytes(spec.nvme_path);
+    const std::int64_t bytes = free_disk_bytes(spec.nvme_path);
+    static_cast<void>(SwapFile(spec.nvme_path, 0));  // may it?
+    return bytes;
   } catch (const IoError& e) {
     throw DeckError(fmt::format("{}: deepspeed.zero_optimization.{}.nvme_path: {}", deck.path,
                                 section, e.what()));

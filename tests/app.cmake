@@ -5,7 +5,8 @@ target_compile_definitions(test_reference PRIVATE
 shardmark_test(equality FILES app/equality_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)
 shardmark_test(shard_size FILES app/shard_size_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)
 shardmark_test(sixteen_bits FILES app/sixteen_bit_test.cpp NP 1 2 3 LABELS app LIBS shardmark_app)
-shardmark_test(executor FILES app/executor_test.cpp app/late_copies_test.cpp NP 1 2 3 4 LABELS app LIBS shardmark_app)
+shardmark_test(executor FILES app/executor_test.cpp app/late_copies_test.cpp app/disk_lane_test.cpp
+               NP 1 2 3 4 LABELS app LIBS shardmark_app)
 shardmark_test(beneath FILES app/beneath_test.cpp comm/mpi_counter.cpp NP 1 2 3 4 LABELS app
                LIBS shardmark_app)
 shardmark_test(heap FILES app/heap_test.cpp NP 1 2 LABELS app no_sanitize LIBS shardmark_app)

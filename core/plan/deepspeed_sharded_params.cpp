@@ -12,7 +12,7 @@ ShardedParams::ShardedParams(Program& program, const Deck& deck, const Profile& 
     : DeepSpeedWriter(program, deck, profile),
       groups_(groups),
       slots_(groups.groups().size()),
-      swapper_(w_, deck.zero.offload_optimizer, deck.zero.aio),
+      swapper_(w_, deck),
       stand_{Coordinator(program.model, deck.zero.knobs),
              std::vector<Operand>(program.model.params.size()),
              {},
@@ -22,7 +22,7 @@ ShardedParams::ShardedParams(Program& program, const Deck& deck, const Profile& 
       primary_{0, program.world, program.rank},
       gathered_(program.model.params.size(), no_slot),
       secondary_slots_(program.model.params.size(), no_slot),
-      param_swapper_(w_, deck.zero.offload_param, deck.zero.aio, deck.zero.precision.model) {
+      param_swapper_(w_, deck) {
   secondary_.group = no_group;
   if (knobs_.hpz_partition_size <= 1) return;
   const auto size = static_cast<int>(std::min<std::int64_t>(knobs_.hpz_partition_size, world()));

@@ -55,9 +55,9 @@ void OptimizerSwapper::begin(std::int64_t largest) {
   const int needed = sets() * buffers_a_group;
   if (spec_.buffer_count < needed)
     throw DeckError(fmt::format(
-        "deepspeed.zero_optimization.offload_optimizer.buffer_count = {}: AdamW needs {} "
+        "{}: deepspeed.zero_optimization.offload_optimizer.buffer_count = {}: AdamW needs {} "
         "(master, gradient and two moments of {} sub-group{} at a time): give {}{}",
-        spec_.buffer_count, needed, sets(), sets() == 1 ? "" : "s", needed,
+        deck_.path, spec_.buffer_count, needed, sets(), sets() == 1 ? "" : "s", needed,
         sets() == 1 ? "" : ", or neither pipeline_read nor pipeline_write"));
   for (std::int64_t i = 0; i < spec_.buffer_count; ++i) {
     buffers_.push_back(w_.slot(fmt::format("swap.{}", i), Category::staging, Dtype::fp32,

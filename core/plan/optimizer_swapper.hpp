@@ -25,8 +25,8 @@ struct UpdatePlaces {
 
 class OptimizerSwapper {
  public:
-  OptimizerSwapper(PlanWriter& writer, const OffloadSpec& spec, const AioSpec& aio)
-      : w_(writer), spec_(spec), aio_(aio) {}
+  OptimizerSwapper(PlanWriter& writer, const Deck& deck)
+      : w_(writer), deck_(deck), spec_(deck.zero.offload_optimizer), aio_(deck.zero.aio) {}
 
   /// Whether `elems` fp32 values are worth a file.
   bool swaps(std::int64_t elems) const {
@@ -100,6 +100,7 @@ class OptimizerSwapper {
   void read_gradient(Group& group, int buffer);
 
   PlanWriter& w_;
+  const Deck& deck_;
   const OffloadSpec& spec_;
   const AioSpec& aio_;
   std::vector<Group> groups_;

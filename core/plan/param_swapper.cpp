@@ -18,9 +18,9 @@ std::int64_t ParamSwapper::aligned(std::int64_t elems) const {
 int ParamSwapper::add(int param, const std::string& name, std::int64_t elems) {
   if (elems > spec_.buffer_size)
     throw DeckError(
-        fmt::format("{}.buffer_size = {}: a rank's part of {} has {} elements: give at "
+        fmt::format("{}: {}.buffer_size = {}: a rank's part of {} has {} elements: give at "
                     "least as many",
-                    section, spec_.buffer_size, name, elems));
+                    deck_.path, section, spec_.buffer_size, name, elems));
   const int slot =
       w_.slot("param_file." + name, Category::param, dtype_, aligned(elems), Tier::nvme);
   files_[param] = {name, slot, elems};
@@ -48,11 +48,12 @@ int ParamSwapper::take_buffer(int param, Buffered& buffered) {
   for (const auto& [other, buffer] : buffered) taken[static_cast<std::size_t>(buffer)] = true;
   for (std::size_t i = 0; i < taken.size(); ++i)
     if (!taken[i]) return buffered[param] = static_cast<int>(i);
-  throw DeckError(fmt::format(
-      "{}.buffer_count = {}: {} would be one more parameter in use at a time that is in a file, "
-      "where DeepSpeed ends a run: give more, or smaller stage3_prefetch_bucket_size, "
-      "stage3_max_live_parameters and stage3_max_reuse_distance",
-      section, spec_.buffer_count, files_.at(param).name));
+  throw DeckError(
+      fmt::format("{}: {}.buffer_count = {}: {} would be one more parameter in use at a time that "
+                  "is in a file, "
+                  "where DeepSpeed ends a run: give more, or smaller stage3_prefetch_bucket_size, "
+                  "stage3_max_live_parameters and stage3_max_reuse_distance",
+                  deck_.path, section, spec_.buffer_count, files_.at(param).name));
 }
 
 void ParamSwapper::bring_in(int param, Buffered& buffered) {

@@ -23,8 +23,12 @@ using Buffered = std::map<int, int>;
 
 class ParamSwapper {
  public:
-  ParamSwapper(PlanWriter& writer, const OffloadSpec& spec, const AioSpec& aio, Dtype dtype)
-      : w_(writer), spec_(spec), aio_(aio), dtype_(dtype) {}
+  ParamSwapper(PlanWriter& writer, const Deck& deck)
+      : w_(writer),
+        deck_(deck),
+        spec_(deck.zero.offload_param),
+        aio_(deck.zero.aio),
+        dtype_(deck.zero.precision.model) {}
 
   /// Whether there are files at all.
   bool active() const { return spec_.enabled && spec_.nvme; }
@@ -68,6 +72,7 @@ class ParamSwapper {
   }
 
   PlanWriter& w_;
+  const Deck& deck_;
   const OffloadSpec& spec_;
   const AioSpec& aio_;
   Dtype dtype_;
