@@ -24,15 +24,16 @@ constexpr float widen(Bf16 v) {
   return std::bit_cast<float>(std::uint32_t{v.bits} << 16);
 }
 
+// No case has code of its own, so that compilers make vector code of it. Denormals (and zero) are
+// read as if they had the lowest exponent's leading one, which is then taken off again, exactly.
 constexpr float widen(Fp16 v) {
-  const std::uint32_t sign = (v.bits & 0x8000u) << 16, exponent = (v.bits >> 10) & 0x1fu,
-                      mantissa = v.bits & 0x3ffu;
-  if (exponent == 0) {  // zero or denormal: mantissa units of 2^-24
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
-  }
-  const std::uint32_t wide = exponent == 31 ? 0xffu : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
+  const std::uint32_t sign = (v.bits & 0x8000u) << 16, magnitude = (v.bits & 0x7fffu) << 13;
+  const bool denormal = magnitude < (1u << 23),
+             infinite = magnitude >= (31u << 23);  // or no number
+  const std::uint32_t rebias = ((infinite ? 255u - 31u : 127u - 15u) + (denormal ? 1u : 0u)) << 23;
+  const float one = std::bit_cast<float>(denormal ? (127u - 14u) << 23 : 0u);
+  const float wide = std::bit_cast<float>(magnitude + rebias) - one;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(wide) | sign);
 }
 
 constexpr Bf16 round_bf16(float f) {
@@ -45,17 +46,14 @@ constexpr Bf16 round_bf16(float f) {
 constexpr Fp16 round_fp16(float f) {
   const auto bits = std::bit_cast<std::uint32_t>(f);
   const std::uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
-  std::uint32_t half = 0;
-  if (magnitude > 0x7f800000u) {
-    half = 0x7e00u;
-  } else if (magnitude >= 0x477ff000u) {  // 65520 and above round to infinity
-    half = 0x7c00u;
-  } else if (magnitude < 0x38800000u) {  // below 2^-14: adding 0.5 rounds to multiples of 2^-24
-    half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-  } else {
-    half = (magnitude - ((127u - 15u) << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  }
-  return {static_cast<std::uint16_t>(sign | half)};
+  // Below 2^-14 adding 0.5 rounds to multiples of 2^-24; 65520 and above round to infinity.
+  const std::uint32_t denormal =
+      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  const std::uint32_t normal =
+      (magnitude - ((127u - 15u) << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  const std::uint32_t finite = magnitude < 0x38800000u ? denormal : normal;
+  const std::uint32_t half = magnitude >= 0x477ff000u ? 0x7c00u : finite;
+  return {static_cast<std::uint16_t>(sign | (magnitude > 0x7f800000u ? 0x7e00u : half))};
 }
 
 // fp32 among them, so that code over all storage types reads alike.

@@ -56,14 +56,15 @@ bool run_state_kernel(const Context& context, const Program& program, const Even
       clear(context, ops[0].elems * dtype_bytes(ops[0].dtype), ops[0].data);
       return true;
     case Kernel::convert:
-      convert(context, ops[0].elems, stored(ops[0]), stored(ops[1]));
+      convert(context, ops[0].elems, stored(ops[0]), stored(ops[1]), event.divisor);
       return true;
     case Kernel::accumulate:
       accumulate(context, ops[0].elems, stored(ops[0]), stored(ops[1]));
       return true;
     case Kernel::scale: divide(context, ops[0].elems, stored(ops[0]), event.divisor); return true;
     case Kernel::interleave:
-      interleave(context, ops[1].elems, rows, row_elems(0), stored(ops[0]), stored(ops[1]));
+      interleave(context, ops[1].elems, rows, row_elems(0), stored(ops[0]), stored(ops[1]),
+                 event.divisor);
       return true;
     case Kernel::rearrange:
       rearrange(context, ops[0].elems, rows, row_elems(1), stored(ops[0]), stored(ops[1]));

@@ -4,34 +4,16 @@
 // element for AdamW in fp32 (four arrays read, three written), 12 for the triad.
 //
 //     mpiexec -n RANKS bench_memory TURNS MIB_PER_ARRAY
-#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
-#include <Kokkos_Core.hpp>
-
 #include <ci/bench.d/session.hpp>
+#include <ci/bench.d/triad.hpp>
 #include <ci/bench.d/turns.hpp>
-#include <comm/mpi_check.hpp>
 #include <core/nn/adamw.hpp>
-#include <core/nn/kernel.hpp>
-#include <miniapp/huge_pages.hpp>
 
 namespace shardmark::bench {
 namespace {
-
-using Array = Kokkos::View<float*, Space::memory_space>;
-
-Array make_array(const std::string& name, std::int64_t elems) {
-  Array array(Kokkos::view_alloc(Kokkos::WithoutInitializing, name), static_cast<std::size_t>(elems));
-  prefer_huge_pages(Tier::device, reinterpret_cast<std::byte*>(array.data()), elems * 4);
-  std::fill_n(array.data(), elems, 1e-3f);
-  return array;
-}
-
-void triad(float* a, const float* b, const float* c, std::int64_t elems) {
-  for (std::int64_t i = 0; i < elems; ++i) a[i] = b[i] + 3.0f * c[i];
-}
 
 void bench(const Machine& machine, int turns, std::int64_t mib) {
   const std::int64_t elems = mib << 18;
@@ -40,22 +22,18 @@ void bench(const Machine& machine, int turns, std::int64_t mib) {
   MatMul matmul(0);
   const Context context{Space(), matmul};
   const double clip = 1;
-  const auto together = [&](auto&& work) {  // all ranks start at once; the slowest counts
-    SHARDMARK_MPI(MPI_Barrier(machine.world.comm()));
-    double s = seconds_of(work);
-    SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, &s, 1, MPI_DOUBLE, MPI_MAX, machine.world.comm()));
-    return s;
-  };
   std::vector<double> adamw_rate, triad_rate;
   for (int turn = -1; turn < turns; ++turn) {
-    const double of_triad = together([&] { triad(m.data(), v.data(), grad.data(), elems); });
-    const double of_adamw = together([&] {
+    const MPI_Comm world = machine.world.comm();
+    const double of_triad =
+        together(world, [&] { triad(m.data(), v.data(), grad.data(), elems); });
+    const double of_adamw = together(world, [&] {
       adamw_update(context, elems, param.data(), grad.data(), m.data(), v.data(), {}, &clip);
       fence(context.space, "shardmark::bench");
     });
     if (turn < 0) continue;
     const double ranks = machine.world.size(), n = static_cast<double>(elems);
-    triad_rate.push_back(ranks * 12 * n / of_triad / 1e9);
+    triad_rate.push_back(ranks * triad_bytes * n / of_triad / 1e9);
     adamw_rate.push_back(ranks * 28 * n / of_adamw / 1e9);
   }
   if (machine.world.rank() != 0) return;

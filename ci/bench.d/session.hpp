@@ -68,7 +68,8 @@ class Session {
                  : std::make_unique<TransformerModel>(deck, program, *context, *tokens_);
     groups_ = make_group_lanes(*lane_, program);
     executor_.emplace(program, *model_, all_lanes(*lane_, groups_), context->space, nullptr,
-                      ExecutorOptions{.idle = options.idle});
+                      ExecutorOptions{.idle = options.idle,
+                                      .link_gb_per_s = deck.machine.host_link_gbps});
     runner_.emplace(deck, program, *executor_);
     context->poll = [](void* e) { static_cast<Executor*>(e)->poll(); };
     context->poll_arg = &*executor_;
@@ -76,7 +77,15 @@ class Session {
   }
 
   void step() { runner_->step(steps_++); }
-  const Executor& executor() const { return *executor_; }
+  /// What a step looked like from inside; its collectives are not noted.
+  StepTrace traced_step() {
+    StepTrace trace;
+    executor_->trace(&trace);
+    step();
+    executor_->trace(nullptr);
+    return trace;
+  }
+  Executor& executor() { return *executor_; }
   StepRunner& runner() { return *runner_; }
 
   /// Events that one step of the steady state runs.

@@ -31,13 +31,27 @@ KOKKOS_INLINE_FUNCTION void simd_loop(std::int64_t n, const F& f) {
 /// Partial results of a row reduction. A constant: the order of additions follows from it.
 inline constexpr std::int64_t lanes = 64;
 
+/// Asks for memory that will be read soon, or not at all.
+KOKKOS_INLINE_FUNCTION void prefetch([[maybe_unused]] const void* line) {
+#if !defined(__CUDA_ARCH__)
+  __builtin_prefetch(line);
+#endif
+}
+
+struct NothingAhead {
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t) const {}
+};
+
 /// Sum of `f(j)`, j in [0, n): lane l adds elements l, l + 64, …; lanes are then added as a tree.
-template<class T, class F>
-KOKKOS_INLINE_FUNCTION T lane_sum(std::int64_t n, const F& f) {
+/// `ahead(j)` is called before each 64 elements.
+template<class T, class F, class Ahead = NothingAhead>
+KOKKOS_INLINE_FUNCTION T lane_sum(std::int64_t n, const F& f, const Ahead& ahead = {}) {
   T part[lanes] = {};
   const std::int64_t full = n / lanes * lanes;
-  for (std::int64_t j = 0; j < full; j += lanes)
+  for (std::int64_t j = 0; j < full; j += lanes) {
+    ahead(j);
     simd_loop(lanes, [&](std::int64_t l) { part[l] += f(j + l); });
+  }
   for (std::int64_t j = full; j < n; ++j) part[j - full] += f(j);
   for (std::int64_t width = lanes / 2; width > 0; width /= 2)
     for (std::int64_t l = 0; l < width; ++l) part[l] += part[l + width];

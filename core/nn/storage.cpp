@@ -36,21 +36,60 @@ bool worth_streaming(std::int64_t elems) {
   return kernel::on_host && elems * std::int64_t{sizeof(To)} >= kernel::stream_bytes;
 }
 
-template<class To, class From>
-void convert_typed(const Context& ctx, std::int64_t elems, To* to, const From* from) {
+// What is done to a value before it is stored: nothing, or a division; of a power of two the
+// reciprocal gives the same bits, several times as fast.
+struct AsItIs {
+  KOKKOS_INLINE_FUNCTION float operator()(float x) const { return x; }
+};
+struct Times {
+  float factor;
+  KOKKOS_INLINE_FUNCTION float operator()(float x) const { return x * factor; }
+};
+struct Over {
+  float by;
+  KOKKOS_INLINE_FUNCTION float operator()(float x) const { return x / by; }
+};
+
+template<class F>
+void with_quotient(double divisor, const F& f) {
+  const auto by = static_cast<float>(divisor);
+  int exponent = 0;
+  if (by == 1.0f) return f(AsItIs{});
+  if (std::frexp(by, &exponent) == 0.5f) return f(Times{1.0f / by});
+  f(Over{by});
+}
+
+// A quotient is rounded in the type of what is divided.
+template<class To, class From, class Quotient>
+KOKKOS_INLINE_FUNCTION void put(To& to, const From& from, const Quotient& quotient) {
+  constexpr bool same = std::is_same_v<To, From>, divides = !std::is_same_v<Quotient, AsItIs>;
+  if constexpr (same && !divides) {
+    to = from;
+  } else if constexpr (same || !divides) {
+    round_to(to, quotient(widen(from)));
+  } else {
+    From rounded;
+    round_to(rounded, quotient(widen(from)));
+    round_to(to, widen(rounded));
+  }
+}
+
+template<class To, class From, class Quotient>
+void convert_typed(const Context& ctx, std::int64_t elems, To* to, const From* from,
+                   const Quotient& quotient) {
   const char* label = "shardmark::convert";
   if constexpr (kernel::on_host)
     if (worth_streaming<To>(elems))
       return stream_chunks(ctx, label, elems, to, stream_chunk,
                            [=](std::int64_t first, std::int64_t count, To* scratch) {
                              const From* source = from + first;
-                             kernel::simd_loop(count, [&](std::int64_t j) {
-                               round_to(scratch[j], widen(source[j]));
-                             });
+                             const Quotient q = quotient;
+                             kernel::simd_loop(
+                                 count, [&](std::int64_t j) { put(scratch[j], source[j], q); });
                              return static_cast<const To*>(scratch);
                            });
   kernel::for_each_elem(
-      ctx, label, elems, KOKKOS_LAMBDA(std::int64_t i) { round_to(to[i], widen(from[i])); });
+      ctx, label, elems, KOKKOS_LAMBDA(std::int64_t i) { put(to[i], from[i], quotient); });
 }
 
 template<class T>
@@ -95,18 +134,11 @@ void accumulate_typed(const Context& ctx, std::int64_t elems, Into* d, const Fro
       KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) + widen(s[i])); });
 }
 
-template<class T>
-void multiply_typed(const Context& ctx, std::int64_t elems, T* d, float factor) {
+template<class T, class Quotient>
+void divide_typed(const Context& ctx, std::int64_t elems, T* d, const Quotient& quotient) {
   kernel::for_each_elem(
       ctx, "shardmark::divide", elems,
-      KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) * factor); });
-}
-
-template<class T>
-void divide_typed(const Context& ctx, std::int64_t elems, T* d, float by) {
-  kernel::for_each_elem(
-      ctx, "shardmark::divide", elems,
-      KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) / by); });
+      KOKKOS_LAMBDA(std::int64_t i) { put(d[i], d[i], quotient); });
 }
 
 template<class T>
@@ -130,9 +162,9 @@ int find_not_finite(const Context& ctx, std::int64_t elems, const T* s) {
   return found;
 }
 
-template<class T>
+template<class T, class Quotient>
 void interleave_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
-                      T* d, const T* s) {
+                      T* d, const T* s, const Quotient& quotient) {
   const std::int64_t shard = (elems + rows - 1) / rows;
   kernel::for_each(
       ctx, "shardmark::interleave", rows, KOKKOS_LAMBDA(std::int64_t r) {
@@ -140,7 +172,9 @@ void interleave_typed(const Context& ctx, std::int64_t elems, int rows, std::int
         const std::int64_t rest = elems - first;
         const std::int64_t real = rest < 0 ? 0 : rest < shard ? rest : shard;
         T* row = d + r * row_elems;
-        kernel::simd_loop(real, [&](std::int64_t i) { row[i] = s[first + i]; });
+        const T* source = s + first;
+        const Quotient q = quotient;
+        kernel::simd_loop(real, [&](std::int64_t i) { put(row[i], source[i], q); });
         for (std::int64_t i = real; i < shard; ++i) row[i] = T{};
       });
 }
@@ -159,16 +193,21 @@ void rearrange_typed(const Context& ctx, std::int64_t elems, int rows, std::int6
 
 }  // namespace
 
-void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from) {
-  if (to.dtype == Dtype::fp64 || from.dtype == Dtype::fp64)
+void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from, double divisor) {
+  if (to.dtype == Dtype::fp64 || from.dtype == Dtype::fp64) {
+    if (divisor != 1) throw PlanError("convert: fp64 is not divided on the way: use divide");
     return convert_double(ctx, elems, to, from);
+  }
   with_storage(to.dtype, [&](auto to_type) {
     using To = decltype(to_type);
-    if (to.dtype == from.dtype)
+    if (to.dtype == from.dtype && divisor == 1)
       return copy_typed(ctx, elems, static_cast<To*>(to.data), static_cast<const To*>(from.data));
     with_storage(from.dtype, [&](auto from_type) {
       using From = decltype(from_type);
-      convert_typed(ctx, elems, static_cast<To*>(to.data), static_cast<const From*>(from.data));
+      with_quotient(divisor, [&](const auto& quotient) {
+        convert_typed(ctx, elems, static_cast<To*>(to.data), static_cast<const From*>(from.data),
+                      quotient);
+      });
     });
   });
 }
@@ -189,14 +228,10 @@ void divide(const Context& ctx, std::int64_t elems, Stored x, double divisor) {
         ctx, "shardmark::divide_fp64", elems, KOKKOS_LAMBDA(std::int64_t i) { d[i] /= divisor; });
     return;
   }
-  const auto by = static_cast<float>(divisor);
-  int exponent = 0;
-  // Of a power of two the reciprocal gives the same bits, several times as fast.
-  const bool exact = std::frexp(by, &exponent) == 0.5f;
-  with_storage(x.dtype, [&](auto type) {
-    auto* d = static_cast<decltype(type)*>(x.data);
-    if (exact) return multiply_typed(ctx, elems, d, 1.0f / by);
-    divide_typed(ctx, elems, d, by);
+  with_quotient(divisor, [&](const auto& quotient) {
+    with_storage(x.dtype, [&](auto type) {
+      divide_typed(ctx, elems, static_cast<decltype(type)*>(x.data), quotient);
+    });
   });
 }
 
@@ -218,11 +253,13 @@ void flag_not_finite(const Context& ctx, std::int64_t elems, ConstStored x, std:
 }
 
 void interleave(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
-                Stored into, ConstStored from) {
+                Stored into, ConstStored from, double divisor) {
   with_storage(into.dtype, [&](auto type) {
     using T = decltype(type);
-    interleave_typed(ctx, elems, rows, row_elems, static_cast<T*>(into.data),
-                     static_cast<const T*>(from.data));
+    with_quotient(divisor, [&](const auto& quotient) {
+      interleave_typed(ctx, elems, rows, row_elems, static_cast<T*>(into.data),
+                       static_cast<const T*>(from.data), quotient);
+    });
   });
 }
 

@@ -64,8 +64,10 @@ void with_types(ConstStored x, ConstStored dy, const F& f) {
   });
 }
 
-/// to = from, rounded to nearest even; a copy where the types are equal. fp64 is taken too.
-void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from);
+/// to = from / divisor, which is rounded to nearest even in from's type (as `divide` does it), then
+/// in to's; a copy where the types are equal and the divisor is 1. fp64 is taken too, undivided.
+void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from,
+             double divisor = 1);
 
 /// into += from, rounded once.
 void accumulate(const Context& ctx, std::int64_t elems, Stored into, ConstStored from);
@@ -82,9 +84,10 @@ void flag_not_finite(const Context& ctx, std::int64_t elems, ConstStored x, std:
 
 /// Copies `elems` elements between a whole tensor and its place in a rank-major buffer of `rows`
 /// rows: row r, of distance `row_elems`, holds elements [r * shard, (r + 1) * shard). What lies
-/// beyond the tensor's end is padding: written as zero, not read.
+/// beyond the tensor's end is padding: written as zero, not read. On its way into the buffer an
+/// element is divided, as `divide` does it.
 void interleave(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
-                Stored into, ConstStored from);
+                Stored into, ConstStored from, double divisor = 1);
 void rearrange(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
                Stored into, ConstStored from);
 

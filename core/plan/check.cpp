@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -129,6 +130,7 @@ class Checker {
     if (e.op == Op::release) release(e);
     if (is_collective(e.op)) check_collective(e);
     check_tiers(e);
+    check_divisor(e);
     gradients_.follow(e);
     // Writes define only after all reads of the event were judged.
     for (int i = 0; i < e.operands.count; ++i) {
@@ -224,6 +226,13 @@ class Checker {
     }
   }
 
+  void check_divisor(const Event& e) {
+    const bool divides =
+        e.kernel == Kernel::scale || e.kernel == Kernel::convert || e.kernel == Kernel::interleave;
+    if (e.divisor == 1 || (divides && e.divisor > 0 && std::isfinite(e.divisor))) return;
+    report(Rule::divisor, fmt::format("{} divides by {}", to_string(e.kernel), e.divisor));
+  }
+
   void check_copy(const Event& e) {
     if (e.operands.count != 2)
       return report(Rule::tiers, "a copy needs a source and a destination");
@@ -290,9 +299,10 @@ class Checker {
 }  // namespace
 
 std::string_view to_string(Rule rule) {
-  static constexpr std::array<std::string_view, 12> names{
-      "not_alive", "acquired_twice", "not_released", "junction",   "bounds", "undefined_read",
-      "race",      "edge",           "gradient",     "collective", "tiers",  "ranks_disagree"};
+  static constexpr std::array<std::string_view, 13> names{
+      "not_alive",      "acquired_twice", "not_released",  "junction", "bounds",
+      "undefined_read", "race",           "edge",          "gradient", "collective",
+      "tiers",          "divisor",        "ranks_disagree"};
   return names[static_cast<std::size_t>(rule)];
 }
 

@@ -24,6 +24,7 @@ enum class Rule : std::uint8_t {
   gradient,    // a gradient is reduced twice, not at all or not by all, or lost, or applied before
   collective,  // sizes, root, reduction or group of a collective do not fit together
   tiers,       // a compute or a collective reaches into another tier, or a copy does not
+  divisor,     // a kernel divides that does not, or by no positive number
   ranks_disagree  // ranks do not have the same groups, collectives and order of these
 };
 std::string_view to_string(Rule rule);

@@ -83,21 +83,22 @@ class Bf16Writer : public FlatStates {
     const int flat = w_.slot("bucket" + suffix(bucket[0]), Category::bucket, Dtype::fp32, held);
     w_.acquire(flat);
     std::vector<int> params;
+    const Divided divided = beside_copies(flat, predivided());
     auto copy = [&](bool back) {
       std::int64_t at = 0;
       for (std::size_t g : bucket) {
         const std::int64_t size = groups()[g].padded;
         if (back)
-          w_.compute(Kernel::convert, {w_.write(full_[g]), read_part(flat, at, size)});
+          convert(w_.write(full_[g]), read_part(flat, at, size), divided.copies.after);
         else
-          w_.compute(Kernel::convert, {write_part(flat, at, size), w_.read(full_[g])});
+          convert(write_part(flat, at, size), w_.read(full_[g]), divided.copies.before);
         at += size;
       }
     };
     for (std::size_t g : bucket)
       params.insert(params.end(), groups()[g].params.begin(), groups()[g].params.end());
     copy(false);
-    all_reduce(w_.update(flat), predivided(), params);
+    all_reduce(w_.update(flat), divided.reduction, params);
     copy(true);
     w_.release(flat);
   }

@@ -48,8 +48,8 @@ void FlatGradients::add_to_bucket(int id) {
   }
   const bool copied = contiguous() && elems(id) <= knobs_.reduce_bucket_size;
   if (copied) {
-    w_.compute(Kernel::convert,
-               {write_part(buckets_[current_], held_, elems(id)), w_.read(grad_slot(id))});
+    convert(write_part(buckets_[current_], held_, elems(id)), w_.read(grad_slot(id)),
+            bucket_divisors().copies.before);
     w_.release(grad_slot(id));
   }
   in_bucket_.push_back({id, held_});
@@ -75,12 +75,25 @@ void FlatGradients::flush() {
   if (!knobs_.overlap_comm) retire();
 }
 
+// How a bucket's elements are divided before they are summed: by the copies that fill it, as far as
+// these leave what travels.
+DeepSpeedWriter::Divided FlatGradients::bucket_divisors() const {
+  if (!averages() || ordered()) return {};
+  if (knobs_.reduce_scatter) return {{static_cast<double>(world()), 1}, {}};
+  Divided divided = beside_copies(buckets_[current_], predivided());
+  divided.reduction.after = predivided().after;  // what is copied out is not all of it
+  divided.copies.after = 1;
+  return divided;
+}
+
 void FlatGradients::reduce(Sent& sent) {
   const Operand all = update_part(sent.slot, 0, held_);
   std::vector<int> params;
   for (const BucketEntry& e : sent.entries) params.push_back(e.param);
-  if (!knobs_.reduce_scatter) return all_reduce(all, predivided(), params);
-  if (averages() && !ordered()) divide(all, world());
+  const bool copied = sent.slot == buckets_[current_];
+  if (!knobs_.reduce_scatter)
+    return all_reduce(all, copied ? bucket_divisors().reduction : predivided(), params);
+  if (!copied && averages() && !ordered()) divide(all, world());
   for (const BucketMessage& message :
        messages_of(sent.entries, flat_, p_.model, !knobs_.use_multi_rank_bucket_allreduce,
                    knobs_.reduce_bucket_size))
@@ -120,10 +133,11 @@ void FlatGradients::reduce_flattened(Sent& sent) {
   const int flat =
       w_.slot("flat." + std::to_string(flats_++), Category::bucket, precision_.model, held_);
   w_.acquire(flat);
+  const Divided divided = beside_copies(flat, divisors);
   for (const BucketEntry& e : sent.entries)
-    w_.compute(Kernel::convert,
-               {write_part(flat, e.at, elems(e.param)), w_.read(grad_slot(e.param))});
-  all_reduce(w_.update(flat), divisors, params);
+    convert(write_part(flat, e.at, elems(e.param)), w_.read(grad_slot(e.param)),
+            divided.copies.before);
+  all_reduce(w_.update(flat), divided.reduction, params);
   sent.flattened.push_back({flat, {}});
 }
 

@@ -61,6 +61,7 @@ class FlatGradients : public FlatStates {
     std::vector<Flattened> flattened;
   };
   void flush();
+  Divided bucket_divisors() const;
   void reduce(Sent& sent);
   void send(Sent& sent, const BucketMessage& message);
   void reduce_flattened(Sent& sent);

@@ -91,25 +91,27 @@ class ReplicatedWriter : public RepeatedStepWriter {
     }
   }
 
-  // Flattened by a copy, reduced, copied back; a tensor alone is reduced where it lies.
+  // Flattened by a copy, reduced, copied back and divided on the way; a tensor alone is reduced
+  // where it lies.
   void flush(const std::vector<int>& bucket, std::int64_t held) {
     if (bucket.size() == 1)
       return all_reduce(w_.update(grad_slot(bucket[0])), predivided(), bucket);
     const int flat = w_.slot("bucket." + name(bucket[0]), Category::bucket, precision_.model, held);
     w_.acquire(flat);
+    const Divided divided = beside_copies(flat, predivided());
     auto copy = [&](bool back) {
       std::int64_t at = 0;
       for (int id : bucket) {
         const int grad = grad_slot(id);
         if (back)
-          w_.compute(Kernel::convert, {w_.write(grad), read_part(flat, at, elems(id))});
+          convert(w_.write(grad), read_part(flat, at, elems(id)), divided.copies.after);
         else
-          w_.compute(Kernel::convert, {write_part(flat, at, elems(id)), w_.read(grad)});
+          convert(write_part(flat, at, elems(id)), w_.read(grad), divided.copies.before);
         at += elems(id);
       }
     };
     copy(false);
-    all_reduce(w_.update(flat), predivided(), bucket);
+    all_reduce(w_.update(flat), divided.reduction, bucket);
     copy(true);
     w_.release(flat);
   }

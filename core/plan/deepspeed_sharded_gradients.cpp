@@ -61,16 +61,20 @@ void ShardedGradients::reduce_scatter(Sent& sent) {
   std::sort(sent.entries.begin(), sent.entries.end(),
             [](const Entry& a, const Entry& b) { return a.param < b.param; });
   Operand data = sent.entries[0].grad;
+  double left = ordered() ? 1 : world();  // what is still to be divided by
   if (sent.entries.size() > 1 || elems(sent.entries[0].param) % world() != 0) {
     std::int64_t row = 0;
     for (const Entry& e : sent.entries) row += shard(e.param);
     const int flat = w_.slot(fmt::format("interleaved.{}", flats_++), Category::bucket,
                              precision_.model, row * world());
     w_.acquire(flat);
+    const double divisor = travels_itself(flat) ? left : 1;
+    if (divisor != 1) left = 1;
     std::int64_t at = 0;
     for (const Entry& e : sent.entries) {
       w_.compute(Kernel::interleave,
-                 {write_part(flat, at, row * (world() - 1) + shard(e.param)), e.grad});
+                 {write_part(flat, at, row * (world() - 1) + shard(e.param)), e.grad})
+          .divisor = divisor;
       at += shard(e.param);
     }
     sent.flattened = flat;
@@ -83,7 +87,7 @@ void ShardedGradients::reduce_scatter(Sent& sent) {
   sent.reduced = update_part(data.slot, data.offset + row * p_.rank, row);
   const std::vector<int> list = ids(sent);
   as_comm_type(data, [&](Operand wire) {
-    if (!ordered()) divide(wire, world());
+    divide(wire, left);
     Operand own = wire;
     own.offset += row * p_.rank;
     own.elems = row;

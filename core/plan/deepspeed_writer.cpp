@@ -86,6 +86,19 @@ void DeepSpeedWriter::broadcast_bytes(Operand tensor, int param) {
   w_.collective(Op::broadcast, Reduction::none, Dtype::uint8, bytes, operands, {&param, 1}, 0, 0);
 }
 
+void DeepSpeedWriter::convert(Operand into, Operand from, double divisor) {
+  w_.compute(Kernel::convert, {into, from}).divisor = divisor;
+}
+
+bool DeepSpeedWriter::travels_itself(int buffer) const {
+  return w_[buffer].dtype == precision_.comm;
+}
+
+DeepSpeedWriter::Divided DeepSpeedWriter::beside_copies(int buffer, Divisors divisors) const {
+  if (ordered()) return {};
+  return travels_itself(buffer) ? Divided{divisors, {}} : Divided{{}, divisors};
+}
+
 void DeepSpeedWriter::divide(Operand data, double divisor) {
   if (divisor == 1) return;
   data.reads = data.writes = true;
@@ -102,11 +115,11 @@ Divisors DeepSpeedWriter::predivided() const {
 
 void DeepSpeedWriter::all_reduce(Operand data, Divisors divisors, const std::vector<int>& params) {
   if (ordered()) divisors = {};
-  as_comm_type(data, [&](Operand wire) {
+  const auto reduce = [&](Operand wire) {
     divide(wire, divisors.before);
     collective(Op::all_reduce, gradient_reduction(), wire, wire, params);
-    divide(wire, divisors.after);
-  });
+  };
+  as_comm_type(data, reduce, divisors.after);
 }
 
 void DeepSpeedWriter::reduce_to(Operand data, int root, const std::vector<int>& params) {

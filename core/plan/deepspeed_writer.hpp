@@ -76,9 +76,19 @@ class DeepSpeedWriter {
   /// The divisors of what is averaged with gradient_predivide_factor or prescale_gradients.
   Divisors predivided() const;
   void divide(Operand data, double divisor);
-  /// Runs `send(wire)` with `data` converted to the communication's type, and back.
+  /// into = from / divisor, in one pass over memory.
+  void convert(Operand into, Operand from, double divisor = 1);
+  /// Whether a reduction sends `buffer` itself, and no converted copy of it.
+  bool travels_itself(int buffer) const;
+  /// Which divisions of `buffer` the copies into it and out of it do, and which its reduction.
+  struct Divided {
+    Divisors copies, reduction;
+  };
+  Divided beside_copies(int buffer, Divisors divisors) const;
+  /// Runs `send(wire)` with `data` converted to the communication's type, and back, divided by
+  /// `after`.
   template<class Send>
-  void as_comm_type(Operand data, Send send);
+  void as_comm_type(Operand data, Send send, double after = 1);
   Reduction gradient_reduction() const {
     return ordered() && averages() ? Reduction::average : Reduction::sum;
   }
@@ -176,15 +186,17 @@ class RepeatedStepWriter : public DeepSpeedWriter {
 };
 
 template<class Send>
-void DeepSpeedWriter::as_comm_type(Operand data, Send send) {
-  const Dtype from = w_[data.slot].dtype;
-  if (from == precision_.comm) return send(data);
+void DeepSpeedWriter::as_comm_type(Operand data, Send send, double after) {
+  if (travels_itself(data.slot)) {
+    send(data);
+    return divide(data, after);
+  }
   const int wire =
       w_.slot("wire." + std::to_string(wires_++), Category::bucket, precision_.comm, data.elems);
   w_.acquire(wire);
   w_.compute(Kernel::convert, {w_.write(wire), read_part(data.slot, data.offset, data.elems)});
   send(w_.update(wire));
-  w_.compute(Kernel::convert, {write_part(data.slot, data.offset, data.elems), w_.read(wire)});
+  convert(write_part(data.slot, data.offset, data.elems), w_.read(wire), after);
   w_.release(wire);
 }
 

@@ -10,9 +10,9 @@
 //   forward      each parameter r …, then buffers_of(role, forward)
 //   backward     each parameter r …, each gradient w|u …, then buffers_of(role, backward)
 //   accumulate   into u, from r            into += from, in the type of `into`
-//   convert      into w, from r            element by element; a copy where the types are equal
+//   convert      into w, from r            from / divisor (*), then in the type of `into`
 //   scale        buffer u                  buffer /= Event::divisor
-//   interleave   into u, from r            a whole tensor -> its rank-major place in `into`
+//   interleave   into u, from r            a whole tensor / divisor (*) -> rank-major in `into`
 //   rearrange    into w, from r            the way back: rank-major `from` -> a whole tensor
 //   overflow     flag w|u, gradient r …    flag = 1 if any element is not finite, else 0 (u: as is)
 //   grad_norm    sum w|u, gradient r …     sum of squares (ordered: exact limbs); u: added to it
@@ -20,6 +20,8 @@
 //   adamw        master u, gradient r, momentum u, variance u, clip r, [param w: the master rounded]
 // clang-format on
 //
+// (*) Event::divisor: rounded in the type of `from`, as if a `scale` had come before, but without
+// its pass over memory. 1: not divided; a convert is then a copy where the types are equal.
 // interleave and rearrange: `into`/`from` is one row a rank of the event's group, each row all
 // tensors' shards one after another; the operand runs from the tensor's first element in row 0 to
 // its last in the last row.

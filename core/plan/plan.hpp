@@ -75,7 +75,7 @@ struct Event {
   std::int32_t root = -1;    // reduce, broadcast: rank within the group
   std::int64_t elems = 0;
   std::int64_t first = 0;  // init_param: element of the parameter at which the operand starts
-  double divisor = 1;      // scale: what the operand is divided by
+  double divisor = 1;      // scale, convert, interleave: what their values are divided by
   Range operands;          // in Program::operands
   Range params;  // in Program::param_ids: the module's; whose gradients are reduced or applied
   Range after;   // in Program::edges: events of other lanes that must be complete before

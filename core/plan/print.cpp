@@ -47,6 +47,7 @@ std::string body(const Program& p, const Event& e) {
                                               : " r");
       separator = ",";
     }
+    if (e.divisor != 1) text += fmt::format("  / {}", e.divisor);
     return text;
   }
   std::string text = fmt::format("{:<14}", to_string(e.op));

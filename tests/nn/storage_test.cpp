@@ -73,6 +73,41 @@ TYPED_TEST(Sixteen, sums_and_quotients_are_rounded_once) {
   }
 }
 
+// What a copy divides on its way has the bits of a division before it: small and large ones, which
+// go past the caches, of equal and of other types.
+TYPED_TEST(Sixteen, a_copy_divides_as_a_division_before_it) {
+  const auto values = this->template all_values<TypeParam>();
+  for (const std::int64_t n : {std::int64_t{1000}, values.size() * 10})
+    for (const double by : {3.0, 4.0}) {
+      Buffer<TypeParam> x(n), divided(n), want(n), got(n);
+      Buffer<float> wide(n), wide_divided(n), wide_want(n), wide_got(n);
+      for (std::int64_t i = 0; i < n; ++i) x[i] = values[i * 77 % values.size()];
+      for (std::int64_t i = 0; i < n; ++i) wide[i] = widen(x[i]) * 1.001f;
+      convert(this->ctx, n, this->stored(divided), this->stored(x));
+      convert(this->ctx, n, this->stored(wide_divided), this->stored(wide));
+      divide(this->ctx, n, this->stored(divided), by);
+      divide(this->ctx, n, this->stored(wide_divided), by);
+      const auto expect_same = [&](auto& to, auto& as_before, auto& from, auto& before) {
+        convert(this->ctx, n, this->stored(as_before), this->stored(before));
+        convert(this->ctx, n, this->stored(to), this->stored(from), by);
+        for (std::int64_t i = 0; i < n; ++i) {
+          if (widen(as_before[i]) != widen(as_before[i])) continue;
+          ASSERT_EQ(widen(to[i]), widen(as_before[i])) << i << " / " << by;
+        }
+      };
+      expect_same(got, want, x, divided);
+      expect_same(wide_got, wide_want, x, divided);
+      expect_same(got, want, wide, wide_divided);
+      constexpr int rows = 2;
+      interleave(this->ctx, n, rows, n / rows, this->stored(want), this->stored(divided));
+      interleave(this->ctx, n, rows, n / rows, this->stored(got), this->stored(x), by);
+      for (std::int64_t i = 0; i < n; ++i) {
+        if (widen(want[i]) != widen(want[i])) continue;
+        ASSERT_EQ(got[i].bits, want[i].bits) << i << " / " << by;
+      }
+    }
+}
+
 // A power of two is not divided by but multiplied with, to the same bits.
 TYPED_TEST(Sixteen, halves_and_quarters_are_quotients_too) {
   const auto x = this->template all_values<TypeParam>();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: check finds each kind of illegal plan. One broken plan a rule, made from a legal one.
 #include <algorithm>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -134,6 +135,23 @@ TEST(BrokenCopy, WithinATierOrOfAnotherSizeOrType) {
   broken([](Program& p, Event& e) { --p.operands[e.operands.first].elems; });
   broken([](Program&, Event& e) { e.dtype = Dtype::int32; });
   broken([](Program&, Event& e) { e.lane = Lane::compute; });
+}
+
+TEST_F(BrokenPlan, DivisorOfAKernelThatDoesNotDivide) {
+  find_event(p, "update", [](const Event& e) { return e.kernel == Kernel::adamw; }).divisor = 2;
+  expect(Rule::divisor);
+}
+
+TEST(BrokenDeepSpeedPlan, DividesByNothing) {
+  Deck deck = testing::gpt2_deck(1);
+  deck.run.schedule = "deepspeed";
+  Program p = testing::program(deck, 2, 0);
+  EXPECT_TRUE(check(p).empty());
+  const auto divides = [](const Event& e) { return e.divisor != 1; };
+  for (const double divisor : {0.0, -2.0, std::numeric_limits<double>::quiet_NaN()}) {
+    find_event(p, "micro_only", divides).divisor = divisor;
+    EXPECT_TRUE(found(check(p), Rule::divisor)) << divisor;
+  }
 }
 
 TEST_F(BrokenPlan, GradientReducedTwice) {

@@ -427,5 +427,31 @@ TEST(DeepSpeed, VectorsOfLargerModels) {
   }
 }
 
+// An average costs no pass over memory of its own where a copy is made anyway: only a tensor that
+// is reduced where it lies is divided there.
+TEST(DeepSpeed, AveragesOnTheWay) {
+  for (int stage : {0, 1, 2, 3})
+    for (bool contiguous : {true, false})
+      for (std::int64_t bucket : {std::int64_t{500'000'000}, std::int64_t{1800}}) {
+        Deck d = small_deck(stage);
+        d.zero.precision.model = d.zero.precision.comm = d.zero.precision.grad_accum = Dtype::bf16;
+        d.zero.knobs.reduce_bucket_size = bucket;
+        d.zero.knobs.contiguous_gradients = contiguous;
+        const Program p = testing::program(d, 4, 0);
+        int divided = 0, alone = 0;
+        for (const Segment& s : p.segments)
+          for (const Event& e : s.events) {
+            divided += e.divisor == 4;
+            if (e.kernel != Kernel::scale) continue;
+            ++alone;
+            const Operand& o = p.operands[static_cast<std::size_t>(e.operands.first)];
+            const std::string& name = p.slots[static_cast<std::size_t>(o.slot)].name;
+            EXPECT_TRUE(name.starts_with("grad.") || (stage == 3 && name == "bucket")) << name;
+            EXPECT_LT(bucket, 500'000'000) << "stage " << stage << ": " << name;
+          }
+        EXPECT_GT(divided, alone) << "stage " << stage;
+      }
+}
+
 }  // namespace
 }  // namespace shardmark
