@@ -87,13 +87,13 @@ void Executor::run(int index, const StepValues& values) {
   traced_transfers_.assign(segment.events.size(), -1);
   on_lane_.assign(segment.events.size(), 0);
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
-    const TracedScope traced(trace_, memory_, index, i, times_.exposed);
+    const TracedScope traced(trace_, memory_, index, i, times_.exposed, waited_for_copies_ns_);
     ScopedTimer timer(phase_time(times_, segment.events[i].phase));
     run_event(segment, i, values);
   }
   if (segment.kind == SegmentKind::boundary) look_for_overflow(segment);
   if (segment.events.empty()) return;
-  const TracedScope traced(trace_, memory_, index, -1, times_.exposed);
+  const TracedScope traced(trace_, memory_, index, -1, times_.exposed, waited_for_copies_ns_);
   ScopedTimer timer(phase_time(times_, segment.events.back().phase));
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
   disk_.settle();

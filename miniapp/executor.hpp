@@ -119,6 +119,7 @@ class Executor {
   std::vector<Bound> bound_;                   // of the event at hand
   bool leaked_ = false;                        // Fault::leak
   LaneTimes times_;
+  std::int64_t waited_for_copies_ns_ = 0;  // by the compute lane, since the start
   double norm_ = 0;
   bool overflowed_ = false;
 };

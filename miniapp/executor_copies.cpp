@@ -55,6 +55,7 @@ void Executor::wait_for_copy(const Event& event, int index) {
   copied_ns_[index] = 0;
   const std::int64_t waited_ns = monotonic_ns() - start_ns;
   times_.copies += waited_ns;
+  waited_for_copies_ns_ += waited_ns;
   link_.waited(direction_of(event), waited_ns);
 }
 
@@ -96,6 +97,7 @@ void Executor::wait_for_transfer(const Event& event, int index) {
   transfers_[index] = 0;
   const std::int64_t waited_ns = monotonic_ns() - start_ns;
   times_.copies += waited_ns;
+  waited_for_copies_ns_ += waited_ns;
   disk_.waited(direction_of(event), waited_ns);
   if (trace_ == nullptr || traced_transfers_[index] < 0) return;
   TracedCopy& traced = trace_->copies[static_cast<std::size_t>(traced_transfers_[index])];

@@ -20,7 +20,7 @@ class SlotMemory;  // only named: reports include this, and need no Kokkos
 struct TracedEvent {
   std::int32_t segment = 0, event = 0;  // of the program; event -1: the wait at a segment's end
   std::int64_t begin_ns = 0, end_ns = 0;
-  std::int64_t exposed_ns = 0;  // of this time, waiting for collectives or making them progress
+  std::int64_t exposed_ns = 0;  // of this time, waiting: for collectives, or copies under way
   std::array<std::int64_t, tier_count> held_bytes{};  // SlotMemory::held_bytes() after it
 };
 
@@ -46,17 +46,20 @@ std::vector<std::int64_t> lane_begins_ns(const std::vector<CollectiveRecord>& re
 /// Notes an event for as long as it is alive; does nothing where `trace` is null.
 class TracedScope {
  public:
-  /// `exposed_ns` is a counter that goes on while the event runs. All must outlive the scope.
+  /// Counters that go on while the event runs: what was waited for collectives, or in calls that
+  /// make them progress, and for copies. All must outlive the scope.
   TracedScope(StepTrace* trace, const SlotMemory& memory, int segment, int event,
-              const std::int64_t& exposed_ns);
+              const std::int64_t& exposed_ns, const std::int64_t& copies_ns);
   ~TracedScope();
   TracedScope(const TracedScope&) = delete;
   TracedScope& operator=(const TracedScope&) = delete;
 
  private:
+  std::int64_t waited_ns() const { return exposed_ns_ + copies_ns_; }
+
   StepTrace* trace_;
   const SlotMemory& memory_;
-  const std::int64_t& exposed_now_ns_;
+  const std::int64_t &exposed_ns_, &copies_ns_;
   TracedEvent noted_;
 };
 

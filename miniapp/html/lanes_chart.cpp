@@ -164,7 +164,8 @@ std::string lanes_chart(const Program& p, const Result& r) {
   if (p.memory_mode == MemoryMode::strict) entries.push_back({"allocation", "allocate, free"});
   entries.push_back({"copy", "copy, convert"});
   entries.push_back({"communication", "collective, from start to end"});
-  entries.push_back({"waiting", "the compute lane waits for it or makes it progress"});
+  entries.push_back(
+      {"waiting", "the compute lane waits for a collective or a copy, or makes it progress"});
   return svg.str() + legend(entries);
 }
 
