@@ -5,6 +5,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <comm/nccl/nccl.hpp>
 #include <core/error.hpp>
 #include <core/memory/read_back.hpp>
 #include <miniapp/clock.hpp>
@@ -34,6 +35,12 @@ void require_reachable_host([[maybe_unused]] const Program& program) {
               "deepspeed.zero_optimization.offload_optimizer: an optimizer on the host beside a "
               "device is not modelled yet in this build: remove the key, or use a CPU-only build");
   }
+}
+
+// Kernels in which the host waits for the device: it hands values over, or reads some back.
+bool host_waits_in(Kernel kernel) {
+  return kernel == Kernel::init_param || kernel == Kernel::load_batch ||
+         kernel == Kernel::overflow || kernel == Kernel::grad_norm || kernel == Kernel::clip;
 }
 
 // Waiting for an emulated link leaves the core to others only where much is left: a sleep may last
@@ -101,10 +108,10 @@ void Executor::run(int index, const StepValues& values) {
   const TracedScope traced(trace_, memory_, index, -1, times_.exposed);
   ScopedTimer timer(phase_time(times_, segment.events.back().phase));
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
-  finish_copies();
   // Held on a stream, but not yet waited for by the host.
   for (std::size_t g = 0; g < groups_.size(); ++g)
     if (groups_[g]->on_stream() && held_[g] > 0) groups_[g]->wait(held_[g]);
+  finish_copies();
 }
 
 void Executor::look_for_overflow(const Segment& segment) {
@@ -120,12 +127,14 @@ void Executor::look_for_overflow(const Segment& segment) {
   }
   if (flags == nullptr) return;
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
+  await_compute();
   overflowed_ = read_back(space_, bind(operands(*flags)[reduced ? 1 : 0]).as<std::uint8_t>()) != 0;
 }
 
 void Executor::compute(const Event& event, const StepValues& values) {
   bound_.clear();
   for (const Operand& o : operands(event)) bound_.push_back(bind(o));
+  if (host_waits_in(event.kernel)) await_compute();
   if (fault_ == Fault::nan && event.kernel == Kernel::grad_norm && values.step == 1) {
     constexpr std::uint64_t ones = ~std::uint64_t{0};
     copy_to_device(space_, bound_[1].data, &ones,
@@ -159,6 +168,7 @@ void Executor::release(const Event& event) {
     leaked_ = true;
     return memory_.leak(event.slot);
   }
+  if (program_.memory_mode == MemoryMode::strict) await_compute();  // what is freed may be in use
   memory_.release(event.slot);
 }
 
@@ -195,6 +205,17 @@ void Executor::wait_in(int group, Ticket ticket) {
   }
 }
 
+// Before the host waits for the compute stream: that may wait for collectives in its turn, which
+// move, and which the watchdog sees, only where they are looked at.
+void Executor::await_compute() {
+  const auto on_stream = [](const Communicator* group) { return group->on_stream(); };
+  if (std::none_of(groups_.begin(), groups_.end(), on_stream)) return;
+  while (!stream_is_idle(native_stream(space_))) {
+    for (Communicator* group : groups_) group->progress();
+    idle_.pause();
+  }
+}
+
 void Executor::start_copy(const Event& event, int index) {
   ScopedTimer timer(times_.copies);
   const auto ops = operands(event);
@@ -205,6 +226,7 @@ void Executor::start_copy(const Event& event, int index) {
     traced_copies_.push_back(trace_ != nullptr ? trace_->events.size() : 0);
     return;
   }
+  await_compute();
   const CopyEngine::Carried carried =
       link_.start(direction_to(event.tier), bytes, bind(ops[1]).data, bind(ops[0]).data);
   copied_ns_[index] = carried.end_ns;
@@ -258,6 +280,7 @@ void Executor::wait_for(const Segment& segment, std::int32_t index) {
   } else if (event.op == Op::copy) {
     wait_for_copy(event, index);
   } else if (event.lane == Lane::compute) {
+    await_compute();
     fence(space_, "shardmark::order_lanes");
   }
 }
