@@ -3,6 +3,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <comm/nccl/nccl.hpp>
 #include <core/error.hpp>
 #include <core/memory/read_back.hpp>
 #include <miniapp/clock.hpp>
@@ -32,6 +33,12 @@ void require_reachable_host([[maybe_unused]] const Program& program) {
               "deepspeed.zero_optimization.offload_optimizer: an optimizer on the host beside a "
               "device is not modelled yet in this build: remove the key, or use a CPU-only build");
   }
+}
+
+// Kernels in which the host waits for the device: it hands values over, or reads some back.
+bool host_waits_in(Kernel kernel) {
+  return kernel == Kernel::init_param || kernel == Kernel::load_batch ||
+         kernel == Kernel::overflow || kernel == Kernel::grad_norm || kernel == Kernel::clip;
 }
 
 }  // namespace
@@ -97,10 +104,10 @@ void Executor::run(int index, const StepValues& values) {
   ScopedTimer timer(phase_time(times_, segment.events.back().phase));
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
   disk_.settle();
-  finish_copies();
   // Held on a stream, but not yet waited for by the host.
   for (std::size_t g = 0; g < groups_.size(); ++g)
     if (groups_[g]->on_stream() && held_[g] > 0) groups_[g]->wait(held_[g]);
+  finish_copies();
 }
 
 void Executor::look_for_overflow(const Segment& segment) {
@@ -116,12 +123,14 @@ void Executor::look_for_overflow(const Segment& segment) {
   }
   if (flags == nullptr) return;
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
+  await_compute();
   overflowed_ = read_back(space_, bind(operands(*flags)[reduced ? 1 : 0]).as<std::uint8_t>()) != 0;
 }
 
 void Executor::compute(const Event& event, const StepValues& values) {
   bound_.clear();
   for (const Operand& o : operands(event)) bound_.push_back(bind(o));
+  if (host_waits_in(event.kernel)) await_compute();
   if (options_.fault == Fault::nan && event.kernel == Kernel::grad_norm && values.step == 1) {
     constexpr std::uint64_t ones = ~std::uint64_t{0};
     copy_to_device(space_, bound_[1].data, &ones,
@@ -155,6 +164,7 @@ void Executor::release(const Event& event) {
     leaked_ = true;
     return memory_.leak(event.slot);
   }
+  if (program_.memory_mode == MemoryMode::strict) await_compute();  // what is freed may be in use
   memory_.release(event.slot);
 }
 
@@ -191,6 +201,17 @@ void Executor::wait_in(int group, Ticket ticket) {
   }
 }
 
+// Before the host waits for the compute stream: that may wait for collectives in its turn, which
+// move, and which the watchdog sees, only where they are looked at.
+void Executor::await_compute() {
+  const auto on_stream = [](const Communicator* group) { return group->on_stream(); };
+  if (std::none_of(groups_.begin(), groups_.end(), on_stream)) return;
+  while (!stream_is_idle(native_stream(space_))) {
+    for (Communicator* group : groups_) group->progress();
+    options_.idle.pause();
+  }
+}
+
 void Executor::wait_for(const Segment& segment, std::int32_t index) {
   const Event& event = segment.events[index];
   if (is_collective(event.op)) {
@@ -203,6 +224,7 @@ void Executor::wait_for(const Segment& segment, std::int32_t index) {
   } else if (event.op == Op::copy) {
     wait_for_copy(event, index);
   } else if (event.lane == Lane::compute) {
+    await_compute();
     fence(space_, "shardmark::order_lanes");
   }
 }

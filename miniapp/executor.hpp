@@ -95,6 +95,7 @@ class Executor {
   void finish_copies();
   void wait_for(const Segment& segment, std::int32_t index);
   void wait_in(int group, Ticket ticket);
+  void await_compute();
   void look_for_overflow(const Segment& segment);
   Bound bind(const Operand& operand) const;
   std::span<const Operand> operands(const Event& event) const;

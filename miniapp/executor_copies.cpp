@@ -31,6 +31,7 @@ void Executor::start_copy(const Event& event, int index) {
     }
     return;
   }
+  await_compute();
   if (twice) link_.start(direction_of(event), bytes, to, from);
   const CopyEngine::Carried carried = link_.start(direction_of(event), bytes, to, from);
   copied_ns_[index] = carried.end_ns;

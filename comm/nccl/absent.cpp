@@ -18,6 +18,10 @@ std::unique_ptr<Communicator> stage_through_host(std::unique_ptr<Communicator>, 
       "NCCL");
 }
 
+bool stream_is_idle(void*) {
+  return true;
+}
+
 std::string nccl_library() {
   return {};
 }

@@ -20,6 +20,10 @@ std::unique_ptr<Communicator> make_nccl_communicator(MPI_Comm comm, const MpiOpt
 std::unique_ptr<Communicator> stage_through_host(std::unique_ptr<Communicator> inner,
                                                  const MpiOptions& options);
 
+/// Whether all is done that the stream (a cudaStream_t; null: the default one) was given. Never
+/// waits. True where there is no NCCL. Throws CommError, also of what failed on the device.
+bool stream_is_idle(void* stream);
+
 /// "NCCL 2.28.9", or empty where there is none.
 std::string nccl_library();
 

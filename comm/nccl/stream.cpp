@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include <comm/nccl/check.hpp>
+#include <comm/nccl/nccl.hpp>
 #include <comm/nccl/stream.hpp>
 
 namespace shardmark {
@@ -12,7 +13,21 @@ void report(cudaError_t code, const char* call) {
   if (code != cudaSuccess) std::fprintf(stderr, "%s: %s\n", call, cudaGetErrorString(code));
 }
 
+// Whether a query says that its subject has come.
+bool has_come(cudaError_t code) {
+  if (code == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // or a later check of a launch would find it
+    return false;
+  }
+  SHARDMARK_CUDA(code);
+  return true;
+}
+
 }  // namespace
+
+bool stream_is_idle(void* stream) {
+  return has_come(cudaStreamQuery(static_cast<cudaStream_t>(stream)));
+}
 
 CudaStream::CudaStream() {
   int least = 0, greatest = 0;
@@ -42,13 +57,7 @@ void CudaEvent::hold(cudaStream_t stream) const {
 }
 
 bool CudaEvent::come() const {
-  const cudaError_t code = cudaEventQuery(event_);
-  if (code == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // or a later check of a launch would find it
-    return false;
-  }
-  SHARDMARK_CUDA(code);
-  return true;
+  return has_come(cudaEventQuery(event_));
 }
 
 double CudaEvent::ms_since(const CudaEvent& earlier) const {

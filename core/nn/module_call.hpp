@@ -36,14 +36,14 @@ struct ModuleCall {
 /// use.
 class Scratch {
  public:
-  Scratch(const ModuleCall& call, const char* module, std::int64_t fixed_bytes)
+  Scratch(const ModuleCall& call, const char* name, std::int64_t fixed_bytes)
       : call_(call), base_(call.b.workspace.data()) {
     const auto fixed = static_cast<std::size_t>(fixed_bytes);
     if (call.b.workspace.size() < fixed)
       throw MemoryError(
           fmt::format("{}: workspace of {} bytes: needs {} and the products' scratch: "
                       "size it with workspace_bytes",
-                      module, call.b.workspace.size(), fixed));
+                      name, call.b.workspace.size(), fixed));
     gemm_ = call.b.workspace.subspan(fixed);
   }
   Stored operator[](std::int64_t offset) const { return {call_.dims.dtype, base_ + offset}; }

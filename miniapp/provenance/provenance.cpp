@@ -5,7 +5,9 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <comm/device_buffers.hpp>
 #include <comm/mpi_check.hpp>
+#include <comm/nccl/nccl.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/nn/library.hpp>
 #include <core/nn/threads.hpp>
@@ -63,16 +65,22 @@ std::string version() {
 }
 
 std::map<std::string, std::string> library_versions() {
-  return {{"shardmark", version()},
-          {"kokkos", fmt::format("{}.{}.{}", KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100,
-                                 KOKKOS_VERSION % 100)},
-          {"execution_space", Space::name()},
-          {"mpi", mpi_library()},
-          {"mpi_standard", mpi_standard()},
-          {"matmul", matmul_library()},
-          {"hdf5", hdf5_version()},
-          {"compiler", SHARDMARK_COMPILER},
-          {"system", operating_system()}};
+  std::map<std::string, std::string> versions{
+      {"shardmark", version()},
+      {"kokkos", fmt::format("{}.{}.{}", KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100,
+                             KOKKOS_VERSION % 100)},
+      {"execution_space", Space::name()},
+      {"mpi", mpi_library()},
+      {"mpi_standard", mpi_standard()},
+      {"matmul", matmul_library()},
+      {"hdf5", hdf5_version()},
+      {"compiler", SHARDMARK_COMPILER_ID " " SHARDMARK_COMPILER_VERSION},
+      {"system", operating_system()}};
+  if (const std::string nccl = nccl_library(); !nccl.empty()) {
+    versions["nccl"] = nccl;
+    versions["mpi_device_buffers"] = mpi_takes_device_buffers() ? "taken" : "staged";
+  }
+  return versions;
 }
 
 std::vector<RankInfo> rank_infos(const Node& node, Peers& peers) {

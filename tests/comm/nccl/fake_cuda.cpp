@@ -155,6 +155,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   while (!stream_of(stream)->tasks.empty()) shardmark::testing::pump();
   return cudaSuccess;
 }
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  shardmark::testing::pump();
+  return stream_of(stream)->tasks.empty() ? cudaSuccess : cudaErrorNotReady;
+}
 cudaError_t cudaGetLastError() {
   return cudaSuccess;
 }

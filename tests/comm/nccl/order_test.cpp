@@ -4,6 +4,7 @@
 // the host waits for neither.
 #include <gtest/gtest.h>
 
+#include <comm/nccl/nccl.hpp>
 #include <comm/nccl/stream.hpp>
 #include <tests/comm/nccl/fake_device.hpp>
 #include <tests/comm/world.hpp>
@@ -73,6 +74,20 @@ TEST_P(NcclOrder, what_is_launched_after_it_is_held_waits_for_it_and_the_host_do
   comm->wait(ticket);
   pump();
   EXPECT_EQ(seen, comm->size());
+}
+
+TEST_P(NcclOrder, the_compute_stream_is_idle_when_what_it_is_held_for_has_come) {
+  std::int32_t value = 1;
+  const int last = comm->size() - 1;
+  const bool late = comm->rank() == last && last > 0;
+  if (late) mpi_barrier();  // the others have looked by then
+  hold_compute(*comm, comm->start(sum(&value)));
+  if (!late && last > 0) {
+    EXPECT_FALSE(stream_is_idle(compute.get())) << "a rank is missing, and the host goes on";
+    mpi_barrier();
+  }
+  while (!stream_is_idle(compute.get())) comm->progress();
+  EXPECT_EQ(value, comm->size());
 }
 
 TEST_P(NcclOrder, a_lane_keeps_the_order_of_its_collectives) {
