@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: a trillion parameters on 16 384 ranks are planned, checked and printed on a laptop: within
 // an address space of 500 MB. (How fast: ci/bench.)
+#include <ctime>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
@@ -36,6 +38,22 @@ TEST(Large, ATrillionParametersOn16384Ranks) {
   EXPECT_GT(footprint(p)[Tier::device].peak_bytes, 0);
   limit.rlim_cur = before;
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+// A bucket is cut into a slice a rank: what looks at each slice for every other takes minutes.
+TEST(Large, StagesOneAndTwoOn100000RanksTakeNoTime) {
+  Deck deck;
+  deck.model.family = Family::list;
+  deck.model.modules.push_back({"a", {200'000'000, 100'000'000}});
+  deck.run.compute = Compute::none;
+  deck.run.schedule = "deepspeed";
+  for (int stage : {1, 2}) {
+    deck.zero.stage = stage;
+    const std::clock_t before = std::clock();
+    const Program p = testing::program(deck, 100'000, 7);
+    require_legal(check(p));
+    EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 1) << stage;
+  }
 }
 
 }  // namespace
