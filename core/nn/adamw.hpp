@@ -26,7 +26,8 @@ struct AdamWStep {
 ///   g = grad * clip_coefficient + weight_decay * param
 /// and no first line. Without `bias_correction` both powers of beta count as 0.
 /// `clip_coefficient` is one double that the kernel reads. Each element's result depends on it
-/// alone. `rounded`, where it is given, becomes param in the type that the model computes in.
+/// alone. `rounded`, where it is given, becomes param in the type that the model computes in, while
+/// param is still in the cache.
 void adamw_update(const Context& ctx, std::int64_t elems, float* param, ConstStored grad, float* m,
                   float* v, const AdamWStep& step, const double* clip_coefficient,
                   std::optional<Stored> rounded = {});

@@ -58,10 +58,9 @@ void FlatStates::init_states() {
 
 void FlatStates::update_partition(std::size_t g, Operand grad) {
   const GroupSlots& s = states_[g];
-  adamw(w_.update(s.master), grad, w_.update(s.momentum), w_.update(s.variance),
-        groups()[g].params);
   const Operand own = write_part(s.param, own_first(g), groups()[g].partition);
-  w_.compute(Kernel::convert, {offloads() ? w_.write(s.staging) : own, w_.read(s.master)});
+  adamw(w_.update(s.master), grad, w_.update(s.momentum), w_.update(s.variance), groups()[g].params,
+        offloads() ? w_.write(s.staging) : own);
   if (offloads()) w_.copy(w_.read(s.staging), own);
 }
 

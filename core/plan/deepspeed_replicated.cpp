@@ -160,9 +160,9 @@ class ReplicatedWriter : public RepeatedStepWriter {
       w_.compute(Kernel::convert, {tensor(grad32_, id, false, true), w_.read(grad_slot(id))});
       all.push_back(id);
     }
-    adamw(w_.update(master_), w_.read(grad32_), w_.update(momentum_), w_.update(variance_), all);
+    adamw(w_.update(master_), w_.read(grad32_), w_.update(momentum_), w_.update(variance_), all,
+          w_.write(param_));
     w_.release(grad32_);
-    w_.compute(Kernel::convert, {w_.write(param_), w_.read(master_)});
   }
 
   int skip() override {

@@ -236,9 +236,11 @@ void DeepSpeedWriter::clip(int sums) {
 }
 
 void DeepSpeedWriter::adamw(Operand master, Operand grad, Operand momentum, Operand variance,
-                            const std::vector<int>& params) {
+                            const std::vector<int>& params, std::optional<Operand> rounded) {
   const int clip = w_[master.slot].tier == Tier::host ? host_clip_ : clip_;
-  w_.compute(Kernel::adamw, {master, grad, momentum, variance, w_.read(clip)}, params);
+  std::vector<Operand> operands{master, grad, momentum, variance, w_.read(clip)};
+  if (rounded) operands.push_back(*rounded);
+  w_.compute(Kernel::adamw, operands, params);
 }
 
 void write_deepspeed(Program& program, const Deck& deck, const Profile& profile) {

@@ -3,6 +3,7 @@
 // the norm, the overflow flag, Adam on fp32 states.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -113,8 +114,9 @@ class DeepSpeedWriter {
   /// Adds sum number `i` up over ranks, as `wire` says; `replicated`: every rank has all of it.
   void reduce_sum(int i, Dtype wire, bool replicated);
   void clip(int sums);
+  /// `rounded`: gets the new master in the model's type, in the same pass over memory.
   void adamw(Operand master, Operand grad, Operand momentum, Operand variance,
-             const std::vector<int>& params);
+             const std::vector<int>& params, std::optional<Operand> rounded = {});
 
   // Optimizer states on the host (deepspeed_offload.cpp). The device looks at the reduced gradients
   // of a step's last micro-batch as they come, and sends them on in fp32.

@@ -103,10 +103,10 @@ TEST(adamw, gives_the_same_bits_in_shards) {
   EXPECT_EQ(std::memcmp(whole.v.data(), sharded.v.data(), n * sizeof(float)), 0);
 }
 
-// What `paper` does in one pass: gradients widened and parameters rounded on the way.
+// Gradients widened and parameters rounded on the way, small ones and those that go past the
+// caches.
 template<class T>
-void expect_one_pass_as_three(Dtype dtype) {
-  const std::int64_t n = 30001;
+void expect_one_pass_as_three(Dtype dtype, std::int64_t n) {
   State one(n), three(n);
   Buffer<T> grad(n), fused(n), apart(n);
   for (std::int64_t i = 0; i < n; ++i) round_to(grad[i], one.g[i]);
@@ -125,8 +125,11 @@ void expect_one_pass_as_three(Dtype dtype) {
 }
 
 TEST(adamw, widens_and_rounds_on_the_way_to_the_same_bits) {
-  expect_one_pass_as_three<Bf16>(Dtype::bf16);
-  expect_one_pass_as_three<Fp16>(Dtype::fp16);
+  for (const std::int64_t n : {30'001, 600'001}) {
+    expect_one_pass_as_three<Bf16>(Dtype::bf16, n);
+    expect_one_pass_as_three<Fp16>(Dtype::fp16, n);
+    expect_one_pass_as_three<float>(Dtype::fp32, n);
+  }
 }
 
 }  // namespace
