@@ -24,8 +24,7 @@ void copy(const Space& space, std::int64_t bytes, void* to, const void* from) {
 
 }  // namespace
 
-CopyEngine::Carried CopyEngine::start(Direction direction, std::int64_t bytes, void* to,
-                                      const void* from) {
+Carried CopyEngine::start(Direction direction, std::int64_t bytes, void* to, const void* from) {
   const std::int64_t called_ns = monotonic_ns();
   if (direction == Direction::device_to_host)
     copy<HostMemory, DeviceMemory>(space_, bytes, to, from);
@@ -58,7 +57,7 @@ CopyLane::Number CopyEngine::start_on_lane(Direction direction, std::int64_t byt
   return lane_->start(direction, bytes, to, from);
 }
 
-std::vector<CopyEngine::Carried> CopyEngine::finish_lane() {
+std::vector<Carried> CopyEngine::finish_lane() {
   const std::vector<CopyLane::Done> all = lane_->finish();
   const std::int64_t now_ns = monotonic_ns();
   std::vector<Carried> carried;

@@ -5,7 +5,6 @@
 // go on beside the compute stream, and the host learns their times when it waits for all.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,16 +14,9 @@
 #include <core/kokkos_shim.hpp>
 #include <core/plan/link.hpp>
 #include <miniapp/copy_lane.hpp>
+#include <miniapp/link_times.hpp>
 
 namespace shardmark {
-
-/// What one direction carried, and how long that took.
-struct LinkTimes {
-  std::int64_t copies = 0, bytes = 0;
-  std::int64_t busy_ns = 0;     // of the link: from each copy's start to its end
-  std::int64_t exposed_ns = 0;  // of the compute lane: making copies and waiting for them
-};
-using LinkTimesByDirection = std::array<LinkTimes, direction_count>;
 
 class CopyEngine {
  public:
@@ -32,10 +24,6 @@ class CopyEngine {
   CopyEngine(Space space, std::optional<double> gb_per_s)
       : space_(std::move(space)), gb_per_s_(gb_per_s) {}
 
-  /// When the link carries a copy, on monotonic_ns().
-  struct Carried {
-    std::int64_t begin_ns = 0, end_ns = 0;
-  };
   /// Copies `bytes`; done at the end that it returns, never earlier than bytes / bandwidth after
   /// the copies before it. `to` may be used only then.
   Carried start(Direction direction, std::int64_t bytes, void* to, const void* from);

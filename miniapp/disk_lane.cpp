@@ -38,7 +38,7 @@ struct DiskLane::Shared {
   struct Done {
     Direction direction;
     std::int64_t bytes;
-    CopyEngine::Carried carried;
+    Carried carried;
   };
   std::vector<Done> done;        // since `settle`, in order
   std::int64_t done_before = 0;  // until then
@@ -107,7 +107,7 @@ std::int64_t DiskLane::start(Direction direction, const SwapFile& file, std::int
   return ++last_;
 }
 
-CopyEngine::Carried DiskLane::wait(std::int64_t number, const std::function<void()>& meanwhile) {
+Carried DiskLane::wait(std::int64_t number, const std::function<void()>& meanwhile) {
   using std::chrono::steady_clock;
   std::unique_lock lock(shared_->mutex);
   std::int64_t seen = shared_->done_count();

@@ -12,8 +12,8 @@
 
 #include <core/plan/link.hpp>
 #include <io/swap_file.hpp>
-#include <miniapp/copy_engine.hpp>
 #include <miniapp/disk_options.hpp>
+#include <miniapp/link_times.hpp>
 
 namespace shardmark {
 
@@ -36,7 +36,7 @@ class DiskLane {
                      std::byte* memory);
   /// Until transfer `number` is done; `meanwhile` is called by and by. Throws IoError of any
   /// transfer until then, or when one takes longer than the timeout.
-  CopyEngine::Carried wait(std::int64_t number, const std::function<void()>& meanwhile);
+  Carried wait(std::int64_t number, const std::function<void()>& meanwhile);
   /// All that was started has been waited for: forgets when each was done.
   void settle();
 

@@ -33,7 +33,7 @@ void Executor::start_copy(const Event& event, int index) {
   }
   await_compute();
   if (twice) link_.start(direction_of(event), bytes, to, from);
-  const CopyEngine::Carried carried = link_.start(direction_of(event), bytes, to, from);
+  const Carried carried = link_.start(direction_of(event), bytes, to, from);
   copied_ns_[index] = carried.end_ns;
   if (trace_ != nullptr)
     trace_->copies.push_back({trace_->events.size(), carried.begin_ns, carried.end_ns});

@@ -54,4 +54,8 @@ expect(ci/build "#!/bin/sh\n" "no SPDX line")
 expect(core/CMakeLists.txt "project(x)\n" "no SPDX line")
 string(JOIN "/" somebody "" home somebody data)
 expect(io/a.cpp "${spdx}const char* a = \"${somebody}\"\;\n" "a path of one machine")
+expect(miniapp/a.cpp "${spdx}#include <Kokkos_Core.hpp>\n" "for the host alone")
+expect(comm/a.cpp "${spdx}#include <Kokkos_Core.hpp>\n" "for the host alone")
+expect(miniapp/CMakeLists.txt "# SPDX-License-Identifier: Apache-2.0\nshardmark_target(shardmark_app KOKKOS\n  a.cpp)\n"
+       "a.cpp is listed under KOKKOS")
 file(REMOVE_RECURSE "${SCRATCH}")
