@@ -30,20 +30,21 @@ inline void* native_stream(const Space&) {
 }
 #endif
 
-/// Starts Kokkos; `device` 0 or above: on that device of the node.
-#if defined(KOKKOS_ENABLE_CUDA)
-inline void initialize_kokkos(int device) {
+/// Starts Kokkos; `device` 0 or above: on that device of the node. Without its warnings of
+/// placement, where it can be told so (3.7 on): every rank prints them, and a run's report has its
+/// own.
+inline void initialize_kokkos([[maybe_unused]] int device) {
+#if KOKKOS_VERSION >= 30700
   Kokkos::InitializationSettings settings;
+  settings.set_disable_warnings(true);
   if (device >= 0) settings.set_device_id(device);
   Kokkos::initialize(settings);
-}
 #else
-inline void initialize_kokkos(int) {
   int argc = 0;
   char* none = nullptr;
   Kokkos::initialize(argc, &none);
-}
 #endif
+}
 
 /// Waits for what was launched on `space`; `reason` says why, where Kokkos can pass it on (3.5 on).
 inline void fence(const Space& space, [[maybe_unused]] const char* reason) {
