@@ -251,7 +251,7 @@ void Run::note_resident() {
 // are the page cache's.
 template<class Body>
 void Run::with_files_mapped(Body body) {
-  if (executor_->files().live_bytes == 0) return body();
+  if (!program_.has_files()) return body();
   note_resident();
   body();
   executor_->unmap_files();

@@ -61,9 +61,8 @@ void Executor::wait_for_copy(const Event& event, int index) {
 }
 
 void Executor::copies_on(std::unique_ptr<CopyLane> lane) {
-  const bool files = std::any_of(program_.slots.begin(), program_.slots.end(),
-                                 [](const Slot& s) { return s.tier == Tier::nvme; });
-  if (program_.memory_mode == MemoryMode::pooled && !files) link_.copies_on(std::move(lane));
+  if (program_.memory_mode == MemoryMode::pooled && !program_.has_files())
+    link_.copies_on(std::move(lane));
 }
 
 // Only here the host learns how long they took.

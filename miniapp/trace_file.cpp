@@ -14,11 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool uses_disk(const Program& p) {
-  return std::any_of(p.slots.begin(), p.slots.end(),
-                     [](const Slot& s) { return s.tier == Tier::nvme; });
-}
-
 // Lanes of a rank, in the order in which viewers show them: compute, communication (each group of
 // ranks has its own), copies, the disk where there are states in files.
 constexpr int compute_lane = 0;
@@ -31,7 +26,7 @@ std::vector<std::string> names_of_lanes(const Program& p) {
   for (const Group& group : p.groups)
     names.push_back(p.groups.size() == 1 ? "communication" : "communication, " + group.name);
   names.emplace_back("copies");
-  if (uses_disk(p)) names.emplace_back("disk");
+  if (p.has_files()) names.emplace_back("disk");
   return names;
 }
 
@@ -190,7 +185,7 @@ class Writer {
     held_ = t.held_bytes;
     Json held = Json::object();
     for (std::size_t tier = 0; tier < tier_count; ++tier)
-      if (static_cast<Tier>(tier) != Tier::nvme || uses_disk(p_))
+      if (static_cast<Tier>(tier) != Tier::nvme || p_.has_files())
         held[std::string(to_string(static_cast<Tier>(tier)))] = held_[tier];
     put({{"ph", "C"},
          {"name", "held bytes"},

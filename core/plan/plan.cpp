@@ -14,6 +14,11 @@ std::int64_t alloc_bytes(const Slot& slot) {
   return checked_mul(slot.elems, dtype_bytes(slot.dtype), slot.name);
 }
 
+bool Program::has_files() const {
+  return std::any_of(slots.begin(), slots.end(),
+                     [](const Slot& s) { return s.tier == Tier::nvme; });
+}
+
 const Segment* Program::find(std::string_view name) const {
   const auto it = std::find_if(segments.begin(), segments.end(),
                                [&](const Segment& s) { return s.name == name; });

@@ -167,6 +167,8 @@ struct Program {
   int size_of(int group) const {
     return groups[group].ranks.empty() ? world : static_cast<int>(groups[group].ranks.size());
   }
+  /// Whether states are in files.
+  bool has_files() const;
   /// The segment called `name`, or null.
   const Segment* find(std::string_view name) const;
 };
