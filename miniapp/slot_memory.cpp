@@ -60,22 +60,12 @@ void SlotMemory::make_file(int slot) {
   files_[i].emplace(s.category == Category::param ? disk_.param_folder : disk_.folder,
                     alloc_bytes(s));
   data_[slot] = &nothing;
-  const auto category = static_cast<std::size_t>(s.category);
-  TierLedger& t = file_sizes_;
-  ++t.allocations;
-  t.live_bytes += files_[i]->bytes();
-  t.live[category] += files_[i]->bytes();
-  t.category_peaks[category] = std::max(t.category_peaks[category], t.live[category]);
-  if (t.live_bytes <= t.peak_bytes) return;
-  t.peak_bytes = t.live_bytes;
-  t.at_peak = t.live;
-  t.peak_at = s.name;
+  file_sizes_.add(s.category, files_[i]->bytes(), s.name);
 }
 
 void SlotMemory::drop_file(int slot) {
   auto& file = files_[static_cast<std::size_t>(slot)];
-  file_sizes_.live_bytes -= file->bytes();
-  file_sizes_.live[static_cast<std::size_t>(program_.slots[slot].category)] -= file->bytes();
+  file_sizes_.remove(program_.slots[slot].category, file->bytes());
   file.reset();
 }
 

@@ -89,6 +89,25 @@ Ledger::~Ledger() {
   l.in_chain = false;
 }
 
+void TierLedger::add(std::optional<Category> category, std::int64_t bytes, std::string_view at) {
+  ++allocations;
+  live_bytes += bytes;
+  if (category) {
+    const auto c = static_cast<std::size_t>(*category);
+    live[c] += bytes;
+    category_peaks[c] = std::max(category_peaks[c], live[c]);
+  }
+  if (live_bytes <= peak_bytes) return;
+  peak_bytes = live_bytes;
+  at_peak = live;
+  peak_at = at;
+}
+
+void TierLedger::remove(std::optional<Category> category, std::int64_t bytes) {
+  live_bytes -= bytes;
+  if (category) live[static_cast<std::size_t>(*category)] -= bytes;
+}
+
 void Ledger::set_at(std::string_view where) {
   const std::lock_guard lock(listener().mutex);
   at_.assign(where);
@@ -121,19 +140,7 @@ void Ledger::allocated(const char* label, const void* address, std::int64_t byte
   if (!parsed) return;
   // Remembered by address: Kokkos shortens long labels before it frees.
   alive_.insert_or_assign(address, Allocation{parsed->tier, parsed->category, bytes});
-  TierLedger& tier = now_.tiers[static_cast<std::size_t>(parsed->tier)];
-  ++tier.allocations;
-  tier.live_bytes += bytes;
-  if (parsed->category) {
-    const auto category = static_cast<std::size_t>(*parsed->category);
-    tier.live[category] += bytes;
-    tier.category_peaks[category] = std::max(tier.category_peaks[category], tier.live[category]);
-  }
-  if (tier.live_bytes > tier.peak_bytes) {
-    tier.peak_bytes = tier.live_bytes;
-    tier.at_peak = tier.live;
-    tier.peak_at = at_;
-  }
+  now_.tiers[static_cast<std::size_t>(parsed->tier)].add(parsed->category, bytes, at_);
 }
 
 void Ledger::freed(const void* address) {
@@ -141,9 +148,7 @@ void Ledger::freed(const void* address) {
   if (it == alive_.end()) return;  // not ours, or from before the ledger listened
   const auto [tier_of, category, bytes] = it->second;
   alive_.erase(it);
-  TierLedger& tier = now_.tiers[static_cast<std::size_t>(tier_of)];
-  tier.live_bytes -= bytes;
-  if (category) tier.live[static_cast<std::size_t>(*category)] -= bytes;
+  now_.tiers[static_cast<std::size_t>(tier_of)].remove(category, bytes);
 }
 
 }  // namespace shardmark

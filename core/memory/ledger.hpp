@@ -26,6 +26,10 @@ struct TierLedger {
   CategoryBytes category_peaks{};  // each category's own peak, whenever it was
   std::int64_t allocations = 0;    // since the ledger began to listen
   std::string peak_at;             // the last `set_at` before the peak was first reached
+
+  /// An allocation of a category, or of an arena, and its end.
+  void add(std::optional<Category> category, std::int64_t bytes, std::string_view at);
+  void remove(std::optional<Category> category, std::int64_t bytes);
 };
 
 struct LedgerSnapshot {
