@@ -17,11 +17,6 @@
 
 namespace shardmark {
 
-/// What the kernel says that the disk lane's thread moved to and from disks, bytes.
-struct DiskBytes {
-  std::int64_t read = 0, written = 0;
-};
-
 class DiskLane {
  public:
   explicit DiskLane(DiskOptions options);

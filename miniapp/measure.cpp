@@ -154,12 +154,8 @@ void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVol
 void compare_disk(const Executor& executor, Peers& peers, Result& result, Observed& observed) {
   const LinkVolume ours = executor.carried();
   const auto bytes = [&](Direction d) { return ours[static_cast<std::size_t>(d)].bytes; };
-  if (bytes(Direction::host_to_nvme) > 0) {
-    result.disk.emplace();
-    result.disk->direct = executor.disk().direct();
-    if (const auto kernel = executor.disk().kernel_bytes())
-      result.disk->kernel = {kernel->read, kernel->written};
-  }
+  if (bytes(Direction::host_to_nvme) > 0)
+    result.disk = DiskResult{executor.disk().direct(), executor.disk().kernel_bytes()};
   std::string difference;
   if (result.disk && result.disk->direct && result.disk->kernel) {
     const auto compare = [&](std::string_view what, std::int64_t own, std::int64_t kernel) {

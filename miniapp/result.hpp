@@ -20,6 +20,7 @@
 #include <miniapp/checkpoint_figures.hpp>
 #include <miniapp/comms_log.hpp>
 #include <miniapp/device_figure.hpp>
+#include <miniapp/disk_options.hpp>
 #include <miniapp/state_hash.hpp>
 #include <miniapp/step_trace.hpp>
 
@@ -59,11 +60,8 @@ struct LinkResult {
 
 /// Files of this rank, over the whole run.
 struct DiskResult {
-  bool direct = false;  // past the page cache
-  struct Kernel {
-    std::int64_t read = 0, written = 0;
-  };
-  std::optional<Kernel> kernel;  // bytes that it saw on their way; empty: it does not tell
+  bool direct = false;              // past the page cache
+  std::optional<DiskBytes> kernel;  // what it saw on its way; empty: it does not tell
 };
 
 /// "past the page cache; the kernel read 12 bytes and wrote 24".
