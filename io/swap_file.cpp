@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include <fcntl.h>
@@ -20,8 +19,6 @@
 namespace shardmark {
 namespace {
 
-constexpr std::int64_t page_bytes = 4096;  // suits every disk, where it does not say what does
-constexpr std::align_val_t page_aligned{page_bytes};
 constexpr std::string_view remedy = "free the space, or give another nvme_path";
 
 struct Alignment {
@@ -51,13 +48,6 @@ std::int64_t free_disk_bytes(const std::string& folder) {
   if (::statvfs(folder.c_str(), &disk) != 0)
     fail_io(folder, "cannot be asked for its room", std::strerror(errno), remedy);
   return static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize);
-}
-
-SwapFile::Bounce::Bounce()
-    : data_(
-          static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), page_aligned))) {}
-SwapFile::Bounce::~Bounce() {
-  ::operator delete(data_, page_aligned);
 }
 
 SwapFile::SwapFile(std::string folder, std::int64_t bytes)

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include <io/page_buffer.hpp>
+
 namespace shardmark {
 
 /// What a folder's disk has free for this user, bytes. Throws IoError: no such folder, no folder.
@@ -16,17 +18,9 @@ std::int64_t free_disk_bytes(const std::string& folder);
 class SwapFile {
  public:
   /// What transfers go through where memory does not suit the disk; a worker has one.
-  class Bounce {
-   public:
+  struct Bounce : PageBuffer {
     static constexpr std::int64_t bytes = std::int64_t{1} << 20;
-    Bounce();
-    ~Bounce();
-    Bounce(const Bounce&) = delete;
-    Bounce& operator=(const Bounce&) = delete;
-    std::byte* data() const { return data_; }
-
-   private:
-    std::byte* data_;
+    Bounce() : PageBuffer(bytes) {}
   };
 
   /// `bytes` on the disk of `folder`. Throws IoError: no such folder, no permission, no room.
@@ -64,7 +58,7 @@ class SwapFile {
   std::string folder_;
   std::int64_t bytes_;
   int buffered_ = -1, direct_ = -1;  // the same file; direct_ -1: it cannot be reached so
-  std::int64_t memory_alignment_ = 4096;
+  std::int64_t memory_alignment_ = page_bytes;
   mutable std::byte* mapped_ = nullptr;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include <fcntl.h>
@@ -11,24 +10,14 @@
 #include <io/durable_file.hpp>
 
 namespace shardmark {
-namespace {
 
-constexpr std::int64_t page_bytes = 4096;  // what O_DIRECT asks of places, sizes and addresses
-constexpr std::align_val_t page_aligned{page_bytes};
-
-}  // namespace
-
-DirectFile::DirectFile(std::string path)
-    : path_(std::move(path)),
-      buffers_(static_cast<std::byte*>(::operator new(2 * piece_bytes, page_aligned))) {
+DirectFile::DirectFile(std::string path) : path_(std::move(path)) {
   buffered_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   if (buffered_ >= 0) {
     direct_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_DIRECT);
     return;
   }
-  const int error = errno;
-  ::operator delete(buffers_, page_aligned);
-  fail_io(path_, "cannot be opened", std::strerror(error), checkpoint_remedy);
+  fail_io(path_, "cannot be opened", std::strerror(errno), checkpoint_remedy);
 }
 
 DirectFile::~DirectFile() {
@@ -36,7 +25,6 @@ DirectFile::~DirectFile() {
   // What matters was flushed through another descriptor, or an error is on its way up.
   if (direct_ >= 0) (void)::close(direct_);
   (void)::close(buffered_);
-  ::operator delete(buffers_, page_aligned);
 }
 
 void DirectFile::put(std::int64_t at, std::span<const std::byte> bytes,

@@ -11,6 +11,8 @@
 #include <string>
 #include <thread>
 
+#include <io/page_buffer.hpp>
+
 namespace shardmark {
 
 class DirectFile {
@@ -24,7 +26,7 @@ class DirectFile {
   DirectFile& operator=(const DirectFile&) = delete;
 
   /// Room for the next piece: aligned, and not being written.
-  std::byte* room() { return buffers_ + filling_ * piece_bytes; }
+  std::byte* room() { return buffers_.data() + filling_ * piece_bytes; }
   /// Begins to write the first `bytes` of `room()` at `at`; room() is another then. `what` is named
   /// if that fails. Throws IoError, of the piece before.
   void write(std::int64_t at, std::int64_t bytes, std::string what);
@@ -36,7 +38,7 @@ class DirectFile {
 
   std::string path_;
   int direct_ = -1, buffered_ = -1;  // the same file; direct_ -1: it cannot be reached so
-  std::byte* buffers_;               // two pieces
+  PageBuffer buffers_{2 * piece_bytes};
   int filling_ = 0;
   std::thread writer_;
   std::exception_ptr error_;
