@@ -52,6 +52,7 @@ class Coordinator {
   void gathered_persistent();
 
   const std::vector<int>& persistent() const { return persistent_; }
+  bool persists(int param) const { return persists_[param]; }
   /// Equal for two coordinators that would do the same from here on.
   std::string key() const;
 

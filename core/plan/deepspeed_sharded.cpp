@@ -237,14 +237,13 @@ class ShardedWriter : public ShardedGradients {
             params);
       return param_from_master(g, w_.read(s.master));
     }
-    const std::string suffix = slots_.size() > 1 ? "." + std::to_string(g) : "";
     const std::int64_t size = groups_.groups()[g].elems;
     w_.acquire(
-        lazily(s.flat, "step_gradients" + suffix, Category::grad, precision_.grad_accum, size));
+        lazily(s.flat, "step_gradients" + suffix(g), Category::grad, precision_.grad_accum, size));
     w_.compute(Kernel::convert, {w_.write(s.flat), w_.read(s.grad)});
     int grad = s.flat;
     if (precision_.grad_accum != Dtype::fp32) {
-      grad = lazily(s.grad32, "step_gradients_fp32" + suffix, Category::grad, Dtype::fp32, size);
+      grad = lazily(s.grad32, "step_gradients_fp32" + suffix(g), Category::grad, Dtype::fp32, size);
       w_.acquire(grad);
       w_.compute(Kernel::convert, {w_.write(grad), w_.read(s.flat)});
       w_.release(s.flat);

@@ -87,8 +87,8 @@ void ShardedParams::read_ahead(const std::vector<int>& list) {
 void ShardedParams::fetch(const std::vector<int>& list) {
   read_ahead(list);
   gather_list(list);
-  for (int id : stand_.coordinator.persistent())  // it stays gathered, and leaves its buffer
-    if (std::find(list.begin(), list.end(), id) != list.end()) stand_.buffered.erase(id);
+  for (int id : list)  // what stays gathered leaves its buffer
+    if (stand_.coordinator.persists(id)) stand_.buffered.erase(id);
 }
 
 void ShardedParams::gather_list(const std::vector<int>& list) {

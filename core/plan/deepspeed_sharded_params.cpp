@@ -23,6 +23,7 @@ ShardedParams::ShardedParams(Program& program, const Deck& deck, const Profile& 
       gathered_(program.model.params.size(), no_slot),
       secondary_slots_(program.model.params.size(), no_slot),
       param_swapper_(w_, deck) {
+  find_flat_groups();
   secondary_.group = no_group;
   if (knobs_.hpz_partition_size <= 1) return;
   const auto size = static_cast<int>(std::min<std::int64_t>(knobs_.hpz_partition_size, world()));
@@ -79,13 +80,11 @@ void ShardedParams::declare_shards(const SubGroup& group) {
 }
 
 void ShardedParams::declare_group(std::size_t g) {
-  if (flat_.empty()) find_flat_groups();
   const SubGroup& group = groups_.groups()[g];
   GroupSlots& s = slots_[g];
-  const std::string suffix = slots_.size() > 1 ? "." + std::to_string(g) : "";
   auto slot = [&](const char* name, Category category, Dtype dtype, std::string_view kind,
                   bool host, bool pinned = false) {
-    return w_.slot(name + suffix, category, dtype, group.elems, host ? Tier::host : Tier::device,
+    return w_.slot(name + suffix(g), category, dtype, group.elems, host ? Tier::host : Tier::device,
                    kind, host && pinned);
   };
   if (flat_[g])
@@ -96,7 +95,7 @@ void ShardedParams::declare_group(std::size_t g) {
   s.grad = slot("grad", Category::grad, precision_.grad_accum, recorded::grad_partitions,
                 offloads(), pins());
   if (swapper_.swaps(group.elems)) {
-    s.swapped = swapper_.add_group(suffix, group.elems);
+    s.swapped = swapper_.add_group(suffix(g), group.elems);
     s.master = swapper_.master(s.swapped);
     s.momentum = swapper_.momentum(s.swapped);
     s.variance = swapper_.variance(s.swapped);
@@ -149,7 +148,7 @@ void ShardedParams::build_param(int id, bool dropped) {
   w_.compute(Kernel::init_param, {write_part(full, 0, elems(id))}, {&id, 1});
   broadcast_bytes(read_part(full, 0, elems(id)), id);
   const bool file = param_swapper_.is_file(id);
-  if (file && dropped) param_swapper_.make_room(id, stand_.buffered);
+  if (file && dropped) param_swapper_.take_buffer(id, stand_.buffered);
   if (real(id) > 0 && (!file || dropped)) {
     Operand into = own_shard(id, false, true);
     into.elems = real(id);
@@ -167,8 +166,7 @@ void ShardedParams::build_param(int id, bool dropped) {
 
 void ShardedParams::master_from_param(std::size_t g, Operand master) {
   const GroupSlots& s = slots_[g];
-  const std::string suffix = slots_.size() > 1 ? "." + std::to_string(g) : "";
-  if (s.param != no_slot) return convert_between(w_.read(s.param), master, suffix);
+  if (s.param != no_slot) return convert_between(w_.read(s.param), master, suffix(g));
   for (int id : groups_.groups()[g].params) {
     param_swapper_.bring_in(id, stand_.buffered);
     convert_between(own_shard(id, true, false), part_of(master, id), "." + name(id));
@@ -178,8 +176,7 @@ void ShardedParams::master_from_param(std::size_t g, Operand master) {
 
 void ShardedParams::param_from_master(std::size_t g, Operand master) {
   const GroupSlots& s = slots_[g];
-  const std::string suffix = slots_.size() > 1 ? "." + std::to_string(g) : "";
-  if (s.param != no_slot) return convert_between(master, w_.write(s.param), suffix);
+  if (s.param != no_slot) return convert_between(master, w_.write(s.param), suffix(g));
   for (int id : groups_.groups()[g].params) {
     const Operand into =
         param_swapper_.is_file(id) ? param_swapper_.place_to_write(id) : own_shard(id, false, true);

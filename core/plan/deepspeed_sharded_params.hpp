@@ -46,6 +46,10 @@ class ShardedParams : public DeepSpeedWriter, public FetchActions {
   int params() const { return static_cast<int>(p_.model.params.size()); }
   std::int64_t shard(int id) const { return groups_.shard(id); }
   std::int64_t whole(int id) const { return shard(id) * world(); }
+  /// Of the names of a sub-group's slots, where there are several.
+  std::string suffix(std::size_t g) const {
+    return slots_.size() > 1 ? "." + std::to_string(g) : "";
+  }
   /// This rank's shard; one of a file must have been read.
   Operand own_shard(int id, bool reads, bool writes) const;
   // Elements of this rank's shard that are not padding.

@@ -4,15 +4,10 @@
 #include <fmt/format.h>
 
 #include <core/error.hpp>
-#include <core/plan/checked.hpp>
 #include <core/plan/optimizer_swapper.hpp>
 #include <core/plan/state_writer.hpp>
 
 namespace shardmark {
-
-std::int64_t OptimizerSwapper::aligned(std::int64_t elems) const {
-  return round_up(elems, aio_.alignment_bytes / fp32_bytes, "offload_optimizer: a file");
-}
 
 int OptimizerSwapper::file(const std::string& name, Category category, std::int64_t elems) {
   return w_.slot(name, category, Dtype::fp32, aligned(elems), Tier::nvme);
@@ -20,9 +15,9 @@ int OptimizerSwapper::file(const std::string& name, Category category, std::int6
 
 int OptimizerSwapper::add_group(const std::string& suffix, std::int64_t elems) {
   groups_.push_back({elems,
-                     file("master" + suffix, Category::master, elems),
-                     file("momentum" + suffix, Category::momentum, elems),
-                     file("variance" + suffix, Category::variance, elems),
+                     {file("master" + suffix, Category::master, elems),
+                      file("momentum" + suffix, Category::momentum, elems),
+                      file("variance" + suffix, Category::variance, elems)},
                      {}});
   return static_cast<int>(groups_.size()) - 1;
 }
@@ -31,7 +26,7 @@ int OptimizerSwapper::add_group(const std::string& suffix, std::int64_t elems) {
 void OptimizerSwapper::add_gradient(int group, int param, const std::string& name,
                                     std::int64_t offset, std::int64_t elems) {
   Gradient gradient{param, offset, elems, {}, {}};
-  const std::int64_t unit = aio_.alignment_bytes / fp32_bytes;
+  const std::int64_t unit = file_unit(aio_, Dtype::fp32);
   const std::int64_t cut = swaps(elems) ? elems / unit * unit : elems;
   for (const auto& [first, n] : {std::pair{std::int64_t{0}, cut}, std::pair{cut, elems - cut}}) {
     if (n == 0) continue;
@@ -72,13 +67,10 @@ void OptimizerSwapper::begin(std::int64_t largest) {
 
 // DeepSpeed makes the moments' files when the first step writes them.
 void OptimizerSwapper::write_first(int group) {
-  const Group& g = groups_[group];
-  const std::int64_t elems = w_[g.master].elems;
-  w_.acquire(g.master);
-  w_.copy(part(0, elems), w_.write(g.master));
-  for (int moment : {g.momentum, g.variance}) {
-    w_.acquire(moment);
-    w_.copy(part(1, elems), w_.write(moment));
+  for (int i = 0; i < 3; ++i) {
+    const int file = groups_[group].states[i];
+    w_.acquire(file);
+    w_.copy(part(i == 0 ? 0 : 1, w_[file].elems), w_.write(file));
   }
 }
 
@@ -152,8 +144,8 @@ void OptimizerSwapper::read(int index) {
   Group& group = groups_[index];
   group.read = true;
   const int first = first_buffer(index);
-  const int states[] = {group.master, group.momentum, group.variance};
-  for (int i = 0; i < 3; ++i) w_.copy(w_.read(states[i]), part(first + i, w_[states[i]].elems));
+  for (int i = 0; i < 3; ++i)
+    w_.copy(w_.read(group.states[i]), part(first + i, w_[group.states[i]].elems));
   read_gradient(group, first + 3);
 }
 
@@ -172,8 +164,8 @@ UpdatePlaces OptimizerSwapper::swap_in(int index) {
 void OptimizerSwapper::swap_out(int index) {
   const Group& group = groups_[index];
   const int first = first_buffer(index);
-  const int states[] = {group.master, group.momentum, group.variance};
-  for (int i = 0; i < 3; ++i) w_.copy(part(first + i, w_[states[i]].elems), w_.write(states[i]));
+  for (int i = 0; i < 3; ++i)
+    w_.copy(part(first + i, w_[group.states[i]].elems), w_.write(group.states[i]));
 }
 
 }  // namespace shardmark

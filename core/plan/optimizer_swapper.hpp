@@ -7,13 +7,14 @@
 // partitioned_optimizer_swapper.py, pipelined_optimizer_swapper.py.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <core/plan/compute_writer.hpp>
-#include <core/plan/deck.hpp>
+#include <core/plan/swap_rules.hpp>
 #include <core/plan/writer.hpp>
 
 namespace shardmark {
@@ -30,14 +31,14 @@ class OptimizerSwapper {
 
   /// Whether `elems` fp32 values are worth a file.
   bool swaps(std::int64_t elems) const {
-    return spec_.enabled && spec_.nvme && elems * fp32_bytes >= aio_.least_bytes;
+    return spec_.enabled && spec_.nvme && worth_a_file(aio_, Dtype::fp32, elems);
   }
 
   /// A sub-group of `elems` that swaps, in the order of updates. Returns its number here.
   int add_group(const std::string& suffix, std::int64_t elems);
-  int master(int group) const { return groups_[group].master; }
-  int momentum(int group) const { return groups_[group].momentum; }
-  int variance(int group) const { return groups_[group].variance; }
+  int master(int group) const { return groups_[group].states[0]; }
+  int momentum(int group) const { return groups_[group].states[1]; }
+  int variance(int group) const { return groups_[group].states[2]; }
   /// A parameter's gradient: `elems` of this rank's own, at `offset` in the sub-group.
   void add_gradient(int group, int param, const std::string& name, std::int64_t offset,
                     std::int64_t elems);
@@ -63,7 +64,6 @@ class OptimizerSwapper {
   void swap_out(int group);
 
  private:
-  static constexpr std::int64_t fp32_bytes = 4;
   static constexpr int buffers_a_group = 4;  // master, momentum, variance, gradient
 
   struct Piece {
@@ -78,7 +78,7 @@ class OptimizerSwapper {
   };
   struct Group {
     std::int64_t elems;
-    int master, momentum, variance;
+    std::array<int, 3> states;  // files: master, momentum, variance
     std::vector<Gradient> gradients;
     bool read = false;  // ahead of its turn
   };
@@ -87,7 +87,7 @@ class OptimizerSwapper {
     Operand from;
   };
 
-  std::int64_t aligned(std::int64_t elems) const;
+  std::int64_t aligned(std::int64_t elems) const { return file_elems(aio_, Dtype::fp32, elems); }
   int file(const std::string& name, Category category, std::int64_t elems);
   Operand part(int buffer, std::int64_t elems) const {
     return w_.part(buffers_[static_cast<std::size_t>(buffer)], 0, elems, true, true);

@@ -11,10 +11,6 @@ namespace {
 constexpr const char* section = "deepspeed.zero_optimization.offload_param";
 }
 
-std::int64_t ParamSwapper::aligned(std::int64_t elems) const {
-  return round_up(elems, aio_.alignment_bytes / dtype_bytes(dtype_), "offload_param: a file");
-}
-
 int ParamSwapper::add(int param, const std::string& name, std::int64_t elems) {
   if (elems > spec_.buffer_size)
     throw DeckError(

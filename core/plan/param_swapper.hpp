@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <core/plan/compute_writer.hpp>
-#include <core/plan/deck.hpp>
+#include <core/plan/swap_rules.hpp>
 #include <core/plan/writer.hpp>
 
 namespace shardmark {
@@ -33,9 +33,7 @@ class ParamSwapper {
   /// Whether there are files at all.
   bool active() const { return spec_.enabled && spec_.nvme; }
   /// Whether a shard of `elems` is worth a file.
-  bool swaps(std::int64_t elems) const {
-    return active() && elems * dtype_bytes(dtype_) >= aio_.least_bytes;
-  }
+  bool swaps(std::int64_t elems) const { return active() && worth_a_file(aio_, dtype_, elems); }
 
   /// Declares a parameter's file; its slot. Throws DeckError where no buffer can hold the shard.
   int add(int param, const std::string& name, std::int64_t elems);
@@ -49,7 +47,7 @@ class ParamSwapper {
   /// The shard in its buffer.
   Operand shard(int param, const Buffered& buffered) const;
   /// Start-up: a buffer for a shard that is made there, and its way to the file.
-  void make_room(int param, Buffered& buffered) { take_buffer(param, buffered); }
+  int take_buffer(int param, Buffered& buffered);
   void write_first(int param, Buffered& buffered);
   int free_buffers(const Buffered& buffered) const {
     return static_cast<int>(spec_.buffer_count) - static_cast<int>(buffered.size());
@@ -65,8 +63,7 @@ class ParamSwapper {
     int slot;
     std::int64_t elems;
   };
-  std::int64_t aligned(std::int64_t elems) const;
-  int take_buffer(int param, Buffered& buffered);
+  std::int64_t aligned(std::int64_t elems) const { return file_elems(aio_, dtype_, elems); }
   Operand part(int buffer, std::int64_t elems) const {
     return w_.part(buffers_, buffer * buffer_elems_, elems, true, true);
   }
