@@ -6,6 +6,19 @@ shardmark_test(nn
   LABELS nn LIBS shardmark_nn nlohmann_json::nlohmann_json)
 target_compile_definitions(test_nn PRIVATE SHARDMARK_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data")
 
+# The native kernels, compiled for the host: a block's threads take turns (nn/device/block.cpp).
+if(SHARDMARK_CUDA_CODE AND NOT SHARDMARK_ENABLE_CUDA)
+  set(kernels "${PROJECT_SOURCE_DIR}/core/nn/cuda/attention.cu")
+  set_source_files_properties("${kernels}" PROPERTIES LANGUAGE CXX
+                              COMPILE_OPTIONS "-xc++;-fno-strict-aliasing;-Wno-unknown-pragmas")
+  shardmark_test(native_attention
+    FILES nn/attention_test.cpp nn/device/block.cpp "${kernels}"
+          "${PROJECT_SOURCE_DIR}/core/nn/cuda/attention.cpp"
+    LABELS nn LIBS shardmark_nn)
+  target_include_directories(test_native_attention BEFORE PRIVATE nn/device)
+  target_include_directories(test_native_attention SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+endif()
+
 # Needs a GPU: skipped where there is none. That it links is seen in any case.
 if(SHARDMARK_CUDA_CODE)
   add_test(NAME cuda_check COMMAND cuda_check)

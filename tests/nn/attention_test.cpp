@@ -51,8 +51,8 @@ void expect_within(const Buffer<T>& have, const Bounded& want, const char* what)
 
 template<class T>
 struct Attention {
-  Attention(std::int64_t sequence, std::int64_t kv_heads, Bf16Products bf16)
-      : matmul(std::int64_t{16} << 20, bf16) {
+  Attention(std::int64_t head_dim, std::int64_t sequence, std::int64_t kv_heads, Bf16Products bf16)
+      : d(head_dim), matmul(std::int64_t{16} << 20, bf16) {
     dims.heads = 4, dims.kv_heads = kv_heads, dims.hidden = 4 * d;
     dims.sequence = sequence, dims.micro_batch = 2, dims.dtype = storage_of<T>;
     n_q = dims.rows() * dims.hidden, n_kv = dims.rows() * dims.kv_dim();
@@ -127,7 +127,7 @@ struct Attention {
       }
   }
 
-  static constexpr std::int64_t d = 10;
+  std::int64_t d;
   TransformerDims dims;
   MatMul matmul;
   Context ctx{Space(), matmul};
@@ -136,11 +136,17 @@ struct Attention {
 
 template<class T>
 void check_all(Bf16Products bf16) {
-  for (const std::int64_t sequence : {7, 150})  // one tile of rows, and three
-    for (const std::int64_t kv_heads : {4, 2, 1}) {
-      SCOPED_TRACE(::testing::Message() << "sequence " << sequence << " kv_heads " << kv_heads);
-      Attention<T>(sequence, kv_heads, bf16).check();
-    }
+  struct Case {
+    std::int64_t head_dim, sequence, kv_heads;
+  };
+  // One tile of rows and three; heads that GPUs read element by element, in runs, and in neither of
+  // their tiles.
+  for (const Case& c : {Case{10, 7, 4}, Case{10, 150, 4}, Case{10, 150, 2}, Case{10, 150, 1},
+                        Case{64, 150, 2}, Case{80, 70, 4}, Case{136, 40, 2}}) {
+    SCOPED_TRACE(::testing::Message() << "head_dim " << c.head_dim << " sequence " << c.sequence
+                                      << " kv_heads " << c.kv_heads);
+    Attention<T>(c.head_dim, c.sequence, c.kv_heads, bf16).check();
+  }
 }
 
 TEST(attention, equals_plain_loops_in_fp32) {

@@ -2,6 +2,7 @@
 // Attention on a GPU. Of the host's scratch it uses the deltas alone.
 #include <core/nn/attention.hpp>
 #include <core/nn/cuda/attention_kernels.hpp>
+#include <core/nn/cuda/stream.hpp>
 
 namespace shardmark {
 namespace {
@@ -19,8 +20,8 @@ device::AttentionInput input_of(const TransformerDims& dims, const QueryKeyValue
 void attention_forward(const Context& ctx, const TransformerDims& dims,
                        const QueryKeyValue<ConstStored>& in, Stored out, float* logsumexp,
                        std::byte*, const AttentionForwardScratch&, std::span<std::byte>) {
-  device::attention_forward(ctx.space.cuda_stream(), shape_of(dims), input_of(dims, in), out.data,
-                            logsumexp);
+  device::attention_forward(device::stream_of(ctx.space), shape_of(dims), input_of(dims, in),
+                            out.data, logsumexp);
   ctx.progress();
 }
 
@@ -30,8 +31,8 @@ void attention_backward(const Context& ctx, const TransformerDims& dims,
                         const QueryKeyValue<Stored>& gradient, std::byte* scratch,
                         const AttentionBackwardScratch& layout, std::span<std::byte>) {
   device::attention_backward(
-      ctx.space.cuda_stream(), shape_of(dims), input_of(dims, in), out.data, logsumexp, dout.data,
-      {gradient.q.data, gradient.k.data, gradient.v.data, gradient.ld_q, gradient.ld_kv},
+      device::stream_of(ctx.space), shape_of(dims), input_of(dims, in), out.data, logsumexp,
+      dout.data, {gradient.q.data, gradient.k.data, gradient.v.data, gradient.ld_q, gradient.ld_kv},
       reinterpret_cast<float*>(scratch + layout.delta));
   ctx.progress();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal attention as native CUDA kernels (core/nn/cuda/attention.cu): a block a tile of queries or
-// of keys, with the tiles that it needs passing through shared memory and a softmax that is kept up
-// as they pass (Dao et al., FlashAttention, 2022). Nothing of size sequence x sequence is stored,
-// and there are no atomics, so the same input gives the same bits.
+// Causal attention as native CUDA kernels: a block a tile of queries or of keys, with the tiles
+// that it needs passing through shared memory and a softmax that is kept up as they pass (Dao et
+// al., FlashAttention, 2022). Nothing of size sequence x sequence is stored, and there are no
+// atomics, so the same input gives the same bits. 16-bit types are multiplied on tensor cores.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds the native attention and one cuBLASLt product against plain loops on the host: the first
-// thing to run on a new GPU. Says so, with status 77, where there is none.
+// Holds the native attention of all types and cuBLASLt products against plain loops on the host:
+// the first thing to run on a new GPU. Says so, with status 77, where there is none.
 #include <cmath>
 #include <cstdio>
+#include <string>
 #include <vector>
 
+#include <core/half.hpp>
 #include <core/nn/cuda/attention_kernels.hpp>
 #include <core/nn/cuda/check.hpp>
 #include <core/nn/cuda/product.hpp>
@@ -13,21 +15,26 @@ namespace {
 
 using namespace shardmark;
 
+// Values rounded to T.
+template<class T>
 class DeviceArray {
  public:
   explicit DeviceArray(const std::vector<float>& from) : size_(from.size()) {
-    SHARDMARK_DEVICE(cudaMalloc(&data_, size_ * sizeof(float)));
-    SHARDMARK_DEVICE(cudaMemcpy(data_, from.data(), size_ * sizeof(float), cudaMemcpyHostToDevice));
+    std::vector<T> values(size_);
+    for (std::size_t i = 0; i < size_; ++i) round_to(values[i], from[i]);
+    SHARDMARK_DEVICE(cudaMalloc(&data_, size_ * sizeof(T)));
+    SHARDMARK_DEVICE(cudaMemcpy(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice));
   }
   ~DeviceArray() { static_cast<void>(cudaFree(data_)); }
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;
-  float* data() const { return static_cast<float*>(data_); }
+  T* data() const { return static_cast<T*>(data_); }
   std::vector<float> read() const {
-    std::vector<float> values(size_);
-    SHARDMARK_DEVICE(
-        cudaMemcpy(values.data(), data_, size_ * sizeof(float), cudaMemcpyDeviceToHost));
-    return values;
+    std::vector<T> values(size_);
+    SHARDMARK_DEVICE(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost));
+    std::vector<float> wide;
+    for (const T& v : values) wide.push_back(widen(v));
+    return wide;
   }
 
  private:
@@ -104,28 +111,38 @@ double gradient_error(std::vector<double> x[3], int which, const std::vector<flo
   return most;
 }
 
-bool tell(const char* what, double error) {
-  const bool good = error < 1e-4;
-  std::printf("%-32s off by at most %.2e: %s\n", what, error, good ? "good" : "WRONG");
+bool tell(const char* what, Dtype type, double error, double bound) {
+  const bool good = error < bound;
+  std::printf("%s %-32s off by at most %.2e: %s\n", std::string(to_string(type)).c_str(), what,
+              error, good ? "good" : "WRONG");
   return good;
 }
 
-bool attention_is_right() {
+// `bound`: some roundings to T of values of about 1.
+template<class T>
+bool attention_is_right(double bound) {
+  constexpr Dtype type = storage_of<T>;
   const auto q = numbers(static_cast<std::size_t>(rows * ld_q), 1);
   const auto k = numbers(static_cast<std::size_t>(rows * ld_kv), 2), v = numbers(k.size(), 3);
   const auto dout = numbers(q.size(), 4);
-  const DeviceArray dq(q), dk(k), dv(v), ddout(dout), out(q), gq(q), gk(k), gv(v);
+  const DeviceArray<T> dq(q), dk(k), dv(v), ddout(dout), out(q), gq(q), gk(k), gv(v);
   const std::vector<float> stats(static_cast<std::size_t>(rows * shape.heads));
-  const DeviceArray logsumexp(stats), delta(stats);
-  const device::AttentionInput in{Dtype::fp32, dq.data(), dk.data(), dv.data(), ld_q, ld_kv};
+  const DeviceArray<float> logsumexp(stats), delta(stats);
+  const device::AttentionInput in{type, dq.data(), dk.data(), dv.data(), ld_q, ld_kv};
   device::attention_forward(nullptr, shape, in, out.data(), logsumexp.data());
   device::attention_backward(nullptr, shape, in, out.data(), logsumexp.data(), ddout.data(),
                              {gq.data(), gk.data(), gv.data(), ld_q, ld_kv}, delta.data());
-  std::vector<double> x[3] = {{q.begin(), q.end()}, {k.begin(), k.end()}, {v.begin(), v.end()}};
-  bool good = tell("attention, forward", worst(out.read(), loops(x[0], x[1], x[2])));
-  good &= tell("attention, gradient of queries", gradient_error(x, 0, dout, gq.read()));
-  good &= tell("attention, gradient of keys", gradient_error(x, 1, dout, gk.read()));
-  return good & tell("attention, gradient of values", gradient_error(x, 2, dout, gv.read()));
+  std::vector<double> x[3];
+  for (int i = 0; const DeviceArray<T>* array : {&dq, &dk, &dv}) {
+    const std::vector<float> values = array->read();
+    x[i++].assign(values.begin(), values.end());
+  }
+  const std::vector<float> d = ddout.read();
+  bool good = tell("attention, forward", type, worst(out.read(), loops(x[0], x[1], x[2])), bound);
+  good &= tell("attention, gradient of queries", type, gradient_error(x, 0, d, gq.read()), bound);
+  good &= tell("attention, gradient of keys", type, gradient_error(x, 1, d, gk.read()), bound);
+  return good &
+         tell("attention, gradient of values", type, gradient_error(x, 2, d, gv.read()), bound);
 }
 
 bool product_is_right(bool transpose_a, bool transpose_b) {
@@ -133,7 +150,8 @@ bool product_is_right(bool transpose_a, bool transpose_b) {
   const auto a = numbers(m * k, 5), b = numbers(k * n, 6), bias = numbers(n, 7);
   MatMulShape s{m, n, k, transpose_a, transpose_b, transpose_a ? m : k, transpose_b ? k : n, n};
   s.bias = true;
-  const DeviceArray da(a), db(b), dbias(bias), dc(numbers(m * n, 8)), work(numbers(1 << 20, 9));
+  const DeviceArray<float> da(a), db(b), dbias(bias), dc(numbers(m * n, 8)),
+      work(numbers(1 << 20, 9));
   std::vector<double> want;
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
@@ -147,7 +165,7 @@ bool product_is_right(bool transpose_a, bool transpose_b) {
   SHARDMARK_DEVICE(cublasLtCreate(&handle));
   const device::ProductOperands p{da.data(), db.data(), dc.data(), dbias.data()};
   device::Product(handle, s, device::alignment_of(p), 4 << 20).run(handle, nullptr, p, work.data());
-  const bool good = tell("product with a bias", worst(dc.read(), want));
+  const bool good = tell("product with a bias", Dtype::fp32, worst(dc.read(), want), 1e-4);
   SHARDMARK_DEVICE(cublasLtDestroy(handle));
   return good;
 }
@@ -160,7 +178,9 @@ int main() try {
     std::puts("no GPU: nothing was run");
     return 77;
   }
-  bool good = attention_is_right();
+  bool good = attention_is_right<float>(1e-4);
+  good &= attention_is_right<Bf16>(5e-2);
+  good &= attention_is_right<Fp16>(5e-3);
   for (const bool a : {false, true})
     for (const bool b : {false, true}) good &= product_is_right(a, b);
   return good ? 0 : 1;

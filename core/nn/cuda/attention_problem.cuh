@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// One attention as its kernels see it: sizes, and where a block's rows are.
+#pragma once
+
+#include <cstdint>
+
+#include <core/nn/cuda/attention_kernels.hpp>
+#include <core/nn/cuda/block.cuh>
+
+namespace shardmark::device {
+
+struct Problem {
+  int micro_batch, sequence, heads, kv_heads, d;
+  std::int64_t ld_q, ld_kv, ld_out;
+  float scale;
+  bool aligned;  // every head's every row begins at a multiple of 16 bytes
+
+  __device__ int group() const { return heads / kv_heads; }
+  /// Whether query row `q` may see key row `k`.
+  __device__ bool sees(int q, int k) const { return k <= q && k < sequence && q < sequence; }
+  /// Where a sample's head begins, of matrices whose rows are ld apart.
+  template<class T>
+  __device__ T* head_of(T* x, std::int64_t ld, int sample, int head) const {
+    return x + static_cast<std::int64_t>(sample) * sequence * ld + head * d;
+  }
+  /// Where the statistics of a sample's head begin.
+  __device__ std::int64_t stats(int sample, int head) const {
+    return (static_cast<std::int64_t>(sample) * heads + head) * sequence;
+  }
+};
+
+/// Rows of a problem, of type T.
+template<class T>
+struct Inputs {
+  const T *q, *k, *v;
+};
+template<class T>
+struct Gradients {
+  T *q, *k, *v;
+  std::int64_t ld_q, ld_kv;
+};
+/// What backward reads beside the inputs.
+template<class T>
+struct Outcome {
+  const T *out, *dout;
+  const float *logsumexp, *delta;
+};
+
+/// The first row of this block. Later rows see more: those blocks come first, so that short ones
+/// fill the end.
+__device__ inline int first_row_later_first(int tile) {
+  return static_cast<int>(gridDim.x - 1 - blockIdx.x) * tile;
+}
+
+/// One block a tile of rows, head and sample.
+inline dim3 grid_of(const Problem& p, int tile, int heads) {
+  return {static_cast<unsigned>((p.sequence + tile - 1) / tile), static_cast<unsigned>(heads),
+          static_cast<unsigned>(p.micro_batch)};
+}
+
+}  // namespace shardmark::device

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the native kernels need of a device beyond arithmetic: a block's shared memory, exchange
+// between the threads of a warp, and tensor cores; and how they are launched. The tests put
+// tests/nn/device/core/nn/cuda/block.cuh in its place, where a block's threads take turns on a
+// host.
+//
+// Layouts of registers: PTX ISA, "Matrix fragments for mma.m16n8k16" and "ldmatrix".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+
+#include <core/half.hpp>
+#include <core/nn/cuda/check.hpp>
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "ShardMark's kernels need tensor cores that know bf16: sm_80 or newer"
+#endif
+
+namespace shardmark::device {
+
+/// The dynamic shared memory of the caller's block.
+template<class T>
+__device__ inline T* shared_memory() {
+  extern __shared__ uint4 shared_memory_of_block[];
+  return reinterpret_cast<T*>(shared_memory_of_block);
+}
+
+/// The value of the lane whose number differs from the caller's in the bits of `mask`.
+__device__ inline float from_lane_xor(float value, int mask) {
+  return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+
+/// e^x, within what a 16-bit operand can tell.
+__device__ inline float quick_exp(float x) {
+  return __expf(x);
+}
+
+/// Two values rounded to T, the first in the lower half.
+template<class T>
+__device__ inline std::uint32_t packed(float low, float high);
+template<>
+__device__ inline std::uint32_t packed<Bf16>(float low, float high) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const std::uint32_t*>(&both);
+}
+template<>
+__device__ inline std::uint32_t packed<Fp16>(float low, float high) {
+  const __half2 both = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const std::uint32_t*>(&both);
+}
+
+/// A 16 x 16 operand of 16-bit values: four 8 x 8 matrices over the lanes of a warp.
+struct Fragment {
+  std::uint32_t part[4];
+};
+
+/// Four 8 x 8 matrices of shared memory; lane 8 i + r says where row r of matrix i begins (aligned
+/// to 16 bytes). All lanes of the warp call it.
+__device__ inline Fragment load_matrices(const void* row) {
+  Fragment f;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(f.part[0]), "=r"(f.part[1]), "=r"(f.part[2]), "=r"(f.part[3])
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(row)))
+               : "memory");
+  return f;
+}
+/// The same, each matrix transposed.
+__device__ inline Fragment load_transposed(const void* row) {
+  Fragment f;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(f.part[0]), "=r"(f.part[1]), "=r"(f.part[2]), "=r"(f.part[3])
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(row)))
+               : "memory");
+  return f;
+}
+
+/// sum[16][8] += a[16][16] b[16][8], in fp32; `b0` and `b1` are the upper and lower half of b. All
+/// lanes of the warp call it.
+template<class T>
+__device__ inline void multiply_add(float (&sum)[4], const Fragment& a, std::uint32_t b0,
+                                    std::uint32_t b1);
+template<>
+__device__ inline void multiply_add<Bf16>(float (&sum)[4], const Fragment& a, std::uint32_t b0,
+                                          std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "r"(b0), "r"(b1));
+}
+template<>
+__device__ inline void multiply_add<Fp16>(float (&sum)[4], const Fragment& a, std::uint32_t b0,
+                                          std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "r"(b0), "r"(b1));
+}
+
+/// Enqueues `kernel` on `stream` with `bytes` of shared memory a block. Throws CommError.
+template<class... Parameters, class... Arguments>
+void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, int threads,
+            std::size_t bytes, Arguments... arguments) {
+  // More than every device gives without being asked.
+  SHARDMARK_DEVICE(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(bytes)));
+  kernel<<<grid, static_cast<unsigned>(threads), bytes, stream>>>(
+      static_cast<Parameters>(arguments)...);
+  SHARDMARK_DEVICE(cudaGetLastError());
+}
+
+}  // namespace shardmark::device
