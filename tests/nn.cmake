@@ -14,7 +14,7 @@ if(SHARDMARK_CUDA_CODE AND NOT SHARDMARK_ENABLE_CUDA)
   shardmark_test(native_attention
     FILES nn/attention_test.cpp nn/device/block.cpp "${kernels}"
           "${PROJECT_SOURCE_DIR}/core/nn/cuda/attention.cpp"
-    LABELS nn LIBS shardmark_nn)
+    LABELS nn LIBS shardmark_nn TIMEOUT 900)  # minutes under sanitizers
   target_include_directories(test_native_attention BEFORE PRIVATE nn/device)
   target_include_directories(test_native_attention SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 endif()
