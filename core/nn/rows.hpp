@@ -149,4 +149,41 @@ void for_each_row(const Context& ctx, const std::string& label, std::int64_t row
   ctx.progress();
 }
 
+template<class T, class F>
+struct RowSum {
+  using value_type = T;
+  F f;
+  std::int64_t rows;
+  const T* result;
+  T before;
+  bool first;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t r, T& sum) const { sum += f(ThreadRow{}, r); }
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team, T& sum) const {
+    for_each_row_of(team, rows, [&](const WarpRow& row, std::int64_t r) {
+      const T value = f(row, r);
+      row.once([&] { sum += value; });
+    });
+  }
+  // Once, on the whole sum. A device stores its result after that; a host may add up in place.
+  KOKKOS_INLINE_FUNCTION void final(T& sum) const {
+    sum += first ? T{} : on_host ? before : *result;
+  }
+};
+
+/// *result (+)= the sum of `f(row, r)`, r in [0, rows); `first` overwrites. On a device nobody
+/// waits for it.
+template<class T, class F>
+void sum_rows(const Context& ctx, const std::string& label, std::int64_t rows, T* result,
+              bool first, const F& f) {
+  T before{};
+  if constexpr (on_host)
+    if (!first) before = *result;
+  const RowSum<T, F> body{f, rows, result, before, first};
+  const Kokkos::View<T, Space::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>> to(result);
+  Kokkos::parallel_reduce(label, row_policy(ctx, rows, body, Kokkos::ParallelReduceTag()), body,
+                          to);
+  ctx.progress();
+}
+
 }  // namespace shardmark::kernel

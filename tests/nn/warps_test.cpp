@@ -74,5 +74,26 @@ TEST_F(Warps, a_column_has_the_same_bits_in_every_strip) {
   }
 }
 
+// Integer data: sums are exact in any order, and so are the same, with what was there before.
+TEST_F(Warps, sums_over_rows_start_anew_or_go_on) {
+  for (const std::int64_t rows : {0, 1, 8, 30}) {
+    double sum = 5;
+    auto add = [&](bool first) {
+      kernel::sum_rows(
+          ctx, "shardmark::test", rows, &sum, first,
+          KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
+            return row.sum<double>(70, [&](std::int64_t j) { return double(r * 70 + j); });
+          });
+    };
+    const double n = 70.0 * static_cast<double>(rows), once = n * (n - 1) / 2;
+    add(false);
+    EXPECT_EQ(sum, 5 + once);
+    add(true);
+    EXPECT_EQ(sum, once);
+    add(false);
+    EXPECT_EQ(sum, 2 * once);
+  }
+}
+
 }  // namespace
 }  // namespace shardmark
