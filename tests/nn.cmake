@@ -19,6 +19,20 @@ if(SHARDMARK_CUDA_CODE AND NOT SHARDMARK_ENABLE_CUDA)
   target_include_directories(test_native_attention SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 endif()
 
+# Rows as a GPU computes them, a warp each, without a GPU: all sources of rows.hpp in a second build,
+# found before the library's.
+if(NOT SHARDMARK_ENABLE_CUDA)
+  set(row_kernels cross_entropy elementwise embedding grad_norm layer_norm rms_norm rotary storage)
+  list(TRANSFORM row_kernels REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/core/nn/\\1.cpp")
+  shardmark_test(nn_warps
+    FILES nn/primitives_test.cpp nn/grad_norm_test.cpp nn/storage_test.cpp nn/gradient_test.cpp
+          nn/reference_test.cpp nn/determinism_test.cpp nn/sixteen_bit_test.cpp nn/warps_test.cpp
+          ${row_kernels}
+    LABELS nn LIBS shardmark_nn nlohmann_json::nlohmann_json)
+  target_compile_definitions(test_nn_warps PRIVATE SHARDMARK_ROWS_ARE_WARPS
+    SHARDMARK_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data")
+endif()
+
 # Needs a GPU: skipped where there is none. That it links is seen in any case.
 if(SHARDMARK_CUDA_CODE)
   add_test(NAME cuda_check COMMAND cuda_check)

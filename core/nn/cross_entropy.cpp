@@ -3,45 +3,69 @@
 #include <type_traits>
 
 #include <core/nn/cross_entropy.hpp>
-#include <core/nn/kernel.hpp>
 #include <core/nn/math.hpp>
+#include <core/nn/rows.hpp>
 
 namespace shardmark {
 
 namespace {
 
+constexpr std::int64_t run = 1024;  // fp32 sums are kept this short
+
+// A thread's row keeps fp32 powers where the logits were. Lanes of a warp make them a second time:
+// arithmetic costs a GPU less than memory. So does the host of 16-bit types, which would round
+// them.
+template<class T>
+constexpr bool keeps_powers = std::is_same_v<T, float> && !kernel::rows_are_warps;
+
+// Sum of e^(x - top), count <= run.
+template<class T>
+KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::ThreadRow& row, std::int64_t count, T* x,
+                                        float top) {
+  float power[run];  // vector code of its own for the powers
+  float* to = power;
+  if constexpr (keeps_powers<T>) to = x;
+  row.loop(count, [&](std::int64_t j) { to[j] = exp_f32(widen(x[j]) - top); });
+  return row.sum<float>(count, [&](std::int64_t j) { return to[j]; });
+}
+template<class T>
+KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::WarpRow& row, std::int64_t count, const T* x,
+                                        float top) {
+  return row.sum<float>(count, [&](std::int64_t j) { return exp_f32(widen(x[j]) - top); });
+}
+
 template<class T>
 void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
                          const std::int32_t* tokens, T* logits, float* row_loss, float scale) {
   const std::int64_t vocab = dims.vocab, sequence = dims.sequence;
-  kernel::for_each(
-      ctx, "shardmark::cross_entropy", dims.rows(), KOKKOS_LAMBDA(std::int64_t r) {
-        constexpr std::int64_t run = 1024;  // fp32 sums are kept this short
-        float power[run];
+  kernel::for_each_row(
+      ctx, "shardmark::cross_entropy", dims.rows(),
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         T* x = logits + r * vocab;
         const std::int64_t target = tokens[r / sequence * (sequence + 1) + r % sequence + 1];
-        const float top = kernel::lane_max(vocab, [&](std::int64_t j) { return widen(x[j]); });
         const float target_logit = widen(x[target]);
+        const float top = row.max(vocab, [&](std::int64_t j) { return widen(x[j]); });
         double sum = 0;
         for (std::int64_t j0 = 0; j0 < vocab; j0 += run) {
           const std::int64_t count = vocab - j0 < run ? vocab - j0 : run;
-          T* part = x + j0;
-          // Only fp32 holds the powers unrounded: the other types make them a second time below.
-          float* to = power;
-          if constexpr (std::is_same_v<T, float>) to = part;
-          kernel::simd_loop(count, [&](std::int64_t j) { to[j] = exp_f32(widen(part[j]) - top); });
-          sum += kernel::lane_sum<float>(count, [&](std::int64_t j) { return to[j]; });
+          sum += sum_powers(row, count, x + j0, top);
         }
         const float factor = static_cast<float>(scale / sum);
-        kernel::simd_loop(vocab, [&](std::int64_t j) {
-          if constexpr (std::is_same_v<T, float>)
-            x[j] = x[j] * factor;
-          else
-            round_to(x[j], exp_f32(widen(x[j]) - top) * factor);
+        auto store = [&](T* part, std::int64_t count) {
+          row.loop(count, [&](std::int64_t j) {
+            if constexpr (keeps_powers<T>)
+              part[j] = part[j] * factor;
+            else
+              round_to(part[j], exp_f32(widen(part[j]) - top) * factor);
+          });
+        };
+        store(x, target);  // all but the target's, so that no lane stores where another has
+        store(x + target + 1, vocab - target - 1);
+        row.once([&] {
+          round_to(x[target], exp_f32(target_logit - top) * factor - scale);
+          row_loss[r] = static_cast<float>(
+              std::log(sum) + (static_cast<double>(top) - static_cast<double>(target_logit)));
         });
-        round_to(x[target], exp_f32(target_logit - top) * factor - scale);
-        row_loss[r] = static_cast<float>(
-            std::log(sum) + (static_cast<double>(top) - static_cast<double>(target_logit)));
       });
 }
 
@@ -56,13 +80,12 @@ void cross_entropy(const Context& ctx, const TransformerDims& dims, const std::i
 
 void mean_loss(const Context& ctx, std::int64_t rows, const float* row_loss, double* loss,
                bool first) {
-  kernel::for_each(
-      ctx, "shardmark::mean_loss", 1, KOKKOS_LAMBDA(std::int64_t) {
-        const double mean =
-            kernel::lane_sum<double>(
-                rows, [&](std::int64_t r) { return static_cast<double>(row_loss[r]); }) /
-            static_cast<double>(rows);
-        *loss = first ? mean : *loss + mean;
+  kernel::for_each_row(
+      ctx, "shardmark::mean_loss", 1, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t) {
+        const double mean = row.sum<double>(rows, [&](std::int64_t r) {
+          return static_cast<double>(row_loss[r]);
+        }) / static_cast<double>(rows);
+        row.once([&] { *loss = first ? mean : *loss + mean; });
       });
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <core/nn/columns.hpp>
 #include <core/nn/elementwise.hpp>
-#include <core/nn/kernel.hpp>
 #include <core/nn/math.hpp>
+#include <core/nn/rows.hpp>
 
 namespace shardmark {
 namespace {
@@ -10,12 +10,12 @@ namespace {
 template<class T>
 void bias_residual_typed(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
                          const T* bias, T* out) {
-  kernel::for_each(
-      ctx, "shardmark::bias_residual", rows, KOKKOS_LAMBDA(std::int64_t r) {
+  kernel::for_each_row(
+      ctx, "shardmark::bias_residual", rows, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         const T *x_row = x + r * hidden, *b = bias;
-        T* row = out + r * hidden;
-        kernel::simd_loop(hidden, [&](std::int64_t j) {
-          round_to(row[j], widen(x_row[j]) + (widen(row[j]) + widen(b[j])));
+        T* to = out + r * hidden;
+        row.loop(hidden, [&](std::int64_t j) {
+          round_to(to[j], widen(x_row[j]) + (widen(to[j]) + widen(b[j])));
         });
       });
 }
@@ -72,11 +72,9 @@ template<class T>
 void bias_backward_typed(const Context& ctx, std::int64_t rows, std::int64_t columns, const T* dy,
                          T* dbias, bool accumulate) {
   kernel::for_each_strip(
-      ctx, "shardmark::bias_backward", columns,
-      KOKKOS_LAMBDA(std::int64_t begin, std::int64_t count) {
-        kernel::sum_columns(
-            rows, begin, count, dbias, accumulate,
-            [=](std::int64_t r, std::int64_t j) { return widen(dy[r * columns + j]); });
+      ctx, "shardmark::bias_backward", columns, KOKKOS_LAMBDA(const kernel::Strip& strip) {
+        strip.sum(rows, dbias, accumulate,
+                  [=](std::int64_t r, std::int64_t j) { return widen(dy[r * columns + j]); });
       });
 }
 

@@ -4,15 +4,24 @@
 
 #include <core/half.hpp>
 #include <core/nn/grad_norm.hpp>
-#include <core/nn/kernel.hpp>
+#include <core/nn/rows.hpp>
 
 namespace shardmark::detail {
+
+// Moves what exceeds 32 bits into the next limb. Limbs are not negative.
+KOKKOS_INLINE_FUNCTION void carry(std::int64_t* limb) {
+  for (int l = 0; l + 1 < exact_sum_payload_limbs; ++l) {
+    limb[l + 1] += limb[l] >> exact_sum_limb_bits;
+    limb[l] &= (std::int64_t{1} << exact_sum_limb_bits) - 1;
+  }
+}
 
 // A fixed-point number during a reduction. Integer additions: any order gives the same limbs.
 struct Limbs {
   std::int64_t limb[exact_sum_limbs] = {};
   KOKKOS_INLINE_FUNCTION Limbs& operator+=(const Limbs& other) {
     for (int l = 0; l < exact_sum_limbs; ++l) limb[l] += other.limb[l];
+    carry(limb);
     return *this;
   }
   KOKKOS_INLINE_FUNCTION volatile Limbs& operator+=(const volatile Limbs& other) volatile {
@@ -33,49 +42,71 @@ struct reduction_identity<shardmark::detail::Limbs> {
 namespace shardmark {
 namespace {
 
+using detail::carry;
 using detail::Limbs;
 
 constexpr std::int64_t block_elems = 4096;     // of the native sum: its order follows from it
 constexpr std::int64_t exact_elems = 1 << 14;  // between two carries of the exact sum
 
-// Moves what exceeds 32 bits into the next limb. Limbs are not negative.
-KOKKOS_INLINE_FUNCTION void carry(std::int64_t* limb) {
-  for (int l = 0; l + 1 < exact_sum_payload_limbs; ++l) {
-    limb[l + 1] += limb[l] >> exact_sum_limb_bits;
-    limb[l] &= (std::int64_t{1} << exact_sum_limb_bits) - 1;
-  }
-}
-
 constexpr int exponents = 256, tables = 4;
 constexpr std::uint32_t not_finite = 255;
 
 // An fp32 value is M * 2^(E - 150) with M < 2^24 and E its exponent field (1 for denormals), so its
-// square is M^2 * 2^(2 E - 300). Sums of M^2 by exponent, in four tables so that equal exponents do
-// not wait for each other; 2^14 terms below 2^48 fit. Then each exponent's sum goes to its limbs.
+// square is M^2 * 2^(2 E - 300). `square` is M^2, or 1 where the value is not finite.
+struct SquareOf {
+  std::uint32_t field;
+  std::uint64_t square;
+  KOKKOS_INLINE_FUNCTION explicit SquareOf(float value) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    field = (bits >> 23) & 0xFFu;
+    const std::uint64_t mantissa = (bits & 0x7FFFFFu) | (field == 0 ? 0u : 0x800000u);
+    square = field == not_finite ? 1u : mantissa * mantissa;
+  }
+};
+
+// Squares of one exponent, to their limbs.
+KOKKOS_INLINE_FUNCTION void add_at_exponent(std::uint32_t field, std::uint64_t sum,
+                                            std::int64_t* limb) {
+  const int bit = 2 * static_cast<int>(field == 0 ? 1u : field) - 300 - exact_sum_lowest_bit;
+  const int l = bit / exact_sum_limb_bits, shift = bit % exact_sum_limb_bits;
+  const std::uint64_t low = (sum & 0xFFFFFFFFu) << shift, high = (sum >> 32) << shift;
+  limb[l] += static_cast<std::int64_t>(low & 0xFFFFFFFFu);
+  limb[l + 1] += static_cast<std::int64_t>((low >> 32) + (high & 0xFFFFFFFFu));
+  limb[l + 2] += static_cast<std::int64_t>(high >> 32);
+}
+
+// Sums of M^2 by exponent, in four tables so that equal exponents do not wait for each other; 2^14
+// terms below 2^48 fit. Then each exponent's sum goes to its limbs.
 template<class T>
-KOKKOS_INLINE_FUNCTION void add_squares(const T* x, std::int64_t count, std::int64_t* limb) {
+KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::ThreadRow&, std::int64_t count, const T* x) {
   std::uint64_t by_exponent[tables][exponents] = {};
   for (std::int64_t j = 0; j < count; ++j) {
-    std::uint32_t bits = 0;
-    const float value = widen(x[j]);
-    std::memcpy(&bits, &value, sizeof bits);
-    const std::uint32_t field = (bits >> 23) & 0xFFu;
-    const std::uint64_t mantissa = (bits & 0x7FFFFFu) | (field == 0 ? 0u : 0x800000u);
-    by_exponent[j % tables][field] += field == not_finite ? 1u : mantissa * mantissa;
+    const SquareOf s(widen(x[j]));
+    by_exponent[j % tables][s.field] += s.square;
   }
+  Limbs total;
   for (std::uint32_t field = 0; field < not_finite; ++field) {
     std::uint64_t sum = 0;
     for (int t = 0; t < tables; ++t) sum += by_exponent[t][field];
-    if (sum == 0) continue;
-    const int bit = 2 * static_cast<int>(field == 0 ? 1u : field) - 300 - exact_sum_lowest_bit;
-    const int l = bit / exact_sum_limb_bits, shift = bit % exact_sum_limb_bits;
-    const std::uint64_t low = (sum & 0xFFFFFFFFu) << shift, high = (sum >> 32) << shift;
-    limb[l] += static_cast<std::int64_t>(low & 0xFFFFFFFFu);
-    limb[l + 1] += static_cast<std::int64_t>((low >> 32) + (high & 0xFFFFFFFFu));
-    limb[l + 2] += static_cast<std::int64_t>(high >> 32);
+    if (sum != 0) add_at_exponent(field, sum, total.limb);
   }
   for (int t = 0; t < tables; ++t)
-    limb[exact_sum_payload_limbs] += static_cast<std::int64_t>(by_exponent[t][not_finite]);
+    total.limb[exact_sum_payload_limbs] += static_cast<std::int64_t>(by_exponent[t][not_finite]);
+  return total;
+}
+
+// A lane has no room for tables: each square goes to its limbs.
+template<class T>
+KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::WarpRow& row, std::int64_t count,
+                                         const T* x) {
+  return row.collect<Limbs>(count, [&](std::int64_t j, Limbs& total) {
+    const SquareOf s(widen(x[j]));
+    if (s.field == not_finite)
+      ++total.limb[exact_sum_payload_limbs];
+    else
+      add_at_exponent(s.field, s.square, total.limb);
+  });
 }
 
 // `scaled` is the norm of gradients that still carry the loss scale.
@@ -91,15 +122,14 @@ KOKKOS_INLINE_FUNCTION void write_clip(double scaled, const ClipRule& rule, doub
 constexpr std::int64_t bytes_ahead = 2048, line_bytes = 64;
 
 template<class T>
-double sum_squares_typed(const Context& ctx, std::int64_t elems, const T* grad) {
-  double total = 0;
-  Kokkos::parallel_reduce(
-      "shardmark::sum_squares",
-      kernel::Range(ctx.space, 0, (elems + block_elems - 1) / block_elems),
-      KOKKOS_LAMBDA(std::int64_t block, double& update) {
+void sum_squares_typed(const Context& ctx, std::int64_t elems, const T* grad, double* sum,
+                       bool first) {
+  kernel::sum_rows(
+      ctx, "shardmark::sum_squares", (elems + block_elems - 1) / block_elems, sum, first,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t block) {
         const T* g = grad + block * block_elems;
         const std::int64_t rest = elems - block * block_elems;
-        update += kernel::lane_sum<double>(
+        return row.sum<double>(
             rest < block_elems ? rest : block_elems,
             [&](std::int64_t j) {
               const double v = widen(g[j]);
@@ -110,50 +140,37 @@ double sum_squares_typed(const Context& ctx, std::int64_t elems, const T* grad) 
               for (std::size_t line = 0; line < kernel::lanes * sizeof(T); line += line_bytes)
                 kernel::prefetch(at + line);
             });
-      },
-      total);
-  return total;
+      });
 }
 
 template<class T>
-Limbs sum_squares_exact_typed(const Context& ctx, std::int64_t elems, const T* grad) {
-  Limbs total;
-  Kokkos::parallel_reduce(
-      "shardmark::sum_squares_exact",
-      kernel::Range(ctx.space, 0, (elems + exact_elems - 1) / exact_elems),
-      KOKKOS_LAMBDA(std::int64_t chunk, Limbs & update) {
+void sum_squares_exact_typed(const Context& ctx, std::int64_t elems, const T* grad,
+                             std::int64_t* limbs, bool first) {
+  kernel::sum_rows(
+      ctx, "shardmark::sum_squares_exact", (elems + exact_elems - 1) / exact_elems,
+      reinterpret_cast<Limbs*>(limbs), first,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t chunk) {
         const std::int64_t rest = elems - chunk * exact_elems;
-        add_squares(grad + chunk * exact_elems, rest < exact_elems ? rest : exact_elems,
-                    update.limb);
-        carry(update.limb);
-      },
-      Kokkos::Sum<Limbs>(total));
-  return total;
+        return add_squares(row, rest < exact_elems ? rest : exact_elems,
+                           grad + chunk * exact_elems);
+      });
 }
 
 }  // namespace
 
 void sum_squares(const Context& ctx, std::int64_t elems, ConstStored grad, double* sum,
                  bool first) {
-  const double total = with_storage(grad.dtype, [&](auto type) {
-    return sum_squares_typed(ctx, elems, static_cast<const decltype(type)*>(grad.data));
+  with_storage(grad.dtype, [&](auto type) {
+    sum_squares_typed(ctx, elems, static_cast<const decltype(type)*>(grad.data), sum, first);
   });
-  kernel::for_each(
-      ctx, "shardmark::add_sum", 1,
-      KOKKOS_LAMBDA(std::int64_t) { *sum = first ? total : *sum + total; });
 }
 
 void sum_squares_exact(const Context& ctx, std::int64_t elems, ConstStored grad,
                        std::int64_t* limbs, bool first) {
-  const Limbs total = with_storage(grad.dtype, [&](auto type) {
-    return sum_squares_exact_typed(ctx, elems, static_cast<const decltype(type)*>(grad.data));
+  with_storage(grad.dtype, [&](auto type) {
+    sum_squares_exact_typed(ctx, elems, static_cast<const decltype(type)*>(grad.data), limbs,
+                            first);
   });
-  kernel::for_each(
-      ctx, "shardmark::add_limbs", 1, KOKKOS_LAMBDA(std::int64_t) {
-        for (int l = 0; l < exact_sum_limbs; ++l)
-          limbs[l] = first ? total.limb[l] : limbs[l] + total.limb[l];
-        carry(limbs);
-      });
 }
 
 void add_sum(const Context& ctx, double* into, const double* sum) {

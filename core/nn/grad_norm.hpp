@@ -12,7 +12,7 @@
 
 namespace shardmark {
 
-/// *sum (+)= the squares of grad[elems]; `first` overwrites. Waits for the result once.
+/// *sum (+)= the squares of grad[elems]; `first` overwrites.
 void sum_squares(const Context& ctx, std::int64_t elems, ConstStored grad, double* sum, bool first);
 
 /// limbs[exact_sum_limbs] (+)= the squares of grad[elems], exactly; `first` overwrites. Limb l

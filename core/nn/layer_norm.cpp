@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include <core/nn/columns.hpp>
-#include <core/nn/kernel.hpp>
 #include <core/nn/layer_norm.hpp>
+#include <core/nn/rows.hpp>
 
 namespace shardmark {
 namespace {
@@ -13,23 +13,23 @@ constexpr float eps = 1e-5f;
 template<class T>
 void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* all_x,
              const T* weight, const T* bias, T* all_y, float* mean_out, float* rstd_out) {
-  kernel::for_each(
-      ctx, "shardmark::layer_norm_forward", rows, KOKKOS_LAMBDA(std::int64_t r) {
+  kernel::for_each_row(
+      ctx, "shardmark::layer_norm_forward", rows,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         const T *x = all_x + r * hidden, *w = weight, *b = bias;
         T* y = all_y + r * hidden;
         const float n = static_cast<float>(hidden);
-        const float mean =
-            kernel::lane_sum<float>(hidden, [&](std::int64_t j) { return widen(x[j]); }) / n;
-        const float variance = kernel::lane_sum<float>(hidden,
-                                                       [&](std::int64_t j) {
-                                                         const float d = widen(x[j]) - mean;
-                                                         return d * d;
-                                                       }) /
-                               n;
+        const float mean = row.sum<float>(hidden, [&](std::int64_t j) { return widen(x[j]); }) / n;
+        const float variance = row.sum<float>(hidden, [&](std::int64_t j) {
+          const float d = widen(x[j]) - mean;
+          return d * d;
+        }) / n;
         const float rstd = 1.0f / std::sqrt(variance + eps);
-        mean_out[r] = mean;
-        rstd_out[r] = rstd;
-        kernel::simd_loop(hidden, [&](std::int64_t j) {
+        row.once([&] {
+          mean_out[r] = mean;
+          rstd_out[r] = rstd;
+        });
+        row.loop(hidden, [&](std::int64_t j) {
           round_to(y[j], (widen(x[j]) - mean) * rstd * widen(w[j]) + widen(b[j]));
         });
       });
@@ -43,12 +43,12 @@ struct RowGradient {
   const D* dy;
   float mean, rstd, g_mean, gn_mean;
 
-  KOKKOS_INLINE_FUNCTION RowGradient(std::int64_t hidden, const T* x_row, float row_mean,
-                                     float row_rstd, const T* w, const D* dy_row)
+  KOKKOS_INLINE_FUNCTION RowGradient(const kernel::Row& row, std::int64_t hidden, const T* x_row,
+                                     float row_mean, float row_rstd, const T* w, const D* dy_row)
       : x(x_row), weight(w), dy(dy_row), mean(row_mean), rstd(row_rstd) {
     const float n = static_cast<float>(hidden);
-    g_mean = kernel::lane_sum<float>(hidden, [&](std::int64_t j) { return g(j); }) / n;
-    gn_mean = kernel::lane_sum<float>(hidden, [&](std::int64_t j) { return g(j) * normal(j); }) / n;
+    g_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j); }) / n;
+    gn_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j) * normal(j); }) / n;
   }
   KOKKOS_INLINE_FUNCTION float g(std::int64_t j) const { return widen(dy[j]) * widen(weight[j]); }
   KOKKOS_INLINE_FUNCTION float normal(std::int64_t j) const { return (widen(x[j]) - mean) * rstd; }
@@ -60,25 +60,28 @@ struct RowGradient {
 template<class T>
 void backward_rows(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
                    const float* mean, const float* rstd, const T* weight, const T* dy, T* dx) {
-  kernel::for_each(
-      ctx, "shardmark::layer_norm_backward_rows", rows, KOKKOS_LAMBDA(std::int64_t r) {
-        const RowGradient<T, T> row(hidden, x + r * hidden, mean[r], rstd[r], weight,
-                                    dy + r * hidden);
+  kernel::for_each_row(
+      ctx, "shardmark::layer_norm_backward_rows", rows,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
+        const RowGradient<T, T> gradient(row, hidden, x + r * hidden, mean[r], rstd[r], weight,
+                                         dy + r * hidden);
         T* dx_row = dx + r * hidden;
-        kernel::simd_loop(
-            hidden, [&](std::int64_t j) { round_to(dx_row[j], widen(dx_row[j]) + row.input(j)); });
+        row.loop(hidden, [&](std::int64_t j) {
+          round_to(dx_row[j], widen(dx_row[j]) + gradient.input(j));
+        });
       });
 }
 
 template<class T, class D>
 void input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
                     const float* mean, const float* rstd, const T* weight, const D* dy, T* dx) {
-  kernel::for_each(
-      ctx, "shardmark::layer_norm_input_gradient", rows, KOKKOS_LAMBDA(std::int64_t r) {
-        const RowGradient<T, D> row(hidden, x + r * hidden, mean[r], rstd[r], weight,
-                                    dy + r * hidden);
+  kernel::for_each_row(
+      ctx, "shardmark::layer_norm_input_gradient", rows,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
+        const RowGradient<T, D> gradient(row, hidden, x + r * hidden, mean[r], rstd[r], weight,
+                                         dy + r * hidden);
         T* dx_row = dx + r * hidden;
-        kernel::simd_loop(hidden, [&](std::int64_t j) { round_to(dx_row[j], row.input(j)); });
+        row.loop(hidden, [&](std::int64_t j) { round_to(dx_row[j], gradient.input(j)); });
       });
 }
 
@@ -88,15 +91,13 @@ void backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                      bool accumulate) {
   kernel::for_each_strip(
       ctx, "shardmark::layer_norm_backward_params", hidden,
-      KOKKOS_LAMBDA(std::int64_t begin, std::int64_t count) {
-        kernel::sum_columns(rows, begin, count, dweight, accumulate,
-                            [=](std::int64_t r, std::int64_t j) {
-                              const std::int64_t at = r * hidden + j;
-                              return widen(dy[at]) * ((widen(x[at]) - mean[r]) * rstd[r]);
-                            });
-        kernel::sum_columns(
-            rows, begin, count, dbias, accumulate,
-            [=](std::int64_t r, std::int64_t j) { return widen(dy[r * hidden + j]); });
+      KOKKOS_LAMBDA(const kernel::Strip& strip) {
+        strip.sum(rows, dweight, accumulate, [=](std::int64_t r, std::int64_t j) {
+          const std::int64_t at = r * hidden + j;
+          return widen(dy[at]) * ((widen(x[at]) - mean[r]) * rstd[r]);
+        });
+        strip.sum(rows, dbias, accumulate,
+                  [=](std::int64_t r, std::int64_t j) { return widen(dy[r * hidden + j]); });
       });
 }
 

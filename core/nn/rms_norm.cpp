@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include <core/nn/columns.hpp>
-#include <core/nn/kernel.hpp>
 #include <core/nn/rms_norm.hpp>
+#include <core/nn/rows.hpp>
 
 namespace shardmark {
 namespace {
@@ -12,15 +12,16 @@ template<class T>
 void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
              const T* weight, T* y, float* rstd) {
   constexpr float eps = 1e-5f;
-  kernel::for_each(
-      ctx, "shardmark::rms_norm_forward", rows, KOKKOS_LAMBDA(std::int64_t r) {
+  kernel::for_each_row(
+      ctx, "shardmark::rms_norm_forward", rows,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         const T *x_row = x + r * hidden, *w = weight;
         T* y_row = y + r * hidden;
-        const float squares = kernel::lane_sum<float>(
+        const float squares = row.sum<float>(
             hidden, [&](std::int64_t j) { return widen(x_row[j]) * widen(x_row[j]); });
         const float scale = 1.0f / std::sqrt(squares / static_cast<float>(hidden) + eps);
-        rstd[r] = scale;
-        kernel::simd_loop(hidden, [&](std::int64_t j) {
+        row.once([&] { rstd[r] = scale; });
+        row.loop(hidden, [&](std::int64_t j) {
           round_to(y_row[j], widen(x_row[j]) * scale * widen(w[j]));
         });
       });
@@ -30,23 +31,23 @@ void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T
 template<class T, class D>
 void input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
                     const float* rstd, const T* weight, const D* dy, T* dx, bool accumulate) {
-  kernel::for_each(
-      ctx, "shardmark::rms_norm_input_gradient", rows, KOKKOS_LAMBDA(std::int64_t r) {
+  kernel::for_each_row(
+      ctx, "shardmark::rms_norm_input_gradient", rows,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         const T *x_row = x + r * hidden, *w = weight;
         const D* dy_row = dy + r * hidden;
         T* dx_row = dx + r * hidden;
         const float scale = rstd[r];
         auto g = [&](std::int64_t j) { return widen(dy_row[j]) * widen(w[j]); };
         auto n = [&](std::int64_t j) { return widen(x_row[j]) * scale; };
-        const float gn_mean =
-            kernel::lane_sum<float>(hidden, [&](std::int64_t j) { return g(j) * n(j); }) /
-            static_cast<float>(hidden);
+        const float gn_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j) * n(j); }) /
+                              static_cast<float>(hidden);
         auto input = [&](std::int64_t j) { return scale * (g(j) - n(j) * gn_mean); };
         if (accumulate)
-          kernel::simd_loop(
-              hidden, [&](std::int64_t j) { round_to(dx_row[j], widen(dx_row[j]) + input(j)); });
+          row.loop(hidden,
+                   [&](std::int64_t j) { round_to(dx_row[j], widen(dx_row[j]) + input(j)); });
         else
-          kernel::simd_loop(hidden, [&](std::int64_t j) { round_to(dx_row[j], input(j)); });
+          row.loop(hidden, [&](std::int64_t j) { round_to(dx_row[j], input(j)); });
       });
 }
 
@@ -55,12 +56,11 @@ void backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                      const float* rstd, const D* dy, T* dweight, bool accumulate) {
   kernel::for_each_strip(
       ctx, "shardmark::rms_norm_backward_params", hidden,
-      KOKKOS_LAMBDA(std::int64_t begin, std::int64_t count) {
-        kernel::sum_columns(rows, begin, count, dweight, accumulate,
-                            [=](std::int64_t r, std::int64_t j) {
-                              const std::int64_t at = r * hidden + j;
-                              return widen(dy[at]) * (widen(x[at]) * rstd[r]);
-                            });
+      KOKKOS_LAMBDA(const kernel::Strip& strip) {
+        strip.sum(rows, dweight, accumulate, [=](std::int64_t r, std::int64_t j) {
+          const std::int64_t at = r * hidden + j;
+          return widen(dy[at]) * (widen(x[at]) * rstd[r]);
+        });
       });
 }
 

@@ -3,13 +3,14 @@
 #include <cstring>
 
 #include <core/half.hpp>
-#include <core/nn/kernel.hpp>
+#include <core/nn/rows.hpp>
 #include <core/nn/storage.hpp>
 #include <core/stream_store.hpp>
 
 namespace shardmark {
 namespace {
 
+constexpr std::int64_t piece = 8192;         // elements of one row of a kernel
 constexpr std::int64_t stream_chunk = 2048;  // of results, beside their sources, in the first cache
 
 // `elems` large results, each chunk made by `make(first, count, scratch)`: it returns where they
@@ -141,41 +142,56 @@ void divide_typed(const Context& ctx, std::int64_t elems, T* d, const Quotient& 
       KOKKOS_LAMBDA(std::int64_t i) { put(d[i], d[i], quotient); });
 }
 
+// Many rows may store, but all the same.
 template<class T>
-int find_not_finite(const Context& ctx, std::int64_t elems, const T* s) {
-  constexpr std::int64_t chunk = 8192;
-  int found = 0;
-  Kokkos::parallel_reduce(
-      "shardmark::flag_not_finite", kernel::Range(ctx.space, 0, (elems + chunk - 1) / chunk),
-      KOKKOS_LAMBDA(std::int64_t c, int& update) {
-        const std::int64_t end = elems < (c + 1) * chunk ? elems : (c + 1) * chunk;
-        int bad = 0;
-        for (std::int64_t i = c * chunk; i < end; ++i) {
+void find_not_finite(const Context& ctx, std::int64_t elems, const T* s, std::uint8_t* flag) {
+  kernel::for_each_row(
+      ctx, "shardmark::flag_not_finite", (elems + piece - 1) / piece,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t p) {
+        const T* part = s + p * piece;
+        const std::int64_t rest = elems - p * piece;
+        const int found = row.sum<int>(rest < piece ? rest : piece, [&](std::int64_t i) {
           std::uint32_t bits = 0;
-          const float v = widen(s[i]);
+          const float v = widen(part[i]);
           std::memcpy(&bits, &v, sizeof bits);
-          bad |= (bits & 0x7f800000u) == 0x7f800000u ? 1 : 0;
-        }
-        update = update > bad ? update : bad;
-      },
-      Kokkos::Max<int>(found));
-  return found;
+          return (bits & 0x7f800000u) == 0x7f800000u ? 1 : 0;
+        });
+        row.once([&] {
+          if (found > 0) *flag = 1;
+        });
+      });
+}
+
+// Calls `f(row, r, begin, count)` for the pieces of `rows` rows of `row_elems`: there are as many
+// rows as ranks, few for a GPU.
+template<class F>
+void for_each_piece(const Context& ctx, const char* label, int rows, std::int64_t row_elems,
+                    const F& f) {
+  const std::int64_t pieces = (row_elems + piece - 1) / piece;
+  kernel::for_each_row(
+      ctx, label, rows * pieces, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t p) {
+        const std::int64_t begin = p % pieces * piece, rest = row_elems - begin;
+        f(row, p / pieces, begin, rest < piece ? rest : piece);
+      });
 }
 
 template<class T, class Quotient>
 void interleave_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
                       T* d, const T* s, const Quotient& quotient) {
   const std::int64_t shard = (elems + rows - 1) / rows;
-  kernel::for_each(
-      ctx, "shardmark::interleave", rows, KOKKOS_LAMBDA(std::int64_t r) {
-        const std::int64_t first = r * shard;
+  for_each_piece(
+      ctx, "shardmark::interleave", rows, shard,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
+                    std::int64_t count) {
+        const std::int64_t first = r * shard + begin;
         const std::int64_t rest = elems - first;
-        const std::int64_t real = rest < 0 ? 0 : rest < shard ? rest : shard;
-        T* row = d + r * row_elems;
+        const std::int64_t real = rest < 0 ? 0 : rest < count ? rest : count;
+        T* to = d + r * row_elems + begin;
         const T* source = s + first;
         const Quotient q = quotient;
-        kernel::simd_loop(real, [&](std::int64_t i) { put(row[i], source[i], q); });
-        for (std::int64_t i = real; i < shard; ++i) row[i] = T{};
+        row.loop(real, [&](std::int64_t i) { put(to[i], source[i], q); });
+        T* padding = to + real;
+        row.loop(count - real, [&](std::int64_t i) { padding[i] = T{}; });
       });
 }
 
@@ -183,11 +199,13 @@ template<class T>
 void rearrange_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems, T* d,
                      const T* s) {
   const std::int64_t shard = elems / rows;
-  kernel::for_each(
-      ctx, "shardmark::rearrange", rows, KOKKOS_LAMBDA(std::int64_t r) {
-        T* to = d + r * shard;
-        const T* row = s + r * row_elems;
-        kernel::simd_loop(shard, [&](std::int64_t i) { to[i] = row[i]; });
+  for_each_piece(
+      ctx, "shardmark::rearrange", rows, shard,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
+                    std::int64_t count) {
+        T* to = d + r * shard + begin;
+        const T* source = s + r * row_elems + begin;
+        row.loop(count, [&](std::int64_t i) { to[i] = source[i]; });
       });
 }
 
@@ -243,13 +261,10 @@ void clear(const Context& ctx, std::int64_t bytes, void* data) {
 
 void flag_not_finite(const Context& ctx, std::int64_t elems, ConstStored x, std::uint8_t* flag,
                      bool first) {
-  const int found = with_storage(x.dtype, [&](auto type) {
-    return find_not_finite(ctx, elems, static_cast<const decltype(type)*>(x.data));
+  if (first) clear(ctx, 1, flag);
+  with_storage(x.dtype, [&](auto type) {
+    find_not_finite(ctx, elems, static_cast<const decltype(type)*>(x.data), flag);
   });
-  const auto value = static_cast<std::uint8_t>(found > 0 ? 1 : 0);
-  kernel::for_each(
-      ctx, "shardmark::set_flag", 1,
-      KOKKOS_LAMBDA(std::int64_t) { *flag = first || value != 0 ? value : *flag; });
 }
 
 void interleave(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,

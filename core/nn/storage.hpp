@@ -78,7 +78,7 @@ void divide(const Context& ctx, std::int64_t elems, Stored x, double divisor);
 /// bytes of zero.
 void clear(const Context& ctx, std::int64_t bytes, void* data);
 
-/// *flag = 1 if any element is infinite or not a number; `first`: else 0. Waits for the result.
+/// *flag = 1 if any element is infinite or not a number; `first`: else 0.
 void flag_not_finite(const Context& ctx, std::int64_t elems, ConstStored x, std::uint8_t* flag,
                      bool first);
 

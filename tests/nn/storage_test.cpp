@@ -236,6 +236,25 @@ TEST_F(Storage, the_clip_takes_the_loss_scale_out) {
   EXPECT_EQ(clip[1], 1.0 / 8);
 }
 
+// Shards of several pieces, the last of them short.
+TEST_F(Storage, long_shards_are_interleaved_whole) {
+  constexpr int rows = 3;
+  const std::int64_t shard = 17000, elems = rows * shard, distance = shard + 3;
+  Buffer<float> x(elems), flat(rows * distance), back(rows * shard);
+  for (std::int64_t i = 0; i < elems; ++i) x[i] = static_cast<float>(i);
+  for (std::int64_t i = 0; i < flat.size(); ++i) flat[i] = -1;
+  interleave(ctx, elems - 12000, rows, distance, flat.data(), x.data());
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t j = 0; j < distance; ++j)
+      ASSERT_EQ(flat[r * distance + j], j >= 13000 ? -1.0f : x[r * 13000 + j]) << r << " " << j;
+  interleave(ctx, elems - 1, rows, distance, flat.data(), x.data());
+  EXPECT_EQ(flat[2 * distance + shard - 2], x[elems - 2]);
+  EXPECT_EQ(flat[2 * distance + shard - 1], 0.0f);
+  interleave(ctx, elems, rows, distance, flat.data(), x.data());
+  rearrange(ctx, elems, rows, distance, back.data(), flat.data());
+  for (std::int64_t i = 0; i < elems; ++i) ASSERT_EQ(back[i], x[i]) << i;
+}
+
 TEST_F(Storage, exact_sums_of_groups_add_up_to_that_of_all) {
   const std::int64_t n = 30000, cut = 12345;
   Buffer<float> x(n);
