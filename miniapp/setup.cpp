@@ -10,6 +10,7 @@
 #include <core/kokkos_shim.hpp>
 #include <core/memory/budget.hpp>
 #include <core/memory/device_memory.hpp>
+#include <io/page_buffer.hpp>
 #include <miniapp/lanes.hpp>
 #include <miniapp/setup.hpp>
 
@@ -91,7 +92,7 @@ RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_cou
 }
 
 DiskOptions disk_options(const Deck& deck) {
-  constexpr std::int64_t page_bytes = 4096, most = std::int64_t{1} << 30;
+  constexpr std::int64_t most = std::int64_t{1} << 30;
   const AioSpec& aio = deck.zero.aio;
   const std::int64_t step = aio.block_size * std::min<std::int64_t>(aio.queue_depth, 1024);
   DiskOptions options;
