@@ -179,8 +179,8 @@ int main() try {
     return 77;
   }
   bool good = attention_is_right<float>(1e-4);
-  good &= attention_is_right<Bf16>(5e-2);
-  good &= attention_is_right<Fp16>(5e-3);
+  good &= attention_is_right<Bf16>(1e-2);
+  good &= attention_is_right<Fp16>(2e-3);
   for (const bool a : {false, true})
     for (const bool b : {false, true}) good &= product_is_right(a, b);
   return good ? 0 : 1;
