@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same bits from every run and at every alignment: what lets stages be compared bit by bit
 // although they keep the same values at different places.
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -55,12 +56,12 @@ std::vector<float> block_results(Family family, std::int64_t shift, bool accumul
   for (const VisitKind pass : {VisitKind::pre_forward, VisitKind::pre_backward})
     for (int m : model.shape.computing(pass)) {
       if (model.shape.modules[m].unit != 1) continue;
-      std::vector<const void*> weights;
-      std::vector<void*> grads;
-      for (int id : model.shape.params_of(m)) {
+      std::array<const void*, 2> weights{};
+      std::array<void*, 2> grads{};
+      for (std::size_t i = 0; int id : model.shape.params_of(m)) {
         const std::int64_t at = shift + model.shape.params[id].first_elem - first;
-        weights.push_back(param.data() + at);
-        grads.push_back(grad.data() + at);
+        weights[i] = param.data() + at;
+        grads[i++] = grad.data() + at;
       }
       const Role role = model.shape.modules[m].role;
       if (pass == VisitKind::pre_forward)
