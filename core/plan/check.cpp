@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <core/error.hpp>
+#include <core/plan/accesses.hpp>
 #include <core/plan/check.hpp>
 #include <core/plan/check_gradients.hpp>
 #include <core/plan/intervals.hpp>
@@ -38,10 +39,6 @@ class Checker {
 
  private:
   using Clock = std::array<std::int32_t, queue_count>;
-  struct Access {
-    std::int32_t event;
-    Operand operand;
-  };
 
   template<class Skipped>
   void walk(Skipped skipped) {
@@ -169,13 +166,11 @@ class Checker {
   }
 
   void check_race(const Event& e, const Operand& o) {
-    for (const Access& a : accesses_[o.slot]) {
-      const bool overlap =
-          a.operand.offset < o.offset + o.elems && o.offset < a.operand.offset + a.operand.elems;
-      if (overlap && (a.operand.writes || o.writes) && !ordered(a.event, e) && a.event != now_)
-        report(Rule::race, fmt::format("{} is in use by event {} on lane {}", name(o.slot), a.event,
-                                       to_string(segment_->events[a.event].lane)));
-    }
+    accesses_[o.slot].for_each_conflict(o, [&](std::int32_t event) {
+      if (!ordered(event, e) && event != now_)
+        report(Rule::race, fmt::format("{} is in use by event {} on lane {}", name(o.slot), event,
+                                       to_string(segment_->events[event].lane)));
+    });
   }
 
   void use(const Event& e, const Operand& o) {
@@ -190,7 +185,7 @@ class Checker {
       report(Rule::undefined_read, fmt::format("{}[{}, +{}] is read before it is written",
                                                name(o.slot), o.offset, o.elems));
     check_race(e, o);
-    accesses_[o.slot].push_back({now_, o});
+    accesses_[o.slot].add(now_, o);
   }
 
   void acquire(const Event& e) {
@@ -198,7 +193,8 @@ class Checker {
       report(Rule::acquired_twice, name(e.slot) + " is alive already");
     defined_[e.slot].clear();
     // Its memory may have been another slot's until now, so other lanes must come after.
-    accesses_[e.slot] = {{now_, {e.slot, true, false, 0, p_.slots[e.slot].elems}}};
+    accesses_[e.slot].clear();
+    accesses_[e.slot].add(now_, {e.slot, true, false, 0, p_.slots[e.slot].elems});
   }
 
   void release(const Event& e) {
@@ -288,9 +284,9 @@ class Checker {
   const Segment* segment_ = nullptr;
   std::int32_t now_ = 0;
   std::set<std::int32_t> alive_;
-  std::vector<Intervals> defined_;             // by slot
-  std::vector<std::vector<Access>> accesses_;  // by slot, in this segment
-  std::array<Clock, queue_count> known_{};     // by queue
+  std::vector<Intervals> defined_;          // by slot
+  std::vector<Accesses> accesses_;          // by slot, in this segment
+  std::array<Clock, queue_count> known_{};  // by queue
   std::vector<Clock> clock_of_;
   GradientCheck gradients_;
   Gradients last_gradients_ = Gradients::none;

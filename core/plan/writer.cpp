@@ -4,11 +4,6 @@
 #include <core/plan/writer.hpp>
 
 namespace shardmark {
-namespace {
-bool overlap(const Operand& a, const Operand& b) {
-  return a.offset < b.offset + b.elems && b.offset < a.offset + a.elems;
-}
-}  // namespace
 
 int PlanWriter::slot(std::string name, Category category, Dtype dtype, std::int64_t elems,
                      Tier tier, std::string_view kind, bool pinned) {
@@ -53,8 +48,7 @@ Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
   std::vector<std::int32_t> before;
   accesses_.resize(program_.slots.size());  // slots may be declared while a segment is open
   for (const Operand& o : operands)
-    for (const Access& a : accesses_[o.slot])
-      if ((a.operand.writes || o.writes) && overlap(a.operand, o)) before.push_back(a.event);
+    accesses_[o.slot].for_each_conflict(o, [&](std::int32_t e) { before.push_back(e); });
   std::sort(before.rbegin(), before.rend());
   std::vector<std::int32_t> edges;
   const int queue = queue_of(event);
@@ -77,7 +71,7 @@ Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
     auto& list = accesses_[o.slot];
     const Slot& s = program_.slots[o.slot];
     if (o.writes && o.offset == 0 && o.elems == s.elems) list.clear();  // ordered after all of them
-    list.push_back({me, o});
+    list.add(me, o);
   }
   return segment_->events.back();
 }
@@ -94,7 +88,8 @@ Event PlanWriter::memory_event(Op op, int slot) const {
 void PlanWriter::acquire(int slot) {
   emit(memory_event(Op::acquire, slot), {}, {});
   // Its memory may have been another slot's until now: other lanes come after the acquire.
-  accesses_[slot] = {{static_cast<std::int32_t>(segment_->events.size()) - 1, write(slot)}};
+  accesses_[slot].clear();
+  accesses_[slot].add(static_cast<std::int32_t>(segment_->events.size()) - 1, write(slot));
   alive_.insert(slot);
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <core/plan/accesses.hpp>
 #include <core/plan/plan.hpp>
 
 namespace shardmark {
@@ -64,10 +65,6 @@ class PlanWriter {
  private:
   // What a queue knows to be complete: the highest event index by queue.
   using Clock = std::array<std::int32_t, queue_count>;
-  struct Access {
-    std::int32_t event;
-    Operand operand;
-  };
 
   Event memory_event(Op op, int slot) const;
   Event& emit(Event event, std::span<const Operand> operands, std::span<const int> params);
@@ -78,9 +75,9 @@ class PlanWriter {
   Phase phase_ = Phase::init;
   int micro_batch_ = 0;
   std::set<std::int32_t> alive_;
-  std::array<Clock, queue_count> known_{};     // by queue
-  std::vector<Clock> clock_of_;                // by event of the open segment: what its queue knew
-  std::vector<std::vector<Access>> accesses_;  // by slot, in the open segment
+  std::array<Clock, queue_count> known_{};  // by queue
+  std::vector<Clock> clock_of_;             // by event of the open segment: what its queue knew
+  std::vector<Accesses> accesses_;          // by slot, in the open segment
 };
 
 }  // namespace shardmark
