@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <map>
 
@@ -16,9 +17,18 @@ class Accesses {
  public:
   void clear() { by_length_.clear(); }
 
-  void add(std::int32_t event, const Operand& o) {
-    by_length_[std::bit_width(static_cast<std::uint64_t>(o.elems))].emplace(o.offset,
-                                                                            Access{event, o});
+  /// Takes the place of earlier accesses to the same range from the same queue, if what comes after
+  /// this one cannot but come after those.
+  void add(std::int32_t event, int queue, const Operand& o) {
+    auto& accesses = by_length_[std::bit_width(static_cast<std::uint64_t>(o.elems))];
+    const auto [first, last] = accesses.equal_range(o.offset);
+    for (auto it = first; it != last;) {
+      const Access& a = it->second;
+      const bool replaced =
+          a.queue == queue && a.operand.elems == o.elems && (o.writes || !a.operand.writes);
+      it = replaced ? accesses.erase(it) : std::next(it);
+    }
+    accesses.emplace(o.offset, Access{event, queue, o});
   }
 
   /// Calls `f(event)` for each access that must not happen beside `o`: they overlap, and one
@@ -40,6 +50,7 @@ class Accesses {
  private:
   struct Access {
     std::int32_t event;
+    int queue;
     Operand operand;
   };
   std::map<int, std::multimap<std::int64_t, Access>> by_length_;  // bits of it; then by offset

@@ -185,7 +185,7 @@ class Checker {
       report(Rule::undefined_read, fmt::format("{}[{}, +{}] is read before it is written",
                                                name(o.slot), o.offset, o.elems));
     check_race(e, o);
-    accesses_[o.slot].add(now_, o);
+    accesses_[o.slot].add(now_, queue_of(e), o);
   }
 
   void acquire(const Event& e) {
@@ -194,7 +194,7 @@ class Checker {
     defined_[e.slot].clear();
     // Its memory may have been another slot's until now, so other lanes must come after.
     accesses_[e.slot].clear();
-    accesses_[e.slot].add(now_, {e.slot, true, false, 0, p_.slots[e.slot].elems});
+    accesses_[e.slot].add(now_, queue_of(e), {e.slot, true, false, 0, p_.slots[e.slot].elems});
   }
 
   void release(const Event& e) {

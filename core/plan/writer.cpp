@@ -71,7 +71,7 @@ Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
     auto& list = accesses_[o.slot];
     const Slot& s = program_.slots[o.slot];
     if (o.writes && o.offset == 0 && o.elems == s.elems) list.clear();  // ordered after all of them
-    list.add(me, o);
+    list.add(me, queue, o);
   }
   return segment_->events.back();
 }
@@ -86,10 +86,11 @@ Event PlanWriter::memory_event(Op op, int slot) const {
 }
 
 void PlanWriter::acquire(int slot) {
-  emit(memory_event(Op::acquire, slot), {}, {});
+  const Event& acquired = emit(memory_event(Op::acquire, slot), {}, {});
   // Its memory may have been another slot's until now: other lanes come after the acquire.
   accesses_[slot].clear();
-  accesses_[slot].add(static_cast<std::int32_t>(segment_->events.size()) - 1, write(slot));
+  accesses_[slot].add(static_cast<std::int32_t>(segment_->events.size()) - 1, queue_of(acquired),
+                      write(slot));
   alive_.insert(slot);
 }
 
