@@ -9,6 +9,7 @@
 #include <core/error.hpp>
 #include <core/nn/cuda/check.hpp>
 #include <core/nn/cuda/product.hpp>
+#include <core/nn/cuda/stream.hpp>
 #include <core/nn/matmul.hpp>
 
 namespace shardmark {
@@ -59,7 +60,7 @@ void MatMul::operator()(const Space& space, const MatMulShape& shape, const void
         fmt::format("{}: needs {} bytes of scratch: the workspace has {}: size it "
                     "with workspace_bytes",
                     to_string(shape), it->second.workspace_bytes(), room));
-  it->second.run(impl_->handle, space.cuda_stream(), operands, scratch.data() + skipped);
+  it->second.run(impl_->handle, device::stream_of(space), operands, scratch.data() + skipped);
 }
 
 }  // namespace shardmark
