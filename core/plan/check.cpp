@@ -147,6 +147,7 @@ class Checker {
         report(Rule::edge, fmt::format("after {}: not an earlier event", before));
         continue;
       }
+      if (!group_exists(segment_->events[before])) continue;  // told already
       for (int q = 0; q < queue_count; ++q) mine[q] = std::max(mine[q], clock_of_[before][q]);
       const int other = queue_of(segment_->events[before]);
       mine[other] = std::max(mine[other], before);
@@ -157,10 +158,14 @@ class Checker {
     return known_[queue_of(e)][queue_of(segment_->events[before])] >= before;
   }
 
+  bool group_exists(const Event& e) const {
+    const auto groups = std::min<std::size_t>(p_.groups.size(), max_groups);
+    return !is_collective(e.op) || (e.group >= 0 && e.group < static_cast<int>(groups));
+  }
+
   // Of a collective whose group does not exist nothing else can be judged.
   bool has_its_group(const Event& e) {
-    const auto groups = std::min<std::size_t>(p_.groups.size(), max_groups);
-    if (!is_collective(e.op) || (e.group >= 0 && e.group < static_cast<int>(groups))) return true;
+    if (group_exists(e)) return true;
     report(Rule::collective, fmt::format("{}: group {} does not exist", to_string(e.op), e.group));
     return false;
   }
