@@ -56,8 +56,8 @@ Inputs<T> inputs_of(const AttentionInput& in) {
   return {static_cast<const T*>(in.q), static_cast<const T*>(in.k), static_cast<const T*>(in.v)};
 }
 
-// Of functions for heads of each length, the one that `call` is to make: tensor cores multiply
-// 16-bit values alone.
+// Calls `tensor` with the width of its heads or `plain` with its tile: tensor cores multiply 16-bit
+// values alone.
 template<class T, class Plain, class Tensor>
 void choose(int d, const Plain& plain, const Tensor& tensor) {
   using std::integral_constant;

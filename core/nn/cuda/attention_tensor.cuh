@@ -25,10 +25,14 @@ constexpr std::size_t shared_bytes(int tiles, int statistics) {
          static_cast<std::size_t>(statistics * tile) * sizeof(float);
 }
 
+__device__ inline int lane_of_warp() {
+  return static_cast<int>(threadIdx.x) % 32;
+}
+
 // Which part of a 16 x 8 result (16 x 16: of two) a lane holds: element e of the j-th result is at
 // row(e), column(j, e).
 struct Lane {
-  int lane = static_cast<int>(threadIdx.x) % 32;
+  int lane = lane_of_warp();
   __device__ int row(int e) const { return lane / 4 + e / 2 * 8; }
   __device__ int column(int j, int e) const { return j * 8 + lane % 4 * 2 + e % 2; }
 };
@@ -55,30 +59,44 @@ __device__ void load(const Problem& s, const T* head, std::int64_t ld, int first
   }
 }
 
+// Where the calling lane's row begins, of four matrices that are two above each other, then the two
+// beside them.
+template<int D, class T>
+__device__ const T* square_at(const T* from, int row, int column) {
+  const int lane = lane_of_warp();
+  return from + (row + lane % 16) * pitch<D> + column + lane / 16 * 8;
+}
 // Operands from a tile. Left: 16 rows from `row`, 16 columns from `column`.
 template<int D, class T>
 __device__ Fragment left(const T* from, int row, int column) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  return load_matrices(from + (row + lane % 16) * pitch<D> + column + lane / 16 * 8);
+  return load_matrices(square_at<D>(from, row, column));
 }
-// Right operand [16 columns of the tile][16 rows of it]: parts 0, 1 for the product's first eight
-// columns, 2, 3 for the next.
-template<int D, class T>
-__device__ Fragment right_of_rows(const T* from, int row, int column) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  return load_matrices(from + (row + lane / 16 * 8 + lane % 8) * pitch<D> + column +
-                       lane / 8 % 2 * 8);
-}
-// Right operand [16 rows][16 columns], in such parts.
+// Right operand [16 rows][16 columns]: parts 0, 1 for the product's first eight columns, 2, 3 for
+// the next.
 template<int D, class T>
 __device__ Fragment right(const T* from, int row, int column) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  return load_transposed(from + (row + lane % 16) * pitch<D> + column + lane / 16 * 8);
+  return load_transposed(square_at<D>(from, row, column));
+}
+// Right operand [16 columns of the tile][16 rows of it], in such parts.
+template<int D, class T>
+__device__ Fragment right_of_rows(const T* from, int row, int column) {
+  const int lane = lane_of_warp();
+  return load_matrices(from + (row + lane / 16 * 8 + lane % 8) * pitch<D> + column +
+                       lane / 8 % 2 * 8);
 }
 
 // 16 x 16 sums, which lie as 16 x 16 left operands do.
 struct Square {
   float sum[2][4] = {};
+
+  // Calls `f(sum, j, e)` for what the lane holds.
+  template<class F>
+  __device__ void each(const F& f) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) f(sum[j][e], j, e);
+  }
 };
 template<class T>
 __device__ void add(Square& to, const Fragment& a, const Fragment& b) {
@@ -115,10 +133,7 @@ struct Band {
   __device__ void scale(float upper, float lower) {
 #pragma unroll
     for (int i = 0; i < D / 16; ++i)
-#pragma unroll
-      for (int j = 0; j < 2; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) square[i].sum[j][e] *= e < 2 ? upper : lower;
+      square[i].each([&](float& x, int, int e) { x *= e < 2 ? upper : lower; });
   }
   // To rows [first, first + 16) of a head.
   template<class T>
@@ -180,10 +195,9 @@ struct RunningSoftmax {
   __device__ static void each(Square (&scores)[N], int half, const F& f) {
 #pragma unroll
     for (int i = 0; i < N; ++i)
-#pragma unroll
-      for (int j = 0; j < 2; ++j)
-#pragma unroll
-        for (int e = 0; e < 2; ++e) f(scores[i].sum[j][half * 2 + e]);
+      scores[i].each([&](float& x, int, int e) {
+        if (e / 2 == half) f(x);
+      });
   }
 };
 
@@ -214,14 +228,10 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int i = 0; i < D / 16; ++i)
         add<T>(scores[k], query[i], right_of_rows<D>(ks, k * 16, i * 16));
-#pragma unroll
-      for (int j = 0; j < 2; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          float& x = scores[k].sum[j][e];
-          x = s.sees(first + row0 + at.row(e), key + k * 16 + at.column(j, e)) ? x * s.scale
-                                                                               : -INFINITY;
-        }
+      scores[k].each([&](float& x, int j, int e) {
+        const bool seen = s.sees(first + row0 + at.row(e), key + k * 16 + at.column(j, e));
+        x = seen ? x * s.scale : -INFINITY;
+      });
     }
     float shrink[2];
     softmax.take(scores, shrink);
@@ -274,12 +284,10 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
     for (int k = 0; k < tile && key + k < first + row0 + warp_rows; k += 16) {
       Square p = row_products<D>(qs, row0, ks, k), ds = row_products<D>(dos, row0, vs, k);
-#pragma unroll
-      for (int j = 0; j < 2; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-          differentiate(s, first + row0 + at.row(e), key + k + at.column(j, e), logsumexp[e / 2],
-                        delta[e / 2], p.sum[j][e], ds.sum[j][e]);
+      p.each([&](float& score, int j, int e) {
+        differentiate(s, first + row0 + at.row(e), key + k + at.column(j, e), logsumexp[e / 2],
+                      delta[e / 2], score, ds.sum[j][e]);
+      });
       dq.add_product(as_left<T>(ds), ks, k);
     }
   }
@@ -314,14 +322,11 @@ __global__ void __launch_bounds__(threads)
       // Queries before this warp's first key see none of its keys.
       for (int q = query == first ? row0 : 0; q < tile; q += 16) {
         Square p = row_products<D>(ks, row0, qs, q), ds = row_products<D>(vs, row0, dos, q);
-#pragma unroll
-        for (int j = 0; j < 2; ++j)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int i = q + at.column(j, e);
-            differentiate(s, query + i, first + row0 + at.row(e), logsumexp[i], delta[i],
-                          p.sum[j][e], ds.sum[j][e]);
-          }
+        p.each([&](float& score, int j, int e) {
+          const int i = q + at.column(j, e);
+          differentiate(s, query + i, first + row0 + at.row(e), logsumexp[i], delta[i], score,
+                        ds.sum[j][e]);
+        });
         dv.add_product(as_left<T>(p), dos, q);
         dk.add_product(as_left<T>(ds), qs, q);
       }

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -59,49 +60,42 @@ struct Fragment {
   std::uint32_t part[4];
 };
 
+// PTX is given as text: what differs is pasted into it.
+#define SHARDMARK_LDMATRIX(transposed, row)                                                     \
+  Fragment f;                                                                                   \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4" transposed ".shared.b16 {%0, %1, %2, %3}, [%4];" \
+               : "=r"(f.part[0]), "=r"(f.part[1]), "=r"(f.part[2]), "=r"(f.part[3])             \
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(row)))                 \
+               : "memory");                                                                     \
+  return f
+#define SHARDMARK_MMA(type, sum, a, b0, b1)                                           \
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                 \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])               \
+               : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "r"(b0), "r"(b1))
+
 /// Four 8 x 8 matrices of shared memory; lane 8 i + r says where row r of matrix i begins (aligned
 /// to 16 bytes). All lanes of the warp call it.
 __device__ inline Fragment load_matrices(const void* row) {
-  Fragment f;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(f.part[0]), "=r"(f.part[1]), "=r"(f.part[2]), "=r"(f.part[3])
-               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(row)))
-               : "memory");
-  return f;
+  SHARDMARK_LDMATRIX("", row);
 }
 /// The same, each matrix transposed.
 __device__ inline Fragment load_transposed(const void* row) {
-  Fragment f;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(f.part[0]), "=r"(f.part[1]), "=r"(f.part[2]), "=r"(f.part[3])
-               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(row)))
-               : "memory");
-  return f;
+  SHARDMARK_LDMATRIX(".trans", row);
 }
 
 /// sum[16][8] += a[16][16] b[16][8], in fp32; `b0` and `b1` are the upper and lower half of b. All
 /// lanes of the warp call it.
 template<class T>
 __device__ inline void multiply_add(float (&sum)[4], const Fragment& a, std::uint32_t b0,
-                                    std::uint32_t b1);
-template<>
-__device__ inline void multiply_add<Bf16>(float (&sum)[4], const Fragment& a, std::uint32_t b0,
-                                          std::uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "r"(b0), "r"(b1));
+                                    std::uint32_t b1) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    SHARDMARK_MMA("bf16", sum, a, b0, b1);
+  else
+    SHARDMARK_MMA("f16", sum, a, b0, b1);
 }
-template<>
-__device__ inline void multiply_add<Fp16>(float (&sum)[4], const Fragment& a, std::uint32_t b0,
-                                          std::uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "r"(b0), "r"(b1));
-}
+#undef SHARDMARK_LDMATRIX
+#undef SHARDMARK_MMA
 
 /// Enqueues `kernel` on `stream` with `bytes` of shared memory a block. Throws CommError.
 template<class... Parameters, class... Arguments>
