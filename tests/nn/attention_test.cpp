@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <core/nn/attention.hpp>
-#include <core/nn/bf16_products.hpp>
 #include <core/plan/offsets.hpp>
+#include <tests/nn/all_bf16_products.hpp>
 #include <tests/nn/single_process.hpp>
 
 namespace shardmark {
@@ -153,8 +153,7 @@ TEST(attention, equals_plain_loops_in_fp32) {
   check_all<float>(Bf16Products::widened);
 }
 TEST(attention, is_within_its_roundings_in_bf16) {
-  check_all<Bf16>(Bf16Products::widened);
-  if (has_native_bf16(Space())) check_all<Bf16>(Bf16Products::native);
+  for (const Bf16Products products : testing::all_bf16_products()) check_all<Bf16>(products);
 }
 TEST(attention, is_within_its_roundings_in_fp16) {
   check_all<Fp16>(Bf16Products::widened);

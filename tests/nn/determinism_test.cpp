@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include <core/nn/bf16_products.hpp>
+#include <tests/nn/all_bf16_products.hpp>
 #include <tests/nn/single_process.hpp>
 
 namespace shardmark {
@@ -90,9 +90,9 @@ void expect_same_at_every_alignment(Bf16Products products) {
 
 TEST(determinism, a_block_gives_the_same_bits_at_every_alignment) {
   expect_same_at_every_alignment<float>(Bf16Products::widened);
-  expect_same_at_every_alignment<Bf16>(Bf16Products::widened);
   expect_same_at_every_alignment<Fp16>(Bf16Products::widened);
-  if (has_native_bf16(Space())) expect_same_at_every_alignment<Bf16>(Bf16Products::native);
+  for (const Bf16Products products : testing::all_bf16_products())
+    expect_same_at_every_alignment<Bf16>(products);
 }
 
 TEST(determinism, a_training_repeats_bit_by_bit) {

@@ -5,22 +5,17 @@
 
 #include <core/error.hpp>
 #include <core/half.hpp>
-#include <core/nn/bf16_products.hpp>
 #include <core/nn/matmul.hpp>
+#include <tests/nn/all_bf16_products.hpp>
 #include <tests/nn/single_process.hpp>
 
 namespace shardmark {
 namespace {
 
+using shardmark::testing::all_bf16_products;
 using shardmark::testing::Buffer;
 
 constexpr std::int64_t cap = std::int64_t{16} << 20;
-
-#if defined(SHARDMARK_TEST_ON_A_GPU)
-constexpr bool on_a_gpu = true;  // where biases are of the result's type
-#else
-constexpr bool on_a_gpu = false;
-#endif
 
 float value(std::uint64_t stream, std::int64_t i) {
   return static_cast<float>(mix(1, stream, i) % 2001) / 1000.0f - 1.0f;
@@ -63,7 +58,7 @@ void check_types(MatMulShape s, Bf16Products products) {
     matmul(Space(), s, a.data(), b.data(), c.data(), s.bias ? bias.data() : nullptr,
            {scratch.data(), static_cast<std::size_t>(cap)});
   };
-  if (on_a_gpu && s.bias && s.type != s.c_type) {
+  if (testing::on_a_gpu && s.bias && s.type != s.c_type) {  // there of the result's type
     EXPECT_THROW(run(), PlanError);
     return;
   }
@@ -87,15 +82,9 @@ void check_types(MatMulShape s, Bf16Products products) {
         << "written outside of C at " << at;
 }
 
-std::vector<Bf16Products> all_products() {
-  std::vector<Bf16Products> list{Bf16Products::widened};
-  if (!on_a_gpu && has_native_bf16(Space())) list.push_back(Bf16Products::native);
-  return list;
-}
-
 void check(const MatMulShape& s) {
   check_types<float, float>(s, Bf16Products::widened);
-  for (const Bf16Products products : all_products()) {
+  for (const Bf16Products products : all_bf16_products()) {
     check_types<Bf16, Bf16>(s, products);
     check_types<Bf16, float>(s, products);
   }
@@ -124,7 +113,7 @@ TEST(matmul, equals_a_plain_loop_in_several_packed_pieces) {
 
 // Parts of larger matrices: a bf16 C goes through sums of its own, in pieces of the longer side.
 TEST(matmul, equals_a_plain_loop_in_several_pieces_of_a_16_bit_result) {
-  for (const Bf16Products products : all_products()) {
+  for (const Bf16Products products : all_bf16_products()) {
     check_types<Bf16, Bf16>({8192, 140, 20, true, false, 8300, 140, 140, true}, products);
     check_types<Bf16, Bf16>({140, 8192, 20, false, true, 20, 20, 8300, false, true}, products);
   }
@@ -134,14 +123,14 @@ TEST(matmul, equals_a_plain_loop_in_several_pieces_of_a_16_bit_result) {
 TEST(matmul, equals_a_plain_loop_in_several_widened_panels) {
   const MatMulShape deep{300, 280, 1100, true, true, 300, 1100, 280, true, true};
   const MatMulShape tall{4500, 300, 20, false, false, 20, 300, 300, true, false};
-  for (const Bf16Products products : all_products()) check_types<Bf16, Bf16>(deep, products);
+  for (const Bf16Products products : all_bf16_products()) check_types<Bf16, Bf16>(deep, products);
   check_types<Fp16, float>(deep, Bf16Products::widened);
   check_types<Fp16, Fp16>(tall, Bf16Products::widened);
 }
 
 TEST(matmul, sums_are_rounded_once_however_many_pieces_they_come_in) {
   // 2049 ones: a sum that was rounded to bf16 on the way would stay at 256.
-  for (const Bf16Products products : all_products()) {
+  for (const Bf16Products products : all_bf16_products()) {
     Buffer<Bf16> a(2049), c(2);
     for (std::int64_t i = 0; i < a.size(); ++i) a[i] = round_bf16(1);
     Buffer<std::byte> scratch(cap);
