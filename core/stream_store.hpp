@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include <core/prefetch.hpp>
+
 #if defined(__AVX512F__) || defined(__AVX__)
 #include <immintrin.h>
 #elif defined(__SSE2__)
@@ -42,8 +44,11 @@ inline void stream_copy(void* to, const void* from, std::size_t bytes) {
   if (head < bytes) {
     std::memcpy(d, s, head);
     std::size_t i = head;
-    for (; i + sizeof(Line) <= bytes; i += sizeof(Line))
-      store(reinterpret_cast<Line*>(d + i), load(s + i));
+    for (; i + line_bytes <= bytes; i += line_bytes) {
+      prefetch_after(s + i, line_bytes);
+      for (std::size_t b = 0; b < line_bytes; b += sizeof(Line))
+        store(reinterpret_cast<Line*>(d + i + b), load(s + i + b));
+    }
     std::memcpy(d + i, s + i, bytes - i);
     return;
   }

@@ -4,6 +4,7 @@
 #include <core/half.hpp>
 #include <core/nn/adamw.hpp>
 #include <core/nn/kernel.hpp>
+#include <core/prefetch.hpp>
 #include <core/stream_store.hpp>
 
 namespace shardmark {
@@ -11,63 +12,76 @@ namespace {
 
 struct NotRounded {};
 
-// The result in the model's type, of a chunk that is in the first cache. Large results go past the
-// caches: they are not read soon.
-template<class T>
-KOKKOS_INLINE_FUNCTION void round_chunk(std::int64_t elems, const float* param, T* rounded,
-                                        [[maybe_unused]] bool streams) {
-  if constexpr (kernel::on_host) {
-    constexpr std::int64_t most = 2048;
-    T scratch[most];
-    for (std::int64_t first = 0; streams && first < elems; first += most) {
-      const std::int64_t count = elems - first < most ? elems - first : most;
-      const float* p = param + first;
-      kernel::simd_loop(count, [&](std::int64_t j) { round_to(scratch[j], p[j]); });
-      kernel::stream_copy(rounded + first, scratch, static_cast<std::size_t>(count) * sizeof(T));
-    }
-    if (streams) return kernel::finish_streams();
+// A step's coefficients, in the type that it is made in.
+struct Coefficients {
+  explicit Coefficients(const AdamWStep& s)
+      : keep(s.decoupled ? static_cast<float>(1.0 - s.lr * s.weight_decay) : 1.0f),
+        decay(s.decoupled ? 0.0f : static_cast<float>(s.weight_decay)),
+        beta1(static_cast<float>(s.beta1)),
+        new1(static_cast<float>(1.0 - s.beta1)),
+        beta2(static_cast<float>(s.beta2)),
+        new2(static_cast<float>(1.0 - s.beta2)),
+        eps(static_cast<float>(s.eps)) {
+    const double step = static_cast<double>(s.step);
+    const double bias1 = s.bias_correction ? 1.0 - std::pow(s.beta1, step) : 1.0;
+    const double bias2 = s.bias_correction ? 1.0 - std::pow(s.beta2, step) : 1.0;
+    rate = static_cast<float>(s.lr / bias1);
+    correction = static_cast<float>(1.0 / std::sqrt(bias2));
   }
-  kernel::simd_loop(elems, [&](std::int64_t j) { round_to(rounded[j], param[j]); });
-}
+
+  // The parameter after the step; m and v become theirs.
+  KOKKOS_INLINE_FUNCTION float step(float param, float clipped, float& m, float& v) const {
+    const float g = decay != 0.0f ? clipped + decay * param : clipped;
+    const float m_new = m * beta1 + g * new1;
+    const float v_new = v * beta2 + g * g * new2;
+    m = m_new;
+    v = v_new;
+    return param * keep - rate * (m_new / (std::sqrt(v_new) * correction + eps));
+  }
+
+  float keep, decay, beta1, new1, beta2, new2, eps, rate, correction;
+};
 
 template<class Grad, class Rounded>
 void adamw_typed(const Context& ctx, std::int64_t elems, float* param, const Grad* grad, float* m,
                  float* v, const AdamWStep& s, const double* clip_coefficient, Rounded* rounded) {
-  const double step = static_cast<double>(s.step);
-  const float keep = s.decoupled ? static_cast<float>(1.0 - s.lr * s.weight_decay) : 1.0f;
-  const float decay = s.decoupled ? 0.0f : static_cast<float>(s.weight_decay);
-  const float beta1 = static_cast<float>(s.beta1), new1 = static_cast<float>(1.0 - s.beta1);
-  const float beta2 = static_cast<float>(s.beta2), new2 = static_cast<float>(1.0 - s.beta2);
-  const float eps = static_cast<float>(s.eps);
-  const double bias1 = s.bias_correction ? 1.0 - std::pow(s.beta1, step) : 1.0;
-  const double bias2 = s.bias_correction ? 1.0 - std::pow(s.beta2, step) : 1.0;
-  const float rate = static_cast<float>(s.lr / bias1);
-  const float correction = static_cast<float>(1.0 / std::sqrt(bias2));
-  const bool streams = elems * static_cast<std::int64_t>(sizeof(Rounded)) >= kernel::stream_bytes;
-  const std::int64_t chunks = (elems + kernel::elem_chunk - 1) / kernel::elem_chunk;
+  constexpr bool rounds = !std::is_same_v<Rounded, NotRounded>;
+  // Large results go past the caches, from a chunk that is in the first one: they are not read
+  // soon.
+  constexpr std::int64_t chunk = kernel::on_host ? 2048 : 1, block = kernel::on_host ? 1 << 17 : 1;
+  const bool streams = rounds && kernel::on_host &&
+                       elems * static_cast<std::int64_t>(sizeof(Rounded)) >= kernel::stream_bytes;
+  const Coefficients coefficients(s);
   kernel::for_each(
-      ctx, "shardmark::adamw_update", chunks, KOKKOS_LAMBDA(std::int64_t c) {
-        const std::int64_t begin = c * kernel::elem_chunk;
-        const std::int64_t rest = elems - begin;
-        const std::int64_t count = rest < kernel::elem_chunk ? rest : kernel::elem_chunk;
+      ctx, "shardmark::adamw_update", (elems + block - 1) / block, KOKKOS_LAMBDA(std::int64_t b) {
+        const Coefficients of = coefficients;
         const float clip = static_cast<float>(*clip_coefficient);
-        float *p_ = param + begin, *m_ = m + begin, *v_ = v + begin;
-        const Grad* g_ = grad + begin;
-        const float k = keep, b1 = beta1, n1 = new1, b2 = beta2, n2 = new2;
-        const float e = eps, r = rate, root = correction, d = decay;
-        kernel::simd_loop(count, [&](std::int64_t j) {
-          const float clipped = widen(g_[j]) * clip;
-          const float g = d != 0.0f ? clipped + d * p_[j] : clipped;
-          const float m_new = m_[j] * b1 + g * n1;
-          const float v_new = v_[j] * b2 + g * g * n2;
-          m_[j] = m_new;
-          v_[j] = v_new;
-          p_[j] = p_[j] * k - r * (m_new / (std::sqrt(v_new) * root + e));
-        });
-        Rounded* result = rounded;
-        const bool past_caches = streams;
-        if constexpr (!std::is_same_v<Rounded, NotRounded>)
-          round_chunk(count, p_, result + begin, past_caches);
+        const std::int64_t end = elems < (b + 1) * block ? elems : (b + 1) * block;
+        Rounded scratch[chunk];
+        for (std::int64_t first = b * block; first < end; first += chunk) {
+          const std::int64_t count = end - first < chunk ? end - first : chunk;
+          float *p = param + first, *m_ = m + first, *v_ = v + first;
+          const Grad* g = grad + first;
+          Rounded* result = streams ? scratch : rounds ? rounded + first : nullptr;
+          kernel::strip_loop(
+              count,
+              [&](std::int64_t j) {
+                p[j] = of.step(p[j], widen(g[j]) * clip, m_[j], v_[j]);
+                if constexpr (rounds) round_to(result[j], p[j]);
+              },
+              [&](std::int64_t j) {
+                kernel::prefetch_after(p + j, kernel::lanes);
+                kernel::prefetch_after(m_ + j, kernel::lanes);
+                kernel::prefetch_after(v_ + j, kernel::lanes);
+                kernel::prefetch_after(g + j, kernel::lanes);
+              });
+          if constexpr (kernel::on_host)
+            if (streams)
+              kernel::stream_copy(rounded + first, scratch,
+                                  static_cast<std::size_t>(count) * sizeof(Rounded));
+        }
+        if constexpr (kernel::on_host)
+          if (streams) kernel::finish_streams();
       });
 }
 

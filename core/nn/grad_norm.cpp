@@ -5,6 +5,7 @@
 #include <core/half.hpp>
 #include <core/nn/grad_norm.hpp>
 #include <core/nn/rows.hpp>
+#include <core/prefetch.hpp>
 
 namespace shardmark::detail {
 
@@ -117,10 +118,6 @@ KOKKOS_INLINE_FUNCTION void write_clip(double scaled, const ClipRule& rule, doub
   clip[1] = (rule.clipping > 0 && !(coefficient >= 1.0) ? coefficient : 1.0) / rule.loss_scale;
 }
 
-// A core that reads one stream and does little with it waits for memory: half as fast again where
-// it asks this far ahead.
-constexpr std::int64_t bytes_ahead = 2048, line_bytes = 64;
-
 template<class T>
 void sum_squares_typed(const Context& ctx, std::int64_t elems, const T* grad, double* sum,
                        bool first) {
@@ -135,11 +132,7 @@ void sum_squares_typed(const Context& ctx, std::int64_t elems, const T* grad, do
               const double v = widen(g[j]);
               return v * v;
             },
-            [&](std::int64_t j) {
-              const char* at = reinterpret_cast<const char*>(g + j) + bytes_ahead;
-              for (std::size_t line = 0; line < kernel::lanes * sizeof(T); line += line_bytes)
-                kernel::prefetch(at + line);
-            });
+            [&](std::int64_t j) { kernel::prefetch_after(g + j, kernel::lanes); });
       });
 }
 

@@ -31,11 +31,15 @@ KOKKOS_INLINE_FUNCTION void simd_loop(std::int64_t n, const F& f) {
 /// Partial results of a row reduction. A constant: the order of additions follows from it.
 inline constexpr std::int64_t lanes = 64;
 
-/// Asks for memory that will be read soon, or not at all.
-KOKKOS_INLINE_FUNCTION void prefetch([[maybe_unused]] const void* line) {
-#if !defined(__CUDA_ARCH__)
-  __builtin_prefetch(line);
-#endif
+/// As simd_loop; `ahead(j)` is called before each 64 elements.
+template<class F, class Ahead>
+KOKKOS_INLINE_FUNCTION void strip_loop(std::int64_t n, const F& f, const Ahead& ahead) {
+  const std::int64_t full = n / lanes * lanes;
+  for (std::int64_t first = 0; first < full; first += lanes) {
+    ahead(first);
+    simd_loop(lanes, [&](std::int64_t l) { f(first + l); });
+  }
+  simd_loop(n - full, [&](std::int64_t l) { f(full + l); });
 }
 
 struct NothingAhead {

@@ -5,6 +5,7 @@
 #include <core/half.hpp>
 #include <core/nn/rows.hpp>
 #include <core/nn/storage.hpp>
+#include <core/prefetch.hpp>
 #include <core/stream_store.hpp>
 
 namespace shardmark {
@@ -81,14 +82,16 @@ void convert_typed(const Context& ctx, std::int64_t elems, To* to, const From* f
   const char* label = "shardmark::convert";
   if constexpr (kernel::on_host)
     if (worth_streaming<To>(elems))
-      return stream_chunks(ctx, label, elems, to, stream_chunk,
-                           [=](std::int64_t first, std::int64_t count, To* scratch) {
-                             const From* source = from + first;
-                             const Quotient q = quotient;
-                             kernel::simd_loop(
-                                 count, [&](std::int64_t j) { put(scratch[j], source[j], q); });
-                             return static_cast<const To*>(scratch);
-                           });
+      return stream_chunks(
+          ctx, label, elems, to, stream_chunk,
+          [=](std::int64_t first, std::int64_t count, To* scratch) {
+            const From* source = from + first;
+            const Quotient q = quotient;
+            kernel::strip_loop(
+                count, [&](std::int64_t j) { put(scratch[j], source[j], q); },
+                [&](std::int64_t j) { kernel::prefetch_after(source + j, kernel::lanes); });
+            return static_cast<const To*>(scratch);
+          });
   kernel::for_each_elem(
       ctx, label, elems, KOKKOS_LAMBDA(std::int64_t i) { put(to[i], from[i], quotient); });
 }
