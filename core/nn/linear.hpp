@@ -18,23 +18,21 @@ class Linear {
   Linear(const Context& ctx, std::int64_t rows, std::span<std::byte> gemm_scratch)
       : ctx_(ctx), rows_(rows), scratch_(gemm_scratch) {}
 
-  /// y = x W^T (+ bias, of null data: none). `ld_y` 0: y's rows are `out` apart.
+  /// y = x W^T (+ bias, of null data: none).
   void forward(std::int64_t in, std::int64_t out, ConstStored x, ConstStored weight,
-               ConstStored bias, Stored y, std::int64_t ld_y = 0) const {
-    run({rows_, out, in, false, true, in, in, ld_y == 0 ? out : ld_y, false, bias.data != nullptr},
-        x, weight, y, bias);
+               ConstStored bias, Stored y) const {
+    run({rows_, out, in, false, true, in, in, out, false, bias.data != nullptr}, x, weight, y,
+        bias);
   }
   /// dx (+)= dy W.
   void backward_input(std::int64_t in, std::int64_t out, ConstStored dy, ConstStored weight,
-                      Stored dx, bool accumulate = false, std::int64_t ld_dy = 0) const {
-    run({rows_, in, out, false, false, ld_dy == 0 ? out : ld_dy, in, in, accumulate}, dy, weight,
-        dx, nullptr);
+                      Stored dx, bool accumulate = false) const {
+    run({rows_, in, out, false, false, out, in, in, accumulate}, dy, weight, dx, nullptr);
   }
   /// dW (+)= dy^T x.
   void backward_weight(std::int64_t in, std::int64_t out, ConstStored dy, ConstStored x,
-                       Stored dweight, bool accumulate, std::int64_t ld_dy = 0) const {
-    run({out, in, rows_, true, false, ld_dy == 0 ? out : ld_dy, in, in, accumulate}, dy, x, dweight,
-        nullptr);
+                       Stored dweight, bool accumulate) const {
+    run({out, in, rows_, true, false, out, in, in, accumulate}, dy, x, dweight, nullptr);
   }
 
  private:

@@ -79,6 +79,18 @@ class Implementations {
   bool next() {
     return pd_.next_impl();
   }
+  // Those that keep the sums of a tile only, where they run on matrix tiles. Other versions were
+  // not measured.
+  void pass_over_tiles() {
+#if DNNL_VERSION_MAJOR < 3
+    const auto named = [&](std::string_view start) {
+      return std::string_view(pd_.impl_info_str()).starts_with(start);
+    };
+    if (!named("brg:avx512_core_amx")) return;
+    while (named("brg") && next()) {
+    }
+#endif
+  }
 
  private:
 #if DNNL_VERSION_MAJOR < 3
@@ -105,7 +117,7 @@ struct Prepared {
 struct MatMul::Impl {
   struct Key {
     MatMulShape shape;
-    bool packed;
+    Way way;
     auto operator<=>(const Key&) const = default;
   };
 
@@ -138,7 +150,9 @@ Prepared MatMul::Impl::prepare(const Key& key) const {
     sum.append_sum(1.0f);
     attr.set_post_ops(sum);
   }
-  Implementations candidates(engine, a, key.packed ? blocked : b, bias, c, s.bias, attr);
+  Implementations candidates(engine, a, key.way == Way::packed ? blocked : b, bias, c, s.bias,
+                             attr);
+  if (key.way == Way::summed) candidates.pass_over_tiles();
   std::int64_t least_bytes = 0;
   for (;;) {
     const dnnl::matmul::primitive_desc& pd = candidates.now();
@@ -248,17 +262,16 @@ void MatMul::direct(const MatMulShape& shape, const void* a, const void* b, void
         part.k = std::min(piece.k, shape.k - k0);
         part.accumulate = shape.accumulate || k0 > 0;
         part.bias = shape.bias && k0 == 0;
-        direct_part(part, piece.packed,
-                    element(a, shape.type, shape.transpose_a, shape.lda, m0, k0),
+        direct_part(part, piece.way, element(a, shape.type, shape.transpose_a, shape.lda, m0, k0),
                     element(b, shape.type, shape.transpose_b, shape.ldb, k0, n0),
                     const_cast<void*>(element(c, shape.c_type, false, shape.ldc, m0, n0)),
                     part.bias ? element(bias, shape.type, false, 0, 0, n0) : nullptr, scratch);
       }
 }
 
-void MatMul::direct_part(const MatMulShape& part, bool packed, const void* a, const void* b,
-                         void* c, const void* bias, std::span<std::byte> scratch) {
-  Prepared& p = impl_->find({part, packed}, prepare_ns_);
+void MatMul::direct_part(const MatMulShape& part, Way way, const void* a, const void* b, void* c,
+                         const void* bias, std::span<std::byte> scratch) {
+  Prepared& p = impl_->find({part, way}, prepare_ns_);
   if (p.needed_bytes() > static_cast<std::int64_t>(scratch.size()))
     throw MemoryError(
         fmt::format("{}: needs {} bytes of scratch: the workspace has {}: size it "

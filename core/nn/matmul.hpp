@@ -15,6 +15,8 @@
 
 namespace shardmark {
 
+enum class Way : std::uint8_t;
+
 /// Prepares a primitive for each shape at its first use and keeps it. Not thread-safe.
 class MatMul {
  public:
@@ -47,7 +49,7 @@ class MatMul {
   // By the library, in the operands' own type; and by it in fp32, on widened copies of pieces.
   void direct(const MatMulShape& shape, const void* a, const void* b, void* c, const void* bias,
               std::span<std::byte> scratch);
-  void direct_part(const MatMulShape& part, bool packed, const void* a, const void* b, void* c,
+  void direct_part(const MatMulShape& part, Way way, const void* a, const void* b, void* c,
                    const void* bias, std::span<std::byte> scratch);
   void widened(const Space& space, const MatMulShape& shape, const void* a, const void* b, void* c,
                const void* bias, std::span<std::byte> scratch);

@@ -6,11 +6,14 @@
 
 namespace shardmark {
 
-/// Extents of the pieces, at most the product's own, and whether each piece of B is packed into the
-/// library's own layout first.
+/// How the library makes a piece: in its first way; with the piece of B packed into a layout of its
+/// own before; or, of bf16, with fp32 sums of all of the piece of C in the scratch.
+enum class Way : std::uint8_t { first, packed, summed };
+
+/// Extents of the pieces, at most the product's own.
 struct Pieces {
   std::int64_t m, n, k;
-  bool packed;
+  Way way;
 };
 
 /// Of a product in fp32 or bf16 whose scratch may be `cap_bytes`.

@@ -10,40 +10,34 @@
 namespace shardmark {
 namespace {
 
-// The head's products run over pieces of the vocabulary, so that communication progresses between.
-constexpr std::int64_t vocab_piece = 8192;
-
+// Calls `f(v, columns, logits)` for the piece from token v on.
 template<class F>
-void for_each_vocab_piece(std::int64_t vocab, F f) {
-  for (std::int64_t v = 0; v < vocab; v += vocab_piece) f(v, std::min(vocab_piece, vocab - v));
+void for_each_piece(const TransformerDims& dims, Stored logits, const F& f) {
+  const HeadPieces pieces(dims);
+  for (std::int64_t v = 0; v < dims.vocab; v += pieces.columns)
+    f(v, pieces.columns_of(v), logits.at(pieces.row(v, 0)));
 }
 
 void head_forward(const ModuleCall& c, ConstStored weight) {
-  const std::int64_t vocab = c.dims.vocab;
   const HeadSaved s = head_saved(c.dims);
   const Scratch scratch(c, "head", head_forward_workspace(c.dims, 0).gemm);
   const Linear linear = scratch.linear();
-  const Stored logits = c.saved(s.dlogits);
-  for_each_vocab_piece(vocab, [&](std::int64_t v, std::int64_t count) {
-    linear.forward(c.h, count, c.saved(s.norm), weight.at(v * c.h), nullptr, logits.at(v), vocab);
+  for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored to) {
+    linear.forward(c.h, count, c.saved(s.norm), weight.at(v * c.h), nullptr, to);
   });
-  cross_entropy(c.ctx, c.dims, c.b.tokens, logits, c.saved_fp32(s.row_loss),
+  cross_entropy(c.ctx, c.dims, c.b.tokens, c.saved(s.dlogits), c.saved_fp32(s.row_loss),
                 c.b.grad_scale / static_cast<float>(c.rows));
   mean_loss(c.ctx, c.rows, c.saved_fp32(s.row_loss), c.b.loss, c.b.first_loss);
 }
 
 void head_backward(const ModuleCall& c, ConstStored weight, Stored dweight, bool accumulate) {
-  const std::int64_t vocab = c.dims.vocab;
   const HeadSaved s = head_saved(c.dims);
   const HeadBackwardWorkspace w = head_backward_workspace(c.dims, 0);
   const Scratch scratch(c, "head", w.gemm);
   const Linear linear = scratch.linear();
-  for_each_vocab_piece(vocab, [&](std::int64_t v, std::int64_t count) {
-    const Stored dlogits = c.saved(s.dlogits).at(v);
-    linear.backward_weight(c.h, count, dlogits, c.saved(s.norm), dweight.at(v * c.h), accumulate,
-                           vocab);
-    linear.backward_input(c.h, count, dlogits, weight.at(v * c.h), scratch.fp32(w.dnorm), v > 0,
-                          vocab);
+  for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored d) {
+    linear.backward_weight(c.h, count, d, c.saved(s.norm), dweight.at(v * c.h), accumulate);
+    linear.backward_input(c.h, count, d, weight.at(v * c.h), scratch.fp32(w.dnorm), v > 0);
   });
 }
 

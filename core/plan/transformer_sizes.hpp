@@ -38,7 +38,7 @@ TransformerDims transformer_dims(const ModelSpec& spec, std::int64_t micro_batch
 struct HeadSaved {
   std::int64_t norm_mean = 0, norm_rstd = 0;  // [R], fp32
   std::int64_t norm = 0;                      // [R][h], the last norm's output
-  std::int64_t dlogits = 0;   // [R][vocab], logits first, their gradient after the loss
+  std::int64_t dlogits = 0;   // [R][vocab] in HeadPieces: logits, after the loss their gradient
   std::int64_t row_loss = 0;  // [R], fp32
   std::int64_t bytes = 0;
 };

@@ -119,6 +119,15 @@ TEST(matmul, equals_a_plain_loop_in_several_pieces_of_a_16_bit_result) {
   }
 }
 
+// Dense, of many long sums: made with the sums of all of C, or of pieces of it, in the scratch.
+TEST(matmul, equals_a_plain_loop_in_sums_of_many_terms) {
+  for (const Bf16Products products : all_bf16_products())
+    for (const bool accumulate : {false, true}) {
+      check_types<Bf16, Bf16>({1400, 776, 1032, true, false, 1400, 776, 776, accumulate}, products);
+      check_types<Bf16, float>({520, 70, 1030, false, true, 1030, 1030, 70, accumulate}, products);
+    }
+}
+
 // A product that has several panels of each extent, the last ones not full.
 TEST(matmul, equals_a_plain_loop_in_several_widened_panels) {
   const MatMulShape deep{300, 280, 1100, true, true, 300, 1100, 280, true, true};

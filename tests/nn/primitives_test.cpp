@@ -167,12 +167,23 @@ TEST_F(Primitives, bias_gradients_are_column_sums) {
   }
 }
 
-TEST_F(Primitives, cross_entropy_and_its_gradient) {
+// A vocabulary of less than a piece, of one, of several and with a rest; targets in all of them.
+class CrossEntropy : public Primitives, public ::testing::WithParamInterface<std::int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Vocabularies, CrossEntropy,
+                         ::testing::Values(1500, 8256, 2 * 8256, 2 * 8256 + 1105));
+
+TEST_P(CrossEntropy, and_its_gradient) {
   TransformerDims dims;
-  dims.vocab = 1500, dims.sequence = 3, dims.micro_batch = 2;
+  dims.vocab = GetParam(), dims.sequence = 3, dims.micro_batch = 2;
+  const HeadPieces pieces(dims);
+  const auto at = [&](std::int64_t r, std::int64_t v) {
+    const std::int64_t first = v / pieces.columns * pieces.columns;
+    return pieces.row(first, r) + v - first;
+  };
   const auto logits = filled(6 * dims.vocab, 1, 20), x = filled(6 * dims.vocab, 1, 20);
   Buffer<std::int32_t> tokens(2 * 4);
-  for (std::int64_t i = 0; i < 8; ++i) tokens[i] = static_cast<std::int32_t>(i * 211 % dims.vocab);
+  for (std::int64_t i = 0; i < 8; ++i)
+    tokens[i] = static_cast<std::int32_t>((i * dims.vocab / 7 + dims.vocab - 1) % dims.vocab);
   Buffer<float> losses(6);
   Buffer<double> loss(1);
   cross_entropy(ctx, dims, tokens.data(), logits.data(), losses.data(), 0.25f);
@@ -180,13 +191,13 @@ TEST_F(Primitives, cross_entropy_and_its_gradient) {
   for (std::int64_t r = 0; r < 6; ++r) {
     const std::int32_t target = tokens[r / 3 * 4 + r % 3 + 1];
     double total = 0;
-    for (std::int64_t v = 0; v < dims.vocab; ++v) total += std::exp(double(x[r * dims.vocab + v]));
-    const double expected = std::log(total) - x[r * dims.vocab + target];
+    for (std::int64_t v = 0; v < dims.vocab; ++v) total += std::exp(double(x[at(r, v)]));
+    const double expected = std::log(total) - x[at(r, target)];
     EXPECT_NEAR(losses[r], expected, 1e-6 * expected);
     mean += expected / 6;
     for (std::int64_t v = 0; v < dims.vocab; ++v)
-      ASSERT_NEAR(logits[r * dims.vocab + v],
-                  0.25 * (std::exp(double(x[r * dims.vocab + v])) / total - (v == target)), 2e-7)
+      ASSERT_NEAR(logits[at(r, v)], 0.25 * (std::exp(double(x[at(r, v)])) / total - (v == target)),
+                  2e-7)
           << "row " << r << " token " << v;
   }
   mean_loss(ctx, 6, losses.data(), loss.data(), true);

@@ -156,6 +156,7 @@ TYPED_TEST(SixteenBits, embeddings_and_the_loss_are_rounded_once) {
   using B = Both<TypeParam>;
   TransformerDims dims;
   dims.vocab = 1500, dims.sequence = 150, dims.micro_batch = 2, dims.hidden = 9;
+  dims.dtype = storage_of<TypeParam>;
   const std::int64_t rows = dims.rows(), h = dims.hidden;
   Buffer<std::int32_t> tokens(2 * 151);
   for (std::int64_t i = 0; i < tokens.size(); ++i)  // each some seventy times: long sums
