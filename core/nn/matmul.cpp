@@ -169,7 +169,8 @@ Prepared MatMul::Impl::prepare(const Key& key) const {
     const bool last_resort =
         least_bytes > 0 && std::string_view(pd.impl_info_str()).starts_with("ref");
     if (p.needed_bytes() > cap_bytes || last_resort) {
-      least_bytes = least_bytes == 0 ? p.needed_bytes() : std::min(least_bytes, p.needed_bytes());
+      if (!last_resort)
+        least_bytes = least_bytes == 0 ? p.needed_bytes() : std::min(least_bytes, p.needed_bytes());
       if (candidates.next()) continue;
       throw MemoryError(
           fmt::format("{}: needs {} bytes of scratch: the cap is {}: raise the "
