@@ -14,28 +14,9 @@ namespace {
 constexpr std::int64_t piece = 8192;         // elements of one row of a kernel
 constexpr std::int64_t stream_chunk = 2048;  // of results, beside their sources, in the first cache
 
-// `elems` large results, each chunk made by `make(first, count, scratch)`: it returns where they
-// are.
-template<class To, class Make>
-void stream_chunks(const Context& ctx, const std::string& label, std::int64_t elems, To* to,
-                   std::int64_t chunk, const Make& make) {
-  constexpr std::int64_t block = std::int64_t{1} << 17;  // a fence now and then costs nothing
-  kernel::for_each(
-      ctx, label, (elems + block - 1) / block, KOKKOS_LAMBDA(std::int64_t b) {
-        const std::int64_t end = elems < (b + 1) * block ? elems : (b + 1) * block;
-        To scratch[stream_chunk];
-        for (std::int64_t first = b * block; first < end; first += chunk) {
-          const std::int64_t count = end - first < chunk ? end - first : chunk;
-          kernel::stream_copy(to + first, make(first, count, scratch),
-                              static_cast<std::size_t>(count) * sizeof(To));
-        }
-        kernel::finish_streams();
-      });
-}
-
 template<class To>
 bool worth_streaming(std::int64_t elems) {
-  return kernel::on_host && elems * std::int64_t{sizeof(To)} >= kernel::stream_bytes;
+  return !kernel::rows_are_warps && elems * std::int64_t{sizeof(To)} >= kernel::stream_bytes;
 }
 
 // What is done to a value before it is stored: nothing, or a division; of a power of two the
@@ -76,43 +57,49 @@ KOKKOS_INLINE_FUNCTION void put(To& to, const From& from, const Quotient& quotie
   }
 }
 
+// A thread's part of a large result, made of `from` past the caches.
+template<class To, class From, class Quotient>
+void stream_part(std::int64_t count, To* to, const From* from, const Quotient& quotient) {
+  if constexpr (std::is_same_v<To, From> && std::is_same_v<Quotient, AsItIs>) {
+    kernel::stream_copy(to, from, static_cast<std::size_t>(count) * sizeof(To));
+  } else {
+    To scratch[stream_chunk];
+    for (std::int64_t first = 0; first < count; first += stream_chunk) {
+      const std::int64_t elems = count - first < stream_chunk ? count - first : stream_chunk;
+      const From* source = from + first;
+      const Quotient q = quotient;
+      kernel::strip_loop(
+          elems, [&](std::int64_t j) { put(scratch[j], source[j], q); },
+          [&](std::int64_t j) { kernel::prefetch_after(source + j, kernel::lanes); });
+      kernel::stream_copy(to + first, scratch, static_cast<std::size_t>(elems) * sizeof(To));
+    }
+  }
+  kernel::finish_streams();
+}
+
 template<class To, class From, class Quotient>
 void convert_typed(const Context& ctx, std::int64_t elems, To* to, const From* from,
                    const Quotient& quotient) {
   const char* label = "shardmark::convert";
-  if constexpr (kernel::on_host)
-    if (worth_streaming<To>(elems))
-      return stream_chunks(
-          ctx, label, elems, to, stream_chunk,
-          [=](std::int64_t first, std::int64_t count, To* scratch) {
-            const From* source = from + first;
-            const Quotient q = quotient;
-            kernel::strip_loop(
-                count, [&](std::int64_t j) { put(scratch[j], source[j], q); },
-                [&](std::int64_t j) { kernel::prefetch_after(source + j, kernel::lanes); });
-            return static_cast<const To*>(scratch);
+  if constexpr (!kernel::rows_are_warps)
+    if (worth_streaming<To>(elems)) {
+      constexpr std::int64_t block = std::int64_t{1} << 17;
+      return kernel::for_each(
+          ctx, label, (elems + block - 1) / block, KOKKOS_LAMBDA(std::int64_t b) {
+            const std::int64_t first = b * block, rest = elems - first;
+            stream_part(rest < block ? rest : block, to + first, from + first, quotient);
           });
+    }
   kernel::for_each_elem(
       ctx, label, elems, KOKKOS_LAMBDA(std::int64_t i) { put(to[i], from[i], quotient); });
-}
-
-template<class T>
-void copy_typed(const Context& ctx, std::int64_t elems, T* to, const T* from) {
-  const char* label = "shardmark::copy_elems";
-  if constexpr (kernel::on_host)
-    if (worth_streaming<T>(elems))
-      return stream_chunks(ctx, label, elems, to, elems,
-                           [=](std::int64_t first, std::int64_t, T*) { return from + first; });
-  kernel::for_each_elem(
-      ctx, label, elems, KOKKOS_LAMBDA(std::int64_t i) { to[i] = from[i]; });
 }
 
 // Norms travel as fp32 or fp64.
 void convert_double(const Context& ctx, std::int64_t elems, Stored to, ConstStored from) {
   const Dtype other = to.dtype == Dtype::fp64 ? from.dtype : to.dtype;
   if (other == Dtype::fp64)
-    return copy_typed(ctx, elems, static_cast<double*>(to.data),
-                      static_cast<const double*>(from.data));
+    return convert_typed(ctx, elems, static_cast<double*>(to.data),
+                         static_cast<const double*>(from.data), AsItIs{});
   if (other != Dtype::fp32)
     throw PlanError("convert: fp64 and " + std::string(to_string(other)) +
                     ": must be fp64 and fp32: go through fp32");
@@ -178,10 +165,21 @@ void for_each_piece(const Context& ctx, const char* label, int rows, std::int64_
       });
 }
 
+// A row's piece.
+template<class T, class Quotient>
+KOKKOS_INLINE_FUNCTION void place(const kernel::Row& row, std::int64_t count, T* to, const T* from,
+                                  const Quotient& quotient, [[maybe_unused]] bool streams) {
+  if constexpr (!kernel::rows_are_warps)
+    if (streams) return stream_part(count, to, from, quotient);
+  const Quotient q = quotient;
+  row.loop(count, [&](std::int64_t i) { put(to[i], from[i], q); });
+}
+
 template<class T, class Quotient>
 void interleave_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
                       T* d, const T* s, const Quotient& quotient) {
   const std::int64_t shard = (elems + rows - 1) / rows;
+  const bool streams = worth_streaming<T>(elems);
   for_each_piece(
       ctx, "shardmark::interleave", rows, shard,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
@@ -190,9 +188,7 @@ void interleave_typed(const Context& ctx, std::int64_t elems, int rows, std::int
         const std::int64_t rest = elems - first;
         const std::int64_t real = rest < 0 ? 0 : rest < count ? rest : count;
         T* to = d + r * row_elems + begin;
-        const T* source = s + first;
-        const Quotient q = quotient;
-        row.loop(real, [&](std::int64_t i) { put(to[i], source[i], q); });
+        place(row, real, to, s + first, quotient, streams);
         T* padding = to + real;
         row.loop(count - real, [&](std::int64_t i) { padding[i] = T{}; });
       });
@@ -202,13 +198,12 @@ template<class T>
 void rearrange_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems, T* d,
                      const T* s) {
   const std::int64_t shard = elems / rows;
+  const bool streams = worth_streaming<T>(elems);
   for_each_piece(
       ctx, "shardmark::rearrange", rows, shard,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
                     std::int64_t count) {
-        T* to = d + r * shard + begin;
-        const T* source = s + r * row_elems + begin;
-        row.loop(count, [&](std::int64_t i) { to[i] = source[i]; });
+        place(row, count, d + r * shard + begin, s + r * row_elems + begin, AsItIs{}, streams);
       });
 }
 
@@ -221,8 +216,6 @@ void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from
   }
   with_storage(to.dtype, [&](auto to_type) {
     using To = decltype(to_type);
-    if (to.dtype == from.dtype && divisor == 1)
-      return copy_typed(ctx, elems, static_cast<To*>(to.data), static_cast<const To*>(from.data));
     with_storage(from.dtype, [&](auto from_type) {
       using From = decltype(from_type);
       with_quotient(divisor, [&](const auto& quotient) {

@@ -236,23 +236,29 @@ TEST_F(Storage, the_clip_takes_the_loss_scale_out) {
   EXPECT_EQ(clip[1], 1.0 / 8);
 }
 
-// Shards of several pieces, the last of them short.
+// Shards of several pieces, the last of them short, in a cache and past it.
 TEST_F(Storage, long_shards_are_interleaved_whole) {
-  constexpr int rows = 3;
-  const std::int64_t shard = 17000, elems = rows * shard, distance = shard + 3;
-  Buffer<float> x(elems), flat(rows * distance), back(rows * shard);
-  for (std::int64_t i = 0; i < elems; ++i) x[i] = static_cast<float>(i);
-  for (std::int64_t i = 0; i < flat.size(); ++i) flat[i] = -1;
-  interleave(ctx, elems - 12000, rows, distance, flat.data(), x.data());
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t j = 0; j < distance; ++j)
-      ASSERT_EQ(flat[r * distance + j], j >= 13000 ? -1.0f : x[r * 13000 + j]) << r << " " << j;
-  interleave(ctx, elems - 1, rows, distance, flat.data(), x.data());
-  EXPECT_EQ(flat[2 * distance + shard - 2], x[elems - 2]);
-  EXPECT_EQ(flat[2 * distance + shard - 1], 0.0f);
-  interleave(ctx, elems, rows, distance, flat.data(), x.data());
-  rearrange(ctx, elems, rows, distance, back.data(), flat.data());
-  for (std::int64_t i = 0; i < elems; ++i) ASSERT_EQ(back[i], x[i]) << i;
+  for (const std::int64_t shard : {17000, 170000}) {
+    constexpr int rows = 3;
+    const std::int64_t elems = rows * shard, distance = shard + 3, shorter = shard - 4000;
+    Buffer<float> x(elems), flat(rows * distance), back(rows * shard);
+    for (std::int64_t i = 0; i < elems; ++i) x[i] = static_cast<float>(i);
+    for (std::int64_t i = 0; i < flat.size(); ++i) flat[i] = -1;
+    interleave(ctx, rows * shorter, rows, distance, flat.data(), x.data());
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t j = 0; j < distance; ++j)
+        ASSERT_EQ(flat[r * distance + j], j >= shorter ? -1.0f : x[r * shorter + j])
+            << r << " " << j;
+    interleave(ctx, elems - 1, rows, distance, flat.data(), x.data());
+    EXPECT_EQ(flat[2 * distance + shard - 2], x[elems - 2]);
+    EXPECT_EQ(flat[2 * distance + shard - 1], 0.0f);
+    interleave(ctx, elems, rows, distance, flat.data(), x.data());
+    rearrange(ctx, elems, rows, distance, back.data(), flat.data());
+    for (std::int64_t i = 0; i < elems; ++i) ASSERT_EQ(back[i], x[i]) << i;
+    interleave(ctx, elems, rows, distance, flat.data(), x.data(), 3);
+    for (std::int64_t i = 0; i < elems; ++i)
+      ASSERT_EQ(flat[i / shard * distance + i % shard], x[i] / 3) << i;
+  }
 }
 
 TEST_F(Storage, exact_sums_of_groups_add_up_to_that_of_all) {
