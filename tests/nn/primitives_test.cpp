@@ -172,6 +172,19 @@ class CrossEntropy : public Primitives, public ::testing::WithParamInterface<std
 INSTANTIATE_TEST_SUITE_P(Vocabularies, CrossEntropy,
                          ::testing::Values(1500, 8256, 2 * 8256, 2 * 8256 + 1105));
 
+TEST_P(CrossEntropy, pieces_hold_each_logit_once_and_are_dense) {
+  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+    TransformerDims dims;
+    dims.vocab = GetParam(), dims.sequence = 3, dims.micro_batch = 2, dims.dtype = dtype;
+    const HeadPieces pieces(dims);
+    std::int64_t next = 0;
+    for (std::int64_t v = 0; v < dims.vocab; v += pieces.columns)
+      for (std::int64_t r = 0; r < 6; ++r, next += pieces.columns_of(v))
+        ASSERT_EQ(pieces.row(v, r), next) << v << " " << r;
+    EXPECT_EQ(next, 6 * dims.vocab);
+  }
+}
+
 TEST_P(CrossEntropy, and_its_gradient) {
   TransformerDims dims;
   dims.vocab = GetParam(), dims.sequence = 3, dims.micro_batch = 2;
