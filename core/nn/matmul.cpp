@@ -79,13 +79,14 @@ class Implementations {
   bool next() {
     return pd_.next_impl();
   }
+  // Whether the library's name of this one begins so.
+  bool named(std::string_view start) const {
+    return std::string_view(pd_.impl_info_str()).starts_with(start);
+  }
   // Those that keep the sums of a tile only, where they run on matrix tiles. Other versions were
   // not measured.
   void pass_over_tiles() {
 #if DNNL_VERSION_MAJOR < 3
-    const auto named = [&](std::string_view start) {
-      return std::string_view(pd_.impl_info_str()).starts_with(start);
-    };
     if (!named("brg:avx512_core_amx")) return;
     while (named("brg") && next()) {
     }
@@ -166,8 +167,7 @@ Prepared MatMul::Impl::prepare(const Key& key) const {
     p.scratch_bytes =
         std::max(p.scratch_bytes, static_cast<std::int64_t>(pd.scratchpad_desc().get_size()));
     // The reference implementation is hundreds of times slower: never a way around the cap.
-    const bool last_resort =
-        least_bytes > 0 && std::string_view(pd.impl_info_str()).starts_with("ref");
+    const bool last_resort = least_bytes > 0 && candidates.named("ref");
     if (p.needed_bytes() > cap_bytes || last_resort) {
       if (!last_resort)
         least_bytes = least_bytes == 0 ? p.needed_bytes() : std::min(least_bytes, p.needed_bytes());

@@ -16,7 +16,7 @@ constexpr std::int64_t stream_chunk = 2048;  // of results, beside their sources
 
 template<class To>
 bool worth_streaming(std::int64_t elems) {
-  return !kernel::rows_are_warps && elems * std::int64_t{sizeof(To)} >= kernel::stream_bytes;
+  return kernel::on_host && elems * std::int64_t{sizeof(To)} >= kernel::stream_bytes;
 }
 
 // What is done to a value before it is stored: nothing, or a division; of a power of two the
@@ -81,7 +81,7 @@ template<class To, class From, class Quotient>
 void convert_typed(const Context& ctx, std::int64_t elems, To* to, const From* from,
                    const Quotient& quotient) {
   const char* label = "shardmark::convert";
-  if constexpr (!kernel::rows_are_warps)
+  if constexpr (kernel::on_host)
     if (worth_streaming<To>(elems)) {
       constexpr std::int64_t block = std::int64_t{1} << 17;
       return kernel::for_each(

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include <core/nn/cross_entropy.hpp>
 #include <core/nn/embedding.hpp>
 #include <core/nn/gpt2.hpp>
