@@ -126,11 +126,11 @@ void sum_squares_typed(const Context& ctx, std::int64_t elems, const T* grad, do
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t block) {
         const T* g = grad + block * block_elems;
         const std::int64_t rest = elems - block * block_elems;
-        return row.sum<double>(
+        return row.collect<double>(
             rest < block_elems ? rest : block_elems,
-            [&](std::int64_t j) {
+            [&](std::int64_t j, double& part) {
               const double v = widen(g[j]);
-              return v * v;
+              part = std::fma(v, v, part);  // the same bits as a square, which is exact, and a sum
             },
             [&](std::int64_t j) { kernel::prefetch_after(g + j, kernel::lanes); });
       });

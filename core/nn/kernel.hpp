@@ -46,20 +46,26 @@ struct NothingAhead {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t) const {}
 };
 
-/// Sum of `f(j)`, j in [0, n): lane l adds elements l, l + 64, …; lanes are then added as a tree.
-/// `ahead(j)` is called before each 64 elements.
+/// Sum of parts, one a lane, that `f(j, part)` adds to, j in [0, n): lane l has elements l, l + 64,
+/// …; lanes are then added as a tree. `ahead(j)` is called before each 64 elements.
 template<class T, class F, class Ahead = NothingAhead>
-KOKKOS_INLINE_FUNCTION T lane_sum(std::int64_t n, const F& f, const Ahead& ahead = {}) {
+KOKKOS_INLINE_FUNCTION T lane_collect(std::int64_t n, const F& f, const Ahead& ahead = {}) {
   T part[lanes] = {};
   const std::int64_t full = n / lanes * lanes;
   for (std::int64_t j = 0; j < full; j += lanes) {
     ahead(j);
-    simd_loop(lanes, [&](std::int64_t l) { part[l] += f(j + l); });
+    simd_loop(lanes, [&](std::int64_t l) { f(j + l, part[l]); });
   }
-  for (std::int64_t j = full; j < n; ++j) part[j - full] += f(j);
+  for (std::int64_t j = full; j < n; ++j) f(j, part[j - full]);
   for (std::int64_t width = lanes / 2; width > 0; width /= 2)
     for (std::int64_t l = 0; l < width; ++l) part[l] += part[l + width];
   return part[0];
+}
+
+/// Sum of `f(j)`, j in [0, n), in the same order.
+template<class T, class F>
+KOKKOS_INLINE_FUNCTION T lane_sum(std::int64_t n, const F& f) {
+  return lane_collect<T>(n, [&](std::int64_t j, T& part) { part += f(j); });
 }
 
 /// Largest of `f(j)`, j in [0, n), n > 0; values that are not a number are passed over.

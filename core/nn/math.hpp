@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementary functions as plain arithmetic: they vectorise without a vector math library and give
-// the same bits in every build and at every vector length (no fused multiply-add, no table).
+// the same bits in every build and at every vector length: no table, and multiply-adds are fused
+// where it says so, nowhere else.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -10,8 +12,9 @@
 
 namespace shardmark {
 
-/// e^x in fp32, below 2 units in the last place. Below -87.33 the result is 0, above 88.37 it stays
-/// at e^88.37; not-a-number stays so. x = n ln2 + r with |r| <= ln2 / 2; e^r by its series.
+/// e^x in fp32, within 1.02 units in the last place. Below -87.33 the result is 0, above 88.37 it
+/// stays at e^88.37; not-a-number stays so. x = n ln2 + r with |r| <= ln2 / 2; e^r = 1 + r + q r^2,
+/// where q is the polynomial of degree 4 with the least relative error of e^r, 3e-9.
 KOKKOS_INLINE_FUNCTION float exp_f32(float x) {
   constexpr float lowest = -87.33f, highest = 88.37f;
   constexpr float log2_e = 1.44269504088896341f;
@@ -21,16 +24,15 @@ KOKKOS_INLINE_FUNCTION float exp_f32(float x) {
   const bool underflow = x < lowest;
   float c = underflow ? lowest : x;
   c = c > highest ? highest : c;
-  const float shifted = c * log2_e + round_to_int;
+  const float shifted = std::fma(c, log2_e, round_to_int);
   const float n = shifted - round_to_int;
-  const float r = (c - n * ln2_high) - n * ln2_low;
-  float q = 1.0f / 5040.0f;
-  q = q * r + 1.0f / 720.0f;
-  q = q * r + 1.0f / 120.0f;
-  q = q * r + 1.0f / 24.0f;
-  q = q * r + 1.0f / 6.0f;
-  q = q * r + 0.5f;
-  const float exp_r = 1.0f + (r + q * (r * r));
+  const float r = std::fma(-n, ln2_low, std::fma(-n, ln2_high, c));
+  float q = 0x1.6a23dcp-10f;
+  q = std::fma(q, r, 0x1.123a24p-7f);
+  q = std::fma(q, r, 0x1.5558f2p-5f);
+  q = std::fma(q, r, 0x1.555490p-3f);
+  q = std::fma(q, r, 0x1.fffffcp-2f);
+  const float exp_r = 1.0f + std::fma(q, r * r, r);
   std::uint32_t bits = 0;
   std::memcpy(&bits, &shifted, sizeof bits);
   bits = (bits << 23) + 0x3F800000u;  // 2^n

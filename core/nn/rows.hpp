@@ -21,10 +21,15 @@ inline constexpr bool rows_are_warps = !on_host;
 
 /// A row in the hands of one thread.
 struct ThreadRow {
-  /// Sum of `f(j)`, j in [0, n); `ahead` as in lane_sum.
+  /// Sum of `f(j)`, j in [0, n).
+  template<class T, class F>
+  KOKKOS_INLINE_FUNCTION T sum(std::int64_t n, const F& f) const {
+    return lane_sum<T>(n, f);
+  }
+  /// Sum of parts that `f(j, part)` adds to, j in [0, n); `ahead` as in lane_collect.
   template<class T, class F, class Ahead = NothingAhead>
-  KOKKOS_INLINE_FUNCTION T sum(std::int64_t n, const F& f, const Ahead& ahead = {}) const {
-    return lane_sum<T>(n, f, ahead);
+  KOKKOS_INLINE_FUNCTION T collect(std::int64_t n, const F& f, const Ahead& ahead = {}) const {
+    return lane_collect<T>(n, f, ahead);
   }
   /// Largest of `f(j)`, j in [0, n), n > 0; values that are not a number are passed over.
   template<class F>
@@ -56,13 +61,12 @@ inline constexpr int team_rows = 8;
 struct WarpRow {
   const Team& team;
 
-  template<class T, class F, class Ahead = NothingAhead>
-  KOKKOS_INLINE_FUNCTION T sum(std::int64_t n, const F& f, const Ahead& = {}) const {
+  template<class T, class F>
+  KOKKOS_INLINE_FUNCTION T sum(std::int64_t n, const F& f) const {
     return collect<T>(n, [&](std::int64_t j, T& part) { part += f(j); });
   }
-  /// Sum of parts, one a lane, that `f(j, part)` adds to.
-  template<class T, class F>
-  KOKKOS_INLINE_FUNCTION T collect(std::int64_t n, const F& f) const {
+  template<class T, class F, class Ahead = NothingAhead>
+  KOKKOS_INLINE_FUNCTION T collect(std::int64_t n, const F& f, const Ahead& = {}) const {
     T total = {};
     Kokkos::parallel_reduce(
         Kokkos::ThreadVectorRange(team, warp_lanes),
