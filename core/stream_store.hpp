@@ -63,4 +63,18 @@ inline void finish_streams() {
 #endif
 }
 
+/// `count` results to `to`, past the caches: `make(first, elems, results)` makes some of them at a
+/// time in a scratch that stays in the first cache, beside what they are made of. Host memory.
+template<class T, class Make>
+void stream_results(std::int64_t count, T* to, const Make& make) {
+  constexpr std::int64_t chunk = 2048;
+  T scratch[chunk];
+  for (std::int64_t first = 0; first < count; first += chunk) {
+    const std::int64_t elems = count - first < chunk ? count - first : chunk;
+    make(first, elems, scratch);
+    stream_copy(to + first, scratch, static_cast<std::size_t>(elems) * sizeof(T));
+  }
+  finish_streams();
+}
+
 }  // namespace shardmark::kernel

@@ -42,13 +42,20 @@ struct Coefficients {
   float keep, decay, beta1, new1, beta2, new2, eps, rate, correction;
 };
 
+template<class Rounded, class Make>
+KOKKOS_INLINE_FUNCTION void store_block([[maybe_unused]] bool streams, std::int64_t count,
+                                        Rounded* to, const Make& make) {
+  if constexpr (kernel::on_host)
+    if (streams) return kernel::stream_results(count, to, make);
+  make(0, count, to);
+}
+
 template<class Grad, class Rounded>
 void adamw_typed(const Context& ctx, std::int64_t elems, float* param, const Grad* grad, float* m,
                  float* v, const AdamWStep& s, const double* clip_coefficient, Rounded* rounded) {
   constexpr bool rounds = !std::is_same_v<Rounded, NotRounded>;
-  // Large results go past the caches, from a chunk that is in the first one: they are not read
-  // soon.
-  constexpr std::int64_t chunk = kernel::on_host ? 2048 : 1, block = kernel::on_host ? 1 << 17 : 1;
+  // Large results go past the caches: they are not read soon.
+  constexpr std::int64_t block = kernel::on_host ? 1 << 17 : 1;
   const bool streams = rounds && kernel::on_host &&
                        elems * static_cast<std::int64_t>(sizeof(Rounded)) >= kernel::stream_bytes;
   const Coefficients coefficients(s);
@@ -56,18 +63,19 @@ void adamw_typed(const Context& ctx, std::int64_t elems, float* param, const Gra
       ctx, "shardmark::adamw_update", (elems + block - 1) / block, KOKKOS_LAMBDA(std::int64_t b) {
         const Coefficients of = coefficients;
         const float clip = static_cast<float>(*clip_coefficient);
-        const std::int64_t end = elems < (b + 1) * block ? elems : (b + 1) * block;
-        Rounded scratch[chunk];
-        for (std::int64_t first = b * block; first < end; first += chunk) {
-          const std::int64_t count = end - first < chunk ? end - first : chunk;
-          float *p = param + first, *m_ = m + first, *v_ = v + first;
-          const Grad* g = grad + first;
-          Rounded* result = streams ? scratch : rounds ? rounded + first : nullptr;
+        const std::int64_t begin = b * block, rest = elems - begin;
+        const std::int64_t count = rest < block ? rest : block;
+        float *params = param + begin, *ms = m + begin, *vs = v + begin;
+        const Grad* grads = grad + begin;
+        Rounded* to = rounds ? rounded + begin : nullptr;
+        store_block(streams, count, to, [&](std::int64_t first, std::int64_t n, Rounded* results) {
+          float *p = params + first, *m_ = ms + first, *v_ = vs + first;
+          const Grad* g = grads + first;
           kernel::strip_loop(
-              count,
+              n,
               [&](std::int64_t j) {
                 p[j] = of.step(p[j], widen(g[j]) * clip, m_[j], v_[j]);
-                if constexpr (rounds) round_to(result[j], p[j]);
+                if constexpr (rounds) round_to(results[j], p[j]);
               },
               [&](std::int64_t j) {
                 kernel::prefetch_after(p + j, kernel::lanes);
@@ -75,13 +83,7 @@ void adamw_typed(const Context& ctx, std::int64_t elems, float* param, const Gra
                 kernel::prefetch_after(v_ + j, kernel::lanes);
                 kernel::prefetch_after(g + j, kernel::lanes);
               });
-          if constexpr (kernel::on_host)
-            if (streams)
-              kernel::stream_copy(rounded + first, scratch,
-                                  static_cast<std::size_t>(count) * sizeof(Rounded));
-        }
-        if constexpr (kernel::on_host)
-          if (streams) kernel::finish_streams();
+        });
       });
 }
 

@@ -11,8 +11,7 @@
 namespace shardmark {
 namespace {
 
-constexpr std::int64_t piece = 8192;         // elements of one row of a kernel
-constexpr std::int64_t stream_chunk = 2048;  // of results, beside their sources, in the first cache
+constexpr std::int64_t piece = 8192;  // elements of one row of a kernel
 
 template<class To>
 bool worth_streaming(std::int64_t elems) {
@@ -62,19 +61,16 @@ template<class To, class From, class Quotient>
 void stream_part(std::int64_t count, To* to, const From* from, const Quotient& quotient) {
   if constexpr (std::is_same_v<To, From> && std::is_same_v<Quotient, AsItIs>) {
     kernel::stream_copy(to, from, static_cast<std::size_t>(count) * sizeof(To));
+    kernel::finish_streams();
   } else {
-    To scratch[stream_chunk];
-    for (std::int64_t first = 0; first < count; first += stream_chunk) {
-      const std::int64_t elems = count - first < stream_chunk ? count - first : stream_chunk;
+    kernel::stream_results(count, to, [&](std::int64_t first, std::int64_t elems, To* results) {
       const From* source = from + first;
       const Quotient q = quotient;
       kernel::strip_loop(
-          elems, [&](std::int64_t j) { put(scratch[j], source[j], q); },
+          elems, [&](std::int64_t j) { put(results[j], source[j], q); },
           [&](std::int64_t j) { kernel::prefetch_after(source + j, kernel::lanes); });
-      kernel::stream_copy(to + first, scratch, static_cast<std::size_t>(elems) * sizeof(To));
-    }
+    });
   }
-  kernel::finish_streams();
 }
 
 template<class To, class From, class Quotient>
