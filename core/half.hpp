@@ -38,9 +38,10 @@ constexpr float widen(Fp16 v) {
 
 constexpr Bf16 round_bf16(float f) {
   const auto bits = std::bit_cast<std::uint32_t>(f);
-  if ((bits & 0x7fffffffu) > 0x7f800000u)  // NaN: a carry must not make it an infinity
-    return {static_cast<std::uint16_t>((bits >> 16) | 0x40u)};
-  return {static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+  const std::uint32_t nearest = bits + 0x7fffu + ((bits >> 16) & 1u);
+  // NaN: a carry must not make it an infinity. Where a number is compared, vectors need one step.
+  const std::uint32_t rounded = f != f ? bits | 0x400000u : nearest;
+  return {static_cast<std::uint16_t>(rounded >> 16)};
 }
 
 constexpr Fp16 round_fp16(float f) {
