@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shardmark_test(<name> FILES <source>… [LIBS <target>…] [NP <ranks>…] [LABELS <label>…]
-#                [TIMEOUT <seconds, default 300>])
+#                [TIMEOUT <seconds, default 300; five times that under the sanitizers>])
 #
 # One GoogleTest executable `test_<name>`. With NP it has our MPI main and is registered once a rank
 # count, as `<name>.np<ranks>`, under mpiexec; without, it has the serial main and is `<name>`. Kokkos
@@ -23,6 +23,9 @@ function(shardmark_test name)
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
+  endif()
+  if(SHARDMARK_SANITIZE)
+    math(EXPR arg_TIMEOUT "5 * ${arg_TIMEOUT}")
   endif()
 
   set(main main.cpp)

@@ -3,6 +3,7 @@
 // every collective is a message of each rank to each other one that needs it, sent when the
 // collective's turn on its stream has come, and summed in rank order.
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 
@@ -38,7 +39,8 @@ struct Message {
 
 // Kept until the end of the process: a peer that is gone may never take it.
 Message& post(bool send, int peer, int tag, Bytes data) {
-  auto& m = *new Message{std::move(data)};
+  static auto& kept = *new std::deque<Message>;
+  Message& m = kept.emplace_back(Message{std::move(data)});
   const int count = static_cast<int>(m.data.size());
   if (send)
     SHARDMARK_MPI(MPI_Isend(m.data.data(), count, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &m.request));
