@@ -12,7 +12,8 @@ function(shardmark_target target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     set(false_alarms -Wno-restrict)
   endif()
-  # By Kokkos' nvcc_wrapper: constexpr functions on the device, and there too no fused multiply-add.
+  # By Kokkos' nvcc_wrapper: constexpr functions on the device, and there too no multiply-add
+  # fused that the code does not ask for.
   if(SHARDMARK_ENABLE_CUDA AND arg_HOST_ONLY)
     target_compile_options(${target} PRIVATE --host-only)
   elseif(SHARDMARK_ENABLE_CUDA)
@@ -46,8 +47,8 @@ function(shardmark_target target)
   endif()
 endfunction()
 
-# shardmark_cuda_target(<target>): what every target of .cu files has in common. CUDA C++ 20, no fused
-# multiply-add, as everywhere. nvcc_wrapper says which standard itself.
+# shardmark_cuda_target(<target>): what every target of .cu files has in common. CUDA C++ 20, no
+# multiply-add fused of itself, as everywhere. nvcc_wrapper says which standard itself.
 function(shardmark_cuda_target target)
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
   target_include_directories(${target} SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})

@@ -20,6 +20,15 @@ namespace shardmark::kernel {
 /// From this size on a result does not stay in a core's cache anyway.
 inline constexpr std::int64_t stream_bytes = std::int64_t{1} << 20;
 
+/// Whether a result of `elems` is that large.
+template<class T>
+constexpr bool worth_streaming(std::int64_t elems) {
+  return elems * std::int64_t{sizeof(T)} >= stream_bytes;
+}
+
+/// Results that one thread streams before it takes others: a fence now and then costs nothing.
+inline constexpr std::int64_t stream_block = std::int64_t{1} << 17;
+
 /// As memcpy, past the caches where the processor can. Seen by other threads after
 /// `finish_streams`. Host memory.
 inline void stream_copy(void* to, const void* from, std::size_t bytes) {

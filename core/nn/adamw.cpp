@@ -55,9 +55,8 @@ void adamw_typed(const Context& ctx, std::int64_t elems, float* param, const Gra
                  float* v, const AdamWStep& s, const double* clip_coefficient, Rounded* rounded) {
   constexpr bool rounds = !std::is_same_v<Rounded, NotRounded>;
   // Large results go past the caches: they are not read soon.
-  constexpr std::int64_t block = kernel::on_host ? 1 << 17 : 1;
-  const bool streams = rounds && kernel::on_host &&
-                       elems * static_cast<std::int64_t>(sizeof(Rounded)) >= kernel::stream_bytes;
+  constexpr std::int64_t block = kernel::on_host ? kernel::stream_block : 1;
+  const bool streams = rounds && kernel::worth_streaming<Rounded>(elems);
   const Coefficients coefficients(s);
   kernel::for_each(
       ctx, "shardmark::adamw_update", (elems + block - 1) / block, KOKKOS_LAMBDA(std::int64_t b) {
@@ -65,12 +64,11 @@ void adamw_typed(const Context& ctx, std::int64_t elems, float* param, const Gra
         const float clip = static_cast<float>(*clip_coefficient);
         const std::int64_t begin = b * block, rest = elems - begin;
         const std::int64_t count = rest < block ? rest : block;
-        float *params = param + begin, *ms = m + begin, *vs = v + begin;
-        const Grad* grads = grad + begin;
         Rounded* to = rounds ? rounded + begin : nullptr;
         store_block(streams, count, to, [&](std::int64_t first, std::int64_t n, Rounded* results) {
-          float *p = params + first, *m_ = ms + first, *v_ = vs + first;
-          const Grad* g = grads + first;
+          const std::int64_t at = begin + first;
+          float *p = param + at, *m_ = m + at, *v_ = v + at;
+          const Grad* g = grad + at;
           kernel::strip_loop(
               n,
               [&](std::int64_t j) {

@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::int64_t piece = 8192;  // elements of one row of a kernel
 
-template<class To>
-bool worth_streaming(std::int64_t elems) {
-  return kernel::on_host && elems * std::int64_t{sizeof(To)} >= kernel::stream_bytes;
-}
-
 // What is done to a value before it is stored: nothing, or a division; of a power of two the
 // reciprocal gives the same bits, several times as fast.
 struct AsItIs {
@@ -78,8 +73,8 @@ void convert_typed(const Context& ctx, std::int64_t elems, To* to, const From* f
                    const Quotient& quotient) {
   const char* label = "shardmark::convert";
   if constexpr (kernel::on_host)
-    if (worth_streaming<To>(elems)) {
-      constexpr std::int64_t block = std::int64_t{1} << 17;
+    if (kernel::worth_streaming<To>(elems)) {
+      constexpr std::int64_t block = kernel::stream_block;
       return kernel::for_each(
           ctx, label, (elems + block - 1) / block, KOKKOS_LAMBDA(std::int64_t b) {
             const std::int64_t first = b * block, rest = elems - first;
@@ -175,7 +170,7 @@ template<class T, class Quotient>
 void interleave_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
                       T* d, const T* s, const Quotient& quotient) {
   const std::int64_t shard = (elems + rows - 1) / rows;
-  const bool streams = worth_streaming<T>(elems);
+  const bool streams = kernel::worth_streaming<T>(elems);
   for_each_piece(
       ctx, "shardmark::interleave", rows, shard,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
@@ -194,7 +189,7 @@ template<class T>
 void rearrange_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems, T* d,
                      const T* s) {
   const std::int64_t shard = elems / rows;
-  const bool streams = worth_streaming<T>(elems);
+  const bool streams = kernel::worth_streaming<T>(elems);
   for_each_piece(
       ctx, "shardmark::rearrange", rows, shard,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
