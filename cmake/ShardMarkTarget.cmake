@@ -28,7 +28,7 @@ function(shardmark_target target)
     endif()
   endif()
   # -ffp-contract=off: the same bits from every build and from every vector length of a kernel. Those
-  # multiply-adds that are fused (core/nn/math.hpp) are an instruction since x86-64-v3, a call before.
+  # multiply-adds that are fused (core/nn/kernels/math.hpp) are an instruction since x86-64-v3, a call before.
   set(processor "")
   if(SHARDMARK_NATIVE)
     set(processor -march=native)

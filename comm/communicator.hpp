@@ -14,7 +14,7 @@
 #include <string_view>
 #include <thread>
 
-#include <core/plan/types.hpp>
+#include <core/plan/deck/types.hpp>
 
 namespace shardmark {
 
@@ -33,7 +33,8 @@ struct Collective {
   std::int64_t elems = 0;
   const void* send = nullptr;
   void* recv = nullptr;
-  void* scratch = nullptr;  // the caller's, collective_scratch_bytes(…) of core/plan/scratch.hpp
+  void* scratch =
+      nullptr;  // the caller's, collective_scratch_bytes(…) of core/plan/collective_scratch.hpp
   std::int64_t scratch_bytes = 0;
   std::string_view name;  // for messages: "reduce_scatter grad.block3"; must outlive the ticket
 };

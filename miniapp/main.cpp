@@ -7,9 +7,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <miniapp/arguments_error.hpp>
-#include <miniapp/commands.hpp>
-#include <miniapp/version.hpp>
+#include <miniapp/commands/arguments_error.hpp>
+#include <miniapp/commands/commands.hpp>
+#include <miniapp/provenance/version.hpp>
 
 namespace {
 

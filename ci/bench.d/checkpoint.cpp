@@ -16,11 +16,11 @@
 
 #include <ci/bench.d/session.hpp>
 #include <ci/bench.d/turns.hpp>
-#include <comm/mpi_check.hpp>
+#include <comm/mpi/mpi_check.hpp>
 #include <core/error.hpp>
 #include <io/checkpoint/checksum.hpp>
-#include <miniapp/checkpoint_states.hpp>
-#include <miniapp/checkpoints.hpp>
+#include <miniapp/checkpoint/checkpoint_states.hpp>
+#include <miniapp/checkpoint/checkpoints.hpp>
 
 namespace shardmark::bench {
 namespace {

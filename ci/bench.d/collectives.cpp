@@ -17,11 +17,11 @@
 
 #include <fmt/format.h>
 
-#include <comm/clock.hpp>
-#include <comm/factory.hpp>
-#include <comm/mpi_check.hpp>
-#include <comm/mpi_world.hpp>
-#include <comm/node.hpp>
+#include <core/clock.hpp>
+#include <comm/factory/make_communicator.hpp>
+#include <comm/mpi/mpi_check.hpp>
+#include <comm/mpi/mpi_world.hpp>
+#include <comm/mpi/node.hpp>
 
 namespace shardmark {
 namespace {

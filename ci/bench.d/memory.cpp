@@ -10,7 +10,7 @@
 #include <ci/bench.d/session.hpp>
 #include <ci/bench.d/triad.hpp>
 #include <ci/bench.d/turns.hpp>
-#include <core/nn/adamw.hpp>
+#include <core/nn/optimizer/adamw.hpp>
 
 namespace shardmark::bench {
 namespace {

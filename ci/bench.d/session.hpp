@@ -9,21 +9,21 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <comm/factory.hpp>
-#include <comm/mpi_world.hpp>
-#include <comm/node.hpp>
-#include <core/nn/matmul.hpp>
-#include <core/nn/threads.hpp>
-#include <io/deck.hpp>
-#include <io/deepspeed_config.hpp>
-#include <io/tokens.hpp>
-#include <miniapp/bf16_choice.hpp>
-#include <miniapp/executor.hpp>
-#include <miniapp/heap.hpp>
-#include <miniapp/lanes.hpp>
-#include <miniapp/setup.hpp>
-#include <miniapp/step_runner.hpp>
-#include <miniapp/transformer_model.hpp>
+#include <comm/factory/make_communicator.hpp>
+#include <comm/mpi/mpi_world.hpp>
+#include <comm/mpi/node.hpp>
+#include <core/nn/products/matmul.hpp>
+#include <core/nn/kernels/threads.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <io/deepspeed/config.hpp>
+#include <io/data/tokens.hpp>
+#include <miniapp/run/bf16_choice.hpp>
+#include <miniapp/execute/executor.hpp>
+#include <miniapp/run/heap.hpp>
+#include <miniapp/ranks/lanes.hpp>
+#include <miniapp/run/setup.hpp>
+#include <miniapp/execute/step_runner.hpp>
+#include <miniapp/models/transformer_model.hpp>
 
 namespace shardmark::bench {
 

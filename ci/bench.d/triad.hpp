@@ -9,9 +9,9 @@
 #include <Kokkos_Core.hpp>
 
 #include <ci/bench.d/turns.hpp>
-#include <comm/mpi_check.hpp>
+#include <comm/mpi/mpi_check.hpp>
 #include <core/kokkos_shim.hpp>
-#include <miniapp/huge_pages.hpp>
+#include <miniapp/execute/huge_pages.hpp>
 
 namespace shardmark::bench {
 

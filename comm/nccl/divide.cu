@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same values as `divide` of comm/combine.cpp: a division, not a product with the reciprocal.
+// The same values as `divide` of comm/local_reduction.cpp: a division, not a product with the
+// reciprocal.
 #include <algorithm>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <comm/nccl/check.hpp>
 #include <comm/nccl/divide.hpp>
+#include <comm/nccl/nccl_check.hpp>
 
 namespace shardmark {
 namespace {

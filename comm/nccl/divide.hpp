@@ -6,7 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <core/plan/types.hpp>
+#include <core/plan/deck/types.hpp>
 
 namespace shardmark {
 

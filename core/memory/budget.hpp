@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much memory a rank may count on where the deck gives no budget: the least of what the node
 // has free and of what is left under the control groups that the process is in, shared by the ranks
-// of the node. `over_budget` (core/plan/footprint.hpp) holds the plan against it.
+// of the node. `over_budget` (core/plan/interpret/footprint.hpp) holds the plan against it.
 #pragma once
 
 #include <cstdint>

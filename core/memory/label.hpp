@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include <core/plan/types.hpp>
+#include <core/plan/deck/types.hpp>
 
 namespace shardmark {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include <core/plan/footprint.hpp>
-#include <core/plan/types.hpp>
+#include <core/plan/deck/types.hpp>
+#include <core/plan/interpret/footprint.hpp>
 
 namespace shardmark {
 

@@ -31,7 +31,7 @@
 #include <cstdint>
 #include <span>
 
-#include <core/plan/types.hpp>
+#include <core/plan/deck/types.hpp>
 
 namespace shardmark {
 

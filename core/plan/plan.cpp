@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <core/plan/checked.hpp>
+#include <core/plan/deck/checked.hpp>
 #include <core/plan/plan.hpp>
 
 namespace shardmark {

@@ -19,10 +19,10 @@
 #include <string>
 #include <vector>
 
-#include <core/plan/deck.hpp>
-#include <core/plan/model_shape.hpp>
-#include <core/plan/partition.hpp>
-#include <core/plan/types.hpp>
+#include <core/plan/deck/deck.hpp>
+#include <core/plan/deck/types.hpp>
+#include <core/plan/model/model_shape.hpp>
+#include <core/plan/partition/unit_partition.hpp>
 
 namespace shardmark {
 

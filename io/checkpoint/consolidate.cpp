@@ -11,7 +11,7 @@
 #include <io/checkpoint/direct_file.hpp>
 #include <io/checkpoint/hdf5.hpp>
 #include <io/checkpoint/state_reader.hpp>
-#include <io/durable_file.hpp>
+#include <io/files/durable_file.hpp>
 
 namespace shardmark {
 namespace {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <io/checkpoint/direct_file.hpp>
-#include <io/durable_file.hpp>
+#include <io/files/durable_file.hpp>
 
 namespace shardmark {
 

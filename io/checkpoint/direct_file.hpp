@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include <io/page_buffer.hpp>
+#include <io/files/page_buffer.hpp>
 
 namespace shardmark {
 

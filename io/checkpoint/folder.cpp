@@ -13,7 +13,7 @@
 #include <core/error.hpp>
 #include <io/checkpoint/folder.hpp>
 #include <io/checkpoint/manifest.hpp>
-#include <io/durable_file.hpp>
+#include <io/files/durable_file.hpp>
 
 namespace shardmark {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <mpi.h>
 
-#include <core/plan/types.hpp>
+#include <core/plan/deck/types.hpp>
 
 namespace shardmark {
 

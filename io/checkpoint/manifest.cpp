@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include <core/error.hpp>
-#include <core/plan/checked.hpp>
+#include <core/plan/deck/checked.hpp>
 #include <io/checkpoint/checksum.hpp>
 #include <io/checkpoint/manifest.hpp>
-#include <io/hash.hpp>
+#include <io/files/hash.hpp>
 
 namespace shardmark {
 namespace {

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include <core/plan/loss_scale.hpp>
-#include <core/plan/owned_elements.hpp>
+#include <core/plan/deck/loss_scale.hpp>
+#include <core/plan/interpret/owned_elements.hpp>
 #include <core/plan/plan.hpp>
 
 namespace shardmark {

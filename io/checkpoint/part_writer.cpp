@@ -6,7 +6,7 @@
 #include <io/checkpoint/direct_file.hpp>
 #include <io/checkpoint/part_writer.hpp>
 #include <io/checkpoint/together.hpp>
-#include <io/durable_file.hpp>
+#include <io/files/durable_file.hpp>
 
 namespace shardmark {
 namespace {

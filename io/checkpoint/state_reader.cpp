@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include <core/error.hpp>
-#include <core/half.hpp>
-#include <core/stream_store.hpp>
+#include <core/numeric/half.hpp>
+#include <core/numeric/stream_store.hpp>
 #include <io/checkpoint/checksum.hpp>
 #include <io/checkpoint/hdf5.hpp>
 #include <io/checkpoint/part_writer.hpp>

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <miniapp/result.hpp>
+#include <miniapp/measure/result.hpp>
 
 namespace shardmark {
 

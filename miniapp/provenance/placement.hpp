@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <miniapp/result.hpp>
+#include <miniapp/measure/result.hpp>
 
 namespace shardmark {
 

@@ -5,17 +5,17 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include <comm/device_buffers.hpp>
-#include <comm/mpi_check.hpp>
-#include <comm/nccl/nccl.hpp>
+#include <comm/mpi/device_buffers.hpp>
+#include <comm/mpi/mpi_check.hpp>
+#include <comm/nccl/nccl_headers.hpp>
 #include <core/kokkos_shim.hpp>
-#include <core/nn/library.hpp>
-#include <core/nn/threads.hpp>
+#include <core/nn/kernels/threads.hpp>
+#include <core/nn/products/library.hpp>
 #include <io/checkpoint/hdf5.hpp>
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/provenance/machine.hpp>
 #include <miniapp/provenance/provenance.hpp>
-#include <miniapp/version.hpp>
+#include <miniapp/provenance/version.hpp>
 
 namespace shardmark {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <comm/node.hpp>
-#include <miniapp/peers.hpp>
-#include <miniapp/result.hpp>
+#include <comm/mpi/node.hpp>
+#include <miniapp/measure/result.hpp>
+#include <miniapp/ranks/peers.hpp>
 
 namespace shardmark {
 

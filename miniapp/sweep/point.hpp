@@ -8,10 +8,10 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <core/error.hpp>
-#include <core/plan/footprint.hpp>
+#include <core/plan/interpret/footprint.hpp>
+#include <core/plan/interpret/volume.hpp>
 #include <core/plan/plan.hpp>
-#include <core/plan/volume.hpp>
-#include <miniapp/result.hpp>
+#include <miniapp/measure/result.hpp>
 #include <miniapp/sweep/grid.hpp>
 
 namespace shardmark {

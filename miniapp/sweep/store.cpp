@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <io/durable_file.hpp>
-#include <io/hash.hpp>
+#include <io/files/durable_file.hpp>
+#include <io/files/hash.hpp>
 #include <miniapp/sweep/store.hpp>
 
 namespace shardmark {

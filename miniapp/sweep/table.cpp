@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <core/plan/human_bytes.hpp>
+#include <core/plan/interpret/human_bytes.hpp>
 #include <miniapp/sweep/table.hpp>
 
 namespace shardmark {

@@ -2,9 +2,9 @@
 // The back-end is chosen at run time; what surrounds the choice: MPI's errors, the node.
 #include <gtest/gtest.h>
 
-#include <comm/factory.hpp>
-#include <tests/comm/message_of.hpp>
-#include <tests/comm/world.hpp>
+#include <comm/factory/make_communicator.hpp>
+#include <tests/support/message_of.hpp>
+#include <tests/support/world.hpp>
 
 namespace shardmark::testing {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <core/half.hpp>
+#include <core/numeric/half.hpp>
 
 namespace shardmark {
 namespace {

@@ -2,10 +2,10 @@
 // A communicator is one lane: several in flight, groups beside each other, and what it refuses.
 #include <gtest/gtest.h>
 
-#include <comm/factory.hpp>
-#include <tests/comm/array.hpp>
-#include <tests/comm/message_of.hpp>
-#include <tests/comm/world.hpp>
+#include <comm/factory/make_communicator.hpp>
+#include <tests/support/array.hpp>
+#include <tests/support/message_of.hpp>
+#include <tests/support/world.hpp>
 
 namespace shardmark::testing {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include <tests/comm/array.hpp>
-#include <tests/comm/world.hpp>
+#include <tests/support/array.hpp>
+#include <tests/support/world.hpp>
 
 namespace shardmark::testing {
 namespace {

@@ -4,11 +4,11 @@
 // integers whose sums are exact in any order.
 #include <gtest/gtest.h>
 
-#include <comm/factory.hpp>
-#include <comm/self.hpp>
-#include <comm/validate.hpp>
-#include <tests/comm/array.hpp>
-#include <tests/comm/world.hpp>
+#include <comm/collective.hpp>
+#include <comm/factory/make_communicator.hpp>
+#include <comm/self/self_communicator.hpp>
+#include <tests/support/array.hpp>
+#include <tests/support/world.hpp>
 
 namespace shardmark::testing {
 namespace {

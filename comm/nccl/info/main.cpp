@@ -6,10 +6,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include <comm/mpi_world.hpp>
-#include <comm/nccl/check.hpp>
-#include <comm/nccl/nccl.hpp>
-#include <comm/node.hpp>
+#include <comm/mpi/mpi_world.hpp>
+#include <comm/mpi/node.hpp>
+#include <comm/nccl/nccl_check.hpp>
+#include <comm/nccl/nccl_headers.hpp>
 #include <core/error.hpp>
 
 int main(int argc, char** argv) try {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention on a GPU. Of the host's scratch it uses the deltas alone.
-#include <core/nn/attention.hpp>
 #include <core/nn/cuda/attention_kernels.hpp>
 #include <core/nn/cuda/stream.hpp>
+#include <core/nn/layers/attention.hpp>
 
 namespace shardmark {
 namespace {

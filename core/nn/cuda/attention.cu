@@ -5,9 +5,9 @@
 #include <type_traits>
 
 #include <core/error.hpp>
-#include <core/half.hpp>
 #include <core/nn/cuda/attention_plain.cuh>
 #include <core/nn/cuda/attention_tensor.cuh>
+#include <core/numeric/half.hpp>
 
 namespace shardmark::device {
 namespace {

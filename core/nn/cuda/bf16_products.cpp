@@ -2,7 +2,7 @@
 // On a GPU there is nothing to choose: tensor cores take bf16 as it is, and add in fp32.
 #include <limits>
 
-#include <core/nn/bf16_products.hpp>
+#include <core/nn/products/bf16_products.hpp>
 
 namespace shardmark {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the native kernels need of a device beyond arithmetic: a block's shared memory, exchange
 // between the threads of a warp, and tensor cores; and how they are launched. The tests put
-// tests/nn/device/core/nn/cuda/block.cuh in its place, where a block's threads take turns on a
-// host.
+// tests/core/nn/stand_ins/core/nn/cuda/block.cuh in its place, where a block's threads take turns
+// on a host.
 //
 // Layouts of registers: PTX ISA, "Matrix fragments for mma.m16n8k16" and "ldmatrix".
 #pragma once
@@ -15,8 +15,8 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
-#include <core/half.hpp>
 #include <core/nn/cuda/check.hpp>
+#include <core/numeric/half.hpp>
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #error "ShardMark's kernels need tensor cores that know bf16: sm_80 or newer"

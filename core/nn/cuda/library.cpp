@@ -3,7 +3,7 @@
 
 #include <cublasLt.h>
 
-#include <core/nn/library.hpp>
+#include <core/nn/products/library.hpp>
 
 namespace shardmark {
 

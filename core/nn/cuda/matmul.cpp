@@ -10,7 +10,7 @@
 #include <core/nn/cuda/check.hpp>
 #include <core/nn/cuda/product.hpp>
 #include <core/nn/cuda/stream.hpp>
-#include <core/nn/matmul.hpp>
+#include <core/nn/products/matmul.hpp>
 
 namespace shardmark {
 

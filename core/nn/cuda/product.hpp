@@ -9,7 +9,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-#include <core/nn/matmul_shape.hpp>
+#include <core/nn/products/matmul_shape.hpp>
 
 namespace shardmark::device {
 

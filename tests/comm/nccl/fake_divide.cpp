@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of comm/nccl/divide.cu on the stand-in's streams.
-#include <comm/combine.hpp>
+#include <comm/local_reduction.hpp>
 #include <comm/nccl/divide.hpp>
-#include <core/half.hpp>
+#include <core/numeric/half.hpp>
 #include <tests/comm/nccl/fake_device.hpp>
 
 namespace shardmark {

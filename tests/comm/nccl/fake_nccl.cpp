@@ -9,9 +9,9 @@
 
 #include <mpi.h>
 
-#include <comm/combine.hpp>
-#include <comm/mpi_check.hpp>
-#include <core/plan/types.hpp>
+#include <comm/local_reduction.hpp>
+#include <comm/mpi/mpi_check.hpp>
+#include <core/plan/deck/types.hpp>
 #include <tests/comm/nccl/fake_device.hpp>
 
 namespace {

@@ -3,9 +3,9 @@
 // nothing behind. What the calls give is held by the tests of all back-ends, in this program too.
 #include <gtest/gtest.h>
 
-#include <comm/nccl/calls.hpp>
+#include <comm/nccl/nccl_calls.hpp>
 #include <tests/comm/nccl/fake_device.hpp>
-#include <tests/comm/world.hpp>
+#include <tests/support/world.hpp>
 
 namespace shardmark::testing {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include <core/half.hpp>
 #include <core/nn/cuda/attention_kernels.hpp>
 #include <core/nn/cuda/check.hpp>
 #include <core/nn/cuda/product.hpp>
+#include <core/numeric/half.hpp>
 
 namespace {
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <comm/collective.hpp>
+#include <core/error.hpp>
+
+namespace shardmark {
+
+std::string describe(const Collective& c) {
+  return c.name.empty() ? std::string(to_string(c.op))
+                        : fmt::format("{} {}", to_string(c.op), c.name);
+}
+
+void validate(const Collective& c, int rank, int size) {
+  const auto refuse = [&](const std::string& what) {
+    throw CommError(fmt::format("{}: {}", describe(c), what));
+  };
+  if (!is_collective(c.op)) refuse("op: must be a collective");
+  if (c.op == Op::barrier) return;
+  if (c.elems < 0) refuse(fmt::format("elems = {}: must not be negative", c.elems));
+  if ((c.op == Op::all_gather || c.op == Op::reduce_scatter) && c.elems % size != 0)
+    refuse(fmt::format("elems = {}: must divide by the {} ranks: pad the array", c.elems, size));
+  const bool rooted = c.op == Op::reduce || c.op == Op::broadcast;
+  if (rooted && (c.root < 0 || c.root >= size))
+    refuse(fmt::format("root = {}: must be a rank, 0 to {}", c.root, size - 1));
+  if (is_reduction(c.op) != (c.reduction != Reduction::none))
+    refuse(fmt::format("reduction = {}: must be {}", to_string(c.reduction),
+                       is_reduction(c.op) ? "sum, average or max" : "none"));
+  const bool sends = c.op != Op::broadcast || c.root == rank;
+  const bool receives = c.op != Op::reduce || c.root == rank;
+  if (c.elems > 0 && ((sends && c.send == nullptr) || (receives && c.recv == nullptr)))
+    refuse("buffer: null: must hold the elements");
+}
+
+bool in_place(const Collective& c, int rank, int size) {
+  if (c.op == Op::all_gather) return c.send == offset(c.recv, rank * (c.elems / size), c.dtype);
+  if (c.op == Op::reduce_scatter) return c.recv == offset(c.send, rank * (c.elems / size), c.dtype);
+  return c.send == c.recv;
+}
+
+std::int64_t received_elems(const Collective& c, int rank, int size) {
+  switch (c.op) {
+    case Op::reduce_scatter: return c.elems / size;
+    case Op::reduce: return c.root == rank ? c.elems : 0;
+    case Op::all_gather:
+    case Op::all_reduce:
+    case Op::broadcast: return c.elems;
+    default: return 0;
+  }
+}
+
+}  // namespace shardmark

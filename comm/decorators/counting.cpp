@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <comm/decorators/counting.hpp>
+#include <core/clock.hpp>
+
+namespace shardmark {
+
+// Charges the time of its scope to the total and to the collective that was the oldest at its
+// start.
+class CountingCommunicator::Blocked {
+ public:
+  explicit Blocked(CountingCommunicator& owner) : owner_(owner), begin_ns_(monotonic_ns()) {}
+  ~Blocked() { charge(); }
+  Blocked(const Blocked&) = delete;
+  Blocked& operator=(const Blocked&) = delete;
+  /// Charges what has passed so far; called before the oldest changes.
+  void charge() {
+    const std::int64_t now = monotonic_ns();
+    owner_.counters_.blocked_ns_ += now - begin_ns_;
+    if (!owner_.open_.empty()) owner_.open_.front().record.blocked_ns += now - begin_ns_;
+    begin_ns_ = now;
+  }
+
+ private:
+  CountingCommunicator& owner_;
+  std::int64_t begin_ns_;
+};
+
+Volume CommCounters::volume(int group) const {
+  Volume sum;
+  for (int g = 0; g < static_cast<int>(volumes_.size()); ++g)
+    if (group == all_groups || group == g) add(sum, volumes_[static_cast<std::size_t>(g)]);
+  return sum;
+}
+
+void CommCounters::reset() {
+  for (Volume& v : volumes_) v.clear();
+  blocked_ns_ = 0;
+  records_.clear();
+}
+
+int CommCounters::name_index(std::string_view name) {
+  const auto it = index_.find(name);
+  if (it != index_.end()) return it->second;
+  const int index = static_cast<int>(names_.size());
+  names_.emplace_back(name);
+  index_.emplace(names_.back(), index);
+  return index;
+}
+
+CountingCommunicator::CountingCommunicator(std::unique_ptr<Communicator> inner,
+                                           CommCounters& counters)
+    : ForwardingCommunicator(std::move(inner)),
+      counters_(counters),
+      group_(static_cast<int>(counters.volumes_.size())) {
+  counters.volumes_.emplace_back();
+}
+
+Ticket CountingCommunicator::start(const Collective& c) {
+  Open open{0, counters_.recording_, {c.op, c.dtype, c.elems, -1, group_, monotonic_ns(), 0, 0}};
+  if (open.recorded) open.record.name = counters_.name_index(c.name);
+  Blocked blocked(*this);
+  open.ticket = inner().start(c);
+  Traffic& t = counters_.volumes_[static_cast<std::size_t>(group_)][c.op];
+  t += Traffic{1, c.elems, c.elems * dtype_bytes(c.dtype)};
+  open_.push_back(open);
+  return open.ticket;
+}
+
+void CountingCommunicator::close_oldest() {
+  Open& oldest = open_.front();
+  oldest.record.done_ns = monotonic_ns();
+  if (oldest.recorded) counters_.records_.push_back(oldest.record);
+  open_.pop_front();
+}
+
+void CountingCommunicator::close_done() {
+  Blocked blocked(*this);
+  while (!open_.empty() && inner().test(open_.front().ticket)) {
+    blocked.charge();
+    close_oldest();
+  }
+}
+
+bool CountingCommunicator::test(Ticket ticket) {
+  close_done();
+  // One that ended since then is closed, and said to be done, the next time.
+  if (!open_.empty() && open_.front().ticket <= ticket) return false;
+  return inner().test(ticket);  // also says when the ticket is none of ours
+}
+
+void CountingCommunicator::wait(Ticket ticket) {
+  Blocked blocked(*this);
+  while (!open_.empty() && open_.front().ticket <= ticket) {
+    inner().wait(open_.front().ticket);
+    blocked.charge();
+    close_oldest();
+  }
+  inner().wait(ticket);  // also says when the ticket is none of ours
+}
+
+void CountingCommunicator::progress() {
+  if (open_.empty()) return inner().progress();
+  close_done();  // testing the oldest is progress
+}
+
+std::unique_ptr<Communicator> CountingCommunicator::split(int color, int key) {
+  return std::make_unique<CountingCommunicator>(inner().split(color, key), counters_);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// A network as slow as one likes: a collective is done no sooner than `delay` after its start. Each
+// in flight counts from its own start, so a schedule that overlaps hides the delay.
+#pragma once
+
+#include <deque>
+
+#include <comm/decorators/forwarding.hpp>
+#include <comm/idle.hpp>
+
+namespace shardmark {
+
+class DelayingCommunicator : public ForwardingCommunicator {
+ public:
+  DelayingCommunicator(std::unique_ptr<Communicator> inner, std::int64_t delay_ns, Idle idle)
+      : ForwardingCommunicator(std::move(inner)), delay_ns_(delay_ns), idle_(idle) {}
+  Ticket start(const Collective& c) override;
+  bool test(Ticket ticket) override;
+  void wait(Ticket ticket) override;
+  std::unique_ptr<Communicator> split(int color, int key) override;
+
+ private:
+  struct Due {
+    Ticket ticket;
+    std::int64_t at_ns;
+  };
+  std::int64_t delay_ns_;
+  Idle idle_;
+  std::deque<Due> due_;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include <comm/collective.hpp>
+#include <comm/decorators/faulty.hpp>
+#include <core/error.hpp>
+
+namespace shardmark {
+namespace {
+
+// The highest bit of the mantissa; of integers the lowest bit.
+int flipped_bit(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::fp32: return 22;
+    case Dtype::fp64: return 51;
+    case Dtype::bf16: return 6;
+    case Dtype::fp16: return 9;
+    default: return 0;
+  }
+}
+
+// Parameters, gradients and norms. Flags and lists decide what comes next: spoiled on one rank, the
+// ranks would part ways and wait for each other.
+bool is_data(Dtype dtype) {
+  return dtype != Dtype::uint8 && dtype != Dtype::int64;
+}
+
+std::span<std::byte> received(const Collective& c, int rank, int size) {
+  return {static_cast<std::byte*>(c.recv),
+          static_cast<std::size_t>(received_elems(c, rank, size) * dtype_bytes(c.dtype))};
+}
+
+}  // namespace
+
+Ticket FaultyCommunicator::inner_ticket(Ticket ticket) const {
+  const auto ahead = std::upper_bound(extra_before_.begin(), extra_before_.end(), ticket);
+  return ticket + before_ours_ + static_cast<Ticket>(ahead - extra_before_.begin());
+}
+
+// Whether the fault could hit this one.
+bool FaultyCommunicator::counts(const Collective& c) const {
+  switch (choice_.fault) {
+    case CommFault::none: return false;
+    case CommFault::extra_call: return c.elems > 0;
+    case CommFault::skip_wait:
+    case CommFault::flip_bit:
+      return rank() == choice_.rank && is_data(c.dtype) && received_elems(c, rank(), size()) > 0;
+    case CommFault::stale_shard: return false;  // known only when it is done
+  }
+  return false;
+}
+
+bool FaultyCommunicator::chosen() {
+  ++seen_;
+  const bool hit = seen_ >= choice_.first && seen_ < choice_.first + choice_.count;
+  hits_ += hit;
+  return hit;
+}
+
+bool FaultyCommunicator::keeps_open(const Collective& c) const {
+  return choice_.fault == CommFault::stale_shard && rank() == choice_.rank &&
+         c.op == Op::all_gather && c.elems > 0;
+}
+
+void FaultyCommunicator::make_extra_call() {
+  Collective extra;
+  extra.op = Op::all_reduce;
+  extra.dtype = Dtype::int32;  // integers need no scratch
+  extra.reduction = Reduction::max;
+  extra.elems = 1;
+  extra.send = extra.recv = &extra_;
+  extra.name = "fault extra_call";
+  inner().start(extra);
+  extra_before_.push_back(last_ + 1);
+}
+
+Ticket FaultyCommunicator::start(const Collective& c) {
+  const bool hit = counts(c) && chosen();
+  if (hit && choice_.fault == CommFault::extra_call) make_extra_call();
+  Open open{0, c, {}};
+  if (hit && choice_.fault == CommFault::skip_wait) {
+    const auto recv = received(c, rank(), size());
+    open.before.assign(recv.begin(), recv.end());
+  }
+  const Ticket inner_ticket = inner().start(c);
+  open.ticket = ++last_;
+  before_ours_ = inner_ticket - last_ - extra_before_.size();
+  if (keeps_open(c) || (hit && choice_.fault != CommFault::extra_call))
+    open_.push_back(std::move(open));
+  return last_;
+}
+
+bool FaultyCommunicator::test(Ticket ticket) {
+  if (!inner().test(inner_ticket(ticket))) return false;
+  deliver(ticket);
+  return true;
+}
+
+void FaultyCommunicator::wait(Ticket ticket) {
+  inner().wait(inner_ticket(ticket));
+  deliver(ticket);
+}
+
+std::unique_ptr<Communicator> FaultyCommunicator::split(int color, int key) {
+  auto group = inner().split(color, key);
+  FaultChoice choice = choice_;
+  choice.rank = rank() == choice_.rank ? group->rank() : -1;
+  return std::make_unique<FaultyCommunicator>(std::move(group), choice);
+}
+
+void FaultyCommunicator::deliver(Ticket up_to) {
+  for (; !open_.empty() && open_.front().ticket <= up_to; open_.pop_front()) spoil(open_.front());
+}
+
+void FaultyCommunicator::spoil(const Open& open) {
+  if (choice_.fault == CommFault::skip_wait)
+    std::memcpy(open.c.recv, open.before.data(), open.before.size());
+  if (choice_.fault == CommFault::flip_bit) flip_bit(open.c);
+  if (choice_.fault == CommFault::stale_shard) swap_shard(open.c);
+}
+
+void FaultyCommunicator::flip_bit(const Collective& c) const {
+  const std::int64_t middle = received_elems(c, rank(), size()) / 2;
+  const int bit = flipped_bit(c.dtype);
+  auto* byte = static_cast<std::byte*>(offset(c.recv, middle, c.dtype)) + bit / 8;  // little endian
+  *byte ^= std::byte{1} << (bit % 8);
+}
+
+void FaultyCommunicator::swap_shard(const Collective& c) {
+  const std::int64_t shard_elems = c.elems / size();
+  auto* shard = static_cast<std::byte*>(offset(c.recv, (size() - 1) * shard_elems, c.dtype));
+  const auto bytes = static_cast<std::size_t>(shard_elems * dtype_bytes(c.dtype));
+  std::vector<std::byte> now(shard, shard + bytes);
+  auto& last = last_shard_[std::string(c.name)];
+  if (last.size() == bytes && chosen()) std::memcpy(shard, last.data(), bytes);
+  last = std::move(now);
+}
+
+}  // namespace shardmark

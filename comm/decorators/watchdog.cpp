@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <comm/decorators/watchdog.hpp>
+#include <comm/mpi/mpi_check.hpp>
+#include <core/clock.hpp>
+#include <core/error.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr int message_tag = 1;
+constexpr std::int64_t second_ns = 1'000'000'000;
+constexpr std::int64_t longest_grace_ns = 5 * second_ns;
+constexpr std::int64_t shortest_grace_ns = second_ns / 2;  // for an answer to come at all
+constexpr std::int64_t look_every_ns = second_ns / 1000;
+// A rank that has not looked for so long was computing, or stopped: its own patience starts anew.
+constexpr std::int64_t absence_ns = second_ns;
+
+std::string describe(const WatchedLane::Call& call) {
+  return call.name[0] == '\0' ? std::string(to_string(call.op))
+                              : fmt::format("{} {}", to_string(call.op), call.name);
+}
+
+}  // namespace
+
+Watch::Watch(MPI_Comm world, double timeout_s, Idle idle)
+    : comm_(OwnedComm::duplicate(world)), idle_(idle) {
+  set_timeout(timeout_s);
+  if (!(timeout_s > 0))
+    throw CommError(fmt::format("comm.timeout_s = {}: must be above 0", timeout_s));
+  SHARDMARK_MPI(MPI_Comm_rank(comm_.get(), &rank_));
+  SHARDMARK_MPI(MPI_Comm_size(comm_.get(), &size_));
+  lowest_asker_ = size_;
+  char host[MPI_MAX_PROCESSOR_NAME];
+  int length = 0;
+  SHARDMARK_MPI(MPI_Get_processor_name(host, &length));
+  Process own{};
+  std::memcpy(own.host, host, std::min<std::size_t>(length, sizeof own.host - 1));
+  own.pid = getpid();
+  processes_.resize(static_cast<std::size_t>(size_));
+  SHARDMARK_MPI(MPI_Allgather(&own, sizeof own, MPI_BYTE, processes_.data(), sizeof own, MPI_BYTE,
+                              comm_.get()));
+  receive();
+}
+
+void Watch::set_timeout(double timeout_s) {
+  timeout_ns_ = static_cast<std::int64_t>(timeout_s * 1e9);
+  grace_ns_ = std::clamp(timeout_ns_, shortest_grace_ns, longest_grace_ns);
+}
+
+Watch::~Watch() {
+  const auto report = [](int code, const char* call) {
+    if (code != MPI_SUCCESS) std::fprintf(stderr, "%s failed with code %d\n", call, code);
+  };
+  report(MPI_Cancel(&incoming_request_), "MPI_Cancel");
+  report(MPI_Wait(&incoming_request_, MPI_STATUS_IGNORE), "MPI_Wait");
+  int complete = 1;
+  for (Outgoing& out : outgoing_) {
+    if (!gave_up_)  // answers to a question that was forgiven: all ranks are alive and take them
+      report(MPI_Wait(&out.request, MPI_STATUS_IGNORE), "MPI_Wait");
+    else if (complete)
+      report(MPI_Test(&out.request, &complete, MPI_STATUS_IGNORE), "MPI_Test");
+  }
+  if (!gave_up_) return;
+  comm_.release();
+  // MPI may still read what a stopped rank has not taken: left to the end of the process.
+  if (!complete) new std::list<Outgoing>(std::move(outgoing_));
+}
+
+void Watch::receive() {
+  SHARDMARK_MPI(MPI_Irecv(&incoming_, sizeof incoming_, MPI_BYTE, MPI_ANY_SOURCE, message_tag,
+                          comm_.get(), &incoming_request_));
+}
+
+void Watch::send(WatchMessage::Kind kind, std::uint64_t lane, int to) {
+  Outgoing& out = outgoing_.emplace_back();
+  out.message.kind = kind;
+  out.message.lane = lane;
+  if (const auto it = lanes_.find(lane); it != lanes_.end()) {
+    const WatchedLane& own = *it->second;
+    out.message.known = 1;
+    out.message.started = own.started;
+    out.message.done = own.done;
+    out.message.current = own.done < own.started ? own.oldest : own.last;
+  }
+  SHARDMARK_MPI(MPI_Isend(&out.message, sizeof out.message, MPI_BYTE, to, message_tag, comm_.get(),
+                          &out.request));
+}
+
+void Watch::handle(const WatchMessage& message, int source) {
+  if (message.kind == WatchMessage::Kind::ask) {
+    lowest_asker_ = std::min(lowest_asker_, source);
+    send(WatchMessage::Kind::answer, message.lane, source);
+  }
+  // A question tells as much as an answer does.
+  if (message.lane == asked_lane_) answers_[source] = message;
+}
+
+void Watch::poll() {
+  for (;;) {
+    int complete = 0;
+    MPI_Status status;
+    SHARDMARK_MPI(MPI_Test(&incoming_request_, &complete, &status));
+    if (!complete) break;
+    const WatchMessage message = incoming_;
+    receive();
+    handle(message, status.MPI_SOURCE);
+  }
+  for (auto out = outgoing_.begin(); out != outgoing_.end();) {
+    int complete = 0;
+    SHARDMARK_MPI(MPI_Test(&out->request, &complete, MPI_STATUS_IGNORE));
+    out = complete ? outgoing_.erase(out) : std::next(out);
+  }
+}
+
+bool Watch::look(const WatchedLane& lane) {
+  const std::int64_t now = monotonic_ns();
+  if (now - last_look_ns_ < look_every_ns) return false;
+  if (now - last_look_ns_ > absence_ns) patient_since_ns_ = now;
+  last_look_ns_ = now;
+  poll();
+  if (lane.done == lane.started) return false;
+  return now - std::max(lane.oldest_since_ns, patient_since_ns_) > timeout_ns_;
+}
+
+void Watch::ask(const WatchedLane& lane) {
+  answers_.clear();
+  asked_lane_ = lane.id;
+  asked_ns_ = monotonic_ns();
+  for (const int r : lane.ranks)
+    if (r != rank_) send(WatchMessage::Kind::ask, lane.id, r);
+}
+
+bool Watch::answered(const WatchedLane& lane) {
+  poll();
+  last_look_ns_ = monotonic_ns();
+  return answers_.size() + 1 == lane.ranks.size() || last_look_ns_ - asked_ns_ > grace_ns_;
+}
+
+std::string Watch::process(int rank) const {
+  const Process& p = processes_[static_cast<std::size_t>(rank)];
+  return fmt::format("rank {} (host {}, pid {})", rank, p.host, p.pid);
+}
+
+std::string Watch::verdict(const WatchedLane& lane) const {
+  constexpr int most_named = 16;
+  const std::uint64_t stuck = lane.done + 1;
+  int silent = 0, behind = 0;
+  std::string silent_text, behind_text;
+  for (const int r : lane.ranks) {
+    if (r == rank_) continue;
+    const auto it = answers_.find(r);
+    if (it == answers_.end()) {
+      if (++silent <= most_named) silent_text += process(r) + " does not answer; ";
+      continue;
+    }
+    const WatchMessage& m = it->second;
+    if (m.started >= stuck || ++behind > most_named) continue;
+    if (!m.known || m.started == 0)
+      behind_text += process(r) + " has not started any call; ";
+    else
+      behind_text +=
+          fmt::format("{} is {} call {}, {}; ", process(r), m.done == m.started ? "past" : "at",
+                      m.done == m.started ? m.done : m.done + 1, describe(m.current));
+  }
+  if (silent > most_named)
+    silent_text += fmt::format("{} more do not answer; ", silent - most_named);
+  if (behind > most_named) behind_text += fmt::format("{} more are behind; ", behind - most_named);
+  std::string who = silent_text + behind_text;
+  if (who.empty()) who = "all other ranks answer and have started it: the transport is stuck; ";
+  who.resize(who.size() - 2);
+  return fmt::format(
+      "{} (call {}) not finished after {:g} s: {}: look at that process and its node, "
+      "or raise comm.timeout_s",
+      describe(lane.oldest), stuck, static_cast<double>(timeout_ns_) / 1e9, who);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <mpi.h>
+
+#include <comm/mpi/device_buffers.hpp>
+#include <comm/mpi/mpi_calls.hpp>
+#include <comm/mpi/mpi_check.hpp>
+
+namespace shardmark {
+
+#if defined(MPIX_GPU_SUPPORT_CUDA)
+bool mpi_takes_device_buffers() {
+  int supported = 0;
+  SHARDMARK_MPI(MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &supported));
+  return supported != 0;
+}
+#else
+bool mpi_takes_device_buffers() {
+  return false;
+}
+#endif
+
+bool left_to_mpi(const Collective& c, int rank, int size, const MpiOptions& options) {
+  switch (route_of(c, size, options).kind) {
+    case RouteKind::barrier:
+    case RouteKind::all_gather: return true;
+    case RouteKind::broadcast: return rank != c.root || c.send == c.recv;
+    case RouteKind::all_reduce:
+    case RouteKind::reduce: return c.reduction != Reduction::average;
+    default: return false;
+  }
+}
+
+}  // namespace shardmark

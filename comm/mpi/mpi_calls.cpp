@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <comm/mpi/mpi_calls.hpp>
+
+namespace shardmark {
+namespace {
+
+RouteKind kind_of(const Collective& c, int size, Reductions reductions) {
+  if (size == 1 || (c.elems == 0 && c.op != Op::barrier)) return RouteKind::local;
+  const bool ours = is_reduction(c.op) && sums_in_rank_order(c.dtype, reductions);
+  switch (c.op) {
+    case Op::barrier: return RouteKind::barrier;
+    case Op::all_gather: return RouteKind::all_gather;
+    case Op::broadcast: return RouteKind::broadcast;
+    case Op::all_reduce: return ours ? RouteKind::ordered_all_reduce : RouteKind::all_reduce;
+    case Op::reduce: return ours ? RouteKind::ordered_reduce : RouteKind::reduce;
+    case Op::reduce_scatter:
+      return ours ? RouteKind::ordered_reduce_scatter : RouteKind::reduce_scatter;
+    default: return RouteKind::local;
+  }
+}
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+Route route_of(const Collective& c, int size, const MpiOptions& options) {
+  Route route;
+  route.kind = kind_of(c, size, options.reductions);
+  if (route.kind == RouteKind::local) return route;
+  if (route.kind == RouteKind::barrier) {
+    route.pieces = 1;
+    return route;
+  }
+  const bool by_shard = route.kind == RouteKind::all_gather ||
+                        route.kind == RouteKind::reduce_scatter ||
+                        route.kind == RouteKind::ordered_reduce_scatter ||
+                        route.kind == RouteKind::ordered_all_reduce;
+  route.part_elems = by_shard ? divide_up(c.elems, size) : c.elems;
+  const std::int64_t piece_bytes =
+      route.kind == RouteKind::all_gather ? options.gather_bytes / size : options.piece_bytes;
+  route.piece_elems = piece_elems(c.op, c.dtype, c.elems, size, options.reductions,
+                                  options.staging_cap_bytes, piece_bytes);
+  route.pieces = divide_up(route.part_elems, route.piece_elems);
+  route.scratch_bytes = collective_scratch_bytes(c.op, c.dtype, c.elems, size, options.reductions,
+                                                 options.staging_cap_bytes, options.piece_bytes);
+  if (route.scratch_bytes > 0)
+    route.areas =
+        static_cast<int>(route.scratch_bytes / (route.piece_elems * size * dtype_bytes(c.dtype)));
+  return route;
+}
+
+std::map<std::string, std::int64_t> mpi_calls(const Collective& c, int size,
+                                              const MpiOptions& options) {
+  const Route route = route_of(c, size, options);
+  const std::int64_t n = route.pieces;
+  switch (route.kind) {
+    case RouteKind::local: return {};
+    case RouteKind::barrier: return {{"MPI_Ibarrier", n}};
+    case RouteKind::all_gather: return {{"MPI_Iallgather", n}};
+    case RouteKind::all_reduce: return {{"MPI_Iallreduce", n}};
+    case RouteKind::ordered_all_reduce: return {{"MPI_Ialltoallv", n}, {"MPI_Iallgatherv", n}};
+    case RouteKind::reduce_scatter: return {{"MPI_Ireduce_scatter_block", n}};
+    case RouteKind::ordered_reduce_scatter: return {{"MPI_Ialltoall", n}};
+    case RouteKind::reduce: return {{"MPI_Ireduce", n}};
+    case RouteKind::ordered_reduce: return {{"MPI_Igather", n}};
+    case RouteKind::broadcast: return {{"MPI_Ibcast", n}};
+  }
+  return {};
+}
+
+}  // namespace shardmark

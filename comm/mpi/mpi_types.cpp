@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include <comm/mpi/mpi_check.hpp>
+#include <comm/mpi/mpi_types.hpp>
+
+namespace shardmark {
+namespace {
+
+// For destructors, which cannot throw.
+void report(int code, const char* call) {
+  if (code != MPI_SUCCESS) std::fprintf(stderr, "%s failed with code %d\n", call, code);
+}
+
+}  // namespace
+
+MPI_Datatype mpi_type(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::fp32: return MPI_FLOAT;
+    case Dtype::fp64: return MPI_DOUBLE;
+    case Dtype::int32: return MPI_INT32_T;
+    case Dtype::int64: return MPI_INT64_T;
+    case Dtype::uint8: return MPI_UINT8_T;
+    case Dtype::bf16:
+    case Dtype::fp16: return MPI_UINT16_T;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+MPI_Op mpi_op(Reduction reduction) {
+  return reduction == Reduction::max ? MPI_MAX : MPI_SUM;
+}
+
+OwnedComm::OwnedComm(MPI_Comm comm) : comm_(comm) {
+  SHARDMARK_MPI(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
+}
+
+OwnedComm OwnedComm::duplicate(MPI_Comm comm) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  SHARDMARK_MPI(MPI_Comm_dup(comm, &copy));
+  return OwnedComm(copy);
+}
+
+OwnedComm::~OwnedComm() {
+  if (comm_ != MPI_COMM_NULL) report(MPI_Comm_free(&comm_), "MPI_Comm_free");
+}
+
+PieceType::PieceType(Dtype dtype, std::int64_t elems, std::int64_t extent_elems) {
+  MPI_Datatype run = MPI_DATATYPE_NULL;
+  SHARDMARK_MPI(MPI_Type_contiguous(static_cast<int>(elems), mpi_type(dtype), &run));
+  const MPI_Aint extent = static_cast<MPI_Aint>(extent_elems * dtype_bytes(dtype));
+  const int code = MPI_Type_create_resized(run, 0, extent, &type_);
+  SHARDMARK_MPI(MPI_Type_free(&run));
+  check_mpi(code, "MPI_Type_create_resized");
+  SHARDMARK_MPI(MPI_Type_commit(&type_));
+}
+
+PieceType::~PieceType() {
+  if (type_ != MPI_DATATYPE_NULL) report(MPI_Type_free(&type_), "MPI_Type_free");
+}
+
+}  // namespace shardmark

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include <sched.h>
+
+#include <comm/mpi/mpi_check.hpp>
+#include <comm/mpi/node.hpp>
+#include <core/error.hpp>
+#include <core/random.hpp>
+
+namespace shardmark {
+namespace {
+
+std::string host_name() {
+  char host[MPI_MAX_PROCESSOR_NAME];
+  int length = 0;
+  SHARDMARK_MPI(MPI_Get_processor_name(host, &length));
+  return {host, static_cast<std::size_t>(length)};
+}
+
+// The host's name and the kernel's number of its boot: two hosts may have one name, and a cloned
+// virtual machine the number of its original.
+std::uint64_t machine() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::uint64_t hash = 0;
+  for (const char c : host_name() + '/' + boot)
+    hash = splitmix64(hash ^ static_cast<unsigned char>(c));
+  return hash;
+}
+
+cpu_set_t affinity() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0)
+    throw CommError(std::string("affinity mask: cannot be read: ") + std::strerror(errno) +
+                    ": machines with more than " + std::to_string(CPU_SETSIZE) +
+                    " cores are not supported");
+  return mask;
+}
+
+std::string to_text(const cpu_set_t& mask) {
+  std::string text;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &mask)) continue;
+    const int first = core;
+    while (core + 1 < CPU_SETSIZE && CPU_ISSET(core + 1, &mask)) ++core;
+    if (!text.empty()) text += ',';
+    text += std::to_string(first);
+    if (core > first) text += '-' + std::to_string(core);
+  }
+  return text;
+}
+
+}  // namespace
+
+OwnedComm ranks_of_node(MPI_Comm comm) {
+  int ranks = 0;
+  SHARDMARK_MPI(MPI_Comm_size(comm, &ranks));
+  const std::uint64_t own = machine();
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(ranks));
+  SHARDMARK_MPI(MPI_Allgather(&own, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, comm));
+  const auto first = std::find(all.begin(), all.end(), own) - all.begin();
+  MPI_Comm node = MPI_COMM_NULL;
+  SHARDMARK_MPI(MPI_Comm_split(comm, static_cast<int>(first), 0, &node));
+  return OwnedComm(node);
+}
+
+Node find_node(MPI_Comm comm) {
+  Node node;
+  node.host = host_name();
+  const OwnedComm shared = ranks_of_node(comm);
+  SHARDMARK_MPI(MPI_Comm_size(shared.get(), &node.ranks));
+  SHARDMARK_MPI(MPI_Comm_rank(shared.get(), &node.local_rank));
+  const cpu_set_t own = affinity();
+  cpu_set_t all;
+  // Ranks bound to cores of their own do not outnumber them: count the union.
+  SHARDMARK_MPI(MPI_Allreduce(&own, &all, sizeof own, MPI_BYTE, MPI_BOR, shared.get()));
+  node.own_cores = CPU_COUNT(&own);
+  node.cores = CPU_COUNT(&all);
+  node.own_mask = to_text(own);
+  return node;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <comm/collective.hpp>
+#include <comm/nccl/divide.hpp>
+#include <comm/nccl/nccl_calls.hpp>
+#include <comm/nccl/nccl_check.hpp>
+
+namespace shardmark {
+
+ncclDataType_t nccl_type(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::fp32: return ncclFloat32;
+    case Dtype::bf16: return ncclBfloat16;
+    case Dtype::fp16: return ncclFloat16;
+    case Dtype::fp64: return ncclFloat64;
+    case Dtype::uint8: return ncclUint8;
+    case Dtype::int32: return ncclInt32;
+    case Dtype::int64: return ncclInt64;
+  }
+  return ncclNumTypes;
+}
+
+ncclRedOp_t nccl_op(Reduction reduction) {
+  return reduction == Reduction::max ? ncclMax : ncclSum;
+}
+
+void call_nccl(const Collective& c, const NcclSite& site) {
+  if (c.op == Op::barrier) {
+    SHARDMARK_NCCL(
+        ncclAllReduce(site.word, site.word, 1, ncclInt32, ncclMax, site.comm, site.stream));
+    return;
+  }
+  if (c.elems == 0) return;
+  const ncclDataType_t type = nccl_type(c.dtype);
+  const ncclRedOp_t op = nccl_op(c.reduction);
+  const auto whole = static_cast<std::size_t>(c.elems);
+  const auto shard = static_cast<std::size_t>(c.elems / site.size);
+  switch (c.op) {
+    case Op::all_gather:
+      SHARDMARK_NCCL(ncclAllGather(c.send, c.recv, shard, type, site.comm, site.stream));
+      return;
+    case Op::reduce_scatter:
+      SHARDMARK_NCCL(ncclReduceScatter(c.send, c.recv, shard, type, op, site.comm, site.stream));
+      return;
+    case Op::all_reduce:
+      SHARDMARK_NCCL(ncclAllReduce(c.send, c.recv, whole, type, op, site.comm, site.stream));
+      return;
+    case Op::reduce:
+      SHARDMARK_NCCL(ncclReduce(c.send, c.recv, whole, type, op, c.root, site.comm, site.stream));
+      return;
+    case Op::broadcast:
+      SHARDMARK_NCCL(ncclBroadcast(c.send, c.recv, whole, type, c.root, site.comm, site.stream));
+      return;
+    default: return;  // validate() knows no other
+  }
+}
+
+void finish_on_stream(const Collective& c, const NcclSite& site) {
+  if (c.reduction != Reduction::average || site.size == 1) return;
+  const std::int64_t elems = received_elems(c, site.rank, site.size);
+  if (elems > 0) divide_on_stream(site.stream, c.dtype, c.recv, elems, site.size);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include <comm/collective.hpp>
+#include <comm/mpi/mpi_check.hpp>
+#include <comm/nccl/nccl_check.hpp>
+#include <comm/nccl/nccl_communicator.hpp>
+#include <comm/nccl/nccl_headers.hpp>
+#include <core/error.hpp>
+
+namespace shardmark {
+
+std::unique_ptr<Communicator> make_nccl_communicator(MPI_Comm comm, const MpiOptions& options) {
+  if (options.reductions == Reductions::ordered)
+    throw CommError(
+        "comm.backend = nccl: run.reductions = ordered: not there on NCCL yet: choose native, or "
+        "mpi");
+  return std::make_unique<NcclCommunicator>(OwnedComm::duplicate(comm), options);
+}
+
+std::string nccl_library() {
+  int version = 0;
+  SHARDMARK_NCCL(ncclGetVersion(&version));
+  return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+NcclCommunicator::DeviceWord::DeviceWord() {
+  SHARDMARK_CUDA(cudaMalloc(&data_, sizeof(std::int32_t)));
+  SHARDMARK_CUDA(cudaMemset(data_, 0, sizeof(std::int32_t)));  // never read, but by checkers
+}
+
+NcclCommunicator::DeviceWord::~DeviceWord() {
+  if (const cudaError_t code = cudaFree(data_); code != cudaSuccess)
+    std::fprintf(stderr, "cudaFree: %s\n", cudaGetErrorString(code));
+}
+
+NcclCommunicator::NcclCommunicator(OwnedComm comm, const MpiOptions& options)
+    : comm_(std::move(comm)),
+      options_(options),
+      exceptions_(std::uncaught_exceptions()),
+      handle_(comm_.get(), options.start_timeout_s, options.idle) {
+  site_.comm = handle_.get();
+  site_.stream = stream_.get();
+  site_.word = word_.get();
+  SHARDMARK_MPI(MPI_Comm_rank(comm_.get(), &site_.rank));
+  SHARDMARK_MPI(MPI_Comm_size(comm_.get(), &site_.size));
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  const bool clean = flights_.empty() && std::uncaught_exceptions() == exceptions_;
+  if (clean) handle_.close();
+  if (clean && !handle_.aborted()) return;
+  handle_.abort();
+  comm_.release();
+}
+
+std::string NcclCommunicator::oldest() const {
+  return flights_.empty() ? "NCCL" : describe(flights_.front().c);
+}
+
+CudaEvent NcclCommunicator::take_event() {
+  if (spare_.empty()) return CudaEvent();
+  CudaEvent event = std::move(spare_.back());
+  spare_.pop_back();
+  return event;
+}
+
+Ticket NcclCommunicator::start(const Collective& c) {
+  validate(c, rank(), size());
+  Flight flight{c, take_event(), take_event()};
+  flight.ready.record(static_cast<cudaStream_t>(options_.compute_stream));
+  flights_.push_back(std::move(flight));
+  ++started_;
+  issue();
+  return started_;
+}
+
+void NcclCommunicator::issue() {
+  // Asked also with nothing to issue: an error of the network shows here alone.
+  while (handle_.ready(oldest()) && issued_ < flights_.size()) {
+    Flight& flight = flights_[issued_];
+    if (!flight.called) {
+      flight.ready.hold(site_.stream);
+      call_nccl(flight.c, site_);
+      flight.called = true;
+      continue;
+    }
+    // Only now it is on the stream.
+    finish_on_stream(flight.c, site_);
+    flight.done.record(site_.stream);
+    ++issued_;
+  }
+}
+
+void NcclCommunicator::retire() {
+  while (issued_ > 0 && flights_.front().done.come()) {
+    spare_.push_back(std::move(flights_.front().ready));
+    spare_.push_back(std::move(flights_.front().done));
+    flights_.pop_front();
+    --issued_;
+    ++done_;
+  }
+}
+
+void NcclCommunicator::require_started(Ticket ticket) const {
+  if (ticket == 0 || ticket > started_)
+    throw CommError(
+        fmt::format("ticket {}: must name a started collective, 1 to {}", ticket, started_));
+}
+
+bool NcclCommunicator::test(Ticket ticket) {
+  require_started(ticket);
+  if (ticket > done_) progress();
+  return ticket <= done_;
+}
+
+void NcclCommunicator::wait(Ticket ticket) {
+  while (!test(ticket)) options_.idle.pause();
+}
+
+void NcclCommunicator::progress() {
+  issue();
+  retire();
+}
+
+bool NcclCommunicator::holds_compute(Ticket ticket) {
+  require_started(ticket);
+  if (ticket > done_ + issued_) issue();
+  if (ticket > done_ + issued_) return false;
+  if (ticket > done_)
+    flights_[ticket - done_ - 1].done.hold(static_cast<cudaStream_t>(options_.compute_stream));
+  return true;
+}
+
+Ticket NcclCommunicator::exchange(const void* own, void* all, std::int64_t bytes) {
+  const int count = static_cast<int>(bytes);
+  SHARDMARK_MPI(MPI_Allgather(own, count, MPI_BYTE, all, count, MPI_BYTE, comm_.get()));
+  return 0;
+}
+
+std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
+  if (started_ > done_) wait(started_);
+  MPI_Comm child = MPI_COMM_NULL;
+  SHARDMARK_MPI(MPI_Comm_split(comm_.get(), color, key, &child));
+  return std::make_unique<NcclCommunicator>(OwnedComm(child), options_);
+}
+
+}  // namespace shardmark

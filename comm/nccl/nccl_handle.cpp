@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <comm/mpi/mpi_check.hpp>
+#include <comm/nccl/nccl_check.hpp>
+#include <comm/nccl/nccl_handle.hpp>
+#include <core/clock.hpp>
+#include <core/error.hpp>
+
+namespace shardmark {
+namespace {
+
+// What rank 0 tells all: also that it has none, or they would wait for ever.
+struct Invitation {
+  ncclResult_t status = ncclSuccess;
+  ncclUniqueId id{};
+};
+
+}  // namespace
+
+NcclHandle::NcclHandle(MPI_Comm comm, double timeout_s, Idle idle)
+    : timeout_s_(timeout_s), idle_(idle) {
+  int rank = 0, size = 1;
+  SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
+  SHARDMARK_MPI(MPI_Comm_size(comm, &size));
+  Invitation invitation;
+  if (rank == 0) invitation.status = ncclGetUniqueId(&invitation.id);
+  SHARDMARK_MPI(MPI_Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, comm));
+  check_nccl(invitation.status, "ncclGetUniqueId of rank 0");
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  SHARDMARK_NCCL(ncclCommInitRankConfig(&comm_, size, invitation.id, rank, &config));
+  settle("NCCL start-up");
+}
+
+NcclHandle::~NcclHandle() {
+  abort();
+}
+
+bool NcclHandle::ready(std::string_view what) {
+  if (comm_ == nullptr)
+    throw CommError(fmt::format("{}: the communicator was aborted after an error", what));
+  ncclResult_t state = ncclSuccess;
+  SHARDMARK_NCCL(ncclCommGetAsyncError(comm_, &state));
+  if (state == ncclInProgress) return false;
+  if (state == ncclSuccess) return true;
+  const char* detail = ncclGetLastError(comm_);
+  const std::string text = detail == nullptr ? "" : detail;
+  abort();
+  throw CommError(
+      fmt::format("{}: NCCL: {}{}{}: run again with NCCL_DEBUG=INFO to see which rank failed first",
+                  what, ncclGetErrorString(state), text.empty() ? "" : ": ", text));
+}
+
+void NcclHandle::settle(std::string_view what) {
+  const std::int64_t end_ns = monotonic_ns() + static_cast<std::int64_t>(timeout_s_ * 1e9);
+  while (!ready(what)) {
+    if (monotonic_ns() > end_ns) {
+      abort();
+      throw CommError(
+          fmt::format("{}: not finished after {:g} s: a rank is missing, or the ranks cannot reach "
+                      "each other: run again with NCCL_DEBUG=INFO, and look at NCCL_SOCKET_IFNAME",
+                      what, timeout_s_));
+    }
+    idle_.pause();
+  }
+}
+
+void NcclHandle::close() noexcept try {
+  if (comm_ == nullptr) return;
+  settle("NCCL tear-down");  // of what may still be under way
+  SHARDMARK_NCCL(ncclCommFinalize(comm_));
+  settle("NCCL tear-down");
+  SHARDMARK_NCCL(ncclCommDestroy(std::exchange(comm_, nullptr)));
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "%s\n", e.what());
+  abort();
+}
+
+void NcclHandle::abort() noexcept {
+  if (comm_ == nullptr) return;
+  aborted_ = true;
+  const ncclResult_t code = ncclCommAbort(std::exchange(comm_, nullptr));
+  if (code != ncclSuccess && code != ncclInProgress)
+    std::fprintf(stderr, "ncclCommAbort: %s\n", ncclGetErrorString(code));
+}
+
+}  // namespace shardmark

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <comm/mpi/mpi_check.hpp>
+#include <comm/mpi/node.hpp>
+#include <comm/shm/shared_mapping.hpp>
+#include <core/clock.hpp>
+
+namespace shardmark {
+namespace {
+
+class File {
+ public:
+  explicit File(int handle) : handle_(handle) {}
+  ~File() {
+    if (handle_ >= 0) close(handle_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const { return handle_; }
+
+ private:
+  int handle_;
+};
+
+bool on_one_node(MPI_Comm comm) {
+  int all = 1, here = 1;
+  SHARDMARK_MPI(MPI_Comm_size(comm, &all));
+  SHARDMARK_MPI(MPI_Comm_size(ranks_of_node(comm).get(), &here));
+  return agree(comm, here == all);
+}
+
+}  // namespace
+
+bool agree(MPI_Comm comm, bool mine) {
+  int all = mine ? 1 : 0;
+  SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm));
+  return all == 1;
+}
+
+SharedMapping::~SharedMapping() {
+  if (base_ != nullptr) munmap(base_, static_cast<std::size_t>(bytes_));
+}
+
+bool SharedMapping::map(int file) {
+  void* const at =
+      mmap(nullptr, static_cast<std::size_t>(bytes_), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (at == MAP_FAILED) return false;
+  base_ = static_cast<char*>(at);
+  return true;
+}
+
+bool SharedMapping::map_file_of(std::int64_t process, std::int64_t handle) {
+  if (handle < 0) return false;
+  const File file(open(fmt::format("/proc/{}/fd/{}", process, handle).c_str(), O_RDWR | O_CLOEXEC));
+  struct stat about;
+  return file.get() >= 0 && fstat(file.get(), &about) == 0 && S_ISREG(about.st_mode) &&
+         about.st_size == bytes_ && map(file.get());
+}
+
+SharedMapping SharedMapping::make(MPI_Comm comm, std::int64_t bytes, std::string& why_not) {
+  if (!on_one_node(comm)) {
+    why_not = "the ranks do not share one node";
+    return {};
+  }
+  int rank = 0;
+  SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
+  SharedMapping mapping;
+  mapping.bytes_ = bytes;
+  // Rank 0 makes the file; the others find it by process and handle. In a container of its own a
+  // rank finds another process by that number, or itself: only a file with this token is right.
+  struct Place {
+    std::int64_t process, handle;
+    std::uint64_t token;
+  } place{getpid(), -1, static_cast<std::uint64_t>(monotonic_ns())};
+  const File file(rank == 0 ? memfd_create("shardmark", MFD_CLOEXEC) : -1);
+  if (file.get() >= 0 && ftruncate(file.get(), bytes) == 0 && mapping.map(file.get())) {
+    place.handle = file.get();
+    *reinterpret_cast<std::uint64_t*>(mapping.base()) = place.token;
+  }
+  SHARDMARK_MPI(MPI_Bcast(&place, sizeof place, MPI_BYTE, 0, comm));
+  const bool mapped =
+      rank == 0 ? place.handle >= 0 : mapping.map_file_of(place.process, place.handle);
+  if (!agree(comm, mapped && *reinterpret_cast<std::uint64_t*>(mapping.base()) == place.token)) {
+    why_not = "the ranks may not map memory of one another (memfd_create, /proc)";
+    return {};
+  }
+  if (rank == 0) *reinterpret_cast<std::uint64_t*>(mapping.base()) = 0;
+  SHARDMARK_MPI(MPI_Barrier(comm));
+  return mapping;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <comm/collective.hpp>
+#include <comm/shm/shm_flight.hpp>
+#include <core/error.hpp>
+
+namespace shardmark {
+namespace {
+
+// What must be the same on all ranks, in one word.
+std::uint64_t signature_of(const Collective& c, std::uint64_t rounds_before) {
+  std::uint64_t hash = 0;
+  for (const std::uint64_t part :
+       {rounds_before, static_cast<std::uint64_t>(c.op), static_cast<std::uint64_t>(c.dtype),
+        static_cast<std::uint64_t>(c.reduction), static_cast<std::uint64_t>(c.root),
+        static_cast<std::uint64_t>(c.elems)}) {
+    hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+}  // namespace
+
+ShmFlight::ShmFlight(const Collective& c, const ShmCut& cut, ShmWindow& window,
+                     const PeerMemory& peers)
+    : c_(c),
+      cut_(cut),
+      window_(window),
+      peers_(peers),
+      receives_(c.op != Op::reduce || c.root == window.rank()),
+      rows_(static_cast<std::size_t>(window.size())) {
+  if (c.op == Op::barrier) c_.elems = 0;
+}
+
+void ShmFlight::take_off() {
+  base_ = window_.take_rounds(cut_.rounds);
+  const bool whole = cut_.rounds == 0 && c_.elems > 0 && c_.send != nullptr;
+  if (whole && c_.send != c_.recv)
+    std::memmove(c_.recv, c_.send, static_cast<std::size_t>(c_.elems * dtype_bytes(c_.dtype)));
+}
+
+// What is furthest on comes first: it frees buffers, and its data are still in the caches.
+bool ShmFlight::advance() {
+  if (may_read()) {
+    if (read_ == 0) check_signatures();
+    read();
+    window_.publish(Stage::read, base_ + ++read_);
+  } else if (may_reduce()) {
+    if (reduced_ == 0) check_signatures();
+    reduce();
+    window_.publish(Stage::reduced, base_ + ++reduced_);
+  } else if (may_write()) {
+    if (written_ == 0) window_.notice(window_.rank(), base_).signature = signature_of(c_, base_);
+    write();
+    window_.publish(Stage::written, base_ + ++written_);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool ShmFlight::may_write() const {
+  if (written_ == cut_.rounds || written_ == read_ + window_.buffers) return false;
+  const std::uint64_t round = base_ + written_;  // takes the buffer of the one `buffers` before
+  return round < window_.buffers || window_.all_reached(Stage::read, round + 1 - window_.buffers);
+}
+
+bool ShmFlight::may_reduce() const {
+  return cut_.reduces_by_share && reduced_ < written_ &&
+         window_.all_reached(Stage::written, base_ + reduced_ + 1);
+}
+
+bool ShmFlight::may_read() const {
+  const std::uint64_t round = base_ + read_ + 1;
+  if (cut_.reduces_by_share)
+    return read_ < reduced_ && (!receives_ || window_.all_reached(Stage::reduced, round));
+  if (read_ == written_) return false;
+  if (c_.op == Op::broadcast) return window_.reached(Stage::written, round, c_.root);
+  return window_.all_reached(Stage::written, round);
+}
+
+void ShmFlight::check_signatures() const {
+  const std::uint64_t own = signature_of(c_, base_);
+  for (int r = 0; r < window_.size(); ++r) {
+    if (c_.op == Op::broadcast && r != c_.root) continue;  // the others may not have come yet
+    if (window_.notice(r, base_).signature != own)
+      throw CommError(
+          fmt::format("{}: rank {} of the group is in another collective: all ranks "
+                      "must start the same ones in the same order",
+                      describe(c_), r));
+  }
+}
+
+}  // namespace shardmark

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <comm/shm/shm_rounds.hpp>
+
+namespace shardmark {
+
+ShmCut shm_cut(const Collective& c, int size, const ShmMeans& means) {
+  ShmCut cut;
+  if (c.op == Op::barrier) {
+    cut.rounds = size > 1 ? 1 : 0;
+    return cut;
+  }
+  if (size == 1 || c.elems == 0) return cut;
+  const std::int64_t elem_bytes = dtype_bytes(c.dtype);
+  const bool by_shard = c.op == Op::all_gather || c.op == Op::reduce_scatter;
+  cut.part_elems = by_shard ? c.elems / size : c.elems;
+  cut.small = c.op == Op::all_reduce &&
+              c.elems * elem_bytes <= std::min(shm_small_bytes, means.buffer_bytes);
+  cut.direct = means.direct_bytes && (c.op == Op::all_gather || c.op == Op::broadcast) &&
+               cut.part_elems * elem_bytes >= *means.direct_bytes;
+  cut.reduces_by_share = (c.op == Op::all_reduce && !cut.small) || c.op == Op::reduce;
+
+  std::int64_t room = means.buffer_bytes * (cut.direct ? shm_direct_buffers : 1) / elem_bytes;
+  if (c.op == Op::reduce_scatter) room /= size;
+  // Pieces, and ranks' shares of them, end on cache lines where they are long enough.
+  const std::int64_t line_elems = 64 / elem_bytes * (cut.reduces_by_share ? size : 1);
+  if (room > line_elems) room -= room % line_elems;
+  cut.piece_elems = std::min(cut.part_elems, room);
+  cut.rounds = static_cast<std::uint64_t>((cut.part_elems + cut.piece_elems - 1) / cut.piece_elems);
+  return cut;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the stages of a round move (ShmFlight).
+#include <algorithm>
+#include <cstring>
+
+#include <comm/collective.hpp>
+#include <comm/local_reduction.hpp>
+#include <comm/shm/shm_flight.hpp>
+
+namespace shardmark {
+
+ShmFlight::Span ShmFlight::piece(std::uint64_t round) const {
+  const std::int64_t first = static_cast<std::int64_t>(round) * cut_.piece_elems;
+  return {first, std::min(cut_.piece_elems, cut_.part_elems - first)};
+}
+
+// Of the elements of a piece, those that `rank` reduces; counted from the piece's first.
+ShmFlight::Span ShmFlight::share(const Span& piece, int rank) const {
+  const auto bound = [&](int r) { return piece.elems * r / window_.size(); };
+  return {bound(rank), bound(rank + 1) - bound(rank)};
+}
+
+void* ShmFlight::buffer(int rank, std::uint64_t round, std::int64_t first) const {
+  return offset(window_.buffer(rank, base_ + round), first, c_.dtype);
+}
+
+void ShmFlight::put(std::uint64_t round, std::int64_t to, std::int64_t from,
+                    std::int64_t elems) const {
+  const auto bytes = static_cast<std::size_t>(elems * dtype_bytes(c_.dtype));
+  if (bytes > 0)
+    std::memcpy(buffer(window_.rank(), round, to), offset(c_.send, from, c_.dtype), bytes);
+}
+
+void ShmFlight::deliver(std::int64_t to, const void* from, std::int64_t elems) const {
+  const auto bytes = static_cast<std::size_t>(elems * dtype_bytes(c_.dtype));
+  void* const into = offset(c_.recv, to, c_.dtype);
+  if (bytes > 0 && into != from) std::memcpy(into, from, bytes);
+}
+
+// What every other rank needs of this one: copied into the buffer, or where it lies.
+void ShmFlight::offer(std::int64_t from, std::int64_t elems) const {
+  if (!cut_.direct) return put(written_, 0, from, elems);
+  window_.notice(window_.rank(), base_ + written_).address =
+      reinterpret_cast<std::uintptr_t>(offset(c_.send, from, c_.dtype));
+}
+
+void ShmFlight::fetch(std::int64_t to, int rank, std::int64_t elems) const {
+  if (!cut_.direct) return deliver(to, buffer(rank, read_, 0), elems);
+  peers_.read(rank, window_.notice(rank, base_ + read_).address, offset(c_.recv, to, c_.dtype),
+              elems * dtype_bytes(c_.dtype));
+}
+
+void ShmFlight::write() {
+  const Span p = piece(written_);
+  const int rank = window_.rank();
+  switch (c_.op) {
+    case Op::all_gather:
+      offer(p.first, p.elems);
+      deliver(rank * shard_elems() + p.first, offset(c_.send, p.first, c_.dtype), p.elems);
+      return;
+    case Op::broadcast:
+      if (rank != c_.root) return;
+      offer(p.first, p.elems);
+      if (c_.recv != nullptr) deliver(p.first, offset(c_.send, p.first, c_.dtype), p.elems);
+      return;
+    case Op::reduce_scatter:
+      for (int r = 0; r < window_.size(); ++r)
+        if (r != rank) put(written_, r * cut_.piece_elems, r * shard_elems() + p.first, p.elems);
+      return;
+    case Op::all_reduce:
+    case Op::reduce: {
+      if (cut_.small) return put(written_, 0, 0, p.elems);
+      // All but this rank's own share.
+      const Span own = share(p, rank);
+      const std::int64_t after = own.first + own.elems;
+      put(written_, 0, p.first, own.first);
+      put(written_, after, p.first + after, p.elems - after);
+      return;
+    }
+    default: return;
+  }
+}
+
+void ShmFlight::reduce() {
+  const Span p = piece(reduced_);
+  const Span own = share(p, window_.rank());
+  combine(reduced_, own.first, p.first + own.first, own.elems, p.first + own.first, true);
+}
+
+void ShmFlight::read() {
+  const Span p = piece(read_);
+  const int rank = window_.rank(), size = window_.size();
+  switch (c_.op) {
+    case Op::all_gather:
+      for (int k = 1; k < size; ++k) {  // not all from the same one at once
+        const int from = (rank + k) % size;
+        fetch(from * shard_elems() + p.first, from, p.elems);
+      }
+      return;
+    case Op::broadcast:
+      if (rank != c_.root) fetch(p.first, c_.root, p.elems);
+      return;
+    case Op::reduce_scatter:
+      return combine(read_, rank * cut_.piece_elems, rank * shard_elems() + p.first, p.elems,
+                     p.first, false);
+    case Op::all_reduce:
+    case Op::reduce:
+      if (cut_.small) return combine(read_, 0, 0, p.elems, 0, false);
+      if (!receives_) return;
+      for (int k = 1; k < size; ++k) {
+        const int from = (rank + k) % size;
+        const Span theirs = share(p, from);
+        deliver(p.first + theirs.first, buffer(holder(from), read_, theirs.first), theirs.elems);
+      }
+      return;
+    default: return;
+  }
+}
+
+// Sums `elems` elements that lie from `in_buffers` in the others' buffers and from `in_send` here,
+// to `to` of the received array; or, for the others to read as well, to holder()'s buffer first.
+void ShmFlight::combine(std::uint64_t round, std::int64_t in_buffers, std::int64_t in_send,
+                        std::int64_t elems, std::int64_t to, bool for_others) {
+  const int rank = window_.rank(), size = window_.size();
+  constexpr std::int64_t block_bytes = 8192;  // stays in the first cache until it is copied on
+  const std::int64_t block = for_others ? block_bytes / dtype_bytes(c_.dtype) : elems;
+  for (std::int64_t i = 0; i < elems; i += block) {
+    const std::int64_t n = std::min(block, elems - i);
+    for (int r = 0; r < size; ++r)
+      rows_[static_cast<std::size_t>(r)] =
+          r == rank ? offset(c_.send, in_send + i, c_.dtype) : buffer(r, round, in_buffers + i);
+    void* const result = for_others ? buffer(holder(rank), round, in_buffers + i)
+                                    : offset(c_.recv, to + i, c_.dtype);
+    combine_in_rank_order(c_.dtype, c_.reduction, rows_.data(), size, result, n);
+    if (for_others && receives_) deliver(to + i, result, n);
+  }
+}
+
+}  // namespace shardmark

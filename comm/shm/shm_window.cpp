@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include <comm/mpi/mpi_check.hpp>
+#include <comm/shm/shm_window.hpp>
+
+namespace shardmark {
+namespace {
+
+// Two lines, since processors fetch them in pairs: a counter that one rank polls shares neither
+// with what another writes.
+constexpr std::int64_t apart_bytes = 128;
+constexpr std::int64_t page_bytes = 4096;
+
+std::int64_t round_up_to(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+// At the start of each rank's part; its buffers follow.
+struct ShmWindow::Header {
+  struct alignas(apart_bytes) Counter {
+    std::atomic<std::uint64_t> rounds{0};
+  };
+  Counter stages[3];
+  alignas(apart_bytes) Notice notices[buffers];
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
+              "counters are shared between processes");
+
+std::int64_t ShmWindow::rank_bytes() const {
+  return round_up_to(static_cast<std::int64_t>(sizeof(Header)) + buffers * buffer_bytes_,
+                     page_bytes);
+}
+
+ShmWindow::Header& ShmWindow::header(int rank) const {
+  return *std::launder(reinterpret_cast<Header*>(mapping_.base() + rank * rank_bytes()));
+}
+
+ShmWindow::ShmWindow(int rank, int size, std::int64_t buffer_bytes)
+    : rank_(rank),
+      size_(size),
+      // Room for one element of each rank at least, whatever its type.
+      buffer_bytes_(round_up_to(std::max(buffer_bytes, std::int64_t{8} * size), apart_bytes)) {}
+
+std::unique_ptr<ShmWindow> ShmWindow::make(MPI_Comm comm, std::int64_t buffer_bytes,
+                                           std::string& why_not) {
+  int rank = 0, size = 1;
+  SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
+  SHARDMARK_MPI(MPI_Comm_size(comm, &size));
+  std::unique_ptr<ShmWindow> window(new ShmWindow(rank, size, buffer_bytes));
+  window->mapping_ = SharedMapping::make(comm, size * window->rank_bytes(), why_not);
+  if (!window->mapping_) return nullptr;
+  // By the rank itself, so that its part lies in memory near it.
+  char* const mine = window->mapping_.base() + rank * window->rank_bytes();
+  std::memset(mine, 0, static_cast<std::size_t>(window->rank_bytes()));
+  new (mine) Header;
+  SHARDMARK_MPI(MPI_Barrier(comm));
+  return window;
+}
+
+void* ShmWindow::buffer(int rank, std::uint64_t round) const {
+  return mapping_.base() + rank * rank_bytes() + sizeof(Header) +
+         static_cast<std::int64_t>(round % buffers) * buffer_bytes_;
+}
+
+ShmWindow::Notice& ShmWindow::notice(int rank, std::uint64_t round) const {
+  return header(rank).notices[round % buffers];
+}
+
+void ShmWindow::publish(Stage stage, std::uint64_t round) {
+  header(rank_).stages[static_cast<int>(stage)].rounds.store(round, std::memory_order_release);
+}
+
+bool ShmWindow::reached(Stage stage, std::uint64_t round, int rank) const {
+  return header(rank).stages[static_cast<int>(stage)].rounds.load(std::memory_order_acquire) >=
+         round;
+}
+
+bool ShmWindow::all_reached(Stage stage, std::uint64_t round) const {
+  for (int r = 0; r < size_; ++r)
+    if (!reached(stage, round, r)) return false;
+  return true;
+}
+
+std::uint64_t ShmWindow::take_rounds(std::uint64_t rounds) {
+  return std::exchange(rounds_, rounds_ + rounds);
+}
+
+}  // namespace shardmark

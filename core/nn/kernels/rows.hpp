@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row kernels, written once: `f(row, r)` is the work of row r, and its Row knows who does it. On
+// the host that is one thread. On a GPU it is a warp, so that lanes side by side read addresses
+// side by side. What a lane stores only that lane may read later in the same kernel: nothing orders
+// them.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include <core/nn/kernels/kernel.hpp>
+
+namespace shardmark::kernel {
+
+/// Whether a row is a warp's rather than a thread's. A test has it so on the host, too.
+#if defined(SHARDMARK_ROWS_ARE_WARPS)
+inline constexpr bool rows_are_warps = true;
+#else
+inline constexpr bool rows_are_warps = !on_host;
+#endif
+
+/// A row in the hands of one thread.
+struct ThreadRow {
+  /// Sum of `f(j)`, j in [0, n).
+  template<class T, class F>
+  KOKKOS_INLINE_FUNCTION T sum(std::int64_t n, const F& f) const {
+    return lane_sum<T>(n, f);
+  }
+  /// Sum of parts that `f(j, part)` adds to, j in [0, n); `ahead` as in lane_collect.
+  template<class T, class F, class Ahead = NothingAhead>
+  KOKKOS_INLINE_FUNCTION T collect(std::int64_t n, const F& f, const Ahead& ahead = {}) const {
+    return lane_collect<T>(n, f, ahead);
+  }
+  /// Largest of `f(j)`, j in [0, n), n > 0; values that are not a number are passed over.
+  template<class F>
+  KOKKOS_INLINE_FUNCTION float max(std::int64_t n, const F& f) const {
+    return lane_max(n, f);
+  }
+  /// Calls `f(j)` for j in [0, n), independent of each other.
+  template<class F>
+  KOKKOS_INLINE_FUNCTION void loop(std::int64_t n, const F& f) const {
+    simd_loop(n, f);
+  }
+  /// Calls `f()` once, whoever shares the row.
+  template<class F>
+  KOKKOS_INLINE_FUNCTION void once(const F& f) const {
+    f();
+  }
+};
+
+using Teams = Kokkos::TeamPolicy<Space>;
+using Team = Teams::member_type;
+
+/// Lanes of a warp: constants as `lanes`, since the order of additions follows from them.
+inline constexpr int warp_lanes = 32;
+/// Rows that a team takes, a warp each.
+inline constexpr int team_rows = 8;
+
+/// A row in the hands of a warp, of which each lane calls what is in the row's scope. Lane l has
+/// elements l, l + 32, …; sums and largest values reach all lanes.
+struct WarpRow {
+  const Team& team;
+
+  template<class T, class F>
+  KOKKOS_INLINE_FUNCTION T sum(std::int64_t n, const F& f) const {
+    return collect<T>(n, [&](std::int64_t j, T& part) { part += f(j); });
+  }
+  template<class T, class F, class Ahead = NothingAhead>
+  KOKKOS_INLINE_FUNCTION T collect(std::int64_t n, const F& f, const Ahead& = {}) const {
+    T total = {};
+    Kokkos::parallel_reduce(
+        Kokkos::ThreadVectorRange(team, warp_lanes),
+        [&](int lane, T& sum) {
+          T part = {};
+          for (std::int64_t j = lane; j < n; j += warp_lanes) f(j, part);
+          sum += part;
+        },
+        total);
+    return total;
+  }
+  template<class F>
+  KOKKOS_INLINE_FUNCTION float max(std::int64_t n, const F& f) const {
+    float top = 0;
+    Kokkos::parallel_reduce(
+        Kokkos::ThreadVectorRange(team, warp_lanes),
+        [&](int lane, float& largest) {
+          for (std::int64_t j = lane; j < n; j += warp_lanes) {
+            const float v = f(j);
+            largest = v > largest ? v : largest;
+          }
+        },
+        Kokkos::Max<float>(top));
+    return top;
+  }
+  template<class F>
+  KOKKOS_INLINE_FUNCTION void loop(std::int64_t n, const F& f) const {
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, n), f);
+  }
+  template<class F>
+  KOKKOS_INLINE_FUNCTION void once(const F& f) const {
+    Kokkos::single(Kokkos::PerThread(team), f);
+  }
+};
+
+using Row = std::conditional_t<rows_are_warps, WarpRow, ThreadRow>;
+
+/// `teams` teams of `threads` threads, or of as many as can be, of `vector` lanes each;
+/// `scratch_bytes` a team.
+template<class Body, class Tag>
+Teams team_policy(const Context& ctx, std::int64_t teams, int threads, int vector,
+                  std::size_t scratch_bytes, const Body& body, const Tag& tag) {
+  auto of = [&](int team_size) {
+    Teams policy(ctx.space, static_cast<int>(teams), team_size, vector);
+    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch_bytes)));
+    return policy;
+  };
+  return of(std::min(threads, of(1).team_size_max(body, tag)));
+}
+
+/// Of kernels whose body takes a row's number, or a team that has `team_rows` of them.
+template<class Body, class Tag>
+auto row_policy(const Context& ctx, std::int64_t rows, const Body& body, const Tag& tag) {
+  if constexpr (rows_are_warps)
+    return team_policy(ctx, (rows + team_rows - 1) / team_rows, team_rows, warp_lanes, 0, body,
+                       tag);
+  else
+    return Range(ctx.space, 0, rows);
+}
+
+/// Calls `f(row, r)` for each of the rows that `team` has.
+template<class F>
+KOKKOS_INLINE_FUNCTION void for_each_row_of(const Team& team, std::int64_t rows, const F& f) {
+  const std::int64_t begin = std::int64_t{team.league_rank()} * team_rows;
+  const std::int64_t end = rows - begin < team_rows ? rows : begin + team_rows;
+  Kokkos::parallel_for(Kokkos::TeamThreadRange(team, begin, end),
+                       [&](std::int64_t r) { f(WarpRow{team}, r); });
+}
+
+template<class F>
+struct RowBody {
+  F f;
+  std::int64_t rows;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t r) const { f(ThreadRow{}, r); }
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const { for_each_row_of(team, rows, f); }
+};
+
+/// Launches `f(row, r)`, r in [0, rows), as kernel `label`, then lets communication progress.
+template<class F>
+void for_each_row(const Context& ctx, const std::string& label, std::int64_t rows, const F& f) {
+  const RowBody<F> body{f, rows};
+  Kokkos::parallel_for(label, row_policy(ctx, rows, body, Kokkos::ParallelForTag()), body);
+  ctx.progress();
+}
+
+template<class T, class F>
+struct RowSum {
+  using value_type = T;
+  F f;
+  std::int64_t rows;
+  const T* result;
+  T before;
+  bool first;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t r, T& sum) const { sum += f(ThreadRow{}, r); }
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team, T& sum) const {
+    for_each_row_of(team, rows, [&](const WarpRow& row, std::int64_t r) {
+      const T value = f(row, r);
+      row.once([&] { sum += value; });
+    });
+  }
+  // Once, on the whole sum. A device stores its result after that; a host may add up in place.
+  KOKKOS_INLINE_FUNCTION void final(T& sum) const {
+    sum += first ? T{} : on_host ? before : *result;
+  }
+};
+
+/// *result (+)= the sum of `f(row, r)`, r in [0, rows); `first` overwrites. On a device nobody
+/// waits for it.
+template<class T, class F>
+void sum_rows(const Context& ctx, const std::string& label, std::int64_t rows, T* result,
+              bool first, const F& f) {
+  T before{};
+  if constexpr (on_host)
+    if (!first) before = *result;
+  const RowSum<T, F> body{f, rows, result, before, first};
+  const Kokkos::View<T, Space::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>> to(result);
+  Kokkos::parallel_reduce(label, row_policy(ctx, rows, body, Kokkos::ParallelReduceTag()), body,
+                          to);
+  ctx.progress();
+}
+
+}  // namespace shardmark::kernel

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include <core/nn/kernels/kernel.hpp>
+#include <core/nn/kernels/math.hpp>
+#include <core/nn/layers/attention.hpp>
+#include <core/nn/products/matmul.hpp>
+
+namespace shardmark {
+namespace {
+
+// One tile: query rows [first, first + rows) of a sample, for `heads` heads that share no keys,
+// against keys [0, keys).
+struct Tile {
+  std::int64_t first, rows, keys, heads;
+  std::int64_t ld;        // distance of score rows
+  std::int64_t stats_ld;  // distance of two heads' log-sum-exps, and of their deltas
+  float scale;            // 1 / sqrt(head_dim)
+};
+
+// A tile and how its products look. In a tile's batch, query heads lie `group` heads apart and the
+// key heads that they use side by side; a group's query heads come in tiles of their own, so that
+// their parts of dk and dv are added one after another, always in the same order.
+class TileView {
+ public:
+  TileView(const TransformerDims& dims, const AttentionTile& size, std::int64_t first)
+      : d_(dims.head_dim()), q_stride_(dims.heads / dims.kv_heads * d_), ld_(size.score_ld) {
+    tile.first = first;
+    tile.rows = std::min(size.query_rows, dims.sequence - first);
+    tile.keys = first + tile.rows;
+    tile.heads = size.heads;
+    tile.ld = ld_;
+    tile.stats_ld = dims.heads / dims.kv_heads * dims.sequence;
+    tile.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(d_)));
+  }
+
+  // scores[rows][keys] = Q[rows][d] K[keys][d]^T. ld: distances of Q's and K's rows.
+  MatMulShape score_product(std::int64_t ld_q, std::int64_t ld_k) const {
+    return batched({tile.rows, tile.keys, d_, false, true, ld_q, ld_k, ld_, false}, q_stride_, d_,
+                   tile.rows * ld_);
+  }
+  // Q[rows][d] = scores[rows][keys] K[keys][d].
+  MatMulShape row_product(std::int64_t ld_k, std::int64_t ld_q) const {
+    return batched({tile.rows, d_, tile.keys, false, false, ld_, ld_k, ld_q, false},
+                   tile.rows * ld_, d_, q_stride_);
+  }
+  // K[keys][d] (+)= scores[rows][keys]^T Q[rows][d].
+  MatMulShape key_product(std::int64_t ld_q, std::int64_t ld_k, bool accumulate) const {
+    return batched({tile.keys, d_, tile.rows, true, false, ld_, ld_q, ld_k, accumulate},
+                   tile.rows * ld_, q_stride_, d_);
+  }
+
+  Tile tile;
+
+ private:
+  MatMulShape batched(MatMulShape s, std::int64_t a, std::int64_t b, std::int64_t c) const {
+    s.batch = tile.heads, s.stride_a = a, s.stride_b = b, s.stride_c = c;
+    return s;
+  }
+  std::int64_t d_, q_stride_, ld_;
+};
+
+// Turns scores into probabilities, masks what a row may not see, keeps the log-sum-exp. Those of
+// fp32 may take the scores' place.
+template<class T>
+void softmax(const Context& ctx, const Tile& t, float* scores, T* probabilities, float* logsumexp) {
+  kernel::for_each(
+      ctx, "shardmark::attention_softmax", t.heads * t.rows, KOKKOS_LAMBDA(std::int64_t i) {
+        const std::int64_t head = i / t.rows, row = t.first + i % t.rows;
+        const std::int64_t seen = row + 1, keys = t.keys;
+        float* s = scores + i * t.ld;
+        T* p = probabilities + i * t.ld;
+        const float scale = t.scale;
+        const float top = scale * kernel::lane_max(seen, [&](std::int64_t j) { return s[j]; });
+        kernel::simd_loop(seen, [&](std::int64_t j) { s[j] = exp_f32(s[j] * scale - top); });
+        const float sum = kernel::lane_sum<float>(seen, [&](std::int64_t j) { return s[j]; });
+        const float inverse = 1.0f / sum;
+        kernel::simd_loop(seen, [&](std::int64_t j) { round_to(p[j], s[j] * inverse); });
+        kernel::simd_loop(keys - seen, [&](std::int64_t j) { p[seen + j] = T{}; });
+        logsumexp[head * t.stats_ld + row] = top + std::log(sum);
+      });
+}
+
+// From the scores the probabilities P again, and from dscores (dP) the gradient of the unscaled
+// scores: scale * P * (dP - delta).
+template<class T>
+void softmax_backward(const Context& ctx, const Tile& t, const float* logsumexp, const float* delta,
+                      const float* scores, const float* dscores, T* probabilities, T* dproduct) {
+  kernel::for_each(
+      ctx, "shardmark::attention_softmax_backward", t.heads * t.rows,
+      KOKKOS_LAMBDA(std::int64_t i) {
+        const std::int64_t head = i / t.rows, row = t.first + i % t.rows;
+        const std::int64_t seen = row + 1, keys = t.keys;
+        const float *s = scores + i * t.ld, *ds = dscores + i * t.ld;
+        T *p = probabilities + i * t.ld, *dp = dproduct + i * t.ld;
+        const float scale = t.scale;
+        const float lse = logsumexp[head * t.stats_ld + row], d = delta[head * t.stats_ld + row];
+        kernel::simd_loop(seen, [&](std::int64_t j) {
+          const float probability = exp_f32(s[j] * scale - lse);
+          const float gradient = probability * (ds[j] - d) * scale;
+          round_to(p[j], probability);
+          round_to(dp[j], gradient);
+        });
+        kernel::simd_loop(keys - seen, [&](std::int64_t j) {
+          p[seen + j] = T{};
+          dp[seen + j] = T{};
+        });
+      });
+}
+
+// delta[sample][head][row] = sum over the head of out * dout: what softmax's backward subtracts.
+template<class T>
+void make_delta(const Context& ctx, const TransformerDims& dims, const T* out, const T* dout,
+                float* delta) {
+  const std::int64_t heads = dims.heads, d = dims.head_dim(), sequence = dims.sequence;
+  kernel::for_each(
+      ctx, "shardmark::attention_delta", dims.rows(), KOKKOS_LAMBDA(std::int64_t r) {
+        const std::int64_t sample = r / sequence, row = r % sequence;
+        for (std::int64_t head = 0; head < heads; ++head) {
+          const T* a = out + (r * heads + head) * d;
+          const T* b = dout + (r * heads + head) * d;
+          delta[(sample * heads + head) * sequence + row] =
+              kernel::lane_sum<float>(d, [&](std::int64_t j) { return widen(a[j]) * widen(b[j]); });
+        }
+      });
+}
+
+// rows x columns of sums, side by side -> `to`, whose rows are ld apart.
+template<class T>
+void store_sums(const Context& ctx, std::int64_t rows, std::int64_t columns, const float* sums,
+                T* to, std::int64_t ld) {
+  kernel::for_each(
+      ctx, "shardmark::attention_store_sums", rows, KOKKOS_LAMBDA(std::int64_t r) {
+        const float* from = sums + r * columns;
+        T* row = to + r * ld;
+        kernel::simd_loop(columns, [&](std::int64_t j) { round_to(row[j], from[j]); });
+      });
+}
+
+// Products of operands of type T.
+template<class T>
+class Products {
+ public:
+  Products(const Context& ctx, std::span<std::byte> scratch) : ctx_(ctx), scratch_(scratch) {}
+  template<class C>
+  void operator()(MatMulShape s, const T* a, const T* b, C* c) const {
+    s.type = storage_of<T>;
+    s.c_type = storage_of<C>;
+    ctx_.matmul(ctx_.space, s, a, b, c, nullptr, scratch_);
+    ctx_.progress();
+  }
+
+ private:
+  const Context& ctx_;
+  std::span<std::byte> scratch_;
+};
+
+// Where a tile's first heads are: of queries, outputs and statistics, and of keys and values.
+struct Place {
+  std::int64_t sample, head, kv_head;
+};
+
+// Calls `f(view, place)` for every tile of every sample.
+template<class F>
+void for_each_tile(const TransformerDims& dims, bool last_first, F f) {
+  const AttentionTile size = attention_tile(dims);
+  const std::int64_t tiles = (dims.sequence + size.query_rows - 1) / size.query_rows;
+  const std::int64_t group = dims.heads / dims.kv_heads;
+  for (std::int64_t sample = 0; sample < dims.micro_batch; ++sample)
+    for (std::int64_t kv = 0; kv < dims.kv_heads; kv += size.heads)
+      for (std::int64_t member = 0; member < group; ++member)
+        for (std::int64_t i = 0; i < tiles; ++i) {
+          const std::int64_t tile = last_first ? tiles - 1 - i : i;
+          f(TileView(dims, size, tile * size.query_rows), Place{sample, kv * group + member, kv});
+        }
+}
+
+template<class T>
+T* part(std::byte* scratch, std::int64_t offset) {
+  return reinterpret_cast<T*>(scratch + offset);
+}
+
+template<class T>
+void forward(const Context& ctx, const TransformerDims& dims, const QueryKeyValue<const T*>& in,
+             T* out, float* logsumexp, float* scores, T* probabilities,
+             const Products<T>& product) {
+  const std::int64_t h = dims.hidden, d = dims.head_dim();
+  for_each_tile(dims, false, [&](const TileView& v, const Place& at) {
+    const std::int64_t row0 = at.sample * dims.sequence, first = row0 + v.tile.first;
+    const T* q = in.q + first * in.ld_q + at.head * d;
+    const T* k = in.k + row0 * in.ld_kv + at.kv_head * d;
+    const T* value = in.v + row0 * in.ld_kv + at.kv_head * d;
+    product(v.score_product(in.ld_q, in.ld_kv), q, k, scores);
+    softmax(ctx, v.tile, scores, probabilities,
+            logsumexp + (at.sample * dims.heads + at.head) * dims.sequence);
+    product(v.row_product(in.ld_kv, h), probabilities, value, out + first * h + at.head * d);
+  });
+}
+
+// Where the gradients of a tile's keys and values are summed: where they go, if that is fp32.
+struct Sums {
+  float *k, *v;
+  std::int64_t ld;
+};
+
+// Tiles run from the last to the first: the first one writes a key head's dk and dv whole, every
+// later one and the other heads of the group add to them.
+template<class T>
+void backward(const Context& ctx, const TransformerDims& dims, const QueryKeyValue<const T*>& in,
+              const T* out, const float* logsumexp, const T* dout,
+              const QueryKeyValue<T*>& gradient, std::byte* scratch,
+              const AttentionBackwardScratch& layout, const Products<T>& product) {
+  const std::int64_t h = dims.hidden, d = dims.head_dim(), group = dims.heads / dims.kv_heads;
+  const std::int64_t ld_q = in.ld_q, ld_kv = in.ld_kv;
+  auto *scores = part<float>(scratch, layout.scores),
+       *dscores = part<float>(scratch, layout.dscores), *delta = part<float>(scratch, layout.delta);
+  T *p = part<T>(scratch, layout.probabilities), *dp = part<T>(scratch, layout.dproduct);
+  make_delta(ctx, dims, out, dout, delta);
+  for_each_tile(dims, true, [&](const TileView& v, const Place& at) {
+    const std::int64_t row0 = at.sample * dims.sequence, first = row0 + v.tile.first;
+    const std::int64_t stats = (at.sample * dims.heads + at.head) * dims.sequence;
+    const std::int64_t member = at.head - at.kv_head * group;
+    const bool add = v.tile.keys < dims.sequence || member > 0;
+    const std::int64_t kv = at.kv_head * d, columns = v.tile.heads * d;
+    const T* q = in.q + first * ld_q + at.head * d;
+    const T* k = in.k + row0 * ld_kv + kv;
+    const T* value = in.v + row0 * ld_kv + kv;
+    const T* d_out = dout + first * h + at.head * d;
+    T* dq = gradient.q + first * gradient.ld_q + at.head * d;
+    T* dk = gradient.k + row0 * gradient.ld_kv + kv;
+    T* dvalue = gradient.v + row0 * gradient.ld_kv + kv;
+    Sums sums{part<float>(scratch, layout.dkeys), part<float>(scratch, layout.dvalues), columns};
+    constexpr bool in_place = std::is_same_v<T, float>;
+    if constexpr (in_place) sums = {dk, dvalue, gradient.ld_kv};
+    product(v.score_product(ld_q, ld_kv), q, k, scores);
+    product(v.score_product(h, ld_kv), d_out, value, dscores);
+    softmax_backward(ctx, v.tile, logsumexp + stats, delta + stats, scores, dscores, p, dp);
+    product(v.key_product(h, sums.ld, add), p, d_out, sums.v);
+    product(v.row_product(ld_kv, gradient.ld_q), dp, k, dq);
+    product(v.key_product(ld_q, sums.ld, add), dp, q, sums.k);
+    if (in_place || v.tile.first > 0 || member + 1 < group) return;
+    store_sums(ctx, dims.sequence, columns, sums.v, dvalue, gradient.ld_kv);
+    store_sums(ctx, dims.sequence, columns, sums.k, dk, gradient.ld_kv);
+  });
+}
+
+template<class T>
+QueryKeyValue<const T*> typed(const QueryKeyValue<ConstStored>& x) {
+  return {x.q.as<T>(), x.k.as<T>(), x.v.as<T>(), x.ld_q, x.ld_kv};
+}
+template<class T>
+QueryKeyValue<T*> typed(const QueryKeyValue<Stored>& x) {
+  return {x.q.as<T>(), x.k.as<T>(), x.v.as<T>(), x.ld_q, x.ld_kv};
+}
+
+}  // namespace
+
+void attention_forward(const Context& ctx, const TransformerDims& dims,
+                       const QueryKeyValue<ConstStored>& in, Stored out, float* logsumexp,
+                       std::byte* scratch, const AttentionForwardScratch& layout,
+                       std::span<std::byte> gemm_scratch) {
+  with_storage(dims.dtype, [&](auto type) {
+    using T = decltype(type);
+    forward(ctx, dims, typed<T>(in), out.as<T>(), logsumexp, part<float>(scratch, layout.scores),
+            part<T>(scratch, layout.probabilities), Products<T>(ctx, gemm_scratch));
+  });
+}
+
+void attention_backward(const Context& ctx, const TransformerDims& dims,
+                        const QueryKeyValue<ConstStored>& in, ConstStored out,
+                        const float* logsumexp, ConstStored dout,
+                        const QueryKeyValue<Stored>& gradient, std::byte* scratch,
+                        const AttentionBackwardScratch& layout, std::span<std::byte> gemm_scratch) {
+  with_storage(dims.dtype, [&](auto type) {
+    using T = decltype(type);
+    backward(ctx, dims, typed<T>(in), out.as<T>(), logsumexp, dout.as<T>(), typed<T>(gradient),
+             scratch, layout, Products<T>(ctx, gemm_scratch));
+  });
+}
+
+}  // namespace shardmark

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <type_traits>
+
+#include <core/nn/kernels/math.hpp>
+#include <core/nn/kernels/rows.hpp>
+#include <core/nn/layers/cross_entropy.hpp>
+
+namespace shardmark {
+
+namespace {
+
+constexpr std::int64_t run = 1024;  // fp32 sums are kept this short
+
+// A thread's row keeps fp32 powers where the logits were. Lanes of a warp make them a second time:
+// arithmetic costs a GPU less than memory. So does the host of 16-bit types, which would round
+// them.
+template<class T>
+constexpr bool keeps_powers = std::is_same_v<T, float> && !kernel::rows_are_warps;
+
+// Sum of e^(x - top), count <= run.
+template<class T>
+KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::ThreadRow& row, std::int64_t count, T* x,
+                                        float top) {
+  float power[run];  // vector code of its own for the powers
+  float* to = power;
+  if constexpr (keeps_powers<T>) to = x;
+  row.loop(count, [&](std::int64_t j) { to[j] = exp_f32(widen(x[j]) - top); });
+  return row.sum<float>(count, [&](std::int64_t j) { return to[j]; });
+}
+template<class T>
+KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::WarpRow& row, std::int64_t count, const T* x,
+                                        float top) {
+  return row.sum<float>(count, [&](std::int64_t j) { return exp_f32(widen(x[j]) - top); });
+}
+
+template<class T>
+void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
+                         const std::int32_t* tokens, T* logits, float* row_loss, float scale) {
+  const std::int64_t vocab = dims.vocab, sequence = dims.sequence;
+  const HeadPieces pieces(dims);
+  kernel::for_each_row(
+      ctx, "shardmark::cross_entropy", dims.rows(),
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
+        const std::int64_t target = tokens[r / sequence * (sequence + 1) + r % sequence + 1];
+        const std::int64_t target_piece = target / pieces.columns * pieces.columns;
+        T* x_target = logits + pieces.row(target_piece, r) + (target - target_piece);
+        const float target_logit = widen(*x_target);
+        float top = target_logit;
+        for (std::int64_t v = 0; v < vocab; v += pieces.columns) {
+          const T* x = logits + pieces.row(v, r);
+          const float highest =
+              row.max(pieces.columns_of(v), [&](std::int64_t j) { return widen(x[j]); });
+          top = highest > top ? highest : top;
+        }
+        double sum = 0;
+        for (std::int64_t v = 0; v < vocab; v += pieces.columns)
+          for (std::int64_t j = 0, n = pieces.columns_of(v); j < n; j += run)
+            sum += sum_powers(row, n - j < run ? n - j : run, logits + pieces.row(v, r) + j, top);
+        const float factor = static_cast<float>(scale / sum);
+        auto store = [&](T* part, std::int64_t count) {
+          row.loop(count, [&](std::int64_t j) {
+            if constexpr (keeps_powers<T>)
+              part[j] = part[j] * factor;
+            else
+              round_to(part[j], exp_f32(widen(part[j]) - top) * factor);
+          });
+        };
+        for (std::int64_t v = 0; v < vocab; v += pieces.columns) {
+          T* x = logits + pieces.row(v, r);
+          const std::int64_t n = pieces.columns_of(v), at = target - v;
+          if (v != target_piece) {
+            store(x, n);
+          } else {  // all but the target's, so that no lane stores where another has
+            store(x, at);
+            store(x + at + 1, n - at - 1);
+          }
+        }
+        row.once([&] {
+          round_to(*x_target, exp_f32(target_logit - top) * factor - scale);
+          row_loss[r] = static_cast<float>(
+              std::log(sum) + (static_cast<double>(top) - static_cast<double>(target_logit)));
+        });
+      });
+}
+
+// Rows off powers of two apart. oneDNN 2.6's products on matrix tiles are fastest where no side
+// that they sum over is longer than some 768.
+std::int64_t columns_of_piece(Dtype dtype) {
+  return kernel::on_host && dtype != Dtype::fp32 ? 768 : 8256;
+}
+
+}  // namespace
+
+HeadPieces::HeadPieces(const TransformerDims& dims)
+    : rows(dims.rows()), vocab(dims.vocab), columns(columns_of_piece(dims.dtype)) {}
+
+void cross_entropy(const Context& ctx, const TransformerDims& dims, const std::int32_t* tokens,
+                   Stored logits, float* row_loss, float scale) {
+  with_storage(logits.dtype, [&](auto type) {
+    cross_entropy_typed(ctx, dims, tokens, logits.as<decltype(type)>(), row_loss, scale);
+  });
+}
+
+void mean_loss(const Context& ctx, std::int64_t rows, const float* row_loss, double* loss,
+               bool first) {
+  kernel::for_each_row(
+      ctx, "shardmark::mean_loss", 1, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t) {
+        const double mean = row.sum<double>(rows, [&](std::int64_t r) {
+          return static_cast<double>(row_loss[r]);
+        }) / static_cast<double>(rows);
+        row.once([&] { *loss = first ? mean : *loss + mean; });
+      });
+}
+
+}  // namespace shardmark

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// RMSNorm over rows of [rows][hidden], forward and backward (Zhang and Sennrich, 2019), eps 1e-5.
+// Forward keeps each row's reciprocal root mean square.
+#pragma once
+
+#include <cstdint>
+
+#include <core/nn/kernels/storage.hpp>
+
+namespace shardmark {
+
+/// y = x * rstd * weight; writes rstd[rows] = 1 / sqrt(mean(x^2) + eps).
+void rms_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, ConstStored x,
+                      ConstStored weight, Stored y, float* rstd);
+
+/// From dy, the gradient of the output: dx (+)= the input's gradient. dy may be fp32 whatever the
+/// others are.
+void rms_norm_input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden,
+                             ConstStored x, const float* rstd, ConstStored weight, ConstStored dy,
+                             Stored dx, bool accumulate);
+
+/// The gradient of weight: the sum over rows of dy * x * rstd. dy may be fp32 whatever the others
+/// are.
+void rms_norm_backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
+                              ConstStored x, const float* rstd, ConstStored dy, Stored dweight,
+                              bool accumulate);
+
+}  // namespace shardmark

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the modules of transformer.cpp, gpt2.cpp and llama.cpp are handed.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <core/error.hpp>
+#include <core/nn/models/transformer.hpp>
+#include <core/nn/products/linear.hpp>
+
+namespace shardmark {
+
+/// One call's view of dims and buffers.
+struct ModuleCall {
+  ModuleCall(const Context& c, const TransformerDims& d, const TransformerBuffers& buffers)
+      : ctx(c), dims(d), b(buffers), rows(d.rows()), h(d.hidden) {}
+  Stored x_in() const { return {dims.dtype, b.x_in}; }
+  Stored x_out() const { return {dims.dtype, b.x_out}; }
+  Stored dx() const { return {dims.dtype, b.dx}; }
+  Stored saved(std::int64_t offset) const { return {dims.dtype, saved_at(offset)}; }
+  float* saved_fp32(std::int64_t offset) const {
+    return reinterpret_cast<float*>(saved_at(offset));
+  }
+  std::byte* saved_at(std::int64_t offset) const {
+    return static_cast<std::byte*>(b.saved) + offset;
+  }
+
+  const Context& ctx;
+  const TransformerDims& dims;
+  const TransformerBuffers& b;
+  const std::int64_t rows, h;
+};
+
+/// The workspace as the layouts see it: tensors of the model's type and fp32 sums, then the
+/// products' scratch. The layouts reserve the cap; what the caller gives beyond is the products' to
+/// use.
+class Scratch {
+ public:
+  Scratch(const ModuleCall& call, const char* name, std::int64_t fixed_bytes)
+      : call_(call), base_(call.b.workspace.data()) {
+    const auto fixed = static_cast<std::size_t>(fixed_bytes);
+    if (call.b.workspace.size() < fixed)
+      throw MemoryError(
+          fmt::format("{}: workspace of {} bytes: needs {} and the products' scratch: "
+                      "size it with workspace_bytes",
+                      name, call.b.workspace.size(), fixed));
+    gemm_ = call.b.workspace.subspan(fixed);
+  }
+  Stored operator[](std::int64_t offset) const { return {call_.dims.dtype, base_ + offset}; }
+  float* fp32(std::int64_t offset) const { return reinterpret_cast<float*>(base_ + offset); }
+  /// Where the offsets count from.
+  std::byte* base() const { return base_; }
+  std::span<std::byte> gemm() const { return gemm_; }
+  Linear linear() const { return {call_.ctx, call_.rows, gemm_}; }
+
+ private:
+  const ModuleCall& call_;
+  std::byte* base_;
+  std::span<std::byte> gemm_;
+};
+
+/// A module's parameters and where their gradients go; `bias` is null where it has none.
+struct Tensors {
+  ConstStored weight, bias;
+};
+struct Gradients {
+  Stored weight, bias;
+  bool accumulate;
+};
+
+[[noreturn]] inline void no_code(Family family, Role role) {
+  throw PlanError(
+      fmt::format("{}: a module of role {} computes nothing", to_string(family), to_string(role)));
+}
+
+}  // namespace shardmark

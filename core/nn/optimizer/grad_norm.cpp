@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstring>
+
+#include <core/nn/kernels/rows.hpp>
+#include <core/nn/optimizer/grad_norm.hpp>
+#include <core/numeric/half.hpp>
+#include <core/numeric/prefetch.hpp>
+
+namespace shardmark::detail {
+
+// Moves what exceeds 32 bits into the next limb. Limbs are not negative.
+KOKKOS_INLINE_FUNCTION void carry(std::int64_t* limb) {
+  for (int l = 0; l + 1 < exact_sum_payload_limbs; ++l) {
+    limb[l + 1] += limb[l] >> exact_sum_limb_bits;
+    limb[l] &= (std::int64_t{1} << exact_sum_limb_bits) - 1;
+  }
+}
+
+// A fixed-point number during a reduction. Integer additions: any order gives the same limbs.
+struct Limbs {
+  std::int64_t limb[exact_sum_limbs] = {};
+  KOKKOS_INLINE_FUNCTION Limbs& operator+=(const Limbs& other) {
+    for (int l = 0; l < exact_sum_limbs; ++l) limb[l] += other.limb[l];
+    carry(limb);
+    return *this;
+  }
+  KOKKOS_INLINE_FUNCTION volatile Limbs& operator+=(const volatile Limbs& other) volatile {
+    for (int l = 0; l < exact_sum_limbs; ++l) limb[l] = limb[l] + other.limb[l];
+    return *this;
+  }
+};
+
+}  // namespace shardmark::detail
+
+namespace Kokkos {
+template<>
+struct reduction_identity<shardmark::detail::Limbs> {
+  KOKKOS_FORCEINLINE_FUNCTION static shardmark::detail::Limbs sum() { return {}; }
+};
+}  // namespace Kokkos
+
+namespace shardmark {
+namespace {
+
+using detail::carry;
+using detail::Limbs;
+
+constexpr std::int64_t block_elems = 4096;     // of the native sum: its order follows from it
+constexpr std::int64_t exact_elems = 1 << 14;  // between two carries of the exact sum
+
+constexpr int exponents = 256, tables = 4;
+constexpr std::uint32_t not_finite = 255;
+
+// An fp32 value is M * 2^(E - 150) with M < 2^24 and E its exponent field (1 for denormals), so its
+// square is M^2 * 2^(2 E - 300). `square` is M^2, or 1 where the value is not finite.
+struct SquareOf {
+  std::uint32_t field;
+  std::uint64_t square;
+  KOKKOS_INLINE_FUNCTION explicit SquareOf(float value) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    field = (bits >> 23) & 0xFFu;
+    const std::uint64_t mantissa = (bits & 0x7FFFFFu) | (field == 0 ? 0u : 0x800000u);
+    square = field == not_finite ? 1u : mantissa * mantissa;
+  }
+};
+
+// Squares of one exponent, to their limbs.
+KOKKOS_INLINE_FUNCTION void add_at_exponent(std::uint32_t field, std::uint64_t sum,
+                                            std::int64_t* limb) {
+  const int bit = 2 * static_cast<int>(field == 0 ? 1u : field) - 300 - exact_sum_lowest_bit;
+  const int l = bit / exact_sum_limb_bits, shift = bit % exact_sum_limb_bits;
+  const std::uint64_t low = (sum & 0xFFFFFFFFu) << shift, high = (sum >> 32) << shift;
+  limb[l] += static_cast<std::int64_t>(low & 0xFFFFFFFFu);
+  limb[l + 1] += static_cast<std::int64_t>((low >> 32) + (high & 0xFFFFFFFFu));
+  limb[l + 2] += static_cast<std::int64_t>(high >> 32);
+}
+
+// Sums of M^2 by exponent, in four tables so that equal exponents do not wait for each other; 2^14
+// terms below 2^48 fit. Then each exponent's sum goes to its limbs.
+template<class T>
+KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::ThreadRow&, std::int64_t count, const T* x) {
+  std::uint64_t by_exponent[tables][exponents] = {};
+  for (std::int64_t j = 0; j < count; ++j) {
+    const SquareOf s(widen(x[j]));
+    by_exponent[j % tables][s.field] += s.square;
+  }
+  Limbs total;
+  for (std::uint32_t field = 0; field < not_finite; ++field) {
+    std::uint64_t sum = 0;
+    for (int t = 0; t < tables; ++t) sum += by_exponent[t][field];
+    if (sum != 0) add_at_exponent(field, sum, total.limb);
+  }
+  for (int t = 0; t < tables; ++t)
+    total.limb[exact_sum_payload_limbs] += static_cast<std::int64_t>(by_exponent[t][not_finite]);
+  return total;
+}
+
+// A lane has no room for tables: each square goes to its limbs.
+template<class T>
+KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::WarpRow& row, std::int64_t count,
+                                         const T* x) {
+  return row.collect<Limbs>(count, [&](std::int64_t j, Limbs& total) {
+    const SquareOf s(widen(x[j]));
+    if (s.field == not_finite)
+      ++total.limb[exact_sum_payload_limbs];
+    else
+      add_at_exponent(s.field, s.square, total.limb);
+  });
+}
+
+// `scaled` is the norm of gradients that still carry the loss scale.
+KOKKOS_INLINE_FUNCTION void write_clip(double scaled, const ClipRule& rule, double* clip) {
+  const double norm = scaled / rule.loss_scale;
+  const double coefficient = rule.clipping / (norm + 1e-6);
+  clip[0] = norm;
+  clip[1] = (rule.clipping > 0 && !(coefficient >= 1.0) ? coefficient : 1.0) / rule.loss_scale;
+}
+
+template<class T>
+void sum_squares_typed(const Context& ctx, std::int64_t elems, const T* grad, double* sum,
+                       bool first) {
+  kernel::sum_rows(
+      ctx, "shardmark::sum_squares", (elems + block_elems - 1) / block_elems, sum, first,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t block) {
+        const T* g = grad + block * block_elems;
+        const std::int64_t rest = elems - block * block_elems;
+        return row.collect<double>(
+            rest < block_elems ? rest : block_elems,
+            [&](std::int64_t j, double& part) {
+              const double v = widen(g[j]);
+              part = std::fma(v, v, part);  // the same bits as a square, which is exact, and a sum
+            },
+            [&](std::int64_t j) { kernel::prefetch_after(g + j, kernel::lanes); });
+      });
+}
+
+template<class T>
+void sum_squares_exact_typed(const Context& ctx, std::int64_t elems, const T* grad,
+                             std::int64_t* limbs, bool first) {
+  kernel::sum_rows(
+      ctx, "shardmark::sum_squares_exact", (elems + exact_elems - 1) / exact_elems,
+      reinterpret_cast<Limbs*>(limbs), first,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t chunk) {
+        const std::int64_t rest = elems - chunk * exact_elems;
+        return add_squares(row, rest < exact_elems ? rest : exact_elems,
+                           grad + chunk * exact_elems);
+      });
+}
+
+}  // namespace
+
+void sum_squares(const Context& ctx, std::int64_t elems, ConstStored grad, double* sum,
+                 bool first) {
+  with_storage(grad.dtype, [&](auto type) {
+    sum_squares_typed(ctx, elems, static_cast<const decltype(type)*>(grad.data), sum, first);
+  });
+}
+
+void sum_squares_exact(const Context& ctx, std::int64_t elems, ConstStored grad,
+                       std::int64_t* limbs, bool first) {
+  with_storage(grad.dtype, [&](auto type) {
+    sum_squares_exact_typed(ctx, elems, static_cast<const decltype(type)*>(grad.data), limbs,
+                            first);
+  });
+}
+
+void add_sum(const Context& ctx, double* into, const double* sum) {
+  kernel::for_each(
+      ctx, "shardmark::add_sum", 1, KOKKOS_LAMBDA(std::int64_t) { *into += *sum; });
+}
+
+void add_limbs(const Context& ctx, std::int64_t* into, const std::int64_t* limbs) {
+  kernel::for_each(
+      ctx, "shardmark::add_limbs", 1, KOKKOS_LAMBDA(std::int64_t) {
+        Limbs whole;
+        for (int l = 0; l < exact_sum_limbs; ++l) whole.limb[l] = limbs[l];
+        carry(whole.limb);
+        carry(into);
+        for (int l = 0; l < exact_sum_limbs; ++l) into[l] += whole.limb[l];
+      });
+}
+
+void clip_without_norm(const Context& ctx, const ClipRule& rule, double* clip) {
+  const double loss_scale = rule.loss_scale;
+  kernel::for_each(
+      ctx, "shardmark::clip_without_norm", 1, KOKKOS_LAMBDA(std::int64_t) {
+        clip[0] = 0;
+        clip[1] = 1 / loss_scale;
+      });
+}
+
+void clip_from_sum(const Context& ctx, const double* sum, const ClipRule& rule, double* clip) {
+  const ClipRule r = rule;
+  kernel::for_each(
+      ctx, "shardmark::clip_from_sum", 1,
+      KOKKOS_LAMBDA(std::int64_t) { write_clip(std::sqrt(*sum), r, clip); });
+}
+
+void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, const ClipRule& rule,
+                     double* clip) {
+  const ClipRule r = rule;
+  kernel::for_each(
+      ctx, "shardmark::clip_from_limbs", 1, KOKKOS_LAMBDA(std::int64_t) {
+        Limbs whole;
+        for (int l = 0; l < exact_sum_limbs; ++l) whole.limb[l] = limbs[l];
+        carry(whole.limb);
+        double sum = 0;  // from the highest limb down: one order, limbs now below 2^32
+        for (int l = exact_sum_payload_limbs - 1; l >= 0; --l)
+          sum += std::ldexp(static_cast<double>(whole.limb[l]),
+                            exact_sum_lowest_bit + l * exact_sum_limb_bits);
+        const bool finite = whole.limb[exact_sum_payload_limbs] == 0;
+        write_clip(finite ? std::sqrt(sum) : std::nan(""), r, clip);
+      });
+}
+
+}  // namespace shardmark

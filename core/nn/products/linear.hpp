@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three products of a linear layer y[rows][out] = x[rows][in] W[out][in]^T (+ bias). Both
+// operands of a product are of one type, its result of that or of fp32.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <core/nn/kernels/context.hpp>
+#include <core/nn/kernels/storage.hpp>
+#include <core/nn/products/matmul.hpp>
+
+namespace shardmark {
+
+class Linear {
+ public:
+  Linear(const Context& ctx, std::int64_t rows, std::span<std::byte> gemm_scratch)
+      : ctx_(ctx), rows_(rows), scratch_(gemm_scratch) {}
+
+  /// y = x W^T (+ bias, of null data: none).
+  void forward(std::int64_t in, std::int64_t out, ConstStored x, ConstStored weight,
+               ConstStored bias, Stored y) const {
+    run({rows_, out, in, false, true, in, in, out, false, bias.data != nullptr}, x, weight, y,
+        bias);
+  }
+  /// dx (+)= dy W.
+  void backward_input(std::int64_t in, std::int64_t out, ConstStored dy, ConstStored weight,
+                      Stored dx, bool accumulate = false) const {
+    run({rows_, in, out, false, false, out, in, in, accumulate}, dy, weight, dx, nullptr);
+  }
+  /// dW (+)= dy^T x.
+  void backward_weight(std::int64_t in, std::int64_t out, ConstStored dy, ConstStored x,
+                       Stored dweight, bool accumulate) const {
+    run({out, in, rows_, true, false, out, in, in, accumulate}, dy, x, dweight, nullptr);
+  }
+
+ private:
+  void run(MatMulShape shape, ConstStored a, ConstStored b, Stored c, ConstStored bias) const {
+    shape.type = a.dtype;
+    shape.c_type = c.dtype;
+    ctx_.matmul(ctx_.space, shape, a.data, b.data, c.data, bias.data, scratch_);
+    ctx_.progress();
+  }
+
+  const Context& ctx_;
+  std::int64_t rows_;
+  std::span<std::byte> scratch_;
+};
+
+}  // namespace shardmark

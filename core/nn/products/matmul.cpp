@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only file that computes with oneDNN.
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <core/error.hpp>
+#include <core/nn/kernels/kernel.hpp>
+#include <core/nn/products/matmul.hpp>
+#include <core/nn/products/matmul_pieces.hpp>
+
+namespace shardmark {
+namespace {
+
+using Desc = dnnl::memory::desc;
+using Clock = std::chrono::steady_clock;
+
+static_assert(kernel::on_host,
+              "oneDNN's products here run on host memory: a GPU build needs its own matmul file");
+
+constexpr std::int64_t line_bytes = 64;
+
+// fp16 is not here: oneDNN 2 has no product of it on processors.
+dnnl::memory::data_type library_type(Dtype type) {
+  return type == Dtype::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+std::int64_t round_to_line(std::int64_t bytes) {
+  return (bytes + line_bytes - 1) / line_bytes * line_bytes;
+}
+
+std::int64_t ns_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+// A matrix, or a batch of them, of rows x cols as the product sees it.
+Desc describe(const MatMulShape& s, Dtype type, std::int64_t rows, std::int64_t cols,
+              bool transposed, std::int64_t ld, std::int64_t stride) {
+  const std::int64_t row = transposed ? 1 : ld, col = transposed ? ld : 1;
+  const auto t = library_type(type);
+  if (s.batch == 1) return Desc({rows, cols}, t, dnnl::memory::dims{row, col});
+  return Desc({s.batch, rows, cols}, t, dnnl::memory::dims{stride, row, col});
+}
+
+// Element (row, col) of a matrix as the product sees it.
+const void* element(const void* matrix, Dtype type, bool transposed, std::int64_t ld,
+                    std::int64_t row, std::int64_t col) {
+  const std::int64_t at = transposed ? col * ld + row : row * ld + col;
+  return static_cast<const std::byte*>(matrix) + at * dtype_bytes(type);
+}
+
+// oneDNN's implementations of one product, best first. oneDNN 2 keeps a pointer to the description
+// while it goes through them, so both live here.
+class Implementations {
+ public:
+#if DNNL_VERSION_MAJOR >= 3
+  Implementations(const dnnl::engine& engine, const Desc& a, const Desc& b, const Desc& bias,
+                  const Desc& c, bool with_bias, const dnnl::primitive_attr& attr)
+      : pd_(with_bias ? dnnl::matmul::primitive_desc(engine, a, b, bias, c, attr)
+                      : dnnl::matmul::primitive_desc(engine, a, b, c, attr)) {}
+#else
+  Implementations(const dnnl::engine& engine, const Desc& a, const Desc& b, const Desc& bias,
+                  const Desc& c, bool with_bias, const dnnl::primitive_attr& attr)
+      : desc_(with_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c)),
+        pd_(desc_, attr, engine) {}
+#endif
+  Implementations(const Implementations&) = delete;
+  Implementations& operator=(const Implementations&) = delete;
+
+  const dnnl::matmul::primitive_desc& now() const {
+    return pd_;
+  }
+  bool next() {
+    return pd_.next_impl();
+  }
+  // Whether the library's name of this one begins so.
+  bool named(std::string_view start) const {
+    return std::string_view(pd_.impl_info_str()).starts_with(start);
+  }
+  // Those that keep the sums of a tile only, where they run on matrix tiles. Other versions were
+  // not measured.
+  void pass_over_tiles() {
+#if DNNL_VERSION_MAJOR < 3
+    if (!named("brg:avx512_core_amx")) return;
+    while (named("brg") && next()) {
+    }
+#endif
+  }
+
+ private:
+#if DNNL_VERSION_MAJOR < 3
+  dnnl::matmul::desc desc_;
+#endif
+  dnnl::matmul::primitive_desc pd_;
+};
+
+// A prepared product: what is called, with memory objects whose pointers are set at each call.
+struct Prepared {
+  dnnl::matmul product;
+  std::optional<dnnl::reorder> pack;
+  dnnl::memory a, b, packed, bias, c, scratch, pack_scratch;
+  std::unordered_map<int, dnnl::memory> args, pack_args;
+  std::int64_t packed_bytes = 0, scratch_bytes = 0;
+
+  std::int64_t needed_bytes() const {  // a line to align the caller's scratch
+    return line_bytes + round_to_line(packed_bytes) + scratch_bytes;
+  }
+};
+
+}  // namespace
+
+struct MatMul::Impl {
+  struct Key {
+    MatMulShape shape;
+    Way way;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  explicit Impl(std::int64_t cap) : cap_bytes(cap) {}
+
+  Prepared prepare(const Key& key) const;
+  Prepared& find(const Key& key, std::int64_t& prepare_ns);
+  void run(Prepared& p, const void* a, const void* b, void* c, const void* bias,
+           std::span<std::byte> scratch);
+
+  std::int64_t cap_bytes;
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::map<Key, Prepared> cache;
+};
+
+Prepared MatMul::Impl::prepare(const Key& key) const {
+  const MatMulShape& s = key.shape;
+  const Desc a = describe(s, s.type, s.m, s.k, s.transpose_a, s.lda, s.stride_a);
+  const Desc b = describe(s, s.type, s.k, s.n, s.transpose_b, s.ldb, s.stride_b);
+  const Desc c = describe(s, s.c_type, s.m, s.n, false, s.ldc, s.stride_c);
+  const Desc blocked({s.k, s.n}, library_type(s.type), dnnl::memory::format_tag::any);
+  const Desc bias({1, s.n}, library_type(s.type), dnnl::memory::dims{s.n, 1});
+
+  dnnl::primitive_attr attr, pack_attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  pack_attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (s.accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attr.set_post_ops(sum);
+  }
+  Implementations candidates(engine, a, key.way == Way::packed ? blocked : b, bias, c, s.bias,
+                             attr);
+  if (key.way == Way::summed) candidates.pass_over_tiles();
+  std::int64_t least_bytes = 0;
+  for (;;) {
+    const dnnl::matmul::primitive_desc& pd = candidates.now();
+    Prepared p;
+    dnnl::reorder::primitive_desc pack_pd;
+    if (pd.weights_desc() != b) {
+      pack_pd = dnnl::reorder::primitive_desc(engine, b, engine, pd.weights_desc(), pack_attr);
+      p.packed_bytes = static_cast<std::int64_t>(pd.weights_desc().get_size());
+      p.scratch_bytes = static_cast<std::int64_t>(pack_pd.scratchpad_desc().get_size());
+    }
+    p.scratch_bytes =
+        std::max(p.scratch_bytes, static_cast<std::int64_t>(pd.scratchpad_desc().get_size()));
+    // The reference implementation is hundreds of times slower: never a way around the cap.
+    const bool last_resort = least_bytes > 0 && candidates.named("ref");
+    if (p.needed_bytes() > cap_bytes || last_resort) {
+      if (!last_resort)
+        least_bytes = least_bytes == 0 ? p.needed_bytes() : std::min(least_bytes, p.needed_bytes());
+      if (candidates.next()) continue;
+      throw MemoryError(
+          fmt::format("{}: needs {} bytes of scratch: the cap is {}: raise the "
+                      "workspace cap or use fewer threads",
+                      to_string(s), least_bytes, cap_bytes));
+    }
+    auto memory = [&](const Desc& desc) { return dnnl::memory(desc, engine, nullptr); };
+    p.product = dnnl::matmul(pd);
+    p.a = memory(a), p.b = memory(b), p.c = memory(c), p.scratch = memory(pd.scratchpad_desc());
+    p.args = {{DNNL_ARG_SRC, p.a}, {DNNL_ARG_DST, p.c}, {DNNL_ARG_SCRATCHPAD, p.scratch}};
+    if (s.bias) {
+      p.bias = memory(bias);
+      p.args.emplace(DNNL_ARG_BIAS, p.bias);
+    }
+    if (p.packed_bytes > 0) {
+      p.pack.emplace(pack_pd);
+      p.packed = memory(pd.weights_desc());
+      p.pack_scratch = memory(pack_pd.scratchpad_desc());
+      p.pack_args = {
+          {DNNL_ARG_FROM, p.b}, {DNNL_ARG_TO, p.packed}, {DNNL_ARG_SCRATCHPAD, p.pack_scratch}};
+    }
+    p.args.emplace(DNNL_ARG_WEIGHTS, p.packed_bytes > 0 ? p.packed : p.b);
+    return p;
+  }
+}
+
+Prepared& MatMul::Impl::find(const Key& key, std::int64_t& prepare_ns) {
+  auto it = cache.find(key);
+  if (it == cache.end()) {
+    const auto start = Clock::now();
+    it = cache.emplace(key, prepare(key)).first;
+    prepare_ns += ns_since(start);
+  }
+  return it->second;
+}
+
+void MatMul::Impl::run(Prepared& p, const void* a, const void* b, void* c, const void* bias,
+                       std::span<std::byte> scratch) {
+  const auto base = reinterpret_cast<std::uintptr_t>(scratch.data());
+  std::byte* at = scratch.data() + ((base + line_bytes - 1) / line_bytes * line_bytes - base);
+  // oneDNN takes operands that it only reads through pointers to non-const.
+  auto set = [](dnnl::memory& m, const void* data) { m.set_data_handle(const_cast<void*>(data)); };
+  set(p.a, a);
+  set(p.b, b);
+  set(p.c, c);
+  if (p.bias) set(p.bias, bias);
+  set(p.scratch, at + round_to_line(p.packed_bytes));
+  if (p.pack) {
+    set(p.packed, at);
+    set(p.pack_scratch, at + round_to_line(p.packed_bytes));
+    p.pack->execute(stream, p.pack_args);
+  }
+  p.product.execute(stream, p.args);
+  stream.wait();
+}
+
+MatMul::MatMul(std::int64_t scratch_cap_bytes, Bf16Products bf16)
+    : impl_(std::make_unique<Impl>(scratch_cap_bytes)), bf16_(bf16) {}
+MatMul::~MatMul() = default;
+
+void MatMul::operator()(const Space& space, const MatMulShape& shape, const void* a, const void* b,
+                        void* c, const void* bias, std::span<std::byte> scratch) try {
+  ++calls_;
+  flops_ += shape.flops();
+  if (recording_) recorded_.push_back(shape);
+  require_result_type(shape);
+  const std::int64_t prepared_ns = prepare_ns_;
+  const auto start = Clock::now();
+  if (shape.type == Dtype::fp32 || (shape.type == Dtype::bf16 && bf16_ == Bf16Products::native))
+    direct(shape, a, b, c, bias, scratch);
+  else
+    widened(space, shape, a, b, c, bias, scratch);
+  matmul_ns_ += ns_since(start) - (prepare_ns_ - prepared_ns);
+} catch (const dnnl::error& e) {
+  if (e.status == dnnl_out_of_memory)
+    throw MemoryError(fmt::format("{}: oneDNN is out of memory", to_string(shape)));
+  throw PlanError(fmt::format("{}: oneDNN refuses it: {}", to_string(shape), e.what()));
+}
+
+// The space is a host space here: its work is done before a call on it returns.
+void MatMul::direct(const MatMulShape& shape, const void* a, const void* b, void* c,
+                    const void* bias, std::span<std::byte> scratch) {
+  const Pieces piece = pieces_of(shape, impl_->cap_bytes);
+  for (std::int64_t m0 = 0; m0 < shape.m; m0 += piece.m)
+    for (std::int64_t n0 = 0; n0 < shape.n; n0 += piece.n)
+      for (std::int64_t k0 = 0; k0 < shape.k; k0 += piece.k) {
+        MatMulShape part = shape;
+        part.m = std::min(piece.m, shape.m - m0);
+        part.n = std::min(piece.n, shape.n - n0);
+        part.k = std::min(piece.k, shape.k - k0);
+        part.accumulate = shape.accumulate || k0 > 0;
+        part.bias = shape.bias && k0 == 0;
+        direct_part(part, piece.way, element(a, shape.type, shape.transpose_a, shape.lda, m0, k0),
+                    element(b, shape.type, shape.transpose_b, shape.ldb, k0, n0),
+                    const_cast<void*>(element(c, shape.c_type, false, shape.ldc, m0, n0)),
+                    part.bias ? element(bias, shape.type, false, 0, 0, n0) : nullptr, scratch);
+      }
+}
+
+void MatMul::direct_part(const MatMulShape& part, Way way, const void* a, const void* b, void* c,
+                         const void* bias, std::span<std::byte> scratch) {
+  Prepared& p = impl_->find({part, way}, prepare_ns_);
+  if (p.needed_bytes() > static_cast<std::int64_t>(scratch.size()))
+    throw MemoryError(
+        fmt::format("{}: needs {} bytes of scratch: the workspace has {}: size it "
+                    "with workspace_bytes",
+                    to_string(part), p.needed_bytes(), scratch.size()));
+  impl_->run(p, a, b, c, bias, scratch);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a deck to the program of one rank: shape, partition, schedule.
+#include <core/error.hpp>
+#include <core/plan/deepspeed/deepspeed_schedule.hpp>
+#include <core/plan/interpret/owned_elements.hpp>
+#include <core/plan/paper/paper_schedule.hpp>
+#include <core/plan/plan.hpp>
+#include <core/plan/write/rank_groups.hpp>
+
+namespace shardmark {
+
+Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
+                      const Profile& profile) {
+  if (world < 1) throw PlanError("ranks = " + std::to_string(world) + ": must be at least 1");
+  if (rank < 0 || rank >= world)
+    throw PlanError("rank = " + std::to_string(rank) + ": must be 0 to " +
+                    std::to_string(world - 1) + " (ranks - 1)");
+  require_groups(deck, world);
+  Program p;
+  p.world = world;
+  p.rank = rank;
+  p.shard_ranks = world;
+  p.stage = deck.zero.stage;
+  p.schedule = deck.run.schedule;
+  p.reductions = deck.run.reductions;
+  p.memory_mode = deck.run.memory_mode;
+  p.batch = batch;
+  p.model = build_model_shape(deck.model, deck.run.activation_checkpointing);
+  p.precision = deck.zero.precision;
+  p.groups.push_back({"world", {}});
+  if (deck.run.schedule == "paper") {
+    write_paper(p, deck, profile);
+  } else {
+    write_deepspeed(p, deck, profile);
+  }
+  if (deck.checkpoint.async && deck.checkpoint.every > 0) add_checkpoint_staging(p);
+  return p;
+}
+
+}  // namespace shardmark

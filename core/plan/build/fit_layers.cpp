@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include <core/plan/build/fit_layers.hpp>
+#include <core/plan/interpret/footprint.hpp>
+#include <core/plan/interpret/human_bytes.hpp>
+#include <core/plan/partition/flat_groups.hpp>
+
+namespace shardmark {
+namespace {
+
+// What a rank keeps of whole gradients, and how early the first of them comes.
+struct Kept {
+  int rank;
+  std::int64_t elems;
+  std::size_t first;
+};
+
+std::vector<Kept> kept_gradients(const Deck& deck, int world) {
+  const ModelShape model = build_model_shape(deck.model, deck.run.activation_checkpointing);
+  const FlatGroups flat(model, deck.zero.knobs, dtype_bytes(deck.zero.precision.model), world);
+  std::vector<int> arrival;
+  if (deck.zero.stage == 2 || deck.zero.knobs.overlap_comm)
+    arrival = gradient_ready_order(model, false);
+  else
+    for (const FlatGroup& g : flat.groups())
+      arrival.insert(arrival.end(), g.params.begin(), g.params.end());
+  std::vector<Kept> kept;
+  for (int r = 0; r < world; ++r) kept.push_back({r, 0, arrival.size()});
+  for (std::size_t at = 0; at < arrival.size(); ++at)
+    for (const OwnedSlice& slice : flat.owners(arrival[at])) {
+      Kept& k = kept[static_cast<std::size_t>(slice.rank)];
+      k.elems += model.params[arrival[at]].elems;
+      k.first = std::min(k.first, at);
+    }
+  return kept;
+}
+
+// What plans need, by number of layers, each worked out once.
+class Sizes {
+ public:
+  Sizes(const Deck& deck, const Batch& batch, int world, const Profile& profile, bool both_tiers)
+      : deck_(deck), batch_(batch), world_(world), profile_(profile), both_tiers_(both_tiers) {}
+
+  /// What is alive at once: no more than `allocated`, and much sooner known where memory is pooled.
+  std::int64_t peak(std::int64_t layers) {
+    return known(peaks_, layers, [](const Program& p) {
+      const Footprint f = footprint(p);
+      return std::array<std::int64_t, tier_count>{f.tiers[0].peak_bytes, f.tiers[1].peak_bytes};
+    });
+  }
+  std::int64_t allocated(std::int64_t layers) {
+    return known(allocated_, layers, [](const Program& p) { return allocated_bytes(p); });
+  }
+
+ private:
+  using Known = std::map<std::int64_t, std::int64_t>;
+
+  template<class Size>
+  std::int64_t known(Known& sizes, std::int64_t layers, Size size) {
+    const auto [at, is_new] = sizes.try_emplace(layers, 0);
+    if (!is_new) return at->second;
+    deck_.model.layers = layers;
+    for (int rank : heaviest_ranks(deck_, world_)) {
+      const auto bytes = size(build_program(deck_, batch_, world_, rank, profile_));
+      const auto device = bytes[static_cast<std::size_t>(Tier::device)];
+      const auto host = bytes[static_cast<std::size_t>(Tier::host)];
+      at->second = std::max(at->second, both_tiers_ ? device + host : device);
+    }
+    return at->second;
+  }
+
+  Deck deck_;
+  const Batch& batch_;
+  int world_;
+  const Profile& profile_;
+  bool both_tiers_;
+  Known peaks_, allocated_;
+};
+
+// Closes in on the largest count whose size is within `limit`, between one that is (0 is) and one
+// that is not. Sizes lie nearly on a straight line: where it meets the limit, or one further, is a
+// good guess, and every third guess is the middle, so the search ends all the same.
+template<class Size>
+std::int64_t largest_within(std::int64_t limit, std::int64_t low, std::int64_t high, Size size) {
+  for (int tries = 0; high - low > 1; ++tries) {
+    std::int64_t guess = low + (high - low) / 2;
+    if (tries % 3 != 2) {
+      const std::int64_t from = low == 0 ? 0 : size(low);
+      const auto rise = static_cast<double>(std::max<std::int64_t>(1, size(high) - from));
+      const double part = static_cast<double>(limit - from) / rise;
+      guess = low + static_cast<std::int64_t>(part * static_cast<double>(high - low)) + tries % 3;
+      guess = std::clamp(guess, low + 1, high - 1);
+    }
+    (size(guess) <= limit ? low : high) = guess;
+  }
+  return low;
+}
+
+}  // namespace
+
+std::vector<int> heaviest_ranks(const Deck& deck, int world) {
+  const bool alike =
+      deck.run.schedule != "deepspeed" || deck.zero.stage == 0 || deck.zero.stage == 3;
+  if (alike) return {0};
+  if (deck.zero.offload_optimizer
+          .enabled) {  // what goes through the device differs from rank to rank
+    std::vector<int> all(static_cast<std::size_t>(world));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  std::vector<Kept> kept = kept_gradients(deck, world);
+  // The most elements first, and of equals the earliest: each rank that follows must come earlier.
+  std::sort(kept.begin(), kept.end(), [](const Kept& a, const Kept& b) {
+    return std::tuple(-a.elems, a.first, a.rank) < std::tuple(-b.elems, b.first, b.rank);
+  });
+  std::vector<int> ranks;
+  std::size_t earliest = kept.front().first + 1;
+  for (const Kept& k : kept)
+    if (k.first < earliest) ranks.push_back(k.rank), earliest = k.first;
+  return ranks;
+}
+
+Fit fit_layers(const Deck& deck, const Batch& batch, int world, const Profile& profile,
+               const FitBudget& budget) {
+  Sizes sizes(deck, batch, world, profile, budget.both_tiers);
+  Fit fit;
+  fit.part = deck.model.fit.value_or(1);
+  fit.budget = budget;
+  fit.limit_bytes = static_cast<std::int64_t>(static_cast<double>(budget.bytes) * fit.part);
+  const auto peak = [&](std::int64_t layers) { return sizes.peak(layers); };
+  const auto allocated = [&](std::int64_t layers) { return sizes.allocated(layers); };
+  std::int64_t low = 0, high = 1;
+  while (high <= most_layers_to_fit && peak(high) <= fit.limit_bytes) low = high, high *= 2;
+  fit.layers = high > most_layers_to_fit ? low : largest_within(fit.limit_bytes, low, high, peak);
+  if (fit.layers > 0 && allocated(fit.layers) > fit.limit_bytes)
+    fit.layers = largest_within(fit.limit_bytes, 0, fit.layers, allocated);
+  fit.bytes = allocated(std::max<std::int64_t>(1, fit.layers));
+  if (fit.layers == most_layers_to_fit) return fit;
+  const std::int64_t next = fit.layers + 1;
+  fit.next_bytes = peak(next) > fit.limit_bytes ? peak(next) : allocated(next);
+  return fit;
+}
+
+std::optional<Fit> apply_fit(Deck& deck, const Batch& batch, int world, const Profile& profile,
+                             const FitBudget& budget) {
+  if (!deck.model.fit) return {};
+  const Fit fit = fit_layers(deck, batch, world, profile, budget);
+  deck.model.layers = std::max<std::int64_t>(1, fit.layers);
+  return fit;
+}
+
+std::string describe(const Fit& f) {
+  const std::string budget = fmt::format("{:.4g} % of {} ({})", f.part * 100,
+                                         human_bytes(f.budget.bytes), f.budget.source);
+  if (f.layers == 0)
+    return fmt::format("not even one layer: it needs {} a rank, more than {}", human_bytes(f.bytes),
+                       budget);
+  return fmt::format("{} layer{}: {} a rank are within {}; {}", f.layers, f.layers == 1 ? "" : "s",
+                     human_bytes(f.bytes), budget,
+                     f.next_bytes > 0 ? "one more needs " + human_bytes(f.next_bytes)
+                                      : "deeper models are not looked at");
+}
+
+}  // namespace shardmark

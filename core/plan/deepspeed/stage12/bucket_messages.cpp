@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <unordered_map>
+
+#include <core/plan/deepspeed/stage12/bucket_messages.hpp>
+
+namespace shardmark {
+namespace {
+
+// Slices one after another, cut after the one that brings a message beyond `most`.
+void append_cut(std::vector<BucketMessage>& messages, int root,
+                const std::vector<BucketSlice>& slices, std::int64_t most) {
+  BucketMessage message{root, {}, {}};
+  std::int64_t elems = 0;  // of the message: tens of thousands of ranks have as many slices
+  for (const BucketSlice& s : slices) {
+    message.slices.push_back(s);
+    elems += s.elems;
+    if (elems <= most) continue;
+    messages.push_back(std::move(message));
+    message = {root, {}, {}};
+    elems = 0;
+  }
+  if (!message.slices.empty()) messages.push_back(std::move(message));
+}
+
+}  // namespace
+
+std::int64_t BucketMessage::elems() const {
+  std::int64_t sum = 0;
+  for (const BucketSlice& s : slices) sum += s.elems;
+  return sum;
+}
+
+std::vector<BucketSlice> joined(const std::vector<BucketSlice>& slices) {
+  std::vector<BucketSlice> runs;
+  for (const BucketSlice& s : slices) {
+    if (!runs.empty() && runs.back().at + runs.back().elems == s.at)
+      runs.back().elems += s.elems;
+    else
+      runs.push_back(s);
+  }
+  return runs;
+}
+
+std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket,
+                                   const FlatGroups& groups) {
+  std::vector<BucketSlice> slices;
+  for (const BucketEntry& entry : bucket)
+    for (const OwnedSlice& owned : groups.owners(entry.param)) {
+      if (!slices.empty() && slices.back().owner == owned.rank)
+        slices.back().elems += owned.elems;
+      else
+        slices.push_back({owned.rank, entry.at + owned.first, owned.elems});
+    }
+  return slices;
+}
+
+std::vector<BucketMessage> messages_of(const std::vector<BucketEntry>& bucket,
+                                       const FlatGroups& groups, const ModelShape& model,
+                                       bool rooted, std::int64_t bucket_size) {
+  const std::vector<BucketSlice> slices = slices_of(bucket, groups);
+  std::vector<BucketMessage> messages;
+  if (rooted) {
+    std::vector<std::vector<BucketSlice>> of_roots;  // in the order of their first slices
+    std::unordered_map<int, std::size_t> place;
+    for (const BucketSlice& s : slices) {
+      const std::size_t i = place.try_emplace(s.owner, of_roots.size()).first->second;
+      if (i == of_roots.size()) of_roots.emplace_back();
+      of_roots[i].push_back(s);
+    }
+    for (const auto& own : of_roots) append_cut(messages, own[0].owner, own, bucket_size);
+  } else {
+    append_cut(messages, -1, slices, bucket_size);
+  }
+  // A gradient may travel in several messages; the last of them to leave completes it.
+  for (const BucketEntry& entry : bucket) {
+    const std::int64_t end = entry.at + model.params[entry.param].elems;
+    for (auto m = messages.rbegin(); m != messages.rend(); ++m) {
+      const bool carries = std::any_of(
+          m->slices.begin(), m->slices.end(),
+          [&](const BucketSlice& s) { return s.at < end && entry.at < s.at + s.elems; });
+      if (!carries) continue;
+      m->completes.push_back(entry.param);
+      break;
+    }
+  }
+  return messages;
+}
+
+}  // namespace shardmark

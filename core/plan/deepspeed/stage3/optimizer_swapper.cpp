@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <core/error.hpp>
+#include <core/plan/deepspeed/stage3/optimizer_swapper.hpp>
+#include <core/plan/write/state_writer.hpp>
+
+namespace shardmark {
+
+int OptimizerSwapper::file(const std::string& name, Category category, std::int64_t elems) {
+  return w_.slot(name, category, Dtype::fp32, aligned(elems), Tier::nvme);
+}
+
+int OptimizerSwapper::add_group(const std::string& suffix, std::int64_t elems) {
+  groups_.push_back({elems,
+                     {file("master" + suffix, Category::master, elems),
+                      file("momentum" + suffix, Category::momentum, elems),
+                      file("variance" + suffix, Category::variance, elems)},
+                     {}});
+  return static_cast<int>(groups_.size()) - 1;
+}
+
+// What is no multiple of the alignment is split: its end is too small for a file.
+void OptimizerSwapper::add_gradient(int group, int param, const std::string& name,
+                                    std::int64_t offset, std::int64_t elems) {
+  Gradient gradient{param, offset, elems, {}, {}};
+  const std::int64_t unit = file_unit(aio_, Dtype::fp32);
+  const std::int64_t cut = swaps(elems) ? elems / unit * unit : elems;
+  for (const auto& [first, n] : {std::pair{std::int64_t{0}, cut}, std::pair{cut, elems - cut}}) {
+    if (n == 0) continue;
+    const bool worth = swaps(n) && n % unit == 0;
+    gradient.pieces.push_back(
+        {first, n, worth ? file("grad_file." + name, Category::grad, n) : no_slot});
+  }
+  auto& gradients = groups_[group].gradients;
+  gradient_of_[param] = {group, gradients.size()};
+  gradients.push_back(std::move(gradient));
+}
+
+// States are read ahead into buffers of their own, and written behind from theirs.
+int OptimizerSwapper::sets() const {
+  const int wanted = 1 + (spec_.pipeline_read ? 1 : 0) + (spec_.pipeline_write ? 1 : 0);
+  return std::max(1, std::min(wanted, static_cast<int>(groups_.size())));
+}
+
+void OptimizerSwapper::begin(std::int64_t largest) {
+  if (groups_.empty()) return;
+  const int needed = sets() * buffers_a_group;
+  if (spec_.buffer_count < needed)
+    throw DeckError(fmt::format(
+        "{}: deepspeed.zero_optimization.offload_optimizer.buffer_count = {}: AdamW needs {} "
+        "(master, gradient and two moments of {} sub-group{} at a time): give {}{}",
+        deck_.path, spec_.buffer_count, needed, sets(), sets() == 1 ? "" : "s", needed,
+        sets() == 1 ? "" : ", or neither pipeline_read nor pipeline_write"));
+  for (std::int64_t i = 0; i < spec_.buffer_count; ++i) {
+    buffers_.push_back(w_.slot(fmt::format("swap.{}", i), Category::staging, Dtype::fp32,
+                               aligned(largest), Tier::host, {}, true));
+    acquire_zeroed(w_, buffers_.back());
+  }
+  for (const Group& group : groups_)
+    for (const Gradient& gradient : group.gradients)
+      for (const Piece& piece : gradient.pieces)
+        if (piece.file != no_slot) w_.acquire(piece.file);
+}
+
+// DeepSpeed makes the moments' files when the first step writes them.
+void OptimizerSwapper::write_first(int group) {
+  for (int i = 0; i < 3; ++i) {
+    const int file = groups_[group].states[i];
+    w_.acquire(file);
+    w_.copy(part(i == 0 ? 0 : 1, w_[file].elems), w_.write(file));
+  }
+}
+
+// A buffer that is full is written while the next one fills.
+Operand OptimizerSwapper::room(std::int64_t elems) {
+  if (filled_ + elems > w_[buffers_[0]].elems) {
+    write_filled();
+    filling_ = (filling_ + 1) % buffers_.size();
+    filled_ = 0;
+  }
+  const Operand place = w_.part(buffers_[filling_], filled_, elems, true, true);
+  filled_ += elems;
+  return place;
+}
+
+void OptimizerSwapper::write_filled() {
+  for (const Waiting& piece : waiting_) w_.copy(piece.from, w_.write(piece.file));
+  waiting_.clear();
+}
+
+bool OptimizerSwapper::stays(int param) const {
+  const auto [group, index] = gradient_of_.at(param);
+  const std::vector<Piece>& pieces = groups_[group].gradients[index].pieces;
+  return std::any_of(pieces.begin(), pieces.end(),
+                     [](const Piece& p) { return p.file == no_slot; });
+}
+
+void OptimizerSwapper::send(int param, Operand grad) {
+  const auto [group, index] = gradient_of_.at(param);
+  Gradient& gradient = groups_[group].gradients[index];
+  gradient.here = grad;
+  for (const Piece& piece : gradient.pieces) {
+    if (piece.file == no_slot) continue;
+    const Operand place = room(piece.elems);
+    w_.copy(w_.part(grad.slot, grad.offset + piece.first, piece.elems, true, false), place);
+    waiting_.push_back({piece.file, place});
+  }
+}
+
+void OptimizerSwapper::flush() {
+  write_filled();
+  filling_ = 0;
+  filled_ = 0;
+}
+
+void OptimizerSwapper::read_gradient(Group& group, int buffer) {
+  const int slot = buffers_[static_cast<std::size_t>(buffer)];
+  const auto into = [&](std::int64_t first, std::int64_t elems) {
+    return w_.part(slot, first, elems, false, true);
+  };
+  // Padding has no gradient; without this AdamW would work on what another one left there.
+  std::int64_t end = 0;
+  for (const Gradient& gradient : group.gradients) {
+    if (gradient.offset > end) w_.compute(Kernel::zero, {into(end, gradient.offset - end)});
+    end = gradient.offset + gradient.elems;
+  }
+  if (group.elems > end) w_.compute(Kernel::zero, {into(end, group.elems - end)});
+  for (const Gradient& gradient : group.gradients)
+    for (const Piece& piece : gradient.pieces) {
+      const Operand place = into(gradient.offset + piece.first, piece.elems);
+      if (piece.file != no_slot)
+        w_.copy(w_.read(piece.file), place);
+      else
+        w_.copy(w_.part(gradient.here.slot, gradient.here.offset + piece.first, piece.elems, true,
+                        false),
+                place);
+    }
+}
+
+void OptimizerSwapper::read(int index) {
+  Group& group = groups_[index];
+  group.read = true;
+  const int first = first_buffer(index);
+  for (int i = 0; i < 3; ++i)
+    w_.copy(w_.read(group.states[i]), part(first + i, w_[group.states[i]].elems));
+  read_gradient(group, first + 3);
+}
+
+UpdatePlaces OptimizerSwapper::swap_in(int index) {
+  Group& group = groups_[index];
+  if (!group.read) read(index);
+  group.read = false;
+  if (spec_.pipeline_read && index + 1 < static_cast<int>(groups_.size())) read(index + 1);
+  const int first = first_buffer(index);
+  Operand grad = part(first + 3, group.elems);
+  grad.writes = false;
+  return {part(first, group.elems), grad, part(first + 1, group.elems),
+          part(first + 2, group.elems)};
+}
+
+void OptimizerSwapper::swap_out(int index) {
+  const Group& group = groups_[index];
+  const int first = first_buffer(index);
+  for (int i = 0; i < 3; ++i)
+    w_.copy(part(first + i, w_[group.states[i]].elems), w_.write(group.states[i]));
+}
+
+}  // namespace shardmark

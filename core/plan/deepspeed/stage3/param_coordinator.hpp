@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// When stage 3 gathers and drops parameters: DeepSpeed's parameter coordinator, followed visit by
+// visit without any data. Its first pass records the trace of visits and gathers on demand only;
+// from the second on it prefetches along the trace and keeps what recurs soon.
+//
+// Source: DeepSpeed 0.19's runtime/zero/partitioned_param_coordinator.py, and recordings of 0.19.8.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <core/plan/model/model_shape.hpp>
+
+namespace shardmark {
+
+/// What the coordinator makes happen. Parameters of one fetch travel together, in registration
+/// order.
+class FetchActions {
+ public:
+  virtual ~FetchActions() = default;
+  virtual void fetch(const std::vector<int>& params) = 0;   // their gather starts
+  virtual void arrive(const std::vector<int>& params) = 0;  // … and is waited for
+  virtual void release(int param) = 0;
+  /// Whether its shard is in a file, and in no memory.
+  virtual bool on_disk(int /*param*/) const { return false; }
+  /// How many more shards can be read from files; then these are.
+  virtual int room_to_read() const { return 0; }
+  virtual void read_ahead(const std::vector<int>& /*params*/) {}
+  /// Whether it is gathered from a secondary copy, and so not together with those that are not.
+  virtual bool has_secondary(int /*param*/) const { return false; }
+  /// Rank 0 compares a recorded list of `elems` integers with all ranks.
+  virtual void compare_lists(std::int64_t elems) = 0;
+};
+
+class Coordinator {
+ public:
+  /// Parameters up to param_persistence_threshold stay gathered once the trace is known; greedy in
+  /// registration order under model_persistence_threshold.
+  Coordinator(const ModelShape& model, const ZeroKnobs& knobs);
+
+  /// Before the root's forward.
+  void begin_pass(FetchActions& actions);
+  void visit(const Visit& visit, FetchActions& actions);
+  /// After the backward pass: drops what no post-backward hook has dropped.
+  void end_pass(FetchActions& actions);
+  /// The optimizer step begins: everything is dropped.
+  void release_all(FetchActions& actions);
+  /// The step is done: the persistent parameters are there again.
+  void gathered_persistent();
+
+  const std::vector<int>& persistent() const { return persistent_; }
+  bool persists(int param) const { return persists_[param]; }
+  /// Equal for two coordinators that would do the same from here on.
+  std::string key() const;
+
+ private:
+  enum class Trace : std::uint8_t { invalid, recording, complete };
+  enum class Status : std::uint8_t { absent, in_flight, available };
+  struct Use {
+    int param;
+    std::int64_t step;  // of the trace, at which it is used
+  };
+
+  void fetch_module(int module, bool forward, FetchActions& actions);
+  void gather(std::vector<int> params, FetchActions& actions);
+  void arrive(int param, FetchActions& actions);
+  void prefetch(FetchActions& actions);
+  void read_ahead(FetchActions& actions);
+  void skip_queue(const std::vector<int>& params);
+  void release_module(int module, bool forward, FetchActions& actions);
+  void release(int param, FetchActions& actions);
+  const std::set<int>& to_release(int module);
+  void finish_recording();
+  void drop_in_flight(FetchActions& actions);
+
+  const ModelShape* model_;
+  const ZeroKnobs* knobs_;
+  std::vector<std::vector<int>> params_;  // by module
+  std::vector<int> persistent_;
+  std::vector<bool> persists_;  // by parameter
+
+  Trace trace_ = Trace::invalid;
+  std::vector<int> modules_;  // the trace: modules in the order of their fetches
+  std::vector<Use> uses_;     // … and the parameters over these
+  std::vector<Status> status_;
+  std::vector<int> handle_;                // of a parameter in flight
+  std::vector<std::vector<int>> handles_;  // parameters by handle
+  std::vector<std::set<int>> active_;      // modules that hold a parameter
+  std::vector<int> in_backward_;           // modules whose backward has begun and not ended
+  std::vector<std::int64_t> fetched_for_;  // by parameter: the latest step it was fetched for
+  std::size_t queue_ = 0;                  // next of uses_
+  std::int64_t step_ = 0, available_elems_ = 0;
+  // DeepSpeed caches this for ever: it keeps what the first traced pass decided.
+  std::map<std::pair<int, std::int64_t>, std::set<int>> release_cache_;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <core/plan/interpret/check_gradients.hpp>
+#include <core/plan/kernels.hpp>
+
+namespace shardmark {
+
+GradientCheck::GradientCheck(const Program& program, std::function<void(std::string)> report)
+    : p_(program), report_(std::move(report)) {}
+
+// The groups that reduce gradients: the world alone, or two that span it.
+GradientCheck::Levels GradientCheck::find_levels() const {
+  Levels found = 0;
+  for (const Segment& s : p_.segments)
+    for (const Event& e : s.events)
+      if (is_reduction(e.op) && e.params.count > 0 && e.group >= 0 && e.group < max_groups)
+        found |= 1U << static_cast<unsigned>(e.group);
+  return found == 0 ? 1 : found;
+}
+
+template<class Each>
+void GradientCheck::each_level(Each each) {
+  for (unsigned g = 0; g < max_groups; ++g)
+    if ((levels_ >> g & 1U) != 0) each(lacking_[g]);
+}
+
+void GradientCheck::start() {
+  levels_ = find_levels();
+  std::int64_t ranks = 1;
+  for (int g = 0; g < static_cast<int>(p_.groups.size()) && g < max_groups; ++g)
+    if ((levels_ >> static_cast<unsigned>(g) & 1U) != 0) ranks *= p_.size_of(g);
+  if (ranks != p_.world)
+    report_(fmt::format("the groups that reduce gradients span {} ranks of {}", ranks, p_.world));
+  pending_.assign(p_.model.params.size(), {});
+  for (auto& slots : lacking_) slots.assign(p_.slots.size(), {});
+}
+
+void GradientCheck::drop() {
+  pending_.assign(pending_.size(), {});
+}
+
+void GradientCheck::follow(const Event& e) {
+  follow_params(e);
+  follow_values(e);
+}
+
+void GradientCheck::follow_params(const Event& e) {
+  const bool makes = e.kernel == Kernel::backward;
+  const bool applies = e.kernel == Kernel::adamw;
+  const bool reduces = is_reduction(e.op);
+  if (!makes && !applies && !reduces) return;
+  const Levels level = 1U << static_cast<unsigned>(e.group);
+  for (int i = 0; i < e.params.count; ++i) {
+    const std::int32_t id = p_.param_ids[e.params.first + i];
+    Pending& g = pending_[id];
+    const std::string& param = p_.model.params[id].name;
+    if (reduces && (g.missing & level) == 0)
+      report_(param + " is reduced, but nothing new was added to its gradient");
+    if (applies && (g.missing != 0 || !g.reduced))
+      report_(param + " is applied before its gradient is reduced");
+    if (makes && g.missing != 0 && g.missing != levels_)
+      report_(param + " has a new gradient while the last one is reduced in part");
+    if (makes) g.missing = levels_;
+    if (reduces) g.missing &= ~level;
+    if (reduces && g.missing == 0) g.reduced = true;
+    if (applies) g = {};
+  }
+}
+
+const Operand& GradientCheck::nth(const Event& e, std::size_t i) const {
+  return p_.operands[static_cast<std::size_t>(e.operands.first) + i];
+}
+
+// Which ranges lack a group's reduction. Copies and sums hand that on, element by element; so does
+// a reduction, of the other level, and the world's is of both.
+void GradientCheck::follow_values(const Event& e) {
+  if (e.op == Op::acquire || e.op == Op::release)
+    return each_level([&](auto& slots) { slots[e.slot].clear(); });
+  if (is_reduction(e.op) && e.operands.count >= 2) return reduce_values(e);
+  if (e.op == Op::copy && e.operands.count == 2)
+    return each_level([&](auto& slots) { copy_values(slots, nth(e, 1), nth(e, 0), false); });
+  switch (e.kernel) {
+    case Kernel::backward:
+      for (std::size_t i = 0; i < static_cast<std::size_t>(e.operands.count); ++i)
+        if (const Operand& o = nth(e, i); o.writes)
+          each_level([&](auto& slots) { slots[o.slot].add(o.offset, o.offset + o.elems); });
+      return;
+    case Kernel::zero: {
+      const Operand& o = nth(e, 0);
+      return each_level([&](auto& slots) { slots[o.slot].remove(o.offset, o.offset + o.elems); });
+    }
+    case Kernel::convert:
+    case Kernel::accumulate:
+    case Kernel::interleave:
+      return each_level([&](auto& slots) {
+        copy_values(slots, nth(e, 0), nth(e, 1), e.kernel != Kernel::convert);
+      });
+    case Kernel::adamw: return require_reduced(e);
+    default: return;
+  }
+}
+
+void GradientCheck::reduce_values(const Event& e) {
+  const Operand &from = nth(e, 0), &into = nth(e, 1);
+  for (int g = 0; g < max_groups; ++g) {
+    auto& slots = lacking_[static_cast<std::size_t>(g)];
+    if (e.group == 0 || e.group == g)
+      slots[into.slot].remove(into.offset, into.offset + into.elems);
+    else
+      copy_values(slots, into, from, false);
+  }
+}
+
+void GradientCheck::copy_values(std::vector<Intervals>& slots, const Operand& into,
+                                const Operand& from, bool adds) {
+  const Intervals source = slots[from.slot];  // a copy: it may be the same slot
+  Intervals& to = slots[into.slot];
+  if (!adds) to.remove(into.offset, into.offset + into.elems);
+  if (into.elems != from.elems) {  // rank-major: scattered over the range
+    if (source.touches(from.offset, from.offset + from.elems))
+      to.add(into.offset, into.offset + into.elems);
+    return;
+  }
+  const std::int64_t shift = into.offset - from.offset;
+  source.for_each_in(
+      from.offset, from.offset + from.elems,
+      [&](std::int64_t first, std::int64_t end) { to.add(first + shift, end + shift); });
+}
+
+void GradientCheck::require_reduced(const Event& e) {
+  const Operand& grad = nth(e, operand::upd_grad);
+  each_level([&](const auto& slots) {
+    if (slots[grad.slot].touches(grad.offset, grad.offset + grad.elems))
+      report_(fmt::format("{}[{}, +{}] is applied, but holds gradients that no reduction delivered",
+                          p_.slots[grad.slot].name, grad.offset, grad.elems));
+  });
+}
+
+void GradientCheck::at_exit(Gradients declared) const {
+  for (std::size_t id = 0; id < pending_.size(); ++id) {
+    const Pending& g = pending_[id];
+    const Gradients is = g.missing != 0 ? Gradients::accumulated
+                         : g.reduced    ? Gradients::reduced
+                                        : Gradients::none;
+    if (is != declared)
+      return report_(fmt::format("exit declares gradients {}, that of {} is {}",
+                                 to_string(declared), p_.model.params[id].name, to_string(is)));
+  }
+}
+
+}  // namespace shardmark

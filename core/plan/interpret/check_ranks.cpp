@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <core/plan/interpret/check.hpp>
+
+namespace shardmark {
+namespace {
+
+// What all ranks of a group must agree on, of one collective.
+struct Signature {
+  std::string segment;
+  Op op;
+  Dtype dtype;
+  Reduction reduction;
+  std::int32_t micro_batch, root;
+  std::int64_t elems;
+  bool operator==(const Signature&) const = default;
+};
+
+std::string text(const Signature& s) {
+  return fmt::format("{} {} x {} (root {}) in {}", to_string(s.op), to_string(s.dtype), s.elems,
+                     s.root, s.segment);
+}
+
+// What one rank issues, and with whom.
+struct Issued {
+  int rank;
+  std::map<std::string, std::vector<Signature>> by_group;  // by the group's name
+  std::map<std::string, std::vector<int>> members;         // the same; empty: all
+  std::vector<std::string> order;  // of all collectives: the group's name, and where
+};
+
+Issued issued_by(const Program& p) {
+  Issued all{p.rank, {}, {}, {}};
+  for (const Group& g : p.groups) {
+    all.by_group[g.name];
+    all.members[g.name] = g.ranks;
+  }
+  for (const Segment& s : p.segments)
+    for (const Event& e : s.events) {
+      if (!is_collective(e.op)) continue;
+      const std::string& group = p.groups.at(e.group).name;
+      all.by_group[group].push_back(
+          {s.name, e.op, e.dtype, e.reduction, e.micro_batch, e.root, e.elems});
+      if (p.groups.size() > 1) all.order.push_back(group + " in " + s.name);
+    }
+  return all;
+}
+
+using Violations = std::vector<Violation>;
+
+// Ranks of one group must issue the same; so must those of groups that are called the same, which
+// is how few ranks can be looked at of many.
+void compare_groups(const Issued& a, const Issued& b, Violations& violations) {
+  for (const auto& [group, list] : a.by_group) {
+    const auto it = b.by_group.find(group);
+    const auto& other = it == b.by_group.end() ? std::vector<Signature>{} : it->second;
+    if (other == list) continue;
+    const auto [x, y] = std::mismatch(list.begin(), list.end(), other.begin(), other.end());
+    violations.push_back({Rule::ranks_disagree,
+                          fmt::format("group {}, collective {}", group, x - list.begin()),
+                          fmt::format("rank {} issues {}, rank {} issues {}", a.rank,
+                                      x == list.end() ? "nothing more" : text(*x), b.rank,
+                                      y == other.end() ? "nothing more" : text(*y))});
+  }
+}
+
+// Waiting for one group while another one's turn comes first elsewhere would never end.
+void compare_order(const Issued& a, const Issued& b, Violations& violations) {
+  if (a.order == b.order) return;
+  const auto [x, y] = std::mismatch(a.order.begin(), a.order.end(), b.order.begin(), b.order.end());
+  violations.push_back({Rule::ranks_disagree,
+                        fmt::format("collective {} of all groups", x - a.order.begin()),
+                        fmt::format("rank {} takes group {}, rank {} group {}: all must go through "
+                                    "their groups in one order",
+                                    a.rank, x == a.order.end() ? "none" : *x, b.rank,
+                                    y == b.order.end() ? "none" : *y)});
+}
+
+// Whoever is in a rank's group has the same group, of those that are looked at.
+void compare_members(const std::map<int, Issued>& all, Violations& violations) {
+  for (const auto& [rank, issued] : all)
+    for (const auto& [group, ranks] : issued.members)
+      for (int member : ranks) {
+        const auto it = all.find(member);
+        if (it == all.end()) continue;
+        const auto theirs = it->second.members.find(group);
+        if (theirs != it->second.members.end() && theirs->second == ranks) continue;
+        violations.push_back(
+            {Rule::ranks_disagree, "group " + group,
+             fmt::format("rank {} has ranks {} in it, rank {} has {}", rank, fmt::join(ranks, ","),
+                         member,
+                         theirs == it->second.members.end()
+                             ? "no such group"
+                             : fmt::format("{}", fmt::join(theirs->second, ",")))});
+      }
+}
+
+}  // namespace
+
+std::vector<Violation> check_ranks(const std::vector<int>& ranks,
+                                   const std::function<Program(int)>& program_of) {
+  Violations violations;
+  std::map<int, Issued> all;
+  std::optional<Issued> first;  // the rank that sets the standard
+  for (int rank : ranks) {
+    Issued issued = issued_by(program_of(rank));
+    if (first) {
+      compare_groups(issued, *first, violations);
+      compare_order(issued, *first, violations);
+    } else {
+      first = issued;
+    }
+    issued.by_group.clear();  // one is held at a time, the first one's besides
+    issued.order.clear();
+    all.emplace(rank, std::move(issued));
+  }
+  compare_members(all, violations);
+  return violations;
+}
+
+std::vector<int> ranks_to_check(int world, int rank) {
+  std::vector<int> ranks;
+  if (world <= 16) {
+    for (int r = 0; r < world; ++r) ranks.push_back(r);
+    return ranks;
+  }
+  for (int i = 0; i < 8; ++i)
+    ranks.push_back(static_cast<int>(static_cast<std::int64_t>(world - 1) * i / 7));
+  ranks.push_back(rank);
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+Program build_legal_program(const Deck& deck, const Batch& batch, int world, int rank,
+                            const Profile& profile) {
+  const auto program_of = [&](int r) { return build_program(deck, batch, world, r, profile); };
+  Program program = program_of(rank);
+  require_legal(check(program));
+  require_legal(check_ranks(ranks_to_check(world, rank), program_of));
+  return program;
+}
+
+}  // namespace shardmark

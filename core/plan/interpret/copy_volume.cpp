@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/plan/interpret/copy_volume.hpp>
+
+namespace shardmark {
+
+std::string_view to_string(Direction direction) {
+  static constexpr std::array<std::string_view, direction_count> names{
+      "device_to_host", "host_to_device", "nvme_to_host", "host_to_nvme"};
+  return names[static_cast<std::size_t>(direction)];
+}
+
+void add(LinkVolume& into, const LinkVolume& from) {
+  for (int d = 0; d < direction_count; ++d) {
+    into[d].copies += from[d].copies;
+    into[d].bytes += from[d].bytes;
+  }
+}
+
+LinkVolume link_volume(const Segment& segment, std::int64_t times) {
+  LinkVolume v;
+  for (const Event& e : segment.events) {
+    if (e.op != Op::copy) continue;
+    LinkTraffic& t = v[static_cast<std::size_t>(direction_of(e))];
+    t.copies += times;
+    t.bytes += times * e.elems * dtype_bytes(e.dtype);
+  }
+  return v;
+}
+
+LinkVolume steady_link_volume(const Program& program) {
+  LinkVolume v;
+  for (int s : segments_of(program.steps[step_path(program, false).back()], false))
+    add(v, link_volume(program.segments[s]));
+  return v;
+}
+
+}  // namespace shardmark

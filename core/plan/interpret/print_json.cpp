@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nlohmann/json.hpp>
+
+#include <core/plan/interpret/arena.hpp>
+#include <core/plan/interpret/copy_volume.hpp>
+#include <core/plan/interpret/print.hpp>
+#include <core/plan/interpret/volume.hpp>
+
+namespace shardmark {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// One collective of this rank.
+Json row(const Program& p, const Event& e, int micro_batch) {
+  Json r;
+  r["phase"] = phase_name(e.phase, micro_batch);
+  r["op"] = to_string(e.op);
+  r["dtype"] = e.op == Op::barrier ? "-" : to_string(e.dtype);
+  // In elements of the event's type: a byte view has more of them than its slot.
+  const auto elems = [&](int i) {
+    if (e.operands.count <= i) return std::int64_t{0};
+    const Operand& o = p.operands[e.operands.first + i];
+    return o.elems * dtype_bytes(p.slots[o.slot].dtype) / dtype_bytes(e.dtype);
+  };
+  r["elems_in"] = elems(0);
+  r["elems_out"] = elems(1);
+  if (e.reduction != Reduction::none) r["reduce_op"] = to_string(e.reduction);
+  if (e.root >= 0) r["root"] = e.root;
+  if (e.group != 0) r["group"] = p.groups[e.group].name;
+  return r;
+}
+
+Json rows_of(const Program& p, const Segment& s, int micro_batch) {
+  Json rows = Json::array();
+  for (const Event& e : s.events)
+    if (is_collective(e.op)) rows.push_back(row(p, e, micro_batch));
+  return rows;
+}
+
+Json step_rows(const Program& p, int step, bool skipped) {
+  Json rows = Json::array();
+  if (skipped && p.steps[step].skip < 0) return rows;
+  int g = 0;
+  for (int segment : segments_of(p.steps[step], skipped)) {
+    for (Json& r : rows_of(p, p.segments[segment], g)) rows.push_back(std::move(r));
+    ++g;
+  }
+  return rows;
+}
+
+Json category_bytes(const CategoryBytes& bytes) {
+  Json o = Json::object();
+  for (int c = 0; c < category_count; ++c)
+    if (bytes[c] > 0) o[std::string(to_string(static_cast<Category>(c)))] = bytes[c];
+  return o;
+}
+
+// Both tiers together, by kind where a slot has one, else by category.
+Json live_kinds(const Program& p, const Segment& segment) {
+  Json o = Json::object();
+  for (std::int32_t s : segment.exit.alive) {
+    const Slot& slot = p.slots[s];
+    const std::string key(slot.kind.empty() ? to_string(slot.category) : slot.kind);
+    o[key] = o.value(key, std::int64_t{0}) + alloc_bytes(slot);
+  }
+  return o;
+}
+
+// What is alive after each backward and after the step, in the third step.
+Json memory_at(const Program& p) {
+  Json o = Json::object();
+  int at = 0;
+  for (int s = 0; s < 2; ++s) at = p.steps[at].after_update;
+  const Step& third = p.steps[at];
+  for (std::size_t g = 0; g < third.micros.size(); ++g)
+    o["after_bwd" + std::to_string(g)] = live_kinds(p, p.segments[third.micros[g]]);
+  o["after_step"] = live_kinds(p, p.segments[third.update]);
+  return o;
+}
+
+Json memory(const Program& p, const Budgets& budgets) {
+  const Footprint f = footprint(p);
+  const ArenaLayout arena = arena_layout(p);
+  const auto allocated = allocated_bytes(p);
+  Json o;
+  for (int t = 0; t < tier_count; ++t) {
+    const TierFootprint& tier = f.tiers[t];
+    if (static_cast<Tier>(t) == Tier::nvme && tier.peak_bytes == 0) continue;
+    Json m;
+    m["peak"] = tier.peak_bytes;
+    m["at"] = describe_event(p, tier.segment, tier.event);
+    m["by_category"] = category_bytes(tier.at_peak);
+    m["category_peaks"] = category_bytes(tier.category_peaks);
+    if (static_cast<Tier>(t) != Tier::nvme) m["arena"] = arena.bytes[t];
+    if (tier.pinned_peak_bytes > 0) m["pinned_peak"] = tier.pinned_peak_bytes;
+    if (budgets[t]) m["fits"] = allocated[t] <= *budgets[t];
+    o[std::string(to_string(static_cast<Tier>(t)))] = std::move(m);
+  }
+  return o;
+}
+
+Json traffic(const Volume& volume) {
+  Json o = Json::object();
+  for (const auto& [op, t] : volume)
+    o[std::string(to_string(op))] = {{"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
+  return o;
+}
+
+Json volumes(const Program& p) {
+  const Volume steady = steady_volume(p);
+  Json o = {{"steady", traffic(steady)}, {"per_parameter", volume_per_parameter(p, steady)}};
+  for (int g = 0; g < static_cast<int>(p.groups.size()) && p.groups.size() > 1; ++g) {
+    const Volume part = steady_volume(p, g);
+    o["by_group"][p.groups[g].name] = {{"steady", traffic(part)},
+                                       {"per_parameter", volume_per_parameter(p, part)}};
+  }
+  return o;
+}
+
+}  // namespace
+
+Json print_json(const Program& p, const Budgets& budgets, const std::string& plan_hash) {
+  Json o;
+  o["rank"] = p.rank;
+  o["world"] = p.world;
+  o["stage"] = p.stage;
+  o["schedule"] = p.schedule;
+  o["parameters"] = p.model.elems;
+  o["plan_hash"] = plan_hash;
+  o["partition"] = {{"padded", p.partition.padded}, {"per_rank", p.partition.per_rank}};
+  for (const Group& g : p.groups)
+    if (!g.ranks.empty()) o["groups"][g.name] = g.ranks;
+  o["init"] = rows_of(p, p.segments[0], 0);
+  const int second = p.steps[0].after_update, last = step_path(p, false).back();
+  o["steps"] = {{"0", step_rows(p, 0, false)},
+                {"1", step_rows(p, second, false)},
+                {"steady", step_rows(p, last, false)}};
+  o["skipped"] = {{"0", step_rows(p, 0, true)},
+                  {"steady", step_rows(p, step_path(p, true).back(), true)}};
+  o["memory_at"] = memory_at(p);
+  o["memory"] = memory(p, budgets);
+  o["volume"] = volumes(p);
+  const LinkVolume link = steady_link_volume(p);
+  if (link != LinkVolume{})
+    for (std::size_t d = 0; d < direction_count; ++d) {
+      const bool disk = is_disk(static_cast<Direction>(d));
+      if (disk && link[d].copies == 0) continue;
+      o[disk ? "disk" : "host_link"][std::string(to_string(static_cast<Direction>(d)))] = {
+          {"copies", link[d].copies}, {"bytes", link[d].bytes}};
+    }
+  return o;
+}
+
+nlohmann::ordered_json print_json(const Fit& fit) {
+  return {{"layers", fit.layers},
+          {"bytes", fit.bytes},
+          {"next_bytes", fit.next_bytes},
+          {"part", fit.part},
+          {"limit_bytes", fit.limit_bytes},
+          {"budget_bytes", fit.budget.bytes},
+          {"budget_source", fit.budget.source}};
+}
+
+}  // namespace shardmark

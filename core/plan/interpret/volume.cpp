@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/plan/interpret/volume.hpp>
+
+namespace shardmark {
+
+Traffic& Traffic::operator+=(const Traffic& other) {
+  calls += other.calls;
+  elems += other.elems;
+  bytes += other.bytes;
+  return *this;
+}
+
+void add(Volume& into, const Volume& from) {
+  for (const auto& [op, traffic] : from) into[op] += traffic;
+}
+
+Volume volume(const Segment& segment, int group) {
+  Volume v;
+  for (const Event& e : segment.events)
+    if (is_collective(e.op) && (group == all_groups || e.group == group))
+      v[e.op] += {1, e.elems, e.elems * dtype_bytes(e.dtype)};
+  return v;
+}
+
+Volume step_volume(const Program& program, const Step& step, bool skipped, int group) {
+  Volume v;
+  for (int segment : segments_of(step, skipped)) add(v, volume(program.segments[segment], group));
+  return v;
+}
+
+Volume steady_volume(const Program& program, int group) {
+  return step_volume(program, program.steps[step_path(program, false).back()], false, group);
+}
+
+double volume_per_parameter(const Program& program, const Volume& volume) {
+  double weighed = 0;
+  for (const auto& [op, traffic] : volume)
+    weighed += (op == Op::all_reduce ? 2.0 : 1.0) * static_cast<double>(traffic.elems);
+  return weighed / static_cast<double>(program.model.elems);
+}
+
+}  // namespace shardmark

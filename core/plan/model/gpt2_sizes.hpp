@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPT-2 block: where each tensor lies in what its forward saves for its backward, and in the
+// workspace that its modules share in one pass.
+//
+// GELU's output is recomputed in backward, and attention keeps one log-sum-exp a row and head
+// instead of probabilities. LayerNorm's outputs are kept: the product that needs one has no access
+// to the norm's weights, which another module owns.
+#pragma once
+
+#include <core/plan/model/transformer_sizes.hpp>
+
+namespace shardmark {
+
+// Offsets in `saved`: what forward leaves for backward. R rows, h hidden.
+struct Gpt2BlockSaved {
+  std::int64_t ln1_mean = 0, ln1_rstd = 0;  // [R], fp32
+  std::int64_t norm1 = 0;                   // [R][h], output of ln_1
+  std::int64_t qkv = 0;                     // [R][3h], a row is q | k | v, heads contiguous in each
+  std::int64_t attention = 0;               // [R][h], before the projection
+  std::int64_t logsumexp = 0;               // [micro_batch][heads][sequence], fp32
+  std::int64_t x_mid = 0;                   // [R][h], the residual stream after attention
+  std::int64_t ln2_mean = 0, ln2_rstd = 0;  // [R], fp32
+  std::int64_t norm2 = 0;                   // [R][h], output of ln_2
+  std::int64_t fc = 0;                      // [R][4h], before GELU
+  std::int64_t bytes = 0;
+};
+Gpt2BlockSaved gpt2_block_saved(const TransformerDims& dims);
+
+// Offsets in the workspace of a block's pass; overlaps are tensors that never
+// live together; dwide and dnarrow go from one module to the next. `gemm` is the matrix products'
+// scratch of `gemm_bytes`, at the end.
+struct Gpt2BlockForwardWorkspace {
+  std::int64_t act = 0;               // [R][4h], GELU's output
+  AttentionForwardScratch attention;  // overlaps act
+  std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
+};
+struct Gpt2BlockBackwardWorkspace {
+  std::int64_t dwide = 0;              // [R][4h], gradient of fc; then [R][3h], of qkv
+  std::int64_t act = 0;                // [R][4h], GELU's output
+  std::int64_t dnarrow = 0;            // [R][h], overlaps act
+  AttentionBackwardScratch attention;  // overlaps act
+  std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
+};
+Gpt2BlockForwardWorkspace gpt2_block_forward_workspace(const TransformerDims& dims,
+                                                       std::int64_t gemm_cap_bytes);
+Gpt2BlockBackwardWorkspace gpt2_block_backward_workspace(const TransformerDims& dims,
+                                                         std::int64_t gemm_cap_bytes);
+
+}  // namespace shardmark

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the layouts of activations and workspaces are counted out.
+#pragma once
+
+#include <cstdint>
+
+#include <core/plan/deck/checked.hpp>
+#include <core/plan/deck/types.hpp>
+
+namespace shardmark {
+
+inline constexpr std::int64_t line_bytes = 64;
+
+/// As checked_mul, for the sizes of a model's tensors.
+inline std::int64_t size_mul(std::int64_t a, std::int64_t b) {
+  return checked_mul(a, b, "model: sizes of activations");
+}
+
+/// Hands out offsets in bytes one after another, each at a line's start.
+class Offsets {
+ public:
+  explicit Offsets(Dtype model, std::int64_t first = 0) : model_(model), end_(first) {}
+
+  /// Elements of the model's type.
+  std::int64_t take(std::int64_t elems) { return take(elems, model_); }
+  /// Sums, and figures of rows.
+  std::int64_t take_fp32(std::int64_t elems) { return take(elems, Dtype::fp32); }
+  std::int64_t end() const { return end_; }
+
+ private:
+  std::int64_t take(std::int64_t elems, Dtype dtype) {
+    const std::int64_t at = end_, bytes = size_mul(elems, dtype_bytes(dtype));
+    end_ = round_up(checked_add(end_, bytes, "model: sizes of activations"), line_bytes,
+                    "model: sizes of activations");
+    return at;
+  }
+
+  Dtype model_;
+  std::int64_t end_;
+};
+
+/// Puts the matrix products' scratch behind the first `end` bytes of a workspace.
+template<class Workspace>
+void close_workspace(Workspace& w, std::int64_t end, std::int64_t gemm_cap_bytes) {
+  w.gemm = end;
+  w.gemm_bytes = gemm_cap_bytes;
+  w.bytes = checked_add(end, gemm_cap_bytes, "workspace");
+}
+
+}  // namespace shardmark

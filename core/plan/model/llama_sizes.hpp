@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Llama block: where each tensor lies in what its forward saves for its backward, and in the
+// workspace that its modules share in one pass.
+//
+// Each projection is a module of its own, so q, k and v are three matrices and so are the two
+// halves of SwiGLU, whose output is recomputed in backward. q and k are kept rotated.
+#pragma once
+
+#include <core/plan/model/transformer_sizes.hpp>
+
+namespace shardmark {
+
+// Offsets in `saved`: what forward leaves for backward. R rows, h hidden.
+struct LlamaBlockSaved {
+  std::int64_t norm1_rstd = 0;    // [R], fp32
+  std::int64_t norm1 = 0;         // [R][h], output of input_norm
+  std::int64_t q = 0;             // [R][heads][head_dim]
+  std::int64_t k = 0, v = 0;      // [R][kv_heads][head_dim]
+  std::int64_t attention = 0;     // [R][h], before the projection
+  std::int64_t logsumexp = 0;     // [micro_batch][heads][sequence], fp32
+  std::int64_t x_mid = 0;         // [R][h], the residual stream after attention
+  std::int64_t norm2_rstd = 0;    // [R], fp32
+  std::int64_t norm2 = 0;         // [R][h], output of post_norm
+  std::int64_t gate = 0, up = 0;  // [R][ffn]
+  std::int64_t bytes = 0;
+};
+LlamaBlockSaved llama_block_saved(const TransformerDims& dims);
+
+// Offsets in the workspace of a block's pass; overlaps are tensors that never
+// live together; what starts with d goes from one module to the next. `gemm` is the matrix
+// products' scratch of `gemm_bytes`, at the end.
+struct LlamaBlockForwardWorkspace {
+  std::int64_t act = 0;               // [R][ffn], SwiGLU's output
+  AttentionForwardScratch attention;  // overlaps act
+  std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
+};
+struct LlamaBlockBackwardWorkspace {
+  std::int64_t dgate = 0, dup = 0;      // [R][ffn]
+  std::int64_t dq = 0, dk = 0, dv = 0;  // as q, k, v; overlap dgate and dup
+  std::int64_t act = 0;                 // [R][ffn], SwiGLU's output
+  std::int64_t dnorm = 0;               // [R][h], fp32: a sum over projections; overlaps act
+  std::int64_t dattention = 0;          // [R][h], gradient of attention's output, in dnorm's place
+  AttentionBackwardScratch attention;   // overlaps act
+  std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
+};
+LlamaBlockForwardWorkspace llama_block_forward_workspace(const TransformerDims& dims,
+                                                         std::int64_t gemm_cap_bytes);
+LlamaBlockBackwardWorkspace llama_block_backward_workspace(const TransformerDims& dims,
+                                                           std::int64_t gemm_cap_bytes);
+
+}  // namespace shardmark

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/plan/collective_scratch.hpp>
+#include <core/plan/paper/paper_slots.hpp>
+#include <core/plan/write/exact_sum.hpp>
+
+namespace shardmark {
+namespace {
+
+void declare_states(PlanWriter& w, const Program& p, PaperSlots& slots) {
+  const Dtype model = p.precision.model, accum = p.precision.grad_accum;
+  for (std::size_t u = 0; u < p.model.units.size(); ++u) {
+    const UnitPartition& part = p.partition.units[u];
+    auto slot = [&](const char* prefix, Category c, Dtype dtype, std::int64_t elems) {
+      return w.slot(prefix + p.model.units[u].name, c, dtype, elems);
+    };
+    UnitSlots& s = slots.units[u];
+    s.param = s.master =
+        slot("param.", Category::param, model, p.stage < 3 ? part.padded : part.shard);
+    if (model != Dtype::fp32) s.master = slot("master.", Category::master, Dtype::fp32, part.shard);
+    s.momentum = slot("momentum.", Category::momentum, Dtype::fp32, part.shard);
+    s.variance = slot("variance.", Category::variance, Dtype::fp32, part.shard);
+    s.grad = slot("grad.", Category::grad, accum, p.stage < 2 ? part.padded : part.shard);
+    if (p.stage >= 2 || accum != model)
+      s.bucket = slot("bucket.", Category::bucket, model, part.padded);
+    if (p.stage >= 2 && (p.batch.accumulation > 1 || accum != model))
+      s.part = slot("part.", Category::bucket, model, part.shard);
+    if (p.stage == 3) s.gathered = slot("gathered.", Category::gathered, model, part.padded);
+  }
+  slots.sum = p.reductions == Reductions::ordered
+                  ? w.slot("norm_limbs", Category::workspace, Dtype::int64, exact_sum_limbs)
+                  : w.slot("norm_sum", Category::workspace, Dtype::fp64, 1);
+  slots.clip = w.slot("clip", Category::workspace, Dtype::fp64, 2);
+  if (p.precision.check_overflow)
+    slots.overflow = w.slot("overflow", Category::workspace, Dtype::uint8, 1);
+}
+
+// One staging buffer serves every collective: the lane runs them one after another.
+void declare_staging(PlanWriter& w, const Program& p, const Profile& profile,
+                     const ShardGroups& groups, PaperSlots& slots) {
+  std::int64_t bytes = 0;
+  auto need = [&](int group, Op op, Dtype dtype, std::int64_t elems) {
+    bytes = std::max(bytes, collective_scratch_bytes(op, dtype, elems, p.size_of(group),
+                                                     p.reductions, profile.staging_cap_bytes));
+  };
+  for (const UnitPartition& u : p.partition.units) {
+    if (p.stage == 0) need(0, Op::all_reduce, p.precision.model, u.padded);
+    if (groups.replicas != no_group)
+      need(groups.replicas, Op::all_reduce, p.precision.model, u.shard);
+    if (p.stage == 0 || groups.shard == no_group) continue;
+    need(groups.shard, Op::reduce_scatter, p.precision.model, u.padded);
+    need(groups.shard, Op::all_gather, p.precision.model, u.padded);
+  }
+  if (p.stage > 0 && groups.shard != no_group)
+    need(groups.shard, Op::all_reduce, w[slots.sum].dtype, w[slots.sum].elems);
+  if (bytes > 0) slots.staging = w.slot("staging", Category::staging, Dtype::uint8, bytes);
+}
+
+}  // namespace
+
+PaperSlots declare_paper_slots(PlanWriter& writer, const Program& program, const Profile& profile,
+                               const ShardGroups& groups) {
+  PaperSlots slots;
+  slots.units.resize(program.model.units.size());
+  declare_states(writer, program, slots);
+  declare_staging(writer, program, profile, groups, slots);
+  return slots;
+}
+
+}  // namespace shardmark

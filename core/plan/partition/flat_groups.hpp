@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSpeed's partition at stages 1 and 2: each parameter group of the optimizer is one flat
+// buffer, padded to a multiple of twice the world size and cut into equal partitions, wherever that
+// cuts a tensor. Two ranks, parameters of 5 and 4 elements:
+//
+//     element   a a a a a b | b b b . . .      padded 12, partition 6; '.' is padding, always zero
+//     rank           0      |      1
+//
+// Source: DeepSpeed 0.19's runtime/zero/stage_1_and_2.py, constructor.
+#pragma once
+
+#include <vector>
+
+#include <core/plan/model/model_shape.hpp>
+#include <core/plan/write/state_writer.hpp>
+
+namespace shardmark {
+
+struct FlatGroup {
+  std::vector<int> params;        // as the optimizer lists them
+  std::vector<FlatParam> layout;  // as they lie in the buffer
+  std::int64_t padded = 0, partition = 0;
+};
+
+/// Part of a parameter that lies in one rank's partition: elements [first, first + elems) of it.
+struct OwnedSlice {
+  int rank = 0;
+  std::int64_t first = 0, elems = 0;
+};
+
+class FlatGroups {
+ public:
+  /// Throws PlanError when a padded size leaves 63 bits.
+  FlatGroups(const ModelShape& model, const ZeroKnobs& knobs, std::int64_t param_bytes, int world);
+
+  const std::vector<FlatGroup>& groups() const { return groups_; }
+  int group_of(int param) const { return group_of_[param]; }
+  std::int64_t offset_of(int param) const { return offset_of_[param]; }
+  /// By rank, in element order; they cover the parameter.
+  std::vector<OwnedSlice> owners(int param) const;
+  /// What of `param` lies in `rank`'s partition; elems 0: nothing.
+  OwnedSlice owned(int param, int rank) const;
+
+ private:
+  const ModelShape& model_;
+  std::vector<FlatGroup> groups_;
+  std::vector<int> group_of_;            // by parameter
+  std::vector<std::int64_t> offset_of_;  // in its group's buffer
+};
+
+}  // namespace shardmark

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/plan/deck/checked.hpp>
+#include <core/plan/kernels.hpp>
+#include <core/plan/model/transformer_sizes.hpp>
+#include <core/plan/write/compute_writer.hpp>
+
+namespace shardmark {
+
+ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Deck& deck,
+                             const Profile& profile)
+    : p_(program),
+      w_(writer),
+      trains_(deck.run.compute == Compute::train && deck.model.family != Family::list),
+      units_(program.model.units.size()),
+      again_(program.model.recomputed_before()) {
+  for (int m : p_.model.computing(VisitKind::pre_forward)) {
+    const int unit = p_.model.modules[m].unit;
+    if (unit < 0) continue;  // an alias in a unit without parameters
+    UnitBuffers& u = units_[unit];
+    if (u.first_module < 0) u.first_module = m;
+    u.last_module = m;
+  }
+  if (trains_) declare(profile);
+}
+
+void ComputeWriter::declare(const Profile& profile) {
+  const TransformerDims d = transformer_dims(p_.model.spec, p_.batch.micro, p_.precision.model);
+  const std::int64_t stream = checked_mul(d.rows(), d.hidden, "activations");
+  tokens_ = w_.slot("tokens", Category::activation, Dtype::int32,
+                    checked_mul(d.micro_batch, d.sequence + 1, "tokens"));
+  dx_ = w_.slot("dx", Category::activation, d.dtype, stream);
+  loss_ = w_.slot("loss", Category::workspace, Dtype::fp64, 1);
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const Unit& unit = p_.model.units[u];
+    UnitBuffers& s = units_[u];
+    if (u > 0) s.x_in = w_.slot("x." + unit.name, Category::activation, d.dtype, stream);
+    auto workspace = [&](const char* prefix, Kernel kernel) {
+      const std::int64_t bytes = workspace_bytes(d, unit.kind, kernel, profile.workspace_cap_bytes);
+      return bytes == 0 ? no_slot
+                        : w_.slot(prefix + unit.name, Category::workspace, Dtype::uint8, bytes);
+    };
+    s.workspace_forward = workspace("forward.", Kernel::forward);
+    s.workspace_backward = workspace("backward.", Kernel::backward);
+    // One block at a time has its activations where they are recomputed, and blocks are alike.
+    if (drops(u) && u > 0 && drops(u - 1))
+      s.saved = units_[u - 1].saved;
+    else if (const std::int64_t elems = saved_elems(d, unit.kind); elems > 0)
+      s.saved = w_.slot("saved." + (drops(u) ? "block" : unit.name), Category::activation, d.dtype,
+                        elems);
+  }
+}
+
+std::vector<int> ComputeWriter::persistent() const {
+  return trains_ ? std::vector<int>{loss_} : std::vector<int>{};
+}
+
+void ComputeWriter::acquire(std::initializer_list<int> slots) {
+  for (int s : slots)
+    if (s != no_slot && !w_.alive(s)) w_.acquire(s);
+}
+void ComputeWriter::release(std::initializer_list<int> slots) {
+  for (int s : slots)
+    if (s != no_slot && w_.alive(s)) w_.release(s);
+}
+
+void ComputeWriter::begin_micro(int micro_batch) {
+  first_micro_ = micro_batch == 0;
+  in_backward_ = false;
+  if (!trains_) return;
+  w_.acquire(tokens_);
+  w_.compute(Kernel::load_batch, {w_.write(tokens_)});
+}
+
+void ComputeWriter::end_micro() {
+  if (trains_) w_.release(tokens_);
+}
+
+// Whether the unit's forward drops what it saves, to make it again in backward.
+bool ComputeWriter::drops(int unit) const {
+  return p_.model.recompute && p_.model.units[unit].kind == UnitKind::block;
+}
+
+Role ComputeWriter::role(int module) const {
+  return trains_ ? p_.model.modules[module].role : Role::list;
+}
+
+int ComputeWriter::slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const {
+  const UnitBuffers& u = units_[unit];
+  switch (buffer) {
+    case ModuleBuffer::tokens: return tokens_;
+    case ModuleBuffer::x_in: return u.x_in;
+    case ModuleBuffer::x_out: return units_[unit + 1].x_in;
+    case ModuleBuffer::dx: return dx_;
+    case ModuleBuffer::saved: return u.saved;
+    case ModuleBuffer::loss: return loss_;
+    case ModuleBuffer::workspace:
+      return kernel == Kernel::forward ? u.workspace_forward : u.workspace_backward;
+  }
+  return no_slot;
+}
+
+void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operands) {
+  const int unit = p_.model.modules[module].unit;
+  for (const BufferUse& use : buffers_of(role(module), kernel)) {
+    const bool adds = use.buffer == ModuleBuffer::loss && !first_micro_;
+    operands.push_back(w_.whole(slot_of(use.buffer, unit, kernel), use.reads || adds, use.writes));
+  }
+  const std::vector<int> params = p_.model.params_of(module);
+  Event& e = w_.compute(kernel, operands, params);
+  e.unit = unit;
+  e.module = module;
+}
+
+void ComputeWriter::forward(int module, std::span<const Operand> params) {
+  const int unit = p_.model.modules[module].unit;
+  const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
+  const bool last = trains_ && module == u.last_module;
+  if (trains_ && module == u.first_module) {
+    if (!in_backward_ && unit + 1 < static_cast<int>(units_.size()))
+      acquire({units_[unit + 1].x_in});
+    acquire({u.saved, u.workspace_forward});
+  }
+  // The last module of a recomputation is the one whose backward waits for it: its output is of no
+  // use any more.
+  if (!last || !in_backward_) write(Kernel::forward, module, {params.begin(), params.end()});
+  if (last) release({u.workspace_forward, drops(unit) && !in_backward_ ? u.saved : no_slot});
+}
+
+void ComputeWriter::backward(int module, std::span<const Operand> params,
+                             std::span<const Operand> grads) {
+  const int unit = p_.model.modules[module].unit;
+  const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
+  in_backward_ = true;
+  if (trains_) acquire({dx_, module == u.last_module ? u.workspace_backward : no_slot});
+  std::vector<Operand> operands(params.begin(), params.end());
+  operands.insert(operands.end(), grads.begin(), grads.end());
+  write(Kernel::backward, module, std::move(operands));
+  if (!trains_ || module != u.first_module) return;
+  release({u.workspace_backward, u.saved, u.x_in});
+  if (unit == 0) release({dx_});
+}
+
+}  // namespace shardmark

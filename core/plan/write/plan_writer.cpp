@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/plan/write/plan_writer.hpp>
+
+namespace shardmark {
+
+int PlanWriter::slot(std::string name, Category category, Dtype dtype, std::int64_t elems,
+                     Tier tier, std::string_view kind, bool pinned) {
+  program_.slots.push_back({std::move(name), tier, category, dtype, elems, kind, pinned});
+  alloc_bytes(program_.slots.back());  // refuses a size that leaves 63 bits, with the slot's name
+  return static_cast<int>(program_.slots.size()) - 1;
+}
+
+int PlanWriter::begin(SegmentKind kind, std::string name, Gradients gradients) {
+  program_.segments.emplace_back();
+  segment_ = &program_.segments.back();
+  segment_->kind = kind;
+  segment_->name = std::move(name);
+  segment_->entry = {{alive_.begin(), alive_.end()}, gradients};
+  for (Clock& c : known_) c.fill(-1);
+  clock_of_.clear();
+  accesses_.assign(program_.slots.size(), {});
+  return static_cast<int>(program_.segments.size()) - 1;
+}
+
+void PlanWriter::end(Gradients gradients) {
+  segment_->exit = {{alive_.begin(), alive_.end()}, gradients};
+  segment_ = nullptr;
+}
+
+void PlanWriter::order_after(int queue, std::int32_t event, std::vector<std::int32_t>& edges) {
+  const int other = queue_of(segment_->events[event]);
+  if (other == queue || known_[queue][other] >= event) return;
+  edges.push_back(event);
+  Clock& mine = known_[queue];
+  for (int q = 0; q < queue_count; ++q) mine[q] = std::max(mine[q], clock_of_[event][q]);
+  mine[other] = std::max(mine[other], event);
+}
+
+Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
+                        std::span<const int> params) {
+  event.phase = phase_;
+  event.micro_batch = micro_batch_;
+  const auto me = static_cast<std::int32_t>(segment_->events.size());
+
+  // Newest first: ordering after a late event often orders after the earlier ones with it.
+  std::vector<std::int32_t> before;
+  accesses_.resize(program_.slots.size());  // slots may be declared while a segment is open
+  for (const Operand& o : operands)
+    accesses_[o.slot].for_each_conflict(o, [&](std::int32_t e) { before.push_back(e); });
+  std::sort(before.rbegin(), before.rend());
+  std::vector<std::int32_t> edges;
+  const int queue = queue_of(event);
+  for (std::int32_t e : before) order_after(queue, e, edges);
+  std::sort(edges.begin(), edges.end());
+
+  auto append = [](auto& side, const auto& values) {
+    const Range r{static_cast<std::int32_t>(side.size()), static_cast<std::int32_t>(values.size())};
+    side.insert(side.end(), values.begin(), values.end());
+    return r;
+  };
+  event.operands = append(program_.operands, operands);
+  event.params = append(program_.param_ids, params);
+  event.after = append(program_.edges, edges);
+  segment_->events.push_back(event);
+  clock_of_.push_back(known_[queue]);
+  known_[queue][queue] = me;
+
+  for (const Operand& o : operands) {
+    auto& list = accesses_[o.slot];
+    const Slot& s = program_.slots[o.slot];
+    if (o.writes && o.offset == 0 && o.elems == s.elems) list.clear();  // ordered after all of them
+    list.add(me, queue, o);
+  }
+  return segment_->events.back();
+}
+
+Event PlanWriter::memory_event(Op op, int slot) const {
+  const Slot& s = program_.slots[slot];
+  Event e;
+  e.op = op;
+  e.slot = slot;
+  e.tier = s.tier, e.category = s.category, e.dtype = s.dtype, e.elems = s.elems;
+  return e;
+}
+
+void PlanWriter::acquire(int slot) {
+  const Event& acquired = emit(memory_event(Op::acquire, slot), {}, {});
+  // Its memory may have been another slot's until now: other lanes come after the acquire.
+  accesses_[slot].clear();
+  accesses_[slot].add(static_cast<std::int32_t>(segment_->events.size()) - 1, queue_of(acquired),
+                      write(slot));
+  alive_.insert(slot);
+}
+
+void PlanWriter::release(int slot) {
+  const Operand all = write(slot);
+  emit(memory_event(Op::release, slot), {&all, 1}, {});
+  // The range was only there to find the edges; a release reads and writes nothing.
+  Range& operands = segment_->events.back().operands;
+  program_.operands.resize(static_cast<std::size_t>(operands.first));
+  operands.count = 0;
+  accesses_[slot].clear();
+  alive_.erase(slot);
+}
+
+Event& PlanWriter::compute(Kernel kernel, std::span<const Operand> operands,
+                           std::span<const int> params) {
+  const Slot& s = program_.slots[operands.front().slot];
+  Event e;
+  e.op = Op::compute;
+  e.kernel = kernel;
+  e.tier = s.tier, e.category = s.category, e.dtype = s.dtype, e.elems = operands.front().elems;
+  return emit(e, operands, params);
+}
+
+Event& PlanWriter::collective(Op op, Reduction reduction, Dtype dtype, std::int64_t elems,
+                              std::span<const Operand> operands, std::span<const int> params,
+                              int group, int root) {
+  Event e;
+  e.op = op;
+  e.lane = Lane::comm;
+  e.reduction = reduction;
+  e.dtype = dtype;
+  e.elems = elems;
+  e.group = group;
+  e.root = root;
+  if (!operands.empty()) {
+    const Slot& data = program_.slots[operands.front().slot];
+    e.tier = data.tier, e.category = data.category;
+  }
+  return emit(e, operands, params);
+}
+
+Event& PlanWriter::copy(Operand source, Operand destination) {
+  source.reads = true, source.writes = false;
+  destination.writes = true, destination.reads = false;
+  const Slot& s = program_.slots[destination.slot];
+  Event e;
+  e.op = Op::copy;
+  const bool files = s.tier == Tier::nvme || program_.slots[source.slot].tier == Tier::nvme;
+  e.lane = files ? Lane::disk : Lane::copy;
+  e.tier = s.tier, e.category = s.category, e.dtype = s.dtype, e.elems = destination.elems;
+  const std::array<Operand, 2> operands{source, destination};
+  return emit(e, operands, {});
+}
+
+}  // namespace shardmark

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <core/error.hpp>
+#include <core/plan/write/rank_groups.hpp>
+
+namespace shardmark {
+namespace {
+
+int add(Program& program, std::string name, int first, int count, int apart) {
+  Group group{std::move(name), {}};
+  for (int i = 0; i < count; ++i) group.ranks.push_back(first + i * apart);
+  program.groups.push_back(std::move(group));
+  return static_cast<int>(program.groups.size()) - 1;
+}
+
+void require_blocks(const Deck& deck, std::string_view key, std::int64_t size, int world) {
+  if (size <= world && world % size == 0) return;
+  throw DeckError(
+      fmt::format("{}: {} = {}: must divide the number of ranks, {}", deck.path, key, size, world));
+}
+
+}  // namespace
+
+void require_groups(const Deck& deck, int world) {
+  if (deck.run.shard_size > 0 && deck.zero.stage > 0)
+    require_blocks(deck, "run.shard_size", deck.run.shard_size, world);
+  if (deck.zero.stage == 3 && deck.run.schedule == "deepspeed")
+    require_blocks(deck, "deepspeed.zero_optimization.zero_hpz_partition_size",
+                   std::min<std::int64_t>(deck.zero.knobs.hpz_partition_size, world), world);
+}
+
+int add_block(Program& program, std::string name, int size) {
+  return add(program, std::move(name), program.rank / size * size, size, 1);
+}
+
+int add_stride(Program& program, std::string name, int size) {
+  return add(program, std::move(name), program.rank % size, program.world / size, size);
+}
+
+ShardGroups add_shard_groups(Program& program, const Deck& deck) {
+  const std::int64_t size = deck.run.shard_size;
+  if (size == 0 || program.stage == 0) return {};
+  program.shard_ranks = static_cast<int>(size);
+  if (size == program.world) return {};
+  if (size == 1) return {no_group, 0};
+  ShardGroups groups;
+  groups.shard = add_block(program, "shard", program.shard_ranks);
+  groups.replicas = add_stride(program, "replicas", program.shard_ranks);
+  return groups;
+}
+
+}  // namespace shardmark

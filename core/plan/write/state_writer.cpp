@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/plan/collective_scratch.hpp>
+#include <core/plan/write/state_writer.hpp>
+
+namespace shardmark {
+
+void place_state(Program& program, State state, int slot, std::int64_t at,
+                 std::span<const FlatParam> layout, std::int64_t first, std::int64_t elems) {
+  for (const FlatParam& f : layout) {
+    const Param& p = program.model.params[f.param];
+    const std::int64_t from = std::max(first, f.offset);
+    const std::int64_t to = std::min(first + elems, f.offset + p.elems);
+    if (from < to)
+      program.states.push_back(
+          {state, slot, at + from - first, p.first_elem + (from - f.offset), to - from});
+  }
+}
+
+void init_params(PlanWriter& writer, const Program& program, int slot) {
+  std::int64_t covered = 0;
+  std::vector<StatePiece> pieces;
+  for (const StatePiece& s : program.states) {
+    if (s.state != State::param || s.slot != slot) continue;
+    pieces.push_back(s);
+    covered += s.elems;
+  }
+  if (covered < writer[slot].elems) writer.compute(Kernel::zero, {writer.write(slot)});
+  for (const StatePiece& s : pieces) {
+    const auto& params = program.model.params;
+    const auto after =
+        std::upper_bound(params.begin(), params.end(), s.first_elem,
+                         [](std::int64_t elem, const Param& p) { return elem < p.first_elem; });
+    const int param = static_cast<int>(after - params.begin()) - 1;
+    Event& e = writer.compute(Kernel::init_param,
+                              {writer.part(slot, s.offset, s.elems, false, true)}, {&param, 1});
+    e.first = s.first_elem - params[param].first_elem;
+  }
+}
+
+void acquire_zeroed(PlanWriter& writer, int slot) {
+  writer.acquire(slot);
+  writer.compute(Kernel::zero, {writer.write(slot)});
+}
+
+Event& write_collective(PlanWriter& writer, const Program& program, const Profile& profile,
+                        int staging, Op op, Reduction reduction, Operand send, Operand receive,
+                        std::span<const int> params, int root, int group) {
+  send.reads = true, send.writes = false;
+  receive.writes = true, receive.reads = false;
+  const Dtype dtype = writer[send.slot].dtype;
+  const std::int64_t elems = std::max(send.elems, receive.elems);
+  std::vector<Operand> operands{send, receive};
+  const std::int64_t scratch = collective_scratch_bytes(
+      op, dtype, elems, program.size_of(group), program.reductions, profile.staging_cap_bytes);
+  if (scratch > 0) operands.push_back({staging, true, false, 0, scratch});
+  return writer.collective(op, reduction, dtype, elems, operands, params, group, root);
+}
+
+}  // namespace shardmark

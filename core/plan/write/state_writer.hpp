@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all schedules do with model states at start-up: say where their parts lie, and fill them.
+#pragma once
+
+#include <span>
+
+#include <core/plan/plan.hpp>
+#include <core/plan/write/plan_writer.hpp>
+
+namespace shardmark {
+
+/// A parameter at its place in a flat buffer of several, as a schedule lays it out.
+struct FlatParam {
+  int param = 0;
+  std::int64_t offset = 0;
+};
+
+/// Says that `slot` holds elements [first, first + elems) of the flat buffer that `layout`
+/// describes, from the slot's element `at` on.
+void place_state(Program& program, State state, int slot, std::int64_t at,
+                 std::span<const FlatParam> layout, std::int64_t first, std::int64_t elems);
+
+/// Writes the first values of State::param into `slot`, which is alive; what no parameter covers
+/// becomes zero.
+void init_params(PlanWriter& writer, const Program& program, int slot);
+
+/// Acquires `slot` and clears it.
+void acquire_zeroed(PlanWriter& writer, int slot);
+
+/// Sends a collective of floating-point data, with scratch from `staging` where it needs some.
+/// `send` and `receive` are of the event's dtype, or byte views. `group`: of the program's.
+Event& write_collective(PlanWriter& writer, const Program& program, const Profile& profile,
+                        int staging, Op op, Reduction reduction, Operand send, Operand receive,
+                        std::span<const int> params = {}, int root = -1, int group = 0);
+
+}  // namespace shardmark

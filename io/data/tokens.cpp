@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Three sources. `file`: windows of a file's bytes at random places, read one by one, never the
+// whole file. `uniform`: independent tokens. `markov`: a random chain in which each token has a few
+// equally likely successors, so the least possible loss is known.
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <core/error.hpp>
+#include <core/random.hpp>
+#include <io/data/tokens.hpp>
+
+namespace shardmark {
+namespace {
+
+// Streams of random words; a step's number is added. Parameters have the streams from 0 on.
+constexpr std::uint64_t uniform_stream = 1'000'000, file_stream = 2'000'000,
+                        chain_stream = 3'000'000;
+constexpr std::uint64_t table_stream = 4'294'967'295;  // the last: no step reaches it
+
+class UniformSource : public TokenSource {
+ public:
+  UniformSource(std::uint64_t seed, std::int64_t sequence, std::int64_t vocab)
+      : seed_(seed), sequence_(sequence), vocab_(static_cast<std::uint64_t>(vocab)) {}
+
+  void fill(std::int64_t step, std::int64_t first, std::int64_t count, std::int32_t* out) override {
+    const std::uint64_t stream = uniform_stream + static_cast<std::uint64_t>(step);
+    const std::int64_t row = sequence_ + 1;
+    for (std::int64_t i = 0; i < count * row; ++i)
+      out[i] = static_cast<std::int32_t>(
+          mix(seed_, stream, static_cast<std::uint64_t>(first * row + i)) % vocab_);
+  }
+  std::optional<double> entropy_floor() const override {
+    return std::log(static_cast<double>(vocab_));
+  }
+
+ private:
+  std::uint64_t seed_;
+  std::int64_t sequence_;
+  std::uint64_t vocab_;
+};
+
+class MarkovSource : public TokenSource {
+ public:
+  MarkovSource(std::uint64_t seed, std::int64_t sequence, std::int64_t vocab)
+      : seed_(seed),
+        sequence_(sequence),
+        vocab_(static_cast<std::uint64_t>(vocab)),
+        branches_(std::min<std::uint64_t>(4, vocab_)) {}
+
+  void fill(std::int64_t step, std::int64_t first, std::int64_t count, std::int32_t* out) override {
+    const std::uint64_t stream = chain_stream + static_cast<std::uint64_t>(step);
+    const std::int64_t row = sequence_ + 1;
+    for (std::int64_t sample = 0; sample < count; ++sample) {
+      std::uint64_t token = 0;
+      for (std::int64_t t = 0; t < row; ++t) {
+        const auto at = static_cast<std::uint64_t>((first + sample) * row + t);
+        const std::uint64_t random = mix(seed_, stream, at);
+        token = t == 0 ? random % vocab_ : successor(token, random % branches_);
+        out[sample * row + t] = static_cast<std::int32_t>(token);
+      }
+    }
+  }
+  std::optional<double> entropy_floor() const override {
+    return std::log(static_cast<double>(branches_));
+  }
+
+ private:
+  // Distinct for the branches of a token: their steps around the ring of tokens stay below one
+  // turn.
+  std::uint64_t successor(std::uint64_t token, std::uint64_t branch) const {
+    if (branches_ == 1) return token;
+    const std::uint64_t random = mix(seed_, table_stream, token);
+    const std::uint64_t stride = 1 + (random >> 32) % ((vocab_ - 1) / (branches_ - 1));
+    return (random % vocab_ + branch * stride) % vocab_;
+  }
+
+  std::uint64_t seed_;
+  std::int64_t sequence_;
+  std::uint64_t vocab_, branches_;
+};
+
+class FileSource : public TokenSource {
+ public:
+  FileSource(const Deck& deck)
+      : path_(deck.data.path),
+        seed_(deck.data.seed),
+        sequence_(deck.model.sequence),
+        fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)),
+        row_(static_cast<std::size_t>(sequence_) + 1) {
+    if (fd_ < 0) fail(std::strerror(errno));
+    struct stat status {};
+    const bool known = ::fstat(fd_, &status) == 0;
+    bytes_ = status.st_size;
+    if (known && bytes_ > sequence_ + 1) return;
+    (void)::close(fd_);  // read only: nothing can be lost; the destructor will not run
+    fail(known ? fmt::format("has {} bytes, must have more than sequence + 1 = {}", bytes_,
+                             sequence_ + 1)
+               : std::string("its size cannot be found"));
+  }
+  ~FileSource() override { (void)::close(fd_); }
+  FileSource(const FileSource&) = delete;
+  FileSource& operator=(const FileSource&) = delete;
+
+  void fill(std::int64_t step, std::int64_t first, std::int64_t count, std::int32_t* out) override {
+    const std::uint64_t stream = file_stream + static_cast<std::uint64_t>(step);
+    const auto windows = static_cast<std::uint64_t>(bytes_ - sequence_);
+    for (std::int64_t sample = 0; sample < count; ++sample) {
+      const auto start = mix(seed_, stream, static_cast<std::uint64_t>(first + sample)) % windows;
+      read_row(static_cast<std::int64_t>(start));
+      out = std::copy(row_.begin(), row_.end(), out);
+    }
+  }
+  std::optional<double> entropy_floor() const override { return std::nullopt; }
+
+ private:
+  void read_row(std::int64_t start) {
+    for (std::size_t done = 0; done < row_.size();) {
+      const ssize_t n = ::pread(fd_, row_.data() + done, row_.size() - done,
+                                start + static_cast<std::int64_t>(done));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail(std::strerror(errno));
+      if (n == 0) fail("has become shorter while it was read");
+      done += static_cast<std::size_t>(n);
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& why) const {
+    throw DeckError(
+        fmt::format("data.path = \"{}\": {}: give a file that stays readable", path_, why));
+  }
+
+  std::string path_;
+  std::uint64_t seed_;
+  std::int64_t sequence_;
+  int fd_;
+  std::vector<unsigned char> row_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenSource> make_token_source(const Deck& deck) {
+  const auto& [seed, sequence, vocab] =
+      std::tuple{deck.data.seed, deck.model.sequence, deck.model.vocab};
+  switch (deck.data.source) {
+    case DataSource::file: return std::make_unique<FileSource>(deck);
+    case DataSource::markov: return std::make_unique<MarkovSource>(seed, sequence, vocab);
+    case DataSource::uniform: return std::make_unique<UniformSource>(seed, sequence, vocab);
+    case DataSource::none: break;
+  }
+  throw DeckError(deck.path + ": data: missing: give the section that says what to train on");
+}
+
+}  // namespace shardmark

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The section `checkpoint` of a deck.
+#include <io/deck/deck_sections.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::int64_t max_count = 1'000'000'000;
+constexpr std::int64_t max_benchmark = 1000;
+constexpr std::int64_t max_alignment = std::int64_t{1} << 30;
+
+void read_hints(KeyReader& reader, CheckpointSpec& checkpoint) {
+  const Json* hints = reader.any("hints");
+  if (!hints) return;
+  const auto must = "must be an object of strings, as MPI_Info_set takes them";
+  if (!hints->is_object()) reader.origin().refuse(reader.key("hints"), *hints, must);
+  for (const auto& [name, value] : hints->items()) {
+    const std::string key = join_key(reader.key("hints"), name);
+    if (!value.is_string()) reader.origin().refuse(key, value, must);
+    checkpoint.hints.emplace_back(name, value.get<std::string>());
+  }
+}
+
+void read_layout(KeyReader& reader, CheckpointSpec& checkpoint) {
+  const bool shared = reader.word("layout", {{"file_per_rank"}, {"shared"}}, 0) == 1;
+  const Json* given = reader.any("ranks_per_file");
+  reader.integer("ranks_per_file", checkpoint.ranks_per_file, {1, max_count});
+  if (shared && given)
+    reader.origin().refuse(
+        reader.key("ranks_per_file"), *given,
+        "must not be given where layout is \"shared\": all ranks write one file: remove one");
+  if (shared) checkpoint.ranks_per_file = 0;
+  if (!checkpoint.hints.empty() && checkpoint.ranks_per_file == 1)
+    reader.origin().note(FindingKind::no_effect, reader.key("hints"),
+                         "only files that several ranks write take hints");
+}
+
+void read_resume(KeyReader& reader, CheckpointSpec& checkpoint) {
+  reader.text("resume", checkpoint.resume);
+  if (checkpoint.resume.empty() || checkpoint.resume.find('/') != std::string::npos ||
+      checkpoint.resume[0] == '.')
+    reader.origin().refuse(reader.key("resume"), checkpoint.resume,
+                           "must be \"none\", \"latest\" or the name of a checkpoint in "
+                           "checkpoint.dir, like \"step-00000010\"");
+}
+
+}  // namespace
+
+void read_checkpoint(KeyReader reader, CheckpointSpec& checkpoint) {
+  Origin& origin = reader.origin();
+  reader.need_text("dir", checkpoint.dir);
+  checkpoint.dir = origin.resolve(checkpoint.dir);
+  reader.integer("every", checkpoint.every, {0, max_count});
+  reader.integer("keep", checkpoint.keep, {0, max_count});
+  const Json* alignment = reader.any("alignment_bytes");
+  reader.integer("alignment_bytes", checkpoint.alignment_bytes, {1, max_alignment});
+  if ((checkpoint.alignment_bytes & (checkpoint.alignment_bytes - 1)) != 0)
+    origin.refuse(reader.key("alignment_bytes"), *alignment, "must be a power of two");
+  reader.boolean("async", checkpoint.async);
+  reader.integer("benchmark", checkpoint.benchmark, {0, max_benchmark});
+  read_resume(reader, checkpoint);
+  read_hints(reader, checkpoint);
+  read_layout(reader, checkpoint);
+  if (checkpoint.async && checkpoint.ranks_per_file != 1)
+    origin.refuse(reader.key("async"), true,
+                  "must be false where ranks share a file: MPI-IO belongs to the training thread: "
+                  "give layout \"file_per_rank\" without ranks_per_file");
+  if (!checkpoint.writes() && checkpoint.resume == "none")
+    origin.note(FindingKind::warning, "checkpoint",
+                "nothing is written (every = 0) and nothing resumed");
+  reader.finish();
+}
+
+}  // namespace shardmark

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules that join sections: the data must fit the model, the model must be able to do the compute.
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <io/deck/deck_sections.hpp>
+
+namespace shardmark {
+namespace {
+
+bool trains(const Deck& deck) {
+  return deck.run.compute == Compute::train && deck.model.family != Family::list;
+}
+
+// Bytes of a regular file that can be opened for reading.
+std::int64_t readable_bytes(const std::string& path, const Origin& origin) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    origin.refuse("data.path", path,
+                  fmt::format("{}: give a file that can be read", std::strerror(errno)));
+  struct stat status {};
+  const bool failed = ::fstat(fd, &status) != 0;
+  const int error = errno;
+  (void)::close(fd);  // it was only read: nothing can be lost
+  if (failed)
+    origin.refuse("data.path", path, fmt::format("{}: give another file", std::strerror(error)));
+  if (!S_ISREG(status.st_mode))
+    origin.refuse("data.path", path,
+                  "is not a regular file: name a file, not a folder or a device");
+  return status.st_size;
+}
+
+void check_file(const Deck& deck, const Origin& origin) {
+  constexpr std::int64_t byte_values = 256;
+  if (deck.model.vocab < byte_values)
+    origin.refuse("model.vocab", deck.model.vocab,
+                  "must be at least 256 for data.source \"file\": its tokens are bytes");
+  const std::int64_t bytes = readable_bytes(deck.data.path, origin);
+  if (bytes <= deck.model.sequence + 1)
+    origin.refuse(
+        "data.path", deck.data.path,
+        fmt::format("has {} bytes, must have more than model.sequence + 1 = {}: give a longer "
+                    "file or a shorter sequence",
+                    bytes, deck.model.sequence + 1));
+}
+
+void check_shard_size(const Deck& deck, Origin& origin) {
+  const std::int64_t size = deck.run.shard_size;
+  if (size == 0) return;
+  if (deck.run.schedule != "paper")
+    origin.refuse("run.shard_size", size,
+                  "needs run.schedule \"paper\": DeepSpeed's own sharding in two levels is "
+                  "zero_optimization.zero_hpz_partition_size, at stage 3");
+  if (deck.zero.stage == 0)
+    origin.note(FindingKind::no_effect, "run.shard_size",
+                fmt::format("{}: stage 0 cuts no states, every rank holds all", size));
+}
+
+}  // namespace
+
+void check_together(const Deck& deck, Origin& origin) {
+  check_shard_size(deck, origin);
+  const bool uses_data = trains(deck);
+  if (deck.data.source != DataSource::none && !uses_data)
+    origin.note(FindingKind::no_effect, "data", "nothing is trained, so no tokens are read");
+  if (deck.data.source == DataSource::file && uses_data) check_file(deck, origin);
+  if (deck.checkpoint.benchmark > 0 && deck.run.compute != Compute::none)
+    origin.refuse("checkpoint.benchmark", deck.checkpoint.benchmark,
+                  "needs run.compute \"none\": storage is measured without training beside it");
+  if (deck.expect.loss && deck.expect.tolerance == 0)
+    origin.note(FindingKind::warning, "expect.tolerance",
+                "0: the loss must equal expect.loss exactly");
+  if (!deck.expect.loss && deck.expect.tolerance != 0)
+    origin.note(FindingKind::no_effect, "expect.tolerance",
+                "there is no expect.loss to compare with");
+  if (!deck.expect.loss && (deck.expect.train_batch_size != 0 || deck.expect.steps != 0))
+    origin.note(FindingKind::no_effect, "expect",
+                "train_batch_size and steps say which run expect.loss is of: there is none");
+  if (!uses_data && (deck.expect.loss || deck.expect.loss_drop != 0))
+    origin.note(FindingKind::no_effect, "expect", "nothing is trained, so there is no loss");
+  if (deck.machine.host_link_gbps && !deck.zero.offload_optimizer.enabled &&
+      !deck.zero.offload_param.enabled)
+    origin.note(FindingKind::no_effect, "machine.host_link_gbps",
+                "nothing is offloaded, so nothing is copied between host and device");
+  if (deck.data.source == DataSource::uniform && deck.expect.loss_drop != 0)
+    origin.note(FindingKind::no_effect, "expect.loss_drop",
+                "uniform data has no structure to learn");
+}
+
+std::vector<Finding> missing_to_run(const Deck& deck) {
+  std::vector<Finding> lacks;
+  const auto lack = [&](const char* key, std::string text) {
+    lacks.push_back({FindingKind::warning, key, std::move(text)});
+  };
+  if (deck.run.steps == 0)
+    lack("run.steps", "missing: give the number of steps, an integer, at least 1");
+  if (deck.model.family == Family::list && deck.run.compute == Compute::train)
+    lack("run.compute",
+         "\"train\" needs a forward pass, which a model of family \"list\" has not: give \"none\"");
+  if (trains(deck) && deck.data.source == DataSource::none)
+    lack("data",
+         "missing: give the section that says what to train on, e.g. {\"source\": \"markov\"}");
+  return lacks;
+}
+
+}  // namespace shardmark

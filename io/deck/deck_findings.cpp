@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <core/plan/write/rank_groups.hpp>
+#include <io/deck/deck_findings.hpp>
+#include <io/deepspeed/config.hpp>
+
+namespace shardmark {
+namespace {
+
+std::string_view heading(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::warning: return "Warnings";
+    case FindingKind::ignored: return "Keys that DeepSpeed does not know and passes over";
+    case FindingKind::no_effect: return "Keys without effect here";
+    case FindingKind::derived: return "Inferred";
+    case FindingKind::defaulted: return "Defaults taken";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::vector<Finding> check_deck(const LoadedDeck& loaded, std::optional<int> ranks) {
+  std::vector<Finding> findings = loaded.findings;
+  if (ranks) {
+    const ZeroSpec& zero = loaded.deck.zero;
+    require_groups(loaded.deck, *ranks);
+    const Batch batch = infer_batch(zero, *ranks, loaded.deck.path);
+    const auto derive = [&](const char* name, bool given, std::int64_t value) {
+      if (!given)
+        findings.push_back({FindingKind::derived, join_key("deepspeed", name),
+                            fmt::format("{} on {} ranks", value, *ranks)});
+    };
+    derive("train_batch_size", zero.train_batch_size.has_value(), batch.global);
+    derive("train_micro_batch_size_per_gpu", zero.micro_batch_size.has_value(), batch.micro);
+    derive("gradient_accumulation_steps", zero.accumulation_steps.has_value(), batch.accumulation);
+  }
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.kind < b.kind; });
+  return findings;
+}
+
+std::string format_findings(const LoadedDeck& loaded, const std::vector<Finding>& findings) {
+  std::string text = fmt::format("{}: sound (stage {}, schedule {}, hash {})\n", loaded.deck.path,
+                                 loaded.deck.zero.stage, loaded.deck.run.schedule, loaded.hash);
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    const Finding& f = findings[i];
+    if (i == 0 || f.kind != findings[i - 1].kind) text += fmt::format("{}\n", heading(f.kind));
+    const char* sign =
+        f.kind == FindingKind::defaulted || f.kind == FindingKind::derived ? " =" : ":";
+    text += fmt::format("  {}{} {}\n", f.key, sign, f.text);
+  }
+  return text;
+}
+
+}  // namespace shardmark

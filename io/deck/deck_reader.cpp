@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading a deck, one line a step: text, `--set`, sections, what sections must agree on.
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include <core/error.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <io/deck/deck_sections.hpp>
+#include <io/deepspeed/config.hpp>
+#include <io/files/hash.hpp>
+#include <io/keys/overrides.hpp>
+
+namespace shardmark {
+namespace {
+
+// A config given by path takes the place of the path.
+void inline_deepspeed(Json& deck, Origin& origin, std::string& config_file) {
+  const auto it = deck.find("deepspeed");
+  if (it == deck.end() || !it->is_string()) return;
+  config_file = origin.resolve(it->get<std::string>());
+  *it = read_json_file(config_file, JsonRules::deepspeed);
+  origin.deepspeed_file(config_file);
+}
+
+Json read_text(const std::vector<std::string>& sets, Origin& origin, std::string& config_file) {
+  Json deck = read_json_file(origin.deck_file(), JsonRules::deck);
+  inline_deepspeed(deck, origin, config_file);
+  for (const std::string& argument : sets) {
+    const Override change = parse_override(argument);
+    apply_override(deck, change);
+    origin.overridden(change.key);
+    if (change.key == "deepspeed") {  // whatever it is now, it is not from the file that was named
+      config_file.clear();
+      origin.deepspeed_file("");
+    }
+    inline_deepspeed(deck, origin, config_file);
+  }
+  return deck;
+}
+
+std::string printed(const Json& text) {
+  return text.dump(2, ' ', true, Json::error_handler_t::replace);
+}
+
+Deck read_sections(const Json& text, Origin& origin, Telling& telling) {
+  const Json empty = Json::object();
+  KeyReader reader(origin, text, "");
+  const auto section = [&](const char* name) {
+    const Json* value = reader.any(name);
+    return KeyReader(origin, value ? *value : empty, name);
+  };
+  Deck deck;
+  deck.path = origin.deck_file();
+  deck.name = std::filesystem::path(deck.path).stem().string();
+  reader.text("name", deck.name);
+  read_trace(reader, telling.trace);
+  if (!reader.any("model")) origin.missing("model", "give the section that says what to train");
+  read_run(section("run"), deck.run);
+  read_model(section("model"), deck.model, deck.run.schedule);
+  if (reader.any("data")) read_data(section("data"), deck.data, deck.run.seed);
+  const Json* config = reader.any("deepspeed");
+  deck.zero = read_deepspeed(origin, config ? *config : empty, deck.run.schedule);
+  telling.deepspeed = read_deepspeed_log(origin, config ? *config : empty);
+  read_comm(section("comm"), deck.comm);
+  read_memory(section("memory"), deck.memory);
+  read_machine(section("machine"), deck.machine);
+  if (reader.any("checkpoint")) read_checkpoint(section("checkpoint"), deck.checkpoint);
+  read_expect(section("expect"), deck.expect);
+  reader.finish();
+  return deck;
+}
+
+}  // namespace
+
+LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& sets, DeckUse use) {
+  Origin origin(path);
+  LoadedDeck loaded;
+  const Json text = read_text(sets, origin, loaded.config_file);
+  loaded.deck = read_sections(text, origin, loaded.telling);
+  check_together(loaded.deck, origin);
+  check_sizes(loaded.deck, origin);
+  if (use == DeckUse::plan && loaded.deck.model.fit && !loaded.deck.memory.budget_gib[0])
+    origin.refuse("model.fit", *loaded.deck.model.fit,
+                  "needs memory.device_gib: what this machine has free is only looked at by `run`");
+  for (Finding& lack : missing_to_run(loaded.deck)) {
+    if (use == DeckUse::run)
+      throw DeckError(fmt::format("{}: {}", origin.place(lack.key), lack.text));
+    origin.note(FindingKind::warning, lack.key, "needed by `run`: " + lack.text);
+  }
+  loaded.used_json = printed(text);
+  loaded.hash = hash_hex(loaded.used_json);
+  loaded.overridden = !sets.empty();
+  loaded.findings = std::move(origin.findings());
+  return loaded;
+}
+
+std::string deck_text(const std::string& path, const std::vector<std::string>& sets) {
+  Origin origin(path);
+  std::string config_file;
+  return printed(read_text(sets, origin, config_file));
+}
+
+Deck load_deck(const std::string& path, const std::vector<std::string>& sets) {
+  return read_deck(path, sets, DeckUse::run).deck;
+}
+
+}  // namespace shardmark

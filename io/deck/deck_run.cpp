@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sections of a deck that say how a run goes: `run data comm memory machine expect`.
+#include <limits>
+
+#include <io/deck/deck_sections.hpp>
+#include <io/files/output_folder.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::int64_t max_steps = 1'000'000'000;
+constexpr double max_gib = 1e9, max_seconds = 1e9;
+
+}  // namespace
+
+void read_trace(KeyReader& deck, std::string& trace) {
+  const Json* given = deck.any("trace");
+  if (given == nullptr) return;
+  deck.text("trace", trace);
+  const bool plain = !trace.empty() && trace.front() != '.' &&
+                     trace.find_first_of("/\\") == std::string::npos && !is_run_file(trace);
+  if (!plain)
+    deck.origin().refuse("trace", *given,
+                         "must be a file name without a folder, and none of the run's own: it is "
+                         "written to --out; give \"trace.json\"");
+}
+
+void read_run(KeyReader reader, RunSpec& run) {
+  if (reader.any("steps")) reader.integer("steps", run.steps, {1, max_steps});
+  reader.integer("warmup", run.warmup, {0, max_steps});
+  reader.seed("seed", run.seed);
+  constexpr const char* schedules[] = {"deepspeed", "paper"};
+  run.schedule = schedules[reader.word("schedule", {{"deepspeed"}, {"paper"}}, 0)];
+  const std::size_t compute = reader.word("compute", {{"train"}, {"none"}, {"gemm", true}}, 0);
+  run.compute = compute == 0 ? Compute::train : Compute::none;
+  const std::size_t reductions = reader.word("reductions", {{"native"}, {"ordered"}}, 0);
+  run.reductions = reductions == 0 ? Reductions::native : Reductions::ordered;
+  constexpr MemoryMode modes[] = {MemoryMode::pooled, MemoryMode::strict};
+  run.memory_mode = modes[reader.word("memory_mode", {{"pooled"}, {"strict"}}, 0)];
+  reader.boolean("activation_checkpointing", run.activation_checkpointing);
+  if (reader.any("shard_size"))
+    reader.integer("shard_size", run.shard_size, {1, std::numeric_limits<int>::max()});
+  reader.finish();
+}
+
+void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed) {
+  Origin& origin = reader.origin();
+  data.seed = run_seed;
+  const Json* source = reader.any("source");
+  if (!source) origin.missing(reader.key("source"), "give \"file\", \"markov\" or \"uniform\"");
+  constexpr DataSource sources[] = {DataSource::file, DataSource::markov, DataSource::uniform};
+  data.source = sources[reader.word("source", {{"file"}, {"markov"}, {"uniform"}}, 0)];
+  if (data.source == DataSource::file) {
+    reader.need_text("path", data.path);
+    data.path = origin.resolve(data.path);
+  } else if (const Json* path = reader.any("path")) {
+    origin.note(FindingKind::no_effect, reader.key("path"),
+                brief(*path) + ": only a source of \"file\" reads a file");
+  }
+  reader.seed("seed", data.seed);
+  reader.finish();
+}
+
+void read_comm(KeyReader reader, CommSpec& comm) {
+  constexpr const char* names[] = {"auto", "self", "mpi", "shm", "nccl"};
+  comm.backend = names[reader.word("backend", {{"auto"}, {"self"}, {"mpi"}, {"shm"}, {"nccl"}}, 0)];
+  reader.real("timeout_s", comm.timeout_s, {0, max_seconds, true});
+  reader.real("delay_ms", comm.delay_ms, {0, 1e6});
+  reader.finish();
+}
+
+void read_memory(KeyReader reader, MemorySpec& memory) {
+  for (int t = 0; t < tier_count; ++t)
+    reader.real(std::string(to_string(static_cast<Tier>(t))) + "_gib", memory.budget_gib[t],
+                {0, max_gib, true});
+  reader.real("allowance_mib", memory.allowance_mib, {0, max_gib});
+  reader.finish();
+}
+
+void read_machine(KeyReader reader, MachineSpec& machine) {
+  reader.real("host_link_gbps", machine.host_link_gbps, {0, 1e6, true});
+  reader.finish();
+}
+
+void read_expect(KeyReader reader, ExpectSpec& expect) {
+  reader.real("loss", expect.loss, {});
+  reader.real("tolerance", expect.tolerance, {0});
+  reader.real("loss_drop", expect.loss_drop, {0});
+  reader.integer("train_batch_size", expect.train_batch_size, {0});
+  reader.integer("steps", expect.steps, {0});
+  reader.finish();
+}
+
+}  // namespace shardmark

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <io/deepspeed/sections.hpp>
+
+namespace shardmark {
+namespace {
+
+const std::string root = "deepspeed";
+
+// `true` was once how stage 1 was asked for.
+Json zero_object(const Json& value) {
+  if (value.is_boolean()) return {{"stage", value.get<bool>() ? 1 : 0}};
+  return value;
+}
+
+DsValues section_of(Origin& origin, const DsValues& parent, std::string_view name,
+                    const DsSection& section) {
+  if (!parent.given(name) || parent.at(name).is_null()) return {parent.key(name), section};
+  return DsValues(origin, parent.key(name), parent.at(name), section);
+}
+
+std::optional<std::int64_t> batch_key(const DsValues& top, const Origin& origin, const char* name) {
+  const Json value = top.at(name);
+  if (value.is_null()) return std::nullopt;
+  const auto v = as_integer(value);
+  if (!v || *v < 1)
+    origin.refuse(top.key(name), value,
+                  value == "auto" ? "must be an integer, at least 1: \"auto\" is for "
+                                    "Hugging Face's trainer to fill in"
+                                  : "must be an integer, at least 1");
+  return v;
+}
+
+// Offload is what a device other than none asks for; DeepSpeed looks at offload_param at stage 3
+// only.
+void judge_offload(const DsConfig& c, Origin& origin, std::string_view schedule) {
+  if (c.zero.given("offload_optimizer")) c.offload_optimizer.judge(origin, c.stage, schedule);
+  if (c.stage == 3 && c.zero.given("offload_param"))
+    c.offload_param.judge(origin, c.stage, schedule);
+  else if (c.zero.given("offload_param"))
+    origin.note(
+        FindingKind::no_effect, c.zero.key("offload_param"),
+        fmt::format("DeepSpeed offloads parameters at stage 3 only, this is stage {}", c.stage));
+}
+
+void judge(const DsConfig& c, Origin& origin, std::string_view schedule) {
+  judge_offload(c, origin, schedule);
+  for (const DsValues* values :
+       {&c.top, &c.zero, &c.leaf_module, &c.fp16, &c.bf16, &c.data_types, &c.optimizer, &c.adam})
+    values->judge(origin, c.stage, schedule);
+  if (c.top.given("aio")) c.aio.judge(origin, c.stage, schedule);
+  if (c.top.given("comms_logger")) c.comms_logger.judge(origin, c.stage, schedule);
+  if (!c.scheduler.at("type").is_null()) c.scheduler_params.judge(origin, c.stage, schedule);
+}
+
+}  // namespace
+
+DsConfig parse_deepspeed(Origin& origin, const Json& config) {
+  const DsValues top(origin, root, config, ds_top_level());
+  const DsValues zero = top.given("zero_optimization")
+                            ? DsValues(origin, top.key("zero_optimization"),
+                                       zero_object(top.at("zero_optimization")), ds_zero())
+                            : DsValues(top.key("zero_optimization"), ds_zero());
+  for (const DsLogSection& log : ds_log_sections())
+    (void)section_of(origin, top, log.name, log.section);  // it throws where DeepSpeed would
+  const int stage = zero.at("stage").get<int>();
+  const DsValues optimizer = section_of(origin, top, "optimizer", ds_optimizer());
+  const DsValues scheduler = section_of(origin, top, "scheduler", ds_scheduler());
+  return {
+      .top = top,
+      .zero = zero,
+      .leaf_module = section_of(origin, zero, "leaf_module", ds_leaf_module()),
+      .offload_param = section_of(origin, zero, "offload_param", ds_offload_param()),
+      .offload_optimizer = section_of(origin, zero, "offload_optimizer", ds_offload_optimizer()),
+      .aio = section_of(origin, top, "aio", ds_aio()),
+      .fp16 = section_of(origin, top, "fp16", ds_fp16()),
+      .bf16 = section_of(origin, top, "bf16", ds_bf16()),
+      .data_types = section_of(origin, top, "data_types", ds_data_types()),
+      .optimizer = optimizer,
+      .adam = adam_of(origin, optimizer),
+      .scheduler = scheduler,
+      .scheduler_params = scheduler_params_of(origin, scheduler),
+      .comms_logger = section_of(origin, top, "comms_logger", ds_comms_logger()),
+      .stage = stage};
+}
+
+ZeroSpec read_deepspeed(Origin& origin, const Json& config, std::string_view schedule) {
+  DsConfig c = parse_deepspeed(origin, config);
+  mute_without_effect(c);
+  check_deepspeed_rules(c, origin);
+  ZeroSpec spec;
+  spec.stage = c.stage;
+  spec.train_batch_size = batch_key(c.top, origin, "train_batch_size");
+  spec.micro_batch_size = batch_key(c.top, origin, "train_micro_batch_size_per_gpu");
+  spec.accumulation_steps = batch_key(c.top, origin, "gradient_accumulation_steps");
+  if (!spec.train_batch_size && !spec.micro_batch_size)
+    origin.missing(root,
+                   "DeepSpeed needs a batch size: give train_batch_size or "
+                   "train_micro_batch_size_per_gpu");
+  spec.gradient_clipping = c.top.number("gradient_clipping");
+  spec.optimizer = optimizer_spec(c, origin);
+  spec.scheduler = scheduler_spec(c, spec.optimizer.lr, origin);
+  spec.precision = precision_spec(c, origin);
+  if (schedule == "paper" && spec.precision.comm != spec.precision.model)
+    origin.not_modelled(c.top.key("communication_data_type"), c.top.at("communication_data_type"),
+                        "remove the key, or set run.schedule to \"deepspeed\"");
+  spec.knobs = zero_knobs(c);
+  spec.offload_optimizer = offload_optimizer_spec(c, origin);
+  spec.offload_param = offload_param_spec(c, origin);
+  spec.aio = aio_spec(c);
+  judge(c, origin, schedule);
+  if (spec.gradient_clipping < 0)
+    origin.note(FindingKind::warning, c.top.key("gradient_clipping"),
+                "below 0: DeepSpeed accepts it, and does not clip");
+  return spec;
+}
+
+}  // namespace shardmark

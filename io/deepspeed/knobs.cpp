@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The knobs of DeepSpeed's schedule, and which keys others in the same config leave without effect:
+// such a key is listed by `shardmark deck check`, and its knob keeps the default.
+#include <algorithm>
+
+#include <io/deepspeed/sections.hpp>
+
+namespace shardmark {
+namespace {
+
+bool replicated(const DsConfig& c) {
+  return c.stage == 0;
+}
+bool flat(const DsConfig& c) {
+  return c.stage == 1 || c.stage == 2;
+}
+
+void mute_precision(DsConfig& c) {
+  const auto mute_scaling = [&](std::initializer_list<const char*> names, const char* why) {
+    for (const char* name : names) c.fp16.mute(name, why);
+  };
+  if (!c.fp16.flag("enabled"))
+    mute_scaling({"loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
+                  "consecutive_hysteresis", "min_loss_scale", "auto_cast"},
+                 "fp16 is not enabled");
+  else if (c.fp16.number("loss_scale") != 0)
+    mute_scaling({"initial_scale_power", "loss_scale_window", "hysteresis",
+                  "consecutive_hysteresis", "min_loss_scale"},
+                 "the loss scale is static");
+  else if (replicated(c))
+    mute_scaling({"hysteresis", "consecutive_hysteresis"},
+                 "at stage 0 every overflow halves the loss scale");
+  if (!c.bf16.flag("enabled")) {
+    for (const char* name : {"immediate_grad_update", "check_grad_overflow"})
+      c.bf16.mute(name, "bf16 is not enabled");
+  } else if (reduces_flat_bf16(c)) {
+    c.bf16.mute("check_grad_overflow", "bf16 with fp32 accumulation is not checked at stage 1");
+  } else {
+    c.bf16.mute("immediate_grad_update", "matters only at stage 1 with fp32 accumulation");
+  }
+}
+
+void mute_buckets(DsConfig& c) {
+  if (reduces_flat_bf16(c)) {
+    for (const char* name :
+         {"contiguous_gradients", "reduce_scatter", "reduce_bucket_size", "overlap_comm",
+          "use_multi_rank_bucket_allreduce", "round_robin_gradients", "parameter_alignment"})
+      c.zero.mute(name,
+                  "bf16 with fp32 accumulation at stage 1 reduces one flat buffer a group instead");
+  } else if (flat(c) && c.zero.effective("contiguous_gradients") != true) {
+    for (const char* name : {"reduce_scatter", "use_multi_rank_bucket_allreduce"})
+      c.zero.mute(name, "without contiguous_gradients every bucket is all-reduced");
+  } else if (flat(c) && !c.zero.flag("reduce_scatter")) {
+    c.zero.mute("use_multi_rank_bucket_allreduce",
+                "without reduce_scatter every bucket is all-reduced");
+  } else if (c.stage == 3 && !c.zero.flag("contiguous_gradients")) {
+    c.zero.mute("reduce_scatter", "without contiguous_gradients every bucket is reduce-scattered");
+  }
+}
+
+void mute_fetches(DsConfig& c) {
+  if (c.stage != 3) return;
+  if (c.zero.flag("allgather_sequential"))
+    c.zero.mute("prefetch_bucket_size", "allgather_sequential makes it 1");
+  else if (c.zero.at("prefetch_bucket_size") == 0)
+    c.zero.mute("max_live_parameters", "it only throttles the prefetch, which is off");
+  if (c.zero.at("param_persistence_threshold") == 0)
+    c.zero.mute("model_persistence_threshold", "no parameter is persistent");
+  if (c.zero.at("zero_hpz_partition_size") == 0)
+    c.zero.mute("zero_hpz_partition_size", "there is no secondary partition");
+  if (c.zero.at("module_granularity_threshold").get<std::int64_t>() <= 0)
+    c.zero.mute("module_granularity_threshold", "modules are gathered one by one");
+}
+
+// Only some reductions of DeepSpeed look at how gradients are to be scaled.
+void mute_scaling(DsConfig& c) {
+  const bool all_reduces_in_place =
+      flat(c) && c.zero.effective("contiguous_gradients") == true && !c.zero.flag("reduce_scatter");
+  const bool scales = replicated(c) || reduces_flat_bf16(c) || all_reduces_in_place;
+  const bool sums = c.top.at("gradient_allreduce_op") == "sum";
+  if (!scales && c.stage != 3) {
+    for (const char* name : {"prescale_gradients", "gradient_predivide_factor"})
+      c.top.mute(name,
+                 "at stages 1 and 2 only buckets all-reduced whole (contiguous_gradients, "
+                 "no reduce_scatter) are scaled by it");
+  } else if (sums) {
+    for (const char* name : {"prescale_gradients", "gradient_predivide_factor"})
+      c.top.mute(name, "gradients are summed, not averaged");
+  } else if (c.stage == 3) {
+    c.top.mute("prescale_gradients", "stage 3 divides before it sums in any case");
+    if (c.top.flag("prescale_gradients"))
+      c.top.mute("gradient_predivide_factor", "prescale_gradients takes its place");
+  } else if (c.top.flag("prescale_gradients")) {
+    c.top.mute("gradient_predivide_factor", "prescale_gradients takes its place");
+  }
+}
+
+// A scheduler that starts from its own rates overwrites the optimizer's.
+void mute_rate(DsConfig& c) {
+  const Json type = c.scheduler.at("type");
+  const bool own_rates = type == "WarmupLR" || type == "WarmupDecayLR";
+  if (own_rates && !c.scheduler_params.at("warmup_max_lr").is_null())
+    c.adam.mute("lr", "the scheduler sets the rate");
+}
+
+void mute_logging(DsConfig& c) {
+  if (!c.top.flag("wall_clock_breakdown"))
+    c.top.mute("steps_per_print",
+               "only wall_clock_breakdown prints so; a run's own progress goes by time");
+  if (!c.comms_logger.flag("enabled"))
+    for (const char* name : {"prof_all", "prof_ops", "verbose"})
+      c.comms_logger.mute(name, "comms_logger is not enabled");
+  else if (c.comms_logger.flag("prof_all"))
+    c.comms_logger.mute("prof_ops", "prof_all takes every collective");
+  c.comms_logger.mute("debug", "it names the Python functions that call, and here are none");
+}
+
+}  // namespace
+
+void mute_without_effect(DsConfig& c) {
+  mute_logging(c);
+  mute_beside_offload(c);
+  mute_precision(c);
+  mute_buckets(c);
+  mute_fetches(c);
+  mute_scaling(c);
+  mute_rate(c);
+}
+
+ZeroKnobs zero_knobs(const DsConfig& c) {
+  const DsValues& z = c.zero;
+  const auto flag = [&](std::string_view name) { return z.effective(name) == true; };
+  const auto elems = [&](std::string_view name) { return z.effective(name).get<std::int64_t>(); };
+  ZeroKnobs k;
+  k.contiguous_gradients = flag("contiguous_gradients");
+  k.reduce_scatter = flag("reduce_scatter");
+  k.use_multi_rank_bucket_allreduce = flag("use_multi_rank_bucket_allreduce");
+  k.compute_grad_norm = flag("compute_grad_norm");
+  k.parameter_alignment = flag("parameter_alignment");
+  k.round_robin_gradients = flag("round_robin_gradients");
+  const Json overlap = z.effective("overlap_comm");
+  k.overlap_comm = overlap.is_null() ? c.stage == 3 : overlap == true;
+  k.reduce_bucket_size = elems("reduce_bucket_size");
+  k.sub_group_size = elems("sub_group_size");
+  k.param_persistence_threshold = elems("param_persistence_threshold");
+  k.model_persistence_threshold = elems("model_persistence_threshold");
+  k.max_live_parameters = elems("max_live_parameters");
+  k.max_reuse_distance = elems("max_reuse_distance");
+  k.use_all_reduce_for_fetch_params = flag("use_all_reduce_for_fetch_params");
+  k.allgather_sequential = flag("allgather_sequential");
+  k.prefetch_bucket_size =
+      k.allgather_sequential && c.stage == 3 ? 1 : elems("prefetch_bucket_size");
+  k.memory_efficient_linear = flag("memory_efficient_linear");
+  k.hpz_partition_size = std::max<std::int64_t>(1, elems("zero_hpz_partition_size"));
+  k.prescale_gradients = c.top.effective("prescale_gradients") == true;
+  k.gradient_predivide_factor = c.top.effective("gradient_predivide_factor").get<double>();
+  k.sums_gradients = c.top.at("gradient_allreduce_op") == "sum";
+  return k;
+}
+
+}  // namespace shardmark

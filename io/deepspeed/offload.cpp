@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which states are on the host. DeepSpeed looks at offload_optimizer from stage 1 on, and at
+// offload_param at stage 3 only; its older keys cpu_offload and cpu_offload_param mean the same.
+#include <algorithm>
+
+#include <io/deepspeed/sections.hpp>
+
+namespace shardmark {
+namespace {
+
+bool asks(const DsConfig& c, const DsValues& section, std::string_view deprecated) {
+  return section.at("device") != "none" || c.zero.flag(deprecated);
+}
+
+void mute_all(DsValues& section, std::string_view why) {
+  for (const DsKey& key : section.section().keys)
+    if (key.name != "device") section.mute(key.name, std::string(why));
+}
+
+}  // namespace
+
+bool offloads_optimizer(const DsConfig& c) {
+  return c.stage > 0 && asks(c, c.offload_optimizer, "cpu_offload");
+}
+
+bool offloads_params(const DsConfig& c) {
+  return c.stage == 3 && asks(c, c.offload_param, "cpu_offload_param");
+}
+
+OffloadSpec offload_optimizer_spec(const DsConfig& c, Origin& origin) {
+  OffloadSpec spec;
+  spec.enabled = offloads_optimizer(c);
+  if (!spec.enabled) return spec;
+  const DsValues& o = c.offload_optimizer;
+  if (o.at("device") == "nvme") {
+    spec.nvme = c.stage == 3;
+    if (!spec.nvme)
+      origin.note(FindingKind::warning, o.key("device"),
+                  "\"nvme\" below stage 3: DeepSpeed keeps the states in the host's memory");
+  }
+  if (spec.nvme) {
+    spec.nvme_path = origin.resolve(o.at("nvme_path").get<std::string>());
+    spec.buffer_count = o.at("buffer_count").get<std::int64_t>();
+    spec.pipeline_read = o.flag("pipeline_read");
+    spec.pipeline_write = o.flag("pipeline_write");
+  }
+  spec.pin_memory = o.flag("pin_memory");
+  spec.ratio = c.stage == 3 ? o.number("ratio") : 1;
+  return spec;
+}
+
+OffloadSpec offload_param_spec(const DsConfig& c, const Origin& origin) {
+  OffloadSpec spec;
+  spec.enabled = offloads_params(c);
+  const DsValues& o = c.offload_param;
+  spec.nvme = spec.enabled && o.at("device") == "nvme";
+  if (!spec.nvme) return spec;
+  spec.nvme_path = origin.resolve(o.at("nvme_path").get<std::string>());
+  spec.pin_memory = o.flag("pin_memory");
+  spec.buffer_count = o.at("buffer_count").get<std::int64_t>();
+  spec.buffer_size = o.at("buffer_size").get<std::int64_t>();
+  spec.max_in_cpu = o.at("max_in_cpu").get<std::int64_t>();
+  return spec;
+}
+
+AioSpec aio_spec(const DsConfig& c) {
+  const auto count = [&](std::string_view name) { return c.aio.at(name).get<std::int64_t>(); };
+  AioSpec aio;
+  aio.block_size = count("block_size");
+  aio.queue_depth = count("queue_depth");
+  aio.least_bytes = std::max(aio.least_bytes, aio.block_size);
+  aio.alignment_bytes = 1024 * count("intra_op_parallelism");
+  return aio;
+}
+
+void mute_beside_offload(DsConfig& c) {
+  if (c.stage > 0 && !offloads_optimizer(c))
+    mute_all(c.offload_optimizer, "the optimizer is not offloaded");
+  if (!offloads_params(c)) mute_all(c.offload_param, "parameters are not offloaded");
+  const auto in_files = [&](const DsValues& o, bool offloads) {
+    return c.stage == 3 && offloads && o.at("device") == "nvme";
+  };
+  const bool states = in_files(c.offload_optimizer, offloads_optimizer(c));
+  const bool params = in_files(c.offload_param, offloads_params(c));
+  const char* other = "the device is not \"nvme\"";
+  if (!states)
+    for (const char* key : {"nvme_path", "buffer_count", "pipeline_read", "pipeline_write"})
+      c.offload_optimizer.mute(key, other);
+  if (!params) {
+    for (const char* key : {"nvme_path", "buffer_count", "buffer_size", "max_in_cpu"})
+      c.offload_param.mute(key, other);
+    c.offload_param.mute("pin_memory", "DeepSpeed pins the parameters' buffer in any case");
+  }
+  if (!states && !params) mute_all(c.aio, "nothing is offloaded to \"nvme\"");
+  if (!offloads_optimizer(c) || c.stage == 3) return;
+  c.zero.mute("contiguous_gradients", "offload_optimizer makes it true");
+  if (c.stage == 2)
+    c.data_types.mute("grad_accum_dtype",
+                      "stage 2 accumulates in the model's type where the optimizer is offloaded");
+}
+
+}  // namespace shardmark

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adam and AdamW. DeepSpeed builds its fused Adam or, with `torch_adam`, PyTorch's; each takes its
+// parameters by name and knows no others.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <io/deepspeed/sections.hpp>
+
+namespace shardmark {
+namespace {
+
+std::string lower_name(const DsValues& optimizer) {
+  const Json type = optimizer.at("type");
+  auto name = type.is_null() ? std::string() : type.get<std::string>();
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return name;
+}
+
+void check_names(Origin& origin, const DsValues& adam) {
+  const bool torch = adam.flag("torch_adam");
+  const auto refuse_if_given = [&](std::initializer_list<const char*> names, const char* why) {
+    for (const char* name : names)
+      if (adam.given(name)) origin.refuse(adam.key(name), adam.at(name), why);
+  };
+  if (torch)
+    refuse_if_given({"bias_correction", "set_grad_none", "fp32_optimizer_states"},
+                    "PyTorch's Adam, which torch_adam asks for, has no such parameter: remove it");
+  else
+    refuse_if_given({"maximize", "fused", "foreach", "capturable", "differentiable"},
+                    "DeepSpeed's own Adam has no such parameter: remove it, or set torch_adam");
+}
+
+}  // namespace
+
+// DeepSpeed uses an optimizer only if it is named; one that we do not know is refused before its
+// parameters are looked at.
+DsValues adam_of(Origin& origin, const DsValues& optimizer) {
+  const std::string name = lower_name(optimizer);
+  if (optimizer.at("type").is_null()) {
+    if (optimizer.given("params"))
+      origin.note(FindingKind::no_effect, optimizer.key("params"),
+                  "the optimizer's type is not named, so DeepSpeed uses none of it: add \"type\": "
+                  "\"AdamW\"");
+    return {optimizer.key("params"), ds_adam()};
+  }
+  if (name != "adam" && name != "adamw")
+    origin.not_modelled(optimizer.key("type"), optimizer.at("type"), "use \"AdamW\" or \"Adam\"");
+  if (!optimizer.given("params")) return {optimizer.key("params"), ds_adam()};
+  DsValues adam(origin, optimizer.key("params"), optimizer.at("params"), ds_adam());
+  check_names(origin, adam);
+  return adam;
+}
+
+OptimizerSpec optimizer_spec(const DsConfig& c, const Origin& origin) {
+  OptimizerSpec spec;
+  spec.lr = c.adam.number("lr");
+  spec.eps = c.adam.number("eps");
+  spec.weight_decay = c.adam.number("weight_decay");
+  const Json betas = c.adam.at("betas");
+  const auto is_beta = [](const Json& b) {
+    return b.is_number() && b.get<double>() >= 0 && b.get<double>() < 1;
+  };
+  if (betas.size() != 2 || !is_beta(betas[0]) || !is_beta(betas[1]))
+    origin.refuse(c.adam.key("betas"), betas, "must be two numbers, at least 0 and below 1");
+  spec.beta1 = betas[0].get<double>();
+  spec.beta2 = betas[1].get<double>();
+  // "Adam" is AdamW too unless adam_w_mode says otherwise.
+  spec.decoupled_decay = lower_name(c.optimizer) != "adam" || c.adam.flag("adam_w_mode");
+  spec.bias_correction = c.adam.flag("bias_correction");
+  return spec;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which types DeepSpeed stores, accumulates and sends, and what it does about overflows.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <io/deepspeed/sections.hpp>
+
+namespace shardmark {
+namespace {
+
+// int8 is a type to DeepSpeed, too; here it is none.
+std::optional<Dtype> dtype_of(const Json& value) {
+  const auto name = value.get<std::string>();
+  if (name.find("bf") != std::string::npos) return Dtype::bf16;
+  if (name.find("16") != std::string::npos || name == "half") return Dtype::fp16;
+  if (name.find("int8") != std::string::npos) return std::nullopt;
+  return Dtype::fp32;
+}
+
+Dtype model_dtype(const DsConfig& c) {
+  if (c.fp16.flag("enabled")) return Dtype::fp16;
+  return c.bf16.flag("enabled") ? Dtype::bf16 : Dtype::fp32;
+}
+
+Dtype grad_accum_dtype(const DsConfig& c, Dtype model, const Origin& origin) {
+  const Json given = c.data_types.effective("grad_accum_dtype");
+  if (given.is_null()) return model;
+  const auto type = dtype_of(given);
+  if (type == model) return model;
+  const std::string key = c.data_types.key("grad_accum_dtype");
+  if (c.stage == 0)
+    origin.refuse(key, given,
+                  fmt::format("stage 0 accumulates in the model's own type, {}: remove the key",
+                              to_string(model)));
+  if (type != Dtype::fp32) origin.not_modelled(key, given, "use \"fp32\" or remove the key");
+  return *type;
+}
+
+// Python's 2.0 ** power: beyond these it overflows, or is nothing.
+constexpr std::int64_t min_power = -1022, max_power = 1023;
+
+LossScaleSpec loss_scale_spec(const DsConfig& c, const Origin& origin) {
+  LossScaleSpec spec;
+  const double fixed = c.fp16.number("loss_scale");
+  spec.dynamic = fixed == 0;
+  if (!spec.dynamic) {
+    spec.initial = fixed;
+    return spec;
+  }
+  const auto power = c.fp16.at("initial_scale_power").get<std::int64_t>();
+  if (power < min_power || power > max_power)
+    origin.refuse(c.fp16.key("initial_scale_power"), power,
+                  fmt::format("must be an integer from {} to {}", min_power, max_power));
+  spec.initial = std::ldexp(1.0, static_cast<int>(power));
+  spec.window = c.fp16.at("loss_scale_window").get<std::int64_t>();
+  spec.hysteresis = c.fp16.at("hysteresis").get<std::int64_t>();
+  spec.consecutive_hysteresis = c.fp16.flag("consecutive_hysteresis");
+  spec.min_scale = c.fp16.number("min_loss_scale");
+  return spec;
+}
+
+void check_param_dtype(const DsConfig& c, Dtype model, const Origin& origin) {
+  const Json given = c.data_types.at("param_dtype");
+  if (!given.is_null() && dtype_of(given) != model)
+    origin.refuse(c.data_types.key("param_dtype"), given,
+                  fmt::format("must be the type that fp16 and bf16 choose, {}: enable the one that "
+                              "is meant, or remove the key",
+                              to_string(model)));
+}
+
+}  // namespace
+
+bool reduces_flat_bf16(const DsConfig& c) {
+  const Json accum = c.data_types.at("grad_accum_dtype");
+  return c.stage == 1 && model_dtype(c) == Dtype::bf16 && !accum.is_null() &&
+         dtype_of(accum) == Dtype::fp32 && !offloads_optimizer(c);
+}
+
+PrecisionSpec precision_spec(const DsConfig& c, const Origin& origin) {
+  PrecisionSpec spec;
+  spec.model = model_dtype(c);
+  check_param_dtype(c, spec.model, origin);
+  spec.grad_accum = grad_accum_dtype(c, spec.model, origin);
+  const Json comm = c.top.at("communication_data_type");
+  spec.comm = comm.is_null() ? spec.model : dtype_of(comm).value_or(spec.model);
+  if (spec.model == Dtype::fp16) {
+    spec.check_overflow = true;
+    spec.loss_scale = loss_scale_spec(c, origin);
+  } else if (spec.model == Dtype::bf16) {
+    spec.check_overflow = (c.stage == 1 || c.stage == 2) && !reduces_flat_bf16(c) &&
+                          c.bf16.flag("check_grad_overflow");
+  }
+  return spec;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Combinations of keys that DeepSpeed refuses, as it was seen to when version 0.19.8 ran them.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <io/deepspeed/config.hpp>
+#include <io/deepspeed/sections.hpp>
+
+namespace shardmark {
+namespace {
+
+void check_precision(const DsConfig& c, const Origin& origin) {
+  if (c.fp16.flag("enabled") && c.bf16.flag("enabled"))
+    origin.refuse(c.bf16.key("enabled"), true,
+                  fmt::format("{} is true as well: enable one of them", c.fp16.key("enabled")));
+  // DeepSpeed looks at the dynamic scale's keys only where there is one.
+  if (!c.fp16.flag("enabled") || c.fp16.number("loss_scale") != 0) return;
+  for (const char* name : {"loss_scale_window", "min_loss_scale"})
+    if (c.fp16.number(name) <= 0)
+      origin.refuse(c.fp16.key(name), c.fp16.at(name),
+                    "must be an integer, at least 1, while the loss scale is dynamic");
+}
+
+void check_offload(const DsConfig& c, const Origin& origin) {
+  for (const auto& [old_key, key] : {std::pair{"cpu_offload", "offload_optimizer"},
+                                     std::pair{"cpu_offload_param", "offload_param"}})
+    if (c.zero.given(old_key) && !c.zero.at(old_key).is_null() && c.zero.given(key))
+      origin.refuse(c.zero.key(old_key), c.zero.at(old_key),
+                    fmt::format("is deprecated and may not stand beside \"{}\": remove it", key));
+  if (c.stage != 3 && c.offload_optimizer.number("ratio") < 1)
+    origin.refuse(c.offload_optimizer.key("ratio"), c.offload_optimizer.at("ratio"),
+                  "partial offload needs stage 3: use 1.0");
+  for (const DsValues* offload : {&c.offload_optimizer, &c.offload_param})
+    if (c.stage == 3 && offload->at("device") == "nvme" && !offload->at("nvme_path").is_string())
+      origin.missing(offload->key("nvme_path"), "device \"nvme\" needs the folder to write to");
+}
+
+// What changes how gradients are scaled or summed.
+void check_gradients(const DsConfig& c, const Origin& origin) {
+  const bool scatters = c.zero.flag("reduce_scatter");
+  const bool sums = c.top.at("gradient_allreduce_op") == "sum";
+  if (scatters && (c.stage == 3 || (c.stage == 2 && !sums))) {
+    const std::string why = fmt::format(
+        "stage {} with reduce_scatter does not scale before it sums: remove the key", c.stage);
+    if (c.top.number("gradient_predivide_factor") != 1)
+      origin.refuse(c.top.key("gradient_predivide_factor"), c.top.at("gradient_predivide_factor"),
+                    why);
+    if (c.top.flag("prescale_gradients")) origin.refuse(c.top.key("prescale_gradients"), true, why);
+  }
+  if (c.stage == 3 && sums)
+    origin.refuse(c.top.key("gradient_allreduce_op"), "sum",
+                  "stage 3 can only average: use \"mean\"");
+  if (c.stage < 2 && c.zero.flag("overlap_comm") && !c.top.flag("managed_gradient_accumulation"))
+    origin.refuse(c.top.key("managed_gradient_accumulation"), false,
+                  "overlap_comm needs it at stages 0 and 1: set it to true");
+  if (c.stage == 3 && c.zero.flag("zero_quantized_gradients") && !scatters)
+    origin.refuse(c.zero.key("zero_quantized_gradients"), true,
+                  "needs reduce_scatter: set that to true");
+  if (c.zero.given("compute_grad_norm") && !c.zero.flag("compute_grad_norm")) {
+    if (c.stage != 1 && c.stage != 2)
+      origin.refuse(
+          c.zero.key("compute_grad_norm"), false,
+          fmt::format("may be false only at stages 1 and 2, this is stage {}: remove it", c.stage));
+    if (reduces_flat_bf16(c))
+      origin.refuse(c.zero.key("compute_grad_norm"), false,
+                    "stage 1 with bf16 and fp32 accumulation always works it out: remove it");
+    if (c.top.number("gradient_clipping") != 0)
+      origin.refuse(c.zero.key("compute_grad_norm"), false,
+                    fmt::format("clipping needs the norm: set gradient_clipping = {} to 0",
+                                brief(c.top.at("gradient_clipping"))));
+  }
+}
+
+// Values that DeepSpeed trips over in its first steps.
+void check_divisors(const DsConfig& c, const Origin& origin) {
+  const auto refuse = [&](const char* name) {
+    origin.refuse(c.top.key(name), c.top.at(name), "DeepSpeed divides by it: must not be 0");
+  };
+  if (c.top.at("steps_per_print") == 0) refuse("steps_per_print");  // whether it prints or not
+  if (c.top.effective("gradient_predivide_factor") == 0) refuse("gradient_predivide_factor");
+}
+
+void check_checkpoint(const DsConfig& c, const Origin& origin) {
+  const Json checkpoint = c.top.at("checkpoint");
+  if (const auto mode = checkpoint.find("tag_validation"); mode != checkpoint.end()) {
+    const DsKey key{"tag_validation",  "", DsType::word_any_case, "null", DsEffect::inert, {}, {},
+                    "ignore|warn|fail"};
+    if (!coerce(key, *mode, false))
+      origin.refuse(join_key(c.top.key("checkpoint"), "tag_validation"), *mode, describe(key));
+  }
+}
+
+// A leaf module is gathered whole; which module that is, is not modelled.
+void check_leaf_module(const DsConfig& c, const Origin& origin) {
+  for (const char* name : {"classes", "names", "name_suffixes"}) {
+    const Json names = c.leaf_module.at(name);
+    const auto is_text = [](const Json& v) { return v.is_string(); };
+    if (!names.is_string() &&
+        !(names.is_array() && std::all_of(names.begin(), names.end(), is_text)))
+      origin.refuse(c.leaf_module.key(name), names, "must be a list of names");
+    if (c.stage == 3 && !names.empty())
+      origin.not_modelled(c.leaf_module.key(name), names, "remove the key");
+  }
+}
+
+// ZeRO++'s other two parts change every value that they move.
+void check_quantized(const DsConfig& c, const Origin& origin) {
+  if (c.stage != 3) return;
+  for (const char* name : {"zero_quantized_weights", "zero_quantized_nontrainable_weights"})
+    if (c.zero.flag(name))
+      origin.not_modelled(c.zero.key(name), true,
+                          "parameters are gathered in the model's type, not as int8 with scales, "
+                          "which DeepSpeed makes on a GPU only: remove the key");
+  if (c.zero.flag("zero_quantized_gradients"))
+    origin.not_modelled(c.zero.key("zero_quantized_gradients"), true,
+                        "gradients are reduce-scattered in the model's type, not sent as int4 "
+                        "through all-to-alls within and across nodes: remove the key");
+}
+
+// A secondary copy stays on the device while its primary is on the host; that was not recorded.
+void check_secondary(const DsConfig& c, const Origin& origin) {
+  const Json& size = c.zero.at("zero_hpz_partition_size");
+  if (c.stage == 3 && offloads_params(c) && size.get<std::int64_t>() > 1)
+    origin.not_modelled(c.zero.key("zero_hpz_partition_size"), size,
+                        "secondary copies beside offload_param: remove one of the two");
+}
+
+}  // namespace
+
+void check_deepspeed_rules(const DsConfig& c, const Origin& origin) {
+  check_precision(c, origin);
+  check_offload(c, origin);
+  check_gradients(c, origin);
+  check_divisors(c, origin);
+  check_checkpoint(c, origin);
+  if (c.zero.flag("legacy_stage1"))
+    origin.refuse(c.zero.key("legacy_stage1"), true, "DeepSpeed has removed it: remove the key");
+  const Json bucket = c.zero.at("allgather_bucket_size");
+  if ((c.stage == 1 || c.stage == 2) && bucket.get<std::int64_t>() % 2 != 0)
+    origin.refuse(c.zero.key("allgather_bucket_size"), bucket, "must be even at stages 1 and 2");
+  check_leaf_module(c, origin);
+  check_quantized(c, origin);
+  check_secondary(c, origin);
+}
+
+}  // namespace shardmark

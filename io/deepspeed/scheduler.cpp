@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The section `scheduler`: DeepSpeed's three warm-up schedulers, with their own defaults and
+// refusals. What their rates are: core/plan/deck/lr_schedule.hpp.
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include <io/deepspeed/sections.hpp>
+
+namespace shardmark {
+namespace {
+
+struct Known {
+  std::string_view name;
+  LrSchedule type;
+  DsSection (*section)();
+};
+constexpr std::array known{Known{"WarmupLR", LrSchedule::warmup, ds_warmup},
+                           Known{"WarmupDecayLR", LrSchedule::warmup_decay, ds_warmup_decay},
+                           Known{"WarmupCosineLR", LrSchedule::warmup_cosine, ds_warmup_cosine}};
+
+// Schedulers that DeepSpeed finds in itself or in PyTorch.
+constexpr std::array<std::string_view, 17> others{
+    "LRRangeTest",      "OneCycle",     "LambdaLR",          "MultiplicativeLR",
+    "StepLR",           "MultiStepLR",  "ConstantLR",        "LinearLR",
+    "ExponentialLR",    "SequentialLR", "PolynomialLR",      "CosineAnnealingLR",
+    "ChainedScheduler", "CyclicLR",     "ReduceLROnPlateau", "CosineAnnealingWarmRestarts",
+    "OneCycleLR"};
+
+const Known& known_scheduler(const DsValues& scheduler, const Origin& origin) {
+  const auto name = scheduler.at("type").get<std::string>();
+  constexpr const char* remedy = "use \"WarmupLR\", \"WarmupDecayLR\" or \"WarmupCosineLR\"";
+  const auto it =
+      std::find_if(known.begin(), known.end(), [&](const Known& k) { return k.name == name; });
+  if (it != known.end()) return *it;
+  if (std::find(others.begin(), others.end(), name) != others.end())
+    origin.not_modelled(scheduler.key("type"), name, remedy);
+  origin.refuse(scheduler.key("type"), name,
+                fmt::format("DeepSpeed knows no scheduler of this name: {}", remedy));
+}
+
+// A number, or a list with one for each parameter group: all groups have one rate here.
+double rate(const DsValues& params, std::string_view name, const Origin& origin) {
+  const Json value = params.at(name);
+  if (value.is_array() && value.size() > 1)
+    origin.not_modelled(params.key(name), value, "give one rate for all parameter groups");
+  const Json& number = value.is_array() && value.size() == 1 ? value[0] : value;
+  if (!number.is_number()) origin.refuse(params.key(name), value, "must be a number");
+  return number.get<double>();
+}
+
+std::int64_t warmup_steps(const DsValues& params, const Origin& origin) {
+  const Json value = params.at("warmup_num_steps");
+  const auto steps = as_integer(value);
+  if (!value.is_number_integer() || !steps || *steps < 1)
+    origin.refuse(params.key("warmup_num_steps"), value,
+                  "must be an integer, at least 1, without a fraction or an exponent");
+  return *steps;
+}
+
+std::int64_t total_steps(const DsValues& params, const Origin& origin) {
+  const Json value = params.at("total_num_steps");
+  const std::string key = params.key("total_num_steps");
+  if (value.is_null()) origin.missing(key, "the scheduler needs the number of steps: give it");
+  if (!value.is_number()) origin.refuse(key, value, "must be a number of steps");
+  const auto steps = as_integer(value);
+  if (!steps) origin.not_modelled(key, value, "give a whole number of steps");
+  return *steps;
+}
+
+bool is_linear(const DsValues& params, Origin& origin) {
+  const Json type = params.at("warmup_type");
+  const std::string key = params.key("warmup_type");
+  if (type.is_structured()) origin.refuse(key, type, "must be \"log\" or \"linear\"");
+  if (type != "log" && type != "linear")
+    origin.note(FindingKind::warning, key,
+                brief(type) + ": unknown to DeepSpeed, which takes \"log\"");
+  return type == "linear";
+}
+
+}  // namespace
+
+DsValues scheduler_params_of(Origin& origin, const DsValues& scheduler) {
+  if (scheduler.at("type").is_null()) {
+    if (scheduler.given("params"))
+      origin.note(FindingKind::no_effect, scheduler.key("params"),
+                  "the scheduler's type is not named, so DeepSpeed uses none");
+    return {scheduler.key("params"), ds_warmup()};
+  }
+  const Known& type = known_scheduler(scheduler, origin);
+  if (scheduler.at("params").is_null())
+    origin.missing(scheduler.key("params"),
+                   "give the scheduler's parameters; {} takes the defaults");
+  return {origin, scheduler.key("params"), scheduler.at("params"), type.section()};
+}
+
+SchedulerSpec scheduler_spec(const DsConfig& c, double optimizer_lr, Origin& origin) {
+  SchedulerSpec spec;
+  if (c.scheduler.at("type").is_null()) return spec;
+  const DsValues& params = c.scheduler_params;
+  spec.type = known_scheduler(c.scheduler, origin).type;
+  spec.warmup_num_steps = warmup_steps(params, origin);
+  spec.linear = is_linear(params, origin);
+  if (spec.type == LrSchedule::warmup_cosine) {
+    spec.warmup_min_ratio = params.number("warmup_min_ratio");
+    spec.cos_min_ratio = params.number("cos_min_ratio");
+  } else {
+    spec.warmup_min_lr = rate(params, "warmup_min_lr", origin);
+    spec.warmup_max_lr =
+        params.at("warmup_max_lr").is_null() ? optimizer_lr : rate(params, "warmup_max_lr", origin);
+  }
+  if (spec.type == LrSchedule::warmup) return spec;
+  spec.total_num_steps = total_steps(params, origin);
+  if (spec.total_num_steps < spec.warmup_num_steps)
+    origin.note(FindingKind::warning, params.key("total_num_steps"),
+                fmt::format("{}: below warmup_num_steps = {}: the decay has no steps",
+                            spec.total_num_steps, spec.warmup_num_steps));
+  return spec;
+}
+
+}  // namespace shardmark

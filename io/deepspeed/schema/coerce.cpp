@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSpeed's config models convert what they can: "1000", 5e8 and 2.0 are integers, "true" and 1
+// are booleans. Its other sections take JSON's types as they come.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <io/deepspeed/schema/values.hpp>
+
+namespace shardmark {
+namespace {
+
+std::vector<std::string> split_words(std::string_view words) {
+  std::vector<std::string> result(1);
+  for (const char c : words) {
+    if (c == '|')
+      result.emplace_back();
+    else
+      result.back() += c;
+  }
+  return result;
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return text;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\n\r");
+  if (first == std::string_view::npos) return {};
+  text = text.substr(first, text.find_last_not_of(" \t\n\r") - first + 1);
+  if (text.front() == '+' && text.size() > 1 && text[1] != '-') text.remove_prefix(1);
+  return text;
+}
+
+// Python's digits may be grouped, 1_000.
+std::string without_grouping(std::string_view text) {
+  std::string result;
+  const auto digit = [&](std::size_t i) {
+    return i < text.size() && text[i] >= '0' && text[i] <= '9';
+  };
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] != '_' || i == 0 || !digit(i - 1) || !digit(i + 1)) result += text[i];
+  return result;
+}
+
+// "12", and "12.00" where `zeros` allows it; 5e8 in quotes is no integer to DeepSpeed.
+std::optional<Json> integer_in(std::string_view quoted, bool zeros) {
+  std::string text = without_grouping(trimmed(quoted));
+  const auto dot = text.find('.');
+  if (zeros && dot != std::string::npos && dot > 0 && dot + 1 < text.size() &&
+      text.find_first_not_of('0', dot + 1) == std::string::npos)
+    text.resize(dot);
+  const char* end = text.data() + text.size();
+  std::int64_t whole = 0;
+  const auto r = std::from_chars(text.data(), end, whole);
+  if (text.empty() || r.ptr != end) return std::nullopt;
+  if (r.ec == std::errc{}) return Json(whole);
+  if (text.front() == '-') return std::nullopt;
+  return Json(std::numeric_limits<std::int64_t>::max());
+}
+
+std::optional<Json> real_in(std::string_view text) {
+  text = trimmed(text);
+  const char* end = text.data() + text.size();
+  double real = 0;
+  if (const auto r = std::from_chars(text.data(), end, real); r.ec == std::errc{} && r.ptr == end)
+    return Json(real);
+  return std::nullopt;
+}
+
+std::optional<Json> to_boolean(const Json& value) {
+  if (value.is_number()) {
+    const double v = value.get<double>();
+    if (v == 0 || v == 1) return Json(v == 1);
+  }
+  if (!value.is_string()) return std::nullopt;
+  const std::string text = lower(value.get<std::string>());
+  constexpr std::array yes{"1", "on", "t", "true", "y", "yes"};
+  constexpr std::array no{"0", "off", "f", "false", "n", "no"};
+  if (std::find(yes.begin(), yes.end(), text) != yes.end()) return Json(true);
+  if (std::find(no.begin(), no.end(), text) != no.end()) return Json(false);
+  return std::nullopt;
+}
+
+// Numbers in their other clothes: booleans and strings.
+std::optional<Json> to_number(const DsKey& key, const Json& value) {
+  const bool strict =
+      key.type == DsType::integer_not_boolean || key.type == DsType::number_not_boolean;
+  if (value.is_boolean())
+    return strict ? std::nullopt : std::optional<Json>(value.get<bool>() ? 1 : 0);
+  if (!value.is_string()) return std::optional<Json>(value);
+  const auto text = value.get<std::string>();
+  const bool integer = key.type == DsType::integer || key.type == DsType::integer_not_boolean;
+  return integer ? integer_in(text, !strict) : real_in(text);
+}
+
+// Python's truth: false are null, zero, and what is empty.
+bool truth_of(const Json& value) {
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number()) return value.get<double>() != 0;
+  if (value.is_string()) return !value.get_ref<const std::string&>().empty();
+  return !value.empty();
+}
+
+// Python's integers have no end: what is beyond ours is as good as the largest.
+std::optional<std::int64_t> saturated_integer(const Json& value) {
+  constexpr auto max = std::numeric_limits<std::int64_t>::max();
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{max}) return max;
+  return as_integer(value);
+}
+
+bool in_range(const RealRange& range, double v) {
+  return v >= range.min && v <= range.max;
+}
+
+std::optional<Json> coerce_integer(const DsKey& key, const Json& value) {
+  const auto v = saturated_integer(value);
+  if (!v || !in_range(key.range, static_cast<double>(*v))) return std::nullopt;
+  const auto words = split_words(key.words);
+  if (!key.words.empty() &&
+      std::find(words.begin(), words.end(), std::to_string(*v)) == words.end())
+    return std::nullopt;
+  return Json(*v);
+}
+
+std::optional<Json> coerce_word(const DsKey& key, const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  auto text = value.get<std::string>();
+  if (key.type == DsType::word_any_case) text = lower(std::move(text));
+  const auto words = split_words(key.words);
+  const bool known = std::find(words.begin(), words.end(), text) != words.end();
+  return known ? std::optional<Json>(std::move(text)) : std::nullopt;
+}
+
+bool nullable(const DsKey& key) {
+  return key.type == DsType::boolean_or_null || key.type == DsType::object_or_null ||
+         key.type == DsType::any || key.fallback == "null";
+}
+
+std::string quoted_list(const DsKey& key) {
+  const auto words = split_words(key.words);
+  std::string list;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) list += i + 1 == words.size() ? " or " : ", ";
+    if (words[i].empty())
+      list += "null";
+    else
+      list += key.type == DsType::integer ? words[i] : fmt::format("\"{}\"", words[i]);
+  }
+  return list;
+}
+
+}  // namespace
+
+std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces) {
+  if (key.type == DsType::truth) return Json(truth_of(value));
+  if (value.is_null()) return nullable(key) ? std::optional<Json>(value) : std::nullopt;
+  const auto only_if = [&](bool right_type) {
+    return right_type ? std::optional<Json>(value) : std::nullopt;
+  };
+  switch (key.type) {
+    case DsType::boolean:
+    case DsType::boolean_or_null:
+      if (value.is_boolean()) return std::optional<Json>(value);
+      if (coerces) return to_boolean(value);
+      return as_integer(value) ? std::optional<Json>(truth_of(value)) : std::nullopt;
+    case DsType::integer:
+    case DsType::integer_not_boolean: {
+      const auto number = coerces ? to_number(key, value) : only_if(value.is_number());
+      return number ? coerce_integer(key, *number) : std::nullopt;
+    }
+    case DsType::number:
+    case DsType::number_not_boolean: {
+      const auto number = coerces ? to_number(key, value) : only_if(value.is_number());
+      const bool good = number && number->is_number() && std::isfinite(number->get<double>()) &&
+                        in_range(key.range, number->get<double>());
+      return good ? number : std::nullopt;
+    }
+    case DsType::word:
+    case DsType::word_any_case: return coerce_word(key, value);
+    case DsType::object:
+    case DsType::object_or_null: return only_if(value.is_object());
+    case DsType::array: return only_if(value.is_array());
+    case DsType::text: return only_if(value.is_string());
+    case DsType::truth:
+    case DsType::any: return std::optional<Json>(value);
+  }
+  return std::nullopt;
+}
+
+std::string describe(const DsKey& key) {
+  if (!key.words.empty()) return "must be " + quoted_list(key);
+  switch (key.type) {
+    case DsType::boolean: return "must be true or false";
+    case DsType::boolean_or_null: return "must be true, false or null";
+    case DsType::integer:
+    case DsType::integer_not_boolean:
+      return key.range.min < 0 ? "must be an integer"
+                               : fmt::format("must be an integer, at least {}", key.range.min);
+    case DsType::number:
+    case DsType::number_not_boolean: return "must be " + describe(key.range);
+    case DsType::object: return "must be an object";
+    case DsType::object_or_null: return "must be an object or null";
+    case DsType::array: return "must be an array";
+    case DsType::text: return "must be a string";
+    case DsType::word:
+    case DsType::word_any_case:
+    case DsType::truth:
+    case DsType::any: break;
+  }
+  return "must be something else";
+}
+
+}  // namespace shardmark

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys of a DeepSpeed config as data: type, default, second spelling, bounds, and what each key
+// does here. Reading, unknown keys, and what `deck check` says of a key all come from these tables.
+#pragma once
+
+#include <span>
+
+#include <io/keys/key_reader.hpp>
+
+namespace shardmark {
+
+/// What a value may be. The `_or_null` types also take null, which leaves the key unset.
+enum class DsType : std::uint8_t {
+  boolean,
+  boolean_or_null,
+  truth,  // anything: true or false as Python takes it
+  integer,
+  integer_not_boolean,
+  number,
+  number_not_boolean,
+  word,           // one of `words`
+  word_any_case,  // the same in capitals too
+  object,
+  object_or_null,
+  array,
+  text,
+  any
+};
+
+/// What a key does here.
+enum class DsEffect : std::uint8_t {
+  used,    // ShardMark does what it says
+  tunes,   // used under "deepspeed"; shapes only that schedule, so nothing under "paper"
+  values,  // used under "deepspeed"; changes values, so refused under "paper" unless it asks
+           // nothing
+  inert,   // logging, checkpoints, start-up: changes neither values, memory nor traffic of a step
+  dead,    // DeepSpeed itself never reads it
+  not_modelled,  // changes values or placement: refused unless it has its default
+  removed        // DeepSpeed refuses the key itself
+};
+
+/// The stages at which DeepSpeed looks at a key.
+struct Stages {
+  int first = 0, last = 3;
+};
+
+struct DsKey {
+  std::string_view name, alias;  // the field, and its other spelling or nothing
+  DsType type = DsType::any;
+  std::string_view fallback = "null";  // JSON
+  DsEffect effect = DsEffect::inert;
+  Stages stages;
+  RealRange range;
+  std::string_view
+      words;  // of a word or an integer: what it may be, separated by '|'; "" means null
+};
+
+/// How DeepSpeed reads an object.
+struct DsSection {
+  std::span<const DsKey> keys;
+  bool coerces = false;  // "auto" drops a key; "1000", "true", 2.0 and 5e8 are taken as meant
+  bool forbids_extras = false;  // unknown keys are errors; elsewhere they are passed over
+};
+
+/// A section below the top level that only logs.
+struct DsLogSection {
+  std::string_view name;
+  DsSection section;
+};
+std::span<const DsLogSection> ds_log_sections();
+
+DsSection ds_comms_logger();
+DsSection ds_top_level();
+DsSection ds_zero();
+DsSection ds_offload_param();
+DsSection ds_offload_optimizer();
+DsSection ds_aio();
+DsSection ds_fp16();
+DsSection ds_bf16();
+DsSection ds_optimizer();
+DsSection ds_adam();
+DsSection ds_data_types();
+DsSection ds_leaf_module();
+DsSection ds_scheduler();
+/// Parameters of WarmupLR, WarmupDecayLR and WarmupCosineLR.
+DsSection ds_warmup();
+DsSection ds_warmup_decay();
+DsSection ds_warmup_cosine();
+
+}  // namespace shardmark

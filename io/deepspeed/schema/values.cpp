@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <io/deepspeed/schema/values.hpp>
+#include <io/keys/nearest.hpp>
+
+namespace shardmark {
+namespace {
+
+const DsKey* find_row(const DsSection& section, std::string_view spelling) {
+  for (const DsKey& key : section.keys)
+    if (key.name == spelling || (!key.alias.empty() && key.alias == spelling)) return &key;
+  return nullptr;
+}
+
+std::vector<std::string> all_names(const DsSection& section) {
+  std::vector<std::string> names;
+  for (const DsKey& key : section.keys) {
+    if (key.effect == DsEffect::removed) continue;
+    names.emplace_back(key.name);
+    if (!key.alias.empty()) names.emplace_back(key.alias);
+  }
+  return names;
+}
+
+// Whether a value of a key that is not modelled asks for nothing beyond what we do.
+bool harmless(const DsKey& key, const Json& value) {
+  if (value.is_null() || value == Json::parse(key.fallback)) return true;
+  if (key.type == DsType::boolean_or_null) return value == false;
+  if (key.type == DsType::object_or_null) return false;  // that it is there is what switches it on
+  if (value.is_string()) {
+    const auto text = value.get<std::string>();
+    return text == "fp32" || text == "float32" || text == "float" || text == "torch.float32";
+  }
+  if (!value.is_object()) return false;
+  if (value.contains("enabled")) return value["enabled"] == false;
+  return std::none_of(value.begin(), value.end(),
+                      [](const Json& v) { return v == true || v.is_object(); });
+}
+
+std::string stages_text(Stages s) {
+  if (s.first == s.last) return fmt::format("only at stage {}", s.first);
+  return fmt::format("only at stages {} to {}", s.first, s.last);
+}
+
+}  // namespace
+
+DsValues::DsValues(Origin& origin, std::string key, const Json& object, const DsSection& section)
+    : key_(std::move(key)), section_(section) {
+  if (!object.is_object())
+    origin.refuse(key_, object, "must be an object: enclose its keys in braces");
+  for (const auto& item : object.items()) {
+    const std::string at = join_key(key_, item.key());
+    const DsKey* row = find_row(section_, item.key());
+    const bool dropped = section_.coerces && item.value() == "auto";
+    if (!row && section_.forbids_extras && !dropped)
+      refuse_unknown(origin, key_, item.key(), item.value(), all_names(section_));
+    if (!row) {
+      const std::string meant = nearest(item.key(), all_names(section_));
+      origin.note(FindingKind::ignored, at,
+                  "unknown to DeepSpeed, which passes over it" +
+                      (meant.empty() ? "" : fmt::format(": did you mean \"{}\"?", meant)));
+      continue;
+    }
+    if (row->effect == DsEffect::removed)
+      origin.refuse(at, item.value(), "DeepSpeed has removed this key: remove it");
+    if (dropped) continue;
+    const auto value = coerce(*row, item.value(), section_.coerces);
+    if (!value)
+      origin.refuse(
+          at, item.value(),
+          describe(*row) + (item.value() == "auto" ? ": \"auto\" is for Hugging Face's trainer "
+                                                     "to fill in; give a value"
+                                                   : ""));
+    if (const auto twin = values_.find(row->name); twin != values_.end()) {
+      if (section_.forbids_extras)
+        origin.refuse(at, item.value(),
+                      fmt::format("is the same key as \"{}\", which is given too: "
+                                  "remove one",
+                                  twin->second.spelling));
+      origin.note(
+          FindingKind::ignored, at,
+          fmt::format("\"{}\" is given too, and is the one that counts", twin->second.spelling));
+      continue;
+    }
+    if (row->type == DsType::truth && item.value().is_string())
+      origin.note(
+          FindingKind::warning, at,
+          fmt::format("{}: text, which DeepSpeed takes as {}", brief(item.value()), brief(*value)));
+    values_.emplace(row->name, Value{item.key(), *value});
+  }
+}
+
+const DsKey& DsValues::row(std::string_view name) const {
+  const DsKey* row = find_row(section_, name);
+  if (!row) throw std::logic_error(fmt::format("no row {} in the table of {}", name, key_));
+  return *row;
+}
+
+Json DsValues::at(std::string_view name) const {
+  const auto it = values_.find(name);
+  return it == values_.end() ? Json::parse(row(name).fallback) : it->second.value;
+}
+
+Json DsValues::effective(std::string_view name) const {
+  return muted_.contains(name) ? Json::parse(row(name).fallback) : at(name);
+}
+
+bool DsValues::flag(std::string_view name) const {
+  return at(name) == true;
+}
+
+double DsValues::number(std::string_view name) const {
+  return at(name).get<double>();
+}
+
+std::string DsValues::key(std::string_view name) const {
+  const auto it = values_.find(name);
+  return join_key(key_, it == values_.end() ? std::string(name) : it->second.spelling);
+}
+
+std::string DsValues::without_effect(const DsKey& row, int stage, std::string_view schedule) const {
+  if (row.effect == DsEffect::dead) return "DeepSpeed never uses it";
+  if (stage < row.stages.first || stage > row.stages.last)
+    return fmt::format("matters {}, this is stage {}", stages_text(row.stages), stage);
+  if (const auto it = muted_.find(row.name); it != muted_.end()) return it->second;
+  if (row.effect == DsEffect::tunes && schedule == "paper")
+    return "shapes DeepSpeed's own schedule; nothing under run.schedule \"paper\"";
+  if (row.effect == DsEffect::inert) return "changes nothing that ShardMark does";
+  return "";
+}
+
+void DsValues::judge(Origin& origin, int stage, std::string_view schedule) const {
+  const bool paper = schedule == "paper";
+  for (const DsKey& row : section_.keys) {
+    const std::string why_not = without_effect(row, stage, schedule);
+    const auto it = values_.find(row.name);
+    if (it == values_.end()) {
+      const bool listed = row.effect == DsEffect::used || row.effect == DsEffect::tunes;
+      const bool scalar = row.fallback != "null" && row.fallback != "{}" && row.fallback != "[]";
+      if (listed && scalar && why_not.empty())
+        origin.note(FindingKind::defaulted, join_key(key_, row.name), std::string(row.fallback));
+      continue;
+    }
+    const std::string at = join_key(key_, it->second.spelling);
+    const Json& value = it->second.value;
+    if (!why_not.empty())
+      origin.note(FindingKind::no_effect, at, fmt::format("{}: {}", brief(value), why_not));
+    else if (row.effect == DsEffect::not_modelled && !harmless(row, value))
+      origin.not_modelled(at, value, "remove the key");
+    else if (row.effect == DsEffect::values && paper && !harmless(row, value))
+      origin.not_modelled(at, value, "remove the key, or set run.schedule to \"deepspeed\"");
+  }
+}
+
+}  // namespace shardmark

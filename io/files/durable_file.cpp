@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <core/error.hpp>
+#include <io/files/durable_file.hpp>
+
+namespace shardmark {
+namespace {
+
+void flush(const std::string& path, int flags, bool may_refuse, std::string_view remedy) {
+  const int fd = ::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail_io(path, "cannot be opened", std::strerror(errno), remedy);
+  const int status = ::fsync(fd);
+  const int error = errno;
+  (void)::close(fd);  // nothing was written through it
+  if (status != 0 && !(may_refuse && error == EINVAL))
+    fail_io(path, "cannot be flushed to the disk", std::strerror(error), remedy);
+}
+
+}  // namespace
+
+void fail_io(const std::string& path, std::string_view what, const std::string& reason,
+             std::string_view remedy) {
+  throw IoError(fmt::format("{}: {}: {}: {}", path, what, reason, remedy));
+}
+
+TempFile::TempFile(std::string path, std::string_view remedy)
+    : path_(std::move(path)),
+      remedy_(remedy),
+      fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644)) {
+  if (fd_ < 0) fail_io(path_, "cannot be created", std::strerror(errno), remedy_);
+}
+
+TempFile::~TempFile() {
+  // Here on an error only, which is already on its way up; the file is worthless.
+  if (fd_ >= 0) (void)::close(fd_);
+  if (!finished_) (void)::unlink(path_.c_str());
+}
+
+void TempFile::append(std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t n = ::write(fd_, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail_io(path_, "cannot be written", std::strerror(n < 0 ? errno : ENOSPC), remedy_);
+    content.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+void TempFile::write(std::string_view content) {
+  append(content);
+  if (::fsync(fd_) != 0)
+    fail_io(path_, "cannot be flushed to the disk", std::strerror(errno), remedy_);
+  const int status = ::close(fd_);
+  fd_ = -1;
+  if (status != 0) fail_io(path_, "cannot be closed", std::strerror(errno), remedy_);
+}
+
+void TempFile::rename_to(const std::string& target) {
+  if (std::rename(path_.c_str(), target.c_str()) != 0)
+    fail_io(target, "cannot be replaced", std::strerror(errno), remedy_);
+  finished_ = true;
+}
+
+std::string temp_name(const std::string& folder, std::string_view name) {
+  return fmt::format("{}/.{}.{}.tmp", folder, name, ::getpid());
+}
+
+void replace_file(const std::string& folder, const std::string& name, std::string_view content,
+                  std::string_view remedy) {
+  TempFile file(temp_name(folder, name), remedy);
+  file.write(content);
+  file.rename_to(folder + "/" + name);
+  flush_folder(folder, remedy);
+}
+
+void publish_file(const std::string& written, const std::string& path, std::string_view remedy) {
+  flush_file(written, remedy);
+  if (std::rename(written.c_str(), path.c_str()) != 0)
+    fail_io(path, "cannot be replaced", std::strerror(errno), remedy);
+  const auto slash = path.rfind('/');
+  flush_folder(slash == path.npos ? "." : path.substr(0, slash + 1), remedy);
+}
+
+void reserve_space(const std::string& path, std::int64_t bytes, std::string_view remedy) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) fail_io(path, "cannot be opened", std::strerror(errno), remedy);
+  const int status = ::fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, bytes);
+  const int error = errno;
+  (void)::close(fd);  // nothing was written through it
+  if (status != 0 && error != EOPNOTSUPP && error != ENOSYS)
+    fail_io(path, fmt::format("{} bytes cannot be set aside", bytes), std::strerror(error), remedy);
+}
+
+void flush_file(const std::string& path, std::string_view remedy) {
+  flush(path, 0, false, remedy);
+}
+
+bool forget_cached(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const int error = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  (void)::close(fd);  // it was only read
+  return error == 0;
+}
+
+void flush_folder(const std::string& path, std::string_view remedy) {
+  flush(path, O_DIRECTORY, true, remedy);
+}
+
+}  // namespace shardmark

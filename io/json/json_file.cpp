@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that should hold JSON objects, and what is said of those that do not.
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include <core/error.hpp>
+#include <io/json/json_source.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::uintmax_t max_file_bytes = std::uintmax_t{256} << 20;
+
+std::string read_text(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found)
+    throw DeckError(fmt::format("{}: no such file: check the path", path));
+  if (std::filesystem::is_directory(status))
+    throw DeckError(fmt::format("{}: is a folder: name the JSON file in it", path));
+  if (error)
+    throw DeckError(
+        fmt::format("{}: {}: check the path and its permissions", path, error.message()));
+  if (!std::filesystem::is_regular_file(status))
+    throw DeckError(
+        fmt::format("{}: is not a regular file: every rank must be able to read it", path));
+
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in)
+    throw DeckError(
+        fmt::format("{}: cannot be read: {}: check the permissions", path, std::strerror(errno)));
+  if (std::filesystem::file_size(path, error) > max_file_bytes && !error)
+    throw DeckError(
+        fmt::format("{}: larger than {} MiB: this is not a deck", path, max_file_bytes >> 20));
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (in.bad()) throw DeckError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  return std::move(text).str();
+}
+
+}  // namespace
+
+Json read_json_file(const std::string& path, JsonRules rules) {
+  const std::string text = read_text(path);
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos)
+    throw DeckError(fmt::format("{}: is empty: write a JSON object", path));
+  Json value;
+  try {
+    value = parse_json(text, path, rules);
+  } catch (const JsonSyntaxError& error) {
+    throw DeckError(fmt::format("{}: {}: correct it ({})", path, error.what(),
+                                rules == JsonRules::deck
+                                    ? "comments are allowed, trailing commas not"
+                                    : "it is read as Hjson, as DeepSpeed reads it"));
+  }
+  if (!value.is_object())
+    throw DeckError(fmt::format("{}: top level = {}: must be an object: enclose the keys in braces",
+                                path, brief(value)));
+  return value;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reader drives nlohmann's SAX parser, because its DOM parser keeps the last of two equal keys
+// without a word. Lines are counted in the iterator that feeds the parser.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <core/error.hpp>
+#include <io/json/hjson.hpp>
+#include <io/json/json_source.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::size_t max_depth = 64;
+
+// An input iterator over text that counts lines as the parser consumes them.
+class CountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, int* line) : at_(at), line_(line) {}
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    if (*at_ == '\n') ++*line_;
+    ++at_;
+    return *this;
+  }
+  CountingIterator operator++(int) {
+    CountingIterator before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
+  bool operator!=(const CountingIterator& other) const { return at_ != other.at_; }
+
+ private:
+  const char* at_;
+  int* line_;
+};
+
+// Builds the value; refuses duplicate keys and deep nesting where they stand.
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  Builder(const std::string& name, std::string_view text, const int* line)
+      : name_(name), text_(text), line_(line) {}
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool v) override { return put(v); }
+  bool number_integer(number_integer_t v) override { return put(v); }
+  bool number_unsigned(number_unsigned_t v) override { return put(v); }
+  bool number_float(number_float_t v, const string_t& digits) override {
+    // An integer beyond 64 bits is as good as the largest, and no fraction.
+    const bool whole = digits.find_first_not_of("-0123456789") == string_t::npos;
+    if (!whole || digits.empty()) return put(v);
+    return v < 0 ? put(std::numeric_limits<std::int64_t>::min())
+                 : put(std::numeric_limits<std::uint64_t>::max());
+  }
+  bool string(string_t& v) override { return put(std::move(v)); }
+  bool binary(binary_t& v) override { return put(std::move(v)); }
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& v) override {
+    Level& level = levels_.back();
+    level.key = std::move(v);
+    if (level.node->contains(level.key))
+      throw DeckError(
+          fmt::format("{}: {}: given twice, the second time in line {}: remove one of them", name_,
+                      path(), *line_));
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception& error) override {
+    throw JsonSyntaxError(describe(position, error.what()));
+  }
+
+  Json take() { return std::move(root_); }
+
+ private:
+  struct Level {
+    Json* node;
+    std::string key;
+  };
+
+  template<class T>
+  bool put(T&& v) {
+    (void)place(Json(std::forward<T>(v)));
+    return true;
+  }
+
+  Json* place(Json v) {
+    if (levels_.empty()) {
+      root_ = std::move(v);
+      return &root_;
+    }
+    Level& level = levels_.back();
+    if (level.node->is_array()) {
+      level.node->push_back(std::move(v));
+      return &level.node->back();
+    }
+    Json& slot = (*level.node)[level.key];
+    slot = std::move(v);
+    return &slot;
+  }
+
+  bool open(Json v) {
+    if (levels_.size() == max_depth)
+      throw DeckError(fmt::format("{}: line {}: nested deeper than {} levels: flatten it", name_,
+                                  *line_, max_depth));
+    levels_.push_back({place(std::move(v)), {}});
+    return true;
+  }
+
+  bool close() {
+    levels_.pop_back();
+    return true;
+  }
+
+  std::string path() const {
+    std::string result;
+    for (const Level& level : levels_) {
+      if (!result.empty()) result += '.';
+      // An array's last element is the one being read.
+      result += level.node->is_array() ? std::to_string(level.node->size() - 1) : level.key;
+    }
+    return result;
+  }
+
+  // nlohmann's text without its prefix, which counts lines in its own way.
+  std::string describe(std::size_t position, std::string_view what) const {
+    const std::size_t at = std::min(position == 0 ? 0 : position - 1, text_.size());
+    const std::string_view before = text_.substr(0, at);
+    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+    const std::size_t last = before.rfind('\n');
+    const std::size_t column = at - (last == std::string_view::npos ? 0 : last + 1) + 1;
+    std::string_view reason = what;
+    if (const auto cut = reason.find("] "); cut != std::string_view::npos)
+      reason.remove_prefix(cut + 2);
+    if (const auto cut = reason.find(": "); cut != std::string_view::npos)
+      reason.remove_prefix(cut + 2);
+    std::string clean;
+    for (const char c : reason) clean += (c >= ' ' && c < 127) ? c : '?';
+    return fmt::format("line {}, column {}: not JSON: {}", line, column, clean);
+  }
+
+  const std::string& name_;
+  std::string_view text_;
+  const int* line_;
+  Json root_;
+  std::vector<Level> levels_;
+};
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& name, JsonRules rules) {
+  int line = 1;
+  Builder builder(name, text, &line);
+  if (rules == JsonRules::deepspeed) {
+    parse_hjson(text, builder, line);
+    return builder.take();
+  }
+  const CountingIterator first(text.data(), &line), last(text.data() + text.size(), &line);
+  if (!Json::sax_parse(first, last, &builder, nlohmann::detail::input_format_t::json, true, true))
+    throw JsonSyntaxError("not JSON");
+  return builder.take();
+}
+
+std::string brief(const Json& value) {
+  constexpr std::size_t max_chars = 80;
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > max_chars) text = text.substr(0, max_chars - 3) + "...";
+  return text;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <io/keys/key_reader.hpp>
+#include <io/keys/nearest.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr double two_to_63 = 9223372036854775808.0;
+
+double real_of(const Origin& origin, const std::string& key, const Json& value, RealRange range) {
+  const std::string must = "must be " + describe(range);
+  if (!value.is_number()) origin.refuse(key, value, must);
+  const double v = value.get<double>();
+  const bool in_range = (range.above_min ? v > range.min : v >= range.min) && v <= range.max;
+  if (!std::isfinite(v) || !in_range) origin.refuse(key, value, must);
+  return v;
+}
+
+}  // namespace
+
+std::string describe(IntRange range) {
+  if (range.max == std::numeric_limits<std::int64_t>::max())
+    return fmt::format("an integer, at least {}", range.min);
+  return fmt::format("an integer from {} to {}", range.min, range.max);
+}
+
+std::string describe(RealRange range) {
+  if (std::isinf(range.min)) return "a number";
+  const char* bound = range.above_min ? "above" : "at least";
+  if (std::isinf(range.max)) return fmt::format("a number, {} {}", bound, range.min);
+  return fmt::format("a number, {} {} and at most {}", bound, range.min, range.max);
+}
+
+std::optional<std::int64_t> as_integer(const Json& value) {
+  constexpr auto max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > max) return std::nullopt;
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  if (!value.is_number_float()) return std::nullopt;
+  const double v = value.get<double>();
+  if (!(std::abs(v) < two_to_63) || v != std::trunc(v)) return std::nullopt;
+  return static_cast<std::int64_t>(v);
+}
+
+void refuse_unknown(const Origin& origin, std::string_view parent, std::string_view name,
+                    const Json& value, const std::vector<std::string>& known) {
+  const std::string meant = nearest(name, known);
+  if (!meant.empty())
+    origin.refuse(join_key(parent, name), value,
+                  fmt::format("unknown key: did you mean \"{}\"?", meant));
+  std::string all;
+  for (const std::string& k : known) all += (all.empty() ? "" : ", ") + k;
+  origin.refuse(join_key(parent, name), value,
+                fmt::format("unknown key: remove it; known here: {}", all));
+}
+
+KeyReader::KeyReader(Origin& origin, const Json& object, std::string key)
+    : origin_(origin), object_(object), key_(std::move(key)) {
+  if (!object.is_object())
+    origin.refuse(key_, object, "must be an object: enclose its keys in braces");
+}
+
+const Json* KeyReader::any(std::string_view name) {
+  return find(name);
+}
+
+const Json* KeyReader::find(std::string_view name) {
+  const std::string wanted(name);
+  if (std::find(known_.begin(), known_.end(), wanted) == known_.end()) known_.push_back(wanted);
+  const auto it = object_.find(wanted);
+  return it == object_.end() ? nullptr : &*it;
+}
+
+void KeyReader::defaulted(std::string_view name, const Json& value) {
+  origin_.note(FindingKind::defaulted, key(name), brief(value));
+}
+
+void KeyReader::integer(std::string_view name, std::int64_t& field, IntRange range) {
+  const Json* value = find(name);
+  if (!value) return defaulted(name, field);
+  const auto v = as_integer(*value);
+  if (!v || *v < range.min || *v > range.max)
+    origin_.refuse(key(name), *value, "must be " + describe(range));
+  field = *v;
+}
+
+void KeyReader::need_integer(std::string_view name, std::int64_t& field, IntRange range) {
+  if (!object_.contains(std::string(name))) origin_.missing(key(name), "give " + describe(range));
+  integer(name, field, range);
+}
+
+void KeyReader::seed(std::string_view name, std::uint64_t& field) {
+  auto v = static_cast<std::int64_t>(field);
+  integer(name, v, {0, std::numeric_limits<std::uint32_t>::max()});
+  field = static_cast<std::uint64_t>(v);
+}
+
+void KeyReader::real(std::string_view name, double& field, RealRange range) {
+  const Json* value = find(name);
+  if (!value) return defaulted(name, field);
+  field = real_of(origin_, key(name), *value, range);
+}
+
+void KeyReader::real(std::string_view name, std::optional<double>& field, RealRange range) {
+  if (const Json* value = find(name)) field = real_of(origin_, key(name), *value, range);
+}
+
+void KeyReader::boolean(std::string_view name, bool& field) {
+  const Json* value = find(name);
+  if (!value) return defaulted(name, field);
+  if (!value->is_boolean())
+    origin_.refuse(key(name), *value, "must be true or false, without quotes");
+  field = value->get<bool>();
+}
+
+void KeyReader::text(std::string_view name, std::string& field) {
+  const Json* value = find(name);
+  if (!value) return defaulted(name, field);
+  if (!value->is_string()) origin_.refuse(key(name), *value, "must be a string");
+  field = value->get<std::string>();
+}
+
+void KeyReader::need_text(std::string_view name, std::string& field) {
+  if (!object_.contains(std::string(name))) origin_.missing(key(name), "give a string");
+  text(name, field);
+  if (field.empty()) origin_.refuse(key(name), field, "must not be empty");
+}
+
+std::size_t KeyReader::word(std::string_view name, std::initializer_list<Word> words,
+                            std::size_t fallback) {
+  const Json* value = find(name);
+  if (!value) {
+    defaulted(name, std::string(words.begin()[fallback].text));
+    return fallback;
+  }
+  std::string list;
+  std::vector<std::string> known;
+  for (const Word& w : words) {
+    known.emplace_back(w.text);
+    if (!w.later) list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", w.text);
+  }
+  if (!value->is_string()) origin_.refuse(key(name), *value, "must be one of " + list);
+  const auto given = value->get<std::string>();
+  const auto it = std::find(known.begin(), known.end(), given);
+  if (it == known.end()) {
+    const std::string meant = nearest(given, known);
+    origin_.refuse(key(name), *value,
+                   "must be one of " + list +
+                       (meant.empty() ? "" : fmt::format(": did you mean \"{}\"?", meant)));
+  }
+  const auto index = static_cast<std::size_t>(it - known.begin());
+  if (words.begin()[index].later) origin_.not_modelled(key(name), *value, "use one of " + list);
+  return index;
+}
+
+void KeyReader::later(std::string_view name, std::string_view remedy) {
+  if (const Json* value = find(name)) origin_.not_modelled(key(name), *value, remedy);
+}
+
+void KeyReader::finish() const {
+  for (const auto& item : object_.items())
+    if (std::find(known_.begin(), known_.end(), item.key()) == known_.end())
+      refuse_unknown(origin_, key_, item.key(), item.value(), known_);
+}
+
+}  // namespace shardmark

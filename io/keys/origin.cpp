@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include <core/error.hpp>
+#include <io/keys/origin.hpp>
+
+namespace shardmark {
+namespace {
+
+// Whether `key` is `parent` or stands below it.
+bool within(std::string_view key, std::string_view parent) {
+  return key.starts_with(parent) && (key.size() == parent.size() || key[parent.size()] == '.');
+}
+
+}  // namespace
+
+std::string_view to_string(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::warning: return "warning";
+    case FindingKind::ignored: return "ignored";
+    case FindingKind::no_effect: return "no effect";
+    case FindingKind::derived: return "derived";
+    case FindingKind::defaulted: return "default";
+  }
+  return "?";
+}
+
+std::string Origin::folder() const {
+  return std::filesystem::path(deck_file_).parent_path().string();
+}
+
+std::string Origin::resolve(const std::string& path) const {
+  return (std::filesystem::path(folder()) / path).string();
+}
+
+std::string Origin::place(std::string_view key) const {
+  const bool from_config = !deepspeed_file_.empty() && within(key, "deepspeed");
+  std::string result = from_config ? deepspeed_file_ : deck_file_;
+  for (const std::string& set : overridden_) {
+    if (from_config && set == "deepspeed") continue;  // it gave the file, not the value
+    if (within(key, set) || within(set, key)) {
+      result += " (--set)";
+      break;
+    }
+  }
+  return key.empty() ? result : fmt::format("{}: {}", result, key);
+}
+
+void Origin::refuse(std::string_view key, const Json& value, std::string_view what) const {
+  throw DeckError(fmt::format("{} = {}: {}", place(key), brief(value), what));
+}
+
+void Origin::missing(std::string_view key, std::string_view what) const {
+  throw DeckError(fmt::format("{}: missing: {}", place(key), what));
+}
+
+void Origin::not_modelled(std::string_view key, const Json& value, std::string_view remedy) const {
+  refuse(key, value, fmt::format("not modelled yet: {}", remedy));
+}
+
+void Origin::note(FindingKind kind, std::string_view key, std::string text) {
+  findings_.push_back({kind, std::string(key), std::move(text)});
+}
+
+std::string join_key(std::string_view parent, std::string_view name) {
+  if (parent.empty()) return std::string(name);
+  if (name.empty()) return std::string(parent);
+  return fmt::format("{}.{}", parent, name);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iterator>
+
+#include <core/error.hpp>
+#include <core/memory/read_back.hpp>
+#include <miniapp/checkpoint/checkpoint_states.hpp>
+
+namespace shardmark {
+namespace {
+
+std::vector<StatePiece> pieces_of(const Program& program, State state) {
+  std::vector<StatePiece> pieces;
+  std::copy_if(program.states.begin(), program.states.end(), std::back_inserter(pieces),
+               [&](const StatePiece& p) { return p.state == state; });
+  return pieces;
+}
+
+std::byte* address(const Executor& executor, const StatePiece& piece) {
+  const Bound slot = executor.slot(piece.slot);
+  return slot.as<std::byte>() + piece.offset * dtype_bytes(slot.dtype);
+}
+
+// The program's one compute stream, as everywhere: what it was given before is done first.
+constexpr FarMemory device_memory = {
+    [](void* to, const void* from, std::int64_t bytes) {
+      copy_to_host(Space(), to, from, static_cast<std::size_t>(bytes));
+    },
+    [](void* to, const void* from, std::int64_t bytes) {
+      copy_to_device(Space(), to, from, static_cast<std::size_t>(bytes));
+    }};
+
+// Null: the host reads and writes the slot itself.
+const FarMemory* far_memory_of(const Slot& slot) {
+  return device_is_host || slot.tier == Tier::host ? nullptr : &device_memory;
+}
+
+}  // namespace
+
+std::vector<StateSource> state_sources(const Program& program, const Executor& executor,
+                                       const std::vector<ElementRange>& owned) {
+  std::vector<StateSource> sources;
+  for (State state : stored_states(program.precision.model)) {
+    auto pieces = pieces_of(program, state);
+    std::sort(pieces.begin(), pieces.end(),
+              [](const StatePiece& a, const StatePiece& b) { return a.first_elem < b.first_elem; });
+    StateSource source{state, Dtype::fp32, {}};
+    for (const ElementRange& range : owned) {
+      auto it = std::upper_bound(
+          pieces.begin(), pieces.end(), range.first,
+          [](std::int64_t elem, const StatePiece& p) { return elem < p.first_elem; });
+      for (std::int64_t done = 0; done < range.elems; ++it) {
+        const StatePiece& p = *std::prev(it);
+        const std::int64_t skip = range.first + done - p.first_elem;
+        const std::int64_t n = std::min(range.elems - done, p.elems - skip);
+        if (it == pieces.begin() || skip < 0 || n < 1)
+          throw PlanError("checkpoint: a rank does not hold all of its own states");
+        const Slot& slot = program.slots[p.slot];
+        source.dtype = slot.dtype;
+        source.slices.push_back(
+            {address(executor, p) + skip * dtype_bytes(slot.dtype), n, far_memory_of(slot)});
+        done += n;
+      }
+    }
+    if (state == State::param) source.dtype = program.precision.model;
+    sources.push_back(std::move(source));
+  }
+  return sources;
+}
+
+std::vector<StateSource> staging_slots(const Program& program, const Executor& executor) {
+  std::vector<StateSource> slots;
+  for (State state : stored_states(program.precision.model)) {
+    const Bound slot = executor.slot(executor.find_slot(checkpoint_slot(state)));
+    slots.push_back({state, slot.dtype, {{slot.as<std::byte>(), slot.elems}}});
+  }
+  return slots;
+}
+
+void copy_aside(const std::vector<StateSource>& sources, const std::vector<StateSource>& staging) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const std::int64_t size = dtype_bytes(sources[i].dtype);
+    auto* into = const_cast<std::byte*>(staging[i].slices[0].data);  // the executor's own memory
+    for (const StateSlice& s : sources[i].slices) {
+      fetch(s, into, s.data, s.elems * size);
+      into += s.elems * size;
+    }
+  }
+}
+
+std::vector<WantedElements> wanted_states(const Program& program, const Executor& executor) {
+  // fp32 parameters may be their own master: one reading fills both.
+  const auto params = pieces_of(program, State::param);
+  const auto is_param = [&](const StatePiece& p) {
+    return p.state == State::master &&
+           std::any_of(params.begin(), params.end(),
+                       [&](const StatePiece& param) { return param.slot == p.slot; });
+  };
+  std::vector<WantedElements> wanted;
+  const auto want = [&](const StatePiece& p) {
+    const Slot& slot = program.slots[p.slot];
+    wanted.push_back(
+        {p.state, p.first_elem, p.elems, slot.dtype, address(executor, p), far_memory_of(slot)});
+  };
+  for (const StatePiece& p : program.states)
+    if (!is_param(p)) want(p);
+  for (const StatePiece& p : program.copies) want(p);
+  return wanted;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints: how one is written, at once or beside training, and the storage benchmark.
+#include <filesystem>
+
+#include <io/checkpoint/state_reader.hpp>
+#include <io/files/durable_file.hpp>
+#include <miniapp/checkpoint/checkpoint_states.hpp>
+#include <miniapp/checkpoint/checkpoints.hpp>
+#include <miniapp/execute/scoped_timer.hpp>
+
+namespace shardmark {
+namespace {
+
+PartPlace place_in(const FileGroup& group, const CheckpointSpec& spec, const std::string& folder) {
+  PartPlace place = group.place(folder);
+  place.access.alignment_bytes = spec.alignment_bytes;
+  place.access.hints = spec.hints;
+  return place;
+}
+
+// Its size, once it is on the disk.
+std::int64_t flushed_bytes(const std::string& path) {
+  flush_file(path, checkpoint_remedy);
+  return static_cast<std::int64_t>(std::filesystem::file_size(path));
+}
+
+std::int64_t bytes_of(const Manifest& manifest) {
+  std::int64_t bytes = 0;
+  for (const CheckpointFile& f : manifest.files) bytes += f.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+template<class Body>
+void Checkpoints::or_abandon(Body body) {
+  try {
+    body();
+  } catch (const AgreedError&) {
+    if (folder_) folder_->abandon(name_);
+    throw;
+  }
+}
+
+std::string Checkpoints::begin(const StepRunner& runner) {
+  next_.position = runner.position();
+  next_.samples = (from_ ? from_->samples : 0) +
+                  (next_.position.step - figures_.first_step) * program_.batch.global;
+  name_ = checkpoint_name(next_.position.step);
+  std::string path;
+  peers_.agree([&] {
+    if (peers_.rank() == 0) path = folder_->begin(name_);
+  });
+  return peers_.gather(path)[0];
+}
+
+void Checkpoints::take_notes(const std::vector<PartNote>& notes) {
+  next_.files = group_->files();
+  next_.parts = group_->parts();
+  for (std::size_t r = 0; r < notes.size(); ++r) {
+    next_.parts[r].digest = notes[r].written.digest;
+    CheckpointFile& file = next_.files[static_cast<std::size_t>(next_.parts[r].file)];
+    file.first_byte = notes[r].written.first_byte;
+    file.bytes = notes[r].bytes;
+  }
+}
+
+double Checkpoints::write_now(const Executor& executor, const std::string& folder) {
+  const std::int64_t start_ns = monotonic_ns();
+  const PartPlace place = place_in(*group_, spec_, folder);
+  PartNote note;
+  peers_.agree(
+      [&] { note.written = write_part(place, state_sources(program_, executor, owned_)); });
+  peers_.agree([&] { note.bytes = flushed_bytes(place.path); });  // a node has its part of it
+  take_notes(peers_.gather(note));
+  peers_.agree([&] {
+    if (folder_) folder_->publish(name_, write_manifest(next_));
+  });
+  return peers_.max(seconds_since(start_ns));
+}
+
+void Checkpoints::write_beside(const Executor& executor, const std::string& folder) {
+  const std::vector<StateSource> staging = staging_slots(program_, executor);
+  copy_aside(state_sources(program_, executor, owned_), staging);
+  const PartPlace place = place_in(*group_, spec_, folder);
+  const auto write = [place, staging] {
+    PartNote note{write_part(place, staging), 0};
+    note.bytes = flushed_bytes(place.path);
+    return note;
+  };
+  BackgroundWrite::Publish publish;
+  if (folder_)
+    publish = [this](const std::vector<PartNote>& notes) {
+      take_notes(notes);
+      folder_->publish(name_, write_manifest(next_));
+      folder_->clean_up(name_, spec_.keep);
+    };
+  beside_.emplace(folder, peers_.rank(), peers_.size(), loaded_.deck.comm.timeout_s, write,
+                  publish);
+}
+
+void Checkpoints::write(const Executor& executor, const StepRunner& runner) {
+  finish();
+  const std::int64_t start_ns = monotonic_ns();
+  or_abandon([&] {
+    const std::string folder = begin(runner);
+    if (spec_.async) return write_beside(executor, folder);
+    figures_.write_s += write_now(executor, folder);
+    clean_up();
+  });
+  ++figures_.written;
+  figures_.blocked_s += peers_.max(seconds_since(start_ns));
+  if (!spec_.async) figures_.written_bytes += bytes_of(next_);
+}
+
+void Checkpoints::clean_up() {
+  peers_.agree([&] {
+    if (folder_) folder_->clean_up(name_, spec_.keep);
+  });
+}
+
+void Checkpoints::finish() {
+  if (!beside_) return;
+  const std::int64_t start_ns = monotonic_ns();
+  double seconds = 0;
+  or_abandon([&] { peers_.agree([&] { seconds = beside_->finish(); }); });
+  beside_.reset();
+  figures_.write_s += peers_.max(seconds);
+  figures_.written_bytes += bytes_of(next_);  // on rank 0, which reports
+  figures_.blocked_s += peers_.max(seconds_since(start_ns));
+}
+
+// Shards are shifted by a rank: what a node has just written is not what it reads.
+double Checkpoints::read_of_next_rank(const std::string& folder) {
+  const CheckpointPart& part =
+      next_.parts[static_cast<std::size_t>((peers_.rank() + 1) % peers_.size())];
+  bool dropped = true;
+  for (const CheckpointFile& f : next_.files) dropped &= forget_cached(folder + "/" + f.name);
+  peers_.barrier();
+  const std::int64_t start_ns = monotonic_ns();
+  peers_.agree([&] {
+    for (State s : next_.stored()) verify_part(folder, next_, part, s);
+  });
+  for (const int cold : peers_.gather(dropped ? 1 : 0)) figures_.cached |= cold == 0;
+  return peers_.max(seconds_since(start_ns));
+}
+
+void Checkpoints::measure(const Executor& executor, const StepRunner& runner) {
+  finish();
+  for (std::int64_t i = 0; i < spec_.benchmark; ++i)
+    or_abandon([&] {
+      const std::string folder = begin(runner);
+      peers_.barrier();
+      figures_.timed_write_s.push_back(write_now(executor, folder));
+      clean_up();
+    });
+  for (std::int64_t i = 0; i < spec_.benchmark; ++i)
+    figures_.timed_read_s.push_back(read_of_next_rank(spec_.dir + "/" + name_));
+  if (spec_.benchmark > 0) figures_.timed_bytes = next_.state_bytes();
+}
+
+}  // namespace shardmark

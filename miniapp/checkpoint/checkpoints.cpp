@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <io/checkpoint/state_reader.hpp>
+#include <miniapp/checkpoint/checkpoint_states.hpp>
+#include <miniapp/checkpoint/checkpoints.hpp>
+#include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/provenance/provenance.hpp>
+
+namespace shardmark {
+namespace {
+
+std::vector<StoredParam> stored_params(const ModelShape& model) {
+  std::vector<StoredParam> params;
+  for (const Param& p : model.params) params.push_back({p.name, p.elems, p.shape});
+  return params;
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(const LoadedDeck& loaded, const Program& program, MPI_Comm world,
+                         Peers& peers)
+    : loaded_(loaded), spec_(loaded.deck.checkpoint), program_(program), peers_(peers) {
+  if (spec_.dir.empty()) return;
+  if (spec_.writes()) {
+    peers_.agree([&] {
+      if (peers_.rank() == 0) folder_.emplace(spec_.dir);
+    });
+    owned_ = owned_elements(program);
+    group_.emplace(world, peers, spec_.ranks_per_file, owned_);
+    next_.world = program.world, next_.stage = program.stage, next_.schedule = program.schedule;
+    next_.model_dtype = program.precision.model;
+    next_.params = stored_params(program.model);
+    next_.deck = loaded.used_json;
+    next_.versions = library_versions();
+  }
+  if (spec_.resume != "none") find();
+}
+
+void Checkpoints::find() {
+  std::string name;
+  peers_.agree([&] {
+    if (peers_.rank() == 0)
+      name = spec_.resume != "latest" ? spec_.resume : latest_checkpoint(spec_.dir).value_or("");
+  });
+  name = peers_.gather(name)[0];  // it may change while ranks look
+  if (name.empty()) {
+    notice_ = fmt::format("no checkpoint in {} yet: a fresh start", spec_.dir);
+    return;
+  }
+  peers_.agree([&] {
+    from_ = read_manifest(spec_.dir + "/" + name);
+    require_same_model();
+  });
+  figures_.resumed_from = name;
+  figures_.first_step = from_->position.step;
+  notice_ = fmt::format("goes on from {}/{} after step {}: written by {} rank{}, {}, ZeRO stage {}",
+                        spec_.dir, name, from_->position.step, from_->world,
+                        from_->world == 1 ? "" : "s", from_->schedule, from_->stage);
+}
+
+void Checkpoints::require_same_model() const {
+  const auto mine = stored_params(program_.model);
+  const auto& theirs = from_->params;
+  for (std::size_t i = 0; i < std::max(mine.size(), theirs.size()); ++i) {
+    const auto tell = [&](const std::vector<StoredParam>& params) {
+      return i < params.size() ? fmt::format("{} of {} elements", params[i].name, params[i].elems)
+                               : std::string("none");
+    };
+    if (i < mine.size() && i < theirs.size() && mine[i] == theirs[i]) continue;
+    throw IoError(fmt::format(
+        "{}/{}: is of another model: parameter {} is {} there, {} in the deck: give the deck that "
+        "wrote it, or another checkpoint.resume",
+        spec_.dir, manifest_file, i, tell(theirs), tell(mine)));
+  }
+}
+
+void Checkpoints::restore(const Executor& executor, StepRunner& runner) {
+  if (spec_.async && spec_.every > 0)  // pages that are touched now need not be at the first write
+    for (const StateSource& s : staging_slots(program_, executor))
+      std::memset(const_cast<std::byte*>(s.slices[0].data), 0,
+                  static_cast<std::size_t>(s.slices[0].elems * dtype_bytes(s.dtype)));
+  if (!from_) return;
+  const std::int64_t start_ns = monotonic_ns();
+  ReadTotals totals;
+  peers_.agree([&] {
+    totals = read_states(spec_.dir + "/" + figures_.resumed_from, *from_,
+                         wanted_states(program_, executor));
+  });
+  figures_.read_s = peers_.max(seconds_since(start_ns));
+  for (std::int64_t bytes : peers_.gather(totals.bytes)) figures_.read_bytes += bytes;
+  for (std::int64_t files : peers_.gather(totals.files)) figures_.files_opened += files;
+  runner.resume(from_->position, from_->model_dtype == program_.precision.model);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ranks share a file of a checkpoint: k neighbours, one rank alone, or all. And where each
+// one's part lies in it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <mpi.h>
+
+#include <io/checkpoint/manifest.hpp>
+#include <io/checkpoint/part_writer.hpp>
+#include <miniapp/ranks/peers.hpp>
+
+namespace shardmark {
+
+class FileGroup {
+ public:
+  /// Collective over `world`. `ranks_per_file` 0: all; 1: no communicator is made. `owned`: what
+  /// this rank writes.
+  FileGroup(MPI_Comm world, Peers& peers, std::int64_t ranks_per_file,
+            const std::vector<ElementRange>& owned);
+  ~FileGroup();
+  FileGroup(const FileGroup&) = delete;
+  FileGroup& operator=(const FileGroup&) = delete;
+
+  /// This rank's, in a file of this folder.
+  PartPlace place(const std::string& folder) const;
+  /// All files and parts, without what is known only when they are written.
+  const std::vector<CheckpointFile>& files() const { return files_; }
+  const std::vector<CheckpointPart>& parts() const { return parts_; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  std::vector<CheckpointFile> files_;
+  std::vector<CheckpointPart> parts_;  // by rank
+  PartPlace place_;
+};
+
+}  // namespace shardmark

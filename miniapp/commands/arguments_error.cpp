@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include <miniapp/commands/arguments_error.hpp>
+
+namespace shardmark {
+namespace {
+
+// The rank that a launcher gave this process, before MPI is up; 0 where there is no launcher.
+int launched_rank() {
+  for (const char* name : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"})
+    if (const char* value = std::getenv(name); value != nullptr) return std::atoi(value);
+  return 0;
+}
+
+}  // namespace
+
+bool speaks_for_launch() {
+  return launched_rank() == 0;
+}
+
+int arguments_error(const std::string& what) {
+  if (speaks_for_launch())
+    fmt::print(stderr, "shardmark: {}; `shardmark --help` lists what there is\n", what);
+  return static_cast<int>(ExitStatus::usage);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// `shardmark ckpt`: what is in a checkpoint, is it whole, and its parameters as one file. Without
+// MPI: one process reads what any number of ranks wrote.
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include <core/plan/interpret/human_bytes.hpp>
+#include <io/checkpoint/consolidate.hpp>
+#include <io/checkpoint/folder.hpp>
+#include <io/checkpoint/state_reader.hpp>
+#include <miniapp/commands/commands.hpp>
+#include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/report/standard_output.hpp>
+
+namespace shardmark {
+namespace {
+
+// A checkpoint, or a folder of them: then the latest.
+std::string checkpoint_in(std::string dir) {
+  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
+  if (std::filesystem::exists(dir + "/" + manifest_file)) return dir;
+  if (const auto latest = latest_checkpoint(dir)) return dir + "/" + *latest;
+  throw IoError(
+      fmt::format("{}: no checkpoint is there: give a folder that has a {}, or one of "
+                  "such folders",
+                  dir, manifest_file));
+}
+
+std::string describe(const std::string& folder, const Manifest& m) {
+  std::string text;
+  auto out = std::back_inserter(text);
+  fmt::format_to(out, "{}\n", folder);
+  fmt::format_to(out, "  position   after step {} ({} updates, {} samples), loss scale {}\n",
+                 m.position.step, m.position.updates, m.samples, m.position.loss_scale.scale);
+  fmt::format_to(out, "  written by {} rank{}, schedule {}, ZeRO stage {}, ShardMark {}\n", m.world,
+                 m.world == 1 ? "" : "s", m.schedule, m.stage,
+                 m.versions.contains("shardmark") ? m.versions.at("shardmark") : "?");
+  fmt::format_to(out, "  model      {} parameters in {} tensors\n", m.elems(), m.params.size());
+  std::string states;
+  for (State s : m.stored())
+    states += fmt::format("{}{} ({})", states.empty() ? "" : ", ", to_string(s),
+                          to_string(m.dtype_of(s)));
+  fmt::format_to(out, "  states     {}: {}\n", states, human_bytes(m.state_bytes()));
+  fmt::format_to(out, "  files\n");
+  for (std::size_t f = 0; f < m.files.size(); ++f) {
+    std::int64_t elems = 0, ranges = 0;
+    for (const CheckpointPart& p : m.parts)
+      if (p.file == static_cast<int>(f)) elems += p.elems, ranges += std::ssize(p.map);
+    fmt::format_to(out, "    {:<16} {:>12}  {} elements in {} ranges\n", m.files[f].name,
+                   human_bytes(m.files[f].bytes), elems, ranges);
+  }
+  return text;
+}
+
+// On standard error, so that standard output stays a result.
+class WorkProgress {
+ public:
+  explicit WorkProgress(std::string what) : what_(std::move(what)) {}
+  void operator()(std::int64_t done, std::int64_t all) {
+    constexpr std::int64_t second_ns = 1'000'000'000;
+    if (monotonic_ns() - last_ns_ < 2 * second_ns) return;
+    last_ns_ = monotonic_ns();
+    fmt::print(stderr, "{}: {} of {}\n", what_, human_bytes(done), human_bytes(all));
+  }
+
+ private:
+  std::string what_;
+  std::int64_t last_ns_ = monotonic_ns();  // short work says nothing
+};
+
+ExitStatus verify(const std::string& folder, const Manifest& m) {
+  WorkProgress progress("verify");
+  std::int64_t done = 0, wrong = 0;
+  for (const CheckpointPart& part : m.parts)
+    for (State s : m.stored()) {
+      try {
+        verify_part(folder, m, part, s);
+      } catch (const IoError& e) {
+        ++wrong;
+        fmt::print(stderr, "shardmark: {}\n", e.what());
+      }
+      done += part.elems * dtype_bytes(m.dtype_of(s));
+      progress(done, m.state_bytes());
+    }
+  if (wrong > 0) {
+    print_out(fmt::format("{}: {} datasets are damaged\n", folder, wrong));
+    return ExitStatus::output;
+  }
+  print_out(fmt::format("{}: whole: {} verified\n", folder, human_bytes(m.state_bytes())));
+  return ExitStatus::valid;
+}
+
+}  // namespace
+
+ExitStatus ckpt_command(const CkptArguments& a) {
+  const std::string folder = checkpoint_in(a.dir);
+  const Manifest m = read_manifest(folder);
+  if (a.what == CkptArguments::What::verify) return verify(folder, m);
+  if (a.what == CkptArguments::What::info) {
+    print_out(describe(folder, m));
+    return ExitStatus::valid;
+  }
+  std::error_code error;
+  std::filesystem::create_directories(a.out, error);
+  const std::string stem = a.out + "/" + std::filesystem::path(folder).filename().string();
+  WorkProgress progress("consolidate");
+  consolidate(folder, m, stem, std::ref(progress));
+  print_out(fmt::format("{}.h5\n{}.safetensors\n", stem, stem));
+  return ExitStatus::valid;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// `shardmark plan` and `shardmark deck check`: pure functions of a deck, printed.
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <core/plan/interpret/check.hpp>
+#include <core/plan/interpret/copy_volume.hpp>
+#include <core/plan/interpret/estimators.hpp>
+#include <core/plan/interpret/human_bytes.hpp>
+#include <core/plan/interpret/print.hpp>
+#include <core/plan/interpret/volume.hpp>
+#include <io/deck/deck_findings.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <io/deepspeed/config.hpp>
+#include <io/files/hash.hpp>
+#include <miniapp/commands/commands.hpp>
+#include <miniapp/report/standard_output.hpp>
+#include <miniapp/run/setup.hpp>
+
+namespace shardmark {
+namespace {
+
+std::string summary(const Program& p, const Budgets& budgets) {
+  const Footprint f = footprint(p);
+  const auto allocated = allocated_bytes(p);
+  std::string text = "\nsummary\n";
+  for (int t = 0; t < tier_count; ++t) {
+    const TierFootprint& tier = f.tiers[t];
+    if (tier.peak_bytes == 0 && !budgets[t]) continue;
+    text += fmt::format("  {:<7} peak {} bytes ({}, model states {} of it) at {}",
+                        to_string(static_cast<Tier>(t)), tier.peak_bytes,
+                        human_bytes(tier.peak_bytes), human_bytes(state_bytes(tier.at_peak)),
+                        describe_event(p, tier.segment, tier.event));
+    if (tier.pinned_peak_bytes > 0)
+      text += fmt::format("; pinned {}", human_bytes(tier.pinned_peak_bytes));
+    if (p.memory_mode == MemoryMode::pooled && static_cast<Tier>(t) != Tier::nvme)
+      text += fmt::format("; arena of {} bytes", allocated[t]);
+    if (budgets[t])
+      text += fmt::format("; {} the budget of {}",
+                          allocated[t] <= *budgets[t] ? "fits in" : "does NOT fit in",
+                          human_bytes(*budgets[t]));
+    text += '\n';
+  }
+  const Volume steady = steady_volume(p);
+  for (const auto& [op, t] : steady)
+    text +=
+        fmt::format("  {:<15} {:>8} calls {:>20} bytes a step\n", to_string(op), t.calls, t.bytes);
+  const LinkVolume link = steady_link_volume(p);
+  for (std::size_t d = 0; d < direction_count; ++d)
+    if (link[d].copies > 0)
+      text += fmt::format("  {:<15} {:>8} copies {:>19} bytes a step\n",
+                          to_string(static_cast<Direction>(d)), link[d].copies, link[d].bytes);
+  return text + fmt::format("  {:.4f} elements a parameter and step (all_reduce counted twice)\n",
+                            volume_per_parameter(p, steady));
+}
+
+std::string fit_line(const std::optional<Fit>& fit) {
+  return fit ? fmt::format("  model.fit {}\n", describe(*fit)) : std::string{};
+}
+
+}  // namespace
+
+ExitStatus plan_command(const PlanArguments& a) {
+  Deck deck = read_deck(a.deck, a.sets, DeckUse::plan).deck;
+  const Batch batch = infer_batch(deck.zero, a.ranks, deck.path);
+  Profile profile;
+  profile.ranks_per_node = a.ranks_per_node;
+  const auto fit = apply_fit(deck, batch, a.ranks, profile, deck_fit_budget(deck));
+  const Program program = build_legal_program(deck, batch, a.ranks, a.rank, profile);
+  const Budgets budgets = deck_budgets(deck, a.ranks_per_node);
+  const std::string text = print_text(program);
+  if (a.format == "dot")
+    print_out(print_dot(program));
+  else if (a.format == "json") {
+    auto json = print_json(program, budgets, hash_hex(text));
+    json["heaviest_ranks"] = heaviest_ranks(deck, a.ranks);
+    if (fit) json["fit"] = print_json(*fit);
+    print_out(json.dump(2) + "\n");
+  } else
+    print_out(text + summary(program, budgets) + fit_line(fit) +
+              print_estimates(program.model, program.world, a.ranks_per_node));
+  return ExitStatus::valid;
+}
+
+ExitStatus deck_check_command(const CheckArguments& a) {
+  const LoadedDeck loaded = read_deck(a.deck, a.sets, DeckUse::plan);
+  const auto ranks = a.ranks > 0 ? std::optional<int>(a.ranks) : std::nullopt;
+  print_out(format_findings(loaded, check_deck(loaded, ranks)));
+  if (ranks) {
+    Deck deck = loaded.deck;
+    const Batch batch = infer_batch(deck.zero, *ranks, deck.path);
+    const auto fit = apply_fit(deck, batch, *ranks, Profile{}, deck_fit_budget(deck));
+    const Program program = build_program(deck, batch, *ranks, 0, Profile{});
+    require_legal(check(program));
+    print_out(summary(program, deck_budgets(deck, 1)) + fit_line(fit));
+  }
+  return ExitStatus::valid;
+}
+
+}  // namespace shardmark

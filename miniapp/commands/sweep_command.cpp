@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// `shardmark sweep`: the points of a grid, one after another, each as `run` or `plan` would take
+// it, kept as they finish, and put together in one table.
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <core/plan/interpret/check.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <io/deepspeed/config.hpp>
+#include <io/files/durable_file.hpp>
+#include <io/files/folder_lock.hpp>
+#include <io/files/hash.hpp>
+#include <miniapp/commands/arguments_error.hpp>
+#include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/provenance/version.hpp>
+#include <miniapp/report/standard_output.hpp>
+#include <miniapp/run/heap.hpp>
+#include <miniapp/run/launch.hpp>
+#include <miniapp/run/setup.hpp>
+#include <miniapp/sweep/html/sweep_page.hpp>
+#include <miniapp/sweep/store.hpp>
+#include <miniapp/sweep/table.hpp>
+
+namespace shardmark {
+namespace {
+
+// What all points of a sweep have in common.
+std::string identity(const SweepArguments& a) {
+  const std::string how =
+      a.plan ? fmt::format("plan, {} ranks a node", a.ranks_per_node) : std::string("run");
+  return hash_hex(fmt::format("{}\n{}\n{}", version(), how, deck_text(a.deck, a.sets)));
+}
+
+std::vector<std::string> sets_of(const SweepArguments& a, const GridPoint& at) {
+  std::vector<std::string> sets = a.sets;
+  for (std::string& set : at.sets()) sets.push_back(std::move(set));
+  return sets;
+}
+
+// One process' view of a sweep: which points there are, and which are done.
+class Sweeper {
+ public:
+  Sweeper(const SweepArguments& a, const std::vector<int>& ranks)
+      : arguments_(a),
+        axes_(parse_axes(a.vary)),
+        lock_(a.out, "another sweep", "--out", output_remedy),
+        store_(a.out, identity(a)),
+        ranks_(ranks) {
+    own_ = points_of(axes_, ranks_);
+    for (const int n : store_.other_ranks(axes_, ranks_)) ranks_.push_back(n);
+    std::sort(ranks_.begin(), ranks_.end());
+    all_ = points_of(axes_, ranks_);
+  }
+
+  /// Points that this call is asked for, done or not.
+  const std::vector<GridPoint>& points() const { return own_; }
+  bool done(const GridPoint& at) const { return store_.find(at) != nullptr; }
+  std::string folder_of(const GridPoint& at) const { return store_.folder_of(at); }
+
+  void begin() const {
+    print_out(fmt::format("Sweep: {}, {} point{} to {}\n", arguments_.deck, own_.size(),
+                          own_.size() == 1 ? "" : "s", arguments_.plan ? "plan" : "run"));
+    for (const std::string& line : store_.notes(all_)) print_out("  " + line + "\n");
+  }
+
+  void keep(std::size_t i, const SweepPoint& p) {
+    store_.keep(p);
+    if (seconds_since(table_ns_) > 1) write_table();  // planning is faster than writing
+    if (arguments_.plan && p.reason.empty()) return;  // the table follows at once
+    std::string line =
+        fmt::format("[{}/{}] {} on {} rank{}: {}", i + 1, own_.size(), fmt::join(p.at.sets(), " "),
+                    p.at.ranks, p.at.ranks == 1 ? "" : "s", to_string(p.state));
+    if (p.run)
+      line += fmt::format(", {:.0f} tokens/s, {:.1f} s", p.run->tokens_per_s, p.run->wall_s);
+    if (!p.reason.empty()) line += ": " + p.reason;
+    print_out(line + "\n");
+  }
+
+  Sweep table() const {
+    Sweep s{arguments_.deck,
+            std::filesystem::path(arguments_.deck).stem().string(),
+            arguments_.sets,
+            arguments_.plan,
+            axes_,
+            ranks_,
+            {},
+            {},
+            all_.size()};
+    for (const GridPoint& at : all_)
+      if (const SweepPoint* p = store_.find(at)) {
+        s.points.push_back(*p);
+        s.points.back().at = at;  // its values in the order of these axes
+        s.folders.push_back(store_.name_of(at));
+      }
+    return s;
+  }
+
+  ExitStatus end() {
+    write_table();
+    const Sweep s = table();
+    print_out("\n" + sweep_text(s) +
+              fmt::format("\n{}; table in {}/sweep.csv, page in {}/sweep.html\n", sweep_summary(s),
+                          arguments_.out, arguments_.out));
+    return sweep_status(s);
+  }
+
+ private:
+  void write_table() {
+    table_ns_ = monotonic_ns();
+    const Sweep s = table();
+    replace_file(arguments_.out, "sweep.csv", sweep_csv(s), output_remedy);
+    replace_file(arguments_.out, "sweep.html", sweep_html(s), output_remedy);
+  }
+
+  const SweepArguments& arguments_;
+  std::vector<Axis> axes_;
+  FolderLock lock_;  // before the store reads what another one may be writing
+  PointStore store_;
+  std::vector<int> ranks_;
+  std::vector<GridPoint> own_, all_;
+  std::int64_t table_ns_ = 0;
+};
+
+void plan_point(const SweepArguments& a, SweepPoint& point) {
+  Deck deck = read_deck(a.deck, sets_of(a, point.at), DeckUse::plan).deck;
+  const int ranks = point.at.ranks;
+  const Batch batch = infer_batch(deck.zero, ranks, deck.path);
+  Profile profile;
+  profile.ranks_per_node = a.ranks_per_node;
+  apply_fit(deck, batch, ranks, profile, deck_fit_budget(deck));
+  const Program program = build_legal_program(deck, batch, ranks, 0, profile);
+  point.plan = plan_figures(deck, program, deck_budgets(deck, a.ranks_per_node));
+}
+
+ExitStatus plan_points(const SweepArguments& a) {
+  Sweeper sweeper(a, parse_ranks(a.ranks));
+  sweeper.begin();
+  for (std::size_t i = 0; i < sweeper.points().size(); ++i) {
+    SweepPoint point{.at = sweeper.points()[i]};
+    if (sweeper.done(point.at)) continue;
+    try {
+      plan_point(a, point);
+    } catch (const Error& e) {
+      point.state = SweepPoint::State::refused;
+      point.status = e.status();
+      point.reason = e.what();
+    }
+    sweeper.keep(i, point);
+  }
+  return sweeper.end();
+}
+
+// Where some other point began is no start for this one.
+void refuse_resuming(const SweepArguments& a, const GridPoint& at) {
+  const Deck deck = load_deck(a.deck, sets_of(a, at));
+  if (deck.checkpoint.resume != "none")
+    throw DeckError(fmt::format(
+        "{}: checkpoint.resume = \"{}\": points of a sweep would go on from one another: give "
+        "--set checkpoint.resume=none",
+        deck.path, deck.checkpoint.resume));
+}
+
+// Collective. A point that is refused is told of on all ranks; its reason on rank 0 alone matters.
+SweepPoint run_point(const SweepArguments& a, const GridPoint& at, const std::string& folder,
+                     const World& world) {
+  SweepPoint point{.at = at};
+  const std::int64_t start_ns = monotonic_ns();
+  try {
+    world.peers.agree([&] { refuse_resuming(a, at); });
+    const RunOutcome run = run_deck({a.deck, sets_of(a, at), folder, true}, world);
+    point.status = run.status;
+    point.state = run.result.valid() ? SweepPoint::State::valid : SweepPoint::State::invalid;
+    point.reason = run.result.invalid_reasons();
+    Budgets budgets;
+    for (std::size_t t = 0; t < tier_count; ++t) budgets[t] = run.result.tiers[t].budget;
+    point.plan = plan_figures(run.deck, run.program, budgets);
+    point.run = run_figures(run.deck, run.result, seconds_since(start_ns));
+  } catch (const AgreedError& e) {
+    if (e.status() == ExitStatus::output || e.status() == ExitStatus::comm) throw;
+    point.state = SweepPoint::State::refused;
+    point.status = e.status();
+    for (const std::string& what : world.peers.gather(std::string(e.what())))
+      if (point.reason.empty()) point.reason = what;
+  }
+  give_back_freed_memory();
+  return point;
+}
+
+ExitStatus run_points(const SweepArguments& a, const World& world) {
+  Peers& peers = world.peers;
+  std::optional<Sweeper> sweeper;  // on rank 0: other nodes need not see the folder
+  std::vector<GridPoint> points;
+  std::vector<char> todo;
+  peers.agree([&] {
+    points = points_of(parse_axes(a.vary), {peers.size()});
+    todo.resize(points.size());
+    if (peers.rank() != 0) return;
+    sweeper.emplace(a, std::vector<int>{peers.size()});
+    sweeper->begin();
+    for (std::size_t i = 0; i < points.size(); ++i) todo[i] = sweeper->done(points[i]) ? 0 : 1;
+  });
+  todo = peers.gather(todo);  // rank 0's come first
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (todo[i] == 0) continue;
+    const std::string folder = sweeper ? sweeper->folder_of(points[i]) : std::string("unused");
+    const SweepPoint point = run_point(a, points[i], folder, world);
+    peers.agree([&] {
+      if (sweeper) sweeper->keep(i, point);
+    });
+  }
+  ExitStatus status = ExitStatus::valid;
+  peers.agree([&] {
+    if (sweeper) status = sweeper->end();
+  });
+  return peers.gather(status)[0];
+}
+
+}  // namespace
+
+ExitStatus sweep_command(const SweepArguments& a) {
+  if (!a.plan && !a.ranks.empty())
+    throw DeckError("--ranks " + a.ranks +
+                    ": is for --plan: a sweep that runs has the ranks that mpiexec starts");
+  if (a.plan && a.ranks.empty())
+    throw DeckError("--plan: for how many ranks? Give --ranks 8, or several: --ranks 1,2,4,8");
+  if (a.out.empty()) throw DeckError("--out: is empty: give a folder");
+  if (!a.plan) return launch([&](const World& world) { return run_points(a, world); });
+  return speaks_for_launch() ? plan_points(a) : ExitStatus::valid;  // one process does
+}
+
+}  // namespace shardmark

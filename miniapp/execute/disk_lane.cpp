@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <core/clock.hpp>
+#include <core/error.hpp>
+#include <miniapp/execute/disk_lane.hpp>
+
+namespace shardmark {
+namespace {
+
+struct Transfer {
+  Direction direction;
+  const SwapFile* file;
+  std::int64_t at, bytes;
+  std::byte* memory;
+};
+
+// How long the compute lane sleeps between two looks at its collectives.
+constexpr std::chrono::microseconds nap{200};
+
+}  // namespace
+
+struct DiskLane::Shared {
+  std::mutex mutex;
+  std::condition_variable more, less;
+  std::deque<Transfer> queue;
+  struct Done {
+    Direction direction;
+    std::int64_t bytes;
+    Carried carried;
+  };
+  std::vector<Done> done;        // since `settle`, in order
+  std::int64_t done_before = 0;  // until then
+  std::int64_t done_count() const { return done_before + static_cast<std::int64_t>(done.size()); }
+  std::exception_ptr error;
+  bool ends = false;
+  int thread_id = 0;
+  std::thread thread;
+
+  void work(std::int64_t step_bytes) {
+    const SwapFile::Bounce bounce;
+    std::unique_lock lock(mutex);
+    thread_id = static_cast<int>(::gettid());
+    for (;;) {
+      more.wait(lock, [&] { return ends || !queue.empty(); });
+      if (queue.empty()) return;
+      const Transfer t = queue.front();
+      queue.pop_front();
+      lock.unlock();
+      const std::int64_t begin_ns = monotonic_ns();
+      std::exception_ptr failed;
+      try {
+        if (t.direction == Direction::nvme_to_host)
+          t.file->read(t.at, t.bytes, t.memory, step_bytes, bounce);
+        else
+          t.file->write(t.at, t.bytes, t.memory, step_bytes, bounce);
+      } catch (...) {
+        failed = std::current_exception();
+      }
+      lock.lock();
+      if (failed && !error) error = failed;
+      done.push_back({t.direction, t.bytes, {begin_ns, monotonic_ns()}});
+      less.notify_all();
+    }
+  }
+};
+
+DiskLane::DiskLane(DiskOptions options)
+    : options_(std::move(options)), shared_(std::make_shared<Shared>()) {}
+
+DiskLane::~DiskLane() {
+  if (!shared_->thread.joinable()) return;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->ends = true;
+  }
+  shared_->more.notify_all();
+  shared_->thread.join();
+}
+
+std::int64_t DiskLane::start(Direction direction, const SwapFile& file, std::int64_t at,
+                             std::int64_t bytes, std::byte* memory) {
+  // It shares what it works on: a transfer that never ends outlives this object.
+  if (last_ == 0)
+    shared_->thread =
+        std::thread([shared = shared_, step = options_.step_bytes] { shared->work(step); });
+  direct_ = direct_ && file.direct();
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->queue.push_back({direction, &file, at, bytes, memory});
+  }
+  shared_->more.notify_all();
+  LinkTraffic& t = carried_[static_cast<std::size_t>(direction)];
+  ++t.copies;
+  t.bytes += bytes;
+  return ++last_;
+}
+
+Carried DiskLane::wait(std::int64_t number, const std::function<void()>& meanwhile) {
+  using std::chrono::steady_clock;
+  std::unique_lock lock(shared_->mutex);
+  std::int64_t seen = shared_->done_count();
+  auto since = steady_clock::now();
+  while (shared_->done_count() < number && !shared_->error) {
+    shared_->less.wait_for(lock, nap);
+    lock.unlock();
+    meanwhile();
+    lock.lock();
+    if (seen != shared_->done_count()) {
+      seen = shared_->done_count();
+      since = steady_clock::now();
+    }
+    if (steady_clock::now() - since < std::chrono::duration<double>(options_.timeout_s)) continue;
+    shared_->thread.detach();  // it hangs in the kernel
+    throw IoError(fmt::format(
+        "nvme_path: a transfer is not done after {} s: the disk is too slow or does not answer: "
+        "give another one, or a longer comm.timeout_s",
+        options_.timeout_s));
+  }
+  if (shared_->error) std::rethrow_exception(shared_->error);
+  const auto at = [&](std::int64_t n) -> const Shared::Done& {
+    return shared_->done[static_cast<std::size_t>(n - 1 - shared_->done_before)];
+  };
+  for (; timed_ < number; ++timed_) {  // they are done in order
+    const Shared::Done& d = at(timed_ + 1);
+    LinkTimes& t = times_[static_cast<std::size_t>(d.direction)];
+    ++t.copies;
+    t.bytes += d.bytes;
+    t.busy_ns += d.carried.end_ns - d.carried.begin_ns;
+  }
+  return at(number).carried;
+}
+
+void DiskLane::settle() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->done_before = shared_->done_count();
+  shared_->done.clear();
+}
+
+std::optional<DiskBytes> DiskLane::kernel_bytes() const {
+  if (last_ == 0) return {};
+  int thread_id = 0;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    thread_id = shared_->thread_id;
+  }
+  std::ifstream file(fmt::format("/proc/self/task/{}/io", thread_id));
+  DiskBytes bytes;
+  int found = 0;
+  std::string key;
+  for (std::int64_t value = 0; file >> key >> value;) {
+    if (key == "read_bytes:") bytes.read = value, ++found;
+    if (key == "write_bytes:") bytes.written = value, ++found;
+  }
+  return found == 2 ? std::optional(bytes) : std::nullopt;
+}
+
+}  // namespace shardmark

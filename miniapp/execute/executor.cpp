@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <Kokkos_Core.hpp>
+
+#include <comm/nccl/nccl_headers.hpp>
+#include <core/error.hpp>
+#include <core/memory/read_back.hpp>
+#include <miniapp/execute/executor.hpp>
+#include <miniapp/execute/scoped_timer.hpp>
+
+namespace shardmark {
+namespace {
+
+std::int64_t& phase_time(LaneTimes& times, Phase phase) {
+  switch (phase) {
+    case Phase::init: return times.init;
+    case Phase::forward: return times.forward;
+    case Phase::backward: return times.backward;
+    case Phase::step: break;
+  }
+  return times.step;
+}
+
+// Kernels run in one execution space, those of the host's tier too: with CUDA that memory is pinned
+// and kernels reach it over the link. Where they would not, an optimizer there is refused.
+void require_reachable_host([[maybe_unused]] const Program& program) {
+  if constexpr (!Kokkos::SpaceAccessibility<Space, HostMemory>::accessible) {
+    for (const Segment& s : program.segments)
+      for (const Event& e : s.events)
+        if (e.op == Op::compute && e.tier == Tier::host)
+          throw DeckError(
+              "deepspeed.zero_optimization.offload_optimizer: an optimizer on the host beside a "
+              "device is not modelled yet in this build: remove the key, or use a CPU-only build");
+  }
+}
+
+// Kernels in which the host waits for the device: it hands values over, or reads some back.
+bool host_waits_in(Kernel kernel) {
+  return kernel == Kernel::init_param || kernel == Kernel::load_batch ||
+         kernel == Kernel::overflow || kernel == Kernel::grad_norm || kernel == Kernel::clip;
+}
+
+}  // namespace
+
+Executor::Executor(const Program& program, Model& model, std::vector<Communicator*> groups,
+                   Space space, Ledger* ledger, ExecutorOptions options)
+    : program_(program),
+      model_(model),
+      groups_(std::move(groups)),
+      space_(std::move(space)),
+      options_(std::move(options)),
+      memory_(program, ledger, options_.disk),
+      link_(space_, options_.link_gb_per_s),
+      disk_(options_.disk),
+      held_(groups_.size(), 0) {
+  require_reachable_host(program);
+  // Peers see these in a timeout's message; the communicator keeps views of them.
+  for (const Slot& s : program.slots) collective_names_.push_back(s.name);
+}
+
+std::span<const Operand> Executor::operands(const Event& event) const {
+  return {program_.operands.data() + event.operands.first,
+          static_cast<std::size_t>(event.operands.count)};
+}
+
+Bound Executor::bind(const Operand& operand) const {
+  const std::int64_t size = dtype_bytes(program_.slots[operand.slot].dtype);
+  return {memory_.data(operand.slot) + operand.offset * size, operand.elems,
+          program_.slots[operand.slot].dtype, operand.reads && operand.writes};
+}
+
+Bound Executor::slot(int slot) const {
+  return {memory_.data(slot), program_.slots[slot].elems, program_.slots[slot].dtype, false};
+}
+
+int Executor::find_slot(std::string_view name) const {
+  for (std::size_t s = 0; s < program_.slots.size(); ++s)
+    if (program_.slots[s].name == name && memory_.alive(static_cast<int>(s)))
+      return static_cast<int>(s);
+  return -1;
+}
+
+void Executor::poll() {
+  ScopedTimer timer(times_.exposed);
+  for (Communicator* group : groups_) group->progress();
+}
+
+void Executor::run(int index, const StepValues& values) {
+  const Segment& segment = program_.segments[index];
+  tickets_.assign(segment.events.size(), 0);
+  copied_ns_.assign(segment.events.size(), 0);
+  transfers_.assign(segment.events.size(), 0);
+  traced_transfers_.assign(segment.events.size(), -1);
+  on_lane_.assign(segment.events.size(), 0);
+  for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
+    const TracedScope traced(trace_, memory_, index, i, times_.exposed, waited_for_copies_ns_);
+    ScopedTimer timer(phase_time(times_, segment.events[i].phase));
+    run_event(segment, i, values);
+  }
+  if (segment.kind == SegmentKind::boundary) look_for_overflow(segment);
+  if (segment.events.empty()) return;
+  const TracedScope traced(trace_, memory_, index, -1, times_.exposed, waited_for_copies_ns_);
+  ScopedTimer timer(phase_time(times_, segment.events.back().phase));
+  for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
+  disk_.settle();
+  // Held on a stream, but not yet waited for by the host.
+  for (std::size_t g = 0; g < groups_.size(); ++g)
+    if (groups_[g]->on_stream() && held_[g] > 0) groups_[g]->wait(held_[g]);
+  finish_copies();
+}
+
+void Executor::look_for_overflow(const Segment& segment) {
+  overflowed_ = false;
+  // The last event that writes a flag: reduced over ranks, or the kernel where all have the same.
+  const Event* flags = nullptr;
+  bool reduced = false;
+  for (const Event& event : segment.events) {
+    const bool reduces = event.op == Op::all_reduce && event.dtype == Dtype::uint8;
+    if (event.kernel != Kernel::overflow && !reduces) continue;
+    flags = &event;
+    reduced = reduces;
+  }
+  if (flags == nullptr) return;
+  for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
+  await_compute();
+  overflowed_ = read_back(space_, bind(operands(*flags)[reduced ? 1 : 0]).as<std::uint8_t>()) != 0;
+}
+
+void Executor::compute(const Event& event, const StepValues& values) {
+  bound_.clear();
+  for (const Operand& o : operands(event)) bound_.push_back(bind(o));
+  if (host_waits_in(event.kernel)) await_compute();
+  if (options_.fault == Fault::nan && event.kernel == Kernel::grad_norm && values.step == 1) {
+    constexpr std::uint64_t ones = ~std::uint64_t{0};
+    copy_to_device(space_, bound_[1].data, &ones,
+                   static_cast<std::size_t>(dtype_bytes(bound_[1].dtype)));
+  }
+  model_.run(program_, event, bound_, values);
+  if (event.kernel != Kernel::clip) return;
+  norm_ = read_back(space_, bound_[0].as<double>());
+}
+
+void Executor::run_event(const Segment& segment, int index, const StepValues& values) {
+  const Event& event = segment.events[index];
+  // On a stream what is started comes after what was launched before it: no kernel is waited for.
+  const bool by_event = is_collective(event.op) ? groups_[event.group]->on_stream()
+                                                : event.op == Op::copy && link_.lane() != nullptr;
+  for (int a = 0; a < event.after.count; ++a) {
+    const std::int32_t before = program_.edges[event.after.first + a];
+    if (!by_event || segment.events[before].lane != Lane::compute) wait_for(segment, before);
+  }
+  switch (event.op) {
+    case Op::acquire: return memory_.acquire(event.slot);
+    case Op::release: return release(event);
+    case Op::copy: return start_copy(event, index);
+    case Op::compute: return compute(event, values);
+    default: return start_collective(event, index);
+  }
+}
+
+void Executor::release(const Event& event) {
+  if (options_.fault == Fault::leak && !leaked_ && event.category != Category::workspace) {
+    leaked_ = true;
+    return memory_.leak(event.slot);
+  }
+  if (program_.memory_mode == MemoryMode::strict) await_compute();  // what is freed may be in use
+  memory_.release(event.slot);
+}
+
+void Executor::start_collective(const Event& event, int index) {
+  const auto ops = operands(event);
+  Collective c;
+  c.op = event.op;
+  c.dtype = event.dtype;
+  c.reduction = event.reduction;
+  c.root = event.root;
+  c.elems = event.elems;
+  if (ops.size() >= 2) {
+    c.send = bind(ops[0]).data;
+    c.recv = bind(ops[1]).data;
+    // What is gathered is known by where it goes: its shards lie side by side in one buffer.
+    c.name = collective_names_[ops[event.op == Op::all_gather ? 1 : 0].slot];
+  }
+  if (ops.size() >= 3) {
+    c.scratch = bind(ops[2]).data;
+    c.scratch_bytes = ops[2].elems * dtype_bytes(program_.slots[ops[2].slot].dtype);
+  }
+  ScopedTimer timer(times_.exposed);
+  tickets_[index] = groups_[event.group]->start(c);
+}
+
+// Whoever must come to this group may be waiting for this rank in another one, where a collective
+// is open and moves only when it is looked at.
+void Executor::wait_in(int group, Ticket ticket) {
+  if (groups_.size() == 1) return hold_compute(*groups_[0], ticket);
+  while (!groups_[group]->holds_compute(ticket)) {
+    for (Communicator* other : groups_)
+      if (other != groups_[group]) other->progress();
+    options_.idle.pause();
+  }
+}
+
+// Before the host waits for the compute stream: that may wait for collectives in its turn, which
+// move, and which the watchdog sees, only where they are looked at.
+void Executor::await_compute() {
+  const auto on_stream = [](const Communicator* group) { return group->on_stream(); };
+  if (std::none_of(groups_.begin(), groups_.end(), on_stream)) return;
+  while (!stream_is_idle(native_stream(space_))) {
+    for (Communicator* group : groups_) group->progress();
+    options_.idle.pause();
+  }
+}
+
+void Executor::wait_for(const Segment& segment, std::int32_t index) {
+  const Event& event = segment.events[index];
+  if (is_collective(event.op)) {
+    if (tickets_[index] == 0) return;
+    ScopedTimer timer(times_.exposed);
+    wait_in(event.group, tickets_[index]);
+    Ticket& held = held_[static_cast<std::size_t>(event.group)];
+    held = std::max(held, tickets_[index]);
+    tickets_[index] = 0;
+  } else if (event.op == Op::copy) {
+    wait_for_copy(event, index);
+  } else if (event.lane == Lane::compute) {
+    await_compute();
+    fence(space_, "shardmark::order_lanes");
+  }
+}
+
+}  // namespace shardmark

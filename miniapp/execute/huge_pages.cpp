@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/memory/buffer.hpp>
+#include <miniapp/execute/huge_pages.hpp>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace shardmark {
+
+void prefer_huge_pages(Tier tier, std::byte* data, std::int64_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  if (!device_is_host) return;  // the device's, or pinned as it is
+  static_cast<void>(tier);
+  constexpr std::uintptr_t page = std::uintptr_t{2} << 20;
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t first = (begin + page - 1) / page * page;
+  const std::uintptr_t last = (begin + static_cast<std::uintptr_t>(bytes)) / page * page;
+  if (first < last)
+    static_cast<void>(madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE));
+#else
+  static_cast<void>(tier), static_cast<void>(data), static_cast<void>(bytes);
+#endif
+}
+
+}  // namespace shardmark

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/memory/label.hpp>
+#include <miniapp/execute/huge_pages.hpp>
+#include <miniapp/execute/slot_memory.hpp>
+
+namespace shardmark {
+namespace {
+// An empty slot is alive too: it has an address that nobody reads.
+std::byte nothing;
+}  // namespace
+
+SlotMemory::SlotMemory(const Program& program, Ledger* ledger, DiskOptions disk)
+    : program_(program),
+      ledger_(ledger),
+      data_(program.slots.size(), nullptr),
+      disk_(std::move(disk)) {
+  files_.resize(program.slots.size());
+  if (program.memory_mode == MemoryMode::strict) {
+    buffers_.resize(program.slots.size());
+    return;
+  }
+  layout_ = arena_layout(program);
+  for (Tier tier : memory_tiers) {
+    if (layout_[tier] == 0) continue;
+    const std::string label = arena_label(tier);
+    if (ledger_ != nullptr) ledger_->set_at(label);
+    auto& arena = arenas_[static_cast<std::size_t>(tier)];
+    arena.emplace(tier, layout_[tier], label);
+    prefer_huge_pages(tier, arena->data<std::byte>(), arena->bytes());
+  }
+}
+
+void SlotMemory::acquire(int slot) {
+  const Slot& s = program_.slots[slot];
+  held_[static_cast<std::size_t>(s.tier)] += alloc_bytes(s);
+  if (is_file(slot)) return make_file(slot);
+  if (program_.memory_mode == MemoryMode::pooled) {
+    const auto& arena = arenas_[static_cast<std::size_t>(s.tier)];
+    data_[slot] = arena ? arena->data<std::byte>() + layout_.offset[slot] : &nothing;
+    return;
+  }
+  if (ledger_ != nullptr) ledger_->set_at(s.name);
+  buffers_[slot].emplace(s);
+  data_[slot] = buffers_[slot]->bytes() > 0 ? buffers_[slot]->data<std::byte>() : &nothing;
+}
+
+void SlotMemory::release(int slot) {
+  const Slot& s = program_.slots[slot];
+  held_[static_cast<std::size_t>(s.tier)] -= alloc_bytes(s);
+  data_[slot] = nullptr;
+  if (is_file(slot)) return drop_file(slot);
+  if (!buffers_.empty()) buffers_[slot].reset();
+}
+
+void SlotMemory::make_file(int slot) {
+  const auto i = static_cast<std::size_t>(slot);
+  const Slot& s = program_.slots[slot];
+  files_[i].emplace(s.category == Category::param ? disk_.param_folder : disk_.folder,
+                    alloc_bytes(s));
+  data_[slot] = &nothing;
+  file_sizes_.add(s.category, files_[i]->bytes(), s.name);
+}
+
+void SlotMemory::drop_file(int slot) {
+  auto& file = files_[static_cast<std::size_t>(slot)];
+  file_sizes_.remove(program_.slots[slot].category, file->bytes());
+  file.reset();
+}
+
+void SlotMemory::unmap_files() const {
+  for (const auto& file : files_)
+    if (file) file->unmap();
+}
+
+void SlotMemory::leak(int slot) {
+  if (buffers_.empty()) {
+    if (ledger_ != nullptr) ledger_->set_at(program_.slots[slot].name);
+    leaked_.emplace_back(program_.slots[slot]);
+  } else {
+    leaked_.push_back(std::move(*buffers_[slot]));
+  }
+  release(slot);
+  const Slot& s = program_.slots[slot];
+  held_[static_cast<std::size_t>(s.tier)] += alloc_bytes(s);
+}
+
+std::array<std::int64_t, tier_count> SlotMemory::held_bytes() const {
+  const bool strict = program_.memory_mode == MemoryMode::strict;
+  auto held = strict && ledger_ != nullptr ? ledger_->live_bytes() : held_;
+  held[static_cast<std::size_t>(Tier::nvme)] = file_sizes_.live_bytes;
+  return held;
+}
+
+}  // namespace shardmark

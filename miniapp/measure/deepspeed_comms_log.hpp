@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What DeepSpeed's comms_logger would have summed up: collectives by operation and message size,
+// with its columns and its arithmetic, and nccl-tests' bus bandwidth beside them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <comm/decorators/counting.hpp>
+#include <io/deck/deck_reader.hpp>
+
+namespace shardmark {
+
+/// Calls of one message size. DeepSpeed's message is the tensor that a call is given first: what a
+/// rank sends, so a shard of an all_gather, the whole array of a reduce_scatter.
+struct CommsLogRow {
+  std::int64_t message_bytes = 0, count = 0;
+  double total_ms = 0;
+  // Means of all but the lowest and highest tenth.
+  double average_ms = 0;
+  double tput_gbps = 0, busbw_gbps = 0;  // as DeepSpeed defines them: for a reduce_scatter n times
+                                         // what crossed, for an all_reduce's tput twice
+  double nccl_gb_s = 0;                  // nccl-tests' bus bandwidth, 1e9 bytes
+};
+struct CommsLogOp {
+  std::string name;               // DeepSpeed's: "all_gather_into_tensor"
+  std::vector<CommsLogRow> rows;  // by message size
+};
+
+/// Operations in the order of their first call. A call's latency is the time that it had its lane
+/// to itself (lane_begins_ns); nothing waits for it, where DeepSpeed's logger makes calls blocking.
+std::vector<CommsLogOp> comms_log(const std::vector<CollectiveRecord>& records, int world,
+                                  const DsLogSpec& spec);
+
+/// What its `verbose` prints: a line a call, in the order in which they ended.
+std::string comms_calls_text(const std::vector<CollectiveRecord>& records, int world,
+                             const DsLogSpec& spec);
+
+/// DeepSpeed's name of a collective.
+std::string deepspeed_name(Op op);
+
+/// "678.86 MB", "6.0 MB", "0B": as DeepSpeed prints message sizes.
+std::string message_size(std::int64_t bytes);
+
+/// DeepSpeed's table, with one column more.
+std::string comms_log_text(const std::vector<CommsLogOp>& log);
+
+}  // namespace shardmark

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <core/plan/interpret/human_bytes.hpp>
+#include <miniapp/measure/device_figure.hpp>
+
+namespace shardmark {
+
+std::optional<DeviceFigure> device_figure(const DeviceLooks& looks) {
+  if (!looks.start || !looks.ready || !looks.end) return std::nullopt;
+  const auto beyond = [](std::int64_t a, std::int64_t b) {
+    return std::max<std::int64_t>(0, a - b);
+  };
+  DeviceFigure f;
+  f.context_bytes = looks.start->bytes;
+  f.libraries_bytes = beyond(looks.ready->bytes, f.context_bytes);
+  f.in_use_bytes = looks.end->bytes;
+  f.excess_bytes = beyond(f.in_use_bytes, f.context_bytes + f.libraries_bytes + looks.ledger_bytes);
+  f.ranks = looks.end->ranks;
+  return f;
+}
+
+std::string describe(const DeviceFigure& f, std::int64_t allowance_bytes) {
+  return fmt::format(
+      "device in use: {}: {} before the run (context), {} of lanes and libraries; {} beyond these "
+      "and the ledger ({})",
+      human_bytes(f.in_use_bytes), human_bytes(f.context_bytes), human_bytes(f.libraries_bytes),
+      human_bytes(f.excess_bytes),
+      f.judged() ? fmt::format("allowance {}", human_bytes(allowance_bytes))
+                 : fmt::format("shared by {} ranks: not judged", f.ranks));
+}
+
+}  // namespace shardmark

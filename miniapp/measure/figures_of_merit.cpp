@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <numeric>
+
+#include <miniapp/measure/figures_of_merit.hpp>
+
+namespace shardmark {
+
+double gib_per_s(std::int64_t bytes, double seconds) {
+  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+  return seconds > 0 ? static_cast<double>(bytes) / seconds / gib : 0;
+}
+
+double mean_gib_per_s(std::int64_t bytes, const std::vector<double>& seconds) {
+  const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  return seconds.empty() ? 0 : gib_per_s(bytes, sum / static_cast<double>(seconds.size()));
+}
+
+std::vector<std::pair<std::string, double>> figures_of_merit(const Result& result) {
+  const CheckpointFigures& c = result.checkpoints;
+  if (c.timed_write_s.empty()) return {{"tokens_per_s", result.tokens_per_s}};
+  return {{"checkpoint_write_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_write_s)},
+          {"checkpoint_read_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_read_s)}};
+}
+
+}  // namespace shardmark

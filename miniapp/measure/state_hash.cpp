@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include <core/nn/kernels/context.hpp>
+#include <core/nn/optimizer/init.hpp>
+#include <miniapp/execute/executor.hpp>
+#include <miniapp/measure/state_hash.hpp>
+
+namespace shardmark {
+namespace {
+
+// Sum over this rank's pieces of a state.
+std::uint64_t hash_local(const Context& context, const Program& program, const Executor& executor,
+                         State state) {
+  std::uint64_t sum = 0;
+  for (const StatePiece& piece : program.states) {
+    if (piece.state != state) continue;
+    const Bound slot = executor.slot(piece.slot);
+    auto* data = slot.as<std::byte>() + piece.offset * dtype_bytes(slot.dtype);
+    sum += state_hash(context, {slot.dtype, data}, piece.elems, piece.first_elem);
+  }
+  return sum;
+}
+
+}  // namespace
+
+StateHashes hash_states(const Context& context, const Program& program, const Executor& executor,
+                        Peers& peers) {
+  StateHashes hashes;
+  auto one = [&](State state) {
+    const auto all = peers.gather(hash_local(context, program, executor, state));
+    const bool sharded = program.sharded[static_cast<std::size_t>(state)];
+    const int holders = sharded ? program.shard_ranks : 1;  // of one copy together
+    for (int r = holders; r < peers.size(); ++r)
+      if (all[r] != all[r % holders] && hashes.disagreement.empty())
+        hashes.disagreement =
+            fmt::format("{} of rank {} hashes to {:016x}, rank {}'s to {:016x}", to_string(state),
+                        r, all[r], r % holders, all[r % holders]);
+    return std::accumulate(all.begin(), all.begin() + holders, std::uint64_t{0});
+  };
+  hashes.param = one(State::param);
+  hashes.master = one(State::master);
+  hashes.momentum = one(State::momentum);
+  hashes.variance = one(State::variance);
+  // fp32 parameters are their masters, bit for bit: a shard that did not arrive shows here.
+  if (program.precision.model == Dtype::fp32 && hashes.param != hashes.master &&
+      hashes.disagreement.empty())
+    hashes.disagreement =
+        fmt::format("param hashes to {:016x}, its master to {:016x}", hashes.param, hashes.master);
+  return hashes;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include <miniapp/measure/verdict.hpp>
+
+namespace shardmark {
+namespace {
+
+using Outcome = Check::State;
+
+Check from_text(std::string name, const std::string& wrong, std::string right) {
+  return {std::move(name), wrong.empty() ? Outcome::pass : Outcome::fail,
+          wrong.empty() ? std::move(right) : wrong};
+}
+
+Check finite(const Result& r, bool trains) {
+  for (const LossRow& row : r.rows) {
+    if (trains && !std::isfinite(row.loss))
+      return {"finite", Outcome::fail, fmt::format("loss is {} at step {}", row.loss, row.step)};
+    if (!row.skipped && !std::isfinite(row.grad_norm))
+      return {"finite", Outcome::fail,
+              fmt::format("gradient norm is {} at step {}", row.grad_norm, row.step)};
+  }
+  return {"finite", Outcome::pass,
+          trains ? "every loss and gradient norm is finite" : "every gradient norm is finite"};
+}
+
+double mean_loss(const std::vector<LossRow>& rows, std::size_t first, std::size_t count) {
+  double sum = 0;
+  for (std::size_t i = first; i < first + count; ++i) sum += rows[i].loss;
+  return sum / static_cast<double>(count);
+}
+
+Check loss_drop(const Deck& deck, const Result& r, bool trains) {
+  constexpr std::size_t enough = 20;
+  const bool structured =
+      deck.data.source == DataSource::file || deck.data.source == DataSource::markov;
+  const bool resumed = !r.checkpoints.resumed_from.empty();
+  if (!trains || !structured || resumed || r.rows.size() < enough)
+    return {"loss_drop", Outcome::not_applicable,
+            !trains       ? "nothing is trained"
+            : !structured ? "the data has no structure to learn"
+            : resumed     ? "the first losses were another run's"
+                          : fmt::format("fewer than {} steps", enough)};
+  const std::size_t fifth = r.rows.size() / 5;
+  const double before = mean_loss(r.rows, 0, fifth);
+  const double after = mean_loss(r.rows, r.rows.size() - fifth, fifth);
+  const bool ok = after < before - deck.expect.loss_drop;
+  return {
+      "loss_drop", ok ? Outcome::pass : Outcome::fail,
+      fmt::format("mean loss went from {:.4f} (first fifth) to {:.4f} (last), a drop of more than "
+                  "{} was {}",
+                  before, after, deck.expect.loss_drop, ok ? "asked for" : "due")};
+}
+
+Check expected_loss(const Deck& deck, const Program& p, const Result& r, bool trains) {
+  const ExpectSpec& expect = deck.expect;
+  if (!expect.loss || !trains || r.rows.empty())
+    return {"expect.loss", Outcome::not_applicable, "none given"};
+  const std::int64_t steps = deck.run.warmup + deck.run.steps;
+  if (expect.train_batch_size != 0 && expect.train_batch_size != p.batch.global)
+    return {"expect.loss", Outcome::not_applicable,
+            fmt::format("given for {} samples a step, here are {}", expect.train_batch_size,
+                        p.batch.global)};
+  if (expect.steps != 0 && expect.steps != steps)
+    return {"expect.loss", Outcome::not_applicable,
+            fmt::format("given for {} steps, here are {}", expect.steps, steps)};
+  const double have = r.rows.back().loss;
+  const bool ok = std::abs(have - *deck.expect.loss) <= deck.expect.tolerance;
+  return {"expect.loss", ok ? Outcome::pass : Outcome::fail,
+          fmt::format("last loss {:.6g}, expected {:.6g} within {:.3g}", have, *deck.expect.loss,
+                      deck.expect.tolerance)};
+}
+
+bool is_skipped(const LossRow& row) {
+  return row.skipped;
+}
+
+// Steps whose gradients overflowed update nothing. A run of such steps alone trained nothing.
+Check updates(const Result& r, bool trains) {
+  const auto skipped = std::count_if(r.rows.begin(), r.rows.end(), is_skipped);
+  const auto steps = static_cast<std::ptrdiff_t>(r.rows.size());
+  const bool none = trains && steps > 0 && skipped == steps;
+  return {"updates", none ? Outcome::fail : Outcome::pass,
+          fmt::format("{} of {} steps were skipped because gradients overflowed{}", skipped, steps,
+                      none ? ": choose a smaller loss_scale" : "")};
+}
+
+Check disk_check(const Result& r, const Observed& o) {
+  if (o.disk_mismatch.empty() && (!r.disk->direct || !r.disk->kernel))
+    return {"disk", Outcome::not_applicable,
+            r.disk->direct
+                ? "the kernel does not tell what it moved"
+                : "files go through the page cache: nvme_path cannot be reached past it"};
+  return from_text("disk", o.disk_mismatch,
+                   "the kernel moved the bytes that were predicted, on every rank");
+}
+
+}  // namespace
+
+bool Result::valid() const {
+  return std::none_of(checks.begin(), checks.end(),
+                      [](const Check& c) { return c.state == Outcome::fail; });
+}
+
+std::string Result::invalid_reasons() const {
+  std::string text;
+  for (const Check& c : checks)
+    if (c.state == Outcome::fail)
+      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", c.name, c.detail);
+  return text;
+}
+
+std::string describe(const DiskResult& disk) {
+  std::string text = disk.direct ? "Files are moved past the page cache"
+                                 : "Files go through the page cache, and may not reach the disk";
+  if (disk.kernel)
+    text += fmt::format("; the kernel read {} bytes and wrote {} in the whole run",
+                        disk.kernel->read, disk.kernel->written);
+  return text + ".";
+}
+
+void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
+  const bool trains = deck.run.compute == Compute::train;
+  r.checks.push_back(finite(r, trains));
+  r.checks.push_back(loss_drop(deck, r, trains));
+  r.checks.push_back(expected_loss(deck, p, r, trains));
+  r.checks.push_back(updates(r, trains));
+  r.checks.push_back(
+      from_text("memory", o.memory_mismatch,
+                deck.run.memory_mode == MemoryMode::pooled
+                    ? "each tier's arena as predicted, on every rank, to the byte"
+                    : "peak by tier and category as predicted, on every rank, to the byte"));
+  r.checks.push_back(from_text("calls", o.calls_mismatch,
+                               "calls and elements by collective as predicted, on every rank"));
+  if (r.copies() || !o.copies_mismatch.empty())
+    r.checks.push_back(from_text("copies", o.copies_mismatch,
+                                 "bytes between tiers as predicted, both ways, on every rank"));
+  if (r.disk || !o.disk_mismatch.empty()) r.checks.push_back(disk_check(r, o));
+  r.checks.push_back(from_text("system_memory", o.excess, "within the allowance on every rank"));
+  r.checks.push_back(
+      from_text("replicas", r.hashes.disagreement, "replicas and shards agree across ranks"));
+  r.checks.push_back(from_text("self_check", o.self_check,
+                               "exact integer data gives stage 0's parameters, bit for bit"));
+
+  // A fault that was asked for and that no check saw must not pass for a valid run.
+  const bool skipped =
+      o.injected.ends_with("=nan") && std::any_of(r.rows.begin(), r.rows.end(), is_skipped);
+  if (!o.injected.empty() && r.valid())
+    r.checks.push_back(
+        {"fault", Outcome::fail,
+         fmt::format("{}: {}", o.injected,
+                     skipped ? "it was taken for an overflow of the gradients, and the step skipped"
+                             : "nothing in this run could show it (this stage, offload and rank "
+                               "count have no such collective or copy)")});
+
+  auto unofficial = [&](bool reason, std::string text) {
+    if (reason) r.unofficial.push_back(std::move(text));
+  };
+  if (deck.checkpoint.benchmark > 0) {  // a class of its own: of storage
+    unofficial(deck.checkpoint.benchmark < 10,
+               fmt::format("{} writes and reads, at least 10 needed", deck.checkpoint.benchmark));
+    unofficial(r.checkpoints.cached, "the page cache could not be dropped");
+  } else {
+    unofficial(deck.run.warmup < 3,
+               fmt::format("{} warm-up steps, at least 3 needed", deck.run.warmup));
+    unofficial(deck.run.steps < 20,
+               fmt::format("{} timed steps, at least 20 needed", deck.run.steps));
+    unofficial(r.timed_s < 60, fmt::format("{:.1f} s timed, at least 60 needed", r.timed_s));
+    unofficial(!trains, fmt::format("compute {}", to_string(deck.run.compute)));
+  }
+  unofficial(deck.run.reductions != Reductions::native,
+             fmt::format("reductions {}", to_string(deck.run.reductions)));
+  unofficial(deck.run.memory_mode != MemoryMode::pooled,
+             fmt::format("memory_mode {}", to_string(deck.run.memory_mode)));
+  unofficial(deck.comm.delay_ms > 0, fmt::format("comm.delay_ms {}", deck.comm.delay_ms));
+  unofficial(o.traced, "timed steps are traced");
+  if (r.copies() && deck.machine.host_link_gbps)
+    unofficial(true,
+               fmt::format("emulated: machine.host_link_gbps {}", *deck.machine.host_link_gbps));
+  unofficial(!r.checkpoints.resumed_from.empty(), "resumed from " + r.checkpoints.resumed_from);
+  unofficial(o.deck_changed, "the deck was changed by --set");
+  unofficial(!o.injected.empty(), o.injected);
+}
+
+}  // namespace shardmark

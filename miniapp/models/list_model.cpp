@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include <Kokkos_Core.hpp>
+
+#include <core/error.hpp>
+#include <core/kokkos_shim.hpp>
+#include <core/nn/optimizer/init.hpp>
+#include <core/numeric/half.hpp>
+#include <core/plan/kernels.hpp>
+#include <miniapp/models/list_model.hpp>
+#include <miniapp/models/state_kernels.hpp>
+
+namespace shardmark {
+namespace {
+
+// -2 … 2. It depends on the parameter's bits as this rank sees them, as a real gradient would: a
+// gather that delivers something else shows in the result.
+KOKKOS_INLINE_FUNCTION int small_integer(std::int64_t elem, float param, int rank,
+                                         std::int64_t step, int micro) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &param, sizeof bits);
+  const auto mixed = static_cast<std::uint64_t>(elem) * 7 + static_cast<std::uint64_t>(rank) * 3 +
+                     static_cast<std::uint64_t>(step) * 11 + static_cast<std::uint64_t>(micro) * 4;
+  return static_cast<int>((mixed + bits % 65521) % 5) - 2;
+}
+KOKKOS_INLINE_FUNCTION std::int64_t first_value(std::int64_t elem) {
+  return elem % 17 - 8;
+}
+
+// What the gradient kernel needs to know besides the element.
+struct Maker {
+  std::int64_t first_elem, step;
+  int rank, micro;
+  float scale;  // world size times loss scale
+  bool adds;
+};
+
+template<class T>
+void make_gradient(const Context& context, const Maker& maker, std::int64_t elems, const T* param,
+                   T* grad) {
+  Kokkos::parallel_for(
+      "shardmark::list_gradient", Kokkos::RangePolicy<Space>(context.space, 0, elems),
+      KOKKOS_LAMBDA(std::int64_t i) {
+        const int k = small_integer(maker.first_elem + i, widen(param[i]), maker.rank, maker.step,
+                                    maker.micro);
+        const float made = maker.scale * static_cast<float>(k);
+        round_to(grad[i], maker.adds ? widen(grad[i]) + made : made);
+      });
+}
+
+template<class T>
+void first_values(const Context& context, std::int64_t first_elem, std::int64_t elems, T* param) {
+  Kokkos::parallel_for(
+      "shardmark::list_init", Kokkos::RangePolicy<Space>(context.space, 0, elems),
+      KOKKOS_LAMBDA(std::int64_t i) {
+        round_to(param[i], static_cast<float>(first_value(first_elem + i)));
+      });
+}
+
+// An update whose every value is an exact integer, unlike AdamW's. The gradient is unscaled by the
+// clip's coefficient.
+template<class Grad>
+void update_typed(const Context& context, std::span<const Bound> ops) {
+  using namespace operand;
+  float* p = ops[upd_master].as<float>();
+  const auto* scaled = ops[upd_grad].as<const Grad>();
+  float* m = ops[upd_momentum].as<float>();
+  float* v = ops[upd_variance].as<float>();
+  const double* coefficient = ops[upd_clip].as<double>() + 1;
+  Kokkos::parallel_for(
+      "shardmark::list_update", Kokkos::RangePolicy<Space>(context.space, 0, ops[upd_master].elems),
+      KOKKOS_LAMBDA(std::int64_t i) {
+        const auto g = static_cast<float>(widen(scaled[i]) * *coefficient);
+        p[i] -= g;
+        m[i] += g;
+        v[i] += g * g;
+      });
+}
+
+void update(const Context& context, std::span<const Bound> ops) {
+  using namespace operand;
+  with_storage(ops[upd_grad].dtype, [&](auto type) { update_typed<decltype(type)>(context, ops); });
+  if (ops.size() <= upd_param) return;
+  const Bound &master = ops[upd_master], &param = ops[upd_param];
+  convert(context, master.elems, {param.dtype, param.data}, {master.dtype, master.data});
+}
+
+float rounded(float value, Dtype dtype) {
+  if (dtype == Dtype::bf16) return widen(round_bf16(value));
+  if (dtype == Dtype::fp16) return widen(round_fp16(value));
+  return value;
+}
+
+}  // namespace
+
+void ListModel::run(const Program& program, const Event& event, std::span<const Bound> ops,
+                    const StepValues& values) {
+  constexpr double no_clipping = 0;
+  if (run_state_kernel(context_, program, event, ops, no_clipping, values.loss_scale)) return;
+  switch (event.kernel) {
+    case Kernel::init_param: return init(program, event, ops[0]);
+    case Kernel::forward: return forward(event, program, ops);
+    case Kernel::backward: return backward(event, program, ops, values);
+    case Kernel::adamw: return update(context_, ops);
+    default: break;
+  }
+  throw PlanError("executor: kernel " + std::string(to_string(event.kernel)) + " has no code");
+}
+
+void ListModel::init(const Program& program, const Event& event, const Bound& param) const {
+  const std::int64_t first =
+      program.model.params[program.param_ids[event.params.first]].first_elem + event.first;
+  with_storage(param.dtype, [&](auto type) {
+    first_values(context_, first, param.elems, param.as<decltype(type)>());
+  });
+}
+
+void ListModel::forward(const Event& event, const Program& program, std::span<const Bound> ops) {
+  for (int i = 0; i < event.params.count; ++i)
+    seen_in_forward_[program.param_ids[event.params.first + i]] = hash_of(ops[i]);
+}
+
+void ListModel::backward(const Event& event, const Program& program, std::span<const Bound> ops,
+                         const StepValues& values) const {
+  for (int i = 0; i < event.params.count; ++i) {
+    const int id = program.param_ids[event.params.first + i];
+    const Bound &param = ops[i], &grad = ops[event.params.count + i];
+    // A forward pass that saw other parameters would have made another gradient.
+    const auto seen = seen_in_forward_.find(id);
+    const bool differed = seen == seen_in_forward_.end() || seen->second != hash_of(param);
+    const Maker maker{program.model.params[id].first_elem,
+                      values.step,
+                      program.rank + (differed ? 1 : 0),
+                      values.micro_batch,
+                      static_cast<float>(program.world * values.loss_scale),
+                      grad.accumulate};
+    with_storage(param.dtype, [&](auto type) {
+      using T = decltype(type);
+      make_gradient(context_, maker, grad.elems, param.as<T>(), grad.as<T>());
+    });
+  }
+}
+
+std::uint64_t ListModel::hash_of(const Bound& param) const {
+  return state_hash(context_, {param.dtype, param.data}, param.elems, 0);
+}
+
+double ListModel::expected_param(std::int64_t elem, int world, std::int64_t accumulation,
+                                 std::int64_t steps, Dtype dtype) {
+  auto value = static_cast<double>(first_value(elem));
+  for (std::int64_t s = 0; s < steps; ++s) {
+    const float seen = rounded(static_cast<float>(value), dtype);
+    std::int64_t mean = 0;  // of world * k over ranks: the sum of k
+    for (std::int64_t g = 0; g < accumulation; ++g)
+      for (int r = 0; r < world; ++r) mean += small_integer(elem, seen, r, s, static_cast<int>(g));
+    value -= static_cast<double>(mean);
+  }
+  return value;
+}
+
+}  // namespace shardmark

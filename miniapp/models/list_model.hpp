@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// `compute: none`: no matrix work, but real buffers, real collectives and exact data. Gradients are
+// small integers that every rank can recompute, times the world size and the loss scale, so that
+// their mean over ranks is exact in any order of summation, in 16-bit formats too (at most 4 x 4
+// ranks in bf16; a loss scale that is too large overflows fp16, as it should).
+#pragma once
+
+#include <map>
+
+#include <core/nn/kernels/context.hpp>
+#include <core/plan/deck/deck.hpp>
+#include <miniapp/models/event_model.hpp>
+
+namespace shardmark {
+
+class ListModel : public Model {
+ public:
+  /// Both must outlive it.
+  ListModel(const Deck& deck, const Context& context) : deck_(deck), context_(context) {}
+  void run(const Program& program, const Event& event, std::span<const Bound> operands,
+           const StepValues& values) override;
+
+  /// Value of global element `elem` of the fp32 parameters (the master's) after `steps` updates
+  /// with `dtype` as the model's type, worked out alone.
+  static double expected_param(std::int64_t elem, int world, std::int64_t accumulation,
+                               std::int64_t steps, Dtype dtype);
+
+ private:
+  std::uint64_t hash_of(const Bound& param) const;
+  void init(const Program& program, const Event& event, const Bound& param) const;
+  void forward(const Event& event, const Program& program, std::span<const Bound> operands);
+  void backward(const Event& event, const Program& program, std::span<const Bound> operands,
+                const StepValues& values) const;
+
+  const Deck& deck_;
+  const Context& context_;
+  std::map<int, std::uint64_t> seen_in_forward_;  // by parameter
+};
+
+}  // namespace shardmark

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/nn/kernels/storage.hpp>
+#include <core/nn/optimizer/grad_norm.hpp>
+#include <miniapp/models/state_kernels.hpp>
+
+namespace shardmark {
+namespace {
+
+Stored stored(const Bound& b) {
+  return {b.dtype, b.data};
+}
+
+void grad_norm(const Context& context, bool exact, std::span<const Bound> ops) {
+  for (std::size_t i = 1; i < ops.size(); ++i) {
+    const bool first = i == 1 && !ops[0].accumulate;
+    if (exact)
+      sum_squares_exact(context, ops[i].elems, stored(ops[i]), ops[0].as<std::int64_t>(), first);
+    else
+      sum_squares(context, ops[i].elems, stored(ops[i]), ops[0].as<double>(), first);
+  }
+}
+
+void overflow(const Context& context, std::span<const Bound> ops) {
+  if (ops.size() == 1) return clear(context, 1, ops[0].data);
+  for (std::size_t i = 1; i < ops.size(); ++i)
+    flag_not_finite(context, ops[i].elems, stored(ops[i]), ops[0].as<std::uint8_t>(),
+                    i == 1 && !ops[0].accumulate);
+}
+
+void clip(const Context& context, bool exact, std::span<const Bound> ops, ClipRule rule) {
+  auto* out = ops[0].as<double>();
+  if (ops.size() == 1) return clip_without_norm(context, rule, out);
+  for (std::size_t i = 2; i < ops.size(); ++i)
+    if (exact)
+      add_limbs(context, ops[1].as<std::int64_t>(), ops[i].as<std::int64_t>());
+    else
+      add_sum(context, ops[1].as<double>(), ops[i].as<double>());
+  if (exact)
+    clip_from_limbs(context, ops[1].as<std::int64_t>(), rule, out);
+  else
+    clip_from_sum(context, ops[1].as<double>(), rule, out);
+}
+
+}  // namespace
+
+bool run_state_kernel(const Context& context, const Program& program, const Event& event,
+                      std::span<const Bound> ops, double gradient_clipping, double loss_scale) {
+  const bool exact = program.reductions == Reductions::ordered;
+  const int rows = program.size_of(event.group);
+  const auto row_elems = [&](std::size_t operand) {
+    const Operand& o = program.operands[event.operands.first + static_cast<int>(operand)];
+    return program.slots[o.slot].elems / rows;
+  };
+  switch (event.kernel) {
+    case Kernel::zero:
+      clear(context, ops[0].elems * dtype_bytes(ops[0].dtype), ops[0].data);
+      return true;
+    case Kernel::convert:
+      convert(context, ops[0].elems, stored(ops[0]), stored(ops[1]), event.divisor);
+      return true;
+    case Kernel::accumulate:
+      accumulate(context, ops[0].elems, stored(ops[0]), stored(ops[1]));
+      return true;
+    case Kernel::scale: divide(context, ops[0].elems, stored(ops[0]), event.divisor); return true;
+    case Kernel::interleave:
+      interleave(context, ops[1].elems, rows, row_elems(0), stored(ops[0]), stored(ops[1]),
+                 event.divisor);
+      return true;
+    case Kernel::rearrange:
+      rearrange(context, ops[0].elems, rows, row_elems(1), stored(ops[0]), stored(ops[1]));
+      return true;
+    case Kernel::overflow: overflow(context, ops); return true;
+    case Kernel::grad_norm: grad_norm(context, exact, ops); return true;
+    case Kernel::clip: clip(context, exact, ops, {gradient_clipping, loss_scale}); return true;
+    default: return false;
+  }
+}
+
+}  // namespace shardmark

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <vector>
+
+#include <core/error.hpp>
+#include <core/memory/read_back.hpp>
+#include <core/nn/models/transformer.hpp>
+#include <core/nn/optimizer/adamw.hpp>
+#include <core/nn/optimizer/init.hpp>
+#include <core/plan/kernels.hpp>
+#include <miniapp/models/state_kernels.hpp>
+#include <miniapp/models/transformer_model.hpp>
+
+namespace shardmark {
+
+namespace op = operand;
+
+namespace {
+constexpr std::size_t most_params = 2;  // of a module: weight and bias
+}
+TransformerModel::TransformerModel(const Deck& deck, const Program& program, const Context& context,
+                                   TokenSource& tokens)
+    : deck_(deck),
+      context_(context),
+      tokens_(tokens),
+      dims_(transformer_dims(deck.model, program.batch.micro, program.precision.model)) {}
+
+void TransformerModel::run(const Program& program, const Event& event,
+                           std::span<const Bound> operands, const StepValues& values) {
+  if (run_state_kernel(context_, program, event, operands, deck_.zero.gradient_clipping,
+                       values.loss_scale))
+    return;
+  switch (event.kernel) {
+    case Kernel::init_param: return init(program, event, operands[0]);
+    case Kernel::load_batch: return load_batch(program, operands[0], values);
+    case Kernel::forward: return forward(program, event, operands, values);
+    case Kernel::backward: return backward(program, event, operands, values);
+    case Kernel::adamw: return update(operands, values);
+    default: break;
+  }
+  throw PlanError("executor: kernel " + std::string(to_string(event.kernel)) + " has no code");
+}
+
+void TransformerModel::init(const Program& program, const Event& event, const Bound& param) const {
+  const int id = program.param_ids[event.params.first];
+  const Param& p = program.model.params[id];
+  init_param(context_, {param.dtype, param.data}, param.elems, event.first, id, p.init, p.std,
+             deck_.run.seed);
+}
+
+void TransformerModel::load_batch(const Program& program, const Bound& tokens,
+                                  const StepValues& values) const {
+  const auto fill = [&](std::int32_t* into) {
+    tokens_.fill(values.step,
+                 first_sample(values.micro_batch, program.world, program.rank, program.batch.micro),
+                 program.batch.micro, into);
+  };
+  if (device_is_host) return fill(tokens.as<std::int32_t>());
+  std::vector<std::int32_t> batch(static_cast<std::size_t>(tokens.elems));
+  fill(batch.data());
+  copy_to_device(context_.space, tokens.data, batch.data(), batch.size() * sizeof batch[0]);
+}
+
+// The buffers that follow the parameters and gradients, by the table that the plan wrote them by.
+TransformerBuffers TransformerModel::buffers(const Program& program, Role role, Kernel kernel,
+                                             std::span<const Bound> ops,
+                                             const StepValues& values) const {
+  TransformerBuffers b;
+  // The loss of a step is the mean over its micro-batches: each one's gradient is scaled so.
+  b.grad_scale =
+      static_cast<float>(values.loss_scale) / static_cast<float>(program.batch.accumulation);
+  std::size_t i = 0;
+  for (const BufferUse& use : buffers_of(role, kernel)) {
+    const Bound& bound = ops[i++];
+    switch (use.buffer) {
+      case ModuleBuffer::tokens: b.tokens = bound.as<std::int32_t>(); break;
+      case ModuleBuffer::x_in: b.x_in = bound.data; break;
+      case ModuleBuffer::x_out: b.x_out = bound.data; break;
+      case ModuleBuffer::dx: b.dx = bound.data; break;
+      case ModuleBuffer::saved: b.saved = bound.data; break;
+      case ModuleBuffer::loss:
+        b.loss = bound.as<double>();
+        b.first_loss = !bound.accumulate;
+        break;
+      case ModuleBuffer::workspace: b.workspace = bound.span<std::byte>(); break;
+    }
+  }
+  return b;
+}
+
+void TransformerModel::forward(const Program& program, const Event& event,
+                               std::span<const Bound> ops, const StepValues& values) const {
+  const Role role = program.model.modules[event.module].role;
+  const auto count = static_cast<std::size_t>(event.params.count);
+  std::array<const void*, most_params> params{};
+  for (std::size_t i = 0; i < count; ++i) params[i] = ops[i].data;
+  transformer_forward(context_, dims_, role, params.data(),
+                      buffers(program, role, Kernel::forward, ops.subspan(count), values));
+}
+
+void TransformerModel::backward(const Program& program, const Event& event,
+                                std::span<const Bound> ops, const StepValues& values) const {
+  const Role role = program.model.modules[event.module].role;
+  const auto count = static_cast<std::size_t>(event.params.count);
+  std::array<const void*, most_params> params{};
+  std::array<void*, most_params> grads{};
+  for (std::size_t i = 0; i < count; ++i) {
+    params[i] = ops[i].data;
+    grads[i] = ops[count + i].data;
+  }
+  transformer_backward(context_, dims_, role, params.data(), grads.data(), ops[count].accumulate,
+                       buffers(program, role, Kernel::backward, ops.subspan(2 * count), values));
+}
+
+void TransformerModel::update(std::span<const Bound> ops, const StepValues& values) const {
+  const OptimizerSpec& o = deck_.zero.optimizer;
+  AdamWStep s{values.lr, o.beta1, o.beta2, o.eps, o.weight_decay, values.updates + 1};
+  s.decoupled = o.decoupled_decay;
+  s.bias_correction = o.bias_correction;
+  const double* coefficient = ops[op::upd_clip].as<double>() + 1;
+  const Bound& grad = ops[op::upd_grad];
+  std::optional<Stored> rounded;
+  if (ops.size() > op::upd_param)
+    rounded.emplace(ops[op::upd_param].dtype, ops[op::upd_param].data);
+  adamw_update(context_, ops[op::upd_master].elems, ops[op::upd_master].as<float>(),
+               {grad.dtype, grad.data}, ops[op::upd_momentum].as<float>(),
+               ops[op::upd_variance].as<float>(), s, coefficient, rounded);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// `compute: train`: forward, backward and update of a real transformer on the plan's buffers.
+#pragma once
+
+#include <core/nn/kernels/context.hpp>
+#include <core/nn/models/transformer.hpp>
+#include <core/plan/deck/deck.hpp>
+#include <core/plan/model/transformer_sizes.hpp>
+#include <io/data/tokens.hpp>
+#include <miniapp/models/event_model.hpp>
+
+namespace shardmark {
+
+class TransformerModel : public Model {
+ public:
+  /// All must outlive it.
+  TransformerModel(const Deck& deck, const Program& program, const Context& context,
+                   TokenSource& tokens);
+  void run(const Program& program, const Event& event, std::span<const Bound> operands,
+           const StepValues& values) override;
+
+ private:
+  void init(const Program& program, const Event& event, const Bound& param) const;
+  void load_batch(const Program& program, const Bound& tokens, const StepValues& values) const;
+  TransformerBuffers buffers(const Program& program, Role role, Kernel kernel,
+                             std::span<const Bound> operands, const StepValues& values) const;
+  void forward(const Program& program, const Event& event, std::span<const Bound> operands,
+               const StepValues& values) const;
+  void backward(const Program& program, const Event& event, std::span<const Bound> operands,
+                const StepValues& values) const;
+  void update(std::span<const Bound> operands, const StepValues& values) const;
+
+  const Deck& deck_;
+  const Context& context_;
+  TokenSource& tokens_;
+  TransformerDims dims_;
+};
+
+}  // namespace shardmark

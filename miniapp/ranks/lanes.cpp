@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+
+#include <comm/decorators/delaying.hpp>
+#include <comm/decorators/faulty.hpp>
+#include <comm/decorators/watching.hpp>
+#include <comm/factory/make_communicator.hpp>
+#include <comm/mpi/device_buffers.hpp>
+#include <comm/nccl/nccl_headers.hpp>
+#include <core/kokkos_shim.hpp>
+#include <miniapp/ranks/lanes.hpp>
+
+namespace shardmark {
+namespace {
+
+CommFault comm_fault(Fault fault) {
+  switch (fault) {
+    case Fault::extra_call: return CommFault::extra_call;
+    case Fault::skip_wait: return CommFault::skip_wait;
+    case Fault::flip_bit: return CommFault::flip_bit;
+    case Fault::stale_shard: return CommFault::stale_shard;
+    default: return CommFault::none;
+  }
+}
+
+// From the first collective on, in the self-check and in the run: a machine that is broken stays
+// so.
+constexpr std::int64_t all_of_them = INT64_MAX / 2;
+
+MpiOptions options_of(const Watch& watch, Reductions reductions) {
+  MpiOptions options;
+  options.reductions = reductions;
+  options.idle = watch.idle();
+  return options;
+}
+
+std::unique_ptr<Communicator> watched(std::string_view backend, MPI_Comm world, Watch& watch,
+                                      Reductions reductions) {
+  const MpiOptions options = options_of(watch, reductions);
+  return std::make_unique<WatchingCommunicator>(make_communicator(backend, world, options), watch);
+}
+
+// The same for buffers of the device, where that has memory of its own: ordered with its compute
+// stream, by NCCL or through the host.
+std::unique_ptr<Communicator> watched_on_device(std::string_view backend, MPI_Comm world,
+                                                Watch& watch, Reductions reductions) {
+  if (device_is_host) return watched(backend, world, watch, reductions);
+  MpiOptions options = options_of(watch, reductions);
+  options.compute_stream = native_stream(Space());
+  options.device_buffers = mpi_takes_device_buffers();
+  auto lane = make_communicator(device_backend(backend), world, options);
+  if (!lane->on_stream()) lane = stage_through_host(std::move(lane), options);
+  return std::make_unique<WatchingCommunicator>(std::move(lane), watch);
+}
+
+}  // namespace
+
+std::string_view device_backend(std::string_view backend) {
+  return !device_is_host && backend == "auto" && !nccl_library().empty() ? "nccl" : backend;
+}
+
+std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watch& watch,
+                                            Fault fault, CommCounters& counters) {
+  auto lane = watched_on_device(deck.comm.backend, world, watch, deck.run.reductions);
+  if (deck.comm.delay_ms > 0)
+    lane = std::make_unique<DelayingCommunicator>(
+        std::move(lane), static_cast<std::int64_t>(deck.comm.delay_ms * 1e6), watch.idle());
+  lane = std::make_unique<CountingCommunicator>(std::move(lane), counters);
+  if (const CommFault kind = comm_fault(fault); kind != CommFault::none) {
+    const int last_rank = lane->size() - 1;
+    lane = std::make_unique<FaultyCommunicator>(std::move(lane),
+                                                FaultChoice{kind, last_rank, 1, all_of_them});
+  }
+  return lane;
+}
+
+std::vector<std::unique_ptr<Communicator>> make_group_lanes(Communicator& world,
+                                                            const Program& program) {
+  std::vector<std::unique_ptr<Communicator>> lanes;
+  for (std::size_t g = 1; g < program.groups.size(); ++g)
+    lanes.push_back(world.split(program.groups[g].ranks.front(), world.rank()));
+  return lanes;
+}
+
+std::vector<Communicator*> all_lanes(Communicator& world,
+                                     const std::vector<std::unique_ptr<Communicator>>& groups) {
+  std::vector<Communicator*> lanes{&world};
+  for (const auto& group : groups) lanes.push_back(group.get());
+  return lanes;
+}
+
+std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watch& watch) {
+  return watched("auto", world, watch, Reductions::native);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstddef>
+
+#include <miniapp/ranks/peers.hpp>
+
+namespace shardmark {
+
+void Peers::barrier() {
+  Collective c;
+  c.op = Op::barrier;
+  c.name = "driver";
+  run(comm_, c);
+}
+
+void Peers::gather_bytes(const void* mine, void* all, std::int64_t bytes) {
+  Collective c;
+  c.op = Op::all_gather;
+  c.dtype = Dtype::uint8;
+  c.elems = bytes * size();
+  c.send = mine;
+  c.recv = all;
+  c.name = "driver";
+  run(comm_, c);
+}
+
+std::vector<std::string> Peers::gather(const std::string& mine) {
+  const auto lengths = gather(static_cast<std::int64_t>(mine.size()));
+  const auto longest = static_cast<std::size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  std::vector<char> padded(longest, '\0');
+  std::copy(mine.begin(), mine.end(), padded.begin());
+  const std::vector<char> all = gather(padded);
+  std::vector<std::string> strings;
+  for (std::size_t r = 0; r < lengths.size(); ++r)
+    strings.emplace_back(all.data() + r * longest, static_cast<std::size_t>(lengths[r]));
+  return strings;
+}
+
+std::string Peers::broadcast(const std::string& mine, int rank) {
+  const auto send = [&](void* data, std::int64_t bytes) {
+    Collective c;
+    c.op = Op::broadcast;
+    c.dtype = Dtype::uint8;
+    c.root = rank;
+    c.elems = bytes;
+    c.send = c.recv = data;
+    c.name = "driver";
+    run(comm_, c);
+  };
+  auto length = static_cast<std::int64_t>(mine.size());
+  send(&length, sizeof length);
+  std::string text =
+      this->rank() == rank ? mine : std::string(static_cast<std::size_t>(length), '\0');
+  send(text.data(), length);
+  return text;
+}
+
+void Peers::max(std::vector<double>& values) {
+  Collective c;
+  c.op = Op::all_reduce;
+  c.dtype = Dtype::fp64;
+  c.reduction = Reduction::max;
+  c.elems = static_cast<std::int64_t>(values.size());
+  c.send = c.recv = values.data();
+  c.name = "driver";
+  run(comm_, c);
+}
+
+void Peers::max(std::vector<double>& values, const std::vector<int>& group) {
+  if (group.empty()) return max(values);
+  const auto lane = comm_.split(group.front(), rank());
+  Peers(*lane).max(values);
+}
+
+void Peers::settle(ExitStatus status, const std::string& what) {
+  const auto statuses = gather(static_cast<int>(status));
+  for (int r = 0; r < size(); ++r)
+    if (statuses[r] != 0)
+      throw AgreedError(static_cast<ExitStatus>(statuses[r]), r == rank() ? what : std::string{});
+}
+
+}  // namespace shardmark

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three drawings of a report. Each is empty where the run has nothing to show.
+#pragma once
+
+#include <string>
+
+#include <core/plan/deck/deck.hpp>
+#include <core/plan/plan.hpp>
+#include <miniapp/measure/result.hpp>
+
+namespace shardmark::html {
+
+/// The loss of the global batch over the steps; steps without a finite one leave a gap, and those
+/// whose update was skipped are marked.
+std::string loss_chart(const Deck& deck, const Result& result);
+
+/// Live bytes of both tiers after each event of the traced step: by category as the plan has them,
+/// and what was held of them in all.
+std::string memory_chart(const Program& program, const Result& result);
+
+/// The traced step over time: kernels, copies, communication, waiting.
+std::string lanes_chart(const Program& program, const Result& result);
+
+}  // namespace shardmark::html

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// The middle of the page: memory, collectives, time, loss, each with its drawing.
+#include <fmt/format.h>
+
+#include <core/plan/interpret/human_bytes.hpp>
+#include <miniapp/report/html/charts.hpp>
+#include <miniapp/report/html/sections.hpp>
+#include <miniapp/report/html/text.hpp>
+
+namespace shardmark::html {
+namespace {
+
+// A measured figure, which stands out where it is not the predicted one.
+std::string against(std::int64_t predicted, std::int64_t measured) {
+  return predicted == measured ? grouped(measured)
+                               : "<strong class=\"bad\">" + grouped(measured) + "</strong>";
+}
+
+void add_tier(const Program& p, const TierResult& tier, std::string_view name, Table& table) {
+  const bool pooled = p.memory_mode == MemoryMode::pooled;
+  const auto row = [&](std::string_view what, std::int64_t predicted, std::string measured,
+                       std::string note) {
+    table.rows.push_back({std::string(name), std::string(what), grouped(predicted),
+                          std::move(measured), human_bytes(predicted), std::move(note)});
+  };
+  const auto seen = [&](std::int64_t predicted, std::int64_t measured) {
+    return pooled ? std::string("–") : against(predicted, measured);
+  };
+  for (std::size_t c = 0; c < category_count; ++c)
+    if (tier.predicted[c] > 0 || tier.measured[c] > 0)
+      row(to_string(static_cast<Category>(c)), tier.predicted[c],
+          seen(tier.predicted[c], tier.measured[c]), "");
+  row("live peak", tier.live_peak, seen(tier.live_peak, tier.measured_peak),
+      "at " + escape(tier.at));
+  if (pooled)
+    row("arena", tier.predicted_peak, against(tier.predicted_peak, tier.measured_peak),
+        "allocated once");
+  row("budget", tier.budget, "", escape(tier.budget_source));
+}
+
+// What offload copied; empty where nothing was.
+std::string link_table(const Result& r) {
+  if (!r.copies()) return {};
+  Table table{
+      "Rank 0: copies of the whole run, times of a timed step",
+      {"direction", "copies", "predicted", "bytes", "bytes a step", "ms", "GB/s", "exposed ms"},
+      {},
+      1};
+  for (std::size_t d = 0; d < direction_count; ++d) {
+    const LinkResult& l = r.link[d];
+    if (l.predicted.copies + l.measured.copies == 0) continue;
+    table.rows.push_back({std::string(to_string(static_cast<Direction>(d))),
+                          against(l.predicted.copies, l.measured.copies),
+                          grouped(l.predicted.copies), against(l.predicted.bytes, l.measured.bytes),
+                          grouped(static_cast<std::int64_t>(l.bytes_per_step)),
+                          fmt::format("{:.3f}", l.busy_s * 1e3),
+                          fmt::format("{:.2f}", l.gb_per_s()),
+                          fmt::format("{:.3f}", l.exposed_s * 1e3)});
+  }
+  return fmt::format("<h2>Host link{}</h2>\n<p>{}{}</p>\n", r.disk ? " and disk" : "",
+                     r.emulated_link_gb_per_s
+                         ? fmt::format("Emulated: {} GB/s each way.", *r.emulated_link_gb_per_s)
+                         : "As fast as this machine copies.",
+                     r.disk ? " " + describe(*r.disk) : "") +
+         to_html(table);
+}
+
+// Which step the drawing above shows, or why there is none.
+std::string traced(const Result& r, std::string_view more) {
+  if (r.trace.events.empty())
+    return "<p class=\"soft\">No step was traced, so nothing is drawn here: the last warm-up step "
+           "is, where there is one (run.warmup), because noting events would disturb a timed "
+           "step.</p>\n";
+  const auto step = static_cast<std::size_t>(r.trace.step);
+  const bool skipped = step < r.rows.size() && r.rows[step].skipped;
+  return fmt::format("<p class=\"soft\">Rank 0 in step {}, the last warm-up step{}. {}</p>\n",
+                     r.trace.step,
+                     skipped ? ", whose gradients overflowed: its update was skipped" : "", more);
+}
+
+}  // namespace
+
+std::string memory_section(const Program& p, const Result& r) {
+  Table table{"Bytes of rank 0; the peak of each row on its own",
+              {"tier", "category", "predicted", "measured", "rounded", ""},
+              {},
+              2,
+              1};
+  for (int t = 0; t < tier_count; ++t)
+    if (r.tiers[t].predicted_peak != 0 || r.tiers[t].measured_peak != 0)
+      add_tier(p, r.tiers[t], to_string(static_cast<Tier>(t)), table);
+  const bool pooled = p.memory_mode == MemoryMode::pooled;
+  return "<h2>Memory</h2>\n" + memory_chart(p, r) +
+         traced(r, pooled ? "Colours are the plan's prediction. The line is what the executor held "
+                            "in its arenas after each event: memory is pooled, and the ledger, "
+                            "which hears allocations, sees the arenas alone (dashed)."
+                          : "Colours are the plan's prediction. The line is what the ledger saw, "
+                            "which hears Kokkos' allocations: memory is strict, every buffer is "
+                            "one of its own.") +
+         to_html(table) +
+         fmt::format(
+             "<p>Resident: {} at start, {} at most; {} beyond the ledger's peak "
+             "(allowance {}).</p>\n",
+             human_bytes(r.rss_start), human_bytes(r.rss_peak), human_bytes(r.rss_excess),
+             human_bytes(r.allowance)) +
+         (r.device ? "<p>" + describe(*r.device, r.allowance) + "</p>\n" : "");
+}
+
+std::string collectives_section(const Program& p, const Result& r) {
+  Table table{
+      fmt::format("Rank 0, whole run; {:.3f} elements a parameter and step (all_reduce "
+                  "counts twice)",
+                  volume_per_parameter(p, steady_volume(p))),
+      {"collective", "calls", "predicted", "bytes", "p50 ms", "p99 ms", "late ms", "bus GB/s"},
+      {},
+      1};
+  for (const auto& [key, c] : r.collectives)
+    table.rows.push_back(
+        {collective_name(p, key), against(c.predicted.calls, c.measured.calls),
+         grouped(c.predicted.calls), grouped(c.measured.bytes),
+         fmt::format("{:.3f}", c.p50_s * 1e3), fmt::format("{:.3f}", c.p99_s * 1e3),
+         fmt::format("{:.3f}", c.late_s * 1e3), fmt::format("{:.2f}", c.bus_gb_s)});
+  return "<h2>Collectives</h2>\n" +
+         (table.rows.empty() ? std::string("<p>None.</p>\n") : to_html(table)) + link_table(r);
+}
+
+std::string time_section(const Program& p, const Result& r) {
+  const TimeResult& t = r.times;
+  Table table{"A timed step, rank 0", {"", "ms", ""}, {}, 1, 1};
+  const auto row = [&](const char* what, double seconds, const char* note) {
+    table.rows.push_back({what, fmt::format("{:.2f}", seconds * 1e3), note});
+  };
+  row("forward", t.forward, "");
+  row("backward", t.backward, "");
+  row("optimizer", t.optimizer, "norm, update, gathering what was updated");
+  row("copies", t.copies, "the plan's copies, in any of these three");
+  row("matrix products", t.matmul, "in any of these three");
+  row("exposed communication", t.exposed, "waiting for collectives, or making them progress");
+  row("hidden communication", t.hidden, "collectives open while something was computed");
+  row("step p50", r.step_p50_s, "of the slowest rank");
+  row("step p99", r.step_p99_s, "");
+  std::string text = "<h2>Time</h2>\n" + lanes_chart(p, r) +
+                     traced(r,
+                            "Point at a span for its name. Kernels that only move or convert "
+                            "data stand among the copies.") +
+                     to_html(table);
+  if (r.ranks.size() > 1)
+    text += fmt::format("<p>Most time of its own: rank {} on {}, {} a step.</p>\n", r.slowest_rank,
+                        escape(r.ranks[static_cast<std::size_t>(r.slowest_rank)].host),
+                        duration(r.slowest_times.own()));
+  if (!r.bf16_products.empty())
+    text += fmt::format("<p>bf16 products: {}.</p>\n", escape(r.bf16_products));
+  return text;
+}
+
+std::string loss_section(const Deck& deck, const Result& r) {
+  if (deck.run.compute != Compute::train || r.rows.empty()) return {};
+  const std::string chart = loss_chart(deck, r);
+  return "<h2>Loss</h2>\n" +
+         (chart.empty() ? std::string("<p class=\"bad\">No step had a finite loss.</p>\n")
+                        : chart) +
+         fmt::format("<p>{} at step {}, {} at step {}.</p>\n", decimal(r.rows.front().loss, 6),
+                     r.rows.front().step, decimal(r.rows.back().loss, 6), r.rows.back().step);
+}
+
+}  // namespace shardmark::html

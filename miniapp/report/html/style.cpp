@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <miniapp/report/html/style.hpp>
+
+namespace shardmark::html {
+
+const char* const style = R"css(
+:root { color-scheme: light dark;
+  --page: #fff; --ink: #1c2126; --soft: #5b6670; --line: #d9dee3; --faint: #f3f5f7;
+  --good: #1b7a3d; --bad: #b3261e; --warn: #8a5a00;
+  --blue: #2b6cb0; --orange: #c2601a; --green: #2f855a; --purple: #7b4bb3; --teal: #16818c;
+  --gray: #9aa5b1; --red: #c53b3b;
+  --state1: #1f4e8c; --state2: #2f6fb7; --state3: #5b92d0; --state4: #8ab4e3; --state5: #b7d2f0 }
+@media (prefers-color-scheme: dark) { :root {
+  --page: #14181c; --ink: #e4e8ec; --soft: #9aa6b2; --line: #333c45; --faint: #1d2329;
+  --good: #5cc98a; --bad: #ff8a80; --warn: #e9b44c;
+  --blue: #6aa9ea; --orange: #ee9a5c; --green: #68bd8f; --purple: #b794e6; --teal: #56bcc6;
+  --gray: #66727e; --red: #ec7d7d;
+  --state1: #3b6fb5; --state2: #5288cc; --state3: #6fa1dd; --state4: #93bbea; --state5: #bad6f5 } }
+@media print { :root { color-scheme: light;
+  --page: #fff; --ink: #000; --soft: #444; --line: #bbb; --faint: #f2f2f2;
+  --good: #1b7a3d; --bad: #b3261e; --warn: #8a5a00;
+  --blue: #2b6cb0; --orange: #c2601a; --green: #2f855a; --purple: #7b4bb3; --teal: #16818c;
+  --gray: #9aa5b1; --red: #c53b3b;
+  --state1: #1f4e8c; --state2: #2f6fb7; --state3: #5b92d0; --state4: #8ab4e3; --state5: #b7d2f0 } }
+* { box-sizing: border-box }
+body { margin: 0 auto; padding: 24px 20px 60px; max-width: 1040px; background: var(--page);
+  color: var(--ink); font: 15px/1.45 system-ui, "Segoe UI", "DejaVu Sans", sans-serif }
+h1 { font-size: 22px; margin: 0 } h3 { font-size: 14px; margin: 18px 0 0; font-weight: 600 } h2 { font-size: 17px; margin: 34px 0 8px }
+p { margin: 6px 0 } .soft, caption, .unit { color: var(--soft) }
+header { border-bottom: 1px solid var(--line); padding-bottom: 16px }
+.verdict { display: flex; flex-wrap: wrap; align-items: baseline; gap: 6px 18px; margin: 14px 0 6px }
+.badge { font-weight: 700; letter-spacing: .04em; padding: 2px 12px; border: 2px solid;
+  border-radius: 6px }
+.good { color: var(--good) } .bad { color: var(--bad) } .warning { color: var(--warn) }
+.fom { font-size: 30px; font-weight: 600; font-variant-numeric: tabular-nums }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; margin: 6px 0; font-size: 14px }
+caption { text-align: left; padding-bottom: 4px }
+th, td { text-align: left; vertical-align: top; padding: 3px 18px 3px 0 }
+td:first-child { white-space: nowrap } .note { min-width: 12em; overflow-wrap: anywhere } thead th { border-bottom: 1px solid var(--line); font-weight: 600 }
+td .soft { white-space: nowrap } tbody tr + tr td { border-top: 1px solid var(--faint) }
+.figure { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
+code, pre { font: 13px/1.4 ui-monospace, "DejaVu Sans Mono", monospace }
+pre { background: var(--faint); padding: 12px; overflow-x: auto; border-radius: 6px }
+svg { display: block; width: 100%; min-width: 640px; height: auto; font-size: 12px }
+svg text { fill: var(--ink) } svg text.unit { fill: var(--soft) } svg text.bad { fill: var(--bad) }
+svg text.strong { font-weight: 600;
+  paint-order: stroke; stroke: var(--page); stroke-width: 4px }
+.grid { stroke: var(--line); stroke-width: .7 } .axis { stroke: var(--soft) }
+path { fill: none; stroke: var(--c); stroke-width: 1.8; stroke-linejoin: round }
+line.skipped, line.lost, line.arena { stroke: var(--c); stroke-width: 1.5 }
+line.arena { stroke-dasharray: 6 4 } rect, circle { fill: var(--c) }
+rect.band { fill: var(--ink); opacity: .06 } .key.band { border: 1px solid var(--line) }
+path.area { fill: var(--c); stroke: none }
+.legend { display: flex; flex-wrap: wrap; gap: 2px 18px; list-style: none; margin: 4px 0 10px;
+  padding: 0; font-size: 13px }
+.key { display: inline-block; width: 12px; height: 12px; margin-right: 6px; background: var(--c);
+  vertical-align: -1px }
+.key.loss, .key.measured { height: 3px; vertical-align: 4px }
+.key.arena { height: 0; border-top: 2px dotted var(--c); width: 18px; vertical-align: 4px;
+  background: none }
+.key.skipped, .key.lost { width: 3px }
+.loss, .forward { --c: var(--blue) } .measured { --c: var(--ink) } .arena { --c: var(--red) }
+.skipped { --c: var(--orange) } .lost { --c: var(--red) } .band, .lane { --c: var(--faint) }
+.backward { --c: var(--orange) } .step { --c: var(--green) } .copy { --c: var(--teal) }
+.communication { --c: var(--purple) } .waiting { --c: var(--red) } .allocation { --c: var(--gray) }
+.param { --c: var(--state1) } .grad { --c: var(--state2) } .master { --c: var(--state3) }
+.momentum { --c: var(--state4) } .variance { --c: var(--state5) } .bucket { --c: var(--orange) }
+.gathered { --c: var(--purple) } .activation { --c: var(--green) } .workspace { --c: var(--gray) }
+.staging { --c: var(--teal) }
+.series0, .work { --c: var(--blue) } .series1 { --c: var(--orange) } .series2 { --c: var(--green) }
+.series3 { --c: var(--purple) } .series4 { --c: var(--teal) } .series5 { --c: var(--gray) }
+.key.curve { height: 3px; vertical-align: 4px }
+@media (max-width: 700px) { body { padding: 16px 12px 40px } svg { font-size: 14px } }
+@media print { body { max-width: none; padding: 0; font-size: 11px }
+  table, .legend, code, pre { font-size: 10px }
+  h2 { break-after: avoid } table, svg { break-inside: avoid }
+  .wide { overflow: visible } svg { min-width: 0 }
+  pre { white-space: pre-wrap } * { print-color-adjust: exact; -webkit-print-color-adjust: exact } }
+)css";
+
+}  // namespace shardmark::html

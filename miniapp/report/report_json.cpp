@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <core/plan/interpret/print.hpp>
+#include <miniapp/measure/figures_of_merit.hpp>
+#include <miniapp/provenance/environment.hpp>
+#include <miniapp/report/report_json.hpp>
+
+namespace shardmark {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json hex(std::uint64_t value) {
+  return fmt::format("{:016x}", value);
+}
+// JSON has no NaN: a figure that is none is null.
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+Json by_category(const CategoryBytes& bytes) {
+  Json o = Json::object();
+  for (int c = 0; c < category_count; ++c)
+    if (bytes[c] > 0) o[std::string(to_string(static_cast<Category>(c)))] = bytes[c];
+  return o;
+}
+
+Json memory(const Result& r) {
+  Json o;
+  for (int t = 0; t < tier_count; ++t) {
+    const TierResult& tier = r.tiers[t];
+    if (static_cast<Tier>(t) == Tier::nvme && tier.predicted_peak + tier.measured_peak == 0)
+      continue;
+    o[std::string(to_string(static_cast<Tier>(t)))] = {
+        {"predicted_peak", tier.predicted_peak},
+        {"measured_peak", tier.measured_peak},
+        {"live_peak", tier.live_peak},
+        {"predicted_pinned_peak", tier.pinned_peak},
+        {"predicted_by_category", by_category(tier.predicted)},
+        {"measured_by_category", by_category(tier.measured)},
+        {"at", tier.at},
+        {"budget", tier.budget},
+        {"budget_source", tier.budget_source}};
+  }
+  o["system"] = {{"rss_start", r.rss_start},
+                 {"rss_peak", r.rss_peak},
+                 {"excess", r.rss_excess},
+                 {"allowance", r.allowance}};
+  if (r.device)
+    o["system"]["device"] = {{"context", r.device->context_bytes},
+                             {"libraries", r.device->libraries_bytes},
+                             {"in_use", r.device->in_use_bytes},
+                             {"excess", r.device->excess_bytes},
+                             {"ranks", r.device->ranks}};
+  return o;
+}
+
+Json traffic(const Traffic& t) {
+  return {{"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
+}
+
+Json collectives(const Program& p, const Result& r) {
+  Json o = Json::object();
+  for (const auto& [key, c] : r.collectives)
+    o[collective_name(p, key)] = {
+        {"predicted", traffic(c.predicted)}, {"measured", traffic(c.measured)},
+        {"p50_s", number(c.p50_s)},          {"p99_s", number(c.p99_s)},
+        {"late_s", number(c.late_s)},        {"bus_gb_per_s", number(c.bus_gb_s)}};
+  return o;
+}
+
+// As DeepSpeed's log_summary(return_dict=True) has it, and nccl-tests' bandwidth.
+Json seconds(const TimeResult& t) {
+  return {{"forward", t.forward},
+          {"backward", t.backward},
+          {"optimizer", t.optimizer},
+          {"copies", t.copies},
+          {"matmul", t.matmul},
+          {"exposed_communication", t.exposed},
+          {"hidden_communication", t.hidden}};
+}
+
+Json comms(const Result& r) {
+  Json o = Json::object();
+  for (const CommsLogOp& op : r.comms_log)
+    for (const CommsLogRow& row : op.rows)
+      o[op.name][std::to_string(row.message_bytes)] = {
+          {"count", row.count},
+          {"total_latency_ms", row.total_ms},
+          {"avg_latency_ms", row.average_ms},
+          {"tput_avg_gbps", row.tput_gbps},
+          {"busbw_avg_gbps", row.busbw_gbps},
+          {"msg_size_bytes", row.message_bytes},
+          {"msg_size_str", message_size(row.message_bytes)},
+          {"nccl_tests_busbw_gb_per_s", row.nccl_gb_s}};
+  return o;
+}
+
+Json direction(const LinkResult& l) {
+  const auto traffic_of = [](const LinkTraffic& t) {
+    return Json{{"copies", t.copies}, {"bytes", t.bytes}};
+  };
+  return {{"predicted", traffic_of(l.predicted)},    {"measured", traffic_of(l.measured)},
+          {"bytes_per_step", l.bytes_per_step},      {"seconds_per_step", l.busy_s},
+          {"exposed_seconds_per_step", l.exposed_s}, {"gb_per_s", number(l.gb_per_s())}};
+}
+
+Json directions(const Result& r, bool disk) {
+  Json o = Json::object();
+  for (std::size_t d = 0; d < direction_count; ++d)
+    if (is_disk(static_cast<Direction>(d)) == disk)
+      o[std::string(to_string(static_cast<Direction>(d)))] = direction(r.link[d]);
+  return o;
+}
+
+Json disk(const Result& r) {
+  Json o = directions(r, true);
+  o["direct"] = r.disk->direct;
+  if (r.disk->kernel)
+    o["kernel"] = {{"read_bytes", r.disk->kernel->read}, {"write_bytes", r.disk->kernel->written}};
+  return o;
+}
+
+Json host_link(const Result& r) {
+  Json o = {{"emulated", r.emulated_link_gb_per_s.has_value()}};
+  if (r.emulated_link_gb_per_s) o["emulated_gb_per_s"] = *r.emulated_link_gb_per_s;
+  o.update(directions(r, false));
+  return o;
+}
+
+Json checks(const Result& r) {
+  Json list = Json::array();
+  for (const Check& c : r.checks)
+    list.push_back({{"name", c.name},
+                    {"state", c.state == Check::State::pass   ? "pass"
+                              : c.state == Check::State::fail ? "fail"
+                                                              : "not applicable"},
+                    {"detail", c.detail}});
+  return list;
+}
+
+Json checkpoints(const CheckpointFigures& c) {
+  Json o = {{"written", c.written},
+            {"written_bytes", c.written_bytes},
+            {"write_s", c.write_s},
+            {"blocked_s", c.blocked_s}};
+  if (!c.timed_write_s.empty())
+    o["benchmark"] = {{"state_bytes", c.timed_bytes},
+                      {"write_s", c.timed_write_s},
+                      {"read_s", c.timed_read_s},
+                      {"write_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_write_s)},
+                      {"read_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_read_s)},
+                      {"page_cache_dropped", !c.cached}};
+  if (!c.resumed_from.empty()) {
+    o["resumed_from"] = c.resumed_from;
+    o["first_step"] = c.first_step;
+    o["read_bytes"] = c.read_bytes;
+    o["files_opened"] = c.files_opened;
+    o["read_s"] = c.read_s;
+  }
+  return o;
+}
+
+Json environment(const std::vector<VariableOfRanks>& variables) {
+  Json o = Json::object();
+  for (const VariableOfRanks& v : variables)
+    if (v.same_everywhere) o[v.name] = v.values[0].first;
+  return o;
+}
+
+// A rank's own environment holds only what is not the same on all.
+Json ranks(const Result& r, const std::vector<VariableOfRanks>& variables) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < r.ranks.size(); ++i) {
+    const RankInfo& rank = r.ranks[i];
+    list.push_back({{"rank", i},
+                    {"host", rank.host},
+                    {"pid", rank.pid},
+                    {"cores", rank.cores},
+                    {"numa_nodes", rank.numa_nodes},
+                    {"processor", rank.processor},
+                    {"kernel_threads", rank.kernel_threads},
+                    {"matmul_threads", rank.matmul_threads},
+                    {"environment", Json::object()}});
+  }
+  for (const VariableOfRanks& v : variables)
+    if (!v.same_everywhere)
+      for (const auto& [value, of] : v.values)
+        for (int rank : of) list[static_cast<std::size_t>(rank)]["environment"][v.name] = value;
+  return list;
+}
+
+}  // namespace
+
+std::string report_json(const Deck& deck, const Program& p, const Result& r) {
+  Json o;
+  o["name"] = deck.name;
+  o["result"] = r.valid() ? "VALID" : "INVALID";
+  o["invalid_reasons"] = r.invalid_reasons();
+  o["class"] = r.unofficial.empty() ? "official" : "unofficial";
+  o["unofficial_reasons"] = r.unofficial;
+  const auto merits = figures_of_merit(r);
+  o["fom"] = {{"name", merits[0].first}, {"value", number(merits[0].second)}};
+  o["world"] = p.world;
+  o["stage"] = p.stage;
+  o["schedule"] = p.schedule;
+  o["reductions"] = to_string(p.reductions);
+  o["parameters"] = p.model.elems;
+  if (r.fit) o["fit"] = print_json(*r.fit);
+  o["partition"] = {{"padded", p.partition.padded}, {"per_rank", p.partition.per_rank}};
+  o["batch"] = {{"train_batch_size", p.batch.global},
+                {"train_micro_batch_size_per_gpu", p.batch.micro},
+                {"gradient_accumulation_steps", p.batch.accumulation}};
+  o["memory"] = memory(r);
+  o["collectives"] = collectives(p, r);
+  if (!r.comms_log.empty()) o["comms_logger"] = comms(r);
+  if (r.copies()) o["host_link"] = host_link(r);
+  if (r.disk) o["disk"] = disk(r);
+  o["volume_per_parameter"] = volume_per_parameter(p, steady_volume(p));
+  o["seconds_per_step"] = seconds(r.times);
+  o["step_seconds"] = {{"p50", r.step_p50_s}, {"p99", r.step_p99_s}, {"timed_total", r.timed_s}};
+  o["slowest_rank"] = {{"rank", r.slowest_rank},
+                       {"own_seconds_per_step", r.slowest_times.own()},
+                       {"seconds_per_step", seconds(r.slowest_times)}};
+  o["state_hash"] = {{"param", hex(r.hashes.param)},
+                     {"master", hex(r.hashes.master)},
+                     {"momentum", hex(r.hashes.momentum)},
+                     {"variance", hex(r.hashes.variance)}};
+  if (!r.rows.empty() && deck.run.compute == Compute::train)
+    o["loss"] = {{"first", number(r.rows.front().loss)}, {"last", number(r.rows.back().loss)}};
+  if (!deck.checkpoint.dir.empty()) o["checkpoints"] = checkpoints(r.checkpoints);
+  o["checks"] = checks(r);
+  o["warnings"] = r.warnings;
+  const auto variables = by_variable(r.ranks);
+  o["ranks"] = ranks(r, variables);
+  o["environment"] = environment(variables);
+  o["versions"] = r.versions;
+  if (!r.bf16_products.empty()) o["bf16_products"] = r.bf16_products;
+  o["deck_path"] = deck.path;
+  o["deck_hash"] = r.deck_hash;
+  o["plan_hash"] = r.plan_hash;
+  o["deck"] = Json::parse(r.deck_text, nullptr, false, true);
+  // An environment may hold bytes that are no UTF-8; a run's report is not lost over them.
+  return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace shardmark

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <core/plan/interpret/human_bytes.hpp>
+#include <miniapp/measure/figures_of_merit.hpp>
+#include <miniapp/report/report_provenance.hpp>
+#include <miniapp/report/report_text.hpp>
+
+namespace shardmark {
+namespace {
+
+void memory_table(Out out, const Program& p, const Result& r) {
+  const bool pooled = p.memory_mode == MemoryMode::pooled;
+  const auto measured = [&](std::int64_t bytes) { return pooled ? "-" : std::to_string(bytes); };
+  fmt::format_to(out, "\nMemory, this rank (bytes; peak of each row on its own)\n");
+  fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}\n", "tier", "category", "predicted", "measured");
+  for (int t = 0; t < tier_count; ++t) {
+    const TierResult& tier = r.tiers[t];
+    if (tier.predicted_peak == 0 && tier.measured_peak == 0) continue;
+    const auto name = to_string(static_cast<Tier>(t));
+    for (int c = 0; c < category_count; ++c)
+      if (tier.predicted[c] > 0 || tier.measured[c] > 0)
+        fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}\n", name,
+                       to_string(static_cast<Category>(c)), tier.predicted[c],
+                       measured(tier.measured[c]));
+    fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {} at once, at {}\n", name, "live peak",
+                   tier.live_peak, measured(tier.measured_peak), human_bytes(tier.live_peak),
+                   tier.at);
+    if (tier.pinned_peak > 0)
+      fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {} that a device's driver would lock\n",
+                     name, "pinned", tier.pinned_peak, "-", human_bytes(tier.pinned_peak));
+    if (static_cast<Tier>(t) == Tier::nvme)
+      fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}, in files without a name\n", name,
+                     "files", tier.predicted_peak, tier.measured_peak,
+                     human_bytes(tier.measured_peak));
+    else if (pooled)
+      fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}, allocated once\n", name, "arena",
+                     tier.predicted_peak, tier.measured_peak, human_bytes(tier.measured_peak));
+    fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}\n", name, "budget", tier.budget, "",
+                   tier.budget_source);
+  }
+  fmt::format_to(out,
+                 "  system  resident: {} at start, {} at most; {} beyond the ledger's peak "
+                 "(allowance {})\n",
+                 human_bytes(r.rss_start), human_bytes(r.rss_peak), human_bytes(r.rss_excess),
+                 human_bytes(r.allowance));
+  if (r.device) fmt::format_to(out, "  {}\n", describe(*r.device, r.allowance));
+}
+
+void collectives_table(Out out, const Program& p, const Result& r) {
+  const Volume step = steady_volume(p);
+  fmt::format_to(out,
+                 "\nCollectives, this rank, whole run ({:.3f} elements a parameter and step)\n",
+                 volume_per_parameter(p, step));
+  std::size_t width = 15;
+  for (const auto& [key, c] : r.collectives)
+    width = std::max(width, collective_name(p, key).size() + 1);
+  fmt::format_to(out, "  {:<{}}{:>9}{:>11}{:>16}{:>11}{:>11}{:>11}{:>13}\n", "", width, "calls",
+                 "predicted", "bytes", "p50 ms", "p99 ms", "late ms", "busbw GB/s");
+  for (const auto& [key, c] : r.collectives)
+    fmt::format_to(out, "  {:<{}}{:>9}{:>11}{:>16}{:>11.3f}{:>11.3f}{:>11.3f}{:>13.2f}\n",
+                   collective_name(p, key), width, c.measured.calls, c.predicted.calls,
+                   c.measured.bytes, c.p50_s * 1e3, c.p99_s * 1e3, c.late_s * 1e3, c.bus_gb_s);
+  if (r.collectives.empty()) fmt::format_to(out, "  none\n");
+}
+
+void link_table(Out out, const Result& r) {
+  if (!r.copies()) return;
+  fmt::format_to(out, "\nHost link{}, this rank ({})\n", r.disk ? " and disk" : "",
+                 r.emulated_link_gb_per_s
+                     ? fmt::format("emulated: {} GB/s each way", *r.emulated_link_gb_per_s)
+                     : "as fast as this machine copies");
+  fmt::format_to(out, "  {:<15}{:>9}{:>11}{:>16}{:>15}{:>11}{:>9}{:>12}\n", "", "copies",
+                 "predicted", "bytes", "bytes a step", "ms a step", "GB/s", "exposed ms");
+  for (std::size_t d = 0; d < direction_count; ++d) {
+    const LinkResult& l = r.link[d];
+    if (l.predicted.copies + l.measured.copies == 0) continue;
+    fmt::format_to(out, "  {:<15}{:>9}{:>11}{:>16}{:>15.0f}{:>11.3f}{:>9.2f}{:>12.3f}\n",
+                   to_string(static_cast<Direction>(d)), l.measured.copies, l.predicted.copies,
+                   l.measured.bytes, l.bytes_per_step, l.busy_s * 1e3, l.gb_per_s(),
+                   l.exposed_s * 1e3);
+  }
+  if (r.disk) fmt::format_to(out, "  {}\n", describe(*r.disk));
+}
+
+void time_table(Out out, const Result& r) {
+  const TimeResult& t = r.times;
+  fmt::format_to(out, "\nTime, ms a timed step, this rank\n");
+  fmt::format_to(out, "  forward {:.2f}   backward {:.2f}   optimizer {:.2f}   copies {:.2f}\n",
+                 t.forward * 1e3, t.backward * 1e3, t.optimizer * 1e3, t.copies * 1e3);
+  fmt::format_to(out,
+                 "  matrix products {:.2f}   exposed communication {:.2f}   hidden communication "
+                 "{:.2f}\n",
+                 t.matmul * 1e3, t.exposed * 1e3, t.hidden * 1e3);
+  if (!r.bf16_products.empty()) fmt::format_to(out, "  bf16 products {}\n", r.bf16_products);
+  fmt::format_to(out, "  step p50 {:.2f}   p99 {:.2f}", r.step_p50_s * 1e3, r.step_p99_s * 1e3);
+  if (r.ranks.size() > 1)
+    fmt::format_to(out, "   most time of its own: rank {} on {} ({:.2f})", r.slowest_rank,
+                   r.ranks[r.slowest_rank].host, r.slowest_times.own() * 1e3);
+  fmt::format_to(out, "\n");
+}
+
+void checkpoint_table(Out out, const CheckpointFigures& c) {
+  if (c.resumed_from.empty() && c.written == 0 && c.timed_write_s.empty()) return;
+  fmt::format_to(out, "\nCheckpoints, all ranks (slowest rank's time, flushes included)\n");
+  if (!c.resumed_from.empty())
+    fmt::format_to(out, "  read     {} in {:.3f} s ({:.2f} GiB/s), {} files opened: {}\n",
+                   human_bytes(c.read_bytes), c.read_s, gib_per_s(c.read_bytes, c.read_s),
+                   c.files_opened, c.resumed_from);
+  if (c.written > 0)
+    fmt::format_to(out,
+                   "  written  {} in {}, {:.3f} s ({:.2f} GiB/s); training stood still for {:.3f} "
+                   "s\n",
+                   human_bytes(c.written_bytes), c.written, c.write_s,
+                   gib_per_s(c.written_bytes, c.write_s), c.blocked_s);
+  const auto timed = [&](const char* what, const std::vector<double>& seconds) {
+    if (seconds.empty()) return;
+    const auto [best, worst] = std::minmax_element(seconds.begin(), seconds.end());
+    fmt::format_to(out, "  {:<8} {} of states, {} times: {:.3f} GiB/s ({:.3f} to {:.3f} s)\n", what,
+                   human_bytes(c.timed_bytes), seconds.size(),
+                   mean_gib_per_s(c.timed_bytes, seconds), *best, *worst);
+  };
+  timed("writes", c.timed_write_s);
+  timed("reads", c.timed_read_s);
+  if (!c.timed_read_s.empty())
+    fmt::format_to(out, "           page cache {}; each rank read what the next one wrote\n",
+                   c.cached ? "not dropped" : "dropped");
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+}  // namespace
+
+std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>& fit,
+                    const std::string& checkpoint) {
+  const auto needed = allocated_bytes(p);
+  std::string text;
+  auto out = std::back_inserter(text);
+  fmt::format_to(out, "ShardMark: {} ({})\n", deck.name, deck.path);
+  fmt::format_to(out, "  model      {}: {} parameters in {} units\n", to_string(deck.model.family),
+                 p.model.elems, p.model.units.size());
+  if (fit) fmt::format_to(out, "  model.fit  {}\n", describe(*fit));
+  fmt::format_to(out, "  schedule   {}, ZeRO stage {}, {} rank{}, {} reductions\n", p.schedule,
+                 p.stage, p.world, p.world == 1 ? "" : "s", to_string(p.reductions));
+  for (const Group& g : p.groups)
+    if (!g.ranks.empty()) fmt::format_to(out, "  group      {}: {}\n", g.name, describe_ranks(g));
+  fmt::format_to(out,
+                 "  batch      {} samples a step: {} a micro-batch x {} accumulation x {} ranks\n",
+                 p.batch.global, p.batch.micro, p.batch.accumulation, p.world);
+  fmt::format_to(out, "  memory     {} a rank predicted\n", human_bytes(needed[0] + needed[1]));
+  fmt::format_to(out, "  steps      {} warm-up, {} timed\n", deck.run.warmup, deck.run.steps);
+  if (!checkpoint.empty()) fmt::format_to(out, "  checkpoint {}\n", checkpoint);
+  return text;
+}
+
+std::string report_text(const Deck& deck, const Program& p, const Result& r) {
+  std::string text;
+  auto out = std::back_inserter(text);
+  memory_table(out, p, r);
+  collectives_table(out, p, r);
+  if (!r.comms_calls.empty())
+    fmt::format_to(out, "\nCollectives one by one, as DeepSpeed's comms_logger prints them\n{}",
+                   r.comms_calls);
+  if (!r.comms_log.empty())
+    fmt::format_to(out,
+                   "\nCollectives by message size, as DeepSpeed's comms_logger sums them up\n{}",
+                   comms_log_text(r.comms_log));
+  link_table(out, r);
+  time_table(out, r);
+  checkpoint_table(out, r.checkpoints);
+  if (deck.run.compute == Compute::train && !r.rows.empty())
+    fmt::format_to(out, "\nLoss: {:.6f} at step {}, {:.6f} at step {}\n", r.rows.front().loss,
+                   r.rows.front().step, r.rows.back().loss, r.rows.back().step);
+  fmt::format_to(out,
+                 "State hashes: param {:016x}  master {:016x}  momentum {:016x}  variance "
+                 "{:016x}\n",
+                 r.hashes.param, r.hashes.master, r.hashes.momentum, r.hashes.variance);
+  fmt::format_to(out, "\nChecks\n");
+  for (const Check& c : r.checks)
+    fmt::format_to(out, "  {:<15}{:<16}{}\n", c.name,
+                   c.state == Check::State::pass   ? "pass"
+                   : c.state == Check::State::fail ? "FAIL"
+                                                   : "not applicable",
+                   c.detail);
+  provenance_tables(out, r);
+  for (const std::string& w : r.warnings) fmt::format_to(out, "warning: {}\n", w);
+  fmt::format_to(out, "\n");
+  for (const auto& [name, value] : figures_of_merit(r))
+    fmt::format_to(out, "FOM {}={:.6g}\n", name, value);
+  fmt::format_to(
+      out, "CLASS={}\n",
+      r.unofficial.empty() ? "official" : fmt::format("unofficial ({})", join(r.unofficial)));
+  fmt::format_to(out, "RESULT={}\n",
+                 r.valid() ? "VALID" : fmt::format("INVALID ({})", r.invalid_reasons()));
+  return text;
+}
+
+}  // namespace shardmark

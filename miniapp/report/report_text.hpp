@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report that a run ends with, on standard output. Scripts read its last three lines.
+#pragma once
+
+#include <string>
+
+#include <core/plan/deck/deck.hpp>
+#include <core/plan/plan.hpp>
+#include <miniapp/measure/result.hpp>
+
+namespace shardmark {
+
+/// What is about to run, in a few lines, before the first step. `checkpoint`: what is said of going
+/// on from one; may be empty.
+std::string heading(const Deck& deck, const Program& program, const std::optional<Fit>& fit,
+                    const std::string& checkpoint);
+
+/// All tables, then FOM, CLASS and RESULT, each on a line of its own; nothing may follow.
+std::string report_text(const Deck& deck, const Program& program, const Result& result);
+
+}  // namespace shardmark

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which way bf16 products are made in a run: the same on all ranks, since the bits differ.
+#pragma once
+
+#include <string>
+
+#include <core/nn/products/bf16_products.hpp>
+#include <core/plan/deck/deck.hpp>
+#include <miniapp/ranks/peers.hpp>
+
+namespace shardmark {
+
+struct Bf16Choice {
+  Bf16Products products = Bf16Products::widened;
+  std::string told;  // for reports: what was chosen and why; empty where nothing is bf16
+};
+
+/// Collective. Rank 0 decides: by SHARDMARK_BF16_PRODUCTS (native or widened) if that is set, else
+/// by measuring both. Throws AgreedError where the variable asks for what is not there.
+Bf16Choice choose_bf16_products(const Deck& deck, std::int64_t scratch_cap_bytes,
+                                const Space& space, Peers& peers);
+
+}  // namespace shardmark

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/report/standard_output.hpp>
+#include <miniapp/run/progress.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::int64_t second_ns = 1'000'000'000;
+
+// Parent of `pid`, 0 when it cannot be told. The command name may hold spaces and parentheses.
+int parent_of(int pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  if (!std::getline(stat, line)) return 0;
+  const auto end = line.rfind(')');
+  if (end == std::string::npos || end + 4 > line.size()) return 0;
+  return std::atoi(line.c_str() + end + 4);  // ") S <ppid>"
+}
+
+std::string name_of(int pid) {
+  std::ifstream comm("/proc/" + std::to_string(pid) + "/comm");
+  std::string name;
+  std::getline(comm, name);
+  return name;
+}
+
+bool is_terminal(int pid) {
+  std::error_code ignored;  // another user's process: then it is not ours to write to
+  const auto target =
+      std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/fd/1", ignored).string();
+  return target.starts_with("/dev/pts/") || target.starts_with("/dev/tty") ||
+         target == "/dev/console";
+}
+
+std::string duration(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::llround(std::max(0.0, seconds)));
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{}:{:02} min", s / 60, s % 60);
+  return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
+}
+
+}  // namespace
+
+bool output_reaches_terminal() {
+  if (isatty(STDOUT_FILENO) != 0) return true;
+  // Launchers give ranks a pipe; look at the launcher's own output.
+  for (int pid = parent_of(getpid()), hops = 0; pid > 1 && hops < 8; pid = parent_of(pid), ++hops) {
+    const std::string name = name_of(pid);
+    const bool launcher = name.starts_with("hydra") || name.starts_with("mpiexec") ||
+                          name.starts_with("mpirun") || name.starts_with("srun") ||
+                          name.starts_with("prte");
+    if (!launcher) return false;
+    if (is_terminal(pid)) return true;
+  }
+  return false;
+}
+
+Progress::Progress(bool on, std::int64_t first_step, std::int64_t steps, std::int64_t warmup,
+                   std::int64_t tokens_per_step)
+    : on_(on),
+      terminal_(on && output_reaches_terminal()),
+      first_step_(first_step),
+      steps_(steps),
+      warmup_(warmup),
+      tokens_per_step_(tokens_per_step),
+      start_ns_(monotonic_ns()) {}
+
+bool Progress::due(std::int64_t step) const {
+  const std::int64_t since = monotonic_ns() - last_print_ns_;
+  if (terminal_) return since > second_ns / 10;
+  if (step == first_step_ || step + 1 == steps_) return true;
+  const std::int64_t every = std::max<std::int64_t>(1, steps_ / 20);
+  return (step + 1) % every == 0 || since > 60 * second_ns;
+}
+
+void Progress::step(std::int64_t step, double loss, double seconds) {
+  if (!on_) return;
+  recent_s_ = step == first_step_ ? seconds : 0.8 * recent_s_ + 0.2 * seconds;
+  if (!due(step)) return;
+  last_print_ns_ = monotonic_ns();
+  std::string line = fmt::format("step {:>{}}/{}", step + 1, std::to_string(steps_).size(), steps_);
+  if (step < warmup_) line += " (warm-up)";
+  if (!std::isnan(loss)) line += fmt::format("  loss {:.4f}", loss);
+  line += fmt::format("  {:.0f} tokens/s  {} left",
+                      static_cast<double>(tokens_per_step_) / std::max(recent_s_, 1e-9),
+                      duration(recent_s_ * static_cast<double>(steps_ - step - 1)));
+  print_out(terminal_ ? "\r\x1b[K" + line : line + "\n");
+}
+
+void Progress::done() {
+  if (!on_ || !terminal_) return;
+  print_out("\r\x1b[K");
+}
+
+}  // namespace shardmark

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The watchdog names who is late. The late rank comes in the end, so that the test can go on; what
+// a stopped rank does to a whole run is stopped_rank's to show.
+#include <gtest/gtest.h>
+
+#include <comm/decorators/watching.hpp>
+#include <core/clock.hpp>
+#include <core/error.hpp>
+#include <tests/support/array.hpp>
+#include <tests/support/world.hpp>
+
+namespace shardmark::testing {
+namespace {
+
+constexpr double timeout_s = 0.4;
+constexpr std::int64_t late_ns = 2'500'000'000;  // beyond timeout, grace and the silence of others
+
+// The last rank comes late to a call for which all others wait, and spends the time with `busy`.
+// Returns what the others were told.
+class Late : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (world_size() == 1) GTEST_SKIP() << "one rank waits for nobody";
+    watch = std::make_unique<Watch>(MPI_COMM_WORLD, timeout_s, make_options().idle);
+    auto inner = make_world(make_options(), GetParam());
+    lane = inner.get();
+    comm = std::make_unique<WatchingCommunicator>(std::move(inner), *watch);
+  }
+  bool is_late() const { return world_rank() + 1 == world_size(); }
+
+  Collective named(Op op, std::string_view name) {
+    Collective c;
+    c.op = op, c.dtype = Dtype::int32, c.elems = 1, c.root = 0, c.name = name;
+    c.reduction = is_reduction(op) ? Reduction::max : Reduction::none;
+    c.send = c.recv = &value;
+    return c;
+  }
+
+  template<class Busy>
+  std::string wait_for_late(Busy busy) {
+    const std::int64_t end_ns = monotonic_ns() + late_ns;
+    while (is_late() && monotonic_ns() < end_ns) busy();
+    const Ticket ticket = comm->start(named(Op::all_reduce, "grad.block3"));
+    std::string message;
+    try {
+      comm->wait(ticket);
+    } catch (const CommError& e) {
+      message = e.what();
+    }
+    lane->wait(ticket);  // beneath the watchdog: now it does finish
+    mpi_barrier();
+    return message;
+  }
+
+  // Others may be named too: who has been told waits beneath the watchdog and answers no more.
+  void check_named(const std::string& message, const std::string& what) const {
+    EXPECT_EQ(message.rfind("all_reduce grad.block3 (call ", 0), 0u) << message;
+    EXPECT_NE(message.find(") not finished after 0.4 s: rank "), std::string::npos) << message;
+    const auto at = message.find("rank " + last + " (host ");
+    ASSERT_NE(at, std::string::npos) << message;
+    EXPECT_EQ(message.find(") " + what, at), message.find(')', at)) << message;
+  }
+
+  std::int32_t value = 0;
+  std::unique_ptr<Watch> watch;
+  Communicator* lane = nullptr;
+  std::unique_ptr<WatchingCommunicator> comm;
+  const std::string last = std::to_string(world_size() - 1);
+};
+
+INSTANTIATE_TEST_SUITE_P(comm, Late, ::testing::ValuesIn(backends), backend_name);
+
+TEST_P(Late, a_rank_that_does_not_answer_is_named) {
+  run(*comm, named(Op::barrier, "start"));
+  const std::string message =
+      wait_for_late([] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); });
+  if (is_late()) {
+    EXPECT_EQ(message, "") << "the late rank has nobody to accuse";
+    return;
+  }
+  check_named(message, "does not answer");
+}
+
+TEST_P(Late, a_rank_that_is_behind_is_named_with_the_call_where_it_is) {
+  run(*comm, named(Op::broadcast, "param.head"));
+  const std::string message = wait_for_late([this] { comm->progress(); });
+  if (is_late()) return;
+  check_named(message, "is past call 1, broadcast param.head");
+}
+
+TEST_P(Late, a_rank_that_polls_another_group_answers) {
+  const auto group = comm->split(is_late() ? 0 : 1, 0);
+  const std::string message = wait_for_late([&] { group->progress(); });
+  if (is_late()) return;
+  check_named(message, "has not started any call");
+}
+
+TEST_P(Late, nobody_is_accused_while_all_are_in_time) {
+  for (int i = 0; i < 200; ++i) run(*comm, named(Op::all_reduce, "grad.block3"));
+  EXPECT_EQ(comm->size(), world_size());
+}
+
+}  // namespace
+}  // namespace shardmark::testing

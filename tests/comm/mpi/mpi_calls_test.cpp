@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The MPI calls that a collective really becomes, counted by PMPI beneath the communicator, are
+// those of the table, neither more nor fewer; through shared memory none.
+#include <gtest/gtest.h>
+
+#include <tests/comm/mpi/mpi_counter.hpp>
+#include <tests/support/array.hpp>
+#include <tests/support/world.hpp>
+
+namespace shardmark::testing {
+namespace {
+
+TEST(MpiCalls, are_those_of_the_table) {
+  const int n = world_size(), rank = world_rank();
+  std::map<std::string, std::int64_t> seen;
+  for (Reductions reductions : {Reductions::native, Reductions::ordered})
+    for (std::int64_t piece_bytes : {std::int64_t{64}, std::int64_t{1} << 20})
+      for (std::int64_t cap_bytes : {std::int64_t{8 * n}, std::int64_t{64} << 20}) {
+        MpiOptions options = make_options(reductions);
+        options.piece_bytes = piece_bytes;
+        options.gather_bytes = 8 * piece_bytes;
+        options.staging_cap_bytes = cap_bytes;
+        const auto comm = make_world(options);
+        for (Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,
+                      Op::barrier})
+          for (Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::int64})
+            for (std::int64_t k : {0, 1, 50}) {
+              Array data(dtype, k * n);
+              Collective c;
+              c.op = op, c.dtype = dtype, c.elems = k * n, c.root = n - 1;
+              c.reduction = is_reduction(op) ? Reduction::average : Reduction::none;
+              c.send = c.recv = data.at(0);
+              if (op == Op::all_gather) c.send = data.at(rank * k);
+              if (op == Op::reduce_scatter) c.recv = data.at(rank * k);
+              const auto scratch = bring_scratch(c, n, options);
+              reset_mpi_counts();
+              run(*comm, c);
+              ASSERT_EQ(mpi_counts(), mpi_calls(c, n, options))
+                  << to_string(op) << " " << to_string(dtype) << " x " << c.elems << " "
+                  << to_string(reductions) << ", pieces of " << piece_bytes;
+              for (const auto& [name, count] : mpi_counts()) seen[name] += count;
+            }
+      }
+  // Every route was taken.
+  EXPECT_EQ(seen.size(), n > 1 ? 10u : 0u);
+}
+
+TEST(MpiCalls, of_shared_memory_are_none) {
+  const int n = world_size();
+  const auto comm = make_world(make_options(), "shm");
+  Array data(Dtype::fp32, 5000 * n);
+  reset_mpi_counts();
+  for (Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,
+                Op::barrier}) {
+    Collective c;
+    c.op = op, c.elems = 5000 * n, c.root = 0;
+    c.reduction = is_reduction(op) ? Reduction::sum : Reduction::none;
+    c.send = c.recv = data.at(0);
+    if (op == Op::all_gather) c.send = data.at(comm->rank() * 5000);
+    if (op == Op::reduce_scatter) c.recv = data.at(comm->rank() * 5000);
+    run(*comm, c);
+  }
+  EXPECT_EQ(mpi_counts(), (std::map<std::string, std::int64_t>{}));
+}
+
+TEST(MpiCalls, of_one_piece_and_of_many) {
+  using Calls = std::map<std::string, std::int64_t>;
+  MpiOptions options;
+  Collective c;
+  c.op = Op::all_reduce, c.dtype = Dtype::fp32, c.reduction = Reduction::sum;
+  c.elems = (default_piece_bytes / 4) * 3 + 1;
+  EXPECT_EQ(mpi_calls(c, 2, options), (Calls{{"MPI_Iallreduce", 4}}));
+  EXPECT_EQ(mpi_calls(c, 1, options), Calls{});
+  options.reductions = Reductions::ordered;
+  EXPECT_EQ(mpi_calls(c, 2, options), (Calls{{"MPI_Iallgatherv", 2}, {"MPI_Ialltoallv", 2}}));
+  c.elems = 0;
+  EXPECT_EQ(mpi_calls(c, 2, options), Calls{});
+  c.op = Op::barrier, c.reduction = Reduction::none;
+  EXPECT_EQ(mpi_calls(c, 2, options), (Calls{{"MPI_Ibarrier", 1}}));
+}
+
+}  // namespace
+}  // namespace shardmark::testing

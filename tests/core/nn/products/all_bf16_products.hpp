@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every way in which products of bf16 are made here. Code of a GPU, which the tests run on the
+// host, knows but one.
+#pragma once
+
+#include <vector>
+
+#include <core/nn/products/bf16_products.hpp>
+
+namespace shardmark::testing {
+
+#if defined(SHARDMARK_TEST_ON_A_GPU)
+inline constexpr bool on_a_gpu = true;
+#else
+inline constexpr bool on_a_gpu = false;
+#endif
+
+inline std::vector<Bf16Products> all_bf16_products() {
+  std::vector<Bf16Products> list{Bf16Products::widened};
+  if (!on_a_gpu && has_native_bf16(Space())) list.push_back(Bf16Products::native);
+  return list;
+}
+
+}  // namespace shardmark::testing

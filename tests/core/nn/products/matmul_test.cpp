@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products on the host: the scratch cap, which is an error to exceed, and what is counted.
+#include <gtest/gtest.h>
+
+#include <core/error.hpp>
+#include <core/nn/products/matmul.hpp>
+#include <tests/core/nn/models/single_process.hpp>
+
+namespace shardmark {
+namespace {
+
+using shardmark::testing::Buffer;
+
+constexpr std::int64_t cap = std::int64_t{16} << 20;
+
+TEST(matmul, a_result_of_another_16_bit_type_is_refused) {
+  MatMul matmul(cap);
+  Buffer<Bf16> a(4), c(4);
+  MatMulShape s{2, 2, 2, false, false, 2, 2, 2};
+  s.type = Dtype::bf16, s.c_type = Dtype::fp16;
+  EXPECT_THROW(matmul(Space(), s, a.data(), a.data(), c.data(), nullptr, {}), PlanError);
+}
+
+TEST(matmul, more_scratch_than_the_cap_is_a_memory_error_that_names_shape_and_bytes) {
+  MatMul matmul(32);
+  Buffer<float> a(256 * 256), c(256 * 256);
+  Buffer<std::byte> scratch(64);
+  const MatMulShape s{256, 256, 256, true, false, 256, 256, 256};
+  try {
+    matmul(Space(), s, a.data(), a.data(), c.data(), nullptr, {scratch.data(), 64});
+    FAIL() << "no product of this size works without scratch";
+  } catch (const MemoryError& e) {
+    const std::string what = e.what();
+    EXPECT_NE(what.find("256 x 256 x 256"), std::string::npos) << what;
+    EXPECT_NE(what.find("the cap is 32"), std::string::npos) << what;
+  }
+}
+
+TEST(matmul, less_scratch_than_a_product_needs_is_a_memory_error) {
+  MatMul matmul(cap);
+  Buffer<float> a(256 * 256), c(256 * 256);
+  const MatMulShape s{256, 256, 256, true, false, 256, 256, 256};
+  EXPECT_THROW(matmul(Space(), s, a.data(), a.data(), c.data(), nullptr, {}), MemoryError);
+  MatMulShape wide = s;
+  wide.type = wide.c_type = Dtype::fp16;
+  EXPECT_THROW(matmul(Space(), wide, a.data(), a.data(), c.data(), nullptr, {}), MemoryError);
+}
+
+TEST(matmul, counts_and_records_what_was_asked_for) {
+  MatMul matmul(cap);
+  Buffer<float> a(70000), c(70000);
+  Buffer<std::byte> scratch(cap);
+  const MatMulShape s{5, 3, 2, false, false, 2, 3, 3};
+  auto run = [&] {
+    matmul(Space(), s, a.data(), a.data(), c.data(), nullptr,
+           {scratch.data(), static_cast<std::size_t>(cap)});
+  };
+  run();
+  matmul.record(true);
+  run();
+  EXPECT_EQ(matmul.calls(), 2);
+  EXPECT_EQ(matmul.flops(), 2 * 60.0);
+  EXPECT_GT(matmul.matmul_ns(), 0);
+  ASSERT_EQ(matmul.recorded().size(), 1u);
+  EXPECT_EQ(matmul.recorded()[0], s);
+}
+
+}  // namespace
+}  // namespace shardmark

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: the schedule `deepspeed` is legal under every knob, stage, type, world and accumulation;
+// larger models come out as worked out from DeepSpeed's rules (tests/data/deepspeed_vectors.json).
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <core/plan/deepspeed/stage3/param_coordinator.hpp>
+#include <core/plan/interpret/check.hpp>
+#include <core/plan/interpret/footprint.hpp>
+#include <core/plan/interpret/print.hpp>
+#include <core/plan/interpret/volume.hpp>
+#include <tests/support/programs.hpp>
+
+namespace shardmark {
+namespace {
+
+using nlohmann::json;
+
+// Knobs small enough for a small model that there are several of everything.
+Deck small_deck(int stage) {
+  Deck d = testing::gpt2_deck(stage, 2);
+  d.run.schedule = "deepspeed";
+  d.zero.knobs.overlap_comm = stage == 3;
+  d.zero.knobs.reduce_bucket_size = 1800;
+  d.zero.knobs.prefetch_bucket_size = 1500;
+  d.zero.knobs.max_live_parameters = 5000;
+  d.zero.knobs.max_reuse_distance = 1500;
+  d.zero.knobs.param_persistence_threshold = 30;
+  return d;
+}
+
+struct Variant {
+  const char* name;
+  void (*apply)(Deck&);
+};
+
+const Variant variants[] = {
+    {"as it is", [](Deck&) {}},
+    {"default sizes", [](Deck& d) { d.zero.knobs = {}; }},
+    {"overlap_comm flipped",
+     [](Deck& d) { d.zero.knobs.overlap_comm = !d.zero.knobs.overlap_comm; }},
+    {"no reduce_scatter", [](Deck& d) { d.zero.knobs.reduce_scatter = false; }},
+    {"rooted", [](Deck& d) { d.zero.knobs.use_multi_rank_bucket_allreduce = false; }},
+    {"not contiguous", [](Deck& d) { d.zero.knobs.contiguous_gradients = false; }},
+    {"round robin", [](Deck& d) { d.zero.knobs.round_robin_gradients = true; }},
+    {"aligned", [](Deck& d) { d.zero.knobs.parameter_alignment = true; }},
+    {"tiny bucket", [](Deck& d) { d.zero.knobs.reduce_bucket_size = 100; }},
+    {"no prefetch", [](Deck& d) { d.zero.knobs.prefetch_bucket_size = 0; }},
+    {"no reuse", [](Deck& d) { d.zero.knobs.max_reuse_distance = 0; }},
+    {"all persist", [](Deck& d) { d.zero.knobs.param_persistence_threshold = 1 << 20; }},
+    {"none persists", [](Deck& d) { d.zero.knobs.param_persistence_threshold = 0; }},
+    {"sub-groups", [](Deck& d) { d.zero.knobs.sub_group_size = 1000; }},
+    {"sequential", [](Deck& d) { d.zero.knobs.allgather_sequential = true; }},
+    {"fetched by sums", [](Deck& d) { d.zero.knobs.use_all_reduce_for_fetch_params = true; }},
+    {"no norm",
+     [](Deck& d) {
+       d.zero.knobs.compute_grad_norm = false;
+       d.zero.gradient_clipping = 0;
+     }},
+    {"predivided",
+     [](Deck& d) {
+       d.zero.knobs.reduce_scatter = false;
+       d.zero.knobs.gradient_predivide_factor = 2;
+     }},
+    {"summed", [](Deck& d) { d.zero.knobs.sums_gradients = true; }},
+    {"fp32 on the wire", [](Deck& d) { d.zero.precision.comm = Dtype::fp32; }},
+    {"fp32 accumulation", [](Deck& d) { d.zero.precision.grad_accum = Dtype::fp32; }},
+    {"optimizer offloaded", [](Deck& d) { d.zero.offload_optimizer.enabled = true; }},
+    {"optimizer offloaded, overlap_comm flipped",
+     [](Deck& d) {
+       d.zero.offload_optimizer.enabled = true;
+       d.zero.knobs.overlap_comm = !d.zero.knobs.overlap_comm;
+     }},
+    {"half of the optimizer offloaded",
+     [](Deck& d) {
+       d.zero.offload_optimizer.enabled = true;
+       d.zero.offload_optimizer.ratio = d.zero.stage == 3 ? 0.5 : 1;
+       d.zero.knobs.sub_group_size = 1000;
+     }},
+    {"parameters offloaded", [](Deck& d) { d.zero.offload_param.enabled = d.zero.stage == 3; }},
+    {"all offloaded",
+     [](Deck& d) {
+       d.zero.offload_optimizer.enabled = true;
+       d.zero.offload_param.enabled = d.zero.stage == 3;
+     }},
+    {"optimizer in files", [](Deck& d) { testing::put_in_files(d, true, false); }},
+    {"optimizer in files, ahead and behind, several sub-groups",
+     [](Deck& d) {
+       testing::put_in_files(d, true, false);
+       d.zero.offload_optimizer.pipeline_read = d.zero.offload_optimizer.pipeline_write = true;
+       d.zero.knobs.sub_group_size = 700;
+     }},
+    {"parameters in files", [](Deck& d) { testing::put_in_files(d, false, true); }},
+    {"all in files, but what fits into the host",
+     [](Deck& d) {
+       testing::put_in_files(d, true, true);
+       d.zero.offload_param.max_in_cpu = 900;
+       d.zero.knobs.sub_group_size = 700;
+     }},
+    {"recomputed", [](Deck& d) { d.run.activation_checkpointing = true; }},
+    {"two groups",
+     [](Deck& d) {
+       d.model.family = Family::list;
+       d.model.modules = {{"a", {100, 7}}, {"b", {}}, {"b.c", {33}}, {"d", {64, 8}}, {"e", {9}}};
+       d.model.param_groups = {{0, 2, 5}, {1, 3, 4}};
+       d.zero.knobs.reduce_bucket_size = 60;
+     }},
+};
+
+TEST(DeepSpeed, IsLegalUnderEveryKnob) {
+  int programs = 0;
+  for (const Variant& v : variants)
+    for (int stage : {0, 1, 2, 3})
+      for (Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16})
+        for (int world : {1, 2, 3, 5})
+          for (std::int64_t accumulation : {1, 2, 4})
+            for (Reductions reductions : {Reductions::native, Reductions::ordered}) {
+              if (accumulation == 4 && world != 3) continue;
+              Deck deck = small_deck(stage);
+              PrecisionSpec& precision = deck.zero.precision;
+              precision.model = precision.grad_accum = precision.comm = dtype;
+              precision.check_overflow =
+                  dtype == Dtype::fp16 || (dtype == Dtype::bf16 && stage % 3 != 0);
+              deck.run.reductions = reductions;
+              deck.run.compute = Compute::none;
+              v.apply(deck);
+              auto program_of = [&](int rank) {
+                return testing::program(deck, world, rank, accumulation);
+              };
+              SCOPED_TRACE(std::string(v.name) + ", stage " + std::to_string(stage) + ", " +
+                           std::string(to_string(dtype)) + ", " + std::to_string(world) +
+                           " ranks, accumulation " + std::to_string(accumulation));
+              for (int rank : {0, world - 1})
+                ASSERT_NO_THROW(require_legal(check(program_of(rank))));
+              ASSERT_NO_THROW(require_legal(check_ranks(ranks_to_check(world, 0), program_of)));
+              ++programs;
+            }
+  EXPECT_GT(programs, 3500);
+}
+
+TEST(DeepSpeed, TrainsLegallyToo) {
+  for (int stage : {0, 1, 2, 3})
+    for (bool tied : {false, true})
+      for (std::int64_t accumulation : {1, 3}) {
+        Deck deck = small_deck(stage);
+        deck.model.tied_head = tied;
+        const Program p = testing::program(deck, 3, 1, accumulation);
+        ASSERT_NO_THROW(require_legal(check(p))) << stage;
+      }
+}
+
+// Many micro-batches, or steps, add no segments: the program stays small.
+TEST(DeepSpeed, StepsRepeatThemselvesSoon) {
+  for (std::int64_t accumulation : {2, 100}) {
+    const Program p = testing::program(small_deck(3), 3, 0, accumulation);
+    EXPECT_LE(p.segments.size(), 12U);
+    EXPECT_LE(p.steps.size(), 3U);
+    EXPECT_EQ(p.steps.back().micros.size(), static_cast<std::size_t>(accumulation));
+  }
+}
+
+// DeepSpeed 0.19.8 was seen to gather 1.70 parameters a parameter and step with torch's activation
+// checkpointing and a reuse window, as without it, and 2.41 with no window and no prefetch.
+TEST(DeepSpeed, ActivationCheckpointingGathersABlockOnceMore) {
+  auto gathered = [](std::int64_t prefetch, std::int64_t reuse, std::int64_t persist,
+                     bool recompute) {
+    Deck d = testing::gpt2_deck(3, 2);
+    d.run.schedule = "deepspeed";
+    d.run.compute = Compute::none;
+    d.run.activation_checkpointing = recompute;
+    d.model.hidden = 64, d.model.heads = 4, d.model.sequence = 16, d.model.vocab = 500;
+    ZeroKnobs& k = d.zero.knobs;
+    k.overlap_comm = true;
+    k.prefetch_bucket_size = prefetch, k.max_reuse_distance = reuse;
+    k.max_live_parameters = 60000, k.param_persistence_threshold = persist;
+    const Program p = testing::program(d, 2, 0);
+    std::int64_t elems = 0;
+    for (int segment : p.steps[step_path(p, false).back()].micros)
+      elems += volume(p.segments[segment])[Op::all_gather].elems;
+    return static_cast<double>(elems) / static_cast<double>(p.model.elems);
+  };
+  EXPECT_NEAR(gathered(8000, 30000, 100, false), 1.70, 0.005);
+  EXPECT_NEAR(gathered(8000, 30000, 100, true), 1.70, 0.005);
+  EXPECT_NEAR(gathered(0, 0, 0, true), 2.41, 0.005);
+}
+
+// ---- secondary copies -------------------------------------------------------------------------
+
+Deck hpz_deck(std::int64_t size) {
+  Deck d = small_deck(3);
+  d.zero.knobs.hpz_partition_size = size;
+  return d;
+}
+
+TEST(SecondaryCopies, AreLegalEverywhere) {
+  for (auto [world, size] : {std::pair{1, 2}, {2, 2}, {4, 2}, {4, 8}, {6, 3}, {18, 2}})
+    for (std::int64_t accumulation : {1, 3})
+      for (bool sequential : {false, true})
+        for (bool by_sum : {false, true}) {
+          Deck d = hpz_deck(size);
+          d.zero.knobs.allgather_sequential = sequential;
+          d.zero.knobs.use_all_reduce_for_fetch_params = by_sum;
+          d.zero.precision.check_overflow = by_sum;
+          auto program_of = [&](int rank) {
+            return testing::program(d, world, rank, accumulation);
+          };
+          for (int rank : {0, world - 1}) ASSERT_NO_THROW(require_legal(check(program_of(rank))));
+          ASSERT_NO_THROW(require_legal(check_ranks(ranks_to_check(world, 0), program_of)));
+        }
+}
+
+TEST(SecondaryCopies, OfOneOrOfNoneArePlansWithout) {
+  EXPECT_EQ(print_text(testing::program(hpz_deck(1), 4, 2)),
+            print_text(testing::program(small_deck(3), 4, 2)));
+}
+
+// The world is asked once a step for each parameter, the block for all the rest; a rank holds a
+// part of 1/size besides.
+TEST(SecondaryCopies, TakeTrafficFromTheWorldAndCostMemory) {
+  Deck d = hpz_deck(2);
+  d.zero.knobs.max_reuse_distance = d.zero.knobs.prefetch_bucket_size = 0;
+  d.zero.knobs.param_persistence_threshold = 0;
+  const Program p = testing::program(d, 8, 3, 2);
+  d.zero.knobs.hpz_partition_size = 1;
+  const Program without = testing::program(d, 8, 3, 2);
+  const auto gathered = [](const Program& of, int group) {
+    return steady_volume(of, group).at(Op::all_gather).elems;
+  };
+  const std::int64_t once = p.partition.padded;
+  EXPECT_EQ(gathered(without, 0), 4 * once);  // forward and backward of two micro-batches
+  EXPECT_EQ(gathered(p, 0), once);
+  EXPECT_EQ(gathered(p, 1), 3 * once);
+  const auto copies = [](const Program& of) {
+    return live_at(of, of.find("boundary")->exit)[0][static_cast<std::size_t>(Category::param)];
+  };
+  EXPECT_EQ(copies(p) - copies(without), 4 * once / 2);
+  EXPECT_EQ(live_at(p, p.find("update")->exit), live_at(without, without.find("update")->exit));
+}
+
+TEST(SecondaryCopies, OfABlockThatDoesNotDivideTheRanksAreRefused) {
+  try {
+    testing::program(hpz_deck(3), 4, 0);
+    FAIL();
+  } catch (const DeckError& error) {
+    EXPECT_NE(std::string(error.what()).find("zero_hpz_partition_size = 3: must divide"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+// ---- vectors ----------------------------------------------------------------------------------
+
+// Sequence of gathers and what is gathered at most, as the coordinator decides them.
+class Recorder : public FetchActions {
+ public:
+  Recorder(const ModelShape& model, int world) : model_(model), world_(world) {}
+  void fetch(const std::vector<int>& params) override {
+    std::int64_t elems = 0;
+    for (int p : params) {
+      const std::int64_t n = model_.params[p].elems;
+      elems += (n + world_ - 1) / world_ * world_;
+      live += n;
+    }
+    peak = std::max(peak, live);
+    if (!count) return;
+    ++calls;
+    (backward ? elems_backward : elems_forward) += elems;
+    sequence.push_back(
+        json::array({backward ? "bwd" : "fwd", static_cast<std::int64_t>(params.size()), elems}));
+  }
+  void arrive(const std::vector<int>&) override {}
+  void release(int p) override { live -= model_.params[p].elems; }
+  void compare_lists(std::int64_t) override {}
+
+  std::int64_t live = 0, peak = 0, calls = 0, elems_forward = 0, elems_backward = 0;
+  bool backward = false, count = false;
+  json sequence = json::array();
+
+ private:
+  const ModelShape& model_;
+  int world_;
+};
+
+ModelSpec spec_of(const json& v) {
+  ModelSpec s;
+  const std::string name = v.at("name");
+  if (!v.at("modules").is_null()) {
+    s.family = Family::list;
+    for (const json& m : v.at("modules")) s.modules.push_back({m.at("name"), m.at("numels")});
+  } else if (name.starts_with("gpt2-124m")) {
+    s.layers = 12, s.hidden = 768, s.heads = 12, s.sequence = 1024, s.vocab = 50257;
+  } else if (name.starts_with("llama-7b")) {
+    s.family = Family::llama;
+    s.layers = 32, s.hidden = 4096, s.heads = s.kv_heads = 32, s.ffn = 11008;
+    s.sequence = 4096, s.vocab = 32000;
+  } else {
+    throw PlanError("test: no model for " + name);
+  }
+  return s;
+}
+
+// The vectors are of chains: there every module but the root has a post-backward hook, embeddings
+// too.
+void hook_embeddings(ModelShape& shape) {
+  std::vector<Visit> visits;
+  for (const Visit& v : shape.visits) {
+    visits.push_back(v);
+    const Role role = shape.modules[v.module].role;
+    if (v.kind == VisitKind::pre_backward &&
+        (role == Role::token_embedding || role == Role::position_embedding))
+      visits.push_back({VisitKind::post_backward, v.module});
+  }
+  shape.visits = std::move(visits);
+}
+
+// Only the root and the modules with parameters, where a vector leaves the containers out.
+void drop_containers(ModelShape& shape) {
+  std::erase_if(shape.visits, [&](const Visit& v) {
+    return v.module != 0 && shape.modules[v.module].role == Role::container;
+  });
+}
+
+void expect_gathers(const ModelShape& shape, const ZeroKnobs& knobs, const json& want, int world) {
+  Coordinator c(shape, knobs);
+  Recorder r(shape, world);
+  for (int pass = 0; pass < 4; ++pass) {  // recorded, traced, steady
+    r.count = pass == 3;
+    r.peak = r.count ? r.live : 0;
+    r.backward = false;
+    c.begin_pass(r);
+    for (const Visit& v : shape.visits) {
+      r.backward = r.backward || v.kind == VisitKind::pre_backward;
+      c.visit(v, r);
+    }
+    c.end_pass(r);
+    c.release_all(r);
+    c.gathered_persistent();
+    for (int p : c.persistent()) r.live += shape.params[p].elems;
+  }
+  EXPECT_EQ(r.calls, want.at("all_gather_calls"));
+  EXPECT_EQ(r.elems_forward, want.at("all_gather_elems_forward"));
+  EXPECT_EQ(r.elems_backward, want.at("all_gather_elems_backward"));
+  EXPECT_EQ(r.peak, want.at("peak_live_elems"));
+  if (want.at("all_gather_sequence").is_null()) return;
+  json sequence = json::array();
+  for (const json& row : want.at("all_gather_sequence"))
+    sequence.push_back({row[0].get<std::string>().substr(0, 3), row[1], row[2]});
+  EXPECT_EQ(r.sequence, sequence);
+}
+
+// The gradient messages of a steady step, as the vectors write them.
+json messages(const Deck& deck, int world, Op scatter) {
+  const json rows = json::parse(print_json(build_program(deck, {world, 1, 1}, world, 0, {}), {}, "")
+                                    .at("steps")
+                                    .at("steady")
+                                    .dump());
+  json list = json::array();
+  for (const json& row : rows) {
+    const std::string op = row.at("op"), phase = row.at("phase");
+    if (phase[0] != 'b' || op == "all_gather") continue;
+    if (scatter == Op::reduce_scatter) {
+      list.push_back(row.at("elems_in"));
+      continue;
+    }
+    const std::string to =
+        row.contains("root") ? "->" + std::to_string(row.at("root").get<int>()) : "";
+    list.push_back({op + to, row.at("elems_in")});
+  }
+  return list;
+}
+
+TEST(DeepSpeed, VectorsOfLargerModels) {
+  std::ifstream file(std::string(SHARDMARK_TESTS) + "/data/deepspeed_vectors.json");
+  const json all = json::parse(file);
+  ASSERT_GE(all.size(), 6U);
+  for (const json& v : all) {
+    const int world = v.at("world_size");
+    SCOPED_TRACE(v.at("name").get<std::string>() + " on " + std::to_string(world) + " ranks");
+    Deck deck;
+    deck.model = spec_of(v);
+    deck.run.compute = Compute::none;
+    ZeroKnobs& knobs = deck.zero.knobs;
+    knobs.reduce_bucket_size = v.at("reduce_bucket_size");
+    ModelShape shape = build_model_shape(deck.model);
+    EXPECT_EQ(shape.elems, v.at("params"));
+    EXPECT_EQ(shape.params.size(), v.at("tensors"));
+
+    auto at_stage = [&](int stage, const char* key, Op scatter = Op::all_reduce) {
+      deck.zero.stage = stage;
+      knobs.overlap_comm = stage == 3;
+      EXPECT_EQ(messages(deck, world, scatter), v.at(key)) << key;
+      const Program p = build_program(deck, {world, 1, 1}, world, 0, {});
+      if (stage == 2) {
+        EXPECT_EQ(p.partition.padded, v.at("flat_padded"));
+        EXPECT_EQ(p.partition.per_rank, v.at("flat_partition"));
+      }
+    };
+    at_stage(2, "stage2_default");
+    at_stage(1, "stage1_no_overlap");
+    knobs.use_multi_rank_bucket_allreduce = false;
+    at_stage(2, "stage2_multi_rank_false");
+    knobs.use_multi_rank_bucket_allreduce = true;
+    knobs.reduce_scatter = false;
+    at_stage(2, "stage2_reduce_scatter_false");
+    knobs.reduce_scatter = true;
+    deck.zero.stage = 0;
+    json flushes = json::array();
+    for (const json& m : messages(deck, world, Op::all_reduce)) flushes.push_back(m[1]);
+    EXPECT_EQ(flushes, v.at("stage0_all_reduce"));
+
+    const json& settings = v.at("stage3").at("settings");
+    knobs.prefetch_bucket_size = settings.at("prefetch");
+    knobs.max_live_parameters = settings.at("max_live");
+    knobs.max_reuse_distance = settings.at("max_reuse");
+    knobs.param_persistence_threshold = settings.at("persist");
+    deck.zero.stage = 3;
+    knobs.overlap_comm = true;
+    EXPECT_EQ(messages(deck, world, Op::reduce_scatter),
+              v.at("stage3").at("reduce_scatter_input_elems"));
+    hook_embeddings(shape);
+    if (!v.at("stage3_with_containers").is_null())
+      expect_gathers(shape, knobs, v.at("stage3_with_containers"), world);
+    drop_containers(shape);
+    expect_gathers(shape, knobs, v.at("stage3"), world);
+  }
+}
+
+// An average costs no pass over memory of its own where a copy is made anyway: only a tensor that
+// is reduced where it lies is divided there.
+TEST(DeepSpeed, AveragesOnTheWay) {
+  for (int stage : {0, 1, 2, 3})
+    for (bool contiguous : {true, false})
+      for (std::int64_t bucket : {std::int64_t{500'000'000}, std::int64_t{1800}}) {
+        Deck d = small_deck(stage);
+        d.zero.precision.model = d.zero.precision.comm = d.zero.precision.grad_accum = Dtype::bf16;
+        d.zero.knobs.reduce_bucket_size = bucket;
+        d.zero.knobs.contiguous_gradients = contiguous;
+        const Program p = testing::program(d, 4, 0);
+        int divided = 0, alone = 0;
+        for (const Segment& s : p.segments)
+          for (const Event& e : s.events) {
+            divided += e.divisor == 4;
+            if (e.kernel != Kernel::scale) continue;
+            ++alone;
+            const Operand& o = p.operands[static_cast<std::size_t>(e.operands.first)];
+            const std::string& name = p.slots[static_cast<std::size_t>(o.slot)].name;
+            EXPECT_TRUE(name.starts_with("grad.") || (stage == 3 && name == "bucket")) << name;
+            EXPECT_LT(bucket, 500'000'000) << "stage " << stage << ": " << name;
+          }
+        EXPECT_GT(divided, alone) << "stage " << stage;
+      }
+}
+
+}  // namespace
+}  // namespace shardmark

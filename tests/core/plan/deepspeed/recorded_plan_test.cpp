@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: what a plan says is what DeepSpeed was recorded to do: row by row, at start-up, in the
+// first step and in the steady state, on every rank; and what it held in memory, to the byte.
+#include <gtest/gtest.h>
+
+#include <core/plan/interpret/check.hpp>
+#include <core/plan/interpret/print.hpp>
+#include <tests/support/recorded.hpp>
+
+namespace shardmark {
+namespace {
+
+using namespace testing;
+
+json plan_json(const Recording& r, int rank) {
+  const Program p = build_program(r.deck, r.batch, r.world, rank, Profile{});
+  require_legal(check(p));
+  return json::parse(print_json(p, {}, "").dump());
+}
+
+// As the recordings write start-up: without phase, byte views and barriers as they are.
+json startup(const json& raw) {
+  json rows = json::array();
+  for (json row : raw.at("startup")) {
+    row.insert(row.begin(), "init");
+    rows.push_back(row);
+  }
+  return in_our_words(rows);
+}
+
+// How many cases of the file were compared.
+int compare_rows(const std::string& file) {
+  int cases = 0;
+  for (const Recording& r : recordings(file)) {
+    ++cases;
+    for (int rank = 0; rank < r.world; ++rank) {
+      SCOPED_TRACE(r.name + ", rank " + std::to_string(rank));
+      const json plan = plan_json(r, rank);
+      const json& steps = plan.at(overflows(r) ? "skipped" : "steps");
+      auto same = [](const json& have, const json& want) {
+        EXPECT_EQ(as_recorded(have), want) << first_difference(as_recorded(have), want);
+      };
+      same(steps.at("0"), expected_rows(r.raw, "first_step"));
+      same(steps.at("steady"), expected_rows(r.raw, "steady_step"));
+      same(plan.at("init"), startup(r.raw));
+    }
+  }
+  return cases;
+}
+
+TEST(Recorded, CollectivesRowByRow) {
+  EXPECT_GE(compare_rows("deepspeed_traces.json"), 26);  // two of them with offload
+  EXPECT_GE(compare_rows("deepspeed_more_traces.json"), 20);
+  EXPECT_GE(compare_rows("deepspeed_hpz.json"), 9);
+}
+
+// How many cases of the file have memory.
+int compare_memory(const std::string& file) {
+  const std::map<std::string, std::string> ours{
+      {"exp_avg", "momentum"}, {"exp_avg_sq", "variance"}, {"bucket_buffers", "bucket"}};
+  int cases = 0;
+  for (const Recording& r : recordings(file)) {
+    if (!r.raw.contains("bytes_by_rank")) continue;
+    ++cases;
+    for (int rank = 0; rank < r.world; ++rank) {
+      SCOPED_TRACE(r.name + ", rank " + std::to_string(rank));
+      const json have = plan_json(r, rank).at("memory_at");
+      json want;
+      for (const auto& [at, kinds] : r.raw.at("bytes_by_rank")[rank].items())
+        for (const auto& [kind, bytes] : kinds.items())
+          want[at][ours.contains(kind) ? ours.at(kind) : kind] = bytes;
+      EXPECT_EQ(have, want);
+    }
+  }
+  return cases;
+}
+
+TEST(Recorded, MemoryToTheByte) {
+  EXPECT_GE(compare_memory("deepspeed_memory.json"), 11);
+  EXPECT_GE(compare_memory("deepspeed_hpz.json"), 8);
+}
+
+}  // namespace
+}  // namespace shardmark

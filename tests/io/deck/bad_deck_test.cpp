@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// One bad deck a rule: the good deck, changed by `--set` or replaced, must be refused in one line
+// that names file, key, value and remedy.
+#include <fmt/format.h>
+
+#include <tests/support/io_scratch.hpp>
+
+namespace shardmark::test {
+namespace {
+
+struct BadValue {
+  const char* set;                // key=value
+  std::vector<std::string> says;  // beside file and key
+};
+
+const std::vector<BadValue>& bad_values() {
+  static const std::vector<BadValue> list = {
+      // unknown keys, with the nearest known one
+      {"modle=1", {"unknown key", "did you mean \"model\""}},
+      {"model.layer=4", {"= 4", "unknown key", "did you mean \"layers\""}},
+      {"model.kv_heads=4", {"unknown key"}},
+      {"data.sauce=1", {"did you mean \"source\""}},
+      {"run.step=1", {"did you mean \"steps\""}},
+      {"run.zzzzzz=1", {"unknown key", "known here", "warmup"}},
+      {"comm.timeout=1", {"did you mean \"timeout_s\""}},
+      {"memory.device_gb=1", {"did you mean \"device_gib\""}},
+      {"expect.los=1", {"did you mean \"loss\""}},
+      // ill-typed values
+      {"name=3", {"= 3", "must be a string"}},
+      {"model=3", {"= 3", "must be an object"}},
+      {"model.layers=\"4\"", {"= \"4\"", "must be an integer"}},
+      {"model.layers=2.5", {"= 2.5", "must be an integer"}},
+      {"model.tied_head=1", {"= 1", "must be true or false"}},
+      {"model.family=3", {"must be one of \"gpt2\", \"llama\", \"list\""}},
+      {"run=[]", {"must be an object"}},
+      {"run.steps=1O", {"= \"1O\"", "must be an integer"}},
+      {"comm.timeout_s=soon", {"= \"soon\"", "must be a number"}},
+      {"deepspeed=3", {"= 3", "must be an object"}},
+      // bounds
+      {"model.layers=0", {"= 0", "from 1 to 100000"}},
+      {"model.layers=-1", {"= -1", "from 1"}},
+      {"model.hidden=0", {"= 0", "from 1"}},
+      {"model.hidden=99999999999999999999", {"must be an integer from 1"}},
+      {"model.vocab=1e30", {"must be an integer from 1"}},
+      {"run.steps=0", {"= 0", "from 1"}},
+      {"run.warmup=-1", {"= -1", "from 0"}},
+      {"run.seed=-1", {"from 0 to 4294967295"}},
+      {"run.seed=4294967296", {"from 0 to 4294967295"}},
+      {"comm.timeout_s=0", {"= 0", "above 0"}},
+      {"comm.delay_ms=-1", {"= -1", "at least 0"}},
+      {"memory.device_gib=0", {"= 0", "above 0"}},
+      {"memory.allowance_mib=-5", {"at least 0"}},
+      {"expect.tolerance=-1", {"at least 0"}},
+      // words
+      {"model.family=gpt3", {"= \"gpt3\"", "did you mean \"gpt2\""}},
+      {"data.source=flie", {"did you mean \"file\""}},
+      {"run.reductions=orderd", {"did you mean \"ordered\""}},
+      // sections that must agree
+      {"model.heads=5", {"= 5", "must divide model.hidden = 32"}},
+      {"data={\"source\": \"file\"}", {"data.path", "missing"}},
+      {"data={\"source\": \"file\", \"path\": \"none.txt\"}", {"none.txt", "No such file"}},
+      {"data={\"source\": \"file\", \"path\": \".\"}", {"not a regular file"}},
+      {"data={}", {"data.source", "missing"}},
+      // what later versions will do
+      {"run.memory_mode=loose", {"\"loose\"", "\"strict\""}},
+      {"run.compute=gemm", {"not modelled yet", "\"train\", \"none\""}},
+      {"run.activation_checkpointing=1", {"activation_checkpointing = 1", "true or false"}},
+      {"comm.backend=gloo", {"\"gloo\"", "\"mpi\"", "\"nccl\""}},
+      {"checkpoint={}", {"checkpoint.dir", "missing"}},
+      {"checkpoint={\"dir\": \"x\", \"evry\": 1}", {"did you mean \"every\""}},
+      {"checkpoint={\"dir\": \"x\", \"every\": -1}", {"every = -1", "from 0"}},
+      {"checkpoint={\"dir\": \"x\", \"keep\": \"all\"}", {"keep", "must be an integer"}},
+      {"checkpoint={\"dir\": \"x\", \"layout\": \"share\"}", {"did you mean \"shared\""}},
+      {"checkpoint={\"dir\": \"x\", \"resume\": \"../x\"}", {"resume", "name of a checkpoint"}},
+      {"checkpoint={\"dir\": \"x\", \"resume\": \"\"}", {"resume", "\"latest\""}},
+      {"checkpoint={\"dir\": \"x\", \"ranks_per_file\": 0}", {"ranks_per_file = 0", "from 1"}},
+      {"checkpoint={\"dir\": \"x\", \"layout\": \"shared\", \"ranks_per_file\": 2}",
+       {"ranks_per_file = 2", "all ranks write one file"}},
+      {"checkpoint={\"dir\": \"x\", \"async\": true, \"layout\": \"shared\"}",
+       {"async = true", "where ranks share a file"}},
+      {"checkpoint={\"dir\": \"x\", \"benchmark\": 2}", {"benchmark = 2", "run.compute \"none\""}},
+      {"checkpoint={\"dir\": \"x\", \"alignment_bytes\": 3}", {"= 3", "power of two"}},
+      {"checkpoint={\"dir\": \"x\", \"hints\": {\"cb_nodes\": 1}}", {"cb_nodes = 1", "strings"}},
+      // the DeepSpeed config, as DeepSpeed judges it
+      {"deepspeed.zero_optimization.stage=4", {"= 4", "must be 0, 1, 2 or 3"}},
+      {"deepspeed.zero_optimization.stage=two", {"= \"two\"", "must be 0, 1, 2 or 3"}},
+      {"deepspeed.zero_optimization.reduce_bucket_sise=1", {"did you mean \"reduce_bucket_size\""}},
+      {"deepspeed.zero_optimization.reduce_bucket_size=0", {"= 0", "at least 1"}},
+      {"deepspeed.zero_optimization.reduce_bucket_size=1000.5", {"must be an integer"}},
+      {"deepspeed.zero_optimization.overlap_comm=maybe", {"must be true, false or null"}},
+      {"deepspeed.optimizer.params.momentum=0.9", {"unknown key"}},
+      {"deepspeed.optimizer.params.betas=[0.9]", {"two numbers"}},
+      {"deepspeed.optimizer.params.lr=-1", {"= -1", "at least 0"}},
+      {"deepspeed.optimizer.params.lr=auto", {"= \"auto\"", "Hugging Face"}},
+      {"deepspeed.optimizer.params.max_grad_norm=1", {"removed"}},
+      {"deepspeed.train_micro_batch_size_per_gpu=0", {"= 0", "at least 1"}},
+      {"deepspeed.train_micro_batch_size_per_gpu=auto", {"= \"auto\"", "integer"}},
+      {"deepspeed.gradient_accumulation_steps=1.5", {"= 1.5", "integer"}},
+      {"deepspeed.optimizer.type=SGD", {"= \"SGD\"", "not modelled yet", "AdamW"}},
+      {"deepspeed.scheduler.type=OneCycle", {"= \"OneCycle\"", "not modelled yet", "WarmupLR"}},
+      {"deepspeed.scheduler.type=Warmup", {"= \"Warmup\"", "knows no scheduler", "WarmupLR"}},
+      {"deepspeed.optimizer.params.fused=true", {"= true", "torch_adam"}},
+      {"deepspeed.optimizer.params.amsgrad=true", {"= true", "not modelled yet"}},
+      {"deepspeed.communication_data_type=int4", {"\"fp32\", \"fp16\" or \"bf16\""}},
+      {"deepspeed.data_types.grad_accum_dtype=fp64", {"= \"fp64\"", "must be"}},
+      {"deepspeed.data_types.grad_accum_dtype=bf16", {"= \"bf16\"", "not modelled yet"}},
+      {"deepspeed.data_types.param_dtype=bf16", {"= \"bf16\"", "fp32"}},
+      {"deepspeed.gradient_allreduce_op=sum", {"= \"sum\"", "stage 3 can only average"}},
+      {"deepspeed.steps_per_print=0", {"= 0", "divides"}},
+      {"deepspeed.checkpoint.tag_validation=loud", {"= \"loud\"", "\"warn\""}},
+      {"deepspeed.bf16.bf16_optimizer_states=true", {"= true", "not modelled yet"}},
+      {"deepspeed.zero_optimization.enable_sanity_checks=true", {"= true", "not modelled yet"}},
+      {"deepspeed.zero_optimization.leaf_module.names=h", {"= \"h\"", "not modelled yet"}},
+      {"deepspeed.zero_optimization.module_granularity_threshold=5", {"= 5", "not modelled yet"}},
+      {R"(deepspeed.zero_optimization.offload_optimizer={"device": "nvme"})",
+       {"nvme_path", "missing", "folder"}},
+      {R"(deepspeed.aio={"block_size": 0})", {"block_size = 0", "at least 1"}},
+      {R"(deepspeed.zero_optimization.offload_param={"device": "nvme"})",
+       {"offload_param.nvme_path", "missing", "folder"}},
+      {R"(deepspeed.zero_optimization.offload_optimizer={"device": "cpu", "super_offload": true})",
+       {"= true", "not modelled yet"}},
+      {"machine.host_link_gbps=0", {"= 0", "above 0"}},
+      {"machine.pcie=4", {"= 4", "unknown key"}},
+      {"deepspeed.zero_optimization.zenflow={}", {"= {}", "not modelled yet"}},
+      {"deepspeed.zero_optimization.zero_quantized_weights=true",
+       {"zero_quantized_weights = true", "not modelled yet", "int8"}},
+      {"deepspeed.zero_optimization.zero_quantized_gradients=true",
+       {"zero_quantized_gradients = true", "not modelled yet", "int4"}},
+      {R"(deepspeed.zero_optimization={"stage": 3, "zero_hpz_partition_size": 2,
+                                        "offload_param": {"device": "cpu"}})",
+       {"zero_hpz_partition_size = 2", "not modelled yet", "offload_param"}},
+      {"run.shard_size=0", {"run.shard_size = 0", "from 1"}},
+      {"run.shard_size=2", {"run.schedule \"paper\"", "zero_hpz_partition_size"}},
+      {"deepspeed.zero_optimization.mics_shard_size=2", {"DeepSpeed has removed this key"}},
+      {"deepspeed.tensorboard.job=x", {"= \"x\"", "unknown key"}},
+      {"deepspeed.comms_logger.enabled=maybe", {"true or false"}},
+      {"deepspeed.amp.enabled=true", {"deepspeed.amp", "removed"}},
+  };
+  return list;
+}
+
+TEST(BadDeck, every_bad_value_is_refused_with_file_key_value_and_remedy) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", good_deck);
+  for (const BadValue& bad : bad_values()) {
+    SCOPED_TRACE(bad.set);
+    const std::string set = bad.set;
+    const std::string message = message_of<DeckError>([&] { load_deck(path, {set}); });
+    expect_says(message, bad.says);
+    expect_says(message, {path + " (--set)", set.substr(0, set.find_first_of(".="))});
+    if (message.find("missing") == std::string::npos && message.find(" {") == std::string::npos &&
+        message.find(": true: ") == std::string::npos)
+      expect_says(message, {" = "});
+  }
+}
+
+TEST(BadDeck, what_is_missing_is_named) {
+  const ScratchFolder folder;
+  for (const char* key : {"layers", "hidden", "heads", "sequence", "vocab", "family"}) {
+    std::string text = good_deck;
+    const auto at = text.find(fmt::format("\"{}\"", key));
+    const auto end = std::min(text.find(',', at), text.find('}', at));
+    const bool last = text[end] == '}';
+    text.erase(at, end - at + (last ? 0 : 1));
+    if (last) text.erase(text.rfind(',', at), 1);
+    expect_says(message_of<DeckError>([&] { load_deck(folder.write("d.json", text), {}); }),
+                {"d.json", std::string("model.") + key, "missing", "give"});
+  }
+  const std::string no_model = folder.write("d.json", R"({"run": {"steps": 1}})");
+  expect_says(message_of<DeckError>([&] { load_deck(no_model, {}); }), {"d.json: model: missing"});
+}
+
+TEST(BadDeck, a_deck_that_is_good_to_plan_may_lack_what_a_run_needs) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", R"({
+      "model": {"family": "gpt2", "layers": 1, "hidden": 4, "heads": 1, "sequence": 4, "vocab": 8},
+      "deepspeed": {"train_batch_size": 4}})");
+  EXPECT_NO_THROW(read_deck(path, {}, DeckUse::plan));
+  const auto run = [&](std::vector<std::string> sets) {
+    return message_of<DeckError>([&] { load_deck(path, sets); });
+  };
+  expect_says(run({}), {"d.json", "run.steps", "missing"});
+  expect_says(run({"run.steps=1"}), {"d.json", "data", "missing", "markov"});
+  EXPECT_NO_THROW(load_deck(path, {"run.steps=1", "run.compute=none"}));
+}
+
+TEST(BadDeck, a_deck_without_any_batch_size_says_which_key) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", R"({
+      "model": {"family": "gpt2", "layers": 1, "hidden": 4, "heads": 1, "sequence": 4,
+                "vocab": 8}})");
+  expect_says(
+      message_of<DeckError>([&] { read_deck(path, {}, DeckUse::plan); }),
+      {"d.json", "deepspeed", "missing", "train_batch_size", "train_micro_batch_size_per_gpu"});
+  const Deck deck = read_deck(path, {"deepspeed.train_batch_size=4"}, DeckUse::plan).deck;
+  EXPECT_EQ(deck.zero.stage, 0);
+}
+
+TEST(BadDeck, file_data_must_be_long_enough_and_the_vocabulary_hold_bytes) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", good_deck);
+  const std::string source = "data.source=file", text = "data.path=t.txt";
+  folder.write("t.txt", std::string(17, 'x'));  // sequence + 1
+  expect_says(message_of<DeckError>([&] {
+                load_deck(path, {source, text});
+              }),
+              {"t.txt", "17 bytes", "model.sequence + 1 = 17", "longer file"});
+  folder.write("t.txt", std::string(18, 'x'));
+  EXPECT_EQ(load_deck(path, {source, text}).data.path, folder.path("t.txt"));
+  expect_says(message_of<DeckError>([&] {
+                load_deck(path, {source, text, "model.vocab=255"});
+              }),
+              {"model.vocab = 255", "at least 256", "bytes"});
+}
+
+TEST(BadDeck, counts_beyond_63_bits_are_refused) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", good_deck);
+  const std::vector<std::vector<std::string>> huge = {
+      {"model.hidden=2147483647", "model.heads=1", "model.layers=100000"},
+      {"model.hidden=2147483647", "model.heads=1", "model.vocab=2147483647"},
+      {"deepspeed.train_micro_batch_size_per_gpu=9000000000000000000"},
+  };
+  for (const auto& sets : huge)
+    expect_says(message_of<DeckError>([&] { load_deck(path, sets); }),
+                {path, "63 bits", "smaller"});
+  const std::string bucket = "deepspeed.zero_optimization.reduce_bucket_size=9223372036854775807";
+  const auto load = [&](const char* other) {
+    return message_of<DeckError>([&] {
+      load_deck(path, {bucket, "deepspeed.zero_optimization.stage=2", other});
+    });
+  };
+  expect_says(load("run.seed=1"),
+              {path, "deepspeed.zero_optimization.reduce_bucket_size = 9223372036854775807",
+               "63 bits", "smaller"});
+  EXPECT_NO_THROW(load_deck(path, {bucket, "deepspeed.zero_optimization.stage=0"}));
+}
+
+}  // namespace
+}  // namespace shardmark::test

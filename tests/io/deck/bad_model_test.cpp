@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: a model that cannot be built is refused with the key that says so.
+#include <tests/support/io_scratch.hpp>
+
+namespace shardmark::test {
+namespace {
+
+TEST(BadModel, heads_of_a_llama_must_fit) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", good_deck);
+  const auto read = [&](std::vector<std::string> sets) {
+    sets.insert(sets.begin(), {"model.family=llama", "model.ffn=64"});
+    return load_deck(path, sets);
+  };
+  EXPECT_EQ(read({}).model.kv_heads, 4) << "as many as heads";
+  EXPECT_EQ(read({"model.kv_heads=2"}).model.kv_heads, 2);
+  const auto refused = [&](const char* set) { return message_of<DeckError>([&] { read({set}); }); };
+  expect_says(refused("model.kv_heads=3"), {"kv_heads = 3", "must divide model.heads = 4"});
+  expect_says(refused("model.kv_heads=8"), {"kv_heads = 8", "from 1 to 4"});
+  expect_says(refused("model.heads=32"), {"heads = 32", "even"});
+  expect_says(message_of<DeckError>([&] { load_deck(path, {"model.ffn=64"}); }),
+              {"model.ffn = 64", "unknown key"});
+}
+
+TEST(BadModel, a_part_of_the_budget_takes_the_place_of_layers) {
+  const ScratchFolder folder;
+  const std::string head = R"({"run": {"steps": 1, "compute": "none"},
+      "deepspeed": {"train_batch_size": 2}, "model": {"family": "gpt2", "hidden": 8, "heads": 2, "sequence": 4, "vocab": 256, )";
+  const auto write = [&](const std::string& keys, const std::string& memory) {
+    return folder.write("f.json", head + keys + R"(}, "memory": )" + memory + "}");
+  };
+  const std::string budget = R"({"device_gib": 1})";
+  const Deck deck = read_deck(write(R"("fit": 0.8)", budget), {}, DeckUse::plan).deck;
+  EXPECT_EQ(deck.model.fit, 0.8);
+  EXPECT_EQ(deck.model.layers, 0) << "not known yet";
+  EXPECT_NO_THROW(read_deck(write(R"("fit": 1)", "{}"), {}, DeckUse::run));
+  const auto refused = [&](const std::string& keys, const std::string& memory) {
+    return message_of<DeckError>([&] { read_deck(write(keys, memory), {}, DeckUse::plan); });
+  };
+  expect_says(refused(R"("fit": 0)", budget), {"model.fit = 0", "above 0", "1"});
+  expect_says(refused(R"("fit": 1.01)", budget), {"model.fit = 1.01", "1"});
+  expect_says(refused(R"("fit": "most")", budget), {"model.fit = \"most\"", "number"});
+  expect_says(refused(R"("fit": 0.5, "layers": 3)", budget), {"model.layers = 3", "model.fit"});
+  expect_says(refused(R"("fit": 0.5)", "{}"), {"model.fit = 0.5", "memory.device_gib"});
+  expect_says(refused("\"tied_head\": false", budget), {"model.layers", "missing"});
+}
+
+TEST(BadModel, bad_list_models) {
+  const ScratchFolder folder;
+  const std::string head =
+      R"({"run": {"steps": 1, "compute": "none"}, "deepspeed": {"train_batch_size": 2},
+      "model": {"family": "list", "modules": )";
+  const struct {
+    const char* model;
+    std::vector<std::string> says;
+  } cases[] = {
+      {"3", {"model.modules", "= 3", "array"}},
+      {"[]", {"model.modules", "array of 1"}},
+      {R"([{"name": "a", "numels": []}])", {"no module has parameters"}},
+      {R"([{"numels": [1]}])", {"model.modules.0.name", "missing"}},
+      {R"([{"name": "a"}])", {"model.modules.0.numels", "missing"}},
+      {R"([{"name": "a", "numels": [0]}])", {"model.modules.0.numels.0 = 0", "from 1"}},
+      {R"([{"name": "a", "numels": [1], "numel": 2}])", {"did you mean \"numels\""}},
+      {R"([{"name": "a", "numels": [1]}, {"name": "a", "numels": [2]}])",
+       {"modules.1.name", "differ"}},
+      {R"([{"name": "a", "numels": [1]}], "tied": [["b", "a"]])", {"tied.0", "no module", "\"b\""}},
+      {R"([{"name": "a", "numels": [1]}, {"name": "b", "numels": [2]}], "tied": [["b", "a"]])",
+       {"same numels"}},
+      {R"([{"name": "a", "numels": [1]}, {"name": "b", "numels": [1]}], "tied": [["a", "b"]])",
+       {"owner must be listed before"}},
+      {R"([{"name": "a", "numels": [1]}], "visits": ["g+a"])", {"visits.0", "\"g+a\"", "f+"}},
+      {R"([{"name": "a", "numels": [1]}], "visits": ["f+b"])", {"visits.0", "no module"}},
+      {R"([{"name": "a", "numels": [1, 2]}], "gradient_ready_order": [1, 1])", {"twice"}},
+      {R"([{"name": "a", "numels": [1, 2]}], "gradient_ready_order": [1])", {"1 of 2"}},
+      {R"([{"name": "a", "numels": [1, 2]}], "param_groups": [[0], [2]])", {"= 2", "from 0 to 1"}},
+      {R"([{"name": "a", "numels": [1, 2]}], "param_groups": [[0, 1], []])", {"not be empty"}},
+      {R"([{"name": "a", "numels": [1]}], "visits": ["f+a", "f-a"])",
+       {"visits", "\"a\" has parameters", "no \"b+a\""}},
+      {R"([{"name": "a", "numels": [1]}], "visits": ["b+a", "f+a"])",
+       {"visits", "no \"f+a\" before the first \"b+\""}},
+      {R"([{"name": "a", "numels": [1, 2]}], "visits": [])", {"visits = []", "array of visits"}},
+      {R"([{"name": "a", "numels": [1152921504606846976, 1152921504606846976]}])", {"63 bits"}},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.model);
+    const std::string path = folder.write("l.json", head + c.model + "}}");
+    expect_says(message_of<DeckError>([&] { load_deck(path, {}); }), c.says);
+  }
+}
+
+TEST(BadModel, a_list_cannot_be_trained_but_planned) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("l.json", R"({"deepspeed": {"train_batch_size": 2},
+      "model": {"family": "list", "modules": [{"name": "a", "numels": [3]}]},
+      "run": {"steps": 1}})");
+  expect_says(message_of<DeckError>([&] { load_deck(path, {}); }), {"run.compute", "list", "none"});
+  EXPECT_NO_THROW(read_deck(path, {}, DeckUse::plan));
+}
+
+}  // namespace
+}  // namespace shardmark::test

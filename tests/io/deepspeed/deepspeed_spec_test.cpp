@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: what a DeepSpeed config says of precision, optimizer, scheduler and knobs arrives as
+// DeepSpeed would use it; what its engine refuses is refused.
+#include <fmt/format.h>
+
+#include <io/deepspeed/config.hpp>
+#include <tests/support/io_scratch.hpp>
+
+namespace shardmark::test {
+namespace {
+
+// A config with more keys at a stage; `zero` is more of zero_optimization, with a leading comma.
+ZeroSpec read(int stage, const std::string& extra, const std::string& zero = "") {
+  Origin origin("d.json");
+  const std::string text =
+      fmt::format("{{\"train_batch_size\": 4, \"zero_optimization\": {{\"stage\": {}{}}}{}{}}}",
+                  stage, zero, extra.empty() ? "" : ", ", extra);
+  return read_deepspeed(origin, parse_json(text, "d.json", JsonRules::deck), "deepspeed");
+}
+
+std::string refusal(int stage, const std::string& extra, const std::string& zero = "") {
+  return message_of<DeckError>([&] { read(stage, extra, zero); });
+}
+
+constexpr const char* bf16 = R"("bf16": {"enabled": true})";
+constexpr const char* fp16 = R"("fp16": {"enabled": true})";
+constexpr const char* accum32 = R"(, "data_types": {"grad_accum_dtype": "fp32"})";
+
+TEST(DeepSpeedPrecision, types_follow_the_model_unless_they_are_given) {
+  EXPECT_EQ(read(2, "").precision.model, Dtype::fp32);
+  const PrecisionSpec half = read(2, bf16).precision;
+  EXPECT_EQ(half.model, Dtype::bf16);
+  EXPECT_EQ(half.grad_accum, Dtype::bf16);
+  EXPECT_EQ(half.comm, Dtype::bf16);
+  const PrecisionSpec mixed =
+      read(2, std::string(fp16) + accum32 + R"(, "communication_data_type": "FP32")").precision;
+  EXPECT_EQ(mixed.model, Dtype::fp16);
+  EXPECT_EQ(mixed.grad_accum, Dtype::fp32);
+  EXPECT_EQ(mixed.comm, Dtype::fp32);
+  EXPECT_EQ(read(1, R"("communication_data_type": "bf16")").precision.comm, Dtype::bf16);
+}
+
+TEST(DeepSpeedPrecision, stage_0_accumulates_in_the_models_type) {
+  expect_says(refusal(0, std::string(bf16) + accum32), {"grad_accum_dtype", "fp32", "stage 0"});
+  for (const int stage : {1, 2, 3}) EXPECT_NO_THROW(read(stage, std::string(bf16) + accum32));
+  EXPECT_NO_THROW(read(0, R"("data_types": {"grad_accum_dtype": "float"})"));
+  expect_says(
+      refusal(2, R"("fp16": {"enabled": true}, "data_types": {"grad_accum_dtype": "bf16"})"),
+      {"grad_accum_dtype", "not modelled yet"});
+}
+
+TEST(DeepSpeedPrecision, param_dtype_must_be_the_type_that_is_enabled) {
+  EXPECT_NO_THROW(read(1, std::string(bf16) + R"(, "data_types": {"param_dtype": "bfloat16"})"));
+  expect_says(refusal(1, std::string(bf16) + R"(, "data_types": {"param_dtype": "fp16"})"),
+              {"param_dtype", "bf16"});
+}
+
+TEST(DeepSpeedPrecision, overflow_is_checked_for_fp16_and_at_stages_1_and_2_for_bf16) {
+  const std::string off = R"("bf16": {"enabled": true, "check_grad_overflow": false})";
+  for (int stage = 0; stage <= 3; ++stage) {
+    const bool flat = stage == 1 || stage == 2;
+    EXPECT_TRUE(read(stage, fp16).precision.check_overflow);
+    EXPECT_EQ(read(stage, bf16).precision.check_overflow, flat) << "stage " << stage;
+    EXPECT_FALSE(read(stage, off).precision.check_overflow);
+    EXPECT_FALSE(read(stage, "").precision.check_overflow);
+  }
+  EXPECT_FALSE(read(1, std::string(bf16) + accum32).precision.check_overflow)
+      << "another optimizer wraps it";
+  EXPECT_TRUE(read(2, std::string(bf16) + accum32).precision.check_overflow);
+}
+
+TEST(DeepSpeedPrecision, a_loss_scale_of_0_is_dynamic) {
+  const LossScaleSpec plain = read(2, fp16).precision.loss_scale;
+  EXPECT_TRUE(plain.dynamic);
+  EXPECT_EQ(plain.initial, 65536);
+  EXPECT_EQ(plain.window, 1000);
+  EXPECT_EQ(plain.hysteresis, 2);
+  EXPECT_EQ(plain.min_scale, 1);
+  const LossScaleSpec all =
+      read(2, R"("fp16": {"enabled": true, "initial_scale_power": 8, "loss_scale_window": 10,
+                 "hysteresis": 3, "consecutive_hysteresis": true, "min_loss_scale": 4})")
+          .precision.loss_scale;
+  EXPECT_EQ(all.initial, 256);
+  EXPECT_EQ(all.window, 10);
+  EXPECT_EQ(all.hysteresis, 3);
+  EXPECT_TRUE(all.consecutive_hysteresis);
+  EXPECT_EQ(all.min_scale, 4);
+  const LossScaleSpec fixed =
+      read(2, R"("fp16": {"enabled": true, "loss_scale": "128"})").precision.loss_scale;
+  EXPECT_FALSE(fixed.dynamic);
+  EXPECT_EQ(fixed.initial, 128);
+  EXPECT_EQ(read(2, bf16).precision.loss_scale.initial, 1);
+}
+
+TEST(DeepSpeedPrecision, dynamic_scaling_is_checked_only_where_there_is_one) {
+  const auto with = [](const char* keys) { return fmt::format(R"("fp16": {{{}}})", keys); };
+  expect_says(refusal(2, with(R"("enabled": true, "loss_scale_window": 0)")), {"window = 0"});
+  expect_says(refusal(2, with(R"("enabled": true, "min_loss_scale": 0)")), {"min_loss_scale = 0"});
+  expect_says(refusal(2, with(R"("enabled": true, "loss_scale": true)")), {"loss_scale = true"});
+  expect_says(refusal(2, with(R"("loss_scale_window": true)")), {"window = true"});
+  expect_says(refusal(2, with(R"("enabled": true, "initial_scale_power": 2000)")), {"1023"});
+  EXPECT_NO_THROW(read(2, with(R"("enabled": true, "loss_scale": 8, "min_loss_scale": 0)")));
+  EXPECT_NO_THROW(read(2, with(R"("loss_scale_window": 0)")));
+}
+
+ZeroSpec adam(const char* type, const char* params) {
+  return read(1, fmt::format(R"("optimizer": {{"type": "{}", "params": {{{}}}}})", type, params));
+}
+
+TEST(DeepSpeedOptimizer, adam_is_adamw_unless_its_mode_says_otherwise) {
+  EXPECT_TRUE(adam("Adam", "").optimizer.decoupled_decay);
+  EXPECT_FALSE(adam("Adam", R"("adam_w_mode": false)").optimizer.decoupled_decay);
+  EXPECT_FALSE(
+      adam("adam", R"("adam_w_mode": false, "torch_adam": true)").optimizer.decoupled_decay);
+  EXPECT_TRUE(adam("AdamW", R"("adam_w_mode": false)").optimizer.decoupled_decay);
+  EXPECT_TRUE(read(1, "").optimizer.decoupled_decay);
+}
+
+TEST(DeepSpeedOptimizer, each_adam_knows_its_own_parameters) {
+  EXPECT_FALSE(adam("Adam", R"("bias_correction": false)").optimizer.bias_correction);
+  EXPECT_NO_THROW(adam("Adam", R"("torch_adam": true, "foreach": null)"));
+  for (const auto& [params, key] :
+       {std::pair{R"("torch_adam": true, "bias_correction": false)", "bias_correction"},
+        std::pair{R"("foreach": false)", "foreach"}, std::pair{R"("fused": true)", "fused"}})
+    expect_says(message_of<DeckError>([&] { adam("AdamW", params); }), {key, "torch_adam"});
+}
+
+ZeroSpec scheduled(const char* type, const char* params) {
+  return read(1, fmt::format(R"("optimizer": {{"type": "AdamW", "params": {{"lr": 0.5}}}},
+                                "scheduler": {{"type": "{}", "params": {{{}}}}})",
+                             type, params));
+}
+
+TEST(DeepSpeedScheduler, parameters_and_defaults_are_each_schedulers_own) {
+  EXPECT_EQ(read(1, "").scheduler.type, LrSchedule::constant);
+  EXPECT_EQ(read(1, R"("scheduler": {})").scheduler.type, LrSchedule::constant);
+  const SchedulerSpec plain = scheduled("WarmupLR", "").scheduler;
+  EXPECT_EQ(plain.type, LrSchedule::warmup);
+  EXPECT_EQ(plain.warmup_min_lr, 0);
+  EXPECT_EQ(plain.warmup_max_lr, 0.5) << "the optimizer's";
+  EXPECT_EQ(plain.warmup_num_steps, 1000);
+  EXPECT_FALSE(plain.linear);
+  EXPECT_EQ(scheduled("WarmupLR", R"("warmup_max_lr": [0.25])").scheduler.warmup_max_lr, 0.25);
+  const SchedulerSpec decay =
+      scheduled("WarmupDecayLR", R"("total_num_steps": 50, "warmup_type": "linear")").scheduler;
+  EXPECT_EQ(decay.type, LrSchedule::warmup_decay);
+  EXPECT_EQ(decay.warmup_max_lr, 1e-3) << "not the optimizer's";
+  EXPECT_EQ(decay.total_num_steps, 50);
+  EXPECT_TRUE(decay.linear);
+  const SchedulerSpec cosine =
+      scheduled("WarmupCosineLR",
+                R"("total_num_steps": 50, "warmup_min_ratio": 0.5, "cos_min_ratio": 0.25,
+                   "warmup_num_steps": 3)")
+          .scheduler;
+  EXPECT_EQ(cosine.type, LrSchedule::warmup_cosine);
+  EXPECT_EQ(cosine.warmup_min_ratio, 0.5);
+  EXPECT_EQ(cosine.cos_min_ratio, 0.25);
+  EXPECT_EQ(cosine.warmup_num_steps, 3);
+}
+
+TEST(DeepSpeedScheduler, what_its_constructor_refuses_is_refused) {
+  const struct {
+    const char *type, *params, *says;
+  } cases[] = {
+      {"WarmupLR", R"("warmup_steps": 5)", "unknown key"},
+      {"WarmupLR", R"("total_num_steps": 5)", "unknown key"},
+      {"WarmupLR", R"("warmup_num_steps": 0)", "at least 1"},
+      {"WarmupLR", R"("warmup_num_steps": 10.0)", "without a fraction"},
+      {"WarmupLR", R"("warmup_num_steps": "auto")", "must be an integer"},
+      {"WarmupLR", R"("warmup_max_lr": "auto")", "must be a number"},
+      {"WarmupLR", R"("warmup_min_lr": null)", "must be a number"},
+      {"WarmupLR", R"("warmup_max_lr": [0.1, 0.2])", "not modelled yet"},
+      {"WarmupLR", R"("last_batch_iteration": 5)", "not modelled yet"},
+      {"WarmupDecayLR", "", "total_num_steps: missing"},
+      {"WarmupDecayLR", R"("total_num_steps": "auto")", "number of steps"},
+      {"WarmupCosineLR", R"("total_num_steps": 5, "warmup_min_lr": 0)", "unknown key"},
+      {"WarmupCosineLR", "", "total_num_steps: missing"},
+      {"LRRangeTest", "", "not modelled yet"},
+      {"StepLR", "", "not modelled yet"},
+      {"warmuplr", "", "knows no scheduler"},
+  };
+  for (const auto& c : cases)
+    expect_says(message_of<DeckError>([&] { scheduled(c.type, c.params); }), {c.says});
+  expect_says(refusal(1, R"("scheduler": {"type": "WarmupLR"})"), {"scheduler.params: missing"});
+}
+
+TEST(DeepSpeedKnobs, every_key_arrives_under_either_name) {
+  const ZeroKnobs plain = read(3, "").knobs;
+  EXPECT_TRUE(plain.overlap_comm && plain.contiguous_gradients && plain.reduce_scatter);
+  EXPECT_EQ(plain.prefetch_bucket_size, 50'000'000);
+  EXPECT_EQ(plain.model_persistence_threshold, INT64_MAX);
+  const ZeroKnobs z3 = read(3, "", R"(, "stage3_prefetch_bucket_size": 1, "max_live_parameters": 2,
+                      "stage3_max_reuse_distance": 3, "param_persistence_threshold": 4,
+                      "stage3_model_persistence_threshold": 5, "sub_group_size": 6,
+                      "reduce_bucket_size": 7e0, "memory_efficient_linear": false,
+                      "stage3_use_all_reduce_for_fetch_params": true, "overlap_comm": false)")
+                           .knobs;
+  EXPECT_EQ(z3.prefetch_bucket_size, 1);
+  EXPECT_EQ(z3.max_live_parameters, 2);
+  EXPECT_EQ(z3.max_reuse_distance, 3);
+  EXPECT_EQ(z3.param_persistence_threshold, 4);
+  EXPECT_EQ(z3.model_persistence_threshold, 5);
+  EXPECT_EQ(z3.sub_group_size, 6);
+  EXPECT_EQ(z3.reduce_bucket_size, 7);
+  EXPECT_TRUE(z3.use_all_reduce_for_fetch_params);
+  EXPECT_FALSE(z3.memory_efficient_linear || z3.overlap_comm);
+  const ZeroKnobs z2 = read(2, R"("gradient_clipping": 0)",
+                            R"(, "round_robin_gradients": true, "parameter_alignment": true,
+              "compute_grad_norm": false, "use_multi_rank_bucket_allreduce": false,
+              "overlap_comm": true)")
+                           .knobs;
+  EXPECT_TRUE(z2.round_robin_gradients && z2.parameter_alignment && z2.overlap_comm);
+  EXPECT_FALSE(z2.compute_grad_norm || z2.use_multi_rank_bucket_allreduce);
+}
+
+TEST(DeepSpeedKnobs, auto_and_null_are_the_default) {
+  const ZeroKnobs k = read(3, "", R"(, "overlap_comm": null, "reduce_bucket_size": "auto",
+                                      "stage3_max_live_parameters": "auto", "made_up": "auto")")
+                          .knobs;
+  EXPECT_TRUE(k.overlap_comm);
+  EXPECT_EQ(k.reduce_bucket_size, 500'000'000);
+  EXPECT_EQ(k.max_live_parameters, 1'000'000'000);
+  EXPECT_FALSE(read(2, "", R"(, "overlap_comm": null)").knobs.overlap_comm);
+}
+
+TEST(DeepSpeedKnobs, sequential_gathers_prefetch_one_element) {
+  EXPECT_EQ(read(3, "", R"(, "stage3_allgather_sequential": true, "prefetch_bucket_size": 9)")
+                .knobs.prefetch_bucket_size,
+            1);
+}
+
+TEST(DeepSpeedKnobs, gradients_are_scaled_where_deepspeed_scales_them) {
+  const char* scaling = R"("gradient_predivide_factor": 2, "gradient_allreduce_op": "MEAN")";
+  EXPECT_EQ(read(0, scaling).knobs.gradient_predivide_factor, 2);
+  EXPECT_EQ(read(1, scaling).knobs.gradient_predivide_factor, 1) << "its buckets are pre-divided";
+  EXPECT_EQ(read(1, scaling, R"(, "reduce_scatter": false)").knobs.gradient_predivide_factor, 2);
+  EXPECT_EQ(read(1, std::string(scaling) + ", " + bf16 + accum32).knobs.gradient_predivide_factor,
+            2);
+  EXPECT_TRUE(read(0, R"("prescale_gradients": true)").knobs.prescale_gradients);
+  EXPECT_TRUE(read(2, R"("gradient_allreduce_op": "sum")").knobs.sums_gradients);
+  for (const int stage : {2, 3})
+    expect_says(refusal(stage, scaling), {"gradient_predivide_factor = 2", "reduce_scatter"});
+}
+
+}  // namespace
+}  // namespace shardmark::test

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: going on from a checkpoint is, bit for bit, never having stopped; with `ordered`
+// reductions on another stage and schedule too. What is damaged is refused on every rank.
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include <core/plan/interpret/check.hpp>
+#include <tests/support/checkpoints.hpp>
+
+namespace shardmark {
+namespace {
+
+using testing::CheckpointedRun;
+using testing::Outcome;
+using testing::SharedFolder;
+using testing::small_deck;
+using testing::Training;
+using testing::with_checkpoints;
+using testing::world;
+
+Outcome outcome_of(Training& t, std::size_t from) {
+  const auto start = static_cast<std::ptrdiff_t>(from);
+  Outcome o{{t.losses.begin() + start, t.losses.end()},
+            {t.norms.begin() + start, t.norms.end()},
+            t.hashes()};
+  for (std::size_t i = 0; i < o.norms.size(); ++i)
+    if (t.skipped[from + i]) o.norms[i] = -1;  // no number
+  return o;
+}
+
+constexpr int steps = 5, stop_after = 2;
+
+// Writes at `stop_after`, goes on to the end. Memory is as predicted, staging included.
+Outcome whole_run(const Deck& deck, const std::string& dir) {
+  CheckpointedRun run(with_checkpoints(deck, dir), MPI_COMM_WORLD);
+  for (int s = 0; s < steps; ++s) {
+    run.training.step();
+    if (s + 1 == stop_after) run.write();
+  }
+  run.checkpoints.finish();
+  require_legal(check(run.training.program()));
+  testing::expect_memory_as_predicted(run.training);
+  EXPECT_EQ(run.training.hashes().disagreement, "");
+  return outcome_of(run.training, stop_after);
+}
+
+Outcome resumed_run(const Deck& deck, const std::string& dir) {
+  CheckpointedRun run(with_checkpoints(deck, dir, "latest", 0), MPI_COMM_WORLD);
+  EXPECT_EQ(run.checkpoints.first_step(), stop_after);
+  for (int s = stop_after; s < steps; ++s) run.training.step();
+  return outcome_of(run.training, 0);
+}
+
+TEST(Resume, IsBitwiseNeverHavingStopped) {
+  for (const char* schedule : {"paper", "deepspeed"})
+    for (int stage : {0, 1, 2, 3})
+      for (Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+        SCOPED_TRACE(std::string(schedule) + " stage " + std::to_string(stage) + " " +
+                     std::string(to_string(dtype)));
+        const SharedFolder folder;
+        const std::int64_t accumulation = dtype == Dtype::fp32 ? 2 : 1;
+        Deck deck = small_deck(stage, 2 * world() * accumulation, accumulation);
+        deck.run.schedule = schedule;
+        testing::set_precision(deck, dtype, dtype);
+        deck.zero.scheduler.type = LrSchedule::warmup;
+        deck.zero.scheduler.warmup_num_steps = 4;
+        if (dtype == Dtype::fp16)  // overflows at first, so that steps are skipped
+          deck.zero.precision.loss_scale = {true, 0x1p26, 3, 1, false, 1};
+        const Outcome whole = whole_run(deck, folder.path());
+        EXPECT_EQ(resumed_run(deck, folder.path()), whole);
+      }
+}
+
+// What is copied aside is what is written, while training goes on.
+TEST(Resume, IsBitwiseFromWhatWasWrittenBesideTraining) {
+  for (int stage : {0, 1, 2, 3})
+    for (Dtype dtype : {Dtype::fp32, Dtype::bf16})
+      for (MemoryMode mode : {MemoryMode::strict, MemoryMode::pooled}) {
+        const SharedFolder folder;
+        Deck deck = small_deck(stage, 2 * world());
+        testing::set_precision(deck, dtype, dtype);
+        deck.run.memory_mode = mode;
+        deck.checkpoint.async = true;
+        const Outcome whole = whole_run(deck, folder.path());
+        EXPECT_EQ(resumed_run(deck, folder.path()), whole) << "stage " << stage;
+      }
+}
+
+TEST(Async, EachWriteWaitsForTheOneBeforeAndAllArePublished) {
+  const SharedFolder folder;
+  Deck deck = small_deck(3, 2 * world());
+  deck.checkpoint.async = true;
+  deck.checkpoint.keep = 2;
+  {
+    CheckpointedRun run(with_checkpoints(deck, folder.path()), MPI_COMM_WORLD);
+    for (int s = 0; s < 4; ++s) {
+      run.training.step();
+      run.write();
+    }
+    run.checkpoints.finish();
+    EXPECT_EQ(run.checkpoints.figures().written, 4);
+  }
+  EXPECT_EQ(published_checkpoints(folder.path()),
+            (std::vector<std::string>{checkpoint_name(3), checkpoint_name(4)}));
+}
+
+// What cannot be published stops all ranks, and the one before stays.
+TEST(Async, AFailureIsToldAtTheNextWrite) {
+  const SharedFolder folder;
+  Deck deck = small_deck(3, 2 * world());
+  deck.checkpoint.async = true;
+  CheckpointedRun run(with_checkpoints(deck, folder.path()), MPI_COMM_WORLD);
+  run.training.step();
+  run.write();
+  run.checkpoints.finish();
+  run.training.step();
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const std::string step = folder.path() + "/" + checkpoint_name(2);
+  if (rank == 0) {  // a name that is taken, and not by a checkpoint
+    std::filesystem::create_directories(step);
+    std::ofstream(step + "/mine") << "x";
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  run.write();
+  EXPECT_THROW(run.checkpoints.finish(), AgreedError);
+  EXPECT_EQ(latest_checkpoint(folder.path()), checkpoint_name(1));
+}
+
+TEST(Resume, IsBitwiseOnAnotherStageAndScheduleWithOrderedReductions) {
+  for (int stage : {0, 1, 2, 3}) {
+    const SharedFolder folder;
+    Deck deck = small_deck(stage, 2 * world());
+    deck.run.reductions = Reductions::ordered;
+    const Outcome whole = whole_run(deck, folder.path());
+    for (const char* schedule : {"paper", "deepspeed"}) {
+      Deck other = deck;
+      other.zero.stage = 3 - stage;
+      other.run.schedule = schedule;
+      EXPECT_EQ(resumed_run(other, folder.path()), whole) << schedule << " from " << stage;
+    }
+  }
+}
+
+// Layouts write the same numbers, and shared files really collectively.
+TEST(Layout, DoesNotMatterToWhatIsRead) {
+  for (std::int64_t ranks_per_file : {1, 2, 0}) {
+    const SharedFolder folder;
+    Deck deck = small_deck(1, 2 * world());
+    deck.checkpoint.ranks_per_file = ranks_per_file;
+    if (ranks_per_file != 1) deck.checkpoint.hints = {{"romio_cb_write", "enable"}};
+    const Outcome whole = whole_run(deck, folder.path());
+    EXPECT_EQ(resumed_run(deck, folder.path()), whole);
+    const Manifest m = read_manifest(folder.path() + "/" + checkpoint_name(stop_after));
+    const int k = ranks_per_file == 0 ? world() : static_cast<int>(ranks_per_file);
+    EXPECT_EQ(static_cast<int>(m.files.size()), (world() + k - 1) / k);
+    EXPECT_EQ(static_cast<int>(m.parts.size()), world());
+  }
+}
+
+TEST(Resume, LatestOfNothingIsAFreshStartAndSaysSo) {
+  const SharedFolder folder;
+  const Deck deck = with_checkpoints(small_deck(2, 2 * world()), folder.path(), "latest");
+  CheckpointedRun run(deck, MPI_COMM_WORLD);
+  EXPECT_EQ(run.checkpoints.first_step(), 0);
+  EXPECT_NE(run.checkpoints.notice().find("fresh start"), std::string::npos);
+}
+
+// Ends with status 4 everywhere, said by one rank alone.
+void expect_refused(const Deck& deck, const std::vector<std::string>& says) {
+  std::string said;
+  int refused = 0;
+  try {
+    const CheckpointedRun run(deck, MPI_COMM_WORLD);
+  } catch (const AgreedError& e) {
+    refused = e.status() == ExitStatus::output ? 1 : 0;
+    said = e.what();
+  }
+  const int speaks = said.empty() ? 0 : 1;
+  int sums[2] = {refused, speaks}, all[2] = {};
+  MPI_Allreduce(sums, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_EQ(all[0], world());
+  EXPECT_EQ(all[1], 1);
+  if (speaks == 0) return;
+  for (const std::string& part : says) EXPECT_NE(said.find(part), std::string::npos) << said;
+}
+
+TEST(Resume, RefusesWhatIsNotThere) {
+  const SharedFolder folder;
+  const Deck deck = small_deck(2, 2 * world());
+  expect_refused(with_checkpoints(deck, folder.path(), "step-00000007", 0),
+                 {"step-00000007", "manifest.json"});
+  whole_run(deck, folder.path());
+  Deck other = deck;
+  other.model.hidden = 45;
+  expect_refused(with_checkpoints(other, folder.path(), "latest", 0),
+                 {"another model", "parameter 0", "wte"});
+}
+
+TEST(Resume, RefusesAChangedByteOfAnyRank) {
+  const SharedFolder folder;
+  const Deck deck = small_deck(1, 2 * world());
+  whole_run(deck, folder.path());
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const std::string checkpoint = folder.path() + "/" + checkpoint_name(stop_after);
+  const Manifest m = read_manifest(checkpoint);
+  const CheckpointFile& last = m.files.back();
+  const auto at = last.first_byte[static_cast<std::size_t>(State::momentum)] + 8;
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    std::fstream file(checkpoint + "/" + last.name,
+                      std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(at);
+    const int byte = file.get();
+    file.seekp(at);
+    file.put(static_cast<char>(byte ^ 4));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  expect_refused(with_checkpoints(deck, folder.path(), "latest", 0),
+                 {last.name, "momentum", "checksum"});
+}
+
+}  // namespace
+}  // namespace shardmark

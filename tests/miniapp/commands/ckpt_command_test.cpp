@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// `shardmark ckpt`, and files that other programs can read.
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include <tests/support/program.hpp>
+#include <tests/support/workplace.hpp>
+
+namespace shardmark::test {
+namespace {
+
+class Ckpt : public ::testing::Test {
+ protected:
+  Ckpt() {
+    place_.deck(3, {{"checkpoint", {{"dir", "ckpt"}, {"every", 2}}}, {"run", {{"steps", 4}}}});
+    const Outcome o = run({.args = place_.run_args(), .ranks = 2});
+    EXPECT_EQ(o.status, 0) << o.err;
+  }
+  std::string dir() const { return place_.path("ckpt"); }
+  const Workplace place_;
+};
+
+void expect_has(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in: " << text;
+}
+
+TEST_F(Ckpt, InfoTellsWhatIsInTheLatestOrInOneThatIsNamed) {
+  Outcome o = run({.args = {"ckpt", "info", dir()}});
+  EXPECT_EQ(o.status, 0) << o.err;
+  expect_has(o.out, {"step-00000004", "after step 4", "2 ranks", "stage 3", "rank-00001.h5",
+                     "momentum (fp32)"});
+  o = run({.args = {"ckpt", "info", dir() + "/step-00000002/"}});
+  expect_has(o.out, {"after step 2"});
+  o = run({.args = {"ckpt", "info", place_.out()}});
+  EXPECT_EQ(o.status, 4);
+  expect_has(o.err, {"no checkpoint is there", "manifest.json"});
+}
+
+TEST_F(Ckpt, ConsolidateGivesTensorsByName) {
+  const Outcome o = run({.args = {"ckpt", "consolidate", dir(), "--out", place_.path("one")}});
+  EXPECT_EQ(o.status, 0) << o.err;
+  const std::string text = read_text(place_.path("one/step-00000004.safetensors"));
+  std::uint64_t length = 0;
+  std::memcpy(&length, text.data(), 8);
+  EXPECT_EQ((8 + length) % 64, 0U);
+  const Json header = Json::parse(text.substr(8, length));
+  EXPECT_EQ(header["block0.mlp.fc.weight"]["shape"], Json({128, 32}));
+  EXPECT_EQ(header["block0.mlp.fc.weight"]["dtype"], "F32");
+  // Norms start as ones and have moved a little; all of the file is tensors.
+  const std::uint64_t at = header["ln_f.weight"]["data_offsets"][0];
+  float value = 0;
+  std::memcpy(&value, text.data() + 8 + length + at, 4);
+  EXPECT_NEAR(value, 1.0f, 0.1f);
+  EXPECT_NE(value, 1.0f);
+  std::uint64_t end = 0;
+  for (const auto& [name, tensor] : header.items())
+    if (name != "__metadata__") end = std::max<std::uint64_t>(end, tensor["data_offsets"][1]);
+  EXPECT_EQ(text.size(), 8 + length + end);
+  EXPECT_EQ(std::filesystem::file_size(place_.path("one/step-00000004.h5")) > end, true);
+}
+
+// 720 MB of states, whoever reads them: what the system counts beyond the ledger stays within the
+// allowance, at its peak too, or the run is INVALID.
+TEST(CkptFull, ARestartKeepsItsStatesAndLittleMore) {
+  const Workplace place;
+  const Json patch = {
+      {"model", {{"family", "list"}, {"modules", Json::array({{{"name", "a"}}, {{"name", "b"}}})}}},
+      {"run", {{"compute", "none"}, {"steps", 1}}},
+      {"checkpoint", {{"dir", "ckpt"}, {"every", 1}, {"resume", "latest"}}},
+      {"memory", {{"device_gib", 2}, {"host_gib", 2}, {"allowance_mib", 256}}}};
+  const auto run_with = [&](int stage, int ranks, int steps) {
+    Json deck = Json::parse(read_text(place.deck(stage, patch)));
+    deck["model"] = patch["model"];
+    deck["model"]["modules"][0]["numels"] = {31'000'000};
+    deck["model"]["modules"][1]["numels"] = {29'000'001, 7};
+    deck["deepspeed"]["zero_optimization"]["reduce_bucket_size"] = 4'000'000;
+    place.write("deck.json", deck.dump());
+    const Outcome o = run(
+        {.args = place.run_args({"--set", "run.steps=" + std::to_string(steps)}), .ranks = ranks});
+    EXPECT_EQ(o.status, 0) << o.out << o.err;
+    EXPECT_NE(o.out.find("\nRESULT=VALID\n"), std::string::npos);
+  };
+  run_with(1, 2, 1);
+  run_with(2, 3, 2);
+  run_with(0, 1, 3);
+  run_with(3, 2, 4);
+}
+
+}  // namespace
+}  // namespace shardmark::test

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run that is broken on purpose ends INVALID, naming what it was seen by; an unbroken one VALID.
+#include <regex>
+
+#include <gtest/gtest.h>
+
+#include <tests/support/program.hpp>
+#include <tests/support/workplace.hpp>
+
+namespace shardmark::test {
+namespace {
+
+struct Fault {
+  std::string name;
+  std::string check;  // a regular expression: the checks that may see it
+};
+
+void PrintTo(const Fault& fault, std::ostream* out) {
+  *out << fault.name;
+}
+
+const Fault faults[] = {{"leak", "memory: rank [0-9]+: .*predicted [0-9]+ bytes, measured [0-9]+"},
+                        {"extra_call", "calls: rank [0-9]+: .*predicted [0-9]+ calls"},
+                        {"skip_wait", "(finite|replicas|self_check): "},
+                        {"flip_bit", "(replicas|self_check): "},
+                        {"stale_shard", "(replicas|self_check): "},
+                        {"nan", "finite: .*nan"}};
+
+class Faults : public testing::TestWithParam<std::tuple<Fault, int>> {};
+
+TEST_P(Faults, EndInvalidNamingTheirCause) {
+  const auto& [fault, stage] = GetParam();
+  const Workplace place;
+  place.deck(stage);
+  const Outcome outcome =
+      run({.args = place.run_args(), .ranks = 2, .environment = {{"SHARDMARK_FAULT", fault.name}}});
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const auto lines = lines_of(outcome.out);
+  ASSERT_GE(lines.size(), 3U);
+  const std::string& last = lines.back();
+  EXPECT_TRUE(std::regex_match(last, std::regex(R"(RESULT=INVALID \(.+\))"))) << last;
+  // Stage 0 has no shards, so nothing is stale; that no check saw it must be said.
+  const bool unseen = fault.name == "stale_shard" && stage == 0;
+  EXPECT_TRUE(std::regex_search(
+      last, std::regex(unseen ? "fault: SHARDMARK_FAULT=stale_shard" : fault.check)))
+      << last;
+  EXPECT_NE(lines[lines.size() - 2].find("SHARDMARK_FAULT=" + fault.name), std::string::npos)
+      << "the class must name the fault";
+  EXPECT_EQ(place.report().at("result"), "INVALID");
+}
+
+std::string name_of(const testing::TestParamInfo<std::tuple<Fault, int>>& info) {
+  return std::get<0>(info.param).name + "_z" + std::to_string(std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Outer, Faults,
+                         testing::Combine(testing::ValuesIn(faults), testing::Values(0, 3)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Inner, Faults,
+                         testing::Combine(testing::ValuesIn(faults), testing::Values(1, 2)),
+                         name_of);
+
+// Where states are cut in two levels nothing goes through the world's own lane.
+TEST(FaultsInGroups, EndInvalidNamingTheirCause) {
+  for (const Fault& fault : faults) {
+    if (fault.name == "leak" || fault.name == "nan") continue;  // of no communicator
+    const Workplace place;
+    place.deck(3);
+    std::vector<std::string> args = place.run_args();
+    for (const char* set : {"run.schedule=paper", "run.shard_size=2"}) {
+      args.push_back("--set");
+      args.push_back(set);
+    }
+    const Outcome outcome =
+        run({.args = args, .ranks = 4, .environment = {{"SHARDMARK_FAULT", fault.name}}});
+    EXPECT_EQ(outcome.status, 1) << outcome.err;
+    const auto lines = lines_of(outcome.out);
+    ASSERT_FALSE(lines.empty());
+    EXPECT_TRUE(std::regex_search(lines.back(), std::regex(fault.check))) << lines.back();
+  }
+}
+
+// Only offload copies between host and device; without it that no check saw the fault is said.
+TEST(FaultsOfTheLink, EndInvalidNamingTheirCause) {
+  for (const bool offloads : {true, false}) {
+    const Workplace place;
+    Json patch = Json::object();
+    if (offloads)
+      patch["deepspeed"]["zero_optimization"]["offload_optimizer"] = {{"device", "cpu"}};
+    place.deck(2, patch);
+    const Outcome outcome = run(
+        {.args = place.run_args(), .ranks = 2, .environment = {{"SHARDMARK_FAULT", "extra_copy"}}});
+    EXPECT_EQ(outcome.status, 1) << outcome.err;
+    const auto lines = lines_of(outcome.out);
+    ASSERT_FALSE(lines.empty());
+    EXPECT_TRUE(std::regex_search(
+        lines.back(),
+        std::regex(offloads ? "copies: rank [0-9]+: .*predicted ([0-9]+) copies of "
+                              "[0-9]+ bytes in all, measured [0-9]+"
+                            : "fault: SHARDMARK_FAULT=extra_copy: nothing in this run")))
+        << lines.back();
+  }
+}
+
+// The end of a report: what scripts read.
+class Sound : public testing::TestWithParam<int> {};
+
+TEST_P(Sound, RunsEndWithTheirThreeLines) {
+  const Workplace place;
+  place.deck(3);
+  Program program({.args = place.run_args(), .ranks = GetParam()});
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const auto lines = lines_of(outcome.out);
+  ASSERT_GE(lines.size(), 3U);
+  const std::size_t n = lines.size();
+  EXPECT_TRUE(std::regex_match(lines[n - 3], std::regex(R"(FOM tokens_per_s=[0-9.]+(e[+-]?\d+)?)")))
+      << lines[n - 3];
+  EXPECT_TRUE(std::regex_match(lines[n - 2], std::regex(R"(CLASS=unofficial \(.+\))")))
+      << lines[n - 2];
+  EXPECT_EQ(lines[n - 1], "RESULT=VALID");
+  EXPECT_TRUE(outcome.out.ends_with("\nRESULT=VALID\n")) << "nothing may follow the result";
+  EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
+}
+
+INSTANTIATE_TEST_SUITE_P(Program, Sound, testing::Values(0, 1, 2, 3));
+
+}  // namespace
+}  // namespace shardmark::test

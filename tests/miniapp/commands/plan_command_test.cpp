@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// `plan` and `deck check`: no launcher, no MPI, and output that other programs read.
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include <tests/support/program.hpp>
+#include <tests/support/workplace.hpp>
+
+namespace shardmark::test {
+namespace {
+
+std::string printed(const std::vector<std::string>& args) {
+  const Outcome outcome = run({.args = args, .limit_s = 20});
+  EXPECT_FALSE(outcome.timed_out);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_TRUE(outcome.out.ends_with('\n'));
+  return outcome.out;
+}
+
+class Plan : public testing::TestWithParam<int> {};
+
+TEST_P(Plan, IsOneJsonObject) {
+  const Workplace place;
+  const Json plan = Json::parse(
+      printed({"plan", place.deck(GetParam()), "--ranks", "3", "--rank", "1", "--format", "json"}));
+  EXPECT_EQ(plan.at("rank"), 1);
+  EXPECT_EQ(plan.at("world"), 3);
+  EXPECT_EQ(plan.at("stage"), GetParam());
+  EXPECT_TRUE(plan.at("memory").at("device").at("fits"));
+  for (const char* key :
+       {"schedule", "parameters", "plan_hash", "partition", "memory_at", "volume"})
+    EXPECT_TRUE(plan.contains(key)) << key;
+  const std::set<std::string> ops{"all_reduce", "reduce_scatter", "all_gather",
+                                  "reduce",     "broadcast",      "barrier"};
+  for (const char* step : {"0", "1", "steady"}) {
+    ASSERT_FALSE(plan.at("steps").at(step).empty());
+    for (const Json& row : plan.at("steps").at(step)) {
+      EXPECT_TRUE(ops.contains(row.at("op"))) << row;
+      EXPECT_TRUE(std::regex_match(row.at("phase").get<std::string>(), std::regex("[fb][0-9]+|s")));
+      EXPECT_GE(row.at("elems_in").get<std::int64_t>(), 0);
+      EXPECT_GE(row.at("elems_out").get<std::int64_t>(), 0);
+    }
+  }
+}
+
+// Statements of the dot language as far as ours go: no graph tool is needed to see a slip.
+TEST_P(Plan, IsAGraph) {
+  const Workplace place;
+  const std::string dot =
+      printed({"plan", place.deck(GetParam()), "--ranks", "2", "--format", "dot"});
+  EXPECT_TRUE(dot.starts_with("digraph "));
+  const std::regex statement(
+      R"re( *(digraph \w+ \{|subgraph \w+ \{|\}|node \[[^\]]+\];|\w+=\w+;|)re"
+      R"re(\w+="([^"\\]|\\.)*";|(\w+) \[label="([^"\\]|\\.)*"[^\]]*\];|)re"
+      R"re(\w+ -> \w+( \[[^\]]*\])?;))re");
+  int depth = 0;
+  std::set<std::string> nodes;
+  for (const std::string& line : lines_of(dot)) {
+    std::smatch match;
+    ASSERT_TRUE(std::regex_match(line, match, statement)) << line;
+    depth += line.ends_with('{') ? 1 : line.ends_with('}') ? -1 : 0;
+    if (match[3].matched) nodes.insert(match[3]);
+    const auto arrow = line.find(" -> ");
+    if (arrow == std::string::npos) continue;
+    for (const std::string& end :
+         {line.substr(line.find_first_not_of(' '), arrow - line.find_first_not_of(' ')),
+          line.substr(arrow + 4, line.find_first_of(" ;", arrow + 4) - arrow - 4)})
+      EXPECT_TRUE(nodes.contains(end)) << "an edge to nowhere: " << line;
+  }
+  EXPECT_EQ(depth, 0);
+  EXPECT_GT(nodes.size(), 10U);
+}
+
+TEST_P(Plan, IsText) {
+  const Workplace place;
+  const std::string text = printed({"plan", place.deck(GetParam()), "--ranks", "2"});
+  EXPECT_NE(text.find("\nsummary\n"), std::string::npos);
+  EXPECT_NE(text.find("fits in the budget of 1 GiB"), std::string::npos) << text;
+  EXPECT_NE(text.find("elements a parameter and step"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stage, Plan, testing::Values(0, 1, 2, 3));
+
+TEST(LargePlan, Of16384RanksNeedsNoMpi) {
+  const std::string text =
+      printed({"plan", SHARDMARK_TEST_INPUTS "/gpt2-124m-z3.json", "--ranks", "16384"});
+  EXPECT_NE(text.find("all_gather"), std::string::npos);
+}
+
+// It prints what is needed and exits 0, whatever the budget.
+TEST(LargePlan, ThatDoesNotFitIsPrintedAllTheSame) {
+  const Workplace place;
+  const std::string deck = place.deck(3, {{"memory", {{"device_gib", 0.001}}}});
+  EXPECT_NE(printed({"plan", deck, "--ranks", "2"}).find("does NOT fit"), std::string::npos);
+  const Json plan = Json::parse(printed({"plan", deck, "--ranks", "2", "--format", "json"}));
+  EXPECT_FALSE(plan.at("memory").at("device").at("fits"));
+}
+
+TEST(DeckCheck, SaysThatADeckIsSoundAndWhatItLeftOut) {
+  const Workplace place;
+  const std::string deck =
+      place.deck(2, {{"deepspeed", {{"zero_optimization", {{"stage3_max_live_parameters", 5}}}}}});
+  const std::string text = printed({"deck", "check", deck, "--ranks", "2"});
+  EXPECT_TRUE(text.starts_with(deck + ": sound")) << text;
+  EXPECT_NE(text.find("run.warmup = 0"), std::string::npos) << text;
+  EXPECT_NE(text.find("stage3_max_live_parameters: 5: matters only at stage 3"), std::string::npos)
+      << text;
+}
+
+// What DeepSpeed would pass over is passed over, but not in silence.
+TEST(DeckCheck, SaysThatAnOptimizerWithoutATypeIsNotUsed) {
+  const Workplace place;
+  const Json params = {{"optimizer", {{"params", {{"lr", 0.5}}}}}};
+  const std::string text = printed({"deck", "check", place.deck(3, {{"deepspeed", params}})});
+  EXPECT_NE(text.find("deepspeed.optimizer.params: "), std::string::npos) << text;
+  EXPECT_NE(text.find("lr = 0.001"), std::string::npos) << text;
+}
+
+TEST(DeckCheck, FindsEveryDeckThatComesWithUsSoundAndDescribed) {
+  const std::filesystem::path inputs = SHARDMARK_TEST_INPUTS;
+  const std::string described = read_text(inputs / "README.md");
+  int decks = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(inputs)) {
+    if (entry.path().extension() != ".json") continue;
+    ++decks;
+    const std::string deck = entry.path().string();
+    const std::string text = printed({"deck", "check", deck, "--set", "memory.device_gib=80"});
+    EXPECT_TRUE(text.starts_with(deck + ": sound")) << text;
+    // gpt-tiny-z1 and z2 are meant by "`gpt-tiny-z0.json` … `gpt-tiny-z3.json`".
+    const std::string name = std::regex_replace(entry.path().filename().string(),
+                                                std::regex("-z[12][.]json$"), "-z0.json");
+    EXPECT_NE(described.find("`" + name + "`"), std::string::npos) << name;
+  }
+  EXPECT_GT(decks, 10);
+}
+
+TEST(Output, ThatCannotBeWrittenIsAnError) {
+  const Workplace place;
+  place.deck();
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"plan", place.path("deck.json"), "--ranks", "2"},
+        std::vector<std::string>{"deck", "check", place.path("deck.json")}, place.run_args()}) {
+    const Outcome outcome = run({.args = args, .stdout_path = "/dev/full"});
+    EXPECT_EQ(outcome.status, 4) << args[0];
+    EXPECT_NE(outcome.err.find("shardmark: "), std::string::npos) << args[0];
+    EXPECT_NE(outcome.err.find("standard output"), std::string::npos) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace shardmark::test

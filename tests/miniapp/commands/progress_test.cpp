@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Progress: lines for a file or a pipe, one line rewritten on a terminal, and the result last on
+// both.
+#include <gtest/gtest.h>
+
+#include <tests/support/program.hpp>
+#include <tests/support/workplace.hpp>
+
+namespace shardmark::test {
+namespace {
+
+class Progress : public testing::TestWithParam<int> {
+ protected:
+  std::string train(bool terminal) {
+    const Workplace place;
+    place.deck(3, {{"run", {{"steps", 12}}}});
+    const Outcome outcome =
+        run({.args = place.run_args(), .ranks = GetParam(), .terminal = terminal});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_TRUE(outcome.out.ends_with("\nRESULT=VALID\n")) << outcome.out;
+    return outcome.out;
+  }
+};
+
+TEST_P(Progress, IsPlainLinesInAFile) {
+  const std::string out = train(false);
+  EXPECT_EQ(out.find_first_of("\r\x1b"), std::string::npos) << "terminal control in a file";
+  int steps = 0;
+  for (const std::string& line : lines_of(out)) steps += line.starts_with("step ") ? 1 : 0;
+  EXPECT_EQ(steps, 12);
+}
+
+TEST_P(Progress, RewritesItsLineOnATerminal) {
+  const std::string out = train(true);
+  EXPECT_NE(out.find("\rstep ") == std::string::npos ? out.find("\r\x1b[Kstep ") : 0,
+            std::string::npos)
+      << out;
+  for (const std::string& line : lines_of(out))
+    EXPECT_FALSE(line.starts_with("step ")) << "a line of its own: " << line;
+  const auto last_progress = out.rfind('\r');
+  const auto report = out.find("Memory, this rank");
+  ASSERT_NE(last_progress, std::string::npos);
+  EXPECT_LT(last_progress, report) << "the report comes after the last rewritten line";
+}
+
+// Without a launcher, and with one between the program and the terminal.
+INSTANTIATE_TEST_SUITE_P(Ranks, Progress, testing::Values(0, 2));
+
+}  // namespace
+}  // namespace shardmark::test

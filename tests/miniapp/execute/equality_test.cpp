@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: with `ordered` reductions all stages are bitwise equal at one rank count, clipping active
+// or not, through MPI or shared memory; what is predicted is what is measured, to the byte and to
+// the call.
+#include <map>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include <core/plan/interpret/footprint.hpp>
+#include <core/plan/interpret/volume.hpp>
+#include <tests/support/training.hpp>
+
+namespace shardmark {
+namespace {
+
+using testing::make_llama;
+using testing::Outcome;
+using testing::small_deck;
+using testing::Training;
+using testing::world;
+
+Outcome train(const Deck& deck, int steps) {
+  Training t(deck, MPI_COMM_WORLD);
+  t.init();
+  for (int s = 0; s < steps; ++s) t.step();
+  EXPECT_EQ(t.hashes().disagreement, "");
+  return {t.losses, t.norms, t.hashes()};
+}
+
+class Stages : public ::testing::TestWithParam<std::tuple<Family, double, bool, Dtype>> {};
+
+TEST_P(Stages, AreBitwiseEqualWithOrderedReductions) {
+  const auto [family, clipping, tied, dtype] = GetParam();
+  std::vector<Outcome> all;
+  for (const char* schedule : {"paper", "deepspeed"})
+    for (int stage : {0, 1, 2, 3}) {
+      Deck deck = small_deck(stage, 2 * world());
+      deck.run.schedule = schedule;
+      deck.run.reductions = Reductions::ordered;
+      deck.comm.backend = stage % 2 == 0 ? "mpi" : "auto";
+      deck.zero.gradient_clipping = clipping;
+      deck.model.tied_head = tied;
+      if (family == Family::llama) make_llama(deck.model);
+      testing::set_precision(deck, dtype, dtype);
+      all.push_back(train(deck, 4));
+      EXPECT_EQ(all.back().losses, all.front().losses) << schedule << ", stage " << stage;
+      EXPECT_EQ(all.back().norms, all.front().norms) << schedule << ", stage " << stage;
+      EXPECT_EQ(all.back().hashes, all.front().hashes) << schedule << ", stage " << stage;
+    }
+  // The comparison means something: clipping was active exactly where it was meant to be.
+  EXPECT_EQ(all[0].norms[0] > 0.1, true);
+  EXPECT_EQ(all[0].norms[0] > clipping && clipping > 0, clipping == 0.1);
+}
+
+using ::testing::Bool, ::testing::Combine, ::testing::Values;
+INSTANTIATE_TEST_SUITE_P(Gpt2, Stages,
+                         Combine(Values(Family::gpt2), Values(0.1, 100.0, 0.0), Bool(),
+                                 Values(Dtype::fp32)));
+INSTANTIATE_TEST_SUITE_P(Llama, Stages,
+                         Combine(Values(Family::llama), Values(0.1), Bool(), Values(Dtype::fp32)));
+INSTANTIATE_TEST_SUITE_P(SixteenBits, Stages,
+                         Combine(Values(Family::gpt2, Family::llama), Values(0.1), Values(false),
+                                 Values(Dtype::bf16, Dtype::fp16)));
+INSTANTIATE_TEST_SUITE_P(TiedSixteenBits, Stages,
+                         Combine(Values(Family::llama), Values(0.1), Values(true),
+                                 Values(Dtype::bf16)));
+
+// A block that keeps only its input computes the same again.
+TEST(ActivationCheckpointing, ChangesNoBit) {
+  for (const Family family : {Family::gpt2, Family::llama})
+    for (const char* schedule : {"paper", "deepspeed"})
+      for (int stage : {0, 1, 2, 3}) {
+        Deck deck = small_deck(stage, 4 * world(), 2);
+        deck.run.schedule = schedule;
+        deck.run.reductions = Reductions::ordered;
+        deck.model.layers = 3;
+        if (family == Family::llama) make_llama(deck.model);
+        const Outcome kept = train(deck, 2);
+        deck.run.activation_checkpointing = true;
+        EXPECT_EQ(train(deck, 2), kept) << to_string(family) << " " << schedule << " " << stage;
+      }
+}
+
+// With accumulation the sums have another order: {0, 1} are equal, and {2, 3} are.
+TEST(Accumulation, PairsOfStagesAreBitwiseEqualAndAllAreClose) {
+  std::vector<Outcome> all;
+  for (const char* schedule : {"paper", "deepspeed"})
+    for (int stage : {0, 1, 2, 3}) {
+      Deck deck = small_deck(stage, 6 * world(), 3);
+      deck.run.schedule = schedule;
+      deck.run.reductions = Reductions::ordered;
+      all.push_back(train(deck, 3));
+    }
+  for (std::size_t i : {1U, 4U, 5U}) EXPECT_EQ(all[0], all[i]) << i;
+  for (std::size_t i : {3U, 6U, 7U}) EXPECT_EQ(all[2], all[i]) << i;
+  for (std::size_t s = 0; s < all[0].losses.size(); ++s)
+    EXPECT_NEAR(all[0].losses[s], all[2].losses[s], 1e-6 * all[0].losses[s]);
+}
+
+// The same of 16-bit gradients that add up in their own type, and at stages 2 and 3 in fp32.
+TEST(Accumulation, PairsOfStagesAreBitwiseEqualInSixteenBits) {
+  for (Dtype dtype : {Dtype::bf16, Dtype::fp16})
+    for (Dtype accum : {dtype, Dtype::fp32}) {
+      std::map<int, Outcome> first;  // by half of the stages
+      for (const char* schedule : {"paper", "deepspeed"})
+        for (int stage : {0, 1, 2, 3}) {
+          if (accum != dtype && stage < 2) continue;
+          Deck deck = small_deck(stage, 6 * world(), 3);
+          deck.run.schedule = schedule;
+          deck.run.reductions = Reductions::ordered;
+          testing::set_precision(deck, dtype, accum);
+          const Outcome outcome = train(deck, 3);
+          EXPECT_EQ(first.try_emplace(stage / 2, outcome).first->second, outcome)
+              << to_string(dtype) << " in " << to_string(accum) << ", " << schedule << ", stage "
+              << stage;
+        }
+    }
+}
+
+// One global batch, cut into micro-batches or not: the same step up to rounding.
+TEST(Accumulation, IsTheSameStepAsOneLargeBatch) {
+  Deck one = small_deck(2, 4 * world(), 1), four = small_deck(2, 4 * world(), 4);
+  const Outcome a = train(one, 3), b = train(four, 3);
+  for (std::size_t s = 0; s < a.losses.size(); ++s) {
+    EXPECT_NEAR(a.losses[s], b.losses[s], 1e-6 * a.losses[s]);
+    EXPECT_NEAR(a.norms[s], b.norms[s], 1e-5 * a.norms[s]);
+  }
+}
+
+struct Shape {
+  Family family;
+  const char* schedule;
+  int stage;
+  std::int64_t accumulation;
+  bool tied;
+  Reductions reductions;
+  Compute compute;
+  Dtype dtype = Dtype::fp32, grad_accum = Dtype::fp32;
+  bool recompute = false;
+};
+
+void expect_as_predicted(const Shape& s) {
+  SCOPED_TRACE(std::string(to_string(s.family)) + " " + s.schedule + " stage " +
+               std::to_string(s.stage) + " accumulation " + std::to_string(s.accumulation) +
+               (s.tied ? " tied " : " ") + std::string(to_string(s.reductions)) + " " +
+               std::string(to_string(s.compute)) + (s.recompute ? " recomputed " : " ") +
+               std::string(to_string(s.dtype)) + " in " + std::string(to_string(s.grad_accum)));
+  Deck deck = small_deck(s.stage, 2 * world() * s.accumulation, s.accumulation);
+  deck.model.tied_head = s.tied;
+  if (s.family == Family::llama) make_llama(deck.model);
+  deck.run.schedule = s.schedule;
+  deck.run.reductions = s.reductions;
+  deck.run.compute = s.compute;
+  testing::set_precision(deck, s.dtype, s.grad_accum);
+  deck.run.activation_checkpointing = s.recompute;
+  Training t(deck, MPI_COMM_WORLD);
+  t.init();
+  for (int i = 0; i < 3; ++i) t.step();
+  expect_memory_as_predicted(t);
+  EXPECT_EQ(t.counting().volume(), t.runner().predicted());
+}
+
+TEST(PredictedIsMeasured, EverywhereToTheByteAndToTheCall) {
+  int shapes = 0;
+  for (const char* schedule : {"paper", "deepspeed"})
+    for (int stage : {0, 1, 2, 3})
+      for (std::int64_t accumulation : {1, 3})
+        for (Reductions r : {Reductions::native, Reductions::ordered}) {
+          const bool tied = ++shapes % 2 == 0, ordered = r == Reductions::ordered;
+          Shape s{Family::gpt2,         schedule, stage,         accumulation,
+                  tied != (stage == 1), r,        Compute::train};
+          expect_as_predicted(s);
+          if (accumulation == 3) {
+            s.family = Family::llama;
+            s.recompute = ordered;
+          } else {
+            s.compute = Compute::none;
+          }
+          expect_as_predicted(s);
+        }
+  EXPECT_EQ(shapes, 32);
+}
+
+// (Of the schedule deepspeed the cover of its knobs has all types.)
+TEST(PredictedIsMeasured, InSixteenBitsToo) {
+  for (int stage : {0, 1, 2, 3}) {
+    for (std::int64_t accumulation : {1, 3})
+      for (Dtype dtype : {Dtype::bf16, Dtype::fp16})
+        for (Dtype accum : {dtype, Dtype::fp32}) {
+          if (stage == 0 && accum != dtype) continue;
+          expect_as_predicted({Family::gpt2, "paper", stage, accumulation, false,
+                               Reductions::native, Compute::train, dtype, accum});
+        }
+    expect_as_predicted({Family::llama, "deepspeed", stage, 1, false, Reductions::native,
+                         Compute::train, Dtype::bf16, Dtype::bf16});
+  }
+}
+
+}  // namespace
+}  // namespace shardmark

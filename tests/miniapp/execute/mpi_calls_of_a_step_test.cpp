@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: what a step asks of MPI, counted by PMPI beneath the communicator, is what its plan's
+// collectives become by the table of comm/mpi/mpi_calls, neither more nor fewer.
+#include <gtest/gtest.h>
+
+#include <comm/mpi/mpi_calls.hpp>
+#include <tests/comm/mpi/mpi_counter.hpp>
+#include <tests/support/training.hpp>
+
+namespace shardmark {
+namespace {
+
+using testing::small_deck;
+using testing::Training;
+
+std::map<std::string, std::int64_t> expected_calls(const Program& p, const std::vector<int>& run,
+                                                   const MpiOptions& options) {
+  std::map<std::string, std::int64_t> calls;
+  for (int segment : run)
+    for (const Event& e : p.segments[segment].events) {
+      if (!is_collective(e.op)) continue;
+      Collective c;
+      c.op = e.op, c.dtype = e.dtype, c.reduction = e.reduction, c.root = e.root, c.elems = e.elems;
+      for (const auto& [name, count] : mpi_calls(c, p.world, options)) calls[name] += count;
+    }
+  return calls;
+}
+
+TEST(Beneath, AStepMakesTheMpiCallsOfItsPlan) {
+  for (const char* schedule : {"paper", "deepspeed"})
+    for (int stage : {0, 1, 2, 3})
+      for (std::int64_t accumulation : {1, 3})
+        for (Reductions reductions : {Reductions::native, Reductions::ordered}) {
+          SCOPED_TRACE(std::string(schedule) + ", stage " + std::to_string(stage) +
+                       ", accumulation " + std::to_string(accumulation) + ", " +
+                       std::string(to_string(reductions)));
+          int world = 0;
+          MPI_Comm_size(MPI_COMM_WORLD, &world);
+          Deck deck = small_deck(stage, 2 * world * accumulation, accumulation);
+          deck.run.reductions = reductions;
+          deck.run.schedule = schedule;
+          deck.comm.backend = "mpi";
+          Training t(deck, MPI_COMM_WORLD);
+          const Program& p = t.program();
+          const MpiOptions options = testing::mpi_options(reductions);
+          testing::reset_mpi_counts();
+          t.init();
+          EXPECT_EQ(testing::mpi_counts(), expected_calls(p, {0}, options));
+          int at = 0;
+          for (int s = 0; s < 3; ++s) {
+            testing::reset_mpi_counts();
+            t.bare_step();
+            EXPECT_EQ(testing::mpi_counts(),
+                      expected_calls(p, segments_of(p.steps[at], false), options))
+                << "step " << s;
+            at = p.steps[at].after_update;
+          }
+        }
+}
+
+}  // namespace
+}  // namespace shardmark

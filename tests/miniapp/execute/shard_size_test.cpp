@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: states cut in two levels, under `paper` (run.shard_size) and in DeepSpeed's secondary
+// copies (zero_hpz_partition_size), change how values travel, never what is learned: exact integer
+// data gives stage 0's states bit for bit, ordered sums over the whole world the same bits as
+// without, and other sums the same within rounding. What is predicted is measured, group by group.
+#include <gtest/gtest.h>
+
+#include <core/plan/interpret/check.hpp>
+#include <tests/support/training.hpp>
+
+namespace shardmark {
+namespace {
+
+using testing::small_deck;
+using testing::Training;
+using testing::world;
+
+std::vector<int> divisors() {
+  std::vector<int> all;
+  for (int d = 1; d <= world(); ++d)
+    if (world() % d == 0) all.push_back(d);
+  return all;
+}
+
+struct Outcome {
+  std::vector<double> losses, norms;
+  StateHashes hashes;
+  std::vector<bool> skipped;
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome run(const Deck& deck, int steps = 3) {
+  Training t(deck, MPI_COMM_WORLD);
+  require_legal(check(t.program()));
+  t.init();
+  for (int s = 0; s < steps; ++s) t.step();
+  testing::expect_memory_as_predicted(t);
+  for (int g = 0; g < static_cast<int>(t.program().groups.size()); ++g)
+    EXPECT_EQ(t.counting().volume(g), t.runner().predicted(g)) << t.program().groups[g].name;
+  const Outcome o{t.losses, t.norms, t.hashes(), t.skipped};
+  EXPECT_EQ(o.hashes.disagreement, "");
+  return o;
+}
+
+bool some_but_not_all(const std::vector<bool>& marks) {
+  const auto count = std::count(marks.begin(), marks.end(), true);
+  return count > 0 && count < std::ssize(marks);
+}
+
+Deck paper_deck(int stage, int shard_size, std::int64_t accumulation = 1) {
+  Deck deck = small_deck(stage, 2 * world() * accumulation, accumulation);
+  deck.run.schedule = "paper";
+  deck.run.shard_size = shard_size;
+  return deck;
+}
+
+void make_exact(Deck& deck) {
+  deck.run.compute = Compute::none;
+  deck.model = {};
+  deck.model.family = Family::list;
+  deck.model.modules = {{"in", {37}}, {"a", {101, 7}}, {"b", {1}}, {"c", {257, 3}}, {"out", {64}}};
+}
+
+TEST(ShardSize, ExactDataGivesStageZerosStates) {
+  for (auto [dtype, accumulation] : {std::pair{Dtype::fp32, 2}, {Dtype::bf16, 1}}) {
+    Deck zero = paper_deck(0, 0, accumulation);
+    make_exact(zero);
+    testing::set_precision(zero, dtype, dtype);
+    const Outcome want = run(zero);
+    for (int stage : {1, 2, 3})
+      for (int size : divisors()) {
+        SCOPED_TRACE(::testing::Message()
+                     << to_string(dtype) << " stage " << stage << " size " << size);
+        Deck deck = paper_deck(stage, size, accumulation);
+        make_exact(deck);
+        testing::set_precision(deck, dtype, dtype);
+        deck.comm.backend = (stage + size) % 2 == 0 ? "mpi" : "auto";
+        deck.run.memory_mode = size == 2 ? MemoryMode::pooled : MemoryMode::strict;
+        EXPECT_EQ(run(deck).hashes, want.hashes);
+      }
+  }
+}
+
+void expect_the_same_training(const Deck& without) {
+  const Outcome want = run(without);
+  for (int size : divisors()) {
+    SCOPED_TRACE(::testing::Message() << "stage " << without.zero.stage << " size " << size << " "
+                                      << to_string(without.run.reductions));
+    Deck deck = without;
+    deck.run.shard_size = size;
+    const Outcome have = run(deck);
+    // Of one and of all, ordered sums are over the same ranks in one order.
+    const bool one_order = size == 1 && without.run.reductions == Reductions::ordered;
+    if (size == world() || one_order) {
+      EXPECT_EQ(have, want);
+    }
+    for (std::size_t s = 0; s < want.losses.size(); ++s) {
+      EXPECT_NEAR(have.losses[s], want.losses[s], 1e-6 * want.losses[s]);
+      EXPECT_NEAR(have.norms[s], want.norms[s], 1e-5 * want.norms[s]);
+    }
+  }
+}
+
+TEST(ShardSize, TrainsTheSameWithinRoundingAndOfTheWorldBitForBit) {
+  for (int stage : {1, 2, 3}) {
+    Deck deck = paper_deck(stage, 0);
+    deck.run.reductions = Reductions::ordered;
+    deck.zero.gradient_clipping = 0.1;  // active
+    expect_the_same_training(deck);
+  }
+  expect_the_same_training(paper_deck(2, 0, 2));
+}
+
+// One rank's infinity reaches all: through its block, and among the blocks.
+TEST(ShardSize, AStepThatOverflowsIsSkippedByAll) {
+  for (int stage : {1, 3})
+    for (int size : divisors()) {
+      Deck deck = paper_deck(stage, size);
+      testing::set_precision(deck, Dtype::fp16, Dtype::fp16);
+      deck.zero.precision.loss_scale = {true, 0x1p21, 5, 1, false, 1};
+      const Outcome o = run(deck, 8);
+      EXPECT_TRUE(some_but_not_all(o.skipped)) << stage << " " << size;
+    }
+}
+
+// More collectives are open at once, in groups that wait for each other, the deeper the model.
+TEST(ShardSize, GroupsDoNotKeepEachOtherWaiting) {
+  for (const char* backend : {"mpi", "auto"})
+    for (int size : divisors()) {
+      Deck deck = paper_deck(3, size, 2);
+      deck.comm.backend = backend;
+      deck.model.layers = 8;
+      run(deck, 2);
+    }
+}
+
+// DeepSpeed's secondary copies hold the same values: no bit changes, whatever the block.
+TEST(SecondaryCopies, ChangeNoBit) {
+  for (auto [dtype, accumulation] : {std::pair{Dtype::fp32, 2}, {Dtype::bf16, 1}}) {
+    Deck without = small_deck(3, 2 * world() * accumulation, accumulation);
+    without.run.reductions = Reductions::ordered;
+    testing::set_precision(without, dtype, dtype);
+    const Outcome want = run(without);
+    for (std::int64_t size : {2, 16}) {
+      if (world() % std::min<std::int64_t>(size, world()) != 0) continue;
+      SCOPED_TRACE(::testing::Message() << to_string(dtype) << " block " << size);
+      Deck deck = without;
+      deck.zero.knobs.hpz_partition_size = size;
+      deck.zero.knobs.param_persistence_threshold = size == 2 ? 0 : 50;
+      EXPECT_EQ(run(deck), want);
+    }
+  }
+}
+
+// After a skipped step the copies stay, and are still what the parameters are.
+TEST(SecondaryCopies, OutliveASkippedStep) {
+  Deck without = small_deck(3, 2 * world());
+  testing::set_precision(without, Dtype::fp16, Dtype::fp16);
+  without.zero.precision.loss_scale = {true, 0x1p21, 5, 1, false, 1};
+  without.run.reductions = Reductions::ordered;
+  Deck deck = without;
+  deck.zero.knobs.hpz_partition_size = world();
+  if (world() == 1) deck.zero.knobs.hpz_partition_size = 2;  // a block is no more than the world
+  const Outcome want = run(without, 8), have = run(deck, 8);
+  EXPECT_TRUE(some_but_not_all(want.skipped));
+  EXPECT_EQ(have.losses, want.losses);
+  EXPECT_EQ(have.hashes, want.hashes);
+}
+
+}  // namespace
+}  // namespace shardmark

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The third figure on a GPU: whose the memory is that its driver counts, and when a run is INVALID
+// for what nobody accounts for.
+#include <gtest/gtest.h>
+
+#include <comm/self/self_communicator.hpp>
+#include <miniapp/measure/measure.hpp>
+#include <tests/support/programs.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::int64_t mib = std::int64_t{1} << 20;
+
+DeviceLooks looks(std::int64_t end_mib, int ranks = 1) {
+  return {DeviceUse{500 * mib, ranks}, DeviceUse{900 * mib, ranks}, DeviceUse{end_mib * mib, ranks},
+          1000 * mib};
+}
+
+TEST(DeviceFigure, tells_context_libraries_and_what_is_beyond_them) {
+  const auto f = device_figure(looks(1930));
+  ASSERT_TRUE(f);
+  EXPECT_EQ(f->context_bytes, 500 * mib);
+  EXPECT_EQ(f->libraries_bytes, 400 * mib);
+  EXPECT_EQ(f->in_use_bytes, 1930 * mib);
+  EXPECT_EQ(f->excess_bytes, 30 * mib);
+  EXPECT_EQ(describe(*f, 512 * mib),
+            "device in use: 1.885 GiB: 500 MiB before the run (context), 400 MiB of lanes and "
+            "libraries; 30 MiB beyond these and the ledger (allowance 512 MiB)");
+}
+
+TEST(DeviceFigure, others_that_went_meanwhile_make_nothing_negative) {
+  DeviceLooks l = looks(800);
+  l.ready->bytes = 300 * mib;
+  const auto f = device_figure(l);
+  EXPECT_EQ(f->libraries_bytes, 0);
+  EXPECT_EQ(f->excess_bytes, 0);
+}
+
+TEST(DeviceFigure, is_none_where_the_devices_memory_is_the_hosts) {
+  EXPECT_FALSE(device_figure({}));
+  EXPECT_FALSE(device_memory_in_use(1)) << "in a build that computes on the host";
+}
+
+struct System {
+  Result result;
+  Observed observed;
+};
+
+System compared(const DeviceLooks& device) {
+  const Deck deck = testing::gpt2_deck(3);  // allowance: 512 MiB
+  SelfCommunicator self;
+  Peers peers(self);
+  Noted noted;
+  noted.rss_start = 100 * mib, noted.rss_peak = 1150 * mib;
+  noted.device = device;
+  LedgerSnapshot ledger;
+  ledger.tiers[0].peak_bytes = 1000 * mib, ledger.tiers[1].peak_bytes = 40 * mib;
+  System s;
+  compare_system(deck, noted, ledger, peers, s.result, s.observed);
+  return s;
+}
+
+TEST(DeviceFigure, of_both_tiers_only_the_hosts_is_resident_where_they_are_apart) {
+  EXPECT_EQ(compared({}).result.rss_excess, 10 * mib);
+  EXPECT_EQ(compared(looks(1930)).result.rss_excess, 1010 * mib);
+}
+
+TEST(DeviceFigure, more_than_the_allowance_is_told_of_a_device_of_ones_own) {
+  const auto excess = [](const DeviceLooks& l) { return compared(l).observed.excess; };
+  EXPECT_EQ(excess({}), "");
+  EXPECT_NE(excess(looks(2413))
+                .find("513 MiB of the device beyond the ledger's and the libraries', "
+                      "memory.allowance_mib allows 512 MiB"),
+            std::string::npos)
+      << excess(looks(2413));
+  EXPECT_EQ(excess(looks(2412)).find("of the device"), std::string::npos);
+  EXPECT_EQ(excess(looks(2413, 2)).find("of the device"), std::string::npos)
+      << "another rank's arena is in it";
+}
+
+}  // namespace
+}  // namespace shardmark

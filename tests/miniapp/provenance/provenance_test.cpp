@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a run's figures come from: what is read off the system, and what is warned of.
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <miniapp/provenance/environment.hpp>
+#include <miniapp/provenance/machine.hpp>
+#include <miniapp/provenance/number_list.hpp>
+#include <miniapp/provenance/placement.hpp>
+#include <miniapp/report/report_provenance.hpp>
+
+namespace shardmark {
+namespace {
+
+namespace fs = std::filesystem;
+
+RankInfo rank_on(const std::string& host, const std::string& cores, int threads = 1,
+                 const std::string& nodes = "0") {
+  RankInfo r;
+  r.host = host;
+  r.processor = "P";
+  r.cores = cores;
+  r.numa_nodes = nodes;
+  r.kernel_threads = threads;
+  return r;
+}
+
+TEST(NumberList, ReadsWhatItWrites) {
+  for (const std::string text : {"0", "0-3", "0-3,8", "1,3,5", "7,9-12,100-101"})
+    EXPECT_EQ(format_numbers(parse_numbers(text)), text);
+  EXPECT_EQ(parse_numbers("2,0-1,1\n"), (std::vector<int>{0, 1, 2}));
+  for (const std::string text : {"", "\n", "a", "1-", "-1", "3-1", "1,,2", "0-99999999", "1 2"})
+    EXPECT_TRUE(parse_numbers(text).empty()) << text;
+}
+
+// A machine of two NUMA nodes with four cores each, in files.
+class Machine : public ::testing::Test {
+ protected:
+  Machine() : root_(fs::temp_directory_path() / ("shardmark_machine_" + std::to_string(getpid()))) {
+    files_ = {root_ / "cpuinfo", root_ / "nodes"};
+    write("cpuinfo", "processor\t: 0\nmodel name\t: Nimble 9000 @ 2 GHz\n");
+    write("nodes/node0/cpulist", "0-3\n");
+    write("nodes/node1/cpulist", "4-7\n");
+    write("nodes/online", "0-1\n");
+  }
+  ~Machine() override { fs::remove_all(root_); }
+  void write(const std::string& name, const std::string& text) {
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name) << text;
+  }
+  fs::path root_;
+  MachineFiles files_;
+};
+
+TEST_F(Machine, NamesProcessorAndNodes) {
+  EXPECT_EQ(processor_model(files_), "Nimble 9000 @ 2 GHz");
+  EXPECT_EQ(numa_nodes("0-1", files_), "0");
+  EXPECT_EQ(numa_nodes("5", files_), "1");
+  EXPECT_EQ(numa_nodes("3-4", files_), "0-1");
+}
+
+TEST_F(Machine, SaysLittleWhereTheKernelDoes) {
+  write("cpuinfo", "processor\t: 0\nCPU part\t: 0xd0c\n");
+  EXPECT_FALSE(processor_model(files_).empty());
+  fs::remove_all(root_ / "nodes");
+  EXPECT_EQ(numa_nodes("0-1", files_), "");
+}
+
+TEST(Environment, HoldsWhatMattersAndNothingElse) {
+  const char* const environment[] = {"PATH=/bin",        "UCX_TLS=rc",          "SLURM_JOB_ID=7",
+                                     "SLURM_JWT=secret", "OMP_NUM_THREADS=1",   "HOMER=x",
+                                     "XOMP_A=1",         "SHARDMARK_FAULT=a=b", nullptr};
+  EXPECT_EQ(relevant_environment(environment),
+            (std::vector<std::string>{"OMP_NUM_THREADS=1", "SHARDMARK_FAULT=a=b", "SLURM_JOB_ID=7",
+                                      "UCX_TLS=rc"}));
+}
+
+TEST(Environment, TellsRanksApart) {
+  std::vector<RankInfo> ranks(3);
+  for (RankInfo& r : ranks) r.environment = {"OMP_NUM_THREADS=1"};
+  ranks[2].environment.push_back("UCX_TLS=rc");
+  const auto variables = by_variable(ranks);
+  ASSERT_EQ(variables.size(), 2U);
+  EXPECT_TRUE(variables[0].same_everywhere);
+  EXPECT_FALSE(variables[1].same_everywhere) << "two ranks lack it";
+  EXPECT_EQ(variables[1].values[0].second, (std::vector<int>{2}));
+  Result result;
+  result.ranks = ranks;
+  EXPECT_EQ(environment_lines(result),
+            (std::vector<std::string>{"OMP_NUM_THREADS=1", "UCX_TLS=rc (rank 2)"}));
+}
+
+TEST(Placement, IsSilentWhereAllIsWell) {
+  EXPECT_TRUE(placement_warnings({rank_on("a", "0-1"), rank_on("a", "0-1")}).empty());
+  EXPECT_TRUE(placement_warnings({rank_on("a", "0"), rank_on("b", "0")}).empty())
+      << "the same core number on two hosts is two cores";
+  EXPECT_TRUE(placement_warnings({rank_on("a", "0-7", 8, "0-1")}).empty())
+      << "its threads need both nodes";
+}
+
+TEST(Placement, TellsRanksBoundToOneCore) {
+  const auto list = placement_warnings({rank_on("a", "0"), rank_on("a", "1"), rank_on("a", "0")});
+  ASSERT_EQ(list.size(), 1U);
+  EXPECT_NE(list[0].find("ranks 0,2 share cores: 2 threads on 1 core of a (0)"), std::string::npos)
+      << list[0];
+}
+
+TEST(Placement, TellsMasksThatOverlapTooMuch) {
+  const auto list =
+      placement_warnings({rank_on("a", "0-1", 2), rank_on("a", "1-2", 2), rank_on("a", "3-4", 2)});
+  ASSERT_EQ(list.size(), 1U);
+  EXPECT_NE(list[0].find("ranks 0-1 share cores: 4 threads on 3 cores of a (0-2)"),
+            std::string::npos)
+      << list[0];
+}
+
+TEST(Placement, TellsMoreThreadsThanCores) {
+  const auto list = placement_warnings({rank_on("a", "0-3", 8)});
+  ASSERT_EQ(list.size(), 1U);
+  EXPECT_NE(list[0].find("rank 0 runs 8 threads on 4 cores"), std::string::npos) << list[0];
+}
+
+TEST(Placement, TellsUnboundRanksWhereMemoryCanBeFar) {
+  const auto list = placement_warnings({rank_on("a", "0-7", 1, "0-1"), rank_on("a", "0-3")});
+  ASSERT_EQ(list.size(), 1U);
+  EXPECT_NE(list[0].find("rank 0 may run on several NUMA nodes"), std::string::npos) << list[0];
+}
+
+TEST(Placement, TellsDifferentProcessors) {
+  std::vector<RankInfo> ranks{rank_on("a", "0"), rank_on("b", "0")};
+  ranks[1].processor = "Q";
+  const auto list = placement_warnings(ranks);
+  ASSERT_EQ(list.size(), 1U);
+  EXPECT_NE(list[0].find("P (rank 0), Q (rank 1)"), std::string::npos) << list[0];
+}
+
+TEST(Placement, SaysFewSentencesOfManyRanks) {
+  std::vector<RankInfo> ranks;
+  for (int host = 0; host < 500; ++host)
+    for (int r = 0; r < 2; ++r) ranks.push_back(rank_on("host" + std::to_string(host), "0"));
+  EXPECT_LE(placement_warnings(ranks).size(), 10U);
+  EXPECT_EQ(rank_groups(ranks).size(), 500U);
+}
+
+}  // namespace
+}  // namespace shardmark

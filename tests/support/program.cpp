@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <system_error>
+#include <thread>
+#include <tuple>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <tests/support/program.hpp>
+
+namespace shardmark::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* mark_name = "SHARDMARK_TEST_MARK";
+
+[[noreturn]] void fail(const char* call) {
+  throw std::system_error(errno, std::generic_category(), call);
+}
+
+std::string read_all(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string new_mark() {
+  static std::atomic<int> count{0};
+  return std::to_string(getpid()) + "." + std::to_string(++count);
+}
+
+Clock::time_point after(double seconds) {
+  return Clock::now() + std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
+}
+
+void nap() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+int open_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) fail(path.c_str());
+  return fd;
+}
+
+// A terminal that changes no byte: {our end, the program's end}.
+std::pair<int, int> open_terminal() {
+  const int ours = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (ours < 0 || grantpt(ours) != 0 || unlockpt(ours) != 0) fail("posix_openpt");
+  const int theirs = open(ptsname(ours), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  termios settings{};
+  if (theirs < 0 || tcgetattr(theirs, &settings) != 0) fail("open terminal");
+  settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);
+  if (tcsetattr(theirs, TCSANOW, &settings) != 0) fail("tcsetattr");
+  if (fcntl(ours, F_SETFL, O_NONBLOCK) != 0) fail("fcntl");
+  return {ours, theirs};
+}
+
+std::vector<std::string> command(const Launch& launch) {
+  std::vector<std::string> words;
+  if (launch.ranks > 0) {
+    words = {SHARDMARK_TEST_MPIEXEC, SHARDMARK_TEST_NUMPROC_FLAG, std::to_string(launch.ranks)};
+    std::istringstream flags(SHARDMARK_TEST_PREFLAGS);
+    for (std::string flag; std::getline(flags, flag, ';');)
+      if (!flag.empty()) words.push_back(flag);
+  }
+  words.emplace_back(SHARDMARK_TEST_PROGRAM);
+  words.insert(words.end(), launch.args.begin(), launch.args.end());
+  return words;
+}
+
+// The value of `name` in a block of NUL-ended NAME=VALUE, "" when absent.
+std::string value_of(const std::string& block, const std::string& name) {
+  std::istringstream entries(block);
+  for (std::string entry; std::getline(entries, entry, '\0');)
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  return {};
+}
+
+}  // namespace
+
+Program::Program(const Launch& launch) : mark_(new_mark()), limit_s_(launch.limit_s) {
+  const std::string base = (fs::temp_directory_path() / ("shardmark-cli-" + mark_)).string();
+  err_path_ = base + ".err";
+  out_path_ = base + ".out";
+  const int err = open_file(err_path_);
+  int out = -1;
+  if (launch.terminal)
+    std::tie(terminal_, out) = open_terminal();
+  else
+    out = open_file(launch.stdout_path.empty() ? out_path_ : launch.stdout_path);
+  pid_ = fork();
+  if (pid_ < 0) fail("fork");
+  if (pid_ == 0) become(launch, out, err);
+  close(out);
+  close(err);
+}
+
+Program::~Program() {
+  kill_all();
+  if (terminal_ >= 0) close(terminal_);
+  std::error_code ignored;  // left behind at worst
+  fs::remove(err_path_, ignored);
+  fs::remove(out_path_, ignored);
+}
+
+// In the child: only to be followed by exec.
+void Program::become(const Launch& launch, int out, int err) {
+  setpgid(0, 0);
+  const int in = open("/dev/null", O_RDONLY);
+  dup2(in, STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  unsetenv("SHARDMARK_FAULT");
+  setenv("OMP_NUM_THREADS", "1", 1);
+  setenv(mark_name, mark_.c_str(), 1);
+  for (const auto& [name, value] : launch.environment) setenv(name.c_str(), value.c_str(), 1);
+  std::vector<std::string> words = command(launch);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  _exit(127);
+}
+
+std::vector<Found> Program::find(bool only_ranks) const {
+  std::vector<Found> found;
+  std::error_code gone;  // processes end while we look
+  for (const auto& entry : fs::directory_iterator("/proc", gone)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string block = read_all(entry.path() / "environ");
+    if (value_of(block, mark_name) != mark_) continue;
+    if (only_ranks && fs::read_symlink(entry.path() / "exe", gone) != SHARDMARK_TEST_PROGRAM)
+      continue;
+    Found process{static_cast<pid_t>(std::stol(name)), -1};
+    for (const char* variable : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"})
+      if (const std::string rank = value_of(block, variable); !rank.empty())
+        process.rank = std::stoi(rank);
+    found.push_back(process);
+  }
+  return found;
+}
+
+std::vector<Found> Program::ranks() const {
+  return find(true);
+}
+std::vector<Found> Program::left() const {
+  return find(false);
+}
+
+void Program::take_output() {
+  if (terminal_ < 0) {
+    out_ = read_all(out_path_);  // nothing where it went elsewhere
+    return;
+  }
+  char buffer[4096];
+  for (ssize_t n; (n = read(terminal_, buffer, sizeof buffer)) > 0;)
+    out_.append(buffer, static_cast<std::size_t>(n));
+}
+
+std::string Program::out() {
+  take_output();
+  return out_;
+}
+
+bool Program::ended() {
+  if (!ended_) ended_ = waitpid(pid_, &wait_status_, WNOHANG) == pid_;
+  return ended_;
+}
+
+bool Program::wait_for_output(const std::string& text, double limit_s) {
+  for (const auto deadline = after(limit_s); Clock::now() < deadline && !ended(); nap())
+    if (out().find(text) != std::string::npos) return true;
+  return false;
+}
+
+bool Program::wait_until_gone(double limit_s) const {
+  for (const auto deadline = after(limit_s); Clock::now() < deadline; nap())
+    if (left().empty()) return true;
+  return left().empty();
+}
+
+void Program::kill_all() {
+  if (!ended()) kill(-pid_, SIGKILL);
+  for (const Found& process : left()) kill(process.pid, SIGKILL);
+  if (!ended_) ended_ = waitpid(pid_, &wait_status_, 0) == pid_;
+}
+
+Outcome Program::wait() {
+  Outcome outcome;
+  const auto deadline = after(limit_s_);
+  for (; !ended() && Clock::now() < deadline; nap())
+    if (terminal_ >= 0) take_output();
+  outcome.timed_out = !ended_;
+  if (outcome.timed_out)
+    kill_all();
+  else
+    outcome.status =
+        WIFEXITED(wait_status_) ? WEXITSTATUS(wait_status_) : 128 + WTERMSIG(wait_status_);
+  outcome.out = out();
+  outcome.err = read_all(err_path_);
+  return outcome;
+}
+
+Outcome run(const Launch& launch) {
+  return Program(launch).wait();
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace shardmark::test

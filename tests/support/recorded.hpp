@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recordings of real DeepSpeed runs (tests/data/) as decks, read the way a user's are.
+#pragma once
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <io/deck/deck_reader.hpp>
+#include <io/deepspeed/config.hpp>
+#include <tests/support/io_scratch.hpp>
+
+namespace shardmark::testing {
+
+using nlohmann::json;
+
+struct Recording {
+  std::string name;
+  int world = 1;
+  Deck deck;
+  Batch batch;
+  json raw;
+};
+
+inline json deck_of(const json& recorded) {
+  json model = {{"family", "list"}, {"modules", json::array()}};
+  for (const json& m : recorded.at("modules"))
+    model["modules"].push_back({{"name", m[0]}, {"numels", m[1]}});
+  for (const auto& [from, to] :
+       {std::pair{"module_visits", "visits"},
+        std::pair{"gradient_ready_order", "gradient_ready_order"},
+        std::pair{"param_groups", "param_groups"}, std::pair{"tied", "tied"}})
+    if (recorded.contains(from)) model[to] = recorded.at(from);
+  return {{"name", recorded.at("name")},
+          {"model", model},
+          {"deepspeed", recorded.at("config")},
+          {"run", {{"compute", "none"}, {"steps", 3}}}};
+}
+
+/// All recordings of a file.
+inline std::vector<Recording> recordings(const std::string& file) {
+  std::ifstream in(std::string(SHARDMARK_TESTS) + "/data/" + file);
+  const json all = json::parse(in);
+  const test::ScratchFolder folder;
+  std::vector<Recording> list;
+  for (const json& c : all.at("cases")) {
+    Recording r;
+    r.name = c.at("name");
+    r.world = c.at("world_size");
+    r.raw = c;
+    const std::string path = folder.write("deck.json", deck_of(c).dump());
+    r.deck = read_deck(path, {}, DeckUse::plan).deck;
+    r.batch = infer_batch(r.deck.zero, r.world, path);
+    list.push_back(std::move(r));
+  }
+  return list;
+}
+
+/// The recordings' rows in our words: [phase, op, dtype, elements in, out, root or reduction, and
+/// the group where it is not the world].
+inline json in_our_words(const json& rows) {
+  json list = json::array();
+  for (const json& row : rows) {
+    std::string op = row[1];
+    if (op == "all_gather_into_tensor") op = "all_gather";
+    if (op == "reduce_scatter_tensor") op = "reduce_scatter";
+    list.push_back({row[0], op, row[2], row[3], row[4], row.size() > 5 ? row[5] : json("")});
+    if (row.size() > 6) list.back().push_back(row[6]);
+  }
+  return list;
+}
+
+/// What a recording expects of a step: `first_step`, `steady_step` (which may say "the same").
+inline json expected_rows(const json& raw, const char* key) {
+  const json& rows = raw.at(key).is_string() ? raw.at("first_step") : raw.at(key);
+  return in_our_words(rows);
+}
+
+/// Rows of `plan --format json` in the same form.
+inline json as_recorded(const json& rows) {
+  json list = json::array();
+  for (const json& row : rows) {
+    json extra = "";
+    if (row.contains("root"))
+      extra = (row.at("op") == "broadcast" ? "src=" : "dst=") +
+              std::to_string(row.at("root").get<int>());
+    if (row.value("reduce_op", "") == "max") extra = "max";
+    list.push_back({row.at("phase"), row.at("op"), row.at("dtype"), row.at("elems_in"),
+                    row.at("elems_out"), extra});
+    if (row.contains("group")) list.back().push_back(row.at("group"));
+  }
+  return list;
+}
+
+/// Whether every step of the recording overflowed.
+inline bool overflows(const Recording& r) {
+  return r.name.find("overflow") != std::string::npos;
+}
+
+/// The first row that differs, for messages.
+inline std::string first_difference(const json& have, const json& want) {
+  for (std::size_t i = 0; i < std::max(have.size(), want.size()); ++i) {
+    const json a = i < have.size() ? have[i] : json(), b = i < want.size() ? want[i] : json();
+    if (a != b) return "row " + std::to_string(i) + ": have " + a.dump() + ", recorded " + b.dump();
+  }
+  return "";
+}
+
+}  // namespace shardmark::testing

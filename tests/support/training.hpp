@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a deck in process on the ranks of a test, without the driver, and keeps what came out: so
+// that tests can compare runs bit by bit and look beneath the communicator.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <comm/decorators/counting.hpp>
+#include <comm/factory/make_communicator.hpp>
+#include <comm/mpi/node.hpp>
+#include <core/memory/ledger.hpp>
+#include <core/nn/products/matmul.hpp>
+#include <core/plan/interpret/arena.hpp>
+#include <core/plan/interpret/footprint.hpp>
+#include <core/plan/plan.hpp>
+#include <io/data/tokens.hpp>
+#include <miniapp/checkpoint/checkpoints.hpp>
+#include <miniapp/execute/executor.hpp>
+#include <miniapp/execute/step_runner.hpp>
+#include <miniapp/measure/state_hash.hpp>
+#include <miniapp/models/list_model.hpp>
+#include <miniapp/models/transformer_model.hpp>
+#include <miniapp/ranks/lanes.hpp>
+#include <miniapp/ranks/peers.hpp>
+#include <miniapp/run/setup.hpp>
+
+namespace shardmark::testing {
+
+/// Ranks of this test.
+inline int world() {
+  int n = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &n);
+  return n;
+}
+
+/// What must be the same, bit for bit, where a rule says so.
+struct Outcome {
+  std::vector<double> losses, norms;
+  StateHashes hashes;
+  bool operator==(const Outcome&) const = default;
+};
+
+/// Puts decorators of a test around the back-end.
+using Decorate = std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>;
+/// Puts a model of a test around the real one.
+using Wrap = std::function<std::unique_ptr<Model>(std::unique_ptr<Model>)>;
+
+/// How the tests' communicators are made: as a run's, on this machine.
+inline MpiOptions mpi_options(Reductions reductions, MPI_Comm world = MPI_COMM_WORLD) {
+  MpiOptions o;
+  o.reductions = reductions;
+  if (world == MPI_COMM_WORLD) {
+    // Asked once: with more ranks than cores a blocking call of MPI takes as long as a small
+    // training.
+    static const Idle of_all = find_node(MPI_COMM_WORLD).idle();
+    o.idle = of_all;
+  } else {
+    o.idle = find_node(world).idle();
+  }
+  return o;
+}
+
+class Training {
+ public:
+  Training(const Deck& deck, MPI_Comm world, const Decorate& decorate = {}, const Wrap& wrap = {},
+           std::optional<double> link_gb_per_s = {})
+      : Training(deck, world, batch_of(deck, world), decorate, wrap, link_gb_per_s) {}
+
+  Training(const Deck& deck, MPI_Comm world, const Batch& batch, const Decorate& decorate = {},
+           const Wrap& wrap = {}, std::optional<double> link_gb_per_s = {})
+      : deck_(deck),
+        driver_lane_(make_communicator("mpi", world, mpi_options(Reductions::native, world))),
+        peers_(*driver_lane_),
+        matmul_(Profile{}.workspace_cap_bytes),
+        context_{Space(), matmul_} {
+    program_ = build_program(deck, batch, peers_.size(), peers_.rank(), Profile{});
+    const MpiOptions options = mpi_options(deck.run.reductions, world);
+    auto backend = make_communicator(deck.comm.backend, world, options);
+    if (decorate) backend = decorate(std::move(backend));
+    lane_ = std::make_unique<CountingCommunicator>(std::move(backend), counters_);
+    if (deck.run.compute == Compute::train) {
+      tokens_ = make_token_source(deck);
+      model_ = std::make_unique<TransformerModel>(deck_, program_, context_, *tokens_);
+    } else {
+      model_ = std::make_unique<ListModel>(deck_, context_);
+    }
+    if (wrap) model_ = wrap(std::move(model_));
+    ledger_.emplace();
+    group_lanes_ = make_group_lanes(*lane_, program_);
+    executor_.emplace(
+        program_, *model_, all_lanes(*lane_, group_lanes_), context_.space, &*ledger_,
+        ExecutorOptions{
+            .idle = options.idle, .link_gb_per_s = link_gb_per_s, .disk = disk_options(deck_)});
+    runner_.emplace(deck_, program_, *executor_);
+    context_.poll = [](void* e) { static_cast<Executor*>(e)->poll(); };
+    context_.poll_arg = &*executor_;
+  }
+
+  /// The deck's triple, which gives the global batch size.
+  static Batch batch_of(const Deck& deck, MPI_Comm world) {
+    int ranks = 0;
+    MPI_Comm_size(world, &ranks);
+    const std::int64_t accumulation = deck.zero.accumulation_steps.value_or(1);
+    const std::int64_t micro = *deck.zero.train_batch_size / (ranks * accumulation);
+    return {micro * ranks * accumulation, micro, accumulation};
+  }
+
+  void init() { runner_->init(); }
+  /// Start-up, then on from what `checkpoints` found, if anything.
+  void init(Checkpoints& checkpoints) {
+    init();
+    checkpoints.restore(*executor_, *runner_);
+    steps_ = checkpoints.first_step();
+  }
+
+  /// One optimizer step and nothing else: no talk of the test's own. False when it was skipped.
+  bool bare_step() { return runner_->step(steps_++); }
+
+  /// One optimizer step; its loss (over all ranks) and norm are kept.
+  void step() {
+    skipped.push_back(!bare_step());
+    if (const int slot = executor_->find_slot("loss"); slot >= 0) {
+      const double mine = *executor_->slot(slot).as<double>();
+      double sum = 0;
+      for (double l : peers_.gather(mine)) sum += l;
+      losses.push_back(sum / peers_.size() / static_cast<double>(program_.batch.accumulation));
+    }
+    norms.push_back(executor_->norm());
+  }
+
+  /// One step of the steady state, segment by segment: `after_segment` is told of each.
+  void watched_step() {
+    const Step& step = program_.steps[step_path(program_, false).back()];
+    int micro_batch = 0;
+    for (int segment : segments_of(step, false)) {
+      executor_->run(segment, {.step = steps_, .updates = steps_, .micro_batch = micro_batch});
+      after_segment(program_.segments[segment], micro_batch++);
+    }
+    ++steps_;
+  }
+  std::function<void(const Segment&, int)> after_segment;
+
+  StateHashes hashes() { return hash_states(context_, program_, *executor_, peers_); }
+
+  /// Collective. The full fp32 values of one tensor, gathered from whoever owns them.
+  std::vector<float> tensor(int id) {
+    const Param& p = program_.model.params[id];
+    std::vector<float> whole(static_cast<std::size_t>(p.elems));
+    for (const StatePiece& piece : program_.states) {
+      const std::int64_t at = piece.first_elem - p.first_elem;
+      if (piece.state != State::master || at < 0 || at >= p.elems) continue;
+      const float* data = executor_->slot(piece.slot).as<float>() + piece.offset;
+      std::copy(data, data + piece.elems, whole.begin() + at);
+    }
+    if (!program_.sharded[static_cast<std::size_t>(State::master)]) return whole;
+    const std::vector<float> all = peers_.gather(whole);  // zero where a rank owns nothing
+    std::vector<float> sum(whole.size());
+    const auto one_copy = sum.size() * static_cast<std::size_t>(program_.shard_ranks);
+    for (std::size_t i = 0; i < one_copy; ++i) sum[i % sum.size()] += all[i];
+    return sum;
+  }
+
+  const Program& program() const { return program_; }
+  CommCounters& counting() { return counters_; }
+  Ledger& ledger() { return *ledger_; }
+  Executor& executor() { return *executor_; }
+  MatMul& matmul() { return matmul_; }
+  Peers& peers() { return peers_; }
+
+  StepRunner& runner() { return *runner_; }
+
+  std::vector<double> losses, norms;
+  std::vector<bool> skipped;
+
+ private:
+  Deck deck_;
+  std::unique_ptr<Communicator> driver_lane_;
+  Peers peers_;
+  MatMul matmul_;
+  Context context_;
+  Program program_;
+  CommCounters counters_;
+  std::unique_ptr<CountingCommunicator> lane_;
+  std::vector<std::unique_ptr<Communicator>> group_lanes_;
+  std::unique_ptr<TokenSource> tokens_;
+  std::unique_ptr<Model> model_;
+  std::optional<Ledger> ledger_;
+  std::optional<Executor> executor_;
+  std::optional<StepRunner> runner_;
+  std::int64_t steps_ = 0;
+};
+
+/// What a DeepSpeed config of that type sets, with a loss scale that is exact in fp16.
+inline void set_precision(Deck& d, Dtype model, Dtype grad_accum) {
+  PrecisionSpec& p = d.zero.precision;
+  p.model = p.comm = model;
+  p.grad_accum = grad_accum;
+  const bool flat_bf16 = d.zero.stage == 1 && model == Dtype::bf16 && grad_accum == Dtype::fp32;
+  p.check_overflow = model == Dtype::fp16 || (model == Dtype::bf16 && !flat_bf16 &&
+                                              (d.zero.stage == 1 || d.zero.stage == 2));
+  if (model == Dtype::fp16) p.loss_scale.initial = 8;
+}
+
+/// What the ledger heard is what the plan says: every category's peak (strict), or the arenas, each
+/// allocated once (pooled).
+inline void expect_memory_as_predicted(Training& t) {
+  const Program& p = t.program();
+  const LedgerSnapshot ledger = t.ledger().snapshot();
+  const TierFootprint files = footprint(p, t.runner().ran())[Tier::nvme];
+  EXPECT_EQ(t.executor().files().peak_bytes, files.peak_bytes);
+  EXPECT_EQ(t.executor().files().category_peaks, files.category_peaks);
+  if (p.memory_mode == MemoryMode::pooled) {
+    const ArenaLayout arena = arena_layout(p);
+    for (Tier tier : memory_tiers) {
+      EXPECT_EQ(ledger[tier].peak_bytes, arena[tier]);
+      EXPECT_EQ(ledger[tier].allocations, arena[tier] > 0 ? 1 : 0);
+    }
+    return;
+  }
+  const Footprint f = footprint(p, t.runner().ran());
+  for (Tier tier : memory_tiers) {
+    EXPECT_EQ(ledger[tier].peak_bytes, f[tier].peak_bytes);
+    EXPECT_EQ(ledger[tier].category_peaks, f[tier].category_peaks);
+    EXPECT_EQ(ledger[tier].at_peak, f[tier].at_peak);
+  }
+}
+
+/// A small GPT on uniform tokens, for every test that trains.
+inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumulation = 1) {
+  Deck d;
+  d.name = "small";
+  d.model.layers = 2;
+  d.model.hidden = 40;
+  d.model.heads = 5;
+  d.model.sequence = 17;
+  d.model.vocab = 53;
+  d.data.source = DataSource::uniform;
+  d.data.seed = 3;
+  d.zero.stage = stage;
+  d.zero.train_batch_size = global_batch;
+  d.zero.accumulation_steps = accumulation;
+  d.run.seed = 3;
+  d.run.memory_mode = MemoryMode::strict;  // where every byte is seen
+  d.zero.knobs.overlap_comm = stage == 3;  // several of everything, for so small a model
+  d.zero.knobs.reduce_bucket_size = 9000;
+  d.zero.knobs.prefetch_bucket_size = 7000;
+  d.zero.knobs.max_live_parameters = 20000;
+  d.zero.knobs.max_reuse_distance = 6000;
+  d.zero.knobs.param_persistence_threshold = 50;
+  return d;
+}
+
+/// The model of `small_deck` as a Llama whose heads share keys and values in twos.
+inline void make_llama(ModelSpec& m) {
+  m.family = Family::llama;
+  m.heads = 10;
+  m.kv_heads = 5;
+  m.ffn = 56;
+}
+
+}  // namespace shardmark::testing

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What MPI tests begin with: rank, size, and options that wait well on this machine.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <comm/factory/make_communicator.hpp>
+#include <comm/mpi/mpi_check.hpp>
+#include <comm/mpi/node.hpp>
+
+namespace shardmark::testing {
+
+inline int world_rank() {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  return rank;
+}
+inline int world_size() {
+  int size = 1;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  return size;
+}
+inline MpiOptions make_options(Reductions reductions = Reductions::native) {
+  static const Idle idle = find_node(MPI_COMM_WORLD).idle();
+  MpiOptions options;
+  options.reductions = reductions;
+  options.idle = idle;
+  return options;
+}
+// Another program of the same tests may have its own.
+#if !defined(SHARDMARK_TEST_BACKENDS)
+#define SHARDMARK_TEST_BACKENDS "mpi", "shm"
+#define SHARDMARK_TEST_REDUCTIONS Reductions::native, Reductions::ordered
+#endif
+/// The back-ends under test, which several ranks of this machine can use, and who sums there.
+inline constexpr const char* backends[] = {SHARDMARK_TEST_BACKENDS};
+inline constexpr Reductions backend_reductions[] = {SHARDMARK_TEST_REDUCTIONS};
+inline std::unique_ptr<Communicator> make_world(const MpiOptions& options,
+                                                const std::string& backend = "mpi") {
+  return make_communicator(backend, MPI_COMM_WORLD, options);
+}
+inline std::string backend_name(const ::testing::TestParamInfo<const char*>& info) {
+  return info.param;
+}
+
+/// A barrier that the tests own, beneath everything under test.
+inline void mpi_barrier() {
+  check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+}
+
+}  // namespace shardmark::testing
