@@ -1,9 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
+# shardmark_unity(<target>): the sources of one folder are compiled as one file, since reading headers
+# takes most of the time otherwise. -DSHARDMARK_UNITY=OFF compiles each source by itself, which ci/full
+# does, so that no source comes to rely on another one's includes.
+function(shardmark_unity target)
+  if(NOT SHARDMARK_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE path)
+    cmake_path(GET path PARENT_PATH folder)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${folder}")
+  endforeach()
+endfunction()
+
 # shardmark_target(<target> [HOST_ONLY | KOKKOS <source>…]): what every target of ours has in common.
 # No global flags. What includes no Kokkos a GPU build leaves to the host's compiler, several times
 # faster than nvcc: HOST_ONLY, the whole target; KOKKOS, all but these sources.
 function(shardmark_target target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "HOST_ONLY" "" "KOKKOS")
+  shardmark_unity(${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")

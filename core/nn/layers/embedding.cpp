@@ -5,16 +5,16 @@
 namespace shardmark {
 namespace {
 
-constexpr std::int64_t strip = 2048;  // columns that a thread sums at once, in fp32
+constexpr std::int64_t columns_at_once = 2048;  // columns that a thread sums at once, in fp32
 
 // row[h] (+)= the rows of dx that `rows` calls a function with, in that order, in fp32 and rounded
 // once.
 template<class T, class Rows>
 KOKKOS_INLINE_FUNCTION void add_rows(const kernel::ThreadRow& by, std::int64_t h, const T* dx,
                                      const Rows& rows, T* row, bool accumulate) {
-  float sum[strip];
-  for (std::int64_t j0 = 0; j0 < h; j0 += strip) {
-    const std::int64_t count = h - j0 < strip ? h - j0 : strip;
+  float sum[columns_at_once];
+  for (std::int64_t j0 = 0; j0 < h; j0 += columns_at_once) {
+    const std::int64_t count = h - j0 < columns_at_once ? h - j0 : columns_at_once;
     T* to = row + j0;
     if (accumulate)
       by.loop(count, [&](std::int64_t j) { sum[j] = widen(to[j]); });

@@ -9,7 +9,7 @@ namespace shardmark {
 namespace {
 
 constexpr double theta = 10000.0;
-constexpr std::int64_t strip = 64;  // pairs whose sines one thread keeps at a time
+constexpr std::int64_t pairs_at_once = 64;  // pairs whose sines one thread keeps at a time
 
 template<class T>
 KOKKOS_INLINE_FUNCTION void turn_pair(T& low, T& high, float cos, float sin) {
@@ -40,11 +40,11 @@ struct Angles {
 template<class T>
 KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::ThreadRow&, const Angles& a, T* q,
                                        std::int64_t heads, T* k, std::int64_t kv_heads) {
-  double angle[strip];
-  float cos[strip], sin[strip];
+  double angle[pairs_at_once];
+  float cos[pairs_at_once], sin[pairs_at_once];
   double next = a.angle;
-  for (std::int64_t begin = 0; begin < a.half; begin += strip) {
-    const std::int64_t count = a.half - begin < strip ? a.half - begin : strip;
+  for (std::int64_t begin = 0; begin < a.half; begin += pairs_at_once) {
+    const std::int64_t count = a.half - begin < pairs_at_once ? a.half - begin : pairs_at_once;
     for (std::int64_t j = 0; j < count; ++j, next *= a.ratio) angle[j] = next;
     kernel::simd_loop(count, [&](std::int64_t j) {
       const Turn t = turn_f32(angle[j]);

@@ -22,7 +22,7 @@ void qkv_forward(const ModuleCall& c, Tensors t) {
   linear.forward(c.h, 3 * c.h, c.saved(s.norm1), t.weight, t.bias, c.saved(s.qkv));
 }
 
-void attn_proj_forward(const ModuleCall& c, Tensors t) {
+void gpt2_attn_proj_forward(const ModuleCall& c, Tensors t) {
   const Gpt2BlockSaved s = gpt2_block_saved(c.dims);
   const Gpt2BlockForwardWorkspace w = gpt2_block_forward_workspace(c.dims, 0);
   const Scratch scratch(c, "attn_proj", w.gemm);
@@ -51,7 +51,7 @@ void mlp_proj_forward(const ModuleCall& c, Tensors t) {
   bias_residual(c.ctx, c.rows, c.h, c.saved(s.x_mid), t.bias, c.x_out());
 }
 
-void final_norm_backward(const ModuleCall& c, Tensors t, Gradients g) {
+void gpt2_final_norm_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const HeadSaved s = head_saved(c.dims);
   const HeadBackwardWorkspace w = head_backward_workspace(c.dims, 0);
   const Scratch scratch(c, "final_norm", w.gemm);
@@ -99,7 +99,7 @@ void block_norm_backward(const ModuleCall& c, Tensors t, Gradients g, ConstStore
 }
 
 // x_mid = x_in + proj(attention(qkv(ln_1(x_in)))): dx -> dwide, the gradient of qkv's output.
-void attn_proj_backward(const ModuleCall& c, Tensors t, Gradients g) {
+void gpt2_attn_proj_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const Gpt2BlockSaved s = gpt2_block_saved(c.dims);
   const Gpt2BlockBackwardWorkspace w = gpt2_block_backward_workspace(c.dims, 0);
   const Scratch scratch(c, "attn_proj", w.gemm);
@@ -125,7 +125,7 @@ void gpt2_forward(const ModuleCall& c, Role role, Tensors t) {
       return layer_norm_forward(c.ctx, c.rows, c.h, c.x_in(), t.weight, t.bias, c.saved(s.norm1),
                                 c.saved_fp32(s.ln1_mean), c.saved_fp32(s.ln1_rstd));
     case Role::qkv: return qkv_forward(c, t);
-    case Role::attn_proj: return attn_proj_forward(c, t);
+    case Role::attn_proj: return gpt2_attn_proj_forward(c, t);
     case Role::norm2:
       return layer_norm_forward(c.ctx, c.rows, c.h, c.saved(s.x_mid), t.weight, t.bias,
                                 c.saved(s.norm2), c.saved_fp32(s.ln2_mean),
@@ -144,13 +144,13 @@ void gpt2_backward(const ModuleCall& c, Role role, Tensors t, Gradients g) {
   switch (role) {
     case Role::position_embedding:
       return position_embedding_backward(c.ctx, c.dims, c.dx(), g.weight, g.accumulate);
-    case Role::final_norm: return final_norm_backward(c, t, g);
+    case Role::final_norm: return gpt2_final_norm_backward(c, t, g);
     case Role::mlp_proj: return mlp_proj_backward(c, t, g);
     case Role::fc: return after_norm_backward(c, t, g, 4 * c.h, c.saved(s.norm2));
     case Role::norm2:
       return block_norm_backward(c, t, g, c.saved(s.x_mid), c.saved_fp32(s.ln2_mean),
                                  c.saved_fp32(s.ln2_rstd));
-    case Role::attn_proj: return attn_proj_backward(c, t, g);
+    case Role::attn_proj: return gpt2_attn_proj_backward(c, t, g);
     case Role::qkv: return after_norm_backward(c, t, g, 3 * c.h, c.saved(s.norm1));
     case Role::norm1:
       return block_norm_backward(c, t, g, c.x_in(), c.saved_fp32(s.ln1_mean),

@@ -16,7 +16,7 @@ void product_forward(const ModuleCall& c, Tensors t, std::int64_t x, std::int64_
   scratch.linear().forward(c.h, out, c.saved(x), t.weight, nullptr, c.saved(y));
 }
 
-void attn_proj_forward(const ModuleCall& c, Tensors t) {
+void llama_attn_proj_forward(const ModuleCall& c, Tensors t) {
   const LlamaBlockSaved s = llama_block_saved(c.dims);
   const LlamaBlockForwardWorkspace w = llama_block_forward_workspace(c.dims, 0);
   const Scratch scratch(c, "attn_proj", w.gemm);
@@ -38,7 +38,7 @@ void down_forward(const ModuleCall& c, Tensors t) {
   residual(c.ctx, c.rows * c.h, c.saved(s.x_mid), c.x_out());
 }
 
-void final_norm_backward(const ModuleCall& c, Tensors t, Gradients g) {
+void llama_final_norm_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const HeadSaved s = head_saved(c.dims);
   const HeadBackwardWorkspace w = head_backward_workspace(c.dims, 0);
   const Scratch scratch(c, "final_norm", w.gemm);
@@ -74,7 +74,7 @@ void product_backward(const ModuleCall& c, Tensors t, Gradients g, std::int64_t 
 }
 
 // x_mid = x_in + o(attention(rotated q and k, v)): dx -> dq, dk, dv.
-void attn_proj_backward(const ModuleCall& c, Tensors t, Gradients g) {
+void llama_attn_proj_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const LlamaBlockSaved s = llama_block_saved(c.dims);
   const LlamaBlockBackwardWorkspace w = llama_block_backward_workspace(c.dims, 0);
   const Scratch scratch(c, "attn_proj", w.gemm);
@@ -112,7 +112,7 @@ void llama_forward(const ModuleCall& c, Role role, Tensors t) {
     case Role::q: return product_forward(c, t, s.norm1, c.h, s.q);
     case Role::k: return product_forward(c, t, s.norm1, c.dims.kv_dim(), s.k);
     case Role::v: return product_forward(c, t, s.norm1, c.dims.kv_dim(), s.v);
-    case Role::attn_proj: return attn_proj_forward(c, t);
+    case Role::attn_proj: return llama_attn_proj_forward(c, t);
     case Role::norm2:
       return rms_norm_forward(c.ctx, c.rows, c.h, c.saved(s.x_mid), t.weight, c.saved(s.norm2),
                               c.saved_fp32(s.norm2_rstd));
@@ -131,13 +131,13 @@ void llama_backward(const ModuleCall& c, Role role, Tensors t, Gradients g) {
   const LlamaBlockBackwardWorkspace w = llama_block_backward_workspace(c.dims, 0);
   const std::int64_t kv = c.dims.kv_dim();
   switch (role) {
-    case Role::final_norm: return final_norm_backward(c, t, g);
+    case Role::final_norm: return llama_final_norm_backward(c, t, g);
     case Role::mlp_proj: return down_backward(c, t, g);
     case Role::up: return product_backward(c, t, g, w.dup, c.dims.ffn, s.norm2, true);
     case Role::gate: return product_backward(c, t, g, w.dgate, c.dims.ffn, s.norm2, false);
     case Role::norm2:
       return block_norm_backward(c, t, g, c.saved(s.x_mid), c.saved_fp32(s.norm2_rstd));
-    case Role::attn_proj: return attn_proj_backward(c, t, g);
+    case Role::attn_proj: return llama_attn_proj_backward(c, t, g);
     case Role::v: return product_backward(c, t, g, w.dv, kv, s.norm1, true);
     case Role::k: return product_backward(c, t, g, w.dk, kv, s.norm1, false);
     case Role::q: return product_backward(c, t, g, w.dq, c.h, s.norm1, false);

@@ -43,6 +43,11 @@ enum class DsEffect : std::uint8_t {
 struct Stages {
   int first = 0, last = 3;
 };
+inline constexpr Stages all_stages{0, 3};
+
+// Ranges that many keys share.
+inline constexpr RealRange any_real{};
+inline constexpr RealRange not_negative{0};
 
 struct DsKey {
   std::string_view name, alias;  // the field, and its other spelling or nothing

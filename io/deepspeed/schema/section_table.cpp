@@ -9,9 +9,6 @@ namespace {
 using enum DsType;
 using enum DsEffect;
 
-constexpr Stages all{0, 3};
-constexpr RealRange any_real{};
-constexpr RealRange not_negative{0};
 constexpr RealRange share{0, 1};
 
 constexpr DsKey offload_param[] = {
@@ -47,89 +44,89 @@ constexpr DsKey aio[] = {
 };
 
 constexpr DsKey fp16[] = {
-    {"enabled", "", boolean, "false", used, all, any_real, ""},
-    {"auto_cast", "", boolean, "false", inert, all, any_real, ""},
-    {"loss_scale", "", number_not_boolean, "0", used, all, not_negative, ""},
-    {"initial_scale_power", "", integer, "16", used, all, any_real, ""},
-    {"loss_scale_window", "", integer_not_boolean, "1000", used, all, any_real, ""},
-    {"hysteresis", "", integer, "2", used, all, any_real, ""},
-    {"consecutive_hysteresis", "", boolean, "false", used, all, any_real, ""},
-    {"min_loss_scale", "", integer_not_boolean, "1", used, all, any_real, ""},
-    {"fp16_master_weights_and_grads", "", boolean, "false", not_modelled, all, any_real, ""},
+    {"enabled", "", boolean, "false", used, all_stages, any_real, ""},
+    {"auto_cast", "", boolean, "false", inert, all_stages, any_real, ""},
+    {"loss_scale", "", number_not_boolean, "0", used, all_stages, not_negative, ""},
+    {"initial_scale_power", "", integer, "16", used, all_stages, any_real, ""},
+    {"loss_scale_window", "", integer_not_boolean, "1000", used, all_stages, any_real, ""},
+    {"hysteresis", "", integer, "2", used, all_stages, any_real, ""},
+    {"consecutive_hysteresis", "", boolean, "false", used, all_stages, any_real, ""},
+    {"min_loss_scale", "", integer_not_boolean, "1", used, all_stages, any_real, ""},
+    {"fp16_master_weights_and_grads", "", boolean, "false", not_modelled, all_stages, any_real, ""},
 };
 
 constexpr DsKey bf16[] = {
-    {"enabled", "", boolean, "false", used, all, any_real, ""},
-    {"immediate_grad_update", "", boolean, "false", not_modelled, all, any_real, ""},
+    {"enabled", "", boolean, "false", used, all_stages, any_real, ""},
+    {"immediate_grad_update", "", boolean, "false", not_modelled, all_stages, any_real, ""},
     {"check_grad_overflow", "", boolean, "true", used, {1, 2}, any_real, ""},
-    {"bf16_master_weights_and_grads", "", boolean, "false", not_modelled, all, any_real, ""},
-    {"bf16_optimizer_states", "", boolean, "false", not_modelled, all, any_real, ""},
+    {"bf16_master_weights_and_grads", "", boolean, "false", not_modelled, all_stages, any_real, ""},
+    {"bf16_optimizer_states", "", boolean, "false", not_modelled, all_stages, any_real, ""},
 };
 
 constexpr std::string_view dtypes =
     "|fp32|float32|float|torch.float32|fp16|float16|half|torch.float16|bf16|bfloat16|"
     "torch.bfloat16|int8|torch.int8";
 constexpr DsKey data_types[] = {
-    {"grad_accum_dtype", "", word, "null", used, all, any_real, dtypes},
-    {"param_dtype", "", word, "null", inert, all, any_real, dtypes},
-    {"buffer_dtype", "", word, "null", inert, all, any_real, dtypes},
+    {"grad_accum_dtype", "", word, "null", used, all_stages, any_real, dtypes},
+    {"param_dtype", "", word, "null", inert, all_stages, any_real, dtypes},
+    {"buffer_dtype", "", word, "null", inert, all_stages, any_real, dtypes},
 };
 
 constexpr DsKey optimizer[] = {
-    {"type", "", text, "null", used, all, any_real, ""},
-    {"params", "", object, "{}", used, all, any_real, ""},
-    {"legacy_fusion", "", boolean, "false", inert, all, any_real, ""},
+    {"type", "", text, "null", used, all_stages, any_real, ""},
+    {"params", "", object, "{}", used, all_stages, any_real, ""},
+    {"legacy_fusion", "", boolean, "false", inert, all_stages, any_real, ""},
 };
 
 constexpr DsKey adam[] = {
-    {"lr", "", number, "0.001", used, all, not_negative, ""},
-    {"betas", "", array, "[0.9,0.999]", used, all, any_real, ""},
-    {"eps", "", number, "1e-08", used, all, not_negative, ""},
-    {"weight_decay", "", number, "0.01", used, all, not_negative, ""},
-    {"adam_w_mode", "", truth, "true", used, all, any_real, ""},
-    {"bias_correction", "", truth, "true", used, all, any_real, ""},
-    {"amsgrad", "", truth, "false", not_modelled, all, any_real, ""},
-    {"maximize", "", truth, "false", not_modelled, all, any_real, ""},
-    {"torch_adam", "", truth, "false", inert, all, any_real, ""},
-    {"fp32_optimizer_states", "", boolean, "true", not_modelled, all, any_real, ""},
-    {"set_grad_none", "", boolean, "true", inert, all, any_real, ""},
-    {"fused", "", boolean_or_null, "null", inert, all, any_real, ""},
-    {"foreach", "", boolean_or_null, "null", inert, all, any_real, ""},
-    {"capturable", "", boolean, "false", inert, all, any_real, ""},
-    {"differentiable", "", boolean, "false", inert, all, any_real, ""},
-    {"max_grad_norm", "", any, "null", removed, all, any_real, ""},
+    {"lr", "", number, "0.001", used, all_stages, not_negative, ""},
+    {"betas", "", array, "[0.9,0.999]", used, all_stages, any_real, ""},
+    {"eps", "", number, "1e-08", used, all_stages, not_negative, ""},
+    {"weight_decay", "", number, "0.01", used, all_stages, not_negative, ""},
+    {"adam_w_mode", "", truth, "true", used, all_stages, any_real, ""},
+    {"bias_correction", "", truth, "true", used, all_stages, any_real, ""},
+    {"amsgrad", "", truth, "false", not_modelled, all_stages, any_real, ""},
+    {"maximize", "", truth, "false", not_modelled, all_stages, any_real, ""},
+    {"torch_adam", "", truth, "false", inert, all_stages, any_real, ""},
+    {"fp32_optimizer_states", "", boolean, "true", not_modelled, all_stages, any_real, ""},
+    {"set_grad_none", "", boolean, "true", inert, all_stages, any_real, ""},
+    {"fused", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
+    {"foreach", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
+    {"capturable", "", boolean, "false", inert, all_stages, any_real, ""},
+    {"differentiable", "", boolean, "false", inert, all_stages, any_real, ""},
+    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, ""},
 };
 
 constexpr DsKey scheduler[] = {
-    {"type", "", text, "null", used, all, any_real, ""},
-    {"params", "", any, "null", used, all, any_real, ""},
+    {"type", "", text, "null", used, all_stages, any_real, ""},
+    {"params", "", any, "null", used, all_stages, any_real, ""},
 };
 
 // Each scheduler is called with its parameters by name: another name is an error there.
 constexpr DsKey warmup[] = {
-    {"warmup_min_lr", "", any, "0.0", used, all, any_real, ""},
-    {"warmup_max_lr", "", any, "null", used, all, any_real, ""},
-    {"warmup_num_steps", "", any, "1000", used, all, any_real, ""},
-    {"warmup_type", "", any, "\"log\"", used, all, any_real, ""},
-    {"last_batch_iteration", "", any, "-1", not_modelled, all, any_real, ""},
+    {"warmup_min_lr", "", any, "0.0", used, all_stages, any_real, ""},
+    {"warmup_max_lr", "", any, "null", used, all_stages, any_real, ""},
+    {"warmup_num_steps", "", any, "1000", used, all_stages, any_real, ""},
+    {"warmup_type", "", any, "\"log\"", used, all_stages, any_real, ""},
+    {"last_batch_iteration", "", any, "-1", not_modelled, all_stages, any_real, ""},
 };
 
 constexpr DsKey warmup_decay[] = {
-    {"total_num_steps", "", any, "null", used, all, any_real, ""},
-    {"warmup_min_lr", "", any, "0.0", used, all, any_real, ""},
-    {"warmup_max_lr", "", any, "0.001", used, all, any_real, ""},
-    {"warmup_num_steps", "", any, "1000", used, all, any_real, ""},
-    {"warmup_type", "", any, "\"log\"", used, all, any_real, ""},
-    {"last_batch_iteration", "", any, "-1", not_modelled, all, any_real, ""},
+    {"total_num_steps", "", any, "null", used, all_stages, any_real, ""},
+    {"warmup_min_lr", "", any, "0.0", used, all_stages, any_real, ""},
+    {"warmup_max_lr", "", any, "0.001", used, all_stages, any_real, ""},
+    {"warmup_num_steps", "", any, "1000", used, all_stages, any_real, ""},
+    {"warmup_type", "", any, "\"log\"", used, all_stages, any_real, ""},
+    {"last_batch_iteration", "", any, "-1", not_modelled, all_stages, any_real, ""},
 };
 
 constexpr DsKey warmup_cosine[] = {
-    {"total_num_steps", "", any, "null", used, all, any_real, ""},
-    {"warmup_min_ratio", "", number, "0.0", used, all, any_real, ""},
-    {"warmup_num_steps", "", any, "1000", used, all, any_real, ""},
-    {"cos_min_ratio", "", number, "0.0001", used, all, any_real, ""},
-    {"warmup_type", "", any, "\"log\"", used, all, any_real, ""},
-    {"last_batch_iteration", "", any, "-1", not_modelled, all, any_real, ""},
+    {"total_num_steps", "", any, "null", used, all_stages, any_real, ""},
+    {"warmup_min_ratio", "", number, "0.0", used, all_stages, any_real, ""},
+    {"warmup_num_steps", "", any, "1000", used, all_stages, any_real, ""},
+    {"cos_min_ratio", "", number, "0.0001", used, all_stages, any_real, ""},
+    {"warmup_type", "", any, "\"log\"", used, all_stages, any_real, ""},
+    {"last_batch_iteration", "", any, "-1", not_modelled, all_stages, any_real, ""},
 };
 
 }  // namespace

@@ -8,23 +8,21 @@ namespace {
 using enum DsType;
 using enum DsEffect;
 
-constexpr Stages all{0, 3}, one_up{1, 3}, one_two{1, 2}, three{3, 3};
-constexpr RealRange any_real{};
-constexpr RealRange not_negative{0};
+constexpr Stages one_up{1, 3}, one_two{1, 2}, three{3, 3};
 
 constexpr DsKey zero[] = {
-    {"stage", "", integer, "0", used, all, any_real, "0|1|2|3"},
+    {"stage", "", integer, "0", used, all_stages, any_real, "0|1|2|3"},
     {"contiguous_gradients", "", boolean, "true", tunes, one_up, any_real, ""},
     {"reduce_scatter", "", boolean, "true", tunes, one_up, any_real, ""},
     {"reduce_bucket_size", "", integer, "500000000", tunes, one_up, {1}, ""},
     {"compute_grad_norm", "", boolean, "true", tunes, one_two, any_real, ""},
     {"parameter_alignment", "", boolean, "false", tunes, one_two, any_real, ""},
     {"use_multi_rank_bucket_allreduce", "", boolean, "true", tunes, one_two, any_real, ""},
-    {"allgather_partitions", "", boolean, "true", dead, all, any_real, ""},
-    {"allgather_bucket_size", "", integer, "500000000", dead, all, not_negative, ""},
+    {"allgather_partitions", "", boolean, "true", dead, all_stages, any_real, ""},
+    {"allgather_bucket_size", "", integer, "500000000", dead, all_stages, not_negative, ""},
     {"overlap_comm", "", boolean_or_null, "null", tunes, one_up, any_real, ""},
-    {"load_from_fp32_weights", "", boolean, "true", inert, all, any_real, ""},
-    {"elastic_checkpoint", "", boolean, "false", inert, all, any_real, ""},
+    {"load_from_fp32_weights", "", boolean, "true", inert, all_stages, any_real, ""},
+    {"elastic_checkpoint", "", boolean, "false", inert, all_stages, any_real, ""},
     {"offload_param", "", object_or_null, "null", used, three, any_real, ""},
     {"offload_optimizer", "", object_or_null, "null", used, one_up, any_real, ""},
     {"zenflow", "", object_or_null, "null", not_modelled, one_up, any_real, ""},
@@ -52,15 +50,15 @@ constexpr DsKey zero[] = {
      any_real, ""},
     {"stage3_gather_fp16_weights_on_model_save", "", boolean, "false", inert, three, any_real, ""},
     {"ignore_unused_parameters", "", boolean, "true", inert, one_two, any_real, ""},
-    {"legacy_stage1", "", boolean, "false", inert, all, any_real, ""},
+    {"legacy_stage1", "", boolean, "false", inert, all_stages, any_real, ""},
     {"round_robin_gradients", "", boolean, "false", tunes, one_two, any_real, ""},
     {"zero_hpz_partition_size", "", integer, "1", values, three, not_negative, ""},
     {"zero_quantized_weights", "", boolean, "false", not_modelled, three, any_real, ""},
     {"zero_quantized_nontrainable_weights", "", boolean, "false", not_modelled, three, any_real,
      ""},
     {"zero_quantized_gradients", "", boolean, "false", not_modelled, three, any_real, ""},
-    {"mics_shard_size", "", any, "null", removed, all, any_real, ""},
-    {"mics_hierarchical_params_gather", "", any, "null", removed, all, any_real, ""},
+    {"mics_shard_size", "", any, "null", removed, all_stages, any_real, ""},
+    {"mics_hierarchical_params_gather", "", any, "null", removed, all_stages, any_real, ""},
     {"memory_efficient_linear", "", boolean, "true", tunes, three, any_real, ""},
     {"pipeline_loading_checkpoint", "", boolean, "false", inert, three, any_real, ""},
     {"override_module_apply", "", boolean, "true", inert, three, any_real, ""},

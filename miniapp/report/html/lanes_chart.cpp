@@ -95,7 +95,8 @@ std::vector<Span> merged(const std::vector<Span>& spans, double least) {
   return list;
 }
 
-constexpr double row_height = 26, gap = 10, left = 124, right = chart_width - 16, top = 8;
+constexpr double row_height = 26, gap = 10;
+constexpr double plot_left = 124, plot_right = chart_width - 16, plot_top = 8;
 
 // Collectives that are open at the same time share the row's height.
 double lane_of(std::vector<double>& busy_until, const Span& s) {
@@ -113,15 +114,15 @@ bool has_disk(const std::vector<Span>& spans) {
 }
 
 double draw_rows(Svg& svg, const std::vector<Span>& spans, const Scale& x) {
-  double y = top;
+  double y = plot_top;
   for (std::size_t row = 0; row < row_names.size(); ++row) {
     if (static_cast<Row>(row) == Row::disk && !has_disk(spans)) continue;
     const bool comm = static_cast<Row>(row) == Row::communication;
     std::vector<double> busy(comm ? 3 : 1, -1);
     const double height = comm ? 2 * row_height : row_height;
     const double lane = height / static_cast<double>(busy.size());
-    svg.text({left - 10, y + height / 2 + 4}, row_names[row], Anchor::end);
-    svg.box(left, y, right - left, height, "lane");
+    svg.text({plot_left - 10, y + height / 2 + 4}, row_names[row], Anchor::end);
+    svg.box(plot_left, y, plot_right - plot_left, height, "lane");
     for (const Span& s : spans) {
       if (s.row != static_cast<Row>(row)) continue;
       const double from = x(s.begin), to = std::max(x(s.end), from + 0.3);
@@ -145,20 +146,20 @@ std::string lanes_chart(const Program& p, const Result& r) {
   if (length <= 0) return {};
   const std::vector<Span> spans = spans_of(p, r.trace, start_ns);
   const int rows = has_disk(spans) ? 5 : 4;  // communication has two rows' height
-  const double bottom = top + (rows + 1) * row_height + rows * gap;
+  const double bottom = plot_top + (rows + 1) * row_height + rows * gap;
   Svg svg(chart_width, bottom + 40, "One step over time: kernels, copies, communication, waiting");
-  const Scale x{0, length, left, right};
-  draw_rows(svg, merged(spans, length / (right - left)), x);
+  const Scale x{0, length, plot_left, plot_right};
+  draw_rows(svg, merged(spans, length / (plot_right - plot_left)), x);
   const bool seconds = length >= 2;
   const double unit = seconds ? 1 : 1e-3;
   const auto values = ticks(0, length / unit, 11);
-  svg.line({left, bottom}, {right, bottom}, "axis");
+  svg.line({plot_left, bottom}, {plot_right, bottom}, "axis");
   for (const double v : values) {
     svg.line({x(v * unit), bottom}, {x(v * unit), bottom + 4}, "axis");
     svg.text({x(v * unit), bottom + 17},
              tick_text(v, values.size() > 1 ? values[1] - values[0] : 1), Anchor::middle);
   }
-  svg.text({right, bottom + 34}, seconds ? "s" : "ms", Anchor::end, "unit");
+  svg.text({plot_right, bottom + 34}, seconds ? "s" : "ms", Anchor::end, "unit");
   std::vector<LegendEntry> entries{
       {"forward", "forward"}, {"backward", "backward"}, {"step", "step"}};
   if (p.memory_mode == MemoryMode::strict) entries.push_back({"allocation", "allocate, free"});

@@ -10,7 +10,7 @@
 namespace shardmark::html {
 namespace {
 
-constexpr double height = 280;
+constexpr double loss_chart_height = 280;
 
 // A range around the losses, with some room.
 std::pair<double, double> range_of(const std::vector<LossRow>& rows) {
@@ -59,9 +59,9 @@ std::string loss_chart(const Deck& deck, const Result& r) {
   if (!std::isfinite(high - low)) return {};
   const auto first = static_cast<double>(r.rows.front().step);
   const double last = std::max(first + 1, static_cast<double>(r.rows.back().step));
-  Svg svg(chart_width, height, "Loss over the steps of training");
+  Svg svg(chart_width, loss_chart_height, "Loss over the steps of training");
   const auto warm = std::min(last, static_cast<double>(deck.run.warmup));
-  const Frame f = draw_frame(svg, height, first, last, low, high, "step", "loss");
+  const Frame f = draw_frame(svg, loss_chart_height, first, last, low, high, "step", "loss");
   std::vector<LegendEntry> entries{{"loss", "loss of the global batch"}};
   if (warm > first) {
     svg.box(f.left, f.top, f.x(warm) - f.left, f.bottom - f.top, "band", "warm-up");

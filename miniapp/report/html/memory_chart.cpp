@@ -11,7 +11,7 @@
 namespace shardmark::html {
 namespace {
 
-constexpr double height = 320;
+constexpr double memory_chart_height = 320;
 
 struct Sample {
   CategoryBytes predicted{};               // of both tiers
@@ -136,8 +136,9 @@ std::string memory_chart(const Program& p, const Result& r) {
   double most = std::max(1.0, arenas);
   for (const Sample& s : samples) most = std::max({most, s.predicted_sum, s.measured});
   const Unit unit = unit_for(most);
-  Svg svg(chart_width, height, "Live memory after each event of one step, predicted and measured");
-  const Frame f = draw_frame(svg, height, 0, static_cast<double>(samples.size()), 0,
+  Svg svg(chart_width, memory_chart_height,
+          "Live memory after each event of one step, predicted and measured");
+  const Frame f = draw_frame(svg, memory_chart_height, 0, static_cast<double>(samples.size()), 0,
                              1.08 * most / unit.bytes, "event of the step", unit.name);
   draw_bands(svg, f, samples);
   std::vector<LegendEntry> entries = draw_stack(svg, f, samples, unit.bytes);
