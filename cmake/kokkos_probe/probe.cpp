@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least program that needs Kokkos' headers and its library.
+// The smallest program that needs both the headers and the library of Kokkos.
 #include <Kokkos_Core.hpp>
 
 int main(int argc, char* argv[]) {

@@ -22,14 +22,14 @@ std::optional<std::int64_t> to_number(std::string_view text) {
   return value;
 }
 
-/// A file with one number. Empty where it is absent or says "max".
+/// Reads a file that holds one number. Empty when the file is absent or says "max".
 std::optional<std::int64_t> read_number(const std::string& path) {
   std::string word;
   if (std::ifstream file(path); !(file >> word)) return std::nullopt;
   return to_number(word);
 }
 
-/// The number behind the first line's word `key` of a file of "key number" lines.
+/// Reads the number that follows `key` in a file of lines "key number". Empty when no line has it.
 std::optional<std::int64_t> read_keyed(const std::string& path, std::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -40,14 +40,14 @@ std::optional<std::int64_t> read_keyed(const std::string& path, std::string_view
   return std::nullopt;
 }
 
-/// How one version of control groups names things.
+/// The file names of one version of control groups.
 struct CgroupNames {
   std::string mount, limit, usage, reclaimable;
 };
 
-/// The process' folder, then its parents up to the mount; as text, since a path from outside a
-/// container need not exist inside.
-std::vector<std::string> upwards(std::string path) {
+/// The folder of the process, then each of its parents up to the mount point. The paths stay text
+/// because inside a container a path of the host need not exist.
+std::vector<std::string> folder_and_parents(std::string path) {
   std::vector<std::string> folders;
   while (true) {
     while (!path.empty() && path.back() == '/') path.pop_back();
@@ -57,10 +57,10 @@ std::vector<std::string> upwards(std::string path) {
   }
 }
 
-/// The least that any limit from `path` upwards leaves. Empty without a limit.
+/// The smallest remainder of the limits from `path` upwards. Empty when no folder has a limit.
 std::optional<FoundMemory> left_under(const CgroupNames& names, const std::string& path) {
   std::optional<FoundMemory> least;
-  for (const std::string& folder : upwards(path)) {
+  for (const std::string& folder : folder_and_parents(path)) {
     const std::string at = names.mount + folder;
     const auto limit = read_number(at + "/" + names.limit);
     const auto usage = read_number(at + "/" + names.usage);
@@ -99,13 +99,13 @@ std::optional<FoundMemory> left_under_cgroups(const MemoryFiles& files) {
 FoundMemory find_memory(int ranks_per_node, const MemoryFiles& files) {
   std::optional<FoundMemory> least = left_under_cgroups(files);
   if (const auto kib = read_keyed(files.meminfo, "MemAvailable:")) {
-    // Version 1 says "no limit" by a huge number, so the node's memory decides there as well.
+    // Version 1 writes "no limit" as a huge number, so this comparison is needed there as well.
     if (!least || *kib * 1024 < least->bytes) least = {*kib * 1024, "MemAvailable of the node"};
   }
   if (!least)
     throw MemoryError(
-        fmt::format("{}: no MemAvailable, and no cgroup limit: the free memory cannot be "
-                    "found: give memory.device_gib and memory.host_gib in the deck",
+        fmt::format("{}: MemAvailable = absent, and no cgroup limit was found: the free memory is "
+                    "unknown: give memory.device_gib and memory.host_gib in the deck",
                     files.meminfo));
   const int ranks = std::max(1, ranks_per_node);
   return {least->bytes / ranks,

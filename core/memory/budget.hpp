@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory a rank may count on where the deck gives no budget: the least of what the node
-// has free and of what is left under the control groups that the process is in, shared by the ranks
-// of the node. `over_budget` (core/plan/interpret/footprint.hpp) holds the plan against it.
+// How much memory a rank may use when the deck gives no budget. The answer is the smallest of what
+// the node has free and what every enclosing control group still allows, divided by the ranks of
+// the node. `over_budget` (core/plan/interpret/footprint.hpp) compares the plan with this number.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,22 @@
 namespace shardmark {
 
 struct FoundMemory {
-  std::int64_t bytes = 0;  // for one rank: device and host together on a CPU-only build
-  std::string source;  // "cgroup limit of /sys/fs/cgroup/job (2 ranks)": for messages and report
+  std::int64_t bytes = 0;  // per rank; on a CPU-only build for device and host together
+  // Where the number comes from, for messages and the report:
+  // "cgroup limit of /sys/fs/cgroup/job (2 ranks)".
+  std::string source;
 };
 
-/// Where the kernel says it; tests give files of their own.
+/// The files of the Linux kernel that are read. Tests pass files of their own.
 struct MemoryFiles {
   std::string meminfo = "/proc/meminfo";
   std::string cgroup = "/proc/self/cgroup";
   std::string cgroup_root = "/sys/fs/cgroup";
 };
 
-/// Local; ranks of a node should call it before any of them allocates. Reads cgroup versions 1
-/// and 2. Page cache that the kernel would give up counts as free. Throws MemoryError when nothing
-/// is found.
+/// Returns the memory that one of `ranks_per_node` ranks may use. Reads control groups of version 1
+/// and version 2; page cache that the kernel can reclaim counts as free. Not collective; call it
+/// before any rank of the node allocates. Throws MemoryError when none of the files gives a number.
 FoundMemory find_memory(int ranks_per_node, const MemoryFiles& files = {});
 
 }  // namespace shardmark

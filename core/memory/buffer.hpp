@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of one slot while it is alive: what an acquire event allocates and a release event
-// frees. A labelled Kokkos View, so that the ledger hears of it by listening and is never told.
+// The memory of one slot while the slot is alive: an acquire event allocates it, a release event
+// frees it. Kokkos allocates it under a label, so the ledger sees it through Kokkos' callbacks.
 #pragma once
 
 #include <cstddef>
@@ -17,31 +17,31 @@
 
 namespace shardmark {
 
-/// Where a tier's memory lies: the device's own, or the host's, pinned. The same on a CPU-only
-/// build, where the two tiers are still accounted apart.
+/// The memory spaces of the two tiers: the device's memory, and pinned memory of the host. A
+/// CPU-only build has one memory for both; the ledger still counts the tiers separately.
 using DeviceMemory = Space::memory_space;
 using HostMemory = PinnedMemory;
 
-/// Owns memory of a tier, labelled, uninitialised, aligned to 64. Move-only; local. Null
-/// where that is 0.
-/// Destroying it frees at once: whoever used it on another lane must be done by then.
+/// Owns uninitialised memory of one tier, aligned to 64 bytes and labelled for the ledger.
+/// Move-only. A buffer of 0 bytes allocates nothing and its `data()` is null. The destructor frees
+/// at once, so work on other lanes that uses the memory must have finished. Not collective.
 class Buffer {
  public:
-  /// Throws MemoryError when the system has no such memory.
+  /// Allocates the padded size of `slot`. Throws MemoryError when the system cannot.
   explicit Buffer(const Slot& slot)
       : Buffer(slot.tier, alloc_bytes(slot), memory_label(slot.tier, slot.category, slot.name)) {}
-  /// The same, of `bytes`; what the ledger makes of it is in `label`.
+  /// Allocates `bytes` bytes; the ledger reads tier and category from `label`.
   Buffer(Tier tier, std::int64_t bytes, const std::string& label) : tier_(tier), bytes_(bytes) {
     if (bytes_ == 0) return;
-    // Not a View: its sizes are rounded up to 8 bytes, which the ledger would hear.
+    // A View would round its size up to a multiple of 8 bytes, and the ledger would count that.
     try {
       const auto size = static_cast<std::size_t>(bytes_);
       data_ = static_cast<std::byte*>(tier_ == Tier::device
                                           ? Kokkos::kokkos_malloc<DeviceMemory>(label, size)
                                           : Kokkos::kokkos_malloc<HostMemory>(label, size));
-    } catch (const std::exception&) {  // its type differs between Kokkos releases
+    } catch (const std::exception&) {  // the type of the exception depends on the Kokkos release
       throw MemoryError("memory: " + label + " = " + std::to_string(bytes_) +
-                        " bytes: more than the system gives: set memory." +
+                        " bytes: the system cannot allocate this much: set memory." +
                         std::string(to_string(tier_)) +
                         "_gib in the deck to what the machine has, or use a higher ZeRO stage");
     }
@@ -61,13 +61,14 @@ class Buffer {
       Kokkos::kokkos_free<HostMemory>(data_);
   }
 
-  /// The first element, as seen from the tier's own memory space. Null after a move from it.
+  /// The address of the first byte, in the tier's memory space. Null after the buffer was moved
+  /// from.
   template<class T>
   T* data() const {
     static_assert(std::is_trivially_copyable_v<T>,
-                  "a buffer holds plain bytes: its element type must be trivially copyable");
+                  "a buffer holds plain bytes, so its element type must be trivially copyable");
     static_assert(alignof(T) <= 64,
-                  "buffers are aligned to 64 bytes, which is too little for this type");
+                  "a buffer is aligned to 64 bytes, which is too little for this element type");
     return reinterpret_cast<T*>(data_);
   }
   std::int64_t bytes() const { return bytes_; }

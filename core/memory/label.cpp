@@ -7,7 +7,8 @@ constexpr std::string_view prefix = "shardmark";
 constexpr std::string_view separator = "::";
 constexpr std::string_view arena = "arena";
 
-/// Cuts the text before the next separator off `rest`; empty where there is no separator.
+/// Removes the text before the next separator from `rest` and returns it; empty without a
+/// separator.
 std::optional<std::string_view> take_part(std::string_view& rest) {
   const auto end = rest.find(separator);
   if (end == std::string_view::npos) return std::nullopt;

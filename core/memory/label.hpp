@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The labels of all memory of size: `shardmark::<tier>::<category>::<name>`. They are what the
-// ledger knows an allocation by, and what any other Kokkos tool shows.
+// The labels of all large allocations: `shardmark::<tier>::<category>::<name>`. The ledger
+// recognises an allocation by its label, and other Kokkos tools show the same label.
 #pragma once
 
 #include <optional>
@@ -11,23 +11,22 @@
 
 namespace shardmark {
 
-/// A label taken apart.
+/// The parts of a label.
 struct MemoryLabel {
   Tier tier = Tier::device;
-  std::optional<Category> category = {};  // empty: a tier's arena, which holds all of them
+  std::optional<Category> category = {};  // empty for the arena of a tier, which holds all of them
   std::string name;
   bool operator==(const MemoryLabel&) const = default;
 };
 
-/// `shardmark::device::gathered::gathered.block0`.
+/// For example `shardmark::device::gathered::gathered.block0`.
 std::string memory_label(Tier tier, Category category, std::string_view name);
 
-/// `shardmark::device::arena`.
+/// For example `shardmark::device::arena`.
 std::string arena_label(Tier tier);
 
-/// The parts of a label of ours; empty for any other text. The name is all that follows the
-/// category,
-/// `::` included, so that parsing undoes `memory_label` for every name.
+/// Splits a label into its parts; empty for text that is not one of our labels. The name is
+/// everything after the category, `::` included, so parsing inverts `memory_label` for every name.
 std::optional<MemoryLabel> parse_memory_label(std::string_view label);
 
 }  // namespace shardmark

@@ -13,12 +13,12 @@ namespace {
 using OnAllocate = Kokkos::Tools::allocateDataFunction;
 using OnFree = Kokkos::Tools::deallocateDataFunction;
 
-// The callbacks are C function pointers without user data, so what they act on has to be reachable
-// from a function: this, and nothing else.
+// The callbacks are C function pointers without user data, so their state has to be static. This
+// struct is all of that state.
 struct Listener {
   std::mutex mutex;  // guards this struct and the ledger in it
   Ledger* ledger = nullptr;
-  bool in_chain = false;  // our callbacks are set, or a tool that came later still calls them
+  bool in_chain = false;  // Kokkos, or a tool that registered later, calls our callbacks
   OnAllocate next_allocate = nullptr;
   OnFree next_free = nullptr;
 };
@@ -60,8 +60,9 @@ Ledger::Ledger() {
   Listener& l = listener();
   const std::lock_guard lock(l.mutex);
   if (l.ledger != nullptr)
-    throw MemoryError("Ledger: another one is listening: at most one at a time: destroy it first");
-  // A tool that came after an earlier ledger may still call us: to be set twice would be a circle.
+    throw MemoryError("Ledger: another ledger is listening: only one may exist: destroy it first");
+  // A tool that registered after an earlier ledger may still call our callbacks. Setting them a
+  // second time would make the chain of callbacks a cycle.
   if (!l.in_chain) {
     const auto before = Kokkos::Tools::Experimental::get_callbacks();
     l.next_allocate = before.allocate_data;
@@ -78,7 +79,8 @@ Ledger::~Ledger() {
   const std::lock_guard lock(l.mutex);
   l.ledger = nullptr;
   const auto now = Kokkos::Tools::Experimental::get_callbacks();
-  // Ours are taken out only where they are the ones that Kokkos calls; else they pass calls on.
+  // Our callbacks are removed only if Kokkos calls them directly; otherwise they stay in the chain
+  // and pass calls on.
   if (now.allocate_data != LedgerCallbacks::on_allocate ||
       now.deallocate_data != LedgerCallbacks::on_free)
     return;

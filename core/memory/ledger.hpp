@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memory was really allocated, to the byte: the measured side of what `footprint` predicts.
-// The ledger listens to Kokkos' allocation callbacks and is never told anything by those who
-// allocate; it counts what carries a label of ours, so neither Kokkos' own scratch nor a foreign
-// View is in it.
+// The memory that was really allocated, in bytes: the measurement that `footprint` predicts. The
+// ledger listens to Kokkos' allocation callbacks, so the code that allocates reports nothing. Only
+// allocations with one of our labels are counted; Kokkos' own scratch and foreign Views are not.
 #pragma once
 
 #include <array>
@@ -17,54 +16,55 @@
 
 namespace shardmark {
 
-/// One tier as the ledger saw it; the fields mirror TierFootprint.
+/// The counts of one tier; the fields correspond to those of TierFootprint.
 struct TierLedger {
   std::int64_t live_bytes = 0, peak_bytes = 0;
-  CategoryBytes live{};     // sums to live_bytes, an arena aside
-  CategoryBytes at_peak{};  // sums to peak_bytes, an arena aside: what was live when the peak was
-                            // first reached
-  CategoryBytes category_peaks{};  // each category's own peak, whenever it was
+  CategoryBytes live{};            // sums to live_bytes, except that an arena has no category
+  CategoryBytes at_peak{};         // what was live when peak_bytes was first reached
+  CategoryBytes category_peaks{};  // the peak of each category, whenever it was reached
   std::int64_t allocations = 0;    // since the ledger began to listen
   std::string peak_at;             // the last `set_at` before the peak was first reached
 
-  /// An allocation of a category, or of an arena, and its end.
+  /// Counts an allocation and its release; an arena has no category. `at` becomes `peak_at` when
+  /// the allocation makes a new peak.
   void add(std::optional<Category> category, std::int64_t bytes, std::string_view at);
   void remove(std::optional<Category> category, std::int64_t bytes);
 };
 
+/// The state of a ledger at one moment.
 struct LedgerSnapshot {
   std::array<TierLedger, tier_count> tiers;
   const TierLedger& operator[](Tier t) const { return tiers[static_cast<std::size_t>(t)]; }
 };
 
-/// Listens from construction to destruction. One at a time, between Kokkos' initialize and
-/// finalize. Callbacks that a tool had set before are called as well, and put back at the end. All
-/// members may be called from any thread; all are local.
+/// Listens from construction to destruction, between Kokkos' initialize and finalize. At most one
+/// ledger may exist. Callbacks that another tool set before are called too and are restored at the
+/// end. All members are thread-safe, and none is collective.
 class Ledger {
  public:
-  /// Throws MemoryError when another ledger is listening.
+  /// Throws MemoryError when another ledger already listens.
   Ledger();
   ~Ledger();
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  /// Says where the program stands ("micro_only, event 12"), for `peak_at`. Cheap: a copy into
-  /// storage that is kept.
+  /// Sets the place in the program ("micro_only, event 12") that `peak_at` reports. Cheap: the text
+  /// is copied into storage that is reused.
   void set_at(std::string_view where);
-  /// Peaks start again from what is live now.
+  /// Restarts all peaks from what is live now.
   void reset_peaks();
   LedgerSnapshot snapshot() const;
-  /// By tier. Cheaper than a snapshot: for looking after every event.
+  /// The live bytes of each tier. Cheaper than a snapshot, so it can be called after every event.
   std::array<std::int64_t, tier_count> live_bytes() const;
 
  private:
   friend struct LedgerCallbacks;
   struct Allocation {
     Tier tier;
-    std::optional<Category> category;  // empty: an arena
+    std::optional<Category> category;  // empty for an arena
     std::int64_t bytes;
   };
-  // Called with the listener's mutex held.
+  // The caller holds the listener's mutex.
   void allocated(const char* label, const void* address, std::int64_t bytes);
   void freed(const void* address);
 

@@ -25,17 +25,17 @@ ProcessMemory process_memory(const std::string& status_file) {
   }
   if (!resident || !peak)
     throw MemoryError(
-        fmt::format("{}: no VmRSS and VmHWM in it: the memory of the process cannot be "
-                    "read: is /proc mounted?",
+        fmt::format("{}: VmRSS or VmHWM = absent: the memory of the process cannot be read: "
+                    "check that /proc is mounted",
                     status_file));
   return {*resident, *peak};
 }
 
 bool reset_peak_resident(const std::string& file) {
-  // Asked first, so that a file that is not there is not made.
+  // Opening a file that does not exist would create it.
   if (std::error_code ignored; !std::filesystem::exists(file, ignored)) return false;
   std::ofstream out(file);
-  out << '5' << std::flush;  // 5: the high-water mark; see proc(5)
+  out << '5' << std::flush;  // 5 resets the high-water mark; see proc(5)
   return static_cast<bool>(out);
 }
 

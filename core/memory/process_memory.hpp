@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The third figure: what the system says that this process holds. It sees what neither plan nor
-// ledger can: the memory of MPI, of oneDNN's packing, of the code itself.
+// The memory that the operating system attributes to this process. It includes what neither plan
+// nor ledger sees: memory of MPI, oneDNN's packed weights, the code itself.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,12 @@ struct ProcessMemory {
   std::int64_t peak_resident_bytes = 0;  // high-water mark (VmHWM)
 };
 
-/// Local. Throws MemoryError when the file is unreadable or has no such lines.
+/// Reads the memory of the calling process. Not collective. Throws MemoryError when the file cannot
+/// be read or lacks these lines.
 ProcessMemory process_memory(const std::string& status_file = "/proc/self/status");
 
-/// Local. Sets the high-water mark back to what is resident now. False where the system does not
-/// allow it: the mark is then that of the whole life of the process.
+/// Sets the high-water mark to what is resident now. Returns false when the system does not allow
+/// this; the mark then covers the whole life of the process. Not collective.
 [[nodiscard]] bool reset_peak_resident(const std::string& file = "/proc/self/clear_refs");
 
 }  // namespace shardmark

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few values of the device that the host looks at: losses, norms, flags, what a self-check
-// compares; and those that it makes: batches of tokens. Where the device's memory is the host's, a
-// plain copy.
+// Copies of small values between device and host: losses, norms, flags and self-check results to
+// the host, token batches to the device. When the device's memory is the host's, a copy is a
+// memcpy.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ template<class T, class Where>
 using BytesView = Kokkos::View<T*, Where, Kokkos::MemoryUnmanaged>;
 }
 
-/// Copies `bytes` of the device to the host, after what `space` was given. The host waits.
+/// Copies `bytes` bytes from device to host after all work queued on `space`, and waits for the
+/// copy.
 inline void copy_to_host(const Space& space, void* to, const void* from, std::size_t bytes) {
   if constexpr (device_is_host) {
     fence(space, "shardmark::copy_to_host");
@@ -30,8 +31,8 @@ inline void copy_to_host(const Space& space, void* to, const void* from, std::si
   }
 }
 
-/// Copies `bytes` of the host to the device, after what `space` was given. The host waits, so that
-/// `from` may go.
+/// Copies `bytes` bytes from host to device after all work queued on `space`, and waits for the
+/// copy, so the caller may free `from` at once.
 inline void copy_to_device(const Space& space, void* to, const void* from, std::size_t bytes) {
   if constexpr (device_is_host) {
     fence(space, "shardmark::copy_to_device");
@@ -46,7 +47,7 @@ inline void copy_to_device(const Space& space, void* to, const void* from, std::
   }
 }
 
-/// The value at `data`, memory of the device, after what `space` was given.
+/// Returns the value at the device address `data` after all work queued on `space`.
 template<class T>
 T read_back(const Space& space, const T* data) {
   T value;

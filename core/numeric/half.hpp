@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 16-bit floating-point values as their bits, widened to fp32 exactly and rounded back to nearest,
-// ties to even. NaNs stay NaNs.
+// 16-bit floating-point values, stored as their bits. Widening to fp32 is exact; rounding goes to
+// the nearest value, ties to even, and keeps NaNs.
 #pragma once
 
 #include <bit>
@@ -24,12 +24,12 @@ constexpr float widen(Bf16 v) {
   return std::bit_cast<float>(std::uint32_t{v.bits} << 16);
 }
 
-// No case has code of its own, so that compilers make vector code of it. Denormals (and zero) are
-// read as if they had the lowest exponent's leading one, which is then taken off again, exactly.
+// There are no branches, so that compilers vectorise this code. A denormal (or zero) is read as if
+// it had an implicit leading one, which the subtraction of `one` removes exactly.
 constexpr float widen(Fp16 v) {
   const std::uint32_t sign = (v.bits & 0x8000u) << 16, magnitude = (v.bits & 0x7fffu) << 13;
   const bool denormal = magnitude < (1u << 23),
-             infinite = magnitude >= (31u << 23);  // or no number
+             infinite = magnitude >= (31u << 23);  // infinity or NaN
   const std::uint32_t rebias = ((infinite ? 255u - 31u : 127u - 15u) + (denormal ? 1u : 0u)) << 23;
   const float one = std::bit_cast<float>(denormal ? (127u - 14u) << 23 : 0u);
   const float wide = std::bit_cast<float>(magnitude + rebias) - one;
@@ -39,7 +39,7 @@ constexpr float widen(Fp16 v) {
 constexpr Bf16 round_bf16(float f) {
   const auto bits = std::bit_cast<std::uint32_t>(f);
   const std::uint32_t nearest = bits + 0x7fffu + ((bits >> 16) & 1u);
-  // NaN: a carry must not make it an infinity. Where a number is compared, vectors need one step.
+  // The carry of `nearest` could turn a NaN into infinity. `f != f` is a single vector instruction.
   const std::uint32_t rounded = f != f ? bits | 0x400000u : nearest;
   return {static_cast<std::uint16_t>(rounded >> 16)};
 }
@@ -47,7 +47,7 @@ constexpr Bf16 round_bf16(float f) {
 constexpr Fp16 round_fp16(float f) {
   const auto bits = std::bit_cast<std::uint32_t>(f);
   const std::uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
-  // Below 2^-14 adding 0.5 rounds to multiples of 2^-24; 65520 and above round to infinity.
+  // Below 2^-14, adding 0.5 rounds to multiples of 2^-24. Values from 65520 on become infinity.
   const std::uint32_t denormal =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
   const std::uint32_t normal =
@@ -57,7 +57,7 @@ constexpr Fp16 round_fp16(float f) {
   return {static_cast<std::uint16_t>(sign | (magnitude > 0x7f800000u ? 0x7e00u : half))};
 }
 
-// fp32 among them, so that code over all storage types reads alike.
+// fp32 has the same functions, so that a template serves all storage types.
 constexpr float widen(float v) {
   return v;
 }
@@ -71,23 +71,23 @@ constexpr void round_to(Fp16& to, float v) {
   to = round_fp16(v);
 }
 
-/// Which of the types T is.
+/// The Dtype that T stores.
 template<class T>
 inline constexpr Dtype storage_of = std::is_same_v<T, float>  ? Dtype::fp32
                                     : std::is_same_v<T, Bf16> ? Dtype::bf16
                                                               : Dtype::fp16;
 
-/// Throws PlanError where `dtype` is stored as another type than T.
+/// Throws PlanError when T is not the type that stores `dtype`.
 template<class T>
 void require_storage(Dtype dtype) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, Bf16> || std::is_same_v<T, Fp16>);
   if (dtype != storage_of<T>)
-    throw PlanError("a tensor of type " + std::string(to_string(dtype)) + ": must be " +
-                    std::string(to_string(storage_of<T>)) + ", as those that it is used with");
+    throw PlanError("dtype of a tensor = " + std::string(to_string(dtype)) + ": must be " +
+                    std::string(to_string(storage_of<T>)) + ", as the tensors used with it");
 }
 
-/// Calls `f` with a value of the type that stores `dtype`. Throws PlanError for types that hold no
-/// parameters or gradients.
+/// Calls `f` with a value of the type that stores `dtype`, and returns the result. Throws PlanError
+/// for types that parameters and gradients cannot have.
 template<class F>
 auto with_storage(Dtype dtype, const F& f) {
   switch (dtype) {
@@ -96,7 +96,8 @@ auto with_storage(Dtype dtype, const F& f) {
     case Dtype::fp16: return f(Fp16{});
     default: break;
   }
-  throw PlanError("no storage of type " + std::string(to_string(dtype)) + " for parameters");
+  throw PlanError("dtype = " + std::string(to_string(dtype)) +
+                  ": must be fp32, bf16 or fp16 for parameters and gradients");
 }
 
 }  // namespace shardmark

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A core that reads streams and does little with what it reads waits for memory: processors fetch
-// ahead by themselves, but not beyond a page. Sums run half as fast again, copies and AdamW a fifth
-// faster, where they ask this far ahead.
+// Software prefetch for loops that stream through memory. Hardware prefetchers stop at a page
+// boundary. Asking ahead made sums 1.5 times and copies and AdamW 1.2 times as fast.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +9,8 @@ namespace shardmark::kernel {
 
 inline constexpr std::size_t bytes_ahead = 2048, line_bytes = 64;
 
-/// Asks for `elems` elements that will be read after those at `at`, or not at all: they need not
-/// exist. Code of a GPU does nothing.
+/// Prefetches `elems` elements that lie `bytes_ahead` bytes beyond `at`. The addresses need not be
+/// valid. Does nothing in device code.
 template<class T>
 constexpr void prefetch_after([[maybe_unused]] const T* at, [[maybe_unused]] std::size_t elems) {
 #if !defined(__CUDA_ARCH__)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stores past the caches: a large result that is not read soon need not be fetched before it is
-// overwritten, which halves what a copy moves; two ranks on two cores copy 1.7 times as fast.
+// Non-temporal stores for large results that are not read soon. Their cache lines are not fetched
+// before they are overwritten, which saves memory traffic: with two ranks on two cores a copy
+// is 1.7 times as fast.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +18,20 @@
 
 namespace shardmark::kernel {
 
-/// From this size on a result does not stay in a core's cache anyway.
+/// From this size on, a result would not stay in a core's cache anyway.
 inline constexpr std::int64_t stream_bytes = std::int64_t{1} << 20;
 
-/// Whether a result of `elems` is that large.
+/// Whether a result of `elems` elements of type T has at least that size.
 template<class T>
 constexpr bool worth_streaming(std::int64_t elems) {
   return elems * std::int64_t{sizeof(T)} >= stream_bytes;
 }
 
-/// Results that one thread streams before it takes others: a fence now and then costs nothing.
+/// How many elements one thread streams as one block of work; each block ends with one store fence.
 inline constexpr std::int64_t stream_block = std::int64_t{1} << 17;
 
-/// As memcpy, past the caches where the processor can. Seen by other threads after
-/// `finish_streams`. Host memory.
+/// Like memcpy, with non-temporal stores where the processor has them. Other threads may read the
+/// result after `finish_streams`. Host memory only.
 inline void stream_copy(void* to, const void* from, std::size_t bytes) {
 #if defined(__SSE2__)
 #if defined(__AVX512F__)
@@ -65,15 +66,16 @@ inline void stream_copy(void* to, const void* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-/// Orders what `stream_copy` of this thread wrote before what it stores next.
+/// Orders the writes of this thread's `stream_copy` calls before its later stores.
 inline void finish_streams() {
 #if defined(__SSE2__)
   _mm_sfence();
 #endif
 }
 
-/// `count` results to `to`, past the caches: `make(first, elems, results)` makes some of them at a
-/// time in a scratch that stays in the first cache, beside what they are made of. Host memory.
+/// Writes `count` results to `to` with non-temporal stores. `make(first, elems, results)` computes
+/// the results from index `first` on, a few at a time, into a scratch array that stays in the L1
+/// cache. Host memory only.
 template<class T, class Make>
 void stream_results(std::int64_t count, T* to, const Make& make) {
   constexpr std::int64_t chunk = 2048;

@@ -20,8 +20,8 @@ int device_count() {
   return devices;
 }
 
-// Of the node's ranks on one device, where they take the devices in turn.
-int sharers(int ranks_per_node) {
+/// How many ranks of the node use the current device, given that ranks take the devices in turn.
+int ranks_per_device(int ranks_per_node) {
   const int devices = device_count();
   return std::max(1, (ranks_per_node + devices - 1) / devices);
 }
@@ -43,16 +43,15 @@ int device_for(int local_rank) {
   const cudaError_t code = cudaGetDeviceCount(&devices);
   if (code != cudaSuccess || devices == 0)
     throw DeviceError(
-        fmt::format("no GPU is visible to this process ({}): this build computes on one: look at "
-                    "CUDA_VISIBLE_DEVICES, at the job's share of GPUs and at the driver; "
-                    "`shardmark plan` needs "
-                    "none",
+        fmt::format("no GPU is visible to this process ({}), but this build computes on a GPU: "
+                    "check CUDA_VISIBLE_DEVICES, the GPUs that the job was given, and the driver; "
+                    "`shardmark plan` needs no GPU",
                     code == cudaSuccess ? "0 devices" : cudaGetErrorString(code)));
   return local_rank % devices;
 }
 
 std::optional<FoundMemory> find_device_memory(int ranks_per_node) {
-  const int ranks = sharers(ranks_per_node);
+  const int ranks = ranks_per_device(ranks_per_node);
   return FoundMemory{
       device_sizes().free / ranks,
       fmt::format("cudaMemGetInfo of the device ({} rank{})", ranks, ranks == 1 ? "" : "s")};
@@ -60,7 +59,7 @@ std::optional<FoundMemory> find_device_memory(int ranks_per_node) {
 
 std::optional<DeviceUse> device_memory_in_use(int ranks_per_node) {
   const Sizes sizes = device_sizes();
-  return DeviceUse{sizes.all - sizes.free, sharers(ranks_per_node)};
+  return DeviceUse{sizes.all - sizes.free, ranks_per_device(ranks_per_node)};
 }
 
 }  // namespace shardmark

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding memory: the least of the node's and of every control group's, shared by the ranks of a
-// node; read from files that a test can write.
+// The memory that a rank may use is the smallest limit of the node and of every control group,
+// divided by the ranks of the node. The tests write the files of the kernel themselves.
 #include <filesystem>
 #include <fstream>
 
@@ -50,7 +50,7 @@ TEST_F(FindMemory, without_limits_the_ranks_share_what_the_node_has_free) {
   EXPECT_EQ(found.source, "MemAvailable of the node (4 ranks)");
 }
 
-TEST_F(FindMemory, version_2_limit_less_use_and_cache_counts_as_free) {
+TEST_F(FindMemory, version_2_leaves_the_limit_minus_the_use_without_page_cache) {
   node_has(1000);
   write("self_cgroup", "0::/job\n");
   write("cgroup/job/memory.max", std::to_string(300 * mib) + "\n");
@@ -75,7 +75,7 @@ TEST_F(FindMemory, a_parent_group_may_be_the_tightest) {
   EXPECT_EQ(find_memory(2, files_).bytes, 150 * mib);
 }
 
-TEST_F(FindMemory, version_1_limit_beside_other_controllers) {
+TEST_F(FindMemory, version_1_limit_is_found_beside_other_controllers) {
   node_has(1000);
   write("self_cgroup", "5:cpu,cpuacct:/elsewhere\n4:memory:/job\n0::/\n");
   write("cgroup/memory/job/memory.limit_in_bytes", std::to_string(300 * mib));
@@ -104,7 +104,7 @@ TEST_F(FindMemory, version_1_without_a_limit_leaves_the_node_to_decide) {
   EXPECT_EQ(find_memory(1, files_).bytes, 1000 * mib);
 }
 
-TEST_F(FindMemory, in_a_container_the_path_outside_is_looked_for_at_the_mount) {
+TEST_F(FindMemory, in_a_container_the_group_at_the_mount_point_decides) {
   node_has(1000);
   write("self_cgroup", "0::/somewhere/outside\n");
   write("cgroup/memory.max", std::to_string(64 * mib));
@@ -112,7 +112,7 @@ TEST_F(FindMemory, in_a_container_the_path_outside_is_looked_for_at_the_mount) {
   EXPECT_EQ(find_memory(1, files_).bytes, 64 * mib);
 }
 
-TEST_F(FindMemory, a_group_beyond_its_limit_leaves_nothing_rather_than_less) {
+TEST_F(FindMemory, a_group_over_its_limit_leaves_zero_and_no_negative_number) {
   node_has(1000);
   write("self_cgroup", "0::/\n");
   write("cgroup/memory.max", "1000");
@@ -120,7 +120,7 @@ TEST_F(FindMemory, a_group_beyond_its_limit_leaves_nothing_rather_than_less) {
   EXPECT_EQ(find_memory(1, files_).bytes, 0);
 }
 
-TEST_F(FindMemory, nothing_to_read_is_an_error_with_the_remedy) {
+TEST_F(FindMemory, without_any_file_the_error_names_the_remedy) {
   try {
     find_memory(1, files_);
     FAIL() << "memory was found in an empty folder";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger and other tools: callbacks that were set before are called and put back, a tool that
-// comes later keeps working, and there is one ledger at a time.
+// The ledger beside other Kokkos tools: it calls and later restores the callbacks that it found, a
+// tool that registers later keeps working, and only one ledger may exist.
 #include <memory>
 
 #include <Kokkos_Core.hpp>
@@ -16,7 +16,7 @@ namespace {
 namespace tools = Kokkos::Tools::Experimental;
 using Kokkos::Tools::SpaceHandle;
 
-// A tool of somebody else. Callbacks have no user data, so a test can only count in statics.
+// A second tool. Callbacks have no user data, so the tool counts in static members.
 struct OtherTool {
   static inline int allocated = 0, freed = 0;
   static inline Kokkos::Tools::allocateDataFunction next = nullptr;
@@ -46,7 +46,7 @@ class LedgerChaining : public testing::Test {
   Kokkos::Tools::Experimental::EventSet before_;
 };
 
-TEST_F(LedgerChaining, an_earlier_tool_is_called_and_put_back) {
+TEST_F(LedgerChaining, an_earlier_tool_is_called_and_restored) {
   tools::set_allocate_data_callback(OtherTool::on_allocate);
   tools::set_deallocate_data_callback(OtherTool::on_free);
   {
@@ -62,20 +62,20 @@ TEST_F(LedgerChaining, an_earlier_tool_is_called_and_put_back) {
   EXPECT_EQ(OtherTool::allocated, 2);
 }
 
-TEST_F(LedgerChaining, without_an_earlier_tool_nothing_stays) {
+TEST_F(LedgerChaining, without_an_earlier_tool_no_callback_remains) {
   { const Ledger ledger; }
   EXPECT_EQ(tools::get_callbacks().allocate_data, nullptr);
   EXPECT_EQ(tools::get_callbacks().deallocate_data, nullptr);
 }
 
-TEST_F(LedgerChaining, a_second_ledger_is_refused_and_the_first_goes_on) {
+TEST_F(LedgerChaining, a_second_ledger_is_refused_and_the_first_keeps_listening) {
   const Ledger first;
   EXPECT_THROW(Ledger(), MemoryError);
   use_memory();
   EXPECT_EQ(first.snapshot()[Tier::device].allocations, 1);
 }
 
-TEST_F(LedgerChaining, a_later_tool_that_calls_us_on_survives_the_ledger) {
+TEST_F(LedgerChaining, a_later_tool_that_calls_our_callbacks_outlives_the_ledger) {
   auto ledger = std::make_unique<Ledger>();
   const auto ours = tools::get_callbacks();
   OtherTool::next = ours.allocate_data;
@@ -89,12 +89,13 @@ TEST_F(LedgerChaining, a_later_tool_that_calls_us_on_survives_the_ledger) {
   EXPECT_EQ(OtherTool::allocated, 2);
 
   {
-    const Ledger next;  // listens through the callbacks that are still in the chain: no circle
+    const Ledger next;  // uses the callbacks that are still in the chain and adds none
     use_memory();
     EXPECT_EQ(next.snapshot()[Tier::device].allocations, 1);
     EXPECT_EQ(next.snapshot()[Tier::device].live_bytes, 0);
     EXPECT_EQ(OtherTool::allocated, 3);
-    tools::set_allocate_data_callback(ours.allocate_data);  // the later tool goes; ours can go too
+    // The later tool leaves the chain, so that the ledger can remove its own callbacks.
+    tools::set_allocate_data_callback(ours.allocate_data);
   }
   EXPECT_EQ(tools::get_callbacks().allocate_data, nullptr);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels: one spelling, and parsing undoes it for every tier, category and name.
+// Labels have one spelling, and parsing inverts it for every tier, category and name.
 #include <gtest/gtest.h>
 
 #include <core/memory/label.hpp>
@@ -12,7 +12,7 @@ TEST(MemoryLabel, is_spelled_as_documented) {
             "shardmark::host::master::block3");
 }
 
-TEST(MemoryLabel, parsing_undoes_writing) {
+TEST(MemoryLabel, parsing_inverts_writing) {
   for (const std::string name : {"param.block0", "", "with::separators::", "::", "white space"})
     for (int t = 0; t < tier_count; ++t)
       for (int c = 0; c < category_count; ++c) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger: bytes are exact, by tier and category; a peak keeps what it was made of and where it
-// was; what is not ours is not counted.
+// The ledger counts exact bytes by tier and category, remembers the composition and the place of a
+// peak, and ignores allocations without one of our labels.
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -54,7 +54,7 @@ TEST(Ledger, keeps_tiers_and_categories_apart) {
   EXPECT_EQ(now[Tier::host].allocations, 1);
 }
 
-TEST(Ledger, remembers_the_first_peak_and_what_it_was_made_of) {
+TEST(Ledger, remembers_the_first_peak_and_its_categories) {
   Ledger ledger;
   const Buffer base(slot(16, Category::param));
   std::optional<Buffer> bucket;
@@ -63,7 +63,7 @@ TEST(Ledger, remembers_the_first_peak_and_what_it_was_made_of) {
   bucket.reset();
   ledger.set_at("event 2");
   {
-    const Buffer equal(slot(160, Category::gathered));  // the same height again is no new peak
+    const Buffer equal(slot(160, Category::gathered));  // an equal total is no new peak
   }
   const Buffer later(slot(16, Category::gathered));
   const auto tier = ledger.snapshot()[Tier::device];
@@ -76,7 +76,7 @@ TEST(Ledger, remembers_the_first_peak_and_what_it_was_made_of) {
   EXPECT_EQ(tier.live_bytes, 128);
 }
 
-TEST(Ledger, starts_peaks_again_from_what_is_live) {
+TEST(Ledger, reset_peaks_restarts_from_what_is_live) {
   Ledger ledger;
   const Buffer kept(slot(16, Category::param));
   { const Buffer gone(slot(1600, Category::workspace)); }
@@ -89,7 +89,7 @@ TEST(Ledger, starts_peaks_again_from_what_is_live) {
   EXPECT_EQ(tier.peak_at, "step 2");
 }
 
-TEST(Ledger, does_not_count_what_has_no_label_of_ours) {
+TEST(Ledger, ignores_allocations_without_our_label) {
   const Ledger ledger;
   const Kokkos::View<double*> foreign("foreign", 1000);
   const Kokkos::View<double*> similar("shardmark::device::nothing::x", 1000);
@@ -97,7 +97,7 @@ TEST(Ledger, does_not_count_what_has_no_label_of_ours) {
   EXPECT_EQ(ledger.snapshot()[Tier::device].peak_bytes, 0);
 }
 
-TEST(Ledger, frees_by_address_whatever_the_length_of_the_label) {
+TEST(Ledger, counts_a_release_by_address_even_if_the_label_is_long) {
   const Ledger ledger;
   {
     Slot s = slot(16);
@@ -108,7 +108,7 @@ TEST(Ledger, frees_by_address_whatever_the_length_of_the_label) {
   EXPECT_EQ(ledger.snapshot()[Tier::device].live_bytes, 0);
 }
 
-TEST(Ledger, ignores_the_end_of_what_was_there_before_it) {
+TEST(Ledger, ignores_the_release_of_what_was_allocated_before_it) {
   std::optional<Buffer> early(std::in_place, slot(16));
   const Ledger ledger;
   early.reset();
@@ -141,7 +141,7 @@ TEST(Buffer, is_aligned_to_cache_lines) {
   }
 }
 
-TEST(Buffer, names_the_label_when_the_system_has_no_such_memory) {
+TEST(Buffer, names_the_label_when_the_allocation_fails) {
   const Ledger ledger;
   try {
     const Buffer buffer(slot(std::int64_t{1} << 58));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The system's own figure: it sees memory that is touched, its high-water mark stays when memory
-// goes and comes down when it is reset.
+// The memory of the process as the operating system counts it: touched memory counts, the
+// high-water mark stays when memory is given back, and a reset lowers the mark.
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
 
-// Touches 64 MiB and gives them back to the system, whatever the allocator would keep.
+// Touches 64 MiB and gives them back. mmap is used because malloc might keep the memory.
 void touch_and_unmap() {
   void* const p =
       mmap(nullptr, 64 * mib, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -23,7 +23,7 @@ void touch_and_unmap() {
   ASSERT_EQ(munmap(p, 64 * mib), 0);
 }
 
-TEST(ProcessMemory, the_high_water_mark_keeps_what_is_gone) {
+TEST(ProcessMemory, the_high_water_mark_stays_when_memory_is_given_back) {
   const auto before = process_memory();
   touch_and_unmap();
   const auto after = process_memory();
@@ -39,7 +39,7 @@ TEST(ProcessMemory, the_high_water_mark_can_be_reset) {
   EXPECT_LT(after.peak_resident_bytes, before.peak_resident_bytes - 32 * mib);
 }
 
-TEST(ProcessMemory, says_so_when_it_cannot_be_read_or_reset) {
+TEST(ProcessMemory, unreadable_files_are_reported) {
   EXPECT_THROW(process_memory("/nowhere/status"), MemoryError);
   EXPECT_THROW(process_memory("/proc/self/cmdline"), MemoryError);
   EXPECT_FALSE(reset_peak_resident("/nowhere/clear_refs"));

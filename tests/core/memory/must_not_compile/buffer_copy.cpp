@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A second owner of a slot's memory would keep it alive after its release: buffers only move.
+// Buffers cannot be copied: a copy would keep the memory of a slot alive after its release.
 #include <core/memory/buffer.hpp>
 
 shardmark::Buffer twice(const shardmark::Buffer& buffer) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of a buffer are raw bytes that collectives move: a type with a destructor has no place
-// there.
+// Collectives move the elements of a buffer as raw bytes, so a type with a destructor is refused.
 #include <string>
 
 #include <core/memory/buffer.hpp>

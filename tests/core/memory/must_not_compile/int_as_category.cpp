@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number is no category: what memory is for is always spelled out.
+// A number is no Category: the code has to name what the memory is for.
 #include <core/memory/label.hpp>
 
 std::string label() {
