@@ -32,6 +32,12 @@ void validate(const Collective& c, int rank, int size) {
     refuse("buffer: null: must hold the elements");
 }
 
+void require_started(Ticket ticket, Ticket last) {
+  if (ticket == 0 || ticket > last)
+    throw CommError(
+        fmt::format("ticket {}: must name a started collective, 1 to {}", ticket, last));
+}
+
 bool in_place(const Collective& c, int rank, int size) {
   if (c.op == Op::all_gather) return c.send == offset(c.recv, rank * (c.elems / size), c.dtype);
   if (c.op == Op::reduce_scatter) return c.recv == offset(c.send, rank * (c.elems / size), c.dtype);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every back-end asks of a collective before it starts, and small facts about one.
+// Checks that every back-end makes before it starts a collective, and properties of a collective
+// that several back-ends need. All functions are pure.
 #pragma once
 
 #include <string>
@@ -8,20 +9,24 @@
 
 namespace shardmark {
 
-/// Throws CommError when `c` makes no sense for this rank of `size`: negative or indivisible
-/// counts, a root out of range, a reduction that is missing, no buffer.
+/// Throws CommError when `c` is not valid for this rank of a group of `size`: negative or
+/// indivisible counts, a root out of range, a missing or superfluous reduction, a null buffer.
 void validate(const Collective& c, int rank, int size);
 
-/// Whether rank `rank`'s send and receive overlap as the contract of Collective says.
+/// Throws CommError unless `ticket` names one of the collectives 1 to `last`.
+void require_started(Ticket ticket, Ticket last);
+
+/// Whether the send and receive buffers of rank `rank` overlap in the way that Collective allows.
 bool in_place(const Collective& c, int rank, int size);
 
-/// "all_reduce grad.block3".
+/// A text for messages: "all_reduce grad.block3".
 std::string describe(const Collective& c);
 
-/// Elements that this rank receives: 0 for a reduce elsewhere, S/size for reduce_scatter, else S.
+/// The elements that rank `rank` receives: S/size for reduce_scatter, 0 for a reduce to another
+/// root, and S otherwise.
 std::int64_t received_elems(const Collective& c, int rank, int size);
 
-/// `base` plus `elems` elements of `dtype`.
+/// The address `elems` elements of `dtype` behind `base`.
 inline void* offset(void* base, std::int64_t elems, Dtype dtype) {
   return static_cast<char*>(base) + elems * dtype_bytes(dtype);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be chosen about the MPI back-end. All ranks of a group must choose the same, but for the
-// waiting.
+// The options of all back-ends. All ranks of a group must use the same values, except for `idle`
+// and the compute stream.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,37 @@
 
 namespace shardmark {
 
-/// An all_gather needs no scratch and MPI does it best in large pieces; this keeps what one call
-/// receives below MPI's 32-bit counts.
+/// The default size of one piece of an all_gather. It is large because an all_gather needs no
+/// scratch and MPI is fastest with large pieces; it keeps the counts of a call below 32 bits.
 inline constexpr std::int64_t default_gather_bytes = std::int64_t{256} << 20;
 
+/// Options of the back-end `mpi`, and of device buffers that go through it.
 struct MpiOptions {
+  std::int64_t piece_bytes = default_piece_bytes;              // of one rank's part, per piece
+  std::int64_t staging_cap_bytes = default_staging_cap_bytes;  // the limit of the scratch
+  std::int64_t gather_bytes = default_gather_bytes;  // of all ranks together, per all_gather piece
+  bool device_buffers = false;                       // the result of mpi_takes_device_buffers()
+};
+
+/// Options of the back-end `shm`.
+struct ShmOptions {
+  std::int64_t buffer_bytes = default_shm_buffer_bytes;  // see ShmWindow
+  std::int64_t direct_bytes = default_shm_direct_bytes;  // see ShmLimits
+};
+
+/// Options of the back-end `nccl`.
+struct NcclOptions {
+  double start_timeout_s = 600;  // seconds until all ranks have joined the communicator
+};
+
+/// The options of make_communicator.
+struct CommOptions {
   Reductions reductions = Reductions::native;
-  std::int64_t piece_bytes = default_piece_bytes;  // a rank's part of a piece
-  std::int64_t staging_cap_bytes = default_staging_cap_bytes;
-  std::int64_t gather_bytes = default_gather_bytes;  // an all_gather's piece, all ranks together
-  std::int64_t shm_buffer_bytes = default_shm_buffer_bytes;  // of the back-end shm
-  std::int64_t shm_direct_bytes =
-      default_shm_direct_bytes;  // of the back-end shm, as in shm_cut.hpp
-  Idle idle;
-  double start_timeout_s = 600;    // of the back-end nccl: until all ranks have come together
-  void* compute_stream = nullptr;  // of the back-end nccl: the cudaStream_t that it is ordered with
-  bool device_buffers = false;     // of the back-end mpi: MPI takes addresses of the device
+  Idle idle;                       // how a waiting rank pauses
+  void* compute_stream = nullptr;  // the cudaStream_t whose work collectives are ordered with
+  MpiOptions mpi;
+  ShmOptions shm;
+  NcclOptions nccl;
 };
 
 }  // namespace shardmark

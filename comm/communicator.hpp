@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How bytes cross ranks. One abstract Communicator a process group; `self`, `mpi`, `shm` and `nccl`
-// stand behind it, decorators (counting, delaying, fault-making, watching) around it.
+// How data moves between ranks. A process group has one abstract Communicator. The back-ends
+// `self`, `mpi`, `shm` and `nccl` implement it; decorators (counting, delaying, faulty, watching)
+// wrap it.
 //
-// A communicator is one lane: collectives run in the order in which they were started, and all
-// ranks of the group must start the same ones in the same order. Starting never blocks; `test` and
-// `wait` make progress, for the oldest first. Buffers belong to the caller and may not be touched
-// (send: not written) from `start` until the ticket is done.
+// A communicator is one lane: its collectives run in the order in which they were started, and all
+// ranks of the group must start the same collectives in the same order. Starting never blocks;
+// `test` and `wait` make progress, the oldest collective first. Buffers belong to the caller. From
+// `start` until the ticket is done the caller must not touch the receive buffer and must not write
+// the send buffer.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +20,32 @@
 
 namespace shardmark {
 
-/// One collective, as a plain value: decorators look at it and pass it on.
+/// The description of one collective, as a plain value that decorators can inspect and pass on.
 ///
-/// `elems` is nccl-tests' S, the whole array: all_gather receives S elements and sends S/size of
-/// them; reduce_scatter sends S and receives S/size. In place: all_gather with send == recv +
-/// rank*S/size; reduce_scatter with recv == send + rank*S/size (the rest of the array is then
-/// undefined); the others with send == recv. `elems` of all_gather and reduce_scatter divides by
-/// size.
+/// `elems` is S as defined by nccl-tests, the size of the whole array: all_gather receives S
+/// elements and sends S/size of them; reduce_scatter sends S and receives S/size; `size` must
+/// divide S for both. In place means send == recv + rank*S/size for all_gather, recv == send +
+/// rank*S/size for reduce_scatter (whose other elements are undefined afterwards), and send == recv
+/// for the other operations.
 struct Collective {
   Op op = Op::barrier;
   Dtype dtype = Dtype::fp32;
-  Reduction reduction = Reduction::none;  // sum, average (divides after the sum, once) or max
-  int root = -1;                          // reduce, broadcast
+  Reduction reduction = Reduction::none;  // sum, max, or average (the sum, divided once)
+  int root = -1;                          // of reduce and broadcast
   std::int64_t elems = 0;
   const void* send = nullptr;
   void* recv = nullptr;
-  void* scratch =
-      nullptr;  // the caller's, collective_scratch_bytes(…) of core/plan/collective_scratch.hpp
+  // Memory of the caller, of collective_scratch_bytes() (core/plan/collective_scratch.hpp).
+  void* scratch = nullptr;
   std::int64_t scratch_bytes = 0;
-  std::string_view name;  // for messages: "reduce_scatter grad.block3"; must outlive the ticket
+  std::string_view name;  // for messages: "grad.block3"; the text must outlive the ticket
 };
 
-/// Names a started collective: its sequence number on its communicator, from 1.
+/// Identifies a started collective: its sequence number on its communicator, counted from 1.
 using Ticket = std::uint64_t;
 
+/// One lane of collectives over a process group. Unless a function says that it is collective, a
+/// rank may call it at any time.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -49,25 +53,27 @@ class Communicator {
   virtual int size() const = 0;
   virtual std::string_view backend() const = 0;
 
-  /// Collective. Starts `c` on this lane and returns at once. Throws CommError.
+  /// Collective. Starts `c` on this lane and returns at once. Throws CommError when `c` is invalid.
   virtual Ticket start(const Collective& c) = 0;
-  /// Local. Makes progress; true when `ticket` and all before it are done. Throws CommError.
+  /// Makes progress; true when `ticket` and all tickets before it are done. Throws CommError.
   virtual bool test(Ticket ticket) = 0;
-  /// Waits until `ticket` and all before it are done. Throws CommError (failure, timeout).
+  /// Blocks until `ticket` and all tickets before it are done. Throws CommError on failure or
+  /// timeout.
   virtual void wait(Ticket ticket) = 0;
-  /// Local. Lets what is in flight advance; called between kernels. Never blocks.
+  /// Makes progress without blocking; the executor calls it between kernels. Throws CommError.
   virtual void progress() = 0;
 
-  /// Local. Whether collectives run on a stream of the device: `start` then comes after what the
-  /// compute stream has been given so far, by an event; else the caller's work must be done.
+  /// Whether collectives run on a stream of the device. If so, `start` orders the collective after
+  /// all work queued on the compute stream by an event. If not, that work must have finished before
+  /// `start`.
   virtual bool on_stream() const { return false; }
-  /// Local. True when what is launched from now on comes after `ticket` and all before it: they are
-  /// done, or, on a stream, the compute stream has been told to wait for them. False: ask again.
-  /// Throws CommError.
+  /// Tries to order the compute stream after `ticket` without blocking the host. True: work
+  /// launched from now on runs after `ticket` and all tickets before it, because they are done or
+  /// because the stream waits for them. False: the caller has to try again. Throws CommError.
   virtual bool holds_compute(Ticket ticket) { return test(ticket); }
 
-  /// Collective. What ranks tell each other about themselves: `bytes` of each, side by side in
-  /// `all`, in host memory. Nothing may be in flight. Returns the ticket that it took, 0: none.
+  /// Collective; nothing may be in flight. Gathers `bytes` bytes of each rank in rank order into
+  /// `all`, in host memory. Returns the ticket that was used, or 0 when the back-end used none.
   virtual Ticket exchange(const void* own, void* all, std::int64_t bytes) {
     Collective c;
     c.op = Op::all_gather, c.dtype = Dtype::uint8, c.elems = bytes * size();
@@ -77,18 +83,18 @@ class Communicator {
     return ticket;
   }
 
-  /// Collective over this communicator. Ranks of equal `color` form a group, ordered by `key`, then
-  /// by rank here. The new communicator is a lane of its own.
+  /// Collective. Ranks with equal `color` form a group, ordered by `key` and then by rank. The new
+  /// communicator is a lane of its own. Throws CommError.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 };
 
-/// What is launched from now on comes after `ticket`; the host waits no longer than it must.
+/// Orders work launched from now on after `ticket`. The host blocks only as long as it has to.
 inline void hold_compute(Communicator& comm, Ticket ticket) {
   if (!comm.on_stream()) return comm.wait(ticket);
   while (!comm.holds_compute(ticket)) std::this_thread::yield();
 }
 
-/// Starts and waits: for the driver's own collectives and for tests.
+/// Starts `c` and waits for it. Used by the driver's own collectives and by tests.
 inline void run(Communicator& comm, const Collective& c) {
   comm.wait(comm.start(c));
 }

@@ -1,39 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue of a lane, of which only the oldest collective is under way. So ranks agree on the
-// order of what they do without talking, and several collectives may be started ahead.
+// The queue of a lane, in which only the oldest collective is active. So all ranks run the
+// collectives in the same order without further agreement, and a caller may start several ahead.
 #pragma once
 
 #include <deque>
-#include <string>
 #include <utility>
 
-#include <comm/communicator.hpp>
-#include <core/error.hpp>
+#include <comm/collective.hpp>
 
 namespace shardmark {
 
-/// `Flight`: `take_off()` once it is the oldest; `advance()` looks once and is true when something
-/// moved; `done()`. A flight is not moved.
+/// `Flight` is a collective in flight. It has `begin()`, called once when the flight becomes the
+/// oldest; `advance()`, which makes progress without blocking and returns whether there was any;
+/// and `done()`. Flights are never moved.
 template<class Flight>
 class FlightQueue {
  public:
-  /// Makes the flight of `arguments`. Never blocks.
+  /// Constructs a flight from `arguments` and queues it. Never blocks.
   template<class... Arguments>
   Ticket start(Arguments&&... arguments) {
     queue_.emplace_back(std::forward<Arguments>(arguments)...);
     ++started_;
     if (queue_.size() == 1) {
-      queue_.front().take_off();
-      advance();  // what is done at once is done now
+      queue_.front().begin();
+      advance();  // a collective that needs no communication is done at once
     }
     return started_;
   }
 
-  /// True when `ticket` and all before it are done. Throws CommError for a ticket that is none.
+  /// True when `ticket` and all before it are done. Throws CommError for an unknown ticket.
   bool test(Ticket ticket) {
-    if (ticket == 0 || ticket > started_)
-      throw CommError("ticket " + std::to_string(ticket) +
-                      ": must name a started collective, 1 to " + std::to_string(started_));
+    require_started(ticket, started_);
     while (done_ < ticket && advance()) {
     }
     return done_ >= ticket;
@@ -45,11 +42,11 @@ class FlightQueue {
   }
 
   bool empty() const { return queue_.empty(); }
-  /// The ticket of the last one that was started, 0 before the first.
+  /// The ticket that was started last, 0 before the first.
   Ticket last() const { return started_; }
 
  private:
-  // One look; true when something moved.
+  // Advances the oldest flight once; true when there was progress.
   bool advance() {
     if (queue_.empty()) return false;
     bool moved = queue_.front().advance();
@@ -58,7 +55,7 @@ class FlightQueue {
       ++done_;
       queue_.pop_front();
       if (queue_.empty()) break;
-      queue_.front().take_off();
+      queue_.front().begin();
     }
     return moved;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a waiting rank does between two looks. Where ranks outnumber cores it must leave the core to
-// the one that it waits for: a spinning rank keeps it for a scheduler's time slice, a hundred times
-// longer than a short collective takes.
+// What a rank does between two polls while it waits. If there are more ranks than cores, the rank
+// has to leave its core to the rank that it waits for: by spinning it would keep the core for a
+// time slice of the scheduler, a hundred times longer than a short collective takes.
 #pragma once
 
 #include <chrono>
@@ -10,11 +10,12 @@
 
 namespace shardmark {
 
-/// Long enough to leave the core, short against the transfer of a piece.
+/// Long enough for a context switch, short compared with the transfer of a piece.
 inline constexpr std::int64_t oversubscribed_sleep_ns = 20'000;
 
+/// How a waiting rank pauses.
 struct Idle {
-  std::int64_t sleep_ns = 0;  // 0: look again at once, unless another process wants the core
+  std::int64_t sleep_ns = 0;  // 0: yield to other processes, then poll again at once
 
   void pause() const {
     if (sleep_ns > 0)

@@ -10,7 +10,7 @@
 namespace shardmark {
 namespace {
 
-// How an element type is read into and written from the type that it is summed in.
+// How a stored type is converted to and from the type in which it is summed.
 template<class T, class D = T>
 struct Plain {
   using Stored = T;
@@ -34,7 +34,7 @@ struct WideFp16 {
   static Stored store(Sum v) { return round_fp16(v); }
 };
 
-// How two values become one.
+// The operations that combine two values.
 template<class Sum>
 struct Add {
   static Sum join(Sum a, Sum b) { return static_cast<Sum>(a + b); }
@@ -52,8 +52,9 @@ struct Combine {
 
   Stored finish(Sum v) const { return Format::store(average ? static_cast<Sum>(v / divisor) : v); }
 
-  // Two rows: sums stay in registers, so that both stream. A run is loaded before any of it is
-  // stored, since `out` may be a row: the compiler need not fear for the next.
+  // The case of two rows: sums stay in registers, so both rows stream through the cache. A run is
+  // loaded completely before it is stored, because `out` may be one of the rows; this also allows
+  // the compiler to vectorise.
   void two(const Stored* a, const Stored* b, Stored* out, std::int64_t elems) const {
     constexpr std::int64_t run_elems = 64;
     std::int64_t first = 0;
@@ -70,7 +71,7 @@ struct Combine {
   void any(const void* const* rows, int size, Stored* out, std::int64_t elems) const {
     const auto row = [&](int r) { return static_cast<const Stored*>(rows[r]); };
     if (size == 2) return two(row(0), row(1), out, elems);
-    constexpr std::int64_t block_elems = 1024;  // sums stay in the first cache while ranks pass
+    constexpr std::int64_t block_elems = 1024;  // the sums stay in the L1 cache over all ranks
     std::array<Sum, block_elems> sum;
     for (std::int64_t first = 0; first < elems; first += block_elems) {
       const std::int64_t n = std::min(block_elems, elems - first);
@@ -107,8 +108,8 @@ void divide_all(void* data, std::int64_t elems, int divisor) {
 }
 
 [[noreturn]] void refuse(std::string_view what, Dtype dtype) {
-  throw CommError(std::string(what) + " of " + std::string(to_string(dtype)) +
-                  ": not done here: bug in the back-end's routes");
+  throw CommError(std::string(what) + ": dtype = " + std::string(to_string(dtype)) +
+                  ": is not implemented: this is a defect of the back-end's routes");
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ constexpr Op verbs[] = {Op::all_reduce, Op::reduce_scatter, Op::all_gather};
 struct Contender {
   std::string name;
   std::unique_ptr<Communicator> comm;  // none: MPI itself
-  MpiOptions options;
+  CommOptions options;
 };
 
 struct Array {
@@ -62,7 +62,7 @@ Collective in_place(const Contender& who, Op op, Array& array, std::int64_t elem
   c.recv = op == Op::reduce_scatter ? shard : a;
   c.scratch_bytes =
       collective_scratch_bytes(op, c.dtype, elems, who.comm->size(), who.options.reductions,
-                               who.options.staging_cap_bytes, who.options.piece_bytes);
+                               who.options.mpi.staging_cap_bytes, who.options.mpi.piece_bytes);
   array.scratch.resize(static_cast<std::size_t>(c.scratch_bytes));
   c.scratch = array.scratch.data();
   return c;
@@ -112,7 +112,7 @@ std::vector<Contender> make_field(const MpiWorld& world) {
   field.push_back({"MPI", nullptr, {}});
   for (const char* backend : {"mpi", "shm"})
     for (const Reductions reductions : {Reductions::native, Reductions::ordered}) {
-      MpiOptions options;
+      CommOptions options;
       options.reductions = reductions;
       options.idle = find_node(world.comm()).idle();
       field.push_back({fmt::format("{} {}", backend, to_string(reductions)),

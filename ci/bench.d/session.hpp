@@ -50,7 +50,7 @@ class Session {
   Session(const Machine& machine, const std::string& path, const std::vector<std::string>& sets,
           MakeModel make_model = nullptr)
       : deck(load_deck(path, sets)) {
-    MpiOptions options;
+    CommOptions options;
     options.idle = machine.node.idle();
     driver_lane_ = make_communicator("auto", machine.world.comm(), options);
     Peers peers(*driver_lane_);

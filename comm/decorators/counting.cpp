@@ -4,15 +4,14 @@
 
 namespace shardmark {
 
-// Charges the time of its scope to the total and to the collective that was the oldest at its
-// start.
-class CountingCommunicator::Blocked {
+// Adds the time of its scope to the total and to the oldest open collective.
+class CountingCommunicator::BlockedTimer {
  public:
-  explicit Blocked(CountingCommunicator& owner) : owner_(owner), begin_ns_(monotonic_ns()) {}
-  ~Blocked() { charge(); }
-  Blocked(const Blocked&) = delete;
-  Blocked& operator=(const Blocked&) = delete;
-  /// Charges what has passed so far; called before the oldest changes.
+  explicit BlockedTimer(CountingCommunicator& owner) : owner_(owner), begin_ns_(monotonic_ns()) {}
+  ~BlockedTimer() { charge(); }
+  BlockedTimer(const BlockedTimer&) = delete;
+  BlockedTimer& operator=(const BlockedTimer&) = delete;
+  /// Adds the time that has passed so far; called before the oldest collective changes.
   void charge() {
     const std::int64_t now = monotonic_ns();
     owner_.counters_.blocked_ns_ += now - begin_ns_;
@@ -58,7 +57,7 @@ CountingCommunicator::CountingCommunicator(std::unique_ptr<Communicator> inner,
 Ticket CountingCommunicator::start(const Collective& c) {
   Open open{0, counters_.recording_, {c.op, c.dtype, c.elems, -1, group_, monotonic_ns(), 0, 0}};
   if (open.recorded) open.record.name = counters_.name_index(c.name);
-  Blocked blocked(*this);
+  BlockedTimer blocked(*this);
   open.ticket = inner().start(c);
   Traffic& t = counters_.volumes_[static_cast<std::size_t>(group_)][c.op];
   t += Traffic{1, c.elems, c.elems * dtype_bytes(c.dtype)};
@@ -74,7 +73,7 @@ void CountingCommunicator::close_oldest() {
 }
 
 void CountingCommunicator::close_done() {
-  Blocked blocked(*this);
+  BlockedTimer blocked(*this);
   while (!open_.empty() && inner().test(open_.front().ticket)) {
     blocked.charge();
     close_oldest();
@@ -83,24 +82,24 @@ void CountingCommunicator::close_done() {
 
 bool CountingCommunicator::test(Ticket ticket) {
   close_done();
-  // One that ended since then is closed, and said to be done, the next time.
+  // A collective that finished after close_done() is reported by the next call, when it is closed.
   if (!open_.empty() && open_.front().ticket <= ticket) return false;
-  return inner().test(ticket);  // also says when the ticket is none of ours
+  return inner().test(ticket);  // throws if the ticket is unknown
 }
 
 void CountingCommunicator::wait(Ticket ticket) {
-  Blocked blocked(*this);
+  BlockedTimer blocked(*this);
   while (!open_.empty() && open_.front().ticket <= ticket) {
     inner().wait(open_.front().ticket);
     blocked.charge();
     close_oldest();
   }
-  inner().wait(ticket);  // also says when the ticket is none of ours
+  inner().wait(ticket);  // throws if the ticket is unknown
 }
 
 void CountingCommunicator::progress() {
   if (open_.empty()) return inner().progress();
-  close_done();  // testing the oldest is progress
+  close_done();  // testing the oldest collective makes progress
 }
 
 std::unique_ptr<Communicator> CountingCommunicator::split(int color, int key) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts and times what passes: the measured side of the report's communication table. Groups made
-// by split count into the same counters, each under a number of its own.
+// Counts and times the collectives that pass through: the measured side of the report's
+// communication table. Groups made by split use the same counters under group numbers of their own.
 #pragma once
 
 #include <deque>
@@ -13,41 +13,43 @@
 
 namespace shardmark {
 
-/// One collective, from its start to when it was seen to be done. Exposed time is `blocked_ns`,
-/// hidden time the rest of the span.
+/// One collective, from its start until the rank saw that it was done. `blocked_ns` is the exposed
+/// time; the rest of the span is hidden.
 struct CollectiveRecord {
   Op op = Op::barrier;
   Dtype dtype = Dtype::fp32;
-  std::int64_t elems = 0;  // nccl-tests' S
-  int name = -1;           // of CommCounters::names
-  int group = 0;           // whose: as of CommCounters::volume
+  std::int64_t elems = 0;  // S as defined by nccl-tests
+  int name = -1;           // index into CommCounters::names
+  int group = 0;           // the group number, as in CommCounters::volume
   std::int64_t issue_ns = 0, done_ns = 0;
-  std::int64_t blocked_ns = 0;  // spent in start, test, wait and progress while it was the oldest
+  std::int64_t blocked_ns = 0;  // inside communicator calls while this collective was the oldest
 };
 
+/// The counters that a CountingCommunicator and its splits share. Not collective.
 class CommCounters {
  public:
-  /// Calls, elements and bytes by collective since the last reset. Zero-element calls count.
-  /// `group`: 0 is the communicator that was given, the next ones its splits as they were made.
+  /// Calls, elements and bytes by operation since the last reset; calls of zero elements count.
+  /// Group 0 is the communicator that was wrapped; its splits follow in the order in which they
+  /// were made.
   Volume volume(int group = all_groups) const;
-  /// All time spent inside the communicators that count here.
+  /// The time spent inside the counted communicators since the last reset.
   std::int64_t blocked_ns() const { return blocked_ns_; }
   void reset();
 
-  /// Records are kept only of collectives started while recording is on.
+  /// Turns recording on or off. Only collectives started while recording is on are recorded.
   void recording(bool on) { recording_ = on; }
   bool recording() const { return recording_; }
-  /// In order of completion.
+  /// The records so far, in order of completion.
   const std::vector<CollectiveRecord>& records() const { return records_; }
   const std::vector<std::string>& names() const { return names_; }
-  /// Hands over what was recorded so far; what is recorded later starts anew.
+  /// Returns the records so far and removes them from the counters.
   std::vector<CollectiveRecord> take_records() { return std::exchange(records_, {}); }
 
  private:
   friend class CountingCommunicator;
   int name_index(std::string_view name);
 
-  std::vector<Volume> volumes_;  // by group
+  std::vector<Volume> volumes_;  // by group number
   std::int64_t blocked_ns_ = 0;
   bool recording_ = false;
   std::vector<CollectiveRecord> records_;
@@ -55,9 +57,10 @@ class CommCounters {
   std::map<std::string, int, std::less<>> index_;
 };
 
+/// The decorator that fills CommCounters.
 class CountingCommunicator : public ForwardingCommunicator {
  public:
-  /// `counters` must outlive it and its splits.
+  /// `counters` must outlive this communicator and its splits.
   CountingCommunicator(std::unique_ptr<Communicator> inner, CommCounters& counters);
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override;
@@ -67,7 +70,7 @@ class CountingCommunicator : public ForwardingCommunicator {
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:
-  class Blocked;
+  class BlockedTimer;
   struct Open {
     Ticket ticket;
     bool recorded;

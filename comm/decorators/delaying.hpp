@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network as slow as one likes: a collective is done no sooner than `delay` after its start. Each
-// in flight counts from its own start, so a schedule that overlaps hides the delay.
+// Emulates a slower network: a collective is done no sooner than `delay_ns` after its start. Delays
+// of several collectives run at the same time, so a schedule that overlaps hides them.
 #pragma once
 
 #include <deque>
@@ -10,6 +10,7 @@
 
 namespace shardmark {
 
+/// The decorator that adds the delay, in nanoseconds; `idle` says how `wait` pauses.
 class DelayingCommunicator : public ForwardingCommunicator {
  public:
   DelayingCommunicator(std::unique_ptr<Communicator> inner, std::int64_t delay_ns, Idle idle)

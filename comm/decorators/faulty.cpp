@@ -10,7 +10,7 @@
 namespace shardmark {
 namespace {
 
-// The highest bit of the mantissa; of integers the lowest bit.
+// The highest bit of the mantissa; for integers the lowest bit.
 int flipped_bit(Dtype dtype) {
   switch (dtype) {
     case Dtype::fp32: return 22;
@@ -21,8 +21,9 @@ int flipped_bit(Dtype dtype) {
   }
 }
 
-// Parameters, gradients and norms. Flags and lists decide what comes next: spoiled on one rank, the
-// ranks would part ways and wait for each other.
+// Whether the values are parameters, gradients or norms. Flags and lists control what ranks do
+// next: if they were corrupted on one rank, the ranks would diverge and wait for each other
+// forever.
 bool is_data(Dtype dtype) {
   return dtype != Dtype::uint8 && dtype != Dtype::int64;
 }
@@ -39,27 +40,28 @@ Ticket FaultyCommunicator::inner_ticket(Ticket ticket) const {
   return ticket + before_ours_ + static_cast<Ticket>(ahead - extra_before_.begin());
 }
 
-// Whether the fault could hit this one.
-bool FaultyCommunicator::counts(const Collective& c) const {
+// Whether the fault can affect `c`. Whether it affects a stale shard is known only when `c` is
+// done.
+bool FaultyCommunicator::eligible(const Collective& c) const {
   switch (choice_.fault) {
     case CommFault::none: return false;
     case CommFault::extra_call: return c.elems > 0;
     case CommFault::skip_wait:
     case CommFault::flip_bit:
       return rank() == choice_.rank && is_data(c.dtype) && received_elems(c, rank(), size()) > 0;
-    case CommFault::stale_shard: return false;  // known only when it is done
+    case CommFault::stale_shard: return false;
   }
   return false;
 }
 
-bool FaultyCommunicator::chosen() {
+bool FaultyCommunicator::count_and_choose() {
   ++seen_;
   const bool hit = seen_ >= choice_.first && seen_ < choice_.first + choice_.count;
   hits_ += hit;
   return hit;
 }
 
-bool FaultyCommunicator::keeps_open(const Collective& c) const {
+bool FaultyCommunicator::follows_shard(const Collective& c) const {
   return choice_.fault == CommFault::stale_shard && rank() == choice_.rank &&
          c.op == Op::all_gather && c.elems > 0;
 }
@@ -67,7 +69,7 @@ bool FaultyCommunicator::keeps_open(const Collective& c) const {
 void FaultyCommunicator::make_extra_call() {
   Collective extra;
   extra.op = Op::all_reduce;
-  extra.dtype = Dtype::int32;  // integers need no scratch
+  extra.dtype = Dtype::int32;  // integer reductions need no scratch
   extra.reduction = Reduction::max;
   extra.elems = 1;
   extra.send = extra.recv = &extra_;
@@ -77,7 +79,7 @@ void FaultyCommunicator::make_extra_call() {
 }
 
 Ticket FaultyCommunicator::start(const Collective& c) {
-  const bool hit = counts(c) && chosen();
+  const bool hit = eligible(c) && count_and_choose();
   if (hit && choice_.fault == CommFault::extra_call) make_extra_call();
   Open open{0, c, {}};
   if (hit && choice_.fault == CommFault::skip_wait) {
@@ -87,7 +89,7 @@ Ticket FaultyCommunicator::start(const Collective& c) {
   const Ticket inner_ticket = inner().start(c);
   open.ticket = ++last_;
   before_ours_ = inner_ticket - last_ - extra_before_.size();
-  if (keeps_open(c) || (hit && choice_.fault != CommFault::extra_call))
+  if (follows_shard(c) || (hit && choice_.fault != CommFault::extra_call))
     open_.push_back(std::move(open));
   return last_;
 }
@@ -111,14 +113,14 @@ std::unique_ptr<Communicator> FaultyCommunicator::split(int color, int key) {
 }
 
 void FaultyCommunicator::deliver(Ticket up_to) {
-  for (; !open_.empty() && open_.front().ticket <= up_to; open_.pop_front()) spoil(open_.front());
+  for (; !open_.empty() && open_.front().ticket <= up_to; open_.pop_front()) corrupt(open_.front());
 }
 
-void FaultyCommunicator::spoil(const Open& open) {
+void FaultyCommunicator::corrupt(const Open& open) {
   if (choice_.fault == CommFault::skip_wait)
     std::memcpy(open.c.recv, open.before.data(), open.before.size());
   if (choice_.fault == CommFault::flip_bit) flip_bit(open.c);
-  if (choice_.fault == CommFault::stale_shard) swap_shard(open.c);
+  if (choice_.fault == CommFault::stale_shard) restore_old_shard(open.c);
 }
 
 void FaultyCommunicator::flip_bit(const Collective& c) const {
@@ -128,13 +130,13 @@ void FaultyCommunicator::flip_bit(const Collective& c) const {
   *byte ^= std::byte{1} << (bit % 8);
 }
 
-void FaultyCommunicator::swap_shard(const Collective& c) {
+void FaultyCommunicator::restore_old_shard(const Collective& c) {
   const std::int64_t shard_elems = c.elems / size();
   auto* shard = static_cast<std::byte*>(offset(c.recv, (size() - 1) * shard_elems, c.dtype));
   const auto bytes = static_cast<std::size_t>(shard_elems * dtype_bytes(c.dtype));
   std::vector<std::byte> now(shard, shard + bytes);
   auto& last = last_shard_[std::string(c.name)];
-  if (last.size() == bytes && chosen()) std::memcpy(shard, last.data(), bytes);
+  if (last.size() == bytes && count_and_choose()) std::memcpy(shard, last.data(), bytes);
   last = std::move(now);
 }
 

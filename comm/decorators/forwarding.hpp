@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The base of the decorators: owns the communicator beneath and passes everything on to it. A
-// decorator overrides what it changes. `holds_compute` is not passed on unasked: by
-// default it waits for the end, so that what a decorator does there is done. Order in a run, from
-// the inside: mpi, watching, delaying, counting, faulty.
+// The base class of the decorators: it owns the inner communicator and forwards every call to it; a
+// decorator overrides what it changes. `holds_compute` is not forwarded: by default it waits for
+// the end of the collective, so that the decorator's work on the result is done. In a run the order
+// is, from the inside: back-end, watching, delaying, counting, faulty.
 #pragma once
 
 #include <utility>

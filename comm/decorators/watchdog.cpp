@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -17,9 +16,9 @@ namespace {
 constexpr int message_tag = 1;
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t longest_grace_ns = 5 * second_ns;
-constexpr std::int64_t shortest_grace_ns = second_ns / 2;  // for an answer to come at all
-constexpr std::int64_t look_every_ns = second_ns / 1000;
-// A rank that has not looked for so long was computing, or stopped: its own patience starts anew.
+constexpr std::int64_t shortest_grace_ns = second_ns / 2;  // an answer needs some time to arrive
+constexpr std::int64_t poll_interval_ns = second_ns / 1000;
+// A rank that has not polled for this long was computing or stopped; its own timeout starts again.
 constexpr std::int64_t absence_ns = second_ns;
 
 std::string describe(const WatchedLane::Call& call) {
@@ -29,7 +28,7 @@ std::string describe(const WatchedLane::Call& call) {
 
 }  // namespace
 
-Watch::Watch(MPI_Comm world, double timeout_s, Idle idle)
+Watchdog::Watchdog(MPI_Comm world, double timeout_s, Idle idle)
     : comm_(OwnedComm::duplicate(world)), idle_(idle) {
   set_timeout(timeout_s);
   if (!(timeout_s > 0))
@@ -49,36 +48,33 @@ Watch::Watch(MPI_Comm world, double timeout_s, Idle idle)
   receive();
 }
 
-void Watch::set_timeout(double timeout_s) {
+void Watchdog::set_timeout(double timeout_s) {
   timeout_ns_ = static_cast<std::int64_t>(timeout_s * 1e9);
   grace_ns_ = std::clamp(timeout_ns_, shortest_grace_ns, longest_grace_ns);
 }
 
-Watch::~Watch() {
-  const auto report = [](int code, const char* call) {
-    if (code != MPI_SUCCESS) std::fprintf(stderr, "%s failed with code %d\n", call, code);
-  };
-  report(MPI_Cancel(&incoming_request_), "MPI_Cancel");
-  report(MPI_Wait(&incoming_request_, MPI_STATUS_IGNORE), "MPI_Wait");
+Watchdog::~Watchdog() {
+  report_mpi(MPI_Cancel(&incoming_request_), "MPI_Cancel");
+  report_mpi(MPI_Wait(&incoming_request_, MPI_STATUS_IGNORE), "MPI_Wait");
   int complete = 1;
   for (Outgoing& out : outgoing_) {
-    if (!gave_up_)  // answers to a question that was forgiven: all ranks are alive and take them
-      report(MPI_Wait(&out.request, MPI_STATUS_IGNORE), "MPI_Wait");
+    if (!abandoned_)  // these answer questions that were dropped: all ranks live and receive them
+      report_mpi(MPI_Wait(&out.request, MPI_STATUS_IGNORE), "MPI_Wait");
     else if (complete)
-      report(MPI_Test(&out.request, &complete, MPI_STATUS_IGNORE), "MPI_Test");
+      report_mpi(MPI_Test(&out.request, &complete, MPI_STATUS_IGNORE), "MPI_Test");
   }
-  if (!gave_up_) return;
+  if (!abandoned_) return;
   comm_.release();
-  // MPI may still read what a stopped rank has not taken: left to the end of the process.
+  // MPI may still read messages that a stopped rank has not received, so their memory is leaked.
   if (!complete) new std::list<Outgoing>(std::move(outgoing_));
 }
 
-void Watch::receive() {
+void Watchdog::receive() {
   SHARDMARK_MPI(MPI_Irecv(&incoming_, sizeof incoming_, MPI_BYTE, MPI_ANY_SOURCE, message_tag,
                           comm_.get(), &incoming_request_));
 }
 
-void Watch::send(WatchMessage::Kind kind, std::uint64_t lane, int to) {
+void Watchdog::send(WatchdogMessage::Kind kind, std::uint64_t lane, int to) {
   Outgoing& out = outgoing_.emplace_back();
   out.message.kind = kind;
   out.message.lane = lane;
@@ -93,22 +89,22 @@ void Watch::send(WatchMessage::Kind kind, std::uint64_t lane, int to) {
                           &out.request));
 }
 
-void Watch::handle(const WatchMessage& message, int source) {
-  if (message.kind == WatchMessage::Kind::ask) {
+void Watchdog::handle(const WatchdogMessage& message, int source) {
+  if (message.kind == WatchdogMessage::Kind::ask) {
     lowest_asker_ = std::min(lowest_asker_, source);
-    send(WatchMessage::Kind::answer, message.lane, source);
+    send(WatchdogMessage::Kind::answer, message.lane, source);
   }
-  // A question tells as much as an answer does.
+  // A question carries the same state as an answer.
   if (message.lane == asked_lane_) answers_[source] = message;
 }
 
-void Watch::poll() {
+void Watchdog::poll() {
   for (;;) {
     int complete = 0;
     MPI_Status status;
     SHARDMARK_MPI(MPI_Test(&incoming_request_, &complete, &status));
     if (!complete) break;
-    const WatchMessage message = incoming_;
+    const WatchdogMessage message = incoming_;
     receive();
     handle(message, status.MPI_SOURCE);
   }
@@ -119,36 +115,36 @@ void Watch::poll() {
   }
 }
 
-bool Watch::look(const WatchedLane& lane) {
+bool Watchdog::poll_overdue(const WatchedLane& lane) {
   const std::int64_t now = monotonic_ns();
-  if (now - last_look_ns_ < look_every_ns) return false;
-  if (now - last_look_ns_ > absence_ns) patient_since_ns_ = now;
-  last_look_ns_ = now;
+  if (now - last_poll_ns_ < poll_interval_ns) return false;
+  if (now - last_poll_ns_ > absence_ns) waiting_since_ns_ = now;
+  last_poll_ns_ = now;
   poll();
   if (lane.done == lane.started) return false;
-  return now - std::max(lane.oldest_since_ns, patient_since_ns_) > timeout_ns_;
+  return now - std::max(lane.oldest_since_ns, waiting_since_ns_) > timeout_ns_;
 }
 
-void Watch::ask(const WatchedLane& lane) {
+void Watchdog::ask_peers(const WatchedLane& lane) {
   answers_.clear();
   asked_lane_ = lane.id;
   asked_ns_ = monotonic_ns();
   for (const int r : lane.ranks)
-    if (r != rank_) send(WatchMessage::Kind::ask, lane.id, r);
+    if (r != rank_) send(WatchdogMessage::Kind::ask, lane.id, r);
 }
 
-bool Watch::answered(const WatchedLane& lane) {
+bool Watchdog::answers_complete(const WatchedLane& lane) {
   poll();
-  last_look_ns_ = monotonic_ns();
-  return answers_.size() + 1 == lane.ranks.size() || last_look_ns_ - asked_ns_ > grace_ns_;
+  last_poll_ns_ = monotonic_ns();
+  return answers_.size() + 1 == lane.ranks.size() || last_poll_ns_ - asked_ns_ > grace_ns_;
 }
 
-std::string Watch::process(int rank) const {
+std::string Watchdog::process(int rank) const {
   const Process& p = processes_[static_cast<std::size_t>(rank)];
   return fmt::format("rank {} (host {}, pid {})", rank, p.host, p.pid);
 }
 
-std::string Watch::verdict(const WatchedLane& lane) const {
+std::string Watchdog::timeout_message(const WatchedLane& lane) const {
   constexpr int most_named = 16;
   const std::uint64_t stuck = lane.done + 1;
   int silent = 0, behind = 0;
@@ -160,7 +156,7 @@ std::string Watch::verdict(const WatchedLane& lane) const {
       if (++silent <= most_named) silent_text += process(r) + " does not answer; ";
       continue;
     }
-    const WatchMessage& m = it->second;
+    const WatchdogMessage& m = it->second;
     if (m.started >= stuck || ++behind > most_named) continue;
     if (!m.known || m.started == 0)
       behind_text += process(r) + " has not started any call; ";
@@ -173,10 +169,10 @@ std::string Watch::verdict(const WatchedLane& lane) const {
     silent_text += fmt::format("{} more do not answer; ", silent - most_named);
   if (behind > most_named) behind_text += fmt::format("{} more are behind; ", behind - most_named);
   std::string who = silent_text + behind_text;
-  if (who.empty()) who = "all other ranks answer and have started it: the transport is stuck; ";
+  if (who.empty()) who = "all other ranks answer and have started it, so the transport is stuck; ";
   who.resize(who.size() - 2);
   return fmt::format(
-      "{} (call {}) not finished after {:g} s: {}: look at that process and its node, "
+      "{} (call {}) not finished after {:g} s: {}: check that process and its node, "
       "or raise comm.timeout_s",
       describe(lane.oldest), stuck, static_cast<double>(timeout_ns_) / 1e9, who);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watchdog. When a collective is not finished in time, its ranks tell each other over a
-// communicator of the watchdog's own where they stand; who is behind, or does not answer, is named.
-// There is no thread: ranks answer while they wait or poll, so a rank in a long computation answers
-// when it polls next, and one that is stopped or lost does not.
+// The watchdog. When a collective does not finish in time, the ranks of its group exchange how far
+// they are, over a communicator that belongs to the watchdog. Ranks that are behind or do not
+// answer are named in the error. There is no thread: a rank answers while it waits or polls. A rank
+// in a long computation answers at its next poll; a rank that is stopped or lost does not answer.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace shardmark {
 
-/// A lane as its ranks see it: kept by the WatchingCommunicator, read by the Watch.
+/// The progress of one lane on this rank. WatchingCommunicator writes it, the Watchdog reads it.
 struct WatchedLane {
   static constexpr std::size_t name_chars = 56;
   struct Call {
@@ -27,59 +27,61 @@ struct WatchedLane {
     char name[name_chars] = {};
   };
   std::uint64_t id = 0;                 // the same on all ranks of the group
-  std::vector<int> ranks;               // of the world, by rank of the group
-  std::uint64_t started = 0, done = 0;  // calls
-  Call last;                            // the one that was started last
-  Call oldest;                          // the oldest that is not done
+  std::vector<int> ranks;               // world rank of each rank of the group
+  std::uint64_t started = 0, done = 0;  // how many calls were started and are done
+  Call last;                            // the call that was started last
+  Call oldest;                          // the oldest call that is not done
   std::int64_t oldest_since_ns = 0;
 };
 
-/// What ranks tell each other; plain bytes on the wire.
-struct WatchMessage {
+/// The messages of the watchdog, sent as plain bytes.
+struct WatchdogMessage {
   enum class Kind : std::int32_t { ask, answer };
   Kind kind = Kind::ask;
-  std::int32_t known = 0;  // answer: whether the sender has this lane
+  std::int32_t known = 0;  // in an answer: whether the sender has this lane
   std::uint64_t lane = 0, started = 0, done = 0;
-  WatchedLane::Call
-      current;  // of the sender, on this lane: the oldest open call, else the last one
+  WatchedLane::Call current;  // the sender's oldest open call on this lane, or else its last call
 };
 
-class Watch {
+/// Detects collectives that do not finish. One per process; it serves all watched lanes.
+class Watchdog {
  public:
-  /// Collective over `world`. Timeout in seconds, above 0. Throws CommError.
-  Watch(MPI_Comm world, double timeout_s, Idle idle);
-  /// Local after an error, else collective: nothing may be in flight.
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  /// Collective over `world`. `timeout_s` is in seconds and must be above 0. Throws CommError.
+  Watchdog(MPI_Comm world, double timeout_s, Idle idle);
+  /// Collective, and nothing may be in flight; after `abandon` not collective.
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Local; all ranks should set the same. Seconds, above 0.
+  /// Sets the timeout in seconds, above 0. Not collective, but all ranks should set the same value.
   void set_timeout(double timeout_s);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   const Idle& idle() const { return idle_; }
 
-  /// For a lane over all ranks; the same on all, where they make their lanes in the same order.
+  /// A number for a lane over all ranks. Ranks that create their lanes in the same order get the
+  /// same numbers.
   std::uint64_t new_id() { return ++ids_; }
   void add(WatchedLane& lane) { lanes_[lane.id] = &lane; }
   void remove(const WatchedLane& lane) { lanes_.erase(lane.id); }
 
-  /// Local. Answers who asks, now and then. True when `lane`'s oldest call is overdue.
-  bool look(const WatchedLane& lane);
-  /// Local. Asks the other ranks of `lane` and lets others know.
-  void ask(const WatchedLane& lane);
-  /// Local. True when all have answered, or the time of grace is over.
-  bool answered(const WatchedLane& lane);
-  /// The overdue call finished after all.
-  void forgive() { lowest_asker_ = size_; }
-  /// Whether a lower rank asks too: it will speak for all, and ends this one.
-  bool lower_rank_asks() const { return lowest_asker_ < rank_; }
+  /// Answers questions of other ranks, at most once per millisecond. True when the oldest call of
+  /// `lane` is overdue. Not collective.
+  bool poll_overdue(const WatchedLane& lane);
+  /// Asks the other ranks of `lane` how far they are. Not collective.
+  void ask_peers(const WatchedLane& lane);
+  /// True when all ranks have answered or the grace period is over. Not collective.
+  bool answers_complete(const WatchedLane& lane);
+  /// Forgets the questions of other ranks, because the overdue call finished after all.
+  void forget_askers() { lowest_asker_ = size_; }
+  /// Whether a lower rank asks as well. That rank reports the error and ends this process.
+  bool lower_rank_reports() const { return lowest_asker_ < rank_; }
   std::int64_t grace_ns() const { return grace_ns_; }
-  /// The whole message of the error.
-  std::string verdict(const WatchedLane& lane) const;
-  /// After an error nothing is freed that needs the others.
-  void give_up() { gave_up_ = true; }
+  /// The complete message of the error.
+  std::string timeout_message(const WatchedLane& lane) const;
+  /// Called after an error: the destructor then frees nothing that needs other ranks.
+  void abandon() { abandoned_ = true; }
 
  private:
   struct Process {
@@ -87,13 +89,13 @@ class Watch {
     std::int64_t pid;
   };
   struct Outgoing {
-    WatchMessage message;
+    WatchdogMessage message;
     MPI_Request request;
   };
   void poll();
   void receive();
-  void handle(const WatchMessage& message, int source);
-  void send(WatchMessage::Kind kind, std::uint64_t lane, int to);
+  void handle(const WatchdogMessage& message, int source);
+  void send(WatchdogMessage::Kind kind, std::uint64_t lane, int to);
   std::string process(int rank) const;
 
   OwnedComm comm_;
@@ -102,14 +104,14 @@ class Watch {
   Idle idle_;
   std::vector<Process> processes_;
   std::map<std::uint64_t, WatchedLane*> lanes_;
-  std::int64_t last_look_ns_ = 0, patient_since_ns_ = 0, asked_ns_ = 0;
-  std::map<int, WatchMessage> answers_;  // by world rank, to the question asked last
+  std::int64_t last_poll_ns_ = 0, waiting_since_ns_ = 0, asked_ns_ = 0;
+  std::map<int, WatchdogMessage> answers_;  // by world rank, to the last question
   std::uint64_t asked_lane_ = 0, ids_ = 0;
   int lowest_asker_;
-  WatchMessage incoming_;
+  WatchdogMessage incoming_;
   MPI_Request incoming_request_ = MPI_REQUEST_NULL;
   std::list<Outgoing> outgoing_;
-  bool gave_up_ = false;
+  bool abandoned_ = false;
 };
 
 }  // namespace shardmark

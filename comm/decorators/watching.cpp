@@ -6,6 +6,7 @@
 #include <comm/decorators/watching.hpp>
 #include <core/clock.hpp>
 #include <core/error.hpp>
+#include <core/random.hpp>
 
 namespace shardmark {
 namespace {
@@ -16,31 +17,27 @@ std::vector<int> all_ranks(int size) {
   return ranks;
 }
 
-// The same number on all ranks of a group, another one in every other group.
+// A number that is the same on all ranks of a group and differs between groups.
 std::uint64_t child_id(std::uint64_t parent, std::uint64_t split, int color) {
-  std::uint64_t id = parent;
-  for (const std::uint64_t part : {split, static_cast<std::uint64_t>(color)}) {
-    id = (id ^ part) * 0x9e3779b97f4a7c15u;
-    id ^= id >> 29;
-  }
-  return id;
+  return splitmix64(splitmix64(parent ^ split) ^ static_cast<std::uint64_t>(color));
 }
 
 }  // namespace
 
-WatchingCommunicator::WatchingCommunicator(std::unique_ptr<Communicator> inner, Watch& watch)
-    : WatchingCommunicator(std::move(inner), watch, watch.new_id(), all_ranks(watch.size())) {}
+WatchingCommunicator::WatchingCommunicator(std::unique_ptr<Communicator> inner, Watchdog& watchdog)
+    : WatchingCommunicator(std::move(inner), watchdog, watchdog.new_id(),
+                           all_ranks(watchdog.size())) {}
 
-WatchingCommunicator::WatchingCommunicator(std::unique_ptr<Communicator> inner, Watch& watch,
+WatchingCommunicator::WatchingCommunicator(std::unique_ptr<Communicator> inner, Watchdog& watchdog,
                                            std::uint64_t id, std::vector<int> ranks)
-    : ForwardingCommunicator(std::move(inner)), watch_(watch) {
+    : ForwardingCommunicator(std::move(inner)), watchdog_(watchdog) {
   lane_.id = id;
   lane_.ranks = std::move(ranks);
-  watch_.add(lane_);
+  watchdog_.add(lane_);
 }
 
 WatchingCommunicator::~WatchingCommunicator() {
-  watch_.remove(lane_);
+  watchdog_.remove(lane_);
 }
 
 Ticket WatchingCommunicator::start(const Collective& c) {
@@ -58,8 +55,8 @@ Ticket WatchingCommunicator::start(const Collective& c) {
   return ticket;
 }
 
-// Takes note of what is done; true when nothing is open.
-bool WatchingCommunicator::settle() {
+// Removes the calls that are done; true when none is open.
+bool WatchingCommunicator::retire_done() {
   bool moved = false;
   while (!open_.empty() && inner().test(lane_.done + 1)) {
     open_.pop_front();
@@ -74,52 +71,53 @@ bool WatchingCommunicator::settle() {
 }
 
 bool WatchingCommunicator::test(Ticket ticket) {
-  const bool idle = settle();
-  if (!idle && lane_.done < ticket) check();
+  const bool idle = retire_done();
+  if (!idle && lane_.done < ticket) check_timeout();
   return inner().test(ticket);
 }
 
 bool WatchingCommunicator::holds_compute(Ticket ticket) {
   if (inner().holds_compute(ticket)) return true;
-  if (!settle()) check();
+  if (!retire_done()) check_timeout();
   return false;
 }
 
 void WatchingCommunicator::wait(Ticket ticket) {
-  while (!test(ticket)) watch_.idle().pause();
+  while (!test(ticket)) watchdog_.idle().pause();
 }
 
 void WatchingCommunicator::progress() {
-  if (settle()) inner().progress();
-  check();
+  if (retire_done()) inner().progress();
+  check_timeout();
 }
 
-void WatchingCommunicator::check() {
-  if (!watch_.look(lane_)) return;
-  if (inquire()) return;
-  watch_.give_up();
-  throw CommError(watch_.verdict(lane_));
+void WatchingCommunicator::check_timeout() {
+  if (!watchdog_.poll_overdue(lane_)) return;
+  if (finished_after_all()) return;
+  watchdog_.abandon();
+  throw CommError(watchdog_.timeout_message(lane_));
 }
 
-// Asks around; true when the call finished after all.
-bool WatchingCommunicator::inquire() {
+// Asks the other ranks; true when the call finished after all.
+bool WatchingCommunicator::finished_after_all() {
   const std::uint64_t overdue = lane_.done + 1;
   const auto finished = [&] {
     if (!inner().test(overdue)) return false;
-    watch_.forgive();
+    watchdog_.forget_askers();
     return true;
   };
-  watch_.ask(lane_);
-  while (!watch_.answered(lane_)) {
+  watchdog_.ask_peers(lane_);
+  while (!watchdog_.answers_complete(lane_)) {
     if (finished()) return true;
-    watch_.idle().pause();
+    watchdog_.idle().pause();
   }
-  // Several ranks notice at the same time; the lowest speaks, and ends the others while they wait.
-  const std::int64_t deadline = monotonic_ns() + watch_.grace_ns();
-  while (watch_.lower_rank_asks() && monotonic_ns() < deadline) {
-    watch_.answered(lane_);
+  // Several ranks notice the timeout at the same time. The lowest of them reports the error and
+  // ends the others while they wait here.
+  const std::int64_t deadline = monotonic_ns() + watchdog_.grace_ns();
+  while (watchdog_.lower_rank_reports() && monotonic_ns() < deadline) {
+    watchdog_.answers_complete(lane_);
     if (finished()) return true;
-    watch_.idle().pause();
+    watchdog_.idle().pause();
   }
   return false;
 }
@@ -127,12 +125,12 @@ bool WatchingCommunicator::inquire() {
 std::unique_ptr<Communicator> WatchingCommunicator::split(int color, int key) {
   const std::uint64_t id = child_id(lane_.id, ++splits_, color);
   std::unique_ptr<Communicator> child = inner().split(color, key);
-  // Who is in it, by rank of the world.
+  // The world ranks of the group's members.
   std::vector<std::int64_t> members(static_cast<std::size_t>(child->size()));
-  const std::int64_t own = watch_.rank();
+  const std::int64_t own = watchdog_.rank();
   const Ticket ticket = child->exchange(&own, members.data(), sizeof own);
   auto watching = std::unique_ptr<WatchingCommunicator>(new WatchingCommunicator(
-      std::move(child), watch_, id, std::vector<int>(members.begin(), members.end())));
+      std::move(child), watchdog_, id, std::vector<int>(members.begin(), members.end())));
   watching->lane_.started = watching->lane_.done = ticket;
   return watching;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts a communicator under the watchdog: waiting on it ends in a CommError when a collective is
-// not finished in time. Its groups are watched too.
+// Puts a communicator under the watchdog: waiting ends in a CommError when a collective does not
+// finish in time. Groups made by split are watched too.
 #pragma once
 
 #include <deque>
@@ -10,11 +10,13 @@
 
 namespace shardmark {
 
+/// The decorator that reports its progress to the Watchdog.
 class WatchingCommunicator : public ForwardingCommunicator {
  public:
-  /// Over all ranks of the watch, in its order. `watch` must outlive it and its splits.
-  /// Collective, since the lanes are numbered: all ranks make the same ones in the same order.
-  WatchingCommunicator(std::unique_ptr<Communicator> inner, Watch& watch);
+  /// `inner` must consist of all ranks of `watchdog` in the same order. `watchdog` must outlive
+  /// this communicator and its splits. Not collective, but all ranks must create the same
+  /// communicators in the same order, because lanes are numbered.
+  WatchingCommunicator(std::unique_ptr<Communicator> inner, Watchdog& watchdog);
   ~WatchingCommunicator() override;
   WatchingCommunicator(const WatchingCommunicator&) = delete;
   WatchingCommunicator& operator=(const WatchingCommunicator&) = delete;
@@ -27,13 +29,13 @@ class WatchingCommunicator : public ForwardingCommunicator {
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:
-  WatchingCommunicator(std::unique_ptr<Communicator> inner, Watch& watch, std::uint64_t id,
+  WatchingCommunicator(std::unique_ptr<Communicator> inner, Watchdog& watchdog, std::uint64_t id,
                        std::vector<int> ranks);
-  bool settle();
-  void check();
-  bool inquire();
+  bool retire_done();
+  void check_timeout();
+  bool finished_after_all();
 
-  Watch& watch_;
+  Watchdog& watchdog_;
   WatchedLane lane_;
   std::deque<WatchedLane::Call> open_;
   std::uint64_t splits_ = 0;

@@ -12,14 +12,13 @@
 namespace shardmark {
 
 std::unique_ptr<Communicator> make_communicator(std::string_view backend, MPI_Comm comm,
-                                                const MpiOptions& options) {
+                                                const CommOptions& options) {
   int size = 1;
   SHARDMARK_MPI(MPI_Comm_size(comm, &size));
   if (backend == "mpi") return std::make_unique<MpiCommunicator>(comm, options);
   if (backend == "shm" || (backend == "auto" && size > 1)) {
     std::string why_not;
-    auto shared = ShmCommunicator::make(
-        comm, {options.shm_buffer_bytes, options.shm_direct_bytes, options.idle}, why_not);
+    auto shared = ShmCommunicator::make(comm, options, why_not);
     if (shared) return shared;
     if (backend == "auto") return std::make_unique<MpiCommunicator>(comm, options);
     throw CommError(fmt::format("comm.backend = shm: {}: choose auto or mpi", why_not));

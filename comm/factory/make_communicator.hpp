@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the back-end at run time, by the deck's `comm.backend`.
+// Chooses the back-end at run time, from the deck's `comm.backend`.
 #pragma once
 
 #include <mpi.h>
@@ -9,10 +9,11 @@
 
 namespace shardmark {
 
-/// Collective over `comm`. `backend`: `self` (one rank only), `shm` (ranks of one node that can
-/// share memory), `mpi`, or `auto`: self for one rank, else shm where it can be, else mpi; which
-/// one it became says backend(). `options` must agree on all ranks. Throws CommError.
+/// Collective over `comm`, which stays the caller's. `backend` is `self` (one rank only), `shm`
+/// (ranks of one node that can share memory), `mpi`, `nccl` or `auto`. `auto` picks `self` for one
+/// rank, `shm` if the ranks can share memory, and `mpi` otherwise; `backend()` of the result tells
+/// which. `options` must be the same on all ranks. Throws CommError.
 std::unique_ptr<Communicator> make_communicator(std::string_view backend, MPI_Comm comm,
-                                                const MpiOptions& options);
+                                                const CommOptions& options);
 
 }  // namespace shardmark

@@ -19,7 +19,7 @@ bool mpi_takes_device_buffers() {
 }
 #endif
 
-bool left_to_mpi(const Collective& c, int rank, int size, const MpiOptions& options) {
+bool done_by_mpi_alone(const Collective& c, int rank, int size, const CommOptions& options) {
   switch (route_of(c, size, options).kind) {
     case RouteKind::barrier:
     case RouteKind::all_gather: return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the back-end mpi's collectives may be given addresses of a device: where MPI takes them,
-// and nothing of the collective is done by us on the host.
+// Which collectives of the back-end `mpi` may be given device addresses: those that an MPI library
+// with device support carries out alone, without work of ours on the host.
 #pragma once
 
 #include <comm/comm_options.hpp>
@@ -8,14 +8,14 @@
 
 namespace shardmark {
 
-/// Whether this MPI's non-blocking collectives take addresses of a CUDA device, as it says itself
-/// while it runs: MPICH's may, and does where it was built and started so (MPIR_CVAR_ENABLE_GPU).
-/// Open MPI's extension speaks of its blocking collectives only, so there it is no. Local; after
-/// MPI_Init. Throws CommError.
+/// Whether the non-blocking collectives of this MPI library accept CUDA device addresses, as the
+/// library reports at run time. MPICH does if it was built with support and started with
+/// MPIR_CVAR_ENABLE_GPU. Open MPI reports only its blocking collectives, so for it the answer is
+/// no. Not collective; call it after MPI_Init. Throws CommError.
 bool mpi_takes_device_buffers();
 
-/// Local. Whether MPI alone touches the buffers of `c` on this rank: no sum of ours (16 bits,
-/// `ordered`), no division of an average, no packing, no copy.
-bool left_to_mpi(const Collective& c, int rank, int size, const MpiOptions& options);
+/// Whether only MPI accesses the buffers of `c` on this rank. That is not so for sums of ours
+/// (16-bit types, `ordered`), the division of an average, packing, or a local copy. Pure.
+bool done_by_mpi_alone(const Collective& c, int rank, int size, const CommOptions& options);
 
 }  // namespace shardmark

@@ -27,7 +27,7 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
-Route route_of(const Collective& c, int size, const MpiOptions& options) {
+Route route_of(const Collective& c, int size, const CommOptions& options) {
   Route route;
   route.kind = kind_of(c, size, options.reductions);
   if (route.kind == RouteKind::local) return route;
@@ -40,13 +40,15 @@ Route route_of(const Collective& c, int size, const MpiOptions& options) {
                         route.kind == RouteKind::ordered_reduce_scatter ||
                         route.kind == RouteKind::ordered_all_reduce;
   route.part_elems = by_shard ? divide_up(c.elems, size) : c.elems;
-  const std::int64_t piece_bytes =
-      route.kind == RouteKind::all_gather ? options.gather_bytes / size : options.piece_bytes;
+  const std::int64_t piece_bytes = route.kind == RouteKind::all_gather
+                                       ? options.mpi.gather_bytes / size
+                                       : options.mpi.piece_bytes;
   route.piece_elems = piece_elems(c.op, c.dtype, c.elems, size, options.reductions,
-                                  options.staging_cap_bytes, piece_bytes);
+                                  options.mpi.staging_cap_bytes, piece_bytes);
   route.pieces = divide_up(route.part_elems, route.piece_elems);
-  route.scratch_bytes = collective_scratch_bytes(c.op, c.dtype, c.elems, size, options.reductions,
-                                                 options.staging_cap_bytes, options.piece_bytes);
+  route.scratch_bytes =
+      collective_scratch_bytes(c.op, c.dtype, c.elems, size, options.reductions,
+                               options.mpi.staging_cap_bytes, options.mpi.piece_bytes);
   if (route.scratch_bytes > 0)
     route.areas =
         static_cast<int>(route.scratch_bytes / (route.piece_elems * size * dtype_bytes(c.dtype)));
@@ -54,7 +56,7 @@ Route route_of(const Collective& c, int size, const MpiOptions& options) {
 }
 
 std::map<std::string, std::int64_t> mpi_calls(const Collective& c, int size,
-                                              const MpiOptions& options) {
+                                              const CommOptions& options) {
   const Route route = route_of(c, size, options);
   const std::int64_t n = route.pieces;
   switch (route.kind) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which MPI calls a collective becomes under the back-end `mpi`: one table, read by the back-end
-// that makes them and by the tests that count them. A collective is cut into pieces; a piece is one
-// call or two. Under `shm` it becomes none.
+// Which MPI calls implement each collective of the back-end `mpi`: one table, which the back-end
+// and the tests that count calls share. A collective is split into pieces of one or two calls each.
+// The back-end `shm` makes none of these calls.
 #pragma once
 
 #include <cstdint>
@@ -13,39 +13,39 @@
 
 namespace shardmark {
 
-/// How a collective is done.
+/// The algorithm of a collective.
 enum class RouteKind : std::uint8_t {
-  local,                   // one rank, or no elements: a copy, no call
+  local,                   // one rank, or no elements: a copy without MPI calls
   barrier,                 // MPI_Ibarrier
   all_gather,              // MPI_Iallgather
   all_reduce,              // MPI_Iallreduce
-  ordered_all_reduce,      // MPI_Ialltoallv, sums, MPI_Iallgatherv
+  ordered_all_reduce,      // MPI_Ialltoallv, local sums, MPI_Iallgatherv
   reduce_scatter,          // MPI_Ireduce_scatter_block
-  ordered_reduce_scatter,  // MPI_Ialltoall, sums
+  ordered_reduce_scatter,  // MPI_Ialltoall, local sums
   reduce,                  // MPI_Ireduce
-  ordered_reduce,          // MPI_Igather, sums
+  ordered_reduce,          // MPI_Igather, local sums
   broadcast                // MPI_Ibcast
 };
 
-/// A route and how it is cut. A step is one MPI call.
+/// The algorithm of a collective and its split into pieces. A step is one MPI call.
 struct Route {
   RouteKind kind = RouteKind::local;
-  std::int64_t part_elems = 0;   // what is cut: a shard, a rank's part, or the whole array
-  std::int64_t piece_elems = 0;  // of a part
+  std::int64_t part_elems = 0;   // what is split: a shard, a rank's part, or the whole array
+  std::int64_t piece_elems = 0;  // elements of a part in each piece but the last
   std::int64_t pieces = 0;
-  std::int64_t scratch_bytes = 0;  // what the caller must bring
-  int areas = 0;                   // pieces that scratch has room for
+  std::int64_t scratch_bytes = 0;  // scratch that the caller has to provide
+  int areas = 0;                   // how many pieces the scratch has room for
 
   int steps_of_piece() const { return kind == RouteKind::ordered_all_reduce ? 2 : 1; }
   std::int64_t steps() const { return kind == RouteKind::local ? 0 : pieces * steps_of_piece(); }
 };
 
-/// Pure; the same on all ranks, since it looks at no address. Throws PlanError as
-/// collective_scratch_bytes does.
-Route route_of(const Collective& c, int size, const MpiOptions& options);
+/// The route of `c` in a group of `size` ranks. Pure, and the same on all ranks because it reads no
+/// addresses. Throws PlanError like collective_scratch_bytes.
+Route route_of(const Collective& c, int size, const CommOptions& options);
 
-/// The table: how many of which MPI call `c` becomes on every rank. Pure.
+/// The number of calls of each MPI function that every rank makes for `c`. Pure.
 std::map<std::string, std::int64_t> mpi_calls(const Collective& c, int size,
-                                              const MpiOptions& options);
+                                              const CommOptions& options);
 
 }  // namespace shardmark

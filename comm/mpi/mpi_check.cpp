@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
 #include <string>
 
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <comm/failed_call.hpp>
 #include <comm/mpi/mpi_check.hpp>
-#include <core/error.hpp>
 
 namespace shardmark {
 
@@ -17,8 +18,11 @@ void check_mpi(int code, std::string_view call, std::string_view file, int line)
     text = fmt::format("error code {}", code);
   else
     text.resize(static_cast<std::size_t>(length));
-  if (const auto slash = file.rfind('/'); slash != file.npos) file.remove_prefix(slash + 1);
-  throw CommError(fmt::format("{}:{}: {}: {}", file, line, call.substr(0, call.find('(')), text));
+  throw_failed_call(call, file, line, text);
+}
+
+void report_mpi(int code, const char* call) {
+  if (code != MPI_SUCCESS) std::fprintf(stderr, "%s failed with code %d\n", call, code);
 }
 
 }  // namespace shardmark

@@ -5,24 +5,24 @@
 
 namespace shardmark {
 
-MpiCommunicator::MpiCommunicator(MPI_Comm comm, const MpiOptions& options)
+MpiCommunicator::MpiCommunicator(MPI_Comm comm, const CommOptions& options)
     : MpiCommunicator(Adopt{}, OwnedComm::duplicate(comm), options) {}
 
-MpiCommunicator::MpiCommunicator(Adopt, OwnedComm comm, const MpiOptions& options)
+MpiCommunicator::MpiCommunicator(Adopt, OwnedComm comm, const CommOptions& options)
     : comm_(std::move(comm)), options_(options) {
-  site_.comm = comm_.get();
-  SHARDMARK_MPI(MPI_Comm_rank(site_.comm, &site_.rank));
-  SHARDMARK_MPI(MPI_Comm_size(site_.comm, &site_.size));
+  group_.comm = comm_.get();
+  SHARDMARK_MPI(MPI_Comm_rank(group_.comm, &group_.rank));
+  SHARDMARK_MPI(MPI_Comm_size(group_.comm, &group_.size));
 }
 
 MpiCommunicator::~MpiCommunicator() {
-  // Unwinding after an error: peers may never join the free, and calls may be open.
+  // After an error calls may be open, and peers may never take part in a collective free.
   if (!queue_.empty()) comm_.release();
 }
 
 Ticket MpiCommunicator::start(const Collective& c) {
-  validate(c, site_.rank, site_.size);
-  return queue_.start(c, route_of(c, site_.size, options_), site_);
+  validate(c, group_.rank, group_.size);
+  return queue_.start(c, route_of(c, group_.size, options_), group_);
 }
 
 void MpiCommunicator::wait(Ticket ticket) {
@@ -30,10 +30,10 @@ void MpiCommunicator::wait(Ticket ticket) {
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
-  // How far the queue is differs from rank to rank; the split must meet all at the same place.
+  // Ranks are at different places in their queues; the split has to come at the same place on all.
   if (!queue_.empty()) wait(queue_.last());
   MPI_Comm child = MPI_COMM_NULL;
-  SHARDMARK_MPI(MPI_Comm_split(site_.comm, color, key, &child));
+  SHARDMARK_MPI(MPI_Comm_split(group_.comm, color, key, &child));
   return std::unique_ptr<Communicator>(new MpiCommunicator(Adopt{}, OwnedComm(child), options_));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The MPI back-end: a queue of collectives, of which only the oldest has MPI calls open.
+// The MPI back-end: a queue of collectives, of which only the oldest has open MPI calls.
 #pragma once
 
 #include <comm/comm_options.hpp>
@@ -9,31 +9,32 @@
 
 namespace shardmark {
 
+/// A Communicator over non-blocking MPI collectives.
 class MpiCommunicator : public Communicator {
  public:
   /// Collective over `comm`, which is duplicated and stays the caller's. `options` must be the same
-  /// on all ranks. Throws CommError.
-  MpiCommunicator(MPI_Comm comm, const MpiOptions& options);
-  /// Collective over the group, and nothing may be in flight.
+  /// on all ranks, except for the waiting. Throws CommError.
+  MpiCommunicator(MPI_Comm comm, const CommOptions& options);
+  /// Collective over the group; nothing may be in flight. After an error it frees nothing.
   ~MpiCommunicator() override;
 
-  int rank() const override { return site_.rank; }
-  int size() const override { return site_.size; }
+  int rank() const override { return group_.rank; }
+  int size() const override { return group_.size; }
   std::string_view backend() const override { return "mpi"; }
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override { return queue_.test(ticket); }
   void wait(Ticket ticket) override;
   void progress() override { queue_.progress(); }
-  /// Waits for what is in flight here first.
+  /// Collective. First waits for everything in flight on this lane. Throws CommError.
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:
   struct Adopt {};
-  MpiCommunicator(Adopt, OwnedComm comm, const MpiOptions& options);
+  MpiCommunicator(Adopt, OwnedComm comm, const CommOptions& options);
 
   OwnedComm comm_;
-  MpiSite site_;
-  MpiOptions options_;
+  MpiGroup group_;
+  CommOptions options_;
   FlightQueue<MpiFlight> queue_;
 };
 

@@ -12,32 +12,32 @@
 
 namespace shardmark {
 
-MpiFlight::MpiFlight(const Collective& c, const Route& route, const MpiSite& site)
+MpiFlight::MpiFlight(const Collective& c, const Route& route, const MpiGroup& group)
     : c_(c),
       route_(route),
-      site_(site),
-      in_place_(in_place(c, site.rank, site.size)),
+      group_(group),
+      in_place_(in_place(c, group.rank, group.size)),
       depth_(route.areas == 1 ? 1 : pieces_in_flight) {
   requests_.fill(MPI_REQUEST_NULL);
   if (c.scratch_bytes < route.scratch_bytes || (route.scratch_bytes > 0 && c.scratch == nullptr))
     throw CommError(
-        fmt::format("{}: scratch of {} bytes: needs {}: bring what "
-                    "collective_scratch_bytes says",
+        fmt::format("{}: scratch = {} bytes: must be at least {}: provide what "
+                    "collective_scratch_bytes returns",
                     describe(c), c.scratch_bytes, route.scratch_bytes));
-  shard_elems_ = c.elems / site.size;
+  shard_elems_ = c.elems / group.size;
   const Span last = route.pieces > 0 ? span(route.pieces - 1) : Span{0, 0};
   const RouteKind kind = route.kind;
   if (kind == RouteKind::all_gather || kind == RouteKind::ordered_reduce_scatter) {
     column_ = PieceType(c.dtype, route.piece_elems, shard_elems_);
     tail_column_ = PieceType(c.dtype, last.elems, shard_elems_);
   } else if (kind == RouteKind::ordered_all_reduce) {
-    full_deal_elems_ = span(0).elems;
-    make_deal(full_, full_deal_elems_);
-    make_deal(tail_, last.elems);
+    full_shares_elems_ = span(0).elems;
+    make_shares(full_, full_shares_elems_);
+    make_shares(tail_, last.elems);
   }
 }
 
-void MpiFlight::take_off() {
+void MpiFlight::begin() {
   if (route_.kind == RouteKind::local) copy_whole();
   issue();
 }
@@ -48,7 +48,7 @@ bool MpiFlight::advance() {
   SHARDMARK_MPI(MPI_Test(&requests_[static_cast<std::size_t>(finished_ % pieces_in_flight)],
                          &complete, MPI_STATUS_IGNORE));
   if (!complete) return false;
-  settle(step(finished_++));
+  finish_step(step(finished_++));
   issue();
   return true;
 }
@@ -60,8 +60,8 @@ void MpiFlight::issue() {
   }
 }
 
-// Two-call pieces side by side: first 0, first 1, second 0, first 2, second 1 …; one after the
-// other where scratch has room for one only.
+// The order of the steps when pieces have two calls: first 0, first 1, second 0, first 2, second 1
+// …, so that two pieces are in progress. With scratch for one piece only: piece after piece.
 MpiFlight::Step MpiFlight::step(std::int64_t index) const {
   if (route_.steps_of_piece() == 1) return {index, false};
   if (depth_ == 1) return {index / 2, index % 2 == 1};
@@ -72,22 +72,23 @@ MpiFlight::Step MpiFlight::step(std::int64_t index) const {
 }
 
 MpiFlight::Span MpiFlight::span(std::int64_t piece) const {
-  // A piece of an ordered all_reduce has a part of every rank, one after the other.
-  const bool dealt = route_.kind == RouteKind::ordered_all_reduce;
-  const std::int64_t whole = dealt ? c_.elems : route_.part_elems;
-  const std::int64_t stride = dealt ? route_.piece_elems * site_.size : route_.piece_elems;
+  // A piece of an ordered all_reduce contains a part of every rank, one after the other.
+  const bool ordered_all_reduce = route_.kind == RouteKind::ordered_all_reduce;
+  const std::int64_t whole = ordered_all_reduce ? c_.elems : route_.part_elems;
+  const std::int64_t stride =
+      ordered_all_reduce ? route_.piece_elems * group_.size : route_.piece_elems;
   const std::int64_t first = piece * stride;
   return {first, std::min(stride, whole - first)};
 }
 
-void MpiFlight::make_deal(Deal& deal, std::int64_t elems) const {
-  const auto bound = [&](int r) { return static_cast<int>(elems * r / site_.size); };
-  const int mine = bound(site_.rank + 1) - bound(site_.rank);
-  for (int r = 0; r < site_.size; ++r) {
-    deal.displs.push_back(bound(r));
-    deal.counts.push_back(bound(r + 1) - bound(r));
-    deal.recv_displs.push_back(r * mine);
-    deal.recv_counts.push_back(mine);
+void MpiFlight::make_shares(Shares& shares, std::int64_t elems) const {
+  const auto bound = [&](int r) { return static_cast<int>(elems * r / group_.size); };
+  const int mine = bound(group_.rank + 1) - bound(group_.rank);
+  for (int r = 0; r < group_.size; ++r) {
+    shares.displs.push_back(bound(r));
+    shares.counts.push_back(bound(r + 1) - bound(r));
+    shares.recv_displs.push_back(r * mine);
+    shares.recv_counts.push_back(mine);
   }
 }
 
@@ -98,7 +99,7 @@ void* MpiFlight::area(std::int64_t piece) const {
 
 void MpiFlight::pack(const Span& s, void* area) const {
   const auto bytes = static_cast<std::size_t>(s.elems * dtype_bytes(c_.dtype));
-  for (int r = 0; r < site_.size; ++r)
+  for (int r = 0; r < group_.size; ++r)
     std::memcpy(static_cast<char*>(area) + static_cast<std::size_t>(r) * bytes,
                 offset(c_.send, r * shard_elems_ + s.first, c_.dtype), bytes);
 }
@@ -109,7 +110,7 @@ void MpiFlight::copy_whole() const {
 }
 
 void MpiFlight::call(const Step& step, MPI_Request* request) {
-  const MPI_Comm comm = site_.comm;
+  const MPI_Comm comm = group_.comm;
   if (route_.kind == RouteKind::barrier) {
     SHARDMARK_MPI(MPI_Ibarrier(comm, request));
     return;
@@ -120,7 +121,7 @@ void MpiFlight::call(const Step& step, MPI_Request* request) {
   const MPI_Op op = mpi_op(c_.reduction);
   const void* send = c_.send == nullptr ? nullptr : offset(c_.send, s.first, c_.dtype);
   void* recv = c_.recv == nullptr ? nullptr : offset(c_.recv, s.first, c_.dtype);
-  const bool root = site_.rank == c_.root;
+  const bool root = group_.rank == c_.root;
   switch (route_.kind) {
     case RouteKind::all_gather:
       SHARDMARK_MPI(MPI_Iallgather(in_place_ ? MPI_IN_PLACE : send, in_place_ ? 0 : count, type,
@@ -131,7 +132,7 @@ void MpiFlight::call(const Step& step, MPI_Request* request) {
           MPI_Iallreduce(in_place_ ? MPI_IN_PLACE : send, recv, count, type, op, comm, request));
       return;
     case RouteKind::ordered_all_reduce: {
-      const Deal& d = deal(s);
+      const Shares& d = shares(s);
       if (step.second)
         SHARDMARK_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type, recv, d.counts.data(), d.displs.data(),
                                       type, comm, request));
@@ -142,7 +143,7 @@ void MpiFlight::call(const Step& step, MPI_Request* request) {
       return;
     }
     case RouteKind::reduce_scatter:
-      // Packed: MPI wants the pieces of all ranks side by side.
+      // MPI expects the pieces of all ranks side by side, so they are packed into scratch.
       if (route_.pieces > 1 || in_place_) pack(s, area(step.piece)), send = area(step.piece);
       SHARDMARK_MPI(MPI_Ireduce_scatter_block(send, recv, count, type, op, comm, request));
       return;
@@ -166,32 +167,32 @@ void MpiFlight::call(const Step& step, MPI_Request* request) {
   }
 }
 
-void MpiFlight::settle(const Step& step) {
+void MpiFlight::finish_step(const Step& step) {
   if (route_.kind == RouteKind::barrier) return;
   const Span s = span(step.piece);
   void* recv = c_.recv == nullptr ? nullptr : offset(c_.recv, s.first, c_.dtype);
-  const bool root = site_.rank == c_.root;
+  const bool root = group_.rank == c_.root;
   const auto combine = [&](void* out, std::int64_t elems) {
     std::vector<const void*> rows;
-    for (int r = 0; r < site_.size; ++r)
+    for (int r = 0; r < group_.size; ++r)
       rows.push_back(offset(area(step.piece), r * elems, c_.dtype));
-    combine_in_rank_order(c_.dtype, c_.reduction, rows.data(), site_.size, out, elems);
+    combine_in_rank_order(c_.dtype, c_.reduction, rows.data(), group_.size, out, elems);
   };
   switch (route_.kind) {
     case RouteKind::ordered_all_reduce: {
       if (step.second) return;
-      const Deal& d = deal(s);
-      const auto r = static_cast<std::size_t>(site_.rank);
+      const Shares& d = shares(s);
+      const auto r = static_cast<std::size_t>(group_.rank);
       return combine(offset(recv, d.displs[r], c_.dtype), d.counts[r]);
     }
     case RouteKind::ordered_reduce_scatter: return combine(recv, s.elems);
     case RouteKind::ordered_reduce: return root ? combine(recv, s.elems) : void();
     case RouteKind::all_reduce:
     case RouteKind::reduce_scatter:
-      if (c_.reduction == Reduction::average) divide(c_.dtype, recv, s.elems, site_.size);
+      if (c_.reduction == Reduction::average) divide(c_.dtype, recv, s.elems, group_.size);
       return;
     case RouteKind::reduce:
-      if (root && c_.reduction == Reduction::average) divide(c_.dtype, recv, s.elems, site_.size);
+      if (root && c_.reduction == Reduction::average) divide(c_.dtype, recv, s.elems, group_.size);
       return;
     case RouteKind::broadcast:
       if (root && recv != nullptr && c_.send != c_.recv)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One collective under way: a fixed sequence of non-blocking MPI calls (route and cut of
-// mpi_calls.hpp) and, after each, what is done locally: sums, a division, a copy. At most
-// `pieces_in_flight` calls are open, and a call is made exactly when the one two before it has been
-// dealt with; so all ranks make the same calls in the same order, whatever their timing.
+// One collective in flight: a fixed sequence of non-blocking MPI calls (see mpi_calls.hpp), each
+// followed by local work: sums, a division or a copy. At most `pieces_in_flight` calls are open.
+// The next call is made exactly when the local work of the second-last call is complete, so all
+// ranks make the same calls in the same order, whatever their timing.
 #pragma once
 
 #include <array>
@@ -15,59 +15,62 @@
 
 namespace shardmark {
 
-/// Where a collective happens.
-struct MpiSite {
+/// The group in which a collective takes place.
+struct MpiGroup {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0, size = 1;
 };
 
+/// The flight of MpiCommunicator's FlightQueue. It uses MPI but is not collective by itself.
 class MpiFlight {
  public:
-  /// Local: makes no MPI communication yet.
-  MpiFlight(const Collective& c, const Route& route, const MpiSite& site);
+  /// Makes no MPI call yet. Throws CommError when the scratch of `c` is too small.
+  MpiFlight(const Collective& c, const Route& route, const MpiGroup& group);
 
-  /// Makes the first calls. The flight may not be moved from here on. Throws CommError.
-  void take_off();
-  /// Looks once at the oldest open call; true when it was complete and the flight got on.
+  /// Makes the first calls. The flight must not be moved afterwards. Throws CommError.
+  void begin();
+  /// Tests the oldest open call; true when it was complete and its local work is done.
   bool advance();
   bool done() const { return finished_ == route_.steps(); }
 
  private:
   struct Step {
     std::int64_t piece;
-    bool second;  // the all-gather of an ordered all_reduce
+    bool second;  // the all-gather of an ordered all_reduce; false for every other call
   };
   struct Span {
-    std::int64_t first, elems;  // of the part that is cut
+    std::int64_t first, elems;  // of the part that is split into pieces
   };
-  // How a piece of an ordered all_reduce is dealt out: rank r sums counts[r] elements at displs[r].
-  struct Deal {
+  // How a piece of an ordered all_reduce is divided: rank r sums counts[r] elements from displs[r].
+  struct Shares {
     std::vector<int> counts, displs, recv_counts, recv_displs;
   };
 
   Step step(std::int64_t index) const;
   Span span(std::int64_t piece) const;
-  void make_deal(Deal& deal, std::int64_t elems) const;
-  const Deal& deal(const Span& s) const { return s.elems == full_deal_elems_ ? full_ : tail_; }
+  void make_shares(Shares& shares, std::int64_t elems) const;
+  const Shares& shares(const Span& s) const {
+    return s.elems == full_shares_elems_ ? full_ : tail_;
+  }
   MPI_Datatype column(const Span& s) const {
     return (s.elems == route_.piece_elems ? column_ : tail_column_).get();
   }
   void issue();
   void call(const Step& step, MPI_Request* request);
-  void settle(const Step& step);
+  void finish_step(const Step& step);
   void pack(const Span& s, void* area) const;
   void* area(std::int64_t piece) const;
   void copy_whole() const;
 
   Collective c_;
   Route route_;
-  MpiSite site_;
+  MpiGroup group_;
   bool in_place_;
   int depth_;
   std::int64_t shard_elems_ = 0;
-  std::int64_t full_deal_elems_ = 0;
+  std::int64_t full_shares_elems_ = 0;
   PieceType column_, tail_column_;
-  Deal full_, tail_;
+  Shares full_, tail_;
   std::int64_t issued_ = 0, finished_ = 0;
   std::array<MPI_Request, pieces_in_flight> requests_;
 };

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings that must be made before MPI starts, found by measurement. Nobody needs them for
-// correctness; without them a reduce_scatter takes up to twice as long.
+// MPI settings that were found by measurement and must be made before MPI starts. They only affect
+// speed: without them a reduce_scatter takes up to twice as long.
 #pragma once
 
 namespace shardmark {
 
-/// Chooses, by MPICH's own environment variables, the algorithms that move least; a variable that
-/// is set already stays. Other MPI libraries do not look at them. Throws CommError.
+/// Selects MPICH's algorithms that move the least data, through MPICH's own environment variables.
+/// A variable that is already set stays. Other MPI libraries ignore these variables. Not
+/// collective; call it before MPI_Init. Throws CommError.
 void tune_mpich();
 
 }  // namespace shardmark

@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
-
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/mpi_types.hpp>
 
 namespace shardmark {
-namespace {
-
-// For destructors, which cannot throw.
-void report(int code, const char* call) {
-  if (code != MPI_SUCCESS) std::fprintf(stderr, "%s failed with code %d\n", call, code);
-}
-
-}  // namespace
-
 MPI_Datatype mpi_type(Dtype dtype) {
   switch (dtype) {
     case Dtype::fp32: return MPI_FLOAT;
@@ -42,7 +31,7 @@ OwnedComm OwnedComm::duplicate(MPI_Comm comm) {
 }
 
 OwnedComm::~OwnedComm() {
-  if (comm_ != MPI_COMM_NULL) report(MPI_Comm_free(&comm_), "MPI_Comm_free");
+  if (comm_ != MPI_COMM_NULL) report_mpi(MPI_Comm_free(&comm_), "MPI_Comm_free");
 }
 
 PieceType::PieceType(Dtype dtype, std::int64_t elems, std::int64_t extent_elems) {
@@ -56,7 +45,7 @@ PieceType::PieceType(Dtype dtype, std::int64_t elems, std::int64_t extent_elems)
 }
 
 PieceType::~PieceType() {
-  if (type_ != MPI_DATATYPE_NULL) report(MPI_Type_free(&type_), "MPI_Type_free");
+  if (type_ != MPI_DATATYPE_NULL) report_mpi(MPI_Type_free(&type_), "MPI_Type_free");
 }
 
 }  // namespace shardmark

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI's handles with owners, and our types in MPI's words.
+// Owners of MPI handles, and the MPI equivalents of our types.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,20 @@
 
 namespace shardmark {
 
-/// fp32 MPI_FLOAT …; 16-bit types are MPI_UINT16_T, since MPI only moves them.
+/// The MPI type of `dtype`. 16-bit types are MPI_UINT16_T, because MPI only moves them.
 MPI_Datatype mpi_type(Dtype dtype);
 /// MPI_SUM for sum and average, MPI_MAX for max.
 MPI_Op mpi_op(Reduction reduction);
 
-/// A duplicate of a communicator, so that our calls never meet those of others; or the result of a
-/// split. Creating is collective; freeing too, in the same order on all ranks.
+/// Owns a communicator: a duplicate, so that our calls never match those of other code, or the
+/// result of a split. Creation and destruction are collective and must happen in the same order on
+/// all ranks.
 class OwnedComm {
  public:
   OwnedComm() = default;
-  /// Takes `comm` over and has it return errors.
+  /// Takes ownership of `comm` and makes it return error codes. Not collective. Throws CommError.
   explicit OwnedComm(MPI_Comm comm);
+  /// Collective over `comm`. Throws CommError.
   static OwnedComm duplicate(MPI_Comm comm);
   OwnedComm(OwnedComm&& other) noexcept : comm_(std::exchange(other.comm_, MPI_COMM_NULL)) {}
   OwnedComm& operator=(OwnedComm&& other) noexcept {
@@ -31,18 +33,19 @@ class OwnedComm {
   }
   ~OwnedComm();
   MPI_Comm get() const { return comm_; }
-  /// Gives the handle up without freeing it: after an error, peers may not join the free.
+  /// Gives the handle up without freeing it: after an error, peers may not take part in the free.
   void release() { comm_ = MPI_COMM_NULL; }
 
  private:
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// A run of elements whose successor, of another rank, lies `extent_elems` further: one column of
-/// pieces in an array of shards.
+/// A datatype of `elems` contiguous elements with an extent of `extent_elems`: in an array of
+/// shards, the pieces that lie at the same place of each shard.
 class PieceType {
  public:
   PieceType() = default;
+  /// Not collective. Throws CommError.
   PieceType(Dtype dtype, std::int64_t elems, std::int64_t extent_elems);
   PieceType(PieceType&& other) noexcept : type_(std::exchange(other.type_, MPI_DATATYPE_NULL)) {}
   PieceType& operator=(PieceType&& other) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI's life time, for `main`: initialises MPI, has errors returned instead of aborting, finalises.
-// Whoever cannot reach the others any more ends all of them with `abort_all`.
+// The lifetime of MPI, for `main`: initialises MPI, makes it return error codes, and finalises it.
+// `abort_all` ends all ranks when they cannot be reached any more.
 #pragma once
 
 #include <mpi.h>
@@ -9,10 +9,11 @@
 
 namespace shardmark {
 
+/// MPI_Init and MPI_Finalize as an object.
 class MpiWorld {
  public:
-  /// Collective over all processes of the launch. Where MPI runs already (tests), it is only used.
-  /// Sets what comm/mpi/mpi_tuning.hpp knows first. Throws CommError.
+  /// Collective over all processes of the launch. Applies tune_mpich() first. If MPI already runs
+  /// (in tests), only uses it. Throws CommError.
   MpiWorld(int& argc, char**& argv);
   ~MpiWorld();
   MpiWorld(const MpiWorld&) = delete;
@@ -27,8 +28,8 @@ class MpiWorld {
   int rank_ = 0, size_ = 1;
 };
 
-/// Ends all processes of the launch with this status, stopped ones included (the launcher kills
-/// them). Local: any one rank suffices. Outputs are flushed first.
+/// Ends all processes of the launch with `status`, stopped ones included, because the launcher
+/// kills them. Flushes output first. Not collective: one rank is enough.
 [[noreturn]] void abort_all(MPI_Comm comm, ExitStatus status);
 
 }  // namespace shardmark

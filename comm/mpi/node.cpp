@@ -22,8 +22,8 @@ std::string host_name() {
   return {host, static_cast<std::size_t>(length)};
 }
 
-// The host's name and the kernel's number of its boot: two hosts may have one name, and a cloned
-// virtual machine the number of its original.
+// A number that identifies the machine: a hash of host name and boot id. Two hosts may have the
+// same name, and a cloned virtual machine may have the boot id of its original.
 std::uint64_t machine() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -38,8 +38,8 @@ cpu_set_t affinity() {
   CPU_ZERO(&mask);
   if (sched_getaffinity(0, sizeof mask, &mask) != 0)
     throw CommError(std::string("affinity mask: cannot be read: ") + std::strerror(errno) +
-                    ": machines with more than " + std::to_string(CPU_SETSIZE) +
-                    " cores are not supported");
+                    ": this program supports at most " + std::to_string(CPU_SETSIZE) +
+                    " cores per node");
   return mask;
 }
 
@@ -78,7 +78,7 @@ Node find_node(MPI_Comm comm) {
   SHARDMARK_MPI(MPI_Comm_rank(shared.get(), &node.local_rank));
   const cpu_set_t own = affinity();
   cpu_set_t all;
-  // Ranks bound to cores of their own do not outnumber them: count the union.
+  // Ranks that are bound to different cores do not compete, so the union of their cores counts.
   SHARDMARK_MPI(MPI_Allreduce(&own, &all, sizeof own, MPI_BYTE, MPI_BOR, shared.get()));
   node.own_cores = CPU_COUNT(&own);
   node.cores = CPU_COUNT(&all);

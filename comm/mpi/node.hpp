@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who shares this node: ranks, cores, the host's name.
+// The node of this rank: its ranks, its cores and its host name.
 #pragma once
 
 #include <string>
@@ -11,25 +11,27 @@
 
 namespace shardmark {
 
+/// The ranks of one node and the cores that they may use.
 struct Node {
   std::string host;
-  int ranks = 1;         // of the communicator, on this node
-  int local_rank = 0;    // among them
+  int ranks = 1;         // ranks of the communicator on this node
+  int local_rank = 0;    // this rank's number among them
   int cores = 1;         // in the union of their affinity masks
-  int own_cores = 1;     // in this process' affinity mask
+  int own_cores = 1;     // in this process's affinity mask
   std::string own_mask;  // "0-3,8"
 
   bool oversubscribed() const { return ranks > cores; }
-  /// How a rank waits here: at once again, or with a short sleep where ranks outnumber cores.
+  /// How a rank of this node waits: with a short sleep if there are more ranks than cores.
   Idle idle() const { return {oversubscribed() ? oversubscribed_sleep_ns : 0}; }
 };
 
-/// The ranks of `comm` on this rank's machine, in `comm`'s order. Collective over `comm`. Machines
-/// are told apart by their names, since MPI_COMM_TYPE_SHARED asks for something else: memory that
-/// MPI can share. MPICH 5 on UCX can share none and leaves each rank alone. Throws CommError.
+/// The ranks of `comm` on this rank's machine, in the order of `comm`. Collective over `comm`.
+/// Machines are identified by name and boot id. MPI_COMM_TYPE_SHARED is not used because it means
+/// ranks between which MPI can share memory, and MPICH 5 on UCX cannot share memory at all. Throws
+/// CommError.
 OwnedComm ranks_of_node(MPI_Comm comm);
 
-/// Collective over `comm`. Throws CommError.
+/// Describes this rank's node. Collective over `comm`. Throws CommError.
 Node find_node(MPI_Comm comm);
 
 }  // namespace shardmark

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same values as `divide` of comm/local_reduction.cpp: a division, not a product with the
-// reciprocal.
+// Gives the same values as `divide` of comm/local_reduction.cpp: it divides, and does not multiply
+// by the reciprocal.
 #include <algorithm>
 
 #include <cuda_bf16.h>
@@ -13,7 +13,7 @@ namespace shardmark {
 namespace {
 
 constexpr int threads = 256;
-constexpr std::int64_t most_blocks = 1024;  // each then takes a stride of elements
+constexpr std::int64_t most_blocks = 1024;  // larger arrays are processed in strides
 
 template<class T>
 __device__ T quotient(T value, int divisor) {
@@ -26,7 +26,7 @@ __device__ __nv_bfloat16 quotient(__nv_bfloat16 value, int divisor) {
   return __float2bfloat16_rn(__fdiv_rn(__bfloat162float(value), static_cast<float>(divisor)));
 }
 __device__ float quotient(float value, int divisor) {
-  return __fdiv_rn(value, static_cast<float>(divisor));  // whatever -use_fast_math says
+  return __fdiv_rn(value, static_cast<float>(divisor));  // exact rounding even with -use_fast_math
 }
 
 template<class T>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The division of an average, on a stream: a CUDA kernel of our own.
+// The division of an average on a CUDA stream.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace shardmark {
 
-/// data[i] /= divisor, i in [0, elems), after what `stream` has been given. Device memory; 16-bit
-/// values are divided in fp32 and rounded once. Throws CommError where it cannot be launched.
+/// Enqueues data[i] /= divisor for i in [0, elems) on `stream`. `data` is device memory; 16-bit
+/// values are divided in fp32 and rounded once. Not collective. Throws CommError when the launch
+/// fails.
 void divide_on_stream(cudaStream_t stream, Dtype dtype, void* data, std::int64_t elems,
                       int divisor);
 

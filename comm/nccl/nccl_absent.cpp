@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The NCCL back-end of a build without NCCL.
+// The functions of nccl_headers.hpp in a build without NCCL.
 #include <comm/nccl/nccl_headers.hpp>
 #include <core/error.hpp>
 
 namespace shardmark {
 
-std::unique_ptr<Communicator> make_nccl_communicator(MPI_Comm, const MpiOptions&) {
+std::unique_ptr<Communicator> make_nccl_communicator(MPI_Comm, const CommOptions&) {
   throw CommError(
       "comm.backend = nccl: this build has no NCCL: choose auto or mpi, or configure with a Kokkos "
       "that was built for CUDA and -DSHARDMARK_ENABLE_NCCL=ON");
 }
 
-std::unique_ptr<Communicator> stage_through_host(std::unique_ptr<Communicator>, const MpiOptions&) {
+std::unique_ptr<Communicator> stage_through_host(std::unique_ptr<Communicator>,
+                                                 const CommOptions&) {
   throw CommError(
-      "buffers of a GPU through a back-end of the host: this build has no CUDA code: configure "
-      "with "
+      "device buffers with a back-end of the host: this build has no CUDA code: configure with "
       "NCCL");
 }
 

@@ -23,41 +23,41 @@ ncclRedOp_t nccl_op(Reduction reduction) {
   return reduction == Reduction::max ? ncclMax : ncclSum;
 }
 
-void call_nccl(const Collective& c, const NcclSite& site) {
+void call_nccl(const Collective& c, const NcclLane& lane) {
   if (c.op == Op::barrier) {
     SHARDMARK_NCCL(
-        ncclAllReduce(site.word, site.word, 1, ncclInt32, ncclMax, site.comm, site.stream));
+        ncclAllReduce(lane.word, lane.word, 1, ncclInt32, ncclMax, lane.comm, lane.stream));
     return;
   }
   if (c.elems == 0) return;
   const ncclDataType_t type = nccl_type(c.dtype);
   const ncclRedOp_t op = nccl_op(c.reduction);
   const auto whole = static_cast<std::size_t>(c.elems);
-  const auto shard = static_cast<std::size_t>(c.elems / site.size);
+  const auto shard = static_cast<std::size_t>(c.elems / lane.size);
   switch (c.op) {
     case Op::all_gather:
-      SHARDMARK_NCCL(ncclAllGather(c.send, c.recv, shard, type, site.comm, site.stream));
+      SHARDMARK_NCCL(ncclAllGather(c.send, c.recv, shard, type, lane.comm, lane.stream));
       return;
     case Op::reduce_scatter:
-      SHARDMARK_NCCL(ncclReduceScatter(c.send, c.recv, shard, type, op, site.comm, site.stream));
+      SHARDMARK_NCCL(ncclReduceScatter(c.send, c.recv, shard, type, op, lane.comm, lane.stream));
       return;
     case Op::all_reduce:
-      SHARDMARK_NCCL(ncclAllReduce(c.send, c.recv, whole, type, op, site.comm, site.stream));
+      SHARDMARK_NCCL(ncclAllReduce(c.send, c.recv, whole, type, op, lane.comm, lane.stream));
       return;
     case Op::reduce:
-      SHARDMARK_NCCL(ncclReduce(c.send, c.recv, whole, type, op, c.root, site.comm, site.stream));
+      SHARDMARK_NCCL(ncclReduce(c.send, c.recv, whole, type, op, c.root, lane.comm, lane.stream));
       return;
     case Op::broadcast:
-      SHARDMARK_NCCL(ncclBroadcast(c.send, c.recv, whole, type, c.root, site.comm, site.stream));
+      SHARDMARK_NCCL(ncclBroadcast(c.send, c.recv, whole, type, c.root, lane.comm, lane.stream));
       return;
-    default: return;  // validate() knows no other
+    default: return;  // validate() accepts no other operation
   }
 }
 
-void finish_on_stream(const Collective& c, const NcclSite& site) {
-  if (c.reduction != Reduction::average || site.size == 1) return;
-  const std::int64_t elems = received_elems(c, site.rank, site.size);
-  if (elems > 0) divide_on_stream(site.stream, c.dtype, c.recv, elems, site.size);
+void finish_on_stream(const Collective& c, const NcclLane& lane) {
+  if (c.reduction != Reduction::average || lane.size == 1) return;
+  const std::int64_t elems = received_elems(c, lane.rank, lane.size);
+  if (elems > 0) divide_on_stream(lane.stream, c.dtype, c.recv, elems, lane.size);
 }
 
 }  // namespace shardmark

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each NCCL and CUDA call is checked where it is made: SHARDMARK_NCCL(call) and
-// SHARDMARK_CUDA(call) throw CommError with the library's own words.
+// Checked calls: SHARDMARK_NCCL(call) and SHARDMARK_CUDA(call) throw CommError with the library's
+// own description of the error.
 #pragma once
 
 #include <string_view>
@@ -10,13 +10,17 @@
 
 namespace shardmark {
 
-/// Throws CommError unless `code` is ncclSuccess, or ncclInProgress, which is no error where calls
-/// do not block. The place is the caller's.
+/// Throws CommError unless `code` is ncclSuccess or ncclInProgress; the latter is no error for
+/// non-blocking communicators. `file` and `line` default to the caller's.
 void check_nccl(ncclResult_t code, std::string_view call, std::string_view file = __builtin_FILE(),
                 int line = __builtin_LINE());
 /// Throws CommError unless `code` is cudaSuccess.
 void check_cuda(cudaError_t code, std::string_view call, std::string_view file = __builtin_FILE(),
                 int line = __builtin_LINE());
+
+/// Prints the failure of `call` to stderr unless `code` is cudaSuccess. For destructors, which
+/// cannot throw.
+void report_cuda(cudaError_t code, const char* call);
 
 }  // namespace shardmark
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
 #include <exception>
 
 #include <fmt/format.h>
@@ -13,10 +12,10 @@
 
 namespace shardmark {
 
-std::unique_ptr<Communicator> make_nccl_communicator(MPI_Comm comm, const MpiOptions& options) {
+std::unique_ptr<Communicator> make_nccl_communicator(MPI_Comm comm, const CommOptions& options) {
   if (options.reductions == Reductions::ordered)
     throw CommError(
-        "comm.backend = nccl: run.reductions = ordered: not there on NCCL yet: choose native, or "
+        "comm.backend = nccl: run.reductions = ordered: not implemented on NCCL: choose native, or "
         "mpi");
   return std::make_unique<NcclCommunicator>(OwnedComm::duplicate(comm), options);
 }
@@ -29,24 +28,23 @@ std::string nccl_library() {
 
 NcclCommunicator::DeviceWord::DeviceWord() {
   SHARDMARK_CUDA(cudaMalloc(&data_, sizeof(std::int32_t)));
-  SHARDMARK_CUDA(cudaMemset(data_, 0, sizeof(std::int32_t)));  // never read, but by checkers
+  SHARDMARK_CUDA(cudaMemset(data_, 0, sizeof(std::int32_t)));  // for memory checkers only
 }
 
 NcclCommunicator::DeviceWord::~DeviceWord() {
-  if (const cudaError_t code = cudaFree(data_); code != cudaSuccess)
-    std::fprintf(stderr, "cudaFree: %s\n", cudaGetErrorString(code));
+  report_cuda(cudaFree(data_), "cudaFree");
 }
 
-NcclCommunicator::NcclCommunicator(OwnedComm comm, const MpiOptions& options)
+NcclCommunicator::NcclCommunicator(OwnedComm comm, const CommOptions& options)
     : comm_(std::move(comm)),
       options_(options),
       exceptions_(std::uncaught_exceptions()),
-      handle_(comm_.get(), options.start_timeout_s, options.idle) {
-  site_.comm = handle_.get();
-  site_.stream = stream_.get();
-  site_.word = word_.get();
-  SHARDMARK_MPI(MPI_Comm_rank(comm_.get(), &site_.rank));
-  SHARDMARK_MPI(MPI_Comm_size(comm_.get(), &site_.size));
+      handle_(comm_.get(), options.nccl.start_timeout_s, options.idle) {
+  lane_.comm = handle_.get();
+  lane_.stream = stream_.get();
+  lane_.word = word_.get();
+  SHARDMARK_MPI(MPI_Comm_rank(comm_.get(), &lane_.rank));
+  SHARDMARK_MPI(MPI_Comm_size(comm_.get(), &lane_.size));
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -79,24 +77,25 @@ Ticket NcclCommunicator::start(const Collective& c) {
 }
 
 void NcclCommunicator::issue() {
-  // Asked also with nothing to issue: an error of the network shows here alone.
+  // ready() is called even if there is nothing to issue: it is the only place that reports errors
+  // of the network.
   while (handle_.ready(oldest()) && issued_ < flights_.size()) {
     Flight& flight = flights_[issued_];
     if (!flight.called) {
-      flight.ready.hold(site_.stream);
-      call_nccl(flight.c, site_);
+      flight.ready.make_wait(lane_.stream);
+      call_nccl(flight.c, lane_);
       flight.called = true;
       continue;
     }
-    // Only now it is on the stream.
-    finish_on_stream(flight.c, site_);
-    flight.done.record(site_.stream);
+    // Only now NCCL has put the call on the stream.
+    finish_on_stream(flight.c, lane_);
+    flight.done.record(lane_.stream);
     ++issued_;
   }
 }
 
 void NcclCommunicator::retire() {
-  while (issued_ > 0 && flights_.front().done.come()) {
+  while (issued_ > 0 && flights_.front().done.complete()) {
     spare_.push_back(std::move(flights_.front().ready));
     spare_.push_back(std::move(flights_.front().done));
     flights_.pop_front();
@@ -105,14 +104,8 @@ void NcclCommunicator::retire() {
   }
 }
 
-void NcclCommunicator::require_started(Ticket ticket) const {
-  if (ticket == 0 || ticket > started_)
-    throw CommError(
-        fmt::format("ticket {}: must name a started collective, 1 to {}", ticket, started_));
-}
-
 bool NcclCommunicator::test(Ticket ticket) {
-  require_started(ticket);
+  require_started(ticket, started_);
   if (ticket > done_) progress();
   return ticket <= done_;
 }
@@ -127,11 +120,11 @@ void NcclCommunicator::progress() {
 }
 
 bool NcclCommunicator::holds_compute(Ticket ticket) {
-  require_started(ticket);
+  require_started(ticket, started_);
   if (ticket > done_ + issued_) issue();
   if (ticket > done_ + issued_) return false;
   if (ticket > done_)
-    flights_[ticket - done_ - 1].done.hold(static_cast<cudaStream_t>(options_.compute_stream));
+    flights_[ticket - done_ - 1].done.make_wait(static_cast<cudaStream_t>(options_.compute_stream));
   return true;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The NCCL back-end. A lane is a stream of the device. `start` marks by an event where the compute
-// stream stands, and the lane waits for that; `holds_compute` makes the compute stream wait for the
-// lane; the host waits in `wait` alone. While NCCL still works on a call, later ones queue here.
+// The NCCL back-end. A lane is a CUDA stream. `start` records an event on the compute stream, and
+// the lane waits for that event; `holds_compute` makes the compute stream wait for the lane; the
+// host blocks in `wait` only. While NCCL still processes a call, later calls are queued here.
 #pragma once
 
 #include <deque>
@@ -16,18 +16,19 @@
 
 namespace shardmark {
 
+/// A Communicator over NCCL.
 class NcclCommunicator : public Communicator {
  public:
-  /// Collective over `comm`, which it keeps. Throws CommError.
-  NcclCommunicator(OwnedComm comm, const MpiOptions& options);
-  /// Collective over the group, and nothing may be in flight; else, or while an exception passes,
-  /// it is aborted: peers may never come.
+  /// Collective over `comm`, which the communicator then owns. Throws CommError.
+  NcclCommunicator(OwnedComm comm, const CommOptions& options);
+  /// Collective over the group; nothing may be in flight. With collectives in flight, or while an
+  /// exception propagates, NCCL is aborted instead, because peers may never come.
   ~NcclCommunicator() override;
 
-  int rank() const override { return site_.rank; }
-  int size() const override { return site_.size; }
+  int rank() const override { return lane_.rank; }
+  int size() const override { return lane_.size; }
   std::string_view backend() const override { return "nccl"; }
-  /// Buffers are memory that the device can reach; scratch is not used.
+  /// Buffers must be accessible by the device; scratch is not used.
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override;
   void wait(Ticket ticket) override;
@@ -35,15 +36,16 @@ class NcclCommunicator : public Communicator {
   bool on_stream() const override { return true; }
   /// False while NCCL has not yet put the collective on its stream.
   bool holds_compute(Ticket ticket) override;
-  /// Over MPI: what is told is in host memory.
+  /// Uses MPI, because the data are in host memory.
   Ticket exchange(const void* own, void* all, std::int64_t bytes) override;
-  /// A communicator and a stream of its own. Waits for what is in flight here first.
+  /// Collective. The group has its own NCCL communicator and stream. First waits for everything in
+  /// flight on this lane. Throws CommError.
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:
   struct Flight {
     Collective c;
-    CudaEvent ready, done;  // of the compute stream when it was started; of this lane
+    CudaEvent ready, done;  // ready: recorded on the compute stream at start; done: on this lane
     bool called = false;
   };
   class DeviceWord {
@@ -57,21 +59,20 @@ class NcclCommunicator : public Communicator {
    private:
     void* data_ = nullptr;
   };
-  void require_started(Ticket ticket) const;
   void issue();
   void retire();
   CudaEvent take_event();
   std::string oldest() const;
 
   OwnedComm comm_;
-  MpiOptions options_;
-  int exceptions_;  // on their way when it was made
+  CommOptions options_;
+  int exceptions_;  // std::uncaught_exceptions() at construction
   CudaStream stream_;
   DeviceWord word_;
   NcclHandle handle_;
-  NcclSite site_;
+  NcclLane lane_;
   std::deque<Flight> flights_;
-  std::size_t issued_ = 0;  // of them, on the stream
+  std::size_t issued_ = 0;  // how many of flights_ are on the stream
   Ticket started_ = 0, done_ = 0;
   std::vector<CudaEvent> spare_;
 };

@@ -14,7 +14,7 @@
 namespace shardmark {
 namespace {
 
-// What rank 0 tells all: also that it has none, or they would wait for ever.
+// What rank 0 sends to all ranks. A failure is sent too, or the others would wait forever.
 struct Invitation {
   ncclResult_t status = ncclSuccess;
   ncclUniqueId id{};
@@ -34,7 +34,7 @@ NcclHandle::NcclHandle(MPI_Comm comm, double timeout_s, Idle idle)
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   SHARDMARK_NCCL(ncclCommInitRankConfig(&comm_, size, invitation.id, rank, &config));
-  settle("NCCL start-up");
+  wait_until_ready("NCCL start-up");
 }
 
 NcclHandle::~NcclHandle() {
@@ -56,14 +56,14 @@ bool NcclHandle::ready(std::string_view what) {
                   what, ncclGetErrorString(state), text.empty() ? "" : ": ", text));
 }
 
-void NcclHandle::settle(std::string_view what) {
+void NcclHandle::wait_until_ready(std::string_view what) {
   const std::int64_t end_ns = monotonic_ns() + static_cast<std::int64_t>(timeout_s_ * 1e9);
   while (!ready(what)) {
     if (monotonic_ns() > end_ns) {
       abort();
       throw CommError(
           fmt::format("{}: not finished after {:g} s: a rank is missing, or the ranks cannot reach "
-                      "each other: run again with NCCL_DEBUG=INFO, and look at NCCL_SOCKET_IFNAME",
+                      "each other: run again with NCCL_DEBUG=INFO, and check NCCL_SOCKET_IFNAME",
                       what, timeout_s_));
     }
     idle_.pause();
@@ -72,9 +72,9 @@ void NcclHandle::settle(std::string_view what) {
 
 void NcclHandle::close() noexcept try {
   if (comm_ == nullptr) return;
-  settle("NCCL tear-down");  // of what may still be under way
+  wait_until_ready("NCCL tear-down");  // for operations that may still be in progress
   SHARDMARK_NCCL(ncclCommFinalize(comm_));
-  settle("NCCL tear-down");
+  wait_until_ready("NCCL tear-down");
   SHARDMARK_NCCL(ncclCommDestroy(std::exchange(comm_, nullptr)));
 } catch (const std::exception& e) {
   std::fprintf(stderr, "%s\n", e.what());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ncclComm_t with an owner. It does not block: a call may return while NCCL still works on it,
-// and the next one may be made only when NCCL says that it is ready. So no rank hangs inside a call
-// that a lost peer never answers, and the watchdog has its say.
+// Owns an ncclComm_t that does not block: a call may return while NCCL still processes it, and the
+// next call may be made only when NCCL reports that it is ready. So no rank hangs inside a call
+// that a lost peer never answers, and the watchdog can act.
 #pragma once
 
 #include <string>
@@ -14,28 +14,32 @@
 
 namespace shardmark {
 
+/// One NCCL communicator.
 class NcclHandle {
  public:
-  /// Collective over `comm`: rank 0's unique id goes to all over MPI. Throws CommError on an error,
-  /// or when the ranks have not come together within `timeout_s`.
+  /// Collective over `comm`, which distributes rank 0's unique id. Throws CommError on an error, or
+  /// when not all ranks have come within `timeout_s` seconds.
   NcclHandle(MPI_Comm comm, double timeout_s, Idle idle);
-  /// Aborts unless closed.
+  /// Aborts unless `close` was called. Not collective.
   ~NcclHandle();
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
 
-  /// Local. Whether the last call is behind NCCL, so that another may be made. On an asynchronous
-  /// error aborts, and throws CommError that begins with `what`.
+  /// Whether NCCL has finished processing the last call, so that another call may be made. On an
+  /// asynchronous error it aborts and throws a CommError whose text begins with `what`. Not
+  /// collective.
   bool ready(std::string_view what);
   ncclComm_t get() const { return comm_; }
   bool aborted() const { return aborted_; }
-  /// Collective. Ends it cleanly: nothing may be in flight. Reports what fails, throws nothing.
+  /// Collective; nothing may be in flight. Ends the communicator in an orderly way. Errors are
+  /// printed to stderr.
   void close() noexcept;
-  /// Local. Ends what runs on the device, and frees. Later calls throw.
+  /// Not collective. Ends everything that runs on the device and frees the communicator; later
+  /// calls throw.
   void abort() noexcept;
 
  private:
-  void settle(std::string_view what);
+  void wait_until_ready(std::string_view what);
 
   ncclComm_t comm_ = nullptr;
   bool aborted_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way in to the NCCL back-end. A build without NCCL has the same functions, which refuse.
+// The entry points of the NCCL back-end. A build without NCCL implements them in nccl_absent.cpp.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,21 @@
 
 namespace shardmark {
 
-/// Collective over `comm`, which tells the ranks of each other and stays the caller's. Every rank
-/// has made its device the current one. Throws CommError; always where there is no NCCL.
-std::unique_ptr<Communicator> make_nccl_communicator(MPI_Comm comm, const MpiOptions& options);
+/// Collective over `comm`, which stays the caller's and introduces the ranks to each other. Every
+/// rank must have selected its device before. Throws CommError, always in a build without NCCL.
+std::unique_ptr<Communicator> make_nccl_communicator(MPI_Comm comm, const CommOptions& options);
 
-/// `inner` with buffers of the device, which go through pinned memory of the host.
+/// Wraps `inner`, a back-end of the host, so that it takes device buffers by way of pinned host
+/// memory. Not collective. Throws CommError in a build without NCCL.
 std::unique_ptr<Communicator> stage_through_host(std::unique_ptr<Communicator> inner,
-                                                 const MpiOptions& options);
+                                                 const CommOptions& options);
 
-/// Whether all is done that the stream (a cudaStream_t; null: the default one) was given. Never
-/// waits. True where there is no NCCL. Throws CommError, also of what failed on the device.
+/// Whether all work queued on `stream` (a cudaStream_t; null is the default stream) is done. Never
+/// blocks; true in a build without NCCL. Throws CommError, also for errors of earlier work on the
+/// device.
 bool stream_is_idle(void* stream);
 
-/// "NCCL 2.28.9", or empty where there is none.
+/// For example "NCCL 2.28.9"; empty in a build without NCCL.
 std::string nccl_library();
 
 }  // namespace shardmark

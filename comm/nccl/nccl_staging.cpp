@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdio>
 
 #include <comm/collective.hpp>
 #include <comm/mpi/device_buffers.hpp>
@@ -19,23 +18,22 @@ std::int64_t sent_elems(const Collective& c, int rank, int size) {
 }  // namespace
 
 std::unique_ptr<Communicator> stage_through_host(std::unique_ptr<Communicator> inner,
-                                                 const MpiOptions& options) {
+                                                 const CommOptions& options) {
   return std::make_unique<StagingCommunicator>(std::move(inner), options);
 }
 
 StagingCommunicator::StagingCommunicator(std::unique_ptr<Communicator> inner,
-                                         const MpiOptions& options)
+                                         const CommOptions& options)
     : ForwardingCommunicator(std::move(inner)),
       options_(options),
       stream_(static_cast<cudaStream_t>(options.compute_stream)) {}
 
 StagingCommunicator::~StagingCommunicator() {
-  for (const Pinned& p : all_)
-    if (const cudaError_t code = cudaFreeHost(p.data); code != cudaSuccess)
-      std::fprintf(stderr, "cudaFreeHost: %s\n", cudaGetErrorString(code));
+  for (const Pinned& p : all_) report_cuda(cudaFreeHost(p.data), "cudaFreeHost");
 }
 
-// The smallest that is large enough, or a new one: a schedule asks for the same sizes every step.
+// Takes the smallest spare buffer that is large enough, or a new one. A schedule asks for the same
+// sizes in every step, so the spare buffers soon suffice.
 StagingCommunicator::Pinned StagingCommunicator::take(std::int64_t bytes) {
   const auto needed = static_cast<std::size_t>(bytes);
   if (needed == 0) return {nullptr, 0};
@@ -54,13 +52,14 @@ StagingCommunicator::Pinned StagingCommunicator::take(std::int64_t bytes) {
 }
 
 bool StagingCommunicator::direct(const Collective& c) const {
-  return options_.device_buffers && backend() == "mpi" && left_to_mpi(c, rank(), size(), options_);
+  return options_.mpi.device_buffers && backend() == "mpi" &&
+         done_by_mpi_alone(c, rank(), size(), options_);
 }
 
 Ticket StagingCommunicator::start(const Collective& c) {
   validate(c, rank(), size());
   if (direct(c)) {
-    SHARDMARK_CUDA(cudaStreamSynchronize(stream_));  // MPI knows no streams
+    SHARDMARK_CUDA(cudaStreamSynchronize(stream_));  // MPI does not know about streams
     open_.push_back({inner().start(c), c, {}, {}, {}});
     return open_.back().ticket;
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets a back-end of the host (mpi, shm, self) carry buffers of the device: through pinned memory,
-// copied down before a collective starts and up when it is done. The host waits for both copies.
-// Where MPI takes addresses of the device and does all of a collective, it gets those: the host
-// then waits for the compute stream alone. So one binary compares back-ends, with any MPI.
+// Lets a back-end of the host (mpi, shm, self) transfer device buffers through pinned host memory:
+// data is copied to the host before a collective starts and back when it is done, and the host
+// waits for both copies. If MPI accepts device addresses and carries out the whole collective, MPI
+// gets the device addresses and the host waits for the compute stream only. So one binary can
+// compare back-ends, with any MPI library.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +17,12 @@
 
 namespace shardmark {
 
+/// The decorator that stages through pinned memory.
 class StagingCommunicator : public ForwardingCommunicator {
  public:
-  /// Of `options`: `compute_stream`, whose work a collective comes after; `device_buffers`, and
-  /// what else the back-end mpi decides by.
-  StagingCommunicator(std::unique_ptr<Communicator> inner, const MpiOptions& options);
+  /// Uses the compute stream of `options`, after whose work a collective starts, and the options of
+  /// the back-end `mpi`, which decide whether device addresses are passed on.
+  StagingCommunicator(std::unique_ptr<Communicator> inner, const CommOptions& options);
   ~StagingCommunicator() override;
   StagingCommunicator(const StagingCommunicator&) = delete;
   StagingCommunicator& operator=(const StagingCommunicator&) = delete;
@@ -29,7 +31,7 @@ class StagingCommunicator : public ForwardingCommunicator {
   bool test(Ticket ticket) override;
   void wait(Ticket ticket) override;
   void progress() override;
-  /// What is exchanged is in host memory already.
+  /// Forwarded unchanged, because the data are in host memory.
   Ticket exchange(const void* own, void* all, std::int64_t bytes) override;
   std::unique_ptr<Communicator> split(int color, int key) override;
 
@@ -40,8 +42,8 @@ class StagingCommunicator : public ForwardingCommunicator {
   };
   struct Open {
     Ticket ticket;
-    Collective c;                // on the device
-    Pinned send, recv, scratch;  // null: not staged
+    Collective c;                // with the device addresses
+    Pinned send, recv, scratch;  // null if not staged
   };
   Pinned take(std::int64_t bytes);
   void deliver_done();
@@ -49,7 +51,7 @@ class StagingCommunicator : public ForwardingCommunicator {
 
   bool direct(const Collective& c) const;
 
-  MpiOptions options_;
+  CommOptions options_;
   cudaStream_t stream_;
   std::deque<Open> open_;
   std::vector<Pinned> all_, spare_;

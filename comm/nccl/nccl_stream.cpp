@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
-
 #include <comm/nccl/nccl_check.hpp>
 #include <comm/nccl/nccl_headers.hpp>
 #include <comm/nccl/nccl_stream.hpp>
@@ -8,15 +6,10 @@
 namespace shardmark {
 namespace {
 
-// A destructor has nobody to throw to.
-void report(cudaError_t code, const char* call) {
-  if (code != cudaSuccess) std::fprintf(stderr, "%s: %s\n", call, cudaGetErrorString(code));
-}
-
-// Whether a query says that its subject has come.
-bool has_come(cudaError_t code) {
+// Whether the result of a query means that its subject is complete.
+bool is_complete(cudaError_t code) {
   if (code == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // or a later check of a launch would find it
+    static_cast<void>(cudaGetLastError());  // clears the code, or a later check would report it
     return false;
   }
   SHARDMARK_CUDA(code);
@@ -26,7 +19,7 @@ bool has_come(cudaError_t code) {
 }  // namespace
 
 bool stream_is_idle(void* stream) {
-  return has_come(cudaStreamQuery(static_cast<cudaStream_t>(stream)));
+  return is_complete(cudaStreamQuery(static_cast<cudaStream_t>(stream)));
 }
 
 CudaStream::CudaStream() {
@@ -36,7 +29,7 @@ CudaStream::CudaStream() {
 }
 
 CudaStream::~CudaStream() {
-  report(cudaStreamDestroy(stream_), "cudaStreamDestroy");
+  report_cuda(cudaStreamDestroy(stream_), "cudaStreamDestroy");
 }
 
 CudaEvent::CudaEvent(Timing timing) {
@@ -45,19 +38,19 @@ CudaEvent::CudaEvent(Timing timing) {
 }
 
 CudaEvent::~CudaEvent() {
-  if (event_ != nullptr) report(cudaEventDestroy(event_), "cudaEventDestroy");
+  if (event_ != nullptr) report_cuda(cudaEventDestroy(event_), "cudaEventDestroy");
 }
 
 void CudaEvent::record(cudaStream_t stream) {
   SHARDMARK_CUDA(cudaEventRecord(event_, stream));
 }
 
-void CudaEvent::hold(cudaStream_t stream) const {
+void CudaEvent::make_wait(cudaStream_t stream) const {
   SHARDMARK_CUDA(cudaStreamWaitEvent(stream, event_, 0));
 }
 
-bool CudaEvent::come() const {
-  return has_come(cudaEventQuery(event_));
+bool CudaEvent::complete() const {
+  return is_complete(cudaEventQuery(event_));
 }
 
 double CudaEvent::ms_since(const CudaEvent& earlier) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream and events with owners. A lane of communication is one stream; events order it with the
-// compute stream without a wait of the host.
+// Owners of CUDA streams and events. Each communication lane is one stream; events order the lane
+// and the compute stream without blocking the host.
 #pragma once
 
 #include <utility>
@@ -9,8 +9,8 @@
 
 namespace shardmark {
 
-/// A stream of the current device that does not wait for the default stream, of the highest
-/// priority: a collective's few blocks should not queue behind a product's many.
+/// A stream of the current device with the highest priority, independent of the default stream. The
+/// priority lets the few blocks of a collective run before the many blocks of a matrix product.
 class CudaStream {
  public:
   /// Throws CommError.
@@ -24,7 +24,7 @@ class CudaStream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// An event, with time stamps only where they are asked for. Move-only.
+/// A CUDA event, with time stamps only on request. Move-only.
 class CudaEvent {
  public:
   enum class Timing : bool { no, yes };
@@ -37,13 +37,15 @@ class CudaEvent {
   }
   ~CudaEvent();
 
-  /// After what `stream` has been given so far. Throws CommError.
+  /// Records the event after all work queued on `stream` so far. Throws CommError.
   void record(cudaStream_t stream);
-  /// What `stream` is given from now on comes after the event. Throws CommError.
-  void hold(cudaStream_t stream) const;
-  /// Whether the event has come. Throws CommError, also of what failed on the device before it.
-  bool come() const;
-  /// Between two that have come, both with time stamps. Throws CommError.
+  /// Makes later work on `stream` wait for the event; the host does not wait. Throws CommError.
+  void make_wait(cudaStream_t stream) const;
+  /// Whether the event has completed. Throws CommError, also for errors of earlier work on the
+  /// device.
+  bool complete() const;
+  /// The milliseconds from `earlier` to this event; both must be complete and have time stamps.
+  /// Throws CommError.
   double ms_since(const CudaEvent& earlier) const;
 
  private:

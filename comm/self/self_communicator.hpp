@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank is a legal world: every collective is a copy, or nothing where it is in place.
+// The back-end for one rank: every collective is a local copy, or nothing if it is in place.
 #pragma once
 
 #include <comm/communicator.hpp>
 
 namespace shardmark {
 
+/// A Communicator of one rank. Buffers must be host memory.
 class SelfCommunicator : public Communicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
   std::string_view backend() const override { return "self"; }
-  /// Done when it returns.
+  /// The collective is done when this function returns.
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override;
   void wait(Ticket ticket) override;

@@ -17,7 +17,7 @@ PeerMemory::PeerMemory(MPI_Comm comm) {
   int rank = 0, size = 1;
   SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
   SHARDMARK_MPI(MPI_Comm_size(comm, &size));
-  // Each rank tries at its neighbour: a sample of that one's own.
+  // Each rank tries to read a sample value from the memory of its neighbour.
   struct Sample {
     std::int64_t process, value;
     std::uint64_t address;
@@ -32,9 +32,9 @@ PeerMemory::PeerMemory(MPI_Comm comm) {
   std::int64_t seen = -1;
   try {
     read(neighbour, samples[static_cast<std::size_t>(neighbour)].address, &seen, sizeof seen);
-  } catch (const CommError&) {  // then not
+  } catch (const CommError&) {  // not readable; `seen` keeps its value
   }
-  readable_ = agree(comm, seen == samples[static_cast<std::size_t>(neighbour)].value);
+  readable_ = true_on_all_ranks(comm, seen == samples[static_cast<std::size_t>(neighbour)].value);
 }
 
 void PeerMemory::read(int rank, std::uint64_t address, void* to, std::int64_t bytes) const {
@@ -44,8 +44,10 @@ void PeerMemory::read(int rank, std::uint64_t address, void* to, std::int64_t by
     const std::int64_t process = processes_[static_cast<std::size_t>(rank)];
     const ssize_t got = process_vm_readv(static_cast<pid_t>(process), &into, 1, &from, 1, 0);
     if (got <= 0)
-      throw CommError(fmt::format("memory of rank {} of the group (pid {}): cannot be read: {}",
-                                  rank, process, std::strerror(errno)));
+      throw CommError(
+          fmt::format("memory of rank {} of the group (pid {}): cannot be read: {}: "
+                      "check that the process still runs",
+                      rank, process, std::strerror(errno)));
     to = static_cast<char*>(to) + got;
     address += static_cast<std::uint64_t>(got);
     bytes -= got;

@@ -13,6 +13,7 @@
 namespace shardmark {
 namespace {
 
+/// Owns a file descriptor.
 class File {
  public:
   explicit File(int handle) : handle_(handle) {}
@@ -31,12 +32,12 @@ bool on_one_node(MPI_Comm comm) {
   int all = 1, here = 1;
   SHARDMARK_MPI(MPI_Comm_size(comm, &all));
   SHARDMARK_MPI(MPI_Comm_size(ranks_of_node(comm).get(), &here));
-  return agree(comm, here == all);
+  return true_on_all_ranks(comm, here == all);
 }
 
 }  // namespace
 
-bool agree(MPI_Comm comm, bool mine) {
+bool true_on_all_ranks(MPI_Comm comm, bool mine) {
   int all = mine ? 1 : 0;
   SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm));
   return all == 1;
@@ -71,8 +72,9 @@ SharedMapping SharedMapping::make(MPI_Comm comm, std::int64_t bytes, std::string
   SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
   SharedMapping mapping;
   mapping.bytes_ = bytes;
-  // Rank 0 makes the file; the others find it by process and handle. In a container of its own a
-  // rank finds another process by that number, or itself: only a file with this token is right.
+  // Rank 0 makes the file; the others open it by process id and descriptor. In another process
+  // namespace that process id may be a different process, so a token proves that it is the right
+  // file.
   struct Place {
     std::int64_t process, handle;
     std::uint64_t token;
@@ -85,8 +87,9 @@ SharedMapping SharedMapping::make(MPI_Comm comm, std::int64_t bytes, std::string
   SHARDMARK_MPI(MPI_Bcast(&place, sizeof place, MPI_BYTE, 0, comm));
   const bool mapped =
       rank == 0 ? place.handle >= 0 : mapping.map_file_of(place.process, place.handle);
-  if (!agree(comm, mapped && *reinterpret_cast<std::uint64_t*>(mapping.base()) == place.token)) {
-    why_not = "the ranks may not map memory of one another (memfd_create, /proc)";
+  if (!true_on_all_ranks(
+          comm, mapped && *reinterpret_cast<std::uint64_t*>(mapping.base()) == place.token)) {
+    why_not = "the ranks may not map each other's memory (memfd_create, /proc)";
     return {};
   }
   if (rank == 0) *reinterpret_cast<std::uint64_t*>(mapping.base()) = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the processes of one node map together. An anonymous file: it has no name in /dev/shm
-// that a killed run could leave there, and is not limited by the size of that mount.
+// Memory that the processes of one node map together. It is an anonymous file: no name in /dev/shm
+// remains after a killed run, and the size of that mount is no limit.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 
 namespace shardmark {
 
+/// Owns the mapping of this process; false when there is none.
 class SharedMapping {
  public:
   SharedMapping() = default;
-  /// Collective over `comm`. Zeros; pages lie where they are touched first. Empty on all ranks,
-  /// with the reason in `why_not`, where they do not all share a node or may not share memory.
-  /// Throws CommError.
+  /// Collective over `comm`. Maps `bytes` zero bytes; each page is placed on the memory node of the
+  /// rank that first writes to it. Returns an empty mapping on all ranks, with the reason in
+  /// `why_not`, if the ranks do not share one node or may not share memory. Throws CommError.
   static SharedMapping make(MPI_Comm comm, std::int64_t bytes, std::string& why_not);
   SharedMapping(SharedMapping&& other) noexcept
       : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_) {}
@@ -39,7 +40,7 @@ class SharedMapping {
   std::int64_t bytes_ = 0;
 };
 
-/// Whether `mine` is true on all ranks of `comm`. Collective. Throws CommError.
-bool agree(MPI_Comm comm, bool mine);
+/// Whether `mine` is true on every rank of `comm`. Collective over `comm`. Throws CommError.
+bool true_on_all_ranks(MPI_Comm comm, bool mine);
 
 }  // namespace shardmark

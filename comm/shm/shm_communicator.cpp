@@ -7,32 +7,32 @@
 namespace shardmark {
 
 ShmCommunicator::ShmCommunicator(OwnedComm comm, std::unique_ptr<ShmWindow> window,
-                                 const ShmOptions& options)
+                                 const CommOptions& options)
     : comm_(std::move(comm)), window_(std::move(window)), options_(options), peers_(comm_.get()) {}
 
-std::unique_ptr<ShmCommunicator> ShmCommunicator::make(MPI_Comm comm, const ShmOptions& options,
+std::unique_ptr<ShmCommunicator> ShmCommunicator::make(MPI_Comm comm, const CommOptions& options,
                                                        std::string& why_not) {
   return adopt(OwnedComm::duplicate(comm), options, why_not);
 }
 
-std::unique_ptr<ShmCommunicator> ShmCommunicator::adopt(OwnedComm comm, const ShmOptions& options,
+std::unique_ptr<ShmCommunicator> ShmCommunicator::adopt(OwnedComm comm, const CommOptions& options,
                                                         std::string& why_not) {
-  auto window = ShmWindow::make(comm.get(), options.buffer_bytes, why_not);
+  auto window = ShmWindow::make(comm.get(), options.shm.buffer_bytes, why_not);
   if (!window) return nullptr;
   return std::unique_ptr<ShmCommunicator>(
       new ShmCommunicator(std::move(comm), std::move(window), options));
 }
 
 ShmCommunicator::~ShmCommunicator() {
-  // Unwinding after an error: peers may never join the free.
+  // After an error, peers may never take part in a collective free.
   if (!queue_.empty()) comm_.release();
 }
 
 Ticket ShmCommunicator::start(const Collective& c) {
   validate(c, rank(), size());
-  ShmMeans means{window_->buffer_bytes(), std::nullopt};
-  if (peers_.readable()) means.direct_bytes = options_.direct_bytes;
-  return queue_.start(c, shm_cut(c, size(), means), *window_, peers_);
+  ShmLimits means{window_->buffer_bytes(), std::nullopt};
+  if (peers_.readable()) means.direct_bytes = options_.shm.direct_bytes;
+  return queue_.start(c, plan_shm_rounds(c, size(), means), *window_, peers_);
 }
 
 void ShmCommunicator::wait(Ticket ticket) {

@@ -6,29 +6,28 @@
 #include <comm/collective.hpp>
 #include <comm/shm/shm_flight.hpp>
 #include <core/error.hpp>
+#include <core/random.hpp>
 
 namespace shardmark {
 namespace {
 
-// What must be the same on all ranks, in one word.
+// A hash of everything that must be the same on all ranks.
 std::uint64_t signature_of(const Collective& c, std::uint64_t rounds_before) {
   std::uint64_t hash = 0;
   for (const std::uint64_t part :
        {rounds_before, static_cast<std::uint64_t>(c.op), static_cast<std::uint64_t>(c.dtype),
         static_cast<std::uint64_t>(c.reduction), static_cast<std::uint64_t>(c.root),
-        static_cast<std::uint64_t>(c.elems)}) {
-    hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 29;
-  }
+        static_cast<std::uint64_t>(c.elems)})
+    hash = splitmix64(hash ^ part);
   return hash;
 }
 
 }  // namespace
 
-ShmFlight::ShmFlight(const Collective& c, const ShmCut& cut, ShmWindow& window,
+ShmFlight::ShmFlight(const Collective& c, const ShmRounds& cut, ShmWindow& window,
                      const PeerMemory& peers)
     : c_(c),
-      cut_(cut),
+      rounds_plan_(cut),
       window_(window),
       peers_(peers),
       receives_(c.op != Op::reduce || c.root == window.rank()),
@@ -36,14 +35,14 @@ ShmFlight::ShmFlight(const Collective& c, const ShmCut& cut, ShmWindow& window,
   if (c.op == Op::barrier) c_.elems = 0;
 }
 
-void ShmFlight::take_off() {
-  base_ = window_.take_rounds(cut_.rounds);
-  const bool whole = cut_.rounds == 0 && c_.elems > 0 && c_.send != nullptr;
+void ShmFlight::begin() {
+  base_ = window_.reserve_rounds(rounds_plan_.rounds);
+  const bool whole = rounds_plan_.rounds == 0 && c_.elems > 0 && c_.send != nullptr;
   if (whole && c_.send != c_.recv)
     std::memmove(c_.recv, c_.send, static_cast<std::size_t>(c_.elems * dtype_bytes(c_.dtype)));
 }
 
-// What is furthest on comes first: it frees buffers, and its data are still in the caches.
+// The latest stage comes first: it frees buffers, and its data are still in the caches.
 bool ShmFlight::advance() {
   if (may_read()) {
     if (read_ == 0) check_signatures();
@@ -64,19 +63,19 @@ bool ShmFlight::advance() {
 }
 
 bool ShmFlight::may_write() const {
-  if (written_ == cut_.rounds || written_ == read_ + window_.buffers) return false;
-  const std::uint64_t round = base_ + written_;  // takes the buffer of the one `buffers` before
+  if (written_ == rounds_plan_.rounds || written_ == read_ + window_.buffers) return false;
+  const std::uint64_t round = base_ + written_;  // reuses the buffer of round - `buffers`
   return round < window_.buffers || window_.all_reached(Stage::read, round + 1 - window_.buffers);
 }
 
 bool ShmFlight::may_reduce() const {
-  return cut_.reduces_by_share && reduced_ < written_ &&
+  return rounds_plan_.reduces_by_share && reduced_ < written_ &&
          window_.all_reached(Stage::written, base_ + reduced_ + 1);
 }
 
 bool ShmFlight::may_read() const {
   const std::uint64_t round = base_ + read_ + 1;
-  if (cut_.reduces_by_share)
+  if (rounds_plan_.reduces_by_share)
     return read_ < reduced_ && (!receives_ || window_.all_reached(Stage::reduced, round));
   if (read_ == written_) return false;
   if (c_.op == Op::broadcast) return window_.reached(Stage::written, round, c_.root);
@@ -86,11 +85,11 @@ bool ShmFlight::may_read() const {
 void ShmFlight::check_signatures() const {
   const std::uint64_t own = signature_of(c_, base_);
   for (int r = 0; r < window_.size(); ++r) {
-    if (c_.op == Op::broadcast && r != c_.root) continue;  // the others may not have come yet
+    if (c_.op == Op::broadcast && r != c_.root) continue;  // the other ranks may be late
     if (window_.notice(r, base_).signature != own)
       throw CommError(
           fmt::format("{}: rank {} of the group is in another collective: all ranks "
-                      "must start the same ones in the same order",
+                      "must start the same collectives in the same order",
                       describe(c_), r));
   }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One collective under way through a shared window, in the rounds of comm/shm/shm_rounds.hpp. Each
-// rank writes what others need of it into its buffer, reduces its share of what lies in all
-// buffers, in rank order, and reads what it needs; as far as the others' counters allow, and never
-// waiting. Sums are those of comm/local_reduction.hpp, so `native` and `ordered` give the same bits
-// here.
+// One collective in flight through a shared window, in the rounds of comm/shm/shm_rounds.hpp. In
+// each round a rank writes what others need into its buffer, reduces its share of the contents of
+// all buffers in rank order, and reads what it needs. It does so as far as the counters of the
+// other ranks permit, and never waits. The sums are those of comm/local_reduction.hpp, so `native`
+// and `ordered` give the same bits with this back-end.
 #pragma once
 
 #include <vector>
@@ -14,20 +14,21 @@
 
 namespace shardmark {
 
+/// The flight of ShmCommunicator's FlightQueue. No function is collective or blocks.
 class ShmFlight {
  public:
-  /// Local.
-  ShmFlight(const Collective& c, const ShmCut& cut, ShmWindow& window, const PeerMemory& peers);
+  /// `window` and `peers` must outlive the flight.
+  ShmFlight(const Collective& c, const ShmRounds& cut, ShmWindow& window, const PeerMemory& peers);
 
-  /// Reserves the rounds: called once, in the order of the lane.
-  void take_off();
-  /// Does one stage of one round if the others are far enough; false when they are not. Throws
-  /// CommError when another rank is in another collective.
+  /// Reserves the rounds. Called once per flight, in the order of the lane.
+  void begin();
+  /// Performs one stage of one round if the other ranks have come far enough; otherwise returns
+  /// false. Throws CommError when another rank is in a different collective.
   bool advance();
-  /// A rank whose memory others read goes on only when they have.
+  /// A rank whose memory the others read directly is done only after they have read it.
   bool done() const {
-    return read_ == cut_.rounds &&
-           (!cut_.direct || window_.all_reached(Stage::read, base_ + cut_.rounds));
+    return read_ == rounds_plan_.rounds &&
+           (!rounds_plan_.direct || window_.all_reached(Stage::read, base_ + rounds_plan_.rounds));
   }
 
  private:
@@ -50,22 +51,23 @@ class ShmFlight {
   Span share(const Span& piece, int rank) const;
   std::int64_t shard_elems() const { return c_.elems / window_.size(); }
   void* buffer(int rank, std::uint64_t round, std::int64_t first) const;
-  /// In whose buffer the result of `rank`'s share lies: in place of that rank's contribution, a
-  /// line that has just been fetched. In the own buffer it would be fetched for nothing.
-  int holder(int rank) const { return (rank + 1) % window_.size(); }
+  /// The rank whose buffer holds the result of `rank`'s share. The result replaces that rank's
+  /// contribution, whose cache lines were just read; a buffer of `rank` itself would have to be
+  /// fetched first.
+  int result_holder(int rank) const { return (rank + 1) % window_.size(); }
   void offer(std::int64_t from, std::int64_t elems) const;
   void fetch(std::int64_t to, int rank, std::int64_t elems) const;
   void put(std::uint64_t round, std::int64_t to, std::int64_t from, std::int64_t elems) const;
   void deliver(std::int64_t to, const void* from, std::int64_t elems) const;
 
   Collective c_;
-  ShmCut cut_;
+  ShmRounds rounds_plan_;
   ShmWindow& window_;
   const PeerMemory& peers_;
   bool receives_;
   std::vector<const void*> rows_;
-  std::uint64_t base_ = 0;                              // rounds before this collective
-  std::uint64_t written_ = 0, reduced_ = 0, read_ = 0;  // rounds whose stage is behind this rank
+  std::uint64_t base_ = 0;                              // rounds of all earlier collectives
+  std::uint64_t written_ = 0, reduced_ = 0, read_ = 0;  // rounds whose stage this rank finished
 };
 
 }  // namespace shardmark

@@ -5,8 +5,8 @@
 
 namespace shardmark {
 
-ShmCut shm_cut(const Collective& c, int size, const ShmMeans& means) {
-  ShmCut cut;
+ShmRounds plan_shm_rounds(const Collective& c, int size, const ShmLimits& means) {
+  ShmRounds cut;
   if (c.op == Op::barrier) {
     cut.rounds = size > 1 ? 1 : 0;
     return cut;
@@ -23,7 +23,7 @@ ShmCut shm_cut(const Collective& c, int size, const ShmMeans& means) {
 
   std::int64_t room = means.buffer_bytes * (cut.direct ? shm_direct_buffers : 1) / elem_bytes;
   if (c.op == Op::reduce_scatter) room /= size;
-  // Pieces, and ranks' shares of them, end on cache lines where they are long enough.
+  // Pieces and the ranks' shares of them end on cache lines if they are long enough.
   const std::int64_t line_elems = 64 / elem_bytes * (cut.reduces_by_share ? size : 1);
   if (room > line_elems) room -= room % line_elems;
   cut.piece_elems = std::min(cut.part_elems, room);

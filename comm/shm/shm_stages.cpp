@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stages of a round move (ShmFlight).
+// The data movement in each stage of a round (ShmFlight).
 #include <algorithm>
 #include <cstring>
 
@@ -10,11 +10,11 @@
 namespace shardmark {
 
 ShmFlight::Span ShmFlight::piece(std::uint64_t round) const {
-  const std::int64_t first = static_cast<std::int64_t>(round) * cut_.piece_elems;
-  return {first, std::min(cut_.piece_elems, cut_.part_elems - first)};
+  const std::int64_t first = static_cast<std::int64_t>(round) * rounds_plan_.piece_elems;
+  return {first, std::min(rounds_plan_.piece_elems, rounds_plan_.part_elems - first)};
 }
 
-// Of the elements of a piece, those that `rank` reduces; counted from the piece's first.
+// The elements of a piece that `rank` reduces, counted from the first element of the piece.
 ShmFlight::Span ShmFlight::share(const Span& piece, int rank) const {
   const auto bound = [&](int r) { return piece.elems * r / window_.size(); };
   return {bound(rank), bound(rank + 1) - bound(rank)};
@@ -37,15 +37,16 @@ void ShmFlight::deliver(std::int64_t to, const void* from, std::int64_t elems) c
   if (bytes > 0 && into != from) std::memcpy(into, from, bytes);
 }
 
-// What every other rank needs of this one: copied into the buffer, or where it lies.
+// Makes elements available to the other ranks: copies them into the buffer or publishes their
+// address.
 void ShmFlight::offer(std::int64_t from, std::int64_t elems) const {
-  if (!cut_.direct) return put(written_, 0, from, elems);
+  if (!rounds_plan_.direct) return put(written_, 0, from, elems);
   window_.notice(window_.rank(), base_ + written_).address =
       reinterpret_cast<std::uintptr_t>(offset(c_.send, from, c_.dtype));
 }
 
 void ShmFlight::fetch(std::int64_t to, int rank, std::int64_t elems) const {
-  if (!cut_.direct) return deliver(to, buffer(rank, read_, 0), elems);
+  if (!rounds_plan_.direct) return deliver(to, buffer(rank, read_, 0), elems);
   peers_.read(rank, window_.notice(rank, base_ + read_).address, offset(c_.recv, to, c_.dtype),
               elems * dtype_bytes(c_.dtype));
 }
@@ -65,12 +66,13 @@ void ShmFlight::write() {
       return;
     case Op::reduce_scatter:
       for (int r = 0; r < window_.size(); ++r)
-        if (r != rank) put(written_, r * cut_.piece_elems, r * shard_elems() + p.first, p.elems);
+        if (r != rank)
+          put(written_, r * rounds_plan_.piece_elems, r * shard_elems() + p.first, p.elems);
       return;
     case Op::all_reduce:
     case Op::reduce: {
-      if (cut_.small) return put(written_, 0, 0, p.elems);
-      // All but this rank's own share.
+      if (rounds_plan_.small) return put(written_, 0, 0, p.elems);
+      // Everything except this rank's own share.
       const Span own = share(p, rank);
       const std::int64_t after = own.first + own.elems;
       put(written_, 0, p.first, own.first);
@@ -92,7 +94,7 @@ void ShmFlight::read() {
   const int rank = window_.rank(), size = window_.size();
   switch (c_.op) {
     case Op::all_gather:
-      for (int k = 1; k < size; ++k) {  // not all from the same one at once
+      for (int k = 1; k < size; ++k) {  // each rank starts at a different one
         const int from = (rank + k) % size;
         fetch(from * shard_elems() + p.first, from, p.elems);
       }
@@ -101,35 +103,37 @@ void ShmFlight::read() {
       if (rank != c_.root) fetch(p.first, c_.root, p.elems);
       return;
     case Op::reduce_scatter:
-      return combine(read_, rank * cut_.piece_elems, rank * shard_elems() + p.first, p.elems,
-                     p.first, false);
+      return combine(read_, rank * rounds_plan_.piece_elems, rank * shard_elems() + p.first,
+                     p.elems, p.first, false);
     case Op::all_reduce:
     case Op::reduce:
-      if (cut_.small) return combine(read_, 0, 0, p.elems, 0, false);
+      if (rounds_plan_.small) return combine(read_, 0, 0, p.elems, 0, false);
       if (!receives_) return;
       for (int k = 1; k < size; ++k) {
         const int from = (rank + k) % size;
         const Span theirs = share(p, from);
-        deliver(p.first + theirs.first, buffer(holder(from), read_, theirs.first), theirs.elems);
+        deliver(p.first + theirs.first, buffer(result_holder(from), read_, theirs.first),
+                theirs.elems);
       }
       return;
     default: return;
   }
 }
 
-// Sums `elems` elements that lie from `in_buffers` in the others' buffers and from `in_send` here,
-// to `to` of the received array; or, for the others to read as well, to holder()'s buffer first.
+// Reduces `elems` elements, which begin at `in_buffers` in the buffers of the other ranks and at
+// `in_send` in the send array, into the receive array at `to`. With `for_others` the result goes to
+// result_holder()'s buffer first, where the other ranks read it.
 void ShmFlight::combine(std::uint64_t round, std::int64_t in_buffers, std::int64_t in_send,
                         std::int64_t elems, std::int64_t to, bool for_others) {
   const int rank = window_.rank(), size = window_.size();
-  constexpr std::int64_t block_bytes = 8192;  // stays in the first cache until it is copied on
+  constexpr std::int64_t block_bytes = 8192;  // stays in the L1 cache until it is copied
   const std::int64_t block = for_others ? block_bytes / dtype_bytes(c_.dtype) : elems;
   for (std::int64_t i = 0; i < elems; i += block) {
     const std::int64_t n = std::min(block, elems - i);
     for (int r = 0; r < size; ++r)
       rows_[static_cast<std::size_t>(r)] =
           r == rank ? offset(c_.send, in_send + i, c_.dtype) : buffer(r, round, in_buffers + i);
-    void* const result = for_others ? buffer(holder(rank), round, in_buffers + i)
+    void* const result = for_others ? buffer(result_holder(rank), round, in_buffers + i)
                                     : offset(c_.recv, to + i, c_.dtype);
     combine_in_rank_order(c_.dtype, c_.reduction, rows_.data(), size, result, n);
     if (for_others && receives_) deliver(to + i, result, n);

@@ -10,8 +10,8 @@
 namespace shardmark {
 namespace {
 
-// Two lines, since processors fetch them in pairs: a counter that one rank polls shares neither
-// with what another writes.
+// Two cache lines, because processors fetch lines in pairs. A counter that other ranks poll shares
+// its pair with nothing that is written.
 constexpr std::int64_t apart_bytes = 128;
 constexpr std::int64_t page_bytes = 4096;
 
@@ -21,7 +21,7 @@ std::int64_t round_up_to(std::int64_t value, std::int64_t unit) {
 
 }  // namespace
 
-// At the start of each rank's part; its buffers follow.
+// The start of each rank's part of the window; the rank's buffers follow.
 struct ShmWindow::Header {
   struct alignas(apart_bytes) Counter {
     std::atomic<std::uint64_t> rounds{0};
@@ -44,7 +44,7 @@ ShmWindow::Header& ShmWindow::header(int rank) const {
 ShmWindow::ShmWindow(int rank, int size, std::int64_t buffer_bytes)
     : rank_(rank),
       size_(size),
-      // Room for one element of each rank at least, whatever its type.
+      // There is room for at least one element of each rank, whatever its type.
       buffer_bytes_(round_up_to(std::max(buffer_bytes, std::int64_t{8} * size), apart_bytes)) {}
 
 std::unique_ptr<ShmWindow> ShmWindow::make(MPI_Comm comm, std::int64_t buffer_bytes,
@@ -55,7 +55,7 @@ std::unique_ptr<ShmWindow> ShmWindow::make(MPI_Comm comm, std::int64_t buffer_by
   std::unique_ptr<ShmWindow> window(new ShmWindow(rank, size, buffer_bytes));
   window->mapping_ = SharedMapping::make(comm, size * window->rank_bytes(), why_not);
   if (!window->mapping_) return nullptr;
-  // By the rank itself, so that its part lies in memory near it.
+  // Each rank clears its own part, so that the pages are allocated near that rank.
   char* const mine = window->mapping_.base() + rank * window->rank_bytes();
   std::memset(mine, 0, static_cast<std::size_t>(window->rank_bytes()));
   new (mine) Header;
@@ -87,7 +87,7 @@ bool ShmWindow::all_reached(Stage stage, std::uint64_t round) const {
   return true;
 }
 
-std::uint64_t ShmWindow::take_rounds(std::uint64_t rounds) {
+std::uint64_t ShmWindow::reserve_rounds(std::uint64_t rounds) {
   return std::exchange(rounds_, rounds_ + rounds);
 }
 

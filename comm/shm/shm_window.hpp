@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the ranks of one node share: for each rank a few buffers, and counters that say how
-// far it is. A collective passes through it in rounds; round r uses buffer r mod `buffers`, and is
-// up to three stages: each rank writes its part into its buffer, some reduce what others wrote, and
-// each reads what it needs. A counter holds the number of rounds whose stage its rank has finished,
-// since the window was made; so nothing is ever reset, and a rank may write round r once all have
-// finished reading round r - buffers.
+// Memory that the ranks of one node share: for each rank a few buffers, and counters that publish
+// its progress. A collective uses the window in rounds. Round r uses buffer r mod `buffers` and has
+// up to three stages: each rank writes its part into its buffer, some ranks reduce what others
+// wrote, and each rank reads what it needs. A counter holds the number of rounds whose stage its
+// rank has finished since the window was made. Counters are therefore never reset, and a rank may
+// write round r once all ranks have read round r - buffers.
 #pragma once
 
 #include <atomic>
@@ -18,42 +18,45 @@
 
 namespace shardmark {
 
-/// Measured: what the ranks of a core's second-level cache exchange without falling out of it.
+/// Measured: so much is exchanged between two ranks without leaving their second-level caches.
 inline constexpr std::int64_t default_shm_buffer_bytes = std::int64_t{128} << 10;
 
+/// The shared memory of one group. Except for `make`, no function is collective or blocks.
 class ShmWindow {
  public:
   static constexpr int buffers = 2;
   enum class Stage : std::uint8_t { written, reduced, read };
 
-  /// Collective over `comm`. Null on all ranks, with the reason in `why_not`, where they do not all
-  /// share a node or cannot share memory. `buffer_bytes` is rounded up to whole cache lines, and
-  /// to 8 bytes for each rank. Throws CommError.
+  /// Collective over `comm`. Null on all ranks, with the reason in `why_not`, if the ranks do not
+  /// share one node or cannot share memory. `buffer_bytes` is raised to at least 8 bytes per rank
+  /// and rounded up to whole cache lines. Throws CommError.
   static std::unique_ptr<ShmWindow> make(MPI_Comm comm, std::int64_t buffer_bytes,
                                          std::string& why_not);
   int rank() const { return rank_; }
   int size() const { return size_; }
   std::int64_t buffer_bytes() const { return buffer_bytes_; }
-  /// All ranks' parts together; what each process maps.
+  /// The bytes of all ranks' parts together, as each process maps them.
   std::int64_t bytes() const { return mapping_.bytes(); }
 
+  /// The buffer of `rank` for `round`.
   void* buffer(int rank, std::uint64_t round) const;
-  /// What its rank says about a round: the collective that it is in, and where its data lie.
+  /// What a rank publishes about a round: a hash of its collective, and the address of its data.
   struct Notice {
     std::uint64_t signature = 0, address = 0;
   };
   Notice& notice(int rank, std::uint64_t round) const;
 
-  /// Says that this rank has finished `stage` of all rounds up to `round`, counted from 1: what it
-  /// wrote before is visible to who sees it.
+  /// Publishes that this rank has finished `stage` of all rounds up to `round`, counted from 1.
+  /// What it wrote before is visible to ranks that see the counter.
   void publish(Stage stage, std::uint64_t round);
   /// Whether `rank` has finished `stage` of `round`.
   bool reached(Stage stage, std::uint64_t round, int rank) const;
-  /// Whether all ranks have.
+  /// Whether all ranks have finished `stage` of `round`.
   bool all_reached(Stage stage, std::uint64_t round) const;
 
-  /// Local; the same on all ranks. Reserves rounds; the number of rounds before them.
-  std::uint64_t take_rounds(std::uint64_t rounds);
+  /// Reserves `rounds` rounds and returns the number of rounds before them. Every rank must make
+  /// the same reservations.
+  std::uint64_t reserve_rounds(std::uint64_t rounds);
 
  private:
   struct Header;

@@ -27,27 +27,27 @@ CommFault comm_fault(Fault fault) {
 // so.
 constexpr std::int64_t all_of_them = INT64_MAX / 2;
 
-MpiOptions options_of(const Watch& watch, Reductions reductions) {
-  MpiOptions options;
+CommOptions options_of(const Watchdog& watch, Reductions reductions) {
+  CommOptions options;
   options.reductions = reductions;
   options.idle = watch.idle();
   return options;
 }
 
-std::unique_ptr<Communicator> watched(std::string_view backend, MPI_Comm world, Watch& watch,
+std::unique_ptr<Communicator> watched(std::string_view backend, MPI_Comm world, Watchdog& watch,
                                       Reductions reductions) {
-  const MpiOptions options = options_of(watch, reductions);
+  const CommOptions options = options_of(watch, reductions);
   return std::make_unique<WatchingCommunicator>(make_communicator(backend, world, options), watch);
 }
 
 // The same for buffers of the device, where that has memory of its own: ordered with its compute
 // stream, by NCCL or through the host.
 std::unique_ptr<Communicator> watched_on_device(std::string_view backend, MPI_Comm world,
-                                                Watch& watch, Reductions reductions) {
+                                                Watchdog& watch, Reductions reductions) {
   if (device_is_host) return watched(backend, world, watch, reductions);
-  MpiOptions options = options_of(watch, reductions);
+  CommOptions options = options_of(watch, reductions);
   options.compute_stream = native_stream(Space());
-  options.device_buffers = mpi_takes_device_buffers();
+  options.mpi.device_buffers = mpi_takes_device_buffers();
   auto lane = make_communicator(device_backend(backend), world, options);
   if (!lane->on_stream()) lane = stage_through_host(std::move(lane), options);
   return std::make_unique<WatchingCommunicator>(std::move(lane), watch);
@@ -59,7 +59,7 @@ std::string_view device_backend(std::string_view backend) {
   return !device_is_host && backend == "auto" && !nccl_library().empty() ? "nccl" : backend;
 }
 
-std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watch& watch,
+std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watchdog& watch,
                                             Fault fault, CommCounters& counters) {
   auto lane = watched_on_device(deck.comm.backend, world, watch, deck.run.reductions);
   if (deck.comm.delay_ms > 0)
@@ -89,7 +89,7 @@ std::vector<Communicator*> all_lanes(Communicator& world,
   return lanes;
 }
 
-std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watch& watch) {
+std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watchdog& watch) {
   return watched("auto", world, watch, Reductions::native);
 }
 

@@ -23,7 +23,7 @@ std::string_view device_backend(std::string_view backend);
 
 /// Collective over `world`. What executor and self-check communicate on; `watch` and `counters`
 /// must outlive it.
-std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watch& watch,
+std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watchdog& watch,
                                             Fault fault, CommCounters& counters);
 
 /// Collective. A program's groups below the world, each split off `world` as a lane of its own;
@@ -35,6 +35,6 @@ std::vector<Communicator*> all_lanes(Communicator& world,
                                      const std::vector<std::unique_ptr<Communicator>>& groups);
 
 /// Collective over `world`. The driver's own lane: watched, neither counted nor delayed nor faulty.
-std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watch& watch);
+std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watchdog& watch);
 
 }  // namespace shardmark

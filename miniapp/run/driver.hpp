@@ -17,7 +17,7 @@ namespace shardmark {
 struct World {
   MPI_Comm comm;
   const Node& node;
-  Watch& watch;
+  Watchdog& watch;
   Peers& peers;
 };
 

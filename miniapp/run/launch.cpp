@@ -52,7 +52,7 @@ ExitStatus launch(const std::function<ExitStatus(const World&)>& body) {
   const MpiWorld world(argc, argv);
   try {
     const Node node = find_node(world.comm());
-    Watch watch(world.comm(), start_timeout_s, node.idle());
+    Watchdog watch(world.comm(), start_timeout_s, node.idle());
     const auto driver_lane = make_driver_lane(world.comm(), watch);
     Peers peers(*driver_lane);
     try {

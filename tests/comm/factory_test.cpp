@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The back-end is chosen at run time; what surrounds the choice: MPI's errors, the node.
+// The back-end is chosen at run time. Also tests the check of MPI errors and the search for the
+// node.
 #include <gtest/gtest.h>
 
 #include <comm/factory/make_communicator.hpp>
@@ -10,7 +11,7 @@ namespace shardmark::testing {
 namespace {
 
 TEST(Factory, chooses_at_run_time) {
-  const MpiOptions options = make_options();
+  const CommOptions options = make_options();
   const int n = world_size();
   EXPECT_EQ(make_communicator("auto", MPI_COMM_WORLD, options)->backend(), n > 1 ? "shm" : "self");
   EXPECT_EQ(make_communicator("shm", MPI_COMM_WORLD, options)->backend(), "shm");
@@ -29,7 +30,7 @@ TEST(Factory, chooses_at_run_time) {
   }
 }
 
-TEST(CheckMpi, carries_the_place_and_MPIs_own_words) {
+TEST(CheckMpi, the_message_has_the_place_and_the_text_of_MPI) {
   const std::string what = message_of([] { SHARDMARK_MPI(MPI_ERR_RANK); });
   EXPECT_EQ(what.rfind("factory_test.cpp:", 0), 0u) << what;
   EXPECT_NE(what.find("rank"), std::string::npos) << what;

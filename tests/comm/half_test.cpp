@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 16-bit conversions: every value widens and comes back; rounding goes to nearest, ties to even.
+// 16-bit conversions: every value survives widening and rounding, and rounding goes to the nearest
+// value, ties to even.
 #include <cmath>
 #include <limits>
 
@@ -25,8 +26,8 @@ TEST(Half, every_value_survives_widening) {
   }
 }
 
-// Between each two neighbours the halfway point goes to the even one, and a bit beside it to the
-// nearer.
+// For every two neighbours the midpoint rounds to the even one, and the fp32 values next to the
+// midpoint round to the nearer one.
 template<class T, class Round>
 void check_rounding(Round round, std::uint16_t first_infinite) {
   const float inf = std::numeric_limits<float>::infinity();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator is one lane: several in flight, groups beside each other, and what it refuses.
+// A communicator is one lane: several collectives in flight, lanes of several groups, and the
+// collectives that it refuses.
 #include <gtest/gtest.h>
 
 #include <comm/factory/make_communicator.hpp>
@@ -22,8 +23,8 @@ class Lane : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(comm, Lane, ::testing::ValuesIn(backends), backend_name);
 
 TEST_P(Lane, collectives_finish_in_the_order_in_which_they_were_started) {
-  MpiOptions options = make_options();
-  options.piece_bytes = options.shm_buffer_bytes = 256;
+  CommOptions options = make_options();
+  options.mpi.piece_bytes = options.shm.buffer_bytes = 256;
   const auto comm = make_world(options, GetParam());
   std::vector<Array> data(5, Array(Dtype::int32, 1000));
   std::vector<Ticket> tickets;
@@ -32,7 +33,7 @@ TEST_P(Lane, collectives_finish_in_the_order_in_which_they_were_started) {
     tickets.push_back(comm->start(sum_of(data[k], Dtype::int32)));
   }
   comm->progress();
-  for (int k = 4; k >= 0; --k)  // seen from the last: a ticket is done only when all before it are
+  for (int k = 4; k >= 0; --k)  // from the last: a ticket is done only when all before it are done
     for (int before = 0; before < k && comm->test(tickets[k]); ++before) {
       EXPECT_TRUE(comm->test(tickets[before]));
     }
@@ -75,13 +76,13 @@ TEST_P(Lane, groups_are_lanes_of_their_own) {
   const int rank = world->rank(), n = world->size();
   Array early(Dtype::int64, 2000);
   for (std::int64_t i = 0; i < 2000; ++i) early.set(i, 1);
-  const Ticket open = world->start(sum_of(early, Dtype::int64));  // a split waits for it
-  const auto group = world->split(rank % 2, -rank);               // keys turn the order round
+  const Ticket open = world->start(sum_of(early, Dtype::int64));  // the split waits for it
+  const auto group = world->split(rank % 2, -rank);               // the keys reverse the order
   EXPECT_TRUE(world->test(open));
   const int members = (n + 1 - rank % 2) / 2;
   EXPECT_EQ(group->size(), members);
   EXPECT_EQ(group->rank(), members - 1 - rank / 2);
-  // Interleaved, and not in the same way on all ranks: lanes do not wait for each other.
+  // The two lanes are interleaved differently on different ranks, because lanes are independent.
   Array a(Dtype::int64, 500), b(Dtype::int64, 500);
   for (std::int64_t i = 0; i < 500; ++i) a.set(i, rank), b.set(i, 1);
   Ticket in_world = 0, in_group = 0;
@@ -94,7 +95,7 @@ TEST_P(Lane, groups_are_lanes_of_their_own) {
   EXPECT_EQ(b.get(499), members);
 }
 
-TEST_P(Lane, refusals_say_what_and_why) {
+TEST_P(Lane, refusals_name_the_value_and_the_bound) {
   const auto comm = make_world(make_options(), GetParam());
   const int n = comm->size();
   Array data(Dtype::fp32, 2 * n + 1);
@@ -122,8 +123,8 @@ TEST_P(Lane, refusals_say_what_and_why) {
                   ": must divide by the " + std::to_string(n) + " ranks: pad the array");
     if (comm->backend() == "mpi") {
       EXPECT_EQ(refusal([n](Collective& x) { x.op = Op::reduce_scatter, x.elems = 2 * n; }),
-                "reduce_scatter grad.block3: scratch of 0 bytes: needs " + std::to_string(8 * n) +
-                    ": bring what collective_scratch_bytes says");
+                "reduce_scatter grad.block3: scratch = 0 bytes: must be at least " +
+                    std::to_string(8 * n) + ": provide what collective_scratch_bytes returns");
     }
   }
   EXPECT_EQ(message_of([&] { comm->test(7); }).rfind("ticket 7: must name a started", 0), 0u);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `ordered` sums are the serial sum in rank order, to the bit, whatever the verb and the pieces; so
-// a gradient is the same at every ZeRO stage. 16-bit sums are so under `native` too, and all sums
-// through shared memory.
+// Sums under `ordered` are bitwise equal to the serial sum in rank order, for every operation and
+// piece size, so a gradient is the same at every ZeRO stage. The same holds for 16-bit sums under
+// `native`, and for all sums of the back-end `shm`.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace shardmark::testing {
 namespace {
 
-// Values whose sum depends on the order: magnitudes far apart, signs that cancel, signed zeros.
+// Values whose sum depends on the order: different magnitudes, signs that cancel, signed zeros.
 float nasty(int rank, std::int64_t i) {
   if (i % 17 == 0) return -0.0f;
   const auto h = static_cast<std::uint64_t>(i * 4 + rank + 1) * 0x9e3779b97f4a7c15u;
@@ -39,7 +39,7 @@ Array serial(Dtype dtype, Reduction reduction, std::int64_t elems, int size) {
 
 class Ordered : public ::testing::TestWithParam<Dtype> {};
 
-TEST_P(Ordered, every_verb_and_piece_size_gives_the_serial_sum_in_rank_order) {
+TEST_P(Ordered, every_operation_and_piece_size_gives_the_serial_sum_in_rank_order) {
   const Dtype dtype = GetParam();
   const int size = world_size(), rank = world_rank();
   const bool both = dtype == Dtype::bf16 || dtype == Dtype::fp16;
@@ -47,8 +47,8 @@ TEST_P(Ordered, every_verb_and_piece_size_gives_the_serial_sum_in_rank_order) {
     for (Reductions reductions : {Reductions::ordered, Reductions::native})
       for (std::int64_t piece_bytes : {std::int64_t{60}, std::int64_t{1} << 20}) {
         if (reductions == Reductions::native && !both && backend == "mpi") continue;
-        MpiOptions options = make_options(reductions);
-        options.piece_bytes = options.shm_buffer_bytes = piece_bytes;
+        CommOptions options = make_options(reductions);
+        options.mpi.piece_bytes = options.shm.buffer_bytes = piece_bytes;
         const auto comm = make_world(options, backend);
         for (Reduction reduction : {Reduction::sum, Reduction::average}) {
           const std::int64_t shard = 331, elems = shard * size;
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(comm, Ordered,
                            return std::string(to_string(param_info.param));
                          });
 
-TEST(Ordered, the_data_would_show_another_order) {
+TEST(Ordered, another_order_would_change_the_sums) {
   int differ = 0;
   for (std::int64_t i = 0; i < 400; ++i) {
     float up = nasty(0, i), down = nasty(2, i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every verb, on every dtype, in place and out of place, whole and in many pieces, native and
-// ordered, through MPI and through shared memory, gives exactly what its definition says, on
-// integers whose sums are exact in any order.
+// Every operation gives exactly the result of its definition: for every dtype, in place and out of
+// place, in one piece and in many, native and ordered, on every back-end. The data are integers
+// whose sums are exact in any order.
 #include <gtest/gtest.h>
 
 #include <comm/collective.hpp>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr double untouched = 99;
 
-// Rank r's element i: small, a multiple of the world size, so that averages are exact too.
+// Element i of a rank: a small multiple of the world size, so that averages are exact too.
 double value(int rank, std::int64_t i, int size) {
   return static_cast<double>((i * 5 + rank * 3) % 7 * size);
 }
@@ -30,8 +30,8 @@ double expected(const Collective& c, int size, std::int64_t i) {
   return c.reduction == Reduction::average ? sum / size : sum;
 }
 
-// Runs one collective on `comm` and checks all that this rank holds afterwards.
-void check(Communicator& comm, const MpiOptions& options, Collective c, bool in_place) {
+// Runs one collective on `comm` and checks all buffers of this rank afterwards.
+void check(Communicator& comm, const CommOptions& options, Collective c, bool in_place) {
   const int rank = comm.rank(), size = comm.size();
   const std::int64_t shard = c.elems / size, own = rank * shard;
   Array send(c.dtype, c.elems), recv(c.dtype, c.elems);
@@ -69,8 +69,7 @@ void check(Communicator& comm, const MpiOptions& options, Collective c, bool in_
 struct Setting {
   std::int64_t piece_bytes, gather_bytes, cap_bytes, shm_buffer_bytes, shm_direct_bytes;
 };
-// Whole; in many pieces, and through shared memory without buffers where that can be; with staging
-// for one row of elements only.
+// One piece; many pieces, with direct reads under `shm`; and staging for one row of elements only.
 constexpr Setting settings[] = {{1 << 20, 1 << 28, 64 << 20, 1 << 18, 1 << 20},
                                 {200, 1000, 64 << 20, 128, 64},
                                 {200, 1, 40, 128, 1 << 20}};
@@ -82,12 +81,12 @@ class Verbs : public ::testing::TestWithParam<Way> {
   void check_all(Op op, std::initializer_list<std::int64_t> sizes, int root = -1) {
     for (const Setting& s : settings) {
       const auto& [backend, reductions] = GetParam();
-      MpiOptions options = make_options(reductions);
-      options.piece_bytes = s.piece_bytes;
-      options.gather_bytes = s.gather_bytes;
-      options.staging_cap_bytes = s.cap_bytes;
-      options.shm_buffer_bytes = s.shm_buffer_bytes;
-      options.shm_direct_bytes = s.shm_direct_bytes;
+      CommOptions options = make_options(reductions);
+      options.mpi.piece_bytes = s.piece_bytes;
+      options.mpi.gather_bytes = s.gather_bytes;
+      options.mpi.staging_cap_bytes = s.cap_bytes;
+      options.shm.buffer_bytes = s.shm_buffer_bytes;
+      options.shm.direct_bytes = s.shm_direct_bytes;
       const auto comm = make_world(options, backend);
       for (Dtype dtype : all_dtypes)
         for (Reduction reduction :
@@ -155,7 +154,7 @@ TEST_P(Backend, barriers_hold_until_all_have_come) {
   Collective c;
   c.op = Op::barrier;
   run(*comm, c);
-  // The last rank comes when all others are waiting: none may have got through before.
+  // The last rank starts the barrier when all others already wait; none may pass before.
   int arrived = 0;
   if (comm->rank() + 1 < comm->size()) {
     const Ticket ticket = comm->start(c);
@@ -171,9 +170,9 @@ TEST_P(Backend, barriers_hold_until_all_have_come) {
   EXPECT_EQ(arrived, 1);
 }
 
-TEST(Self, does_every_verb_for_one_rank) {
+TEST(Self, performs_every_operation_for_one_rank) {
   SelfCommunicator comm;
-  const MpiOptions options;
+  const CommOptions options;
   for (Op op : {Op::all_reduce, Op::reduce_scatter, Op::all_gather, Op::reduce, Op::broadcast})
     for (Dtype dtype : all_dtypes)
       for (std::int64_t elems : {0, 1, 37})

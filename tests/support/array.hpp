@@ -64,9 +64,10 @@ class Array {
 };
 
 /// Exactly the scratch that `c` asks for under `options`; sets it in `c`.
-inline std::vector<std::byte> bring_scratch(Collective& c, int size, const MpiOptions& options) {
-  c.scratch_bytes = collective_scratch_bytes(c.op, c.dtype, c.elems, size, options.reductions,
-                                             options.staging_cap_bytes, options.piece_bytes);
+inline std::vector<std::byte> bring_scratch(Collective& c, int size, const CommOptions& options) {
+  c.scratch_bytes =
+      collective_scratch_bytes(c.op, c.dtype, c.elems, size, options.reductions,
+                               options.mpi.staging_cap_bytes, options.mpi.piece_bytes);
   std::vector<std::byte> scratch(static_cast<std::size_t>(c.scratch_bytes));
   c.scratch = scratch.data();
   return scratch;

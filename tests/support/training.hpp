@@ -53,8 +53,8 @@ using Decorate = std::function<std::unique_ptr<Communicator>(std::unique_ptr<Com
 using Wrap = std::function<std::unique_ptr<Model>(std::unique_ptr<Model>)>;
 
 /// How the tests' communicators are made: as a run's, on this machine.
-inline MpiOptions mpi_options(Reductions reductions, MPI_Comm world = MPI_COMM_WORLD) {
-  MpiOptions o;
+inline CommOptions mpi_options(Reductions reductions, MPI_Comm world = MPI_COMM_WORLD) {
+  CommOptions o;
   o.reductions = reductions;
   if (world == MPI_COMM_WORLD) {
     // Asked once: with more ranks than cores a blocking call of MPI takes as long as a small
@@ -81,7 +81,7 @@ class Training {
         matmul_(Profile{}.workspace_cap_bytes),
         context_{Space(), matmul_} {
     program_ = build_program(deck, batch, peers_.size(), peers_.rank(), Profile{});
-    const MpiOptions options = mpi_options(deck.run.reductions, world);
+    const CommOptions options = mpi_options(deck.run.reductions, world);
     auto backend = make_communicator(deck.comm.backend, world, options);
     if (decorate) backend = decorate(std::move(backend));
     lane_ = std::make_unique<CountingCommunicator>(std::move(backend), counters_);

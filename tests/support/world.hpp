@@ -21,9 +21,9 @@ inline int world_size() {
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   return size;
 }
-inline MpiOptions make_options(Reductions reductions = Reductions::native) {
+inline CommOptions make_options(Reductions reductions = Reductions::native) {
   static const Idle idle = find_node(MPI_COMM_WORLD).idle();
-  MpiOptions options;
+  CommOptions options;
   options.reductions = reductions;
   options.idle = idle;
   return options;
@@ -36,7 +36,7 @@ inline MpiOptions make_options(Reductions reductions = Reductions::native) {
 /// The back-ends under test, which several ranks of this machine can use, and who sums there.
 inline constexpr const char* backends[] = {SHARDMARK_TEST_BACKENDS};
 inline constexpr Reductions backend_reductions[] = {SHARDMARK_TEST_REDUCTIONS};
-inline std::unique_ptr<Communicator> make_world(const MpiOptions& options,
+inline std::unique_ptr<Communicator> make_world(const CommOptions& options,
                                                 const std::string& backend = "mpi") {
   return make_communicator(backend, MPI_COMM_WORLD, options);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says which NCCL the back-end was linked with and which devices it sees: what to ask first where a
-// run does not start. `nccl_info` under mpiexec also makes a communicator over all ranks and one
-// barrier on it.
+// Prints which NCCL the back-end was linked with and which devices it sees, the first things to
+// know when a run does not start. Under mpiexec, `nccl_info` also creates a communicator over all
+// ranks and runs one barrier.
 #include <cstdio>
 
 #include <cuda_runtime_api.h>
@@ -22,7 +22,7 @@ int main(int argc, char** argv) try {
               node.host.c_str(), node.local_rank, node.ranks, nccl_library().c_str(), devices);
   if (devices == 0) return 1;
   SHARDMARK_CUDA(cudaSetDevice(node.local_rank % devices));
-  MpiOptions options;
+  CommOptions options;
   options.idle = node.idle();
   const auto comm = make_nccl_communicator(world.comm(), options);
   run(*comm, Collective{});

@@ -19,7 +19,7 @@ class CopyStream : public CopyLane {
   Number start(Direction direction, std::int64_t bytes, void* to, const void* from) override {
     Copy copy{direction, bytes, take(), take(), take(), {}};
     copy.ready.record(compute_);
-    copy.ready.hold(lane_.get());
+    copy.ready.make_wait(lane_.get());
     copy.begin.record(lane_.get());
     SHARDMARK_CUDA(cudaMemcpyAsync(
         to, from, static_cast<std::size_t>(bytes),
@@ -35,7 +35,7 @@ class CopyStream : public CopyLane {
     Copy& c = open_[copy - finished_ - 1];
     if (c.held.empty()) c.held.push_back(take());
     c.held.front().record(compute_);
-    c.end.hold(compute_);
+    c.end.make_wait(compute_);
     if (c.held.size() < 2) c.held.push_back(take());
     c.held.back().record(compute_);
   }

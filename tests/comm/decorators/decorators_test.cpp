@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decorators do what they say: counting counts, delaying delays without adding up, and each
-// fault changes exactly what it names.
+// The decorators: counting counts every call, delays of several collectives overlap, and each fault
+// changes exactly what its name says.
 #include <gtest/gtest.h>
 
 #include <comm/decorators/counting.hpp>
@@ -52,7 +52,7 @@ TEST(Counting, counts_calls_elements_and_bytes_in_groups_too) {
 TEST(Counting, records_each_from_start_to_done_while_recording) {
   constexpr std::int64_t delay_ns = 20'000'000;
   CommCounters counters;
-  const MpiOptions options = make_options();
+  const CommOptions options = make_options();
   CountingCommunicator comm(
       std::make_unique<DelayingCommunicator>(make_world(options), delay_ns, options.idle),
       counters);
@@ -83,7 +83,7 @@ TEST(Counting, records_each_from_start_to_done_while_recording) {
 
 TEST(Delaying, delays_each_from_its_own_start) {
   constexpr std::int64_t delay_ns = 50'000'000;
-  const MpiOptions options = make_options();
+  const CommOptions options = make_options();
   DelayingCommunicator comm(make_world(options), delay_ns, options.idle);
   std::vector<Array> data(8, filled(Dtype::fp32, 100, 1));
   const std::int64_t begin_ns = monotonic_ns();
@@ -100,7 +100,7 @@ TEST(Delaying, delays_each_from_its_own_start) {
   for (const Array& d : data) EXPECT_EQ(d.get(99), comm.size());
 }
 
-TEST(Faulty, extra_call_is_one_call_more_and_changes_no_result) {
+TEST(Faulty, extra_call_adds_one_call_and_changes_no_result) {
   CommCounters counters;
   auto counting = std::make_unique<CountingCommunicator>(make_world(make_options()), counters);
   FaultyCommunicator comm(std::move(counting), {CommFault::extra_call, 0, 2, 1});
@@ -119,7 +119,7 @@ TEST(Faulty, extra_call_is_one_call_more_and_changes_no_result) {
   for (const Array& d : data) EXPECT_EQ(d.get(9), comm.size());
 }
 
-// What differs from the right result after three all_reduces, by collective.
+// The number of wrong elements in each of three all_reduces.
 std::vector<int> wrong_elements(FaultyCommunicator& comm) {
   std::vector<int> wrong;
   for (int k = 0; k < 3; ++k) {
@@ -140,7 +140,7 @@ TEST(Faulty, flip_bit_changes_one_element_on_one_rank_once) {
   EXPECT_EQ(comm.hits(), comm.rank() == victim ? 1 : 0);
 }
 
-// In pairs of neighbours: only the victim's own group sees it.
+// The groups are pairs of neighbours, and only the group of the victim is affected.
 TEST(Faulty, groups_are_faulty_where_the_victim_is) {
   const int victim = world_size() - 1;
   FaultyCommunicator comm(make_world(make_options()), {CommFault::flip_bit, victim, 1, 1});
@@ -157,12 +157,13 @@ TEST(Faulty, skip_wait_leaves_the_old_content_on_one_rank) {
   const int victim = world_size() - 1;
   FaultyCommunicator comm(make_world(make_options()), {CommFault::skip_wait, victim, 2, 2});
   const auto wrong = wrong_elements(comm);
-  const int all = comm.rank() == victim && comm.size() > 1 ? 10 : 0;  // 1 rank: old is right
+  // With one rank the old content is the right result.
+  const int all = comm.rank() == victim && comm.size() > 1 ? 10 : 0;
   EXPECT_EQ(wrong, (std::vector{0, all, all}));
   EXPECT_EQ(comm.hits(), comm.rank() == victim ? 2 : 0);
 }
 
-TEST(Faulty, stale_shard_delivers_the_last_ranks_shard_from_the_time_before) {
+TEST(Faulty, stale_shard_delivers_the_previous_shard_of_the_last_rank) {
   FaultyCommunicator comm(make_world(make_options()), {CommFault::stale_shard, 0, 1, 1});
   const int n = comm.size();
   for (int round = 0; round < 3; ++round)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three ranks, one of which stops itself in the middle. stopped_rank.sh runs it and looks at what
-// is left.
+// Three ranks, one of which stops itself halfway. stopped_rank.sh runs this program and checks its
+// output, its exit status and that no process remains.
 #include <csignal>
 #include <cstdio>
 
@@ -15,9 +15,9 @@ int main(int argc, char** argv) {
   using namespace shardmark;
   const MpiWorld world(argc, argv);
   try {
-    MpiOptions options;
+    CommOptions options;
     options.idle = find_node(world.comm()).idle();
-    Watch watch(world.comm(), 1.0, options.idle);
+    Watchdog watch(world.comm(), 1.0, options.idle);
     WatchingCommunicator comm(make_communicator("auto", world.comm(), options), watch);
     std::printf("rank %d pid %d\n", world.rank(), static_cast<int>(getpid()));
     std::fflush(stdout);

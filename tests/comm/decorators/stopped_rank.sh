@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# stopped_rank.sh MPIEXEC NUMPROC_FLAG PROGRAM: a rank that is stopped must be named, once, and within
-# seconds all must have ended with status 5 and no process be left.
+# stopped_rank.sh MPIEXEC NUMPROC_FLAG PROGRAM: checks that a stopped rank is named exactly once, that
+# the program ends with status 5 within seconds, and that no process remains.
 set -u
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
@@ -18,7 +18,7 @@ fail() {
 [ "$status" -eq 5 ] || fail "exit status $status: must be 5"
 [ "$(grep -c 'pid' "$out/stdout")" -eq 3 ] || fail "three ranks must have started"
 pid=$(sed -n 's/^rank 1 pid //p' "$out/stdout")
-# Call 16, where the rank was stopped before MPI had sent all of its part.
+# The call is 16 if the rank was stopped before MPI had sent all its data of that call, and else 17.
 message="all_reduce grad.block3 (call 1[67]) not finished after 1 s: rank 1 (host .*, pid $pid)"
 grep -q "$message does not answer" "$out/stderr" || fail "rank 1 must be named"
 [ "$(grep -c 'not finished' "$out/stderr")" -eq 1 ] || fail "the error must be printed once"

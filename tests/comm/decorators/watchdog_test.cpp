@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watchdog names who is late. The late rank comes in the end, so that the test can go on; what
-// a stopped rank does to a whole run is stopped_rank's to show.
+// The watchdog names the rank that is late. Here the late rank comes in the end, so that the test
+// can continue; the program stopped_rank tests a rank that never comes.
 #include <gtest/gtest.h>
 
 #include <comm/decorators/watching.hpp>
@@ -13,15 +13,14 @@ namespace shardmark::testing {
 namespace {
 
 constexpr double timeout_s = 0.4;
-constexpr std::int64_t late_ns = 2'500'000'000;  // beyond timeout, grace and the silence of others
+constexpr std::int64_t late_ns = 2'500'000'000;  // beyond the timeout and the grace period
 
-// The last rank comes late to a call for which all others wait, and spends the time with `busy`.
-// Returns what the others were told.
+// The last rank comes late to a call for which all others wait, and calls `busy` until then.
 class Late : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (world_size() == 1) GTEST_SKIP() << "one rank waits for nobody";
-    watch = std::make_unique<Watch>(MPI_COMM_WORLD, timeout_s, make_options().idle);
+    watch = std::make_unique<Watchdog>(MPI_COMM_WORLD, timeout_s, make_options().idle);
     auto inner = make_world(make_options(), GetParam());
     lane = inner.get();
     comm = std::make_unique<WatchingCommunicator>(std::move(inner), *watch);
@@ -47,12 +46,13 @@ class Late : public ::testing::TestWithParam<const char*> {
     } catch (const CommError& e) {
       message = e.what();
     }
-    lane->wait(ticket);  // beneath the watchdog: now it does finish
+    lane->wait(ticket);  // without the watchdog, and now the call does finish
     mpi_barrier();
     return message;
   }
 
-  // Others may be named too: who has been told waits beneath the watchdog and answers no more.
+  // Other ranks may be named too: a rank that got its error waits without the watchdog and does not
+  // answer any more.
   void check_named(const std::string& message, const std::string& what) const {
     EXPECT_EQ(message.rfind("all_reduce grad.block3 (call ", 0), 0u) << message;
     EXPECT_NE(message.find(") not finished after 0.4 s: rank "), std::string::npos) << message;
@@ -62,7 +62,7 @@ class Late : public ::testing::TestWithParam<const char*> {
   }
 
   std::int32_t value = 0;
-  std::unique_ptr<Watch> watch;
+  std::unique_ptr<Watchdog> watch;
   Communicator* lane = nullptr;
   std::unique_ptr<WatchingCommunicator> comm;
   const std::string last = std::to_string(world_size() - 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The MPI calls that a collective really becomes, counted by PMPI beneath the communicator, are
-// those of the table, neither more nor fewer; through shared memory none.
+// The MPI calls of each collective, counted through PMPI, are exactly those that mpi_calls() lists.
+// The back-end `shm` makes none.
 #include <gtest/gtest.h>
 
 #include <tests/comm/mpi/mpi_counter.hpp>
@@ -10,16 +10,16 @@
 namespace shardmark::testing {
 namespace {
 
-TEST(MpiCalls, are_those_of_the_table) {
+TEST(MpiCalls, are_those_that_the_table_lists) {
   const int n = world_size(), rank = world_rank();
   std::map<std::string, std::int64_t> seen;
   for (Reductions reductions : {Reductions::native, Reductions::ordered})
     for (std::int64_t piece_bytes : {std::int64_t{64}, std::int64_t{1} << 20})
       for (std::int64_t cap_bytes : {std::int64_t{8 * n}, std::int64_t{64} << 20}) {
-        MpiOptions options = make_options(reductions);
-        options.piece_bytes = piece_bytes;
-        options.gather_bytes = 8 * piece_bytes;
-        options.staging_cap_bytes = cap_bytes;
+        CommOptions options = make_options(reductions);
+        options.mpi.piece_bytes = piece_bytes;
+        options.mpi.gather_bytes = 8 * piece_bytes;
+        options.mpi.staging_cap_bytes = cap_bytes;
         const auto comm = make_world(options);
         for (Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,
                       Op::barrier})
@@ -41,11 +41,11 @@ TEST(MpiCalls, are_those_of_the_table) {
               for (const auto& [name, count] : mpi_counts()) seen[name] += count;
             }
       }
-  // Every route was taken.
+  // Every route was used.
   EXPECT_EQ(seen.size(), n > 1 ? 10u : 0u);
 }
 
-TEST(MpiCalls, of_shared_memory_are_none) {
+TEST(MpiCalls, are_absent_with_shared_memory) {
   const int n = world_size();
   const auto comm = make_world(make_options(), "shm");
   Array data(Dtype::fp32, 5000 * n);
@@ -63,9 +63,9 @@ TEST(MpiCalls, of_shared_memory_are_none) {
   EXPECT_EQ(mpi_counts(), (std::map<std::string, std::int64_t>{}));
 }
 
-TEST(MpiCalls, of_one_piece_and_of_many) {
+TEST(MpiCalls, follow_the_number_of_pieces) {
   using Calls = std::map<std::string, std::int64_t>;
-  MpiOptions options;
+  CommOptions options;
   Collective c;
   c.op = Op::all_reduce, c.dtype = Dtype::fp32, c.reduction = Reduction::sum;
   c.elems = (default_piece_bytes / 4) * 3 + 1;

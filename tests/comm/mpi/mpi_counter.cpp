@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry points that ShardMark's communication could use, each counted and passed on to PMPI_.
+// Every MPI function that ShardMark's communication could use: the call is counted and passed on to
+// the PMPI_ function.
 #include <mpi.h>
 
 #include <tests/comm/mpi/mpi_counter.hpp>
@@ -77,7 +78,7 @@ COUNTED(Iscatter,
         (const void* s, int n, MPI_Datatype t, void* b, int m, MPI_Datatype u, int root, MPI_Comm c,
          MPI_Request* r),
         (s, n, t, b, m, u, root, c, r))
-// Blocking ones and messages: the lane makes none.
+// Blocking collectives and messages, which a lane must not use.
 COUNTED(Barrier, (MPI_Comm c), (c))
 COUNTED(Bcast, (void* b, int n, MPI_Datatype t, int root, MPI_Comm c), (b, n, t, root, c))
 COUNTED(Allgather,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts, by PMPI, the MPI calls that move data. Link mpi_counter.cpp into a test executable: it
-// takes the place of MPI's own entry points, beneath anything that ShardMark counts itself.
+// Counts the MPI calls that move data. mpi_counter.cpp replaces MPI's own functions in the test
+// executable by means of MPI's profiling interface, independently of what ShardMark counts itself.
 #pragma once
 
 #include <cstdint>

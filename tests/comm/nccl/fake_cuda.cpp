@@ -15,12 +15,12 @@ struct Stream {
   std::deque<std::function<bool()>> tasks;
 };
 struct Event {
-  std::shared_ptr<bool> come = std::make_shared<bool>(true);  // never recorded: it has come
+  std::shared_ptr<bool> complete = std::make_shared<bool>(true);  // true until it is recorded
   std::shared_ptr<int> at_ms = std::make_shared<int>(0);
   bool timed = false;
 };
 
-int now_ms = 0;  // a millisecond for each task that was done
+int now_ms = 0;  // advances by 1 with each task
 
 std::set<Stream*>& streams() {
   static Stream first;  // the default stream
@@ -102,29 +102,30 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  event_of(event)->come = std::make_shared<bool>(false);
+  event_of(event)->complete = std::make_shared<bool>(false);
   event_of(event)->at_ms = std::make_shared<int>(0);
-  shardmark::testing::enqueue(stream, [come = event_of(event)->come, at = event_of(event)->at_ms] {
-    *at = now_ms;
-    return *come = true;
-  });
+  shardmark::testing::enqueue(stream,
+                              [complete = event_of(event)->complete, at = event_of(event)->at_ms] {
+                                *at = now_ms;
+                                return *complete = true;
+                              });
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
   for (const cudaEvent_t e : {from, to}) {
     if (!event_of(e)->timed) return cudaErrorInvalidResourceHandle;
-    if (!*event_of(e)->come) return cudaErrorNotReady;
+    if (!*event_of(e)->complete) return cudaErrorNotReady;
   }
   *ms = static_cast<float>(*event_of(to)->at_ms - *event_of(from)->at_ms);
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  shardmark::testing::enqueue(stream, [come = event_of(event)->come] { return *come; });
+  shardmark::testing::enqueue(stream, [complete = event_of(event)->complete] { return *complete; });
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   shardmark::testing::pump();
-  return *event_of(event)->come ? cudaSuccess : cudaErrorNotReady;
+  return *event_of(event)->complete ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   *data = std::malloc(bytes);

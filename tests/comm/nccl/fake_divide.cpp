@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of comm/nccl/divide.cu on the stand-in's streams.
+// Replaces the kernel of comm/nccl/divide.cu on the streams of the stand-in.
 #include <comm/local_reduction.hpp>
 #include <comm/nccl/divide.hpp>
 #include <core/numeric/half.hpp>

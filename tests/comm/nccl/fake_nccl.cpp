@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator of the stand-in: ranks find each other through the one that made the unique id;
-// every collective is a message of each rank to each other one that needs it, sent when the
-// collective's turn on its stream has come, and summed in rank order.
+// NCCL's functions in the stand-in. Ranks find each other through the rank that made the unique id.
+// In a collective each rank sends a message to every rank that needs its data, when the stream
+// reaches the collective; sums are computed in rank order.
 #include <cstring>
 #include <deque>
 #include <map>
@@ -23,9 +23,9 @@ using testing::FakeCall;
 using Bytes = std::vector<std::byte>;
 
 struct Id {
-  int root, tag;  // world rank of who made it
+  int root, tag;  // the root is the world rank that made the id
 };
-constexpr int hello_offset = 1 << 20, table_offset = 2 << 20;  // of tags
+constexpr int hello_offset = 1 << 20, table_offset = 2 << 20;  // added to the tag
 
 struct Message {
   Bytes data;
@@ -37,7 +37,7 @@ struct Message {
   }
 };
 
-// Kept until the end of the process: a peer that is gone may never take it.
+// Messages are kept until the end of the process, because a lost peer may never receive them.
 Message& post(bool send, int peer, int tag, Bytes data) {
   static auto& kept = *new std::deque<Message>;
   Message& m = kept.emplace_back(Message{std::move(data)});
@@ -57,12 +57,12 @@ Bytes bytes_of(const void* data, std::size_t size) {
 struct Comm {
   int rank = 0, size = 1;
   Id id{};
-  std::vector<int> world;  // world rank of each rank; empty: not yet known
+  std::vector<int> world;  // the world rank of each rank; empty until it is known
   std::vector<Message*> hellos;
   Message* table = nullptr;
   int busy = 0;
-  std::function<void()> pending;  // what the last call does, once it is no longer busy
-  int open = 0;                   // collectives on streams
+  std::function<void()> pending;  // the effect of the last call, due when `busy` reaches 0
+  int open = 0;                   // the number of collectives on streams
   bool finalized = false, gone = false;
 };
 
@@ -117,7 +117,8 @@ ncclResult_t state(Comm& c) {
   return c.finalized && c.open > 0 ? ncclInProgress : ncclSuccess;
 }
 
-// A call: refused while the last one is under way, as its result would be undefined.
+// Makes a call. It is refused while the last call is in progress, because NCCL leaves that
+// undefined.
 ncclResult_t call(Comm& c, const FakeCall& seen, std::function<void()> effect) {
   if (fake().failing_call == seen.name) return ncclSystemError;
   if (c.busy > 0 || c.pending || c.finalized) return ncclInvalidUsage;
@@ -139,11 +140,11 @@ Dtype dtype_of(ncclDataType_t type) {
   }
 }
 
-// One collective under way.
+// One collective in progress.
 struct Exchange {
   std::shared_ptr<Comm> comm;
   FakeCall call;
-  std::size_t sent, part;  // elements that a rank gives, and that the receiver makes of all of them
+  std::size_t sent, part;  // the elements that a rank sends, and those in a receiver's result
   bool begun = false;
   std::vector<Message*> rows = {}, sends = {};
 
@@ -237,7 +238,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   if (fake().failing_call == "ncclCommInitRankConfig") return ncclSystemError;
-  if (config->blocking != 0) return ncclInvalidArgument;  // the stand-in knows no other
+  if (config->blocking != 0) return ncclInvalidArgument;  // the stand-in is always non-blocking
   auto c = std::make_shared<Comm>();
   c->rank = rank, c->size = size;
   std::memcpy(&c->id, &id, sizeof c->id);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong ends in a CommError with NCCL's own words, and the communicator is aborted, never
-// waited for: asynchronous errors, failing calls, ranks that do not come, timeouts of the watchdog.
+// Every failure ends in a CommError with NCCL's own text, and the communicator is aborted without
+// waiting: asynchronous errors, failing calls, ranks that do not come, timeouts of the watchdog.
 #include <gtest/gtest.h>
 
 #include <comm/decorators/watching.hpp>
@@ -28,19 +28,19 @@ class NcclFailure : public ::testing::Test {
   }
 };
 
-TEST_F(NcclFailure, an_asynchronous_error_is_told_and_the_communicator_aborted) {
+TEST_F(NcclFailure, an_asynchronous_error_is_reported_and_the_communicator_aborted) {
   auto comm = make_world(make_options(), "nccl");
   const Ticket ticket = comm->start(barrier());
   fake().async_error = ncclRemoteError;
   const std::string what = message_of([&] { comm->wait(ticket); });
-  // Where the barrier was done before the error came, nothing names it.
+  // If the barrier was done before the error came, wait() succeeds.
   EXPECT_TRUE(what == "no CommError" ||
               what ==
                   "barrier end of step: NCCL: remote process exited or there was a network "
                   "error: said by the stand-in: run again with NCCL_DEBUG=INFO to see which "
                   "rank failed first")
       << what;
-  // Seen by whoever only polls, too.
+  // In that case the next poll reports the error.
   if (what == "no CommError") {
     EXPECT_THROW(comm->progress(), CommError);
   }
@@ -60,7 +60,7 @@ TEST_F(NcclFailure, a_call_that_fails_is_named_with_its_place) {
   EXPECT_NE(what.find("ncclAllReduce: unhandled system error"), std::string::npos) << what;
 }
 
-TEST_F(NcclFailure, without_a_unique_id_all_ranks_say_so) {
+TEST_F(NcclFailure, without_a_unique_id_all_ranks_report_it) {
   if (world_rank() == 0) fake().failing_call = "ncclGetUniqueId";
   const std::string what = message_of([&] { make_world(make_options(), "nccl"); });
   EXPECT_NE(what.find("ncclGetUniqueId of rank 0: unhandled system error"), std::string::npos)
@@ -69,9 +69,9 @@ TEST_F(NcclFailure, without_a_unique_id_all_ranks_say_so) {
 
 TEST_F(NcclFailure, a_rank_that_does_not_come_is_waited_for_no_longer_than_the_timeout) {
   if (world_size() == 1) GTEST_SKIP() << "one rank waits for nobody";
-  MpiOptions options = make_options();
-  options.start_timeout_s = 0.3;
-  // The last rank takes the id and never makes its communicator: its call fails.
+  CommOptions options = make_options();
+  options.nccl.start_timeout_s = 0.3;
+  // The last rank receives the id, but its call that makes the communicator fails.
   if (world_rank() + 1 == world_size()) fake().failing_call = "ncclCommInitRankConfig";
   const std::string what = message_of([&] { make_world(options, "nccl"); });
   if (world_rank() + 1 == world_size()) {
@@ -87,7 +87,7 @@ TEST_F(NcclFailure, the_watchdogs_error_ends_in_an_abort) {
   if (world_size() == 1) GTEST_SKIP() << "one rank waits for nobody";
   const bool late = world_rank() + 1 == world_size();
   {
-    Watch watch(MPI_COMM_WORLD, 0.3, make_options().idle);
+    Watchdog watch(MPI_COMM_WORLD, 0.3, make_options().idle);
     auto comm = std::make_unique<WatchingCommunicator>(make_world(make_options(), "nccl"), watch);
     if (!late) {
       const std::string what = message_of([&] {
@@ -101,12 +101,12 @@ TEST_F(NcclFailure, the_watchdogs_error_ends_in_an_abort) {
       EXPECT_EQ(fake().finalized, 0);
     }
     mpi_barrier();
-    if (late) fake().async_error = ncclRemoteError;  // as it would find its peers gone
+    if (late) fake().async_error = ncclRemoteError;  // its peers are gone by now
   }
   EXPECT_EQ(fake().aborted, 1);
 }
 
-TEST_F(NcclFailure, an_exception_on_its_way_ends_in_an_abort) {
+TEST_F(NcclFailure, a_propagating_exception_ends_in_an_abort) {
   EXPECT_THROW(
       {
         const auto comm = make_world(make_options(), "nccl");
@@ -118,9 +118,10 @@ TEST_F(NcclFailure, an_exception_on_its_way_ends_in_an_abort) {
 }
 
 TEST_F(NcclFailure, ordered_sums_are_refused) {
-  EXPECT_EQ(message_of([] { make_world(make_options(Reductions::ordered), "nccl"); }),
-            "comm.backend = nccl: run.reductions = ordered: not there on NCCL yet: choose native, "
-            "or mpi");
+  EXPECT_EQ(
+      message_of([] { make_world(make_options(Reductions::ordered), "nccl"); }),
+      "comm.backend = nccl: run.reductions = ordered: not implemented on NCCL: choose native, "
+      "or mpi");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order on lanes: a collective comes after what the compute stream had been given when it was
-// started, what the compute stream is given after `holds_compute` comes after the collective, and
-// the host waits for neither.
+// The order on lanes: a collective runs after the work that was queued on the compute stream when
+// it was started; work queued after `holds_compute` runs after the collective; the host waits for
+// neither.
 #include <gtest/gtest.h>
 
 #include <comm/nccl/nccl_headers.hpp>
@@ -12,12 +12,12 @@
 namespace shardmark::testing {
 namespace {
 
-class NcclOrder : public ::testing::TestWithParam<int> {  // polls for which NCCL stays busy
+class NcclOrder : public ::testing::TestWithParam<int> {  // how many polls NCCL stays busy
  protected:
   void SetUp() override {
     fake() = FakeDevice{};
     fake().busy_polls = GetParam();
-    MpiOptions options = make_options();
+    CommOptions options = make_options();
     options.compute_stream = compute.get();
     comm = make_world(options, "nccl");
   }
@@ -32,7 +32,7 @@ class NcclOrder : public ::testing::TestWithParam<int> {  // polls for which NCC
     c.send = c.recv = value;
     return c;
   }
-  // Several looks: as many as it takes where nothing is in the way.
+  // Polls as often as is needed when nothing delays the collective.
   bool done_soon(Ticket ticket) {
     for (int i = 0; i < 50 + 4 * GetParam(); ++i)
       if (comm->test(ticket)) return true;
@@ -49,7 +49,7 @@ TEST_P(NcclOrder, a_collective_waits_for_what_was_launched_before_it) {
   enqueue(compute.get(), [&] { return open; });
   enqueue(compute.get(), [&] { return value = comm->rank() + 1, true; });
   const Ticket ticket = comm->start(sum(&value));
-  // Launched after it, so not waited for: or the lane would hang here.
+  // This task was queued after the collective; if the lane waited for it, the test would hang.
   enqueue(compute.get(), [&] { return later; });
   EXPECT_FALSE(done_soon(ticket)) << "the compute stream has not come so far";
   open = true;
@@ -59,10 +59,10 @@ TEST_P(NcclOrder, a_collective_waits_for_what_was_launched_before_it) {
   pump();
 }
 
-TEST_P(NcclOrder, what_is_launched_after_it_is_held_waits_for_it_and_the_host_does_not) {
+TEST_P(NcclOrder, work_queued_after_hold_compute_waits_for_the_collective_and_the_host_does_not) {
   std::int32_t value = 1, seen = 0;
   const int last = comm->size() - 1;
-  if (comm->rank() == last && last > 0) mpi_barrier();  // the others are held by then
+  if (comm->rank() == last && last > 0) mpi_barrier();  // the other streams wait by then
   const Ticket ticket = comm->start(sum(&value));
   hold_compute(*comm, ticket);
   enqueue(compute.get(), [&] { return seen = value, true; });
@@ -76,11 +76,11 @@ TEST_P(NcclOrder, what_is_launched_after_it_is_held_waits_for_it_and_the_host_do
   EXPECT_EQ(seen, comm->size());
 }
 
-TEST_P(NcclOrder, the_compute_stream_is_idle_when_what_it_is_held_for_has_come) {
+TEST_P(NcclOrder, the_compute_stream_is_idle_once_the_collective_is_done) {
   std::int32_t value = 1;
   const int last = comm->size() - 1;
   const bool late = comm->rank() == last && last > 0;
-  if (late) mpi_barrier();  // the others have looked by then
+  if (late) mpi_barrier();  // the other ranks have checked their streams by then
   hold_compute(*comm, comm->start(sum(&value)));
   if (!late && last > 0) {
     EXPECT_FALSE(stream_is_idle(compute.get())) << "a rank is missing, and the host goes on";
@@ -96,7 +96,7 @@ TEST_P(NcclOrder, a_lane_keeps_the_order_of_its_collectives) {
   enqueue(compute.get(), [&] { return open; });
   std::vector<Ticket> tickets;
   for (int k = 0; k < 6; ++k) {
-    // Each is summed into the next one's place, in turn.
+    // Each collective sums the result of the one before.
     enqueue(compute.get(), [&value, k] {
       return value[static_cast<std::size_t>(k)] =
                  k == 0 ? 1 : value[static_cast<std::size_t>(k - 1)],
@@ -124,7 +124,7 @@ TEST_P(NcclOrder, no_call_is_made_while_nccl_is_busy_with_the_last_one) {
   for (auto v : value) EXPECT_EQ(v, comm->size());
 }
 
-TEST_P(NcclOrder, compute_is_not_held_before_the_collective_is_on_its_stream) {
+TEST_P(NcclOrder, compute_is_not_ordered_before_the_collective_is_on_its_stream) {
   std::int32_t value = 1;
   const Ticket ticket = comm->start(sum(&value));
   int asked = 1;

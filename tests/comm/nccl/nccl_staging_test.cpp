@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers of the device through a back-end of the host: each verb gives what its definition says,
-// after what the compute stream was given, and pinned memory is used again, or none at all where
-// MPI takes the device's addresses and does all of it.
+// Device buffers with a back-end of the host: each operation gives the result of its definition and
+// runs after the work on the compute stream; pinned memory is reused, and is not needed at all when
+// MPI accepts device addresses and carries out the whole collective.
 #include <gtest/gtest.h>
 
 #include <comm/collective.hpp>
@@ -20,7 +20,7 @@ class Staging : public ::testing::TestWithParam<std::tuple<Reductions, bool>> {
   void SetUp() override {
     fake() = FakeDevice{};
     options = make_options(std::get<0>(GetParam()));
-    options.device_buffers = std::get<1>(GetParam());
+    options.mpi.device_buffers = std::get<1>(GetParam());
     options.compute_stream = compute.get();
     comm = stage_through_host(make_world(options, "mpi"), options);
   }
@@ -30,12 +30,12 @@ class Staging : public ::testing::TestWithParam<std::tuple<Reductions, bool>> {
     mpi_barrier();
   }
 
-  MpiOptions options;
+  CommOptions options;
   CudaStream compute;
   std::unique_ptr<Communicator> comm;
 };
 
-TEST_P(Staging, every_verb_crosses_in_place_and_out_of_place) {
+TEST_P(Staging, every_operation_works_in_place_and_out_of_place) {
   const int n = comm->size(), rank = comm->rank();
   for (Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast})
     for (Dtype dtype : {Dtype::fp32, Dtype::bf16})
@@ -50,7 +50,7 @@ TEST_P(Staging, every_verb_crosses_in_place_and_out_of_place) {
         c.send = op == Op::all_gather ? send.at(own) : send.at(0);
         c.recv = op == Op::reduce_scatter && inside ? out.at(own) : out.at(0);
         const auto scratch = bring_scratch(c, n, options);
-        // Written by the compute stream, and not before it comes to that.
+        // The compute stream writes the data when it reaches this task.
         enqueue(compute.get(), [&] {
           for (std::int64_t i = 0; i < elems; ++i) send.set(i, (rank + 1) * n);
           return true;
@@ -76,7 +76,7 @@ TEST_P(Staging, pinned_memory_is_used_again) {
   EXPECT_EQ(fake().allocations, after_one);
 }
 
-TEST_P(Staging, only_what_the_host_must_touch_is_staged_where_mpi_takes_the_devices_addresses) {
+TEST_P(Staging, with_device_addresses_only_data_that_the_host_touches_is_staged) {
   const bool aware = std::get<1>(GetParam()), alone = comm->size() == 1;
   const bool ordered = std::get<0>(GetParam()) == Reductions::ordered;
   const std::int64_t n = comm->size(), elems = 10 * n;
@@ -103,7 +103,7 @@ TEST_P(Staging, only_what_the_host_must_touch_is_staged_where_mpi_takes_the_devi
   EXPECT_TRUE(staged(Op::reduce_scatter, Dtype::fp32, Reduction::sum, false)) << "we pack";
 }
 
-TEST(DeviceBuffers, are_what_this_mpi_says_of_itself) {
+TEST(DeviceBuffers, are_accepted_if_the_mpi_library_says_so) {
   EXPECT_FALSE(mpi_takes_device_buffers()) << "no MPI of a machine without a GPU does";
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each verb is one call of NCCL, with counts of 64 bits and offsets in place; teardown leaves
-// nothing behind. What the calls give is held by the tests of all back-ends, in this program too.
+// Each operation is one NCCL call with 64-bit counts and the right addresses, and teardown frees
+// everything. The results of the calls are tested by the tests of all back-ends, which this program
+// contains too.
 #include <gtest/gtest.h>
 
 #include <comm/nccl/nccl_calls.hpp>
@@ -30,7 +31,7 @@ TEST_F(Nccl, counts_have_64_bits_and_in_place_is_by_address) {
   const auto comm = make_world(make_options(), "nccl");
   fake().moves_data = false;
   const std::int64_t n = comm->size(), shard = (std::int64_t{5} << 31) + 3, rank = comm->rank();
-  char* const base = reinterpret_cast<char*>(std::uintptr_t{1} << 40);  // nobody looks at it
+  char* const base = reinterpret_cast<char*>(std::uintptr_t{1} << 40);  // never dereferenced
   for (Dtype dtype : {Dtype::bf16, Dtype::fp64}) {
     Collective c;
     c.dtype = dtype, c.elems = shard * n, c.root = 0;
@@ -90,7 +91,7 @@ TEST_F(Nccl, teardown_finalizes_each_communicator_and_leaves_nothing) {
     run(*comm, Collective{});
     run(*group, Collective{});
     EXPECT_EQ(fake().comms, 2);
-    EXPECT_EQ(fake().streams, 2) << "a communicator and a stream a group";
+    EXPECT_EQ(fake().streams, 2) << "a communicator and a stream per group";
   }
   EXPECT_EQ(fake().finalized, 2);
   EXPECT_EQ(fake().destroyed, 2);
@@ -101,13 +102,13 @@ TEST_F(Nccl, teardown_finalizes_each_communicator_and_leaves_nothing) {
   EXPECT_EQ(fake().allocations, 0);
 }
 
-TEST_F(Nccl, events_are_used_again) {
+TEST_F(Nccl, events_are_reused) {
   const auto comm = make_world(make_options(), "nccl");
   for (int i = 0; i < 50; ++i) run(*comm, Collective{});
   EXPECT_LE(fake().events, 2);
 }
 
-TEST_F(Nccl, ranks_tell_each_other_in_host_memory) {
+TEST_F(Nccl, exchange_uses_host_memory_and_no_nccl_call) {
   const auto comm = make_world(make_options(), "nccl");
   fake().calls.clear();
   const std::int64_t own = comm->rank() * 10;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of the back-end shm beyond those of all back-ends: its memory is bounded, ranks that are
-// not in the same collective are told, and where memory cannot be shared all ranks learn it.
+// Rules of the back-end `shm` beyond those of all back-ends: its memory is bounded, a mismatch of
+// collectives is detected, and all ranks agree when memory cannot be shared.
 #include <csignal>
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ Collective sum_of(Array& data) {
   return c;
 }
 
-TEST(Shm, takes_little_memory_whatever_passes_through_it) {
+TEST(Shm, uses_little_memory_for_collectives_of_any_size) {
   std::string why_not;
   const auto comm = make_shm(why_not);
   ASSERT_TRUE(comm) << why_not;
@@ -34,24 +34,24 @@ TEST(Shm, takes_little_memory_whatever_passes_through_it) {
   Array data(Dtype::fp32, 1 << 21);  // 8 MiB
   run(*comm, sum_of(data));
   EXPECT_EQ(comm->window_bytes(), before);
-  EXPECT_LE(before, comm->size() * (std::int64_t{1} << 20)) << "a MiB a rank";
+  EXPECT_LE(before, comm->size() * (std::int64_t{1} << 20)) << "1 MiB per rank";
 }
 
 TEST(Shm, rounds_of_a_collective_are_the_fewest_that_its_buffers_allow) {
   Collective c;
   c.op = Op::all_reduce, c.elems = 10'000, c.reduction = Reduction::sum;
-  EXPECT_EQ(shm_cut(c, 2, {4096, {}}).rounds, 10u);  // 1024 elements each
-  EXPECT_EQ(shm_cut(c, 1, {4096, {}}).rounds, 0u);
+  EXPECT_EQ(plan_shm_rounds(c, 2, {4096, {}}).rounds, 10u);  // 1024 elements each
+  EXPECT_EQ(plan_shm_rounds(c, 1, {4096, {}}).rounds, 0u);
   c.op = Op::reduce_scatter;
-  EXPECT_EQ(shm_cut(c, 2, {4096, {}}).rounds, 10u);  // 512 of each shard of 5000
+  EXPECT_EQ(plan_shm_rounds(c, 2, {4096, {}}).rounds, 10u);  // 512 of each shard of 5000
   c.op = Op::all_gather, c.reduction = Reduction::none;
-  EXPECT_EQ(shm_cut(c, 2, {4096, {}}).rounds, 5u);
-  EXPECT_FALSE(shm_cut(c, 2, {4096, 20'001}).direct);
-  EXPECT_TRUE(shm_cut(c, 2, {4096, 20'000}).direct);
-  EXPECT_EQ(shm_cut(c, 2, {4096, 20'000}).rounds, 1u);
+  EXPECT_EQ(plan_shm_rounds(c, 2, {4096, {}}).rounds, 5u);
+  EXPECT_FALSE(plan_shm_rounds(c, 2, {4096, 20'001}).direct);
+  EXPECT_TRUE(plan_shm_rounds(c, 2, {4096, 20'000}).direct);
+  EXPECT_EQ(plan_shm_rounds(c, 2, {4096, 20'000}).rounds, 1u);
 }
 
-TEST(Shm, ranks_in_different_collectives_are_told) {
+TEST(Shm, ranks_in_different_collectives_get_an_error) {
   if (world_size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   std::string why_not;
   const auto comm = make_shm(why_not);
@@ -68,11 +68,11 @@ TEST(Shm, ranks_in_different_collectives_are_told) {
   const std::string other = comm->rank() == 0 ? "1" : "0";
   EXPECT_EQ(message, "all_reduce grad.block3: rank " + other +
                          " of the group is in another collective: all ranks must start the same "
-                         "ones in the same order");
+                         "collectives in the same order");
   mpi_barrier();
 }
 
-// Rank 0 may not make a file of the size that is needed.
+// A resource limit keeps rank 0 from making a file of the required size.
 class NoSharing : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -96,7 +96,7 @@ class NoSharing : public ::testing::Test {
 TEST_F(NoSharing, is_agreed_on_and_auto_falls_back_to_MPI) {
   std::string why_not;
   EXPECT_FALSE(make_shm(why_not));
-  EXPECT_EQ(why_not, "the ranks may not map memory of one another (memfd_create, /proc)");
+  EXPECT_EQ(why_not, "the ranks may not map each other's memory (memfd_create, /proc)");
   EXPECT_THROW(make_communicator("shm", MPI_COMM_WORLD, make_options()), CommError);
   EXPECT_EQ(make_communicator("auto", MPI_COMM_WORLD, make_options())->backend(),
             world_size() > 1 ? "mpi" : "self");

@@ -14,7 +14,7 @@ using testing::small_deck;
 using testing::Training;
 
 std::map<std::string, std::int64_t> expected_calls(const Program& p, const std::vector<int>& run,
-                                                   const MpiOptions& options) {
+                                                   const CommOptions& options) {
   std::map<std::string, std::int64_t> calls;
   for (int segment : run)
     for (const Event& e : p.segments[segment].events) {
@@ -42,7 +42,7 @@ TEST(Beneath, AStepMakesTheMpiCallsOfItsPlan) {
           deck.comm.backend = "mpi";
           Training t(deck, MPI_COMM_WORLD);
           const Program& p = t.program();
-          const MpiOptions options = testing::mpi_options(reductions);
+          const CommOptions options = testing::mpi_options(reductions);
           testing::reset_mpi_counts();
           t.init();
           EXPECT_EQ(testing::mpi_counts(), expected_calls(p, {0}, options));
