@@ -1,19 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program: arguments in, a subcommand, its exit status out. Errors end here: one line on
-// standard error and the status that its type stands for.
+// The program: it parses the arguments, calls a command, and returns its exit status. Errors end
+// here: one line on standard error, and the status that belongs to the error's type. What each
+// option means stands in miniapp/commands/help/, from which the options are declared here.
 #include <cstdio>
 #include <functional>
+#include <map>
+#include <stdexcept>
+#include <variant>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <miniapp/commands/arguments_error.hpp>
 #include <miniapp/commands/commands.hpp>
+#include <miniapp/commands/help/completion.hpp>
+#include <miniapp/commands/help/help_page.hpp>
+#include <miniapp/commands/help/man_page.hpp>
 #include <miniapp/provenance/version.hpp>
 
 namespace {
 
 using namespace shardmark;
+
+// What an option of the program itself prints; thrown, since parsing ends there.
+struct Printed {
+  std::string text;
+};
+
+// The variable that takes the value of an option. An integer has a lower bound.
+struct Binding {
+  std::string_view name;
+  std::variant<bool*, int*, std::string*, std::vector<std::string>*> variable;
+  int lowest = 0;
+};
 
 int exit_code(ExitStatus status) {
   return static_cast<int>(status);
@@ -22,6 +41,11 @@ int exit_code(ExitStatus status) {
 int report(const std::string& what, ExitStatus status) {
   if (!what.empty() && speaks_for_launch()) fmt::print(stderr, "shardmark: {}\n", what);
   return exit_code(status);
+}
+
+int show(const std::string& text) {
+  if (speaks_for_launch()) fmt::print("{}", text);
+  return exit_code(ExitStatus::valid);
 }
 
 CLI::Validator at_least(int lowest) {
@@ -35,111 +59,163 @@ CLI::Validator at_least(int lowest) {
       "", "");
 }
 
-// What is wrong, where CLI11 only says that a subcommand is missing.
-std::string explain(const CLI::ParseError& error, const CLI::App& app, const std::string& known) {
-  if (!app.get_subcommands().empty() || app.remaining().empty()) return error.what();
-  return fmt::format("\"{}\" is no subcommand: give one of {}", app.remaining().front(), known);
+CLI::Validator one_of(const std::vector<std::string_view>& choices) {
+  return CLI::IsMember(std::vector<std::string>(choices.begin(), choices.end()));
 }
 
-void add_deck(CLI::App& command, std::string& deck, std::vector<std::string>& sets) {
-  command.add_option("DECK", deck, "input deck, a JSON file")->required();
-  command.add_option("--set", sets, "override a key of the deck: key.path=value")
-      ->take_all()
-      ->allow_extra_args(false);
+// Help that shows another default than the program has is a defect.
+void require_preset(const OptionHelp& help, const std::string& value) {
+  if (!help.preset.empty() && help.preset != value)
+    throw std::logic_error(fmt::format("help of {}: the default is {}", help.name, value));
 }
 
-void add_sweep(CLI::App& app, SweepArguments& sweep) {
-  add_deck(app, sweep.deck, sweep.sets);
-  app.add_option("--vary", sweep.vary, "a key and its values: key.path=value,value")
-      ->required()
-      ->take_all()
-      ->allow_extra_args(false);
-  app.add_flag("--plan", sweep.plan, "plan the points only, without MPI");
-  app.add_option("--ranks", sweep.ranks, "world sizes to plan for: 1,2,8");
-  app.add_option("--ranks-per-node", sweep.ranks_per_node, "how many of them share a node")
-      ->check(at_least(1));
-  app.add_option("--out", sweep.out, "folder for table, page and a folder a point")
-      ->capture_default_str();
+void add_option(CLI::App& app, const OptionHelp& help, const Binding& binding) {
+  const std::string name(help.name);
+  CLI::Option* option = nullptr;
+  if (auto* const* flag = std::get_if<bool*>(&binding.variable)) {
+    app.add_flag(name, **flag);
+  } else if (auto* const* number = std::get_if<int*>(&binding.variable)) {
+    require_preset(help, fmt::format("{}", **number));
+    option = app.add_option(name, **number)->check(at_least(binding.lowest));
+  } else if (auto* const* text = std::get_if<std::string*>(&binding.variable)) {
+    require_preset(help, **text);
+    option = app.add_option(name, **text);
+  } else {
+    option = app.add_option(name, *std::get<std::vector<std::string>*>(binding.variable));
+    option->take_all()->allow_extra_args(false);
+  }
+  if (option == nullptr) return;
+  option->required(help.required);
+  if (!help.choices.empty()) option->check(one_of(help.choices));
 }
 
-void add_ckpt(CLI::App& app, CkptArguments& ckpt) {
-  using What = CkptArguments::What;
-  app.require_subcommand(1);
-  const auto add = [&](const char* name, What what, const char* help) {
-    CLI::App* sub = app.add_subcommand(name, help);
-    sub->add_option("DIR", ckpt.dir, "a checkpoint, or a folder of them: the latest")->required();
-    sub->callback([&ckpt, what] { ckpt.what = what; });
-    return sub;
-  };
-  add("info", What::info, "what is in it");
-  add("verify", What::verify, "whether all of its checksums are right");
-  add("consolidate", What::consolidate, "its fp32 parameters as one .h5 and one .safetensors file")
-      ->add_option("--out", ckpt.out, "folder for both")
-      ->capture_default_str();
+// Adds a command below `parent` with the options of its help, each of which is bound to a variable.
+CLI::App* add_command(CLI::App& parent, std::string_view name,
+                      const std::vector<Binding>& bindings) {
+  const CommandHelp& help = help_of(name);
+  CLI::App* app = parent.add_subcommand(std::string(last_word(name)));
+  if (bindings.size() != help.options.size())
+    throw std::logic_error(fmt::format("help of {}: has other options", name));
+  for (const Binding& binding : bindings) add_option(*app, option_of(help, binding.name), binding);
+  return app;
 }
+
+void add_program_options(CLI::App& app) {
+  app.add_flag_callback("--version",
+                        [] { throw Printed{fmt::format("shardmark {}\n", version())}; });
+  app.add_flag_callback("--help-man", [] { throw Printed{man_page(version())}; });
+  app.add_option_function<std::string>(
+         "--completion", [](const std::string& shell) { throw Printed{completion(shell)}; })
+      ->check(one_of(option_of(program_help(), "--completion").choices));
+}
+
+// "ckpt info", as far as the arguments were understood.
+std::string parsed_command(const CLI::App& app) {
+  if (app.get_subcommands().empty()) return "";
+  const CLI::App* first = app.get_subcommands().front();
+  const std::string rest = parsed_command(*first);
+  return first->get_name() + (rest.empty() ? "" : " " + rest);
+}
+
+// What is wrong, where CLI11 says only that a subcommand is missing.
+std::string explain(const CLI::ParseError& error, const CLI::App& app) {
+  const std::string name = parsed_command(app);
+  const CLI::App* last = &app;
+  while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
+  const auto below = commands_below(name);
+  if (below.empty() || last->remaining().empty()) return error.what();
+  std::string known;
+  for (const CommandHelp* c : below)
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", last_word(c->name));
+  return fmt::format("\"{}\" is no subcommand: give one of {}", last->remaining().front(), known);
+}
+
+// All commands, the variables that their options set, and how each is called.
+class CommandLine {
+ public:
+  CommandLine() {
+    app_.require_subcommand(1);
+    add_program_options(app_);
+    add("run", {{"DECK", &run_.deck}, {"--set", &run_.sets}, {"--out", &run_.out}},
+        [this] { return run_command(run_); });
+    add("plan",
+        {{"DECK", &plan_.deck},
+         {"--set", &plan_.sets},
+         {"--ranks", &plan_.ranks, 1},
+         {"--rank", &plan_.rank, 0},
+         {"--ranks-per-node", &plan_.ranks_per_node, 1},
+         {"--format", &plan_.format}},
+        [this] { return plan_command(plan_); });
+    add("sweep",
+        {{"DECK", &sweep_.deck},
+         {"--set", &sweep_.sets},
+         {"--vary", &sweep_.vary},
+         {"--plan", &sweep_.plan},
+         {"--ranks", &sweep_.ranks},
+         {"--ranks-per-node", &sweep_.ranks_per_node, 1},
+         {"--out", &sweep_.out}},
+        [this] { return sweep_command(sweep_); });
+    add("ckpt info", {{"DIR", &ckpt_.dir}}, ckpt(CkptArguments::What::info));
+    add("ckpt verify", {{"DIR", &ckpt_.dir}}, ckpt(CkptArguments::What::verify));
+    add("ckpt consolidate", {{"DIR", &ckpt_.dir}, {"--out", &ckpt_.out}},
+        ckpt(CkptArguments::What::consolidate));
+    add("deck check",
+        {{"DECK", &check_.deck}, {"--set", &check_.sets}, {"--ranks", &check_.ranks, 1}},
+        [this] { return deck_check_command(check_); });
+  }
+
+  /// Parses the arguments and calls the command. Returns the exit status.
+  int run(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const Printed& printed) {
+      return show(printed.text);
+    } catch (const CLI::CallForHelp&) {
+      return show(help_page(help_of(parsed_command(app_))));
+    } catch (const CLI::ParseError& e) {
+      return arguments_error(explain(e, app_), parsed_command(app_));
+    }
+    return exit_code(calls_.at(parsed_command(app_))());
+  }
+
+ private:
+  std::function<ExitStatus()> ckpt(CkptArguments::What what) {
+    return [this, what] {
+      ckpt_.what = what;
+      return ckpt_command(ckpt_);
+    };
+  }
+
+  void add(std::string_view name, const std::vector<Binding>& bindings,
+           const std::function<ExitStatus()>& call) {
+    CLI::App* parent = &app_;
+    if (const auto space = name.find(' '); space != std::string_view::npos) {
+      const std::string_view group = name.substr(0, space);
+      if (!groups_.contains(group)) {
+        groups_[group] = add_command(app_, group, {});
+        groups_[group]->require_subcommand(1);
+      }
+      parent = groups_[group];
+    }
+    add_command(*parent, name, bindings);
+    calls_[std::string(name)] = call;
+  }
+
+  CLI::App app_;
+  std::map<std::string_view, CLI::App*> groups_;
+  std::map<std::string, std::function<ExitStatus()>> calls_;
+  RunArguments run_;
+  PlanArguments plan_;
+  SweepArguments sweep_;
+  CkptArguments ckpt_;
+  CheckArguments check_;
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{
-      "ShardMark: trains a transformer under ZeRO stage 0 to 3 and proves what memory and "
-      "communication it takes."};
-  app.set_version_flag("--version", "shardmark " + version());
-  app.require_subcommand(1);
-
-  RunArguments run;
-  CLI::App* run_app = app.add_subcommand("run", "run a deck, under mpiexec or srun");
-  add_deck(*run_app, run.deck, run.sets);
-  run_app->add_option("--out", run.out, "folder for report.json and losses.csv")
-      ->capture_default_str();
-
-  PlanArguments plan;
-  CLI::App* plan_app = app.add_subcommand("plan", "print what one rank of any world would do");
-  add_deck(*plan_app, plan.deck, plan.sets);
-  plan_app->add_option("--ranks", plan.ranks, "world size")->required()->check(at_least(1));
-  plan_app->add_option("--rank", plan.rank, "whose plan")->check(at_least(0));
-  plan_app->add_option("--ranks-per-node", plan.ranks_per_node, "how many of them share a node")
-      ->check(at_least(1));
-  plan_app->add_option("--format", plan.format, "how to print it")
-      ->check(CLI::IsMember({"text", "json", "dot"}))
-      ->capture_default_str();
-
-  SweepArguments sweep;
-  CLI::App* sweep_app = app.add_subcommand("sweep", "run or plan a deck over a grid of values");
-  add_sweep(*sweep_app, sweep);
-
-  CheckArguments check;
-  CLI::App* deck_app = app.add_subcommand("deck", "look at a deck without running it");
-  deck_app->require_subcommand(1);
-  CLI::App* check_app =
-      deck_app->add_subcommand("check", "what is wrong, without effect, or a default");
-  add_deck(*check_app, check.deck, check.sets);
-  check_app->add_option("--ranks", check.ranks, "world size")->check(at_least(1));
-
-  CkptArguments ckpt;
-  CLI::App* ckpt_app = app.add_subcommand("ckpt", "look at a checkpoint, or make one file of it");
-  add_ckpt(*ckpt_app, ckpt);
-
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& e) {
-    return app.exit(e);
-  } catch (const CLI::CallForAllHelp& e) {
-    return app.exit(e);
-  } catch (const CLI::CallForVersion& e) {
-    return app.exit(e);
-  } catch (const CLI::ParseError& e) {
-    return arguments_error(deck_app->parsed()   ? explain(e, *deck_app, "check")
-                           : ckpt_app->parsed() ? explain(e, *ckpt_app, "info, verify, consolidate")
-                                                : explain(e, app, "run, plan, sweep, ckpt, deck"));
-  }
-
-  try {
-    if (run_app->parsed()) return exit_code(run_command(run));
-    if (plan_app->parsed()) return exit_code(plan_command(plan));
-    if (sweep_app->parsed()) return exit_code(sweep_command(sweep));
-    if (ckpt_app->parsed()) return exit_code(ckpt_command(ckpt));
-    return exit_code(deck_check_command(check));
+    return CommandLine().run(argc, argv);
   } catch (const Error& e) {
     return report(e.what(), e.status());
   } catch (const std::exception& e) {

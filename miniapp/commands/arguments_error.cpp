@@ -22,9 +22,10 @@ bool speaks_for_launch() {
   return launched_rank() == 0;
 }
 
-int arguments_error(const std::string& what) {
+int arguments_error(const std::string& what, const std::string& command) {
   if (speaks_for_launch())
-    fmt::print(stderr, "shardmark: {}; `shardmark --help` lists what there is\n", what);
+    fmt::print(stderr, "shardmark: {}: see `shardmark {}--help`\n", what,
+               command.empty() ? "" : command + " ");
   return static_cast<int>(ExitStatus::usage);
 }
 

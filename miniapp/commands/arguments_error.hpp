@@ -7,11 +7,12 @@
 
 namespace shardmark {
 
-/// Whether this process prints for its launch, before MPI is up or without it: one process does.
+/// Whether this is the one process of a launch that prints. It works before MPI is initialized, and
+/// for commands that do not use MPI.
 bool speaks_for_launch();
 
-/// Says what is wrong with the arguments, once for all processes of a launch though MPI is not up
-/// yet. Returns the exit status.
-int arguments_error(const std::string& what);
+/// Prints what is wrong with the arguments of a command ("ckpt info"; "" for the program), once for
+/// all processes of a launch. Returns the exit status.
+int arguments_error(const std::string& what, const std::string& command);
 
 }  // namespace shardmark

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of `--help` and of the man page: what several commands share, and the texts of each.
+// docs/ says more about decks and reports; these texts alone must suffice to use the program.
+#pragma once
+
+#include <vector>
+
+#include <miniapp/commands/help/command_help.hpp>
+
+namespace shardmark {
+
+inline OptionHelp deck_argument() {
+  return {.name = "DECK",
+          .value = "",
+          .text = "The input deck, a JSON file. `shardmark --help` shows a small one.",
+          .offer = Offer::deck,
+          .required = true};
+}
+
+inline OptionHelp set_option() {
+  return {.name = "--set",
+          .value = "KEY.PATH=VALUE",
+          .text =
+              "Changes one key of the deck for this call. VALUE is read as JSON, and otherwise "
+              "taken as a string. KEY.0 or KEY[0] names an element of an array. The option can "
+              "be given several times.",
+          .repeatable = true};
+}
+
+inline OptionHelp ranks_per_node_option() {
+  return {.name = "--ranks-per-node",
+          .value = "N",
+          .text = "How many ranks share a node, and with it the budgets of host memory and files.",
+          .preset = "1"};
+}
+
+inline OptionHelp out_option(std::string_view text, std::string_view preset) {
+  return {.name = "--out", .value = "DIR", .text = text, .offer = Offer::folder, .preset = preset};
+}
+
+inline constexpr StatusHelp succeeded{0, "The command succeeded."};
+inline constexpr StatusHelp bad_deck{
+    2,
+    "A bad deck or argument, or a file that the deck names is missing or "
+    "unreadable."};
+inline constexpr StatusHelp bad_argument{2, "A bad argument."};
+inline constexpr StatusHelp bad_checkpoint{
+    4, "The checkpoint is missing, damaged, or cannot be read."};
+inline constexpr StatusHelp lost{
+    5,
+    "Communication failed: a time-out (the message names the ranks that are "
+    "late) or a lost rank."};
+
+CommandHelp run_help();
+CommandHelp sweep_help();
+CommandHelp plan_help();
+/// A group and its commands.
+std::vector<CommandHelp> deck_help();
+std::vector<CommandHelp> ckpt_help();
+
+}  // namespace shardmark
