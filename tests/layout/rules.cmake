@@ -1,114 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 # layout_violations(<root> <variable>): the list of what in the tree at <root> breaks the rules of its
-# layout, "file: rule" each. The dependencies between folders are those of README, "Layout".
-
-# What a file of its folder may not include, as a regular expression; empty: anything may be.
-function(layout_forbidden_includes file out)
-  set(network "mpi[.]h|mpi_|mpicxx|nccl|hdf5|H5|highfive")
-  set(${out} "" PARENT_SCOPE)
-  if(file MATCHES "^core/plan/")
-    set(${out} "^(Kokkos|KokkosCore|core/kokkos_shim|dnnl|oneapi|${network}|core/memory/|core/nn/|comm/|io/|miniapp/|tests/)"
-        PARENT_SCOPE)
-  elseif(file MATCHES "^core/memory/")
-    set(${out} "^(dnnl|oneapi|${network}|core/nn/|comm/|io/|miniapp/|tests/)" PARENT_SCOPE)
-  elseif(file MATCHES "^core/")
-    set(${out} "^(${network}|comm/|io/|miniapp/|tests/)" PARENT_SCOPE)
-  elseif(file MATCHES "^comm/")
-    set(${out} "^(dnnl|oneapi|hdf5|H5|highfive|core/nn/|io/|miniapp/|tests/)" PARENT_SCOPE)
-  elseif(file MATCHES "^io/")
-    set(${out} "^(dnnl|oneapi|nccl|core/nn/|comm/|miniapp/|tests/)" PARENT_SCOPE)
-  elseif(file MATCHES "^miniapp/")
-    set(${out} "^(tests/)" PARENT_SCOPE)
-  endif()
-endfunction()
-
-# A GPU build gives what reaches Kokkos to nvcc and the rest to the host's compiler, which cannot read
-# that Kokkos' headers: folders of the host reach none, and of the application exactly those sources
-# do that miniapp/CMakeLists.txt lists.
-function(layout_kokkos_violations root out)
-  file(GLOB_RECURSE files RELATIVE "${root}" "${root}/core/*.?pp" "${root}/comm/*.?pp"
-       "${root}/io/*.?pp" "${root}/miniapp/*.?pp")
-  set(open "")
-  foreach(file IN LISTS files)
-    file(STRINGS "${root}/${file}" lines REGEX "^[ \t]*#[ \t]*include[ \t]*<")
-    foreach(line IN LISTS lines)
-      string(REGEX REPLACE "^[^<]*<([^>]*)>.*" "\\1" header "${line}")
-      list(APPEND "users_${header}" "${file}")
-      if(header MATCHES "^Kokkos_")
-        list(APPEND open "${file}")
-      endif()
-    endforeach()
-  endforeach()
-  set(reaching "")
-  while(open)
-    list(POP_FRONT open file)
-    if(NOT file IN_LIST reaching)
-      list(APPEND reaching "${file}")
-      list(APPEND open ${users_${file}})
-    endif()
-  endwhile()
-  set(listed "")
-  if(EXISTS "${root}/miniapp/CMakeLists.txt")
-    file(READ "${root}/miniapp/CMakeLists.txt" text)
-    if(text MATCHES "shardmark_app KOKKOS([^)]*)[)]")
-      separate_arguments(listed UNIX_COMMAND "${CMAKE_MATCH_1}")
-      list(TRANSFORM listed PREPEND "miniapp/")
-    endif()
-  endif()
-  set(found "")
-  foreach(file IN LISTS reaching)
-    if(file MATCHES "^(comm|io|miniapp)/.*[.]cpp$" AND NOT file IN_LIST listed)
-      list(APPEND found "${file}: reaches Kokkos, but a GPU build compiles it for the host alone")
-    endif()
-  endforeach()
-  foreach(file IN LISTS listed)
-    if(NOT file IN_LIST reaching)
-      list(APPEND found "miniapp/CMakeLists.txt: ${file} is listed under KOKKOS, but reaches none")
-    endif()
-  endforeach()
-  set(${out} "${found}" PARENT_SCOPE)
-endfunction()
+# layout, "file: rule" each. Every file is read once; each rule is a function of one of these files:
+#   rooms.cmake       which folder may include which
+#   includes.cmake    includes, and what reaches Kokkos
+#   files.cmake       SPDX lines, folders, the version
+#   references.cmake  files, links, commands, tests and deck keys that texts name
+include("${CMAKE_CURRENT_LIST_DIR}/rooms.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/includes.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/references.cmake")
 
 function(layout_violations root out)
-  layout_kokkos_violations("${root}" found)
-  file(GLOB_RECURSE sources RELATIVE "${root}" "${root}/core/*" "${root}/comm/*" "${root}/io/*"
+  layout_room_table_violations(found)
+  file(GLOB_RECURSE files RELATIVE "${root}" "${root}/core/*" "${root}/comm/*" "${root}/io/*"
        "${root}/miniapp/*" "${root}/tests/*" "${root}/cmake/*" "${root}/ci/*" "${root}/.ci/*"
-       "${root}/inputs/*.json" "${root}/inputs/*.md")
-  file(GLOB top RELATIVE "${root}" "${root}/CMakeLists.txt" "${root}/*.md")
-  foreach(file IN LISTS sources top)
-    # Read as text with brackets and semicolons made harmless to CMake's lists.
+       "${root}/docs/*" "${root}/inputs/*.json" "${root}/inputs/*.md")
+  file(GLOB top RELATIVE "${root}" "${root}/CMakeLists.txt" "${root}/*.md" "${root}/CITATION.cff"
+       "${root}/.pre-commit-config.yaml" "${root}/.clang-tidy")
+  list(APPEND files ${top})
+  layout_read_facts("${root}" "${files}")
+
+  foreach(file IN LISTS files)
+    # Brackets and semicolons would split CMake's lists.
     file(READ "${root}/${file}" text)
+    string(REPLACE "](" "@link(" text "${text}")
     string(REGEX REPLACE "[][;]" " " text "${text}")
-
-    if(file MATCHES "[.](cpp|hpp|cmake|supp)$|CMakeLists[.]txt$|^[.]?ci/[a-z]+$")
-      string(SUBSTRING "${text}" 0 200 head)
-      if(NOT head MATCHES "SPDX-License-Identifier: Apache-2.0")
-        list(APPEND found "${file}: no SPDX line at its top")
-      endif()
+    layout_file_violations("${file}" "${text}")
+    if(file MATCHES "[.](cpp|hpp|cu|cuh)$")
+      layout_include_violations("${file}" "${text}")
     endif()
-    # A path of one person's machine helps nobody else.
-    if(text MATCHES "(^|[ \"'=(:,\n])(/(home|root|work|Users|scratch|mnt)/[A-Za-z0-9._/-]+)")
-      list(APPEND found "${file}: names a path of one machine: ${CMAKE_MATCH_2}")
-    endif()
-
-    if(file MATCHES "[.](cpp|hpp)$")
-      if(file MATCHES "[.]hpp$" AND NOT text MATCHES "\n#pragma once\n")
-        list(APPEND found "${file}: no #pragma once")
-      endif()
-      layout_forbidden_includes("${file}" forbidden)
-      string(REGEX MATCHALL "\n[ \t]*#[ \t]*include[ \t]*[<\"][^>\"\n]*[>\"]" includes "\n${text}")
-      foreach(line IN LISTS includes)
-        string(REGEX MATCH "([<\"])([^>\"]*)" _ "${line}")
-        set(quote "${CMAKE_MATCH_1}")
-        set(header "${CMAKE_MATCH_2}")
-        if(quote STREQUAL "\"" AND NOT file MATCHES "^tests/")
-          list(APPEND found "${file}: \"${header}\" is included in quotes, not as <folder/file.hpp>")
-        endif()
-        if(forbidden AND header MATCHES "${forbidden}")
-          list(APPEND found "${file}: may not include <${header}>")
-        endif()
-      endforeach()
-    endif()
+    layout_reference_violations("${root}" "${file}" "${text}")
   endforeach()
+  layout_kokkos_violations("${root}" "${files}")
+  layout_folder_violations("${root}" "${files}")
+  layout_version_violations("${root}")
   set(${out} "${found}" PARENT_SCOPE)
 endfunction()
+
+# layout_found(<file> <rule>): one more violation. A macro, so that `found` is its caller's.
+macro(layout_found file rule)
+  list(APPEND found "${file}: ${rule}")
+endmacro()
+
+# layout_return(): hands the violations that a rule has found to its caller.
+macro(layout_return)
+  set(found "${found}" PARENT_SCOPE)
+endmacro()

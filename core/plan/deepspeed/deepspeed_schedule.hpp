@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The schedule `deepspeed`: the collectives that DeepSpeed 0.19 issues, call by call, with its
-// defaults and knobs, and the copies that it makes. One writer a family of stages:
-// deepspeed_replicated.cpp (0), deepspeed_flat.cpp (1, 2), deepspeed_sharded.cpp (3).
+// defaults and knobs, and the copies that it makes. The stages have their own folders: stage0,
+// stage12 and stage3.
 #pragma once
 
 #include <core/plan/plan.hpp>
