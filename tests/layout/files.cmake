@@ -2,7 +2,6 @@
 # What every file and every folder must have.
 
 set(layout_most_sources 30)
-set(layout_readmes_required FALSE)  # until every folder has one
 
 # In each file: an SPDX line, no path of one machine, #pragma once.
 function(layout_file_violations file text)
@@ -39,7 +38,7 @@ function(layout_folder_violations root files)
     if(count GREATER layout_most_sources)
       layout_found("${folder}" "${count} source files: split the folder (at most ${layout_most_sources})")
     endif()
-    if(layout_readmes_required AND (count GREATER 0 OR NOT folder MATCHES "/") AND NOT EXISTS "${root}/${folder}/README.md")
+    if((count GREATER 0 OR NOT folder MATCHES "/") AND NOT EXISTS "${root}/${folder}/README.md")
       layout_found("${folder}" "no README.md: one paragraph that says what the folder contains, what it may use, and where to start reading")
     endif()
   endforeach()
