@@ -217,7 +217,7 @@ class Bench {
 
   const Machine& machine_;
   std::string dir_;
-  Session session_;
+  DeckSession session_;
   std::unique_ptr<Communicator> lane_;
   Peers peers_;
   LoadedDeck beside_, now_, again_;

@@ -32,7 +32,7 @@ struct HostUpdate {
   double bytes = 0, seconds = 0;
 };
 
-HostUpdate host_update(Session& session) {
+HostUpdate host_update(DeckSession& session) {
   HostUpdate sum;
   for (const TracedEvent& t : session.traced_step().events) {
     if (t.event < 0) continue;
@@ -48,11 +48,11 @@ HostUpdate host_update(Session& session) {
   return sum;
 }
 
-std::string type_of(const Session& s) {
+std::string type_of(const DeckSession& s) {
   return fmt::format("{} stage {}", to_string(s.program.precision.model), s.program.stage);
 }
 
-void update_beside_triad(const Machine& machine, int turns, std::int64_t mib, Session& session) {
+void update_beside_triad(const Machine& machine, int turns, std::int64_t mib, DeckSession& session) {
   const MPI_Comm world = machine.world.comm();
   const std::int64_t elems = mib << 18;
   const Array a = make_array("a", elems), b = make_array("b", elems), c = make_array("c", elems);
@@ -74,7 +74,7 @@ void update_beside_triad(const Machine& machine, int turns, std::int64_t mib, Se
                    spread(triad_rate).median));
 }
 
-void throttled_link(const Machine& machine, int turns, Session& session) {
+void throttled_link(const Machine& machine, int turns, DeckSession& session) {
   const double gb_per_s = *session.deck.machine.host_link_gbps;
   session.step();
   std::vector<double> took, needs;
@@ -99,11 +99,11 @@ void throttled_link(const Machine& machine, int turns, Session& session) {
 void bench(const Machine& machine, int turns, std::int64_t mib, const std::string& deck,
            std::vector<std::string> sets) {
   {
-    Session session(machine, deck, sets);
+    DeckSession session(machine, deck, sets);
     update_beside_triad(machine, turns, mib, session);
   }
   sets.emplace_back("machine.host_link_gbps=2");
-  Session session(machine, deck, sets);
+  DeckSession session(machine, deck, sets);
   throttled_link(machine, turns, session);
 }
 

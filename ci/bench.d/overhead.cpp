@@ -19,12 +19,12 @@ class NoArithmetic : public Model {
 
 void bench(const Machine& machine, int turns, const std::string& deck,
            std::vector<std::string> sets) {
-  Session real(machine, deck, sets);
+  DeckSession real(machine, deck, sets);
   const auto heads = real.deck.model.heads;
   for (const std::string& small : {fmt::format("model.hidden={}", 2 * heads),
                                    std::string("model.sequence=2"), std::string("model.vocab=256")})
     sets.push_back(small);
-  Session tiny(machine, deck, sets, [] { return std::unique_ptr<Model>(new NoArithmetic); });
+  DeckSession tiny(machine, deck, sets, [] { return std::unique_ptr<Model>(new NoArithmetic); });
   const auto events = static_cast<double>(real.events_per_step());
   const auto tiny_events = static_cast<double>(tiny.events_per_step());
   constexpr int tiny_steps = 200;

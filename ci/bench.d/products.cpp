@@ -83,7 +83,7 @@ class Replay {
 
 void bench(const Machine& machine, int turns, const std::string& deck,
            const std::vector<std::string>& sets) {
-  Session session(machine, deck, sets);
+  DeckSession session(machine, deck, sets);
   session.step();
   session.matmul->record(true);
   session.step();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A deck ready to step in this process: what the driver assembles, without its talk and checks.
+// A session of a deck in this process, as the driver opens it, without self-check and report.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,11 @@
 #include <core/nn/kernels/threads.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
-#include <io/data/tokens.hpp>
-#include <miniapp/run/bf16_choice.hpp>
-#include <miniapp/execute/executor.hpp>
-#include <miniapp/run/heap.hpp>
+#include <miniapp/execute/session.hpp>
 #include <miniapp/ranks/lanes.hpp>
-#include <miniapp/run/setup.hpp>
-#include <miniapp/execute/step_runner.hpp>
-#include <miniapp/models/transformer_model.hpp>
+#include <miniapp/run/bf16_choice.hpp>
+#include <miniapp/run/heap.hpp>
+#include <miniapp/run/profile.hpp>
 
 namespace shardmark::bench {
 
@@ -42,13 +39,14 @@ class Machine {
   Node node;
 };
 
-class Session {
+/// A deck's session, at the beginning of training.
+class DeckSession {
  public:
   using MakeModel = std::unique_ptr<Model> (*)();
 
   /// Collective. `make_model` gives another model than the deck's; may be null.
-  Session(const Machine& machine, const std::string& path, const std::vector<std::string>& sets,
-          MakeModel make_model = nullptr)
+  DeckSession(const Machine& machine, const std::string& path,
+              const std::vector<std::string>& sets, MakeModel make_model = nullptr)
       : deck(load_deck(path, sets)) {
     CommOptions options;
     options.idle = machine.node.idle();
@@ -61,40 +59,32 @@ class Session {
     matmul.emplace(profile.workspace_cap_bytes, bf16.products);
     context.emplace(Context{Space(), *matmul});
     options.reductions = deck.run.reductions;
-    lane_ = make_communicator(deck.comm.backend, machine.world.comm(), options);
-    tokens_ = make_token_source(deck);
-    model_ = make_model != nullptr
-                 ? make_model()
-                 : std::make_unique<TransformerModel>(deck, program, *context, *tokens_);
-    groups_ = make_group_lanes(*lane_, program);
-    executor_.emplace(program, *model_, all_lanes(*lane_, groups_), context->space, nullptr,
-                      ExecutorOptions{.idle = options.idle,
-                                      .link_gb_per_s = deck.machine.host_link_gbps});
-    runner_.emplace(deck, program, *executor_);
-    context->poll = [](void* e) { static_cast<Executor*>(e)->poll(); };
-    context->poll_arg = &*executor_;
-    runner_->init();
+    lanes_.emplace(make_communicator(deck.comm.backend, machine.world.comm(), options), program);
+    session_.emplace(deck, program, *lanes_, *context,
+                     SessionOptions{.model = make_model != nullptr ? make_model() : nullptr,
+                                    .idle = options.idle});
+    runner().init();
   }
 
-  void step() { runner_->step(steps_++); }
-  /// What a step looked like from inside; its collectives are not noted.
+  void step() { runner().step(steps_++); }
+  /// One step, with a trace of all but its collectives.
   StepTrace traced_step() {
     StepTrace trace;
-    executor_->trace(&trace);
+    executor().trace(&trace);
     step();
-    executor_->trace(nullptr);
+    executor().trace(nullptr);
     return trace;
   }
-  Executor& executor() { return *executor_; }
-  StepRunner& runner() { return *runner_; }
+  Executor& executor() { return session_->executor(); }
+  StepRunner& runner() { return session_->steps(); }
 
-  /// Events that one step of the steady state runs.
+  /// The number of events that one later step runs.
   std::int64_t events_per_step() {
-    const std::vector<std::int64_t> before = runner_->runs();
+    const std::vector<std::int64_t> before = runner().runs();
     step();
     std::int64_t events = 0;
     for (std::size_t s = 0; s < before.size(); ++s)
-      events += (runner_->runs()[s] - before[s]) * std::ssize(program.segments[s].events);
+      events += (runner().runs()[s] - before[s]) * std::ssize(program.segments[s].events);
     return events;
   }
 
@@ -104,12 +94,9 @@ class Session {
   std::optional<Context> context;
 
  private:
-  std::unique_ptr<Communicator> driver_lane_, lane_;
-  std::vector<std::unique_ptr<Communicator>> groups_;
-  std::unique_ptr<TokenSource> tokens_;
-  std::unique_ptr<Model> model_;
-  std::optional<Executor> executor_;
-  std::optional<StepRunner> runner_;
+  std::unique_ptr<Communicator> driver_lane_;
+  std::optional<Lanes> lanes_;
+  std::optional<Session> session_;
   std::int64_t steps_ = 0;
 };
 

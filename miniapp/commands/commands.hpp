@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <core/error.hpp>
+#include <miniapp/run/run_arguments.hpp>
 
 namespace shardmark {
 
@@ -35,12 +36,6 @@ struct CkptArguments {
 /// Throws IoError. `verify` prints all that is wrong itself.
 ExitStatus ckpt_command(const CkptArguments& arguments);
 
-struct RunArguments {
-  std::string deck;
-  std::vector<std::string> sets;
-  std::string out = "shardmark-out";
-  bool quiet = false;  // nothing is printed: the report's files say it all
-};
 /// Collective over MPI_COMM_WORLD. Errors are agreed on and printed here; the status is the same on
 /// every rank.
 ExitStatus run_command(const RunArguments& arguments);

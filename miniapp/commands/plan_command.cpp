@@ -15,7 +15,8 @@
 #include <io/files/hash.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/report/standard_output.hpp>
-#include <miniapp/run/setup.hpp>
+#include <miniapp/run/budgets.hpp>
+#include <miniapp/run/fit_budget.hpp>
 
 namespace shardmark {
 namespace {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `shardmark run`: one deck, once.
+#include <miniapp/commands/commands.hpp>
+#include <miniapp/run/driver.hpp>
 #include <miniapp/run/launch.hpp>
 
 namespace shardmark {

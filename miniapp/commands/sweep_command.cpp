@@ -17,9 +17,11 @@
 #include <miniapp/execute/scoped_timer.hpp>
 #include <miniapp/provenance/version.hpp>
 #include <miniapp/report/standard_output.hpp>
+#include <miniapp/run/budgets.hpp>
+#include <miniapp/run/driver.hpp>
+#include <miniapp/run/fit_budget.hpp>
 #include <miniapp/run/heap.hpp>
 #include <miniapp/run/launch.hpp>
-#include <miniapp/run/setup.hpp>
 #include <miniapp/sweep/html/sweep_page.hpp>
 #include <miniapp/sweep/store.hpp>
 #include <miniapp/sweep/table.hpp>

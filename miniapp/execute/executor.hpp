@@ -15,19 +15,13 @@
 #include <core/plan/plan.hpp>
 #include <miniapp/execute/copy_engine.hpp>
 #include <miniapp/execute/disk_lane.hpp>
+#include <miniapp/execute/lane_times.hpp>
 #include <miniapp/execute/slot_memory.hpp>
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/models/event_model.hpp>
 #include <miniapp/ranks/faults.hpp>
 
 namespace shardmark {
-
-/// Where the time of the compute lane went, in ns.
-struct LaneTimes {
-  std::int64_t init = 0, forward = 0, backward = 0, step = 0;  // by phase, waits included
-  std::int64_t copies = 0;   // between host and device: making them, and waiting for them
-  std::int64_t exposed = 0;  // waiting for collectives, or in calls that make them progress
-};
 
 struct ExecutorOptions {
   Fault fault = Fault::none;

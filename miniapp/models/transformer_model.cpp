@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <utility>
 #include <vector>
 
 #include <core/error.hpp>
@@ -19,10 +20,10 @@ namespace {
 constexpr std::size_t most_params = 2;  // of a module: weight and bias
 }
 TransformerModel::TransformerModel(const Deck& deck, const Program& program, const Context& context,
-                                   TokenSource& tokens)
+                                   std::unique_ptr<TokenSource> tokens)
     : deck_(deck),
       context_(context),
-      tokens_(tokens),
+      tokens_(std::move(tokens)),
       dims_(transformer_dims(deck.model, program.batch.micro, program.precision.model)) {}
 
 void TransformerModel::run(const Program& program, const Event& event,
@@ -51,7 +52,7 @@ void TransformerModel::init(const Program& program, const Event& event, const Bo
 void TransformerModel::load_batch(const Program& program, const Bound& tokens,
                                   const StepValues& values) const {
   const auto fill = [&](std::int32_t* into) {
-    tokens_.fill(values.step,
+    tokens_->fill(values.step,
                  first_sample(values.micro_batch, program.world, program.rank, program.batch.micro),
                  program.batch.micro, into);
   };

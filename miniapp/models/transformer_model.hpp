@@ -2,6 +2,8 @@
 // `compute: train`: forward, backward and update of a real transformer on the plan's buffers.
 #pragma once
 
+#include <memory>
+
 #include <core/nn/kernels/context.hpp>
 #include <core/nn/models/transformer.hpp>
 #include <core/plan/deck/deck.hpp>
@@ -13,9 +15,9 @@ namespace shardmark {
 
 class TransformerModel : public Model {
  public:
-  /// All must outlive it.
+  /// Deck and context must outlive it. `tokens` is what the model is trained on.
   TransformerModel(const Deck& deck, const Program& program, const Context& context,
-                   TokenSource& tokens);
+                   std::unique_ptr<TokenSource> tokens);
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
            const StepValues& values) override;
 
@@ -32,7 +34,7 @@ class TransformerModel : public Model {
 
   const Deck& deck_;
   const Context& context_;
-  TokenSource& tokens_;
+  std::unique_ptr<TokenSource> tokens_;
   TransformerDims dims_;
 };
 

@@ -74,19 +74,12 @@ std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Wa
   return lane;
 }
 
-std::vector<std::unique_ptr<Communicator>> make_group_lanes(Communicator& world,
-                                                            const Program& program) {
-  std::vector<std::unique_ptr<Communicator>> lanes;
+Lanes::Lanes(std::unique_ptr<Communicator> world, const Program& program) {
+  Communicator& all = *world;
+  owned_.push_back(std::move(world));
   for (std::size_t g = 1; g < program.groups.size(); ++g)
-    lanes.push_back(world.split(program.groups[g].ranks.front(), world.rank()));
-  return lanes;
-}
-
-std::vector<Communicator*> all_lanes(Communicator& world,
-                                     const std::vector<std::unique_ptr<Communicator>>& groups) {
-  std::vector<Communicator*> lanes{&world};
-  for (const auto& group : groups) lanes.push_back(group.get());
-  return lanes;
+    owned_.push_back(all.split(program.groups[g].ranks.front(), all.rank()));
+  for (const auto& lane : owned_) by_group_.push_back(lane.get());
 }
 
 std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watchdog& watch) {

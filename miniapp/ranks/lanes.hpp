@@ -26,13 +26,20 @@ std::string_view device_backend(std::string_view backend);
 std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watchdog& watch,
                                             Fault fault, CommCounters& counters);
 
-/// Collective. A program's groups below the world, each split off `world` as a lane of its own;
-/// decorators and counters go on in them.
-std::vector<std::unique_ptr<Communicator>> make_group_lanes(Communicator& world,
-                                                            const Program& program);
-/// As the executor takes them: by index in Program::groups.
-std::vector<Communicator*> all_lanes(Communicator& world,
-                                     const std::vector<std::unique_ptr<Communicator>>& groups);
+/// The communicators of a program, one for each of its groups.
+class Lanes {
+ public:
+  /// Collective over `world`, the communicator of the whole world with its decorators. Splits one
+  /// off for each smaller group of `program`; decorators and counters work there too.
+  Lanes(std::unique_ptr<Communicator> world, const Program& program);
+
+  /// `by_group()[g]` belongs to Program::groups[g]. They live as long as this object.
+  const std::vector<Communicator*>& by_group() const { return by_group_; }
+
+ private:
+  std::vector<std::unique_ptr<Communicator>> owned_;
+  std::vector<Communicator*> by_group_;
+};
 
 /// Collective over `world`. The driver's own lane: watched, neither counted nor delayed nor faulty.
 std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watchdog& watch);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* variable = "SHARDMARK_BF16_PRODUCTS";
 
-// What crosses ranks.
+// What rank 0 sends to the others.
 struct Decision {
   Bf16Products products = Bf16Products::widened;
   bool forced = false;
@@ -38,7 +38,7 @@ Decision decide(const Space& space, std::int64_t scratch_cap_bytes) {
   throw DeckError(fmt::format("environment: {} = {}: must be native or widened", variable, value));
 }
 
-std::string tell(const Decision& d) {
+std::string describe(const Decision& d) {
   if (d.forced) return fmt::format("{}, by {}", to_string(d.products), variable);
   if (std::isinf(d.speed.native_s)) return "widened: the matrix library has no others here";
   return fmt::format("{}, measured at start-up: native {:.2f} ms, widened {:.2f} ms",
@@ -55,7 +55,7 @@ Bf16Choice choose_bf16_products(const Deck& deck, std::int64_t scratch_cap_bytes
     if (peers.rank() == 0) mine = decide(space, scratch_cap_bytes);
   });
   const Decision decision = peers.gather(mine)[0];
-  return {decision.products, tell(decision)};
+  return {decision.products, describe(decision)};
 }
 
 }  // namespace shardmark

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which way bf16 products are made in a run: the same on all ranks, since the bits differ.
+// How a run computes products of bf16 matrices: the same way on all ranks, since the bits differ.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@ namespace shardmark {
 
 struct Bf16Choice {
   Bf16Products products = Bf16Products::widened;
-  std::string told;  // for reports: what was chosen and why; empty where nothing is bf16
+  std::string reason;  // for reports: what was chosen and why; empty if nothing is bf16
 };
 
 /// Collective. Rank 0 decides: by SHARDMARK_BF16_PRODUCTS (native or widened) if that is set, else
-/// by measuring both. Throws AgreedError where the variable asks for what is not there.
+/// by measuring both. Throws AgreedError if the variable asks for products that are not available.
 Bf16Choice choose_bf16_products(const Deck& deck, std::int64_t scratch_cap_bytes,
                                 const Space& space, Peers& peers);
 

@@ -5,7 +5,8 @@
 
 #include <functional>
 
-#include <miniapp/run/driver.hpp>
+#include <core/error.hpp>
+#include <miniapp/run/world.hpp>
 
 namespace shardmark {
 

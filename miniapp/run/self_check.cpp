@@ -6,11 +6,10 @@
 
 #include <core/memory/read_back.hpp>
 #include <core/plan/interpret/check.hpp>
-#include <miniapp/execute/step_runner.hpp>
+#include <miniapp/execute/session.hpp>
 #include <miniapp/measure/state_hash.hpp>
 #include <miniapp/models/list_model.hpp>
 #include <miniapp/run/self_check.hpp>
-#include <miniapp/run/setup.hpp>
 
 namespace shardmark {
 namespace {
@@ -52,7 +51,8 @@ Deck small_deck(const Deck& run, int stage) {
   return d;
 }
 
-// First owned master parameter that is not what this rank works out alone; empty: all are.
+// Names the first owned master parameter that differs from what this rank computes alone; empty if
+// none does.
 std::string compare_with_closed_form(const Program& p, const Executor& executor) {
   for (const StatePiece& piece : p.states) {
     if (piece.state != State::master) continue;
@@ -63,7 +63,7 @@ std::string compare_with_closed_form(const Program& p, const Executor& executor)
       const double want = ListModel::expected_param(piece.first_elem + i, p.world,
                                                     p.batch.accumulation, steps, p.precision.model);
       if (have[static_cast<std::size_t>(i)] != static_cast<float>(want))
-        return fmt::format("rank {}: element {} of {} is {}, exactly {} was due", p.rank, i,
+        return fmt::format("rank {}: element {} of {} is {}, but must be exactly {}", p.rank, i,
                            p.slots[piece.slot].name, have[static_cast<std::size_t>(i)], want);
     }
   }
@@ -75,32 +75,29 @@ struct Outcome {
   std::string wrong;
 };
 
-Outcome run_stage(const Deck& run, int stage, const Profile& profile, const Context& context,
-                  const std::vector<Communicator*>& groups, Peers& peers, Fault fault) {
+Outcome run_stage(const Deck& run, int stage, const Profile& profile, Context& context,
+                  const Lanes& lanes, Peers& peers, Fault fault) {
   const Deck deck = small_deck(run, stage);
   const Batch batch = batch_for(peers.size());
   const Program program = build_program(deck, batch, peers.size(), peers.rank(), profile);
   require_legal(check(program));
-  ListModel model(deck, context);
-  Executor executor(program, model, groups, context.space, nullptr,
-                    ExecutorOptions{.fault = fault, .disk = disk_options(deck)});
-  StepRunner runner(deck, program, executor);
-  runner.init();
-  for (std::int64_t s = 0; s < steps; ++s) runner.step(s);
+  Session session(deck, program, lanes, context, SessionOptions{.fault = fault});
+  session.steps().init();
+  for (std::int64_t s = 0; s < steps; ++s) session.steps().step(s);
   Outcome o;
-  for (const std::string& text : peers.gather(compare_with_closed_form(program, executor)))
+  for (const std::string& text : peers.gather(compare_with_closed_form(program, session.executor())))
     if (o.wrong.empty() && !text.empty()) o.wrong = fmt::format("stage {}: {}", stage, text);
-  o.hashes = hash_states(context, program, executor, peers);
+  o.hashes = hash_states(context, program, session.executor(), peers);
   return o;
 }
 
 }  // namespace
 
-std::string self_check(const Deck& deck, const Profile& profile, const Context& context,
-                       const std::vector<Communicator*>& groups, Peers& peers, Fault fault) {
-  // A NaN is put into the real run only: it is the loss that has to show it.
+std::string self_check(const Deck& deck, const Profile& profile, Context& context,
+                       const Lanes& lanes, Peers& peers, Fault fault) {
+  // A NaN is put into the real run only, whose loss has to show it.
   const Fault here = fault == Fault::nan || fault == Fault::leak ? Fault::none : fault;
-  auto stage = [&](int s) { return run_stage(deck, s, profile, context, groups, peers, here); };
+  auto stage = [&](int s) { return run_stage(deck, s, profile, context, lanes, peers, here); };
   const Outcome mine = stage(deck.zero.stage);
   if (!mine.wrong.empty()) return mine.wrong;
   if (!mine.hashes.disagreement.empty()) return mine.hashes.disagreement;

@@ -44,7 +44,7 @@ set(layout_rooms
   "io/checkpoint: core core/numeric core/plan core/plan/deck core/plan/interpret io/files"
   "miniapp/ranks: core core/plan core/plan/deck comm comm/*"
   "miniapp/models: core core/memory core/numeric core/nn/* core/plan core/plan/* io/data"
-  "miniapp/execute: core core/memory core/plan core/plan/* comm comm/* io/files io/checkpoint miniapp/ranks miniapp/models"
+  "miniapp/execute: core core/memory core/nn/kernels core/plan core/plan/* comm comm/* io/files io/checkpoint miniapp/ranks miniapp/models"
   "miniapp/execute/cuda: core core/memory comm comm/nccl miniapp/execute"
   "miniapp/measure: core core/* comm comm/* io/* miniapp/ranks miniapp/models miniapp/execute"
   "miniapp/provenance: core core/nn/* comm/* io/* miniapp/ranks miniapp/measure"
@@ -68,7 +68,6 @@ set(layout_exceptions
   "core/plan/interpret/print.hpp core/plan/build/fit_layers.hpp"
   "core/plan/partition/flat_groups.hpp core/plan/write/state_writer.hpp"
   "io/deepspeed/config.hpp io/deck/deck_reader.hpp"
-  "miniapp/run/driver.hpp miniapp/commands/commands.hpp"
 )
 
 # What each room may include, with `a/*` written out: `room_<folder>`.

@@ -20,16 +20,12 @@
 #include <core/plan/interpret/arena.hpp>
 #include <core/plan/interpret/footprint.hpp>
 #include <core/plan/plan.hpp>
-#include <io/data/tokens.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
-#include <miniapp/execute/executor.hpp>
-#include <miniapp/execute/step_runner.hpp>
+#include <miniapp/execute/session.hpp>
 #include <miniapp/measure/state_hash.hpp>
-#include <miniapp/models/list_model.hpp>
-#include <miniapp/models/transformer_model.hpp>
+#include <miniapp/models/make_model.hpp>
 #include <miniapp/ranks/lanes.hpp>
 #include <miniapp/ranks/peers.hpp>
-#include <miniapp/run/setup.hpp>
 
 namespace shardmark::testing {
 
@@ -75,7 +71,7 @@ class Training {
 
   Training(const Deck& deck, MPI_Comm world, const Batch& batch, const Decorate& decorate = {},
            const Wrap& wrap = {}, std::optional<double> link_gb_per_s = {})
-      : deck_(deck),
+      : deck_(with_link(deck, link_gb_per_s)),
         driver_lane_(make_communicator("mpi", world, mpi_options(Reductions::native, world))),
         peers_(*driver_lane_),
         matmul_(Profile{}.workspace_cap_bytes),
@@ -84,23 +80,13 @@ class Training {
     const CommOptions options = mpi_options(deck.run.reductions, world);
     auto backend = make_communicator(deck.comm.backend, world, options);
     if (decorate) backend = decorate(std::move(backend));
-    lane_ = std::make_unique<CountingCommunicator>(std::move(backend), counters_);
-    if (deck.run.compute == Compute::train) {
-      tokens_ = make_token_source(deck);
-      model_ = std::make_unique<TransformerModel>(deck_, program_, context_, *tokens_);
-    } else {
-      model_ = std::make_unique<ListModel>(deck_, context_);
-    }
-    if (wrap) model_ = wrap(std::move(model_));
-    ledger_.emplace();
-    group_lanes_ = make_group_lanes(*lane_, program_);
-    executor_.emplace(
-        program_, *model_, all_lanes(*lane_, group_lanes_), context_.space, &*ledger_,
-        ExecutorOptions{
-            .idle = options.idle, .link_gb_per_s = link_gb_per_s, .disk = disk_options(deck_)});
-    runner_.emplace(deck_, program_, *executor_);
-    context_.poll = [](void* e) { static_cast<Executor*>(e)->poll(); };
-    context_.poll_arg = &*executor_;
+    lanes_.emplace(std::make_unique<CountingCommunicator>(std::move(backend), counters_),
+                   program_);
+    auto model = make_model(deck_, program_, context_);
+    if (wrap) model = wrap(std::move(model));
+    session_.emplace(
+        deck_, program_, *lanes_, context_,
+        SessionOptions{.model = std::move(model), .idle = options.idle, .ledger = true});
   }
 
   /// The deck's triple, which gives the global batch size.
@@ -112,27 +98,27 @@ class Training {
     return {micro * ranks * accumulation, micro, accumulation};
   }
 
-  void init() { runner_->init(); }
+  void init() { runner().init(); }
   /// Start-up, then on from what `checkpoints` found, if anything.
   void init(Checkpoints& checkpoints) {
     init();
-    checkpoints.restore(*executor_, *runner_);
+    checkpoints.restore(executor(), runner());
     steps_ = checkpoints.first_step();
   }
 
   /// One optimizer step and nothing else: no talk of the test's own. False when it was skipped.
-  bool bare_step() { return runner_->step(steps_++); }
+  bool bare_step() { return runner().step(steps_++); }
 
   /// One optimizer step; its loss (over all ranks) and norm are kept.
   void step() {
     skipped.push_back(!bare_step());
-    if (const int slot = executor_->find_slot("loss"); slot >= 0) {
-      const double mine = *executor_->slot(slot).as<double>();
+    if (const int slot = executor().find_slot("loss"); slot >= 0) {
+      const double mine = *executor().slot(slot).as<double>();
       double sum = 0;
       for (double l : peers_.gather(mine)) sum += l;
       losses.push_back(sum / peers_.size() / static_cast<double>(program_.batch.accumulation));
     }
-    norms.push_back(executor_->norm());
+    norms.push_back(executor().norm());
   }
 
   /// One step of the steady state, segment by segment: `after_segment` is told of each.
@@ -140,14 +126,14 @@ class Training {
     const Step& step = program_.steps[step_path(program_, false).back()];
     int micro_batch = 0;
     for (int segment : segments_of(step, false)) {
-      executor_->run(segment, {.step = steps_, .updates = steps_, .micro_batch = micro_batch});
+      executor().run(segment, {.step = steps_, .updates = steps_, .micro_batch = micro_batch});
       after_segment(program_.segments[segment], micro_batch++);
     }
     ++steps_;
   }
   std::function<void(const Segment&, int)> after_segment;
 
-  StateHashes hashes() { return hash_states(context_, program_, *executor_, peers_); }
+  StateHashes hashes() { return hash_states(context_, program_, executor(), peers_); }
 
   /// Collective. The full fp32 values of one tensor, gathered from whoever owns them.
   std::vector<float> tensor(int id) {
@@ -156,7 +142,7 @@ class Training {
     for (const StatePiece& piece : program_.states) {
       const std::int64_t at = piece.first_elem - p.first_elem;
       if (piece.state != State::master || at < 0 || at >= p.elems) continue;
-      const float* data = executor_->slot(piece.slot).as<float>() + piece.offset;
+      const float* data = executor().slot(piece.slot).as<float>() + piece.offset;
       std::copy(data, data + piece.elems, whole.begin() + at);
     }
     if (!program_.sharded[static_cast<std::size_t>(State::master)]) return whole;
@@ -169,17 +155,22 @@ class Training {
 
   const Program& program() const { return program_; }
   CommCounters& counting() { return counters_; }
-  Ledger& ledger() { return *ledger_; }
-  Executor& executor() { return *executor_; }
+  LedgerSnapshot memory() const { return session_->memory(); }
+  Executor& executor() { return session_->executor(); }
   MatMul& matmul() { return matmul_; }
   Peers& peers() { return peers_; }
 
-  StepRunner& runner() { return *runner_; }
+  StepRunner& runner() { return session_->steps(); }
 
   std::vector<double> losses, norms;
   std::vector<bool> skipped;
 
  private:
+  static Deck with_link(Deck deck, std::optional<double> gb_per_s) {
+    if (gb_per_s) deck.machine.host_link_gbps = gb_per_s;
+    return deck;
+  }
+
   Deck deck_;
   std::unique_ptr<Communicator> driver_lane_;
   Peers peers_;
@@ -187,13 +178,8 @@ class Training {
   Context context_;
   Program program_;
   CommCounters counters_;
-  std::unique_ptr<CountingCommunicator> lane_;
-  std::vector<std::unique_ptr<Communicator>> group_lanes_;
-  std::unique_ptr<TokenSource> tokens_;
-  std::unique_ptr<Model> model_;
-  std::optional<Ledger> ledger_;
-  std::optional<Executor> executor_;
-  std::optional<StepRunner> runner_;
+  std::optional<Lanes> lanes_;
+  std::optional<Session> session_;
   std::int64_t steps_ = 0;
 };
 
@@ -212,7 +198,7 @@ inline void set_precision(Deck& d, Dtype model, Dtype grad_accum) {
 /// allocated once (pooled).
 inline void expect_memory_as_predicted(Training& t) {
   const Program& p = t.program();
-  const LedgerSnapshot ledger = t.ledger().snapshot();
+  const LedgerSnapshot ledger = t.memory();
   const TierFootprint files = footprint(p, t.runner().ran())[Tier::nvme];
   EXPECT_EQ(t.executor().files().peak_bytes, files.peak_bytes);
   EXPECT_EQ(t.executor().files().category_peaks, files.category_peaks);

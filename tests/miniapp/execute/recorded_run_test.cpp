@@ -113,7 +113,7 @@ TEST(RecordedRun, MemoryAsTheLedgerHearsIt) {
       std::string at = "after_step";
       if (segment.kind == SegmentKind::micro) at = "after_bwd" + std::to_string(micro_batch);
       if (segment.kind == SegmentKind::boundary) return;
-      EXPECT_EQ(t.ledger().snapshot()[Tier::device].live, recorded_bytes(r, rank, at)) << at;
+      EXPECT_EQ(t.memory()[Tier::device].live, recorded_bytes(r, rank, at)) << at;
     };
     t.watched_step();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of training in 16 bits: fp16's loss scale falls until gradients fit, steps that overflow
 // change no state, and training goes on, alike at every stage; losses stay close to fp32's; all
-// ranks make bf16 products in one way, which can be told.
+// ranks make bf16 products in one way, which the report names.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -55,7 +55,7 @@ TEST(LossScale, StepsThatOverflowAreSkippedAndTrainingRecoversAlikeAtEveryStage)
         before = after;
       }
       const Footprint f = footprint(t.program(), t.runner().ran());
-      EXPECT_EQ(t.ledger().snapshot()[Tier::device].peak_bytes, f[Tier::device].peak_bytes);
+      EXPECT_EQ(t.memory()[Tier::device].peak_bytes, f[Tier::device].peak_bytes);
       EXPECT_EQ(t.counting().volume(), t.runner().predicted());
       if (pattern.empty()) pattern = t.skipped, losses = t.losses, final_hashes = before;
       EXPECT_EQ(t.skipped, pattern);
@@ -109,18 +109,18 @@ struct Bf16Choices : ::testing::Test {
 
 TEST_F(Bf16Choices, IsMeasuredOnceAndTheSameOnAllRanks) {
   const Bf16Choice choice = choose(Dtype::bf16);
-  EXPECT_NE(choice.told.find(to_string(choice.products)), std::string::npos) << choice.told;
+  EXPECT_NE(choice.reason.find(to_string(choice.products)), std::string::npos) << choice.reason;
   for (const Bf16Products products : peers.gather(choice.products))
     EXPECT_EQ(products, choice.products);
-  EXPECT_EQ(choose(Dtype::fp32).told, "");
-  EXPECT_EQ(choose(Dtype::fp16).told, "");
+  EXPECT_EQ(choose(Dtype::fp32).reason, "");
+  EXPECT_EQ(choose(Dtype::fp16).reason, "");
 }
 
 TEST_F(Bf16Choices, CanBeForced) {
   setenv(variable, "widened", 1);
   const Bf16Choice choice = choose(Dtype::bf16);
   EXPECT_EQ(choice.products, Bf16Products::widened);
-  EXPECT_NE(choice.told.find(variable), std::string::npos) << choice.told;
+  EXPECT_NE(choice.reason.find(variable), std::string::npos) << choice.reason;
   setenv(variable, "native", 1);
   if (has_native_bf16(Space())) {
     EXPECT_EQ(choose(Dtype::bf16).products, Bf16Products::native);

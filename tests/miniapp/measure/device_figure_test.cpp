@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <comm/self/self_communicator.hpp>
-#include <miniapp/measure/measure.hpp>
+#include <miniapp/measure/comparisons.hpp>
 #include <tests/support/programs.hpp>
 
 namespace shardmark {
@@ -51,13 +51,13 @@ System compared(const DeviceLooks& device) {
   const Deck deck = testing::gpt2_deck(3);  // allowance: 512 MiB
   SelfCommunicator self;
   Peers peers(self);
-  Noted noted;
-  noted.rss_start = 100 * mib, noted.rss_peak = 1150 * mib;
-  noted.device = device;
+  RunRecord record;
+  record.rss_start = 100 * mib, record.rss_peak = 1150 * mib;
+  record.device = device;
   LedgerSnapshot ledger;
   ledger.tiers[0].peak_bytes = 1000 * mib, ledger.tiers[1].peak_bytes = 40 * mib;
   System s;
-  compare_system(deck, noted, ledger, peers, s.result, s.observed);
+  compare_system(deck, record, ledger, peers, s.result, s.observed);
   return s;
 }
 

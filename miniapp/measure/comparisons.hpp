@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares what a run measured (ledger, counters, the system's figures) with what its plan predicted.
+// Each comparison fills the report's figures in a Result, and puts the difference that the lowest
+// rank found into an Observed; an empty text means that no rank found one.
+#pragma once
+
+#include <vector>
+
+#include <comm/decorators/counting.hpp>
+#include <core/memory/ledger.hpp>
+#include <miniapp/execute/executor.hpp>
+#include <miniapp/execute/step_runner.hpp>
+#include <miniapp/measure/result.hpp>
+#include <miniapp/measure/run_record.hpp>
+#include <miniapp/measure/verdict.hpp>
+#include <miniapp/ranks/peers.hpp>
+
+namespace shardmark {
+
+/// Collective. The ledger, with the footprint of the segments that `ran`.
+void compare_memory(const Program& program, const std::vector<bool>& ran,
+                    const LedgerSnapshot& ledger, Peers& peers, Result& result, Observed& observed);
+
+/// Collective. The counters, with the collectives that the plan has for the `steps` that were run,
+/// group by group.
+void compare_calls(const Program& program, const StepRunner& steps, const CommCounters& counted,
+                   Peers& peers, Result& result, Observed& observed);
+
+/// Collective. Copies and bytes over the link, with the prediction; also how long they took.
+void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVolume& carried,
+                    const RunRecord& record, Peers& peers, Result& result, Observed& observed);
+
+/// Collective. The bytes that the kernel transferred to and from disks, with those of the plan's
+/// files.
+void compare_disk(const Executor& executor, Peers& peers, Result& result, Observed& observed);
+
+/// Collective. The memory that the system counts for this process and its device, with the ledger's.
+void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnapshot& ledger,
+                    Peers& peers, Result& result, Observed& observed);
+
+}  // namespace shardmark

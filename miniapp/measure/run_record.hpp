@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one rank records while it runs, as plain values.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <miniapp/execute/lane_times.hpp>
+#include <miniapp/execute/link_times.hpp>
+#include <miniapp/measure/device_figure.hpp>
+
+namespace shardmark {
+
+struct RunRecord {
+  // By step of this run:
+  std::vector<double> losses, norms, seconds, lrs, loss_scales;
+  std::vector<bool> skipped;
+  // Of the timed steps:
+  LaneTimes times;
+  LinkTimesByDirection link{};
+  std::int64_t matmul_ns = 0;
+  double timed_s = 0;  // from barrier to barrier, without checkpoints
+
+  std::int64_t first_step = 0;              // of this run; a checkpoint contains the steps before
+  std::int64_t steps = 0, warmup = 0;       // of this run: timed steps, and those before them
+  std::int64_t rss_start = 0, rss_peak = 0;  // resident memory, bytes
+  DeviceLooks device;
+};
+
+}  // namespace shardmark

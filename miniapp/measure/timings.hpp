@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times and losses of a run over all ranks, from what each rank recorded.
+#pragma once
+
+#include <cstdint>
+
+#include <comm/decorators/counting.hpp>
+#include <core/plan/plan.hpp>
+#include <miniapp/measure/result.hpp>
+#include <miniapp/measure/run_record.hpp>
+#include <miniapp/ranks/peers.hpp>
+
+namespace shardmark {
+
+/// Collective. Rows of losses.csv: losses averaged over ranks in rank order, times of the slowest
+/// rank.
+void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers, Result& result);
+
+/// Collective. How long the collectives of the timed steps took from start to end, and how much of
+/// that was waiting for the last rank. `clock_offset_ns` is that of clock_offset_ns().
+void time_calls(const Program& program, const CommCounters& counted, std::int64_t clock_offset_ns,
+                Peers& peers, Result& result);
+
+/// Collective. Times per step, percentiles, the rank that needs most time of its own, and the
+/// figure of merit.
+void fill_times(const Deck& deck, const Program& program, const RunRecord& record,
+                const CommCounters& counted, Peers& peers, Result& result);
+
+}  // namespace shardmark

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <core/error.hpp>
+#include <core/memory/budget.hpp>
+#include <core/memory/device_memory.hpp>
+#include <io/files/swap_file.hpp>
+#include <miniapp/run/budgets.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+
+// What a section's disk has free; files can be made on it, too.
+std::int64_t usable_disk_bytes(const Deck& deck, const OffloadSpec& spec, const char* section) {
+  try {
+    const std::int64_t bytes = free_disk_bytes(spec.nvme_path);
+    static_cast<void>(SwapFile(spec.nvme_path, 0));  // may it?
+    return bytes;
+  } catch (const IoError& e) {
+    throw DeckError(fmt::format("{}: deepspeed.zero_optimization.{}.nvme_path: {}", deck.path,
+                                section, e.what()));
+  }
+}
+
+// Of two disks the fuller one counts: what does not fit there shows when the files are made.
+void add_disk_budget(const Deck& deck, std::int64_t needed, int ranks_per_node, RunBudgets& r) {
+  if (needed == 0) return;
+  const auto nvme = static_cast<std::size_t>(Tier::nvme);
+  const bool given = r.bytes[nvme].has_value();
+  if (given) r.source[nvme] = "memory.nvme_gib of the deck";
+  for (const auto& [spec, section] : {std::pair{&deck.zero.offload_optimizer, "offload_optimizer"},
+                                      std::pair{&deck.zero.offload_param, "offload_param"}}) {
+    if (!spec->nvme) continue;
+    const std::int64_t bytes =
+        usable_disk_bytes(deck, *spec, section) / std::max(1, ranks_per_node);
+    if (given || (r.bytes[nvme] && *r.bytes[nvme] <= bytes)) continue;
+    r.bytes[nvme] = bytes;
+    r.source[nvme] = fmt::format("free on the disk of {} ({} rank{})", spec->nvme_path,
+                                 ranks_per_node, ranks_per_node == 1 ? "" : "s");
+  }
+}
+
+}  // namespace
+
+Budgets deck_budgets(const Deck& deck, int ranks_per_node) {
+  Budgets budgets;
+  for (std::size_t t = 0; t < tier_count; ++t)
+    if (deck.memory.budget_gib[t])
+      budgets[t] = static_cast<std::int64_t>(std::llround(*deck.memory.budget_gib[t] * gib));
+  for (Tier shared : {Tier::host, Tier::nvme})
+    if (auto& budget = budgets[static_cast<std::size_t>(shared)])
+      *budget /= std::max(1, ranks_per_node);
+  return budgets;
+}
+
+RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_count>& needed,
+                       int ranks_per_node) {
+  const auto device = static_cast<std::size_t>(Tier::device);
+  const auto host = static_cast<std::size_t>(Tier::host);
+  RunBudgets r;
+  r.bytes = deck_budgets(deck, ranks_per_node);
+  const bool given[] = {r.bytes[device].has_value(), r.bytes[host].has_value()};
+  for (Tier t : memory_tiers)
+    if (given[static_cast<std::size_t>(t)])
+      r.source[static_cast<std::size_t>(t)] =
+          fmt::format("memory.{}_gib of the deck", to_string(t));
+  add_disk_budget(deck, needed[static_cast<std::size_t>(Tier::nvme)], ranks_per_node, r);
+  if (given[host] && ranks_per_node > 1)
+    r.source[host] += fmt::format(", shared by {} ranks", ranks_per_node);
+  if (given[device] && given[host]) return r;
+
+  const FoundMemory found = find_memory(ranks_per_node);
+  const auto apart = find_device_memory(ranks_per_node);  // of a device with memory of its own
+  if (!apart && !given[device] && !given[host]) r.shared = found.bytes;
+  for (const std::size_t t : {device, host}) {
+    if (given[t]) continue;
+    const FoundMemory& own = apart && t == device ? *apart : found;
+    const std::int64_t other = apart ? 0 : needed[t == device ? host : device];
+    r.bytes[t] = std::max<std::int64_t>(0, own.bytes - other);
+    r.source[t] = own.source;
+  }
+  return r;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <comm/nccl/nccl_headers.hpp>
+#include <core/error.hpp>
+#include <core/kokkos_shim.hpp>
+#include <miniapp/ranks/faults.hpp>
+#include <miniapp/ranks/lanes.hpp>
+#include <miniapp/run/profile.hpp>
+
+namespace shardmark {
+
+Profile run_profile(const Deck& deck, const Node& node, int world) {
+  if (deck.comm.backend == "self" && world > 1)
+    throw DeckError(
+        fmt::format("{}: comm.backend = \"self\": {} ranks: must be one: start one rank, "
+                    "or give \"shm\", \"mpi\" or \"auto\"",
+                    deck.path, world));
+  if (deck.comm.backend == "shm" && node.ranks < world)
+    throw DeckError(fmt::format(
+        "{}: comm.backend = \"shm\": {} of {} ranks are on {}: all must share one node: "
+        "give \"mpi\" or \"auto\"",
+        deck.path, node.ranks, world, node.host));
+  if (deck.comm.backend == "nccl" && nccl_library().empty())
+    throw DeckError(fmt::format(
+        "{}: comm.backend = \"nccl\": this build has no NCCL: give \"auto\" or \"mpi\", or build "
+        "with a Kokkos that computes on GPUs (README, GPUs)",
+        deck.path));
+  if (deck.comm.backend == "nccl" && deck.run.reductions == Reductions::ordered)
+    throw DeckError(fmt::format(
+        "{}: comm.backend = \"nccl\" with run.reductions = \"ordered\": not modelled yet: give "
+        "\"native\", or \"mpi\"",
+        deck.path));
+  if (!device_is_host && (deck.zero.offload_optimizer.nvme || deck.zero.offload_param.nvme))
+    throw DeckError(
+        fmt::format("{}: deepspeed.zero_optimization: device = \"nvme\": states in files are not "
+                    "there on CUDA yet: give \"cpu\"",
+                    deck.path));
+  if (const Fault fault = fault_from_environment();
+      !device_is_host && fault != Fault::none && fault != Fault::leak && fault != Fault::nan &&
+      fault != Fault::extra_call && fault != Fault::extra_copy)
+    throw DeckError(
+        fmt::format("environment: SHARDMARK_FAULT = {}: not there on CUDA yet: it looks "
+                    "into buffers of the device: give leak, nan, extra_call or extra_copy",
+                    to_string(fault)));
+  Profile profile;
+  profile.ranks_per_node = node.ranks;
+  // Measured with oneDNN 2.6 on GPT-2's shapes: packed pieces take what one thread's default gives,
+  // and each further thread at most 1.7 MB of scratch of its own.
+  if (device_is_host)
+    profile.workspace_cap_bytes += (Space().concurrency() - 1) * (std::int64_t{2} << 20);
+  else
+    profile.workspace_cap_bytes = std::int64_t{32} << 20;  // what cuBLASLt asks for at most
+  const std::string backend(device_backend(deck.comm.backend));
+  profile.backend = backend != "auto"     ? backend
+                    : world == 1          ? "self"
+                    : world == node.ranks ? "shm"
+                                          : "mpi";
+  return profile;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <core/plan/interpret/print.hpp>
+#include <io/files/hash.hpp>
+#include <miniapp/measure/comparisons.hpp>
+#include <miniapp/measure/state_hash.hpp>
+#include <miniapp/measure/timings.hpp>
+#include <miniapp/measure/verdict.hpp>
+#include <miniapp/provenance/placement.hpp>
+#include <miniapp/provenance/provenance.hpp>
+#include <miniapp/run/results.hpp>
+
+namespace shardmark {
+namespace {
+
+void compare_with_plan(const RunPlan& run, RunSession& session, const RunRecord& record,
+                       Peers& peers, Result& result, Observed& observed) {
+  const Deck& deck = run.loaded.deck;
+  const Program& program = run.program;
+  const StepRunner& steps = session.steps();
+  const LedgerSnapshot memory = session.session().memory();
+  for (std::size_t t = 0; t < tier_count; ++t) {
+    result.tiers[t].budget = run.budgets.bytes[t].value_or(0);
+    result.tiers[t].budget_source = run.budgets.source[t];
+  }
+  compare_memory(program, steps.ran(), memory, peers, result, observed);
+  compare_calls(program, steps, session.counters(), peers, result, observed);
+  compare_copies(deck, steps.predicted_copies(), session.executor().carried(), record, peers,
+                 result, observed);
+  compare_disk(session.executor(), peers, result, observed);
+  compare_system(deck, record, memory, peers, result, observed);
+}
+
+void fill_comms_log(const RunPlan& run, std::vector<CollectiveRecord> calls,
+                    const CommCounters& counters, Result& result) {
+  const DsLogSpec& spec = run.loaded.telling.deepspeed;
+  if (!spec.comms) return;
+  calls.insert(calls.end(), counters.records().begin(), counters.records().end());
+  result.comms_log = comms_log(calls, run.program.world, spec);
+  if (spec.comms_verbose) result.comms_calls = comms_calls_text(calls, run.program.world, spec);
+}
+
+}  // namespace
+
+Result collect_results(const RunPlan& run, RunSession& session, const Trainer& trainer,
+                       const Checkpoints& checkpoints, const World& world) {
+  const Deck& deck = run.loaded.deck;
+  const Program& program = run.program;
+  const RunRecord& record = trainer.record();
+  const CommCounters& counters = session.counters();
+  Peers& peers = world.peers;
+  Result result;
+  Observed observed;
+  result.fit = run.fit;
+  result.bf16_products = session.bf16_products();
+  result.trace = trainer.drawn_step();
+  fill_rows(record, program.batch.accumulation, peers, result);
+  compare_with_plan(run, session, record, peers, result, observed);
+  time_calls(program, counters, session.clock_offset_ns(), peers, result);
+  fill_times(deck, program, record, counters, peers, result);
+  result.hashes = hash_states(session.context(), program, session.executor(), peers);
+  fill_comms_log(run, trainer.untimed_calls(), counters, result);
+  result.deck_text = run.loaded.used_json;
+  result.deck_hash = run.loaded.hash;
+  result.plan_hash = hash_hex(print_text(program));
+  result.versions = library_versions();
+  result.checkpoints = checkpoints.figures();
+  result.ranks = rank_infos(world.node, peers);
+  result.warnings = placement_warnings(result.ranks);
+  observed.self_check = session.self_check();
+  observed.traced =
+      !run.loaded.telling.trace.empty() || run.loaded.telling.deepspeed.wall_clock_every > 0;
+  observed.deck_changed = run.loaded.overridden;
+  if (run.fault != Fault::none)
+    observed.injected = fmt::format("SHARDMARK_FAULT={}", to_string(run.fault));
+  judge(deck, program, observed, result);
+  return result;
+}
+
+}  // namespace shardmark

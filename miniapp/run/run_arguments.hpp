@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `shardmark run` is given.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace shardmark {
+
+struct RunArguments {
+  std::string deck;               // path
+  std::vector<std::string> sets;  // "key.path=value"
+  std::string out = "shardmark-out";
+  bool quiet = false;  // nothing is printed: the files of the report contain everything
+};
+
+}  // namespace shardmark

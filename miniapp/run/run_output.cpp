@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+
+#include <core/error.hpp>
+#include <miniapp/report/html/page.hpp>
+#include <miniapp/report/report_json.hpp>
+#include <miniapp/report/report_text.hpp>
+#include <miniapp/report/standard_output.hpp>
+#include <miniapp/report/trace_file.hpp>
+#include <miniapp/run/run_output.hpp>
+
+namespace shardmark {
+
+RunOutput::RunOutput(const RunArguments& arguments, const RunPlan& run, const World& world)
+    : run_(run), world_(world), prints_(world.peers.rank() == 0 && !arguments.quiet) {
+  world_.peers.agree([&] {
+    if (world_.peers.rank() == 0) folder_.emplace(arguments.out, run_.loaded.telling.trace);
+  });
+}
+
+void RunOutput::announce(const std::string& notice) const {
+  if (prints_) print_out(heading(run_.loaded.deck, run_.program, run_.fit, notice) + "\n");
+}
+
+// One rank after another, so that no rank holds more than one other rank's part.
+void RunOutput::write_trace(const std::vector<StepTrace>& steps,
+                            std::int64_t clock_offset_ns) const {
+  if (run_.loaded.telling.trace.empty()) return;
+  Peers& peers = world_.peers;
+  const std::int64_t first_ns =
+      steps.empty() ? INT64_MAX : steps[0].events.front().begin_ns + clock_offset_ns;
+  const auto all = peers.gather(first_ns);
+  const TraceClock clock{clock_offset_ns, *std::min_element(all.begin(), all.end())};
+  const std::string mine = trace_events(run_.program, steps, clock, world_.node.host);
+  int rank = -1;
+  const auto next = [&]() -> std::string {
+    if (++rank > peers.size()) return {};
+    if (rank == peers.size()) return trace_end();
+    const std::string part = peers.broadcast(mine, rank);
+    return (rank == 0 ? trace_begin(run_.program, run_.loaded.deck.name) : ",\n") + part;
+  };
+  const auto pass_on = [&] {  // the other ranks wait for each part, even if it cannot be written
+    while (!next().empty()) continue;
+  };
+  peers.agree([&] {
+    if (!folder_) return pass_on();
+    try {
+      folder_->replace_in_pieces(run_.loaded.telling.trace, next);
+    } catch (const IoError&) {
+      pass_on();
+      throw;
+    }
+  });
+}
+
+void RunOutput::report(const Result& result, const std::vector<StepTrace>& steps,
+                       std::int64_t clock_offset_ns) const {
+  const Deck& deck = run_.loaded.deck;
+  Peers& peers = world_.peers;
+  peers.agree([&] {  // before the files: if they cannot be written, the figures are not lost
+    if (prints_) print_out(report_text(deck, run_.program, result));
+  });
+  peers.agree([&] {
+    if (!folder_) return;
+    folder_->replace(losses_file, losses_csv(result.rows));
+    folder_->replace(page_file, report_html(deck, run_.program, result));
+    folder_->replace(report_file, report_json(deck, run_.program, result));
+  });
+  write_trace(steps, clock_offset_ns);
+}
+
+}  // namespace shardmark

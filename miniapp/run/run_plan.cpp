@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <core/error.hpp>
+#include <core/plan/interpret/check.hpp>
+#include <io/deepspeed/config.hpp>
+#include <miniapp/run/fit_budget.hpp>
+#include <miniapp/run/profile.hpp>
+#include <miniapp/run/run_plan.hpp>
+
+namespace shardmark {
+
+RunPlan read_run(const RunArguments& arguments, const World& world) {
+  Peers& peers = world.peers;
+  RunPlan run;
+  peers.agree([&] {
+    run.fault = fault_from_environment();
+    run.loaded = read_deck(arguments.deck, arguments.sets, DeckUse::run);
+    run.batch = infer_batch(run.loaded.deck.zero, peers.size(), run.loaded.deck.path);
+    run.profile = run_profile(run.loaded.deck, world.node, peers.size());
+  });
+  const auto hashes = peers.gather(run.loaded.hash);  // a node may have a stale copy
+  peers.agree([&] {
+    for (std::size_t r = 1; r < hashes.size(); ++r)
+      if (hashes[r] != hashes[0])
+        throw DeckError(
+            fmt::format("{}: rank {} has another deck (hash {}) than rank 0 (hash {}): "
+                        "give all ranks the same file and arguments",
+                        run.loaded.deck.path, r, hashes[r], hashes[0]));
+  });
+  return run;
+}
+
+void plan_run(RunPlan& run, const World& world) {
+  Peers& peers = world.peers;
+  Deck& deck = run.loaded.deck;
+  if (deck.model.fit) {
+    const FitBudget budget = run_fit_budget(deck, run.profile.ranks_per_node, peers);
+    peers.agree([&] {
+      run.fit = apply_fit(deck, run.batch, peers.size(), run.profile, budget);
+      require_a_layer(deck, *run.fit);
+    });
+  }
+  peers.agree([&] {
+    run.program = build_legal_program(deck, run.batch, peers.size(), peers.rank(), run.profile);
+  });
+}
+
+void require_memory(RunPlan& run, const World& world) {
+  world.peers.agree([&] {
+    const Deck& deck = run.loaded.deck;
+    run.budgets = run_budgets(deck, allocated_bytes(run.program), run.profile.ranks_per_node);
+    if (run.budgets.shared)
+      if (const auto refusal =
+              over_shared_budget(run.program, *run.budgets.shared, world.node.ranks))
+        throw MemoryError(deck.path + ": " + *refusal);
+    if (const auto refusal = over_budget(run.program, run.budgets.bytes, world.node.ranks))
+      throw MemoryError(deck.path + ": " + *refusal);
+  });
+}
+
+}  // namespace shardmark

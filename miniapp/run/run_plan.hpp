@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run before anything large is allocated: its deck, its plan, and the memory that it may use.
+#pragma once
+
+#include <optional>
+
+#include <core/plan/build/fit_layers.hpp>
+#include <core/plan/plan.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <miniapp/ranks/faults.hpp>
+#include <miniapp/run/budgets.hpp>
+#include <miniapp/run/run_arguments.hpp>
+#include <miniapp/run/world.hpp>
+
+namespace shardmark {
+
+struct RunPlan {
+  Fault fault = Fault::none;
+  LoadedDeck loaded;
+  Batch batch;
+  Profile profile;
+  std::optional<Fit> fit;  // how many layers, where the deck gives `model.fit`
+  Program program;         // of this rank
+  RunBudgets budgets;
+};
+
+/// Collective. Reads deck, batch and environment, and proves that all ranks have the same deck.
+/// Throws AgreedError.
+RunPlan read_run(const RunArguments& arguments, const World& world);
+
+/// Collective. Builds the program, which is legal, with as many layers as fit if the deck gives
+/// `model.fit`. Throws AgreedError.
+void plan_run(RunPlan& run, const World& world);
+
+/// Collective. Finds the budgets, and refuses a program that does not fit in them. Throws
+/// AgreedError.
+void require_memory(RunPlan& run, const World& world);
+
+}  // namespace shardmark

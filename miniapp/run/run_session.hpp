@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The session of a run with everything beneath it: communicators with their decorators, matrix
+// products, and the self-check that ran on them first.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <comm/decorators/counting.hpp>
+#include <core/nn/products/matmul.hpp>
+#include <miniapp/execute/session.hpp>
+#include <miniapp/measure/device_figure.hpp>
+#include <miniapp/run/run_plan.hpp>
+
+namespace shardmark {
+
+class RunSession {
+ public:
+  /// Opens nothing yet. Both must outlive it.
+  RunSession(const RunPlan& run, const World& world) : run_(run), world_(world) {}
+
+  /// Collective. Makes the communicators, runs the self-check on them, and opens the session.
+  /// Throws AgreedError, CommError.
+  void open();
+
+  // After open():
+  Session& session() { return *session_; }
+  Executor& executor() { return session_->executor(); }
+  StepRunner& steps() { return session_->steps(); }
+  const Context& context() const { return *context_; }
+  MatMul& matmul() { return *matmul_; }
+  CommCounters& counters() { return counters_; }
+  std::int64_t clock_offset_ns() const { return clock_offset_ns_; }
+  const std::string& bf16_products() const { return bf16_products_; }
+  const std::string& self_check() const { return self_check_; }  // empty: it passed
+  std::int64_t resident_at_start() const { return resident_at_start_; }
+  /// The device's memory before and after open(); the look at the end is left to the caller.
+  const DeviceLooks& device() const { return device_; }
+
+ private:
+  const RunPlan& run_;
+  const World& world_;
+  CommCounters counters_;
+  std::optional<Lanes> lanes_;
+  std::optional<MatMul> matmul_;
+  std::optional<Context> context_;
+  std::optional<Session> session_;
+  std::int64_t clock_offset_ns_ = 0, resident_at_start_ = 0;
+  std::string bf16_products_, self_check_;
+  DeviceLooks device_;
+};
+
+}  // namespace shardmark

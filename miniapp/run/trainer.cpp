@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <core/clock.hpp>
+#include <core/error.hpp>
+#include <core/memory/process_memory.hpp>
+#include <core/memory/read_back.hpp>
+#include <miniapp/report/deepspeed_wall_clock.hpp>
+#include <miniapp/report/standard_output.hpp>
+#include <miniapp/report/trace_file.hpp>
+#include <miniapp/run/trainer.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr double overflow_norm = -1;  // of a skipped step, as DeepSpeed reports it
+
+}  // namespace
+
+Trainer::Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoints, Peers& peers,
+                 bool prints)
+    : run_(run), session_(session), checkpoints_(checkpoints), peers_(peers), prints_(prints) {
+  record_.rss_start = session.resident_at_start();
+  record_.device = session.device();
+}
+
+void Trainer::plain_step(std::int64_t step) {
+  StepRunner& steps = session_.steps();
+  const Executor& executor = session_.executor();
+  const std::int64_t start_ns = monotonic_ns();
+  const bool updated = steps.step(step);
+  if (steps.exhausted())
+    peers_.agree([&] {
+      const Deck& deck = run_.loaded.deck;
+      throw DeckError(fmt::format(
+          "{}: deepspeed.fp16.min_loss_scale = {}: gradients overflow even at this scale, in step "
+          "{}: DeepSpeed ends a run there; lower it, or the learning rate, or use bf16",
+          deck.path, deck.zero.precision.loss_scale.min_scale, step));
+    });
+  const int loss = executor.find_slot("loss");
+  record_.losses.push_back(
+      loss < 0 ? std::numeric_limits<double>::quiet_NaN()
+               : read_back(session_.context().space, executor.slot(loss).as<double>()));
+  record_.norms.push_back(updated ? executor.norm() : overflow_norm);
+  record_.lrs.push_back(steps.values().lr);
+  record_.loss_scales.push_back(steps.values().loss_scale);
+  record_.skipped.push_back(!updated);
+  record_.seconds.push_back(static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
+}
+
+StepTrace Trainer::traced_step(std::int64_t step) {
+  CommCounters& counters = session_.counters();
+  StepTrace trace;
+  const bool recording = counters.recording();
+  counters.recording(true);
+  const auto before = static_cast<std::ptrdiff_t>(counters.records().size());
+  session_.executor().trace(&trace);
+  plain_step(step);
+  session_.executor().trace(nullptr);
+  counters.recording(recording);
+  trace.step = step;
+  trace.collectives = {counters.records().begin() + before, counters.records().end()};
+  trace.collective_names = counters.names();
+  return trace;
+}
+
+// The report draws the last warm-up step: it runs the same plan as the timed steps, which a trace
+// would disturb. Timed steps are traced only if the deck asks for it.
+void Trainer::step(std::int64_t step, Progress& progress) {
+  const bool first_rank = peers_.rank() == 0;
+  const std::int64_t every = run_.loaded.telling.deepspeed.wall_clock_every;
+  const std::int64_t timed = step - record_.first_step - record_.warmup;
+  const bool drawn = first_rank && step + 1 == run_.loaded.deck.run.warmup;
+  const bool kept = !run_.loaded.telling.trace.empty() && timed >= 0 && timed < most_traced_steps;
+  const bool printed = prints_ && every > 0 && (step + 1) % every == 0;
+  if (!drawn && !kept && !printed) return plain_step(step);
+  StepTrace trace = traced_step(step);
+  if (printed) {
+    progress.done();  // clears the line that is rewritten on a terminal
+    print_out(wall_clock_lines(run_.program, trace));
+  }
+  if (drawn) drawn_ = trace;
+  if (kept) traced_.push_back(std::move(trace));
+}
+
+void Trainer::steps(std::int64_t first, std::int64_t count, Progress& progress) {
+  for (std::int64_t s = first; s < first + count; ++s) {
+    step(s, progress);
+    progress.step(s,
+                  record_.losses.back() / static_cast<double>(run_.program.batch.accumulation),
+                  record_.seconds.back());
+    checkpoint(s + 1);
+  }
+}
+
+void Trainer::record_resident() {
+  record_.rss_peak = std::max(record_.rss_peak, process_memory().peak_resident_bytes);
+}
+
+// Checkpoints map states in files into memory. Their pages then count as resident, but belong to
+// the page cache, so the peak is measured without them.
+template<class Body>
+void Trainer::with_files_mapped(Body body) {
+  if (!run_.program.has_files()) return body();
+  record_resident();
+  body();
+  session_.executor().unmap_files();
+  static_cast<void>(reset_peak_resident());
+}
+
+// The figure of merit does not include checkpoints. The barrier ends the step for all ranks, so
+// that waiting for a slower rank does not count as writing.
+void Trainer::checkpoint(std::int64_t steps_done) {
+  if (!checkpoints_.due(steps_done)) return;
+  peers_.barrier();
+  const std::int64_t start_ns = monotonic_ns();
+  with_files_mapped([&] { checkpoints_.write(session_.executor(), session_.steps()); });
+  checkpoint_ns_ += monotonic_ns() - start_ns;
+}
+
+void Trainer::train() {
+  const RunSpec& spec = run_.loaded.deck.run;
+  Executor& executor = session_.executor();
+  CommCounters& counters = session_.counters();
+  const std::int64_t first = checkpoints_.first_step(), all = spec.warmup + spec.steps;
+  record_.first_step = first;
+  record_.warmup = std::max<std::int64_t>(0, spec.warmup - first);
+  record_.steps = std::max<std::int64_t>(0, all - std::max(first, spec.warmup));
+  const std::int64_t tokens = run_.program.batch.global * run_.loaded.deck.model.sequence;
+  Progress progress(prints_, first, all, spec.warmup, tokens);
+
+  counters.recording(run_.loaded.telling.deepspeed.comms);
+  session_.steps().init();
+  with_files_mapped([&] { checkpoints_.restore(executor, session_.steps()); });
+  steps(first, record_.warmup, progress);
+  peers_.barrier();
+  executor.reset_times();
+  untimed_calls_ = counters.take_records();
+  counters.recording(true);
+  const std::int64_t matmul_before_ns = session_.matmul().matmul_ns();
+  checkpoint_ns_ = 0;
+  const std::int64_t start_ns = monotonic_ns();
+  steps(first + record_.warmup, record_.steps, progress);
+  peers_.barrier();
+  record_.timed_s = static_cast<double>(monotonic_ns() - start_ns - checkpoint_ns_) * 1e-9;
+  record_.matmul_ns = session_.matmul().matmul_ns() - matmul_before_ns;
+  record_.times = executor.times();
+  record_.link = executor.link_times();
+  counters.recording(false);
+  progress.done();
+}
+
+void Trainer::finish() {
+  checkpoints_.finish();
+  with_files_mapped([&] { checkpoints_.measure(session_.executor(), session_.steps()); });
+  record_resident();
+  record_.device.end = device_memory_in_use(run_.profile.ranks_per_node);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trains: start-up, warm-up and timed steps, with the checkpoints and traces between and in them,
+// and records what this rank sees.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <comm/decorators/counting.hpp>
+#include <miniapp/checkpoint/checkpoints.hpp>
+#include <miniapp/execute/step_trace.hpp>
+#include <miniapp/measure/run_record.hpp>
+#include <miniapp/run/progress.hpp>
+#include <miniapp/run/run_session.hpp>
+
+namespace shardmark {
+
+class Trainer {
+ public:
+  /// All must outlive it; the session is open. `prints`: progress goes to standard output.
+  Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoints, Peers& peers,
+          bool prints);
+
+  /// Collective. Runs the start-up, goes on from a checkpoint if the deck says so, and runs all
+  /// steps. Throws AgreedError; CommError, MemoryError and IoError of this rank alone.
+  void train();
+  /// Collective. Finishes the checkpoint that is still being written, and runs the storage
+  /// benchmark. Throws AgreedError.
+  void finish();
+
+  /// What this rank recorded, complete after finish().
+  const RunRecord& record() const { return record_; }
+  /// The collectives before the timed steps, where DeepSpeed's log wants them.
+  const std::vector<CollectiveRecord>& untimed_calls() const { return untimed_calls_; }
+  /// On rank 0, the warm-up step that the report draws.
+  const StepTrace& drawn_step() const { return drawn_; }
+  /// The timed steps that the deck's `trace` asks for.
+  const std::vector<StepTrace>& traced_steps() const { return traced_; }
+
+ private:
+  void steps(std::int64_t first, std::int64_t count, Progress& progress);
+  void step(std::int64_t step, Progress& progress);
+  void plain_step(std::int64_t step);
+  StepTrace traced_step(std::int64_t step);
+  void checkpoint(std::int64_t steps_done);
+  void record_resident();
+  template<class Body>
+  void with_files_mapped(Body body);
+
+  const RunPlan& run_;
+  RunSession& session_;
+  Checkpoints& checkpoints_;
+  Peers& peers_;
+  bool prints_;
+  RunRecord record_;
+  std::int64_t checkpoint_ns_ = 0;  // in checkpoints between steps
+  std::vector<CollectiveRecord> untimed_calls_;
+  StepTrace drawn_;
+  std::vector<StepTrace> traced_;
+};
+
+}  // namespace shardmark
