@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between host and device on a lane of their own beside the compute stream, ordered with it
-// by events: the host waits for none of them within a segment. Where there is no such lane, the
-// copy engine copies at once.
+// by events: the host waits for none of them within a segment. Without such a lane, the link queue
+// copies at once.
 #pragma once
 
 #include <cstdint>

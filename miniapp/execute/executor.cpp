@@ -22,8 +22,8 @@ std::int64_t& phase_time(LaneTimes& times, Phase phase) {
   return times.step;
 }
 
-// Kernels run in one execution space, those of the host's tier too: with CUDA that memory is pinned
-// and kernels reach it over the link. Where they would not, an optimizer there is refused.
+// All kernels run in one execution space, those of the host tier too: with CUDA that memory is pinned,
+// and kernels reach it over the link. If they cannot reach it, an optimizer on the host is refused.
 void require_reachable_host([[maybe_unused]] const Program& program) {
   if constexpr (!Kokkos::SpaceAccessibility<Space, HostMemory>::accessible) {
     for (const Segment& s : program.segments)
@@ -35,7 +35,7 @@ void require_reachable_host([[maybe_unused]] const Program& program) {
   }
 }
 
-// Kernels in which the host waits for the device: it hands values over, or reads some back.
+// Kernels in which the host waits for the device, because it sends or reads back values.
 bool host_waits_in(Kernel kernel) {
   return kernel == Kernel::init_param || kernel == Kernel::load_batch ||
          kernel == Kernel::overflow || kernel == Kernel::grad_norm || kernel == Kernel::clip;
@@ -47,13 +47,12 @@ Executor::Executor(const Program& program, Model& model, std::vector<Communicato
                    Space space, Ledger* ledger, ExecutorOptions options)
     : program_(program),
       model_(model),
-      groups_(std::move(groups)),
       space_(std::move(space)),
       options_(std::move(options)),
       memory_(program, ledger, options_.disk),
+      collectives_(std::move(groups), options_.idle),
       link_(space_, options_.link_gb_per_s),
-      disk_(options_.disk),
-      held_(groups_.size(), 0) {
+      disk_(options_.disk) {
   require_reachable_host(program);
   // Peers see these in a timeout's message; the communicator keeps views of them.
   for (const Slot& s : program.slots) collective_names_.push_back(s.name);
@@ -83,16 +82,12 @@ int Executor::find_slot(std::string_view name) const {
 
 void Executor::poll() {
   ScopedTimer timer(times_.exposed);
-  for (Communicator* group : groups_) group->progress();
+  collectives_.progress();
 }
 
 void Executor::run(int index, const StepValues& values) {
   const Segment& segment = program_.segments[index];
-  tickets_.assign(segment.events.size(), 0);
-  copied_ns_.assign(segment.events.size(), 0);
-  transfers_.assign(segment.events.size(), 0);
-  traced_transfers_.assign(segment.events.size(), -1);
-  on_lane_.assign(segment.events.size(), 0);
+  in_flight_.assign(segment.events.size(), {});
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
     const TracedScope traced(trace_, memory_, index, i, times_.exposed, waited_for_copies_ns_);
     ScopedTimer timer(phase_time(times_, segment.events[i].phase));
@@ -103,10 +98,8 @@ void Executor::run(int index, const StepValues& values) {
   const TracedScope traced(trace_, memory_, index, -1, times_.exposed, waited_for_copies_ns_);
   ScopedTimer timer(phase_time(times_, segment.events.back().phase));
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
-  disk_.settle();
-  // Held on a stream, but not yet waited for by the host.
-  for (std::size_t g = 0; g < groups_.size(); ++g)
-    if (groups_[g]->on_stream() && held_[g] > 0) groups_[g]->wait(held_[g]);
+  disk_.finish();
+  collectives_.finish();
   finish_copies();
 }
 
@@ -143,9 +136,10 @@ void Executor::compute(const Event& event, const StepValues& values) {
 
 void Executor::run_event(const Segment& segment, int index, const StepValues& values) {
   const Event& event = segment.events[index];
-  // On a stream what is started comes after what was launched before it: no kernel is waited for.
-  const bool by_event = is_collective(event.op) ? groups_[event.group]->on_stream()
-                                                : event.op == Op::copy && link_.lane() != nullptr;
+  // On a stream, an operation comes after the kernels that were launched before it, so the host waits
+  // for no kernel.
+  const bool by_event = is_collective(event.op) ? collectives_.on_stream(event.group)
+                                                : event.op == Op::copy && link_.on_lane();
   for (int a = 0; a < event.after.count; ++a) {
     const std::int32_t before = program_.edges[event.after.first + a];
     if (!by_event || segment.events[before].lane != Lane::compute) wait_for(segment, before);
@@ -153,9 +147,9 @@ void Executor::run_event(const Segment& segment, int index, const StepValues& va
   switch (event.op) {
     case Op::acquire: return memory_.acquire(event.slot);
     case Op::release: return release(event);
-    case Op::copy: return start_copy(event, index);
+    case Op::copy: return start_copy(event, in_flight_[index]);
     case Op::compute: return compute(event, values);
-    default: return start_collective(event, index);
+    default: return start_collective(event, in_flight_[index]);
   }
 }
 
@@ -164,11 +158,11 @@ void Executor::release(const Event& event) {
     leaked_ = true;
     return memory_.leak(event.slot);
   }
-  if (program_.memory_mode == MemoryMode::strict) await_compute();  // what is freed may be in use
+  if (program_.memory_mode == MemoryMode::strict) await_compute();  // kernels may still use it
   memory_.release(event.slot);
 }
 
-void Executor::start_collective(const Event& event, int index) {
+void Executor::start_collective(const Event& event, InFlight& started) {
   const auto ops = operands(event);
   Collective c;
   c.op = event.op;
@@ -179,7 +173,7 @@ void Executor::start_collective(const Event& event, int index) {
   if (ops.size() >= 2) {
     c.send = bind(ops[0]).data;
     c.recv = bind(ops[1]).data;
-    // What is gathered is known by where it goes: its shards lie side by side in one buffer.
+    // A gather is named after its destination, the one buffer that contains all shards.
     c.name = collective_names_[ops[event.op == Op::all_gather ? 1 : 0].slot];
   }
   if (ops.size() >= 3) {
@@ -187,42 +181,29 @@ void Executor::start_collective(const Event& event, int index) {
     c.scratch_bytes = ops[2].elems * dtype_bytes(program_.slots[ops[2].slot].dtype);
   }
   ScopedTimer timer(times_.exposed);
-  tickets_[index] = groups_[event.group]->start(c);
+  started.number = collectives_.start(event.group, c);
 }
 
-// Whoever must come to this group may be waiting for this rank in another one, where a collective
-// is open and moves only when it is looked at.
-void Executor::wait_in(int group, Ticket ticket) {
-  if (groups_.size() == 1) return hold_compute(*groups_[0], ticket);
-  while (!groups_[group]->holds_compute(ticket)) {
-    for (Communicator* other : groups_)
-      if (other != groups_[group]) other->progress();
-    options_.idle.pause();
-  }
-}
-
-// Before the host waits for the compute stream: that may wait for collectives in its turn, which
-// move, and which the watchdog sees, only where they are looked at.
+// Called before the host waits for the compute stream. The stream may wait for collectives in its
+// turn, which advance, and which the watchdog checks, only when they are polled.
 void Executor::await_compute() {
-  const auto on_stream = [](const Communicator* group) { return group->on_stream(); };
-  if (std::none_of(groups_.begin(), groups_.end(), on_stream)) return;
+  if (!collectives_.any_on_stream()) return;
   while (!stream_is_idle(native_stream(space_))) {
-    for (Communicator* group : groups_) group->progress();
-    options_.idle.pause();
+    collectives_.progress();
+    collectives_.pause();
   }
 }
 
 void Executor::wait_for(const Segment& segment, std::int32_t index) {
   const Event& event = segment.events[index];
+  InFlight& started = in_flight_[static_cast<std::size_t>(index)];
   if (is_collective(event.op)) {
-    if (tickets_[index] == 0) return;
+    if (started.number == 0) return;
     ScopedTimer timer(times_.exposed);
-    wait_in(event.group, tickets_[index]);
-    Ticket& held = held_[static_cast<std::size_t>(event.group)];
-    held = std::max(held, tickets_[index]);
-    tickets_[index] = 0;
+    collectives_.hold(event.group, started.number);
+    started.number = 0;
   } else if (event.op == Op::copy) {
-    wait_for_copy(event, index);
+    hold_copy(event, started);
   } else if (event.lane == Lane::compute) {
     await_compute();
     fence(space_, "shardmark::order_lanes");

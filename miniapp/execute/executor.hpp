@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a program: the only interpreter that touches a device or a network. Buffers are allocated
-// and freed where the events say, collectives start where they stand and are waited for where an
-// order edge asks, all on the calling thread.
+// Runs a program. It is the only interpreter that uses a device or a network. Buffers are allocated
+// and freed where the events say; collectives and copies are started where their events are, and are
+// waited for where an order edge requires it, all on the calling thread.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,11 @@
 #include <comm/idle.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/plan/plan.hpp>
-#include <miniapp/execute/copy_engine.hpp>
-#include <miniapp/execute/disk_lane.hpp>
+#include <miniapp/execute/collective_queue.hpp>
+#include <miniapp/execute/disk_queue.hpp>
+#include <miniapp/execute/in_flight.hpp>
 #include <miniapp/execute/lane_times.hpp>
+#include <miniapp/execute/link_queue.hpp>
 #include <miniapp/execute/slot_memory.hpp>
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/models/event_model.hpp>
@@ -25,15 +27,16 @@ namespace shardmark {
 
 struct ExecutorOptions {
   Fault fault = Fault::none;
-  Idle idle = {};                            // what it does between two looks at several groups
-  std::optional<double> link_gb_per_s = {};  // of the link between host and device, where emulated
-  DiskOptions disk = {};                     // where the program has states in files
+  Idle idle = {};                            // how a rank pauses while it waits for several groups
+  std::optional<double> link_gb_per_s = {};  // bandwidth of an emulated link of host and device
+  DiskOptions disk = {};                     // of states in files
 };
 
 class Executor {
  public:
-  /// `groups[g]` is the communicator of Program::groups[g], more may follow; `ledger` may be null.
-  /// All must outlive it. Throws DeckError where the program computes on the host beside a device.
+  /// `groups[g]` is the communicator of Program::groups[g]; more may follow. `ledger` may be null.
+  /// All must outlive the executor. Throws DeckError if the program computes in host memory that
+  /// this build's device cannot reach, and MemoryError.
   Executor(const Program& program, Model& model, std::vector<Communicator*> groups, Space space,
            Ledger* ledger, ExecutorOptions options = {});
 
@@ -43,19 +46,18 @@ class Executor {
 
   /// The global gradient norm that the last step made (of unscaled gradients).
   double norm() const { return norm_; }
-  /// Whether the boundary that was run last found gradients that are not finite.
+  /// Whether the last boundary segment found gradients that are not finite.
   bool overflowed() const { return overflowed_; }
 
   /// Lets collectives advance: called between kernels.
   void poll();
 
-  /// Address and size of a live slot's first element. Files are mapped for it, until
-  /// `unmap_files`.
+  /// Address of a live slot's first element, and its size. A file is mapped until `unmap_files`.
   Bound slot(int slot) const;
   /// The live slot called `name`, -1 if there is none.
   int find_slot(std::string_view name) const;
 
-  /// Events of what is run from now on are noted in `trace`, which must outlive that; null: none.
+  /// Traces the events that are run from now on into `trace`, which must outlive them; null: none.
   void trace(StepTrace* trace) { trace_ = trace; }
 
   const LaneTimes& times() const { return times_; }
@@ -64,31 +66,31 @@ class Executor {
     link_.reset_times();
     disk_.reset_times();
   }
-  /// Copies between host and device go on that lane, where one is; before the first segment. Only
-  /// for pooled memory: a slot that is freed at its release may still be under way there. The host
-  /// hands over to files, so with states in files it waits for each copy.
+  /// Copies between host and device on `lane`; null: at once. To be called before the first segment.
+  /// Only pooled memory uses the lane, since a copy may still be in flight when its slot is freed.
+  /// With states in files the host waits for each copy, because it passes the data on.
   void copies_on(std::unique_ptr<CopyLane> lane);
-  /// What was copied between tiers, of the whole run and, since `reset_times`, for how long.
+  /// What was copied between tiers in the whole run, and how long that took since `reset_times`.
   LinkVolume carried() const;
   LinkTimesByDirection link_times() const;
-  const DiskLane& disk() const { return disk_; }
-  /// States in files: their sizes, as the file system has them.
+  const DiskQueue& disk() const { return disk_; }
+  /// The sizes of states in files, as the file system reports them.
   const TierLedger& files() const { return memory_.files(); }
   void unmap_files() const { memory_.unmap_files(); }
-  Communicator& world() const { return *groups_[0]; }
+  Communicator& world() const { return collectives_.world(); }
 
  private:
   void run_event(const Segment& segment, int index, const StepValues& values);
   void compute(const Event& event, const StepValues& values);
   void release(const Event& event);
-  void start_collective(const Event& event, int index);
-  void start_copy(const Event& event, int index);
-  void start_transfer(const Event& event, int index);
-  void wait_for_copy(const Event& event, int index);
-  void wait_for_transfer(const Event& event, int index);
+  void start_collective(const Event& event, InFlight& started);
+  void start_copy(const Event& event, InFlight& started);
+  void start_transfer(const Event& event, InFlight& started);
+  void hold_copy(const Event& event, InFlight& started);
+  std::size_t trace_copy(const Carried& carried);
+  std::int64_t count_waiting(std::int64_t start_ns);
   void finish_copies();
   void wait_for(const Segment& segment, std::int32_t index);
-  void wait_in(int group, Ticket ticket);
   void await_compute();
   void look_for_overflow(const Segment& segment);
   Bound bind(const Operand& operand) const;
@@ -96,22 +98,16 @@ class Executor {
 
   const Program& program_;
   Model& model_;
-  std::vector<Communicator*> groups_;
   Space space_;
   ExecutorOptions options_;
   StepTrace* trace_ = nullptr;
   SlotMemory memory_;
-  CopyEngine link_;
-  DiskLane disk_;
-  std::vector<Ticket> tickets_;             // by event of the running segment; 0: none
-  std::vector<std::int64_t> copied_ns_;     // the same: when a copy is done; 0: it was waited for
-  std::vector<CopyLane::Number> on_lane_;   // the same: a copy on a lane of the device; 0: none
-  std::vector<std::int64_t> transfers_;     // the same: its number on the disk lane; 0: waited for
-  std::vector<int> traced_transfers_;       // the same: its index in StepTrace::copies
-  std::vector<std::size_t> traced_copies_;  // of those on the lane, in order: StepTrace::events
-  std::vector<Ticket> held_;                // by group: the last that the compute lane waits for
-  std::vector<std::string> collective_names_;  // by slot: kept alive for messages
-  std::vector<Bound> bound_;                   // of the event at hand
+  CollectiveQueue collectives_;
+  LinkQueue link_;
+  DiskQueue disk_;
+  std::vector<InFlight> in_flight_;            // by event of the running segment
+  std::vector<std::string> collective_names_;  // by slot: messages of collectives view them
+  std::vector<Bound> bound_;                   // operands of the current event
   bool leaked_ = false;                        // Fault::leak
   LaneTimes times_;
   std::int64_t waited_for_copies_ns_ = 0;  // by the compute lane, since the start

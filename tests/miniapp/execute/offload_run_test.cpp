@@ -282,24 +282,24 @@ TEST(Offload, HostBytesAreAsDeepSpeedHasThem) {
   host(false);
 }
 
-TEST(CopyEngine, AnEmulatedLinkIsNeverFasterThanItsBandwidth) {
+TEST(LinkQueue, AnEmulatedLinkIsNeverFasterThanItsBandwidth) {
   constexpr double gb_per_s = 2;
   constexpr std::int64_t bytes = std::int64_t{1} << 20;
-  CopyEngine engine(Space(), gb_per_s);
+  LinkQueue link(Space(), gb_per_s);
   std::vector<char> from(bytes, 'x'), to(bytes);
   const std::int64_t before = monotonic_ns();
   std::int64_t done = 0;
   for (int i = 0; i < 8; ++i)
-    done = engine
+    done = link
                .start(i % 2 == 0 ? Direction::device_to_host : Direction::host_to_device, bytes,
                       to.data(), from.data())
-               .end_ns;
+               .carried.end_ns;
   EXPECT_EQ(from, to);
   const auto least = static_cast<std::int64_t>(8 * bytes / gb_per_s);
   EXPECT_GE(done - before, least);
   std::int64_t busy = 0;
   for (Direction d : {Direction::device_to_host, Direction::host_to_device}) {
-    const LinkTimes& t = engine.times()[static_cast<std::size_t>(d)];
+    const LinkTimes& t = link.times()[static_cast<std::size_t>(d)];
     EXPECT_EQ(t.copies, 4);
     EXPECT_EQ(t.bytes, 4 * bytes);
     busy += t.busy_ns;

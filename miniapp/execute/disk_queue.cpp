@@ -14,24 +14,23 @@
 
 #include <core/clock.hpp>
 #include <core/error.hpp>
-#include <miniapp/execute/disk_lane.hpp>
+#include <miniapp/execute/disk_queue.hpp>
 
 namespace shardmark {
 namespace {
 
-struct Transfer {
-  Direction direction;
-  const SwapFile* file;
-  std::int64_t at, bytes;
-  std::byte* memory;
-};
-
-// How long the compute lane sleeps between two looks at its collectives.
+// How long the compute lane sleeps between two polls of its collectives.
 constexpr std::chrono::microseconds nap{200};
 
 }  // namespace
 
-struct DiskLane::Shared {
+struct DiskQueue::Shared {
+  struct Transfer {
+    Direction direction;
+    const SwapFile* file;
+    std::int64_t at, bytes;
+    std::byte* memory;
+  };
   std::mutex mutex;
   std::condition_variable more, less;
   std::deque<Transfer> queue;
@@ -40,9 +39,9 @@ struct DiskLane::Shared {
     std::int64_t bytes;
     Carried carried;
   };
-  std::vector<Done> done;        // since `settle`, in order
-  std::int64_t done_before = 0;  // until then
-  std::int64_t done_count() const { return done_before + static_cast<std::int64_t>(done.size()); }
+  std::vector<Done> done;         // since `finish`, in order
+  std::uint64_t done_before = 0;  // how many were done until then
+  std::uint64_t done_count() const { return done_before + done.size(); }
   std::exception_ptr error;
   bool ends = false;
   int thread_id = 0;
@@ -76,10 +75,10 @@ struct DiskLane::Shared {
   }
 };
 
-DiskLane::DiskLane(DiskOptions options)
+DiskQueue::DiskQueue(DiskOptions options)
     : options_(std::move(options)), shared_(std::make_shared<Shared>()) {}
 
-DiskLane::~DiskLane() {
+DiskQueue::~DiskQueue() {
   if (!shared_->thread.joinable()) return;
   {
     const std::lock_guard lock(shared_->mutex);
@@ -89,9 +88,9 @@ DiskLane::~DiskLane() {
   shared_->thread.join();
 }
 
-std::int64_t DiskLane::start(Direction direction, const SwapFile& file, std::int64_t at,
-                             std::int64_t bytes, std::byte* memory) {
-  // It shares what it works on: a transfer that never ends outlives this object.
+std::uint64_t DiskQueue::start(Direction direction, const SwapFile& file, std::int64_t at,
+                               std::int64_t bytes, std::byte* memory) {
+  // The thread owns a share of its data, since a transfer that never ends outlives this object.
   if (last_ == 0)
     shared_->thread =
         std::thread([shared = shared_, step = options_.step_bytes] { shared->work(step); });
@@ -107,15 +106,15 @@ std::int64_t DiskLane::start(Direction direction, const SwapFile& file, std::int
   return ++last_;
 }
 
-Carried DiskLane::wait(std::int64_t number, const std::function<void()>& meanwhile) {
+Carried DiskQueue::hold(std::uint64_t number, const std::function<void()>& progress) {
   using std::chrono::steady_clock;
   std::unique_lock lock(shared_->mutex);
-  std::int64_t seen = shared_->done_count();
+  std::uint64_t seen = shared_->done_count();
   auto since = steady_clock::now();
   while (shared_->done_count() < number && !shared_->error) {
     shared_->less.wait_for(lock, nap);
     lock.unlock();
-    meanwhile();
+    progress();
     lock.lock();
     if (seen != shared_->done_count()) {
       seen = shared_->done_count();
@@ -129,10 +128,10 @@ Carried DiskLane::wait(std::int64_t number, const std::function<void()>& meanwhi
         options_.timeout_s));
   }
   if (shared_->error) std::rethrow_exception(shared_->error);
-  const auto at = [&](std::int64_t n) -> const Shared::Done& {
-    return shared_->done[static_cast<std::size_t>(n - 1 - shared_->done_before)];
+  const auto at = [&](std::uint64_t n) -> const Shared::Done& {
+    return shared_->done[n - 1 - shared_->done_before];
   };
-  for (; timed_ < number; ++timed_) {  // they are done in order
+  for (; timed_ < number; ++timed_) {  // transfers are done in order
     const Shared::Done& d = at(timed_ + 1);
     LinkTimes& t = times_[static_cast<std::size_t>(d.direction)];
     ++t.copies;
@@ -142,13 +141,13 @@ Carried DiskLane::wait(std::int64_t number, const std::function<void()>& meanwhi
   return at(number).carried;
 }
 
-void DiskLane::settle() {
+void DiskQueue::finish() {
   const std::lock_guard lock(shared_->mutex);
   shared_->done_before = shared_->done_count();
   shared_->done.clear();
 }
 
-std::optional<DiskBytes> DiskLane::kernel_bytes() const {
+std::optional<DiskBytes> DiskQueue::kernel_bytes() const {
   if (last_ == 0) return {};
   int thread_id = 0;
   {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transfers between the host's memory and files, one after another, on a thread of their own, so that
+// they go on while the compute lane computes. That thread makes no MPI and no HDF5 call.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <core/plan/interpret/copy_volume.hpp>
+#include <io/files/swap_file.hpp>
+#include <miniapp/execute/disk_options.hpp>
+#include <miniapp/execute/link_times.hpp>
+
+namespace shardmark {
+
+class DiskQueue {
+ public:
+  explicit DiskQueue(DiskOptions options);
+  /// Waits for transfers that are in flight, unless one timed out.
+  ~DiskQueue();
+  DiskQueue(const DiskQueue&) = delete;
+  DiskQueue& operator=(const DiskQueue&) = delete;
+
+  /// Queues a transfer between `memory` and the file's bytes from `at` on, and returns its number,
+  /// from 1. Both must live until it is waited for.
+  std::uint64_t start(Direction direction, const SwapFile& file, std::int64_t at,
+                      std::int64_t bytes, std::byte* memory);
+  /// Waits until transfer `number` is done, calling `progress` again and again, and returns when it
+  /// was carried. Throws IoError if that or an earlier transfer failed, or if one takes longer than
+  /// the timeout.
+  Carried hold(std::uint64_t number, const std::function<void()>& progress);
+  /// Forgets when each transfer was done; all of them must have been waited for.
+  void finish();
+
+  /// Records that the compute lane waited for a transfer.
+  void waited(Direction d, std::int64_t ns) {
+    times_[static_cast<std::size_t>(d)].exposed_ns += ns;
+  }
+
+  /// Of the whole run.
+  const LinkVolume& carried() const { return carried_; }
+  /// Since `reset_times`.
+  const LinkTimesByDirection& times() const { return times_; }
+  void reset_times() { times_ = {}; }
+  /// Whether every transfer bypassed the page cache.
+  bool direct() const { return direct_; }
+  /// Empty if the kernel does not count them, or if nothing was transferred.
+  std::optional<DiskBytes> kernel_bytes() const;
+
+ private:
+  struct Shared;  // what this object and the thread share
+  DiskOptions options_;
+  std::shared_ptr<Shared> shared_;
+  std::uint64_t last_ = 0, timed_ = 0;  // the last started; the last whose time is in times_
+  LinkVolume carried_{};
+  LinkTimesByDirection times_{};
+  bool direct_ = true;
+};
+
+}  // namespace shardmark
