@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: it parses the arguments, calls a command, and returns its exit status. Errors end
-// here: one line on standard error, and the status that belongs to the error's type. What each
-// option means stands in miniapp/commands/help/, from which the options are declared here.
+// here: one line on standard error, and the status that belongs to the type of the error. The texts in
+// miniapp/commands/help/ say what each option means; the options are declared from them.
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -16,6 +16,7 @@
 #include <miniapp/commands/help/completion.hpp>
 #include <miniapp/commands/help/help_page.hpp>
 #include <miniapp/commands/help/man_page.hpp>
+#include <miniapp/provenance/failure_text.hpp>
 #include <miniapp/provenance/version.hpp>
 
 namespace {
@@ -38,9 +39,10 @@ int exit_code(ExitStatus status) {
   return static_cast<int>(status);
 }
 
-int report(const std::string& what, ExitStatus status) {
-  if (!what.empty() && speaks_for_launch()) fmt::print(stderr, "shardmark: {}\n", what);
-  return exit_code(status);
+int report(const Failure& failure) {
+  if (!failure.what.empty() && speaks_for_launch())
+    fmt::print(stderr, "shardmark: {}\n", failure_text(failure));
+  return exit_code(failure.status);
 }
 
 int show(const std::string& text) {
@@ -216,9 +218,7 @@ class CommandLine {
 int main(int argc, char** argv) {
   try {
     return CommandLine().run(argc, argv);
-  } catch (const Error& e) {
-    return report(e.what(), e.status());
-  } catch (const std::exception& e) {
-    return report(e.what(), ExitStatus::usage);
+  } catch (...) {
+    return report(current_failure());
   }
 }

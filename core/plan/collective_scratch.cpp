@@ -43,7 +43,7 @@ std::int64_t piece_elems(Op op, Dtype dtype, std::int64_t elems, int size, Reduc
     const std::int64_t row_bytes = dtype_bytes(dtype) * size;
     const std::int64_t room = cap_bytes / row_bytes;
     if (room < 1)
-      throw PlanError("staging of " + std::string(to_string(op)) + ": " +
+      throw SizeError("staging of " + std::string(to_string(op)) + ": " +
                       std::to_string(cap_bytes) + " bytes: must hold one element of each of " +
                       std::to_string(size) + " ranks: at most " +
                       std::to_string(cap_bytes / dtype_bytes(dtype)) + " ranks can do that");

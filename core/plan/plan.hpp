@@ -196,7 +196,8 @@ struct Profile {
 };
 
 /// Builds what `rank` of `world` does under the deck's schedule and stage. Pure.
-/// Throws PlanError (overflow), DeckError (batch sizes or groups that do not fit the world size).
+/// Throws SizeError (counts beyond 63 bits), and DeckError if `rank` is not in the world, or if batch
+/// sizes or groups do not fit its size.
 Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
                       const Profile& profile);
 

@@ -15,6 +15,7 @@
 #include <io/files/hash.hpp>
 #include <miniapp/commands/arguments_error.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/provenance/failure_text.hpp>
 #include <miniapp/provenance/version.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/run/budgets.hpp>
@@ -148,7 +149,7 @@ ExitStatus plan_points(const SweepArguments& a) {
     } catch (const Error& e) {
       point.state = SweepPoint::State::refused;
       point.status = e.status();
-      point.reason = e.what();
+      point.reason = failure_text({e.status(), e.what()});
     }
     sweeper.keep(i, point);
   }
@@ -185,7 +186,7 @@ SweepPoint run_point(const SweepArguments& a, const GridPoint& at, const std::st
     point.state = SweepPoint::State::refused;
     point.status = e.status();
     for (const std::string& what : world.peers.gather(std::string(e.what())))
-      if (point.reason.empty()) point.reason = what;
+      if (point.reason.empty()) point.reason = failure_text({e.status(), what});
   }
   give_back_freed_memory();
   return point;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SHARDMARK_FAULT: makes a run wrong on purpose, to show that the validity checks can fail.
+// SHARDMARK_FAULT breaks a run on purpose, to show that the checks can fail.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ enum class Fault : std::uint8_t {
   flip_bit,     // a bit of received data flips on one rank
   stale_shard,  // an all_gather delivers the last content of one rank's shard
   nan,          // a gradient becomes not-a-number
-  extra_copy    // a copy between host and device is made once more than planned
+  extra_copy,   // a copy between host and device is made once more than planned
+  illegal_plan  // the plan is broken as by a defect of a schedule, so the run ends with status 70
 };
 std::string_view to_string(Fault fault);
 

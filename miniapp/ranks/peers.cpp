@@ -72,11 +72,12 @@ void Peers::max(std::vector<double>& values, const std::vector<int>& group) {
   Peers(*lane).max(values);
 }
 
-void Peers::settle(ExitStatus status, const std::string& what) {
-  const auto statuses = gather(static_cast<int>(status));
+void Peers::throw_if_any_failed(const Failure& mine) {
+  const auto statuses = gather(static_cast<int>(mine.status));
   for (int r = 0; r < size(); ++r)
     if (statuses[r] != 0)
-      throw AgreedError(static_cast<ExitStatus>(statuses[r]), r == rank() ? what : std::string{});
+      throw AgreedError(static_cast<ExitStatus>(statuses[r]),
+                        r == rank() ? mine.what : std::string{});
 }
 
 }  // namespace shardmark

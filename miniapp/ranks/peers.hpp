@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's own talk between ranks: agreeing on errors, collecting figures. It has a
-// communicator of its own, is not counted, and never runs inside a timed step. Everything here is
-// collective.
+// How the driver's ranks agree on errors and collect figures. The messages have a communicator of
+// their own, are not counted, and are never sent inside a timed step. Everything here is collective.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace shardmark {
 
-/// An error that all ranks know of: `what()` is empty on every rank but the one that reports it.
+/// An error that all ranks know. `what()` is empty on every rank but the one that reports it.
 struct AgreedError : Error {
   AgreedError(ExitStatus status, const std::string& what) : Error(status, what) {}
 };
@@ -57,21 +56,18 @@ class Peers {
   /// lowest rank that failed; that rank alone has the message.
   template<class Body>
   void agree(Body body) {
-    ExitStatus status = ExitStatus::valid;
-    std::string what;
+    Failure mine{ExitStatus::valid, {}};
     try {
       body();
-    } catch (const Error& e) {
-      status = e.status(), what = e.what();
-    } catch (const std::exception& e) {
-      status = ExitStatus::usage, what = e.what();
+    } catch (...) {
+      mine = current_failure();
     }
-    settle(status, what);
+    throw_if_any_failed(mine);
   }
 
  private:
   void gather_bytes(const void* mine, void* all, std::int64_t bytes);
-  void settle(ExitStatus status, const std::string& what);
+  void throw_if_any_failed(const Failure& mine);
 
   Communicator& comm_;
 };

@@ -10,6 +10,7 @@
 #include <core/kokkos_shim.hpp>
 #include <core/memory/device_memory.hpp>
 #include <core/nn/kernels/threads.hpp>
+#include <miniapp/provenance/failure_text.hpp>
 #include <miniapp/ranks/lanes.hpp>
 #include <miniapp/run/heap.hpp>
 #include <miniapp/run/launch.hpp>
@@ -24,14 +25,14 @@ void print_error(const std::string& what) {
 
 constexpr double start_timeout_s = 600;  // until the deck is read
 
-// Launchers forward what ranks print by and by; an abort overtakes it, and the message is lost.
+// Launchers forward the output of ranks with a delay; an abort that overtakes it loses the message.
 constexpr std::chrono::milliseconds time_to_forward{300};
 
-// An error that the other ranks may not know of: they may wait for this rank for ever, so all end.
-[[noreturn]] void fail_alone(MPI_Comm world, int rank, const std::string& what, ExitStatus status) {
-  print_error(fmt::format("rank {}: {}", rank, what));
+// For an error that other ranks may not know. They might wait for this rank for ever, so all end.
+[[noreturn]] void fail_alone(MPI_Comm world, int rank, const Failure& failure) {
+  print_error(fmt::format("rank {}: {}", rank, failure_text(failure)));
   std::this_thread::sleep_for(time_to_forward);
-  abort_all(world, status);
+  abort_all(world, failure.status);
 }
 
 class KokkosScope {
@@ -61,13 +62,11 @@ ExitStatus launch(const std::function<ExitStatus(const World&)>& body) {
       const KokkosScope kokkos(device);
       return body({world.comm(), node, watch, peers});
     } catch (const AgreedError& e) {
-      print_error(e.what());
+      print_error(failure_text({e.status(), e.what()}));
       return e.status();
     }
-  } catch (const Error& e) {
-    fail_alone(world.comm(), world.rank(), e.what(), e.status());
-  } catch (const std::exception& e) {
-    fail_alone(world.comm(), world.rank(), e.what(), ExitStatus::usage);
+  } catch (...) {
+    fail_alone(world.comm(), world.rank(), current_failure());
   }
 }
 

@@ -38,10 +38,10 @@ Profile run_profile(const Deck& deck, const Node& node, int world) {
                     deck.path));
   if (const Fault fault = fault_from_environment();
       !device_is_host && fault != Fault::none && fault != Fault::leak && fault != Fault::nan &&
-      fault != Fault::extra_call && fault != Fault::extra_copy)
+      fault != Fault::extra_call && fault != Fault::extra_copy && fault != Fault::illegal_plan)
     throw DeckError(
         fmt::format("environment: SHARDMARK_FAULT = {}: not there on CUDA yet: it looks "
-                    "into buffers of the device: give leak, nan, extra_call or extra_copy",
+                    "into buffers of the device: give leak, nan, extra_call, extra_copy or illegal_plan",
                     to_string(fault)));
   Profile profile;
   profile.ranks_per_node = node.ranks;

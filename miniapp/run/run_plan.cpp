@@ -9,6 +9,19 @@
 #include <miniapp/run/run_plan.hpp>
 
 namespace shardmark {
+namespace {
+
+// As a defect of a schedule would: the first buffer is released before it is acquired.
+void break_plan(Program& program) {
+  for (Segment& segment : program.segments)
+    for (Event& event : segment.events)
+      if (event.op == Op::acquire) {
+        event.op = Op::release;
+        return;
+      }
+}
+
+}  // namespace
 
 RunPlan read_run(const RunArguments& arguments, const World& world) {
   Peers& peers = world.peers;
@@ -43,6 +56,9 @@ void plan_run(RunPlan& run, const World& world) {
   }
   peers.agree([&] {
     run.program = build_legal_program(deck, run.batch, peers.size(), peers.rank(), run.profile);
+    if (run.fault != Fault::illegal_plan) return;
+    break_plan(run.program);
+    require_legal(check(run.program));
   });
 }
 

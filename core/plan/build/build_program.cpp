@@ -11,9 +11,9 @@ namespace shardmark {
 
 Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
                       const Profile& profile) {
-  if (world < 1) throw PlanError("ranks = " + std::to_string(world) + ": must be at least 1");
+  if (world < 1) throw DeckError("ranks = " + std::to_string(world) + ": must be at least 1");
   if (rank < 0 || rank >= world)
-    throw PlanError("rank = " + std::to_string(rank) + ": must be 0 to " +
+    throw DeckError("rank = " + std::to_string(rank) + ": must be 0 to " +
                     std::to_string(world - 1) + " (ranks - 1)");
   require_groups(deck, world);
   Program p;

@@ -11,19 +11,19 @@
 
 namespace shardmark {
 
-/// `a * b`. Throws PlanError that names `what`.
+/// `a * b`. Throws SizeError that names `what`.
 inline std::int64_t checked_mul(std::int64_t a, std::int64_t b, std::string_view what) {
   std::int64_t r = 0;
   if (__builtin_mul_overflow(a, b, &r))
-    throw PlanError(std::string(what) + ": the count leaves 63 bits: choose smaller sizes");
+    throw SizeError(std::string(what) + ": the count leaves 63 bits: choose smaller sizes");
   return r;
 }
 
-/// `a + b`. Throws PlanError that names `what`.
+/// `a + b`. Throws SizeError that names `what`.
 inline std::int64_t checked_add(std::int64_t a, std::int64_t b, std::string_view what) {
   std::int64_t r = 0;
   if (__builtin_add_overflow(a, b, &r))
-    throw PlanError(std::string(what) + ": the count leaves 63 bits: choose smaller sizes");
+    throw SizeError(std::string(what) + ": the count leaves 63 bits: choose smaller sizes");
   return r;
 }
 

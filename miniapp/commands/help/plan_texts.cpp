@@ -32,7 +32,7 @@ CommandHelp plan_help() {
                        .text = "Text to read, JSON for scripts, or a graph for Graphviz.",
                        .preset = "text",
                        .choices = {"text", "json", "dot"}}},
-          .statuses = {{0, "The plan is printed, whether it fits a budget or not."}, bad_deck},
+          .statuses = {{0, "The plan is printed, whether it fits a budget or not."}, bad_deck, defect},
           .environment = {},
           .examples = {{"shardmark plan inputs/gpt2-124m-z3.json --ranks 64",
                         "What rank 0 of 64 does in each step."},
@@ -64,7 +64,7 @@ std::vector<CommandHelp> deck_help() {
                     .value = "N",
                     .text = "Also checks the deck for this number of ranks, and prints memory and "
                             "collectives."}},
-       .statuses = {{0, "The deck is sound, whether it fits a budget or not."}, bad_deck},
+       .statuses = {{0, "The deck is sound, whether it fits a budget or not."}, bad_deck, defect},
        .environment = {},
        .examples = {{"shardmark deck check inputs/gpt2-124m-z3.json --ranks 64",
                      "What has no effect, and which defaults are taken, on 64 ranks."}}}};

@@ -12,7 +12,7 @@ std::vector<VariableHelp> run_environment() {
        "measured at start-up, and the faster is taken."},
       {"SHARDMARK_FAULT",
        "Breaks the run on purpose, so that it must end INVALID: leak, extra_call, extra_copy, "
-       "skip_wait, flip_bit, stale_shard or nan."},
+       "skip_wait, flip_bit, stale_shard or nan. With illegal_plan it must end with status 70."},
       {"MPIR_CVAR_IREDUCE_SCATTER_BLOCK_INTRA_ALGORITHM",
        "MPICH's algorithm for reduce_scatter; set to sched_pairwise if it is not set."},
       {"OMP_*, KOKKOS_*, ONEDNN_*, DNNL_*, MPICH_*, MPIR_*, FI_*, UCX_*, NCCL_*, SLURM_*",
@@ -49,7 +49,8 @@ CommandHelp run_help() {
                     "Refused: it does not fit in memory. The message says what is missing and "
                     "what would help."},
                    {4, "Output cannot be written, or a checkpoint cannot be used."},
-                   lost},
+                   lost,
+                   defect},
       .environment = run_environment(),
       .examples = {{"mpiexec -n 2 shardmark run inputs/gpt-tiny-z3.json",
                     "Trains a small GPT under ZeRO-3 on 2 ranks."},
@@ -94,7 +95,8 @@ CommandHelp sweep_help() {
                     "status."},
                    {3, "The first such point does not fit in memory."},
                    {4, "Output cannot be written, or another sweep uses the folder."},
-                   lost},
+                   lost,
+                   defect},
       .environment = run_environment(),
       .examples = {{"shardmark sweep inputs/gpt2-124m-z2.json --plan --ranks 8,64 "
                     "--vary deepspeed.zero_optimization.stage=0,1,2,3",

@@ -51,6 +51,11 @@ inline constexpr StatusHelp lost{
     "Communication failed: a time-out (the message names the ranks that are "
     "late) or a lost rank."};
 
+inline constexpr StatusHelp defect{
+    70,
+    "A defect in ShardMark. Please report the message with the version, the deck and the "
+    "number of ranks."};
+
 CommandHelp run_help();
 CommandHelp sweep_help();
 CommandHelp plan_help();

@@ -103,6 +103,25 @@ TEST(FaultsOfTheLink, EndInvalidNamingTheirCause) {
   }
 }
 
+// A defect of ShardMark itself: a plan that is not legal.
+class Defect : public testing::TestWithParam<int> {};
+
+TEST_P(Defect, EndsWithStatus70AndSaysWhatToReport) {
+  const Workplace place;
+  place.deck(3);
+  const Outcome outcome = run({.args = place.run_args(),
+                               .ranks = GetParam(),
+                               .environment = {{"SHARDMARK_FAULT", "illegal_plan"}}});
+  EXPECT_EQ(outcome.status, 70) << outcome.err;
+  const auto lines = lines_of(outcome.err);
+  ASSERT_EQ(lines.size(), 1U) << outcome.err;
+  for (const char* part : {"plan: not legal", "a defect in ShardMark", "report", "version",
+                           "the deck", "--set", "number of ranks"})
+    EXPECT_NE(lines[0].find(part), std::string::npos) << part << ": " << lines[0];
+}
+
+INSTANTIATE_TEST_SUITE_P(Program, Defect, testing::Values(0, 1, 2, 3));
+
 // The end of a report: what scripts read.
 class Sound : public testing::TestWithParam<int> {};
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <miniapp/provenance/environment.hpp>
+#include <miniapp/provenance/failure_text.hpp>
 #include <miniapp/provenance/machine.hpp>
 #include <miniapp/provenance/number_list.hpp>
 #include <miniapp/provenance/placement.hpp>
@@ -143,6 +144,35 @@ TEST(Placement, SaysFewSentencesOfManyRanks) {
     for (int r = 0; r < 2; ++r) ranks.push_back(rank_on("host" + std::to_string(host), "0"));
   EXPECT_LE(placement_warnings(ranks).size(), 10U);
   EXPECT_EQ(rank_groups(ranks).size(), 500U);
+}
+
+// What an exception comes to in a `catch`, and on standard error.
+template<class Thrown>
+Failure failure_of(const Thrown& thrown) {
+  try {
+    throw thrown;
+  } catch (...) {
+    return current_failure();
+  }
+}
+
+TEST(Failures, UnexpectedExceptionsAreDefectsAndSayWhatToReport) {
+  for (const Failure& failure :
+       {failure_of(PlanError("a slot")), failure_of(std::logic_error("a slot")), failure_of(1)}) {
+    EXPECT_EQ(failure.status, ExitStatus::defect);
+    const std::string text = failure_text(failure);
+    EXPECT_TRUE(text.starts_with(failure.what + ": ")) << text;
+    for (const char* part : {"a defect in ShardMark", "the deck", "ranks"})
+      EXPECT_NE(text.find(part), std::string::npos) << part << ": " << text;
+  }
+}
+
+TEST(Failures, ErrorsOfUsersAndMachinesAreNoDefects) {
+  for (const Failure& failure : {failure_of(DeckError("a")), failure_of(SizeError("a")),
+                                 failure_of(CommError("a")), failure_of(std::bad_alloc())}) {
+    EXPECT_NE(failure.status, ExitStatus::defect);
+    EXPECT_EQ(failure_text(failure), failure.what);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <miniapp/provenance/failure_text.hpp>
+#include <miniapp/provenance/version.hpp>
+
+namespace shardmark {
+
+std::string failure_text(const Failure& failure) {
+  if (failure.status != ExitStatus::defect || failure.what.empty()) return failure.what;
+  return fmt::format(
+      "{}: this is a defect in ShardMark {}, not in your deck: please report this message with the "
+      "version, the deck with all --set arguments, and the number of ranks",
+      failure.what, version());
+}
+
+}  // namespace shardmark
