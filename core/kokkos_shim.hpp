@@ -6,6 +6,7 @@
 
 namespace shardmark {
 
+/// The execution space of all kernels. Kernels are launched on an instance of it.
 using Space = Kokkos::DefaultExecutionSpace;
 
 /// Whether the host reads and writes the device's memory: on a CPU-only build they are one.

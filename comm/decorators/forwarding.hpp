@@ -11,6 +11,8 @@
 
 namespace shardmark {
 
+/// Forwards every call to the communicator that it owns. Decorators derive from it and override
+/// what they change.
 class ForwardingCommunicator : public Communicator {
  public:
   explicit ForwardingCommunicator(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}

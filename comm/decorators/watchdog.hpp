@@ -22,6 +22,7 @@ namespace shardmark {
 /// The progress of one lane on this rank. WatchingCommunicator writes it, the Watchdog reads it.
 struct WatchedLane {
   static constexpr std::size_t name_chars = 56;
+  /// The operation and the name of one collective, for messages.
   struct Call {
     Op op = Op::barrier;
     char name[name_chars] = {};

@@ -9,6 +9,7 @@
 
 namespace shardmark {
 
+/// An amount of free memory, and where the number comes from.
 struct FoundMemory {
   std::int64_t bytes = 0;  // per rank; on a CPU-only build for device and host together
   // Where the number comes from, for messages and the report:

@@ -8,6 +8,7 @@
 
 namespace shardmark {
 
+/// The resident memory of a process, now and at most.
 struct ProcessMemory {
   std::int64_t resident_bytes = 0;       // now (VmRSS)
   std::int64_t peak_resident_bytes = 0;  // high-water mark (VmHWM)

@@ -12,9 +12,10 @@
 namespace shardmark {
 
 namespace detail {
+/// Memory that somebody else owns, as an array for `Kokkos::deep_copy`.
 template<class T, class Where>
 using BytesView = Kokkos::View<T*, Where, Kokkos::MemoryUnmanaged>;
-}
+}  // namespace detail
 
 /// Copies `bytes` bytes from device to host after all work queued on `space`, and waits for the
 /// copy.

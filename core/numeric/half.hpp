@@ -13,17 +13,22 @@
 
 namespace shardmark {
 
+/// A value of bfloat16: 8 bits of exponent, 7 of mantissa.
 struct Bf16 {
   std::uint16_t bits = 0;
 };
+
+/// A value of IEEE binary16: 5 bits of exponent, 10 of mantissa.
 struct Fp16 {
   std::uint16_t bits = 0;
 };
 
+/// The value as fp32, exactly.
 constexpr float widen(Bf16 v) {
   return std::bit_cast<float>(std::uint32_t{v.bits} << 16);
 }
 
+/// The value as fp32, exactly.
 // There are no branches, so that compilers vectorise this code. A denormal (or zero) is read as if
 // it had an implicit leading one, which the subtraction of `one` removes exactly.
 constexpr float widen(Fp16 v) {
@@ -36,6 +41,7 @@ constexpr float widen(Fp16 v) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(wide) | sign);
 }
 
+/// The nearest bf16 value, ties to even. NaN stays NaN.
 constexpr Bf16 round_bf16(float f) {
   const auto bits = std::bit_cast<std::uint32_t>(f);
   const std::uint32_t nearest = bits + 0x7fffu + ((bits >> 16) & 1u);
@@ -44,6 +50,7 @@ constexpr Bf16 round_bf16(float f) {
   return {static_cast<std::uint16_t>(rounded >> 16)};
 }
 
+/// The nearest fp16 value, ties to even. NaN stays NaN; values from 65520 on become infinity.
 constexpr Fp16 round_fp16(float f) {
   const auto bits = std::bit_cast<std::uint32_t>(f);
   const std::uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
@@ -57,7 +64,7 @@ constexpr Fp16 round_fp16(float f) {
   return {static_cast<std::uint16_t>(sign | (magnitude > 0x7f800000u ? 0x7e00u : half))};
 }
 
-// fp32 has the same functions, so that a template serves all storage types.
+/// fp32 has the same functions, so that a template serves all storage types.
 constexpr float widen(float v) {
   return v;
 }

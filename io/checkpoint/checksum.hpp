@@ -14,10 +14,12 @@ namespace shardmark {
 /// shorter. 1 MiB of fp32, which stays in a core's cache between hashing and copying.
 inline constexpr std::int64_t checksum_block_elems = std::int64_t{1} << 18;
 
+/// The number of blocks that `elems` elements fill; the last one may be shorter.
 constexpr std::int64_t checksum_blocks(std::int64_t elems) {
   return (elems + checksum_block_elems - 1) / checksum_block_elems;
 }
 
+/// The 64-bit XXH3 hash of the bytes.
 std::uint64_t xxh3(std::span<const std::byte> bytes);
 inline std::uint64_t xxh3(std::span<const std::uint64_t> values) {
   return xxh3(std::as_bytes(values));

@@ -15,6 +15,7 @@
 
 namespace shardmark {
 
+/// One open file that is read or written past the page cache where the file system allows it.
 class DirectFile {
  public:
   static constexpr std::int64_t piece_bytes = std::int64_t{8} << 20;

@@ -47,6 +47,7 @@ struct Hdf5Access {
   std::int64_t alignment_bytes = 1;                        // of datasets at least so large
 };
 
+/// One open dataset of a file. It must not outlive the file.
 class Hdf5Dataset {
  public:
   /// Elements [first, first + elems), below 2 GiB. Throws IoError. Of a shared file collective: all
@@ -73,6 +74,7 @@ class Hdf5Dataset {
   bool shared_ = false;
 };
 
+/// One open HDF5 file, of this rank alone or shared by the ranks of a communicator.
 class Hdf5File {
  public:
   /// A new file; one that is there already is an error. Throws IoError.

@@ -40,12 +40,14 @@ struct CheckpointPart {
   std::int64_t first_block = 0;  // in the file's datasets of checksums; follows from the offsets
 };
 
+/// One file of a checkpoint.
 struct CheckpointFile {
   std::string name;                                    // in the checkpoint's folder
   std::int64_t bytes = 0;                              // of the whole file
   std::array<std::int64_t, state_count> first_byte{};  // of each dataset in it
 };
 
+/// A parameter of the model as the checkpoint holds it.
 struct StoredParam {
   std::string name;
   std::int64_t elems = 0;
@@ -53,6 +55,7 @@ struct StoredParam {
   bool operator==(const StoredParam&) const = default;
 };
 
+/// The contents of `manifest.json`.
 struct Manifest {
   TrainingPosition position;
   std::int64_t samples = 0;  // of the data that were trained on

@@ -46,6 +46,7 @@ struct PartPlace {
   std::int64_t largest_part = 0;  // of the file: all its ranks transfer equally often
 };
 
+/// What one rank wrote: the checksum and the place of each dataset.
 struct WrittenPart {
   std::array<std::uint64_t, state_count> digest{};
   std::array<std::int64_t, state_count> first_byte{};

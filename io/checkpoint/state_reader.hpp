@@ -23,6 +23,7 @@ struct WantedElements {
   const FarMemory* far = nullptr;  // where the host does not reach it; must outlive it
 };
 
+/// How much a restart has read.
 struct ReadTotals {
   std::int64_t files = 0;  // opened
   std::int64_t bytes = 0;  // read of values, whole blocks included

@@ -11,6 +11,7 @@
 
 namespace shardmark {
 
+/// Runs steps on all ranks that share a file, and makes an error on one of them an error on all.
 class Together {
  public:
   /// MPI_COMM_NULL: a file of one rank, where a step is just done. `file` is named in errors.

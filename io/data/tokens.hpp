@@ -22,7 +22,7 @@ class TokenSource {
  public:
   virtual ~TokenSource() = default;
 
-  /// Writes samples `first .. first + count - 1` of optimizer step `step` (counted from 0, warm-up
+  /// Writes samples [first, first + count) of optimizer step `step` (counted from 0, warm-up
   /// included) to `out`, shape [count][sequence + 1]: inputs are the first `sequence` tokens of a
   /// row, targets the last. Throws DeckError if the file can no longer be read.
   virtual void fill(std::int64_t step, std::int64_t first, std::int64_t count,

@@ -8,7 +8,8 @@
 
 namespace shardmark {
 
-// Each throws DeckError for an ill-typed, unknown or missing key, or a value out of its bounds.
+/// Each of these reads one section. Throws DeckError for an ill-typed, unknown or missing key, or a
+/// value out of its bounds.
 void read_model(KeyReader reader, ModelSpec& model, std::string_view schedule);
 void read_list(KeyReader& reader, ModelSpec& model, std::string_view schedule);
 void read_trace(KeyReader& deck, std::string& trace);

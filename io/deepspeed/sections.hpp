@@ -32,6 +32,7 @@ AioSpec aio_spec(const DsConfig& config);
 /// Silences what offload leaves without effect, here and elsewhere in the config.
 void mute_beside_offload(DsConfig& config);
 
+/// The values of `zero_optimization` that the schedule uses.
 ZeroKnobs zero_knobs(const DsConfig& config);
 /// Silences the keys that others in the same config leave without effect.
 void mute_without_effect(DsConfig& config);

@@ -8,6 +8,7 @@
 
 namespace shardmark {
 
+/// Holds the lock of a folder from construction to destruction.
 class FolderLock {
  public:
   /// Makes `folder` where it is missing and locks it by its file `.lock`, which then says who has

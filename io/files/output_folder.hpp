@@ -18,6 +18,7 @@ inline constexpr const char* losses_file = "losses.csv";
 /// Whether it is one of the three above.
 bool is_run_file(std::string_view name);
 
+/// The output folder of one run.
 class OutputFolder {
  public:
   /// Makes the folder and those above it if they are missing, and proves with a trial file that it

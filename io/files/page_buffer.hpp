@@ -11,6 +11,7 @@ namespace shardmark {
 /// What O_DIRECT asks of places, sizes and addresses, where a disk does not say what it asks.
 inline constexpr std::int64_t page_bytes = 4096;
 
+/// Owns uninitialised memory that begins at a page boundary.
 class PageBuffer {
  public:
   explicit PageBuffer(std::int64_t bytes)

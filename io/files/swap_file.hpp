@@ -15,6 +15,7 @@ namespace shardmark {
 /// What a folder's disk has free for this user, bytes. Throws IoError: no such folder, no folder.
 std::int64_t free_disk_bytes(const std::string& folder);
 
+/// A nameless file of fixed size that threads read and write at any offset.
 class SwapFile {
  public:
   /// What transfers go through where memory does not suit the disk; a worker has one.

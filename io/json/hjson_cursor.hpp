@@ -9,6 +9,7 @@
 
 namespace shardmark {
 
+/// A position in an Hjson text that moves forward only.
 class HjsonCursor {
  public:
   explicit HjsonCursor(std::string_view text) : text_(text) {}

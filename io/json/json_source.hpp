@@ -12,8 +12,10 @@
 
 namespace shardmark {
 
+/// A value of any JSON type.
 using Json = nlohmann::json;
 
+/// The rules for a text: strict for decks, lenient for DeepSpeed configs.
 enum class JsonRules : std::uint8_t { deck, deepspeed };
 
 /// The text is not JSON; `what()` has line and column.

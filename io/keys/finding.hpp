@@ -18,6 +18,7 @@ enum class FindingKind : std::uint8_t {
 };
 std::string_view to_string(FindingKind);
 
+/// One remark about one key of a deck.
 struct Finding {
   FindingKind kind;
   std::string key;   // the deck's key path, as `--set` takes it

@@ -21,6 +21,8 @@ struct IntRange {
   std::int64_t min = 0;
   std::int64_t max = std::numeric_limits<std::int64_t>::max();
 };
+
+/// The bounds of a real value: [min, max], or (min, max] with `above_min`.
 struct RealRange {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -33,6 +35,7 @@ struct Word {
   bool later = false;
 };
 
+/// Reads the keys of one object and refuses the deck if one of them is wrong.
 class KeyReader {
  public:
   /// `object` must outlive the reader. `key` is its path in the deck; empty for the deck itself.

@@ -12,6 +12,7 @@
 
 namespace shardmark {
 
+/// The files that a deck was read from, and the findings about it.
 class Origin {
  public:
   explicit Origin(std::string deck_file) : deck_file_(std::move(deck_file)) {}

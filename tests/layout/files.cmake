@@ -5,7 +5,7 @@ set(layout_most_sources 30)
 
 # In each file: an SPDX line, no path of one machine, #pragma once.
 function(layout_file_violations file text)
-  if(file MATCHES "[.](cpp|hpp|cu|cuh|cmake|supp)$|CMakeLists[.]txt$|^[.]?ci/[a-z-]+$")
+  if(file MATCHES "[.](cpp|hpp|cu|cuh|cmake|supp|cff|yaml|dox)$|CMakeLists[.]txt$|^[.]?ci/[a-z-]+$|^Doxyfile$|clang-tidy$")
     string(SUBSTRING "${text}" 0 200 head)
     if(NOT head MATCHES "SPDX-License-Identifier: Apache-2.0")
       layout_found("${file}" "no SPDX line at its top")

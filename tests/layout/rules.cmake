@@ -16,7 +16,7 @@ function(layout_violations root out)
        "${root}/miniapp/*" "${root}/tests/*" "${root}/cmake/*" "${root}/ci/*" "${root}/.ci/*"
        "${root}/docs/*" "${root}/inputs/*.json" "${root}/inputs/*.md")
   file(GLOB top RELATIVE "${root}" "${root}/CMakeLists.txt" "${root}/*.md" "${root}/CITATION.cff"
-       "${root}/.pre-commit-config.yaml" "${root}/.clang-tidy")
+       "${root}/.pre-commit-config.yaml" "${root}/.clang-tidy" "${root}/Doxyfile")
   list(APPEND files ${top})
   layout_read_facts("${root}" "${files}")
 

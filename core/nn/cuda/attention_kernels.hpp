@@ -13,6 +13,7 @@
 
 namespace shardmark::device {
 
+/// The sizes of one attention call; `heads` is a multiple of `kv_heads`.
 struct AttentionShape {
   std::int64_t micro_batch, sequence, heads, kv_heads, head_dim;
 };
@@ -25,6 +26,8 @@ struct AttentionInput {
   const void *q, *k, *v;
   std::int64_t ld_q, ld_kv;
 };
+
+/// Where the gradients of q, k and v are written, and how many elements lie between their rows.
 struct AttentionGradient {
   void *q, *k, *v;
   std::int64_t ld_q, ld_kv;

@@ -9,6 +9,7 @@
 
 namespace shardmark::device {
 
+/// The sizes of one attention call, and where its rows lie.
 struct Problem {
   int micro_batch, sequence, heads, kv_heads, d;
   std::int64_t ld_q, ld_kv, ld_out;
@@ -34,6 +35,8 @@ template<class T>
 struct Inputs {
   const T *q, *k, *v;
 };
+
+/// Rows of the gradients, of type T.
 template<class T>
 struct Gradients {
   T *q, *k, *v;

@@ -29,8 +29,8 @@ __device__ inline int lane_of_warp() {
   return static_cast<int>(threadIdx.x) % 32;
 }
 
-// Which part of a 16 x 8 result (16 x 16: of two) a lane holds: element e of the j-th result is at
-// row(e), column(j, e).
+/// Which part of a 16 x 8 result (16 x 16: of two) a lane holds: element e of the j-th result is at
+/// row(e), column(j, e).
 struct Lane {
   int lane = lane_of_warp();
   __device__ int row(int e) const { return lane / 4 + e / 2 * 8; }
@@ -85,7 +85,7 @@ __device__ Fragment right_of_rows(const T* from, int row, int column) {
                        lane / 8 % 2 * 8);
 }
 
-// 16 x 16 sums, which lie as 16 x 16 left operands do.
+/// 16 x 16 sums, which lie as 16 x 16 left operands do.
 struct Square {
   float sum[2][4] = {};
 
@@ -118,7 +118,7 @@ __device__ Square row_products(const T* a, int a_row, const T* b, int b_row) {
   return sums;
 }
 
-// A warp's 16 rows of a result, D wide.
+/// A warp's 16 rows of a result, D wide.
 template<int D>
 struct Band {
   Square square[D / 16];
@@ -169,7 +169,7 @@ __device__ inline float row_sum(float x) {
   return x + from_lane_xor(x, 2);
 }
 
-// A softmax that is kept up while scores pass, of the two rows of which a lane holds elements.
+/// A softmax that is kept up while scores pass, of the two rows of which a lane holds elements.
 struct RunningSoftmax {
   float top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};  // totals are this lane's alone
 

@@ -74,6 +74,8 @@ struct TeamStrip {
 
 using Strip = std::conditional_t<rows_are_warps, TeamStrip, ThreadStrip>;
 
+/// The functor that runs `f` on one strip of columns, as a thread on the host or as a team on a
+/// GPU.
 template<class F>
 struct StripBody {
   using Scratch =

@@ -9,6 +9,7 @@ namespace shardmark {
 
 class MatMul;
 
+/// What every compute call receives. It is passed by reference and must outlive the call.
 struct Context {
   Space space;
   MatMul& matmul;

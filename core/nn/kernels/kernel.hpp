@@ -42,6 +42,7 @@ KOKKOS_INLINE_FUNCTION void strip_loop(std::int64_t n, const F& f, const Ahead& 
   simd_loop(n - full, [&](std::int64_t l) { f(full + l); });
 }
 
+/// The `ahead` of a loop that prefetches nothing.
 struct NothingAhead {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t) const {}
 };

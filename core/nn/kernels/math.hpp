@@ -84,10 +84,11 @@ KOKKOS_INLINE_FUNCTION Turn turn_f32(double angle) {
   return {((quadrant + 1) & 2) != 0 ? -cos_abs : cos_abs, (quadrant & 2) != 0 ? -sin_abs : sin_abs};
 }
 
-// GELU in its tanh form (Hendrycks and Gimpel, 2016): x/2 (1 + tanh(u)) = x logistic(2u) with
-// u = sqrt(2/pi) (x + 0.044715 x^3).
+/// GELU in its tanh form (Hendrycks and Gimpel, 2016): x/2 (1 + tanh(u)) = x logistic(2u) with
+/// u = sqrt(2/pi) (x + 0.044715 x^3).
 inline constexpr float gelu_scale = 0.797884560802865356f, gelu_cubic = 0.044715f;
 
+/// The logistic factor of GELU, and GELU itself.
 KOKKOS_INLINE_FUNCTION Logistic gelu_gate(float x) {
   return logistic_f32(2.0f * gelu_scale * (x + gelu_cubic * (x * x * x)));
 }

@@ -136,6 +136,7 @@ KOKKOS_INLINE_FUNCTION void for_each_row_of(const Team& team, std::int64_t rows,
                        [&](std::int64_t r) { f(WarpRow{team}, r); });
 }
 
+/// The functor that runs `f` on one row, as a thread on the host or as a warp on a GPU.
 template<class F>
 struct RowBody {
   F f;
@@ -153,6 +154,8 @@ void for_each_row(const Context& ctx, const std::string& label, std::int64_t row
   ctx.progress();
 }
 
+/// The functor of a reduction over rows: it adds up what `f` returns for each row. The sum is added
+/// to the earlier result unless `first`.
 template<class T, class F>
 struct RowSum {
   using value_type = T;

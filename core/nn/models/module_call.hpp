@@ -63,11 +63,14 @@ class Scratch {
 struct Tensors {
   ConstStored weight, bias;
 };
+
+/// The gradients of a module's parameters, and whether they are added to what is there.
 struct Gradients {
   Stored weight, bias;
   bool accumulate;
 };
 
+/// Throws PlanError: the family has no module of this role.
 [[noreturn]] inline void no_code(Family family, Role role) {
   throw PlanError(
       fmt::format("{}: a module of role {} computes nothing", to_string(family), to_string(role)));

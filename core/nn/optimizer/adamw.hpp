@@ -9,6 +9,7 @@
 
 namespace shardmark {
 
+/// The hyperparameters of one update by Adam or AdamW.
 struct AdamWStep {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
   std::int64_t step = 1;  // counted from 1

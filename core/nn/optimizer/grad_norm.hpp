@@ -25,6 +25,7 @@ void sum_squares_exact(const Context& ctx, std::int64_t elems, ConstStored grad,
 void add_sum(const Context& ctx, double* into, const double* sum);
 void add_limbs(const Context& ctx, std::int64_t* into, const std::int64_t* limbs);
 
+/// How gradients are scaled and clipped.
 struct ClipRule {
   double clipping = 0;    // 0: none
   double loss_scale = 1;  // that the gradients still carry

@@ -13,6 +13,8 @@
 
 namespace shardmark {
 
+/// The three products of one linear layer with `rows` rows. `gemm_scratch` is memory for the
+/// product library.
 class Linear {
  public:
   Linear(const Context& ctx, std::int64_t rows, std::span<std::byte> gemm_scratch)

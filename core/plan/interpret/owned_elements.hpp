@@ -24,8 +24,9 @@ std::vector<ElementRange> owned_elements(const Program& program);
 std::vector<State> stored_states(Dtype model);
 bool stores_state(Dtype model, State state);
 
-/// Host memory to copy this rank's states aside: a slot `checkpoint.<state>` each, alive from
-/// start-up to the end, so that a write goes on while training does.
+/// Adds the host memory to which this rank's states are copied before they are written: one slot
+/// `checkpoint.STATE` per state, alive from start-up to the end of the run, so that training can
+/// continue during the write.
 void add_checkpoint_staging(Program& program);
 
 /// Name of the staging slot of a state.

@@ -49,6 +49,7 @@ inline constexpr Stages all_stages{0, 3};
 inline constexpr RealRange any_real{};
 inline constexpr RealRange not_negative{0};
 
+/// One key of a DeepSpeed config.
 struct DsKey {
   std::string_view name, alias;  // the field, and its other spelling or nothing
   DsType type = DsType::any;
@@ -74,6 +75,7 @@ struct DsLogSection {
 };
 std::span<const DsLogSection> ds_log_sections();
 
+/// The table of each section, by the section's name.
 DsSection ds_comms_logger();
 DsSection ds_top_level();
 DsSection ds_zero();

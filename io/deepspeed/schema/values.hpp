@@ -9,6 +9,7 @@
 
 namespace shardmark {
 
+/// The values of one section, with DeepSpeed's defaults for keys that are not given.
 class DsValues {
  public:
   /// Nothing given: all defaults.

@@ -4,7 +4,7 @@
 
 namespace shardmark::html {
 
-/// The content of the page's <style>.
+/// The text of the page's style element.
 extern const char* const style;
 
 }  // namespace shardmark::html
