@@ -164,4 +164,15 @@ foreach(case "SHARDMARK_A|" "SHARDMARK_B|looks at SHARDMARK_B")
   expect(core/a.cpp "${spdx}auto a = std::getenv(\"${CMAKE_MATCH_1}\")\;\n" "${regex}")
 endforeach()
 
+# Recipes.
+foreach(case "1. `core/a.cpp`: add a row to `names` and see\n   `core/a.cpp`.|"
+             "1. `core/a.cpp`: add a row to `names`,\n   and one to `sizes`.|core/a.cpp contains sizes, which it does not"
+             "* `core/a.cpp`: mend `sizes`.|core/a.cpp contains sizes" "* `names` is a table.|"
+             "1. `core`: add a file.|" "1. `core/`: add a file.|core/, which is not a file")
+  string(REGEX MATCH "^([^|]*)[|](.*)$" _ "${case}")
+  set(regex "${CMAKE_MATCH_2}")
+  other(core/a.cpp "${spdx}constexpr int names = 1\;\n")
+  expect(CONTRIBUTING.md "# Contributing\n\n${CMAKE_MATCH_1}\n" "${regex}")
+endforeach()
+
 file(REMOVE_RECURSE "${SCRATCH}")

@@ -5,10 +5,12 @@
 #   includes.cmake    includes, and what reaches Kokkos
 #   files.cmake       SPDX lines, folders, the version
 #   references.cmake  files, links, commands, tests and deck keys that texts name
+#   recipes.cmake     what the recipes of CONTRIBUTING.md name
 include("${CMAKE_CURRENT_LIST_DIR}/rooms.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/includes.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/references.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/recipes.cmake")
 
 function(layout_violations root out)
   layout_room_table_violations(found)
@@ -30,6 +32,7 @@ function(layout_violations root out)
       layout_include_violations("${file}" "${text}")
     endif()
     layout_reference_violations("${root}" "${file}" "${text}")
+    layout_recipe_violations("${root}" "${file}" "${text}")
   endforeach()
   layout_kokkos_violations("${root}" "${files}")
   layout_folder_violations("${root}" "${files}")
