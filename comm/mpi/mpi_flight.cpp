@@ -174,6 +174,7 @@ void MpiFlight::finish_step(const Step& step) {
   const bool root = group_.rank == c_.root;
   const auto combine = [&](void* out, std::int64_t elems) {
     std::vector<const void*> rows;
+    rows.reserve(static_cast<std::size_t>(group_.size));
     for (int r = 0; r < group_.size; ++r)
       rows.push_back(offset(area(step.piece), r * elems, c_.dtype));
     combine_in_rank_order(c_.dtype, c_.reduction, rows.data(), group_.size, out, elems);

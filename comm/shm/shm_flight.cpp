@@ -63,9 +63,10 @@ bool ShmFlight::advance() {
 }
 
 bool ShmFlight::may_write() const {
-  if (written_ == rounds_plan_.rounds || written_ == read_ + window_.buffers) return false;
+  if (written_ == rounds_plan_.rounds || written_ == read_ + ShmWindow::buffers) return false;
   const std::uint64_t round = base_ + written_;  // reuses the buffer of round - `buffers`
-  return round < window_.buffers || window_.all_reached(Stage::read, round + 1 - window_.buffers);
+  return round < ShmWindow::buffers ||
+         window_.all_reached(Stage::read, round + 1 - ShmWindow::buffers);
 }
 
 bool ShmFlight::may_reduce() const {
