@@ -17,6 +17,7 @@
 
 namespace shardmark {
 
+/// Owns the memory and the files of all slots of one program.
 class SlotMemory {
  public:
   /// Pooled: allocates the arenas. Both must outlive it; `ledger` may be null. Files are made where

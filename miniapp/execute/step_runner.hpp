@@ -13,6 +13,7 @@
 
 namespace shardmark {
 
+/// Runs a program's start-up and then its optimizer steps, one call per step.
 class StepRunner {
  public:
   /// All must outlive it.

@@ -17,6 +17,7 @@ namespace shardmark {
 
 class SlotMemory;  // only named: reports include this, and need no Kokkos
 
+/// When one event of the plan was executed.
 struct TracedEvent {
   std::int32_t segment = 0, event = 0;  // of the program; event -1: the wait at a segment's end
   std::int64_t begin_ns = 0, end_ns = 0;
@@ -30,6 +31,7 @@ struct TracedCopy {
   std::int64_t begin_ns = 0, end_ns = 0;
 };
 
+/// All that was recorded of one step.
 struct StepTrace {
   std::int64_t step = -1;  // counted from the start of training; -1: none was traced
   std::vector<TracedEvent> events;

@@ -37,6 +37,7 @@ struct TierResult {
   std::string at;  // where the plan has its peak
 };
 
+/// The figures of one kind of collective.
 struct CollectiveResult {
   Traffic predicted, measured;  // over the whole run, this rank
   double p50_s = 0, p99_s = 0;  // from start to done, timed steps
@@ -93,6 +94,7 @@ struct Check {
   std::string detail;
 };
 
+/// The figures of one run, as this rank sees them.
 struct Result {
   std::optional<Fit> fit;  // how the number of layers was found, where the deck says `model.fit`
   std::string deck_text, deck_hash, plan_hash;

@@ -14,6 +14,7 @@ namespace shardmark {
 struct Context;
 class Executor;
 
+/// The hash of each state.
 struct StateHashes {
   std::uint64_t param = 0, master = 0, momentum = 0, variance = 0;
   /// Empty when replicas (or, of sharded states, the shards that replicas are made of) agree.

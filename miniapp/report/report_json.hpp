@@ -10,6 +10,7 @@
 
 namespace shardmark {
 
+/// Returns the contents of report.json, for the rank that writes it.
 std::string report_json(const Deck& deck, const Program& program, const Result& result);
 
 }  // namespace shardmark

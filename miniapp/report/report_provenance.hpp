@@ -10,6 +10,7 @@
 
 namespace shardmark {
 
+/// Where the text of the report is appended.
 using Out = std::back_insert_iterator<std::string>;
 
 /// Ranks that run alike but for their number: a row of a table.

@@ -31,6 +31,7 @@ std::string trace_begin(const Program& program, const std::string& deck_name);
 std::string trace_events(const Program& program, const std::vector<StepTrace>& steps,
                          const TraceClock& clock, const std::string& host);
 
+/// The end of the file, after the last rank's events.
 std::string trace_end();
 
 }  // namespace shardmark

@@ -11,6 +11,7 @@ namespace shardmark {
 /// output is one, or that of the launcher above it.
 bool output_reaches_terminal();
 
+/// Prints progress after each step, or nothing if it is off.
 class Progress {
  public:
   Progress(bool on, std::int64_t first_step, std::int64_t steps, std::int64_t warmup,

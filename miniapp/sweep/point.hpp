@@ -47,6 +47,7 @@ struct RunFigures {
   double wall_s = 0;                                // from reading the deck to the report
 };
 
+/// One point of a sweep, with what is known about it.
 struct SweepPoint {
   enum class State : std::uint8_t { planned, valid, invalid, refused };
   GridPoint at;
@@ -61,6 +62,8 @@ struct NamedReal {
   const char* name;
   double RunFigures::*of;
 };
+
+/// A count of RunFigures with its name in the table and in point.json.
 struct NamedCount {
   const char* name;
   std::int64_t RunFigures::*of;
@@ -85,6 +88,7 @@ inline constexpr NamedCount run_counts[] = {{"slowest_rank", &RunFigures::slowes
 /// "planned", "VALID", "INVALID", "refused".
 std::string_view to_string(SweepPoint::State state);
 
+/// The figures of a point that a plan gives, and those that a run gives.
 PlanFigures plan_figures(const Deck& deck, const Program& program, const Budgets& budgets);
 RunFigures run_figures(const Deck& deck, const Result& result, double wall_s);
 

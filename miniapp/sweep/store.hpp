@@ -12,6 +12,7 @@
 
 namespace shardmark {
 
+/// The finished points of one sweep.
 class PointStore {
  public:
   /// `identity` stands for all that points have in common: deck, version, planned or run. Reads

@@ -22,6 +22,7 @@ struct FitBudget {
   std::string source;       // "memory.device_gib of the deck"
 };
 
+/// The number of layers that fits, with the figures that show it.
 struct Fit {
   std::int64_t layers = 0;  // 0: not even one fits
   std::int64_t bytes = 0;   // of `layers` (or of one, where none fits) on the rank that needs most

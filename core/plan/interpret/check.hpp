@@ -29,6 +29,7 @@ enum class Rule : std::uint8_t {
 };
 std::string_view to_string(Rule rule);
 
+/// One place of a program that breaks a rule.
 struct Violation {
   Rule rule;
   std::string where;  // "micro_only, event 12": segment and event

@@ -15,6 +15,7 @@
 
 namespace shardmark {
 
+/// Follows the gradients of one program through a walk over its segments.
 class GradientCheck {
  public:
   /// `report` takes what is wrong. The program must outlive it.

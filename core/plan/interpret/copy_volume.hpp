@@ -11,6 +11,7 @@
 
 namespace shardmark {
 
+/// The tiers between which a copy moves data, and which way.
 enum class Direction : std::uint8_t { device_to_host, host_to_device, nvme_to_host, host_to_nvme };
 inline constexpr int direction_count = 4;
 std::string_view to_string(Direction);
@@ -25,6 +26,7 @@ constexpr Direction direction_of(const Event& copy) {
   return copy.tier == Tier::host ? Direction::device_to_host : Direction::host_to_device;
 }
 
+/// The number of copies and their bytes.
 struct LinkTraffic {
   std::int64_t copies = 0, bytes = 0;
   bool operator==(const LinkTraffic&) const = default;

@@ -17,6 +17,7 @@ struct StateEstimate {
   std::int64_t cpu_bytes = 0, gpu_bytes = 0;
 };
 
+/// The sizes from which DeepSpeed's estimators and the paper's formulas compute.
 struct EstimateInput {
   std::int64_t params = 0, largest_layer_params = 0;
   std::int64_t ranks_per_node = 1, nodes = 1;

@@ -8,6 +8,7 @@
 
 namespace shardmark {
 
+/// A set of elements, kept as its maximal ranges.
 class Intervals {
  public:
   void clear() { end_of_.clear(); }

@@ -8,11 +8,14 @@
 
 namespace shardmark {
 
+/// The number of calls of one kind, with their elements and bytes.
 struct Traffic {
   std::int64_t calls = 0, elems = 0, bytes = 0;  // elems: nccl-tests' S, the whole array
   bool operator==(const Traffic&) const = default;
   Traffic& operator+=(const Traffic& other);
 };
+
+/// The traffic of each collective that occurs.
 using Volume = std::map<Op, Traffic>;
 
 inline constexpr int all_groups = -1;
@@ -27,6 +30,7 @@ Volume steady_volume(const Program& program, int group = all_groups);
 /// stages 0 to 2, 3 for stage 3.
 double volume_per_parameter(const Program& program, const Volume& volume);
 
+/// Adds up two volumes, collective by collective.
 void add(Volume& into, const Volume& from);
 
 }  // namespace shardmark

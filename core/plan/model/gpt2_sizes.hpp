@@ -11,7 +11,7 @@
 
 namespace shardmark {
 
-// Offsets in `saved`: what forward leaves for backward. R rows, h hidden.
+/// Offsets in `saved`: what forward leaves for backward. R rows, h hidden.
 struct Gpt2BlockSaved {
   std::int64_t ln1_mean = 0, ln1_rstd = 0;  // [R], fp32
   std::int64_t norm1 = 0;                   // [R][h], output of ln_1
@@ -24,16 +24,20 @@ struct Gpt2BlockSaved {
   std::int64_t fc = 0;                      // [R][4h], before GELU
   std::int64_t bytes = 0;
 };
+
+/// Computes the offsets of these tensors, and the bytes of all of them.
 Gpt2BlockSaved gpt2_block_saved(const TransformerDims& dims);
 
-// Offsets in the workspace of a block's pass; overlaps are tensors that never
-// live together; dwide and dnarrow go from one module to the next. `gemm` is the matrix products'
-// scratch of `gemm_bytes`, at the end.
+/// Offsets in the workspace of a block's pass; overlaps are tensors that never
+/// live together; dwide and dnarrow go from one module to the next. `gemm` is the matrix products'
+/// scratch of `gemm_bytes`, at the end.
 struct Gpt2BlockForwardWorkspace {
   std::int64_t act = 0;               // [R][4h], GELU's output
   AttentionForwardScratch attention;  // overlaps act
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
+
+/// Offsets in the workspace of a block's backward pass.
 struct Gpt2BlockBackwardWorkspace {
   std::int64_t dwide = 0;              // [R][4h], gradient of fc; then [R][3h], of qkv
   std::int64_t act = 0;                // [R][4h], GELU's output
@@ -41,6 +45,8 @@ struct Gpt2BlockBackwardWorkspace {
   AttentionBackwardScratch attention;  // overlaps act
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
+
+/// Computes these offsets. The matrix products get at most `gemm_cap_bytes` of scratch.
 Gpt2BlockForwardWorkspace gpt2_block_forward_workspace(const TransformerDims& dims,
                                                        std::int64_t gemm_cap_bytes);
 Gpt2BlockBackwardWorkspace gpt2_block_backward_workspace(const TransformerDims& dims,

@@ -10,7 +10,7 @@
 
 namespace shardmark {
 
-// Offsets in `saved`: what forward leaves for backward. R rows, h hidden.
+/// Offsets in `saved`: what forward leaves for backward. R rows, h hidden.
 struct LlamaBlockSaved {
   std::int64_t norm1_rstd = 0;    // [R], fp32
   std::int64_t norm1 = 0;         // [R][h], output of input_norm
@@ -24,16 +24,20 @@ struct LlamaBlockSaved {
   std::int64_t gate = 0, up = 0;  // [R][ffn]
   std::int64_t bytes = 0;
 };
+
+/// Computes the offsets of these tensors, and the bytes of all of them.
 LlamaBlockSaved llama_block_saved(const TransformerDims& dims);
 
-// Offsets in the workspace of a block's pass; overlaps are tensors that never
-// live together; what starts with d goes from one module to the next. `gemm` is the matrix
-// products' scratch of `gemm_bytes`, at the end.
+/// Offsets in the workspace of a block's pass; overlaps are tensors that never
+/// live together; what starts with d goes from one module to the next. `gemm` is the matrix
+/// products' scratch of `gemm_bytes`, at the end.
 struct LlamaBlockForwardWorkspace {
   std::int64_t act = 0;               // [R][ffn], SwiGLU's output
   AttentionForwardScratch attention;  // overlaps act
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
+
+/// Offsets in the workspace of a block's backward pass.
 struct LlamaBlockBackwardWorkspace {
   std::int64_t dgate = 0, dup = 0;      // [R][ffn]
   std::int64_t dq = 0, dk = 0, dv = 0;  // as q, k, v; overlap dgate and dup
@@ -43,6 +47,8 @@ struct LlamaBlockBackwardWorkspace {
   AttentionBackwardScratch attention;   // overlaps act
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
+
+/// Computes these offsets. The matrix products get at most `gemm_cap_bytes` of scratch.
 LlamaBlockForwardWorkspace llama_block_forward_workspace(const TransformerDims& dims,
                                                          std::int64_t gemm_cap_bytes);
 LlamaBlockBackwardWorkspace llama_block_backward_workspace(const TransformerDims& dims,

@@ -15,6 +15,7 @@ namespace shardmark {
 /// How a parameter gets its first values: facts of the model, not of the run.
 enum class Init : std::uint8_t { uniform, zeros, ones };
 
+/// One parameter tensor of the model.
 struct Param {
   std::string name;
   std::int64_t elems = 0;
@@ -36,6 +37,7 @@ struct Module {
   Role role = Role::container;
 };
 
+/// The part of the model that a unit is; a `list` model has units of one kind only.
 enum class UnitKind : std::uint8_t { embeddings, block, head, list };
 
 /// What is gathered, computed and reduced as one under `paper`. Its parameters are contiguous.
@@ -47,6 +49,7 @@ struct Unit {
   std::vector<int> also_reads;  // units whose parameters it uses too (a tied head: embeddings)
 };
 
+/// A model without values: its parameters, modules, units and the order in which they are used.
 struct ModelShape {
   ModelSpec spec;
   std::vector<Param> params;

@@ -13,6 +13,7 @@
 
 namespace shardmark {
 
+/// The sizes of a transformer and of one micro-batch.
 struct TransformerDims {
   std::int64_t layers = 0, hidden = 0, heads = 0;
   std::int64_t kv_heads = 0;  // heads of keys and values: heads / kv_heads query heads share one
@@ -60,6 +61,8 @@ struct AttentionForwardScratch {
   std::int64_t scores = 0;         // score_elems, fp32
   std::int64_t probabilities = 0;  // the same in the model's type
 };
+
+/// Offsets of what the backward pass of attention needs for the tile at hand.
 struct AttentionBackwardScratch {
   std::int64_t scores = 0, dscores = 0;          // score_elems, fp32
   std::int64_t probabilities = 0, dproduct = 0;  // the same in the model's type
@@ -70,15 +73,19 @@ class Offsets;
 AttentionForwardScratch attention_forward_scratch(const TransformerDims& dims, Offsets& offsets);
 AttentionBackwardScratch attention_backward_scratch(const TransformerDims& dims, Offsets& offsets);
 
-// Offsets in the workspace of the head's pass. `gemm` is the matrix products'
-// scratch of `gemm_bytes`, at the end.
+/// Offsets in the workspace of the head's pass. `gemm` is the matrix products'
+/// scratch of `gemm_bytes`, at the end.
 struct HeadForwardWorkspace {
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
+
+/// Offsets in the workspace of the head's backward pass.
 struct HeadBackwardWorkspace {
   std::int64_t dnorm = 0;  // [R][h], fp32: a sum over pieces of the vocabulary
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
+
+/// Computes these offsets. The matrix products get at most `gemm_cap_bytes` of scratch.
 HeadForwardWorkspace head_forward_workspace(const TransformerDims& dims,
                                             std::int64_t gemm_cap_bytes);
 HeadBackwardWorkspace head_backward_workspace(const TransformerDims& dims,

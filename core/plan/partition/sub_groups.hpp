@@ -11,11 +11,13 @@
 
 namespace shardmark {
 
+/// The parameters whose shards are updated together.
 struct SubGroup {
   std::vector<int> params;
   std::int64_t elems = 0;  // this rank's shards, padding included
 };
 
+/// All sub-groups of one rank; they are the same on each rank.
 class SubGroups {
  public:
   /// Closes a sub-group once it holds `size` elements. Throws PlanError beyond 63 bits.

@@ -14,12 +14,14 @@
 
 namespace shardmark {
 
+/// How one unit is divided into shards.
 struct UnitPartition {
   std::int64_t elems = 0;   // of the model, without padding
   std::int64_t padded = 0;  // multiple of the number of shards (stage 0: elems)
   std::int64_t shard = 0;   // padded / shards (stage 0: elems, every rank owns all)
 };
 
+/// How all units are divided.
 struct Partition {
   int shards = 1;  // stage 0: 1
   std::vector<UnitPartition> units;

@@ -14,6 +14,7 @@ namespace shardmark {
 
 inline constexpr int no_slot = -1;
 
+/// Appends the forward and backward events of modules to a plan.
 class ComputeWriter {
  public:
   /// Declares the activations' slots where the deck trains a model whose arithmetic is here.

@@ -17,6 +17,7 @@
 
 namespace shardmark {
 
+/// Appends events to the segments of one program.
 class PlanWriter {
  public:
   explicit PlanWriter(Program& program) : program_(program) {}

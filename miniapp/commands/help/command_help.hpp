@@ -28,16 +28,19 @@ struct OptionHelp {
   bool positional() const { return !name.starts_with('-'); }
 };
 
+/// One example of a command.
 struct ExampleHelp {
   std::string_view line;  // what to type
   std::string_view text;  // what it does
 };
 
+/// One exit status and its meaning.
 struct StatusHelp {
   int status = 0;
   std::string_view text;
 };
 
+/// One environment variable and its effect.
 struct VariableHelp {
   std::string_view name;
   std::string_view text;

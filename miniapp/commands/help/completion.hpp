@@ -10,6 +10,7 @@ namespace shardmark {
 /// Throws std::logic_error: another shell.
 std::string completion(std::string_view shell);
 
+/// The completion script for each shell, to be sourced or installed.
 std::string bash_completion();
 std::string zsh_completion();
 std::string fish_completion();

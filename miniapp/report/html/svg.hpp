@@ -23,12 +23,14 @@ std::vector<double> ticks(double low, double high, int most, double closest = 0)
 /// A tick's text: as many decimals as the distance of the ticks needs.
 std::string tick_text(double value, double distance);
 
+/// A place in a drawing.
 struct Point {
   double x = 0, y = 0;  // units
 };
 
 enum class Anchor { start, middle, end };
 
+/// One drawing, written shape by shape.
 class Svg {
  public:
   /// `label` says what the drawing shows, for those who do not see it.

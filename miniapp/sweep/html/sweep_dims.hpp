@@ -28,6 +28,8 @@ struct Series {
   std::string name;  // "stage 2, ranks 4"; empty where there is no other dimension
   std::vector<const SweepPoint*> points;
 };
+
+/// The curves of one drawing.
 struct SeriesSet {
   std::vector<Series> list;  // at most most_series
   std::string held;          // "stage 0": values at which dimensions were held, so that it is

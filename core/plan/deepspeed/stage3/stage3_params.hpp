@@ -33,7 +33,7 @@ class ShardedParams : public DeepSpeedWriter, public FetchActions {
     int flat = no_slot, grad32 = no_slot;  // of the step; offload: grad32 is always there
     int swapped = -1;                      // its number at the swapper; -1: it is in memory
   };
-  // What one segment hands to the next: how the coordinator stands, where gathered parameters lie.
+  /// What one segment hands to the next: how the coordinator stands, where gathered parameters lie.
   struct Stand {
     Coordinator coordinator;
     std::vector<Operand> where;  // by parameter: whole, while it is gathered
