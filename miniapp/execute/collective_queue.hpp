@@ -9,6 +9,7 @@
 
 namespace shardmark {
 
+/// Starts the collectives of a program and waits for them.
 class CollectiveQueue {
  public:
   /// `groups[g]` is the communicator of Program::groups[g]; more may follow. All must outlive it.

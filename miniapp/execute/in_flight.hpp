@@ -12,6 +12,7 @@
 
 namespace shardmark {
 
+/// Identifies a started operation until it is finished.
 struct InFlight {
   static constexpr std::size_t no_copy = SIZE_MAX;
 

@@ -23,6 +23,7 @@
 
 namespace shardmark {
 
+/// What a session may be given beside deck, program and communicators.
 struct SessionOptions {
   std::unique_ptr<Model> model = {};  // computes the events; null: the model of the deck
   Fault fault = Fault::none;          // made on purpose, by the executor
@@ -30,6 +31,7 @@ struct SessionOptions {
   bool ledger = false;                // counts allocations; only one session at a time may
 };
 
+/// One program with its model, its memory and its executor.
 class Session {
  public:
   /// Local. Makes the model and allocates the memory of the slots (all of it in `pooled` mode), but

@@ -13,6 +13,7 @@
 
 namespace shardmark {
 
+/// The model of the families `gpt2` and `llama`.
 class TransformerModel : public Model {
  public:
   /// Deck and context must outlive it. `tokens` is what the model is trained on.

@@ -10,6 +10,7 @@
 
 namespace shardmark {
 
+/// The choice, with its reason.
 struct Bf16Choice {
   Bf16Products products = Bf16Products::widened;
   std::string reason;  // for reports: what was chosen and why; empty if nothing is bf16

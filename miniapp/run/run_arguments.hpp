@@ -7,6 +7,7 @@
 
 namespace shardmark {
 
+/// The arguments of the command, after parsing.
 struct RunArguments {
   std::string deck;               // path
   std::vector<std::string> sets;  // "key.path=value"

@@ -14,6 +14,7 @@
 
 namespace shardmark {
 
+/// Announces a run, and at its end prints the report and writes its files.
 class RunOutput {
  public:
   /// Collective. Proves that the output folder can be written. All must outlive it. Throws

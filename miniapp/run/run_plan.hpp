@@ -14,6 +14,7 @@
 
 namespace shardmark {
 
+/// All that is decided before a run begins.
 struct RunPlan {
   Fault fault = Fault::none;
   LoadedDeck loaded;

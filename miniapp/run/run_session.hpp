@@ -15,6 +15,7 @@
 
 namespace shardmark {
 
+/// Opens the session of a run and closes it.
 class RunSession {
  public:
   /// Opens nothing yet. Both must outlive it.

@@ -15,6 +15,7 @@
 
 namespace shardmark {
 
+/// Runs all steps of one run.
 class Trainer {
  public:
   /// All must outlive it; the session is open. `prints`: progress goes to standard output.

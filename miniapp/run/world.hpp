@@ -10,6 +10,7 @@
 
 namespace shardmark {
 
+/// All ranks of the program, as one of them sees them.
 struct World {
   MPI_Comm comm;
   const Node& node;

@@ -9,6 +9,7 @@
 
 namespace shardmark {
 
+/// The argument `DECK`.
 inline OptionHelp deck_argument() {
   return {.name = "DECK",
           .value = "",
@@ -17,6 +18,7 @@ inline OptionHelp deck_argument() {
           .required = true};
 }
 
+/// The option `--set`.
 inline OptionHelp set_option() {
   return {.name = "--set",
           .value = "KEY.PATH=VALUE",
@@ -27,6 +29,7 @@ inline OptionHelp set_option() {
           .repeatable = true};
 }
 
+/// The option `--ranks-per-node`.
 inline OptionHelp ranks_per_node_option() {
   return {.name = "--ranks-per-node",
           .value = "N",
@@ -34,6 +37,7 @@ inline OptionHelp ranks_per_node_option() {
           .preset = "1"};
 }
 
+/// The option `--out`, with its default `preset`.
 inline OptionHelp out_option(std::string_view text, std::string_view preset) {
   return {.name = "--out", .value = "DIR", .text = text, .offer = Offer::folder, .preset = preset};
 }
@@ -56,6 +60,7 @@ inline constexpr StatusHelp defect{
     "A defect in ShardMark. Please report the message with the version, the deck and the "
     "number of ranks."};
 
+/// The texts of one command each.
 CommandHelp run_help();
 CommandHelp sweep_help();
 CommandHelp plan_help();
