@@ -1,46 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <numeric>
 
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/interpret/arena.hpp>
+#include <core/plan/interpret/occupied_memory.hpp>
 
 namespace shardmark {
 namespace {
 
-// When a slot is alive, on a clock that runs through all events of all segments: half-open spans in
-// ascending order.
-struct Span {
-  std::int64_t begin, end;
+struct Lifetimes {
+  std::vector<Lifetime> of_slot;
+  std::int64_t moments = 0;
 };
-using Lifetime = std::vector<Span>;
 
-bool overlap(const Lifetime& a, const Lifetime& b) {
-  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    if (a[i].begin < b[j].end && b[j].begin < a[i].end) return true;
-    a[i].end < b[j].end ? ++i : ++j;
-  }
-  return false;
-}
-
-std::vector<Lifetime> lifetimes(const Program& p) {
-  std::vector<Lifetime> lives(p.slots.size());
-  std::int64_t now = 0;
-  const auto begin = [&](std::int32_t slot) { lives[slot].push_back({now, now}); };
+// When slots are alive, on a clock that runs through all segments. Only the order of acquires and
+// releases matters, so no other event moves it.
+Lifetimes lifetimes(const Program& p) {
+  Lifetimes lives{std::vector<Lifetime>(p.slots.size()), 0};
+  std::int64_t& now = lives.moments;
+  const auto begin = [&](std::int32_t slot) {
+    Lifetime& life = lives.of_slot[slot];
+    if (life.empty() || life.back().end != now) life.push_back({now, now});
+  };
+  const auto end = [&](std::int32_t slot) { lives.of_slot[slot].back().end = now; };
   for (const Segment& s : p.segments) {
     for (std::int32_t slot : s.entry.alive) begin(slot);
     for (const Event& e : s.events) {
+      if (e.op != Op::acquire && e.op != Op::release) continue;
       ++now;
-      if (e.op == Op::acquire) begin(e.slot);
-      if (e.op == Op::release) lives[e.slot].back().end = now;
+      e.op == Op::acquire ? begin(e.slot) : end(e.slot);
     }
     ++now;
-    for (std::int32_t slot : s.exit.alive) lives[slot].back().end = now;
+    for (std::int32_t slot : s.exit.alive) end(slot);
   }
   return lives;
 }
 
-// Alive from one end of every step to the other: apart from everything else.
+// Slots that are alive throughout every step. Nothing else shares their memory.
 std::vector<bool> always_alive(const Program& p) {
   std::vector<int> ends(p.slots.size());
   int most = 0;
@@ -57,63 +53,55 @@ std::vector<bool> always_alive(const Program& p) {
 
 class Placer {
  public:
-  explicit Placer(const Program& program) : p_(program), lives_(lifetimes(program)) {
+  explicit Placer(const Program& program)
+      : p_(program),
+        lives_(lifetimes(program)),
+        taken_(tier_count, OccupiedMemory(lives_.moments)) {
     layout_.offset.assign(p_.slots.size(), -1);
+    for (const Slot& s : p_.slots)
+      padded_.push_back(round_up(alloc_bytes(s), arena_alignment, "arena: padding"));
   }
 
   void place() {
     const std::vector<bool> always = always_alive(p_);
     std::vector<int> others;
     for (int slot = 0; slot < static_cast<int>(p_.slots.size()); ++slot) {
-      if (lives_[slot].empty() || p_.slots[slot].tier == Tier::nvme) continue;  // a file
+      if (lives_.of_slot[slot].empty() || p_.slots[slot].tier == Tier::nvme) continue;  // a file
       if (always[slot])
         put(slot, layout_.bytes[tier(slot)]);
       else
         others.push_back(slot);
     }
-    bottom_ = layout_.bytes;
+    const auto bottom = layout_.bytes;  // above what is always alive
     std::stable_sort(others.begin(), others.end(),
-                     [&](int a, int b) { return padded(a) > padded(b); });
+                     [&](int a, int b) { return padded_[a] > padded_[b]; });
     for (int slot : others) {
-      put(slot, lowest_free(slot));
-      placed_[tier(slot)].push_back(slot);
+      OccupiedMemory& taken = taken_[tier(slot)];
+      const Lifetime& life = lives_.of_slot[slot];
+      put(slot, taken.lowest_free(life, bottom[tier(slot)], padded_[slot]));
+      taken.take(life, layout_.offset[slot], layout_.offset[slot] + padded_[slot]);
     }
   }
 
-  ArenaLayout layout() && { return std::move(layout_); }
+  ArenaLayout layout() && {
+    for (const OccupiedMemory& taken : taken_) layout_.work += taken.work();
+    return std::move(layout_);
+  }
 
  private:
   std::size_t tier(int slot) const { return static_cast<std::size_t>(p_.slots[slot].tier); }
-  std::int64_t padded(int slot) const {
-    return round_up(alloc_bytes(p_.slots[slot]), arena_alignment, "arena: padding");
-  }
-
-  std::int64_t lowest_free(int slot) const {
-    std::vector<Span> taken;  // places of what lives at the same time
-    for (int other : placed_[tier(slot)])
-      if (overlap(lives_[slot], lives_[other]))
-        taken.push_back({layout_.offset[other], layout_.offset[other] + padded(other)});
-    std::sort(taken.begin(), taken.end(),
-              [](const Span& a, const Span& b) { return a.begin < b.begin; });
-    std::int64_t at = bottom_[tier(slot)];
-    for (const Span& t : taken) {
-      if (t.begin - at >= padded(slot)) break;
-      at = std::max(at, t.end);
-    }
-    return at;
-  }
 
   void put(int slot, std::int64_t at) {
     layout_.offset[slot] = at;
     std::int64_t& bytes = layout_.bytes[tier(slot)];
-    bytes = std::max(bytes, checked_add(at, padded(slot), "arena"));
+    bytes = std::max(bytes, checked_add(at, padded_[slot], "arena"));
   }
 
   const Program& p_;
-  const std::vector<Lifetime> lives_;
+  const Lifetimes lives_;
   ArenaLayout layout_;
-  std::array<std::int64_t, tier_count> bottom_{};    // above what is always alive
-  std::array<std::vector<int>, tier_count> placed_;  // of the others
+  std::vector<std::int64_t> padded_;   // by slot: bytes
+  std::vector<OccupiedMemory> taken_;  // by tier: of slots that are not always alive
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ inline constexpr std::int64_t arena_alignment = 256;
 struct ArenaLayout {
   std::array<std::int64_t, tier_count> bytes{};  // of each tier's arena; 0: none
   std::vector<std::int64_t> offset;  // by slot, in its tier's arena; -1: never alive, or a file
+  std::int64_t work = 0;  // address sets searched or extended: about n log n for n acquires
   std::int64_t operator[](Tier t) const { return bytes[static_cast<std::size_t>(t)]; }
 };
 

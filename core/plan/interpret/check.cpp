@@ -171,11 +171,13 @@ class Checker {
   }
 
   void check_race(const Event& e, const Operand& o) {
-    accesses_[o.slot].for_each_conflict(o, [&](std::int32_t event) {
-      if (!ordered(event, e) && event != now_)
+    Accesses::Newest before;
+    before.fill(-1);
+    accesses_[o.slot].newest_conflicts(o, queue_of(e), before);
+    for (std::int32_t event : before)
+      if (event >= 0 && !ordered(event, e))
         report(Rule::race, fmt::format("{} is in use by event {} on lane {}", name(o.slot), event,
                                        to_string(segment_->events[event].lane)));
-    });
   }
 
   void use(const Event& e, const Operand& o) {

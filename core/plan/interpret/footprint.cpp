@@ -27,12 +27,14 @@ class Live {
     for (std::int32_t s : entry.alive)
       if (program.slots[s].pinned) pinned_[index(program.slots[s].tier)] += bytes_of(program, s);
   }
-  void apply(const Program& program, const Event& e) {
-    if (e.op != Op::acquire && e.op != Op::release) return;
+  // Whether the event changes anything.
+  bool apply(const Program& program, const Event& e) {
+    if (e.op != Op::acquire && e.op != Op::release) return false;
     const std::int64_t bytes = bytes_of(program, e.slot) * (e.op == Op::acquire ? 1 : -1);
     bytes_[index(e.tier)][index(e.category)] += bytes;
     total_[index(e.tier)] += bytes;
     if (program.slots[e.slot].pinned) pinned_[index(e.tier)] += bytes;
+    return true;
   }
   std::int64_t total(std::size_t tier) const { return total_[tier]; }
   std::int64_t pinned(std::size_t tier) const { return pinned_[tier]; }
@@ -46,7 +48,8 @@ class Live {
   std::array<std::int64_t, tier_count> total_{}, pinned_{};
 };
 
-// Calls `look(segment, event, live)` before the first event (-1) and after each one.
+// Calls `look(segment, event, live)` before the first event (-1) and after each one that acquires
+// or releases, until it returns false.
 template<class Look>
 void walk(const Program& program, const std::vector<bool>& only, Look look) {
   for (int s = 0; s < static_cast<int>(program.segments.size()); ++s) {
@@ -55,8 +58,7 @@ void walk(const Program& program, const std::vector<bool>& only, Look look) {
     Live live(program, segment.entry);
     if (!look(s, -1, live)) return;
     for (int e = 0; e < static_cast<int>(segment.events.size()); ++e) {
-      live.apply(program, segment.events[e]);
-      if (!look(s, e, live)) return;
+      if (live.apply(program, segment.events[e]) && !look(s, e, live)) return;
     }
   }
 }
@@ -173,15 +175,14 @@ Footprint footprint(const Program& program, const std::vector<bool>& only) {
 }
 
 std::vector<std::array<CategoryBytes, tier_count>> live_after(const Program& program, int segment) {
-  std::vector<bool> only(program.segments.size(), false);
-  only[static_cast<std::size_t>(segment)] = true;
+  const Segment& s = program.segments[static_cast<std::size_t>(segment)];
+  Live live(program, s.entry);
   std::vector<std::array<CategoryBytes, tier_count>> bytes;
-  walk(program, only, [&](int, int event, const Live& live) {
-    if (event < 0) return true;
+  for (const Event& e : s.events) {
+    live.apply(program, e);
     auto& now = bytes.emplace_back();
     for (std::size_t t = 0; t < tier_count; ++t) now[t] = live.by_category(t);
-    return true;
-  });
+  }
   return bytes;
 }
 

@@ -48,6 +48,7 @@ class PaperWriter : public PaperGradients {
     for (int u = 0; u < units(); ++u) {
       const UnitSlots& s = slots_.units[u];
       const UnitPartition& part = p_.partition.units[u];
+      const std::size_t first_piece = p_.states.size();
       std::vector<FlatParam> layout;
       for (int id : params_of(u))
         layout.push_back({id, p_.model.params[id].first_elem - unit(u).first_elem});
@@ -61,7 +62,7 @@ class PaperWriter : public PaperGradients {
       place_state(p_, State::momentum, s.momentum, 0, layout, own_first, part.shard);
       place_state(p_, State::variance, s.variance, 0, layout, own_first, part.shard);
       w_.acquire(s.param);
-      init_params(w_, p_, s.param);
+      init_params(w_, p_, s.param, first_piece);
       if (half()) {
         w_.acquire(s.master);
         w_.compute(Kernel::convert, {w_.write(s.master), owned_param(u, true, false)});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 
 #include <core/plan/write/plan_writer.hpp>
 
@@ -45,14 +46,15 @@ Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
   const auto me = static_cast<std::int32_t>(segment_->events.size());
 
   // Newest first: ordering after a late event often orders after the earlier ones with it.
-  std::vector<std::int32_t> before;
-  accesses_.resize(program_.slots.size());  // slots may be declared while a segment is open
-  for (const Operand& o : operands)
-    accesses_[o.slot].for_each_conflict(o, [&](std::int32_t e) { before.push_back(e); });
-  std::sort(before.rbegin(), before.rend());
-  std::vector<std::int32_t> edges;
   const int queue = queue_of(event);
-  for (std::int32_t e : before) order_after(queue, e, edges);
+  Accesses::Newest before;
+  before.fill(-1);
+  accesses_.resize(program_.slots.size());  // slots may be declared while a segment is open
+  for (const Operand& o : operands) accesses_[o.slot].newest_conflicts(o, queue, before);
+  std::sort(before.begin(), before.end(), std::greater<>());
+  std::vector<std::int32_t> edges;
+  for (std::int32_t e : before)
+    if (e >= 0) order_after(queue, e, edges);
   std::sort(edges.begin(), edges.end());
 
   auto append = [](auto& side, const auto& values) {
@@ -67,12 +69,7 @@ Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
   clock_of_.push_back(known_[queue]);
   known_[queue][queue] = me;
 
-  for (const Operand& o : operands) {
-    auto& list = accesses_[o.slot];
-    const Slot& s = program_.slots[o.slot];
-    if (o.writes && o.offset == 0 && o.elems == s.elems) list.clear();  // ordered after all of them
-    list.add(me, queue, o);
-  }
+  for (const Operand& o : operands) accesses_[o.slot].add(me, queue, o);
   return segment_->events.back();
 }
 

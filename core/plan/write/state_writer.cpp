@@ -18,10 +18,10 @@ void place_state(Program& program, State state, int slot, std::int64_t at,
   }
 }
 
-void init_params(PlanWriter& writer, const Program& program, int slot) {
+void init_params(PlanWriter& writer, const Program& program, int slot, std::size_t first_piece) {
   std::int64_t covered = 0;
   std::vector<StatePiece> pieces;
-  for (const StatePiece& s : program.states) {
+  for (const StatePiece& s : std::span(program.states).subspan(first_piece)) {
     if (s.state != State::param || s.slot != slot) continue;
     pieces.push_back(s);
     covered += s.elems;

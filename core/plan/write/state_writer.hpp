@@ -21,8 +21,8 @@ void place_state(Program& program, State state, int slot, std::int64_t at,
                  std::span<const FlatParam> layout, std::int64_t first, std::int64_t elems);
 
 /// Writes the first values of State::param into `slot`, which is alive; what no parameter covers
-/// becomes zero.
-void init_params(PlanWriter& writer, const Program& program, int slot);
+/// becomes zero. All pieces of `slot` come from `first_piece` on in Program::states.
+void init_params(PlanWriter& writer, const Program& program, int slot, std::size_t first_piece);
 
 /// Acquires `slot` and clears it.
 void acquire_zeroed(PlanWriter& writer, int slot);

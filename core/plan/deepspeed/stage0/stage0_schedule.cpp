@@ -36,7 +36,7 @@ class ReplicatedWriter : public RepeatedStepWriter {
           std::pair{State::momentum, momentum_}, std::pair{State::variance, variance_}})
       place_state(p_, kind, slot, 0, layout, 0, psi);
     w_.acquire(param_);
-    init_params(w_, p_, param_);
+    init_params(w_, p_, param_, 0);
     for (int id = 0; id < params(); ++id) broadcast_bytes(tensor(param_, id, true), id);
     if (half()) {
       w_.acquire(master_);

@@ -23,6 +23,29 @@ void append_cut(std::vector<BucketMessage>& messages, int root,
   if (!message.slices.empty()) messages.push_back(std::move(message));
 }
 
+// A gradient may travel in several messages; the last of them to leave completes it. Slices and
+// entries both cover the bucket without overlapping, so one pass over both finds who carries what.
+void find_completed(const std::vector<BucketEntry>& bucket, const ModelShape& model,
+                    std::vector<BucketMessage>& messages) {
+  struct Carried {
+    std::int64_t at, end;
+    std::size_t message;
+  };
+  std::vector<Carried> carried;
+  for (std::size_t m = 0; m < messages.size(); ++m)
+    for (const BucketSlice& s : messages[m].slices) carried.push_back({s.at, s.at + s.elems, m});
+  std::sort(carried.begin(), carried.end(),
+            [](const Carried& a, const Carried& b) { return a.at < b.at; });
+  auto slice = carried.begin();
+  for (const BucketEntry& entry : bucket) {
+    const std::int64_t end = entry.at + model.params[entry.param].elems;
+    while (slice != carried.end() && slice->end <= entry.at) ++slice;
+    std::size_t last = 0;
+    for (auto s = slice; s != carried.end() && s->at < end; ++s) last = std::max(last, s->message);
+    if (slice != carried.end()) messages[last].completes.push_back(entry.param);
+  }
+}
+
 }  // namespace
 
 std::int64_t BucketMessage::elems() const {
@@ -72,18 +95,7 @@ std::vector<BucketMessage> messages_of(const std::vector<BucketEntry>& bucket,
   } else {
     append_cut(messages, -1, slices, bucket_size);
   }
-  // A gradient may travel in several messages; the last of them to leave completes it.
-  for (const BucketEntry& entry : bucket) {
-    const std::int64_t end = entry.at + model.params[entry.param].elems;
-    for (auto m = messages.rbegin(); m != messages.rend(); ++m) {
-      const bool carries = std::any_of(
-          m->slices.begin(), m->slices.end(),
-          [&](const BucketSlice& s) { return s.at < end && entry.at < s.at + s.elems; });
-      if (!carries) continue;
-      m->completes.push_back(entry.param);
-      break;
-    }
-  }
+  find_completed(bucket, model, messages);
   return messages;
 }
 

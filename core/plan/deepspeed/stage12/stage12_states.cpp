@@ -30,13 +30,14 @@ void FlatStates::init_states() {
                             group.partition, pins());
       s.grad = own("grad", Category::grad, pins());
     }
+    const std::size_t first_piece = p_.states.size();
     place_state(p_, State::param, s.param, 0, group.layout, 0, group.padded);
     for (auto [state, slot] :
          {std::pair{State::master, s.master}, std::pair{State::momentum, s.momentum},
           std::pair{State::variance, s.variance}})
       place_state(p_, state, slot, 0, group.layout, own_first(g), group.partition);
     w_.acquire(s.param);
-    init_params(w_, p_, s.param);
+    init_params(w_, p_, s.param, first_piece);
   }
   for (int id = 0; id < static_cast<int>(p_.model.params.size()); ++id)
     broadcast_bytes(read_part(states_[flat_.group_of(id)].param, flat_.offset_of(id), elems(id)),

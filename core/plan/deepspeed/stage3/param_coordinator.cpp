@@ -51,8 +51,16 @@ void Coordinator::begin_pass(FetchActions& actions) {
 }
 
 void Coordinator::finish_recording() {
-  for (std::size_t i = 0; i < modules_.size(); ++i)
-    for (int p : params_[modules_[i]]) uses_.push_back({p, static_cast<std::int64_t>(i)});
+  steps_of_.assign(model_->params.size(), {});
+  std::int64_t elems = 0;
+  for (std::size_t i = 0; i < modules_.size(); ++i) {
+    elems_before_.push_back(elems);
+    for (int p : params_[modules_[i]]) {
+      uses_.push_back({p, static_cast<std::int64_t>(i)});
+      steps_of_[p].push_back(static_cast<std::int64_t>(i));
+      elems += model_->params[p].elems;
+    }
+  }
   trace_ = Trace::complete;
 }
 
@@ -94,6 +102,7 @@ void Coordinator::gather(std::vector<int> params, FetchActions& actions) {
       status_[p] = Status::in_flight;
       handle_[p] = static_cast<int>(handles_.size());
       available_elems_ += model_->params[p].elems;
+      in_flight_elems_ += model_->params[p].elems;
     }
     handles_.push_back(together);
     actions.fetch(together);
@@ -102,7 +111,10 @@ void Coordinator::gather(std::vector<int> params, FetchActions& actions) {
 
 void Coordinator::arrive(int param, FetchActions& actions) {
   const std::vector<int> together = handles_[handle_[param]];
-  for (int p : together) status_[p] = Status::available;
+  for (int p : together) {
+    status_[p] = Status::available;
+    in_flight_elems_ -= model_->params[p].elems;
+  }
   actions.arrive(together);
 }
 
@@ -123,6 +135,7 @@ void Coordinator::prefetch(FetchActions& actions) {
   const std::int64_t most =
       std::min(knobs_->max_live_parameters - available_elems_, knobs_->prefetch_bucket_size);
   std::vector<int> params;
+  std::set<int> chosen;  // the same
   std::int64_t elems = 0;
   while (queue_ < uses_.size() && elems < most) {
     const Use& use = uses_[queue_];
@@ -130,7 +143,7 @@ void Coordinator::prefetch(FetchActions& actions) {
     ++queue_;
     fetched_for_[use.param] = std::max(fetched_for_[use.param], use.step);
     const bool absent = status_[use.param] == Status::absent;
-    if (!absent || std::find(params.begin(), params.end(), use.param) != params.end()) continue;
+    if (!absent || !chosen.insert(use.param).second) continue;
     params.push_back(use.param);
     elems += model_->params[use.param].elems;
   }
@@ -141,15 +154,13 @@ void Coordinator::prefetch(FetchActions& actions) {
 // Shards of what comes after that, as much again as is being gathered twice.
 void Coordinator::read_ahead(FetchActions& actions) {
   const int room = actions.room_to_read();
-  std::int64_t in_flight = 0, considered = 0;
-  for (std::size_t p = 0; p < status_.size(); ++p)
-    if (status_[p] == Status::in_flight) in_flight += model_->params[p].elems;
+  std::int64_t considered = 0;
   std::vector<int> params;
+  std::set<int> chosen;  // the same
   for (std::size_t q = queue_; q < uses_.size(); ++q) {
-    if (considered > 2 * in_flight || static_cast<int>(params.size()) >= room) break;
+    if (considered > 2 * in_flight_elems_ || static_cast<int>(params.size()) >= room) break;
     const int p = uses_[q].param;
-    if (actions.on_disk(p) && std::find(params.begin(), params.end(), p) == params.end())
-      params.push_back(p);
+    if (actions.on_disk(p) && chosen.insert(p).second) params.push_back(p);
     considered += model_->params[p].elems;
   }
   if (!params.empty()) actions.read_ahead(params);
@@ -161,13 +172,13 @@ const std::set<int>& Coordinator::to_release(int module) {
   if (!fresh) return list;
   for (int p : params_[module])
     if (!persists_[p] && fetched_for_[p] <= step_) list.insert(p);  // else a prefetch counts on it
-  std::int64_t traversed = 0;
-  for (auto s = static_cast<std::size_t>(step_);
-       s < modules_.size() && traversed < knobs_->max_reuse_distance; ++s)
-    for (int p : params_[modules_[s]]) {
-      list.erase(p);
-      traversed += model_->params[p].elems;
-    }
+  // Of a module that follows within max_reuse_distance elements the parameters stay.
+  std::erase_if(list, [&](int p) {
+    const std::vector<std::int64_t>& steps = steps_of_[p];
+    const auto next = std::lower_bound(steps.begin(), steps.end(), step_);
+    return next != steps.end() &&
+           elems_before_[*next] - elems_before_[step_] < knobs_->max_reuse_distance;
+  });
   return list;
 }
 

@@ -83,8 +83,10 @@ class Coordinator {
   std::vector<bool> persists_;  // by parameter
 
   Trace trace_ = Trace::invalid;
-  std::vector<int> modules_;  // the trace: modules in the order of their fetches
-  std::vector<Use> uses_;     // … and the parameters over these
+  std::vector<int> modules_;                // the trace: modules in the order of their fetches
+  std::vector<Use> uses_;                   // … and the parameters over these
+  std::vector<std::int64_t> elems_before_;  // by step of the trace: elements used before
+  std::vector<std::vector<std::int64_t>> steps_of_;  // by parameter: the steps that use it
   std::vector<Status> status_;
   std::vector<int> handle_;                // of a parameter in flight
   std::vector<std::vector<int>> handles_;  // parameters by handle
@@ -92,7 +94,7 @@ class Coordinator {
   std::vector<int> in_backward_;           // modules whose backward has begun and not ended
   std::vector<std::int64_t> fetched_for_;  // by parameter: the latest step it was fetched for
   std::size_t queue_ = 0;                  // next of uses_
-  std::int64_t step_ = 0, available_elems_ = 0;
+  std::int64_t step_ = 0, available_elems_ = 0, in_flight_elems_ = 0;
   // DeepSpeed caches this for ever: it keeps what the first traced pass decided.
   std::map<std::pair<int, std::int64_t>, std::set<int>> release_cache_;
 };

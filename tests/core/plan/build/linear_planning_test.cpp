@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: the work of planning grows with the number of events and, at most, its logarithm. Work is
+// counted, not timed.
+#include <cstdint>
+
+#include <gtest/gtest.h>
+
+#include <core/plan/accesses.hpp>
+#include <core/plan/interpret/arena.hpp>
+#include <tests/support/programs.hpp>
+
+namespace shardmark {
+namespace {
+
+Program deep_program(const char* schedule, int stage, int layers) {
+  Deck deck = testing::gpt2_deck(stage, layers);
+  deck.run.schedule = schedule;
+  deck.zero.knobs.reduce_bucket_size = 5000;
+  deck.zero.knobs.prefetch_bucket_size = 4000;
+  deck.zero.knobs.param_persistence_threshold = 30;
+  deck.zero.knobs.max_reuse_distance = 6000;
+  return testing::program(deck, 3, 1, 3);
+}
+
+TEST(LinearPlanning, FourTimesTheLayersTakeAboutFourTimesTheWorkOfAnArena) {
+  for (const char* schedule : {"paper", "deepspeed"})
+    for (int stage : {0, 1, 2, 3}) {
+      const std::int64_t work = arena_layout(deep_program(schedule, stage, 50)).work;
+      const std::int64_t more = arena_layout(deep_program(schedule, stage, 200)).work;
+      EXPECT_LT(more, 6 * work) << schedule << " stage " << stage << ": " << work;
+    }
+}
+
+// Compute kernels fill a bucket piece by piece, a collective takes what is there, and the next
+// filling has its pieces at other places.
+std::int64_t looks_of_fillings(int fillings) {
+  constexpr int pieces = 20;
+  Accesses accesses;
+  std::int64_t looks = 0;
+  std::int32_t event = 0;
+  const auto touch = [&](int queue, std::int64_t offset, std::int64_t elems) {
+    const Operand o{0, true, true, offset, elems};
+    Accesses::Newest newest{};
+    looks += accesses.newest_conflicts(o, queue, newest);
+    accesses.add(event++, queue, o);
+  };
+  for (int f = 0; f < fillings; ++f) {
+    const std::int64_t piece = 1000 + f % 10;
+    for (int p = 0; p < pieces; ++p) touch(0, p * piece, piece);
+    touch(queue_count - 1, 0, pieces * piece);
+  }
+  return looks;
+}
+
+TEST(LinearPlanning, ABucketsEarlierFillingsAreForgotten) {
+  EXPECT_LT(looks_of_fillings(400), 5 * looks_of_fillings(100));
+}
+
+}  // namespace
+}  // namespace shardmark
