@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention on a GPU. Of the host's scratch it uses the deltas alone.
+// Attention in GPU builds. It uses only the deltas of the scratch that the host needs.
 #include <core/nn/cuda/attention_kernels.hpp>
 #include <core/nn/cuda/stream.hpp>
 #include <core/nn/layers/attention.hpp>

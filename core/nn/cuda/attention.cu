@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernels a problem gets.
+// Chooses the kernels for a problem and launches them.
 #include <cmath>
 #include <string>
 #include <type_traits>
@@ -12,7 +12,7 @@
 namespace shardmark::device {
 namespace {
 
-// A sum over a head of out * dout, by a warp: what softmax's backward subtracts.
+// One warp sums out * dout over a head. The backward pass of softmax subtracts this sum.
 constexpr int delta_threads = 256, warps = delta_threads / 32;
 template<class T>
 __global__ void delta_kernel(Problem s, const T* out, const T* dout, float* delta) {
@@ -34,9 +34,9 @@ bool aligned_rows(const void* x, std::int64_t ld) {
 }
 
 Problem problem_of(const AttentionShape& a, const AttentionInput& in, const void* out) {
-  if (a.head_dim > most_head_dim)
+  if (a.head_dim > max_head_dim)
     throw PlanError("attention on a GPU: head_dim = " + std::to_string(a.head_dim) +
-                    ": must be at most " + std::to_string(most_head_dim) + ": use more heads");
+                    ": must be at most " + std::to_string(max_head_dim) + ": use more heads");
   const std::int64_t ld_out = a.heads * a.head_dim;
   return {static_cast<int>(a.micro_batch),
           static_cast<int>(a.sequence),
@@ -56,8 +56,8 @@ Inputs<T> inputs_of(const AttentionInput& in) {
   return {static_cast<const T*>(in.q), static_cast<const T*>(in.k), static_cast<const T*>(in.v)};
 }
 
-// Calls `tensor` with the width of its heads or `plain` with its tile: tensor cores multiply 16-bit
-// values alone.
+// Calls `tensor` with the width of the heads, or `plain` with the tile size. Tensor cores multiply
+// 16-bit values only.
 template<class T, class Plain, class Tensor>
 void choose(int d, const Plain& plain, const Tensor& tensor) {
   using std::integral_constant;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in fp32 on CUDA cores: for fp32, which is not rounded to TF32, and for long heads.
-// Tiles are squares of `Tile` queries by as many keys; rows in shared memory are one element longer
-// than a head, so that threads side by side meet no bank twice.
+// Attention in fp32 on CUDA cores: for fp32 data, which is not rounded to TF32, and for long heads.
+// Tiles are squares of `Tile` queries and `Tile` keys. Rows in shared memory are one element longer
+// than a head, so that neighbouring threads use different banks.
 #pragma once
 
 #include <cmath>
@@ -12,14 +12,16 @@ namespace shardmark::device::plain {
 
 inline constexpr int threads = 256;
 
-/// Shared memory of `matrices` tiles of rows, `squares` tiles of scores and three values a row.
+/// The shared memory of `matrices` tiles of rows, `squares` tiles of scores and three values per
+/// row, in bytes.
 template<int Tile>
 std::size_t shared_bytes(const Problem& p, int matrices, int squares) {
   return sizeof(float) * static_cast<std::size_t>(matrices * Tile * (p.d + 1) +
                                                   squares * Tile * (Tile + 1) + 3 * Tile);
 }
 
-// rows [first, first + Tile) of a head into shared memory; zeros beyond the sequence.
+// Copies the rows [first, first + Tile) of a head into shared memory, with zeros beyond the
+// sequence.
 template<int Tile, class T>
 __device__ void load(const Problem& s, const T* head, std::int64_t ld, int first, float* tile) {
   for (int e = threadIdx.x; e < Tile * s.d; e += threads) {
@@ -33,7 +35,7 @@ __device__ void clear(const Problem& s, float* tile) {
   for (int e = threadIdx.x; e < Tile * (s.d + 1); e += threads) tile[e] = 0;
 }
 
-// rows of a tile, times `factor[row]` where that is given, back to global memory.
+// Copies the rows of a tile back to global memory, times `factor[row]` if `factor` is given.
 template<int Tile, class T>
 __device__ void store(const Problem& s, const float* tile, const float* factor, int first, T* head,
                       std::int64_t ld) {
@@ -51,7 +53,8 @@ __device__ inline float dot(int d, const float* x, const float* y) {
   return sum;
 }
 
-// into[row][c] += sum over j of weight[row][j] * x[j][c]; transposed: weight[j][row].
+// into[row][c] += sum over j of weight[row][j] * x[j][c]; if transposed, of weight[j][row] *
+// x[j][c].
 template<int Tile>
 __device__ void add_product(const Problem& s, const float* weight, bool transposed, const float* x,
                             float* into) {
@@ -96,7 +99,7 @@ __global__ void forward_kernel(Problem s, Inputs<T> in, T* out, float* logsumexp
       float* row = p + i * (Tile + 1);
       float highest = top[i];
       for (int j = 0; j < Tile; ++j) highest = fmaxf(highest, row[j]);
-      // A row beyond the sequence sees nothing; nor is it stored.
+      // A row beyond the sequence sees no keys. It is not stored either.
       const float base = highest == -INFINITY ? 0 : highest;
       float added = 0;
       for (int j = 0; j < Tile; ++j) {
@@ -124,8 +127,8 @@ __global__ void forward_kernel(Problem s, Inputs<T> in, T* out, float* logsumexp
   store<Tile>(s, sum, shrink, first, s.head_of(out, s.ld_out, sample, head), s.ld_out);
 }
 
-// Of a tile of queries and one of keys: the probabilities P again, and the gradient of the unscaled
-// scores, scale * P * (dP - delta).
+// Computes for a tile of queries and a tile of keys the probabilities P again, and the gradient of
+// the unscaled scores, scale * P * (dP - delta).
 template<int Tile>
 __device__ void tile_gradients(const Problem& s, int query, int key, const float* qs,
                                const float* ks, const float* vs, const float* dos,
@@ -168,7 +171,7 @@ __global__ void query_gradient_kernel(Problem s, Inputs<T> in, Outcome<T> o, Gra
   store<Tile>(s, sum, nullptr, first, s.head_of(g.q, g.ld_q, sample, head), g.ld_q);
 }
 
-// A group's query heads one after another, so that their parts are added in one order.
+// The query heads of a group follow one another, so that their parts are added in one order.
 template<int Tile, class T>
 __global__ void key_gradient_kernel(Problem s, Inputs<T> in, Outcome<T> o, Gradients<T> g) {
   float* const shared = shared_memory<float>();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of 16-bit types on tensor cores, sums in fp32 (after Dao, FlashAttention-2, 2023). A
-// block takes 64 rows, each of its warps 16 of them, against 64 rows of the other side at a time.
-// Scores never leave the registers: what a warp gets from one product lies as the next one wants
-// its left operand. Backward has a kernel for the queries' gradients and one for those of keys and
-// values, which both make the scores again, instead of sums by atomics: the same bits every time.
+// Attention of 16-bit types on tensor cores, with sums in fp32 (after Dao, FlashAttention-2, 2023).
+// A block processes 64 rows, 16 per warp, against 64 rows of the other side at a time. Scores stay
+// in registers: the result of one product has the layout of the left operand of the next. Backward
+// has one kernel for the gradients of queries and one for those of keys and values. Both compute
+// the scores again, which avoids sums by atomics and gives the same bits every time.
 #pragma once
 
 #include <cmath>
@@ -14,8 +14,8 @@ namespace shardmark::device::tensor {
 
 inline constexpr int tile = 64, warp_rows = 16, threads = 32 * tile / warp_rows;
 
-/// Elements from one row of a tile to the next, for heads of up to D: eight rows, which are read at
-/// once, lie in different banks.
+/// The distance in elements between rows of a tile, for heads of up to D: eight rows, which are
+/// read at the same time, are in different banks.
 template<int D>
 inline constexpr int pitch = D + 8;
 
@@ -29,20 +29,21 @@ __device__ inline int lane_of_warp() {
   return static_cast<int>(threadIdx.x) % 32;
 }
 
-/// Which part of a 16 x 8 result (16 x 16: of two) a lane holds: element e of the j-th result is at
-/// row(e), column(j, e).
+/// Which part of a 16 x 8 result a lane holds (of 16 x 16: of two such results): element e of the
+/// j-th result is at row(e), column(j, e).
 struct Lane {
   int lane = lane_of_warp();
   __device__ int row(int e) const { return lane / 4 + e / 2 * 8; }
   __device__ int column(int j, int e) const { return j * 8 + lane % 4 * 2 + e % 2; }
 };
 
-// First row of the calling warp, within its block's tile.
+// Returns the first row of the calling warp within its block's tile.
 __device__ inline int rows_of_warp() {
   return static_cast<int>(threadIdx.x) / 32 * warp_rows;
 }
 
-// Rows [first, first + tile) of a head into shared memory; zeros beyond the sequence and the head.
+// Copies the rows [first, first + tile) of a head into shared memory, with zeros beyond the
+// sequence and the head.
 template<int D, class T>
 __device__ void load(const Problem& s, const T* head, std::int64_t ld, int first, T* to) {
   constexpr int run = sizeof(uint4) / sizeof(T);
@@ -59,25 +60,25 @@ __device__ void load(const Problem& s, const T* head, std::int64_t ld, int first
   }
 }
 
-// Where the calling lane's row begins, of four matrices that are two above each other, then the two
-// beside them.
+// Returns where the calling lane's row begins, for four matrices: two above each other, then the
+// two beside them.
 template<int D, class T>
 __device__ const T* square_at(const T* from, int row, int column) {
   const int lane = lane_of_warp();
   return from + (row + lane % 16) * pitch<D> + column + lane / 16 * 8;
 }
-// Operands from a tile. Left: 16 rows from `row`, 16 columns from `column`.
+// Loads a left operand from a tile: 16 rows from `row`, 16 columns from `column`.
 template<int D, class T>
 __device__ Fragment left(const T* from, int row, int column) {
   return load_matrices(square_at<D>(from, row, column));
 }
-// Right operand [16 rows][16 columns]: parts 0, 1 for the product's first eight columns, 2, 3 for
-// the next.
+// Loads a right operand [16 rows][16 columns]: parts 0 and 1 for the first eight columns of the
+// product, parts 2 and 3 for the next eight.
 template<int D, class T>
 __device__ Fragment right(const T* from, int row, int column) {
   return load_transposed(square_at<D>(from, row, column));
 }
-// Right operand [16 columns of the tile][16 rows of it], in such parts.
+// Loads a right operand [16 columns of the tile][16 rows of the tile] in the same parts.
 template<int D, class T>
 __device__ Fragment right_of_rows(const T* from, int row, int column) {
   const int lane = lane_of_warp();
@@ -85,11 +86,11 @@ __device__ Fragment right_of_rows(const T* from, int row, int column) {
                        lane / 8 % 2 * 8);
 }
 
-/// 16 x 16 sums, which lie as 16 x 16 left operands do.
+/// 16 x 16 sums in the layout of 16 x 16 left operands.
 struct Square {
   float sum[2][4] = {};
 
-  // Calls `f(sum, j, e)` for what the lane holds.
+  // Calls `f(sum, j, e)` for each element that the lane holds.
   template<class F>
   __device__ void each(const F& f) {
 #pragma unroll
@@ -109,7 +110,7 @@ __device__ Fragment as_left(const Square& x) {
            packed<T>(x.sum[1][0], x.sum[1][1]), packed<T>(x.sum[1][2], x.sum[1][3])}};
 }
 
-// 16 rows of `a` times 16 rows of `b`, transposed: sums over whole heads.
+// Returns 16 rows of `a` times 16 rows of `b`, transposed: sums over whole heads.
 template<int D, class T>
 __device__ Square row_products(const T* a, int a_row, const T* b, int b_row) {
   Square sums;
@@ -118,7 +119,7 @@ __device__ Square row_products(const T* a, int a_row, const T* b, int b_row) {
   return sums;
 }
 
-/// A warp's 16 rows of a result, D wide.
+/// The 16 rows of a result that a warp holds, D wide.
 template<int D>
 struct Band {
   Square square[D / 16];
@@ -129,13 +130,13 @@ struct Band {
 #pragma unroll
     for (int i = 0; i < D / 16; ++i) add<T>(square[i], weights, right<D>(x, row, i * 16));
   }
-  // Multiplies the rows that element 0 and element 2 are of.
+  // Multiplies the rows of element 0 by `upper` and those of element 2 by `lower`.
   __device__ void scale(float upper, float lower) {
 #pragma unroll
     for (int i = 0; i < D / 16; ++i)
       square[i].each([&](float& x, int, int e) { x *= e < 2 ? upper : lower; });
   }
-  // To rows [first, first + 16) of a head.
+  // Stores the sums to the rows [first, first + 16) of a head.
   template<class T>
   __device__ void store(const Problem& s, T* head, std::int64_t ld, int first) const {
     const Lane at;
@@ -159,7 +160,7 @@ struct Band {
   }
 };
 
-// Over the four lanes that share rows.
+// Returns the maximum over the four lanes that share rows.
 __device__ inline float row_max(float x) {
   x = fmaxf(x, from_lane_xor(x, 1));
   return fmaxf(x, from_lane_xor(x, 2));
@@ -169,12 +170,13 @@ __device__ inline float row_sum(float x) {
   return x + from_lane_xor(x, 2);
 }
 
-/// A softmax that is kept up while scores pass, of the two rows of which a lane holds elements.
+/// A softmax that is updated as scores arrive, for the two rows of which a lane holds elements.
 struct RunningSoftmax {
-  float top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};  // totals are this lane's alone
+  float top[2] = {-INFINITY, -INFINITY},
+        total[2] = {0, 0};  // the totals cover this lane's elements only
 
-  // Scores become powers below the new highest one; returns in `shrink` what sums made before are
-  // to be multiplied by.
+  // Turns scores into powers relative to the new maximum. `shrink` receives the factors by which
+  // earlier sums must be multiplied.
   template<int N>
   __device__ void take(Square (&scores)[N], float (&shrink)[2]) {
 #pragma unroll
@@ -182,7 +184,7 @@ struct RunningSoftmax {
       float highest = top[half];
       each(scores, half, [&](float& x) { highest = fmaxf(highest, x); });
       highest = row_max(highest);
-      // A row beyond the sequence sees nothing; nor is it stored.
+      // A row beyond the sequence sees no keys. It is not stored either.
       const float base = highest == -INFINITY ? 0 : highest;
       float added = 0;
       each(scores, half, [&](float& x) { added += x = quick_exp(x - base); });
@@ -249,8 +251,8 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// The probability P of a score again, and the gradient of the unscaled score, scale * P * (dP -
-// delta), in place of the score and of dP.
+// Computes the probability P of a score again, and the gradient of the unscaled score, scale * P *
+// (dP - delta). They replace the score and dP.
 __device__ inline void differentiate(const Problem& s, int q, int k, float logsumexp, float delta,
                                      float& score, float& gradient) {
   const float p = s.sees(q, k) ? quick_exp(score * s.scale - logsumexp) : 0;
@@ -294,7 +296,7 @@ __global__ void __launch_bounds__(threads)
   dq.store(s, s.head_of(g.q, g.ld_q, sample, head), g.ld_q, first + row0);
 }
 
-// A group's query heads one after another, so that their parts are added in one order.
+// The query heads of a group follow one another, so that their parts are added in one order.
 template<int D, class T>
 __global__ void __launch_bounds__(threads)
     key_gradient_kernel(Problem s, Inputs<T> in, Outcome<T> o, Gradients<T> g) {

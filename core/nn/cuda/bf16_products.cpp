@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// On a GPU there is nothing to choose: tensor cores take bf16 as it is, and add in fp32.
+// The choice of bf16 products in GPU builds. There is only one way: tensor cores multiply bf16 and
+// add in fp32.
 #include <limits>
 
 #include <core/nn/products/bf16_products.hpp>

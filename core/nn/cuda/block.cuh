@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the native kernels need of a device beyond arithmetic: a block's shared memory, exchange
-// between the threads of a warp, and tensor cores; and how they are launched. The tests put
-// tests/core/nn/stand_ins/core/nn/cuda/block.cuh in its place, where a block's threads take turns
-// on a host.
+// What the native kernels need of a device besides arithmetic: shared memory of a block, exchange
+// between the lanes of a warp, tensor cores, and launches. The tests replace this file by
+// tests/core/nn/stand_ins/core/nn/cuda/block.cuh, which runs the threads of a block in turns on a
+// host.
 //
-// Layouts of registers: PTX ISA, "Matrix fragments for mma.m16n8k16" and "ldmatrix".
+// Source of the register layouts: PTX ISA, "Matrix fragments for mma.m16n8k16" and "ldmatrix".
 #pragma once
 
 #include <cstddef>
@@ -24,24 +24,24 @@
 
 namespace shardmark::device {
 
-/// The dynamic shared memory of the caller's block.
+/// Returns the dynamic shared memory of the caller's block.
 template<class T>
 __device__ inline T* shared_memory() {
   extern __shared__ uint4 shared_memory_of_block[];
   return reinterpret_cast<T*>(shared_memory_of_block);
 }
 
-/// The value of the lane whose number differs from the caller's in the bits of `mask`.
+/// Returns the value of the lane whose number differs from the caller's in the bits of `mask`.
 __device__ inline float from_lane_xor(float value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);
 }
 
-/// e^x, within what a 16-bit operand can tell.
+/// Returns e^x with the precision of a 16-bit operand.
 __device__ inline float quick_exp(float x) {
   return __expf(x);
 }
 
-/// Two values rounded to T, the first in the lower half.
+/// Rounds two values to T and packs them, the first into the lower half.
 template<class T>
 __device__ inline std::uint32_t packed(float low, float high);
 template<>
@@ -60,7 +60,7 @@ struct Fragment {
   std::uint32_t part[4];
 };
 
-// PTX is given as text: what differs is pasted into it.
+// PTX is text, so the parts that differ are pasted into it.
 #define SHARDMARK_LDMATRIX(transposed, row)                                                     \
   Fragment f;                                                                                   \
   asm volatile("ldmatrix.sync.aligned.m8n8.x4" transposed ".shared.b16 {%0, %1, %2, %3}, [%4];" \
@@ -74,18 +74,18 @@ struct Fragment {
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])               \
                : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "r"(b0), "r"(b1))
 
-/// Four 8 x 8 matrices of shared memory; lane 8 i + r says where row r of matrix i begins (aligned
-/// to 16 bytes). All lanes of the warp call it.
+/// Loads four 8 x 8 matrices from shared memory. Lane 8 i + r passes the address of row r of matrix
+/// i (aligned to 16 bytes). All lanes of the warp must call it.
 __device__ inline Fragment load_matrices(const void* row) {
   SHARDMARK_LDMATRIX("", row);
 }
-/// The same, each matrix transposed.
+/// Does the same and transposes each matrix.
 __device__ inline Fragment load_transposed(const void* row) {
   SHARDMARK_LDMATRIX(".trans", row);
 }
 
-/// sum[16][8] += a[16][16] b[16][8], in fp32; `b0` and `b1` are the upper and lower half of b. All
-/// lanes of the warp call it.
+/// sum[16][8] += a[16][16] b[16][8], in fp32. `b0` and `b1` are the upper and the lower half of b.
+/// All lanes of the warp must call it.
 template<class T>
 __device__ inline void multiply_add(float (&sum)[4], const Fragment& a, std::uint32_t b0,
                                     std::uint32_t b1) {
@@ -97,11 +97,12 @@ __device__ inline void multiply_add(float (&sum)[4], const Fragment& a, std::uin
 #undef SHARDMARK_LDMATRIX
 #undef SHARDMARK_MMA
 
-/// Enqueues `kernel` on `stream` with `bytes` of shared memory a block. Throws CommError.
+/// Enqueues `kernel` on `stream` with `bytes` of shared memory per block. Throws CommError if the
+/// launch fails.
 template<class... Parameters, class... Arguments>
 void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, int threads,
             std::size_t bytes, Arguments... arguments) {
-  // More than every device gives without being asked.
+  // A kernel must request shared memory beyond what every device grants by default.
   SHARDMARK_DEVICE(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                         static_cast<int>(bytes)));
   kernel<<<grid, static_cast<unsigned>(threads), bytes, stream>>>(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each call of the CUDA runtime and of cuBLASLt is checked where it is made.
+// Checks of calls of the CUDA runtime and of cuBLASLt, made where the call is made.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,9 @@
 
 namespace shardmark::device {
 
-/// Throws MemoryError where the device has no memory left, else CommError, unless `code` is
-/// success: the device is a peer that is lost. The place is the caller's.
+/// Throws unless `code` is success: MemoryError if the device has no memory left, else CommError,
+/// because a device that fails is treated like a peer that is lost. `file` and `line` are those of
+/// the caller.
 void check(cudaError_t code, std::string_view call, std::string_view file = __builtin_FILE(),
            int line = __builtin_LINE());
 void check(cublasStatus_t code, std::string_view call, std::string_view file = __builtin_FILE(),

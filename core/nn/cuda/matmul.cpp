@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MatMul on a GPU: cuBLASLt on the stream of the space, its workspace the caller's. The host does
-// not wait, so the time inside products is not known here (a profiler knows it).
+// MatMul in GPU builds: cuBLASLt on the stream of the space, with a workspace from the caller. The
+// host does not wait, so the time inside products is not measured here; use a profiler.
 #include <compare>
 #include <map>
 
@@ -43,7 +43,7 @@ void MatMul::operator()(const Space& space, const MatMulShape& shape, const void
   flops_ += shape.flops();
   if (recording_) recorded_.push_back(shape);
   require_result_type(shape);
-  // The workspace is aligned as cuBLASLt wants it; what is left of the caller's is the limit.
+  // cuBLASLt requires an aligned workspace; what remains of the caller's scratch is the limit.
   constexpr std::uintptr_t line_bytes = 256;
   const auto base = reinterpret_cast<std::uintptr_t>(scratch.data());
   const std::uintptr_t skipped = (base + line_bytes - 1) / line_bytes * line_bytes - base;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt's matrices lie column by column. A row-major matrix is the transpose of a column-major
-// one, so C = op(A) op(B) is asked for as C^T = op(B)^T op(A)^T: B comes first, and n is its number
-// of rows, along which cuBLASLt adds a bias.
+// cuBLASLt stores matrices by columns. A row-major matrix is the transpose of a column-major one,
+// so C = op(A) op(B) is computed as C^T = op(B)^T op(A)^T: B comes first, and n is the number of
+// rows, along which cuBLASLt adds a bias.
 #include <algorithm>
 #include <utility>
 
@@ -19,8 +19,8 @@ cudaDataType_t cuda_type(Dtype type) {
     case Dtype::fp16: return CUDA_R_16F;
     default: break;
   }
-  throw PlanError("a matrix product of " + std::string(to_string(type)) +
-                  ": must be of fp32, bf16 or fp16");
+  throw PlanError("matrix product: operands of type " + std::string(to_string(type)) +
+                  ": must be fp32, bf16 or fp16");
 }
 
 template<class T>
@@ -32,12 +32,12 @@ void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t what, co
   SHARDMARK_DEVICE(cublasLtMatrixLayoutSetAttribute(layout, what, &value, sizeof value));
 }
 template<class T>
-void set(cublasLtMatmulPreference_t wish, cublasLtMatmulPreferenceAttributes_t what,
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t what,
          const T& value) {
-  SHARDMARK_DEVICE(cublasLtMatmulPreferenceSetAttribute(wish, what, &value, sizeof value));
+  SHARDMARK_DEVICE(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value));
 }
 
-// The transpose of a row-major matrix of rows x cols, batched.
+// Describes the transpose of a row-major matrix of rows x cols, or of a batch of them.
 cublasLtMatrixLayout_t make_layout(const MatMulShape& s, Dtype type, std::int64_t rows,
                                    std::int64_t cols, std::int64_t ld, std::int64_t stride) {
   cublasLtMatrixLayout_t layout = nullptr;
@@ -51,14 +51,14 @@ cublasLtMatrixLayout_t make_layout(const MatMulShape& s, Dtype type, std::int64_
 
 class Preference {
  public:
-  Preference() { SHARDMARK_DEVICE(cublasLtMatmulPreferenceCreate(&wish_)); }
-  ~Preference() { static_cast<void>(cublasLtMatmulPreferenceDestroy(wish_)); }
+  Preference() { SHARDMARK_DEVICE(cublasLtMatmulPreferenceCreate(&preference_)); }
+  ~Preference() { static_cast<void>(cublasLtMatmulPreferenceDestroy(preference_)); }
   Preference(const Preference&) = delete;
   Preference& operator=(const Preference&) = delete;
-  cublasLtMatmulPreference_t get() const { return wish_; }
+  cublasLtMatmulPreference_t get() const { return preference_; }
 
  private:
-  cublasLtMatmulPreference_t wish_ = nullptr;
+  cublasLtMatmulPreference_t preference_ = nullptr;
 };
 
 }  // namespace
@@ -67,15 +67,16 @@ std::uint32_t alignment_of(const ProductOperands& p) {
   std::uintptr_t bits = 256;
   for (const void* address : {p.a, p.b, static_cast<const void*>(p.c), p.bias})
     bits |= reinterpret_cast<std::uintptr_t>(address);
-  return static_cast<std::uint32_t>(bits & (~bits + 1));  // the lowest bit that any has
+  return static_cast<std::uint32_t>(bits & (~bits + 1));  // the lowest bit that any address has
 }
 
 Product::Product(cublasLtHandle_t handle, const MatMulShape& s, std::uint32_t alignment,
                  std::size_t workspace_bytes)
     : accumulate_(s.accumulate) {
   if (s.bias && s.c_type != s.type)
-    throw PlanError(to_string(s) + ": a bias of " + std::string(to_string(s.type)) + " to C of " +
-                    std::string(to_string(s.c_type)) + ": must be of one type on a GPU");
+    throw PlanError(to_string(s) + ": a bias of type " + std::string(to_string(s.type)) +
+                    " with C of type " + std::string(to_string(s.c_type)) +
+                    ": both must have the same type on a GPU");
   SHARDMARK_DEVICE(cublasLtMatmulDescCreate(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   set(desc_, CUBLASLT_MATMUL_DESC_TRANSA, s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(desc_, CUBLASLT_MATMUL_DESC_TRANSB, s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -89,23 +90,24 @@ Product::Product(cublasLtHandle_t handle, const MatMulShape& s, std::uint32_t al
                         s.stride_a);
   result_ = make_layout(s, s.c_type, s.m, s.n, s.ldc, s.stride_c);
 
-  const Preference wish;
-  set(wish.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-  set(wish.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+  const Preference preference;
+  set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+  set(preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE |
                                  CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   for (const auto what :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    set(wish.get(), what, alignment);
+    set(preference.get(), what, alignment);
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle, desc_, first_, second_, result_, result_, wish.get(), 1, &found, &count);
+      handle, desc_, first_, second_, result_, result_, preference.get(), 1, &found, &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
-    throw PlanError(to_string(s) + ": cuBLASLt has no algorithm within " +
-                    std::to_string(workspace_bytes) + " bytes of workspace, operands aligned to " +
-                    std::to_string(alignment) + " bytes");
+    throw PlanError(to_string(s) + ": cuBLASLt has no algorithm for at most " +
+                    std::to_string(workspace_bytes) +
+                    " bytes of workspace and operands aligned to " + std::to_string(alignment) +
+                    " bytes: raise the workspace cap");
   check(status, "cublasLtMatmulAlgoGetHeuristic");
   algo_ = found.algo;
   workspace_bytes_ = found.workspaceSize;

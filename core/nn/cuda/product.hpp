@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One matrix product as cuBLASLt knows it: descriptions, and the algorithm that it chose for the
+// One matrix product as cuBLASLt describes it, with the algorithm that cuBLASLt chose for the
 // shape, the workspace and the alignment of the operands.
 #pragma once
 
@@ -13,21 +13,21 @@
 
 namespace shardmark::device {
 
-/// Pointers of one product, in device memory. `bias` is read only where the shape has one.
+/// The pointers of one product, in device memory. `bias` is read only if the shape has a bias.
 struct ProductOperands {
   const void *a, *b;
   void* c;
   const void* bias;
 };
 
-/// The largest power of two up to 256 that divides all the addresses.
+/// Returns the largest power of two up to 256 that divides all addresses.
 std::uint32_t alignment_of(const ProductOperands& p);
 
-/// Move-only. Sums are fp32: neither the products nor their pieces are added in a shorter type, and
-/// fp32 operands are not rounded to TF32.
+/// A prepared product. Move-only. Sums are fp32: neither products nor partial sums are added in a
+/// shorter type, and fp32 operands are not rounded to TF32.
 class Product {
  public:
-  /// Throws PlanError where cuBLASLt has no algorithm for `shape` within `workspace_bytes`.
+  /// Throws PlanError if cuBLASLt has no algorithm for `shape` within `workspace_bytes`.
   Product(cublasLtHandle_t handle, const MatMulShape& shape, std::uint32_t alignment,
           std::size_t workspace_bytes);
   ~Product();
@@ -35,7 +35,7 @@ class Product {
   Product& operator=(Product&&) = delete;
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  /// Enqueues it on `stream`. `workspace` is workspace_bytes() of device memory.
+  /// Enqueues the product on `stream`. `workspace` is workspace_bytes() bytes of device memory.
   void run(cublasLtHandle_t handle, cudaStream_t stream, const ProductOperands& p,
            void* workspace) const;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over the rows of a matrix, column by column, in an order that depends on the row count
-// alone: gradients of biases and of norms' weights. A strip of columns is a thread's on the host, a
-// team's on a GPU, which deals the rows out to its threads.
+// Sums over the rows of a matrix, column by column, for the gradients of biases and of the norms'
+// weights. The order of additions depends on the number of rows alone. On the host one thread sums
+// a strip of columns. On a GPU one team does, and its threads share the rows.
 #pragma once
 
 #include <core/nn/kernels/rows.hpp>
@@ -9,12 +9,13 @@
 
 namespace shardmark::kernel {
 
-/// Rows that are summed before they are added to the total: rounding grows with their number only.
+/// This many rows are summed before the result is added to the total, so that rounding errors grow
+/// with the number of such blocks only.
 inline constexpr std::int64_t strip_rows = 32;
 
-/// Columns [begin, begin + count).
+/// Columns [begin, begin + count), summed by one thread.
 struct ThreadStrip {
-  /// A run long enough for the prefetcher, small enough for registers' nearest cache.
+  /// Long enough for the hardware prefetcher, and small enough for the first-level cache.
   static constexpr std::int64_t columns = 512;
   std::int64_t begin, count;
 
@@ -36,9 +37,11 @@ struct ThreadStrip {
   }
 };
 
-/// Part p sums rows p, p + 64, …; the parts, in the team's scratch, are then added in their order.
+/// Columns [begin, begin + count), summed by one team. Part p sums the rows p, p + 64, … into the
+/// team's scratch; then the parts are added in order.
 struct TeamStrip {
-  static constexpr int columns = 16;  // a memory sector of 2-byte elements; few, so many teams
+  static constexpr int columns =
+      16;  // one memory sector of 2-byte elements; narrow strips make many teams
   static constexpr int parts = 64;
   const Team& team;
   float* sums;  // parts x columns
@@ -68,7 +71,7 @@ struct TeamStrip {
         round_to(to, accumulate ? widen(to) + total : total);
       });
     });
-    team.team_barrier();  // the next sum writes where this one reads
+    team.team_barrier();  // the next sum overwrites what this one reads
   }
 };
 

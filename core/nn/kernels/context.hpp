@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every compute call is handed: the execution-space instance its kernels run on, the matrix
-// products, and a way to let communication progress between kernels.
+// The argument that every compute function receives: the execution-space instance on which its
+// kernels run, the matrix products, and a function that lets communication progress between
+// kernels.
 #pragma once
 
 #include <core/kokkos_shim.hpp>

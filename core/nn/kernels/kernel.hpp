@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How kernels of core/nn are written: launches on the instance of the context, and loops inside a
-// kernel that compilers turn into vector code with one result only. An elementwise loop gives each
-// element a value that does not depend on its position; a row reduction adds in an order that
-// depends on the length of the row alone. So neither alignment nor where a shard starts changes a
-// bit.
+// How the kernels of core/nn are written: launches on the context's execution-space instance, and
+// loops that compilers vectorise without changing the result. In an elementwise loop the value of
+// an element does not depend on its position. A row reduction adds in an order that depends on the
+// length of the row alone. Therefore neither the alignment of a buffer nor the start of a shard
+// changes a bit.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace shardmark::kernel {
 
-/// Calls `f(j)` for j in [0, n); iterations are independent, so they may run as vectors.
+/// Calls `f(j)` for j in [0, n). The iterations are independent, so they may run as vectors.
 template<class F>
 KOKKOS_INLINE_FUNCTION void simd_loop(std::int64_t n, const F& f) {
 #if defined(__clang__)
 #pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wpass-failed"  // an unoptimised build has no vector code
+#pragma clang diagnostic ignored "-Wpass-failed"  // a build without optimisation has no vector code
 #pragma clang loop vectorize(assume_safety)
   for (std::int64_t j = 0; j < n; ++j) f(j);
 #pragma clang diagnostic pop
@@ -28,10 +28,12 @@ KOKKOS_INLINE_FUNCTION void simd_loop(std::int64_t n, const F& f) {
 #endif
 }
 
-/// Partial results of a row reduction. A constant: the order of additions follows from it.
+/// The number of partial results of a row reduction. It is a constant, because the order of
+/// additions follows from it.
 inline constexpr std::int64_t lanes = 64;
 
-/// As simd_loop; `ahead(j)` is called before each 64 elements.
+/// Does the same as simd_loop, and calls `ahead(j)` before each 64 elements, for example to
+/// prefetch.
 template<class F, class Ahead>
 KOKKOS_INLINE_FUNCTION void strip_loop(std::int64_t n, const F& f, const Ahead& ahead) {
   const std::int64_t full = n / lanes * lanes;
@@ -47,8 +49,9 @@ struct NothingAhead {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t) const {}
 };
 
-/// Sum of parts, one a lane, that `f(j, part)` adds to, j in [0, n): lane l has elements l, l + 64,
-/// …; lanes are then added as a tree. `ahead(j)` is called before each 64 elements.
+/// Returns the sum of 64 partial results, called lanes. `f(j, part)` adds element j in [0, n) to a
+/// lane: lane l has the elements l, l + 64, …. The lanes are then added as a tree. `ahead(j)` is
+/// called before each 64 elements.
 template<class T, class F, class Ahead = NothingAhead>
 KOKKOS_INLINE_FUNCTION T lane_collect(std::int64_t n, const F& f, const Ahead& ahead = {}) {
   T part[lanes] = {};
@@ -63,13 +66,13 @@ KOKKOS_INLINE_FUNCTION T lane_collect(std::int64_t n, const F& f, const Ahead& a
   return part[0];
 }
 
-/// Sum of `f(j)`, j in [0, n), in the same order.
+/// Returns the sum of `f(j)` for j in [0, n), added in the same order as in lane_collect.
 template<class T, class F>
 KOKKOS_INLINE_FUNCTION T lane_sum(std::int64_t n, const F& f) {
   return lane_collect<T>(n, [&](std::int64_t j, T& part) { part += f(j); });
 }
 
-/// Largest of `f(j)`, j in [0, n), n > 0; values that are not a number are passed over.
+/// Returns the largest `f(j)` for j in [0, n), n > 0. Values that are not a number are ignored.
 template<class F>
 KOKKOS_INLINE_FUNCTION float lane_max(std::int64_t n, const F& f) {
   float part[lanes];
@@ -92,27 +95,28 @@ KOKKOS_INLINE_FUNCTION float lane_max(std::int64_t n, const F& f) {
 
 using Range = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>;
 
-/// Launches `f(i)`, i in [0, n), as kernel `label`, then lets communication progress. `f` is one
-/// iteration's whole work: a row, a strip of columns, a tile.
+/// Launches `f(i)` for i in [0, n) as the kernel `label`, then lets communication progress. `f` is
+/// the whole work of one iteration: a row, a strip of columns, or a tile.
 template<class F>
 void for_each(const Context& ctx, const std::string& label, std::int64_t n, const F& f) {
   Kokkos::parallel_for(label, Range(ctx.space, 0, n), f);
   ctx.progress();
 }
 
-/// True where one thread should take a run of elements, false where threads side by side should.
+/// True if one thread should process a run of consecutive elements; false if neighbouring threads
+/// should process neighbouring elements.
 inline constexpr bool on_host = Kokkos::SpaceAccessibility<Space, Kokkos::HostSpace>::accessible;
 
-/// Elements that one iteration of `for_each_elem` covers.
+/// The number of elements that one iteration of `for_each_elem` covers.
 inline constexpr std::int64_t elem_chunk = on_host ? 8192 : 1;
 
-/// As for_each, for kernels that do little for each of many elements.
+/// Does the same as for_each, for kernels with little work for each of many elements.
 template<class F>
 void for_each_elem(const Context& ctx, const std::string& label, std::int64_t elems, const F& f) {
   const std::int64_t chunks = (elems + elem_chunk - 1) / elem_chunk;
   for_each(
       ctx, label, chunks, KOKKOS_LAMBDA(std::int64_t c) {
-        const F local = f;  // in registers: stores cannot alias what was captured
+        const F local = f;  // a copy in registers: stores cannot alias what the lambda captured
         const std::int64_t begin = c * elem_chunk;
         const std::int64_t count = elems - begin < elem_chunk ? elems - begin : elem_chunk;
         simd_loop(count, [&](std::int64_t j) { local(begin + j); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions as plain arithmetic: they vectorise without a vector math library and give
-// the same bits in every build and at every vector length: no table, and multiply-adds are fused
-// where it says so, nowhere else.
+// Elementary functions as plain arithmetic. They vectorise without a vector math library and give
+// the same bits in every build and at every vector length, because they use no tables and fuse
+// multiply-adds only where the code says std::fma.
 #pragma once
 
 #include <cmath>
@@ -12,15 +12,17 @@
 
 namespace shardmark {
 
-/// e^x in fp32, within 1.02 units in the last place. Below -87.33 the result is 0, above 88.37 it
-/// stays at e^88.37; not-a-number stays so. x = n ln2 + r with |r| <= ln2 / 2; e^r = 1 + r + q r^2,
-/// where q is the polynomial of degree 4 with the least relative error of e^r, 3e-9.
+/// e^x in fp32, within 1.02 units in the last place. Below -87.33 the result is 0; above 88.37 it
+/// is e^88.37; not-a-number stays not-a-number. Method: x = n ln2 + r with |r| <= ln2 / 2, and e^r
+/// = 1 + r + q r^2, where q is the polynomial of degree 4 with the least relative error of e^r
+/// (3e-9).
 KOKKOS_INLINE_FUNCTION float exp_f32(float x) {
   constexpr float lowest = -87.33f, highest = 88.37f;
   constexpr float log2_e = 1.44269504088896341f;
   constexpr float ln2_high = 0.693145751953125f;      // 15 bits: n * ln2_high is exact
   constexpr float ln2_low = 1.42860682030941723e-6f;  // ln2 - ln2_high
-  constexpr float round_to_int = 12582912.0f;  // 1.5 * 2^23: adding it leaves n in the low bits
+  constexpr float round_to_int =
+      12582912.0f;  // 1.5 * 2^23: adding it leaves n in the low bits of the sum
   const bool underflow = x < lowest;
   float c = underflow ? lowest : x;
   c = c > highest ? highest : c;
@@ -41,23 +43,23 @@ KOKKOS_INLINE_FUNCTION float exp_f32(float x) {
   return underflow ? 0.0f : exp_r * scale;
 }
 
-/// The logistic function's pieces at x: 1 / (1 + e^-x) and its complement, each without
-/// cancellation.
+/// The logistic function 1 / (1 + e^-x) and its complement, both computed without cancellation.
 struct Logistic {
   float value, complement;
 };
 KOKKOS_INLINE_FUNCTION Logistic logistic_f32(float x) {
-  const float e = exp_f32(-x > 80.0f ? 80.0f : -x);  // bounded: 1 / (1 + e) stays normal
+  const float e =
+      exp_f32(-x > 80.0f ? 80.0f : -x);  // bounded, so that 1 / (1 + e) stays a normal number
   const float value = 1.0f / (1.0f + e);
   return {value, e * value};
 }
 
-/// Cosine and sine of an angle, |angle| < 2^28, each with an error below 1e-7.
-struct Turn {
+/// Cosine and sine of an angle with |angle| < 2^28. The error of each is below 1e-7.
+struct CosSin {
   float cos, sin;
 };
-// angle = n pi/2 + r with |r| <= pi/4, in double; sin r and cos r by their series.
-KOKKOS_INLINE_FUNCTION Turn turn_f32(double angle) {
+// angle = n pi/2 + r with |r| <= pi/4, computed in double; sin r and cos r by their series.
+KOKKOS_INLINE_FUNCTION CosSin cos_sin_f32(double angle) {
   constexpr double two_over_pi = 0.636619772367581343;
   constexpr double half_pi_high = 1.5707963109016418;     // 25 bits: n * half_pi_high is exact
   constexpr double half_pi_low = 1.58932547735281967e-8;  // pi / 2 - half_pi_high
@@ -84,8 +86,8 @@ KOKKOS_INLINE_FUNCTION Turn turn_f32(double angle) {
   return {((quadrant + 1) & 2) != 0 ? -cos_abs : cos_abs, (quadrant & 2) != 0 ? -sin_abs : sin_abs};
 }
 
-/// GELU in its tanh form (Hendrycks and Gimpel, 2016): x/2 (1 + tanh(u)) = x logistic(2u) with
-/// u = sqrt(2/pi) (x + 0.044715 x^3).
+/// GELU in its tanh form (Hendrycks and Gimpel, 2016): x/2 (1 + tanh(u)) = x logistic(2u) with u =
+/// sqrt(2/pi) (x + 0.044715 x^3).
 inline constexpr float gelu_scale = 0.797884560802865356f, gelu_cubic = 0.044715f;
 
 /// The logistic factor of GELU, and GELU itself.
@@ -96,7 +98,7 @@ KOKKOS_INLINE_FUNCTION float gelu_f32(float x) {
   return x * gelu_gate(x).value;
 }
 
-/// GELU and its derivative at x.
+/// GELU and its derivative at one x.
 struct GeluValue {
   float value, slope;
 };

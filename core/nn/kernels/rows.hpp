@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row kernels, written once: `f(row, r)` is the work of row r, and its Row knows who does it. On
-// the host that is one thread. On a GPU it is a warp, so that lanes side by side read addresses
-// side by side. What a lane stores only that lane may read later in the same kernel: nothing orders
-// them.
+// Kernels that work row by row, written once for hosts and GPUs: `f(row, r)` is the work of row r,
+// and `row` divides it. On the host one thread processes a row. On a GPU a warp does, so that
+// neighbouring lanes read neighbouring addresses. What one lane stores, only that lane may read
+// later in the same kernel, because nothing orders the lanes.
 #pragma once
 
 #include <algorithm>
@@ -12,36 +12,37 @@
 
 namespace shardmark::kernel {
 
-/// Whether a row is a warp's rather than a thread's. A test has it so on the host, too.
+/// True if a warp processes a row, false if a thread does. One test sets this on the host, too.
 #if defined(SHARDMARK_ROWS_ARE_WARPS)
 inline constexpr bool rows_are_warps = true;
 #else
 inline constexpr bool rows_are_warps = !on_host;
 #endif
 
-/// A row in the hands of one thread.
+/// A row that one thread processes.
 struct ThreadRow {
-  /// Sum of `f(j)`, j in [0, n).
+  /// Returns the sum of `f(j)` for j in [0, n).
   template<class T, class F>
   KOKKOS_INLINE_FUNCTION T sum(std::int64_t n, const F& f) const {
     return lane_sum<T>(n, f);
   }
-  /// Sum of parts that `f(j, part)` adds to, j in [0, n); `ahead` as in lane_collect.
+  /// Returns the sum of the parts to which `f(j, part)` adds, j in [0, n). `ahead` is called as in
+  /// lane_collect.
   template<class T, class F, class Ahead = NothingAhead>
   KOKKOS_INLINE_FUNCTION T collect(std::int64_t n, const F& f, const Ahead& ahead = {}) const {
     return lane_collect<T>(n, f, ahead);
   }
-  /// Largest of `f(j)`, j in [0, n), n > 0; values that are not a number are passed over.
+  /// Returns the largest `f(j)` for j in [0, n), n > 0. Values that are not a number are ignored.
   template<class F>
   KOKKOS_INLINE_FUNCTION float max(std::int64_t n, const F& f) const {
     return lane_max(n, f);
   }
-  /// Calls `f(j)` for j in [0, n), independent of each other.
+  /// Calls `f(j)` for j in [0, n). The calls are independent of each other.
   template<class F>
   KOKKOS_INLINE_FUNCTION void loop(std::int64_t n, const F& f) const {
     simd_loop(n, f);
   }
-  /// Calls `f()` once, whoever shares the row.
+  /// Calls `f()` once per row, however many threads share the row.
   template<class F>
   KOKKOS_INLINE_FUNCTION void once(const F& f) const {
     f();
@@ -51,13 +52,14 @@ struct ThreadRow {
 using Teams = Kokkos::TeamPolicy<Space>;
 using Team = Teams::member_type;
 
-/// Lanes of a warp: constants as `lanes`, since the order of additions follows from them.
+/// The number of lanes of a warp. It is a constant like `lanes`, because the order of additions
+/// follows from it.
 inline constexpr int warp_lanes = 32;
-/// Rows that a team takes, a warp each.
+/// The number of rows that a team processes, one per warp.
 inline constexpr int team_rows = 8;
 
-/// A row in the hands of a warp, of which each lane calls what is in the row's scope. Lane l has
-/// elements l, l + 32, …; sums and largest values reach all lanes.
+/// A row that a warp processes. Every lane executes the code in the row's scope. Lane l has the
+/// elements l, l + 32, …; sums and largest values are returned in all lanes.
 struct WarpRow {
   const Team& team;
 
@@ -104,8 +106,8 @@ struct WarpRow {
 
 using Row = std::conditional_t<rows_are_warps, WarpRow, ThreadRow>;
 
-/// `teams` teams of `threads` threads, or of as many as can be, of `vector` lanes each;
-/// `scratch_bytes` a team.
+/// Returns a policy of `teams` teams. Each has `threads` threads, or as many as the device allows,
+/// with `vector` lanes per thread, and `scratch_bytes` of scratch.
 template<class Body, class Tag>
 Teams team_policy(const Context& ctx, std::int64_t teams, int threads, int vector,
                   std::size_t scratch_bytes, const Body& body, const Tag& tag) {
@@ -117,7 +119,8 @@ Teams team_policy(const Context& ctx, std::int64_t teams, int threads, int vecto
   return of(std::min(threads, of(1).team_size_max(body, tag)));
 }
 
-/// Of kernels whose body takes a row's number, or a team that has `team_rows` of them.
+/// The policy for kernels whose body receives either the number of a row, or a team that has
+/// `team_rows` rows.
 template<class Body, class Tag>
 auto row_policy(const Context& ctx, std::int64_t rows, const Body& body, const Tag& tag) {
   if constexpr (rows_are_warps)
@@ -127,7 +130,7 @@ auto row_policy(const Context& ctx, std::int64_t rows, const Body& body, const T
     return Range(ctx.space, 0, rows);
 }
 
-/// Calls `f(row, r)` for each of the rows that `team` has.
+/// Calls `f(row, r)` for each row of `team`.
 template<class F>
 KOKKOS_INLINE_FUNCTION void for_each_row_of(const Team& team, std::int64_t rows, const F& f) {
   const std::int64_t begin = std::int64_t{team.league_rank()} * team_rows;
@@ -146,7 +149,7 @@ struct RowBody {
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const { for_each_row_of(team, rows, f); }
 };
 
-/// Launches `f(row, r)`, r in [0, rows), as kernel `label`, then lets communication progress.
+/// Launches `f(row, r)` for r in [0, rows) as the kernel `label`, then lets communication progress.
 template<class F>
 void for_each_row(const Context& ctx, const std::string& label, std::int64_t rows, const F& f) {
   const RowBody<F> body{f, rows};
@@ -172,14 +175,15 @@ struct RowSum {
       row.once([&] { sum += value; });
     });
   }
-  // Once, on the whole sum. A device stores its result after that; a host may add up in place.
+  // Called once, on the complete sum. A device stores its result afterwards; a host may add in
+  // place.
   KOKKOS_INLINE_FUNCTION void final(T& sum) const {
     sum += first ? T{} : on_host ? before : *result;
   }
 };
 
-/// *result (+)= the sum of `f(row, r)`, r in [0, rows); `first` overwrites. On a device nobody
-/// waits for it.
+/// *result (+)= the sum of `f(row, r)` for r in [0, rows); `first` overwrites. On a device the call
+/// does not wait for the result.
 template<class T, class F>
 void sum_rows(const Context& ctx, const std::string& label, std::int64_t rows, T* result,
               bool first, const F& f) {

@@ -11,35 +11,36 @@
 namespace shardmark {
 namespace {
 
-constexpr std::int64_t piece = 8192;  // elements of one row of a kernel
+constexpr std::int64_t piece_elems = 8192;  // elements that one row of a kernel processes
 
-// What is done to a value before it is stored: nothing, or a division; of a power of two the
-// reciprocal gives the same bits, several times as fast.
-struct AsItIs {
+// What happens to a value before it is stored: nothing, a multiplication or a division. If the
+// divisor is a power of two, multiplying by its reciprocal gives the same bits several times
+// faster.
+struct Unchanged {
   KOKKOS_INLINE_FUNCTION float operator()(float x) const { return x; }
 };
-struct Times {
+struct MultiplyBy {
   float factor;
   KOKKOS_INLINE_FUNCTION float operator()(float x) const { return x * factor; }
 };
-struct Over {
+struct DivideBy {
   float by;
   KOKKOS_INLINE_FUNCTION float operator()(float x) const { return x / by; }
 };
 
 template<class F>
-void with_quotient(double divisor, const F& f) {
+void with_divisor(double divisor, const F& f) {
   const auto by = static_cast<float>(divisor);
   int exponent = 0;
-  if (by == 1.0f) return f(AsItIs{});
-  if (std::frexp(by, &exponent) == 0.5f) return f(Times{1.0f / by});
-  f(Over{by});
+  if (by == 1.0f) return f(Unchanged{});
+  if (std::frexp(by, &exponent) == 0.5f) return f(MultiplyBy{1.0f / by});
+  f(DivideBy{by});
 }
 
-// A quotient is rounded in the type of what is divided.
+// A quotient is first rounded in the type of the value that is divided.
 template<class To, class From, class Quotient>
 KOKKOS_INLINE_FUNCTION void put(To& to, const From& from, const Quotient& quotient) {
-  constexpr bool same = std::is_same_v<To, From>, divides = !std::is_same_v<Quotient, AsItIs>;
+  constexpr bool same = std::is_same_v<To, From>, divides = !std::is_same_v<Quotient, Unchanged>;
   if constexpr (same && !divides) {
     to = from;
   } else if constexpr (same || !divides) {
@@ -51,10 +52,11 @@ KOKKOS_INLINE_FUNCTION void put(To& to, const From& from, const Quotient& quotie
   }
 }
 
-// A thread's part of a large result, made of `from` past the caches.
+// Writes one thread's part of a large result, computed from `from`, with stores that bypass the
+// caches.
 template<class To, class From, class Quotient>
 void stream_part(std::int64_t count, To* to, const From* from, const Quotient& quotient) {
-  if constexpr (std::is_same_v<To, From> && std::is_same_v<Quotient, AsItIs>) {
+  if constexpr (std::is_same_v<To, From> && std::is_same_v<Quotient, Unchanged>) {
     kernel::stream_copy(to, from, static_cast<std::size_t>(count) * sizeof(To));
     kernel::finish_streams();
   } else {
@@ -85,15 +87,15 @@ void convert_typed(const Context& ctx, std::int64_t elems, To* to, const From* f
       ctx, label, elems, KOKKOS_LAMBDA(std::int64_t i) { put(to[i], from[i], quotient); });
 }
 
-// Norms travel as fp32 or fp64.
+// Gradient norms are converted between fp32 and fp64.
 void convert_double(const Context& ctx, std::int64_t elems, Stored to, ConstStored from) {
   const Dtype other = to.dtype == Dtype::fp64 ? from.dtype : to.dtype;
   if (other == Dtype::fp64)
     return convert_typed(ctx, elems, static_cast<double*>(to.data),
-                         static_cast<const double*>(from.data), AsItIs{});
+                         static_cast<const double*>(from.data), Unchanged{});
   if (other != Dtype::fp32)
     throw PlanError("convert: fp64 and " + std::string(to_string(other)) +
-                    ": must be fp64 and fp32: go through fp32");
+                    ": fp64 must be converted from or to fp32: convert in two steps");
   if (to.dtype == Dtype::fp64) {
     auto* d = static_cast<double*>(to.data);
     const auto* s = static_cast<const float*>(from.data);
@@ -108,7 +110,8 @@ void convert_double(const Context& ctx, std::int64_t elems, Stored to, ConstStor
   }
 }
 
-// A kernel lies in a function template of its own: nvcc takes none inside a generic lambda.
+// The kernels are in function templates of their own, because nvcc accepts no kernel inside a
+// generic lambda.
 template<class Into, class From>
 void accumulate_typed(const Context& ctx, std::int64_t elems, Into* d, const From* s) {
   kernel::for_each_elem(
@@ -123,45 +126,47 @@ void divide_typed(const Context& ctx, std::int64_t elems, T* d, const Quotient& 
       KOKKOS_LAMBDA(std::int64_t i) { put(d[i], d[i], quotient); });
 }
 
-// Many rows may store, but all the same.
+// Several rows may store to the flag, but all store the same value.
 template<class T>
 void find_not_finite(const Context& ctx, std::int64_t elems, const T* s, std::uint8_t* flag) {
   kernel::for_each_row(
-      ctx, "shardmark::flag_not_finite", (elems + piece - 1) / piece,
+      ctx, "shardmark::flag_not_finite", (elems + piece_elems - 1) / piece_elems,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t p) {
-        const T* part = s + p * piece;
-        const std::int64_t rest = elems - p * piece;
-        const int found = row.sum<int>(rest < piece ? rest : piece, [&](std::int64_t i) {
-          std::uint32_t bits = 0;
-          const float v = widen(part[i]);
-          std::memcpy(&bits, &v, sizeof bits);
-          return (bits & 0x7f800000u) == 0x7f800000u ? 1 : 0;
-        });
+        const T* part = s + p * piece_elems;
+        const std::int64_t rest = elems - p * piece_elems;
+        const int found =
+            row.sum<int>(rest < piece_elems ? rest : piece_elems, [&](std::int64_t i) {
+              std::uint32_t bits = 0;
+              const float v = widen(part[i]);
+              std::memcpy(&bits, &v, sizeof bits);
+              return (bits & 0x7f800000u) == 0x7f800000u ? 1 : 0;
+            });
         row.once([&] {
           if (found > 0) *flag = 1;
         });
       });
 }
 
-// Calls `f(row, r, begin, count)` for the pieces of `rows` rows of `row_elems`: there are as many
-// rows as ranks, few for a GPU.
+// Calls `f(row, r, begin, count)` for each piece of each of the `rows` rows of `row_elems`
+// elements. There are only as many rows as ranks, too few to occupy a GPU.
 template<class F>
 void for_each_piece(const Context& ctx, const char* label, int rows, std::int64_t row_elems,
                     const F& f) {
-  const std::int64_t pieces = (row_elems + piece - 1) / piece;
+  const std::int64_t pieces = (row_elems + piece_elems - 1) / piece_elems;
   kernel::for_each_row(
       ctx, label, rows * pieces, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t p) {
-        const std::int64_t begin = p % pieces * piece, rest = row_elems - begin;
-        f(row, p / pieces, begin, rest < piece ? rest : piece);
+        const std::int64_t begin = p % pieces * piece_elems, rest = row_elems - begin;
+        f(row, p / pieces, begin, rest < piece_elems ? rest : piece_elems);
       });
 }
 
-// A row's piece.
+// Copies one piece of a row.
 template<class T, class Quotient>
-KOKKOS_INLINE_FUNCTION void place(const kernel::Row& row, std::int64_t count, T* to, const T* from,
-                                  const Quotient& quotient, [[maybe_unused]] bool streams) {
+KOKKOS_INLINE_FUNCTION void copy_piece(const kernel::Row& row, std::int64_t count, T* to,
+                                       const T* from, const Quotient& quotient,
+                                       [[maybe_unused]] bool streaming) {
   if constexpr (!kernel::rows_are_warps)
-    if (streams) return stream_part(count, to, from, quotient);
+    if (streaming) return stream_part(count, to, from, quotient);
   const Quotient q = quotient;
   row.loop(count, [&](std::int64_t i) { put(to[i], from[i], q); });
 }
@@ -170,7 +175,7 @@ template<class T, class Quotient>
 void interleave_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
                       T* d, const T* s, const Quotient& quotient) {
   const std::int64_t shard = (elems + rows - 1) / rows;
-  const bool streams = kernel::worth_streaming<T>(elems);
+  const bool streaming = kernel::worth_streaming<T>(elems);
   for_each_piece(
       ctx, "shardmark::interleave", rows, shard,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
@@ -179,7 +184,7 @@ void interleave_typed(const Context& ctx, std::int64_t elems, int rows, std::int
         const std::int64_t rest = elems - first;
         const std::int64_t real = rest < 0 ? 0 : rest < count ? rest : count;
         T* to = d + r * row_elems + begin;
-        place(row, real, to, s + first, quotient, streams);
+        copy_piece(row, real, to, s + first, quotient, streaming);
         T* padding = to + real;
         row.loop(count - real, [&](std::int64_t i) { padding[i] = T{}; });
       });
@@ -189,12 +194,13 @@ template<class T>
 void rearrange_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems, T* d,
                      const T* s) {
   const std::int64_t shard = elems / rows;
-  const bool streams = kernel::worth_streaming<T>(elems);
+  const bool streaming = kernel::worth_streaming<T>(elems);
   for_each_piece(
       ctx, "shardmark::rearrange", rows, shard,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
                     std::int64_t count) {
-        place(row, count, d + r * shard + begin, s + r * row_elems + begin, AsItIs{}, streams);
+        copy_piece(row, count, d + r * shard + begin, s + r * row_elems + begin, Unchanged{},
+                   streaming);
       });
 }
 
@@ -202,14 +208,15 @@ void rearrange_typed(const Context& ctx, std::int64_t elems, int rows, std::int6
 
 void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from, double divisor) {
   if (to.dtype == Dtype::fp64 || from.dtype == Dtype::fp64) {
-    if (divisor != 1) throw PlanError("convert: fp64 is not divided on the way: use divide");
+    if (divisor != 1)
+      throw PlanError("convert: divisor with fp64: must be 1: call divide before or after");
     return convert_double(ctx, elems, to, from);
   }
   with_storage(to.dtype, [&](auto to_type) {
     using To = decltype(to_type);
     with_storage(from.dtype, [&](auto from_type) {
       using From = decltype(from_type);
-      with_quotient(divisor, [&](const auto& quotient) {
+      with_divisor(divisor, [&](const auto& quotient) {
         convert_typed(ctx, elems, static_cast<To*>(to.data), static_cast<const From*>(from.data),
                       quotient);
       });
@@ -233,7 +240,7 @@ void divide(const Context& ctx, std::int64_t elems, Stored x, double divisor) {
         ctx, "shardmark::divide_fp64", elems, KOKKOS_LAMBDA(std::int64_t i) { d[i] /= divisor; });
     return;
   }
-  with_quotient(divisor, [&](const auto& quotient) {
+  with_divisor(divisor, [&](const auto& quotient) {
     with_storage(x.dtype, [&](auto type) {
       divide_typed(ctx, elems, static_cast<decltype(type)*>(x.data), quotient);
     });
@@ -258,7 +265,7 @@ void interleave(const Context& ctx, std::int64_t elems, int rows, std::int64_t r
                 Stored into, ConstStored from, double divisor) {
   with_storage(into.dtype, [&](auto type) {
     using T = decltype(type);
-    with_quotient(divisor, [&](const auto& quotient) {
+    with_divisor(divisor, [&](const auto& quotient) {
       interleave_typed(ctx, elems, rows, row_elems, static_cast<T*>(into.data),
                        static_cast<const T*>(from.data), quotient);
     });

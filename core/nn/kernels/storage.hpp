@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors as they are stored, fp32, bf16 or fp16, and kernels over parameters and gradients. What
-// holds for all of core/nn: parameters, their gradients and every tensor [rows][...] of the model
-// (residual stream and its gradient, what forward saves, logits) are of the model's type T. All
-// arithmetic is in fp32, and so is every sum, in however many pieces it comes; a result is rounded
-// to T once, to nearest even, when it is stored. What is [rows] alone (mean, reciprocal deviation,
-// log-sum-exp, delta, loss of a row) is fp32, the loss of a micro-batch fp64. Attention's scores
-// are fp32; its probabilities and the scores' gradient are T, as operands of the next product.
+// Tensors as they are stored (fp32, bf16 or fp16), and kernels over parameters and gradients. The
+// following holds for all of core/nn. Parameters, their gradients and every tensor [rows][...] of
+// the model (the residual stream and its gradient, what forward saves, logits) have the model's
+// type T. All arithmetic and all sums are in fp32, even if a sum is made in several pieces; a
+// result is rounded to T once, to nearest even, when it is stored. Values of a row (mean,
+// reciprocal deviation, log-sum-exp, delta, loss) are fp32, and the loss of a micro-batch is fp64.
+// The scores of attention are fp32; its probabilities and the gradient of its scores are T, because
+// they are operands of the next product.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +17,15 @@
 
 namespace shardmark {
 
-/// A tensor of `dtype`, which must be one of the three where nothing else is said.
+/// A tensor of `dtype`: fp32, bf16 or fp16, unless a function allows others.
 struct Stored {
   Stored(Dtype type, void* pointer) : dtype(type), data(pointer) {}
   Stored(float* pointer) : dtype(Dtype::fp32), data(pointer) {}
-  /// From element `elem` on.
+  /// Returns the tensor from element `elem` on.
   Stored at(std::int64_t elem) const {
     return {dtype, static_cast<char*>(data) + elem * dtype_bytes(dtype)};
   }
-  /// Throws PlanError where the elements are not Ts.
+  /// Returns the pointer to the elements. Throws PlanError if their type is not T.
   template<class T>
   T* as() const {
     require_storage<T>(dtype);
@@ -34,7 +35,7 @@ struct Stored {
   Dtype dtype;
   void* data;
 };
-/// The same, only read.
+/// The same for reading only.
 struct ConstStored {
   ConstStored(Dtype type, const void* pointer) : dtype(type), data(pointer) {}
   ConstStored(const float* pointer) : dtype(Dtype::fp32), data(pointer) {}
@@ -52,8 +53,8 @@ struct ConstStored {
   const void* data;
 };
 
-/// Calls `f` with a value of x's type and one of dy's, which is the same or fp32: gradients that
-/// are sums of several products.
+/// Calls `f` with a value of the type of x and one of the type of dy. The latter is the same type,
+/// or fp32 for gradients that are sums of several products.
 template<class F>
 void with_types(ConstStored x, ConstStored dy, const F& f) {
   with_storage(x.dtype, [&](auto type) {
@@ -64,28 +65,31 @@ void with_types(ConstStored x, ConstStored dy, const F& f) {
   });
 }
 
-/// to = from / divisor, which is rounded to nearest even in from's type (as `divide` does it), then
-/// in to's; a copy where the types are equal and the divisor is 1. fp64 is taken too, undivided.
+/// to = from / divisor. The quotient is rounded to nearest even in the type of `from` (as in
+/// `divide`), then in the type of `to`. If the types are equal and the divisor is 1, this is a
+/// copy. fp64 is allowed with the divisor 1.
 void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from,
              double divisor = 1);
 
 /// into += from, rounded once.
 void accumulate(const Context& ctx, std::int64_t elems, Stored into, ConstStored from);
 
-/// x /= divisor; fp64 is taken too.
+/// x /= divisor. fp64 is allowed.
 void divide(const Context& ctx, std::int64_t elems, Stored x, double divisor);
 
-/// bytes of zero.
+/// Writes `bytes` zero bytes.
 void clear(const Context& ctx, std::int64_t bytes, void* data);
 
-/// *flag = 1 if any element is infinite or not a number; `first`: else 0.
+/// Sets *flag to 1 if any element is infinite or not a number. If none is, `first` sets *flag to 0;
+/// otherwise *flag keeps its value.
 void flag_not_finite(const Context& ctx, std::int64_t elems, ConstStored x, std::uint8_t* flag,
                      bool first);
 
-/// Copies `elems` elements between a whole tensor and its place in a rank-major buffer of `rows`
-/// rows: row r, of distance `row_elems`, holds elements [r * shard, (r + 1) * shard). What lies
-/// beyond the tensor's end is padding: written as zero, not read. On its way into the buffer an
-/// element is divided, as `divide` does it.
+/// Copies `elems` elements between a whole tensor and its place in a rank-major buffer. Row r of
+/// its `rows` rows begins at r * row_elems and holds the elements [r * shard, (r + 1) * shard),
+/// where shard = ceil(elems / rows). What lies beyond the end of the tensor is padding:
+/// `interleave` writes zeros there, and `rearrange` does not read it. `interleave` copies into the
+/// buffer and divides each element as `divide` does; `rearrange` copies out of it.
 void interleave(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
                 Stored into, ConstStored from, double divisor = 1);
 void rearrange(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,

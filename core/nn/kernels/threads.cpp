@@ -8,8 +8,8 @@
 namespace shardmark {
 namespace {
 
-// The OpenMP runtime, where there is one, is oneDNN's or Kokkos' and read the environment when it
-// was loaded; whichever it is, it is asked by name.
+// oneDNN or Kokkos may have loaded an OpenMP runtime, which read the environment at that moment.
+// Whichever runtime it is, its functions are looked up by name.
 template<class Function>
 Function* openmp(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));

@@ -3,12 +3,12 @@
 
 namespace shardmark {
 
-/// One thread a rank unless OMP_NUM_THREADS says otherwise, for the matrix products as for the
-/// kernels: two ranks that each start a thread on every core slow each other down many times over.
-/// Local; before Kokkos is initialised.
+/// Sets one thread per rank, for matrix products and kernels, unless OMP_NUM_THREADS is set: two
+/// ranks that each start a thread on every core slow each other down many times over. Local; call
+/// it before Kokkos is initialised.
 void default_to_one_thread();
 
-/// Threads that a matrix product of this rank runs on. Local.
+/// Returns the number of threads on which a matrix product of this rank runs. Local.
 int matmul_threads();
 
 }  // namespace shardmark

@@ -10,18 +10,19 @@
 namespace shardmark {
 namespace {
 
-// One tile: query rows [first, first + rows) of a sample, for `heads` heads that share no keys,
-// against keys [0, keys).
+// One tile: the query rows [first, first + rows) of a sample and the keys [0, keys), for `heads`
+// heads that share no keys.
 struct Tile {
   std::int64_t first, rows, keys, heads;
-  std::int64_t ld;        // distance of score rows
-  std::int64_t stats_ld;  // distance of two heads' log-sum-exps, and of their deltas
-  float scale;            // 1 / sqrt(head_dim)
+  std::int64_t ld;  // distance between rows of scores
+  std::int64_t
+      stats_ld;  // distance between the log-sum-exps of two heads, and between their deltas
+  float scale;   // 1 / sqrt(head_dim)
 };
 
-// A tile and how its products look. In a tile's batch, query heads lie `group` heads apart and the
-// key heads that they use side by side; a group's query heads come in tiles of their own, so that
-// their parts of dk and dv are added one after another, always in the same order.
+// A tile and the shapes of its products. The query heads of a tile's batch are `group` heads apart,
+// and the key heads that they use are neighbours. The query heads of a group are in different
+// tiles, so that their parts of dk and dv are added one after another, always in the same order.
 class TileView {
  public:
   TileView(const TransformerDims& dims, const AttentionTile& size, std::int64_t first)
@@ -35,7 +36,8 @@ class TileView {
     tile.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(d_)));
   }
 
-  // scores[rows][keys] = Q[rows][d] K[keys][d]^T. ld: distances of Q's and K's rows.
+  // scores[rows][keys] = Q[rows][d] K[keys][d]^T. `ld_q` and `ld_k` are the distances between rows
+  // of Q and of K.
   MatMulShape score_product(std::int64_t ld_q, std::int64_t ld_k) const {
     return batched({tile.rows, tile.keys, d_, false, true, ld_q, ld_k, ld_, false}, q_stride_, d_,
                    tile.rows * ld_);
@@ -61,8 +63,8 @@ class TileView {
   std::int64_t d_, q_stride_, ld_;
 };
 
-// Turns scores into probabilities, masks what a row may not see, keeps the log-sum-exp. Those of
-// fp32 may take the scores' place.
+// Turns scores into probabilities, masks the keys that a row may not see, and keeps the
+// log-sum-exp. fp32 probabilities may overwrite the scores.
 template<class T>
 void softmax(const Context& ctx, const Tile& t, float* scores, T* probabilities, float* logsumexp) {
   kernel::for_each(
@@ -82,8 +84,8 @@ void softmax(const Context& ctx, const Tile& t, float* scores, T* probabilities,
       });
 }
 
-// From the scores the probabilities P again, and from dscores (dP) the gradient of the unscaled
-// scores: scale * P * (dP - delta).
+// Computes the probabilities P again from the scores, and from dscores (dP) the gradient of the
+// unscaled scores: scale * P * (dP - delta).
 template<class T>
 void softmax_backward(const Context& ctx, const Tile& t, const float* logsumexp, const float* delta,
                       const float* scores, const float* dscores, T* probabilities, T* dproduct) {
@@ -109,7 +111,8 @@ void softmax_backward(const Context& ctx, const Tile& t, const float* logsumexp,
       });
 }
 
-// delta[sample][head][row] = sum over the head of out * dout: what softmax's backward subtracts.
+// delta[sample][head][row] = sum over the head of out * dout. The backward pass of softmax
+// subtracts it.
 template<class T>
 void make_delta(const Context& ctx, const TransformerDims& dims, const T* out, const T* dout,
                 float* delta) {
@@ -126,7 +129,7 @@ void make_delta(const Context& ctx, const TransformerDims& dims, const T* out, c
       });
 }
 
-// rows x columns of sums, side by side -> `to`, whose rows are ld apart.
+// Rounds rows x columns of contiguous sums into `to`, whose rows are ld apart.
 template<class T>
 void store_sums(const Context& ctx, std::int64_t rows, std::int64_t columns, const float* sums,
                 T* to, std::int64_t ld) {
@@ -156,12 +159,12 @@ class Products {
   std::span<std::byte> scratch_;
 };
 
-// Where a tile's first heads are: of queries, outputs and statistics, and of keys and values.
-struct Place {
+// The first heads of a tile: of queries, outputs and statistics, and of keys and values.
+struct TilePosition {
   std::int64_t sample, head, kv_head;
 };
 
-// Calls `f(view, place)` for every tile of every sample.
+// Calls `f(view, position)` for every tile of every sample.
 template<class F>
 void for_each_tile(const TransformerDims& dims, bool last_first, F f) {
   const AttentionTile size = attention_tile(dims);
@@ -172,7 +175,8 @@ void for_each_tile(const TransformerDims& dims, bool last_first, F f) {
       for (std::int64_t member = 0; member < group; ++member)
         for (std::int64_t i = 0; i < tiles; ++i) {
           const std::int64_t tile = last_first ? tiles - 1 - i : i;
-          f(TileView(dims, size, tile * size.query_rows), Place{sample, kv * group + member, kv});
+          f(TileView(dims, size, tile * size.query_rows),
+            TilePosition{sample, kv * group + member, kv});
         }
 }
 
@@ -186,7 +190,7 @@ void forward(const Context& ctx, const TransformerDims& dims, const QueryKeyValu
              T* out, float* logsumexp, float* scores, T* probabilities,
              const Products<T>& product) {
   const std::int64_t h = dims.hidden, d = dims.head_dim();
-  for_each_tile(dims, false, [&](const TileView& v, const Place& at) {
+  for_each_tile(dims, false, [&](const TileView& v, const TilePosition& at) {
     const std::int64_t row0 = at.sample * dims.sequence, first = row0 + v.tile.first;
     const T* q = in.q + first * in.ld_q + at.head * d;
     const T* k = in.k + row0 * in.ld_kv + at.kv_head * d;
@@ -198,14 +202,15 @@ void forward(const Context& ctx, const TransformerDims& dims, const QueryKeyValu
   });
 }
 
-// Where the gradients of a tile's keys and values are summed: where they go, if that is fp32.
+// Where the gradients of a tile's keys and values are summed: in the gradient itself if it is fp32,
+// otherwise in scratch.
 struct Sums {
   float *k, *v;
   std::int64_t ld;
 };
 
-// Tiles run from the last to the first: the first one writes a key head's dk and dv whole, every
-// later one and the other heads of the group add to them.
+// The tiles run from the last to the first. The first tile writes dk and dv of a key head
+// completely; every later tile and the other heads of the group add to them.
 template<class T>
 void backward(const Context& ctx, const TransformerDims& dims, const QueryKeyValue<const T*>& in,
               const T* out, const float* logsumexp, const T* dout,
@@ -217,7 +222,7 @@ void backward(const Context& ctx, const TransformerDims& dims, const QueryKeyVal
        *dscores = part<float>(scratch, layout.dscores), *delta = part<float>(scratch, layout.delta);
   T *p = part<T>(scratch, layout.probabilities), *dp = part<T>(scratch, layout.dproduct);
   make_delta(ctx, dims, out, dout, delta);
-  for_each_tile(dims, true, [&](const TileView& v, const Place& at) {
+  for_each_tile(dims, true, [&](const TileView& v, const TilePosition& at) {
     const std::int64_t row0 = at.sample * dims.sequence, first = row0 + v.tile.first;
     const std::int64_t stats = (at.sample * dims.heads + at.head) * dims.sequence;
     const std::int64_t member = at.head - at.kv_head * group;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal multi-head attention without a stored [sequence][sequence] per layer. It runs over tiles
-// of query rows (core/plan/model/transformer_sizes.hpp): products from the matrix library, a
-// softmax kernel of ours between them. Forward keeps one log-sum-exp a row and head, from which
-// backward makes the probabilities again (Dao et al., FlashAttention, 2022; Milakov and Gimelshein,
-// 2018). A group of heads / kv_heads query heads may share one head of keys and values (Ainslie et
-// al., GQA, 2023).
+// Causal multi-head attention that stores no [sequence][sequence] per layer. It works on tiles of
+// query rows (core/plan/model/transformer_sizes.hpp): the matrix library computes the products, and
+// a softmax kernel runs between them. Forward keeps one log-sum-exp per row and head, from which
+// backward computes the probabilities again (Dao et al., FlashAttention, 2022; Milakov and
+// Gimelshein, 2018). A group of heads / kv_heads query heads may share one head of keys and values
+// (Ainslie et al., GQA, 2023).
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,24 @@
 
 namespace shardmark {
 
-/// Queries [rows][heads][head_dim], keys and values [rows][kv_heads][head_dim]. `ld_q` and `ld_kv`:
-/// distances of rows, so the three may be parts of one matrix. S: Stored or ConstStored.
+/// Queries [rows][heads][head_dim], keys and values [rows][kv_heads][head_dim]. `ld_q` and `ld_kv`
+/// are the distances between rows in elements, so the three may be parts of one matrix. S is Stored
+/// or ConstStored.
 template<class S>
 struct QueryKeyValue {
   S q, k, v;
   std::int64_t ld_q, ld_kv;
 };
 
-/// Writes out[rows][hidden] and logsumexp[micro_batch][heads][sequence]. `scratch` is where
-/// `layout` counts from. All tensors are of dims.dtype.
+/// Writes out[rows][hidden] and logsumexp[micro_batch][heads][sequence]. The offsets of `layout`
+/// are relative to `scratch`. All tensors have the type dims.dtype.
 void attention_forward(const Context& ctx, const TransformerDims& dims,
                        const QueryKeyValue<ConstStored>& in, Stored out, float* logsumexp,
                        std::byte* scratch, const AttentionForwardScratch& layout,
                        std::span<std::byte> gemm_scratch);
 
-/// From dout, the gradient of `out`, writes all of `gradient`; dk and dv are summed over a group's
-/// heads in their order.
+/// Writes all of `gradient` from dout, the gradient of `out`. dk and dv are summed over the heads
+/// of a group in the order of the heads.
 void attention_backward(const Context& ctx, const TransformerDims& dims,
                         const QueryKeyValue<ConstStored>& in, ConstStored out,
                         const float* logsumexp, ConstStored dout,

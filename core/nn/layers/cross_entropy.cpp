@@ -10,19 +10,19 @@ namespace shardmark {
 
 namespace {
 
-constexpr std::int64_t run = 1024;  // fp32 sums are kept this short
+constexpr std::int64_t run_elems = 1024;  // the longest fp32 sum; longer ones continue in double
 
-// A thread's row keeps fp32 powers where the logits were. Lanes of a warp make them a second time:
-// arithmetic costs a GPU less than memory. So does the host of 16-bit types, which would round
-// them.
+// On the host with fp32, the powers overwrite the logits. The lanes of a warp compute them a second
+// time, because arithmetic costs a GPU less than memory. The host also computes them twice for
+// 16-bit types, which would round them.
 template<class T>
 constexpr bool keeps_powers = std::is_same_v<T, float> && !kernel::rows_are_warps;
 
-// Sum of e^(x - top), count <= run.
+// Returns the sum of e^(x - top) for count <= run_elems elements.
 template<class T>
 KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::ThreadRow& row, std::int64_t count, T* x,
                                         float top) {
-  float power[run];  // vector code of its own for the powers
+  float power[run_elems];  // a loop of its own lets the powers vectorise
   float* to = power;
   if constexpr (keeps_powers<T>) to = x;
   row.loop(count, [&](std::int64_t j) { to[j] = exp_f32(widen(x[j]) - top); });
@@ -55,8 +55,9 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
         }
         double sum = 0;
         for (std::int64_t v = 0; v < vocab; v += pieces.columns)
-          for (std::int64_t j = 0, n = pieces.columns_of(v); j < n; j += run)
-            sum += sum_powers(row, n - j < run ? n - j : run, logits + pieces.row(v, r) + j, top);
+          for (std::int64_t j = 0, n = pieces.columns_of(v); j < n; j += run_elems)
+            sum += sum_powers(row, n - j < run_elems ? n - j : run_elems,
+                              logits + pieces.row(v, r) + j, top);
         const float factor = static_cast<float>(scale / sum);
         auto store = [&](T* part, std::int64_t count) {
           row.loop(count, [&](std::int64_t j) {
@@ -71,7 +72,8 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
           const std::int64_t n = pieces.columns_of(v), at = target - v;
           if (v != target_piece) {
             store(x, n);
-          } else {  // all but the target's, so that no lane stores where another has
+          } else {  // every element except the target's, so that no two lanes store to the same
+                    // place
             store(x, at);
             store(x + at + 1, n - at - 1);
           }
@@ -84,8 +86,8 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
       });
 }
 
-// Rows off powers of two apart. oneDNN 2.6's products on matrix tiles are fastest where no side
-// that they sum over is longer than some 768.
+// Keeps the distance between rows off powers of two. On matrix tiles, oneDNN 2.6 is fastest if no
+// side over which a product sums is longer than about 768.
 std::int64_t columns_of_piece(Dtype dtype) {
   return kernel::on_host && dtype != Dtype::fp32 ? 768 : 8256;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loss: mean cross-entropy over the rows of a micro-batch, fused with its gradient, so that
-// logits and their gradient are one buffer.
+// The loss: the mean cross-entropy over the rows of a micro-batch, fused with its gradient, so that
+// the logits and their gradient share one buffer.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,31 @@
 
 namespace shardmark {
 
-/// Where logits [rows][vocab] lie: in pieces of `columns` of the vocabulary, one after the other,
-/// each [rows][its columns]. The head's products run over pieces, so that communication progresses
-/// between, and each is of dense operands: with rows a whole vocabulary apart (50 257 elements of
-/// 2 bytes) libraries find no fast way.
+/// Where the logits [rows][vocab] lie: in pieces of `columns` tokens of the vocabulary, one after
+/// another, each stored [rows][its columns]. The products of the head work piece by piece, so that
+/// communication progresses in between, and so that each product has dense operands: libraries have
+/// no fast implementation for rows that are a whole vocabulary apart (50 257 elements of 2 bytes).
 struct HeadPieces {
   std::int64_t rows, vocab, columns;
 
   explicit HeadPieces(const TransformerDims& dims);
-  /// Of the piece that begins at column `first`, a multiple of `columns`.
+  /// Returns the columns of the piece that begins at column `first`, a multiple of `columns`.
   constexpr std::int64_t columns_of(std::int64_t first) const {
     return vocab - first < columns ? vocab - first : columns;
   }
-  /// Element at which its row r begins.
+  /// Returns the element at which row r of that piece begins.
   constexpr std::int64_t row(std::int64_t first, std::int64_t r) const {
     return first * rows + r * columns_of(first);
   }
 };
 
-/// logits[rows][vocab], which lie as HeadPieces says, become (softmax - one_hot(target)) * scale in
-/// place; row_loss[rows] gets each row's cross-entropy. The target of a row is the token after it.
+/// Replaces logits[rows][vocab], which lie as HeadPieces says, by (softmax - one_hot(target)) *
+/// scale, and writes the cross-entropy of each row to row_loss[rows]. The target of a row is the
+/// token after it.
 void cross_entropy(const Context& ctx, const TransformerDims& dims, const std::int32_t* tokens,
                    Stored logits, float* row_loss, float scale);
 
-/// *loss (+)= the mean of row_loss, in double and row order; `first` overwrites.
+/// *loss (+)= the mean of row_loss, summed in double in the order of rows; `first` overwrites.
 void mean_loss(const Context& ctx, std::int64_t rows, const float* row_loss, double* loss,
                bool first);
 

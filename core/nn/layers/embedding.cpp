@@ -5,9 +5,9 @@
 namespace shardmark {
 namespace {
 
-constexpr std::int64_t columns_at_once = 2048;  // columns that a thread sums at once, in fp32
+constexpr std::int64_t columns_at_once = 2048;  // columns that one thread sums at a time, in fp32
 
-// row[h] (+)= the rows of dx that `rows` calls a function with, in that order, in fp32 and rounded
+// row[h] (+)= the rows of dx for which `rows` calls a function, in that order, in fp32 and rounded
 // once.
 template<class T, class Rows>
 KOKKOS_INLINE_FUNCTION void add_rows(const kernel::ThreadRow& by, std::int64_t h, const T* dx,
@@ -28,7 +28,8 @@ KOKKOS_INLINE_FUNCTION void add_rows(const kernel::ThreadRow& by, std::int64_t h
   }
 }
 
-// A lane has several columns, a multiple of `width` apart, so that rows are looked for seldom.
+// Each lane has several columns, a multiple of `width` apart, so that the search for rows is
+// repeated seldom.
 template<class T, class Rows>
 KOKKOS_INLINE_FUNCTION void add_rows(const kernel::WarpRow& by, std::int64_t h, const T* dx,
                                      const Rows& rows, T* row, bool accumulate) {
@@ -89,7 +90,7 @@ KOKKOS_INLINE_FUNCTION bool occurs(const kernel::WarpRow& by, const std::int32_t
   return by.sum<int>(count, [&](std::int64_t t) { return ids[t] == token ? 1 : 0; }) != 0;
 }
 
-// Calls `f(r)` for each row r whose token is `token`, in order.
+// Calls `f(r)` for each row r whose token is `token`, in the order of rows.
 struct RowsOfToken {
   const std::int32_t* tokens;
   std::int32_t token;
@@ -97,7 +98,7 @@ struct RowsOfToken {
 
   template<class F>
   KOKKOS_INLINE_FUNCTION void operator()(const F& f) const {
-    constexpr std::int64_t run = 128;  // tokens that one vector comparison loop covers
+    constexpr std::int64_t run = 128;  // tokens that one vectorised comparison loop covers
     for (std::int64_t sample = 0; sample < samples; ++sample) {
       const std::int32_t* ids = tokens + sample * (sequence + 1);
       for (std::int64_t t0 = 0; t0 < sequence; t0 += run) {
@@ -110,7 +111,7 @@ struct RowsOfToken {
   }
 };
 
-// Calls `f(r)` for the row r of each sample that is at `position`, in order.
+// Calls `f(r)` for the row r of each sample that is at `position`, in the order of samples.
 struct RowsAtPosition {
   std::int64_t position, samples, sequence;
 
@@ -120,8 +121,8 @@ struct RowsAtPosition {
   }
 };
 
-// One iteration a row of wte, which reads all tokens: vocab * rows integer comparisons, 16 and more
-// a cycle, are far cheaper than sorting's irregular writes would be worth.
+// One iteration per row of wte, and each reads all tokens. These vocab * rows integer comparisons,
+// 16 or more per cycle, are far cheaper than the irregular writes of a sort.
 template<class T>
 void token_backward(const Context& ctx, const TransformerDims& dims, const std::int32_t* tokens,
                     const T* dx, T* dwte, bool accumulate) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token and position embeddings. Backward gathers, token by token in row order, so that the
-// gradient of a token that occurs often is summed in one fixed order and without atomics.
+// Token and position embeddings. Backward collects the rows of each token in the order of rows, so
+// that the gradient of a frequent token is summed in a fixed order and without atomics.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace shardmark {
 
-/// x[rows][h] = wte[token]; tokens[micro_batch][sequence + 1], the last of a sample is a target
-/// only.
+/// x[rows][h] = wte[token]. tokens is [micro_batch][sequence + 1]; the last token of a sample is
+/// only a target.
 void token_embedding_forward(const Context& ctx, const TransformerDims& dims,
                              const std::int32_t* tokens, ConstStored wte, Stored x);
 
@@ -19,12 +19,12 @@ void token_embedding_forward(const Context& ctx, const TransformerDims& dims,
 void position_embedding_forward(const Context& ctx, const TransformerDims& dims, ConstStored wpe,
                                 Stored x);
 
-/// The gradient of wte[vocab][h] from dx[rows][h].
+/// Writes or adds the gradient of wte[vocab][h] from dx[rows][h].
 void token_embedding_backward(const Context& ctx, const TransformerDims& dims,
                               const std::int32_t* tokens, ConstStored dx, Stored dwte,
                               bool accumulate);
 
-/// The gradient of wpe[sequence][h] from dx[rows][h].
+/// Writes or adds the gradient of wpe[sequence][h] from dx[rows][h].
 void position_embedding_backward(const Context& ctx, const TransformerDims& dims, ConstStored dx,
                                  Stored dwpe, bool accumulate);
 

@@ -35,8 +35,8 @@ void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T
       });
 }
 
-// The gradient of one row's input: two means over the row, then element by element. With
-// g = dy * weight and n = (x - mean) * rstd: dx = rstd * (g - mean(g) - n * mean(g * n)).
+// The gradient of one row's input: two means over the row, then one loop over its elements. With g
+// = dy * weight and n = (x - mean) * rstd: dx = rstd * (g - mean(g) - n * mean(g * n)).
 template<class T, class D>
 struct RowGradient {
   const T *x, *weight;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMSNorm over rows of [rows][hidden], forward and backward (Zhang and Sennrich, 2019), eps 1e-5.
-// Forward keeps each row's reciprocal root mean square.
+// RMSNorm over the rows of [rows][hidden], forward and backward (Zhang and Sennrich, 2019), with
+// eps 1e-5. Forward keeps the reciprocal root mean square of each row.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace shardmark {
 void rms_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, ConstStored x,
                       ConstStored weight, Stored y, float* rstd);
 
-/// From dy, the gradient of the output: dx (+)= the input's gradient. dy may be fp32 whatever the
-/// others are.
+/// Writes the gradient of the input to dx, or adds it, from dy, the gradient of the output. dy may
+/// be fp32 whatever the other types are.
 void rms_norm_input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                              ConstStored x, const float* rstd, ConstStored weight, ConstStored dy,
                              Stored dx, bool accumulate);
 
-/// The gradient of weight: the sum over rows of dy * x * rstd. dy may be fp32 whatever the others
-/// are.
+/// Writes or adds the gradient of weight: the sum over rows of dy * x * rstd. dy may be fp32
+/// whatever the other types are.
 void rms_norm_backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                               ConstStored x, const float* rstd, ConstStored dy, Stored dweight,
                               bool accumulate);

@@ -30,8 +30,8 @@ KOKKOS_INLINE_FUNCTION void rotate_heads(T* row, std::int64_t heads, std::int64_
   }
 }
 
-// What one row of q and of k is turned by: pair j by `angle` * `ratio`^j. Angles are worked out in
-// double: at fp32 they would be off by a position's rounding error.
+// The angles by which one row of q and of k is rotated: pair j by `angle` * `ratio`^j. They are
+// computed in double; in fp32 they would have the rounding error of the position.
 struct Angles {
   double angle, ratio;
   std::int64_t half;
@@ -47,7 +47,7 @@ KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::ThreadRow&, const Angles& a
     const std::int64_t count = a.half - begin < pairs_at_once ? a.half - begin : pairs_at_once;
     for (std::int64_t j = 0; j < count; ++j, next *= a.ratio) angle[j] = next;
     kernel::simd_loop(count, [&](std::int64_t j) {
-      const Turn t = turn_f32(angle[j]);
+      const CosSin t = cos_sin_f32(angle[j]);
       cos[j] = t.cos;
       sin[j] = t.sin;
     });
@@ -63,12 +63,12 @@ KOKKOS_INLINE_FUNCTION double power(double base, std::int64_t exponent) {
   return result;
 }
 
-// A lane has pair j of every head, so that it works out its sine once.
+// Each lane has pair j of every head, so that it computes the sine of that pair once.
 template<class T>
 KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::WarpRow& row, const Angles& a, T* q,
                                        std::int64_t heads, T* k, std::int64_t kv_heads) {
   row.loop(a.half, [&](std::int64_t j) {
-    const Turn t = turn_f32(a.angle * power(a.ratio, j));
+    const CosSin t = cos_sin_f32(a.angle * power(a.ratio, j));
     for (std::int64_t at = j; at < heads * 2 * a.half; at += 2 * a.half)
       turn_pair(q[at], q[at + a.half], t.cos, t.sin);
     for (std::int64_t at = j; at < kv_heads * 2 * a.half; at += 2 * a.half)
@@ -76,7 +76,7 @@ KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::WarpRow& row, const Angles&
   });
 }
 
-// `direction` 1 or -1.
+// `direction` is 1 (forward) or -1 (backward).
 template<class T>
 void rotate(const Context& ctx, const char* label, const TransformerDims& dims, double direction,
             T* q, T* k) {

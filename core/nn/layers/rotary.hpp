@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary positions (Su et al., RoFormer, 2021), theta 10000, in the form that rotates halves: in
-// a head of d channels at position p, the pair (j, j + d/2) turns by p * theta^(-2j/d).
+// Rotary positions (Su et al., RoFormer, 2021) with theta 10000, in the form that rotates halves:
+// in a head of d channels at position p, the pair (j, j + d/2) is rotated by p * theta^(-2j/d).
 #pragma once
 
 #include <core/nn/kernels/storage.hpp>
@@ -11,7 +11,8 @@ namespace shardmark {
 /// Rotates q[rows][heads][head_dim] and k[rows][kv_heads][head_dim] in place; head_dim is even.
 void rotary_forward(const Context& ctx, const TransformerDims& dims, Stored q, Stored k);
 
-/// Turns the gradients of rotated q and k, in place, into those of q and k: rotates them back.
+/// Rotates the gradients of the rotated q and k back, in place, so that they become the gradients
+/// of q and k.
 void rotary_backward(const Context& ctx, const TransformerDims& dims, Stored dq, Stored dk);
 
 }  // namespace shardmark

@@ -9,7 +9,7 @@
 namespace shardmark {
 namespace {
 
-// qkv's rows are q | k | v.
+// The rows of qkv are q | k | v.
 template<class S>
 QueryKeyValue<S> parts_of(const ModuleCall& c, S qkv) {
   return {qkv, qkv.at(c.h), qkv.at(2 * c.h), 3 * c.h, 3 * c.h};
@@ -62,7 +62,8 @@ void gpt2_final_norm_backward(const ModuleCall& c, Tensors t, Gradients g) {
                             c.saved_fp32(s.norm_rstd), t.weight, dnorm, c.dx());
 }
 
-// x_out = x_mid + proj(gelu(fc(ln_2(x_mid)))): dx -> dwide, the gradient of fc's output.
+// x_out = x_mid + proj(gelu(fc(ln_2(x_mid)))): computes dwide, the gradient of fc's output, from
+// dx.
 void mlp_proj_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const Gpt2BlockSaved s = gpt2_block_saved(c.dims);
   const Gpt2BlockBackwardWorkspace w = gpt2_block_backward_workspace(c.dims, 0);
@@ -75,7 +76,7 @@ void mlp_proj_backward(const ModuleCall& c, Tensors t, Gradients g) {
   bias_backward(c.ctx, c.rows, c.h, c.dx(), g.bias, g.accumulate);
 }
 
-// dwide -> dnarrow, the gradient of the norm's output. `out`: columns of dwide.
+// Computes dnarrow, the gradient of the norm's output, from dwide, whose rows have `out` columns.
 void after_norm_backward(const ModuleCall& c, Tensors t, Gradients g, std::int64_t out,
                          ConstStored norm) {
   const Gpt2BlockBackwardWorkspace w = gpt2_block_backward_workspace(c.dims, 0);
@@ -87,7 +88,7 @@ void after_norm_backward(const ModuleCall& c, Tensors t, Gradients g, std::int64
   bias_backward(c.ctx, c.rows, out, dwide, g.bias, g.accumulate);
 }
 
-// dnarrow -> added to dx, through a block's norm of `x`.
+// Adds the gradient of `x`, the input of a block's norm, to dx, from dnarrow.
 void block_norm_backward(const ModuleCall& c, Tensors t, Gradients g, ConstStored x,
                          const float* mean, const float* rstd) {
   const Gpt2BlockBackwardWorkspace w = gpt2_block_backward_workspace(c.dims, 0);
@@ -98,7 +99,8 @@ void block_norm_backward(const ModuleCall& c, Tensors t, Gradients g, ConstStore
                              g.accumulate);
 }
 
-// x_mid = x_in + proj(attention(qkv(ln_1(x_in)))): dx -> dwide, the gradient of qkv's output.
+// x_mid = x_in + proj(attention(qkv(ln_1(x_in)))): computes dwide, the gradient of qkv's output,
+// from dx.
 void gpt2_attn_proj_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const Gpt2BlockSaved s = gpt2_block_saved(c.dims);
   const Gpt2BlockBackwardWorkspace w = gpt2_block_backward_workspace(c.dims, 0);
@@ -135,7 +137,7 @@ void gpt2_forward(const ModuleCall& c, Role role, Tensors t) {
     case Role::final_norm:
       return layer_norm_forward(c.ctx, c.rows, c.h, c.x_in(), t.weight, t.bias, c.saved(hs.norm),
                                 c.saved_fp32(hs.norm_mean), c.saved_fp32(hs.norm_rstd));
-    default: no_code(c.dims.family, role);
+    default: unknown_role(c.dims.family, role);
   }
 }
 
@@ -155,7 +157,7 @@ void gpt2_backward(const ModuleCall& c, Role role, Tensors t, Gradients g) {
     case Role::norm1:
       return block_norm_backward(c, t, g, c.x_in(), c.saved_fp32(s.ln1_mean),
                                  c.saved_fp32(s.ln1_rstd));
-    default: no_code(c.dims.family, role);
+    default: unknown_role(c.dims.family, role);
   }
 }
 

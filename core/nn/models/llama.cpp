@@ -9,7 +9,7 @@
 namespace shardmark {
 namespace {
 
-// A projection: saved[x] -> saved[y], columns `out`.
+// A projection from saved[x] to saved[y], which has `out` columns.
 void product_forward(const ModuleCall& c, Tensors t, std::int64_t x, std::int64_t out,
                      std::int64_t y) {
   const Scratch scratch(c, "projection", llama_block_forward_workspace(c.dims, 0).gemm);
@@ -49,7 +49,7 @@ void llama_final_norm_backward(const ModuleCall& c, Tensors t, Gradients g) {
                           c.dx(), false);
 }
 
-// x_out = x_mid + down(silu(gate) * up): dx -> dgate and dup.
+// x_out = x_mid + down(silu(gate) * up): computes dgate and dup from dx.
 void down_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const LlamaBlockSaved s = llama_block_saved(c.dims);
   const LlamaBlockBackwardWorkspace w = llama_block_backward_workspace(c.dims, 0);
@@ -62,8 +62,9 @@ void down_backward(const ModuleCall& c, Tensors t, Gradients g) {
   linear.backward_weight(ffn, c.h, c.dx(), act, g.weight, g.accumulate);
 }
 
-// A projection of a norm's output: workspace[dy], columns `out`, -> dnorm, that output's
-// gradient, to which the projections that share it add; the one that runs first overwrites.
+// Backward of a projection of a norm's output: computes dnorm, the gradient of that output, from
+// workspace[dy], which has `out` columns. Projections that share the norm add to dnorm; the one
+// that runs first overwrites it.
 void product_backward(const ModuleCall& c, Tensors t, Gradients g, std::int64_t dy,
                       std::int64_t out, std::int64_t norm, bool first) {
   const LlamaBlockBackwardWorkspace w = llama_block_backward_workspace(c.dims, 0);
@@ -73,7 +74,7 @@ void product_backward(const ModuleCall& c, Tensors t, Gradients g, std::int64_t 
   linear.backward_weight(c.h, out, scratch[dy], c.saved(norm), g.weight, g.accumulate);
 }
 
-// x_mid = x_in + o(attention(rotated q and k, v)): dx -> dq, dk, dv.
+// x_mid = x_in + o(attention(rotated q and k, v)): computes dq, dk and dv from dx.
 void llama_attn_proj_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const LlamaBlockSaved s = llama_block_saved(c.dims);
   const LlamaBlockBackwardWorkspace w = llama_block_backward_workspace(c.dims, 0);
@@ -90,7 +91,7 @@ void llama_attn_proj_backward(const ModuleCall& c, Tensors t, Gradients g) {
   rotary_backward(c.ctx, c.dims, scratch[w.dq], scratch[w.dk]);
 }
 
-// dnorm -> added to dx, through a block's norm of `x`.
+// Adds the gradient of `x`, the input of a block's norm, to dx, from dnorm.
 void block_norm_backward(const ModuleCall& c, Tensors t, Gradients g, ConstStored x,
                          const float* rstd) {
   const LlamaBlockBackwardWorkspace w = llama_block_backward_workspace(c.dims, 0);
@@ -122,7 +123,7 @@ void llama_forward(const ModuleCall& c, Role role, Tensors t) {
     case Role::final_norm:
       return rms_norm_forward(c.ctx, c.rows, c.h, c.x_in(), t.weight, c.saved(hs.norm),
                               c.saved_fp32(hs.norm_rstd));
-    default: no_code(c.dims.family, role);
+    default: unknown_role(c.dims.family, role);
   }
 }
 
@@ -142,7 +143,7 @@ void llama_backward(const ModuleCall& c, Role role, Tensors t, Gradients g) {
     case Role::k: return product_backward(c, t, g, w.dk, kv, s.norm1, false);
     case Role::q: return product_backward(c, t, g, w.dq, c.h, s.norm1, false);
     case Role::norm1: return block_norm_backward(c, t, g, c.x_in(), c.saved_fp32(s.norm1_rstd));
-    default: no_code(c.dims.family, role);
+    default: unknown_role(c.dims.family, role);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the modules of transformer.cpp, gpt2.cpp and llama.cpp are handed.
+// The arguments of the modules in transformer.cpp, gpt2.cpp and llama.cpp.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 namespace shardmark {
 
-/// One call's view of dims and buffers.
+/// The sizes and buffers of one call.
 struct ModuleCall {
   ModuleCall(const Context& c, const TransformerDims& d, const TransformerBuffers& buffers)
       : ctx(c), dims(d), b(buffers), rows(d.rows()), h(d.hidden) {}
@@ -31,9 +31,9 @@ struct ModuleCall {
   const std::int64_t rows, h;
 };
 
-/// The workspace as the layouts see it: tensors of the model's type and fp32 sums, then the
-/// products' scratch. The layouts reserve the cap; what the caller gives beyond is the products' to
-/// use.
+/// The workspace as the layouts see it: tensors of the model's type and fp32 sums, then the scratch
+/// of the products. The layouts reserve the cap; products may use whatever the caller provides
+/// beyond it.
 class Scratch {
  public:
   Scratch(const ModuleCall& call, const char* name, std::int64_t fixed_bytes)
@@ -41,14 +41,14 @@ class Scratch {
     const auto fixed = static_cast<std::size_t>(fixed_bytes);
     if (call.b.workspace.size() < fixed)
       throw MemoryError(
-          fmt::format("{}: workspace of {} bytes: needs {} and the products' scratch: "
+          fmt::format("{}: a workspace of {} bytes: must be {} and the scratch of the products: "
                       "size it with workspace_bytes",
                       name, call.b.workspace.size(), fixed));
     gemm_ = call.b.workspace.subspan(fixed);
   }
   Stored operator[](std::int64_t offset) const { return {call_.dims.dtype, base_ + offset}; }
   float* fp32(std::int64_t offset) const { return reinterpret_cast<float*>(base_ + offset); }
-  /// Where the offsets count from.
+  /// The address to which the offsets are relative.
   std::byte* base() const { return base_; }
   std::span<std::byte> gemm() const { return gemm_; }
   Linear linear() const { return {call_.ctx, call_.rows, gemm_}; }
@@ -59,7 +59,7 @@ class Scratch {
   std::span<std::byte> gemm_;
 };
 
-/// A module's parameters and where their gradients go; `bias` is null where it has none.
+/// A module's parameters and the places of their gradients. `bias` is null if the module has none.
 struct Tensors {
   ConstStored weight, bias;
 };
@@ -71,9 +71,10 @@ struct Gradients {
 };
 
 /// Throws PlanError: the family has no module of this role.
-[[noreturn]] inline void no_code(Family family, Role role) {
+[[noreturn]] inline void unknown_role(Family family, Role role) {
   throw PlanError(
-      fmt::format("{}: a module of role {} computes nothing", to_string(family), to_string(role)));
+      fmt::format("{}: no kernel for a module of role {}: must be a role of this family",
+                  to_string(family), to_string(role)));
 }
 
 }  // namespace shardmark

@@ -8,7 +8,7 @@
 namespace shardmark {
 namespace {
 
-// Calls `f(v, columns, logits)` for the piece from token v on.
+// Calls `f(v, columns, logits)` for the piece of the vocabulary that begins at token v.
 template<class F>
 void for_each_piece(const TransformerDims& dims, Stored logits, const F& f) {
   const HeadPieces pieces(dims);

@@ -12,7 +12,7 @@ namespace {
 
 struct NotRounded {};
 
-// A step's coefficients, in the type that it is made in.
+// The coefficients of a step, in the type in which the step is computed.
 struct Coefficients {
   explicit Coefficients(const AdamWStep& s)
       : keep(s.decoupled ? static_cast<float>(1.0 - s.lr * s.weight_decay) : 1.0f),
@@ -29,7 +29,7 @@ struct Coefficients {
     correction = static_cast<float>(1.0 / std::sqrt(bias2));
   }
 
-  // The parameter after the step; m and v become theirs.
+  // Returns the parameter after the step and updates m and v.
   KOKKOS_INLINE_FUNCTION float step(float param, float clipped, float& m, float& v) const {
     const float g = decay != 0.0f ? clipped + decay * param : clipped;
     const float m_new = m * beta1 + g * new1;
@@ -54,7 +54,7 @@ template<class Grad, class Rounded>
 void adamw_typed(const Context& ctx, std::int64_t elems, float* param, const Grad* grad, float* m,
                  float* v, const AdamWStep& s, const double* clip_coefficient, Rounded* rounded) {
   constexpr bool rounds = !std::is_same_v<Rounded, NotRounded>;
-  // Large results go past the caches: they are not read soon.
+  // Large results bypass the caches, because they are not read again soon.
   constexpr std::int64_t block = kernel::on_host ? kernel::stream_block : 1;
   const bool streams = rounds && kernel::worth_streaming<Rounded>(elems);
   const Coefficients coefficients(s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer's update of one shard: the step that ZeRO partitions from stage 1 on.
+// The optimizer's update of one shard. ZeRO partitions this work from stage 1 on.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@ namespace shardmark {
 struct AdamWStep {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
   std::int64_t step = 1;  // counted from 1
-  bool decoupled = true;  // false: Adam, g += weight_decay * param before the moments
+  bool decoupled = true;  // false: Adam, which adds weight_decay * param to g before the moments
   bool bias_correction = true;
 };
 
 /// AdamW with decoupled decay on every parameter and bias correction (Loshchilov and Hutter, ICLR
-/// 2019, algorithm 2; in the order of operations of torch.optim.AdamW). With g = grad *
+/// 2019, algorithm 2, in the order of operations of torch.optim.AdamW). With g = grad *
 /// clip_coefficient:
 ///   param -= lr * weight_decay * param
 ///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
 ///   param -= lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)
-/// Not `decoupled`: Adam (Kingma and Ba, ICLR 2015) with the decay inside the gradient,
+/// Without `decoupled` it is Adam (Kingma and Ba, ICLR 2015) with the decay in the gradient,
 ///   g = grad * clip_coefficient + weight_decay * param
-/// and no first line. Without `bias_correction` both powers of beta count as 0.
-/// `clip_coefficient` is one double that the kernel reads. Each element's result depends on it
-/// alone. `rounded`, where it is given, becomes param in the type that the model computes in, while
-/// param is still in the cache.
+/// and without the first line. Without `bias_correction` both powers of beta count as 0.
+/// `clip_coefficient` is one double that the kernel reads. The result of an element depends on that
+/// element alone. If `rounded` is given, it receives param in the type in which the model computes,
+/// while param is still in the cache.
 void adamw_update(const Context& ctx, std::int64_t elems, float* param, ConstStored grad, float* m,
                   float* v, const AdamWStep& step, const double* clip_coefficient,
                   std::optional<Stored> rounded = {});

@@ -9,7 +9,7 @@
 
 namespace shardmark::detail {
 
-// Moves what exceeds 32 bits into the next limb. Limbs are not negative.
+// Moves the bits above the lowest 32 into the next limb. Limbs are not negative.
 KOKKOS_INLINE_FUNCTION void carry(std::int64_t* limb) {
   for (int l = 0; l + 1 < exact_sum_payload_limbs; ++l) {
     limb[l + 1] += limb[l] >> exact_sum_limb_bits;
@@ -17,7 +17,8 @@ KOKKOS_INLINE_FUNCTION void carry(std::int64_t* limb) {
   }
 }
 
-// A fixed-point number during a reduction. Integer additions: any order gives the same limbs.
+// A fixed-point number during a reduction. The additions are those of integers, so every order
+// gives the same limbs.
 struct Limbs {
   std::int64_t limb[exact_sum_limbs] = {};
   KOKKOS_INLINE_FUNCTION Limbs& operator+=(const Limbs& other) {
@@ -46,14 +47,15 @@ namespace {
 using detail::carry;
 using detail::Limbs;
 
-constexpr std::int64_t block_elems = 4096;     // of the native sum: its order follows from it
-constexpr std::int64_t exact_elems = 1 << 14;  // between two carries of the exact sum
+constexpr std::int64_t block_elems =
+    4096;  // elements per block of the native sum, whose order follows from it
+constexpr std::int64_t exact_elems = 1 << 14;  // elements between two carries of the exact sum
 
 constexpr int exponents = 256, tables = 4;
 constexpr std::uint32_t not_finite = 255;
 
-// An fp32 value is M * 2^(E - 150) with M < 2^24 and E its exponent field (1 for denormals), so its
-// square is M^2 * 2^(2 E - 300). `square` is M^2, or 1 where the value is not finite.
+// An fp32 value is M * 2^(E - 150), where M < 2^24 and E is its exponent field (1 for denormals),
+// so its square is M^2 * 2^(2 E - 300). `square` is M^2, or 1 if the value is not finite.
 struct SquareOf {
   std::uint32_t field;
   std::uint64_t square;
@@ -66,7 +68,7 @@ struct SquareOf {
   }
 };
 
-// Squares of one exponent, to their limbs.
+// Adds a sum of squares that have the same exponent to the limbs.
 KOKKOS_INLINE_FUNCTION void add_at_exponent(std::uint32_t field, std::uint64_t sum,
                                             std::int64_t* limb) {
   const int bit = 2 * static_cast<int>(field == 0 ? 1u : field) - 300 - exact_sum_lowest_bit;
@@ -77,8 +79,8 @@ KOKKOS_INLINE_FUNCTION void add_at_exponent(std::uint32_t field, std::uint64_t s
   limb[l + 2] += static_cast<std::int64_t>(high >> 32);
 }
 
-// Sums of M^2 by exponent, in four tables so that equal exponents do not wait for each other; 2^14
-// terms below 2^48 fit. Then each exponent's sum goes to its limbs.
+// Sums M^2 by exponent in four tables, so that equal exponents do not wait for each other; 2^14
+// terms below 2^48 fit into 64 bits. Then the sum of each exponent is added to the limbs.
 template<class T>
 KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::ThreadRow&, std::int64_t count, const T* x) {
   std::uint64_t by_exponent[tables][exponents] = {};
@@ -97,7 +99,7 @@ KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::ThreadRow&, std::int64_t 
   return total;
 }
 
-// A lane has no room for tables: each square goes to its limbs.
+// A lane has no room for tables, so each square is added to the limbs at once.
 template<class T>
 KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::WarpRow& row, std::int64_t count,
                                          const T* x) {
@@ -110,7 +112,7 @@ KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::WarpRow& row, std::int64_
   });
 }
 
-// `scaled` is the norm of gradients that still carry the loss scale.
+// `scaled` is the norm of gradients that still contain the loss scale.
 KOKKOS_INLINE_FUNCTION void write_clip(double scaled, const ClipRule& rule, double* clip) {
   const double norm = scaled / rule.loss_scale;
   const double coefficient = rule.clipping / (norm + 1e-6);
@@ -130,7 +132,8 @@ void sum_squares_typed(const Context& ctx, std::int64_t elems, const T* grad, do
             rest < block_elems ? rest : block_elems,
             [&](std::int64_t j, double& part) {
               const double v = widen(g[j]);
-              part = std::fma(v, v, part);  // the same bits as a square, which is exact, and a sum
+              part = std::fma(v, v, part);  // a square is exact in double, so this has the bits of
+                                            // a product and a sum
             },
             [&](std::int64_t j) { kernel::prefetch_after(g + j, kernel::lanes); });
       });
@@ -206,7 +209,8 @@ void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, const ClipRu
         Limbs whole;
         for (int l = 0; l < exact_sum_limbs; ++l) whole.limb[l] = limbs[l];
         carry(whole.limb);
-        double sum = 0;  // from the highest limb down: one order, limbs now below 2^32
+        double sum =
+            0;  // from the highest limb down, always in this order; each limb is below 2^32 now
         for (int l = exact_sum_payload_limbs - 1; l >= 0; --l)
           sum += std::ldexp(static_cast<double>(whole.limb[l]),
                             exact_sum_lowest_bit + l * exact_sum_limb_bits);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The global gradient norm and the clipping coefficient. Each rank adds up the squares of what it
-// owns; one all_reduce of the sums makes the norm global. `native`: sums in double, blocked, the
-// same in every run. `exact`: one wide fixed-point number, so that no partition and no order
-// changes a bit.
+// The global gradient norm and the clipping coefficient. Each rank sums the squares of the elements
+// that it owns, and one all_reduce of the sums makes the norm global. `native` sums in double, in
+// blocks, with the same result in every run. `exact` sums in one wide fixed-point number, so that
+// neither the partition nor the order changes a bit.
 #pragma once
 
 #include <cstdint>
@@ -12,36 +12,37 @@
 
 namespace shardmark {
 
-/// *sum (+)= the squares of grad[elems]; `first` overwrites.
+/// *sum (+)= the sum of the squares of grad[elems]; `first` overwrites.
 void sum_squares(const Context& ctx, std::int64_t elems, ConstStored grad, double* sum, bool first);
 
-/// limbs[exact_sum_limbs] (+)= the squares of grad[elems], exactly; `first` overwrites. Limb l
-/// counts 2^(exact_sum_lowest_bit + 32 l); the last limb counts elements that are not finite. Limbs
-/// are left below 2^32, so that an int64 sum over up to 2^31 ranks stays exact.
+/// limbs[exact_sum_limbs] (+)= the exact sum of the squares of grad[elems]; `first` overwrites.
+/// Limb l counts multiples of 2^(exact_sum_lowest_bit + 32 l); the last limb counts elements that
+/// are not finite. The limbs are below 2^32 on return, so that an int64 sum over up to 2^31 ranks
+/// is exact.
 void sum_squares_exact(const Context& ctx, std::int64_t elems, ConstStored grad,
                        std::int64_t* limbs, bool first);
 
-/// into += another sum of squares: of another parameter group.
+/// *into += *sum, the sum of squares of another parameter group.
 void add_sum(const Context& ctx, double* into, const double* sum);
 void add_limbs(const Context& ctx, std::int64_t* into, const std::int64_t* limbs);
 
 /// How gradients are scaled and clipped.
 struct ClipRule {
-  double clipping = 0;    // 0: none
-  double loss_scale = 1;  // that the gradients still carry
+  double clipping = 0;    // 0: no clipping
+  double loss_scale = 1;  // the loss scale that the gradients still contain
 };
 
-/// clip[0] = norm = sqrt(*sum) / loss_scale; clip[1] = what multiplies the gradients:
-/// (clipping > 0 ? min(1, clipping / (norm + 1e-6)) : 1) / loss_scale, as
-/// torch.nn.utils.clip_grad_norm_ and DeepSpeed's unscale_and_clip_grads.
+/// clip[0] = norm = sqrt(*sum) / loss_scale. clip[1] is the factor of the gradients: (clipping > 0
+/// ? min(1, clipping / (norm + 1e-6)) : 1) / loss_scale, as in torch.nn.utils.clip_grad_norm_ and
+/// in DeepSpeed's unscale_and_clip_grads.
 void clip_from_sum(const Context& ctx, const double* sum, const ClipRule& rule, double* clip);
 
-/// The same from limbs, which may hold sums over ranks: the norm is not a number where any element
-/// was not finite.
+/// The same from limbs, which may hold sums over ranks. The norm is not a number if any element was
+/// not finite.
 void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, const ClipRule& rule,
                      double* clip);
 
-/// The norm is 0 for "not computed"; the loss scale is all that gradients are freed from.
+/// Writes 0 for a norm that is not computed; the factor only removes the loss scale.
 void clip_without_norm(const Context& ctx, const ClipRule& rule, double* clip);
 
 }  // namespace shardmark

@@ -14,7 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Operands and scratch of products of up to `edge` in each extent. Host memory, as the library's.
+// Operands and scratch for products of up to `edge` in each extent. They are in host memory, like
+// those of the library.
 class Bench {
  public:
   Bench(const Space& space, std::int64_t edge, std::int64_t scratch_bytes)
@@ -25,7 +26,7 @@ class Bench {
         c_(a_),
         scratch_(static_cast<std::size_t>(scratch_bytes)) {}
 
-  // y = x W^T, dx = dy W and dW = dy^T x of a linear layer, one after another.
+  // Runs the products of a linear layer: y = x W^T, dx = dy W and dW = dy^T x.
   void run(MatMul& matmul) {
     for (const auto& [transpose_a, transpose_b] :
          {std::array{false, true}, {false, false}, {true, false}}) {
@@ -55,7 +56,7 @@ bool has_native_bf16(const Space& space) try {
   MatMul native(scratch_bytes, Bf16Products::native);
   Bench(space, 32, scratch_bytes).run(native);
   return true;
-} catch (const PlanError&) {  // the library knows none
+} catch (const PlanError&) {  // the library has no such product
   return false;
 }
 
@@ -70,7 +71,7 @@ Bf16Speed measure_bf16(const Space& space, std::int64_t scratch_cap_bytes) {
   Bench bench(space, edge, scratch_cap_bytes);
   bench.run(widened);  // prepares the products
   if (has_native) bench.run(native);
-  // In turn, so that whatever else the machine does meets both.
+  // The two ways take turns, so that other load on the machine affects both.
   for (int i = 0; i < repetitions; ++i) {
     speed.widened_s = std::min(speed.widened_s, bench.seconds(widened));
     if (has_native) speed.native_s = std::min(speed.native_s, bench.seconds(native));

@@ -5,7 +5,7 @@
 
 namespace shardmark {
 
-/// The matrix-product library in use, "oneDNN 2.6.3".
+/// Returns the name and version of the matrix-product library, for example "oneDNN 2.6.3".
 std::string matmul_library();
 
 }  // namespace shardmark

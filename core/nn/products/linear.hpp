@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three products of a linear layer y[rows][out] = x[rows][in] W[out][in]^T (+ bias). Both
-// operands of a product are of one type, its result of that or of fp32.
+// operands of a product have the same type; the result has that type or fp32. Sizes are in
+// elements.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ class Linear {
   Linear(const Context& ctx, std::int64_t rows, std::span<std::byte> gemm_scratch)
       : ctx_(ctx), rows_(rows), scratch_(gemm_scratch) {}
 
-  /// y = x W^T (+ bias, of null data: none).
+  /// y = x W^T (+ bias; a bias with a null pointer is not added).
   void forward(std::int64_t in, std::int64_t out, ConstStored x, ConstStored weight,
                ConstStored bias, Stored y) const {
     run({rows_, out, in, false, true, in, in, out, false, bias.data != nullptr}, x, weight, y,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that computes with oneDNN.
+// The matrix products of CPU builds. This is the only file that computes with oneDNN.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -26,7 +26,7 @@ static_assert(kernel::on_host,
 
 constexpr std::int64_t line_bytes = 64;
 
-// fp16 is not here: oneDNN 2 has no product of it on processors.
+// fp16 is absent, because oneDNN 2 has no fp16 products for CPUs.
 dnnl::memory::data_type library_type(Dtype type) {
   return type == Dtype::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
@@ -39,7 +39,7 @@ std::int64_t ns_since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
 }
 
-// A matrix, or a batch of them, of rows x cols as the product sees it.
+// Describes a matrix of rows x cols as the product sees it, or a batch of such matrices.
 Desc describe(const MatMulShape& s, Dtype type, std::int64_t rows, std::int64_t cols,
               bool transposed, std::int64_t ld, std::int64_t stride) {
   const std::int64_t row = transposed ? 1 : ld, col = transposed ? ld : 1;
@@ -48,15 +48,15 @@ Desc describe(const MatMulShape& s, Dtype type, std::int64_t rows, std::int64_t 
   return Desc({s.batch, rows, cols}, t, dnnl::memory::dims{stride, row, col});
 }
 
-// Element (row, col) of a matrix as the product sees it.
+// Returns the address of element (row, col) of a matrix as the product sees it.
 const void* element(const void* matrix, Dtype type, bool transposed, std::int64_t ld,
                     std::int64_t row, std::int64_t col) {
   const std::int64_t at = transposed ? col * ld + row : row * ld + col;
   return static_cast<const std::byte*>(matrix) + at * dtype_bytes(type);
 }
 
-// oneDNN's implementations of one product, best first. oneDNN 2 keeps a pointer to the description
-// while it goes through them, so both live here.
+// The implementations that oneDNN offers for one product, best first. oneDNN 2 keeps a pointer to
+// the description while it iterates, so both are members.
 class Implementations {
  public:
 #if DNNL_VERSION_MAJOR >= 3
@@ -79,13 +79,13 @@ class Implementations {
   bool next() {
     return pd_.next_impl();
   }
-  // Whether the library's name of this one begins so.
+  // Returns whether the library's name of the current implementation begins with `start`.
   bool named(std::string_view start) const {
     return std::string_view(pd_.impl_info_str()).starts_with(start);
   }
-  // Those that keep the sums of a tile only, where they run on matrix tiles. Other versions were
-  // not measured.
-  void pass_over_tiles() {
+  // Skips the implementations that keep only the sums of one tile, if the product would run on
+  // matrix tiles. Only oneDNN 2 was measured.
+  void skip_tile_sums() {
 #if DNNL_VERSION_MAJOR < 3
     if (!named("brg:avx512_core_amx")) return;
     while (named("brg") && next()) {
@@ -100,7 +100,7 @@ class Implementations {
   dnnl::matmul::primitive_desc pd_;
 };
 
-// A prepared product: what is called, with memory objects whose pointers are set at each call.
+// A prepared product: the primitives, and memory objects whose pointers are set at each call.
 struct Prepared {
   dnnl::matmul product;
   std::optional<dnnl::reorder> pack;
@@ -108,7 +108,7 @@ struct Prepared {
   std::unordered_map<int, dnnl::memory> args, pack_args;
   std::int64_t packed_bytes = 0, scratch_bytes = 0;
 
-  std::int64_t needed_bytes() const {  // a line to align the caller's scratch
+  std::int64_t needed_bytes() const {  // the extra line aligns the caller's scratch
     return line_bytes + round_to_line(packed_bytes) + scratch_bytes;
   }
 };
@@ -118,7 +118,7 @@ struct Prepared {
 struct MatMul::Impl {
   struct Key {
     MatMulShape shape;
-    Way way;
+    ProductMethod method;
     auto operator<=>(const Key&) const = default;
   };
 
@@ -151,9 +151,9 @@ Prepared MatMul::Impl::prepare(const Key& key) const {
     sum.append_sum(1.0f);
     attr.set_post_ops(sum);
   }
-  Implementations candidates(engine, a, key.way == Way::packed ? blocked : b, bias, c, s.bias,
-                             attr);
-  if (key.way == Way::summed) candidates.pass_over_tiles();
+  Implementations candidates(engine, a, key.method == ProductMethod::packed ? blocked : b, bias, c,
+                             s.bias, attr);
+  if (key.method == ProductMethod::summed) candidates.skip_tile_sums();
   std::int64_t least_bytes = 0;
   for (;;) {
     const dnnl::matmul::primitive_desc& pd = candidates.now();
@@ -166,15 +166,16 @@ Prepared MatMul::Impl::prepare(const Key& key) const {
     }
     p.scratch_bytes =
         std::max(p.scratch_bytes, static_cast<std::int64_t>(pd.scratchpad_desc().get_size()));
-    // The reference implementation is hundreds of times slower: never a way around the cap.
+    // The reference implementation is hundreds of times slower, so it never serves to stay below
+    // the cap.
     const bool last_resort = least_bytes > 0 && candidates.named("ref");
     if (p.needed_bytes() > cap_bytes || last_resort) {
       if (!last_resort)
         least_bytes = least_bytes == 0 ? p.needed_bytes() : std::min(least_bytes, p.needed_bytes());
       if (candidates.next()) continue;
       throw MemoryError(
-          fmt::format("{}: needs {} bytes of scratch: the cap is {}: raise the "
-                      "workspace cap or use fewer threads",
+          fmt::format("{}: {} bytes of scratch: must be at most the cap of {}: raise "
+                      "the workspace cap or use fewer threads",
                       to_string(s), least_bytes, cap_bytes));
     }
     auto memory = [&](const Desc& desc) { return dnnl::memory(desc, engine, nullptr); };
@@ -211,7 +212,7 @@ void MatMul::Impl::run(Prepared& p, const void* a, const void* b, void* c, const
                        std::span<std::byte> scratch) {
   const auto base = reinterpret_cast<std::uintptr_t>(scratch.data());
   std::byte* at = scratch.data() + ((base + line_bytes - 1) / line_bytes * line_bytes - base);
-  // oneDNN takes operands that it only reads through pointers to non-const.
+  // oneDNN takes pointers to non-const even for operands that it only reads.
   auto set = [](dnnl::memory& m, const void* data) { m.set_data_handle(const_cast<void*>(data)); };
   set(p.a, a);
   set(p.b, b);
@@ -247,10 +248,10 @@ void MatMul::operator()(const Space& space, const MatMulShape& shape, const void
 } catch (const dnnl::error& e) {
   if (e.status == dnnl_out_of_memory)
     throw MemoryError(fmt::format("{}: oneDNN is out of memory", to_string(shape)));
-  throw PlanError(fmt::format("{}: oneDNN refuses it: {}", to_string(shape), e.what()));
+  throw PlanError(fmt::format("{}: oneDNN refused the product: {}", to_string(shape), e.what()));
 }
 
-// The space is a host space here: its work is done before a call on it returns.
+// The space is a host space here, so its work is done before a call on it returns.
 void MatMul::direct(const MatMulShape& shape, const void* a, const void* b, void* c,
                     const void* bias, std::span<std::byte> scratch) {
   const Pieces piece = pieces_of(shape, impl_->cap_bytes);
@@ -263,16 +264,17 @@ void MatMul::direct(const MatMulShape& shape, const void* a, const void* b, void
         part.k = std::min(piece.k, shape.k - k0);
         part.accumulate = shape.accumulate || k0 > 0;
         part.bias = shape.bias && k0 == 0;
-        direct_part(part, piece.way, element(a, shape.type, shape.transpose_a, shape.lda, m0, k0),
+        direct_part(part, piece.method,
+                    element(a, shape.type, shape.transpose_a, shape.lda, m0, k0),
                     element(b, shape.type, shape.transpose_b, shape.ldb, k0, n0),
                     const_cast<void*>(element(c, shape.c_type, false, shape.ldc, m0, n0)),
                     part.bias ? element(bias, shape.type, false, 0, 0, n0) : nullptr, scratch);
       }
 }
 
-void MatMul::direct_part(const MatMulShape& part, Way way, const void* a, const void* b, void* c,
-                         const void* bias, std::span<std::byte> scratch) {
-  Prepared& p = impl_->find({part, way}, prepare_ns_);
+void MatMul::direct_part(const MatMulShape& part, ProductMethod method, const void* a,
+                         const void* b, void* c, const void* bias, std::span<std::byte> scratch) {
+  Prepared& p = impl_->find({part, method}, prepare_ns_);
   if (p.needed_bytes() > static_cast<std::int64_t>(scratch.size()))
     throw MemoryError(
         fmt::format("{}: needs {} bytes of scratch: the workspace has {}: size it "

@@ -8,8 +8,9 @@ namespace shardmark {
 
 void require_result_type(const MatMulShape& shape) {
   if (shape.c_type != shape.type && shape.c_type != Dtype::fp32)
-    throw PlanError(fmt::format("{}: of {} operands to {}: C must be of their type or fp32",
-                                to_string(shape), to_string(shape.type), to_string(shape.c_type)));
+    throw PlanError(fmt::format(
+        "{}: operands of type {} with C of type {}: C must have the type of the operands or fp32",
+        to_string(shape), to_string(shape.type), to_string(shape.c_type)));
 }
 
 std::string to_string(const MatMulShape& s) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of 16-bit operands in fp32: pieces of A and B are widened into panels of scratch that
-// stay in a core's second-level cache, multiplied there, and C is rounded when its sum is whole.
-// Each element of B is widened once for `panel_rows` rows of C, each of A once a panel of B, so
-// that the copies cost little beside the arithmetic.
+// Products of 16-bit operands in fp32. Pieces of A and B are widened into panels of scratch that
+// stay in a core's second-level cache, and multiplied there; C is rounded when its sum is complete.
+// Each element of B is widened once per `c_rows` rows of C, and each element of A once per panel of
+// B, so that the copies cost little compared with the arithmetic.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -21,8 +21,9 @@ std::int64_t round_up_to(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-// Extents of the pieces that the panels hold. A's panel is [a_rows][k] or its transpose, B's [k][n]
-// or its transpose, C's [c_rows][n]. Rows of a panel are a line apart beyond their length.
+// The extents of the pieces in the panels. The panel of A is [a_rows][k] or its transpose, that of
+// B is [k][n] or its transpose, and that of C is [c_rows][n]. The rows of a panel are separated by
+// one unused line.
 struct Panels {
   std::int64_t a_rows, c_rows, n, k;
 
@@ -35,7 +36,7 @@ struct Panels {
     c_rows = std::min(s.m, sum_elems / ld(n));
   }
   static std::int64_t ld(std::int64_t cols) { return round_up_to(cols, line_elems) + line_elems; }
-  // Either way of storing a panel takes at most this.
+  // The number of elements that suffices for a panel in either orientation.
   static std::int64_t elems(std::int64_t rows, std::int64_t cols) {
     return std::max(rows * ld(cols), cols * ld(rows));
   }
@@ -75,7 +76,7 @@ void round_rows(const Space& space, std::int64_t rows, std::int64_t cols, const 
       });
 }
 
-// One product of a batch, of operands of type T. `multiply` makes fp32 products.
+// One product of a batch, with operands of type T. `multiply` computes fp32 products.
 template<class T, class F>
 class Widened {
  public:
@@ -105,7 +106,7 @@ class Widened {
   }
 
  private:
-  // to[m][n] (+)= op(A) op(B), over all of k.
+  // to[m][n] (+)= op(A) op(B), summed over all of k.
   void sum(std::int64_t m, std::int64_t n, const T* a, const T* b, float* to, std::int64_t ld,
            bool accumulate) const {
     for (std::int64_t k0 = 0; k0 < s_.k; k0 += size_.k) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds the native attention of all types and cuBLASLt products against plain loops on the host:
-// the first thing to run on a new GPU. Says so, with status 77, where there is none.
+// Compares native attention of all types and cuBLASLt products with plain loops on the host. Run
+// this program first on a new GPU. It exits with status 77 if there is no GPU.
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace shardmark;
 
-// Values rounded to T.
+// Returns the values rounded to T.
 template<class T>
 class DeviceArray {
  public:
@@ -60,9 +60,9 @@ constexpr device::AttentionShape shape{2, 77, 4, 2, 24};
 constexpr std::int64_t ld_q = shape.heads * shape.head_dim, ld_kv = shape.kv_heads * shape.head_dim;
 constexpr std::int64_t rows = shape.micro_batch * shape.sequence;
 
-// The same by loops, in fp64: out, or its product with dout where that is to be differentiated.
-std::vector<double> loops(const std::vector<double>& q, const std::vector<double>& k,
-                          const std::vector<double>& v) {
+// Returns the output of attention, computed with plain loops in fp64.
+std::vector<double> attention_by_loops(const std::vector<double>& q, const std::vector<double>& k,
+                                       const std::vector<double>& v) {
   std::vector<double> out(static_cast<std::size_t>(rows * ld_q), 0.0);
   const double scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
   for (std::int64_t r = 0; r < rows; ++r)
@@ -94,7 +94,7 @@ double loss(const std::vector<double>& out, const std::vector<float>& dout) {
   return sum;
 }
 
-// By central differences, at some elements.
+// Returns the largest error of the gradient against central differences at some elements.
 double gradient_error(std::vector<double> x[3], int which, const std::vector<float>& dout,
                       const std::vector<float>& have) {
   constexpr double step = 1e-5;
@@ -102,23 +102,23 @@ double gradient_error(std::vector<double> x[3], int which, const std::vector<flo
   for (std::size_t i = 0; i < have.size(); i += have.size() / 40 + 1) {
     const double before = x[which][i];
     x[which][i] = before + step;
-    const double up = loss(loops(x[0], x[1], x[2]), dout);
+    const double up = loss(attention_by_loops(x[0], x[1], x[2]), dout);
     x[which][i] = before - step;
-    const double down = loss(loops(x[0], x[1], x[2]), dout);
+    const double down = loss(attention_by_loops(x[0], x[1], x[2]), dout);
     x[which][i] = before;
     most = std::max(most, std::abs((up - down) / (2 * step) - static_cast<double>(have[i])));
   }
   return most;
 }
 
-bool tell(const char* what, Dtype type, double error, double bound) {
+bool report(const char* what, Dtype type, double error, double bound) {
   const bool good = error < bound;
   std::printf("%s %-32s off by at most %.2e: %s\n", std::string(to_string(type)).c_str(), what,
               error, good ? "good" : "WRONG");
   return good;
 }
 
-// `bound`: some roundings to T of values of about 1.
+// `bound` allows a few roundings to T of values of about 1.
 template<class T>
 bool attention_is_right(double bound) {
   constexpr Dtype type = storage_of<T>;
@@ -138,11 +138,12 @@ bool attention_is_right(double bound) {
     x[i++].assign(values.begin(), values.end());
   }
   const std::vector<float> d = ddout.read();
-  bool good = tell("attention, forward", type, worst(out.read(), loops(x[0], x[1], x[2])), bound);
-  good &= tell("attention, gradient of queries", type, gradient_error(x, 0, d, gq.read()), bound);
-  good &= tell("attention, gradient of keys", type, gradient_error(x, 1, d, gk.read()), bound);
+  bool good = report("attention, forward", type,
+                     worst(out.read(), attention_by_loops(x[0], x[1], x[2])), bound);
+  good &= report("attention, gradient of queries", type, gradient_error(x, 0, d, gq.read()), bound);
+  good &= report("attention, gradient of keys", type, gradient_error(x, 1, d, gk.read()), bound);
   return good &
-         tell("attention, gradient of values", type, gradient_error(x, 2, d, gv.read()), bound);
+         report("attention, gradient of values", type, gradient_error(x, 2, d, gv.read()), bound);
 }
 
 bool product_is_right(bool transpose_a, bool transpose_b) {
@@ -165,7 +166,7 @@ bool product_is_right(bool transpose_a, bool transpose_b) {
   SHARDMARK_DEVICE(cublasLtCreate(&handle));
   const device::ProductOperands p{da.data(), db.data(), dc.data(), dbias.data()};
   device::Product(handle, s, device::alignment_of(p), 4 << 20).run(handle, nullptr, p, work.data());
-  const bool good = tell("product with a bias", Dtype::fp32, worst(dc.read(), want), 1e-4);
+  const bool good = report("product with a bias", Dtype::fp32, worst(dc.read(), want), 1e-4);
   SHARDMARK_DEVICE(cublasLtDestroy(handle));
   return good;
 }

@@ -42,7 +42,7 @@ TEST(math, exp_at_the_ends) {
 TEST(math, turns_are_cosine_and_sine_at_positions_of_any_sequence) {
   double worst = 0;
   auto check = [&](double angle) {
-    const Turn t = turn_f32(angle);
+    const CosSin t = cos_sin_f32(angle);
     worst = std::max({worst, std::abs(t.cos - std::cos(angle)), std::abs(t.sin - std::sin(angle))});
   };
   for (int i = -1000000; i <= 1000000; ++i) {
@@ -51,8 +51,8 @@ TEST(math, turns_are_cosine_and_sine_at_positions_of_any_sequence) {
     check(i * 257.13);
   }
   EXPECT_LT(worst, 1e-7);
-  EXPECT_EQ(turn_f32(0).cos, 1.0f);
-  EXPECT_EQ(turn_f32(0).sin, 0.0f);
+  EXPECT_EQ(cos_sin_f32(0).cos, 1.0f);
+  EXPECT_EQ(cos_sin_f32(0).sin, 0.0f);
 }
 
 TEST(math, gelu_and_its_slope_equal_the_tanh_form) {

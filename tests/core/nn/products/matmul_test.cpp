@@ -32,7 +32,7 @@ TEST(matmul, more_scratch_than_the_cap_is_a_memory_error_that_names_shape_and_by
   } catch (const MemoryError& e) {
     const std::string what = e.what();
     EXPECT_NE(what.find("256 x 256 x 256"), std::string::npos) << what;
-    EXPECT_NE(what.find("the cap is 32"), std::string::npos) << what;
+    EXPECT_NE(what.find("at most the cap of 32"), std::string::npos) << what;
   }
 }
 
