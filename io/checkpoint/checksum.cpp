@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled in, not called in the library: its builds use the oldest vector instructions only.
+// The hash is compiled in rather than called in the library, whose builds use only the oldest
+// vector instructions.
 #define XXH_INLINE_ALL
 #include <algorithm>
 
@@ -16,7 +17,7 @@ std::uint64_t xxh3(std::span<const std::byte> bytes) {
 std::uint64_t xxh3_while_fetched(std::int64_t bytes, const FetchPiece& fetch) {
   XXH3_state_t state;
   XXH3_INITSTATE(&state);
-  (void)XXH3_64bits_reset(&state);  // fails of a null pointer only
+  (void)XXH3_64bits_reset(&state);  // fails only for a null pointer
   for (std::int64_t at = 0; at < bytes; at += checksum_piece_bytes) {
     const std::int64_t n = std::min(checksum_piece_bytes, bytes - at);
     (void)XXH3_64bits_update(&state, fetch(at, n), static_cast<std::size_t>(n));

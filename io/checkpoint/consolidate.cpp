@@ -19,14 +19,16 @@ namespace {
 constexpr std::int64_t chunk_elems = std::int64_t{16} << 20;  // 64 MiB
 constexpr std::int64_t fp32_bytes = 4;
 
-// A file under another name until it is whole.
+// A file that has a temporary name until it is complete.
 class Unfinished {
  public:
   explicit Unfinished(std::string path) : path_(std::move(path)), temp_(path_ + ".tmp") {
     std::error_code none;
     std::filesystem::remove(temp_, none);
   }
-  ~Unfinished() { (void)std::remove(temp_.c_str()); }  // not there any more where all went well
+  ~Unfinished() {
+    (void)std::remove(temp_.c_str());
+  }  // does not exist any more if everything went well
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
   const std::string& temp() const { return temp_; }
@@ -36,7 +38,7 @@ class Unfinished {
   std::string path_, temp_;
 };
 
-// Makes room for every tensor; where each begins.
+// Creates the datasets of all tensors. Returns where each begins in the file, in bytes.
 std::vector<std::int64_t> lay_out_hdf5(const std::string& path, const Manifest& m) {
   std::vector<std::int64_t> first_byte;
   Hdf5File file = Hdf5File::create(path, {});
@@ -49,7 +51,8 @@ std::vector<std::int64_t> lay_out_hdf5(const std::string& path, const Manifest& 
   return first_byte;
 }
 
-// The same: eight bytes of the header's length, a header in JSON, then the tensors.
+// The same for safetensors: eight bytes with the length of the header, a header in JSON, then the
+// tensors.
 std::vector<std::int64_t> lay_out_safetensors(const std::string& path, const Manifest& m) {
   nlohmann::ordered_json header;
   header["__metadata__"] = {{"format", "pt"}, {"step", std::to_string(m.position.step)}};
@@ -62,7 +65,8 @@ std::vector<std::int64_t> lay_out_safetensors(const std::string& path, const Man
     at += p.elems * fp32_bytes;
   }
   std::string text = header.dump();
-  text.resize((text.size() + 8 + 63) / 64 * 64 - 8, ' ');  // tensors begin at a line's start
+  text.resize((text.size() + 8 + 63) / 64 * 64 - 8,
+              ' ');  // the tensors begin at a multiple of 64 bytes
   std::uint64_t length = text.size();
   std::string head(8, '\0');
   for (char& byte : head) byte = static_cast<char>(length & 0xff), length >>= 8;
@@ -97,10 +101,10 @@ void consolidate(const std::string& folder, const Manifest& manifest, const std:
     DirectFile hdf5_file(hdf5.temp()), tensors_file(tensors.temp());
     const std::int64_t all = manifest.elems();
     std::vector<float> values(static_cast<std::size_t>(std::min(chunk_elems, all)));
-    // Read as the model has them, not tensor by tensor: many are smaller than a block, which is
-    // read and verified whole.
+    // Reads in the model's order in chunks, not tensor by tensor: many tensors are smaller than a
+    // block, which is always read and verified as a whole.
     std::size_t i = 0;
-    std::int64_t begin = 0;  // params[i]'s first element
+    std::int64_t begin = 0;  // the first element of params[i]
     for (std::int64_t first = 0, end = 0; first < all; first = end) {
       end = std::min(first + chunk_elems, all);
       const WantedElements wanted{State::master, first, end - first, Dtype::fp32,

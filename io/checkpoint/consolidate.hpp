@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint's full fp32 parameters under their tensor names, whatever partition wrote them: as
-// one HDF5 file, and as `.safetensors` for the Python world.
+// Exports the full fp32 parameters of a checkpoint under their tensor names, whatever partition
+// wrote them: as one HDF5 file, and as `.safetensors` for Python programs.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,11 @@
 
 namespace shardmark {
 
-/// Told now and then: bytes done, of how many.
+/// Called from time to time with the bytes that are done and the total.
 using WorkDone = std::function<void(std::int64_t done, std::int64_t all)>;
 
-/// Writes `stem`.h5 and `stem`.safetensors, whole or not at all; the first takes the place of an
-/// older one. Takes about 100 MiB of memory, whatever the model. Throws IoError.
+/// Writes `stem`.h5 and `stem`.safetensors, each whole or not at all; existing files are replaced.
+/// Uses about 100 MiB of memory, whatever the size of the model. Throws IoError.
 void consolidate(const std::string& folder, const Manifest& manifest, const std::string& stem,
                  const WorkDone& told);
 

@@ -22,7 +22,8 @@ DirectFile::DirectFile(std::string path) : path_(std::move(path)) {
 
 DirectFile::~DirectFile() {
   if (writer_.joinable()) writer_.join();
-  // What matters was flushed through another descriptor, or an error is on its way up.
+  // Either the data was flushed through another descriptor, or an exception is being thrown
+  // already.
   if (direct_ >= 0) (void)::close(direct_);
   (void)::close(buffered_);
 }

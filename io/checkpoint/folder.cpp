@@ -43,7 +43,8 @@ void rename_or_fail(const std::string& from, const std::string& to) {
     fail_io(to, "cannot be renamed to", std::strerror(errno), remedy);
 }
 
-// Out of readers' sight first: a checkpoint that is half removed must not look like one.
+// The checkpoint is renamed first, because a half-removed checkpoint must not look like a published
+// one.
 void remove_checkpoint(const std::string& dir, const std::string& name) {
   const std::string hidden = dir + "/" + old_prefix + name;
   std::error_code error;
@@ -106,7 +107,8 @@ CheckpointWriterFolder::CheckpointWriterFolder(std::string dir)
 }
 
 std::string CheckpointWriterFolder::temp_path(const std::string& name) const {
-  // Ranks that outlive the writer of a killed run still have its folder, not the next run's.
+  // The process number makes the name unique: ranks that outlive the writer of a killed run still
+  // use its folder, not the folder of the next run.
   return fmt::format("{}/{}{}.{}", dir_, temp_prefix, name, ::getpid());
 }
 
@@ -115,18 +117,21 @@ std::string CheckpointWriterFolder::begin(const std::string& name) {
   std::error_code error;
   fs::remove_all(path, error);
   if (!error) fs::create_directory(path, error);
-  if (error) fail_io(path, "cannot be made", error.message(), remedy);
+  if (error) fail_io(path, "cannot be created", error.message(), remedy);
   return path;
 }
 
 void CheckpointWriterFolder::publish(const std::string& name, const std::string& manifest) {
   const std::string temp = temp_path(name), final = dir_ + "/" + name;
-  replace_file(temp, manifest_file, manifest, remedy);  // and flushes the folder of all files
-  // Checkpoints are told apart by age: a file system's own times may be as coarse as a clock tick.
+  replace_file(temp, manifest_file, manifest,
+               remedy);  // also flushes the folder that contains all files
+  // Checkpoints are ordered by age, but the times that a file system keeps may be as coarse as a
+  // clock tick.
   std::error_code refused;
   fs::last_write_time(temp + "/" + manifest_file, fs::file_time_type::clock::now(), refused);
   if (is_checkpoint(dir_, name)) {
-    // A run that went back writes the same step again: the two change places at once.
+    // A run that resumed from an earlier step writes the same step again. The old and the new
+    // checkpoint are exchanged in one operation.
     if (::renameat2(AT_FDCWD, temp.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) != 0)
       fail_io(final, "cannot be replaced", std::strerror(errno), remedy);
   } else {
@@ -146,7 +151,7 @@ void CheckpointWriterFolder::clean_up(const std::string& name, std::int64_t keep
 }
 
 void CheckpointWriterFolder::abandon(const std::string& name) {
-  std::error_code ignored;  // the next writer removes what is left
+  std::error_code ignored;  // the next writer removes what remains
   fs::remove_all(temp_path(name), ignored);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder `checkpoint.dir`: published checkpoints by name, a pointer `latest`, a lock. A
+// The folder `checkpoint.dir`: published checkpoints by name, a pointer `latest`, and a lock. A
 // checkpoint is written under a temporary name and published by one rename, so that at every moment
-// each name that a reader sees is whole.
+// each published name is a complete checkpoint.
 #pragma once
 
 #include <optional>
@@ -12,30 +12,34 @@
 
 namespace shardmark {
 
-/// `step-00000010`: what was reached after ten steps.
+/// Returns `step-00000010` for the state after ten steps.
 std::string checkpoint_name(std::int64_t step);
 
-/// Names of the checkpoints in `dir`, oldest first (by when they were written). Throws IoError.
+/// Returns the names of the checkpoints in `dir`, oldest first by the time when they were written.
+/// Throws IoError.
 std::vector<std::string> published_checkpoints(const std::string& dir);
 
-/// The one that `latest` names, or, where that is missing (a crash came before), the newest.
+/// Returns the checkpoint that `latest` names, or the newest one if `latest` is missing because of
+/// a crash.
 std::optional<std::string> latest_checkpoint(const std::string& dir);
 
-/// The one writer of a folder. One rank has it; its processes' end, however it comes, unlocks.
+/// The one writer of a folder. One rank has it. The lock is released when its processes end, for
+/// whatever reason.
 class CheckpointWriterFolder {
  public:
-  /// Makes `dir` where it is missing, locks it, and removes what writers that died have left.
-  /// Throws IoError: it cannot be made or written, or another run writes there.
+  /// Creates `dir` if it is missing, locks it, and removes the remains of writers that died. Throws
+  /// IoError if the folder cannot be created or written, or if another run writes there.
   explicit CheckpointWriterFolder(std::string dir);
 
-  /// A new folder for files that are not published yet; its path.
+  /// Creates a folder for files that are not published yet. Returns its path.
   std::string begin(const std::string& name);
-  /// Writes the manifest into what `begin` made, publishes all of it, points `latest` to it.
+  /// Writes the manifest into the folder that `begin` made, publishes the folder, and points
+  /// `latest` to it.
   void publish(const std::string& name, const std::string& manifest);
-  /// After that: removes what `name` took the place of, and the oldest until `keep` are left (0:
-  /// all stay).
+  /// Removes the checkpoint that `name` replaced, and the oldest ones until `keep` remain (0: all
+  /// remain). Call it after `publish`.
   void clean_up(const std::string& name, std::int64_t keep);
-  /// Removes what `begin` made, without a word: it is worthless.
+  /// Removes the folder that `begin` made. Reports no errors, because the folder is worthless.
   void abandon(const std::string& name);
 
  private:

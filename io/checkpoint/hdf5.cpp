@@ -10,7 +10,7 @@
 namespace shardmark {
 namespace {
 
-// What HDF5 says, from the call that we made to the innermost reason.
+// HDF5's messages, from the call that ShardMark made to the innermost reason.
 struct Reasons {
   std::string outer, inner;
 };
@@ -31,7 +31,7 @@ std::string reason(const char* call) {
                      r.inner.empty() ? "" : ": ", r.inner);
 }
 
-// `id` is negative where the call failed.
+// `id` is negative if the call failed.
 template<class Id>
 Id checked(Id id, const char* call, const std::string& place) {
   if (id < 0) throw IoError(fmt::format("{}: {}", place, reason(call)));
@@ -67,7 +67,7 @@ Hdf5Id property_list(hid_t kind, const std::string& place) {
   return {SHARDMARK_HDF5(H5Pcreate(kind), place), close_plist};
 }
 
-// A 16-bit float: sign, exponent, mantissa. HDF5 1.10 names none.
+// A 16-bit floating-point type from sign, exponent and mantissa. HDF5 1.10 has no name for one.
 Hdf5Id half_type(std::size_t exponent_bits, std::size_t bias, const std::string& place) {
   const std::size_t mantissa_bits = 15 - exponent_bits;
   Hdf5Id type(SHARDMARK_HDF5(H5Tcopy(H5T_IEEE_F32LE), place), close_type);
@@ -89,7 +89,7 @@ Hdf5Id type_of(Dtype dtype, const std::string& place) {
   throw IoError(fmt::format("{}: no HDF5 type for {}", place, to_string(dtype)));
 }
 
-// MPI_Info is freed with its owner.
+// An MPI_Info that is freed with its owner.
 class Hints {
  public:
   Hints(const Hdf5Access& access, const std::string& place) {
@@ -98,7 +98,7 @@ class Hints {
     for (const auto& [key, value] : access.hints)
       good = good && MPI_Info_set(info_, key.c_str(), value.c_str()) == MPI_SUCCESS;
     if (!good)
-      throw IoError(place + ": MPI does not take checkpoint.hints: shorten or remove them");
+      throw IoError(place + ": MPI does not accept checkpoint.hints: shorten or remove them");
   }
   ~Hints() {
     if (info_ != MPI_INFO_NULL) (void)MPI_Info_free(&info_);
@@ -117,7 +117,7 @@ Hdf5Id file_access(const Hdf5Access& access, const std::string& path) {
                                   static_cast<hsize_t>(access.alignment_bytes)),
                  path);
 #if H5_VERSION_GE(1, 10, 7)
-  // The folder has a lock of its own, and some parallel file systems have none for files.
+  // The folder has a lock of its own, and some parallel file systems cannot lock files.
   SHARDMARK_HDF5(H5Pset_file_locking(list.get(), 0, 1), path);
 #endif
   if (access.comm == MPI_COMM_NULL) return list;
@@ -130,7 +130,7 @@ Hdf5Id file_access(const Hdf5Access& access, const std::string& path) {
 
 Hdf5Id::~Hdf5Id() {
   (void)close();
-}  // on an error only, which is already on its way up
+}  // reached only when an exception is being thrown already
 
 int Hdf5Id::close() {
   if (id_ < 0) return 0;
@@ -163,7 +163,7 @@ void Hdf5Dataset::transfer(std::int64_t first, std::int64_t elems, void* data, b
 }
 
 void Hdf5Dataset::write(std::int64_t first, std::int64_t elems, const void* data) {
-  transfer(first, elems, const_cast<void*>(data), true);  // it is only read
+  transfer(first, elems, const_cast<void*>(data), true);  // the data is only read
 }
 
 void Hdf5Dataset::read(std::int64_t first, std::int64_t elems, void* data) const {
@@ -219,7 +219,7 @@ Hdf5Dataset Hdf5File::create_dataset(const std::string& name, Dtype dtype,
   set.elems_ = SHARDMARK_HDF5(H5Sget_simple_extent_npoints(set.space_.get()), where);
   const Hdf5Id list = property_list(H5P_DATASET_CREATE, where);
   SHARDMARK_HDF5(H5Pset_layout(list.get(), H5D_CONTIGUOUS), where);
-  // Every element is written, so its place is not filled first.
+  // Every element will be written, so HDF5 need not fill the space first.
   SHARDMARK_HDF5(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_EARLY), where);
   SHARDMARK_HDF5(H5Pset_fill_time(list.get(), H5D_FILL_TIME_NEVER), where);
   const Hdf5Id type = type_of(dtype, where);

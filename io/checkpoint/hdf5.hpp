@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The little of HDF5 that checkpoints need: files of one-dimensional contiguous datasets, alone or
-// shared by the ranks of a communicator. Every call is checked once, where it is made; a failure
-// is an IoError that names file, dataset and HDF5's own reason. Not for two threads at a time.
+// The part of HDF5 that checkpoints need: files of one-dimensional contiguous datasets, either of
+// one rank or shared by the ranks of a communicator. Every call is checked where it is made. A
+// failure is an IoError that names the file, the dataset and HDF5's own reason. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace shardmark {
 
-/// An HDF5 identifier that is closed once. Empty after a move.
+/// An HDF5 identifier that is closed once. It is empty after a move.
 class Hdf5Id {
  public:
   using Close = int (*)(std::int64_t);
@@ -31,7 +31,7 @@ class Hdf5Id {
   ~Hdf5Id();
 
   std::int64_t get() const { return id_; }
-  /// What HDF5 says to closing it: negative is an error. Empty then.
+  /// Closes the identifier and empties it. Returns HDF5's result; negative is an error.
   int close();
 
  private:
@@ -39,26 +39,28 @@ class Hdf5Id {
   Close close_ = nullptr;
 };
 
-/// How a file is reached. With a communicator its ranks share the file: creating it, making
-/// datasets, transfers and closing are collective over it.
+/// How a file is accessed. With a communicator its ranks share the file: creating the file,
+/// creating datasets, transfers and closing are collective over it.
 struct Hdf5Access {
   MPI_Comm comm = MPI_COMM_NULL;
-  std::vector<std::pair<std::string, std::string>> hints;  // MPI_Info of a shared file
-  std::int64_t alignment_bytes = 1;                        // of datasets at least so large
+  std::vector<std::pair<std::string, std::string>> hints;  // MPI_Info hints of a shared file
+  std::int64_t alignment_bytes = 1;  // of datasets that are at least this large
 };
 
 /// One open dataset of a file. It must not outlive the file.
 class Hdf5Dataset {
  public:
-  /// Elements [first, first + elems), below 2 GiB. Throws IoError. Of a shared file collective: all
-  /// ranks call equally often, those without data with elems = 0.
+  /// Writes or reads the elements [first, first + elems), at most 2 GiB. Throws IoError. For a
+  /// shared file the calls are collective: all ranks call equally often, those without data with
+  /// elems = 0.
   void write(std::int64_t first, std::int64_t elems, const void* data);
   void read(std::int64_t first, std::int64_t elems, void* data) const;
 
   std::int64_t elems() const { return elems_; }
-  /// Where its first element lies in the file, so that it can be read without HDF5 too.
+  /// Returns where the first element lies in the file, in bytes, so that it can also be read
+  /// without HDF5.
   std::int64_t first_byte() const;
-  /// Whether the last transfer really was collective: H5Pget_mpio_actual_io_mode.
+  /// Returns whether the last transfer really was collective (H5Pget_mpio_actual_io_mode).
   bool last_was_collective() const;
   void close();
 
@@ -77,22 +79,26 @@ class Hdf5Dataset {
 /// One open HDF5 file, of this rank alone or shared by the ranks of a communicator.
 class Hdf5File {
  public:
-  /// A new file; one that is there already is an error. Throws IoError.
+  /// Creates a file. Throws IoError, also if the file exists.
   static Hdf5File create(const std::string& path, const Hdf5Access& access);
-  /// For reading. Throws IoError.
+  /// Opens a file for reading. Throws IoError.
   static Hdf5File open(const std::string& path);
 
-  /// `elems` is the whole dataset's size, on every rank of a shared file. Its content is undefined.
+  /// Creates a dataset of `elems` elements in total, on every rank of a shared file. Its content is
+  /// undefined.
   Hdf5Dataset create_dataset(const std::string& name, Dtype dtype, std::int64_t elems) {
     return create_dataset(name, dtype, std::vector<std::int64_t>{elems});
   }
-  /// The same of any shape, slowest first; it is filled from `first_byte` on, not by `write`.
+  /// The same for any shape, slowest dimension first. The caller fills the dataset from
+  /// `first_byte` on, not with `write`.
   Hdf5Dataset create_dataset(const std::string& name, Dtype dtype,
                              const std::vector<std::int64_t>& shape);
-  /// Throws IoError where it is missing, or not one-dimensional, contiguous and of `dtype`.
+  /// Throws IoError if the dataset is missing, or is not one-dimensional, contiguous and of
+  /// `dtype`.
   Hdf5Dataset open_dataset(const std::string& name, Dtype dtype) const;
   void create_group(const std::string& name);
-  /// Its datasets must be closed. Throws IoError: what HDF5 kept back could not be written.
+  /// Closes the file; its datasets must be closed. Throws IoError if HDF5 could not write what it
+  /// had buffered.
   void close();
 
  private:
@@ -101,7 +107,7 @@ class Hdf5File {
   bool shared_ = false;
 };
 
-/// "1.10.8"
+/// Returns the version, for example "1.10.8".
 std::string hdf5_version();
 
 }  // namespace shardmark

@@ -132,7 +132,7 @@ Manifest read_body(const Json& o) {
   return m;
 }
 
-// Parts of one file lie one after another, in the order of the list.
+// The parts of one file follow one another in the order of the list.
 void place_blocks(Manifest& m) {
   std::vector<std::int64_t> elems(m.files.size()), blocks(m.files.size());
   for (CheckpointPart& p : m.parts) {
@@ -189,11 +189,12 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
     const Json o = Json::parse(text);
     const int format = o.at("format");
     if (format > checkpoint_format)
-      throw IoError(fmt::format(
-          "{}: is a checkpoint of format {}, this program knows up to {}: use a newer ShardMark",
-          path, format, checkpoint_format));
+      throw IoError(
+          fmt::format("{}: is a checkpoint of format {}: this program reads formats up to {}: use "
+                      "a newer ShardMark",
+                      path, format, checkpoint_format));
     const Json& body = o.at("checkpoint");
-    if (o.at("xxh3") != hash_hex(body.dump())) damaged(path, "its checksum is another");
+    if (o.at("xxh3") != hash_hex(body.dump())) damaged(path, "its checksum does not match");
     Manifest m = read_body(body);
     place_blocks(m);
     require_cover(m);

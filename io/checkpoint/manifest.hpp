@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a checkpoint says of itself, in `manifest.json`: where training stood, what the model was,
-// and which file holds which elements of it. Elements are counted over the whole model, parameters
-// one after another in registration order, whatever partition, stage or schedule wrote them: that
-// index is the bridge to any other partition.
+// The description of a checkpoint in its file `manifest.json`: how far training had come, what the
+// model was, and which file contains which elements of the model. Elements are numbered over the
+// whole model, parameter after parameter in registration order, whatever partition, stage or
+// schedule wrote them. This numbering makes it possible to read them under any other partition.
 //
 // Two ranks, 10 elements, rank 1 with two ranges:
 //     part of rank 0   master[0..4]   map [0, 5]         model elements 0 1 2 3 4
@@ -22,68 +22,69 @@
 
 namespace shardmark {
 
-/// Where training stands between two steps.
+/// How far training has come, between two steps.
 struct TrainingPosition {
-  std::int64_t step = 0;     // the next one; skipped steps count
-  std::int64_t updates = 0;  // moves of the learning rate's scheduler: steps that were not skipped
+  std::int64_t step = 0;  // the next step; skipped steps count
+  std::int64_t updates =
+      0;  // how often the learning-rate scheduler advanced: steps that were not skipped
   LossScaleState loss_scale;
   bool operator==(const TrainingPosition&) const = default;
 };
 
-/// What one rank wrote: as many elements of each state, in the map's order, from element `offset`
-/// of the file's datasets on.
+/// What one rank wrote: equally many elements of each state, in the order of the map, from element
+/// `offset` of the file's datasets on.
 struct CheckpointPart {
   int rank = 0, file = 0;
   std::int64_t offset = 0, elems = 0;
   std::vector<ElementRange> map;
-  std::array<std::uint64_t, state_count> digest{};  // XXH3 over the checksums of its blocks
-  std::int64_t first_block = 0;  // in the file's datasets of checksums; follows from the offsets
+  std::array<std::uint64_t, state_count> digest{};  // XXH3 over the checksums of the part's blocks
+  std::int64_t first_block = 0;  // in the file's datasets of checksums; derived from the offsets
 };
 
 /// One file of a checkpoint.
 struct CheckpointFile {
-  std::string name;                                    // in the checkpoint's folder
+  std::string name;                                    // in the folder of the checkpoint
   std::int64_t bytes = 0;                              // of the whole file
-  std::array<std::int64_t, state_count> first_byte{};  // of each dataset in it
+  std::array<std::int64_t, state_count> first_byte{};  // of each dataset in the file
 };
 
 /// A parameter of the model as the checkpoint holds it.
 struct StoredParam {
   std::string name;
   std::int64_t elems = 0;
-  std::vector<std::int64_t> shape;  // slowest first
+  std::vector<std::int64_t> shape;  // slowest dimension first
   bool operator==(const StoredParam&) const = default;
 };
 
 /// The contents of `manifest.json`.
 struct Manifest {
   TrainingPosition position;
-  std::int64_t samples = 0;  // of the data that were trained on
+  std::int64_t samples = 0;  // the number of samples that were used for training
   int world = 1, stage = 0;
   std::string schedule;
   Dtype model_dtype = Dtype::fp32;  // of param; all other states are fp32
   std::vector<StoredParam> params;
   std::vector<CheckpointFile> files;
   std::vector<CheckpointPart> parts;
-  std::string deck;  // JSON, as used
+  std::string deck;  // the JSON text of the deck that was used
   std::map<std::string, std::string> versions;
 
   bool stores(State state) const { return stores_state(model_dtype, state); }
   std::vector<State> stored() const { return stored_states(model_dtype); }
   Dtype dtype_of(State state) const { return state == State::param ? model_dtype : Dtype::fp32; }
   std::int64_t elems() const;
-  std::int64_t state_bytes() const;  // without checksums and HDF5's own
+  std::int64_t state_bytes() const;  // without checksums and HDF5's own data
 };
 
 inline constexpr int checkpoint_format = 1;
 inline constexpr const char* manifest_file = "manifest.json";
 
-/// The file's text; it holds a checksum of itself.
+/// Returns the text of the file. It contains a checksum of itself.
 std::string write_manifest(const Manifest& manifest);
-/// Throws IoError, naming `path`: no manifest, of a newer format, changed or cut, or parts that do
-/// not cover the model once.
+/// Throws IoError, which names `path`, if the text is not a manifest, has a newer format, was
+/// changed or truncated, or has parts that do not cover the model exactly once.
 Manifest parse_manifest(const std::string& text, const std::string& path);
-/// That of the checkpoint in `folder`. Throws IoError.
+/// Returns the manifest of the checkpoint in `folder`. Throws IoError.
 Manifest read_manifest(const std::string& folder);
 
 }  // namespace shardmark

@@ -11,7 +11,7 @@
 namespace shardmark {
 namespace {
 
-// Elements of a source one run after another, whatever slices they lie in.
+// Returns the elements of a source one run after another, across the boundaries of its slices.
 class SliceReader {
  public:
   explicit SliceReader(const StateSource& source)
@@ -31,10 +31,10 @@ class SliceReader {
   std::span<const StateSlice> slices_;
   std::int64_t size_;
   std::size_t slice_ = 0;
-  std::int64_t at_ = 0;  // in the slice
+  std::int64_t at_ = 0;  // the position in the current slice
 };
 
-// Copies the next `elems` and hashes them block by block, while they are in cache.
+// Copies the next `elems` elements and hashes them block by block while they are in cache.
 void take(SliceReader& reader, std::int64_t elems, std::int64_t size, std::byte* into,
           std::vector<std::uint64_t>& sums) {
   for (std::int64_t at = 0; at < elems; at += checksum_block_elems) {
@@ -47,7 +47,7 @@ void take(SliceReader& reader, std::int64_t elems, std::int64_t size, std::byte*
   }
 }
 
-// A file of one rank: values go straight to where HDF5 has made room for them.
+// Writes a file of one rank: the values go straight to the place that HDF5 reserved for them.
 void write_alone(const StateSource& source, const PartPlace& place, std::int64_t first_byte,
                  DirectFile& file, std::vector<std::uint64_t>& sums) {
   const std::int64_t size = dtype_bytes(source.dtype), piece = DirectFile::piece_bytes / size;
@@ -60,8 +60,8 @@ void write_alone(const StateSource& source, const PartPlace& place, std::int64_t
   }
 }
 
-// A file of several ranks: all transfer equally often, in pieces far below MPI's 2 GiB. True when
-// every one really was collective.
+// Writes a file of several ranks. All ranks transfer equally often, in pieces far below MPI's limit
+// of 2 GiB. Returns true if every transfer really was collective.
 bool write_shared(const StateSource& source, const PartPlace& place, const Together& all,
                   Hdf5Dataset& values, std::vector<std::uint64_t>& sums) {
   constexpr std::int64_t piece = 32 * checksum_block_elems;
@@ -83,8 +83,9 @@ struct Datasets {
   Hdf5Dataset values, checksums;
 };
 
-// HDF5 cannot let go of a file whose last few KiB it cannot write: it tries again when the process
-// ends, and crashes. So they are set aside before it begins, and given back before it closes.
+// If HDF5 cannot write the last few KiB of a file, it cannot release the file either: it tries
+// again when the process ends, and crashes. Therefore some space is reserved before writing, and
+// released before the file is closed.
 constexpr std::size_t reserve_bytes = std::size_t{256} << 10;
 
 }  // namespace
@@ -99,7 +100,8 @@ WrittenPart write_part(const PartPlace& place, std::span<const StateSource> sour
   WrittenPart written;
   written.collective = shared;
   Hdf5File file;
-  std::optional<TempFile> reserve;  // behind `file`: after an error, too, it goes first
+  std::optional<TempFile>
+      reserve;  // declared after `file`, so that it is removed first, after an error too
   all.step([&] {
     if (!all.first()) return;
     reserve.emplace(place.path + ".reserve", checkpoint_remedy);
@@ -120,7 +122,7 @@ WrittenPart write_part(const PartPlace& place, std::span<const StateSource> sour
       end = std::max(end, first + place.file_elems * dtype_bytes(dtype));
     }
   });
-  all.step([&] {  // a collective write of which one rank fails would never end
+  all.step([&] {  // a collective write that fails on one rank would never return on the others
     if (all.first() && end > 0) reserve_space(place.path, end, checkpoint_remedy);
   });
   std::optional<DirectFile> direct;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's part of a checkpoint into its file: a dataset a state, and one of checksums beside it.
+// Writes the part of a checkpoint that one rank owns into its file: one dataset per state, and one
+// with the checksums of each.
 #pragma once
 
 #include <array>
@@ -20,10 +21,10 @@ namespace shardmark {
 struct StateSlice {
   const std::byte* data = nullptr;
   std::int64_t elems = 0;
-  const FarMemory* far = nullptr;  // where the host does not reach it; must outlive it
+  const FarMemory* far = nullptr;  // set if the host cannot access `data`; must outlive the slice
 };
 
-/// Copies the first `bytes` from `from` on, in a slice's memory, to the host.
+/// Copies `bytes` bytes from `from`, an address in the memory of `slice`, to host memory.
 inline void fetch(const StateSlice& slice, void* to, const std::byte* from, std::int64_t bytes) {
   if (slice.far != nullptr) return slice.far->fetch(to, from, bytes);
   std::memcpy(to, from, static_cast<std::size_t>(bytes));
@@ -36,28 +37,30 @@ struct StateSource {
   std::vector<StateSlice> slices;
 };
 
-/// A file and this rank's place in it. Alone in it: offset 0, and all sizes are its own.
+/// A file and the place of this rank's part in it. If the rank is alone in the file, the offset is
+/// 0 and all sizes are those of the part.
 struct PartPlace {
   std::string path;
   Hdf5Access access;
-  std::int64_t offset = 0, elems = 0;  // of this part
-  std::int64_t first_block = 0;        // the same in blocks of checksums
+  std::int64_t offset = 0, elems = 0;  // the place of this part, in elements
+  std::int64_t first_block = 0;        // the place of this part, in blocks of checksums
   std::int64_t file_elems = 0, file_blocks = 0;
-  std::int64_t largest_part = 0;  // of the file: all its ranks transfer equally often
+  std::int64_t largest_part =
+      0;  // the largest part of the file: all its ranks transfer equally often
 };
 
 /// What one rank wrote: the checksum and the place of each dataset.
 struct WrittenPart {
   std::array<std::uint64_t, state_count> digest{};
   std::array<std::int64_t, state_count> first_byte{};
-  bool collective = false;  // every transfer of values of a shared file really was
+  bool collective = false;  // every transfer of values of a shared file really was collective
 };
 
-/// Name of a state's checksums in a file: `checksums/master`.
+/// Returns the name of the dataset with a state's checksums: `checksums/master`.
 std::string checksum_dataset(State state);
 
-/// Creates the file (with the others that share it: collective over access.comm), writes, closes.
-/// Nothing is flushed to the disk yet. Throws IoError.
+/// Creates the file, writes the part, and closes the file; collective over access.comm if ranks
+/// share the file. The file is not flushed to the disk yet. Throws IoError.
 WrittenPart write_part(const PartPlace& place, std::span<const StateSource> sources);
 
 }  // namespace shardmark

@@ -16,18 +16,18 @@
 namespace shardmark {
 namespace {
 
-// A run of elements as it is stored, within one block: in part `part` of `state`, from its element
-// `at` on.
+// A run of elements as it is stored, within one block: in part `part` of `state`, beginning at
+// element `at` of the part.
 struct StoredRun {
   int part = 0;
   State state = State::master;
   std::int64_t at = 0, elems = 0;
-  Dtype dtype = Dtype::fp32;  // in memory
+  Dtype dtype = Dtype::fp32;  // the type in memory
   std::byte* into = nullptr;
   const FarMemory* far = nullptr;
 
   std::int64_t block() const { return at / checksum_block_elems; }
-  // What of it lies in [from, end) of the part.
+  // Returns the intersection with [from, end) of the part.
   StoredRun within(std::int64_t from, std::int64_t end) const {
     StoredRun run = *this;
     run.at = std::max(at, from);
@@ -37,7 +37,7 @@ struct StoredRun {
   }
 };
 
-// Where each range of the model is stored, by first element.
+// Where each range of the model is stored, ordered by first element.
 class PartitionMap {
  public:
   explicit PartitionMap(const Manifest& manifest) {
@@ -71,26 +71,26 @@ class PartitionMap {
   struct Entry {
     std::int64_t first, elems;
     int part;
-    std::int64_t at;  // in the part
+    std::int64_t at;  // the position in the part
   };
   std::vector<Entry> entries_;
 };
 
-// Past the caches where nothing is to be converted: what was read is in them, what it becomes need
+// Bypasses the caches if nothing is to be converted: the source is in the caches, the result need
 // not be.
 void convert(const std::byte* from, Dtype stored, const StoredRun& run) {
   const auto count = static_cast<std::size_t>(run.elems);
   if (stored == run.dtype)
     return kernel::stream_copy(run.into, from,
                                count * static_cast<std::size_t>(dtype_bytes(stored)));
-  const auto* values = reinterpret_cast<const float*>(from);  // what is converted is the master
+  const auto* values = reinterpret_cast<const float*>(from);  // only the master is converted
   if (run.dtype == Dtype::bf16)
     std::transform(values, values + count, reinterpret_cast<Bf16*>(run.into), round_bf16);
   else
     std::transform(values, values + count, reinterpret_cast<Fp16*>(run.into), round_fp16);
 }
 
-// One state of one part: block by block, each verified.
+// Reads one state of one part block by block, and verifies each block.
 class PartReader {
  public:
   PartReader(const Manifest& m, const Hdf5File& file, const std::string& path,
@@ -106,10 +106,13 @@ class PartReader {
       wrong("is shorter than the manifest says");
     stored.read(part_.first_block, checksum_blocks(part_.elems), sums_.data());
     if (xxh3(std::span<const std::uint64_t>(sums_)) != part_.digest[static_cast<std::size_t>(s)])
-      wrong("has other checksums than the manifest: it is damaged, or of another checkpoint");
+      wrong(
+          "has checksums that differ from the manifest: it is damaged, or belongs to another "
+          "checkpoint");
   }
 
-  /// Reads one block, verifies it, and puts it where the runs want it, all of that block.
+  /// Reads one block, verifies it, and copies it to where the runs want it. All runs are within
+  /// that block.
   void read(std::int64_t block, std::span<const StoredRun> runs) {
     const std::int64_t elem = dtype_bytes(dtype_), first = block * checksum_block_elems;
     const std::int64_t size = std::min(checksum_block_elems, part_.elems - first);
@@ -124,7 +127,7 @@ class PartReader {
         });
     bytes_ += size * elem;
     if (sum != sums_[static_cast<std::size_t>(block)])
-      wrong(fmt::format("elements {} to {} have another checksum than when they were written",
+      wrong(fmt::format("elements {} to {} do not have the checksum with which they were written",
                         part_.offset + first, part_.offset + first + size - 1));
   }
 
@@ -156,25 +159,26 @@ class PartReader {
   Hdf5Dataset values_;
   std::vector<std::uint64_t> sums_;
   std::vector<std::byte> piece_ = std::vector<std::byte>(checksum_piece_bytes);
-  std::vector<std::byte> converted_;  // on its way to far memory
+  std::vector<std::byte> converted_;  // on its way to memory that the host cannot access
   std::int64_t bytes_ = 0;
 };
 
-// HDF5 refuses a file that was cut, but not in words that name what is lost.
+// HDF5 refuses a truncated file too, but its message does not say which data is lost.
 void require_whole(const Manifest& m, const CheckpointFile& file, const std::string& path) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
   const char* remedy = "give another checkpoint as checkpoint.resume";
   if (error) throw IoError(fmt::format("{}: {}: {}", path, error.message(), remedy));
   if (static_cast<std::int64_t>(bytes) >= file.bytes) return;
-  State cut = State::variance;  // the one in which it ends, or the first behind
+  State truncated_state =
+      State::variance;  // the state in which the file ends, or the first one beyond its end
   std::int64_t before = -1;
   for (State s : m.stored()) {
     const std::int64_t at = file.first_byte[static_cast<std::size_t>(s)];
-    if (at > before && at <= static_cast<std::int64_t>(bytes)) cut = s, before = at;
+    if (at > before && at <= static_cast<std::int64_t>(bytes)) truncated_state = s, before = at;
   }
-  throw IoError(fmt::format("{}: dataset {}: the file is cut: {} bytes of {}: {}", path,
-                            to_string(cut), bytes, file.bytes, remedy));
+  throw IoError(fmt::format("{}: dataset {}: the file is truncated: {} bytes of {}: {}", path,
+                            to_string(truncated_state), bytes, file.bytes, remedy));
 }
 
 Hdf5File open_whole(const Manifest& manifest, const CheckpointFile& file, const std::string& path) {

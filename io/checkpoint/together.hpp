@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that ranks sharing a file do together: what fails on one fails on all, at the same step, so
-// that no rank waits for ever in a collective call that another has left by an exception.
+// Steps that ranks do together because they share a file. What fails on one rank fails on all of
+// them at the same step, so that no rank waits forever in a collective call that another rank has
+// left by an exception.
 #pragma once
 
 #include <string>
@@ -14,13 +15,15 @@ namespace shardmark {
 /// Runs steps on all ranks that share a file, and makes an error on one of them an error on all.
 class Together {
  public:
-  /// MPI_COMM_NULL: a file of one rank, where a step is just done. `file` is named in errors.
+  /// With MPI_COMM_NULL the file belongs to one rank, and a step is simply executed. Messages name
+  /// `file`.
   Together(MPI_Comm comm, std::string file) : comm_(comm), file_(std::move(file)) {}
 
-  /// The one of them that does what one must.
+  /// Returns whether this rank is the one that does what only one rank must do.
   bool first() const;
 
-  /// Collective. Throws IoError: what `body` threw here, or that another rank failed.
+  /// Executes `body` and agrees on its success. Collective. Throws IoError if `body` failed here or
+  /// on another rank.
   template<class Body>
   void step(Body body) const {
     if (comm_ == MPI_COMM_NULL) return body();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three sources. `file`: windows of a file's bytes at random places, read one by one, never the
-// whole file. `uniform`: independent tokens. `markov`: a random chain in which each token has a few
-// equally likely successors, so the least possible loss is known.
+// There are three sources. `file`: windows of a file's bytes at random places, read one by one; the
+// file is never read whole. `uniform`: independent tokens. `markov`: a random chain in which each
+// token has a few equally likely successors, so that the lowest possible loss is known.
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -20,10 +20,11 @@
 namespace shardmark {
 namespace {
 
-// Streams of random words; a step's number is added. Parameters have the streams from 0 on.
+// Streams of random words; the number of a step is added to them. Parameters use the streams from 0
+// on.
 constexpr std::uint64_t uniform_stream = 1'000'000, file_stream = 2'000'000,
                         chain_stream = 3'000'000;
-constexpr std::uint64_t table_stream = 4'294'967'295;  // the last: no step reaches it
+constexpr std::uint64_t table_stream = 4'294'967'295;  // the last stream, which no step reaches
 
 class UniformSource : public TokenSource {
  public:
@@ -73,8 +74,8 @@ class MarkovSource : public TokenSource {
   }
 
  private:
-  // Distinct for the branches of a token: their steps around the ring of tokens stay below one
-  // turn.
+  // The successors of a token are distinct: the steps of its branches around the ring of tokens add
+  // up to less than one turn.
   std::uint64_t successor(std::uint64_t token, std::uint64_t branch) const {
     if (branches_ == 1) return token;
     const std::uint64_t random = mix(seed_, table_stream, token);
@@ -100,10 +101,10 @@ class FileSource : public TokenSource {
     const bool known = ::fstat(fd_, &status) == 0;
     bytes_ = status.st_size;
     if (known && bytes_ > sequence_ + 1) return;
-    (void)::close(fd_);  // read only: nothing can be lost; the destructor will not run
-    fail(known ? fmt::format("has {} bytes, must have more than sequence + 1 = {}", bytes_,
+    (void)::close(fd_);  // opened for reading, so nothing can be lost; the destructor will not run
+    fail(known ? fmt::format("has {} bytes: must have more than sequence + 1 = {}", bytes_,
                              sequence_ + 1)
-               : std::string("its size cannot be found"));
+               : std::string("its size cannot be determined"));
   }
   ~FileSource() override { (void)::close(fd_); }
   FileSource(const FileSource&) = delete;
@@ -127,7 +128,7 @@ class FileSource : public TokenSource {
                                 start + static_cast<std::int64_t>(done));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) fail(std::strerror(errno));
-      if (n == 0) fail("has become shorter while it was read");
+      if (n == 0) fail("became shorter while it was read");
       done += static_cast<std::size_t>(n);
     }
   }

@@ -26,13 +26,13 @@ void read_layout(KeyReader& reader, CheckpointSpec& checkpoint) {
   const Json* given = reader.any("ranks_per_file");
   reader.integer("ranks_per_file", checkpoint.ranks_per_file, {1, max_count});
   if (shared && given)
-    reader.origin().refuse(
-        reader.key("ranks_per_file"), *given,
-        "must not be given where layout is \"shared\": all ranks write one file: remove one");
+    reader.origin().refuse(reader.key("ranks_per_file"), *given,
+                           "must not be given with layout \"shared\", in which all ranks write one "
+                           "file: remove one of the two");
   if (shared) checkpoint.ranks_per_file = 0;
   if (!checkpoint.hints.empty() && checkpoint.ranks_per_file == 1)
     reader.origin().note(FindingKind::no_effect, reader.key("hints"),
-                         "only files that several ranks write take hints");
+                         "hints apply only to files that several ranks write");
 }
 
 void read_resume(KeyReader& reader, CheckpointSpec& checkpoint) {
@@ -63,11 +63,11 @@ void read_checkpoint(KeyReader reader, CheckpointSpec& checkpoint) {
   read_layout(reader, checkpoint);
   if (checkpoint.async && checkpoint.ranks_per_file != 1)
     origin.refuse(reader.key("async"), true,
-                  "must be false where ranks share a file: MPI-IO belongs to the training thread: "
-                  "give layout \"file_per_rank\" without ranks_per_file");
+                  "must be false if ranks share a file, because only the training thread may use "
+                  "MPI-IO: give layout \"file_per_rank\" without ranks_per_file");
   if (!checkpoint.writes() && checkpoint.resume == "none")
     origin.note(FindingKind::warning, "checkpoint",
-                "nothing is written (every = 0) and nothing resumed");
+                "no checkpoint is written (every = 0) and none is resumed");
   reader.finish();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules that join sections: the data must fit the model, the model must be able to do the compute.
+// Rules that join several sections of a deck: for example the data must fit the model, and the
+// model must be able to do what run.compute asks for.
 #include <cerrno>
 #include <cstring>
 
@@ -17,7 +18,7 @@ bool trains(const Deck& deck) {
   return deck.run.compute == Compute::train && deck.model.family != Family::list;
 }
 
-// Bytes of a regular file that can be opened for reading.
+// Returns the size in bytes of a regular file that can be opened for reading.
 std::int64_t readable_bytes(const std::string& path, const Origin& origin) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
@@ -26,7 +27,7 @@ std::int64_t readable_bytes(const std::string& path, const Origin& origin) {
   struct stat status {};
   const bool failed = ::fstat(fd, &status) != 0;
   const int error = errno;
-  (void)::close(fd);  // it was only read: nothing can be lost
+  (void)::close(fd);  // opened for reading, so nothing can be lost
   if (failed)
     origin.refuse("data.path", path, fmt::format("{}: give another file", std::strerror(error)));
   if (!S_ISREG(status.st_mode))
@@ -44,7 +45,7 @@ void check_file(const Deck& deck, const Origin& origin) {
   if (bytes <= deck.model.sequence + 1)
     origin.refuse(
         "data.path", deck.data.path,
-        fmt::format("has {} bytes, must have more than model.sequence + 1 = {}: give a longer "
+        fmt::format("has {} bytes: must have more than model.sequence + 1 = {}: give a longer "
                     "file or a shorter sequence",
                     bytes, deck.model.sequence + 1));
 }
@@ -54,11 +55,12 @@ void check_shard_size(const Deck& deck, Origin& origin) {
   if (size == 0) return;
   if (deck.run.schedule != "paper")
     origin.refuse("run.shard_size", size,
-                  "needs run.schedule \"paper\": DeepSpeed's own sharding in two levels is "
-                  "zero_optimization.zero_hpz_partition_size, at stage 3");
+                  "needs run.schedule \"paper\": with DeepSpeed's schedule, set "
+                  "zero_optimization.zero_hpz_partition_size at stage 3");
   if (deck.zero.stage == 0)
-    origin.note(FindingKind::no_effect, "run.shard_size",
-                fmt::format("{}: stage 0 cuts no states, every rank holds all", size));
+    origin.note(
+        FindingKind::no_effect, "run.shard_size",
+        fmt::format("{}: stage 0 partitions no states, so every rank holds all of them", size));
 }
 
 }  // namespace
@@ -71,7 +73,7 @@ void check_together(const Deck& deck, Origin& origin) {
   if (deck.data.source == DataSource::file && uses_data) check_file(deck, origin);
   if (deck.checkpoint.benchmark > 0 && deck.run.compute != Compute::none)
     origin.refuse("checkpoint.benchmark", deck.checkpoint.benchmark,
-                  "needs run.compute \"none\": storage is measured without training beside it");
+                  "needs run.compute \"none\": storage is measured without training");
   if (deck.expect.loss && deck.expect.tolerance == 0)
     origin.note(FindingKind::warning, "expect.tolerance",
                 "0: the loss must equal expect.loss exactly");
@@ -80,7 +82,8 @@ void check_together(const Deck& deck, Origin& origin) {
                 "there is no expect.loss to compare with");
   if (!deck.expect.loss && (deck.expect.train_batch_size != 0 || deck.expect.steps != 0))
     origin.note(FindingKind::no_effect, "expect",
-                "train_batch_size and steps say which run expect.loss is of: there is none");
+                "train_batch_size and steps describe the run that expect.loss belongs to, and "
+                "there is no expect.loss");
   if (!uses_data && (deck.expect.loss || deck.expect.loss_drop != 0))
     origin.note(FindingKind::no_effect, "expect", "nothing is trained, so there is no loss");
   if (deck.machine.host_link_gbps && !deck.zero.offload_optimizer.enabled &&
@@ -101,7 +104,8 @@ std::vector<Finding> missing_to_run(const Deck& deck) {
     lack("run.steps", "missing: give the number of steps, an integer, at least 1");
   if (deck.model.family == Family::list && deck.run.compute == Compute::train)
     lack("run.compute",
-         "\"train\" needs a forward pass, which a model of family \"list\" has not: give \"none\"");
+         "\"train\" needs a forward pass, which a model of family \"list\" does not have: give "
+         "\"none\"");
   if (trains(deck) && deck.data.source == DataSource::none)
     lack("data",
          "missing: give the section that says what to train on, e.g. {\"source\": \"markov\"}");

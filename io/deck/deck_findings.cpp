@@ -13,7 +13,7 @@ namespace {
 std::string_view heading(FindingKind kind) {
   switch (kind) {
     case FindingKind::warning: return "Warnings";
-    case FindingKind::ignored: return "Keys that DeepSpeed does not know and passes over";
+    case FindingKind::ignored: return "Keys that DeepSpeed does not know and ignores";
     case FindingKind::no_effect: return "Keys without effect here";
     case FindingKind::derived: return "Inferred";
     case FindingKind::defaulted: return "Defaults taken";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `shardmark deck check`: what reading a sound deck noticed, in words. A deck that is not sound has
-// thrown before this is reached.
+// The findings that `shardmark deck check` prints for a sound deck. A deck that is not sound has
+// caused an exception before.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,13 @@
 
 namespace shardmark {
 
-/// The deck's findings, grouped by kind, each in the deck's order. With `ranks` the batch triple is
-/// completed for that many. Throws DeckError if the batch sizes do not fit `ranks`.
+/// Returns the deck's findings, grouped by kind, each group in the deck's order. If `ranks` is
+/// given, the batch triple is completed for that number of ranks. Throws DeckError if the batch
+/// sizes do not fit `ranks`.
 std::vector<Finding> check_deck(const LoadedDeck& loaded, std::optional<int> ranks);
 
-/// The findings as text, one line each under a heading a kind, newline-terminated. A deck with
-/// none: one line that says so.
+/// Returns the findings as text: one heading per kind, one line per finding, ending in a newline.
+/// For a deck without findings it is one line that says so.
 std::string format_findings(const LoadedDeck& loaded, const std::vector<Finding>& findings);
 
 }  // namespace shardmark

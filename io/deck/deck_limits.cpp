@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts that leave 63 bits are refused before anything is sized with them.
+// Refuses counts that exceed 63 bits before anything is sized with them.
 #include <core/plan/deck/checked.hpp>
 #include <io/deck/deck_sections.hpp>
 
 namespace shardmark {
 namespace {
 
-// Bytes a parameter costs at most: param, grad, master, momentum and variance in fp32, a gathered
-// copy, and one more for what a step holds in passing.
+// The most bytes that a parameter can cost: param, grad, master, momentum and variance in fp32, a
+// gathered copy, and one more copy for temporary buffers of a step.
 constexpr std::int64_t bytes_per_param = 4 * 7;
 
 std::int64_t gpt2_params(const ModelSpec& m) {
-  // Per block: qkv, proj, fc, proj are 12 h^2 weights and 9 h biases; two norms are 4 h.
+  // Per block: qkv, proj, fc and proj have 12 h^2 weights and 9 h biases; the two norms have 4 h.
   const auto square = checked_mul(m.hidden, m.hidden, "model.hidden");
   const auto block =
       checked_add(checked_mul(12, square, "model.hidden"), 13 * m.hidden, "model.hidden");
@@ -21,7 +21,8 @@ std::int64_t gpt2_params(const ModelSpec& m) {
 }
 
 std::int64_t llama_params(const ModelSpec& m) {
-  // Per block: q and o are h^2 each, k and v h x kv channels, gate, up and down h x ffn; two norms.
+  // Per block: q and o have h^2 weights each, k and v h x kv channels, and gate, up and down h x
+  // ffn; and there are two norms.
   const auto kv_channels = m.hidden / m.heads * m.kv_heads;
   const auto columns = 2 * m.hidden + 2 * kv_channels + 3 * m.ffn + 2;
   const auto blocks =
@@ -47,7 +48,7 @@ std::int64_t params_of(const ModelSpec& m) {
   return list_params(m);
 }
 
-// The largest activations of one micro-batch: the residual stream with what each block keeps,
+// The largest activations of one micro-batch: the residual stream, what each block saves, and the
 // logits.
 void check_activations(const ModelSpec& m, std::int64_t micro) {
   constexpr std::int64_t bytes_kept_per_channel = 4 * 32;
@@ -58,7 +59,7 @@ void check_activations(const ModelSpec& m, std::int64_t micro) {
   (void)checked_mul(checked_mul(tokens, m.vocab, "logits"), 4, "logits, bytes");
 }
 
-// Two buckets, of fp32 at most, where there are any: they are allocated whole.
+// At most two buckets of fp32, if the stage has buckets. They are allocated as a whole.
 void check_buckets(const ZeroSpec& zero) {
   const bool contiguous = zero.knobs.contiguous_gradients || zero.offload_optimizer.enabled;
   if (zero.stage == 0 || !contiguous) return;
@@ -73,7 +74,7 @@ void check_buckets(const ZeroSpec& zero) {
 void check_sizes(const Deck& deck, const Origin& origin) {
   try {
     ModelSpec m = deck.model;
-    if (m.fit) m.layers = 1;  // more are tried only as far as they fit
+    if (m.fit) m.layers = 1;  // model.fit tries more layers only as far as they fit
     (void)checked_mul(params_of(m), bytes_per_param, "model states, bytes");
     if (deck.run.schedule == "deepspeed") check_buckets(deck.zero);
     if (m.family != Family::list) check_activations(m, deck.zero.micro_batch_size.value_or(1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of family `list`: any model as the parameter counts of its modules, with the order in
-// which DeepSpeed's hooks would see it. That order and the parameter groups shape its own schedule
-// only; under `paper` they are checked, no more.
+// A model of family `list`: any model, described by the parameter counts of its modules and the
+// order in which DeepSpeed's hooks would visit them. Only the schedule `deepspeed` uses that order
+// and the parameter groups; for `paper` they are checked but not used.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -41,7 +41,7 @@ ListModule read_module(Origin& origin, const Json& value, const std::string& key
   return module;
 }
 
-// Modules by name, for the checks of what refers to them.
+// The modules by name, for checks of keys that refer to them.
 using ByName = std::map<std::string, std::size_t>;
 
 ByName read_modules(KeyReader& reader, ModelSpec& model) {
@@ -88,7 +88,7 @@ void read_tied(KeyReader& reader, ModelSpec& model, const ByName& by_name) {
     const auto alias = pair[0].get<std::string>(), owner = pair[1].get<std::string>();
     const auto a = by_name.at(alias), o = by_name.at(owner);
     if (model.modules[a].numels != model.modules[o].numels || model.modules[a].numels.empty())
-      origin.refuse(at, pair, "the two must have the same numels, and some: correct them");
+      origin.refuse(at, pair, "both must have the same numels, at least one: correct them");
     if (o >= a)
       origin.refuse(at, pair, "the owner must be listed before its alias: swap the two names");
     if (!aliases.insert(alias).second)
@@ -97,13 +97,14 @@ void read_tied(KeyReader& reader, ModelSpec& model, const ByName& by_name) {
   }
   for (const auto& [alias, owner] : model.tied)
     if (aliases.contains(owner))
-      origin.refuse(key, *tied,
-                    fmt::format("\"{}\" is both an alias and an owner: tie \"{}\" to the "
-                                "first of them",
-                                owner, alias));
+      origin.refuse(
+          key, *tied,
+          fmt::format("\"{}\" is both an alias and an owner: tie \"{}\" to the owner of both",
+                      owner, alias));
 }
 
-// The lists of a JSON array, with each index of 0..count-1 exactly once over all of them.
+// Returns the lists of a JSON array. Each index in 0..count-1 must occur exactly once over all
+// lists.
 std::vector<std::vector<int>> read_cover(Origin& origin, const std::string& key,
                                          const std::vector<const Json*>& lists,
                                          std::int64_t count) {
@@ -156,7 +157,8 @@ std::vector<Visit> read_visits(Origin& origin, const std::string& key, const Jso
   return result;
 }
 
-// Whoever has parameters computes once forward before any backward, and has gradients.
+// A module with parameters must be computed forward once before any backward, and must have
+// gradients.
 void check_visits(Origin& origin, const std::string& key, const ModelSpec& model) {
   std::set<int> forward, backward;
   for (const Visit& v : model.visits) {
@@ -194,7 +196,7 @@ void read_list(KeyReader& reader, ModelSpec& model, std::string_view schedule) {
   const auto unused_by_paper = [&](const char* name, const Json& value) {
     if (schedule == "paper")
       origin.note(FindingKind::no_effect, reader.key(name),
-                  brief(value) + ": shapes DeepSpeed's own schedule; none of it under \"paper\"");
+                  brief(value) + ": affects only the schedule \"deepspeed\", not \"paper\"");
   };
   if (const Json* visits = reader.any("visits")) {
     model.visits = read_visits(origin, reader.key("visits"), *visits, by_name);

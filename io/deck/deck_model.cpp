@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The section `model` of a deck. Sizes are bounded here so that nothing downstream loops over, or
-// casts, a number that is a slip of the finger; counts beyond 63 bits are deck_limits.cpp's.
+// The section `model` of a deck. Sizes are bounded here, so that a mistyped number leads neither to
+// endless loops nor to overflowing casts. deck_limits.cpp checks counts beyond 63 bits.
 #include <fmt/format.h>
 
 #include <io/deck/deck_sections.hpp>
@@ -9,8 +9,8 @@ namespace shardmark {
 namespace {
 
 constexpr IntRange layers_range{1, 100'000};
-constexpr IntRange size_range{1,
-                              2147483647};  // what the extents of matrix products and tokens hold
+constexpr IntRange size_range{
+    1, 2147483647};  // the extents of matrix products and tokens are 32-bit integers
 
 void read_transformer(KeyReader& reader, ModelSpec& model) {
   reader.real("fit", model.fit, {0, 1, true});
@@ -30,7 +30,7 @@ void read_transformer(KeyReader& reader, ModelSpec& model) {
     reader.origin().refuse(
         reader.key("heads"), model.heads,
         fmt::format(
-            "must divide {} = {}: each head has hidden / heads channels; change one of them",
+            "must divide {} = {}: each head has hidden / heads channels: change one of them",
             reader.key("hidden"), model.hidden));
 }
 
@@ -41,13 +41,13 @@ void read_llama(KeyReader& reader, ModelSpec& model) {
   reader.need_integer("ffn", model.ffn, size_range);
   if (model.heads % model.kv_heads != 0)
     reader.origin().refuse(reader.key("kv_heads"), model.kv_heads,
-                           fmt::format("must divide {} = {}: each serves as many heads as the "
-                                       "others; change one of them",
+                           fmt::format("must divide {} = {}: each key head serves as many heads as "
+                                       "the others: change one of them",
                                        reader.key("heads"), model.heads));
   if (const std::int64_t channels = model.hidden / model.heads; channels % 2 != 0)
     reader.origin().refuse(reader.key("heads"), model.heads,
-                           fmt::format("gives heads of {} channels, must be an even number of "
-                                       "them: positions rotate pairs; change {} or {}",
+                           fmt::format("gives heads of {} channels: must be an even number, "
+                                       "because rotary positions rotate pairs: change {} or {}",
                                        channels, reader.key("heads"), reader.key("hidden")));
 }
 

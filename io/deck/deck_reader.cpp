@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a deck, one line a step: text, `--set`, sections, what sections must agree on.
+// Reads a deck, one line per step: the text, `--set`, the sections, and the rules that join
+// sections.
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@
 namespace shardmark {
 namespace {
 
-// A config given by path takes the place of the path.
+// Replaces the path of a DeepSpeed config by the content of that file.
 void inline_deepspeed(Json& deck, Origin& origin, std::string& config_file) {
   const auto it = deck.find("deepspeed");
   if (it == deck.end() || !it->is_string()) return;
@@ -30,7 +31,7 @@ Json read_text(const std::vector<std::string>& sets, Origin& origin, std::string
     const Override change = parse_override(argument);
     apply_override(deck, change);
     origin.overridden(change.key);
-    if (change.key == "deepspeed") {  // whatever it is now, it is not from the file that was named
+    if (change.key == "deepspeed") {  // the value no longer comes from the file that the deck names
       config_file.clear();
       origin.deepspeed_file("");
     }
@@ -43,7 +44,7 @@ std::string printed(const Json& text) {
   return text.dump(2, ' ', true, Json::error_handler_t::replace);
 }
 
-Deck read_sections(const Json& text, Origin& origin, Telling& telling) {
+Deck read_sections(const Json& text, Origin& origin, OutputOptions& telling) {
   const Json empty = Json::object();
   KeyReader reader(origin, text, "");
   const auto section = [&](const char* name) {
@@ -82,7 +83,7 @@ LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& se
   check_sizes(loaded.deck, origin);
   if (use == DeckUse::plan && loaded.deck.model.fit && !loaded.deck.memory.budget_gib[0])
     origin.refuse("model.fit", *loaded.deck.model.fit,
-                  "needs memory.device_gib: what this machine has free is only looked at by `run`");
+                  "needs memory.device_gib: only `run` uses the free memory of this machine");
   for (Finding& lack : missing_to_run(loaded.deck)) {
     if (use == DeckUse::run)
       throw DeckError(fmt::format("{}: {}", origin.place(lack.key), lack.text));

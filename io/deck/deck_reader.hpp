@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a deck's file to typed values that are sound: the only way into a `Deck`.
+// From the file of a deck to typed values that are sound. This is the only way to make a `Deck`.
 #pragma once
 
 #include <string>
@@ -10,46 +10,48 @@
 
 namespace shardmark {
 
-/// What a deck is read for. Planning needs neither data nor steps, and takes a `list` model that
-/// says nothing about `run.compute`; running needs all that it will use.
+/// The purpose for which a deck is read. Planning needs neither data nor steps, and accepts a
+/// `list` model without `run.compute`; running requires all that it will use.
 enum class DeckUse : std::uint8_t { plan, run };
 
-/// What a DeepSpeed config asks to be told of a run.
+/// What a DeepSpeed config asks a run to log.
 struct DsLogSpec {
   bool comms = false, comms_all = true;  // comms_logger: enabled, prof_all
-  bool comms_verbose = false;            // verbose: a line a call
-  std::vector<std::string> comms_ops;    // prof_ops: DeepSpeed's names of collectives
+  bool comms_verbose = false;            // verbose: one line per call
+  std::vector<std::string> comms_ops;    // prof_ops: names of collectives as DeepSpeed spells them
   std::int64_t wall_clock_every = 0;     // steps; 0: wall_clock_breakdown is off
 };
 
-/// What is to be told of a run besides its report. No plan depends on it, so it is no part of a
-/// `Deck`.
-struct Telling {
-  std::string trace;  // file below --out for a trace of the first timed steps; empty: none
+/// What a run writes besides its report. No plan depends on these options, so they are not part of
+/// a `Deck`.
+struct OutputOptions {
+  std::string trace;  // file below --out for a trace of the first timed steps; empty: no trace
   DsLogSpec deepspeed;
 };
 
-/// A deck with what surrounds it.
+/// A deck, the options beside it, and where its values come from.
 struct LoadedDeck {
   Deck deck;
-  Telling telling;
-  std::string used_json;    // as used, `--set` and a DeepSpeed config by path included; keys sorted
+  OutputOptions telling;
+  std::string
+      used_json;  // JSON text with `--set` and a DeepSpeed config by path applied; keys are sorted
   std::string hash;         // XXH3 of `used_json`, 16 hexadecimal digits
-  std::string config_file;  // of the DeepSpeed config, if it was given by path
-  bool overridden = false;  // some `--set` was given
+  std::string config_file;  // path of the DeepSpeed config, if it was given by path
+  bool overridden = false;  // at least one `--set` was given
   std::vector<Finding> findings;
 };
 
-/// Reads, applies each `key.path=value` of `sets` in order, checks, and types a deck. Relative
-/// paths in it start from its folder. Needs no MPI and does not depend on the rank. Throws
-/// DeckError: anything wrong, in one line that names file, key, value, bound and remedy.
+/// Reads a deck, applies each `key.path=value` of `sets` in order, checks it, and returns typed
+/// values. Relative paths in the deck start from its folder. Needs no MPI and does not depend on
+/// the rank. Throws DeckError for anything that is wrong, in one line that names file, key, value,
+/// bound and remedy.
 LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& sets, DeckUse use);
 
-/// LoadedDeck::used_json alone, whether it is sound or not. Throws DeckError: no JSON, or a `sets`
-/// that cannot be applied.
+/// Returns LoadedDeck::used_json, whether the deck is sound or not. Throws DeckError if the file is
+/// not JSON or `sets` cannot be applied.
 std::string deck_text(const std::string& path, const std::vector<std::string>& sets);
 
-/// `read_deck(path, sets, DeckUse::run).deck`.
+/// Returns `read_deck(path, sets, DeckUse::run).deck`.
 Deck load_deck(const std::string& path, const std::vector<std::string>& sets);
 
 }  // namespace shardmark

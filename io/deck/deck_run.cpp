@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sections of a deck that say how a run goes: `run data comm memory machine expect`.
+// The sections of a deck that describe a run: `run data comm memory machine expect`.
 #include <limits>
 
 #include <io/deck/deck_sections.hpp>
@@ -21,8 +21,8 @@ void read_trace(KeyReader& deck, std::string& trace) {
                      trace.find_first_of("/\\") == std::string::npos && !is_run_file(trace);
   if (!plain)
     deck.origin().refuse("trace", *given,
-                         "must be a file name without a folder, and none of the run's own: it is "
-                         "written to --out; give \"trace.json\"");
+                         "must be a file name without a folder, and not the name of another file "
+                         "of the run, because it is written to --out: give \"trace.json\"");
 }
 
 void read_run(KeyReader reader, RunSpec& run) {

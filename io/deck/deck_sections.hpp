@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sections of a deck, one reader each. Inside io/ only; users call `read_deck`.
+// The sections of a deck, with one reader each. Only files in io/ use this header; other code calls
+// `read_deck`.
 #pragma once
 
 #include <core/plan/deck/deck.hpp>
@@ -8,8 +9,7 @@
 
 namespace shardmark {
 
-/// Each of these reads one section. Throws DeckError for an ill-typed, unknown or missing key, or a
-/// value out of its bounds.
+/// Each function reads one section. It throws DeckError for a key that is ill-typed, unknown, missing or out of bounds.
 void read_model(KeyReader reader, ModelSpec& model, std::string_view schedule);
 void read_list(KeyReader& reader, ModelSpec& model, std::string_view schedule);
 void read_trace(KeyReader& deck, std::string& trace);
@@ -21,12 +21,13 @@ void read_machine(KeyReader reader, MachineSpec& machine);
 void read_checkpoint(KeyReader reader, CheckpointSpec& checkpoint);
 void read_expect(KeyReader reader, ExpectSpec& expect);
 
-/// What sections must agree on. Throws DeckError.
+/// Checks the rules that join sections. Throws DeckError.
 void check_together(const Deck& deck, Origin& origin);
-/// What `run` needs and `plan` does not, as far as it is not there: steps, data, a model that can
-/// do what `run.compute` says, in the types that it asks for. Keys with what to give.
+/// Returns what `run` needs, `plan` does not, and the deck lacks: steps, data, or a model that can
+/// do what `run.compute` asks for in the types that it asks for. Each finding has the key and what
+/// to give.
 std::vector<Finding> missing_to_run(const Deck& deck);
-/// Sizes whose counts leave 63 bits. Throws DeckError.
+/// Checks that no count exceeds 63 bits. Throws DeckError.
 void check_sizes(const Deck& deck, const Origin& origin);
 
 }  // namespace shardmark

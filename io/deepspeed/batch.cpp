@@ -26,7 +26,7 @@ void need_positive(const std::string& place, const char* key, std::int64_t value
                                 key, value));
 }
 
-// DeepSpeed rounds down, then asserts; the message says which number does not divide.
+// DeepSpeed rounds down and then asserts; this message says which number does not divide which.
 [[noreturn]] void refuse_train(const ZeroSpec& zero, const Batch& batch, int world,
                                const std::string& place) {
   const std::int64_t train = *zero.train_batch_size;

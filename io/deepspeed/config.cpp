@@ -8,7 +8,7 @@ namespace {
 
 const std::string root = "deepspeed";
 
-// `true` was once how stage 1 was asked for.
+// `true` is an old way to ask for stage 1.
 Json zero_object(const Json& value) {
   if (value.is_boolean()) return {{"stage", value.get<bool>() ? 1 : 0}};
   return value;
@@ -32,16 +32,15 @@ std::optional<std::int64_t> batch_key(const DsValues& top, const Origin& origin,
   return v;
 }
 
-// Offload is what a device other than none asks for; DeepSpeed looks at offload_param at stage 3
-// only.
+// A device other than none asks for offload. DeepSpeed uses offload_param at stage 3 only.
 void judge_offload(const DsConfig& c, Origin& origin, std::string_view schedule) {
   if (c.zero.given("offload_optimizer")) c.offload_optimizer.judge(origin, c.stage, schedule);
   if (c.stage == 3 && c.zero.given("offload_param"))
     c.offload_param.judge(origin, c.stage, schedule);
   else if (c.zero.given("offload_param"))
-    origin.note(
-        FindingKind::no_effect, c.zero.key("offload_param"),
-        fmt::format("DeepSpeed offloads parameters at stage 3 only, this is stage {}", c.stage));
+    origin.note(FindingKind::no_effect, c.zero.key("offload_param"),
+                fmt::format("DeepSpeed offloads parameters at stage 3 only, and this is stage {}",
+                            c.stage));
 }
 
 void judge(const DsConfig& c, Origin& origin, std::string_view schedule) {
@@ -63,7 +62,7 @@ DsConfig parse_deepspeed(Origin& origin, const Json& config) {
                                        zero_object(top.at("zero_optimization")), ds_zero())
                             : DsValues(top.key("zero_optimization"), ds_zero());
   for (const DsLogSection& log : ds_log_sections())
-    (void)section_of(origin, top, log.name, log.section);  // it throws where DeepSpeed would
+    (void)section_of(origin, top, log.name, log.section);  // throws if DeepSpeed would
   const int stage = zero.at("stage").get<int>();
   const DsValues optimizer = section_of(origin, top, "optimizer", ds_optimizer());
   const DsValues scheduler = section_of(origin, top, "scheduler", ds_scheduler());

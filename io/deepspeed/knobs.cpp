@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The knobs of DeepSpeed's schedule, and which keys others in the same config leave without effect:
-// such a key is listed by `shardmark deck check`, and its knob keeps the default.
+// The knobs of DeepSpeed's schedule, and which keys are made ineffective by other keys of the same
+// config. `shardmark deck check` lists such a key, and its knob keeps the default.
 #include <algorithm>
 
 #include <io/deepspeed/sections.hpp>
@@ -36,7 +36,7 @@ void mute_precision(DsConfig& c) {
   } else if (reduces_flat_bf16(c)) {
     c.bf16.mute("check_grad_overflow", "bf16 with fp32 accumulation is not checked at stage 1");
   } else {
-    c.bf16.mute("immediate_grad_update", "matters only at stage 1 with fp32 accumulation");
+    c.bf16.mute("immediate_grad_update", "has an effect only at stage 1 with fp32 accumulation");
   }
 }
 
@@ -45,8 +45,8 @@ void mute_buckets(DsConfig& c) {
     for (const char* name :
          {"contiguous_gradients", "reduce_scatter", "reduce_bucket_size", "overlap_comm",
           "use_multi_rank_bucket_allreduce", "round_robin_gradients", "parameter_alignment"})
-      c.zero.mute(name,
-                  "bf16 with fp32 accumulation at stage 1 reduces one flat buffer a group instead");
+      c.zero.mute(
+          name, "bf16 with fp32 accumulation at stage 1 reduces one flat buffer per group instead");
   } else if (flat(c) && c.zero.effective("contiguous_gradients") != true) {
     for (const char* name : {"reduce_scatter", "use_multi_rank_bucket_allreduce"})
       c.zero.mute(name, "without contiguous_gradients every bucket is all-reduced");
@@ -72,7 +72,7 @@ void mute_fetches(DsConfig& c) {
     c.zero.mute("module_granularity_threshold", "modules are gathered one by one");
 }
 
-// Only some reductions of DeepSpeed look at how gradients are to be scaled.
+// Only some of DeepSpeed's reductions use the keys about the scaling of gradients.
 void mute_scaling(DsConfig& c) {
   const bool all_reduces_in_place =
       flat(c) && c.zero.effective("contiguous_gradients") == true && !c.zero.flag("reduce_scatter");
@@ -89,13 +89,13 @@ void mute_scaling(DsConfig& c) {
   } else if (c.stage == 3) {
     c.top.mute("prescale_gradients", "stage 3 divides before it sums in any case");
     if (c.top.flag("prescale_gradients"))
-      c.top.mute("gradient_predivide_factor", "prescale_gradients takes its place");
+      c.top.mute("gradient_predivide_factor", "prescale_gradients replaces it");
   } else if (c.top.flag("prescale_gradients")) {
-    c.top.mute("gradient_predivide_factor", "prescale_gradients takes its place");
+    c.top.mute("gradient_predivide_factor", "prescale_gradients replaces it");
   }
 }
 
-// A scheduler that starts from its own rates overwrites the optimizer's.
+// A scheduler with rates of its own overwrites the learning rate of the optimizer.
 void mute_rate(DsConfig& c) {
   const Json type = c.scheduler.at("type");
   const bool own_rates = type == "WarmupLR" || type == "WarmupDecayLR";
@@ -106,13 +106,13 @@ void mute_rate(DsConfig& c) {
 void mute_logging(DsConfig& c) {
   if (!c.top.flag("wall_clock_breakdown"))
     c.top.mute("steps_per_print",
-               "only wall_clock_breakdown prints so; a run's own progress goes by time");
+               "it affects only wall_clock_breakdown; a run reports its own progress by time");
   if (!c.comms_logger.flag("enabled"))
     for (const char* name : {"prof_all", "prof_ops", "verbose"})
       c.comms_logger.mute(name, "comms_logger is not enabled");
   else if (c.comms_logger.flag("prof_all"))
-    c.comms_logger.mute("prof_ops", "prof_all takes every collective");
-  c.comms_logger.mute("debug", "it names the Python functions that call, and here are none");
+    c.comms_logger.mute("prof_ops", "prof_all selects every collective");
+  c.comms_logger.mute("debug", "it prints the calling Python functions, and ShardMark has none");
 }
 
 }  // namespace

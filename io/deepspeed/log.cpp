@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What DeepSpeed's config asks to be told: comms_logger, wall_clock_breakdown, steps_per_print.
+// What a DeepSpeed config asks a run to log: comms_logger, wall_clock_breakdown, steps_per_print.
 #include <io/deepspeed/config.hpp>
 
 namespace shardmark {
 namespace {
 
-// DeepSpeed prints the breakdown after each step, whatever steps_per_print says of its progress;
-// here that thins the breakdown, which is what people who set both look for.
+// DeepSpeed prints the breakdown after each step, whatever steps_per_print says. Here
+// steps_per_print also applies to the breakdown, because that is what people who set both expect.
 std::int64_t wall_clock_every(const DsConfig& c, const Origin& origin) {
   if (!c.top.flag("wall_clock_breakdown")) return 0;
   const Json every = c.top.at("steps_per_print");
@@ -22,8 +22,9 @@ std::int64_t wall_clock_every(const DsConfig& c, const Origin& origin) {
 }  // namespace
 
 DsLogSpec read_deepspeed_log(const Origin& origin, const Json& config) {
-  Origin noted = origin;  // what there is to note was noted by read_deepspeed
-  const DsConfig c = parse_deepspeed(noted, config);
+  Origin unused_findings =
+      origin;  // a copy, because read_deepspeed has already recorded the findings
+  const DsConfig c = parse_deepspeed(unused_findings, config);
   DsLogSpec log;
   log.wall_clock_every = wall_clock_every(c, origin);
   log.comms = c.comms_logger.flag("enabled");

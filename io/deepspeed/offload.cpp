@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which states are on the host. DeepSpeed looks at offload_optimizer from stage 1 on, and at
-// offload_param at stage 3 only; its older keys cpu_offload and cpu_offload_param mean the same.
+// Which states are on the host. DeepSpeed uses offload_optimizer from stage 1 on and offload_param
+// at stage 3 only. Its older keys cpu_offload and cpu_offload_param mean the same.
 #include <algorithm>
 
 #include <io/deepspeed/sections.hpp>

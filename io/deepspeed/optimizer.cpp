@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adam and AdamW. DeepSpeed builds its fused Adam or, with `torch_adam`, PyTorch's; each takes its
-// parameters by name and knows no others.
+// Adam and AdamW. DeepSpeed uses its fused Adam or, with `torch_adam`, that of PyTorch. Each
+// accepts its own parameter names only.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -34,15 +34,16 @@ void check_names(Origin& origin, const DsValues& adam) {
 
 }  // namespace
 
-// DeepSpeed uses an optimizer only if it is named; one that we do not know is refused before its
-// parameters are looked at.
+// DeepSpeed uses an optimizer only if its type is given. An unknown optimizer is refused before its
+// parameters are read.
 DsValues adam_of(Origin& origin, const DsValues& optimizer) {
   const std::string name = lower_name(optimizer);
   if (optimizer.at("type").is_null()) {
     if (optimizer.given("params"))
-      origin.note(FindingKind::no_effect, optimizer.key("params"),
-                  "the optimizer's type is not named, so DeepSpeed uses none of it: add \"type\": "
-                  "\"AdamW\"");
+      origin.note(
+          FindingKind::no_effect, optimizer.key("params"),
+          "the optimizer has no type, so DeepSpeed does not use this section: add \"type\": "
+          "\"AdamW\"");
     return {optimizer.key("params"), ds_adam()};
   }
   if (name != "adam" && name != "adamw")
@@ -66,7 +67,7 @@ OptimizerSpec optimizer_spec(const DsConfig& c, const Origin& origin) {
     origin.refuse(c.adam.key("betas"), betas, "must be two numbers, at least 0 and below 1");
   spec.beta1 = betas[0].get<double>();
   spec.beta2 = betas[1].get<double>();
-  // "Adam" is AdamW too unless adam_w_mode says otherwise.
+  // In DeepSpeed "Adam" means AdamW too, unless adam_w_mode is false.
   spec.decoupled_decay = lower_name(c.optimizer) != "adam" || c.adam.flag("adam_w_mode");
   spec.bias_correction = c.adam.flag("bias_correction");
   return spec;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which types DeepSpeed stores, accumulates and sends, and what it does about overflows.
+// In which types DeepSpeed stores, accumulates and sends, and how it handles overflows.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace shardmark {
 namespace {
 
-// int8 is a type to DeepSpeed, too; here it is none.
+// DeepSpeed accepts int8 as a type; ShardMark does not.
 std::optional<Dtype> dtype_of(const Json& value) {
   const auto name = value.get<std::string>();
   if (name.find("bf") != std::string::npos) return Dtype::bf16;
@@ -37,7 +37,7 @@ Dtype grad_accum_dtype(const DsConfig& c, Dtype model, const Origin& origin) {
   return *type;
 }
 
-// Python's 2.0 ** power: beyond these it overflows, or is nothing.
+// Python's 2.0 ** power overflows above these bounds and becomes 0 below them.
 constexpr std::int64_t min_power = -1022, max_power = 1023;
 
 LossScaleSpec loss_scale_spec(const DsConfig& c, const Origin& origin) {

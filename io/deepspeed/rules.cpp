@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Combinations of keys that DeepSpeed refuses, as it was seen to when version 0.19.8 ran them.
+// Combinations of keys that DeepSpeed 0.19.8 refused when it was run with them.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ void check_precision(const DsConfig& c, const Origin& origin) {
   if (c.fp16.flag("enabled") && c.bf16.flag("enabled"))
     origin.refuse(c.bf16.key("enabled"), true,
                   fmt::format("{} is true as well: enable one of them", c.fp16.key("enabled")));
-  // DeepSpeed looks at the dynamic scale's keys only where there is one.
+  // DeepSpeed checks the keys of the dynamic loss scale only if the loss scale is dynamic.
   if (!c.fp16.flag("enabled") || c.fp16.number("loss_scale") != 0) return;
   for (const char* name : {"loss_scale_window", "min_loss_scale"})
     if (c.fp16.number(name) <= 0)
@@ -36,7 +36,7 @@ void check_offload(const DsConfig& c, const Origin& origin) {
       origin.missing(offload->key("nvme_path"), "device \"nvme\" needs the folder to write to");
 }
 
-// What changes how gradients are scaled or summed.
+// Keys that change how gradients are scaled or summed.
 void check_gradients(const DsConfig& c, const Origin& origin) {
   const bool scatters = c.zero.flag("reduce_scatter");
   const bool sums = c.top.at("gradient_allreduce_op") == "sum";
@@ -56,28 +56,31 @@ void check_gradients(const DsConfig& c, const Origin& origin) {
                   "overlap_comm needs it at stages 0 and 1: set it to true");
   if (c.stage == 3 && c.zero.flag("zero_quantized_gradients") && !scatters)
     origin.refuse(c.zero.key("zero_quantized_gradients"), true,
-                  "needs reduce_scatter: set that to true");
+                  "needs reduce_scatter: set reduce_scatter to true");
   if (c.zero.given("compute_grad_norm") && !c.zero.flag("compute_grad_norm")) {
     if (c.stage != 1 && c.stage != 2)
       origin.refuse(
           c.zero.key("compute_grad_norm"), false,
-          fmt::format("may be false only at stages 1 and 2, this is stage {}: remove it", c.stage));
+          fmt::format("may be false only at stages 1 and 2, and this is stage {}: remove it",
+                      c.stage));
     if (reduces_flat_bf16(c))
-      origin.refuse(c.zero.key("compute_grad_norm"), false,
-                    "stage 1 with bf16 and fp32 accumulation always works it out: remove it");
+      origin.refuse(
+          c.zero.key("compute_grad_norm"), false,
+          "stage 1 with bf16 and fp32 accumulation always computes the norm: remove the key");
     if (c.top.number("gradient_clipping") != 0)
       origin.refuse(c.zero.key("compute_grad_norm"), false,
-                    fmt::format("clipping needs the norm: set gradient_clipping = {} to 0",
+                    fmt::format("clipping needs the norm: set gradient_clipping, now {}, to 0",
                                 brief(c.top.at("gradient_clipping"))));
   }
 }
 
-// Values that DeepSpeed trips over in its first steps.
+// Values at which DeepSpeed fails in its first steps.
 void check_divisors(const DsConfig& c, const Origin& origin) {
   const auto refuse = [&](const char* name) {
     origin.refuse(c.top.key(name), c.top.at(name), "DeepSpeed divides by it: must not be 0");
   };
-  if (c.top.at("steps_per_print") == 0) refuse("steps_per_print");  // whether it prints or not
+  if (c.top.at("steps_per_print") == 0)
+    refuse("steps_per_print");  // an error even if nothing is printed
   if (c.top.effective("gradient_predivide_factor") == 0) refuse("gradient_predivide_factor");
 }
 
@@ -91,7 +94,7 @@ void check_checkpoint(const DsConfig& c, const Origin& origin) {
   }
 }
 
-// A leaf module is gathered whole; which module that is, is not modelled.
+// A leaf module is gathered as a whole; ShardMark does not model which module is a leaf.
 void check_leaf_module(const DsConfig& c, const Origin& origin) {
   for (const char* name : {"classes", "names", "name_suffixes"}) {
     const Json names = c.leaf_module.at(name);
@@ -104,7 +107,7 @@ void check_leaf_module(const DsConfig& c, const Origin& origin) {
   }
 }
 
-// ZeRO++'s other two parts change every value that they move.
+// The other two parts of ZeRO++ change every value that they transfer.
 void check_quantized(const DsConfig& c, const Origin& origin) {
   if (c.stage != 3) return;
   for (const char* name : {"zero_quantized_weights", "zero_quantized_nontrainable_weights"})
@@ -118,7 +121,8 @@ void check_quantized(const DsConfig& c, const Origin& origin) {
                         "through all-to-alls within and across nodes: remove the key");
 }
 
-// A secondary copy stays on the device while its primary is on the host; that was not recorded.
+// A secondary copy stays on the device while its primary is on the host. This combination was not
+// recorded, so it is refused.
 void check_secondary(const DsConfig& c, const Origin& origin) {
   const Json& size = c.zero.at("zero_hpz_partition_size");
   if (c.stage == 3 && offloads_params(c) && size.get<std::int64_t>() > 1)

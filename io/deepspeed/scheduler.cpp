@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The section `scheduler`: DeepSpeed's three warm-up schedulers, with their own defaults and
-// refusals. What their rates are: core/plan/deck/lr_schedule.hpp.
+// The section `scheduler`: DeepSpeed's three warm-up schedulers with their own defaults and errors.
+// core/plan/deck/lr_schedule.hpp computes their learning rates.
 #include <algorithm>
 #include <array>
 
@@ -20,7 +20,7 @@ constexpr std::array known{Known{"WarmupLR", LrSchedule::warmup, ds_warmup},
                            Known{"WarmupDecayLR", LrSchedule::warmup_decay, ds_warmup_decay},
                            Known{"WarmupCosineLR", LrSchedule::warmup_cosine, ds_warmup_cosine}};
 
-// Schedulers that DeepSpeed finds in itself or in PyTorch.
+// Schedulers that DeepSpeed finds in its own code or in PyTorch.
 constexpr std::array<std::string_view, 17> others{
     "LRRangeTest",      "OneCycle",     "LambdaLR",          "MultiplicativeLR",
     "StepLR",           "MultiStepLR",  "ConstantLR",        "LinearLR",
@@ -40,7 +40,8 @@ const Known& known_scheduler(const DsValues& scheduler, const Origin& origin) {
                 fmt::format("DeepSpeed knows no scheduler of this name: {}", remedy));
 }
 
-// A number, or a list with one for each parameter group: all groups have one rate here.
+// Reads a number, or a list with one number per parameter group. Here all groups have the same
+// rate.
 double rate(const DsValues& params, std::string_view name, const Origin& origin) {
   const Json value = params.at(name);
   if (value.is_array() && value.size() > 1)
@@ -85,7 +86,7 @@ DsValues scheduler_params_of(Origin& origin, const DsValues& scheduler) {
   if (scheduler.at("type").is_null()) {
     if (scheduler.given("params"))
       origin.note(FindingKind::no_effect, scheduler.key("params"),
-                  "the scheduler's type is not named, so DeepSpeed uses none");
+                  "the scheduler has no type, so DeepSpeed does not use this section");
     return {scheduler.key("params"), ds_warmup()};
   }
   const Known& type = known_scheduler(scheduler, origin);

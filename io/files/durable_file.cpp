@@ -18,7 +18,7 @@ void flush(const std::string& path, int flags, bool may_refuse, std::string_view
   if (fd < 0) fail_io(path, "cannot be opened", std::strerror(errno), remedy);
   const int status = ::fsync(fd);
   const int error = errno;
-  (void)::close(fd);  // nothing was written through it
+  (void)::close(fd);  // nothing was written through this descriptor
   if (status != 0 && !(may_refuse && error == EINVAL))
     fail_io(path, "cannot be flushed to the disk", std::strerror(error), remedy);
 }
@@ -38,7 +38,7 @@ TempFile::TempFile(std::string path, std::string_view remedy)
 }
 
 TempFile::~TempFile() {
-  // Here on an error only, which is already on its way up; the file is worthless.
+  // Reached only when an exception is being thrown already. The file is worthless then.
   if (fd_ >= 0) (void)::close(fd_);
   if (!finished_) (void)::unlink(path_.c_str());
 }
@@ -92,7 +92,7 @@ void reserve_space(const std::string& path, std::int64_t bytes, std::string_view
   if (fd < 0) fail_io(path, "cannot be opened", std::strerror(errno), remedy);
   const int status = ::fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, bytes);
   const int error = errno;
-  (void)::close(fd);  // nothing was written through it
+  (void)::close(fd);  // nothing was written through this descriptor
   if (status != 0 && error != EOPNOTSUPP && error != ENOSYS)
     fail_io(path, fmt::format("{} bytes cannot be set aside", bytes), std::strerror(error), remedy);
 }
@@ -105,7 +105,7 @@ bool forget_cached(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   const int error = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  (void)::close(fd);  // it was only read
+  (void)::close(fd);  // opened for reading only
   return error == 0;
 }
 

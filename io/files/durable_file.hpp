@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files and folders that are on the disk when a call returns. A file appears whole or not at all:
-// written under another name, flushed, then renamed. `remedy` ends each message.
+// it is written under a temporary name, flushed, then renamed. `remedy` is the end of every
+// message.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace shardmark {
 
-/// What to do about a file that cannot be written into a checkpoint, or into what `--out` names.
+/// The remedies for a file that cannot be written into a checkpoint folder, or into the folder of
+/// `--out`.
 inline constexpr std::string_view checkpoint_remedy =
     "free the space, or give another checkpoint.dir";
 inline constexpr std::string_view output_remedy =
@@ -19,20 +21,21 @@ inline constexpr std::string_view output_remedy =
 [[noreturn]] void fail_io(const std::string& path, std::string_view what, const std::string& reason,
                           std::string_view remedy);
 
-/// A file being written: closed and removed unless `rename_to` was reached.
+/// A file that is being written. It is closed and removed unless `rename_to` was reached.
 class TempFile {
  public:
-  /// Throws IoError.
+  /// Creates the file. Throws IoError.
   TempFile(std::string path, std::string_view remedy);
   ~TempFile();
   TempFile(const TempFile&) = delete;
   TempFile& operator=(const TempFile&) = delete;
 
-  /// A part of its content, for now. Throws IoError.
+  /// Appends a part of the content. Throws IoError.
   void append(std::string_view content);
-  /// The last part or all of its content, flushed to the disk. Once. Throws IoError.
+  /// Appends the last part of the content, or all of it, and flushes the file to the disk. Call it
+  /// once. Throws IoError.
   void write(std::string_view content);
-  /// Throws IoError.
+  /// Gives the file its final name. Throws IoError.
   void rename_to(const std::string& target);
 
  private:
@@ -41,29 +44,31 @@ class TempFile {
   bool finished_ = false;
 };
 
-/// `folder/.name.<pid>.tmp`: what a file is called while it is written.
+/// Returns `folder/.name.<pid>.tmp`, the name of a file while it is written.
 std::string temp_name(const std::string& folder, std::string_view name);
 
-/// Writes `folder/name` anew, and makes that last. Throws IoError; the old file is then still
-/// there.
+/// Writes `folder/name` anew and flushes it to the disk. Throws IoError; the old file then still
+/// exists.
 void replace_file(const std::string& folder, const std::string& name, std::string_view content,
                   std::string_view remedy);
 
-/// Gives a file that was written under another name its own, and makes that last. Throws IoError.
+/// Renames a file that was written under a temporary name, and makes the new name durable. Throws
+/// IoError.
 void publish_file(const std::string& written, const std::string& path, std::string_view remedy);
 
-/// Sets disk space aside for the first `bytes` of a file, which is there, so that a full disk shows
-/// now. Where the file system cannot do that it shows later. Throws IoError.
+/// Reserves disk space for the first `bytes` of an existing file, so that a full disk is noticed
+/// now. If the file system cannot reserve space, a full disk is noticed when the file is written.
+/// Throws IoError.
 void reserve_space(const std::string& path, std::int64_t bytes, std::string_view remedy);
 
-/// Makes what was written to a file last. Throws IoError.
+/// Flushes a file to the disk. Throws IoError.
 void flush_file(const std::string& path, std::string_view remedy);
-/// Asks the system to drop what it has cached of a file that is on the disk: the next reader reads
-/// the disk. False where it does not take the request.
+/// Asks the system to drop its cached copy of a file that is on the disk, so that the next reader
+/// reads the disk. Returns false if the file system does not accept the request.
 bool forget_cached(const std::string& path);
 
-/// Makes names in a folder last: of new files, of renamed ones. Some network file systems cannot do
-/// this, and say EINVAL; that is passed over. Throws IoError.
+/// Makes the names in a folder durable after files were created or renamed. Some network file
+/// systems cannot do this and report EINVAL, which is ignored. Throws IoError.
 void flush_folder(const std::string& path, std::string_view remedy);
 
 }  // namespace shardmark

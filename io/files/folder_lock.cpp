@@ -31,19 +31,19 @@ FolderLock::FolderLock(const std::string& folder, std::string_view who, std::str
                        std::string_view remedy) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) fail_io(folder, "cannot be made", error.message(), remedy);
+  if (error) fail_io(folder, "cannot be created", error.message(), remedy);
   const std::string path = folder + "/" + lock_file;
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_io(path, "cannot be created", std::strerror(errno), remedy);
   try {
     if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK)
-        throw IoError(fmt::format("{}: {} writes here ({}): wait for its end, or give another {}",
+        throw IoError(fmt::format("{}: {} writes here ({}): wait until it ends, or give another {}",
                                   folder, who, holder(path), key));
       fail_io(path, "cannot be locked", std::strerror(errno), remedy);
     }
     char host[256] = "";
-    (void)::gethostname(host, sizeof host - 1);  // only told to people
+    (void)::gethostname(host, sizeof host - 1);  // the name is only information for people
     const std::string owner = fmt::format("process {} on {}\n", ::getpid(), host);
     if (::ftruncate(fd_, 0) != 0 ||
         ::pwrite(fd_, owner.data(), owner.size(), 0) != static_cast<ssize_t>(owner.size()))

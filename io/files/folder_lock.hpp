@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One writer a folder. The system lets go of the lock when its process ends, however that comes, so
-// that none is ever left behind.
+// A lock that gives a folder one writer. The system releases the lock when the process ends for
+// whatever reason, so no stale lock remains.
 #pragma once
 
 #include <string>
@@ -11,9 +11,10 @@ namespace shardmark {
 /// Holds the lock of a folder from construction to destruction.
 class FolderLock {
  public:
-  /// Makes `folder` where it is missing and locks it by its file `.lock`, which then says who has
-  /// it. `who` names another holder in the message, `key` what to change, `remedy` ends the
-  /// messages about files. Throws IoError: it cannot be made or written, or another process has it.
+  /// Creates `folder` if it is missing and locks it through its file `.lock`, which then names the
+  /// holder. In messages, `who` describes another holder, `key` names what to change, and `remedy`
+  /// ends messages about files. Throws IoError if the folder cannot be created or written, or if
+  /// another process holds the lock.
   FolderLock(const std::string& folder, std::string_view who, std::string_view key,
              std::string_view remedy);
   ~FolderLock();

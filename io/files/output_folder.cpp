@@ -31,15 +31,15 @@ OutputFolder::OutputFolder(std::string path, std::string more)
   std::error_code unknown;
   if (!std::filesystem::is_directory(path_, unknown)) {
     const bool file = std::filesystem::exists(path_, unknown);
-    fail_io(path_, "cannot be made",
-            file || !error ? "a file of that name is there" : error.message(), output_remedy);
+    fail_io(path_, "cannot be created", file || !error ? "a file has that name" : error.message(),
+            output_remedy);
   }
   std::vector<std::string> files(our_files.begin(), our_files.end());
   if (!more_.empty()) files.push_back(more_);
   for (const std::string& name : files)
     if (const std::string file = path_ + "/" + name; std::filesystem::is_directory(file, error))
       fail_io(file, "cannot be replaced", "is a folder", output_remedy);
-  constexpr std::size_t trial_bytes = 65536;  // about what a short run will write
+  constexpr std::size_t trial_bytes = 65536;  // about as much as a short run writes
   TempFile(temp_name(path_, "trial"), output_remedy).write(std::string(trial_bytes, ' '));
 }
 
@@ -54,7 +54,7 @@ void OutputFolder::replace(const std::string& name, std::string_view content) co
 
 void OutputFolder::replace_in_pieces(const std::string& name,
                                      const std::function<std::string()>& next) const {
-  if (!ours(name)) throw std::logic_error(name + " is not a file of ours");
+  if (!ours(name)) throw std::logic_error(name + " is not a file of the run");
   TempFile file(temp_name(path_, name), output_remedy);
   for (std::string piece = next(); !piece.empty(); piece = next()) file.append(piece);
   file.write({});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder that a run writes to. Files appear whole or not at all: written under another name,
-// flushed to the disk, then renamed. Nothing in the folder but our own files is ever touched.
+// The folder to which a run writes. Files appear whole or not at all: they are written under a
+// temporary name, flushed to the disk, then renamed. Other files in the folder are never changed.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@ inline constexpr const char* report_file = "report.json";
 inline constexpr const char* page_file = "report.html";
 inline constexpr const char* losses_file = "losses.csv";
 
-/// Whether it is one of the three above.
+/// Returns whether `name` is one of the three names above.
 bool is_run_file(std::string_view name);
 
 /// The output folder of one run.
 class OutputFolder {
  public:
-  /// Makes the folder and those above it if they are missing, and proves with a trial file that it
-  /// can be written. `more` names a further file that will be written, if any. One rank calls this,
-  /// before training. Throws IoError with path, reason and remedy.
+  /// Creates the folder and its parents if they are missing, and writes a trial file to prove that
+  /// the folder can be written. `more` names a further file that will be written, if there is one.
+  /// One rank calls this before training. Throws IoError with path, reason and remedy.
   explicit OutputFolder(std::string path, std::string more = {});
 
   const std::string& path() const { return path_; }
 
-  /// Writes one of our files (`report_file`, `page_file`, `losses_file`), replacing the old one.
-  /// Throws IoError; the old file is then still there.
+  /// Writes one of the run's files (`report_file`, `page_file`, `losses_file`) and replaces the old
+  /// one. Throws IoError; the old file then still exists.
   void replace(const std::string& name, std::string_view content) const;
-  /// Writes the further file in pieces: `next` gives one after another, the last one is empty.
-  /// Throws IoError; the old file is then still there.
+  /// Writes the further file in pieces: each call of `next` returns a piece, and an empty one ends
+  /// the file. Throws IoError; the old file then still exists.
   void replace_in_pieces(const std::string& name, const std::function<std::string()>& next) const;
 
  private:
@@ -40,7 +40,7 @@ class OutputFolder {
   std::string path_, more_;
 };
 
-/// One row of losses.csv: what a step that this run did came to.
+/// One row of losses.csv: the result of one step of this run.
 struct LossRow {
   std::int64_t step = 0;
   double loss = 0, grad_norm = 0, lr = 0, loss_scale = 1;
@@ -48,8 +48,8 @@ struct LossRow {
   double seconds = 0;
 };
 
-/// `step,loss,grad_norm,lr,loss_scale,skipped,seconds`, with the fewest digits that read back as
-/// the same double; `skipped` is 0 or 1.
+/// Returns the rows as `step,loss,grad_norm,lr,loss_scale,skipped,seconds`, with the fewest digits
+/// that read back as the same double. `skipped` is 0 or 1.
 std::string losses_csv(std::span<const LossRow> rows);
 
 }  // namespace shardmark

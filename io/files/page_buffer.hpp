@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory at the start of a page, as O_DIRECT wants it.
+// Memory that begins at the start of a page, as O_DIRECT requires.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace shardmark {
 
-/// What O_DIRECT asks of places, sizes and addresses, where a disk does not say what it asks.
+/// The alignment of offsets, sizes and addresses that satisfies O_DIRECT if a disk does not state
+/// its own.
 inline constexpr std::int64_t page_bytes = 4096;
 
 /// Owns uninitialised memory that begins at a page boundary.

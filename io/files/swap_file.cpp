@@ -42,11 +42,11 @@ std::int64_t free_disk_bytes(const std::string& folder) {
   struct statvfs disk {};
   struct stat about {};
   if (::stat(folder.c_str(), &about) != 0)
-    fail_io(folder, "cannot be used", std::strerror(errno), "make the folder, or mount the disk");
+    fail_io(folder, "cannot be used", std::strerror(errno), "create the folder, or mount the disk");
   if (!S_ISDIR(about.st_mode))
-    fail_io(folder, "cannot be used", "it is no folder", "give a folder on the disk");
+    fail_io(folder, "cannot be used", "it is not a folder", "give a folder on the disk");
   if (::statvfs(folder.c_str(), &disk) != 0)
-    fail_io(folder, "cannot be asked for its room", std::strerror(errno), remedy);
+    fail_io(folder, "its free space cannot be determined", std::strerror(errno), remedy);
   return static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize);
 }
 
@@ -54,12 +54,12 @@ SwapFile::SwapFile(std::string folder, std::int64_t bytes)
     : folder_(std::move(folder)), bytes_(bytes) {
   buffered_ = open_unnamed();
   int error = ::posix_fallocate(buffered_, 0, std::max<std::int64_t>(bytes, 1));
-  if (error == EOPNOTSUPP || error == EINVAL) error = 0;  // then a full disk shows later
+  if (error == EOPNOTSUPP || error == EINVAL) error = 0;  // a full disk is then noticed later
   if (error == 0 && ::ftruncate(buffered_, bytes) != 0) error = errno;
   if (error != 0) {
     ::close(buffered_);
-    fail_io(folder_, fmt::format("a file of {} bytes cannot be made", bytes), std::strerror(error),
-            remedy);
+    fail_io(folder_, fmt::format("a file of {} bytes cannot be created", bytes),
+            std::strerror(error), remedy);
   }
   open_direct();
 }
@@ -74,7 +74,7 @@ SwapFile::SwapFile(SwapFile&& other) noexcept
 
 SwapFile::~SwapFile() {
   unmap();
-  // Nobody will read it again: what could not be written is no loss.
+  // Nobody will read the file again, so data that could not be written is no loss.
   if (direct_ >= 0) (void)::close(direct_);
   if (buffered_ >= 0) (void)::close(buffered_);
 }
@@ -83,10 +83,10 @@ int SwapFile::open_unnamed() const {
   int fd = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0) return fd;
   if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
-    fail_io(folder_, "a file cannot be made in it", std::strerror(errno), remedy);
+    fail_io(folder_, "no file can be created in it", std::strerror(errno), remedy);
   std::string name = folder_ + "/.shardmark-swap-XXXXXX";
   fd = ::mkostemp(name.data(), O_CLOEXEC);
-  if (fd < 0) fail_io(folder_, "a file cannot be made in it", std::strerror(errno), remedy);
+  if (fd < 0) fail_io(folder_, "no file can be created in it", std::strerror(errno), remedy);
   ::unlink(name.c_str());
   return fd;
 }
@@ -94,7 +94,7 @@ int SwapFile::open_unnamed() const {
 void SwapFile::open_direct() {
   const Alignment alignment = alignment_of(buffered_);
   if (bytes_ % alignment.place != 0) return;
-  // Through its descriptor: it has no other name.
+  // Opened through its descriptor, because the file has no other name.
   direct_ =
       ::open(fmt::format("/proc/self/fd/{}", buffered_).c_str(), O_RDWR | O_CLOEXEC | O_DIRECT);
   memory_alignment_ = std::max<std::int64_t>(1, alignment.memory);
@@ -147,7 +147,7 @@ void SwapFile::write(std::int64_t at, std::int64_t bytes, const std::byte* from,
 std::int64_t SwapFile::bytes() const {
   struct stat about {};
   if (::fstat(buffered_, &about) != 0)
-    fail_io(folder_, "a file cannot be asked for its size", std::strerror(errno), remedy);
+    fail_io(folder_, "the size of a file cannot be determined", std::strerror(errno), remedy);
   return about.st_size;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that stands in for memory: states that are read and written whole, step after step. It has
-// no name, so nothing of it is left behind, however the process ends; its room on the disk is set
-// aside when it is made. Transfers go past the page cache where the file system can.
+// A file that stands in for memory: states that are read and written as a whole, step after step.
+// The file has no name, so nothing remains of it however the process ends. Its disk space is
+// reserved when it is created. Transfers bypass the page cache if the file system allows that.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,22 @@
 
 namespace shardmark {
 
-/// What a folder's disk has free for this user, bytes. Throws IoError: no such folder, no folder.
+/// Returns the bytes that are free for this user on the disk of `folder`. Throws IoError if the
+/// path does not exist or is not a folder.
 std::int64_t free_disk_bytes(const std::string& folder);
 
 /// A nameless file of fixed size that threads read and write at any offset.
 class SwapFile {
  public:
-  /// What transfers go through where memory does not suit the disk; a worker has one.
+  /// The buffer for transfers whose memory is not aligned as the disk requires. Each worker has
+  /// one.
   struct Bounce : PageBuffer {
     static constexpr std::int64_t bytes = std::int64_t{1} << 20;
     Bounce() : PageBuffer(bytes) {}
   };
 
-  /// `bytes` on the disk of `folder`. Throws IoError: no such folder, no permission, no room.
+  /// Creates a file of `bytes` on the disk of `folder`. Throws IoError if the folder does not
+  /// exist, permissions are missing, or the disk is full.
   SwapFile(std::string folder, std::int64_t bytes);
   ~SwapFile();
   SwapFile(SwapFile&& other) noexcept;
@@ -32,20 +35,20 @@ class SwapFile {
   SwapFile(const SwapFile&) = delete;
   SwapFile& operator=(const SwapFile&) = delete;
 
-  /// Transfers, at most `step` bytes a system call; any memory will do. A worker's, one at a time a
-  /// file. Throw IoError.
+  /// Transfer bytes from or to any memory, at most `step` bytes per system call. Only one worker at
+  /// a time may use a file. They throw IoError.
   void read(std::int64_t at, std::int64_t bytes, std::byte* to, std::int64_t step,
             const Bounce& bounce) const;
   void write(std::int64_t at, std::int64_t bytes, const std::byte* from, std::int64_t step,
              const Bounce& bounce) const;
 
-  /// Its size, as the file system has it.
+  /// Returns the size of the file as the file system reports it.
   std::int64_t bytes() const;
-  /// Whether transfers reach the disk itself.
+  /// Returns whether transfers bypass the page cache.
   bool direct() const { return direct_ >= 0; }
 
-  /// All of it as memory, until `unmap`: to look at it between steps. No transfer meanwhile.
-  /// Throws IoError.
+  /// Maps the whole file into memory until `unmap`, so that it can be inspected between steps. No
+  /// transfer may run meanwhile. Throws IoError.
   std::byte* map() const;
   void unmap() const;
 
@@ -58,7 +61,8 @@ class SwapFile {
 
   std::string folder_;
   std::int64_t bytes_;
-  int buffered_ = -1, direct_ = -1;  // the same file; direct_ -1: it cannot be reached so
+  int buffered_ = -1,
+      direct_ = -1;  // the same file; direct_ is -1 if the page cache cannot be bypassed
   std::int64_t memory_alignment_ = page_bytes;
   mutable std::byte* mapped_ = nullptr;
 };

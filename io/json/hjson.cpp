@@ -28,7 +28,8 @@ class Parser {
   }
 
  private:
-  // From behind the opening brace; `close` is a brace, or the text's end for a root without them.
+  // Parses an object after its opening brace. `close` is a brace, or the end of the text for a root
+  // object without braces.
   void object(char close) {
     tell([&] { return sink_.start_object(std::size_t(-1)); });
     cursor_.skip_blank();
@@ -83,12 +84,13 @@ class Parser {
     tell([&] { return sink_.string(v); });
   }
 
-  // Without quotes: a word or a number if one ends at a comma, a bracket, a comment or the line's
-  // end; otherwise a string to the end of the line, commas and brackets included.
+  // Parses a value without quotes. It is a word or a number if that ends at a comma, a bracket, a
+  // comment or the end of the line; otherwise it is a string up to the end of the line, commas and
+  // brackets included.
   void bare() {
     if (cursor_.peek() == HjsonCursor::end ||
         std::string_view("{}[],:").find(cursor_.peek()) != std::string_view::npos)
-      cursor_.fail("a value must stand here");
+      cursor_.fail("a value is expected here");
     const std::size_t from = cursor_.position();
     while (true) {
       const char c = cursor_.peek();
@@ -113,7 +115,7 @@ class Parser {
     return (to == std::string_view::npos ? s.size() : to) - std::min(from, s.size());
   }
 
-  // JSON's numbers.
+  // Returns whether `s` is a number as JSON writes it.
   bool number(std::string_view s) {
     std::size_t at = s.starts_with('-') ? 1 : 0;
     const std::size_t whole = digits(s, at);

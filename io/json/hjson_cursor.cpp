@@ -74,7 +74,7 @@ unsigned HjsonCursor::hex4() {
   return code;
 }
 
-// What follows a backslash.
+// Parses what follows a backslash.
 std::string HjsonCursor::escaped() {
   constexpr std::string_view names = "\"'\\/bfnrt", meant = "\"'\\/\b\f\n\r\t";
   const char c = peek();
@@ -147,7 +147,7 @@ std::string HjsonCursor::bare_key() {
   while (peek() != ':') {
     const char c = peek();
     if (c == end || std::string_view("{}[],").find(c) != std::string_view::npos)
-      fail("a key and a colon must stand here");
+      fail("a key and a colon are expected here");
     if (is_blank(c)) {
       while (is_blank(peek())) advance();
       if (peek() != ':') fail("a key with blanks needs quotes");
@@ -156,7 +156,7 @@ std::string HjsonCursor::bare_key() {
     advance();
   }
   const std::string_view key = since(from);
-  if (key.empty()) fail("a key must stand before the colon");
+  if (key.empty()) fail("a key is expected before the colon");
   return std::string(key.substr(0, key.find_first_of(blanks)));
 }
 

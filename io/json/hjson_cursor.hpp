@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A place in an Hjson text: what can be read there without knowing what surrounds it. Inside io/
-// only, for hjson.cpp.
+// A position in an Hjson text, and what can be read there without knowledge of the context. Only
+// hjson.cpp uses this header.
 #pragma once
 
 #include <cstddef>
@@ -14,27 +14,29 @@ class HjsonCursor {
  public:
   explicit HjsonCursor(std::string_view text) : text_(text) {}
 
-  static constexpr char end = '\0';  // a NUL in the text itself is refused before it is read
+  static constexpr char end = '\0';  // a NUL in the text itself is refused before reading
   char peek(std::size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : end;
   }
   void advance(std::size_t chars = 1) { at_ += chars; }
   std::size_t position() const { return at_; }
-  /// The line of this place, from 1; cheap, as it goes on from where it last counted.
+  /// Returns the line of this position, counted from 1. It is cheap, because counting continues
+  /// where it stopped.
   int count_line();
 
-  /// Past blanks and comments. Throws JsonSyntaxError: an open comment.
+  /// Skips blanks and comments. Throws JsonSyntaxError for a comment that is not closed.
   void skip_blank();
-  /// The string in single or double quotes that starts here. Throws JsonSyntaxError.
+  /// Returns the string in single or double quotes that starts here. Throws JsonSyntaxError.
   std::string quoted();
-  /// The string in triple quotes that starts here: its indentation is that of its quotes.
+  /// Returns the string in triple quotes that starts here. The indentation of its quotes is removed
+  /// from each line.
   std::string multiline();
-  /// A key without quotes, up to its colon.
+  /// Returns a key without quotes, up to its colon.
   std::string bare_key();
-  /// Text from `from` to here, without blanks around it.
+  /// Returns the text from `from` to here, without surrounding blanks.
   std::string_view since(std::size_t from) const;
 
-  /// Throws JsonSyntaxError: `reason` at this place.
+  /// Throws JsonSyntaxError with `reason` and this position.
   [[noreturn]] void fail(const std::string& reason) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that should hold JSON objects, and what is said of those that do not.
+// Reads files that must contain JSON objects, and reports those that do not.
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -56,7 +56,7 @@ Json read_json_file(const std::string& path, JsonRules rules) {
   } catch (const JsonSyntaxError& error) {
     throw DeckError(fmt::format("{}: {}: correct it ({})", path, error.what(),
                                 rules == JsonRules::deck
-                                    ? "comments are allowed, trailing commas not"
+                                    ? "comments are allowed, trailing commas are not"
                                     : "it is read as Hjson, as DeepSpeed reads it"));
   }
   if (!value.is_object())

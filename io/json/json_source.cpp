@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader drives nlohmann's SAX parser, because its DOM parser keeps the last of two equal keys
-// without a word. Lines are counted in the iterator that feeds the parser.
+// The reader drives nlohmann's SAX parser, because its DOM parser silently keeps the last of two
+// equal keys. Lines are counted in the iterator that feeds the parser.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t max_depth = 64;
 
-// An input iterator over text that counts lines as the parser consumes them.
+// An input iterator over text. It counts lines as the parser consumes them.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -46,7 +46,7 @@ class CountingIterator {
   int* line_;
 };
 
-// Builds the value; refuses duplicate keys and deep nesting where they stand.
+// Builds the value, and refuses duplicate keys and deep nesting where they occur.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   Builder(const std::string& name, std::string_view text, const int* line)
@@ -57,7 +57,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool number_integer(number_integer_t v) override { return put(v); }
   bool number_unsigned(number_unsigned_t v) override { return put(v); }
   bool number_float(number_float_t v, const string_t& digits) override {
-    // An integer beyond 64 bits is as good as the largest, and no fraction.
+    // An integer beyond 64 bits is treated as the largest integer, not as a fraction.
     const bool whole = digits.find_first_not_of("-0123456789") == string_t::npos;
     if (!whole || digits.empty()) return put(v);
     return v < 0 ? put(std::numeric_limits<std::int64_t>::min())
@@ -131,13 +131,13 @@ class Builder : public nlohmann::json_sax<Json> {
     std::string result;
     for (const Level& level : levels_) {
       if (!result.empty()) result += '.';
-      // An array's last element is the one being read.
+      // The last element of an array is the one that is being read.
       result += level.node->is_array() ? std::to_string(level.node->size() - 1) : level.key;
     }
     return result;
   }
 
-  // nlohmann's text without its prefix, which counts lines in its own way.
+  // Returns nlohmann's text without its prefix, which counts lines differently.
   std::string describe(std::size_t position, std::string_view what) const {
     const std::size_t at = std::min(position == 0 ? 0 : position - 1, text_.size());
     const std::string_view before = text_.substr(0, at);

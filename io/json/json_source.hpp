@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON text to values, under two rules. A deck is strict: comments are allowed, duplicate keys and
-// trailing commas are not, the top level is an object. A DeepSpeed config that a deck names by path
-// is read as leniently as DeepSpeed itself reads it: as Hjson (hjson.hpp).
+// From JSON text to values, under two sets of rules. A deck is strict: comments are allowed,
+// duplicate keys and trailing commas are not, and the top level is an object. A DeepSpeed config
+// that a deck names by path is read as leniently as DeepSpeed itself reads it: as Hjson
+// (hjson.hpp).
 #pragma once
 
 #include <stdexcept>
@@ -18,20 +19,20 @@ using Json = nlohmann::json;
 /// The rules for a text: strict for decks, lenient for DeepSpeed configs.
 enum class JsonRules : std::uint8_t { deck, deepspeed };
 
-/// The text is not JSON; `what()` has line and column.
+/// Thrown if the text is not JSON. `what()` has line and column.
 struct JsonSyntaxError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Any JSON value. `name` stands in messages for where the text came from.
-/// Throws JsonSyntaxError; DeckError for a key that occurs twice or for nesting beyond 64 levels.
+/// Returns any JSON value. `name` says in messages where the text comes from. Throws
+/// JsonSyntaxError, and DeckError for a key that occurs twice or for nesting beyond 64 levels.
 Json parse_json(std::string_view text, const std::string& name, JsonRules rules);
 
-/// The object in a file. Throws DeckError: missing, unreadable, not a file, empty, not JSON, no
-/// object.
+/// Returns the object in a file. Throws DeckError if the file is missing, unreadable, not a regular
+/// file, empty, or does not contain a JSON object.
 Json read_json_file(const std::string& path, JsonRules rules);
 
-/// `value` as one line for messages, cut to a readable length; never throws.
+/// Returns `value` as one line for messages, shortened to a readable length. Never throws.
 std::string brief(const Json& value);
 
 }  // namespace shardmark

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reading a deck noticed without being an error: `shardmark deck check` prints these.
+// What was noticed while a deck was read, besides errors. `shardmark deck check` prints these
+// findings.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,12 @@
 
 namespace shardmark {
 
-/// In the order in which `deck check` lists them.
+/// The kinds, in the order in which `deck check` lists them.
 enum class FindingKind : std::uint8_t {
-  warning,    // sound, but probably not what was meant
-  ignored,    // a key that DeepSpeed does not know and silently passes over, as we do
+  warning,    // sound, but probably not what the user meant
+  ignored,    // a key that DeepSpeed does not know and silently ignores; ShardMark does the same
   no_effect,  // a known key that changes nothing at this stage or under this schedule
-  derived,    // inferred from other keys: the batch triple
+  derived,    // inferred from other keys, such as the batch triple
   defaulted   // a key that is absent, and the value it took
 };
 std::string_view to_string(FindingKind);
@@ -21,8 +22,8 @@ std::string_view to_string(FindingKind);
 /// One remark about one key of a deck.
 struct Finding {
   FindingKind kind;
-  std::string key;   // the deck's key path, as `--set` takes it
-  std::string text;  // why, or the value
+  std::string key;   // the path of the key in the deck, as `--set` takes it
+  std::string text;  // the reason, or the value
 };
 
 }  // namespace shardmark

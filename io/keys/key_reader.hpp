@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads one object of a deck, key by key, into typed fields. A field's initial value is the key's
-// default; each call names a key once, and that one naming serves to read it, to check its type and
-// bounds, to know it when `finish` looks for unknown keys, and to list the default that was taken.
+// Reads one object of a deck, key by key, into typed fields. The initial value of a field is the
+// default of its key. Each call names a key once. With that one name the reader reads the value,
+// checks type and bounds, knows the key when `finish` looks for unknown keys, and lists the default
+// if the key is absent.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace shardmark {
 
-/// Inclusive, unless `above_min`.
+/// The bounds are inclusive, except the lower one if `above_min` is set.
 struct IntRange {
   std::int64_t min = 0;
   std::int64_t max = std::numeric_limits<std::int64_t>::max();
@@ -29,7 +30,7 @@ struct RealRange {
   bool above_min = false;
 };
 
-/// A word that a key accepts. `later`: known, but not modelled yet.
+/// A word that a key accepts. `later` means that the word is known but not modelled yet.
 struct Word {
   std::string_view text;
   bool later = false;
@@ -38,33 +39,37 @@ struct Word {
 /// Reads the keys of one object and refuses the deck if one of them is wrong.
 class KeyReader {
  public:
-  /// `object` must outlive the reader. `key` is its path in the deck; empty for the deck itself.
-  /// Throws DeckError if it is not an object.
+  /// `object` must outlive the reader. `key` is the path of the object in the deck, and empty for
+  /// the deck itself. Throws DeckError if `object` is not a JSON object.
   KeyReader(Origin& origin, const Json& object, std::string key);
 
-  // Each takes an absent key's value from `field` and notes that as a default. All throw DeckError.
+  // Each function reads a key into `field`. If the key is absent, the field keeps its value, which
+  // is recorded as a default. They throw DeckError.
   void integer(std::string_view name, std::int64_t& field, IntRange range);
   void seed(std::string_view name, std::uint64_t& field);
   void real(std::string_view name, double& field, RealRange range);
   void real(std::string_view name, std::optional<double>& field, RealRange range);
   void boolean(std::string_view name, bool& field);
   void text(std::string_view name, std::string& field);
-  /// One of `words`; returns its index. `fallback` is the index of the default.
+  /// Returns the index of the word in `words`. `fallback` is the index of the default.
   std::size_t word(std::string_view name, std::initializer_list<Word> words, std::size_t fallback);
 
-  // The same for keys that must be given: throws DeckError "missing", naming what to give.
+  // The same for required keys: throws DeckError "missing", which says what to give, if the key is
+  // absent.
   void need_integer(std::string_view name, std::int64_t& field, IntRange range);
   void need_text(std::string_view name, std::string& field);
 
-  /// The value of a key, whatever its type; nullptr if absent. Marks the key as known.
+  /// Returns the value of a key, whatever its type, or nullptr if it is absent. Marks the key as
+  /// known.
   const Json* any(std::string_view name);
-  /// A key of a later version: refused if it is there.
+  /// Refuses a key that a later version will have, if it is present.
   void later(std::string_view name, std::string_view remedy);
 
   std::string key(std::string_view name) const { return join_key(key_, name); }
   Origin& origin() { return origin_; }
 
-  /// Throws DeckError for the first key that no call named, with the nearest that one did.
+  /// Throws DeckError for the first key that no call named, and suggests the nearest key that a
+  /// call named.
   void finish() const;
 
  private:
@@ -77,15 +82,15 @@ class KeyReader {
   std::vector<std::string> known_;
 };
 
-/// "an integer, at least 1", "an integer from 1 to 8"
+/// Returns "an integer, at least 1" or "an integer from 1 to 8".
 std::string describe(IntRange range);
 std::string describe(RealRange range);
 
-/// An integer, written as such or as a whole number like 5e8; empty if it is not one or leaves 63
-/// bits.
+/// Returns an integer, written as such or as a whole number like 5e8; empty if `value` is not an
+/// integer or exceeds 63 bits.
 std::optional<std::int64_t> as_integer(const Json& value);
 
-/// Throws DeckError: unknown `name` in `parent`, with the nearest of `known`.
+/// Throws DeckError: `name` is unknown in `parent`. Suggests the nearest of `known`.
 [[noreturn]] void refuse_unknown(const Origin& origin, std::string_view parent,
                                  std::string_view name, const Json& value,
                                  const std::vector<std::string>& known);

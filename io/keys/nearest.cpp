@@ -23,7 +23,7 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  constexpr std::size_t longest = 80;  // no key is; keeps hostile keys cheap
+  constexpr std::size_t longest = 80;  // no key is longer; this keeps hostile keys cheap
   if (word.empty() || word.size() > longest) return {};
   const int limit = word.size() < 4 ? 1 : std::max(2, static_cast<int>(word.size()) / 3);
   int best = limit + 1;

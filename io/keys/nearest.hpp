@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "Did you mean": the known word nearest to an unknown one.
+// The known word nearest to an unknown one, for messages that ask "did you mean".
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace shardmark {
 
-/// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
+/// Returns the number of insertions, deletions, substitutions and swaps of neighbours that turn `a`
+/// into `b`.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The word of `known` nearest to `word`, the first of equals; empty if none is near enough to be
-/// meant.
+/// Returns the word of `known` nearest to `word`, or the first of several; empty if none is near
+/// enough to be what the user meant.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace shardmark

@@ -9,7 +9,7 @@
 namespace shardmark {
 namespace {
 
-// Whether `key` is `parent` or stands below it.
+// Returns whether `key` is `parent` or lies below it.
 bool within(std::string_view key, std::string_view parent) {
   return key.starts_with(parent) && (key.size() == parent.size() || key[parent.size()] == '.');
 }
@@ -39,7 +39,7 @@ std::string Origin::place(std::string_view key) const {
   const bool from_config = !deepspeed_file_.empty() && within(key, "deepspeed");
   std::string result = from_config ? deepspeed_file_ : deck_file_;
   for (const std::string& set : overridden_) {
-    if (from_config && set == "deepspeed") continue;  // it gave the file, not the value
+    if (from_config && set == "deepspeed") continue;  // this --set gave the file, not the value
     if (within(key, set) || within(set, key)) {
       result += " (--set)";
       break;

@@ -13,7 +13,7 @@
 namespace shardmark {
 namespace {
 
-// `a[0].b` to `a.0.b`
+// Turns `a[0].b` into `a.0.b`.
 std::string dotted(std::string_view key) {
   std::string result;
   for (const char c : key) {
@@ -88,16 +88,16 @@ void apply_override(Json& deck, const Override& override_) {
     if (at->is_array()) {
       const auto index = index_of(part);
       if (!index || *index >= at->size())
-        stop(fmt::format("\"{}\" is no index of it: use 0 to {}", part,
+        stop(fmt::format("\"{}\" is not an index of it: use 0 to {}", part,
                          static_cast<std::int64_t>(at->size()) - 1));
       at = &(*at)[*index];
     } else if (at->is_object()) {
       const bool there = at->contains(part);
       at = &(*at)[part];
-      // A section made here is an object only once something is set below it.
+      // A section that is created here becomes an object only when something is set below it.
       if (!there) *at = Json::object();
     } else {
-      stop("is no section, so nothing can be set below it: set the whole value");
+      stop("is not a section, so nothing can be set below it: set the whole value");
     }
     above = join_key(above, part);
   }

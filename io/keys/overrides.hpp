@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `--set key.path=value`: changes one value of a deck after everything has been read in.
+// `--set key.path=value`: changes one value of a deck after all of the deck has been read.
 #pragma once
 
 #include <string>
@@ -8,17 +8,19 @@
 
 namespace shardmark {
 
-/// One `--set`, taken apart.
+/// One `--set`, split into key and value.
 struct Override {
-  std::string key;  // dots between the parts; array elements by index, `a.0` or `a[0]`
-  Json value;       // what stands after `=`, as JSON if it is JSON, else as a string
+  std::string
+      key;     // dots separate the parts; array elements are selected by index, `a.0` or `a[0]`
+  Json value;  // the text after `=`: as JSON if it is JSON, otherwise as a string
 };
 
-/// Throws DeckError: no `=`, an empty part, a value with duplicate keys or text that is not UTF-8.
+/// Throws DeckError if there is no `=`, a part of the path is empty, or the value has duplicate
+/// keys or is not UTF-8.
 Override parse_override(const std::string& argument);
 
-/// Sets the value in `deck`; missing sections are created as objects.
-/// Throws DeckError: a part lies below a value that has no parts, or an index is beyond the array.
+/// Sets the value in `deck`; missing sections are created as objects. Throws DeckError if a part
+/// lies below a value that has no parts, or an index is beyond its array.
 void apply_override(Json& deck, const Override& override_);
 
 }  // namespace shardmark

@@ -114,7 +114,7 @@ void PointStore::keep(const SweepPoint& point) {
   const std::string folder = folder_of(point.at);
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) fail_io(folder, "cannot be made", error.message(), output_remedy);
+  if (error) fail_io(folder, "cannot be created", error.message(), output_remedy);
   const Json json = {{"sweep", identity_}, {"point", to_json(point)}};
   replace_file(folder, point_file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n",
                output_remedy);

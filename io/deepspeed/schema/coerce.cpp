@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed's config models convert what they can: "1000", 5e8 and 2.0 are integers, "true" and 1
-// are booleans. Its other sections take JSON's types as they come.
+// Type conversions. DeepSpeed's config models convert what they can: "1000", 5e8 and 2.0 are
+// integers, "true" and 1 are booleans. Its other sections take JSON's types as they are.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -38,7 +38,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Python's digits may be grouped, 1_000.
+// Python allows digits to be grouped, as in 1_000.
 std::string without_grouping(std::string_view text) {
   std::string result;
   const auto digit = [&](std::size_t i) {
@@ -49,7 +49,7 @@ std::string without_grouping(std::string_view text) {
   return result;
 }
 
-// "12", and "12.00" where `zeros` allows it; 5e8 in quotes is no integer to DeepSpeed.
+// "12", and "12.00" if `zeros` allows it. DeepSpeed does not accept "5e8" in quotes as an integer.
 std::optional<Json> integer_in(std::string_view quoted, bool zeros) {
   std::string text = without_grouping(trimmed(quoted));
   const auto dot = text.find('.');
@@ -88,7 +88,7 @@ std::optional<Json> to_boolean(const Json& value) {
   return std::nullopt;
 }
 
-// Numbers in their other clothes: booleans and strings.
+// Turns booleans and strings into numbers.
 std::optional<Json> to_number(const DsKey& key, const Json& value) {
   const bool strict =
       key.type == DsType::integer_not_boolean || key.type == DsType::number_not_boolean;
@@ -100,7 +100,7 @@ std::optional<Json> to_number(const DsKey& key, const Json& value) {
   return integer ? integer_in(text, !strict) : real_in(text);
 }
 
-// Python's truth: false are null, zero, and what is empty.
+// Python's truth values: null, zero and empty values are false.
 bool truth_of(const Json& value) {
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_number()) return value.get<double>() != 0;
@@ -108,7 +108,7 @@ bool truth_of(const Json& value) {
   return !value.empty();
 }
 
-// Python's integers have no end: what is beyond ours is as good as the largest.
+// Integers in Python have no upper bound, so one beyond 63 bits is treated as the largest.
 std::optional<std::int64_t> saturated_integer(const Json& value) {
   constexpr auto max = std::numeric_limits<std::int64_t>::max();
   if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{max}) return max;

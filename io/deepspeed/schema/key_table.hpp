@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of a DeepSpeed config as data: type, default, second spelling, bounds, and what each key
-// does here. Reading, unknown keys, and what `deck check` says of a key all come from these tables.
+// The keys of a DeepSpeed config as data: type, default, second spelling, bounds, and the effect of
+// each key in ShardMark. These tables control how keys are read, which keys are unknown, and what
+// `deck check` reports about a key.
 #pragma once
 
 #include <span>
@@ -9,17 +10,17 @@
 
 namespace shardmark {
 
-/// What a value may be. The `_or_null` types also take null, which leaves the key unset.
+/// The type of a value. The `_or_null` types also accept null, which leaves the key unset.
 enum class DsType : std::uint8_t {
   boolean,
   boolean_or_null,
-  truth,  // anything: true or false as Python takes it
+  truth,  // anything, true or false by Python's rules
   integer,
   integer_not_boolean,
   number,
   number_not_boolean,
   word,           // one of `words`
-  word_any_case,  // the same in capitals too
+  word_any_case,  // one of `words`, in any case
   object,
   object_or_null,
   array,
@@ -27,25 +28,26 @@ enum class DsType : std::uint8_t {
   any
 };
 
-/// What a key does here.
+/// The effect of a key in ShardMark.
 enum class DsEffect : std::uint8_t {
-  used,    // ShardMark does what it says
-  tunes,   // used under "deepspeed"; shapes only that schedule, so nothing under "paper"
-  values,  // used under "deepspeed"; changes values, so refused under "paper" unless it asks
-           // nothing
-  inert,   // logging, checkpoints, start-up: changes neither values, memory nor traffic of a step
-  dead,    // DeepSpeed itself never reads it
-  not_modelled,  // changes values or placement: refused unless it has its default
+  used,    // ShardMark does what the key says
+  tunes,   // used by "deepspeed", where it shapes only the schedule; has no effect under "paper"
+  values,  // used by "deepspeed", where it changes values; refused under "paper" unless it changes
+           // nothing nothing
+  inert,  // about logging, checkpoints or start-up: changes neither values, memory nor traffic of a
+          // step
+  dead,   // DeepSpeed itself never reads it
+  not_modelled,  // changes values or placement: refused unless it has its default value
   removed        // DeepSpeed refuses the key itself
 };
 
-/// The stages at which DeepSpeed looks at a key.
+/// The stages at which DeepSpeed uses a key.
 struct Stages {
   int first = 0, last = 3;
 };
 inline constexpr Stages all_stages{0, 3};
 
-// Ranges that many keys share.
+// Ranges that many keys have.
 inline constexpr RealRange any_real{};
 inline constexpr RealRange not_negative{0};
 
@@ -58,17 +60,17 @@ struct DsKey {
   Stages stages;
   RealRange range;
   std::string_view
-      words;  // of a word or an integer: what it may be, separated by '|'; "" means null
+      words;  // of a word or an integer: the allowed values, separated by '|'; "" means null
 };
 
-/// How DeepSpeed reads an object.
+/// How DeepSpeed reads one object.
 struct DsSection {
   std::span<const DsKey> keys;
-  bool coerces = false;  // "auto" drops a key; "1000", "true", 2.0 and 5e8 are taken as meant
-  bool forbids_extras = false;  // unknown keys are errors; elsewhere they are passed over
+  bool coerces = false;         // "auto" drops a key; "1000", "true", 2.0 and 5e8 are converted
+  bool forbids_extras = false;  // unknown keys are errors; otherwise they are ignored
 };
 
-/// A section below the top level that only logs.
+/// A section below the top level that only affects logging.
 struct DsLogSection {
   std::string_view name;
   DsSection section;
@@ -89,7 +91,7 @@ DsSection ds_adam();
 DsSection ds_data_types();
 DsSection ds_leaf_module();
 DsSection ds_scheduler();
-/// Parameters of WarmupLR, WarmupDecayLR and WarmupCosineLR.
+/// The parameters of WarmupLR, WarmupDecayLR and WarmupCosineLR.
 DsSection ds_warmup();
 DsSection ds_warmup_decay();
 DsSection ds_warmup_cosine();

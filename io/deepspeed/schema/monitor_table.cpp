@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sections that only log. DeepSpeed still refuses a key in them that it does not know, so they are
-// read; comms_logger alone is followed. Checked against DeepSpeed 0.19.8.
+// Sections that only affect logging. They are read because DeepSpeed refuses unknown keys in them;
+// only comms_logger has an effect here. Checked against DeepSpeed 0.19.8.
 #include <io/deepspeed/schema/key_table.hpp>
 
 namespace shardmark {

@@ -102,7 +102,7 @@ constexpr DsKey scheduler[] = {
     {"params", "", any, "null", used, all_stages, any_real, ""},
 };
 
-// Each scheduler is called with its parameters by name: another name is an error there.
+// DeepSpeed calls each scheduler with its parameters by name, so an unknown name is an error.
 constexpr DsKey warmup[] = {
     {"warmup_min_lr", "", any, "0.0", used, all_stages, any_real, ""},
     {"warmup_max_lr", "", any, "null", used, all_stages, any_real, ""},

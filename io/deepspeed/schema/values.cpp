@@ -25,11 +25,13 @@ std::vector<std::string> all_names(const DsSection& section) {
   return names;
 }
 
-// Whether a value of a key that is not modelled asks for nothing beyond what we do.
+// Returns whether the value of a key that is not modelled asks for nothing beyond what ShardMark
+// does.
 bool harmless(const DsKey& key, const Json& value) {
   if (value.is_null() || value == Json::parse(key.fallback)) return true;
   if (key.type == DsType::boolean_or_null) return value == false;
-  if (key.type == DsType::object_or_null) return false;  // that it is there is what switches it on
+  if (key.type == DsType::object_or_null)
+    return false;  // the presence of the object switches the feature on
   if (value.is_string()) {
     const auto text = value.get<std::string>();
     return text == "fp32" || text == "float32" || text == "float" || text == "torch.float32";
@@ -60,7 +62,7 @@ DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Ds
     if (!row) {
       const std::string meant = nearest(item.key(), all_names(section_));
       origin.note(FindingKind::ignored, at,
-                  "unknown to DeepSpeed, which passes over it" +
+                  "unknown to DeepSpeed, which ignores it" +
                       (meant.empty() ? "" : fmt::format(": did you mean \"{}\"?", meant)));
       continue;
     }
@@ -80,9 +82,8 @@ DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Ds
                       fmt::format("is the same key as \"{}\", which is given too: "
                                   "remove one",
                                   twin->second.spelling));
-      origin.note(
-          FindingKind::ignored, at,
-          fmt::format("\"{}\" is given too, and is the one that counts", twin->second.spelling));
+      origin.note(FindingKind::ignored, at,
+                  fmt::format("\"{}\" is given too and takes precedence", twin->second.spelling));
       continue;
     }
     if (row->type == DsType::truth && item.value().is_string())
@@ -124,11 +125,11 @@ std::string DsValues::key(std::string_view name) const {
 std::string DsValues::without_effect(const DsKey& row, int stage, std::string_view schedule) const {
   if (row.effect == DsEffect::dead) return "DeepSpeed never uses it";
   if (stage < row.stages.first || stage > row.stages.last)
-    return fmt::format("matters {}, this is stage {}", stages_text(row.stages), stage);
+    return fmt::format("has an effect {}, and this is stage {}", stages_text(row.stages), stage);
   if (const auto it = muted_.find(row.name); it != muted_.end()) return it->second;
   if (row.effect == DsEffect::tunes && schedule == "paper")
-    return "shapes DeepSpeed's own schedule; nothing under run.schedule \"paper\"";
-  if (row.effect == DsEffect::inert) return "changes nothing that ShardMark does";
+    return "affects only the schedule \"deepspeed\", not \"paper\"";
+  if (row.effect == DsEffect::inert) return "does not change anything that ShardMark does";
   return "";
 }
 

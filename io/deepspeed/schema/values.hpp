@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One object of a DeepSpeed config, read by its table with DeepSpeed's coercions.
+// One object of a DeepSpeed config, read by its table with DeepSpeed's type conversions.
 #pragma once
 
 #include <functional>
@@ -12,30 +12,33 @@ namespace shardmark {
 /// The values of one section, with DeepSpeed's defaults for keys that are not given.
 class DsValues {
  public:
-  /// Nothing given: all defaults.
+  /// A section that the config does not contain: all values are defaults.
   DsValues(std::string key, const DsSection& section) : key_(std::move(key)), section_(section) {}
 
-  /// Throws DeckError: not an object, an ill-typed value, a key and its alias together, a removed
-  /// key, and, where the section forbids them, unknown keys (elsewhere they become findings).
+  /// Throws DeckError if `object` is not an object, a value has the wrong type, a key and its alias
+  /// are both given, a key was removed, or, if the section forbids them, a key is unknown.
+  /// Otherwise unknown keys become findings.
   DsValues(Origin& origin, std::string key, const Json& object, const DsSection& section);
 
-  /// The value given, coerced, or the table's default. `name` is the field, not the alias.
+  /// Returns the given value, converted, or the default of the table. `name` is the field, not the
+  /// alias.
   Json at(std::string_view name) const;
   bool flag(std::string_view name) const;  // null counts as false
   double number(std::string_view name) const;
-  /// The same, but the default of a muted key.
+  /// The same, but returns the default if the key is muted.
   Json effective(std::string_view name) const;
   bool given(std::string_view name) const { return values_.contains(name); }
   const DsSection& section() const { return section_; }
-  /// Key path of `name` as the user spelled it.
+  /// Returns the path of `name` as the user spelled it.
   std::string key(std::string_view name) const;
 
-  /// `name` has no effect in this config, whatever its value; `why` for the finding.
+  /// Records that `name` has no effect in this config, whatever its value. `why` is the text of the
+  /// finding.
   void mute(std::string_view name, std::string why) { muted_.emplace(name, std::move(why)); }
 
-  /// Throws DeckError for the first given value that is not modelled yet at this stage; notes those
-  /// that have no effect at this stage, under `schedule` or because they are muted, and the
-  /// defaults of used keys.
+  /// Throws DeckError for the first given value that is not modelled at this stage. Records
+  /// findings for keys that have no effect at this stage, under `schedule` or because they are
+  /// muted, and for the defaults of used keys.
   void judge(Origin& origin, int stage, std::string_view schedule) const;
 
  private:
@@ -44,7 +47,7 @@ class DsValues {
     Json value;
   };
   const DsKey& row(std::string_view name) const;
-  // Why a key has no effect; empty if it has.
+  // Returns why a key has no effect; empty if it has one.
   std::string without_effect(const DsKey& row, int stage, std::string_view schedule) const;
 
   std::string key_;
@@ -53,11 +56,11 @@ class DsValues {
   std::map<std::string, std::string, std::less<>> muted_;
 };
 
-/// `value` as DeepSpeed takes it for a key of this type; empty if it would not. Strings, whole
-/// floats and 0/1 are converted only where the section `coerces`.
+/// Returns `value` as DeepSpeed takes it for a key of this type; empty if DeepSpeed would not
+/// accept it. Strings, whole floats and 0/1 are converted only if the section `coerces`.
 std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces);
 
-/// What a key accepts, for messages: "must be true or false".
+/// Returns what a key accepts, for messages: "must be true or false".
 std::string describe(const DsKey& key);
 
 }  // namespace shardmark

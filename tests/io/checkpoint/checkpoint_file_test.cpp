@@ -190,7 +190,7 @@ TEST(CheckpointFile, wherever_it_is_cut_file_and_dataset_are_named) {
   for (std::int64_t left : {std::int64_t{0}, std::int64_t{100}, whole / 2, whole - 1}) {
     std::filesystem::resize_file(c.file(1), static_cast<std::uintmax_t>(left));
     expect_says(message_of<IoError>([&] { c.read(State::master, 0, elems); }),
-                {c.file(1), "dataset ", "is cut", std::to_string(whole)});
+                {c.file(1), "dataset ", "is truncated", std::to_string(whole)});
   }
 }
 
@@ -199,7 +199,7 @@ TEST(CheckpointFile, a_file_of_another_checkpoint_is_noticed) {
   std::filesystem::copy_file(other.file(1), c.file(1),
                              std::filesystem::copy_options::overwrite_existing);
   expect_says(message_of<IoError>([&] { c.read(State::variance, 0, elems); }),
-              {c.file(1), "dataset variance", "of another checkpoint"});
+              {c.file(1), "dataset variance", "another checkpoint"});
   std::filesystem::copy_file(c.file(0), c.file(1),
                              std::filesystem::copy_options::overwrite_existing);
   EXPECT_THROW(c.read(State::variance, 0, elems), IoError);

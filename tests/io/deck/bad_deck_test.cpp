@@ -77,7 +77,7 @@ const std::vector<BadValue>& bad_values() {
       {"checkpoint={\"dir\": \"x\", \"layout\": \"shared\", \"ranks_per_file\": 2}",
        {"ranks_per_file = 2", "all ranks write one file"}},
       {"checkpoint={\"dir\": \"x\", \"async\": true, \"layout\": \"shared\"}",
-       {"async = true", "where ranks share a file"}},
+       {"async = true", "if ranks share a file"}},
       {"checkpoint={\"dir\": \"x\", \"benchmark\": 2}", {"benchmark = 2", "run.compute \"none\""}},
       {"checkpoint={\"dir\": \"x\", \"alignment_bytes\": 3}", {"= 3", "power of two"}},
       {"checkpoint={\"dir\": \"x\", \"hints\": {\"cb_nodes\": 1}}", {"cb_nodes = 1", "strings"}},

@@ -72,17 +72,17 @@ TEST(SwapFile, LeavesNoNameBehind) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(SwapFile, AFolderThatCannotBeUsedIsTold) {
+TEST(SwapFile, AFolderThatCannotBeUsedIsAnError) {
   const ScratchFolder folder;
   const std::string none = folder.path("none");
   expect_says(message_of<IoError>([&] { free_disk_bytes(none); }),
               {none, "No such file", "mount the disk"});
   const std::string text = folder.write("text", "x");
-  expect_says(message_of<IoError>([&] { free_disk_bytes(text); }), {text, "it is no folder"});
+  expect_says(message_of<IoError>([&] { free_disk_bytes(text); }), {text, "it is not a folder"});
   expect_says(message_of<IoError>([&] { SwapFile(none, 1); }),
-              {none, "cannot be made", "nvme_path"});
+              {none, "no file can be created", "nvme_path"});
   expect_says(message_of<IoError>([&] { SwapFile(folder.path(), std::int64_t{1} << 60); }),
-              {folder.path(), "cannot be made", "free the space"});
+              {folder.path(), "cannot be created", "free the space"});
   EXPECT_GT(free_disk_bytes(folder.path()), 0);
 }
 

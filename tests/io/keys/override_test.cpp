@@ -38,9 +38,9 @@ TEST(Override, refuses_paths_that_lead_nowhere) {
     const char* argument;
     std::vector<std::string> says;
   } cases[] = {
-      {"a.b.c=1", {"--set a.b.c=1", "a.b = 1", "no section"}},
+      {"a.b.c=1", {"--set a.b.c=1", "a.b = 1", "not a section"}},
       {"l.1=1", {"--set l.1=1", "\"1\"", "use 0 to 0"}},
-      {"l.x=1", {"\"x\"", "no index"}},
+      {"l.x=1", {"\"x\"", "not an index"}},
       {"a.b", {"--set a.b", "key.path=value"}},
       {"=1", {"key.path=value"}},
       {"a..b=1", {"a..b", "empty"}},

@@ -87,7 +87,7 @@ std::vector<Wrong> wrongs() {
   args("out_in_proc", {"run", "@deck.json", "--out", "/proc/shardmark"},
        {"/proc/shardmark", "--out"}, 4);
   args("set_without_value", run_with("run.steps"), {"--set run.steps", "key.path=value"});
-  args("set_below_a_number", run_with("run.steps.x=1"), {"--set", "run.steps.x", "no section"});
+  args("set_below_a_number", run_with("run.steps.x=1"), {"--set", "run.steps.x", "not a section"});
   args("set_unknown_key", run_with("run.stepz=3"), {"--set", "run.stepz = 3", "did you mean"});
   args("set_ill_typed", run_with("run.steps=abc"), {"--set", "run.steps = \"abc\"", "an integer"});
   args("no_arguments", {}, {"subcommand", "--help"});

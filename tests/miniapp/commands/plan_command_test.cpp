@@ -108,7 +108,8 @@ TEST(DeckCheck, SaysThatADeckIsSoundAndWhatItLeftOut) {
   const std::string text = printed({"deck", "check", deck, "--ranks", "2"});
   EXPECT_TRUE(text.starts_with(deck + ": sound")) << text;
   EXPECT_NE(text.find("run.warmup = 0"), std::string::npos) << text;
-  EXPECT_NE(text.find("stage3_max_live_parameters: 5: matters only at stage 3"), std::string::npos)
+  EXPECT_NE(text.find("stage3_max_live_parameters: 5: has an effect only at stage 3"),
+            std::string::npos)
       << text;
 }
 
