@@ -9,7 +9,8 @@
 
 namespace shardmark {
 
-/// Each function reads one section. It throws DeckError for a key that is ill-typed, unknown, missing or out of bounds.
+/// Each function reads one section. It throws DeckError for a key that is ill-typed, unknown,
+/// missing or out of bounds.
 void read_model(KeyReader reader, ModelSpec& model, std::string_view schedule);
 void read_list(KeyReader& reader, ModelSpec& model, std::string_view schedule);
 void read_trace(KeyReader& deck, std::string& trace);

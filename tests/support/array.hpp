@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An array of any dtype that tests fill and read as doubles, and scratch of the size that a
-// collective asks for.
+// collective requires.
 #pragma once
 
 #include <cstddef>
@@ -60,10 +60,10 @@ class Array {
   }
 
   Dtype dtype_;
-  std::vector<std::byte> bytes_;  // one more, so that no elements still have an address
+  std::vector<std::byte> bytes_;  // one byte more, so that an empty array still has an address
 };
 
-/// Exactly the scratch that `c` asks for under `options`; sets it in `c`.
+/// Allocates exactly the scratch that `c` requires under `options`, and sets it in `c`.
 inline std::vector<std::byte> bring_scratch(Collective& c, int size, const CommOptions& options) {
   c.scratch_bytes =
       collective_scratch_bytes(c.op, c.dtype, c.elems, size, options.reductions,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of checkpoints share: a folder that all ranks see, and a run with checkpoints.
+// What tests of checkpoints share: a folder that all ranks know, and a run with checkpoints.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace shardmark::testing {
 
-/// Made by one rank, known to all, removed by one at the end. Collective.
+/// A folder that one rank creates, all ranks know, and one rank removes at the end. Collective.
 class SharedFolder {
  public:
   explicit SharedFolder(MPI_Comm world = MPI_COMM_WORLD) : world_(world) {
@@ -41,7 +41,7 @@ class SharedFolder {
   std::string path_;
 };
 
-/// A run that may go on from a checkpoint and write some.
+/// A run that can resume from a checkpoint and write checkpoints.
 struct CheckpointedRun {
   CheckpointedRun(const Deck& deck, MPI_Comm world)
       : loaded(loaded_deck(deck)),
@@ -62,7 +62,7 @@ struct CheckpointedRun {
   Checkpoints checkpoints;
 };
 
-/// `deck` with a section that writes where it is told to.
+/// Returns `deck` with a section that writes checkpoints to `dir`.
 inline Deck with_checkpoints(Deck deck, const std::string& dir, const std::string& resume = "none",
                              std::int64_t every = 1) {
   deck.checkpoint.dir = dir;

@@ -10,8 +10,9 @@
 
 namespace shardmark::testing {
 
-/// A row has one value index a factor. `levels[f]`: how many values factor f has. Greedy, the same
-/// in every run; goes on with further rows until there are `at_least`.
+/// Each row has one value index per factor. `levels[f]` is the number of values of factor f. The
+/// algorithm is greedy and gives the same rows in every run; it adds rows until there are
+/// `at_least`.
 inline std::vector<std::vector<int>> pairwise_cover(const std::vector<int>& levels,
                                                     std::size_t at_least) {
   using Pair = std::tuple<int, int, int, int>;
@@ -27,7 +28,8 @@ inline std::vector<std::vector<int>> pairwise_cover(const std::vector<int>& leve
       for (int b = a + 1; b < factors; ++b) pairs.push_back({a, b, row[a], row[b]});
     return pairs;
   };
-  std::mt19937 random(20240229);  // only its raw output is the same everywhere
+  std::mt19937 random(
+      20240229);  // only the raw output of the generator is the same on every machine
   auto any = [&](int f) { return static_cast<int>(random() % static_cast<unsigned>(levels[f])); };
   std::vector<std::vector<int>> rows;
   while (!open.empty() || rows.size() < at_least) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of io/ share: a folder of their own, decks as text, and "this throws, saying
-// that".
+// What the tests of io/ share: a temporary folder, decks as text, and checks that a call throws
+// with a message.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@
 
 namespace shardmark::test {
 
-/// A new folder, removed with all in it at the end.
+/// A new folder that is removed with its content at the end.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -27,7 +27,7 @@ class ScratchFolder {
     path_ = name;
   }
   ~ScratchFolder() {
-    std::error_code ignored;  // a folder left behind is no failure of what was tested
+    std::error_code ignored;  // a folder that remains is not a failure of the test
     std::filesystem::remove_all(path_, ignored);
   }
   ScratchFolder(const ScratchFolder&) = delete;
@@ -53,7 +53,7 @@ inline std::string slurp(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// A deck that is sound as it stands; tests change one thing by `--set`.
+/// A sound deck. Tests change one thing at a time by `--set`.
 inline constexpr const char* good_deck = R"({
   "name": "good",  // comments are allowed
   "model": { "family": "gpt2", "layers": 2, "hidden": 32, "heads": 4, "sequence": 16,
@@ -68,7 +68,8 @@ inline constexpr const char* good_deck = R"({
   "run": { "steps": 5 }
 })";
 
-/// The message with which `call` throws an `Error` of type E; a failure if it does not.
+/// Returns the message of the exception of type E that `call` throws; it is a test failure if
+/// `call` does not throw one.
 template<class E, class Call>
 std::string message_of(Call&& call) {
   try {

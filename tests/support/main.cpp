@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// main of the tests that run in one process without MPI: Kokkos for the whole run, and a run in
-// which no test ran fails (a mistyped filter, a file that was left out of the build).
+// The main function of tests that run in one process without MPI. Kokkos is initialised for the
+// whole run. A run in which no test ran fails (for example after a mistyped filter, or if a file
+// was left out of the build).
 #include <cstdio>
 
 #include <Kokkos_Core.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a page as XML, as far as tests need: whether its tags are balanced, quoted and escaped, and
-// the text of its tables' cells.
+// Reads a page as XML, as far as tests need it: whether its tags are balanced, quoted and escaped,
+// and the text of the cells of its tables.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace shardmark::test {
 
-/// What is wrong with text between tags or in an attribute; empty: nothing.
+/// Returns what is wrong with a text between tags or in an attribute; empty if nothing is.
 inline std::string bad_text(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const std::string_view from = text.substr(i);
@@ -27,7 +27,7 @@ inline std::string bad_text(std::string_view text) {
   return {};
 }
 
-/// A tag without its brackets, `name key="value" key="value"`; what is wrong with it.
+/// Returns what is wrong with a tag without its brackets, `name key="value" key="value"`.
 inline std::string bad_tag(std::string_view tag) {
   const auto is_name = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '-';
@@ -53,8 +53,8 @@ inline std::string bad_tag(std::string_view tag) {
   return {};
 }
 
-/// The first thing that makes `page` no XML; empty: nothing. No comments, no CDATA, no processing
-/// instructions: our pages have none.
+/// Returns the first thing that prevents `page` from being XML; empty if nothing does. Comments,
+/// CDATA and processing instructions are not supported, because the pages have none.
 inline std::string malformed(std::string_view page) {
   constexpr std::string_view doctype = "<!DOCTYPE html>";
   if (!page.starts_with(doctype)) return "no DOCTYPE";
@@ -62,7 +62,8 @@ inline std::string malformed(std::string_view page) {
   std::vector<std::string> open;
   for (std::size_t at; (at = page.find('<')) != std::string_view::npos;) {
     if (const std::string bad = bad_text(page.substr(0, at)); !bad.empty()) return bad;
-    const std::size_t end = page.find('>', at);  // in an attribute it is an entity
+    const std::size_t end =
+        page.find('>', at);  // inside an attribute the character would be an entity
     if (end == std::string_view::npos) return "never ends: " + std::string(page.substr(at, 60));
     std::string_view tag = page.substr(at + 1, end - at - 1);
     page.remove_prefix(end + 1);
@@ -81,7 +82,8 @@ inline std::string malformed(std::string_view page) {
   return open.empty() ? "" : "never closed: " + open.back();
 }
 
-/// Text without its tags, entities as what they stand for, digits without the spaces between them.
+/// Returns the text without its tags, with entities replaced by their characters and without the
+/// spaces between digits.
 inline std::string plain(std::string_view markup) {
   constexpr std::pair<std::string_view, std::string_view> meant[] = {
       {"\u202f", ""},   {"&lt;", "<"},  {"&gt;", ">"},
@@ -101,7 +103,7 @@ inline std::string plain(std::string_view markup) {
   return text;
 }
 
-/// All rows of all tables of a page, cell by cell, in plain text.
+/// Returns all rows of all tables of a page, cell by cell, in plain text.
 inline std::vector<std::vector<std::string>> rows_of_tables(std::string_view page) {
   std::vector<std::vector<std::string>> rows;
   for (std::size_t at; (at = page.find("<tr>")) != std::string_view::npos;) {

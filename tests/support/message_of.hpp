@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a CommError says, for tests of messages.
+// Returns the message of a CommError, for tests of messages.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// main of the tests that run under mpiexec. Rank 0 prints as usual, the others only what failed,
-// each line with its rank. The exit status is the highest of all ranks, the same everywhere; a run
-// in which no test ran fails. A test that leaves its ranks in different collectives hangs: CTest's
-// timeout ends it.
+// The main function of tests that run under mpiexec. Rank 0 prints as usual; the other ranks print
+// only failures, each line with the rank. The exit status is the highest of all ranks, the same on
+// each. A run in which no test ran fails. A test that leaves its ranks in different collectives
+// hangs until CTest's timeout ends it.
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -20,7 +20,7 @@ void require(int code, const char* call) {
   std::abort();
 }
 
-/// Prints failures and skips only, "rank r: " before each line.
+/// Prints failures and skips only, with "rank r: " before each line.
 class RankPrinter : public testing::EmptyTestEventListener {
  public:
   explicit RankPrinter(int rank) : prefix_("rank " + std::to_string(rank) + ": ") {}
@@ -53,7 +53,7 @@ int run_all(int rank) {
   if (rank != 0) {
     testing::TestEventListeners& listeners = unit.listeners();
     delete listeners.Release(listeners.default_result_printer());
-    listeners.Append(new RankPrinter(rank));  // GoogleTest owns it from here
+    listeners.Append(new RankPrinter(rank));  // GoogleTest owns the printer from here on
   }
   const int status = RUN_ALL_TESTS();
   if (status == 0 && unit.test_to_run_count() == 0) {
@@ -67,8 +67,8 @@ int run_all(int rank) {
 
 int main(int argc, char* argv[]) {
   require(MPI_Init(&argc, &argv), "MPI_Init");
-  // As the program does: MPICH 5 has an error of its own for a message that nobody took, which a
-  // test of lost ranks leaves.
+  // As in the program: MPICH 5 reports an error for a message that nobody received, and a test of
+  // lost ranks leaves such messages.
   for (MPI_Comm comm : {MPI_COMM_WORLD, MPI_COMM_SELF})
     require(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   int rank = 0;

@@ -55,7 +55,7 @@ int open_file(const std::string& path) {
   return fd;
 }
 
-// A terminal that changes no byte: {our end, the program's end}.
+// Returns a terminal that changes no byte: {the test's end, the program's end}.
 std::pair<int, int> open_terminal() {
   const int ours = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (ours < 0 || grantpt(ours) != 0 || unlockpt(ours) != 0) fail("posix_openpt");
@@ -81,7 +81,7 @@ std::vector<std::string> command(const Launch& launch) {
   return words;
 }
 
-// The value of `name` in a block of NUL-ended NAME=VALUE, "" when absent.
+// Returns the value of `name` in a block of NUL-terminated NAME=VALUE, or "" if it is absent.
 std::string value_of(const std::string& block, const std::string& name) {
   std::istringstream entries(block);
   for (std::string entry; std::getline(entries, entry, '\0');)
@@ -111,12 +111,12 @@ Program::Program(const Launch& launch) : mark_(new_mark()), limit_s_(launch.limi
 Program::~Program() {
   kill_all();
   if (terminal_ >= 0) close(terminal_);
-  std::error_code ignored;  // left behind at worst
+  std::error_code ignored;  // at worst a folder remains
   fs::remove(err_path_, ignored);
   fs::remove(out_path_, ignored);
 }
 
-// In the child: only to be followed by exec.
+// Runs in the child process; the only thing that may follow is exec.
 void Program::become(const Launch& launch, int out, int err) {
   setpgid(0, 0);
   const int in = open("/dev/null", O_RDONLY);
@@ -137,7 +137,7 @@ void Program::become(const Launch& launch, int out, int err) {
 
 std::vector<Found> Program::find(bool only_ranks) const {
   std::vector<Found> found;
-  std::error_code gone;  // processes end while we look
+  std::error_code gone;  // processes may end during the search
   for (const auto& entry : fs::directory_iterator("/proc", gone)) {
     const std::string name = entry.path().filename().string();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
@@ -163,7 +163,7 @@ std::vector<Found> Program::left() const {
 
 void Program::take_output() {
   if (terminal_ < 0) {
-    out_ = read_all(out_path_);  // nothing where it went elsewhere
+    out_ = read_all(out_path_);  // empty if the output went elsewhere
     return;
   }
   char buffer[4096];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the program as its users do: a command line, in a process group of its own, with a time
-// limit. Every process of a launch inherits a mark in its environment, by which those that are left
-// are found, whatever group or parent they have by then.
+// Runs the program as users do: a command line, in a process group of its own, with a time limit.
+// Every process of a launch inherits a mark in its environment. The mark identifies the processes
+// that are left, whatever group or parent they have by then.
 #pragma once
 
 #include <map>
@@ -13,16 +13,16 @@
 namespace shardmark::test {
 
 struct Launch {
-  std::vector<std::string> args;                        // of `shardmark`
+  std::vector<std::string> args;                        // the arguments of `shardmark`
   int ranks = 0;                                        // 0: without mpiexec
-  std::map<std::string, std::string> environment = {};  // on top of the test's own
+  std::map<std::string, std::string> environment = {};  // in addition to the test's own environment
   double limit_s = 60;
-  bool terminal = false;         // standard output is a terminal, else a file
-  std::string stdout_path = {};  // which file, where not one of our own
+  bool terminal = false;         // standard output is a terminal instead of a file
+  std::string stdout_path = {};  // the file for standard output, if it is not a temporary one
 };
 
 struct Outcome {
-  int status = -1;  // exit status; 128 + signal as in a shell; -1 when the limit was passed
+  int status = -1;  // exit status; 128 + signal as in a shell; -1 if the limit was exceeded
   bool timed_out = false;
   std::string out, err;
 };
@@ -30,29 +30,31 @@ struct Outcome {
 /// A process that a launch has started: `mpiexec`, one of its helpers, or a rank.
 struct Found {
   pid_t pid = 0;
-  int rank = -1;  // of the world, where the launcher says so in the environment; else -1
+  int rank = -1;  // in the world, if the launcher sets it in the environment; else -1
 };
 
-/// A launch under way. Whatever is left of it is killed when it goes out of scope.
+/// A launch in progress. Whatever remains of it is killed when the object is destroyed.
 class Program {
  public:
-  /// Throws std::system_error.
+  /// Starts the launch. Throws std::system_error.
   explicit Program(const Launch& launch);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
   pid_t pid() const { return pid_; }  // of mpiexec, or of the program itself
-  /// Standard output so far.
+  /// Returns the standard output so far.
   std::string out();
-  /// Processes that run the program itself, or all of the launch. Zombies are none.
+  /// Returns the processes that run the program itself, or all processes of the launch, without
+  /// zombies.
   std::vector<Found> ranks() const;
   std::vector<Found> left() const;
-  /// Waits until standard output has `text`; false when the limit passes or the launch ends first.
+  /// Waits until standard output contains `text`. Returns false if the limit is exceeded or the
+  /// launch ends first.
   bool wait_for_output(const std::string& text, double limit_s);
-  /// Waits for the end of the launch; past the limit all of it is killed.
+  /// Waits for the end of the launch. When the limit is exceeded, all of its processes are killed.
   Outcome wait();
-  /// Waits until no process of the launch is left; false when `limit_s` passes first.
+  /// Waits until no process of the launch is left. Returns false if `limit_s` is exceeded first.
   bool wait_until_gone(double limit_s) const;
 
  private:
@@ -65,18 +67,18 @@ class Program {
   std::string mark_, err_path_, out_path_, out_;
   double limit_s_;
   pid_t pid_ = -1;
-  int terminal_ = -1;  // our end of it
+  int terminal_ = -1;  // the test's end of the terminal
   bool ended_ = false;
   int wait_status_ = 0;
 };
 
-/// Runs to the end. `out` and `err` are complete then.
+/// Runs the launch to its end, after which `out` and `err` are complete.
 Outcome run(const Launch& launch);
 
-/// The lines of a text, without their ends; a last line without an end counts.
+/// Returns the lines of a text without their line ends; a last line without an end counts.
 std::vector<std::string> lines_of(const std::string& text);
 
-/// Within this all processes of a launch must be gone once its mpiexec has ended. Seconds.
+/// All processes of a launch must be gone within this time after its mpiexec has ended. In seconds.
 constexpr double gone_limit_s = 10;
 
 }  // namespace shardmark::test

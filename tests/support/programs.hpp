@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small decks and programs for the tests of plan/.
+// Small decks and programs for the tests of core/plan/.
 #pragma once
 
 #include <core/error.hpp>
@@ -7,7 +7,8 @@
 
 namespace shardmark::testing {
 
-/// States of stage 3 in files, as far as a small model has any that are worth one.
+/// Moves the states of stage 3 to files, with limits so small that a small model has states that
+/// are large enough for a file.
 inline void put_in_files(Deck& d, bool optimizer, bool params) {
   if (d.zero.stage < 3) return;
   for (OffloadSpec* o : {&d.zero.offload_optimizer, &d.zero.offload_param}) {
@@ -42,7 +43,7 @@ inline Program program(const Deck& deck, int world, int rank, std::int64_t accum
   return build_program(deck, batch(world, accumulation), world, rank, Profile{});
 }
 
-/// The first event that `match` takes, in the segment of that name.
+/// Returns the first event for which `match` is true, in the segment of that name.
 template<class Match>
 Event& find_event(Program& p, std::string_view segment, Match match) {
   for (Segment& s : p.segments)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recordings of real DeepSpeed runs (tests/data/) as decks, read the way a user's are.
+// Recordings of real DeepSpeed runs (tests/data/) as decks, which are read like a user's deck.
 #pragma once
 
 #include <fstream>
@@ -39,7 +39,7 @@ inline json deck_of(const json& recorded) {
           {"run", {{"compute", "none"}, {"steps", 3}}}};
 }
 
-/// All recordings of a file.
+/// Returns all recordings of a file.
 inline std::vector<Recording> recordings(const std::string& file) {
   std::ifstream in(std::string(SHARDMARK_TESTS) + "/data/" + file);
   const json all = json::parse(in);
@@ -58,9 +58,9 @@ inline std::vector<Recording> recordings(const std::string& file) {
   return list;
 }
 
-/// The recordings' rows in our words: [phase, op, dtype, elements in, out, root or reduction, and
-/// the group where it is not the world].
-inline json in_our_words(const json& rows) {
+/// Returns the rows of a recording in ShardMark's words: [phase, op, dtype, elements in, elements
+/// out, root or reduction, and the group unless it is the world].
+inline json in_shardmark_words(const json& rows) {
   json list = json::array();
   for (const json& row : rows) {
     std::string op = row[1];
@@ -72,13 +72,13 @@ inline json in_our_words(const json& rows) {
   return list;
 }
 
-/// What a recording expects of a step: `first_step`, `steady_step` (which may say "the same").
+/// Returns what a recording expects of `first_step` or `steady_step` (which may be "the same").
 inline json expected_rows(const json& raw, const char* key) {
   const json& rows = raw.at(key).is_string() ? raw.at("first_step") : raw.at(key);
-  return in_our_words(rows);
+  return in_shardmark_words(rows);
 }
 
-/// Rows of `plan --format json` in the same form.
+/// Returns rows of `plan --format json` in the same form.
 inline json as_recorded(const json& rows) {
   json list = json::array();
   for (const json& row : rows) {
@@ -94,12 +94,12 @@ inline json as_recorded(const json& rows) {
   return list;
 }
 
-/// Whether every step of the recording overflowed.
+/// Returns whether every step of the recording overflowed.
 inline bool overflows(const Recording& r) {
   return r.name.find("overflow") != std::string::npos;
 }
 
-/// The first row that differs, for messages.
+/// Returns the first row that differs, for messages.
 inline std::string first_difference(const json& have, const json& want) {
   for (std::size_t i = 0; i < std::max(have.size(), want.size()); ++i) {
     const json a = i < have.size() ? have[i] : json(), b = i < want.size() ? want[i] : json();

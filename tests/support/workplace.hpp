@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A temporary folder with a tiny deck and the file that it trains on: a GPT of 2 layers, for as
-// many steps as a test can afford.
+// A temporary folder with a tiny deck and its data file: a GPT of 2 layers, for as many steps as a
+// test can afford.
 #pragma once
 
 #include <filesystem>
@@ -34,7 +34,7 @@ class Workplace {
     write("text.bin", text);
   }
   ~Workplace() {
-    std::error_code ignored;  // left behind at worst
+    std::error_code ignored;  // at worst a folder remains
     std::filesystem::remove_all(folder_, ignored);
   }
   Workplace(const Workplace&) = delete;
@@ -43,12 +43,12 @@ class Workplace {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string out() const { return path("out"); }
 
-  /// Writes a file; its path.
+  /// Writes a file and returns its path.
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name, std::ios::binary) << text;
     return path(name);
   }
-  /// Writes the tiny deck at a stage, changed by a JSON merge patch; its path.
+  /// Writes the tiny deck at a stage, changed by a JSON merge patch, and returns its path.
   std::string deck(int stage = 3, const Json& patch = Json::object()) const {
     Json deck = {{"name", "tiny"},
                  {"model",

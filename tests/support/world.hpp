@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What MPI tests begin with: rank, size, and options that wait well on this machine.
+// The beginning of every MPI test: rank, size, and options that suit waiting on this machine.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,12 +28,12 @@ inline CommOptions make_options(Reductions reductions = Reductions::native) {
   options.idle = idle;
   return options;
 }
-// Another program of the same tests may have its own.
+// Another program with the same tests may define its own list.
 #if !defined(SHARDMARK_TEST_BACKENDS)
 #define SHARDMARK_TEST_BACKENDS "mpi", "shm"
 #define SHARDMARK_TEST_REDUCTIONS Reductions::native, Reductions::ordered
 #endif
-/// The back-ends under test, which several ranks of this machine can use, and who sums there.
+/// The back-ends under test that several ranks of this machine can use, and how each sums.
 inline constexpr const char* backends[] = {SHARDMARK_TEST_BACKENDS};
 inline constexpr Reductions backend_reductions[] = {SHARDMARK_TEST_REDUCTIONS};
 inline std::unique_ptr<Communicator> make_world(const CommOptions& options,
@@ -44,7 +44,7 @@ inline std::string backend_name(const ::testing::TestParamInfo<const char*>& inf
   return info.param;
 }
 
-/// A barrier that the tests own, beneath everything under test.
+/// A barrier that belongs to the tests, independent of everything under test.
 inline void mpi_barrier() {
   check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
 }

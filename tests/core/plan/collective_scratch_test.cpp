@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scratch that the plan reserves is what a collective needs: none where the library sums in
-// place, never above the cap, and enough for whole pieces at any size.
+// The scratch that the plan reserves is what a collective needs: none if the library sums in place,
+// never more than the cap, and enough for whole pieces at any size.
 #include <gtest/gtest.h>
 
 #include <core/error.hpp>
@@ -23,9 +23,10 @@ TEST(Scratch, is_needed_only_where_contributions_are_laid_side_by_side) {
   EXPECT_EQ(bytes(Op::reduce_scatter, Dtype::fp32, Reductions::native), 12000);
   EXPECT_EQ(bytes(Op::reduce_scatter, Dtype::fp32, Reductions::ordered), 12000);
   EXPECT_EQ(bytes(Op::all_reduce, Dtype::fp32, Reductions::ordered), 12000);
-  EXPECT_EQ(bytes(Op::reduce, Dtype::fp32, Reductions::ordered), 36000);  // all of every rank
+  EXPECT_EQ(bytes(Op::reduce, Dtype::fp32, Reductions::ordered), 36000);  // all data of every rank
   EXPECT_EQ(bytes(Op::all_reduce, Dtype::bf16, Reductions::native), 6000);
-  EXPECT_EQ(bytes(Op::all_reduce, Dtype::int64, Reductions::ordered), 0);  // no order to keep
+  EXPECT_EQ(bytes(Op::all_reduce, Dtype::int64, Reductions::ordered),
+            0);  // integer sums do not depend on the order
 }
 
 TEST(Scratch, of_one_rank_or_of_nothing_is_none) {

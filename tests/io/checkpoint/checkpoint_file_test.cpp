@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts in files: any range is read back as it was written, and no damage goes unnoticed.
+// Parts in files: any range is read back as it was written, and no damage stays unnoticed.
 #include <numeric>
 #include <random>
 
@@ -12,14 +12,14 @@
 namespace shardmark::test {
 namespace {
 
-constexpr std::int64_t elems = 3 * checksum_block_elems + 1234;  // of two ranks together
+constexpr std::int64_t elems = 3 * checksum_block_elems + 1234;  // of both ranks together
 constexpr State fp32_states[] = {State::master, State::momentum, State::variance};
 
 float value_of(State state, std::int64_t elem) {
   return static_cast<float>(elem % 100003) * 0.37f - 1000.0f * static_cast<float>(state);
 }
 
-// Two ranks; the first has the ends, in three slices, the second what is between.
+// Two ranks: the first has both ends in three slices, the second has what is between them.
 class Checkpoint {
  public:
   explicit Checkpoint(Dtype dtype = Dtype::fp32, float shift = 0) {
@@ -205,8 +205,8 @@ TEST(CheckpointFile, a_file_of_another_checkpoint_is_noticed) {
   EXPECT_THROW(c.read(State::variance, 0, elems), IoError);
 }
 
-// HDF5's own structures have no checksums that we know of: whatever bit is wrong there, either it
-// is noticed or the values are right.
+// HDF5's own structures have no checksums that ShardMark knows of. Whichever bit is wrong there,
+// either the error is noticed or the values are right.
 TEST(CheckpointFile, no_flipped_bit_of_the_header_gives_wrong_values) {
   const Checkpoint c;
   const std::string good = slurp(c.file(0));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder of checkpoints: one writer, whole names only, `latest`, what stays and what goes.
+// The folder of checkpoints: it has one writer, shows complete checkpoints only, follows `latest`,
+// and keeps and removes the right ones.
 #include <algorithm>
 
 #include <sys/mount.h>
@@ -40,7 +41,7 @@ TEST(CheckpointFolder, publishes_and_points_to_the_latest) {
             (std::vector<std::string>{".lock", "latest", "step-00000010", "step-00000020"}));
   EXPECT_EQ(slurp(dir + "/step-00000020/rank-00000.h5"), "data");
   EXPECT_EQ(slurp(dir + "/latest"), "step-00000020\n");
-  scratch.write("a/b/latest", "step-00000010\n");  // a user goes back
+  scratch.write("a/b/latest", "step-00000010\n");  // a user selects an earlier checkpoint
   EXPECT_EQ(latest_checkpoint(dir), "step-00000010");
   std::filesystem::remove(dir + "/latest");  // a crash between the rename and the pointer
   EXPECT_EQ(latest_checkpoint(dir), "step-00000020");
@@ -59,7 +60,7 @@ TEST(CheckpointFolder, keeps_the_newest_and_never_removes_what_was_just_written)
   const ScratchFolder scratch;
   CheckpointWriterFolder folder(scratch.path());
   for (int step : {30, 40, 50}) publish(folder, step);
-  publish(folder, 20, 2);  // of a run that went back
+  publish(folder, 20, 2);  // published by a run that resumed from an earlier step
   EXPECT_EQ(published_checkpoints(scratch.path()),
             (std::vector<std::string>{"step-00000050", "step-00000020"}));
   publish(folder, 25, 1);
@@ -69,7 +70,8 @@ TEST(CheckpointFolder, keeps_the_newest_and_never_removes_what_was_just_written)
 TEST(CheckpointFolder, touches_nothing_else) {
   const ScratchFolder scratch;
   scratch.write("notes.txt", "mine");
-  std::filesystem::create_directories(scratch.path("step-00000001"));  // no manifest: not ours
+  std::filesystem::create_directories(
+      scratch.path("step-00000001"));  // without a manifest it is not a checkpoint
   CheckpointWriterFolder folder(scratch.path());
   publish(folder, 10, 1);
   publish(folder, 20, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One file of all ranks: written by transfers that really are collective, and read back by each as
-// any other. One rank has nothing to write.
+// One file of all ranks: the transfers that write it really are collective, and each rank reads it
+// back like any other file. One rank has nothing to write.
 #include <cstdio>
 #include <cstring>
 
@@ -25,7 +25,7 @@ int size_of() {
   return size;
 }
 
-// The second rank has nothing; the first more than one transfer's worth.
+// The second rank has nothing; the first has more than one transfer can hold.
 std::int64_t elems_of(int rank) {
   return rank == 0 ? 33 * checksum_block_elems + 5 : rank == 1 ? 0 : 1000 + rank;
 }

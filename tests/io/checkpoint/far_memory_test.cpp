@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// States in memory that the host does not reach: written and read piece by piece through the two
-// functions that do, and never touched otherwise: the pages here are closed but for those.
+// States in memory that the host cannot access: they are written and read piece by piece through
+// the two functions of FarMemory, and never accessed otherwise, because the pages here are
+// protected.
 #include <sys/mman.h>
 
 #include <core/numeric/half.hpp>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::int64_t elems = checksum_block_elems + 4321;
 
-// Whoever looks at it uninvited ends with a signal.
+// Memory in protected pages: any access outside the two functions ends with a signal.
 class ClosedPages {
  public:
   explicit ClosedPages(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
@@ -37,7 +38,7 @@ class ClosedPages {
     ::mprotect(current()->data_, current()->bytes_, PROT_NONE);
     largest = std::max(largest, bytes);
   }
-  static inline std::int64_t largest = 0;  // of the copies so far, in bytes
+  static inline std::int64_t largest = 0;  // the largest copy so far, in bytes
 
  private:
   static ClosedPages*& current() {
@@ -57,7 +58,8 @@ std::vector<float> values_of(State state) {
   return values;
 }
 
-// All three states in one file, far from the host: in two slices each, with an empty one between.
+// All three states in one file, in memory that the host cannot access: two slices each, with an
+// empty one between them.
 class FarCheckpoint : public ::testing::Test {
  protected:
   FarCheckpoint() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The manifest: what is written is read, and nothing else passes for it.
+// The manifest: what was written is read back, and no other text is accepted.
 #include <io/checkpoint/manifest.hpp>
 #include <tests/support/io_scratch.hpp>
 
@@ -41,7 +41,7 @@ TEST(Manifest, what_is_written_is_read) {
     ASSERT_EQ(back.parts.size(), 3U);
     EXPECT_EQ(back.parts[2].map, m.parts[2].map);
     EXPECT_EQ(back.parts[0].digest[3], ~std::uint64_t{0});
-    EXPECT_EQ(back.parts[2].first_block, 1);  // behind that of the second part
+    EXPECT_EQ(back.parts[2].first_block, 1);  // after that of the second part
     EXPECT_EQ(back.elems(), 10);
     EXPECT_EQ(back.state_bytes(), dtype == Dtype::fp32 ? 120 : 140);
     EXPECT_EQ(write_manifest(back), write_manifest(m));
@@ -60,7 +60,7 @@ TEST(Manifest, any_changed_character_is_noticed) {
   for (std::size_t i = 0; i + 1 < text.size(); ++i) {
     std::string changed = text;
     changed[i] = changed[i] == '1' ? '2' : '1';
-    try {  // white space is the one thing that may change
+    try {  // white space is the only thing that may change
       const Manifest m = parse_manifest(changed, "m");
       EXPECT_EQ(write_manifest(m), text) << "at " << i;
     } catch (const IoError&) {

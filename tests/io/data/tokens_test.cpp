@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training data: the reference's tokens, windows of files, the chain's structure, and that every
-// rank count sees the same global batch.
+// Training data: the tokens of the reference, windows of files, the structure of the chain, and the
+// same global batch for every rank count.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -35,7 +35,7 @@ TEST(Tokens, splitmix64_and_mix_give_known_words) {
 }
 
 TEST(Tokens, uniform_follows_the_reference_formula) {
-  // Worked out apart from this code, in exact integer arithmetic.
+  // The expected values were computed independently of this code, in exact integer arithmetic.
   const Deck deck = deck_of(DataSource::uniform, 16, 61, 7);
   const auto step0 = samples(deck, 0, 0, 2);
   const std::vector<std::int32_t> first8(step0.begin(), step0.begin() + 8);

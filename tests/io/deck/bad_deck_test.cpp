@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One bad deck a rule: the good deck, changed by `--set` or replaced, must be refused in one line
+// One bad deck per rule: the good deck, changed by `--set` or replaced, must be refused in one line
 // that names file, key, value and remedy.
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 struct BadValue {
   const char* set;                // key=value
-  std::vector<std::string> says;  // beside file and key
+  std::vector<std::string> says;  // what the message contains besides file and key
 };
 
 const std::vector<BadValue>& bad_values() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `deck check`: keys without effect with the reason, defaults with their values, inferred batch
-// sizes.
+// `deck check` lists keys without effect with the reason, defaults with their values, and inferred
+// batch sizes.
 #include <algorithm>
 
 #include <io/deck/deck_findings.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutations of good decks: whatever comes, a Deck or a DeckError of one line, never anything else.
+// Random changes of good decks: the result is a Deck or a DeckError of one line, and never anything
+// else.
 #include <iterator>
 
 #include <core/random.hpp>
@@ -38,8 +39,8 @@ class Mutator {
     }
   }
 
-  // The value after the first colon from `at` on becomes `piece`: still JSON, but wrong in type or
-  // size.
+  // Replaces the value after the first colon from `at` on by `piece`: the text is still JSON, but a
+  // type or size is wrong.
   static void replace_value(std::string& text, std::size_t at, const char* piece) {
     const auto colon = text.find(':', at);
     if (colon == std::string::npos) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sound deck: every key arrives, every absent one has the documented default.
+// A sound deck: every key has its effect, and every absent key has the documented default.
 #include <tests/support/io_scratch.hpp>
 
 namespace shardmark::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The batch triple: what DeepSpeed infers from each combination of given keys, and what it refuses.
+// The batch triple: what DeepSpeed infers from each combination of keys, and what it refuses.
 #include <io/deepspeed/config.hpp>
 #include <tests/support/io_scratch.hpp>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed configs: what DeepSpeed was seen to refuse is refused; what it was seen to accept is
-// either accepted with the same values or refused as not modelled yet, by name.
+// DeepSpeed configs: a config that DeepSpeed was observed to refuse is refused; one that it was
+// observed to accept is either accepted with the same values or refused by a message that names
+// what is not modelled yet.
 #include <set>
 
 #include <io/deepspeed/config.hpp>
@@ -14,8 +15,8 @@ Json config_of(const Json& c) {
   return parse_json(c["config_text"].get<std::string>(), "case", JsonRules::deepspeed);
 }
 
-// The recorded configs that ask for what is not modelled.
-bool beyond_us(const Json& config) {
+// Returns whether a recorded config asks for something that is not modelled.
+bool not_modelled(const Json& config) {
   const std::string text = config.dump();
   return text.find("nvme") != std::string::npos || text.find("SGD") != std::string::npos ||
          text.find("hpz") != std::string::npos;
@@ -52,7 +53,7 @@ TEST(DeepSpeedConfig, judges_recorded_configs_as_deepspeed_did) {
       }
       ++later;
       expect_says(message, {"not modelled yet"});
-      EXPECT_TRUE(beyond_us(c["config"])) << message;
+      EXPECT_TRUE(not_modelled(c["config"])) << message;
     }
   }
   EXPECT_LE(later, 12);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: every key that is accepted and does nothing in this config is listed, with the reason; no
-// key that does something is.
+// Rule: every key that is accepted but has no effect in this config is listed with the reason, and
+// no key with an effect is listed.
 #include <fmt/format.h>
 
 #include <io/deepspeed/config.hpp>
@@ -21,8 +21,8 @@ std::map<std::string, std::string> without_effect(const std::string& text,
 }
 
 struct Effect {
-  const char* config;  // more keys
-  const char* key;     // below `deepspeed`; all of them that have no effect, or "" for none
+  const char* config;  // keys that are added to the config
+  const char* key;     // all keys below `deepspeed` that have no effect, or "" for none
   const char* why;
 };
 
@@ -101,7 +101,7 @@ TEST(DeepSpeedEffect, is_missing_for_the_reason_given_and_for_that_key_alone) {
       {R"("bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
           "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}})",
        "data_types.grad_accum_dtype", "in the model's type"},
-      // all of these do something
+      // all of these keys have an effect
       {R"("wall_clock_breakdown": true, "steps_per_print": 5)", "", ""},
       {R"("comms_logger": {"enabled": true, "prof_all": false, "prof_ops": ["all_reduce"]})", "",
        ""},

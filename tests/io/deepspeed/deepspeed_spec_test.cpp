@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: what a DeepSpeed config says of precision, optimizer, scheduler and knobs arrives as
-// DeepSpeed would use it; what its engine refuses is refused.
+// Rule: what a DeepSpeed config says about precision, optimizer, scheduler and knobs is read as
+// DeepSpeed would use it, and what its engine refuses is refused.
 #include <fmt/format.h>
 
 #include <io/deepspeed/config.hpp>
@@ -9,7 +9,8 @@
 namespace shardmark::test {
 namespace {
 
-// A config with more keys at a stage; `zero` is more of zero_optimization, with a leading comma.
+// Reads a config with additional keys at a stage. `zero` contains additional keys of
+// zero_optimization and begins with a comma.
 ZeroSpec read(int stage, const std::string& extra, const std::string& zero = "") {
   Origin origin("d.json");
   const std::string text =

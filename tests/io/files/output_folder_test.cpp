@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output folder: made, proved writable, only our own files replaced, and whole or not at all.
+// The output folder: it is created and proved writable, only files of the run are replaced, and
+// each file appears whole or not at all.
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -68,7 +69,7 @@ TEST(Output, a_folder_without_write_permission_is_refused) {
   expect_says(message, {folder.path(), "Permission denied", "--out"});
 }
 
-// A mounted tmpfs of 64 KiB, or the reason why there is none.
+// A mounted tmpfs of 64 KiB, or the reason why it could not be mounted.
 class SmallDisk {
  public:
   explicit SmallDisk(const std::string& path) : path_(path) {
@@ -132,7 +133,7 @@ TEST(Output, csv_numbers_read_back_as_the_same_doubles) {
 }
 
 TEST(Hash, is_xxh3_in_hexadecimal) {
-  EXPECT_EQ(hash_hex(""), "2d06800538d394c2");  // XXH3's published value for no input
+  EXPECT_EQ(hash_hex(""), "2d06800538d394c2");  // XXH3's published value for empty input
   EXPECT_EQ(hash_hex("a").size(), 16u);
   EXPECT_NE(hash_hex("a"), hash_hex("b"));
 }

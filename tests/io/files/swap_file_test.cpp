@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of a file that stands in for memory: what was written is read again, whatever the memory's
-// address and the step; it has no name and exactly its size; mapped, it is the same bytes; a folder
-// that cannot be used is told.
+// Rules of a file that stands in for memory: what was written is read back, whatever the address of
+// the memory and the step; the file has no name and exactly its size; mapped into memory it has the
+// same bytes; an unusable folder is an error with a message.
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
@@ -22,8 +22,8 @@ std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
 
 class SwapFileTest : public ::testing::TestWithParam<std::int64_t> {};
 
-// Steps below, at and above the bounce buffer's size; sizes that end within a step, and one that no
-// disk takes past the page cache.
+// Steps below, at and above the size of the bounce buffer; sizes that end within a step, and one
+// size that no disk can transfer without the page cache.
 TEST_P(SwapFileTest, GivesBackWhatItTook) {
   const ScratchFolder folder;
   const SwapFile::Bounce bounce;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: a DeepSpeed config by path is read as Hjson, as DeepSpeed reads it; what Hjson refuses is
-// refused with its place.
+// Rule: a DeepSpeed config by path is read as Hjson, like DeepSpeed reads it; what Hjson does not
+// allow is refused with its position.
 #include <io/json/json_source.hpp>
 #include <tests/support/io_scratch.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to JSON: what a deck may look like, what a DeepSpeed config may, and what is said of the
-// rest.
+// From text to JSON: what a deck may contain, what a DeepSpeed config may contain, and the messages
+// for everything else.
 #include <io/json/json_source.hpp>
 #include <tests/support/io_scratch.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `--set`: its forms, what it reaches, and what it refuses.
+// `--set`: its forms, what it can change, and what it refuses.
 #include <io/keys/overrides.hpp>
 #include <tests/support/io_scratch.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number is no Category: the code has to name what the memory is for.
+// A number is not a Category: the code has to name the purpose of the memory.
 #include <core/memory/label.hpp>
 
 std::string label() {

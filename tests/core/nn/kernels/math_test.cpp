@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp and GELU as plain arithmetic: errors in units of the last place over the range that is used.
+// exp and GELU as plain arithmetic: their errors in units of the last place, over the range in
+// which they are used.
 #include <cmath>
 #include <limits>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels over stored parameters and gradients: fp32 arithmetic, one rounding, in all three types.
+// Kernels over stored parameters and gradients: fp32 arithmetic and one rounding, for all three
+// types.
 #include <array>
 #include <cstring>
 #include <limits>
@@ -73,8 +74,8 @@ TYPED_TEST(Sixteen, sums_and_quotients_are_rounded_once) {
   }
 }
 
-// What a copy divides on its way has the bits of a division before it: small and large ones, which
-// go past the caches, of equal and of other types.
+// A copy that divides gives the same bits as a division before the copy: for small buffers and for
+// large ones, which bypass the caches, and for equal and different types.
 TYPED_TEST(Sixteen, a_copy_divides_as_a_division_before_it) {
   const auto values = this->template all_values<TypeParam>();
   for (const std::int64_t n : {std::int64_t{1000}, values.size() * 10})
@@ -108,7 +109,7 @@ TYPED_TEST(Sixteen, a_copy_divides_as_a_division_before_it) {
     }
 }
 
-// A power of two is not divided by but multiplied with, to the same bits.
+// For a power of two, a multiplication replaces the division and gives the same bits.
 TYPED_TEST(Sixteen, halves_and_quarters_are_quotients_too) {
   const auto x = this->template all_values<TypeParam>();
   for (const float by : {2.0f, 4.0f, 0.5f, 65536.0f}) {
@@ -124,7 +125,7 @@ TYPED_TEST(Sixteen, halves_and_quarters_are_quotients_too) {
   }
 }
 
-// Large results go past the caches, in lines of the processor's width, wherever they start.
+// Large results bypass the caches in full cache lines, wherever they start.
 TYPED_TEST(Sixteen, large_results_are_those_of_small_ones_and_keep_to_their_place) {
   const std::int64_t n = (std::int64_t{1} << 20) + 12347;
   for (const std::int64_t first : {0, 1, 31, 32}) {
@@ -236,7 +237,8 @@ TEST_F(Storage, the_clip_takes_the_loss_scale_out) {
   EXPECT_EQ(clip[1], 1.0 / 8);
 }
 
-// Shards of several pieces, the last of them short, in a cache and past it.
+// Shards of several pieces, the last of them short, both for sizes that stay in a cache and for
+// larger ones.
 TEST_F(Storage, long_shards_are_interleaved_whole) {
   for (const std::int64_t shard : {17000, 170000}) {
     constexpr int rows = 3;

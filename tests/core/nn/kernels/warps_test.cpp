@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// That this program has the rows of a GPU, a warp each, and what is left to see of their teams:
-// rows and columns that fill none, and results that do not depend on what else a team has.
+// This program computes rows as a GPU does, one warp per row. The tests check that, and what the
+// host can show of teams: rows and columns that do not fill a team, and results that do not depend
+// on the other rows of a team.
 #include <cstring>
 #include <vector>
 
@@ -74,7 +75,8 @@ TEST_F(Warps, a_column_has_the_same_bits_in_every_strip) {
   }
 }
 
-// Integer data: sums are exact in any order, and so are the same, with what was there before.
+// The data are integers, so sums are exact in any order, also when they are added to what was there
+// before.
 TEST_F(Warps, sums_over_rows_start_anew_or_go_on) {
   for (const std::int64_t rows : {0, 1, 8, 30}) {
     double sum = 5;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention on all types against plain double loops, with groups of heads that share keys and
-// without. Bounds count the roundings: u is half a unit in the last place (fp32 2^-24, bf16 2^-8,
-// fp16 2^-11, relative); each probability and each gradient of a score is rounded once as an
-// operand, and each result once. What fp32 arithmetic adds is below `noise`.
+// Attention for all types against plain double loops, with and without groups of heads that share
+// keys. The bounds count the roundings: u is half a unit in the last place (relative 2^-24 in fp32,
+// 2^-8 in bf16, 2^-11 in fp16); each probability and each gradient of a score is rounded once as an
+// operand, and each result once. The errors of fp32 arithmetic are below `noise`.
 #include <gtest/gtest.h>
 
 #include <core/nn/layers/attention.hpp>
@@ -31,7 +31,7 @@ Buffer<T> filled(std::int64_t elems, std::uint64_t stream) {
   return b;
 }
 
-// Values and how far a result may be from them.
+// Values, and how far a result may differ from them.
 struct Bounded {
   explicit Bounded(std::int64_t n) : value(n, 0.0), bound(n, 0.0) {}
   void add(std::int64_t i, double v, double b) {
@@ -89,7 +89,7 @@ struct Attention {
                        gemm_scratch);
   }
 
-  // Backward is given the `out` that forward stored, as in training.
+  // Backward receives the `out` that forward stored, as in training.
   void reference(const Buffer<T>& q, const Buffer<T>& k, const Buffer<T>& v, const Buffer<T>& out,
                  const Buffer<T>& dout, Bounded& o, Bounded& dq, Bounded& dk, Bounded& dv) const {
     const double u = std::is_same_v<T, float> ? 0 : unit<T>(), scale = 1 / std::sqrt(double(d));
@@ -139,8 +139,8 @@ void check_all(Bf16Products bf16) {
   struct Case {
     std::int64_t head_dim, sequence, kv_heads;
   };
-  // One tile of rows and three; heads that GPUs read element by element, in runs, and in neither of
-  // their tiles.
+  // One tile of rows and three tiles; head sizes that GPUs read element by element, in runs, and
+  // that fit neither of their tiles.
   for (const Case& c : {Case{10, 7, 4}, Case{10, 150, 4}, Case{10, 150, 2}, Case{10, 150, 1},
                         Case{64, 150, 2}, Case{80, 70, 4}, Case{136, 40, 2}}) {
     SCOPED_TRACE(::testing::Message() << "head_dim " << c.head_dim << " sequence " << c.sequence

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each primitive alone against a plain double loop, at odd sizes. (Attention's and the embeddings'
-// gradients are held against difference quotients in gradient_test.cpp.)
+// Each primitive alone against a plain double loop, at odd sizes. (gradient_test.cpp compares the
+// gradients of attention and embeddings with difference quotients.)
 #include <gtest/gtest.h>
 
 #include <core/nn/layers/attention.hpp>
@@ -96,7 +96,7 @@ TEST_F(Primitives, rms_norm_of_any_row_length_and_its_gradient) {
       for (std::int64_t j = 0; j < h; ++j) {
         const std::int64_t i = r * h + j;
         ASSERT_NEAR(y[i], x[i] * scale * weight[j], 2e-6) << "h " << h << " element " << i;
-        // d/dx of x_j scale(x): scale' = -scale^3 x / h.
+        // The derivative of x_j scale(x) uses scale' = -scale^3 x / h.
         ASSERT_NEAR(dx[i], scale * dy[i] * weight[j] - std::pow(scale, 3) * x[i] * gx / double(h),
                     5e-6 * scale)
             << "h " << h << " element " << i;
@@ -167,7 +167,8 @@ TEST_F(Primitives, bias_gradients_are_column_sums) {
   }
 }
 
-// A vocabulary of less than a piece, of one, of several and with a rest; targets in all of them.
+// Vocabularies that fill less than a piece, one piece, several pieces, and several pieces and a
+// rest; targets in all pieces.
 class CrossEntropy : public Primitives, public ::testing::WithParamInterface<std::int64_t> {};
 INSTANTIATE_TEST_SUITE_P(Vocabularies, CrossEntropy,
                          ::testing::Values(1500, 8256, 2 * 8256, 2 * 8256 + 1105));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same bits from every run and at every alignment: what lets stages be compared bit by bit
-// although they keep the same values at different places.
+// Every run and every alignment gives the same bits. Therefore stages can be compared bit by bit
+// although they keep the same values at different addresses.
 #include <array>
 #include <cstring>
 #include <string>
@@ -26,8 +26,8 @@ ModelSpec small(Family family) {
 }
 constexpr Family families[] = {Family::gpt2, Family::llama};
 
-// One block forward and backward with every buffer moved by `shift` elements; what forward saves,
-// which has fp32 figures in it, by as many of those.
+// One block forward and backward with every buffer moved by `shift` elements. The buffer that
+// forward saves, which contains fp32 values, is moved by `shift` of those.
 template<class T>
 std::vector<float> block_results(Family family, std::int64_t shift, bool accumulate,
                                  Bf16Products products) {
@@ -114,7 +114,7 @@ TEST(determinism, a_training_repeats_bit_by_bit) {
   EXPECT_EQ(std::memcmp(runs[0].data(), runs[1].data(), runs[0].size() * sizeof(float)), 0);
 }
 
-// Kokkos Tools callbacks are C functions without user data: what they see is kept here.
+// Kokkos Tools callbacks are C functions without user data, so what they record is global.
 std::vector<std::string>* labels_seen = nullptr;
 
 TEST(determinism, every_kernel_of_a_step_is_labelled) {

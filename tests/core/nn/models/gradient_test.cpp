@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient check: every unit's gradient against central differences of the loss of a plain
+// The gradient check: the gradient of every unit against central differences of the loss of a plain
 // model in double, on shapes that divide nothing evenly and on sequences of several attention
 // tiles.
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ using shardmark::testing::SingleProcess;
 struct Shape {
   std::int64_t layers, hidden, heads, sequence, vocab, micro_batch;
   bool tied;
-  std::int64_t probes;                 // parameters checked of each tensor
-  std::int64_t kv_heads = 0, ffn = 0;  // of a Llama; 0: a GPT-2
+  std::int64_t probes;                 // parameters that are checked in each tensor
+  std::int64_t kv_heads = 0, ffn = 0;  // of a Llama; with 0 the model is a GPT-2
 
   ModelSpec spec() const {
     ModelSpec m;
@@ -38,7 +38,8 @@ struct GradientCheck : ::testing::TestWithParam<Shape> {};
 TEST_P(GradientCheck, agrees_with_difference_quotients_of_a_double_model) {
   const Shape s = GetParam();
   SingleProcess model(s.spec(), s.micro_batch, 5);
-  // Away from the symmetric start: every weight large enough to matter, no bias zero.
+  // Moves the model away from its symmetric start: every weight is large enough to matter, and no
+  // bias is zero.
   for (std::size_t t = 0; t < model.shape.params.size(); ++t) {
     float* v = model.values(t, model.param);
     for (std::int64_t i = 0; i < model.shape.params[t].elems; ++i)
@@ -84,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(shapes, GradientCheck,
                                            Shape{1, 16, 4, 131, 5, 2, false, 6, 1, 9},
                                            Shape{1, 72, 6, 70, 130, 1, true, 3, 3, 80}));
 
-// A second backward that accumulates doubles every gradient, whatever the buffers held at first.
+// A second backward that accumulates doubles every gradient, whatever the buffers contained at
+// first.
 TEST(gradients, accumulate_doubles_them) {
   for (const Shape& s :
        {Shape{2, 24, 3, 70, 37, 2, false, 0}, Shape{2, 24, 3, 70, 37, 2, true, 0},
@@ -106,14 +108,14 @@ TEST(gradients, accumulate_doubles_them) {
   }
 }
 
-// At the shape of the decks that people run, in the middle of training, where values are no longer
-// small: the derivative of the loss along a tensor's own gradient is that gradient's norm.
+// At the shape of real decks and in the middle of training, where values are no longer small, the
+// derivative of the loss along the gradient of a tensor is the norm of that gradient.
 struct RealShape : ::testing::TestWithParam<Shape> {};
 
 TEST_P(RealShape, gradients_match_directional_derivatives_while_it_trains) {
   SingleProcess model(GetParam().spec(), GetParam().micro_batch, 5);
   AdamWStep step{1e-3, 0.9, 0.95, 1e-8, 0.1, 1};
-  // A skewed distribution, as of letters.
+  // A skewed distribution, like that of letters.
   auto load = [&](std::int64_t s) {
     for (std::int64_t i = 0; i < model.tokens.size(); ++i) {
       const auto roll = static_cast<std::int32_t>(mix(5, s, i) % 256);

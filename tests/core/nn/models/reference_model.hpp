@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transformer's loss in double, as slow and as plain as it can be written: what the gradient test
-// takes its difference quotients of. Parameters are one vector in registration order.
+// The loss of a transformer in double, written as plainly as possible. The gradient test takes its
+// difference quotients from this loss. The parameters are one vector in registration order.
 #pragma once
 
 #include <cmath>
@@ -80,7 +80,7 @@ class ReferenceModel {
     return y;
   }
 
-  // y = x W^T (+ b); W [out][in], b right behind it.
+  // y = x W^T (+ b). W is [out][in], and b follows directly after it.
   Doubles linear(const Doubles& x, const double* weight, std::int64_t in, std::int64_t out,
                  bool bias) const {
     Doubles y(d_.rows() * out);
@@ -90,7 +90,7 @@ class ReferenceModel {
     return y;
   }
 
-  // q[rows][heads][d], k and v[rows][kv_heads][d].
+  // q is [rows][heads][d]; k and v are [rows][kv_heads][d].
   Doubles attention(const Doubles& q, const Doubles& k, const Doubles& v) const {
     const std::int64_t h = d_.hidden, d = d_.head_dim(), kv = d_.kv_dim();
     Doubles out(d_.rows() * h, 0.0);
@@ -112,7 +112,8 @@ class ReferenceModel {
     return out;
   }
 
-  // Pair (j, j + d/2) of each head as a complex number, times e^(i position 10000^(-2j/d)).
+  // Treats the pair (j, j + d/2) of each head as a complex number and multiplies it by e^(i
+  // position 10000^(-2j/d)).
   void rotate(Doubles& x, std::int64_t heads) const {
     const std::int64_t d = d_.head_dim(), half = d / 2;
     for (std::int64_t r = 0; r < d_.rows(); ++r)
@@ -130,7 +131,8 @@ class ReferenceModel {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
   }
 
-  // x becomes the block's output; returns the parameters behind the block's.
+  // Replaces x by the output of the block. Returns a pointer to the parameters after those of the
+  // block.
   const double* gpt2_block(const double* p, Doubles& x) const {
     const std::int64_t h = d_.hidden;
     const Doubles norm = layer_norm(x, p), w(p + 2 * h, p + 2 * h + 3 * h * h + 3 * h);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trainings of small transformers against the float64 results of an independent implementation:
-// losses within 1e-6, gradient norms and the tensors' final norms within 5e-6, with clipping active
-// and with tied heads.
+// losses agree within 1e-6, gradient norms and the final norms of the tensors within 5e-6, with
+// active clipping and with tied heads.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -27,8 +27,9 @@ double relative(double value, double expected) {
   return std::abs(value - expected) / std::abs(expected);
 }
 
-// The gradient of the keys' bias is zero in exact arithmetic (softmax does not see it), so AdamW
-// amplifies its rounding noise: final figures of that tensor are left out.
+// The gradient of the keys' bias is zero in exact arithmetic, because softmax does not depend on
+// that bias. AdamW amplifies the rounding noise, so the final norms of this tensor are not
+// compared.
 bool is_noise(const std::string& name) {
   return name.ends_with("attn.qkv.bias");
 }
@@ -48,7 +49,7 @@ struct Training : ::testing::TestWithParam<int> {
   }
 };
 
-// One micro-batch of all samples, and two that add up to it.
+// One micro-batch of all samples, and two micro-batches that add up to it.
 struct ReferenceTraining : Training {
   void train(std::int64_t accumulation) {
     const json& config = c.at("config");
@@ -109,13 +110,14 @@ TEST_P(ReferenceTraining, matches_in_three_micro_batches) {
   train(3);
 }
 
-// In 16 bits. Every value on the longest way to a logit is rounded at most 16 times a block (norm,
-// weight and product of each linear layer, probabilities, two sums of the stream …) and 5 times
-// outside, each time by a relative error of at most u = 2^-8 (bf16) or 2^-11 (fp16). They are
-// independent, so they add up as squares: over the way to sqrt(roundings) u, and over the hidden
-// size, with a normalised vector times weights of deviation 0.02, to that times 0.02 sqrt(hidden)
-// of a logit. The loss of a row has a gradient of length at most sqrt(2) in its logits. A
-// parameter's gradient has as many more roundings behind it, on the way back.
+// Training in 16 bits. Every value on the longest way to a logit is rounded at most 16 times per
+// block (norm, weight and product of each linear layer, probabilities, two sums of the residual
+// stream …) and 5 times outside of blocks, each time with a relative error of at most u = 2^-8
+// (bf16) or 2^-11 (fp16). The roundings are independent, so their squares add up: over the way to
+// sqrt(roundings) u, and over the hidden size, with a normalised vector times weights of deviation
+// 0.02, to that times 0.02 sqrt(hidden) of a logit. The gradient of a row's loss with respect to
+// its logits has length at most sqrt(2). The gradient of a parameter has as many more roundings on
+// the way back.
 struct SixteenBitTraining : Training {
   template<class T>
   void train(double u, double loss_scale, Bf16Products products) {

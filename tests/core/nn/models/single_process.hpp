@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transformer in one process, built from core/nn's calls alone, as a test fixture: every unit's
-// buffers, one forward and backward, clipping and AdamW. What the executor does from a plan,
-// written out by hand.
+// A test fixture that runs a transformer in one process with calls of core/nn alone: the buffers of
+// every unit, one forward and backward, clipping and AdamW. It does by hand what the executor does
+// from a plan.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace shardmark::testing {
 
-/// Memory of one buffer, filled with a pattern that no result may depend on.
+/// The memory of one buffer, filled with a pattern on which no result may depend.
 template<class T>
 class Buffer {
  public:
@@ -37,7 +37,7 @@ class Buffer {
   Kokkos::View<T*, Kokkos::HostSpace> view_;
 };
 
-/// T: what parameters, gradients and activations are stored in. 16-bit parameters have an fp32
+/// T is the storage type of parameters, gradients and activations. 16-bit parameters have an fp32
 /// master, and their gradients are fp32 for the update.
 template<class T>
 class SingleProcessOf {
@@ -77,7 +77,7 @@ class SingleProcessOf {
 
   static Stored stored(T* data) { return {storage_of<T>, data}; }
 
-  /// A parameter's part of the given states (param, grad, …).
+  /// Returns the part of the given states (param, grad, …) that belongs to a parameter.
   template<class U>
   U* values(std::size_t t, const std::vector<Buffer<U>>& states) const {
     const Param& p = shape.params[t];
@@ -175,7 +175,7 @@ class SingleProcessOf {
         bytes = std::max(bytes, workspace_bytes(dims, unit, k, cap_bytes));
     return bytes;
   }
-  // Exactly what the plan would give this call.
+  // Returns exactly as much space as the plan would give this call.
   std::span<std::byte> space(UnitKind unit, Kernel k) const {
     return {workspace.data(), static_cast<std::size_t>(workspace_bytes(dims, unit, k, cap_bytes))};
   }

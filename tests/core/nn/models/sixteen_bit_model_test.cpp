@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels on bf16 and fp16. Rule: a result is the fp32 kernel's on the same values, rounded once,
-// bit for bit; those of fp32 are held against double elsewhere. Attention, whose products may be
-// made in two ways, is held against double, within bounds that count its roundings.
+// Kernels on bf16 and fp16. Rule: a result is that of the fp32 kernel on the same values, rounded
+// once, bit for bit; other tests compare the fp32 kernels with double. Attention, whose products
+// can be computed in two ways, is compared with double, within bounds that count its roundings.
 #include <gtest/gtest.h>
 
 #include <core/nn/layers/attention.hpp>
@@ -159,7 +159,8 @@ TYPED_TEST(SixteenBits, embeddings_and_the_loss_are_rounded_once) {
   dims.dtype = storage_of<TypeParam>;
   const std::int64_t rows = dims.rows(), h = dims.hidden;
   Buffer<std::int32_t> tokens(2 * 151);
-  for (std::int64_t i = 0; i < tokens.size(); ++i)  // each some seventy times: long sums
+  for (std::int64_t i = 0; i < tokens.size();
+       ++i)  // each token occurs about seventy times, which makes long sums
     tokens[i] = static_cast<std::int32_t>(mix(1, 2, i) % 4);
   const B wte(dims.vocab * h, 1), wpe(dims.sequence * h, 2), x(rows * h, 3), dx(rows * h, 4);
   const B dwte(dims.vocab * h, 5), dwpe(dims.sequence * h, 6), logits(rows * dims.vocab, 7, 20);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a unit saves and what scratch it takes is small and adds up; sizes beyond 63 bits are
+// What a unit saves and the scratch that it takes are small and add up; sizes beyond 63 bits are
 // refused.
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST(transformer_sizes, sixteen_bits_halve_what_is_saved_but_figures_of_rows) {
     const auto bytes = [](const TransformerDims& d, UnitKind unit) {
       return saved_elems(d, unit) * dtype_bytes(d.dtype);
     };
-    // Four figures a row and one a row and head; then a loss and two figures a row.
+    // Four values per row and one per row and head; then one loss and two values per row.
     const std::int64_t block = rows * (4 + wide.heads) * 4, head = rows * 3 * 4;
     EXPECT_NEAR(double(2 * bytes(half, UnitKind::block) - bytes(wide, UnitKind::block)),
                 double(block), double(lines));

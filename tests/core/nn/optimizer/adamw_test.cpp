@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW and Adam against their formulas in double, and the same bits whether a buffer is updated
-// whole or in shards.
+// AdamW and Adam against their formulas in double. A buffer gets the same bits whether it is
+// updated as a whole or in shards.
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST(adamw, is_adam_where_decay_is_not_decoupled) {
   }
 }
 
-// With decoupled decay the parameter has no part in the moments, not even in the sign of a zero.
+// With decoupled decay the parameter does not influence the moments, not even the sign of a zero.
 TEST(adamw, moments_do_not_see_the_parameter) {
   Buffer<float> p(1), g(1), m(1), v(1);
   p[0] = 1.0f, g[0] = -0.0f, m[0] = -0.0f, v[0] = 0.0f;
@@ -103,8 +103,8 @@ TEST(adamw, gives_the_same_bits_in_shards) {
   EXPECT_EQ(std::memcmp(whole.v.data(), sharded.v.data(), n * sizeof(float)), 0);
 }
 
-// Gradients widened and parameters rounded on the way, small ones and those that go past the
-// caches.
+// Gradients that are widened and parameters that are rounded during the update, for small buffers
+// and for large ones, which bypass the caches.
 template<class T>
 void expect_one_pass_as_three(Dtype dtype, std::int64_t n) {
   State one(n), three(n);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The global norm: the exact sum is the same whatever the split into shards and the order of them,
-// is exact over the whole range of fp32, and knows what is not finite; clipping follows from it.
+// The global norm: the exact sum does not depend on the split into shards or on their order, is
+// exact over the whole range of fp32, and detects values that are not finite; clipping follows from
+// the norm.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -37,7 +38,7 @@ struct GradNorm : ::testing::Test {
     return {out[0], out[1]};
   }
 
-  // Bit patterns at random: every exponent, denormals too.
+  // Random bit patterns with every exponent, including denormals.
   static Buffer<float> wild(std::int64_t n) {
     Buffer<float> x(n);
     for (std::int64_t i = 0; i < n; ++i) {
@@ -63,7 +64,7 @@ TEST_F(GradNorm, exact_sum_does_not_depend_on_the_split_or_its_order) {
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::shuffle(order.begin(), order.end(), random);
 
-    // Accumulated by one rank in any order …
+    // One rank accumulates in any order …
     Buffer<std::int64_t> out(exact_sum_limbs);
     bool first = true;
     for (const std::size_t i : order) {
@@ -72,7 +73,7 @@ TEST_F(GradNorm, exact_sum_does_not_depend_on_the_split_or_its_order) {
     }
     for (int l = 0; l < exact_sum_limbs; ++l) EXPECT_EQ(out[l], whole[l]) << "limb " << l;
 
-    // … or added limb by limb over ranks, as an all_reduce does: the same norm, bit by bit.
+    // … or ranks add limb by limb, as an all_reduce does: the norm is the same, bit by bit.
     LimbArray ranks{};
     for (const std::size_t i : order) {
       const LimbArray part = limbs(x.data() + cuts[i], cuts[i + 1] - cuts[i]);
@@ -94,7 +95,7 @@ TEST_F(GradNorm, exact_sum_is_exact_from_the_smallest_denormal_to_the_largest_nu
     const std::array<float, 4> four{v, -v, v, -v};
     EXPECT_EQ(clip(limbs(four.data(), 4), 0)[0], 2 * std::sqrt(double(v) * double(v))) << v;
   }
-  // What a double sum would lose: 1 + 2^-100, and the limbs still tell it from 1.
+  // A double sum would lose the small term of 1 + 2^-100; the limbs keep it.
   const std::array<float, 2> both{1.0f, std::ldexp(1.0f, -50)};
   const float one = 1.0f;
   EXPECT_NE(limbs(both.data(), 2), limbs(&one, 1));
@@ -140,7 +141,7 @@ TEST_F(GradNorm, what_is_not_finite_is_never_lost) {
     sum_squares(ctx, 20000, x.data(), sum.data(), true);
     clip_from_sum(ctx, sum.data(), {1.0, 1}, out.data());
     EXPECT_FALSE(std::isfinite(out[0]));
-    EXPECT_FALSE(out[1] > 0);  // nothing is scaled as if all were well
+    EXPECT_FALSE(out[1] > 0);  // gradients are not scaled as if they were finite
   }
 }
 

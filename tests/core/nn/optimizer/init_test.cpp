@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// First values and state hashes depend on the global element index alone.
+// Initial values and state hashes depend on the global element index alone.
 #include <cstring>
 
 #include <gtest/gtest.h>

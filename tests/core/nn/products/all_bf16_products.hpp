@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every way in which products of bf16 are made here. Code of a GPU, which the tests run on the
-// host, knows but one.
+// Every way in which this build computes bf16 products. GPU code, which the tests run on the host,
+// has only one way.
 #pragma once
 
 #include <vector>

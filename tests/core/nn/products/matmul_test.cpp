@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products on the host: the scratch cap, which is an error to exceed, and what is counted.
+// Matrix products on the host: exceeding the scratch cap is an error, and calls and time are
+// counted.
 #include <gtest/gtest.h>
 
 #include <core/error.hpp>

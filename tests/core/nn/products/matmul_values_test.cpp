@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products against a plain double loop: all transpositions, odd sizes, strides, batches,
-// biases and accumulation, products in packed pieces, operands and results of all types.
+// biases and accumulation, products in packed pieces, and operands and results of all types.
 #include <gtest/gtest.h>
 
 #include <core/error.hpp>
@@ -28,9 +28,9 @@ Buffer<T> filled(std::int64_t elems, std::uint64_t stream) {
   return b;
 }
 
-// T: of the operands, C: of the result. Besides the bound of an fp32 sum, a result that is stored
-// in 16 bits may be off by half a unit in its last place: 2^-8 of a bf16 value, 2^-11 of an fp16
-// one, at most.
+// T is the type of the operands, C that of the result. A result stored in 16 bits may differ by
+// half a unit in its last place in addition to the bound of an fp32 sum: at most 2^-8 of a bf16
+// value and 2^-11 of an fp16 value.
 template<class C>
 double rounding(double v) {
   return std::is_same_v<C, Bf16>   ? std::ldexp(std::abs(v), -8)
@@ -58,7 +58,8 @@ void check_types(MatMulShape s, Bf16Products products) {
     matmul(Space(), s, a.data(), b.data(), c.data(), s.bias ? bias.data() : nullptr,
            {scratch.data(), static_cast<std::size_t>(cap)});
   };
-  if (testing::on_a_gpu && s.bias && s.type != s.c_type) {  // there of the result's type
+  if (testing::on_a_gpu && s.bias &&
+      s.type != s.c_type) {  // on a GPU the bias has the type of the result
     EXPECT_THROW(run(), PlanError);
     return;
   }
@@ -97,21 +98,23 @@ TEST(matmul, equals_a_plain_loop) {
     for (const bool tb : {false, true})
       for (const bool accumulate : {false, true})
         for (const bool bias : {false, true}) {
-          const std::int64_t m = 65, n = 131, k = 77;  // n * k: packed where B is stored [k][n]
+          const std::int64_t m = 65, n = 131,
+                             k = 77;  // n * k is large enough for packing if B is stored [k][n]
           check({m, n, k, ta, tb, (ta ? m : k) + 3, (tb ? k : n) + 5, n + 7, accumulate, bias});
           check({5, 3, 2, ta, tb, ta ? 5 : 2, tb ? 2 : 3, 3, accumulate, bias});
         }
 }
 
 TEST(matmul, equals_a_plain_loop_in_several_packed_pieces) {
-  for (const bool accumulate : {false, true})  // pieces of k
+  for (const bool accumulate : {false, true})  // B is split along k
     check_types<float, float>({64, 70, 20000, false, false, 20000, 70, 70, accumulate, true},
                               Bf16Products::widened);
   check_types<float, float>({64, 3100, 768, false, false, 768, 3100, 3100, false, true},
-                            Bf16Products::widened);  // pieces of n
+                            Bf16Products::widened);  // B is split along n
 }
 
-// Parts of larger matrices: a bf16 C goes through sums of its own, in pieces of the longer side.
+// Operands that are parts of larger matrices: a bf16 C uses separate fp32 sums, in pieces of its
+// longer side.
 TEST(matmul, equals_a_plain_loop_in_several_pieces_of_a_16_bit_result) {
   for (const Bf16Products products : all_bf16_products()) {
     check_types<Bf16, Bf16>({8192, 140, 20, true, false, 8300, 140, 140, true}, products);
@@ -119,7 +122,8 @@ TEST(matmul, equals_a_plain_loop_in_several_pieces_of_a_16_bit_result) {
   }
 }
 
-// Dense, of many long sums: made with the sums of all of C, or of pieces of it, in the scratch.
+// Dense operands and many long sums: the product keeps the sums of all of C, or of pieces of C, in
+// the scratch.
 TEST(matmul, equals_a_plain_loop_in_sums_of_many_terms) {
   for (const Bf16Products products : all_bf16_products())
     for (const bool accumulate : {false, true}) {
@@ -128,7 +132,7 @@ TEST(matmul, equals_a_plain_loop_in_sums_of_many_terms) {
     }
 }
 
-// A product that has several panels of each extent, the last ones not full.
+// A product with several panels in each extent, the last of which are not full.
 TEST(matmul, equals_a_plain_loop_in_several_widened_panels) {
   const MatMulShape deep{300, 280, 1100, true, true, 300, 1100, 280, true, true};
   const MatMulShape tall{4500, 300, 20, false, false, 20, 300, 300, true, false};
@@ -138,7 +142,7 @@ TEST(matmul, equals_a_plain_loop_in_several_widened_panels) {
 }
 
 TEST(matmul, sums_are_rounded_once_however_many_pieces_they_come_in) {
-  // 2049 ones: a sum that was rounded to bf16 on the way would stay at 256.
+  // The sum of 2049 ones: a sum that was rounded to bf16 on the way would stay at 256.
   for (const Bf16Products products : all_bf16_products()) {
     Buffer<Bf16> a(2049), c(2);
     for (std::int64_t i = 0; i < a.size(); ++i) a[i] = round_bf16(1);

@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 
-// Contexts make the stacks; from then on jumps, which leave signals alone, are ten times as fast.
+// The threads of a block are contexts with stacks of their own. After the first switch, jumps that
+// do not change the signal mask replace the context switches, because they are ten times as fast.
 struct Thread {
   std::unique_ptr<std::byte[]> stack{new std::byte[stack_bytes]};
   ucontext_t start{};
@@ -30,8 +31,8 @@ struct Thread {
   bool alive = true, started = false;
 };
 
-// All of these calls are made by all lanes, or by none; two rounds' values are kept, as a lane may
-// be a call ahead of another that has yet to read.
+// Either all lanes make one of these calls, or none does. The values of two calls are kept, because
+// a lane may be one call ahead of another lane that has not read yet.
 struct Warp {
   Handed handed[2][warp_lanes];
   const char* call = nullptr;
@@ -39,7 +40,7 @@ struct Warp {
   std::size_t round = 0;
 };
 
-// Kept from launch to launch.
+// The stacks are kept from launch to launch.
 std::vector<Thread>& threads_of_blocks(int at_least) {
   static std::vector<Thread> all;
   if (static_cast<int>(all.size()) < at_least) all.resize(static_cast<std::size_t>(at_least));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What core/nn/cuda uses of cuBLASLt, by plain loops in host memory: column-major matrices,
-// batches, C as it was times beta, a bias for each row of the result. Attributes of a wrong size,
-// extents that do not match, and operands less aligned than was promised are errors, as there.
+// The part of cuBLASLt that core/nn/cuda uses, implemented by plain loops in host memory:
+// column-major matrices, batches, the old C times beta, and a bias for each row of the result. As
+// in cuBLASLt, attributes of a wrong size, extents that do not match, and operands with less
+// alignment than promised are errors.
 #include <cstring>
 
 #include <cublasLt.h>
@@ -69,7 +70,7 @@ void put(cudaDataType_t type, void* x, std::int64_t i, double value) {
   });
 }
 
-// As many elements as one product has, or an error.
+// The number of elements that one product has; otherwise an error.
 struct Extents {
   std::int64_t m, n, k;
   bool match;
@@ -159,7 +160,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   }
 }
 
-// The algorithm remembers what alignment it was promised.
+// The algorithm records the alignment that it was promised.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t c,
@@ -167,7 +168,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t* found, int* count) {
   *count = 0;
   if (!Extents(of(d), of(a), of(b), of(c)).match) return CUBLAS_STATUS_INVALID_VALUE;
-  // Nothing may be rounded on the way.
+  // No result may be rounded to a shorter type on the way.
   if (of(d).compute != CUBLAS_COMPUTE_32F || of(d).scale != CUDA_R_32F ||
       (of(p).schemes & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE) != 0)
     return CUBLAS_STATUS_NOT_SUPPORTED;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: model.fit gives a number of layers that fits on every rank while one more does not fit on
-// some rank; the ranks that are looked at are those that need most.
+// Rules: model.fit gives a number of layers that fits on every rank, while one more layer does not
+// fit on some rank; the ranks that are examined are those that need the most memory.
 #include <gtest/gtest.h>
 
 #include <core/plan/build/fit_layers.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: a trillion parameters on 16 384 ranks are planned, checked and printed on a laptop: within
-// an address space of 500 MB. (How fast: ci/bench.)
+// Rule: a model with a trillion parameters on 16 384 ranks is planned, checked and printed on a
+// laptop, within an address space of 500 MB. (ci/bench measures how fast.)
 #include <ctime>
 
 #include <gtest/gtest.h>
@@ -40,7 +40,8 @@ TEST(Large, ATrillionParametersOn16384Ranks) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
 }
 
-// A bucket is cut into a slice a rank: what looks at each slice for every other takes minutes.
+// A bucket is split into one slice per rank. Code that compares each slice with every other one
+// would take minutes.
 TEST(Large, StagesOneAndTwoOn100000RanksTakeNoTime) {
   Deck deck;
   deck.model.family = Family::list;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: the loss scale moves as DeepSpeed's two scalers move it. The sequences were worked by hand
-// from its source: the scale that the step after each flag uses.
+// Rule: the loss scale changes as DeepSpeed's two scalers change it. The expected sequences were
+// derived by hand from DeepSpeed's source; each is the scale that the step after a flag uses.
 #include <string_view>
 #include <vector>
 
@@ -16,7 +16,7 @@ LossScaleSpec dynamic(double initial, std::int64_t window, std::int64_t hysteres
   return {true, initial, window, hysteresis, consecutive, min_scale};
 }
 
-// One character a step: '.' went well, 'x' overflowed.
+// One character per step: '.' is a step without overflow, 'x' one with overflow.
 std::vector<double> scales(const LossScaleSpec& spec, int stage, std::string_view flags) {
   LossScaler scaler(spec, loss_scale_rule(stage));
   std::vector<double> result{scaler.scale()};

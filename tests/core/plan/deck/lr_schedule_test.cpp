@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: the learning rate moves as DeepSpeed's schedulers move it. Expected values were worked by
-// hand from its source.
+// Rule: the learning rate changes as DeepSpeed's schedulers change it. The expected values were
+// derived by hand from DeepSpeed's source.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(LrSchedule, decay_is_linear_from_the_end_of_the_warmup_to_zero_share) {
 
 TEST(LrSchedule, decay_without_a_window_falls_to_the_minimum) {
   SchedulerSpec spec = warmup(LrSchedule::warmup_decay, true);
-  spec.total_num_steps = 3;  // DeepSpeed warns and goes on
+  spec.total_num_steps = 3;  // DeepSpeed warns and continues
   EXPECT_DOUBLE_EQ(at(spec, 4), 0.1 + 0.8 * 0.75);
   EXPECT_DOUBLE_EQ(at(spec, 5), 0.1);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: what events can say beyond `paper` (groups, roots, tiers, copies, order edges between three
-// lanes, micro-batches) is read by every interpreter. Programs written by hand.
+// Rule: every interpreter understands all features of events, also those that `paper` does not use
+// (groups, roots, tiers, copies, order edges between three lanes, micro-batches). The programs are
+// written by hand.
 #include <algorithm>
 #include <array>
 
@@ -17,8 +18,8 @@
 namespace shardmark {
 namespace {
 
-// Rank 1 of 2: a gradient is made on the device, reduced to rank 1 of the group that they form,
-// copied to the host, and the updated parameters come back and are broadcast in the group.
+// Rank 1 of 2: a gradient is computed on the device, reduced to rank 1 of the group of both ranks,
+// and copied to the host; the updated parameters come back and are broadcast in the group.
 class ByHand : public ::testing::Test {
  protected:
   ByHand() {
@@ -92,10 +93,11 @@ TEST_F(ByHand, EdgesOrderAllThreeLanes) {
     const Range r = s.events[event].after;
     return std::vector<int>(p.edges.begin() + r.first, p.edges.begin() + r.first + r.count);
   };
-  EXPECT_EQ(after(2), std::vector<int>{1});  // reduce after the backward that makes it
-  EXPECT_EQ(after(4),
-            (std::vector<int>{2, 3}));       // copy after the reduce, into memory that is there
-  EXPECT_EQ(after(5), std::vector<int>{4});  // release after the copy that reads it
+  EXPECT_EQ(after(2),
+            std::vector<int>{1});  // the reduce comes after the backward that computes the gradient
+  EXPECT_EQ(after(4), (std::vector<int>{
+                          2, 3}));  // the copy comes after the reduce, into memory that is acquired
+  EXPECT_EQ(after(5), std::vector<int>{4});  // the release comes after the copy that reads the slot
 }
 
 TEST_F(ByHand, EachLostEdgeIsARace) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: the schedule `deepspeed` is legal under every knob, stage, type, world and accumulation;
-// larger models come out as worked out from DeepSpeed's rules (tests/data/deepspeed_vectors.json).
+// Rules: plans of the schedule `deepspeed` are legal under every knob, stage, type, world and
+// accumulation; plans of larger models are those that follow from DeepSpeed's rules
+// (tests/data/deepspeed_vectors.json).
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// Knobs small enough for a small model that there are several of everything.
+// A deck with knobs so small that even a small model has several buckets, messages and sub-groups.
 Deck small_deck(int stage) {
   Deck d = testing::gpt2_deck(stage, 2);
   d.run.schedule = "deepspeed";
@@ -151,7 +152,7 @@ TEST(DeepSpeed, TrainsLegallyToo) {
       }
 }
 
-// Many micro-batches, or steps, add no segments: the program stays small.
+// Many micro-batches or steps add no segments, so the program stays small.
 TEST(DeepSpeed, StepsRepeatThemselvesSoon) {
   for (std::int64_t accumulation : {2, 100}) {
     const Program p = testing::program(small_deck(3), 3, 0, accumulation);
@@ -161,8 +162,9 @@ TEST(DeepSpeed, StepsRepeatThemselvesSoon) {
   }
 }
 
-// DeepSpeed 0.19.8 was seen to gather 1.70 parameters a parameter and step with torch's activation
-// checkpointing and a reuse window, as without it, and 2.41 with no window and no prefetch.
+// With torch's activation checkpointing, DeepSpeed 0.19.8 was observed to gather 1.70 parameters
+// per parameter and step with a reuse window (the same as without checkpointing), and 2.41 without
+// a window and prefetch.
 TEST(DeepSpeed, ActivationCheckpointingGathersABlockOnceMore) {
   auto gathered = [](std::int64_t prefetch, std::int64_t reuse, std::int64_t persist,
                      bool recompute) {
@@ -216,8 +218,8 @@ TEST(SecondaryCopies, OfOneOrOfNoneArePlansWithout) {
             print_text(testing::program(small_deck(3), 4, 2)));
 }
 
-// The world is asked once a step for each parameter, the block for all the rest; a rank holds a
-// part of 1/size besides.
+// Each parameter is gathered from the world once per step and from the block otherwise; a rank
+// holds an additional 1/size of the parameters.
 TEST(SecondaryCopies, TakeTrafficFromTheWorldAndCostMemory) {
   Deck d = hpz_deck(2);
   d.zero.knobs.max_reuse_distance = d.zero.knobs.prefetch_bucket_size = 0;
@@ -252,7 +254,8 @@ TEST(SecondaryCopies, OfABlockThatDoesNotDivideTheRanksAreRefused) {
 
 // ---- vectors ----------------------------------------------------------------------------------
 
-// Sequence of gathers and what is gathered at most, as the coordinator decides them.
+// Records the gathers in their order and the largest amount that is gathered at a time, as the
+// coordinator decides.
 class Recorder : public FetchActions {
  public:
   Recorder(const ModelShape& model, int world) : model_(model), world_(world) {}
@@ -301,8 +304,8 @@ ModelSpec spec_of(const json& v) {
   return s;
 }
 
-// The vectors are of chains: there every module but the root has a post-backward hook, embeddings
-// too.
+// The vectors describe chains in which every module except the root has a post-backward hook,
+// including embeddings.
 void hook_embeddings(ModelShape& shape) {
   std::vector<Visit> visits;
   for (const Visit& v : shape.visits) {
@@ -315,7 +318,7 @@ void hook_embeddings(ModelShape& shape) {
   shape.visits = std::move(visits);
 }
 
-// Only the root and the modules with parameters, where a vector leaves the containers out.
+// Keeps only the root and the modules with parameters, because some vectors omit the containers.
 void drop_containers(ModelShape& shape) {
   std::erase_if(shape.visits, [&](const Visit& v) {
     return v.module != 0 && shape.modules[v.module].role == Role::container;
@@ -325,7 +328,7 @@ void drop_containers(ModelShape& shape) {
 void expect_gathers(const ModelShape& shape, const ZeroKnobs& knobs, const json& want, int world) {
   Coordinator c(shape, knobs);
   Recorder r(shape, world);
-  for (int pass = 0; pass < 4; ++pass) {  // recorded, traced, steady
+  for (int pass = 0; pass < 4; ++pass) {  // the recording pass, the traced pass, the steady state
     r.count = pass == 3;
     r.peak = r.count ? r.live : 0;
     r.backward = false;
@@ -350,7 +353,7 @@ void expect_gathers(const ModelShape& shape, const ZeroKnobs& knobs, const json&
   EXPECT_EQ(r.sequence, sequence);
 }
 
-// The gradient messages of a steady step, as the vectors write them.
+// The gradient messages of a steady step, in the format of the vectors.
 json messages(const Deck& deck, int world, Op scatter) {
   const json rows = json::parse(print_json(build_program(deck, {world, 1, 1}, world, 0, {}), {}, "")
                                     .at("steps")
@@ -427,8 +430,8 @@ TEST(DeepSpeed, VectorsOfLargerModels) {
   }
 }
 
-// An average costs no pass over memory of its own where a copy is made anyway: only a tensor that
-// is reduced where it lies is divided there.
+// An average needs no separate pass over memory if a copy is made anyway; only a tensor that is
+// reduced in place is divided there.
 TEST(DeepSpeed, AveragesOnTheWay) {
   for (int stage : {0, 1, 2, 3})
     for (bool contiguous : {true, false})

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: what a plan says is what DeepSpeed was recorded to do: row by row, at start-up, in the
-// first step and in the steady state, on every rank; and what it held in memory, to the byte.
+// Rule: a plan contains what DeepSpeed was recorded to do: row by row, at start-up, in the first
+// step and in the steady state, on every rank. The plan's memory is what DeepSpeed held, to the
+// byte.
 #include <gtest/gtest.h>
 
 #include <core/plan/interpret/check.hpp>
@@ -18,17 +19,18 @@ json plan_json(const Recording& r, int rank) {
   return json::parse(print_json(p, {}, "").dump());
 }
 
-// As the recordings write start-up: without phase, byte views and barriers as they are.
+// The start-up of a plan in the format of the recordings, which have no phases there, but byte
+// views and barriers.
 json startup(const json& raw) {
   json rows = json::array();
   for (json row : raw.at("startup")) {
     row.insert(row.begin(), "init");
     rows.push_back(row);
   }
-  return in_our_words(rows);
+  return in_shardmark_words(rows);
 }
 
-// How many cases of the file were compared.
+// Returns how many cases of the file were compared.
 int compare_rows(const std::string& file) {
   int cases = 0;
   for (const Recording& r : recordings(file)) {
@@ -49,12 +51,12 @@ int compare_rows(const std::string& file) {
 }
 
 TEST(Recorded, CollectivesRowByRow) {
-  EXPECT_GE(compare_rows("deepspeed_traces.json"), 26);  // two of them with offload
+  EXPECT_GE(compare_rows("deepspeed_traces.json"), 26);  // two of them have offload
   EXPECT_GE(compare_rows("deepspeed_more_traces.json"), 20);
   EXPECT_GE(compare_rows("deepspeed_hpz.json"), 9);
 }
 
-// How many cases of the file have memory.
+// Returns how many cases of the file have figures of memory.
 int compare_memory(const std::string& file) {
   const std::map<std::string, std::string> ours{
       {"exp_avg", "momentum"}, {"exp_avg_sq", "variance"}, {"bucket_buffers", "bucket"}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: in an arena, slots that are alive at the same time lie apart; the arena is as large as the
-// furthest of them and not much larger than what lives at once.
+// Rule: in an arena, slots that are alive at the same time do not overlap; the arena ends with its
+// last slot and is not much larger than what is alive at the same time.
 #include <algorithm>
 #include <set>
 
@@ -13,7 +13,7 @@
 namespace shardmark {
 namespace {
 
-// Walks the events with nothing but a set of live slots.
+// Walks through the events with a set of live slots.
 void expect_apart(const Program& p, const ArenaLayout& arena) {
   for (const Segment& s : p.segments) {
     std::set<std::int32_t> alive(s.entry.alive.begin(), s.entry.alive.end());
@@ -61,7 +61,7 @@ TEST(Arena, LiveSlotsLieApartAndLittleIsLost) {
               std::max(worst, static_cast<double>(arena[Tier::device]) / static_cast<double>(peak));
           EXPECT_EQ(arena_layout(p).offset, arena.offset);
         }
-  // Padding to 256 bytes weighs most in so small a model.
+  // Padding to 256 bytes weighs most in such a small model.
   EXPECT_LT(worst, 1.25);
   printf("largest arena: %.3f of the live peak\n", worst);
 }

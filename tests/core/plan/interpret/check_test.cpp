@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: check finds each kind of illegal plan. One broken plan a rule, made from a legal one.
+// Rule: the check finds each kind of illegal plan. There is one broken plan per rule, made from a
+// legal one.
 #include <algorithm>
 #include <limits>
 
@@ -57,7 +58,7 @@ TEST_F(BrokenPlan, NotReleased) {
   auto& events = p.segments[1].events;
   const auto last = std::find_if(events.rbegin(), events.rend(),
                                  [](const Event& e) { return e.op == Op::release; });
-  last->op = Op::barrier;  // an event that does nothing to memory
+  last->op = Op::barrier;  // an event without any effect on memory
   last->group = 0;
   last->operands.count = 0;
   last->lane = Lane::comm;
@@ -92,7 +93,7 @@ TEST_F(BrokenPlan, Race) {
   Event& e =
       find_event(p, "micro_first", [](const Event& x) { return x.kernel == Kernel::forward; });
   ASSERT_GT(e.after.count, 0);
-  e.after.count = 0;  // reads gathered parameters while they are on their way
+  e.after.count = 0;  // reads gathered parameters while the collective is still running
   expect(Rule::race);
 }
 
@@ -159,7 +160,7 @@ TEST_F(BrokenPlan, GradientReducedTwice) {
   const auto it = std::find_if(events.begin(), events.end(),
                                [](const Event& e) { return e.op == Op::reduce_scatter; });
   Event again = *it;
-  again.after.count = 0;  // same lane: ordered by itself
+  again.after.count = 0;  // events of the same lane are ordered without an edge
   events.push_back(again);
   expect(Rule::gradient);
 }
@@ -170,7 +171,7 @@ TEST_F(BrokenPlan, GradientNeverReduced) {
   expect(Rule::gradient);
 }
 
-// The bucket fills again before what was reduced in it is copied out.
+// The bucket fills again before its reduced content is copied out.
 TEST(BrokenDeepSpeedPlan, ReducedGradientOverwrittenBeforeItIsRead) {
   Deck deck;
   deck.model.family = Family::list;
@@ -230,7 +231,7 @@ TEST(CheckRanks, LegalRanksAgreeAndBrokenOnesDoNot) {
   EXPECT_TRUE(found(check_ranks({0, 1, 2}, missing), Rule::ranks_disagree));
 }
 
-// Two of four ranks share a copy of the states: groups shard (1) and replicas (2).
+// Two of four ranks share a copy of the states: the groups are shard (1) and replicas (2).
 class BrokenGroups : public ::testing::Test {
  protected:
   static Program legal(int rank) {
@@ -251,12 +252,12 @@ class BrokenGroups : public ::testing::Test {
     EXPECT_TRUE(found(violations, rule)) << text(violations);
     EXPECT_NE(text(violations).find(what), std::string::npos) << text(violations);
   }
-  // `spoil` changes what rank 3 does.
-  template<class Spoil>
-  void expect_disagreement(Spoil spoil, const std::string& what) {
+  // `change` modifies what rank 3 does.
+  template<class Change>
+  void expect_disagreement(Change change, const std::string& what) {
     const auto violations = check_ranks({0, 1, 2, 3}, [&](int rank) {
       Program of = legal(rank);
-      if (rank == 3) spoil(of);
+      if (rank == 3) change(of);
       return of;
     });
     EXPECT_TRUE(found(violations, Rule::ranks_disagree)) << what;
@@ -286,7 +287,8 @@ TEST_F(BrokenGroups, GroupsThatDoNotSpanTheWorld) {
   expect(Rule::gradient, "span 2 ranks of 4");
 }
 
-// Each group is a queue of its own: what one delivers must be there before the other sends it.
+// Each group is a queue of its own, so the result of one group must be complete before the other
+// group sends it.
 TEST_F(BrokenGroups, TheSecondLevelDoesNotWaitForTheFirst) {
   Event& e = among_replicas(p);
   ASSERT_GT(e.after.count, 0);
@@ -307,7 +309,8 @@ TEST_F(BrokenGroups, RanksDisagreeOnWhoIsInAGroup) {
   expect_disagreement([](Program& of) { of.groups[1].ranks = {0, 3}; }, "group shard");
 }
 
-// What each group issues is as it was; whoever waits in one keeps the other one waiting.
+// The order within each group stays the same, but a rank that waits in one group makes the other
+// group wait.
 TEST_F(BrokenGroups, RanksGoThroughTheirGroupsInAnotherOrder) {
   expect_disagreement(
       [&](Program& of) {

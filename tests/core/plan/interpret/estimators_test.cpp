@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: the estimates of others come out to the digits that they print.
+// Rule: the estimates of other tools are reproduced to the digits that those tools print.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 TEST(Estimators, TheZeroPapersTable1) {
   struct Row {
     int ranks;
-    const char* figures[9];  // P_os, P_os+g, P_os+g+p of 7.5B, 128B and 1T
+    const char* figures[9];  // P_os, P_os+g and P_os+g+p for 7.5B, 128B and 1T parameters
   };
   const Row table[] = {
       {1, {"120", "120", "120", "2048", "2048", "2048", "16000", "16000", "16000"}},
@@ -31,7 +31,7 @@ TEST(Estimators, TheZeroPapersTable1) {
             << models[m] << " on " << row.ranks << ", stage " << stage;
 }
 
-// Bytes that DeepSpeed 0.19.8 was seen to return.
+// The bytes that DeepSpeed 0.19.8 was observed to return.
 TEST(Estimators, DeepSpeedsTwoHelpers) {
   const EstimateInput in{2851'000'000, 32'000'000, 8, 1};
   const auto two = estimate_zero2(in);

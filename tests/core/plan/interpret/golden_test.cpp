@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: the plans of a small model are those stored as text. They are the specification that a
-// reader sees; a change of a schedule shows as a change of these files. To renew them:
+// Rule: the plans of a small model are those stored as text. These files are the specification that
+// a reader sees, and a change of a schedule shows as a change of these files. To renew them:
 //     SHARDMARK_RENEW_GOLDEN=1 build/tests/test_plan --gtest_filter='Golden*'
 #include <cstdlib>
 #include <fstream>
@@ -17,13 +17,14 @@ namespace {
 
 class Golden : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
 
-// "deepspeed-offload": that schedule, with all that can be on the host.
+// "deepspeed-offload" is the schedule `deepspeed` with everything on the host that can be there.
 bool offloads(const std::string& schedule) {
   return schedule == "deepspeed-offload";
 }
 
 Deck deck_of(const std::string& schedule, int stage) {
-  // DeepSpeed's stage 3 has a plan a step until it repeats itself: one block is enough to read.
+  // DeepSpeed's stage 3 has one plan per step until the steps repeat, so one block is enough to
+  // read.
   Deck deck = testing::gpt2_deck(stage, stage == 3 && schedule != "paper" ? 1 : 2);
   deck.run.schedule = offloads(schedule) ? "deepspeed" : schedule;
   deck.zero.offload_optimizer.enabled = offloads(schedule);
@@ -68,7 +69,8 @@ TEST_P(Golden, PlanIsAsStored) {
                                             deck_accumulation(schedule, stage))));
 }
 
-// States cut over two of four ranks; and a secondary copy of the parameters cut over two.
+// States partitioned over two of four ranks, and a secondary copy of the parameters partitioned
+// over two.
 TEST(GoldenTwoLevels, PlansAreAsStored) {
   Deck paper = deck_of("paper", 3);
   paper.run.shard_size = 2;
@@ -78,7 +80,7 @@ TEST(GoldenTwoLevels, PlansAreAsStored) {
   expect_stored("deepspeed-z3-hpz2", print_text(testing::program(deepspeed, 4, 1)));
 }
 
-// All states in files, of what is worth one.
+// All states in files, as far as they are large enough for a file.
 TEST(GoldenFiles, PlanIsAsStored) {
   Deck deck = deck_of("deepspeed", 3);
   testing::put_in_files(deck, true, true);

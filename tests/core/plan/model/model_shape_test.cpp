@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: the shape of a model is that of the reference: names, sizes, order; units are contiguous.
+// Rule: the shape of a model is that of the reference in names, sizes and order; units are
+// contiguous.
 #include <fstream>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: `paper` is legal at every stage, world and accumulation, and moves and holds what the ZeRO
-// paper says.
+// Rule: plans of `paper` are legal at every stage, world and accumulation, and they communicate and
+// hold what the ZeRO paper says.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ std::vector<std::int64_t> reductions_of(const Program& p, std::string_view segme
   return elems;
 }
 
-// A rank that holds all by itself needs no one but for gradients.
+// A rank that holds everything itself communicates only gradients.
 TEST(ShardSize, OfOneSendsWhatStageZeroSends) {
   const auto zero = reductions_of(testing::program(two_level_deck(0, 0), 4, 2), "micro_only");
   EXPECT_EQ(zero.size(), 5U);
@@ -92,7 +92,8 @@ TEST(ShardSize, OfOneSendsWhatStageZeroSends) {
   }
 }
 
-// In the block as without blocks; among them 2 for each share, a part of 1/size.
+// Within the block the volume is that without blocks; between blocks it is 2 per share, and a share
+// is a part of 1/size.
 TEST(ShardSize, VolumeAndStatesByGroup) {
   for (int stage : {1, 2, 3})
     for (int size : {2, 4}) {
@@ -128,7 +129,7 @@ TEST(ShardSize, ThatDoesNotDivideTheRanksIsRefused) {
   }
 }
 
-// Over all ranks, what each writes of the states is the whole model, once.
+// What all ranks together write of the states is the whole model, exactly once.
 TEST(ShardSize, CheckpointsHoldEachElementOnce) {
   for (int stage : {0, 1, 3})
     for (int size : {1, 2, 6}) {
@@ -143,13 +144,14 @@ TEST(ShardSize, CheckpointsHoldEachElementOnce) {
     }
 }
 
-// Gradients: 2 (all_reduce) or 1 (reduce_scatter) a reduction; parameters: 1 a gather.
+// Gradients count 2 (all_reduce) or 1 (reduce_scatter) per reduction; parameters count 1 per
+// gather.
 TEST(Paper, VolumeIsThePapers) {
   for (std::int64_t g : {1, 4}) {
     const auto per_stage = [&](int stage) {
       const Program p = testing::program(testing::gpt2_deck(stage), 4, 1, g);
       Volume v = steady_volume(p);
-      // The norm is no part of the paper's count: leave out its one all_reduce.
+      // The paper does not count the norm, so its one all_reduce is removed.
       if (stage > 0) v.erase(Op::all_reduce);
       return volume_per_parameter(p, v) * static_cast<double>(p.model.elems) /
              static_cast<double>(p.partition.padded);
@@ -166,7 +168,7 @@ std::int64_t at_exit(const Program& p, std::string_view segment, Category c) {
   return live_at(p, p.find(segment)->exit)[0][static_cast<std::size_t>(c)];
 }
 
-// Between steps: parameters and two moments, fp32, of all or of a rank's shards.
+// Between steps: parameters and two moments in fp32, of the whole model or of a rank's shards.
 TEST(Paper, StatesShrinkWithTheStage) {
   constexpr int world = 4;
   for (int stage : {0, 1, 2, 3}) {
@@ -209,7 +211,7 @@ TEST(Paper, OneUnitIsPrefetchedAndNeverMore) {
   EXPECT_EQ(most, 2);
 }
 
-// Every gather but those that nothing comes before must be on its way while something is computed.
+// Every gather that has an earlier compute event must run during a compute event.
 TEST(Paper, GathersAreIssuedOneComputeAhead) {
   const Program p = testing::program(testing::gpt2_deck(3, 6), 2, 0);
   const Segment& s = *p.find("micro_only");
@@ -220,7 +222,7 @@ TEST(Paper, GathersAreIssuedOneComputeAhead) {
                                    [](const Event& e) { return e.op == Op::compute; });
     exposed += next->unit == s.events[i].unit ? 1 : 0;
   }
-  EXPECT_EQ(exposed, 2);  // the first unit of forward and the first of backward
+  EXPECT_EQ(exposed, 2);  // the first unit of forward and the first unit of backward
 }
 
 TEST(Paper, FootprintOfARunIsTheMaximumOverItsSegments) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: what a transformer's plans keep between forward and backward, with and without activation
-// checkpointing, for every family, schedule and stage.
+// Rule: what a transformer's plans keep between forward and backward is right, with and without
+// activation checkpointing, for every family, schedule and stage.
 #include <gtest/gtest.h>
 
 #include <core/plan/interpret/check.hpp>
@@ -59,7 +59,7 @@ TEST(Compute, WhatABlockDroppedIsNotReadBeforeItIsMadeAgain) {
         ++again;
         const Role role = p.model.modules[e.module].role;
         EXPECT_NE(role, Role::mlp_proj) << "its output is of no use";
-        if (role == Role::norm1) e.operands.count = 0;  // the first to write what is saved
+        if (role == Role::norm1) e.operands.count = 0;  // the first event that writes what is saved
       }
     EXPECT_GE(again, 2 * 5);
     EXPECT_FALSE(check(p).empty());

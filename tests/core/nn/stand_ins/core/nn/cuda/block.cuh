@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of core/nn/cuda/block.cuh: native kernels run on the host, one block after another. A
-// block's threads take turns, in an order drawn anew each time, so that what lacks a barrier shows;
-// shared memory is filled with NaNs first. Ends the program where threads of a warp make different
-// calls, where all wait for each other, or where a matrix does not lie in shared memory.
+// Replaces core/nn/cuda/block.cuh, so that native kernels run on the host, one block after another.
+// The threads of a block take turns in an order that is drawn anew each time, so that a missing
+// barrier shows, and shared memory is filled with NaNs first. The program is ended if threads of a
+// warp make different calls, if all threads wait for each other, or if a matrix is not in shared
+// memory.
 #pragma once
 
 #include <cmath>
@@ -31,18 +32,18 @@ namespace stand_in {
 
 inline constexpr int warp_lanes = 32;
 
-/// What the lanes of a warp hand to each other, by lane.
+/// What the lanes of a warp pass to each other, by lane.
 struct Handed {
   std::byte bytes[32];
 };
 
-/// Waits until all threads of the block are here.
+/// Waits until all threads of the block have arrived.
 void await_block();
-/// Waits until all lanes of the caller's warp make this `call`; returns what each gave.
+/// Waits until all lanes of the caller's warp have made this `call`. Returns what each lane passed.
 const Handed* exchange(const char* call, const void* mine, std::size_t bytes);
 std::byte* shared_memory();
-/// Ends the program unless [from, from + bytes) is shared memory of this block, aligned to 16
-/// bytes.
+/// Ends the program unless [from, from + bytes) is in the shared memory of this block and aligned
+/// to 16 bytes.
 void require_shared(const void* from, std::size_t bytes);
 void run_grid(dim3 grid, int threads, std::size_t shared_bytes,
               const std::function<void()>& kernel);
@@ -89,7 +90,8 @@ struct Fragment {
   std::uint32_t part[4];
 };
 
-// Element [row][column] of matrix i is a 16-bit value; lane 8 i + row said where the row is.
+// Element [row][column] of matrix i is a 16-bit value; lane 8 i + row passed the address of the
+// row.
 inline Fragment gather(const char* call, const void* my_row, bool transposed) {
   constexpr int row_bytes = 16;
   stand_in::require_shared(my_row, row_bytes);

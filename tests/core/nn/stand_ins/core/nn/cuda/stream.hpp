@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of core/nn/cuda/stream.hpp: the host's instances have no stream.
+// Replaces core/nn/cuda/stream.hpp: execution-space instances of the host have no stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
