@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds oneDNN by header and library. Its own CMake config also demands what only its GPU part uses
-# (Debian's: OpenCL headers), which we do not call. Defines DNNL::dnnl, DNNL_FOUND, DNNL_VERSION.
+# Finds oneDNN by header and library. oneDNN's own CMake config also requires what only its GPU part
+# uses (Debian's: OpenCL headers), which ShardMark does not call. Defines DNNL::dnnl, DNNL_FOUND,
+# DNNL_VERSION.
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp HINTS ENV DNNLROOT PATH_SUFFIXES include)
 find_library(DNNL_LIBRARY dnnl HINTS ENV DNNLROOT PATH_SUFFIXES lib lib64)
 mark_as_advanced(DNNL_INCLUDE_DIR DNNL_LIBRARY)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds Kokkos by its headers and libraries, for installations whose own CMake config is missing or
-# broken (Debian's). Defines Kokkos::kokkos, Kokkos_FOUND, Kokkos_VERSION and Kokkos_OPENMP.
-# Trilinos' builds put "trilinos_" before the library names and their headers into a folder.
+# broken (such as Debian's). Defines Kokkos::kokkos, Kokkos_FOUND, Kokkos_VERSION and Kokkos_OPENMP.
+# Builds by Trilinos prefix the library names with "trilinos_" and have their headers in a
+# subfolder.
 
 find_path(Kokkos_INCLUDE_DIR Kokkos_Core.hpp PATH_SUFFIXES kokkos trilinos)
 mark_as_advanced(Kokkos_INCLUDE_DIR)
 
-# Newer releases are split into more libraries; kokkoscore is in all of them, the others may be absent.
+# Newer releases are split into more libraries. All releases have kokkoscore; the others may be
+# absent.
 set(Kokkos_LIBRARIES "")
 foreach(part core containers algorithms simd)
   find_library(Kokkos_${part}_LIBRARY NAMES kokkos${part} trilinos_kokkos${part})
@@ -18,7 +20,7 @@ endforeach()
 
 set(Kokkos_VERSION "")
 set(Kokkos_OPENMP OFF)
-# Debian keeps the generated header beside the others.
+# Debian installs the generated header beside the other headers.
 if(Kokkos_INCLUDE_DIR AND EXISTS "${Kokkos_INCLUDE_DIR}/KokkosCore_config.h")
   file(STRINGS "${Kokkos_INCLUDE_DIR}/KokkosCore_config.h" kokkos_config
        REGEX "^#define KOKKOS_(VERSION|ENABLE_OPENMP)( |$)")
@@ -34,7 +36,7 @@ if(Kokkos_INCLUDE_DIR AND EXISTS "${Kokkos_INCLUDE_DIR}/KokkosCore_config.h")
   endforeach()
 endif()
 if(Kokkos_OPENMP)
-  # Kokkos_Core.hpp refuses to compile without the compiler's OpenMP flag.
+  # Kokkos_Core.hpp does not compile without the compiler's OpenMP flag.
   find_package(OpenMP QUIET COMPONENTS CXX)
 endif()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds an HDF5 that was built for parallel I/O with the MPI that was found before (Debian keeps one a
-# MPI side by side). Defines ParallelHDF5::hdf5, ParallelHDF5_FOUND, ParallelHDF5_VERSION.
+# Finds an HDF5 that was built for parallel I/O with the MPI that was found before (Debian has one
+# HDF5 per MPI, side by side). Defines ParallelHDF5::hdf5, ParallelHDF5_FOUND, ParallelHDF5_VERSION.
 set(hdf5_folders "")
 foreach(mpi mpich openmpi)
   if("${MPI_CXX_LIBRARIES};${MPI_CXX_LIBRARY_VERSION_STRING}" MATCHES "${mpi}")

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# The device. Two questions, apart:
-#   SHARDMARK_ENABLE_CUDA   does the program compute on a GPU? Follows Kokkos; the C++ compiler is then
-#                           Kokkos' nvcc_wrapper, which compiles our .cu files too
-#   SHARDMARK_CUDA_CODE     can what needs the toolkit alone, the NCCL back-end and native .cu files, be
-#                           compiled? Then it is, by default, and its logic is tested on a stand-in
-# and SHARDMARK_ENABLE_NCCL: is NCCL linked into the program? By default where both are there.
+# Settings for GPUs. Two questions are independent of each other:
+#   SHARDMARK_ENABLE_CUDA   Does the program compute on a GPU? This follows Kokkos. The C++ compiler is
+#                           then Kokkos' nvcc_wrapper, which also compiles the .cu files
+#   SHARDMARK_CUDA_CODE     Can the code that needs only the toolkit be compiled, that is the NCCL
+#                           back-end and native .cu files? If so, it is compiled by default, and its
+#                           logic is tested with a stand-in
+# SHARDMARK_ENABLE_NCCL says whether NCCL is linked into the program, by default if both are
+# available.
 set(kokkos_has_cuda OFF)
 if("CUDA" IN_LIST Kokkos_DEVICES OR Kokkos_ENABLE_CUDA)
   set(kokkos_has_cuda ON)
@@ -19,7 +21,7 @@ elseif(kokkos_has_cuda AND NOT SHARDMARK_ENABLE_CUDA)
 endif()
 
 find_package(CUDAToolkit QUIET)
-find_package(NCCL 2.14 MODULE QUIET)  # the first whose communicators need not block
+find_package(NCCL 2.14 MODULE QUIET)  # the first release with non-blocking communicators
 if(SHARDMARK_ENABLE_CUDA AND NOT CUDAToolkit_FOUND)
   message(FATAL_ERROR "SHARDMARK_ENABLE_CUDA: the CUDA toolkit was not found: give CUDAToolkit_ROOT")
 endif()
@@ -34,7 +36,7 @@ if(SHARDMARK_ENABLE_NCCL AND NOT (SHARDMARK_ENABLE_CUDA AND NCCL_FOUND))
 endif()
 
 set(SHARDMARK_CUDA_CODE ${SHARDMARK_ENABLE_CUDA})
-set(SHARDMARK_CUDA_LANGUAGE CXX)  # of .cu files: nvcc_wrapper takes every file for one
+set(SHARDMARK_CUDA_LANGUAGE CXX)  # the language of .cu files: nvcc_wrapper compiles C++ files as CUDA
 set(shardmark_cuda_why_not "no CUDA toolkit")
 if(CUDAToolkit_FOUND AND NOT SHARDMARK_ENABLE_CUDA)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds what ShardMark is built on, or says which Debian package is missing. Afterwards there are
+# Finds the libraries that ShardMark is built on, or says which Debian package is missing.
+# Afterwards these targets exist:
 #   Kokkos::kokkos  MPI::MPI_CXX  DNNL::dnnl  nlohmann_json::nlohmann_json  CLI11::CLI11  fmt::fmt
 #   xxHash::xxhash  ParallelHDF5::hdf5
-# and, with SHARDMARK_BUILD_TESTS, GTest::gtest. Nothing is downloaded unless SHARDMARK_FETCH_KOKKOS.
+# and, with SHARDMARK_BUILD_TESTS, GTest::gtest. Nothing is downloaded without
+# SHARDMARK_FETCH_KOKKOS.
 
-# shardmark_require(<what> <found> <Debian package>): one message for whatever is missing.
+# shardmark_require(<what> <found> <Debian package>): ends with an error message if <found> is
+# false.
 function(shardmark_require what found package)
   if(NOT ${found})
     message(FATAL_ERROR "${what} was not found. On Debian or Ubuntu it is in the package ${package}; "
@@ -13,15 +16,17 @@ function(shardmark_require what found package)
   endif()
 endfunction()
 
-# Kokkos: a pinned release on request; else its own CMake config, if that really works; else our module.
+# Kokkos comes from a pinned release on request; otherwise from its own CMake config if that works;
+# otherwise from FindKokkos.cmake.
 if(SHARDMARK_FETCH_KOKKOS)
   include(ShardMarkFetchKokkos)
 else()
   # Some distributions install a config that names folders that do not exist, which no property of
-  # its targets shows; so a small project of its own is compiled with it first.
+  # its targets shows. Therefore a small project is compiled with it first.
   if(NOT DEFINED SHARDMARK_KOKKOS_CONFIG_WORKS)
     message(CHECK_START "Trying Kokkos' own CMake config")
-    # A process of its own: a broken config stops even try_compile().
+    # The project is configured in a separate process, because a broken config would even stop
+    # try_compile().
     set(probe "${PROJECT_BINARY_DIR}/CMakeFiles/kokkos_probe")
     set(probe_flags "")
     foreach(variable CMAKE_CXX_COMPILER CMAKE_MAKE_PROGRAM CMAKE_PREFIX_PATH Kokkos_DIR Kokkos_ROOT)
@@ -56,11 +61,11 @@ else()
   shardmark_require("Kokkos" Kokkos_FOUND "libtrilinos-kokkos-dev (newer releases: libkokkos-dev)")
 endif()
 
-set(MPI_CXX_SKIP_MPICXX ON)  # the C bindings are all that we use
+set(MPI_CXX_SKIP_MPICXX ON)  # ShardMark uses only the C bindings
 find_package(MPI QUIET COMPONENTS CXX)
 shardmark_require("MPI" MPI_CXX_FOUND "libmpich-dev (and mpich, for mpiexec)")
 
-if(NOT "CUDA" IN_LIST Kokkos_DEVICES AND NOT Kokkos_ENABLE_CUDA)  # there it is cuBLASLt
+if(NOT "CUDA" IN_LIST Kokkos_DEVICES AND NOT Kokkos_ENABLE_CUDA)  # GPU builds use cuBLASLt instead
   find_package(DNNL 2.0 MODULE QUIET)
   shardmark_require("oneDNN (2.0 or newer)" DNNL_FOUND "libdnnl-dev")
 endif()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What was configured, on one screen.
+# Prints the configuration on one screen.
 set(shardmark_mpi "${MPI_CXX_LIBRARY_VERSION_STRING}")
 if(NOT shardmark_mpi)
   set(shardmark_mpi "MPI ${MPI_CXX_VERSION}")

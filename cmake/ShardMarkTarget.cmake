@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# shardmark_unity(<target>): the sources of one folder are compiled as one file, since reading headers
-# takes most of the time otherwise. -DSHARDMARK_UNITY=OFF compiles each source by itself, which ci/full
-# does, so that no source comes to rely on another one's includes.
+# shardmark_unity(<target>): compiles the sources of one folder as one file, because otherwise most
+# of the time is spent reading headers. -DSHARDMARK_UNITY=OFF compiles each source by itself, as
+# ci/full does, so that no source relies on the includes of another one.
 function(shardmark_unity target)
   if(NOT SHARDMARK_UNITY)
     return()
@@ -17,27 +17,28 @@ function(shardmark_unity target)
   endforeach()
 endfunction()
 
-# shardmark_target(<target> [HOST_ONLY | KOKKOS <source>…]): what every target of ours has in common.
-# No global flags. What includes no Kokkos a GPU build leaves to the host's compiler, several times
-# faster than nvcc: HOST_ONLY, the whole target; KOKKOS, all but these sources.
+# shardmark_target(<target> [HOST_ONLY | KOKKOS <source>…]): sets what all targets of ShardMark have
+# in common. There are no global flags. A GPU build compiles sources that do not include Kokkos with
+# the host's compiler, which is several times faster than nvcc: HOST_ONLY means the whole target,
+# KOKKOS means all sources except these.
 function(shardmark_target target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "HOST_ONLY" "" "KOKKOS")
   shardmark_unity(${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
-  # GCC 12 warns of std::string's own copies at -O3 (its bug 105651, fixed in 13).
+  # At -O3, GCC 12 warns about copies inside std::string (its bug 105651, fixed in 13).
   set(false_alarms "")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     set(false_alarms -Wno-restrict)
   endif()
-  # By Kokkos' nvcc_wrapper: constexpr functions on the device, and there too no multiply-add
-  # fused that the code does not ask for.
+  # Flags for Kokkos' nvcc_wrapper: constexpr functions work on the device, and there, too,
+  # multiply-adds are fused only where the code asks for that.
   if(SHARDMARK_ENABLE_CUDA AND arg_HOST_ONLY)
     target_compile_options(${target} PRIVATE --host-only)
   elseif(SHARDMARK_ENABLE_CUDA)
     target_compile_options(${target} PRIVATE --expt-relaxed-constexpr --fmad=false)
-    # fmt 9 takes nvcc for a compiler of C++ 11, and stumbles over itself.
+    # fmt 9 treats nvcc as a C++ 11 compiler and then fails to compile.
     target_compile_definitions(${target} PRIVATE FMT_USE_CONSTEXPR=1 FMT_CONSTEVAL=)
     if(arg_KOKKOS)
       get_target_property(host_sources ${target} SOURCES)
@@ -46,8 +47,9 @@ function(shardmark_target target)
       set_source_files_properties(${host_sources} PROPERTIES COMPILE_OPTIONS --host-only)
     endif()
   endif()
-  # -ffp-contract=off: the same bits from every build and from every vector length of a kernel. Those
-  # multiply-adds that are fused (core/nn/kernels/math.hpp) are an instruction since x86-64-v3, a call before.
+  # -ffp-contract=off gives the same bits in every build and at every vector length of a kernel. The
+  # multiply-adds that the code fuses (core/nn/kernels/math.hpp) are instructions since x86-64-v3,
+  # and function calls before.
   set(processor "")
   if(SHARDMARK_NATIVE)
     set(processor -march=native)
@@ -66,11 +68,12 @@ function(shardmark_target target)
   endif()
 endfunction()
 
-# shardmark_cuda_target(<target>): what every target of .cu files has in common. CUDA C++ 20, no
-# multiply-add fused of itself, as everywhere. nvcc_wrapper says which standard itself.
+# shardmark_cuda_target(<target>): sets what all targets of .cu files have in common: CUDA C++ 20,
+# and no automatic fusing of multiply-adds. nvcc_wrapper sets the standard itself.
 function(shardmark_cuda_target target)
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
   target_include_directories(${target} SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
-  # CMake 3.25 knows no CUDA20; nvcc_wrapper, as a C++ compiler, is told by the feature.
+  # CMake 3.25 does not know CUDA20. nvcc_wrapper counts as a C++ compiler, so the compile feature
+  # sets its standard.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20> --fmad=false)
 endfunction()

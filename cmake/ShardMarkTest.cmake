@@ -2,16 +2,18 @@
 # shardmark_test(<name> FILES <source>… [LIBS <target>…] [NP <ranks>…] [LABELS <label>…]
 #                [TIMEOUT <seconds, default 300; five times that under the sanitizers>])
 #
-# One GoogleTest executable `test_<name>`. With NP it has our MPI main and is registered once a rank
-# count, as `<name>.np<ranks>`, under mpiexec; without, it has the serial main and is `<name>`. Kokkos
-# is initialised in both. A run in which no test ran fails. Label `full`: only ci/full runs it.
+# Adds the GoogleTest executable `test_<name>`. With NP it has the main function for MPI and is
+# registered once per rank count, as `<name>.np<ranks>`, under mpiexec; without NP it has the serial
+# main function and is registered as `<name>`. Both initialise Kokkos. A run in which no test ran
+# fails. Only ci/full runs tests with the label `full`.
 #
 # shardmark_must_not_compile(<name> FILE <source> REGEX <message> [LIBS <target>…])
 #
-# A test that compiles one file and passes if that fails with an error that matches REGEX.
+# Adds a test that compiles one file and passes if that fails with an error that matches REGEX.
 
-# Ranks spin while they wait: two MPI tests side by side on few cores starve each other, so a test
-# takes its ranks' worth of CTest's slots, and all of them where there are no more than that.
+# Ranks spin while they wait, so two MPI tests at the same time on few cores slow each other down.
+# Therefore a test takes as many of CTest's slots as it has ranks, and all slots if there are no
+# more than that.
 include(ProcessorCount)
 ProcessorCount(shardmark_cores)
 
@@ -64,7 +66,7 @@ function(shardmark_must_not_compile name)
     message(FATAL_ERROR "shardmark_must_not_compile(${name}): needs FILE and REGEX; not understood: "
                         "'${arg_UNPARSED_ARGUMENTS}'")
   endif()
-  # Never part of a normal build; the test builds it and looks at what the compiler says.
+  # Never part of a normal build: the test builds this target and checks the compiler's message.
   set(target must_not_compile_${name})
   add_library(${target} OBJECT EXCLUDE_FROM_ALL ${arg_FILE})
   shardmark_target(${target})
@@ -73,7 +75,7 @@ function(shardmark_must_not_compile name)
            COMMAND ${CMAKE_COMMAND} -DBUILD_DIR=${PROJECT_BINARY_DIR} -DTARGET=${target}
                    -DREGEX=${arg_REGEX}
                    -P ${PROJECT_SOURCE_DIR}/cmake/must_not_compile.cmake)
-  # Two builds in one folder would wait for each other's lock or break it.
+  # Two builds in one folder would wait for each other's lock or break the folder.
   set_tests_properties(${target} PROPERTIES LABELS must_not_compile TIMEOUT 300
                        RESOURCE_LOCK build_folder)
 endfunction()

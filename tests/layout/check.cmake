@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DROOT=<repository> -P check.cmake: fails with all that breaks the layout rules. Without ROOT it
-# checks the repository that this file is in.
+# cmake -DROOT=<repository> -P check.cmake: fails and lists everything that breaks the layout rules.
+# Without ROOT it checks the repository that contains this file.
 cmake_minimum_required(VERSION 3.25)
 if(NOT DEFINED ROOT)
   set(ROOT "${CMAKE_CURRENT_LIST_DIR}/../..")

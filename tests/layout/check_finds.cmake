@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DSCRATCH=<folder> -P check_finds.cmake: writes a tree with one wrong file at a time and proves
-# that the layout rules find it, and that a right file passes.
+# cmake -DSCRATCH=<folder> -P check_finds.cmake: writes trees with one wrong file at a time and
+# proves that the layout rules find it and that a right file passes.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/rules.cmake")
 
 set(spdx "// SPDX-License-Identifier: Apache-2.0\n")
 set(hash_spdx "# SPDX-License-Identifier: Apache-2.0\n")
 
-# other(<file> <text>): a file that stands beside the one under test, in the next call of expect only.
+# other(<file> <text>): adds a file beside the one under test, for the next call of expect only.
 function(other file text)
   set(others "${others}" "${file}" PARENT_SCOPE)
   set("text_of_${file}" "${text}" PARENT_SCOPE)
 endfunction()
 
-# expect(<file> <text> <regex>): a tree with this file breaks one rule, with a message that matches; ""
-# is none. The folders in it have their README.md, but for one that is to lack it.
+# expect(<file> <text> <regex>): a tree with this file breaks one rule, with a message that matches;
+# "" means that it breaks no rule. The folders have a README.md unless without_readme is set.
 macro(expect file text regex)
   file(REMOVE_RECURSE "${SCRATCH}")
   foreach(name ${others})
@@ -127,7 +127,7 @@ other(miniapp/run/a.cpp "${spdx}")
 expect(miniapp/CMakeLists.txt "${hash_spdx}shardmark_target(shardmark_app KOKKOS\n  run/a.cpp)\n"
        "a.cpp is listed under KOKKOS")
 
-# What texts name.
+# References in texts.
 expect(core/a.cpp "${spdx}// See core/b.hpp.\n" "names core/b.hpp, which does not exist")
 expect(core/a.cpp "${spdx}// See b.hpp.\n" "names b.hpp, which does not exist")
 other(core/b.hpp "${spdx}#pragma once\n")

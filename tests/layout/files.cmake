@@ -11,7 +11,7 @@ function(layout_file_violations file text)
       layout_found("${file}" "no SPDX line at its top")
     endif()
   endif()
-  # A path of one person's machine helps nobody else.
+  # A path that exists on one person's machine only does not help anybody else.
   if(text MATCHES "(^|[ \"'=(:,\n])(/(home|root|work|Users|scratch|mnt)/[A-Za-z0-9._/-]+)")
     layout_found("${file}" "names a path of one machine: ${CMAKE_MATCH_2}")
   endif()
@@ -21,7 +21,7 @@ function(layout_file_violations file text)
   layout_return()
 endfunction()
 
-# In each folder: not too many sources, and a README.md.
+# Each folder must have a README.md and not too many sources.
 function(layout_folder_violations root files)
   list(FILTER files INCLUDE REGEX "^(core|comm|io|miniapp|tests|ci|cmake|docs|inputs)/.*[^/]$")
   set(folders "")
@@ -45,7 +45,7 @@ function(layout_folder_violations root files)
   layout_return()
 endfunction()
 
-# The version stands in CMakeLists.txt; what repeats it must agree.
+# The version is set in CMakeLists.txt; other places that repeat it must agree.
 function(layout_version_violations root)
   if(EXISTS "${root}/CMakeLists.txt")
     file(READ "${root}/CMakeLists.txt" text)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# What a file may include: its own room and those that rooms.cmake allows, the libraries of its level,
-# and no header in quotes.
+# What a file may include: the rooms that rooms.cmake allows and its own, the libraries of its
+# level, and no header in quotes.
 
-# The headers of libraries that a file of this folder may not include, as a regular expression.
+# Returns the headers of libraries that a file of this folder must not include, as a regular
+# expression.
 function(layout_forbidden_libraries file out)
   set(network "mpi[.]h|mpi_|mpicxx|nccl|hdf5|H5|highfive")
   set(${out} "" PARENT_SCOPE)
@@ -19,7 +20,8 @@ function(layout_forbidden_libraries file out)
   endif()
 endfunction()
 
-# Also notes who includes what, for layout_kokkos_violations: `users_<header>`.
+# Checks the includes of a file. Also records who includes what in `users_<header>`, for
+# layout_kokkos_violations.
 function(layout_include_violations file text)
   string(REGEX MATCHALL "\n[ \t]*#[ \t]*include[ \t]*[<\"][^>\"\n]*[>\"]" includes "\n${text}")
   get_filename_component(room "${file}" DIRECTORY)
@@ -50,9 +52,9 @@ function(layout_include_violations file text)
   layout_return()
 endfunction()
 
-# A GPU build gives what reaches Kokkos to nvcc and the rest to the host's compiler, which cannot read
-# Kokkos' headers for CUDA. So comm and io must not reach Kokkos, and in miniapp exactly those sources
-# may that miniapp/CMakeLists.txt lists.
+# A GPU build compiles sources that reach Kokkos with nvcc and the others with the host's compiler,
+# which cannot read Kokkos' headers for CUDA. Therefore comm and io must not reach Kokkos, and in
+# miniapp exactly the sources may that miniapp/CMakeLists.txt lists.
 function(layout_kokkos_violations root files)
   set(open "")
   foreach(header Kokkos_Core.hpp Kokkos_Macros.hpp KokkosCore_config.h)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# What documents and comments name must exist: files, links with their anchors, commands and options of
-# the program, tests, deck keys, environment variables.
+# Whatever documents and comments name must exist: files, links with their anchors, commands and
+# options of the program, tests, deck keys, environment variables.
 
-# Reads once what the rules below look up: names of files, of commands, of options and of tests.
+# Reads once what the rules below look up: the names of files, commands, options and tests.
 macro(layout_read_facts root files)
   foreach(file ${files})
     get_filename_component(name "${file}" NAME)
@@ -42,7 +42,7 @@ endmacro()
 
 function(layout_reference_violations root file text)
   if(file STREQUAL "tests/layout/check_finds.cmake")
-    return()  # names files of trees that it makes up
+    return()  # it names files of trees that it makes up
   elseif(file MATCHES "[.]md$")
     layout_link_violations("${root}" "${file}" "${text}")
     layout_command_violations("${file}" "${text}")
@@ -59,8 +59,9 @@ function(layout_reference_violations root file text)
   layout_return()
 endfunction()
 
-# Paths below the repository's folders, "core/plan/plan.hpp", or "core/plan/plan" for a header and its
-# source; a star stands for any name. In the folders of sources also names without a path, "plan.hpp".
+# Checks paths below the repository's folders: "core/plan/plan.hpp", or "core/plan/plan" for a
+# header and its source; a star stands for any name. In the folders of sources, names without a path
+# such as "plan.hpp" are checked too.
 function(layout_path_violations root file text)
   string(REGEX MATCHALL
          "(^|[ \n`\"'(<,|])(core|comm|io|miniapp|tests|inputs|docs|ci|cmake)/[A-Za-z0-9_.*/-]*[$<{]?" paths
@@ -91,7 +92,8 @@ function(layout_path_violations root file text)
   layout_return()
 endfunction()
 
-# Links between documents, "[a page](page.md#section)": the page, and a heading of that name in it.
+# Checks links between documents, "[a page](page.md#section)": the page must exist and have a
+# heading of that name.
 function(layout_link_violations root file text)
   get_filename_component(folder "${root}/${file}" DIRECTORY)
   string(REGEX MATCHALL "@link[(][^) \n]*[)]" links "${text}")
@@ -122,7 +124,8 @@ function(layout_link_violations root file text)
   layout_return()
 endfunction()
 
-# Command lines of the program: their commands and their options. Where no help is, none are known.
+# Checks command lines of the program: their commands and options. In a tree without the program's
+# help nothing is checked.
 function(layout_command_violations file text)
   if(NOT known_command_run)
     return()
@@ -157,8 +160,8 @@ function(layout_command_violations file text)
   layout_return()
 endfunction()
 
-# Every key that a deck may have is in docs/decks.md, and every variable that the program looks at in
-# its help.
+# Every key that a deck may have must be in docs/decks.md, and every environment variable that the
+# program reads must be in its help.
 function(layout_key_violations file text)
   if(deck_page AND file MATCHES "^io/deck/.*[.]cpp$")
     string(REGEX MATCHALL "reader[.][a-z_]+[(]\"[a-z_]+\"" keys "${text}")

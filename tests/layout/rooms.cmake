@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The folders of sources ("rooms") from the bottom up, and which rooms above it in this table each may
-# include. A room may not include one that stands below it, so there are no circles. `a/*` stands for
-# all rooms below a that stand above this one. A new folder gets a line here.
+# The folders of sources ("rooms") from the bottom up, and which of the rooms above it in this table
+# each may include. A room may not include one that is below it in the table, so there are no
+# circles. `a/*` stands for all rooms in a that are above this one. A new folder needs a line here.
 set(layout_rooms
   "core:"
   "core/plan/deck: core"
@@ -59,7 +59,7 @@ set(layout_rooms
   "miniapp: core miniapp/commands miniapp/commands/help miniapp/provenance"
 )
 
-# Includes that break the table and are still to be mended: "file header".
+# Includes that break the table and should be removed: "file header".
 set(layout_exceptions
   "comm/comm_options.hpp comm/shm/shm_rounds.hpp"
   "comm/comm_options.hpp comm/shm/shm_window.hpp"
@@ -70,7 +70,7 @@ set(layout_exceptions
   "io/deepspeed/config.hpp io/deck/deck_reader.hpp"
 )
 
-# What each room may include, with `a/*` written out: `room_<folder>`.
+# Sets what each room may include, with `a/*` expanded: `room_<folder>`.
 foreach(line IN LISTS layout_rooms)
   string(REGEX MATCH "^([^:]*): ?(.*)$" _ "${line}")
   set(room "${CMAKE_MATCH_1}")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# layout_violations(<root> <variable>): the list of what in the tree at <root> breaks the rules of its
-# layout, "file: rule" each. Every file is read once; each rule is a function of one of these files:
+# layout_violations(<root> <variable>): returns the list of everything in the tree at <root> that
+# breaks the rules of its layout, "file: rule" each. Every file is read once. The rules are
+# functions of these files:
 #   rooms.cmake       which folder may include which
 #   includes.cmake    includes, and what reaches Kokkos
 #   files.cmake       SPDX lines, folders, the version
@@ -40,12 +41,13 @@ function(layout_violations root out)
   set(${out} "${found}" PARENT_SCOPE)
 endfunction()
 
-# layout_found(<file> <rule>): one more violation. A macro, so that `found` is its caller's.
+# layout_found(<file> <rule>): records one more violation. It is a macro, so that `found` is its
+# caller's variable.
 macro(layout_found file rule)
   list(APPEND found "${file}: ${rule}")
 endmacro()
 
-# layout_return(): hands the violations that a rule has found to its caller.
+# layout_return(): passes the violations that a rule has found to its caller.
 macro(layout_return)
   set(found "${found}" PARENT_SCOPE)
 endmacro()
