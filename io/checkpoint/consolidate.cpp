@@ -65,8 +65,8 @@ std::vector<std::int64_t> lay_out_safetensors(const std::string& path, const Man
     at += p.elems * fp32_bytes;
   }
   std::string text = header.dump();
-  text.resize((text.size() + 8 + 63) / 64 * 64 - 8,
-              ' ');  // the tensors begin at a multiple of 64 bytes
+  // The tensors begin at a multiple of 64 bytes.
+  text.resize((text.size() + 8 + 63) / 64 * 64 - 8, ' ');
   std::uint64_t length = text.size();
   std::string head(8, '\0');
   for (char& byte : head) byte = static_cast<char>(length & 0xff), length >>= 8;

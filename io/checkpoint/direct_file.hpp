@@ -38,8 +38,7 @@ class DirectFile {
   void put(std::int64_t at, std::span<const std::byte> bytes, const std::string& what) const;
 
   std::string path_;
-  int direct_ = -1,
-      buffered_ = -1;  // the same file; direct_ is -1 if the page cache cannot be bypassed
+  int direct_ = -1, buffered_ = -1;  // of one file; direct_ -1: only through the page cache
   PageBuffer buffers_{2 * piece_bytes};
   int filling_ = 0;
   std::thread writer_;

@@ -123,8 +123,8 @@ std::string CheckpointWriterFolder::begin(const std::string& name) {
 
 void CheckpointWriterFolder::publish(const std::string& name, const std::string& manifest) {
   const std::string temp = temp_path(name), final = dir_ + "/" + name;
-  replace_file(temp, manifest_file, manifest,
-               remedy);  // also flushes the folder that contains all files
+  // Also flushes the folder that contains all files.
+  replace_file(temp, manifest_file, manifest, remedy);
   // Checkpoints are ordered by age, but the times that a file system keeps may be as coarse as a
   // clock tick.
   std::error_code refused;

@@ -25,8 +25,8 @@ namespace shardmark {
 /// How far training has come, between two steps.
 struct TrainingPosition {
   std::int64_t step = 0;  // the next step; skipped steps count
-  std::int64_t updates =
-      0;  // how often the learning-rate scheduler advanced: steps that were not skipped
+  // How often the learning-rate scheduler advanced: steps that were not skipped.
+  std::int64_t updates = 0;
   LossScaleState loss_scale;
   bool operator==(const TrainingPosition&) const = default;
 };

@@ -45,8 +45,8 @@ struct PartPlace {
   std::int64_t offset = 0, elems = 0;  // the place of this part, in elements
   std::int64_t first_block = 0;        // the place of this part, in blocks of checksums
   std::int64_t file_elems = 0, file_blocks = 0;
-  std::int64_t largest_part =
-      0;  // the largest part of the file: all its ranks transfer equally often
+  // The largest part of the file: all its ranks transfer equally often.
+  std::int64_t largest_part = 0;
 };
 
 /// What one rank wrote: the checksum and the place of each dataset.

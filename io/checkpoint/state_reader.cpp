@@ -170,8 +170,8 @@ void require_whole(const Manifest& m, const CheckpointFile& file, const std::str
   const char* remedy = "give another checkpoint as checkpoint.resume";
   if (error) throw IoError(fmt::format("{}: {}: {}", path, error.message(), remedy));
   if (static_cast<std::int64_t>(bytes) >= file.bytes) return;
-  State truncated_state =
-      State::variance;  // the state in which the file ends, or the first one beyond its end
+  // The state in which the file ends, or the first one beyond its end.
+  State truncated_state = State::variance;
   std::int64_t before = -1;
   for (State s : m.stored()) {
     const std::int64_t at = file.first_byte[static_cast<std::size_t>(s)];

@@ -22,8 +22,8 @@ std::int64_t wall_clock_every(const DsConfig& c, const Origin& origin) {
 }  // namespace
 
 DsLogSpec read_deepspeed_log(const Origin& origin, const Json& config) {
-  Origin unused_findings =
-      origin;  // a copy, because read_deepspeed has already recorded the findings
+  // A copy, because read_deepspeed has already recorded the findings.
+  Origin unused_findings = origin;
   const DsConfig c = parse_deepspeed(unused_findings, config);
   DsLogSpec log;
   log.wall_clock_every = wall_clock_every(c, origin);

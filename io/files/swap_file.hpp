@@ -61,8 +61,7 @@ class SwapFile {
 
   std::string folder_;
   std::int64_t bytes_;
-  int buffered_ = -1,
-      direct_ = -1;  // the same file; direct_ is -1 if the page cache cannot be bypassed
+  int buffered_ = -1, direct_ = -1;  // of one file; direct_ -1: only through the page cache
   std::int64_t memory_alignment_ = page_bytes;
   mutable std::byte* mapped_ = nullptr;
 };

@@ -28,8 +28,8 @@ inline std::vector<std::vector<int>> pairwise_cover(const std::vector<int>& leve
       for (int b = a + 1; b < factors; ++b) pairs.push_back({a, b, row[a], row[b]});
     return pairs;
   };
-  std::mt19937 random(
-      20240229);  // only the raw output of the generator is the same on every machine
+  // Only the raw output of the generator is the same on every machine.
+  std::mt19937 random(20240229);
   auto any = [&](int f) { return static_cast<int>(random() % static_cast<unsigned>(levels[f])); };
   std::vector<std::vector<int>> rows;
   while (!open.empty() || rows.size() < at_least) {

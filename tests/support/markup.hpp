@@ -62,8 +62,8 @@ inline std::string malformed(std::string_view page) {
   std::vector<std::string> open;
   for (std::size_t at; (at = page.find('<')) != std::string_view::npos;) {
     if (const std::string bad = bad_text(page.substr(0, at)); !bad.empty()) return bad;
-    const std::size_t end =
-        page.find('>', at);  // inside an attribute the character would be an entity
+    // Inside an attribute the character would be an entity.
+    const std::size_t end = page.find('>', at);
     if (end == std::string_view::npos) return "never ends: " + std::string(page.substr(at, 60));
     std::string_view tag = page.substr(at + 1, end - at - 1);
     page.remove_prefix(end + 1);

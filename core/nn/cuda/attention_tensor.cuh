@@ -172,8 +172,8 @@ __device__ inline float row_sum(float x) {
 
 /// A softmax that is updated as scores arrive, for the two rows of which a lane holds elements.
 struct RunningSoftmax {
-  float top[2] = {-INFINITY, -INFINITY},
-        total[2] = {0, 0};  // the totals cover this lane's elements only
+  // The totals cover this lane's elements only.
+  float top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
 
   // Turns scores into powers relative to the new maximum. `shrink` receives the factors by which
   // earlier sums must be multiplied.

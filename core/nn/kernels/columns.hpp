@@ -40,8 +40,8 @@ struct ThreadStrip {
 /// Columns [begin, begin + count), summed by one team. Part p sums the rows p, p + 64, … into the
 /// team's scratch; then the parts are added in order.
 struct TeamStrip {
-  static constexpr int columns =
-      16;  // one memory sector of 2-byte elements; narrow strips make many teams
+  // One memory sector of 2-byte elements; narrow strips make many teams.
+  static constexpr int columns = 16;
   static constexpr int parts = 64;
   const Team& team;
   float* sums;  // parts x columns

@@ -21,8 +21,8 @@ KOKKOS_INLINE_FUNCTION float exp_f32(float x) {
   constexpr float log2_e = 1.44269504088896341f;
   constexpr float ln2_high = 0.693145751953125f;      // 15 bits: n * ln2_high is exact
   constexpr float ln2_low = 1.42860682030941723e-6f;  // ln2 - ln2_high
-  constexpr float round_to_int =
-      12582912.0f;  // 1.5 * 2^23: adding it leaves n in the low bits of the sum
+  // 1.5 * 2^23: adding it leaves n in the low bits of the sum.
+  constexpr float round_to_int = 12582912.0f;
   const bool underflow = x < lowest;
   float c = underflow ? lowest : x;
   c = c > highest ? highest : c;
@@ -48,8 +48,8 @@ struct Logistic {
   float value, complement;
 };
 KOKKOS_INLINE_FUNCTION Logistic logistic_f32(float x) {
-  const float e =
-      exp_f32(-x > 80.0f ? 80.0f : -x);  // bounded, so that 1 / (1 + e) stays a normal number
+  // Bounded, so that 1 / (1 + e) stays a normal number.
+  const float e = exp_f32(-x > 80.0f ? 80.0f : -x);
   const float value = 1.0f / (1.0f + e);
   return {value, e * value};
 }

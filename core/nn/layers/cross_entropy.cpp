@@ -72,8 +72,7 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
           const std::int64_t n = pieces.columns_of(v), at = target - v;
           if (v != target_piece) {
             store(x, n);
-          } else {  // every element except the target's, so that no two lanes store to the same
-                    // place
+          } else {  // all but the target, so that no two lanes store to one place
             store(x, at);
             store(x + at + 1, n - at - 1);
           }

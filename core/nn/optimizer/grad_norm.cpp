@@ -47,8 +47,8 @@ namespace {
 using detail::carry;
 using detail::Limbs;
 
-constexpr std::int64_t block_elems =
-    4096;  // elements per block of the native sum, whose order follows from it
+// Elements per block of the native sum, whose order follows from it.
+constexpr std::int64_t block_elems = 4096;
 constexpr std::int64_t exact_elems = 1 << 14;  // elements between two carries of the exact sum
 
 constexpr int exponents = 256, tables = 4;
@@ -132,8 +132,7 @@ void sum_squares_typed(const Context& ctx, std::int64_t elems, const T* grad, do
             rest < block_elems ? rest : block_elems,
             [&](std::int64_t j, double& part) {
               const double v = widen(g[j]);
-              part = std::fma(v, v, part);  // a square is exact in double, so this has the bits of
-                                            // a product and a sum
+              part = std::fma(v, v, part);  // the bits of v * v + part, as the square is exact
             },
             [&](std::int64_t j) { kernel::prefetch_after(g + j, kernel::lanes); });
       });
@@ -209,8 +208,8 @@ void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, const ClipRu
         Limbs whole;
         for (int l = 0; l < exact_sum_limbs; ++l) whole.limb[l] = limbs[l];
         carry(whole.limb);
-        double sum =
-            0;  // from the highest limb down, always in this order; each limb is below 2^32 now
+        // From the highest limb down, always in this order; each limb is below 2^32 now.
+        double sum = 0;
         for (int l = exact_sum_payload_limbs - 1; l >= 0; --l)
           sum += std::ldexp(static_cast<double>(whole.limb[l]),
                             exact_sum_lowest_bit + l * exact_sum_limb_bits);

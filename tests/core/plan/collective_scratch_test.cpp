@@ -25,8 +25,8 @@ TEST(Scratch, is_needed_only_where_contributions_are_laid_side_by_side) {
   EXPECT_EQ(bytes(Op::all_reduce, Dtype::fp32, Reductions::ordered), 12000);
   EXPECT_EQ(bytes(Op::reduce, Dtype::fp32, Reductions::ordered), 36000);  // all data of every rank
   EXPECT_EQ(bytes(Op::all_reduce, Dtype::bf16, Reductions::native), 6000);
-  EXPECT_EQ(bytes(Op::all_reduce, Dtype::int64, Reductions::ordered),
-            0);  // integer sums do not depend on the order
+  // Integer sums do not depend on the order.
+  EXPECT_EQ(bytes(Op::all_reduce, Dtype::int64, Reductions::ordered), 0);
 }
 
 TEST(Scratch, of_one_rank_or_of_nothing_is_none) {

@@ -70,8 +70,8 @@ TEST(CheckpointFolder, keeps_the_newest_and_never_removes_what_was_just_written)
 TEST(CheckpointFolder, touches_nothing_else) {
   const ScratchFolder scratch;
   scratch.write("notes.txt", "mine");
-  std::filesystem::create_directories(
-      scratch.path("step-00000001"));  // without a manifest it is not a checkpoint
+  // Without a manifest it is not a checkpoint.
+  std::filesystem::create_directories(scratch.path("step-00000001"));
   CheckpointWriterFolder folder(scratch.path());
   publish(folder, 10, 1);
   publish(folder, 20, 1);

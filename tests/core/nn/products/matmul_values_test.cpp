@@ -98,8 +98,8 @@ TEST(matmul, equals_a_plain_loop) {
     for (const bool tb : {false, true})
       for (const bool accumulate : {false, true})
         for (const bool bias : {false, true}) {
-          const std::int64_t m = 65, n = 131,
-                             k = 77;  // n * k is large enough for packing if B is stored [k][n]
+          // n * k is large enough for packing if B is stored [k][n].
+          const std::int64_t m = 65, n = 131, k = 77;
           check({m, n, k, ta, tb, (ta ? m : k) + 3, (tb ? k : n) + 5, n + 7, accumulate, bias});
           check({5, 3, 2, ta, tb, ta ? 5 : 2, tb ? 2 : 3, 3, accumulate, bias});
         }
@@ -109,8 +109,9 @@ TEST(matmul, equals_a_plain_loop_in_several_packed_pieces) {
   for (const bool accumulate : {false, true})  // B is split along k
     check_types<float, float>({64, 70, 20000, false, false, 20000, 70, 70, accumulate, true},
                               Bf16Products::widened);
+  // B is split along n.
   check_types<float, float>({64, 3100, 768, false, false, 768, 3100, 3100, false, true},
-                            Bf16Products::widened);  // B is split along n
+                            Bf16Products::widened);
 }
 
 // Operands that are parts of larger matrices: a bf16 C uses separate fp32 sums, in pieces of its

@@ -93,8 +93,8 @@ TEST_F(ByHand, EdgesOrderAllThreeLanes) {
     const Range r = s.events[event].after;
     return std::vector<int>(p.edges.begin() + r.first, p.edges.begin() + r.first + r.count);
   };
-  EXPECT_EQ(after(2),
-            std::vector<int>{1});  // the reduce comes after the backward that computes the gradient
+  // The reduce comes after the backward that computes the gradient.
+  EXPECT_EQ(after(2), std::vector<int>{1});
   EXPECT_EQ(after(4), (std::vector<int>{
                           2, 3}));  // the copy comes after the reduce, into memory that is acquired
   EXPECT_EQ(after(5), std::vector<int>{4});  // the release comes after the copy that reads the slot
