@@ -44,7 +44,7 @@ std::string printed(const Json& text) {
   return text.dump(2, ' ', true, Json::error_handler_t::replace);
 }
 
-Deck read_sections(const Json& text, Origin& origin, OutputOptions& telling) {
+Deck read_sections(const Json& text, Origin& origin, OutputOptions& output) {
   const Json empty = Json::object();
   KeyReader reader(origin, text, "");
   const auto section = [&](const char* name) {
@@ -55,14 +55,14 @@ Deck read_sections(const Json& text, Origin& origin, OutputOptions& telling) {
   deck.path = origin.deck_file();
   deck.name = std::filesystem::path(deck.path).stem().string();
   reader.text("name", deck.name);
-  read_trace(reader, telling.trace);
+  read_trace(reader, output.trace);
   if (!reader.any("model")) origin.missing("model", "give the section that says what to train");
   read_run(section("run"), deck.run);
   read_model(section("model"), deck.model, deck.run.schedule);
   if (reader.any("data")) read_data(section("data"), deck.data, deck.run.seed);
   const Json* config = reader.any("deepspeed");
   deck.zero = read_deepspeed(origin, config ? *config : empty, deck.run.schedule);
-  telling.deepspeed = read_deepspeed_log(origin, config ? *config : empty);
+  output.deepspeed = read_deepspeed_log(origin, config ? *config : empty);
   read_comm(section("comm"), deck.comm);
   read_memory(section("memory"), deck.memory);
   read_machine(section("machine"), deck.machine);
@@ -78,7 +78,7 @@ LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& se
   Origin origin(path);
   LoadedDeck loaded;
   const Json text = read_text(sets, origin, loaded.config_file);
-  loaded.deck = read_sections(text, origin, loaded.telling);
+  loaded.deck = read_sections(text, origin, loaded.output);
   check_together(loaded.deck, origin);
   check_sizes(loaded.deck, origin);
   if (use == DeckUse::plan && loaded.deck.model.fit && !loaded.deck.memory.budget_gib[0])

@@ -32,7 +32,7 @@ struct OutputOptions {
 /// A deck, the options beside it, and where its values come from.
 struct LoadedDeck {
   Deck deck;
-  OutputOptions telling;
+  OutputOptions output;
   std::string
       used_json;  // JSON text with `--set` and a DeepSpeed config by path applied; keys are sorted
   std::string hash;         // XXH3 of `used_json`, 16 hexadecimal digits

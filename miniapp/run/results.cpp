@@ -34,7 +34,7 @@ void compare_with_plan(const RunPlan& run, RunSession& session, const RunRecord&
 
 void fill_comms_log(const RunPlan& run, std::vector<CollectiveRecord> calls,
                     const CommCounters& counters, Result& result) {
-  const DsLogSpec& spec = run.loaded.telling.deepspeed;
+  const DsLogSpec& spec = run.loaded.output.deepspeed;
   if (!spec.comms) return;
   calls.insert(calls.end(), counters.records().begin(), counters.records().end());
   result.comms_log = comms_log(calls, run.program.world, spec);
@@ -70,7 +70,7 @@ Result collect_results(const RunPlan& run, RunSession& session, const Trainer& t
   result.warnings = placement_warnings(result.ranks);
   observed.self_check = session.self_check();
   observed.traced =
-      !run.loaded.telling.trace.empty() || run.loaded.telling.deepspeed.wall_clock_every > 0;
+      !run.loaded.output.trace.empty() || run.loaded.output.deepspeed.wall_clock_every > 0;
   observed.deck_changed = run.loaded.overridden;
   if (run.fault != Fault::none)
     observed.injected = fmt::format("SHARDMARK_FAULT={}", to_string(run.fault));

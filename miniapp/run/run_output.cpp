@@ -15,7 +15,7 @@ namespace shardmark {
 RunOutput::RunOutput(const RunArguments& arguments, const RunPlan& run, const World& world)
     : run_(run), world_(world), prints_(world.peers.rank() == 0 && !arguments.quiet) {
   world_.peers.agree([&] {
-    if (world_.peers.rank() == 0) folder_.emplace(arguments.out, run_.loaded.telling.trace);
+    if (world_.peers.rank() == 0) folder_.emplace(arguments.out, run_.loaded.output.trace);
   });
 }
 
@@ -26,7 +26,7 @@ void RunOutput::announce(const std::string& notice) const {
 // One rank after another, so that no rank holds more than one other rank's part.
 void RunOutput::write_trace(const std::vector<StepTrace>& steps,
                             std::int64_t clock_offset_ns) const {
-  if (run_.loaded.telling.trace.empty()) return;
+  if (run_.loaded.output.trace.empty()) return;
   Peers& peers = world_.peers;
   const std::int64_t first_ns =
       steps.empty() ? INT64_MAX : steps[0].events.front().begin_ns + clock_offset_ns;
@@ -46,7 +46,7 @@ void RunOutput::write_trace(const std::vector<StepTrace>& steps,
   peers.agree([&] {
     if (!folder_) return pass_on();
     try {
-      folder_->replace_in_pieces(run_.loaded.telling.trace, next);
+      folder_->replace_in_pieces(run_.loaded.output.trace, next);
     } catch (const IoError&) {
       pass_on();
       throw;

@@ -71,10 +71,10 @@ StepTrace Trainer::traced_step(std::int64_t step) {
 // would disturb. Timed steps are traced only if the deck asks for it.
 void Trainer::step(std::int64_t step, Progress& progress) {
   const bool first_rank = peers_.rank() == 0;
-  const std::int64_t every = run_.loaded.telling.deepspeed.wall_clock_every;
+  const std::int64_t every = run_.loaded.output.deepspeed.wall_clock_every;
   const std::int64_t timed = step - record_.first_step - record_.warmup;
   const bool drawn = first_rank && step + 1 == run_.loaded.deck.run.warmup;
-  const bool kept = !run_.loaded.telling.trace.empty() && timed >= 0 && timed < most_traced_steps;
+  const bool kept = !run_.loaded.output.trace.empty() && timed >= 0 && timed < most_traced_steps;
   const bool printed = prints_ && every > 0 && (step + 1) % every == 0;
   if (!drawn && !kept && !printed) return plain_step(step);
   StepTrace trace = traced_step(step);
@@ -89,8 +89,7 @@ void Trainer::step(std::int64_t step, Progress& progress) {
 void Trainer::steps(std::int64_t first, std::int64_t count, Progress& progress) {
   for (std::int64_t s = first; s < first + count; ++s) {
     step(s, progress);
-    progress.step(s,
-                  record_.losses.back() / static_cast<double>(run_.program.batch.accumulation),
+    progress.step(s, record_.losses.back() / static_cast<double>(run_.program.batch.accumulation),
                   record_.seconds.back());
     checkpoint(s + 1);
   }
@@ -132,7 +131,7 @@ void Trainer::train() {
   const std::int64_t tokens = run_.program.batch.global * run_.loaded.deck.model.sequence;
   Progress progress(prints_, first, all, spec.warmup, tokens);
 
-  counters.recording(run_.loaded.telling.deepspeed.comms);
+  counters.recording(run_.loaded.output.deepspeed.comms);
   session_.steps().init();
   with_files_mapped([&] { checkpoints_.restore(executor, session_.steps()); });
   steps(first, record_.warmup, progress);
