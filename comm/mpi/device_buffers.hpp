@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which collectives of the back-end `mpi` may be given device addresses: those that an MPI library
-// with device support carries out alone, without work of ours on the host.
+// with device support carries out alone, without further work on the host.
 #pragma once
 
 #include <comm/comm_options.hpp>
@@ -14,8 +14,9 @@ namespace shardmark {
 /// no. Not collective; call it after MPI_Init. Throws CommError.
 bool mpi_takes_device_buffers();
 
-/// Whether only MPI accesses the buffers of `c` on this rank. That is not so for sums of ours
-/// (16-bit types, `ordered`), the division of an average, packing, or a local copy. Pure.
+/// Whether only MPI accesses the buffers of `c` on this rank. That is not so
+/// if ShardMark itself sums (16-bit types, `ordered`), divides an average, packs, or copies
+/// locally. Pure.
 bool done_by_mpi_alone(const Collective& c, int rank, int size, const CommOptions& options);
 
 }  // namespace shardmark

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a deck in process on the ranks of a test, without the driver, and keeps what came out: so
-// that tests can compare runs bit by bit and look beneath the communicator.
+// Runs a deck in process on the ranks of a test, without the driver, and keeps the results, so that
+// tests can compare runs bit by bit and observe the communicator.
 #pragma once
 
 #include <algorithm>
@@ -29,32 +29,32 @@
 
 namespace shardmark::testing {
 
-/// Ranks of this test.
+/// Returns the number of ranks of this test.
 inline int world() {
   int n = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &n);
   return n;
 }
 
-/// What must be the same, bit for bit, where a rule says so.
+/// The results that must be equal, bit for bit, if a rule says so.
 struct Outcome {
   std::vector<double> losses, norms;
   StateHashes hashes;
   bool operator==(const Outcome&) const = default;
 };
 
-/// Puts decorators of a test around the back-end.
+/// Puts a test's decorators around the back-end.
 using Decorate = std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>;
-/// Puts a model of a test around the real one.
+/// Puts a test's model around the real model.
 using Wrap = std::function<std::unique_ptr<Model>(std::unique_ptr<Model>)>;
 
-/// How the tests' communicators are made: as a run's, on this machine.
+/// Returns options that suit this machine, as those of a run do.
 inline CommOptions mpi_options(Reductions reductions, MPI_Comm world = MPI_COMM_WORLD) {
   CommOptions o;
   o.reductions = reductions;
   if (world == MPI_COMM_WORLD) {
-    // Asked once: with more ranks than cores a blocking call of MPI takes as long as a small
-    // training.
+    // Determined once per process: with more ranks than cores, a blocking MPI call takes as long as
+    // a small training.
     static const Idle of_all = find_node(MPI_COMM_WORLD).idle();
     o.idle = of_all;
   } else {
@@ -80,8 +80,7 @@ class Training {
     const CommOptions options = mpi_options(deck.run.reductions, world);
     auto backend = make_communicator(deck.comm.backend, world, options);
     if (decorate) backend = decorate(std::move(backend));
-    lanes_.emplace(std::make_unique<CountingCommunicator>(std::move(backend), counters_),
-                   program_);
+    lanes_.emplace(std::make_unique<CountingCommunicator>(std::move(backend), counters_), program_);
     auto model = make_model(deck_, program_, context_);
     if (wrap) model = wrap(std::move(model));
     session_.emplace(
@@ -89,7 +88,7 @@ class Training {
         SessionOptions{.model = std::move(model), .idle = options.idle, .ledger = true});
   }
 
-  /// The deck's triple, which gives the global batch size.
+  /// Returns the batch triple of the deck, which gives the global batch size.
   static Batch batch_of(const Deck& deck, MPI_Comm world) {
     int ranks = 0;
     MPI_Comm_size(world, &ranks);
@@ -99,17 +98,18 @@ class Training {
   }
 
   void init() { runner().init(); }
-  /// Start-up, then on from what `checkpoints` found, if anything.
+  /// Runs start-up, then continues from what `checkpoints` found, if anything.
   void init(Checkpoints& checkpoints) {
     init();
     checkpoints.restore(executor(), runner());
     steps_ = checkpoints.first_step();
   }
 
-  /// One optimizer step and nothing else: no talk of the test's own. False when it was skipped.
+  /// Runs one optimizer step without any communication by the test. Returns false if it was
+  /// skipped.
   bool bare_step() { return runner().step(steps_++); }
 
-  /// One optimizer step; its loss (over all ranks) and norm are kept.
+  /// Runs one optimizer step, and keeps its loss (over all ranks) and norm.
   void step() {
     skipped.push_back(!bare_step());
     if (const int slot = executor().find_slot("loss"); slot >= 0) {
@@ -121,7 +121,7 @@ class Training {
     norms.push_back(executor().norm());
   }
 
-  /// One step of the steady state, segment by segment: `after_segment` is told of each.
+  /// Runs one step of the steady state, segment by segment, and calls `after_segment` after each.
   void watched_step() {
     const Step& step = program_.steps[step_path(program_, false).back()];
     int micro_batch = 0;
@@ -135,7 +135,7 @@ class Training {
 
   StateHashes hashes() { return hash_states(context_, program_, executor(), peers_); }
 
-  /// Collective. The full fp32 values of one tensor, gathered from whoever owns them.
+  /// Returns the full fp32 values of one tensor, gathered from the ranks that own them. Collective.
   std::vector<float> tensor(int id) {
     const Param& p = program_.model.params[id];
     std::vector<float> whole(static_cast<std::size_t>(p.elems));
@@ -183,7 +183,7 @@ class Training {
   std::int64_t steps_ = 0;
 };
 
-/// What a DeepSpeed config of that type sets, with a loss scale that is exact in fp16.
+/// Sets what a DeepSpeed config of that type sets, with a loss scale that is exact in fp16.
 inline void set_precision(Deck& d, Dtype model, Dtype grad_accum) {
   PrecisionSpec& p = d.zero.precision;
   p.model = p.comm = model;
@@ -194,8 +194,8 @@ inline void set_precision(Deck& d, Dtype model, Dtype grad_accum) {
   if (model == Dtype::fp16) p.loss_scale.initial = 8;
 }
 
-/// What the ledger heard is what the plan says: every category's peak (strict), or the arenas, each
-/// allocated once (pooled).
+/// Checks that the ledger recorded what the plan predicts: the peak of every category (strict), or
+/// the arenas, each allocated once (pooled).
 inline void expect_memory_as_predicted(Training& t) {
   const Program& p = t.program();
   const LedgerSnapshot ledger = t.memory();
@@ -218,7 +218,7 @@ inline void expect_memory_as_predicted(Training& t) {
   }
 }
 
-/// A small GPT on uniform tokens, for every test that trains.
+/// Returns a small GPT on uniform tokens, for every test that trains.
 inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumulation = 1) {
   Deck d;
   d.name = "small";
@@ -233,8 +233,8 @@ inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumu
   d.zero.train_batch_size = global_batch;
   d.zero.accumulation_steps = accumulation;
   d.run.seed = 3;
-  d.run.memory_mode = MemoryMode::strict;  // where every byte is seen
-  d.zero.knobs.overlap_comm = stage == 3;  // several of everything, for so small a model
+  d.run.memory_mode = MemoryMode::strict;  // the mode in which every byte is visible
+  d.zero.knobs.overlap_comm = stage == 3;  // even such a small model has several buckets
   d.zero.knobs.reduce_bucket_size = 9000;
   d.zero.knobs.prefetch_bucket_size = 7000;
   d.zero.knobs.max_live_parameters = 20000;
@@ -243,7 +243,8 @@ inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumu
   return d;
 }
 
-/// The model of `small_deck` as a Llama whose heads share keys and values in twos.
+/// Turns the model of `small_deck` into a Llama in which two query heads share one head of keys and
+/// values.
 inline void make_llama(ModelSpec& m) {
   m.family = Family::llama;
   m.heads = 10;
