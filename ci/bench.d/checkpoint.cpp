@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of the deck's states beside plain files, in turns on the same disk: written until they
-// are durable, beside write and fdatasync of as many bytes; read back from the page cache, beside
-// read; training blocked by an asynchronous one, beside one memcpy of the states; and the time that
-// checksums take of a write. Every state has random bits: a disk may store zeros for nothing.
+// Compares checkpoints of the deck's states with plain files, in turns on the same disk: durable
+// writes with write and fdatasync of as many bytes; reads from the page cache with read; the time
+// for which an asynchronous checkpoint blocks training with one memcpy of the states. Also measures
+// the share of checksums in a write. Every state has random bits, since a disk may store zeros
+// without writing.
 //
 //     mpiexec -n RANKS bench_checkpoint TURNS DECK DIR [SET ...]
 #include <cerrno>
@@ -11,11 +12,11 @@
 #include <filesystem>
 #include <random>
 
+#include <ci/bench.d/session.hpp>
+#include <ci/bench.d/turns.hpp>
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <ci/bench.d/session.hpp>
-#include <ci/bench.d/turns.hpp>
 #include <comm/mpi/mpi_check.hpp>
 #include <core/error.hpp>
 #include <io/checkpoint/checksum.hpp>
@@ -106,7 +107,8 @@ class Bench {
     again_ = now_;
     again_.deck.checkpoint.resume = "latest";
     again_.deck.checkpoint.every = 0;
-    states_ = state_sources(session_.program, session_.executor(), owned_elements(session_.program));
+    states_ =
+        state_sources(session_.program, session_.executor(), owned_elements(session_.program));
     bytes_ = bytes_of(states_);
     fill_at_random(states_, peers_.rank());
   }
@@ -116,14 +118,15 @@ class Bench {
     const Executor& executor = session_.executor();
     Checkpoints now(now_, program, machine_.world.comm(), peers_);
     Checkpoints beside(beside_, program, machine_.world.comm(), peers_);
-    beside.restore(executor, session_.runner());  // touches what states are copied into
+    beside.restore(executor, session_.runner());  // touches the memory into which states are copied
     std::vector<StateSource> staging = staging_slots(program, executor);
     const std::string plain = dir_ + "/plain-" + std::to_string(peers_.rank());
     std::uint64_t sum = 0;
     Times t;
     for (int turn = -1; turn < turns; ++turn) {
       if (turn == 0) t = {};
-      // Each goes first in every other turn: a disk's own cache helps whoever comes after a pause.
+      // Each goes first in every other turn, since the disk's cache helps the one that comes after
+      // a pause.
       for (const bool ours : {turn % 2 == 0, turn % 2 != 0}) {
         if (ours)
           t.write.push_back(together([&] { now.write(executor, session_.runner()); }));
@@ -140,13 +143,13 @@ class Bench {
       const double copied = together([&] { copy(bytes_, whole_.get(bytes_)); });
       t.checksums.push_back(together([&] { sum += hash_while_copied(); }) - copied);
     }
-    if (sum == 0) fmt::print("\n");  // so that it is not left out
+    if (sum == 0) fmt::print("\n");  // so that the compiler does not remove it
     ::unlink(plain.c_str());
     if (peers_.rank() == 0) report(t);
   }
 
  private:
-  // Memory of the benchmark's own, touched once.
+  // Memory of the benchmark, touched once.
   struct Whole {
     std::vector<std::byte> memory;
     std::byte* get(const std::vector<StateSlice>& bytes) {
@@ -157,7 +160,7 @@ class Bench {
     }
   };
 
-  // As a write does it: block by block, in cache.
+  // Hashes and copies block by block in the cache, as a write does.
   std::uint64_t hash_while_copied() {
     constexpr std::int64_t block = 4 * checksum_block_elems;
     std::byte* into = whole_.get(bytes_);
@@ -202,17 +205,18 @@ class Bench {
       return fmt::format("{:.3f} s, {:.3f} s; {:.2f} GB", spread(own).median, spread(other).median,
                          gb);
     };
-    tell("checkpoint/plain files, durable", ratio(t.write, t.plain_write), "x", "<= 1.1",
-         seconds(t.write, t.plain_write));
-    tell("checkpoint/plain files, read from the page cache", ratio(t.read, t.plain_read), "x",
-         "<= 1.5", seconds(t.read, t.plain_read));
-    tell("asynchronous checkpoint/memcpy, training blocked", ratio(t.blocked, t.memcpy), "x",
-         "<= 1.3", seconds(t.blocked, t.memcpy));
-    tell("checksums/checkpoint, durable", ratio(t.checksums, t.write), "x", "< 0.05",
-         seconds(t.checksums, t.write));
-    tell("checkpoint, durable", spread(t.write), "s", "", fmt::format("{:.2f} GB", gb));
-    tell("checkpoint, training blocked", spread(t.blocked), "s", "", fmt::format("{:.2f} GB", gb));
-    tell("checkpoint, read warm", spread(t.read), "s", "", fmt::format("{:.2f} GB", gb));
+    print_figure("checkpoint/plain files, durable", ratio(t.write, t.plain_write), "x", "<= 1.1",
+                 seconds(t.write, t.plain_write));
+    print_figure("checkpoint/plain files, read from the page cache", ratio(t.read, t.plain_read),
+                 "x", "<= 1.5", seconds(t.read, t.plain_read));
+    print_figure("asynchronous checkpoint/memcpy, training blocked", ratio(t.blocked, t.memcpy),
+                 "x", "<= 1.3", seconds(t.blocked, t.memcpy));
+    print_figure("checksums/checkpoint, durable", ratio(t.checksums, t.write), "x", "< 0.05",
+                 seconds(t.checksums, t.write));
+    print_figure("checkpoint, durable", spread(t.write), "s", "", fmt::format("{:.2f} GB", gb));
+    print_figure("checkpoint, training blocked", spread(t.blocked), "s", "",
+                 fmt::format("{:.2f} GB", gb));
+    print_figure("checkpoint, read warm", spread(t.read), "s", "", fmt::format("{:.2f} GB", gb));
   }
 
   const Machine& machine_;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collectives of ShardMark's back-ends beside MPI's own, as a user would call those: fp32 sums
-// in place, one call for the whole array. All take turns in one run, so that they meet the same
-// machine; a time is that of the slowest rank, a figure the median of the turns.
+// Compares the collectives of ShardMark's back-ends with those of MPI as a user would call them:
+// fp32 sums in place, one call for the whole array. All take turns in one run, so that they meet
+// the same conditions; a time is that of the slowest rank, a figure the median of the turns.
 //
 //     mpiexec -n 2 bench_collectives [LARGEST_MIB [TURNS]]
 //
 // Prints a table of bus bandwidths as nccl-tests defines them (array bytes / time, times 2(N-1)/N
-// for all_reduce, (N-1)/N for the others), of 4 KiB microseconds instead, and a JSON line each after
-// it.
+// for all_reduce, (N-1)/N for the others), for 4 KiB microseconds instead, and then one JSON line
+// for each figure.
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -17,11 +17,11 @@
 
 #include <fmt/format.h>
 
-#include <core/clock.hpp>
 #include <comm/factory/make_communicator.hpp>
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/mpi_world.hpp>
 #include <comm/mpi/node.hpp>
+#include <core/clock.hpp>
 
 namespace shardmark {
 namespace {
@@ -30,7 +30,7 @@ constexpr Op verbs[] = {Op::all_reduce, Op::reduce_scatter, Op::all_gather};
 
 struct Contender {
   std::string name;
-  std::unique_ptr<Communicator> comm;  // none: MPI itself
+  std::unique_ptr<Communicator> comm;  // null: MPI itself
   CommOptions options;
 };
 
@@ -51,7 +51,7 @@ void call_mpi(MPI_Comm world, Op op, Array& array, std::int64_t elems, int ranks
     SHARDMARK_MPI(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, a, shard, MPI_FLOAT, world));
 }
 
-// What a caller brings and asks for; made before the clock starts.
+// The arguments of a call; made before the clock starts.
 Collective in_place(const Contender& who, Op op, Array& array, std::int64_t elems) {
   Collective c;
   c.op = op, c.elems = elems;
@@ -68,8 +68,8 @@ Collective in_place(const Contender& who, Op op, Array& array, std::int64_t elem
   return c;
 }
 
-// As MPI_Barrier, but it leaves the core: where ranks outnumber cores, a rank that spins in a barrier
-// keeps others from leaving it, and the clock would show that.
+// Like MPI_Barrier, but a waiting rank leaves its core. With more ranks than cores, a rank that
+// spins in a barrier delays others that have to leave it, which would count as time.
 void line_up(MPI_Comm world, const Idle& idle) {
   MPI_Request request = MPI_REQUEST_NULL;
   SHARDMARK_MPI(MPI_Ibarrier(world, &request));
@@ -88,8 +88,7 @@ std::vector<double> race(MPI_Comm world, std::vector<Contender>& field, Op op, A
   std::vector<std::vector<double>> seconds(field.size());
   for (int turn = -1; turn < turns; ++turn)  // one more, to warm up
     for (std::size_t k = 0; k < field.size(); ++k) {
-      const Collective c =
-          field[k].comm ? in_place(field[k], op, array, elems) : Collective{};
+      const Collective c = field[k].comm ? in_place(field[k], op, array, elems) : Collective{};
       line_up(world, idle);
       const std::int64_t begin_ns = monotonic_ns();
       if (field[k].comm)
@@ -135,9 +134,8 @@ void bench(const MpiWorld& world, std::int64_t largest_mib, int turns) {
     for (const std::int64_t kib : {4, 1 << 10, 16 << 10, 64 << 10, 256 << 10}) {
       if (kib > largest_mib << 10) continue;
       const std::int64_t elems = (kib << 8) / ranks * ranks;
-      const auto seconds =
-          race(world.comm(), field, op, array, elems, ranks, kib < 16384 ? 5 * turns : turns,
-               find_node(world.comm()).idle());
+      const auto seconds = race(world.comm(), field, op, array, elems, ranks,
+                                kib < 16384 ? 5 * turns : turns, find_node(world.comm()).idle());
       if (world.rank() != 0) continue;
       fmt::print("{:<15}{:>8}", to_string(op), kib);
       for (std::size_t k = 0; k < field.size(); ++k) {

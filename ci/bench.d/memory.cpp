@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW, as a step runs it, beside what memory gives: a triad a[i] = b[i] + s c[i] over arrays of
-// the same size, in turns, on every rank at once. Bytes counted as both must move them: 28 an
-// element for AdamW in fp32 (four arrays read, three written), 12 for the triad.
+// Compares AdamW as a step runs it with the bandwidth of memory, measured by a triad a[i] = b[i] +
+// s c[i] over arrays of the same size, in turns, on every rank at once. Counts the bytes that each
+// must move: 28 per element for AdamW in fp32 (four arrays read, three written), 12 for the triad.
 //
 //     mpiexec -n RANKS bench_memory TURNS MIB_PER_ARRAY
 #include <cstdlib>
@@ -10,6 +10,7 @@
 #include <ci/bench.d/session.hpp>
 #include <ci/bench.d/triad.hpp>
 #include <ci/bench.d/turns.hpp>
+
 #include <core/nn/optimizer/adamw.hpp>
 
 namespace shardmark::bench {
@@ -25,8 +26,7 @@ void bench(const Machine& machine, int turns, std::int64_t mib) {
   std::vector<double> adamw_rate, triad_rate;
   for (int turn = -1; turn < turns; ++turn) {
     const MPI_Comm world = machine.world.comm();
-    const double of_triad =
-        together(world, [&] { triad(m.data(), v.data(), grad.data(), elems); });
+    const double of_triad = together(world, [&] { triad(m.data(), v.data(), grad.data(), elems); });
     const double of_adamw = together(world, [&] {
       adamw_update(context, elems, param.data(), grad.data(), m.data(), v.data(), {}, &clip);
       fence(context.space, "shardmark::bench");
@@ -37,10 +37,10 @@ void bench(const Machine& machine, int turns, std::int64_t mib) {
     adamw_rate.push_back(ranks * 28 * n / of_adamw / 1e9);
   }
   if (machine.world.rank() != 0) return;
-  tell(fmt::format("AdamW/triad, bandwidth, {} ranks", machine.world.size()),
-       ratio(adamw_rate, triad_rate), "", ">= 0.85",
-       fmt::format("AdamW {:.1f} GB/s, triad {:.1f} GB/s", spread(adamw_rate).median,
-                   spread(triad_rate).median));
+  print_figure(fmt::format("AdamW/triad, bandwidth, {} ranks", machine.world.size()),
+               ratio(adamw_rate, triad_rate), "", ">= 0.85",
+               fmt::format("AdamW {:.1f} GB/s, triad {:.1f} GB/s", spread(adamw_rate).median,
+                           spread(triad_rate).median));
 }
 
 }  // namespace

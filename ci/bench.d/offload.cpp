@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offload, as steps of a deck run it. AdamW on the host (the update and, in 16-bit training, the
-// rounding of its result for the way back, timed inside steps) beside a triad of the same ranks, in
-// turns; bytes as the plan's operands say that both must move them. And a link that is throttled:
-// the time that its copies took beside bytes / bandwidth.
+// Measures offload in the steps of a deck. Compares AdamW on the host (the update and, in 16-bit
+// training, the rounding of its result for the copy back, timed inside steps) with a triad of the
+// same ranks, in turns; the plan's operands give the bytes that both must move. Also compares the
+// time of copies over a throttled link with bytes / bandwidth.
 //
 //     mpiexec -n RANKS bench_offload TURNS MIB_PER_ARRAY DECK [KEY=VALUE ...]
 #include <cstdlib>
@@ -52,7 +52,8 @@ std::string type_of(const DeckSession& s) {
   return fmt::format("{} stage {}", to_string(s.program.precision.model), s.program.stage);
 }
 
-void update_beside_triad(const Machine& machine, int turns, std::int64_t mib, DeckSession& session) {
+void compare_update_with_triad(const Machine& machine, int turns, std::int64_t mib,
+                               DeckSession& session) {
   const MPI_Comm world = machine.world.comm();
   const std::int64_t elems = mib << 18;
   const Array a = make_array("a", elems), b = make_array("b", elems), c = make_array("c", elems);
@@ -67,11 +68,11 @@ void update_beside_triad(const Machine& machine, int turns, std::int64_t mib, De
     update_rate.push_back(ranks * update.bytes / of_update / 1e9);
   }
   if (machine.world.rank() != 0) return;
-  tell(fmt::format("offloaded AdamW/triad, bandwidth, {}, {} ranks", type_of(session),
-                   machine.world.size()),
-       ratio(update_rate, triad_rate), "", ">= 0.80",
-       fmt::format("AdamW {:.1f} GB/s, triad {:.1f} GB/s", spread(update_rate).median,
-                   spread(triad_rate).median));
+  print_figure(fmt::format("offloaded AdamW/triad, bandwidth, {}, {} ranks", type_of(session),
+                           machine.world.size()),
+               ratio(update_rate, triad_rate), "", ">= 0.80",
+               fmt::format("AdamW {:.1f} GB/s, triad {:.1f} GB/s", spread(update_rate).median,
+                           spread(triad_rate).median));
 }
 
 void throttled_link(const Machine& machine, int turns, DeckSession& session) {
@@ -90,17 +91,17 @@ void throttled_link(const Machine& machine, int turns, DeckSession& session) {
     needs.push_back(bytes / gb_per_s * 1e-9);
   }
   if (machine.world.rank() != 0) return;
-  tell(fmt::format("throttled link, time/(bytes/bandwidth), {}, {} ranks", type_of(session),
-                   machine.world.size()),
-       ratio(took, needs), "", "<= 1.05",
-       fmt::format("{} GB/s, {:.3f} s a step", gb_per_s, spread(took).median));
+  print_figure(fmt::format("throttled link, time/(bytes/bandwidth), {}, {} ranks", type_of(session),
+                           machine.world.size()),
+               ratio(took, needs), "", "<= 1.05",
+               fmt::format("{} GB/s, {:.3f} s per step", gb_per_s, spread(took).median));
 }
 
 void bench(const Machine& machine, int turns, std::int64_t mib, const std::string& deck,
            std::vector<std::string> sets) {
   {
     DeckSession session(machine, deck, sets);
-    update_beside_triad(machine, turns, mib, session);
+    compare_update_with_triad(machine, turns, mib, session);
   }
   sets.emplace_back("machine.host_link_gbps=2");
   DeckSession session(machine, deck, sets);

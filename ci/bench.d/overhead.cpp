@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What interpreting the plan costs: a model of the same plan, event for event, but a few bytes
-// large, is stepped with no arithmetic behind it. Its time for an event (slots, order, copies and
-// collectives of next to nothing) times the events of a real step, beside that step.
+// Measures the cost of interpreting the plan. A model with the same plan, event for event, but of a
+// few bytes, is run without arithmetic. Its time per event (slots, order, tiny copies and
+// collectives) times the number of events of a real step is compared with the time of that step.
 //
 //     bench_overhead TURNS DECK [KEY=VALUE ...]
 #include <cstdlib>
@@ -38,10 +38,11 @@ void bench(const Machine& machine, int turns, const std::string& deck,
     per_event_ns.push_back(tiny_step / tiny_events * 1e9);
     part.push_back(100 * tiny_step / tiny_events * events / step);
   }
-  tell(fmt::format("interpretation {} stage {} {}", real.deck.name, real.program.stage,
-                   real.program.schedule),
-       spread(part), "%", "< 1 %",
-       fmt::format("{} events a step, {:.0f} ns each", events, spread(per_event_ns).median));
+  print_figure(
+      fmt::format("interpretation {} stage {} {}", real.deck.name, real.program.stage,
+                  real.program.schedule),
+      spread(part), "%", "< 1 %",
+      fmt::format("{} events per step, {:.0f} ns each", events, spread(per_event_ns).median));
 }
 
 }  // namespace

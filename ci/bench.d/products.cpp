@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of a step is matrix products: a step and then all products that it made, in its order,
-// back to back and with nothing between them, take turns. The largest operand of a product (the
-// weight, its gradient, or the logits) comes from memory; the smaller ones stay where the caches
-// hold them.
+// Measures the share of matrix products in a step. Turns alternate between a step and all products
+// of that step in the same order without anything between them. The largest operand of a product
+// (the weight, its gradient, or the logits) comes from memory; the smaller ones stay in the caches.
 //
 //     bench_products TURNS DECK [KEY=VALUE ...]
 #include <cstdlib>
@@ -65,7 +64,7 @@ class Replay {
   static std::int64_t c_bytes(const MatMulShape& s) {
     return bytes_of(s.m, s.ldc, s.batch, s.stride_c, s.c_type);
   }
-  // 1/1024 in every type, near enough: sums neither overflow nor become denormal.
+  // About 1/1024 in every type, so that sums neither overflow nor become denormal.
   static void fill(Bytes bytes) { std::memset(bytes.data(), 0x3a, bytes.size()); }
 
   std::byte* next(std::int64_t bytes) {
@@ -98,10 +97,12 @@ void bench(const Machine& machine, int turns, const std::string& deck,
   const std::string name = fmt::format("{} stage {} {}", session.deck.name, session.program.stage,
                                        session.program.schedule);
   const char* dtype = session.deck.zero.precision.model == Dtype::bf16 ? " bf16" : " fp32";
-  tell(fmt::format("products/step {}{} micro-batch {}", name, dtype, session.program.batch.micro), ratio(products, steps), "", session.program.batch.micro < 4 ? ">= 0.75" : ">= 0.88",
-       fmt::format("{} products, {:.1f} GFLOP/s, step {:.4f} s, {}", session.matmul->recorded().size(),
-                   replay.flops() / spread(products).median / 1e9, spread(steps).median,
-                   to_string(session.matmul->bf16_products())));
+  print_figure(
+      fmt::format("products/step {}{} micro-batch {}", name, dtype, session.program.batch.micro),
+      ratio(products, steps), "", session.program.batch.micro < 4 ? ">= 0.75" : ">= 0.88",
+      fmt::format("{} products, {:.1f} GFLOP/s, step {:.4f} s, {}",
+                  session.matmul->recorded().size(), replay.flops() / spread(products).median / 1e9,
+                  spread(steps).median, to_string(session.matmul->bf16_products())));
 }
 
 }  // namespace

@@ -16,14 +16,14 @@
 namespace shardmark {
 namespace {
 
-constexpr std::chrono::milliseconds between_looks{5};
+constexpr std::chrono::milliseconds poll_interval{5};
 constexpr const char* gave_up = "failed";
 
 std::string note_name(int rank) {
   return fmt::format("part-{:05}", rank);
 }
 
-// Empty: not there yet.
+// Returns an empty text while there is no such file.
 std::string read_note(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -41,7 +41,7 @@ std::vector<PartNote> notes_of_all(const std::string& folder, int world, double 
             fmt::format("{}: rank {} has not written its file after {} s: give a larger "
                         "comm.timeout_s, or a faster checkpoint.dir",
                         folder, r, timeout_s));
-      std::this_thread::sleep_for(between_looks);
+      std::this_thread::sleep_for(poll_interval);
     }
     if (text.size() != sizeof(PartNote))
       throw IoError(fmt::format("{}: rank {} could not write its file", folder, r));
@@ -56,11 +56,11 @@ void write_note(const std::string& folder, int rank, const PartNote& note) {
   replace_file(folder, note_name(rank), text, checkpoint_remedy);
 }
 
-// So that rank 0 need not wait for the time-out.
-void tell_failure(const std::string& folder, int rank) noexcept {
+// Saves rank 0 the wait for the time-out.
+void report_failure(const std::string& folder, int rank) noexcept {
   try {
     replace_file(folder, note_name(rank), gave_up, checkpoint_remedy);
-  } catch (const std::exception&) {  // the disk may be full: the time-out remains
+  } catch (const std::exception&) {  // the disk may be full; then the time-out ends the wait
   }
 }
 
@@ -75,7 +75,7 @@ BackgroundWrite::BackgroundWrite(std::string folder, int rank, int world, double
       write_note(folder, rank, write());
     } catch (...) {
       error_ = std::current_exception();
-      tell_failure(folder, rank);
+      report_failure(folder, rank);
       return;
     }
     try {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of an asynchronous checkpoint that goes on beside training: one thread a rank writes
-// this rank's file; that of rank 0 then waits for all and publishes. MPI belongs to the training
-// thread, so the ranks meet in the folder: each leaves a note when its file is on the disk.
+// The part of an asynchronous checkpoint that continues while training goes on. One thread per rank
+// writes the rank's file; rank 0's thread then waits for all ranks and publishes. Only the training
+// thread may call MPI, so the ranks meet in the folder: each leaves a note once its file is on
+// disk.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,7 @@
 
 namespace shardmark {
 
-/// What a rank tells of its file.
+/// What a rank reports of its file.
 struct PartNote {
   WrittenPart written;
   std::int64_t bytes = 0;  // of the file
@@ -21,19 +22,20 @@ struct PartNote {
 
 class BackgroundWrite {
  public:
-  /// Writes a rank's file, flushed to the disk. In the thread; throws IoError.
+  /// Writes the rank's file and flushes it to the disk. Runs in the thread; throws IoError.
   using Write = std::function<PartNote()>;
-  /// Of rank 0: all ranks' notes, in rank order. In the thread; throws IoError.
+  /// Is given the notes of all ranks, in rank order. Runs in rank 0's thread; throws IoError.
   using Publish = std::function<void(const std::vector<PartNote>&)>;
 
-  /// `publish` may be empty: then another rank publishes. Waits at most `timeout_s` for the others.
+  /// `publish` is empty if another rank publishes. The thread waits at most `timeout_s` seconds for
+  /// the other ranks.
   BackgroundWrite(std::string folder, int rank, int world, double timeout_s, Write write,
                   Publish publish);
   ~BackgroundWrite();
   BackgroundWrite(const BackgroundWrite&) = delete;
   BackgroundWrite& operator=(const BackgroundWrite&) = delete;
 
-  /// Waits for the thread. Throws what it threw; its seconds otherwise.
+  /// Waits for the thread. Throws what the thread threw, else returns how many seconds it took.
   double finish();
 
  private:

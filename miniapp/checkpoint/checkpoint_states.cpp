@@ -21,7 +21,7 @@ std::byte* address(const Executor& executor, const StatePiece& piece) {
   return slot.as<std::byte>() + piece.offset * dtype_bytes(slot.dtype);
 }
 
-// The program's one compute stream, as everywhere: what it was given before is done first.
+// Uses the program's one compute stream, so the copy comes after all work that was launched before.
 constexpr FarMemory device_memory = {
     [](void* to, const void* from, std::int64_t bytes) {
       copy_to_host(Space(), to, from, static_cast<std::size_t>(bytes));
@@ -30,7 +30,7 @@ constexpr FarMemory device_memory = {
       copy_to_device(Space(), to, from, static_cast<std::size_t>(bytes));
     }};
 
-// Null: the host reads and writes the slot itself.
+// Null if the host reads and writes the slot directly.
 const FarMemory* far_memory_of(const Slot& slot) {
   return device_is_host || slot.tier == Tier::host ? nullptr : &device_memory;
 }
@@ -89,7 +89,7 @@ void copy_aside(const std::vector<StateSource>& sources, const std::vector<State
 }
 
 std::vector<WantedElements> wanted_states(const Program& program, const Executor& executor) {
-  // fp32 parameters may be their own master: one reading fills both.
+  // fp32 parameters may be their own master; one read then fills both.
   const auto params = pieces_of(program, State::param);
   const auto is_param = [&](const StatePiece& p) {
     return p.state == State::master &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between a program's states and a checkpoint's: which elements this rank writes, where they lie,
-// and what it needs back. Nothing here depends on stage or schedule: the pieces of Program::states
-// say it all.
+// Maps a program's states to those of a checkpoint: which elements this rank writes, where they are
+// in memory, and which it reads back. All of it follows from Program::states, so it depends neither
+// on the stage nor on the schedule.
 #pragma once
 
 #include <vector>
@@ -13,15 +13,16 @@
 
 namespace shardmark {
 
-/// Where the elements that this rank writes lie, of each state that is stored. Between two steps.
+/// For each state that is stored, where in memory the elements are that this rank writes. To be
+/// called between two steps.
 std::vector<StateSource> state_sources(const Program& program, const Executor& executor,
                                        const std::vector<ElementRange>& owned);
 
-/// The same of what the plan has set aside for asynchronous writes: one slice a state.
+/// The same for the slots that the plan sets aside for asynchronous writes: one slice per state.
 std::vector<StateSource> staging_slots(const Program& program, const Executor& executor);
 void copy_aside(const std::vector<StateSource>& sources, const std::vector<StateSource>& staging);
 
-/// All that this rank holds of any state, to be read into its place.
+/// All elements that this rank holds, of each state, for a read into their places.
 std::vector<WantedElements> wanted_states(const Program& program, const Executor& executor);
 
 }  // namespace shardmark

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: how one is written, at once or beside training, and the storage benchmark.
+// How a checkpoint is written, at once or while training goes on, and the storage benchmark.
 #include <filesystem>
 
 #include <io/checkpoint/state_reader.hpp>
@@ -18,7 +18,7 @@ PartPlace place_in(const FileGroup& group, const CheckpointSpec& spec, const std
   return place;
 }
 
-// Its size, once it is on the disk.
+// Flushes a file to the disk and returns its size.
 std::int64_t flushed_bytes(const std::string& path) {
   flush_file(path, checkpoint_remedy);
   return static_cast<std::int64_t>(std::filesystem::file_size(path));
@@ -54,7 +54,7 @@ std::string Checkpoints::begin(const StepRunner& runner) {
   return peers_.gather(path)[0];
 }
 
-void Checkpoints::take_notes(const std::vector<PartNote>& notes) {
+void Checkpoints::record_parts(const std::vector<PartNote>& notes) {
   next_.files = group_->files();
   next_.parts = group_->parts();
   for (std::size_t r = 0; r < notes.size(); ++r) {
@@ -71,8 +71,10 @@ double Checkpoints::write_now(const Executor& executor, const std::string& folde
   PartNote note;
   peers_.agree(
       [&] { note.written = write_part(place, state_sources(program_, executor, owned_)); });
-  peers_.agree([&] { note.bytes = flushed_bytes(place.path); });  // a node has its part of it
-  take_notes(peers_.gather(note));
+  peers_.agree([&] {
+    note.bytes = flushed_bytes(place.path);
+  });  // each node flushes its part of a shared file
+  record_parts(peers_.gather(note));
   peers_.agree([&] {
     if (folder_) folder_->publish(name_, write_manifest(next_));
   });
@@ -91,7 +93,7 @@ void Checkpoints::write_beside(const Executor& executor, const std::string& fold
   BackgroundWrite::Publish publish;
   if (folder_)
     publish = [this](const std::vector<PartNote>& notes) {
-      take_notes(notes);
+      record_parts(notes);
       folder_->publish(name_, write_manifest(next_));
       folder_->clean_up(name_, spec_.keep);
     };
@@ -130,7 +132,8 @@ void Checkpoints::finish() {
   figures_.blocked_s += peers_.max(seconds_since(start_ns));
 }
 
-// Shards are shifted by a rank: what a node has just written is not what it reads.
+// Each rank reads the shard of the next rank, so that a node does not read what it has just
+// written.
 double Checkpoints::read_of_next_rank(const std::string& folder) {
   const CheckpointPart& part =
       next_.parts[static_cast<std::size_t>((peers_.rank() + 1) % peers_.size())];

@@ -46,7 +46,7 @@ void Checkpoints::find() {
     if (peers_.rank() == 0)
       name = spec_.resume != "latest" ? spec_.resume : latest_checkpoint(spec_.dir).value_or("");
   });
-  name = peers_.gather(name)[0];  // it may change while ranks look
+  name = peers_.gather(name)[0];  // the folder may change while ranks read it
   if (name.empty()) {
     notice_ = fmt::format("no checkpoint in {} yet: a fresh start", spec_.dir);
     return;
@@ -79,7 +79,7 @@ void Checkpoints::require_same_model() const {
 }
 
 void Checkpoints::restore(const Executor& executor, StepRunner& runner) {
-  if (spec_.async && spec_.every > 0)  // pages that are touched now need not be at the first write
+  if (spec_.async && spec_.every > 0)  // touches pages before the first write
     for (const StateSource& s : staging_slots(program_, executor))
       std::memset(const_cast<std::byte*>(s.slices[0].data), 0,
                   static_cast<std::size_t>(s.slices[0].elems * dtype_bytes(s.dtype)));

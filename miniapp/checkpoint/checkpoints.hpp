@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of a run: what it goes on from, and what it writes. The ranks agree here; files and
-// formats are io/checkpoint's.
+// The checkpoints of a run: the one that it resumes from, and those that it writes. Here the ranks
+// agree; io/checkpoint knows files and formats.
 #pragma once
 
 #include <optional>
@@ -23,31 +23,31 @@ namespace shardmark {
 
 class Checkpoints {
  public:
-  /// Collective. Locks the folder where something is to be written, and finds and proves readable
-  /// what the deck wants to go on from. All must outlive it. Throws AgreedError.
+  /// Collective. Locks the folder if the run writes checkpoints, finds the checkpoint that the deck
+  /// resumes from, and proves that it can be read. All must outlive it. Throws AgreedError.
   Checkpoints(const LoadedDeck& loaded, const Program& program, MPI_Comm world, Peers& peers);
 
-  /// What the deck says of resuming, in a sentence; empty: nothing.
+  /// One sentence about where the run resumes; empty if the deck does not resume.
   const std::string& notice() const { return notice_; }
   /// Steps that are done before this run.
   std::int64_t first_step() const { return figures_.first_step; }
 
-  /// Collective, after the program's start-up. Where there is something to go on from, puts every
-  /// state into its place and `runner` where it was. Throws AgreedError.
+  /// Collective, after the program's start-up. If the run resumes, reads every state into its place
+  /// and sets `runner` to the position of the checkpoint. Throws AgreedError.
   void restore(const Executor& executor, StepRunner& runner);
 
-  /// Whether one is to be written when so many steps are done.
+  /// Whether a checkpoint is written when so many steps are done.
   bool due(std::int64_t steps_done) const {
     return spec_.every > 0 && steps_done % spec_.every == 0;
   }
-  /// Collective, between two steps. What was published before stays until this one is.
-  /// Asynchronous: returns when the states are copied aside. Throws AgreedError, also of the one
-  /// before.
+  /// Collective, between two steps. The checkpoint before stays until this one is published. An
+  /// asynchronous write returns when the states are copied aside. Throws AgreedError, also for an
+  /// error of the asynchronous write before.
   void write(const Executor& executor, const StepRunner& runner);
-  /// Collective. Waits until what is being written beside training is published. Throws
-  /// AgreedError.
+  /// Collective. Waits until an asynchronous write is published. Throws AgreedError.
   void finish();
-  /// Collective. Writes and reads as often as the deck's benchmark says, each timed on its own.
+  /// Collective. Runs the storage benchmark: writes and reads as often as the deck says, and times
+  /// each. Throws AgreedError.
   void measure(const Executor& executor, const StepRunner& runner);
 
   const CheckpointFigures& figures() const { return figures_; }
@@ -59,7 +59,7 @@ class Checkpoints {
   double write_now(const Executor& executor, const std::string& folder);
   void write_beside(const Executor& executor, const std::string& folder);
   double read_of_next_rank(const std::string& folder);
-  void take_notes(const std::vector<PartNote>& notes);
+  void record_parts(const std::vector<PartNote>& notes);
   void clean_up();
   template<class Body>
   void or_abandon(Body body);
@@ -72,11 +72,12 @@ class Checkpoints {
   std::optional<Manifest> from_;
   std::vector<ElementRange> owned_;
   std::optional<FileGroup> group_;
-  std::string name_;  // of the one being written, or of the last
-  Manifest next_;     // the same; asynchronous: the thread's until it is finished
+  std::string name_;  // of the checkpoint that is being written, or of the last one
+  Manifest next_;     // the same; an asynchronous write owns it until it is finished
   std::string notice_;
   CheckpointFigures figures_;
-  std::optional<BackgroundWrite> beside_;  // last: its thread uses all of the above
+  std::optional<BackgroundWrite>
+      beside_;  // the last member, since its thread uses all of the above
 };
 
 }  // namespace shardmark

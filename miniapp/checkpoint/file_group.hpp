@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranks share a file of a checkpoint: k neighbours, one rank alone, or all. And where each
-// one's part lies in it.
+// Which ranks share a file of a checkpoint (k neighbours, one rank alone, or all), and where the
+// part of each rank is in the file.
 #pragma once
 
 #include <string>
@@ -16,17 +16,17 @@ namespace shardmark {
 
 class FileGroup {
  public:
-  /// Collective over `world`. `ranks_per_file` 0: all; 1: no communicator is made. `owned`: what
-  /// this rank writes.
+  /// Collective over `world`. `ranks_per_file` 0 stands for all ranks; with 1 no communicator is
+  /// made. `owned` are the elements that this rank writes.
   FileGroup(MPI_Comm world, Peers& peers, std::int64_t ranks_per_file,
             const std::vector<ElementRange>& owned);
   ~FileGroup();
   FileGroup(const FileGroup&) = delete;
   FileGroup& operator=(const FileGroup&) = delete;
 
-  /// This rank's, in a file of this folder.
+  /// This rank's place in its file, in `folder`.
   PartPlace place(const std::string& folder) const;
-  /// All files and parts, without what is known only when they are written.
+  /// All files and parts, without sizes and checksums, which are known only once they are written.
   const std::vector<CheckpointFile>& files() const { return files_; }
   const std::vector<CheckpointPart>& parts() const { return parts_; }
 

@@ -9,7 +9,7 @@
 namespace shardmark {
 namespace {
 
-// The rank that a launcher gave this process, before MPI is up; 0 where there is no launcher.
+// The rank that a launcher gave this process, before MPI is initialized; 0 without a launcher.
 int launched_rank() {
   for (const char* name : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"})
     if (const char* value = std::getenv(name); value != nullptr) return std::atoi(value);

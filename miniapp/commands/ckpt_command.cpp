@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `shardmark ckpt`: what is in a checkpoint, is it whole, and its parameters as one file. Without
-// MPI: one process reads what any number of ranks wrote.
+// `shardmark ckpt`: prints what a checkpoint contains, verifies it, and writes its parameters as
+// one file. It works without MPI: one process reads what any number of ranks wrote.
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
@@ -18,13 +18,13 @@
 namespace shardmark {
 namespace {
 
-// A checkpoint, or a folder of them: then the latest.
+// `dir`, or the latest checkpoint in it if it is a folder of checkpoints.
 std::string checkpoint_in(std::string dir) {
   while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
   if (std::filesystem::exists(dir + "/" + manifest_file)) return dir;
   if (const auto latest = latest_checkpoint(dir)) return dir + "/" + *latest;
   throw IoError(
-      fmt::format("{}: no checkpoint is there: give a folder that has a {}, or one of "
+      fmt::format("{}: contains no checkpoint: give a folder with a {}, or a folder of "
                   "such folders",
                   dir, manifest_file));
 }
@@ -55,7 +55,7 @@ std::string describe(const std::string& folder, const Manifest& m) {
   return text;
 }
 
-// On standard error, so that standard output stays a result.
+// Reports progress on standard error, since standard output is for the result.
 class WorkProgress {
  public:
   explicit WorkProgress(std::string what) : what_(std::move(what)) {}
@@ -68,7 +68,7 @@ class WorkProgress {
 
  private:
   std::string what_;
-  std::int64_t last_ns_ = monotonic_ns();  // short work says nothing
+  std::int64_t last_ns_ = monotonic_ns();  // short work prints nothing
 };
 
 ExitStatus verify(const std::string& folder, const Manifest& m) {
@@ -89,7 +89,7 @@ ExitStatus verify(const std::string& folder, const Manifest& m) {
     print_out(fmt::format("{}: {} datasets are damaged\n", folder, wrong));
     return ExitStatus::output;
   }
-  print_out(fmt::format("{}: whole: {} verified\n", folder, human_bytes(m.state_bytes())));
+  print_out(fmt::format("{}: complete: {} verified\n", folder, human_bytes(m.state_bytes())));
   return ExitStatus::valid;
 }
 

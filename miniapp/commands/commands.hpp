@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subcommands of `shardmark`, after their arguments are parsed. `plan` and `deck check` use
-// neither MPI nor a device and never look at this machine's memory.
+// neither MPI nor a device, and do not depend on this machine's memory.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct CkptArguments {
   std::string dir;                    // a checkpoint, or a folder of them
   std::string out = "shardmark-out";  // consolidate
 };
-/// Throws IoError. `verify` prints all that is wrong itself.
+/// Throws IoError. `verify` itself prints all damage that it finds.
 ExitStatus ckpt_command(const CkptArguments& arguments);
 
 /// Collective over MPI_COMM_WORLD. Errors are agreed on and printed here; the status is the same on
@@ -43,13 +43,14 @@ ExitStatus run_command(const RunArguments& arguments);
 struct SweepArguments {
   std::string deck;
   std::vector<std::string> sets, vary;
-  bool plan = false;  // nothing is run
+  bool plan = false;  // plan the points, run nothing
   std::string ranks;  // "1,2,8"; plan only
   int ranks_per_node = 1;
   std::string out = "shardmark-sweep";
 };
 /// Runs (collective over MPI_COMM_WORLD) or plans (without MPI) each point of a grid that is not
-/// done yet, and writes the table. The status is that of the first point that did not end well.
+/// done yet, and writes the table. The status is that of the first point that is neither planned
+/// nor VALID.
 ExitStatus sweep_command(const SweepArguments& arguments);
 
 }  // namespace shardmark

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `shardmark plan` and `shardmark deck check`: pure functions of a deck, printed.
+// `shardmark plan` and `shardmark deck check`, which print pure functions of a deck.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -44,15 +44,16 @@ std::string summary(const Program& p, const Budgets& budgets) {
   }
   const Volume steady = steady_volume(p);
   for (const auto& [op, t] : steady)
-    text +=
-        fmt::format("  {:<15} {:>8} calls {:>20} bytes a step\n", to_string(op), t.calls, t.bytes);
+    text += fmt::format("  {:<15} {:>8} calls {:>20} bytes per step\n", to_string(op), t.calls,
+                        t.bytes);
   const LinkVolume link = steady_link_volume(p);
   for (std::size_t d = 0; d < direction_count; ++d)
     if (link[d].copies > 0)
-      text += fmt::format("  {:<15} {:>8} copies {:>19} bytes a step\n",
+      text += fmt::format("  {:<15} {:>8} copies {:>19} bytes per step\n",
                           to_string(static_cast<Direction>(d)), link[d].copies, link[d].bytes);
-  return text + fmt::format("  {:.4f} elements a parameter and step (all_reduce counted twice)\n",
-                            volume_per_parameter(p, steady));
+  return text +
+         fmt::format("  {:.4f} elements per parameter and step (an all_reduce counts twice)\n",
+                     volume_per_parameter(p, steady));
 }
 
 std::string fit_line(const std::optional<Fit>& fit) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `shardmark sweep`: the points of a grid, one after another, each as `run` or `plan` would take
-// it, kept as they finish, and put together in one table.
+// `shardmark sweep`: takes the points of a grid one after another, each as `run` or `plan` would,
+// stores them as they finish, and writes one table.
 #include <algorithm>
 #include <filesystem>
 
@@ -30,7 +30,7 @@
 namespace shardmark {
 namespace {
 
-// What all points of a sweep have in common.
+// Identifies what all points of a sweep share.
 std::string identity(const SweepArguments& a) {
   const std::string how =
       a.plan ? fmt::format("plan, {} ranks a node", a.ranks_per_node) : std::string("run");
@@ -43,7 +43,7 @@ std::vector<std::string> sets_of(const SweepArguments& a, const GridPoint& at) {
   return sets;
 }
 
-// One process' view of a sweep: which points there are, and which are done.
+// The state of a sweep in one process: which points there are, and which are done.
 class Sweeper {
  public:
   Sweeper(const SweepArguments& a, const std::vector<int>& ranks)
@@ -58,7 +58,7 @@ class Sweeper {
     all_ = points_of(axes_, ranks_);
   }
 
-  /// Points that this call is asked for, done or not.
+  /// The points of this call, done or not.
   const std::vector<GridPoint>& points() const { return own_; }
   bool done(const GridPoint& at) const { return store_.find(at) != nullptr; }
   std::string folder_of(const GridPoint& at) const { return store_.folder_of(at); }
@@ -72,7 +72,7 @@ class Sweeper {
   void keep(std::size_t i, const SweepPoint& p) {
     store_.keep(p);
     if (seconds_since(table_ns_) > 1) write_table();  // planning is faster than writing
-    if (arguments_.plan && p.reason.empty()) return;  // the table follows at once
+    if (arguments_.plan && p.reason.empty()) return;  // the table follows soon
     std::string line =
         fmt::format("[{}/{}] {} on {} rank{}: {}", i + 1, own_.size(), fmt::join(p.at.sets(), " "),
                     p.at.ranks, p.at.ranks == 1 ? "" : "s", to_string(p.state));
@@ -95,7 +95,7 @@ class Sweeper {
     for (const GridPoint& at : all_)
       if (const SweepPoint* p = store_.find(at)) {
         s.points.push_back(*p);
-        s.points.back().at = at;  // its values in the order of these axes
+        s.points.back().at = at;  // with its values in the order of these axes
         s.folders.push_back(store_.name_of(at));
       }
     return s;
@@ -120,7 +120,7 @@ class Sweeper {
 
   const SweepArguments& arguments_;
   std::vector<Axis> axes_;
-  FolderLock lock_;  // before the store reads what another one may be writing
+  FolderLock lock_;  // before the store reads, since another sweep may be writing
   PointStore store_;
   std::vector<int> ranks_;
   std::vector<GridPoint> own_, all_;
@@ -156,17 +156,17 @@ ExitStatus plan_points(const SweepArguments& a) {
   return sweeper.end();
 }
 
-// Where some other point began is no start for this one.
+// A point must not resume from a checkpoint of another one.
 void refuse_resuming(const SweepArguments& a, const GridPoint& at) {
   const Deck deck = load_deck(a.deck, sets_of(a, at));
   if (deck.checkpoint.resume != "none")
     throw DeckError(fmt::format(
-        "{}: checkpoint.resume = \"{}\": points of a sweep would go on from one another: give "
+        "{}: checkpoint.resume = \"{}\": the points of a sweep would resume from one another: give "
         "--set checkpoint.resume=none",
         deck.path, deck.checkpoint.resume));
 }
 
-// Collective. A point that is refused is told of on all ranks; its reason on rank 0 alone matters.
+// Collective. All ranks know if a point is refused; only rank 0 uses the reason.
 SweepPoint run_point(const SweepArguments& a, const GridPoint& at, const std::string& folder,
                      const World& world) {
   SweepPoint point{.at = at};
@@ -194,7 +194,7 @@ SweepPoint run_point(const SweepArguments& a, const GridPoint& at, const std::st
 
 ExitStatus run_points(const SweepArguments& a, const World& world) {
   Peers& peers = world.peers;
-  std::optional<Sweeper> sweeper;  // on rank 0: other nodes need not see the folder
+  std::optional<Sweeper> sweeper;  // only on rank 0, so that other nodes need not see the folder
   std::vector<GridPoint> points;
   std::vector<char> todo;
   peers.agree([&] {
@@ -205,7 +205,7 @@ ExitStatus run_points(const SweepArguments& a, const World& world) {
     sweeper->begin();
     for (std::size_t i = 0; i < points.size(); ++i) todo[i] = sweeper->done(points[i]) ? 0 : 1;
   });
-  todo = peers.gather(todo);  // rank 0's come first
+  todo = peers.gather(todo);  // those of rank 0 come first
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (todo[i] == 0) continue;
     const std::string folder = sweeper ? sweeper->folder_of(points[i]) : std::string("unused");
@@ -225,13 +225,15 @@ ExitStatus run_points(const SweepArguments& a, const World& world) {
 
 ExitStatus sweep_command(const SweepArguments& a) {
   if (!a.plan && !a.ranks.empty())
-    throw DeckError("--ranks " + a.ranks +
-                    ": is for --plan: a sweep that runs has the ranks that mpiexec starts");
+    throw DeckError(
+        "--ranks " + a.ranks +
+        ": only --plan takes ranks: a sweep that runs has the ranks that mpiexec starts");
   if (a.plan && a.ranks.empty())
-    throw DeckError("--plan: for how many ranks? Give --ranks 8, or several: --ranks 1,2,4,8");
+    throw DeckError(
+        "--plan: the number of ranks is missing: give --ranks 8, or several: --ranks 1,2,4,8");
   if (a.out.empty()) throw DeckError("--out: is empty: give a folder");
   if (!a.plan) return launch([&](const World& world) { return run_points(a, world); });
-  return speaks_for_launch() ? plan_points(a) : ExitStatus::valid;  // one process does
+  return speaks_for_launch() ? plan_points(a) : ExitStatus::valid;  // one process is enough
 }
 
 }  // namespace shardmark

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of a build that computes on the host; miniapp/execute/cuda/ has that of a GPU.
+// For a build that computes on the host; miniapp/execute/cuda/ is for GPUs.
 #include <miniapp/execute/copy_lane.hpp>
 
 namespace shardmark {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an event of a plan is called where people see it run: in drawings and traces.
+// The names of a plan's events in drawings and traces.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace shardmark {
 /// "forward block0.attn.qkv", "copy fetch.1", "acquire x.block0".
 std::string event_name(const Program& program, const Event& event);
 
-/// Whether it only moves or converts data.
+/// Whether the event only moves or converts data.
 bool moves_data(const Event& event);
 
 }  // namespace shardmark

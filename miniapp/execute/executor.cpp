@@ -22,8 +22,9 @@ std::int64_t& phase_time(LaneTimes& times, Phase phase) {
   return times.step;
 }
 
-// All kernels run in one execution space, those of the host tier too: with CUDA that memory is pinned,
-// and kernels reach it over the link. If they cannot reach it, an optimizer on the host is refused.
+// All kernels run in one execution space, those of the host tier too: with CUDA that memory is
+// pinned, and kernels reach it over the link. If they cannot reach it, an optimizer on the host is
+// refused.
 void require_reachable_host([[maybe_unused]] const Program& program) {
   if constexpr (!Kokkos::SpaceAccessibility<Space, HostMemory>::accessible) {
     for (const Segment& s : program.segments)
@@ -54,7 +55,7 @@ Executor::Executor(const Program& program, Model& model, std::vector<Communicato
       link_(space_, options_.link_gb_per_s),
       disk_(options_.disk) {
   require_reachable_host(program);
-  // Peers see these in a timeout's message; the communicator keeps views of them.
+  // Messages of time-outs contain these names; communicators keep views of them.
   for (const Slot& s : program.slots) collective_names_.push_back(s.name);
 }
 
@@ -105,7 +106,8 @@ void Executor::run(int index, const StepValues& values) {
 
 void Executor::look_for_overflow(const Segment& segment) {
   overflowed_ = false;
-  // The last event that writes a flag: reduced over ranks, or the kernel where all have the same.
+  // The last event that writes the flag: a reduction over ranks, or the kernel if all have the
+  // same.
   const Event* flags = nullptr;
   bool reduced = false;
   for (const Event& event : segment.events) {
@@ -136,8 +138,8 @@ void Executor::compute(const Event& event, const StepValues& values) {
 
 void Executor::run_event(const Segment& segment, int index, const StepValues& values) {
   const Event& event = segment.events[index];
-  // On a stream, an operation comes after the kernels that were launched before it, so the host waits
-  // for no kernel.
+  // On a stream, an operation comes after the kernels that were launched before it, so the host
+  // waits for no kernel.
   const bool by_event = is_collective(event.op) ? collectives_.on_stream(event.group)
                                                 : event.op == Op::copy && link_.on_lane();
   for (int a = 0; a < event.after.count; ++a) {

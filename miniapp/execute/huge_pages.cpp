@@ -10,7 +10,7 @@ namespace shardmark {
 
 void prefer_huge_pages(Tier tier, std::byte* data, std::int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-  if (!device_is_host) return;  // the device's, or pinned as it is
+  if (!device_is_host) return;  // device memory, or pinned memory
   static_cast<void>(tier);
   constexpr std::uintptr_t page = std::uintptr_t{2} << 20;
   const auto begin = reinterpret_cast<std::uintptr_t>(data);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large pages for large host memory: the first touch of 256 MiB costs a third, and the processor
-// finds addresses faster.
+// Huge pages for large buffers in host memory: touching 256 MiB for the first time takes a third of
+// the time, and the processor translates addresses faster.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace shardmark {
 
-/// Asks the system for huge pages in `bytes` from `data`. Advice only: where it is not taken, or
-/// the memory is a device's, nothing changes. Local.
+/// Advises the system to use huge pages in `bytes` bytes from `data`. Local. Nothing changes if the
+/// system ignores the advice, or if the memory is a device's.
 void prefer_huge_pages(Tier tier, std::byte* data, std::int64_t bytes);
 
 }  // namespace shardmark

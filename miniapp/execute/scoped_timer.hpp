@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of scopes, on the clock that the counters use too.
+// Measures scopes with the clock that the counters use, too.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class ScopedTimer {
   std::int64_t start_ns_;
 };
 
-/// Of monotonic_ns().
+/// Seconds since `start_ns`, a time of monotonic_ns().
 inline double seconds_since(std::int64_t start_ns) {
   return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
 }

@@ -7,7 +7,7 @@
 
 namespace shardmark {
 namespace {
-// An empty slot is alive too: it has an address that nobody reads.
+// An empty slot is alive too, so it needs an address; nothing reads it.
 std::byte nothing;
 }  // namespace
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where slots are while they are alive. `strict`: each acquire allocates, each release frees, so
-// the ledger can be held against the plan event by event. `pooled`: all places are fixed and
-// allocated once, at the start; acquire and release only say that a slot is there. A slot of the
-// tier nvme is a file either way.
+// The memory of slots while they are alive. In `strict` mode each acquire allocates and each
+// release frees, so that the ledger can be compared with the plan event by event. In `pooled` mode
+// every slot has a fixed place in an arena that is allocated once; acquire and release only mark
+// the slot. In both modes a slot of the tier nvme is a file.
 #pragma once
 
 #include <array>
@@ -20,29 +20,29 @@ namespace shardmark {
 /// Owns the memory and the files of all slots of one program.
 class SlotMemory {
  public:
-  /// Pooled: allocates the arenas. Both must outlive it; `ledger` may be null. Files are made where
-  /// `disk` says. Throws MemoryError.
+  /// Allocates the arenas in `pooled` mode. `program` and `ledger` must outlive it; `ledger` may be
+  /// null. Files are created in the folders of `disk`. Throws MemoryError.
   SlotMemory(const Program& program, Ledger* ledger, DiskOptions disk = {});
 
-  /// Its content is undefined. Throws MemoryError (strict), IoError (files).
+  /// The content of the slot is undefined. Throws MemoryError (strict), IoError (files).
   void acquire(int slot);
   void release(int slot);
-  /// Keeps `slot`'s memory allocated beyond its release: a fault made on purpose.
+  /// Releases `slot`, but keeps its memory allocated: a fault on purpose.
   void leak(int slot);
 
   bool alive(int slot) const { return data_[slot] != nullptr; }
-  /// Bytes that are there for slots now, by tier. Strict: what the ledger has on its books. Pooled,
-  /// where the ledger sees nothing but the arenas, or without a ledger: slots that are alive, and
-  /// leaked ones.
+  /// The bytes that slots occupy now, by tier. In `strict` mode the ledger counts them. In `pooled`
+  /// mode, where the ledger sees only the arenas, and without a ledger, these are the slots that
+  /// are alive or leaked.
   std::array<std::int64_t, tier_count> held_bytes() const;
-  /// First byte of a slot that is alive. A file is mapped, until `unmap_files`.
+  /// The first byte of a slot that is alive. A file is mapped until `unmap_files`.
   std::byte* data(int slot) const {
     return is_file(slot) ? files_[static_cast<std::size_t>(slot)]->map() : data_[slot];
   }
   const SwapFile& file(int slot) const { return *files_[static_cast<std::size_t>(slot)]; }
   bool is_file(int slot) const { return program_.slots[slot].tier == Tier::nvme; }
   void unmap_files() const;
-  /// Sizes of files as the file system has them: what the ledger is for memory.
+  /// The sizes of files as the file system reports them; the counterpart of the ledger.
   const TierLedger& files() const { return file_sizes_; }
 
  private:
@@ -57,7 +57,7 @@ class SlotMemory {
   std::vector<std::byte*> data_;                          // by slot; null: not alive
   std::vector<Buffer> leaked_;
   DiskOptions disk_;
-  std::vector<std::optional<SwapFile>> files_;  // by slot; empty where no slot is a file
+  std::vector<std::optional<SwapFile>> files_;  // by slot; empty if the slot is not a file
   TierLedger file_sizes_;
   std::array<std::int64_t, tier_count> held_{};  // of slots alive and leaked
 };

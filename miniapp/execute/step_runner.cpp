@@ -48,7 +48,7 @@ bool StepRunner::step(std::int64_t step) {
 Volume StepRunner::predicted(int group) const {
   Volume sum;
   for (std::size_t s = 0; s < runs_.size(); ++s) {
-    if (runs_[s] == 0) continue;  // what was never run sends nothing, not none of something
+    if (runs_[s] == 0) continue;  // so that its operations do not appear with zero calls
     for (auto [op, traffic] : volume(program_.segments[s], group))
       sum[op] += {traffic.calls * runs_[s], traffic.elems * runs_[s], traffic.bytes * runs_[s]};
   }

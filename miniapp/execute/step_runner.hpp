@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strings segments together into optimizer steps: which segment comes next, whether a step is
-// skipped, and what changes from step to step (learning rate, loss scale).
+// Runs segments as optimizer steps: it chooses the next segment, decides whether a step is skipped,
+// and computes what changes from step to step (learning rate, loss scale).
 #pragma once
 
 #include <vector>
@@ -21,17 +21,17 @@ class StepRunner {
 
   /// Collective. Runs the program's start-up.
   void init();
-  /// Collective. Runs optimizer step number `step`; false when it was skipped because gradients
-  /// overflowed. Throws what Executor::run throws.
+  /// Collective. Runs optimizer step number `step`; returns false if it was skipped because
+  /// gradients overflowed. Throws what Executor::run throws.
   bool step(std::int64_t step);
 
-  /// Where training stands, between two steps.
+  /// The position in training, between two steps.
   TrainingPosition position() const { return {next_step_, values_.updates, scaler_.state()}; }
-  /// After init(): as if the steps before `position` had been run here. The loss scale goes on only
-  /// where it is of the same type.
+  /// To be called after init(): continues as if the steps before `position` had been run here. The
+  /// loss scale is taken over only if the type of the model is the same.
   void resume(const TrainingPosition& position, bool same_dtype);
 
-  /// Gradients overflowed with the loss scale at its minimum: DeepSpeed ends the run there.
+  /// Whether gradients overflowed with the loss scale at its minimum, where DeepSpeed ends the run.
   bool exhausted() const { return scaler_.exhausted(); }
 
   /// Learning rate and loss scale of the last step.
@@ -39,11 +39,11 @@ class StepRunner {
 
   /// How often each segment has been run.
   const std::vector<std::int64_t>& runs() const { return runs_; }
-  /// What the plan says that all this sends; of one group's collectives, or of all.
+  /// The collectives that the plan has for the segments that were run, of one group or of all.
   Volume predicted(int group = all_groups) const;
-  /// … and copies between host and device.
+  /// The copies between tiers that the plan has for them.
   LinkVolume predicted_copies() const;
-  /// Segments that have been run, for footprint().
+  /// Which segments have been run, for footprint().
   std::vector<bool> ran() const;
 
  private:

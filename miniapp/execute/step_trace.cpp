@@ -23,18 +23,18 @@ TracedScope::TracedScope(StepTrace* trace, const SlotMemory& memory, int segment
                          const std::int64_t& exposed_ns, const std::int64_t& copies_ns)
     : trace_(trace), memory_(memory), exposed_ns_(exposed_ns), copies_ns_(copies_ns) {
   if (trace_ == nullptr) return;
-  noted_.segment = segment;
-  noted_.event = event;
-  noted_.exposed_ns = -waited_ns();
-  noted_.begin_ns = monotonic_ns();
+  traced_.segment = segment;
+  traced_.event = event;
+  traced_.exposed_ns = -waited_ns();
+  traced_.begin_ns = monotonic_ns();
 }
 
 TracedScope::~TracedScope() {
   if (trace_ == nullptr) return;
-  noted_.end_ns = monotonic_ns();
-  noted_.exposed_ns += waited_ns();
-  noted_.held_bytes = memory_.held_bytes();
-  trace_->events.push_back(noted_);
+  traced_.end_ns = monotonic_ns();
+  traced_.exposed_ns += waited_ns();
+  traced_.held_bytes = memory_.held_bytes();
+  trace_->events.push_back(traced_);
 }
 
 }  // namespace shardmark

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// nccl-tests' bus bandwidth (doc/PERFORMANCE.md there): what the slowest link carried, whatever the
-// collective and the number of ranks.
+// Bus bandwidth as nccl-tests defines it (doc/PERFORMANCE.md there): the rate at which the slowest
+// link carried data, comparable across collectives and numbers of ranks.
 #pragma once
 
 #include <core/plan/deck/types.hpp>
 
 namespace shardmark {
 
-/// From algorithm bandwidth, S bytes over time with S the whole array, to bus bandwidth.
+/// Bus bandwidth divided by algorithm bandwidth, which is the bytes of the whole array over time.
 inline double bus_factor(Op op, int n) {
   const auto ranks = static_cast<double>(n);
   switch (op) {

@@ -12,7 +12,7 @@
 namespace shardmark {
 namespace {
 
-// The text of the lowest rank that has one.
+// Collective. Returns the text of the lowest rank that has one.
 std::string first_text(Peers& peers, const std::string& mine) {
   const auto all = peers.gather(mine);
   for (std::size_t r = 0; r < all.size(); ++r)
@@ -29,7 +29,7 @@ std::string memory_difference(const TierResult& tier, std::string_view name, boo
                       name, what, predicted, measured, measured - predicted);
   };
   compare(pooled ? "arena" : "live peak", tier.predicted_peak, tier.measured_peak);
-  if (pooled) return text;  // one allocation: what is in it is predicted only
+  if (pooled) return text;  // the arena is one allocation, so its categories are not measured
   for (int c = 0; c < category_count; ++c)
     compare(to_string(static_cast<Category>(c)), tier.predicted[c], tier.measured[c]);
   return text;
@@ -105,7 +105,7 @@ void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVol
   observed.copies_mismatch = first_text(peers, difference);
 }
 
-// The kernel counts whole blocks, and what the file system reads for itself.
+// The kernel counts whole blocks, and also what the file system reads for its own use.
 void compare_disk(const Executor& executor, Peers& peers, Result& result, Observed& observed) {
   const LinkVolume ours = executor.carried();
   const auto bytes = [&](Direction d) { return ours[static_cast<std::size_t>(d)].bytes; };
@@ -128,7 +128,7 @@ void compare_disk(const Executor& executor, Peers& peers, Result& result, Observ
 void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnapshot& ledger,
                     Peers& peers, Result& result, Observed& observed) {
   result.device = device_figure(record.device);
-  // What is resident: both tiers, or the host's alone where the device has memory of its own.
+  // Resident memory contains both tiers, or only the host's if the device has its own memory.
   std::int64_t ledger_peak = ledger[Tier::host].peak_bytes;
   if (!result.device) ledger_peak += ledger[Tier::device].peak_bytes;
   result.rss_start = record.rss_start;

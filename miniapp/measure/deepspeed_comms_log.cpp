@@ -27,7 +27,7 @@ std::int64_t message_bytes(const CollectiveRecord& r, int world) {
   return r.elems * dtype_bytes(r.dtype) / (r.op == Op::all_gather ? world : 1);
 }
 
-// DeepSpeed's bandwidths in Gbit/s, of a message of so many bytes in so many ms.
+// DeepSpeed's bandwidths in Gbit/s, for a message of so many bytes in so many ms.
 struct Rates {
   double tput = 0, busbw = 0;
 };
@@ -48,7 +48,7 @@ bool is_logged(Op op, const DsLogSpec& spec) {
   return spec.comms_all || std::find(ops.begin(), ops.end(), deepspeed_name(op)) != ops.end();
 }
 
-// A call that is logged, and the time for which it had its lane.
+// A call that is logged, and the time for which it occupied its lane.
 struct Call {
   const CollectiveRecord& record;
   std::int64_t bytes;

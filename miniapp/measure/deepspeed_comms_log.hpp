@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What DeepSpeed's comms_logger would have summed up: collectives by operation and message size,
-// with its columns and its arithmetic, and nccl-tests' bus bandwidth beside them.
+// The summary that DeepSpeed's comms_logger would print: collectives by operation and message size,
+// with its columns and its arithmetic, and a further column with nccl-tests' bus bandwidth.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace shardmark {
 
-/// Calls of one message size. DeepSpeed's message is the tensor that a call is given first: what a
-/// rank sends, so a shard of an all_gather, the whole array of a reduce_scatter.
+/// Calls of one message size. DeepSpeed's message is the first tensor that a call is given, which
+/// the rank sends: one shard of an all_gather, the whole array of a reduce_scatter.
 struct CommsLogRow {
   std::int64_t message_bytes = 0, count = 0;
   double total_ms = 0;
   // Means of all but the lowest and highest tenth.
   double average_ms = 0;
   double tput_gbps = 0, busbw_gbps = 0;  // as DeepSpeed defines them: for a reduce_scatter n times
-                                         // what crossed, for an all_reduce's tput twice
+                                         // the true rate, for tput of an all_reduce twice
   double nccl_gb_s = 0;                  // nccl-tests' bus bandwidth, 1e9 bytes
 };
 struct CommsLogOp {
@@ -28,12 +28,12 @@ struct CommsLogOp {
   std::vector<CommsLogRow> rows;  // by message size
 };
 
-/// Operations in the order of their first call. A call's latency is the time that it had its lane
-/// to itself (lane_begins_ns); nothing waits for it, where DeepSpeed's logger makes calls blocking.
+/// Operations in the order of their first call. The latency of a call is the time for which it
+/// occupied its lane (lane_begins_ns). DeepSpeed's logger makes calls blocking; this one does not.
 std::vector<CommsLogOp> comms_log(const std::vector<CollectiveRecord>& records, int world,
                                   const DsLogSpec& spec);
 
-/// What its `verbose` prints: a line a call, in the order in which they ended.
+/// What `verbose` of the logger prints: one line per call, in the order in which calls ended.
 std::string comms_calls_text(const std::vector<CollectiveRecord>& records, int world,
                              const DsLogSpec& spec);
 

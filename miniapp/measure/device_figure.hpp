@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The third figure on a GPU: what the driver counts of the device's memory, and whose that is. The
-// driver keeps no high-water mark, so it is looked at three times.
+// The third memory figure on a GPU: how much device memory the driver counts as used, and by whom.
+// The driver keeps no high-water mark, so it is asked three times.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace shardmark {
 
-/// What was seen. Empty where the device's memory is the host's.
+/// What the driver counted. Empty if the device's memory is the host's.
 struct DeviceLooks {
-  std::optional<DeviceUse> start;  // before lanes are made: contexts are there
-  std::optional<DeviceUse> ready;  // lanes, products and self-check have been
+  std::optional<DeviceUse> start;  // before communicators are made; contexts exist
+  std::optional<DeviceUse> ready;  // after communicators, products and self-check
   std::optional<DeviceUse> end;    // after the last step
-  std::int64_t ledger_bytes = 0;   // live in the ledger, the device's tier, after the last step
+  std::int64_t ledger_bytes = 0;   // live bytes of the device tier after the last step
 };
 
-/// The device of this rank, all processes on it.
+/// The device of this rank, with all processes that use it.
 struct DeviceFigure {
-  std::int64_t context_bytes = 0;    // at the start: contexts, Kokkos', other programs
-  std::int64_t libraries_bytes = 0;  // came with lanes and products: NCCL's, cuBLASLt's
+  std::int64_t context_bytes = 0;    // at the start: contexts, Kokkos, other programs
+  std::int64_t libraries_bytes = 0;  // added by communicators and products: NCCL, cuBLASLt
   std::int64_t in_use_bytes = 0;     // at the end
-  std::int64_t excess_bytes = 0;     // of that, beyond both and the ledger
-  int ranks = 1;                     // on the device; where more than one, others' is in the excess
+  std::int64_t excess_bytes = 0;     // of that, neither of these nor in the ledger
+  int ranks = 1;  // that use the device; with several, the excess contains theirs
 
   bool judged() const { return ranks == 1; }
 };

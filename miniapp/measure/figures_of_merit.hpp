@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that a run is ranked by: tokens a second, or, of the storage benchmark, GiB a second.
+// The numbers that rank a run: tokens per second, or GiB per second for the storage benchmark.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace shardmark {
 
-/// Bytes a second in GiB (2^30).
+/// GiB (2^30 bytes) per second.
 double gib_per_s(std::int64_t bytes, double seconds);
-/// Of several transfers of `bytes` each: over their mean time.
+/// `bytes`, the size of each of several transfers, over their mean time.
 double mean_gib_per_s(std::int64_t bytes, const std::vector<double>& seconds);
 
 /// Names and values, at least one.

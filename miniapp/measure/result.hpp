@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that a run found out, as plain values: the driver fills it, the verdict judges it, the
-// reports print it.
+// The results of a run as plain values: measure and run/results fill them, the verdict judges them,
+// and the reports print them.
 #pragma once
 
 #include <algorithm>
@@ -28,24 +28,24 @@ namespace shardmark {
 
 /// Predicted and measured bytes of one tier on this rank.
 struct TierResult {
-  std::int64_t predicted_peak = 0, measured_peak = 0;  // allocated: pooled, the arena
-  std::int64_t live_peak = 0;                          // predicted; strict: the same
-  std::int64_t pinned_peak = 0;                        // predicted: of it page-locked
-  CategoryBytes predicted{}, measured{};  // each category's own peak; pooled: predicted only
+  std::int64_t predicted_peak = 0, measured_peak = 0;  // allocated; pooled: of the arena
+  std::int64_t live_peak = 0;    // of live slots, predicted; strict: equal to predicted_peak
+  std::int64_t pinned_peak = 0;  // of page-locked memory in it, predicted
+  CategoryBytes predicted{}, measured{};  // the peak of each category; pooled: only predicted
   std::int64_t budget = 0;
   std::string budget_source;
-  std::string at;  // where the plan has its peak
+  std::string at;  // the event at which the plan has its peak
 };
 
 /// The figures of one kind of collective.
 struct CollectiveResult {
   Traffic predicted, measured;  // over the whole run, this rank
   double p50_s = 0, p99_s = 0;  // from start to done, timed steps
-  double late_s = 0;            // mean wait for the last rank to arrive: no part of the transfer
+  double late_s = 0;            // mean wait for the last rank, which is no part of the transfer
   double bus_gb_s = 0;          // nccl-tests' bus bandwidth at the median call time, GB/s (1e9)
 };
 
-/// "all_gather"; of a group below the world "all_gather shard".
+/// "all_gather"; "all_gather shard" in a group that is smaller than the world.
 inline std::string collective_name(const Program& program, const std::pair<int, Op>& key) {
   const std::string verb(to_string(key.second));
   return key.first == 0 ? verb : verb + " " + program.groups[key.first].name;
@@ -55,38 +55,38 @@ inline std::string collective_name(const Program& program, const std::pair<int, 
 struct LinkResult {
   LinkTraffic predicted, measured;   // over the whole run
   double bytes_per_step = 0;         // timed steps
-  double busy_s = 0, exposed_s = 0;  // the same: of the link; of the compute lane
+  double busy_s = 0, exposed_s = 0;  // timed steps: of the link; of the compute lane
   double gb_per_s() const { return busy_s > 0 ? bytes_per_step / busy_s * 1e-9 : 0; }
 };
 
 /// Files of this rank, over the whole run.
 struct DiskResult {
-  bool direct = false;              // past the page cache
-  std::optional<DiskBytes> kernel;  // what it saw on its way; empty: it does not tell
+  bool direct = false;              // transfers bypass the page cache
+  std::optional<DiskBytes> kernel;  // what it counted; empty if it does not count
 };
 
-/// "past the page cache; the kernel read 12 bytes and wrote 24".
+/// "Transfers bypass the page cache; the kernel read 12 bytes and wrote 24 …"
 std::string describe(const DiskResult& disk);
 
-/// Seconds a timed step, on one rank.
+/// Seconds per timed step, on one rank.
 struct TimeResult {
   double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0, hidden = 0, matmul = 0;
-  /// Without what it waited for others.
+  /// Without waiting for other ranks.
   double own() const { return forward + backward + optimizer - exposed; }
 };
 
-/// Where a rank ran, and with what.
+/// Where a rank ran, and with how many threads.
 struct RankInfo {
   std::string host, processor;
   std::string cores;       // affinity mask, "0-1"
   std::string numa_nodes;  // of these cores, the same notation; empty: unknown
   int pid = 0;
-  int kernel_threads = 1, matmul_threads = 1;  // of Kokkos, of the matrix products
+  int kernel_threads = 1, matmul_threads = 1;  // of Kokkos kernels; of matrix products
   std::vector<std::string> environment;        // "NAME=value", by name
   int threads() const { return std::max(kernel_threads, matmul_threads); }
 };
 
-/// One line of the verdict.
+/// One check of the verdict.
 struct Check {
   enum class State : std::uint8_t { pass, fail, not_applicable };
   std::string name;
@@ -96,14 +96,15 @@ struct Check {
 
 /// The figures of one run, as this rank sees them.
 struct Result {
-  std::optional<Fit> fit;  // how the number of layers was found, where the deck says `model.fit`
+  std::optional<Fit> fit;  // how many layers, where the deck gives `model.fit`
   std::string deck_text, deck_hash, plan_hash;
-  std::vector<LossRow> rows;  // one a step; loss and norm are those of the global batch
-  StepTrace trace;            // of one warm-up step, on this rank
+  std::vector<LossRow> rows;  // one per step; loss and norm are those of the global batch
+  StepTrace trace;            // of the warm-up step that the page draws, on rank 0
   std::array<TierResult, tier_count> tiers;
-  std::map<std::pair<int, Op>, CollectiveResult> collectives;  // by group of the program and verb
-  std::vector<CommsLogOp> comms_log;  // of the whole run, where the deck's comms_logger asks for it
-  std::string comms_calls;            // each of them, where it is verbose
+  std::map<std::pair<int, Op>, CollectiveResult>
+      collectives;                    // by group of the program and operation
+  std::vector<CommsLogOp> comms_log;  // of the whole run, if the deck's comms_logger asks for it
+  std::string comms_calls;            // one line for each call, if it is verbose
   std::array<LinkResult, direction_count> link;
   std::optional<double> emulated_link_gb_per_s;  // machine.host_link_gbps
   std::optional<DiskResult> disk;                // where states are in files
@@ -113,16 +114,16 @@ struct Result {
   }
   TimeResult times;  // of this rank
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
-  int slowest_rank = 0;      // with most time of its own
+  int slowest_rank = 0;      // the rank that spends most time without waiting for others
   TimeResult slowest_times;  // of that rank
   std::int64_t rss_start = 0, rss_peak = 0, rss_excess = 0, allowance = 0;  // bytes
-  std::int64_t rss_peak_most = 0;                                           // of any rank
-  std::optional<DeviceFigure> device;  // where its memory is not the host's
+  std::int64_t rss_peak_most = 0;      // the largest of all ranks
+  std::optional<DeviceFigure> device;  // where the device has its own memory
   StateHashes hashes;
   CheckpointFigures checkpoints;
   std::vector<RankInfo> ranks;
   std::map<std::string, std::string> versions;
-  std::string bf16_products;  // how they were made and why; empty where there were none
+  std::string bf16_products;  // how they are computed and why; empty if there are none
   std::vector<std::string> warnings;
   double tokens_per_s = 0;
   std::vector<Check> checks;

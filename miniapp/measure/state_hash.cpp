@@ -12,7 +12,7 @@
 namespace shardmark {
 namespace {
 
-// Sum over this rank's pieces of a state.
+// Sums the hashes of this rank's pieces of a state.
 std::uint64_t hash_local(const Context& context, const Program& program, const Executor& executor,
                          State state) {
   std::uint64_t sum = 0;
@@ -33,7 +33,7 @@ StateHashes hash_states(const Context& context, const Program& program, const Ex
   auto one = [&](State state) {
     const auto all = peers.gather(hash_local(context, program, executor, state));
     const bool sharded = program.sharded[static_cast<std::size_t>(state)];
-    const int holders = sharded ? program.shard_ranks : 1;  // of one copy together
+    const int holders = sharded ? program.shard_ranks : 1;  // ranks that hold one copy together
     for (int r = holders; r < peers.size(); ++r)
       if (all[r] != all[r % holders] && hashes.disagreement.empty())
         hashes.disagreement =
@@ -45,7 +45,7 @@ StateHashes hash_states(const Context& context, const Program& program, const Ex
   hashes.master = one(State::master);
   hashes.momentum = one(State::momentum);
   hashes.variance = one(State::variance);
-  // fp32 parameters are their masters, bit for bit: a shard that did not arrive shows here.
+  // fp32 parameters equal their masters bit for bit, so a shard that did not arrive is found here.
   if (program.precision.model == Dtype::fp32 && hashes.param != hashes.master &&
       hashes.disagreement.empty())
     hashes.disagreement =

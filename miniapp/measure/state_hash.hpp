@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One number a state, whatever the partition: so that bitwise claims can be checked from outside.
+// One number per state that does not depend on the partition, so that anyone can compare runs bit
+// for bit.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,14 @@
 
 namespace shardmark {
 
-// Only named: reports include this, and need no Kokkos.
+// Declared only, so that reports, which include this file, need no Kokkos.
 struct Context;
 class Executor;
 
 /// The hash of each state.
 struct StateHashes {
   std::uint64_t param = 0, master = 0, momentum = 0, variance = 0;
-  /// Empty when replicas (or, of sharded states, the shards that replicas are made of) agree.
+  /// Empty if replicas agree; of sharded states, the shards that replicas consist of.
   std::string disagreement;
   bool operator==(const StateHashes&) const = default;
 };

@@ -18,8 +18,8 @@ double percentile(std::vector<double> values, double p) {
   return values[i];
 }
 
-// Time during which at least one collective was open: several in flight count once.
-std::int64_t open_ns(std::vector<CollectiveRecord> records) {
+// The time during which at least one collective was in flight.
+std::int64_t in_flight_ns(std::vector<CollectiveRecord> records) {
   std::sort(
       records.begin(), records.end(),
       [](const CollectiveRecord& a, const CollectiveRecord& b) { return a.issue_ns < b.issue_ns; });
@@ -69,8 +69,8 @@ void time_calls(const Program& program, const CommCounters& counted, std::int64_
         records.push_back(r);
         own_issue_s.push_back(static_cast<double>(r.issue_ns + clock_offset_ns) * 1e-9);
       }
-    // All ranks of a group have the same records in the same order; the transfer starts when the
-    // last one came.
+    // All ranks of a group have the same records in the same order. A transfer starts when the last
+    // rank has issued it.
     std::vector<double> last_issue_s = own_issue_s;
     peers.max(last_issue_s, program.groups[group].ranks);
 
@@ -101,7 +101,8 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
   const auto per_step = [steps](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
   const LaneTimes& t = record.times;
-  const std::int64_t hidden_ns = std::max<std::int64_t>(0, open_ns(counted.records()) - t.exposed);
+  const std::int64_t hidden_ns =
+      std::max<std::int64_t>(0, in_flight_ns(counted.records()) - t.exposed);
   result.times = {.forward = per_step(t.forward),
                   .backward = per_step(t.backward),
                   .optimizer = per_step(t.step),
@@ -122,7 +123,7 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
                        [](const TimeResult& a, const TimeResult& b) { return a.own() < b.own(); });
   result.slowest_rank = static_cast<int>(slowest - all.begin());
   result.slowest_times = *slowest;
-  // A `list` model has no tokens; its figure of merit counts samples, as one token each.
+  // A `list` model has no tokens; its figure of merit counts each sample as one token.
   const std::int64_t sequence = std::max<std::int64_t>(1, deck.model.sequence);
   const auto skipped =
       std::count_if(result.rows.begin() + static_cast<std::ptrdiff_t>(record.warmup),

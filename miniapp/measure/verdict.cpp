@@ -44,31 +44,30 @@ Check loss_drop(const Deck& deck, const Result& r, bool trains) {
     return {"loss_drop", Outcome::not_applicable,
             !trains       ? "nothing is trained"
             : !structured ? "the data has no structure to learn"
-            : resumed     ? "the first losses were another run's"
+            : resumed     ? "the first losses belong to another run"
                           : fmt::format("fewer than {} steps", enough)};
   const std::size_t fifth = r.rows.size() / 5;
   const double before = mean_loss(r.rows, 0, fifth);
   const double after = mean_loss(r.rows, r.rows.size() - fifth, fifth);
   const bool ok = after < before - deck.expect.loss_drop;
-  return {
-      "loss_drop", ok ? Outcome::pass : Outcome::fail,
-      fmt::format("mean loss went from {:.4f} (first fifth) to {:.4f} (last), a drop of more than "
-                  "{} was {}",
-                  before, after, deck.expect.loss_drop, ok ? "asked for" : "due")};
+  return {"loss_drop", ok ? Outcome::pass : Outcome::fail,
+          fmt::format("the mean loss {} from {:.4f} (first fifth) to {:.4f} (last fifth); the deck "
+                      "requires a drop of more than {}",
+                      after < before ? "fell" : "went", before, after, deck.expect.loss_drop)};
 }
 
 Check expected_loss(const Deck& deck, const Program& p, const Result& r, bool trains) {
   const ExpectSpec& expect = deck.expect;
   if (!expect.loss || !trains || r.rows.empty())
-    return {"expect.loss", Outcome::not_applicable, "none given"};
+    return {"expect.loss", Outcome::not_applicable, "the deck gives none"};
   const std::int64_t steps = deck.run.warmup + deck.run.steps;
   if (expect.train_batch_size != 0 && expect.train_batch_size != p.batch.global)
     return {"expect.loss", Outcome::not_applicable,
-            fmt::format("given for {} samples a step, here are {}", expect.train_batch_size,
+            fmt::format("given for {} samples per step; this run has {}", expect.train_batch_size,
                         p.batch.global)};
   if (expect.steps != 0 && expect.steps != steps)
     return {"expect.loss", Outcome::not_applicable,
-            fmt::format("given for {} steps, here are {}", expect.steps, steps)};
+            fmt::format("given for {} steps; this run has {}", expect.steps, steps)};
   const double have = r.rows.back().loss;
   const bool ok = std::abs(have - *deck.expect.loss) <= deck.expect.tolerance;
   return {"expect.loss", ok ? Outcome::pass : Outcome::fail,
@@ -80,7 +79,7 @@ bool is_skipped(const LossRow& row) {
   return row.skipped;
 }
 
-// Steps whose gradients overflowed update nothing. A run of such steps alone trained nothing.
+// A step whose gradients overflow updates nothing, so a run in which all do trains nothing.
 Check updates(const Result& r, bool trains) {
   const auto skipped = std::count_if(r.rows.begin(), r.rows.end(), is_skipped);
   const auto steps = static_cast<std::ptrdiff_t>(r.rows.size());
@@ -93,11 +92,11 @@ Check updates(const Result& r, bool trains) {
 Check disk_check(const Result& r, const Observed& o) {
   if (o.disk_mismatch.empty() && (!r.disk->direct || !r.disk->kernel))
     return {"disk", Outcome::not_applicable,
-            r.disk->direct
-                ? "the kernel does not tell what it moved"
-                : "files go through the page cache: nvme_path cannot be reached past it"};
+            r.disk->direct ? "the kernel does not count what it transfers"
+                           : "files go through the page cache: the file system of nvme_path allows "
+                             "no direct transfers"};
   return from_text("disk", o.disk_mismatch,
-                   "the kernel moved the bytes that were predicted, on every rank");
+                   "the kernel transferred the predicted bytes, on every rank");
 }
 
 }  // namespace
@@ -116,8 +115,8 @@ std::string Result::invalid_reasons() const {
 }
 
 std::string describe(const DiskResult& disk) {
-  std::string text = disk.direct ? "Files are moved past the page cache"
-                                 : "Files go through the page cache, and may not reach the disk";
+  std::string text = disk.direct ? "Transfers bypass the page cache"
+                                 : "Transfers go through the page cache and may not reach the disk";
   if (disk.kernel)
     text += fmt::format("; the kernel read {} bytes and wrote {} in the whole run",
                         disk.kernel->read, disk.kernel->written);
@@ -133,44 +132,47 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
   r.checks.push_back(
       from_text("memory", o.memory_mismatch,
                 deck.run.memory_mode == MemoryMode::pooled
-                    ? "each tier's arena as predicted, on every rank, to the byte"
-                    : "peak by tier and category as predicted, on every rank, to the byte"));
+                    ? "the arena of each tier as predicted, to the byte, on every rank"
+                    : "peaks by tier and category as predicted, to the byte, on every rank"));
   r.checks.push_back(from_text("calls", o.calls_mismatch,
                                "calls and elements by collective as predicted, on every rank"));
   if (r.copies() || !o.copies_mismatch.empty())
-    r.checks.push_back(from_text("copies", o.copies_mismatch,
-                                 "bytes between tiers as predicted, both ways, on every rank"));
+    r.checks.push_back(
+        from_text("copies", o.copies_mismatch,
+                  "bytes between tiers as predicted, in each direction, on every rank"));
   if (r.disk || !o.disk_mismatch.empty()) r.checks.push_back(disk_check(r, o));
   r.checks.push_back(from_text("system_memory", o.excess, "within the allowance on every rank"));
   r.checks.push_back(
       from_text("replicas", r.hashes.disagreement, "replicas and shards agree across ranks"));
   r.checks.push_back(from_text("self_check", o.self_check,
-                               "exact integer data gives stage 0's parameters, bit for bit"));
+                               "exact integer data gives the parameters of stage 0, bit for bit"));
 
-  // A fault that was asked for and that no check saw must not pass for a valid run.
+  // A run with a fault that no check found must not end VALID.
   const bool skipped =
       o.injected.ends_with("=nan") && std::any_of(r.rows.begin(), r.rows.end(), is_skipped);
   if (!o.injected.empty() && r.valid())
     r.checks.push_back(
         {"fault", Outcome::fail,
          fmt::format("{}: {}", o.injected,
-                     skipped ? "it was taken for an overflow of the gradients, and the step skipped"
-                             : "nothing in this run could show it (this stage, offload and rank "
-                               "count have no such collective or copy)")});
+                     skipped
+                         ? "it was taken for an overflow of the gradients, so the step was skipped"
+                         : "nothing in this run could show it (this stage, offload and rank "
+                           "count have no such collective or copy)")});
 
   auto unofficial = [&](bool reason, std::string text) {
     if (reason) r.unofficial.push_back(std::move(text));
   };
-  if (deck.checkpoint.benchmark > 0) {  // a class of its own: of storage
-    unofficial(deck.checkpoint.benchmark < 10,
-               fmt::format("{} writes and reads, at least 10 needed", deck.checkpoint.benchmark));
+  if (deck.checkpoint.benchmark > 0) {  // the storage benchmark has its own requirements
+    unofficial(
+        deck.checkpoint.benchmark < 10,
+        fmt::format("{} writes and reads, at least 10 are required", deck.checkpoint.benchmark));
     unofficial(r.checkpoints.cached, "the page cache could not be dropped");
   } else {
     unofficial(deck.run.warmup < 3,
-               fmt::format("{} warm-up steps, at least 3 needed", deck.run.warmup));
+               fmt::format("{} warm-up steps, at least 3 are required", deck.run.warmup));
     unofficial(deck.run.steps < 20,
-               fmt::format("{} timed steps, at least 20 needed", deck.run.steps));
-    unofficial(r.timed_s < 60, fmt::format("{:.1f} s timed, at least 60 needed", r.timed_s));
+               fmt::format("{} timed steps, at least 20 are required", deck.run.steps));
+    unofficial(r.timed_s < 60, fmt::format("{:.1f} s timed, at least 60 are required", r.timed_s));
     unofficial(!trains, fmt::format("compute {}", to_string(deck.run.compute)));
   }
   unofficial(deck.run.reductions != Reductions::native,

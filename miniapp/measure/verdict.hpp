@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// VALID or INVALID, and official or not: every rule in one place. README, "What VALID means".
+// VALID or INVALID, and official or not. All rules are here; docs/valid.md explains them.
 #pragma once
 
 #include <core/plan/deck/deck.hpp>
@@ -7,14 +7,15 @@
 
 namespace shardmark {
 
-/// What the driver observed and cannot be read off the tables.
+/// What the driver observed that is not in the figures of a Result.
 struct Observed {
-  std::string memory_mismatch;  // of the first rank whose ledger differs from its plan; empty: none
+  std::string
+      memory_mismatch;  // of the lowest rank whose ledger differs from its plan; empty: none
   std::string calls_mismatch, copies_mismatch, disk_mismatch;
-  std::string excess;         // of the first rank whose system figure exceeds the allowance
+  std::string excess;         // of the lowest rank whose system figure exceeds the allowance
   std::string self_check;     // what was wrong; empty: passed
-  bool deck_changed = false;  // by --set, or a fault or delay was injected
-  bool traced = false;        // timed steps: by the deck's trace or wall_clock_breakdown
+  bool deck_changed = false;  // by --set
+  bool traced = false;        // the deck's trace or wall_clock_breakdown traces timed steps
   std::string injected;       // "SHARDMARK_FAULT=leak"
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the executor asks of the arithmetic: run one compute event on real buffers. Two answers:
-// `train` (a transformer) and `none` (exact integers in place of gradients, for any list of
-// parameters).
+// The interface between executor and arithmetic: a model runs one compute event on real buffers.
+// There are two: `train` (a transformer) and `none` (exact integers in place of gradients, for any
+// list of parameters).
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ struct Bound {
 
 /// What changes from step to step.
 struct StepValues {
-  std::int64_t step = 0;     // optimizer steps from 0, skipped ones included: which data
-  std::int64_t updates = 0;  // of them that were not skipped, before this one
+  std::int64_t step = 0;  // number of the optimizer step, skipped ones included; chooses the data
+  std::int64_t updates = 0;  // how many steps before this one were not skipped
   double lr = 0, loss_scale = 1;
   int micro_batch = 0;
 };

@@ -14,8 +14,8 @@
 namespace shardmark {
 namespace {
 
-// -2 … 2. It depends on the parameter's bits as this rank sees them, as a real gradient would: a
-// gather that delivers something else shows in the result.
+// A number from -2 to 2. Like a real gradient it depends on the bits of the parameter that this
+// rank sees, so a gather that delivers wrong data changes the result.
 KOKKOS_INLINE_FUNCTION int small_integer(std::int64_t elem, float param, int rank,
                                          std::int64_t step, int micro) {
   std::uint32_t bits = 0;
@@ -28,7 +28,7 @@ KOKKOS_INLINE_FUNCTION std::int64_t first_value(std::int64_t elem) {
   return elem % 17 - 8;
 }
 
-// What the gradient kernel needs to know besides the element.
+// What the gradient of an element depends on, besides the element.
 struct Maker {
   std::int64_t first_elem, step;
   int rank, micro;
@@ -58,8 +58,8 @@ void first_values(const Context& context, std::int64_t first_elem, std::int64_t 
       });
 }
 
-// An update whose every value is an exact integer, unlike AdamW's. The gradient is unscaled by the
-// clip's coefficient.
+// An update in which every value is an exact integer, unlike in AdamW. The clip's coefficient
+// removes the scale of the gradient.
 template<class Grad>
 void update_typed(const Context& context, std::span<const Bound> ops) {
   using namespace operand;
@@ -126,7 +126,7 @@ void ListModel::backward(const Event& event, const Program& program, std::span<c
   for (int i = 0; i < event.params.count; ++i) {
     const int id = program.param_ids[event.params.first + i];
     const Bound &param = ops[i], &grad = ops[event.params.count + i];
-    // A forward pass that saw other parameters would have made another gradient.
+    // A forward pass that saw other parameters would lead to another gradient.
     const auto seen = seen_in_forward_.find(id);
     const bool differed = seen == seen_in_forward_.end() || seen->second != hash_of(param);
     const Maker maker{program.model.params[id].first_elem,
@@ -151,7 +151,7 @@ double ListModel::expected_param(std::int64_t elem, int world, std::int64_t accu
   auto value = static_cast<double>(first_value(elem));
   for (std::int64_t s = 0; s < steps; ++s) {
     const float seen = rounded(static_cast<float>(value), dtype);
-    std::int64_t mean = 0;  // of world * k over ranks: the sum of k
+    std::int64_t mean = 0;  // over ranks of world * k, which is the sum of k
     for (std::int64_t g = 0; g < accumulation; ++g)
       for (int r = 0; r < world; ++r) mean += small_integer(elem, seen, r, s, static_cast<int>(g));
     value -= static_cast<double>(mean);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// `compute: none`: no matrix work, but real buffers, real collectives and exact data. Gradients are
-// small integers that every rank can recompute, times the world size and the loss scale, so that
-// their mean over ranks is exact in any order of summation, in 16-bit formats too (at most 4 x 4
-// ranks in bf16; a loss scale that is too large overflows fp16, as it should).
+// `compute: none`: no matrix products, but real buffers, real collectives and exact data. Gradients
+// are small integers that every rank can recompute, times the world size and the loss scale. Their
+// mean over ranks is exact in any order of summation, also in 16-bit formats (up to 4 x 4 ranks in
+// bf16; a loss scale that is too large overflows fp16, as it should).
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ class ListModel : public Model {
            const StepValues& values) override;
 
   /// Value of global element `elem` of the fp32 parameters (the master's) after `steps` updates
-  /// with `dtype` as the model's type, worked out alone.
+  /// with `dtype` as the model's type, computed without any communication.
   static double expected_param(std::int64_t elem, int world, std::int64_t accumulation,
                                std::int64_t steps, Dtype dtype);
 

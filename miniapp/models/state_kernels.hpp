@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that every model shares: clearing and converting states, moving gradients and
-// gathered parameters about, adding gradients up, the overflow flag, the global norm.
+// The kernels that all models share: clearing and converting states, moving gradients and gathered
+// parameters, accumulating gradients, the overflow flag, the global norm.
 #pragma once
 
 #include <core/nn/kernels/context.hpp>
@@ -9,7 +9,7 @@
 
 namespace shardmark {
 
-/// Runs `event` if it is one of them; false when it is the model's own.
+/// Runs `event` if its kernel is one of these; returns false if the kernel belongs to the model.
 bool run_state_kernel(const Context& context, const Program& program, const Event& event,
                       std::span<const Bound> operands, double gradient_clipping, double loss_scale);
 

@@ -52,9 +52,10 @@ void TransformerModel::init(const Program& program, const Event& event, const Bo
 void TransformerModel::load_batch(const Program& program, const Bound& tokens,
                                   const StepValues& values) const {
   const auto fill = [&](std::int32_t* into) {
-    tokens_->fill(values.step,
-                 first_sample(values.micro_batch, program.world, program.rank, program.batch.micro),
-                 program.batch.micro, into);
+    tokens_->fill(
+        values.step,
+        first_sample(values.micro_batch, program.world, program.rank, program.batch.micro),
+        program.batch.micro, into);
   };
   if (device_is_host) return fill(tokens.as<std::int32_t>());
   std::vector<std::int32_t> batch(static_cast<std::size_t>(tokens.elems));
@@ -62,12 +63,13 @@ void TransformerModel::load_batch(const Program& program, const Bound& tokens,
   copy_to_device(context_.space, tokens.data, batch.data(), batch.size() * sizeof batch[0]);
 }
 
-// The buffers that follow the parameters and gradients, by the table that the plan wrote them by.
+// The operands after the parameters and gradients, in the order in which the plan wrote them.
 TransformerBuffers TransformerModel::buffers(const Program& program, Role role, Kernel kernel,
                                              std::span<const Bound> ops,
                                              const StepValues& values) const {
   TransformerBuffers b;
-  // The loss of a step is the mean over its micro-batches: each one's gradient is scaled so.
+  // The loss of a step is the mean over its micro-batches, so each gradient is divided by their
+  // number.
   b.grad_scale =
       static_cast<float>(values.loss_scale) / static_cast<float>(program.batch.accumulation);
   std::size_t i = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment variables that change how fast a run is, or say which job it was.
+// The environment variables that affect the speed of a run or identify its job.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 namespace shardmark {
 
 /// "NAME=value" of this process, by name: OMP_*, KOKKOS_*, ONEDNN_*, DNNL_*, MPICH_*, MPIR_*, FI_*,
-/// UCX_*, NCCL_*, SHARDMARK_* and what of SLURM_* says which job this is and how it was bound.
+/// UCX_*, NCCL_*, SHARDMARK_*, and those of SLURM_* that say which job this is and how it is bound.
 std::vector<std::string> relevant_environment(const char* const* environment);
 
-/// A variable with the ranks that have it at one value; ranks that lack it are not listed.
+/// A variable, with the ranks that have each of its values; ranks that lack it are not listed.
 struct VariableOfRanks {
   std::string name;
   std::vector<std::pair<std::string, std::vector<int>>> values;  // value, ranks ascending

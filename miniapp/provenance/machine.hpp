@@ -7,17 +7,17 @@
 
 namespace shardmark {
 
-/// Where the kernel says it; tests give files of their own.
+/// The files of the kernel; tests give their own.
 struct MachineFiles {
   std::string cpuinfo = "/proc/cpuinfo";
   std::string nodes = "/sys/devices/system/node";  // with node<i>/cpulist
 };
 
-/// "Intel(R) Xeon(R) …"; the architecture ("aarch64") where the kernel names no model.
+/// "Intel(R) Xeon(R) …"; the architecture ("aarch64") if the kernel names no model.
 std::string processor_model(const MachineFiles& files = {});
 
-/// The NUMA nodes that have one of `cores` ("0-3,8"), in the same notation; empty where the kernel
-/// tells none.
+/// The NUMA nodes that have one of `cores` ("0-3,8"), in the same notation; empty if the kernel
+/// does not say.
 std::string numa_nodes(std::string_view cores, const MachineFiles& files = {});
 
 /// "Linux 6.1.0-25-amd64 x86_64"

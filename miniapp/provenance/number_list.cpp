@@ -9,7 +9,7 @@
 namespace shardmark {
 namespace {
 
-// Reads a number off the front of `text`; false where there is none.
+// Removes a number from the front of `text`; false if there is none.
 bool take_number(std::string_view& text, int& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || number < 0) return false;
@@ -23,7 +23,7 @@ bool take(std::string_view& text, char sign) {
   return true;
 }
 
-constexpr int most_numbers = 1 << 20;  // a slip in a file of the system must not fill the memory
+constexpr int most_numbers = 1 << 20;  // a mistake in a system file must not fill the memory
 
 }  // namespace
 

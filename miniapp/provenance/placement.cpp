@@ -11,7 +11,7 @@
 namespace shardmark {
 namespace {
 
-// Ranks of one host that run their threads on the same cores.
+// Ranks of one host whose threads run on the same cores.
 struct Share {
   std::string host;
   std::set<int> cores;
@@ -49,7 +49,7 @@ bool overlap(const Share& a, const Share& b) {
                                          [&](int core) { return b.cores.contains(core); });
 }
 
-// Masks that overlap, put together until none do.
+// Merges masks that overlap until none do.
 std::vector<Share> merged(std::vector<Share> shares) {
   for (std::size_t i = 0; i < shares.size();) {
     const auto other =
@@ -75,7 +75,7 @@ std::string sharing(const Share& s) {
   if (s.ranks.size() == 1)
     return fmt::format("{} runs {}: set OMP_NUM_THREADS, or give it more cores",
                        name_ranks(s.ranks), on);
-  return fmt::format("{} share cores: {}: times say little; bind each rank to cores of its own",
+  return fmt::format("{} share cores: {}: times mean little; bind each rank to its own cores",
                      name_ranks(s.ranks), on);
 }
 
@@ -93,7 +93,7 @@ void add_sharing(const std::vector<RankInfo>& ranks, std::vector<std::string>& l
       list.push_back(sharing(s));
 }
 
-// A rank whose threads would find room on one NUMA node, and that may run on several.
+// A rank that may run on several NUMA nodes although one has enough cores for its threads.
 bool wanders(const RankInfo& rank) {
   const std::size_t nodes = parse_numbers(rank.numa_nodes).size();
   const std::size_t cores = parse_numbers(rank.cores).size();
@@ -120,7 +120,7 @@ std::vector<std::string> placement_warnings(const std::vector<RankInfo>& ranks) 
   }
   if (!wandering.empty())
     list.push_back(fmt::format(
-        "{} may run on several NUMA nodes (rank {}: {}), so memory may lie far from where it is "
+        "{} may run on several NUMA nodes (rank {}: {}), so memory may be far from where it is "
         "used: bind each rank to one",
         name_ranks(wandering), wandering[0],
         ranks[static_cast<std::size_t>(wandering[0])].numa_nodes));

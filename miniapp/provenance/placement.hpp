@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What about where ranks and threads run makes times worse than they need be.
+// Warnings about ranks and threads that run where they are slower than necessary.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@
 namespace shardmark {
 
 /// One sentence each: ranks that share too few cores (two bound to one core, say), a rank with more
-/// threads than cores, ranks that may wander between NUMA nodes, processors of several models.
-/// Pure: the same on every rank. Few sentences however many ranks there are.
+/// threads than cores, ranks that may move between NUMA nodes, processors of several models. Pure,
+/// so the result is the same on every rank. The number of sentences is bounded for any number of
+/// ranks.
 std::vector<std::string> placement_warnings(const std::vector<RankInfo>& ranks);
 
 }  // namespace shardmark

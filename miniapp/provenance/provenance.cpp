@@ -37,7 +37,7 @@ std::string mpi_standard() {
   return fmt::format("{}.{}", version, subversion);
 }
 
-constexpr char separator = '\n';  // no line of an environment that is gathered has one
+constexpr char separator = '\n';  // cannot occur in a line of the environment
 
 std::string joined(const std::vector<std::string>& lines) {
   std::string text;

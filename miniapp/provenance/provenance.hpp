@@ -12,10 +12,11 @@
 
 namespace shardmark {
 
-/// Versions of ShardMark, of the libraries that this binary runs with, of compiler and system.
+/// Versions of ShardMark, of the libraries that this binary uses, of the compiler and of the
+/// system.
 std::map<std::string, std::string> library_versions();
 
-/// Collective. Every rank's place and environment, in rank order, on all ranks.
+/// Collective. Host, cores and environment of every rank, in rank order, on all ranks.
 std::vector<RankInfo> rank_infos(const Node& node, Peers& peers);
 
 }  // namespace shardmark

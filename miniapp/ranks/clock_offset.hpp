@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time stamps of different ranks, made comparable: so that waiting for the last rank to arrive can
-// be told from the transfer itself without a barrier in a timed step.
+// Makes time stamps of different ranks comparable, so that figures can separate waiting for the
+// last rank from the transfer itself without a barrier in a timed step.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace shardmark {
 
-/// Collective. What to add to this rank's monotonic clock to get rank 0's, in ns. 0 on rank 0's
-/// host, where they are the same clock; elsewhere the median over some barriers, good to the skew
-/// with which ranks leave a barrier (tens of microseconds).
+/// Collective. Returns what to add to this rank's monotonic clock to get rank 0's, in ns. It is 0
+/// on rank 0's host, where both are the same clock; elsewhere it is the median over some barriers,
+/// as exact as ranks leave a barrier at the same time (tens of microseconds).
 std::int64_t clock_offset_ns(Peers& peers, const std::string& host);
 
 }  // namespace shardmark

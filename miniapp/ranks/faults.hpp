@@ -20,7 +20,7 @@ enum class Fault : std::uint8_t {
 };
 std::string_view to_string(Fault fault);
 
-/// From the environment. Throws DeckError that lists the names when it is none of them.
+/// Reads SHARDMARK_FAULT. Throws DeckError, which lists the names, if it is none of them.
 Fault fault_from_environment();
 
 }  // namespace shardmark

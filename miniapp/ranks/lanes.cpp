@@ -23,9 +23,9 @@ CommFault comm_fault(Fault fault) {
   }
 }
 
-// From the first collective on, in the self-check and in the run: a machine that is broken stays
-// so.
-constexpr std::int64_t all_of_them = INT64_MAX / 2;
+// Faults begin with the first collective and never end, in the self-check and in the run, as on a
+// machine that is broken.
+constexpr std::int64_t all_calls = INT64_MAX / 2;
 
 CommOptions options_of(const Watchdog& watch, Reductions reductions) {
   CommOptions options;
@@ -40,8 +40,8 @@ std::unique_ptr<Communicator> watched(std::string_view backend, MPI_Comm world, 
   return std::make_unique<WatchingCommunicator>(make_communicator(backend, world, options), watch);
 }
 
-// The same for buffers of the device, where that has memory of its own: ordered with its compute
-// stream, by NCCL or through the host.
+// The same for buffers in device memory: collectives are ordered with the compute stream, by NCCL
+// or by staging through the host.
 std::unique_ptr<Communicator> watched_on_device(std::string_view backend, MPI_Comm world,
                                                 Watchdog& watch, Reductions reductions) {
   if (device_is_host) return watched(backend, world, watch, reductions);
@@ -69,7 +69,7 @@ std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Wa
   if (const CommFault kind = comm_fault(fault); kind != CommFault::none) {
     const int last_rank = lane->size() - 1;
     lane = std::make_unique<FaultyCommunicator>(std::move(lane),
-                                                FaultChoice{kind, last_rank, 1, all_of_them});
+                                                FaultChoice{kind, last_rank, 1, all_calls});
   }
   return lane;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The run's communicator with its decorators, from the inside: back-end, watchdog, delay, counters,
-// faults. Counters lie beneath the faults, so that a call too many is counted like any other.
+// The run's communicator with its decorators, from the inside out: back-end, watchdog, delay,
+// counters, faults. The counters are inside the faults, so they also count a call that a fault
+// adds.
 #pragma once
 
 #include <memory>
@@ -17,12 +18,12 @@
 
 namespace shardmark {
 
-/// What `backend` of a deck is on this build's device: `auto` is NCCL on a GPU, where there is
-/// NCCL.
+/// The back-end that `backend` of a deck stands for on this build's device: `auto` is NCCL on a GPU
+/// if the build has NCCL; every other value stays.
 std::string_view device_backend(std::string_view backend);
 
-/// Collective over `world`. What executor and self-check communicate on; `watch` and `counters`
-/// must outlive it.
+/// Collective over `world`. Makes the communicator of the executor and of the self-check; `watch`
+/// and `counters` must outlive it.
 std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watchdog& watch,
                                             Fault fault, CommCounters& counters);
 
@@ -41,7 +42,8 @@ class Lanes {
   std::vector<Communicator*> by_group_;
 };
 
-/// Collective over `world`. The driver's own lane: watched, neither counted nor delayed nor faulty.
+/// Collective over `world`. Makes the communicator of the driver's own messages, which is watched,
+/// but neither counted nor delayed, and has no faults.
 std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watchdog& watch);
 
 }  // namespace shardmark

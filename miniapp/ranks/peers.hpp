@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the driver's ranks agree on errors and collect figures. The messages have a communicator of
-// their own, are not counted, and are never sent inside a timed step. Everything here is collective.
+// their own, are not counted, and are never sent inside a timed step. Everything here is
+// collective.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ class Peers {
   std::vector<T> gather(const T& mine) {
     return gather(std::vector<T>{mine});
   }
-  /// Every rank's values, concatenated in rank order; all give equally many.
+  /// Every rank's values, concatenated in rank order; all ranks give equally many.
   template<class T>
   std::vector<T> gather(const std::vector<T>& mine) {
     static_assert(std::is_trivially_copyable_v<T>, "only plain values cross ranks");
@@ -39,21 +40,21 @@ class Peers {
     return all;
   }
   std::vector<std::string> gather(const std::string& mine);
-  /// On all ranks what `rank` gives as `mine`.
+  /// Returns on all ranks what `rank` gives as `mine`.
   std::string broadcast(const std::string& mine, int rank);
   double max(double mine) {
     std::vector<double> all{mine};
     max(all);
     return all[0];
   }
-  /// Element by element, the largest over ranks, in place. All give equally many.
+  /// Replaces each element by the largest over ranks. All ranks give equally many.
   void max(std::vector<double>& values);
-  /// The same over the ranks of a group, which give equally many; empty: all. Each rank names its
-  /// own group, and all are named at once.
+  /// The same over the ranks of a group, which give equally many; an empty group stands for all
+  /// ranks. All ranks call it at once, each with its own group.
   void max(std::vector<double>& values, const std::vector<int>& group);
 
   /// Runs `body` on all ranks. If any of them throws, all throw AgreedError with the status of the
-  /// lowest rank that failed; that rank alone has the message.
+  /// lowest rank that failed; only that rank has the message.
   template<class Body>
   void agree(Body body) {
     Failure mine{ExitStatus::valid, {}};

@@ -17,14 +17,14 @@ struct Times {
   double step = 0, gradients = 0, update = 0, gather = 0;  // the last three are parts of the first
 };
 
-// The last event of a segment with this kernel; -1: none.
+// The index of the last event of a segment with this kernel; -1 if there is none.
 int last_of(const Segment& segment, Kernel kernel) {
   for (int i = static_cast<int>(segment.events.size()) - 1; i >= 0; --i)
     if (segment.events[static_cast<std::size_t>(i)].kernel == kernel) return i;
   return -1;
 }
 
-// Where a segment's parts end.
+// The events at which the parts of a segment end.
 struct Bounds {
   int last_backward = -1, last_update = -1, first_gather = 0;  // gather: after the last update
 };
@@ -69,7 +69,8 @@ Times times_of(const Program& p, const StepTrace& trace) {
     const Segment& segment = p.segments[static_cast<std::size_t>(t.segment)];
     const Bounds& parts = bounds[static_cast<std::size_t>(t.segment)];
     const int last = static_cast<int>(segment.events.size()) - 1;
-    const int at = t.event < 0 ? last : t.event;  // the wait at a segment's end is its last event's
+    const int at =
+        t.event < 0 ? last : t.event;  // the wait at a segment's end counts as its last event
     const double ms = static_cast<double>(t.end_ns - t.begin_ns) * 1e-6;
     if (segment.kind != SegmentKind::micro) {
       add_step(segment, parts, at, ms, times);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed's wall_clock_breakdown: where the time of a step went, in the lines that it prints.
+// DeepSpeed's wall_clock_breakdown: the time of a step by part, in the lines that DeepSpeed prints.
 #pragma once
 
 #include <string>
@@ -9,12 +9,13 @@
 
 namespace shardmark {
 
-/// The lines of rank 0 for one traced step, in DeepSpeed's order. Micro-batch by micro-batch
-/// `fwd_microstep`, `bwd_microstep` (its two parts together), `bwd_inner_microstep` (to the last
-/// module's backward, reductions that hooks start among it), `bwd_allreduce_microstep` (what is
-/// reduced after that) and `step_microstep` (of the last micro-batch: norm, update, gathering);
-/// then their sums over the step. Before the last of these lines the optimizer's own, where
-/// DeepSpeed has them: at stages 1 and 2 gathering, gradients and update, at stage 3 the update.
+/// The lines of rank 0 for one traced step, in DeepSpeed's order. Each micro-batch has
+/// `fwd_microstep`, `bwd_microstep` (the sum of the next two), `bwd_inner_microstep` (until the
+/// last module's backward, with the reductions that hooks start), `bwd_allreduce_microstep`
+/// (reductions after that) and `step_microstep` (norm, update, gathering; only in the last
+/// micro-batch). Their sums over the step follow. Before the last of these lines come those of the
+/// optimizer, where DeepSpeed prints them: gathering, gradients and update at stages 1 and 2, the
+/// update at stage 3.
 std::string wall_clock_lines(const Program& program, const StepTrace& trace);
 
 }  // namespace shardmark

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 Json hex(std::uint64_t value) {
   return fmt::format("{:016x}", value);
 }
-// JSON has no NaN: a figure that is none is null.
+// JSON has no NaN; a figure that is not a number becomes null.
 Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
@@ -73,7 +73,7 @@ Json collectives(const Program& p, const Result& r) {
   return o;
 }
 
-// As DeepSpeed's log_summary(return_dict=True) has it, and nccl-tests' bandwidth.
+// The form of DeepSpeed's log_summary(return_dict=True), with nccl-tests' bandwidth.
 Json seconds(const TimeResult& t) {
   return {{"forward", t.forward},
           {"backward", t.backward},
@@ -172,7 +172,7 @@ Json environment(const std::vector<VariableOfRanks>& variables) {
   return o;
 }
 
-// A rank's own environment holds only what is not the same on all.
+// The environment of one rank contains only variables that differ between ranks.
 Json ranks(const Result& r, const std::vector<VariableOfRanks>& variables) {
   Json list = Json::array();
   for (std::size_t i = 0; i < r.ranks.size(); ++i) {
@@ -244,7 +244,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["deck_hash"] = r.deck_hash;
   o["plan_hash"] = r.plan_hash;
   o["deck"] = Json::parse(r.deck_text, nullptr, false, true);
-  // An environment may hold bytes that are no UTF-8; a run's report is not lost over them.
+  // An environment may contain bytes that are not UTF-8; they must not prevent the report.
   return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.json: everything that the printed report says and what it was made from.
+// report.json: all contents of the printed report, and the values that they come from.
 #pragma once
 
 #include <string>

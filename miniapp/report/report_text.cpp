@@ -18,7 +18,7 @@ namespace {
 void memory_table(Out out, const Program& p, const Result& r) {
   const bool pooled = p.memory_mode == MemoryMode::pooled;
   const auto measured = [&](std::int64_t bytes) { return pooled ? "-" : std::to_string(bytes); };
-  fmt::format_to(out, "\nMemory, this rank (bytes; peak of each row on its own)\n");
+  fmt::format_to(out, "\nMemory, this rank (bytes; each row has its own peak)\n");
   fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}\n", "tier", "category", "predicted", "measured");
   for (int t = 0; t < tier_count; ++t) {
     const TierResult& tier = r.tiers[t];
@@ -33,12 +33,11 @@ void memory_table(Out out, const Program& p, const Result& r) {
                    tier.live_peak, measured(tier.measured_peak), human_bytes(tier.live_peak),
                    tier.at);
     if (tier.pinned_peak > 0)
-      fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {} that a device's driver would lock\n",
+      fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {} that the driver of a device would lock\n",
                      name, "pinned", tier.pinned_peak, "-", human_bytes(tier.pinned_peak));
     if (static_cast<Tier>(t) == Tier::nvme)
-      fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}, in files without a name\n", name,
-                     "files", tier.predicted_peak, tier.measured_peak,
-                     human_bytes(tier.measured_peak));
+      fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}, in unnamed files\n", name, "files",
+                     tier.predicted_peak, tier.measured_peak, human_bytes(tier.measured_peak));
     else if (pooled)
       fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}, allocated once\n", name, "arena",
                      tier.predicted_peak, tier.measured_peak, human_bytes(tier.measured_peak));
@@ -56,7 +55,7 @@ void memory_table(Out out, const Program& p, const Result& r) {
 void collectives_table(Out out, const Program& p, const Result& r) {
   const Volume step = steady_volume(p);
   fmt::format_to(out,
-                 "\nCollectives, this rank, whole run ({:.3f} elements a parameter and step)\n",
+                 "\nCollectives, this rank, whole run ({:.3f} elements per parameter and step)\n",
                  volume_per_parameter(p, step));
   std::size_t width = 15;
   for (const auto& [key, c] : r.collectives)
@@ -74,10 +73,10 @@ void link_table(Out out, const Result& r) {
   if (!r.copies()) return;
   fmt::format_to(out, "\nHost link{}, this rank ({})\n", r.disk ? " and disk" : "",
                  r.emulated_link_gb_per_s
-                     ? fmt::format("emulated: {} GB/s each way", *r.emulated_link_gb_per_s)
+                     ? fmt::format("emulated: {} GB/s in each direction", *r.emulated_link_gb_per_s)
                      : "as fast as this machine copies");
   fmt::format_to(out, "  {:<15}{:>9}{:>11}{:>16}{:>15}{:>11}{:>9}{:>12}\n", "", "copies",
-                 "predicted", "bytes", "bytes a step", "ms a step", "GB/s", "exposed ms");
+                 "predicted", "bytes", "bytes/step", "ms/step", "GB/s", "exposed ms");
   for (std::size_t d = 0; d < direction_count; ++d) {
     const LinkResult& l = r.link[d];
     if (l.predicted.copies + l.measured.copies == 0) continue;
@@ -91,7 +90,7 @@ void link_table(Out out, const Result& r) {
 
 void time_table(Out out, const Result& r) {
   const TimeResult& t = r.times;
-  fmt::format_to(out, "\nTime, ms a timed step, this rank\n");
+  fmt::format_to(out, "\nTime, ms per timed step, this rank\n");
   fmt::format_to(out, "  forward {:.2f}   backward {:.2f}   optimizer {:.2f}   copies {:.2f}\n",
                  t.forward * 1e3, t.backward * 1e3, t.optimizer * 1e3, t.copies * 1e3);
   fmt::format_to(out,
@@ -101,7 +100,7 @@ void time_table(Out out, const Result& r) {
   if (!r.bf16_products.empty()) fmt::format_to(out, "  bf16 products {}\n", r.bf16_products);
   fmt::format_to(out, "  step p50 {:.2f}   p99 {:.2f}", r.step_p50_s * 1e3, r.step_p99_s * 1e3);
   if (r.ranks.size() > 1)
-    fmt::format_to(out, "   most time of its own: rank {} on {} ({:.2f})", r.slowest_rank,
+    fmt::format_to(out, "   most time without waiting: rank {} on {} ({:.2f})", r.slowest_rank,
                    r.ranks[r.slowest_rank].host, r.slowest_times.own() * 1e3);
   fmt::format_to(out, "\n");
 }
@@ -115,7 +114,7 @@ void checkpoint_table(Out out, const CheckpointFigures& c) {
                    c.files_opened, c.resumed_from);
   if (c.written > 0)
     fmt::format_to(out,
-                   "  written  {} in {}, {:.3f} s ({:.2f} GiB/s); training stood still for {:.3f} "
+                   "  written  {} in {}, {:.3f} s ({:.2f} GiB/s); training waited for {:.3f} "
                    "s\n",
                    human_bytes(c.written_bytes), c.written, c.write_s,
                    gib_per_s(c.written_bytes, c.write_s), c.blocked_s);
@@ -152,10 +151,10 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
                  p.stage, p.world, p.world == 1 ? "" : "s", to_string(p.reductions));
   for (const Group& g : p.groups)
     if (!g.ranks.empty()) fmt::format_to(out, "  group      {}: {}\n", g.name, describe_ranks(g));
-  fmt::format_to(out,
-                 "  batch      {} samples a step: {} a micro-batch x {} accumulation x {} ranks\n",
-                 p.batch.global, p.batch.micro, p.batch.accumulation, p.world);
-  fmt::format_to(out, "  memory     {} a rank predicted\n", human_bytes(needed[0] + needed[1]));
+  fmt::format_to(
+      out, "  batch      {} samples per step: {} per micro-batch x {} accumulation x {} ranks\n",
+      p.batch.global, p.batch.micro, p.batch.accumulation, p.world);
+  fmt::format_to(out, "  memory     {} per rank, predicted\n", human_bytes(needed[0] + needed[1]));
   fmt::format_to(out, "  steps      {} warm-up, {} timed\n", deck.run.warmup, deck.run.steps);
   if (!checkpoint.empty()) fmt::format_to(out, "  checkpoint {}\n", checkpoint);
   return text;
@@ -171,7 +170,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
                    r.comms_calls);
   if (!r.comms_log.empty())
     fmt::format_to(out,
-                   "\nCollectives by message size, as DeepSpeed's comms_logger sums them up\n{}",
+                   "\nCollectives by message size, as DeepSpeed's comms_logger summarizes them\n{}",
                    comms_log_text(r.comms_log));
   link_table(out, r);
   time_table(out, r);

@@ -10,8 +10,8 @@
 
 namespace shardmark {
 
-/// What is about to run, in a few lines, before the first step. `checkpoint`: what is said of going
-/// on from one; may be empty.
+/// A few lines about the run, for before its first step. `checkpoint` says where the run resumes;
+/// may be empty.
 std::string heading(const Deck& deck, const Program& program, const std::optional<Fit>& fit,
                     const std::string& checkpoint);
 

@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Lanes of a rank, in the order in which viewers show them: compute, communication (each group of
-// ranks has its own), copies, the disk where there are states in files.
+// The lanes of a rank, in the order in which viewers show them: compute, communication (one lane
+// per group of ranks), copies, and the disk if there are states in files.
 constexpr int compute_lane = 0;
 constexpr int communication_lane(int group) {
   return 1 + group;
@@ -30,7 +30,7 @@ std::vector<std::string> names_of_lanes(const Program& p) {
   return names;
 }
 
-// Viewers cut what they read to whole ns: a little more than a whole number is cut to that one.
+// Viewers truncate to whole ns, so the value is a little more than a whole number.
 double to_us(std::int64_t ns) {
   return (static_cast<double>(ns) + 0.4) * 1e-3;
 }
@@ -100,7 +100,7 @@ class Writer {
 
   double us(std::int64_t ns) const { return to_us(ns + clock_.offset_ns - clock_.zero_ns); }
 
-  // To Perfetto a thread belongs to one process, whatever that is called.
+  // In Perfetto a thread belongs to one process, whatever its name.
   int tid(int lane) const { return 1 + p_.rank * static_cast<int>(lane_names_.size()) + lane; }
   int copy_lane() const { return communication_lane(static_cast<int>(p_.groups.size())); }
   int disk_lane() const { return copy_lane() + 1; }
@@ -117,7 +117,7 @@ class Writer {
          {"args", std::move(args)}});
   }
 
-  // Names of an event's parameters, as far as anybody reads.
+  // The names of the first parameters of an event.
   Json params(const Event& e) const {
     constexpr int most = 32;
     Json names = Json::array();
@@ -130,7 +130,7 @@ class Writer {
     return names;
   }
 
-  // What an event works on: its elements and bytes, read and written, and its buffers.
+  // What an event works on: elements and bytes, read and written, and buffers.
   Json sizes(const Event& e) const {
     Json args = {{"op", to_string(e.op)}};
     std::int64_t elems = 0, bytes = 0;
@@ -142,7 +142,7 @@ class Writer {
       bytes += o.elems * dtype_bytes(slot.dtype);
       buffers.push_back(slot.name);
     }
-    const bool own = e.elems > 0;  // else all that it touches
+    const bool own = e.elems > 0;  // else all elements that the event touches
     args["elems"] = own ? e.elems : elems;
     args["bytes"] = own ? e.elems * dtype_bytes(e.dtype) : bytes;
     args["dtype"] = to_string(e.dtype);
@@ -151,8 +151,8 @@ class Writer {
     return args;
   }
 
-  // Waiting comes first in an event; what is left of its time is its own work. A copy between host
-  // and device is the link's.
+  // An event waits first; the rest of its time is work. A copy between host and device is drawn on
+  // the lane of copies.
   void add(const TracedEvent& t, const Segment& segment, int micro, const TracedCopy* carried) {
     const std::int64_t work_ns = t.begin_ns + t.exposed_ns;
     const Event* e = t.event < 0 ? nullptr : &segment.events[static_cast<std::size_t>(t.event)];
@@ -179,7 +179,7 @@ class Writer {
          carried->begin_ns, carried->end_ns, std::move(args));
   }
 
-  // What is held, when it changes.
+  // The bytes that are held, when they change.
   void held(const TracedEvent& t) {
     if (t.held_bytes == held_) return;
     held_ = t.held_bytes;
@@ -195,7 +195,7 @@ class Writer {
          {"args", std::move(held)}});
   }
 
-  // The plan's event that issued a collective; null: a fault did.
+  // The event of the plan that issued a collective; null if a fault did.
   const Event* issuer(const StepTrace& trace, const CollectiveRecord& r) const {
     const auto after =
         std::upper_bound(trace.events.begin(), trace.events.end(), r.issue_ns,

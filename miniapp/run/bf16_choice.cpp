@@ -31,7 +31,7 @@ Decision decide(const Space& space, std::int64_t scratch_cap_bytes) {
     if (products == Bf16Products::native && !has_native_bf16(space))
       throw DeckError(
           fmt::format("environment: {} = native: the matrix library has no bf16 "
-                      "products for this processor: give widened, or leave it out",
+                      "products for this processor: give widened, or remove the variable",
                       variable));
     return {products, true, {}};
   }
@@ -39,8 +39,8 @@ Decision decide(const Space& space, std::int64_t scratch_cap_bytes) {
 }
 
 std::string describe(const Decision& d) {
-  if (d.forced) return fmt::format("{}, by {}", to_string(d.products), variable);
-  if (std::isinf(d.speed.native_s)) return "widened: the matrix library has no others here";
+  if (d.forced) return fmt::format("{}, set by {}", to_string(d.products), variable);
+  if (std::isinf(d.speed.native_s)) return "widened: the matrix library has no native ones here";
   return fmt::format("{}, measured at start-up: native {:.2f} ms, widened {:.2f} ms",
                      to_string(d.products), d.speed.native_s * 1e3, d.speed.widened_s * 1e3);
 }

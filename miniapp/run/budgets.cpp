@@ -16,11 +16,11 @@ namespace {
 
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
-// What a section's disk has free; files can be made on it, too.
+// The free bytes of a section's disk. Also proves that files can be created there.
 std::int64_t usable_disk_bytes(const Deck& deck, const OffloadSpec& spec, const char* section) {
   try {
     const std::int64_t bytes = free_disk_bytes(spec.nvme_path);
-    static_cast<void>(SwapFile(spec.nvme_path, 0));  // may it?
+    static_cast<void>(SwapFile(spec.nvme_path, 0));  // throws if it cannot be created
     return bytes;
   } catch (const IoError& e) {
     throw DeckError(fmt::format("{}: deepspeed.zero_optimization.{}.nvme_path: {}", deck.path,
@@ -28,7 +28,7 @@ std::int64_t usable_disk_bytes(const Deck& deck, const OffloadSpec& spec, const 
   }
 }
 
-// Of two disks the fuller one counts: what does not fit there shows when the files are made.
+// With two disks, the one with less free space counts.
 void add_disk_budget(const Deck& deck, std::int64_t needed, int ranks_per_node, RunBudgets& r) {
   if (needed == 0) return;
   const auto nvme = static_cast<std::size_t>(Tier::nvme);
@@ -76,12 +76,13 @@ RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_cou
   if (given[device] && given[host]) return r;
 
   const FoundMemory found = find_memory(ranks_per_node);
-  const auto apart = find_device_memory(ranks_per_node);  // of a device with memory of its own
-  if (!apart && !given[device] && !given[host]) r.shared = found.bytes;
+  const auto device_memory =
+      find_device_memory(ranks_per_node);  // only of a device with its own memory
+  if (!device_memory && !given[device] && !given[host]) r.shared = found.bytes;
   for (const std::size_t t : {device, host}) {
     if (given[t]) continue;
-    const FoundMemory& own = apart && t == device ? *apart : found;
-    const std::int64_t other = apart ? 0 : needed[t == device ? host : device];
+    const FoundMemory& own = device_memory && t == device ? *device_memory : found;
+    const std::int64_t other = device_memory ? 0 : needed[t == device ? host : device];
     r.bytes[t] = std::max<std::int64_t>(0, own.bytes - other);
     r.source[t] = own.source;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdlib>  // tells which C library this is
+#include <cstdlib>  // defines which C library this is
 
 #include <miniapp/run/heap.hpp>
 
@@ -11,16 +11,17 @@ namespace shardmark {
 
 void keep_freed_memory() {
 #if defined(__GLIBC__)
-  // A refusal only costs time, so it is no error. Figures: README, "Performance".
+  // A refusal costs only time, so it is not an error.
   static_cast<void>(mallopt(M_MMAP_MAX, 0));  // large blocks come from the heap, not from mmap
-  static_cast<void>(mallopt(M_TRIM_THRESHOLD, 0x7fffffff));  // and its end is not given back
+  static_cast<void>(
+      mallopt(M_TRIM_THRESHOLD, 0x7fffffff));  // and the end of the heap stays with the process
   static_cast<void>(mallopt(M_TOP_PAD, 16 << 20));
 #endif
 }
 
 void give_back_freed_memory() {
 #if defined(__GLIBC__)
-  static_cast<void>(malloc_trim(0));  // false: there was nothing
+  static_cast<void>(malloc_trim(0));  // returns false if there is nothing to return
 #endif
 }
 

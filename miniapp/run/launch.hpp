@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings MPI and Kokkos up around what runs on them, and turns what goes wrong into one message and
-// one exit status for all ranks.
+// Initializes MPI and Kokkos for a command, and turns an error into one message and one exit status
+// for all ranks.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,9 @@
 
 namespace shardmark {
 
-/// Collective over MPI_COMM_WORLD; once a process. Errors are printed here. What `body` throws as
-/// AgreedError ends it on all ranks; anything else may be one rank's own, and ends all processes.
+/// Collective over MPI_COMM_WORLD; once per process. Errors are printed here. If `body` throws
+/// AgreedError, it ends on all ranks; any other exception may be known to one rank only, so it ends
+/// all processes.
 ExitStatus launch(const std::function<ExitStatus(const World&)>& body);
 
 }  // namespace shardmark

@@ -24,7 +24,7 @@ Profile run_profile(const Deck& deck, const Node& node, int world) {
   if (deck.comm.backend == "nccl" && nccl_library().empty())
     throw DeckError(fmt::format(
         "{}: comm.backend = \"nccl\": this build has no NCCL: give \"auto\" or \"mpi\", or build "
-        "with a Kokkos that computes on GPUs (README, GPUs)",
+        "with a Kokkos that computes on GPUs (docs/gpus.md)",
         deck.path));
   if (deck.comm.backend == "nccl" && deck.run.reductions == Reductions::ordered)
     throw DeckError(fmt::format(
@@ -34,23 +34,23 @@ Profile run_profile(const Deck& deck, const Node& node, int world) {
   if (!device_is_host && (deck.zero.offload_optimizer.nvme || deck.zero.offload_param.nvme))
     throw DeckError(
         fmt::format("{}: deepspeed.zero_optimization: device = \"nvme\": states in files are not "
-                    "there on CUDA yet: give \"cpu\"",
+                    "supported on CUDA yet: give \"cpu\"",
                     deck.path));
   if (const Fault fault = fault_from_environment();
       !device_is_host && fault != Fault::none && fault != Fault::leak && fault != Fault::nan &&
       fault != Fault::extra_call && fault != Fault::extra_copy && fault != Fault::illegal_plan)
     throw DeckError(
-        fmt::format("environment: SHARDMARK_FAULT = {}: not there on CUDA yet: it looks "
-                    "into buffers of the device: give leak, nan, extra_call, extra_copy or illegal_plan",
+        fmt::format("environment: SHARDMARK_FAULT = {}: not supported on CUDA yet: it reads "
+                    "buffers of the device: give leak, nan, extra_call, extra_copy or illegal_plan",
                     to_string(fault)));
   Profile profile;
   profile.ranks_per_node = node.ranks;
-  // Measured with oneDNN 2.6 on GPT-2's shapes: packed pieces take what one thread's default gives,
-  // and each further thread at most 1.7 MB of scratch of its own.
+  // Measured with oneDNN 2.6 on GPT-2's shapes: the default is enough for packed pieces with one
+  // thread, and each further thread needs at most 1.7 MB more.
   if (device_is_host)
     profile.workspace_cap_bytes += (Space().concurrency() - 1) * (std::int64_t{2} << 20);
   else
-    profile.workspace_cap_bytes = std::int64_t{32} << 20;  // what cuBLASLt asks for at most
+    profile.workspace_cap_bytes = std::int64_t{32} << 20;  // the most that cuBLASLt asks for
   const std::string backend(device_backend(deck.comm.backend));
   profile.backend = backend != "auto"     ? backend
                     : world == 1          ? "self"

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
 
-// Parent of `pid`, 0 when it cannot be told. The command name may hold spaces and parentheses.
+// The parent of `pid`; 0 if it is unknown. The name of a command may contain spaces and
+// parentheses.
 int parent_of(int pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
@@ -35,7 +36,7 @@ std::string name_of(int pid) {
 }
 
 bool is_terminal(int pid) {
-  std::error_code ignored;  // another user's process: then it is not ours to write to
+  std::error_code ignored;  // of another user's process, to which this one cannot write
   const auto target =
       std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/fd/1", ignored).string();
   return target.starts_with("/dev/pts/") || target.starts_with("/dev/tty") ||
@@ -53,7 +54,7 @@ std::string duration(double seconds) {
 
 bool output_reaches_terminal() {
   if (isatty(STDOUT_FILENO) != 0) return true;
-  // Launchers give ranks a pipe; look at the launcher's own output.
+  // Launchers give their ranks a pipe, so the output of the launcher decides.
   for (int pid = parent_of(getpid()), hops = 0; pid > 1 && hops < 8; pid = parent_of(pid), ++hops) {
     const std::string name = name_of(pid);
     const bool launcher = name.starts_with("hydra") || name.starts_with("mpiexec") ||
@@ -75,7 +76,7 @@ Progress::Progress(bool on, std::int64_t first_step, std::int64_t steps, std::in
       tokens_per_step_(tokens_per_step),
       start_ns_(monotonic_ns()) {}
 
-bool Progress::due(std::int64_t step) const {
+bool Progress::prints_after(std::int64_t step) const {
   const std::int64_t since = monotonic_ns() - last_print_ns_;
   if (terminal_) return since > second_ns / 10;
   if (step == first_step_ || step + 1 == steps_) return true;
@@ -86,7 +87,7 @@ bool Progress::due(std::int64_t step) const {
 void Progress::step(std::int64_t step, double loss, double seconds) {
   if (!on_) return;
   recent_s_ = step == first_step_ ? seconds : 0.8 * recent_s_ + 0.2 * seconds;
-  if (!due(step)) return;
+  if (!prints_after(step)) return;
   last_print_ns_ = monotonic_ns();
   std::string line = fmt::format("step {:>{}}/{}", step + 1, std::to_string(steps_).size(), steps_);
   if (step < warmup_) line += " (warm-up)";

@@ -19,9 +19,9 @@ Batch batch_for(int world) {
   return {2 * world, 1, 2};
 }
 
-// Sizes that divide by nothing, one smaller than most worlds, containers and bare modules; knobs
-// small enough that there are several of everything. What scales gradients by numbers that are not
-// exact is left out.
+// Odd sizes, one of them smaller than most worlds; containers and modules without parameters; knobs
+// so small that there are several of everything. Options that scale gradients by inexact numbers
+// are left out.
 Deck small_deck(const Deck& run, int stage) {
   Deck d;
   d.name = "self_check";
@@ -35,7 +35,8 @@ Deck small_deck(const Deck& run, int stage) {
   d.zero.offload_optimizer = run.zero.offload_optimizer;
   d.zero.offload_param = run.zero.offload_param;
   d.zero.aio = run.zero.aio;
-  d.zero.aio.least_bytes = d.zero.aio.alignment_bytes = 16;  // nearly all is worth a file
+  d.zero.aio.least_bytes = d.zero.aio.alignment_bytes =
+      16;  // so that nearly everything goes to files
   ZeroKnobs& k = d.zero.knobs;
   for (std::int64_t* size : {&k.reduce_bucket_size, &k.sub_group_size, &k.max_live_parameters,
                              &k.max_reuse_distance, &k.prefetch_bucket_size})
@@ -85,7 +86,8 @@ Outcome run_stage(const Deck& run, int stage, const Profile& profile, Context& c
   session.steps().init();
   for (std::int64_t s = 0; s < steps; ++s) session.steps().step(s);
   Outcome o;
-  for (const std::string& text : peers.gather(compare_with_closed_form(program, session.executor())))
+  for (const std::string& text :
+       peers.gather(compare_with_closed_form(program, session.executor())))
     if (o.wrong.empty() && !text.empty()) o.wrong = fmt::format("stage {}: {}", stage, text);
   o.hashes = hash_states(context, program, session.executor(), peers);
   return o;

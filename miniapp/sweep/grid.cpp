@@ -11,7 +11,7 @@
 namespace shardmark {
 namespace {
 
-// At commas that stand in no bracket, brace or quotes.
+// Splits at commas that are outside brackets, braces and quotes.
 std::vector<std::string> split_values(std::string_view text) {
   std::vector<std::string> values(1);
   int depth = 0;
@@ -53,12 +53,12 @@ Axis parse_axis(const std::string& argument) {
             split_values(std::string_view(argument).substr(equals + 1))};
   if (axis.key == "ranks")
     throw DeckError(fmt::format(
-        "--vary {}: ranks are no key of a deck: with --plan give --ranks 1,2,4; to run, "
+        "--vary {}: ranks is not a key of a deck: with --plan give --ranks 1,2,4; to run, "
         "start the sweep with mpiexec -n 1, then -n 2, … and the same --out",
         argument));
   if (std::find(axis.values.begin(), axis.values.end(), "") != axis.values.end())
     refuse("a value is empty");
-  if (repeats(axis.values)) refuse("a value comes twice");
+  if (repeats(axis.values)) refuse("a value is given twice");
   return axis;
 }
 
@@ -70,7 +70,7 @@ std::vector<Axis> parse_axes(const std::vector<std::string>& arguments) {
     keys.push_back(axes.back().key);
     if (repeats(keys))
       throw DeckError(
-          fmt::format("--vary {}: the key comes twice: give all of its values in one "
+          fmt::format("--vary {}: the key is given twice: give all of its values in one "
                       "--vary",
                       axes.back().key));
   }

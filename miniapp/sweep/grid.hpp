@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep's grid: which keys of a deck take which values, on how many ranks.
+// The grid of a sweep: which keys of a deck take which values, on how many ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace shardmark {
 
-/// One `--vary`: a key of the deck and the values that it takes, as they were written.
+/// One `--vary`: a key of the deck and its values, as they were written.
 struct Axis {
   std::string key;
   std::vector<std::string> values;
 };
 
-/// `key.path=value,value`. Commas in brackets, braces and quotes belong to a value. Throws
-/// DeckError: no key, an empty value, one that comes twice.
+/// Parses `key.path=value,value`. Commas in brackets, braces and quotes belong to a value. Throws
+/// DeckError if there is no key, or if a value is empty or given twice.
 Axis parse_axis(const std::string& argument);
-/// Throws DeckError as parse_axis, and for a key that comes twice.
+/// Throws DeckError like parse_axis, and if a key is given twice.
 std::vector<Axis> parse_axes(const std::vector<std::string>& arguments);
-/// `1,2,8`: rank counts, each once, ascending. Throws DeckError.
+/// Parses `1,2,8`: rank counts, ascending and without duplicates. Throws DeckError.
 std::vector<int> parse_ranks(const std::string& argument);
 
 /// One point of a grid.
@@ -28,13 +28,13 @@ struct GridPoint {
   int ranks = 1;
   std::vector<std::pair<std::string, std::string>> values;  // key and value, by axis
 
-  /// `key=value` of each axis: what `--set` takes.
+  /// `key=value` for each axis, in the form of `--set`.
   std::vector<std::string> sets() const;
-  /// The same and the ranks, whatever the order of the axes: equal for equal points.
+  /// Identifies the point, whatever the order of the axes.
   std::string name() const;
 };
 
-/// No sweep has more points.
+/// The largest number of points of a sweep.
 inline constexpr std::size_t most_points = 10'000;
 
 /// All combinations: ranks outermost, the last axis innermost. Throws DeckError above most_points.

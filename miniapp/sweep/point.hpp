@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one point of a sweep came to, as plain values: the plan's figures, and those of its run.
+// The results of one point of a sweep as plain values: the figures of its plan, and of its run.
 #pragma once
 
 #include <optional>
@@ -16,33 +16,33 @@
 
 namespace shardmark {
 
-/// Of rank 0 and a step of the steady state.
+/// Figures of rank 0 in a step of the steady state.
 struct PlanFigures {
   int stage = 0;
   std::string schedule;
   std::int64_t parameters = 0, layers = 0;
   Batch batch;
   Volume step;
-  double per_parameter = 0;                            // as volume_per_parameter()
-  std::array<std::int64_t, tier_count> allocated{};    // the arena, or the peak (strict)
-  std::array<CategoryBytes, tier_count> at_peak{};     // sums to the live peak
-  std::array<std::optional<bool>, tier_count> fits{};  // where there is a budget
+  double per_parameter = 0;                          // elements that volume_per_parameter() counts
+  std::array<std::int64_t, tier_count> allocated{};  // the arena, or the peak (strict)
+  std::array<CategoryBytes, tier_count> at_peak{};   // sums to the live peak
+  std::array<std::optional<bool>, tier_count> fits{};  // empty if there is no budget
 
-  std::int64_t calls() const;  // collectives a step
-  std::int64_t bytes() const;  // that they move, as nccl-tests counts them
+  std::int64_t calls() const;  // collectives per step
+  std::int64_t bytes() const;  // that they move per step, as nccl-tests counts them
   std::int64_t peak() const;   // live bytes of both tiers, each at its own peak
 };
 
-/// As report.json has them. Seconds are of one timed step of the rank that has most time of its
-/// own: it waits for no other, so what is exposed there is communication.
+/// The figures of report.json. Seconds are those of one timed step on the rank that spends most
+/// time without waiting: it waits for no other rank, so what is exposed there is communication.
 struct RunFigures {
   double tokens_per_s = 0, step_p50_s = 0, step_p99_s = 0;
   double forward_s = 0, backward_s = 0, optimizer_s = 0, copies_s = 0, matmul_s = 0;
   double exposed_s = 0, hidden_s = 0;
-  double loss = 0;                                  // of the last step; not a number: none
+  double loss = 0;                                  // of the last step; NaN: none
   std::array<std::int64_t, tier_count> measured{};  // bytes allocated at the peak
   std::int64_t slowest_rank = 0;                    // whose seconds these are
-  std::int64_t resident_peak = 0;                   // of a process at most, bytes
+  std::int64_t resident_peak = 0;                   // of the largest process, bytes
   std::int64_t calls = 0, predicted_calls = 0;      // collectives of the whole run
   double wall_s = 0;                                // from reading the deck to the report
 };
@@ -57,7 +57,7 @@ struct SweepPoint {
   std::optional<PlanFigures> plan = {};
   std::optional<RunFigures> run = {};
 };
-/// Figures of a run by the name that they have in files. One list for all who read or write them.
+/// Figures of a run by their names in files. Everything that reads or writes them uses this list.
 struct NamedReal {
   const char* name;
   double RunFigures::*of;
@@ -93,7 +93,7 @@ PlanFigures plan_figures(const Deck& deck, const Program& program, const Budgets
 RunFigures run_figures(const Deck& deck, const Result& result, double wall_s);
 
 nlohmann::ordered_json to_json(const SweepPoint& point);
-/// What to_json made. Throws nlohmann::json::exception or Error where it is something else.
+/// The reverse of to_json. Throws nlohmann::json::exception or Error if `json` is anything else.
 SweepPoint point_of_json(const nlohmann::ordered_json& json);
 
 }  // namespace shardmark

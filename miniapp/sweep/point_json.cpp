@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A point as JSON and back: what a sweep keeps of it.
+// Points as JSON, in which form a sweep stores them.
 #include <cmath>
 #include <limits>
 
@@ -120,7 +120,7 @@ SweepPoint point_of_json(const Json& o) {
   for (const Is s : {Is::planned, Is::valid, Is::invalid})
     if (state == to_string(s)) p.state = s;
   if (state != to_string(p.state))
-    throw IoError(fmt::format("\"{}\" is no state of a point", state));
+    throw IoError(fmt::format("\"{}\" is not a state of a point", state));
   p.status = static_cast<ExitStatus>(o.at("status").get<int>());
   p.reason = o.at("reason");
   if (o.contains("plan")) p.plan = plan_of(o.at("plan"));

@@ -59,7 +59,7 @@ void PointStore::read(const std::string& file) {
     }
     SweepPoint point = point_of_json(json.at("point"));
     if (fs::path(file).parent_path().filename() != name_of(point.at))
-      throw IoError("lies in another point's folder");
+      throw IoError("is in the folder of another point");
     points_.insert_or_assign(point.at.name(), std::move(point));
   } catch (const std::exception& e) {
     damaged_.push_back(
@@ -97,7 +97,7 @@ std::vector<std::string> PointStore::notes(const std::vector<GridPoint>& grid) c
   if (in_grid > 0)
     lines.push_back(
         fmt::format("{}: {} done before: kept, not done again (remove a point's folder "
-                    "to have it done anew)",
+                    "to repeat it)",
                     folder_, points(in_grid)));
   return lines;
 }

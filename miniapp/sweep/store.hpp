@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a sweep has finished, on the disk: a folder a point, with point.json beside its report. So a
-// sweep that was stopped goes on, and a grid can grow. One process uses it.
+// The finished points of a sweep on the disk: one folder per point, with point.json and its report.
+// So a sweep that was stopped can continue, and a grid can grow. Only one process uses it.
 #pragma once
 
 #include <map>
@@ -15,22 +15,22 @@ namespace shardmark {
 /// The finished points of one sweep.
 class PointStore {
  public:
-  /// `identity` stands for all that points have in common: deck, version, planned or run. Reads
-  /// what is in `folder`, which need not be there. Throws IoError.
+  /// `identity` represents what all points share: deck, version, planned or run. Reads the points
+  /// in `folder`, which need not exist. Throws IoError.
   PointStore(std::string folder, std::string identity);
 
-  /// A finished point of this identity; null: none.
+  /// The finished point with this identity; null if there is none.
   const SweepPoint* find(const GridPoint& at) const;
-  /// Rank counts, besides those of `grid`, of finished points that have values of `axes`.
+  /// The rank counts, other than those of `grid`, of finished points whose values are in `axes`.
   std::vector<int> other_ranks(const std::vector<Axis>& axes, const std::vector<int>& ranks) const;
-  /// One line each: files that cannot be used, points that are no part of the grid. Empty: none.
+  /// One line for each kind of files that cannot be used and of points outside the grid.
   std::vector<std::string> notes(const std::vector<GridPoint>& grid) const;
 
-  /// Where a point's report goes.
+  /// The folder for a point's report.
   std::string folder_of(const GridPoint& at) const;
   /// The same, below the sweep's own folder.
   std::string name_of(const GridPoint& at) const;
-  /// Keeps a finished point: whole, or not at all. Throws IoError.
+  /// Stores a finished point, completely or not at all. Throws IoError.
   void keep(const SweepPoint& point);
 
  private:

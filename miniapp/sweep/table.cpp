@@ -93,7 +93,7 @@ std::vector<std::string> run_cells(const RunFigures& f) {
   return cells;
 }
 
-// Where a point has no such figures its cells are empty.
+// The cells are empty if a point has no such figures.
 void append(std::vector<std::string>& row, const std::vector<std::string>& cells,
             std::size_t columns) {
   row.insert(row.end(), cells.begin(), cells.end());

@@ -122,7 +122,7 @@ class Training {
   }
 
   /// Runs one step of the steady state, segment by segment, and calls `after_segment` after each.
-  void watched_step() {
+  void step_by_segment() {
     const Step& step = program_.steps[step_path(program_, false).back()];
     int micro_batch = 0;
     for (int segment : segments_of(step, false)) {

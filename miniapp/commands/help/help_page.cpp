@@ -85,7 +85,7 @@ std::string help_page(const CommandHelp& command) {
 
   std::string statuses, variables, examples;
   for (const StatusHelp& s : command.statuses)
-    statuses += fmt::format("  {}  ", s.status) + wrapped(s.text, 5).substr(5);
+    statuses += fmt::format("  {:<2}  ", s.status) + wrapped(s.text, 6).substr(6);
   for (const VariableHelp& v : command.environment)
     variables += wrapped(v.name, 2) + wrapped(v.text, 6);
   for (const ExampleHelp& e : command.examples)

@@ -62,9 +62,9 @@ class CopyStream : public CopyLane {
   struct Copy {
     Direction direction;
     std::int64_t bytes;
-    CudaEvent ready;              // of the compute stream, when the copy was started
-    CudaEvent begin, end;         // of this lane
-    std::vector<CudaEvent> held;  // of the compute stream, about its waiting
+    CudaEvent ready;              // recorded on the compute stream when the copy was started
+    CudaEvent begin, end;         // recorded on this lane
+    std::vector<CudaEvent> held;  // recorded on the compute stream before and after it waits
   };
 
   CudaEvent take() {

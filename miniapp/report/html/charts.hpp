@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three drawings of a report. Each is empty where the run has nothing to show.
+// The three drawings of a report. A drawing is empty if the run has nothing to show.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace shardmark::html {
 
-/// The loss of the global batch over the steps; steps without a finite one leave a gap, and those
+/// The loss of the global batch over the steps. Steps without a finite loss leave a gap; steps
 /// whose update was skipped are marked.
 std::string loss_chart(const Deck& deck, const Result& result);
 
-/// Live bytes of both tiers after each event of the traced step: by category as the plan has them,
-/// and what was held of them in all.
+/// Live bytes of both tiers after each event of the traced step: predicted by category, and
+/// measured in total.
 std::string memory_chart(const Program& program, const Result& result);
 
-/// The traced step over time: kernels, copies, communication, waiting.
+/// The traced step over time: kernels, copies, communication and waiting.
 std::string lanes_chart(const Program& program, const Result& result);
 
 }  // namespace shardmark::html

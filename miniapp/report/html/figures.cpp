@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The middle of the page: memory, collectives, time, loss, each with its drawing.
+// The middle of the page: memory, collectives, time and loss, each with its drawing.
 #include <fmt/format.h>
 
 #include <core/plan/interpret/human_bytes.hpp>
@@ -10,7 +10,7 @@
 namespace shardmark::html {
 namespace {
 
-// A measured figure, which stands out where it is not the predicted one.
+// A measured figure, highlighted if it differs from the predicted one.
 std::string against(std::int64_t predicted, std::int64_t measured) {
   return predicted == measured ? grouped(measured)
                                : "<strong class=\"bad\">" + grouped(measured) + "</strong>";
@@ -38,12 +38,12 @@ void add_tier(const Program& p, const TierResult& tier, std::string_view name, T
   row("budget", tier.budget, "", escape(tier.budget_source));
 }
 
-// What offload copied; empty where nothing was.
+// What was copied between tiers; empty if nothing was.
 std::string link_table(const Result& r) {
   if (!r.copies()) return {};
   Table table{
-      "Rank 0: copies of the whole run, times of a timed step",
-      {"direction", "copies", "predicted", "bytes", "bytes a step", "ms", "GB/s", "exposed ms"},
+      "Rank 0: copies of the whole run; bytes and times per timed step",
+      {"direction", "copies", "predicted", "bytes", "bytes/step", "ms", "GB/s", "exposed ms"},
       {},
       1};
   for (std::size_t d = 0; d < direction_count; ++d) {
@@ -58,18 +58,19 @@ std::string link_table(const Result& r) {
                           fmt::format("{:.3f}", l.exposed_s * 1e3)});
   }
   return fmt::format("<h2>Host link{}</h2>\n<p>{}{}</p>\n", r.disk ? " and disk" : "",
-                     r.emulated_link_gb_per_s
-                         ? fmt::format("Emulated: {} GB/s each way.", *r.emulated_link_gb_per_s)
-                         : "As fast as this machine copies.",
+                     r.emulated_link_gb_per_s ? fmt::format("Emulated: {} GB/s in each direction.",
+                                                            *r.emulated_link_gb_per_s)
+                                              : "As fast as this machine copies.",
                      r.disk ? " " + describe(*r.disk) : "") +
          to_html(table);
 }
 
-// Which step the drawing above shows, or why there is none.
+// Says which step the drawing above shows, or why there is none.
 std::string traced(const Result& r, std::string_view more) {
   if (r.trace.events.empty())
-    return "<p class=\"soft\">No step was traced, so nothing is drawn here: the last warm-up step "
-           "is, where there is one (run.warmup), because noting events would disturb a timed "
+    return "<p class=\"soft\">No step was traced, so nothing is drawn here. The last warm-up step "
+           "is "
+           "drawn if there is one (run.warmup), because tracing would disturb a timed "
            "step.</p>\n";
   const auto step = static_cast<std::size_t>(r.trace.step);
   const bool skipped = step < r.rows.size() && r.rows[step].skipped;
@@ -81,7 +82,7 @@ std::string traced(const Result& r, std::string_view more) {
 }  // namespace
 
 std::string memory_section(const Program& p, const Result& r) {
-  Table table{"Bytes of rank 0; the peak of each row on its own",
+  Table table{"Bytes of rank 0; each row has its own peak",
               {"tier", "category", "predicted", "measured", "rounded", ""},
               {},
               2,
@@ -91,12 +92,14 @@ std::string memory_section(const Program& p, const Result& r) {
       add_tier(p, r.tiers[t], to_string(static_cast<Tier>(t)), table);
   const bool pooled = p.memory_mode == MemoryMode::pooled;
   return "<h2>Memory</h2>\n" + memory_chart(p, r) +
-         traced(r, pooled ? "Colours are the plan's prediction. The line is what the executor held "
-                            "in its arenas after each event: memory is pooled, and the ledger, "
-                            "which hears allocations, sees the arenas alone (dashed)."
-                          : "Colours are the plan's prediction. The line is what the ledger saw, "
-                            "which hears Kokkos' allocations: memory is strict, every buffer is "
-                            "one of its own.") +
+         traced(r,
+                pooled
+                    ? "Colours show the plan's prediction. The line shows what the executor held "
+                      "in its arenas after each event. Memory is pooled, so the ledger, "
+                      "which counts allocations, sees only the arenas (dashed)."
+                    : "Colours show the plan's prediction. The line shows what the ledger "
+                      "counted. Memory is strict, so every buffer is an allocation of its "
+                      "own.") +
          to_html(table) +
          fmt::format(
              "<p>Resident: {} at start, {} at most; {} beyond the ledger's peak "
@@ -108,7 +111,7 @@ std::string memory_section(const Program& p, const Result& r) {
 
 std::string collectives_section(const Program& p, const Result& r) {
   Table table{
-      fmt::format("Rank 0, whole run; {:.3f} elements a parameter and step (all_reduce "
+      fmt::format("Rank 0, whole run; {:.3f} elements per parameter and step (an all_reduce "
                   "counts twice)",
                   volume_per_parameter(p, steady_volume(p))),
       {"collective", "calls", "predicted", "bytes", "p50 ms", "p99 ms", "late ms", "bus GB/s"},
@@ -126,28 +129,29 @@ std::string collectives_section(const Program& p, const Result& r) {
 
 std::string time_section(const Program& p, const Result& r) {
   const TimeResult& t = r.times;
-  Table table{"A timed step, rank 0", {"", "ms", ""}, {}, 1, 1};
+  Table table{"Per timed step, rank 0", {"", "ms", ""}, {}, 1, 1};
   const auto row = [&](const char* what, double seconds, const char* note) {
     table.rows.push_back({what, fmt::format("{:.2f}", seconds * 1e3), note});
   };
   row("forward", t.forward, "");
   row("backward", t.backward, "");
-  row("optimizer", t.optimizer, "norm, update, gathering what was updated");
+  row("optimizer", t.optimizer, "norm, update, gathering updated parameters");
   row("copies", t.copies, "the plan's copies, in any of these three");
   row("matrix products", t.matmul, "in any of these three");
   row("exposed communication", t.exposed, "waiting for collectives, or making them progress");
-  row("hidden communication", t.hidden, "collectives open while something was computed");
+  row("hidden communication", t.hidden, "collectives in flight while the rank computed");
   row("step p50", r.step_p50_s, "of the slowest rank");
   row("step p99", r.step_p99_s, "");
   std::string text = "<h2>Time</h2>\n" + lanes_chart(p, r) +
                      traced(r,
                             "Point at a span for its name. Kernels that only move or convert "
-                            "data stand among the copies.") +
+                            "data are drawn as copies.") +
                      to_html(table);
   if (r.ranks.size() > 1)
-    text += fmt::format("<p>Most time of its own: rank {} on {}, {} a step.</p>\n", r.slowest_rank,
-                        escape(r.ranks[static_cast<std::size_t>(r.slowest_rank)].host),
-                        duration(r.slowest_times.own()));
+    text +=
+        fmt::format("<p>Most time without waiting: rank {} on {}, {} per step.</p>\n",
+                    r.slowest_rank, escape(r.ranks[static_cast<std::size_t>(r.slowest_rank)].host),
+                    duration(r.slowest_times.own()));
   if (!r.bf16_products.empty())
     text += fmt::format("<p>bf16 products: {}.</p>\n", escape(r.bf16_products));
   return text;

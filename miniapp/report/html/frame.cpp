@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all charts have in common: axes, legend, and no more points than can be seen.
+// What all charts share: axes, legend, and a bound on the number of points.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -12,7 +12,7 @@
 namespace shardmark::html {
 namespace {
 
-// Colours of spans, and the rows that they are drawn in.
+// The colours of spans, and the rows in which spans are drawn.
 enum class Kind { forward, backward, step, copy, allocation, communication, waiting };
 constexpr std::array<const char*, 7> css{"forward",    "backward",      "step",   "copy",
                                          "allocation", "communication", "waiting"};
@@ -34,7 +34,7 @@ Kind phase_kind(Phase phase) {
                                     : Kind::step;
 }
 
-// Waiting comes first in an event; what is left of its time is its own work.
+// An event waits first; the rest of its time is work.
 void add_event(const Program& p, const TracedEvent& t, double begin, std::vector<Span>& spans) {
   const double wait = static_cast<double>(t.exposed_ns) * 1e-9;
   const double end = begin + static_cast<double>(t.end_ns - t.begin_ns) * 1e-9;
@@ -72,11 +72,11 @@ std::vector<Span> spans_of(const Program& p, const StepTrace& trace, std::int64_
   return spans;
 }
 
-// What starts where no eye can tell it from the span before becomes a part of that, under the
-// longer one's name and colour: so a row has no more spans than it has places.
+// Merges a span into the one before if they start at the same place of the drawing; the longer one
+// gives name and colour. So a row has no more spans than places.
 std::vector<Span> merged(const std::vector<Span>& spans, double least) {
   std::vector<Span> list;
-  double longest = 0;  // of those that the last one is made of
+  double longest = 0;  // of the spans that the last one was merged from
   for (const Span& s : spans) {
     const double length = s.end - s.begin;
     if (list.empty() || list.back().row != s.row || s.begin - list.back().begin >= least) {
@@ -98,7 +98,7 @@ std::vector<Span> merged(const std::vector<Span>& spans, double least) {
 constexpr double row_height = 26, gap = 10;
 constexpr double plot_left = 124, plot_right = chart_width - 16, plot_top = 8;
 
-// Collectives that are open at the same time share the row's height.
+// Collectives that are in flight at the same time share the height of the row.
 double lane_of(std::vector<double>& busy_until, const Span& s) {
   for (std::size_t i = 0; i < busy_until.size(); ++i)
     if (busy_until[i] <= s.begin) {
@@ -145,7 +145,7 @@ std::string lanes_chart(const Program& p, const Result& r) {
   const double length = static_cast<double>(r.trace.events.back().end_ns - start_ns) * 1e-9;
   if (length <= 0) return {};
   const std::vector<Span> spans = spans_of(p, r.trace, start_ns);
-  const int rows = has_disk(spans) ? 5 : 4;  // communication has two rows' height
+  const int rows = has_disk(spans) ? 5 : 4;  // communication has the height of two rows
   const double bottom = plot_top + (rows + 1) * row_height + rows * gap;
   Svg svg(chart_width, bottom + 40, "One step over time: kernels, copies, communication, waiting");
   const Scale x{0, length, plot_left, plot_right};

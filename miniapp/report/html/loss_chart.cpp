@@ -36,8 +36,8 @@ void draw_losses(Svg& svg, const Frame& f, const std::vector<LossRow>& rows) {
   draw();
 }
 
-// A mark on the axis for each step that `is`, one where several share a place; whether there is
-// any.
+// Draws a mark on the axis for each step for which `is` holds, one mark if several share a place.
+// Returns whether there is any.
 template<class Is>
 bool draw_marks(Svg& svg, const Frame& f, const std::vector<LossRow>& rows, const char* css,
                 double size, Is is) {

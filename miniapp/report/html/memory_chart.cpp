@@ -60,7 +60,7 @@ std::string band_name(const Sample& s, bool numbered) {
   return "start";
 }
 
-// Passes as bands behind the curves, named where there is room.
+// Draws passes as bands behind the curves, with their names if there is room.
 void draw_bands(Svg& svg, const Frame& f, const std::vector<Sample>& samples) {
   constexpr double per_letter = 6.6;
   const bool numbered = std::any_of(samples.begin(), samples.end(),
@@ -89,13 +89,14 @@ Unit unit_for(double bytes) {
   return unit;
 }
 
-// One area a category on top of the one before; their sum is the prediction. The categories drawn.
+// Draws one area per category on top of the one before; their sum is the prediction. Returns the
+// categories that were drawn.
 std::vector<LegendEntry> draw_stack(Svg& svg, const Frame& f, const std::vector<Sample>& samples,
                                     double unit) {
   std::vector<Point> sums;
   for (std::size_t i = 0; i < samples.size(); ++i)
     sums.push_back({static_cast<double>(i), samples[i].predicted_sum});
-  std::vector<Point> lower, upper;  // by sample that is kept
+  std::vector<Point> lower, upper;  // by sample that is drawn
   std::vector<const Sample*> kept;
   for (const Point& sum : thinned(sums, 240)) {
     kept.push_back(&samples[static_cast<std::size_t>(sum.x)]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.html: the whole report as one page that needs nothing else, no network, no script.
+// report.html: the whole report as one page that needs no other file, no network and no script.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace shardmark {
 
-/// What comes from deck, files or environment is escaped. The page is well-formed XML too.
+/// Text from the deck, from files and from the environment is escaped. The page is well-formed XML.
 std::string report_html(const Deck& deck, const Program& program, const Result& result);
 
 }  // namespace shardmark

@@ -10,17 +10,17 @@
 
 namespace shardmark::html {
 
-/// Name, verdict, figure of merit, class; what was run in a line.
+/// Name, verdict, figure of merit and class, and one line about what was run.
 std::string verdict_section(const Deck& deck, const Program& program, const Result& result);
 std::string checks_section(const Result& result);
 std::string memory_section(const Program& program, const Result& result);
 std::string collectives_section(const Program& program, const Result& result);
 std::string time_section(const Program& program, const Result& result);
-/// Empty where nothing was trained.
+/// Empty if nothing was trained.
 std::string loss_section(const Deck& deck, const Result& result);
 /// Ranks, software, environment, warnings.
 std::string provenance_section(const Result& result);
-/// The deck as used and what identifies run and result.
+/// The deck as used, and the hashes that identify run and result.
 std::string deck_section(const Deck& deck, const Result& result);
 
 }  // namespace shardmark::html

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the page looks: on light and dark screens, narrow ones, and paper.
+// The style of the page, for light, dark and narrow screens and for paper.
 #pragma once
 
 namespace shardmark::html {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Top and bottom of the page: the verdict, its checks, where it ran, the deck.
+// The top and the bottom of the page: verdict, checks, where the run ran, deck.
 #include <algorithm>
 #include <set>
 
@@ -25,7 +25,7 @@ std::string what_ran(const Deck& deck, const Program& p, const Result& r) {
       fmt::format("{}, {} parameters", to_string(deck.model.family), grouped(p.model.elems));
   if (deck.model.layers > 0) model += ", " + plural(deck.model.layers, "layer");
   std::string text = fmt::format(
-      "<p>{}. Schedule {}, ZeRO stage {}, {} on {}, {} reductions, {} memory. {} a step: {} a "
+      "<p>{}. Schedule {}, ZeRO stage {}, {} on {}, {} reductions, {} memory. {} per step: {} per "
       "micro-batch × {} accumulation × {}. {} warm-up, {} timed steps.</p>\n",
       escape(model), escape(p.schedule), p.stage, plural(p.world, "rank"),
       plural(static_cast<std::int64_t>(hosts.size()), "host"), to_string(p.reductions),
@@ -88,7 +88,7 @@ std::string verdict_section(const Deck& deck, const Program& p, const Result& r)
 }
 
 std::string checks_section(const Result& r) {
-  Table table{"", {"check", "", "what was seen"}, {}, 3};
+  Table table{"", {"check", "", "finding"}, {}, 3};
   for (const Check& c : r.checks) {
     const char* state = c.state == Check::State::pass ? "<span class=\"good\">pass</span>"
                         : c.state == Check::State::fail

@@ -9,8 +9,8 @@ namespace shardmark::html {
 
 namespace {
 
-// Bytes of the UTF-8 character that `text` starts with; 0: it starts with none that a page may
-// have.
+// The number of bytes of the UTF-8 character at the start of `text`; 0 if there is none that a page
+// may contain.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::size_t length = byte(0) < 0x80                      ? 1

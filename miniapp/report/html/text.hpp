@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that goes into a page.
+// Formatting of text and tables for a page.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace shardmark::html {
 
-/// Safe between tags and in quoted attributes, whatever a deck or an environment holds: & < > " '
-/// become entities, control characters (no page may have them) spaces, and what is no UTF-8 a
+/// Makes any text of a deck or environment safe between tags and in quoted attributes: & < > " '
+/// become entities, control characters become spaces, and bytes that are not UTF-8 become the
 /// replacement character.
 std::string escape(std::string_view text);
 
@@ -20,15 +20,15 @@ std::string grouped(std::int64_t number);
 /// "2.693500" with `decimals` digits after the point, "nan", "inf", "-inf".
 std::string decimal(double number, int decimals);
 
-/// "12.3 ms", "1.23 s", "450 µs": three digits in the unit that suits.
+/// "12.3 ms", "1.23 s", "450 µs": three digits in a suitable unit.
 std::string duration(double seconds);
 
 struct Table {
   std::string caption;  // may be empty
   std::vector<std::string> head;
-  std::vector<std::vector<std::string>> rows;  // cells are markup: escaped by who makes them
-  std::size_t text_columns = 1;                // the first ones; the others are figures
-  std::size_t note_columns = 0;                // but for the last ones, which are text again
+  std::vector<std::vector<std::string>> rows;  // cells are markup, which the caller has escaped
+  std::size_t text_columns = 1;  // how many columns at the left are text; the others are figures
+  std::size_t note_columns = 0;  // how many columns at the right are text again
 };
 std::string to_html(const Table& table);
 

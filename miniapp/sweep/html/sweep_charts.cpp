@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drawings of a sweep: curves over what is a number, bars over what is a name.
+// The drawings of a sweep: curves over numbers, bars over names.
 #include <algorithm>
 #include <cmath>
 
@@ -13,13 +13,13 @@ namespace shardmark::html {
 namespace {
 
 constexpr double height = 240;
-constexpr double decade = 10;  // from here on values are better told apart by their logarithm
+constexpr double decade = 10;  // a ratio of values from which on the axis is logarithmic
 
 double value_of(const Figure& figure, const SweepPoint* point) {
   return point == nullptr ? NAN : figure.of(*point) * figure.factor;
 }
 
-// From 0, so that lengths can be compared, to a little above the highest.
+// The axis begins at 0, so that lengths can be compared, and ends a little above the highest value.
 double top_of(const SeriesSet& series, const Figure& figure) {
   double high = 0;
   for (const Series& s : series.list)
@@ -39,7 +39,7 @@ std::string heading(const Figure& figure) {
   return text;
 }
 
-// Texts that would run into each other are left out.
+// Texts that would overlap are omitted.
 std::vector<Tick> readable(const std::vector<Tick>& ticks, double low, double high) {
   constexpr double character = 7, margin = 10;
   const double units = (chart_width - 80) / (high - low);

@@ -25,7 +25,7 @@ void add(std::string& list, const std::string& entry) {
   list += (list.empty() ? "" : ", ") + entry;
 }
 
-// All combinations of the dimensions' values; one empty combination of no dimensions.
+// All combinations of the dimensions' values; without dimensions there is one, which is empty.
 std::vector<std::vector<std::string>> combinations(const std::vector<Dim>& dims) {
   std::vector<std::vector<std::string>> all(1);
   for (const Dim& dim : dims) {
@@ -74,7 +74,7 @@ SeriesSet series_over(const Sweep& sweep, const std::vector<Dim>& dims, std::siz
     for (const Dim& d : others) n *= d.values.size();
     return n;
   };
-  while (count() > most_series) {  // the last ones first, at their first value
+  while (count() > most_series) {  // fixes the last dimensions first, at their first values
     held.push_back({others.back().key, {others.back().values.front()}});
     others.pop_back();
     add(set.held, named(held.back(), held.back().values.front()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep's points as drawings see them: dimensions with values, and the curves or groups of bars
-// that the other dimensions make over one of them.
+// The points of a sweep as drawings show them: dimensions with values, and for one dimension the
+// curves or groups of bars that the other dimensions make.
 #pragma once
 
 #include <optional>
@@ -11,38 +11,38 @@
 
 namespace shardmark::html {
 
-/// What is varied: an axis, or the ranks.
+/// Something that is varied: an axis, or the ranks.
 struct Dim {
   std::string key;
   std::vector<std::string> values;
 
-  /// The values as numbers; empty where one is none, or where they are names (stages).
+  /// The values as numbers; empty if one is not a number, or if they are names (stages).
   std::vector<double> numbers() const;
 };
-/// Those with two values or more.
+/// The dimensions with at least two values.
 std::vector<Dim> dims_of(const Sweep& sweep);
 
-/// One combination of the other dimensions' values, and its points by value of the dimension that
-/// is looked at; null: not there.
+/// One combination of the other dimensions' values, with its points by value of the dimension that
+/// is drawn; null if a point does not exist.
 struct Series {
-  std::string name;  // "stage 2, ranks 4"; empty where there is no other dimension
+  std::string name;  // "stage 2, ranks 4"; empty if there is no other dimension
   std::vector<const SweepPoint*> points;
 };
 
 /// The curves of one drawing.
 struct SeriesSet {
   std::vector<Series> list;  // at most most_series
-  std::string held;          // "stage 0": values at which dimensions were held, so that it is
+  std::string held;          // "stage 0": the values at which dimensions are fixed, so that it is
 };
 inline constexpr std::size_t most_series = 6;
 SeriesSet series_over(const Sweep& sweep, const std::vector<Dim>& dims, std::size_t dim);
 
-/// A figure that points have, for an axis of a drawing.
+/// A figure of points, for an axis of a drawing.
 struct Figure {
   std::string title, unit;
-  std::string note;                                 // what the title does not say
-  double (*of)(const SweepPoint& point) = nullptr;  // not a number: it has none
-  double factor = 1;                                // from what `of` gives to the unit
+  std::string note;                                 // an explanation below the title
+  double (*of)(const SweepPoint& point) = nullptr;  // NaN: the point has none
+  double factor = 1;                                // converts the result of `of` to the unit
 };
 
 /// Curves of a figure over a dimension of numbers.
@@ -53,7 +53,7 @@ struct Part {
   std::string css, name;
   double (*of)(const SweepPoint& point) = nullptr;
 };
-/// Groups of stacked bars, one a value of the dimension, one bar a series.
+/// Groups of stacked bars: one group per value of the dimension, one bar per series.
 std::string bars_chart(const Dim& dim, const SeriesSet& series, const Figure& figure,
                        const std::vector<Part>& parts);
 

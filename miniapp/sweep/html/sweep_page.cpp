@@ -46,7 +46,7 @@ double category(const SweepPoint& p) {
   return sum;
 }
 
-// Of figures that a unit can be chosen for, by the largest.
+// Figures whose unit depends on the largest value.
 double largest(const Sweep& sweep, double (*of)(const SweepPoint&)) {
   double most = 0;
   for (const SweepPoint& p : sweep.points)
@@ -58,15 +58,16 @@ Figure memory_figure(const Sweep& sweep) {
   const bool large = largest(sweep, live_peak) >= gib;
   return {
       "Memory: live peak of rank 0", large ? "GiB" : "MiB",
-      "Both tiers, each at its own peak: predicted to the byte, and proved by runs that end VALID.",
+      "Both tiers, each at its own peak. Predicted to the byte; runs that end VALID confirm it.",
       live_peak, 1 / (large ? gib : mib)};
 }
 Figure calls_figure() {
-  return {"Collectives of a step", "calls", "Rounds of communication in the steady state.", calls,
-          1};
+  return {"Collectives of a step", "calls", "Calls per step in the steady state.", calls, 1};
 }
 Figure volume_figure() {
-  return {"Volume of a step", "elements", "A parameter; an all_reduce counts twice.", volume_of, 1};
+  return {"Volume of a step", "elements",
+          "Elements communicated per parameter and step (an all_reduce counts twice).", volume_of,
+          1};
 }
 Figure time_figure(const Sweep& sweep, const char* title, double (*of)(const SweepPoint&),
                    const char* note) {
@@ -87,14 +88,14 @@ std::vector<Part> category_parts() {
           {"staging", "staging", category<Category::staging>}};
 }
 
-// A figure that is the same everywhere needs no drawing.
+// A figure that is the same at all points needs no drawing.
 std::string constant(const Sweep& sweep, const Figure& figure) {
   double low = INFINITY, high = -INFINITY;
   for (const SweepPoint& p : sweep.points)
     if (const double v = figure.of(p) * figure.factor; std::isfinite(v))
       low = std::min(low, v), high = std::max(high, v);
   if (!std::isfinite(low))
-    return fmt::format("<p>{}: no point has it.</p>\n", escape(figure.title));
+    return fmt::format("<p>{}: no point has this figure.</p>\n", escape(figure.title));
   if (high - low > 1e-9 * std::abs(high)) return {};
   return fmt::format("<p>{}: {:.6g} {} at every point.</p>\n", escape(figure.title), high,
                      escape(figure.unit));
@@ -113,7 +114,7 @@ std::string dim_section(const Sweep& sweep, const std::vector<Dim>& dims, std::s
   const SeriesSet series = series_over(sweep, dims, d);
   std::string text = fmt::format("<h2>Over <code>{}</code></h2>\n", escape(dim.key));
   if (!series.held.empty())
-    text += fmt::format("<p>Drawn for {}; the table has all points.</p>\n", escape(series.held));
+    text += fmt::format("<p>Drawn for {}; the table shows all points.</p>\n", escape(series.held));
   if (dim.numbers().empty() && series.list.size() > 1) {
     text += "<p>Bars of a group, from the left: ";
     for (std::size_t s = 0; s < series.list.size(); ++s)
@@ -128,10 +129,10 @@ std::string dim_section(const Sweep& sweep, const std::vector<Dim>& dims, std::s
   draw(volume_figure(), {{"communication", "", volume_of}});
   if (sweep.planned) return text;
   draw(time_figure(sweep, "Time of a step", step_s, "Rank 0, mean of the timed steps."),
-       {{"work", "own work", own_s}, {"waiting", "exposed communication", exposed_s}});
+       {{"work", "work", own_s}, {"waiting", "exposed communication", exposed_s}});
   if (!dim.numbers().empty())
     draw(time_figure(sweep, "Exposed communication", exposed_s,
-                     "What the compute lane waited for, or spent on progress."),
+                     "The time that the compute lane waited, or spent on progress."),
          {});
   return text;
 }
@@ -162,16 +163,16 @@ std::vector<std::string> run_cells(const SweepPoint& p) {
 
 std::string points_table(const Sweep& sweep) {
   constexpr std::size_t most_rows = 1000;
-  Table table{"Collectives and memory of rank 0, times of the rank with most time of its own",
-              {"ranks"},
-              {},
-              2 + sweep.axes.size(),
-              1};
+  Table table{
+      "Collectives and memory of rank 0; times of the rank that spends most time without waiting",
+      {"ranks"},
+      {},
+      2 + sweep.axes.size(),
+      1};
   for (const Axis& axis : sweep.axes)
     table.head.push_back(fmt::format("<span title=\"{}\">{}</span>", escape(axis.key),
                                      escape(short_name(axis.key))));
-  for (const char* name :
-       {"result", "calls a step", "elements a parameter", "sent a step", "live peak"})
+  for (const char* name : {"result", "calls/step", "elements/parameter", "sent/step", "live peak"})
     table.head.emplace_back(name);
   if (!sweep.planned)
     for (const char* name : {"resident", "step p50 ms", "exposed ms", "hidden ms", "tokens/s"})
@@ -192,7 +193,7 @@ std::string points_table(const Sweep& sweep) {
     row.push_back(note);
   }
   if (sweep.points.size() > most_rows)
-    table.caption += fmt::format("; the first {} of {} points, sweep.csv has all", most_rows,
+    table.caption += fmt::format("; the first {} of {} points; sweep.csv has all", most_rows,
                                  sweep.points.size());
   return "<h2>Points</h2>\n" + to_html(table);
 }
@@ -202,12 +203,13 @@ std::string header(const Sweep& sweep) {
       fmt::format("<header><h1>Sweep of {}</h1>\n<p>{}{}</p>\n", escape(sweep.deck_name),
                   escape(sweep_summary(sweep)),
                   sweep.points.size() < sweep.size
-                      ? fmt::format(" of {}; the others are still to come", sweep.size)
+                      ? fmt::format(" of {}; the others are not finished yet", sweep.size)
                       : std::string("."));
-  text += fmt::format(
-      "<p>Deck <code>{}</code>{}{}; ranks {}. {}</p>\n", escape(sweep.deck_path),
-      sweep.sets.empty() ? "" : " with ", escape(fmt::format("{}", fmt::join(sweep.sets, " "))),
-      fmt::join(sweep.ranks, ", "), sweep.planned ? "Planned, not run: there are no times." : "");
+  text += fmt::format("<p>Deck <code>{}</code>{}{}; ranks {}. {}</p>\n", escape(sweep.deck_path),
+                      sweep.sets.empty() ? "" : " with ",
+                      escape(fmt::format("{}", fmt::join(sweep.sets, " "))),
+                      fmt::join(sweep.ranks, ", "),
+                      sweep.planned ? "Planned, not run, so there are no times." : "");
   for (const Axis& axis : sweep.axes)
     text += fmt::format("<p><code>{}</code>: {}</p>\n", escape(axis.key),
                         escape(fmt::format("{}", fmt::join(axis.values, ", "))));

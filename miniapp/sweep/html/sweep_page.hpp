@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sweep.html: a sweep's table and its plots as one page that needs nothing else.
+// sweep.html: the table of a sweep and its plots as one page that needs no other file.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace shardmark {
 
-/// What comes from decks and arguments is escaped. The page is well-formed XML too.
+/// Text from decks and arguments is escaped. The page is well-formed XML.
 std::string sweep_html(const Sweep& sweep);
 
 }  // namespace shardmark

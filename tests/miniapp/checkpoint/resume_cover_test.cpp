@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What N ranks wrote, M ranks read: any stage, schedule, layout and type on either side, offloaded
-// or not, by a cover of all pairs. The states are the same, bit for bit, and parameters are their
-// rounded master.
+// Rule: M ranks read what N ranks wrote, with any stage, schedule, layout and type on either side,
+// offloaded or not, over a cover of all pairs. The states are the same bit for bit, and parameters
+// are their rounded masters.
 #include <cstdio>
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ enum Factor {
 };
 const std::vector<int> levels{4, 4, 4, 4, 2, 2, 3, 3, 3, 2, 2, 3, 3, 3, 3};
 
-// Waits without taking a core from those that work.
+// Waits without taking a core from ranks that work.
 void wait_quietly(MPI_Request request) {
   for (int done = 0; done == 0;) {
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
@@ -77,13 +77,13 @@ Deck deck_of(const std::vector<int>& row, bool out) {
   const Dtype dtype = dtypes[row[out ? dtype_out : dtype_in]];
   testing::set_precision(d, dtype, dtype);
   d.model.tied_head = row[tied] == 1;
-  // States in one copy, in blocks of ranks, and whole on each rank.
+  // One copy of the states, one per block of ranks, or one per rank.
   const int ranks = row[out ? ranks_out : ranks_in] + 1, blocks = row[out ? blocks_out : blocks_in];
   const int size = blocks == 2 ? 1 : ranks % 2 == 0 ? 2 : ranks;
   if (blocks > 0 && d.run.schedule == "paper") d.run.shard_size = size;
   if (blocks > 0 && d.run.schedule == "deepspeed")
     d.zero.knobs.hpz_partition_size = blocks == 1 && ranks % 2 == 0 ? 2 : 16;
-  // Nothing, the optimizer, parameters too; where the schedule and the stage have it.
+  // Offload of nothing, of the optimizer, or also of parameters, where schedule and stage have it.
   const int offload = d.run.schedule == "deepspeed" ? row[out ? offload_out : offload_in] : 0;
   d.zero.offload_optimizer.enabled = offload > 0 && d.zero.stage > 0;
   d.zero.offload_param.enabled =
@@ -124,7 +124,7 @@ StateHashes write_there(const std::vector<int>& row, const std::string& dir) {
 
 void read_here(const std::vector<int>& row, const std::string& dir, StateHashes want) {
   const SubWorld ranks(row[ranks_in] + 1);
-  // Ranks that did not write know no hashes.
+  // Ranks that did not write do not know the hashes.
   MPI_Request request;
   MPI_Ibcast(&want.param, 4, MPI_UINT64_T, 0, MPI_COMM_WORLD, &request);
   wait_quietly(request);
@@ -137,7 +137,7 @@ void read_here(const std::vector<int>& row, const std::string& dir, StateHashes 
   want.disagreement.clear();
   EXPECT_EQ(have, want);
   expect_rounded_masters(run.training);
-  run.training.step();  // and it goes on
+  run.training.step();  // training continues
   EXPECT_EQ(run.training.hashes().disagreement, "");
 }
 

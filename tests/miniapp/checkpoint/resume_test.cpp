@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: going on from a checkpoint is, bit for bit, never having stopped; with `ordered`
-// reductions on another stage and schedule too. What is damaged is refused on every rank.
+// Rules: a resumed run is equal bit for bit to one that never stopped, and with `ordered`
+// reductions also on another stage and schedule. Damaged checkpoints are refused on every rank.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -25,13 +25,13 @@ Outcome outcome_of(Training& t, std::size_t from) {
             {t.norms.begin() + start, t.norms.end()},
             t.hashes()};
   for (std::size_t i = 0; i < o.norms.size(); ++i)
-    if (t.skipped[from + i]) o.norms[i] = -1;  // no number
+    if (t.skipped[from + i]) o.norms[i] = -1;  // not a number
   return o;
 }
 
 constexpr int steps = 5, stop_after = 2;
 
-// Writes at `stop_after`, goes on to the end. Memory is as predicted, staging included.
+// Writes a checkpoint at `stop_after` and trains to the end. Memory, with staging, is as predicted.
 Outcome whole_run(const Deck& deck, const std::string& dir) {
   CheckpointedRun run(with_checkpoints(deck, dir), MPI_COMM_WORLD);
   for (int s = 0; s < steps; ++s) {
@@ -52,7 +52,7 @@ Outcome resumed_run(const Deck& deck, const std::string& dir) {
   return outcome_of(run.training, 0);
 }
 
-TEST(Resume, IsBitwiseNeverHavingStopped) {
+TEST(Resume, IsBitwiseEqualToARunThatNeverStopped) {
   for (const char* schedule : {"paper", "deepspeed"})
     for (int stage : {0, 1, 2, 3})
       for (Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
@@ -72,8 +72,8 @@ TEST(Resume, IsBitwiseNeverHavingStopped) {
       }
 }
 
-// What is copied aside is what is written, while training goes on.
-TEST(Resume, IsBitwiseFromWhatWasWrittenBesideTraining) {
+// An asynchronous write stores the states of its step, although training continues.
+TEST(Resume, IsBitwiseEqualFromAnAsynchronousCheckpoint) {
   for (int stage : {0, 1, 2, 3})
     for (Dtype dtype : {Dtype::fp32, Dtype::bf16})
       for (MemoryMode mode : {MemoryMode::strict, MemoryMode::pooled}) {
@@ -105,8 +105,8 @@ TEST(Async, EachWriteWaitsForTheOneBeforeAndAllArePublished) {
             (std::vector<std::string>{checkpoint_name(3), checkpoint_name(4)}));
 }
 
-// What cannot be published stops all ranks, and the one before stays.
-TEST(Async, AFailureIsToldAtTheNextWrite) {
+// If a checkpoint cannot be published, all ranks stop, and the one before stays.
+TEST(Async, AFailureIsReportedAtTheNextWrite) {
   const SharedFolder folder;
   Deck deck = small_deck(3, 2 * world());
   deck.checkpoint.async = true;
@@ -118,7 +118,7 @@ TEST(Async, AFailureIsToldAtTheNextWrite) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const std::string step = folder.path() + "/" + checkpoint_name(2);
-  if (rank == 0) {  // a name that is taken, and not by a checkpoint
+  if (rank == 0) {  // something that is not a checkpoint has its name
     std::filesystem::create_directories(step);
     std::ofstream(step + "/mine") << "x";
   }
@@ -143,7 +143,7 @@ TEST(Resume, IsBitwiseOnAnotherStageAndScheduleWithOrderedReductions) {
   }
 }
 
-// Layouts write the same numbers, and shared files really collectively.
+// All layouts store the same numbers; shared files are written collectively.
 TEST(Layout, DoesNotMatterToWhatIsRead) {
   for (std::int64_t ranks_per_file : {1, 2, 0}) {
     const SharedFolder folder;
@@ -167,7 +167,7 @@ TEST(Resume, LatestOfNothingIsAFreshStartAndSaysSo) {
   EXPECT_NE(run.checkpoints.notice().find("fresh start"), std::string::npos);
 }
 
-// Ends with status 4 everywhere, said by one rank alone.
+// Ends with status 4 on all ranks; one rank has the message.
 void expect_refused(const Deck& deck, const std::vector<std::string>& says) {
   std::string said;
   int refused = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing that was published is lost: whichever process is killed at whatever moment, wherever the
-// disk is full. What is left verifies, the next run goes on from it, and ends VALID.
+// Rule: a published checkpoint is never lost, whichever process is killed at any moment, and
+// wherever the disk becomes full. The checkpoint that remains verifies, and the next run resumes
+// from it and ends VALID.
 #include <csignal>
 #include <cstdio>
 #include <random>
@@ -22,7 +23,7 @@ Json checkpointed(const std::string& dir, int keep) {
   return {{"checkpoint", {{"dir", dir}, {"every", 1}, {"keep", keep}, {"resume", "latest"}}}};
 }
 
-// Steps that the latest checkpoint has; 0: there is none.
+// The step of the latest checkpoint; 0 if there is none.
 int steps_done(const std::string& dir) {
   const std::string prefix = "step-";
   std::ifstream file(dir + "/latest");
@@ -36,7 +37,7 @@ void expect_whole(const std::string& dir) {
   EXPECT_EQ(o.status, 0) << o.out << o.err;
 }
 
-// Goes on for two steps; the checkpoint's step is never less than it was.
+// Resumes and runs two steps; the step of the checkpoint never decreases.
 void expect_goes_on(const Workplace& place, const std::string& dir) {
   const int done = steps_done(dir);
   const Outcome o =
@@ -86,7 +87,7 @@ TEST(CheckpointCrashFull, TwoHundredKills) {
   kill_at_random_moments(200);
 }
 
-/// A small file system in memory, gone at the end.
+/// A small file system in memory, unmounted at the end.
 class SmallDisk {
  public:
   SmallDisk(std::string path, long bytes) : path_(std::move(path)) {

@@ -26,7 +26,7 @@ void expect_has(const std::string& text, const std::vector<std::string>& parts) 
     EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in: " << text;
 }
 
-TEST_F(Ckpt, InfoTellsWhatIsInTheLatestOrInOneThatIsNamed) {
+TEST_F(Ckpt, InfoDescribesTheLatestOrTheNamedCheckpoint) {
   Outcome o = run({.args = {"ckpt", "info", dir()}});
   EXPECT_EQ(o.status, 0) << o.err;
   expect_has(o.out, {"step-00000004", "after step 4", "2 ranks", "stage 3", "rank-00001.h5",
@@ -35,7 +35,7 @@ TEST_F(Ckpt, InfoTellsWhatIsInTheLatestOrInOneThatIsNamed) {
   expect_has(o.out, {"after step 2"});
   o = run({.args = {"ckpt", "info", place_.out()}});
   EXPECT_EQ(o.status, 4);
-  expect_has(o.err, {"no checkpoint is there", "manifest.json"});
+  expect_has(o.err, {"contains no checkpoint", "manifest.json"});
 }
 
 TEST_F(Ckpt, ConsolidateGivesTensorsByName) {
@@ -48,7 +48,7 @@ TEST_F(Ckpt, ConsolidateGivesTensorsByName) {
   const Json header = Json::parse(text.substr(8, length));
   EXPECT_EQ(header["block0.mlp.fc.weight"]["shape"], Json({128, 32}));
   EXPECT_EQ(header["block0.mlp.fc.weight"]["dtype"], "F32");
-  // Norms start as ones and have moved a little; all of the file is tensors.
+  // Norms start as ones and have changed a little; the file contains only tensors.
   const std::uint64_t at = header["ln_f.weight"]["data_offsets"][0];
   float value = 0;
   std::memcpy(&value, text.data() + 8 + length + at, 4);
@@ -61,8 +61,8 @@ TEST_F(Ckpt, ConsolidateGivesTensorsByName) {
   EXPECT_EQ(std::filesystem::file_size(place_.path("one/step-00000004.h5")) > end, true);
 }
 
-// 720 MB of states, whoever reads them: what the system counts beyond the ledger stays within the
-// allowance, at its peak too, or the run is INVALID.
+// With 720 MB of states, the memory that the system counts beyond the ledger stays within the
+// allowance while they are read; otherwise the run is INVALID.
 TEST(CkptFull, ARestartKeepsItsStatesAndLittleMore) {
   const Workplace place;
   const Json patch = {

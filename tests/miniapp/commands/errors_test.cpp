@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong is told once, in one line on standard error that names the place, the value and the
-// remedy, with the exit status that the README promises, on any number of ranks, and nothing hangs.
+// Rule: an error is printed once, in one line on standard error that names the place, the value and
+// the remedy, with the exit status of docs/output.md, on any number of ranks, and nothing hangs.
 #include <gtest/gtest.h>
 
 #include <tests/support/program.hpp>
@@ -12,9 +12,9 @@ namespace {
 struct Wrong {
   std::string name;
   int status;
-  std::vector<std::string> told;  // must all be in the message
-  std::string patch = "{}";       // of the tiny deck
-  std::string text = {};          // instead of the tiny deck
+  std::vector<std::string> parts;  // must all be in the message
+  std::string patch = "{}";        // of the tiny deck
+  std::string text = {};           // instead of the tiny deck
   std::vector<std::string> args = {"run", "@deck.json", "--out", "@out"};  // "@": in the workplace
   std::map<std::string, std::string> environment = {};
   int min_ranks = 1;
@@ -30,18 +30,18 @@ std::vector<std::string> run_with(const std::string& set) {
 
 std::vector<Wrong> wrongs() {
   std::vector<Wrong> all;
-  const auto deck = [&](std::string name, std::string patch, std::vector<std::string> told,
+  const auto deck = [&](std::string name, std::string patch, std::vector<std::string> parts,
                         int status = 2) {
-    told.push_back("deck.json: ");
-    all.push_back({std::move(name), status, std::move(told), std::move(patch)});
+    parts.push_back("deck.json: ");
+    all.push_back({std::move(name), status, std::move(parts), std::move(patch)});
   };
-  const auto text = [&](std::string name, std::string content, std::vector<std::string> told) {
-    told.push_back("deck.json: ");
-    all.push_back({std::move(name), 2, std::move(told), "{}", std::move(content)});
+  const auto text = [&](std::string name, std::string content, std::vector<std::string> parts) {
+    parts.push_back("deck.json: ");
+    all.push_back({std::move(name), 2, std::move(parts), "{}", std::move(content)});
   };
   const auto args = [&](std::string name, std::vector<std::string> words,
-                        std::vector<std::string> told, int status = 2) {
-    Wrong wrong{std::move(name), status, std::move(told)};
+                        std::vector<std::string> parts, int status = 2) {
+    Wrong wrong{std::move(name), status, std::move(parts)};
     wrong.args = std::move(words);
     all.push_back(std::move(wrong));
   };
@@ -117,7 +117,7 @@ std::vector<Wrong> wrongs() {
 
 class Errors : public testing::TestWithParam<std::tuple<Wrong, int>> {};
 
-TEST_P(Errors, AreToldOnceWithTheirStatus) {
+TEST_P(Errors, ArePrintedOnceWithTheirStatus) {
   const auto& [wrong, ranks] = GetParam();
   if (ranks < wrong.min_ranks) GTEST_SKIP() << "is not wrong on " << ranks << " rank";
   const Workplace place;
@@ -137,7 +137,7 @@ TEST_P(Errors, AreToldOnceWithTheirStatus) {
   const auto lines = lines_of(outcome.err);
   ASSERT_EQ(lines.size(), 1U) << outcome.err;
   EXPECT_TRUE(lines[0].starts_with("shardmark: ")) << outcome.err;
-  for (const std::string& part : wrong.told)
+  for (const std::string& part : wrong.parts)
     EXPECT_NE(lines[0].find(part), std::string::npos) << "no \"" << part << "\" in: " << lines[0];
   EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
 }
@@ -149,8 +149,8 @@ INSTANTIATE_TEST_SUITE_P(Program, Errors,
                                   std::to_string(std::get<1>(test.param));
                          });
 
-// Two ranks of one launch, each with a deck of its own: a stale copy on a node.
-TEST(RanksThatDisagree, AreTold) {
+// Two ranks of one launch with different decks, as from a stale copy on a node.
+TEST(RanksThatDisagree, AreNamed) {
   const Workplace place;
   const std::string stale = place.write("stale.json", read_text(place.deck(2)));
   place.deck(3);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run that is broken on purpose ends INVALID, naming what it was seen by; an unbroken one VALID.
+// Rule: a run that is broken on purpose ends INVALID and names the check that found it; any other
+// run ends VALID.
 #include <regex>
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace {
 
 struct Fault {
   std::string name;
-  std::string check;  // a regular expression: the checks that may see it
+  std::string check;  // a regular expression for the checks that may find it
 };
 
 void PrintTo(const Fault& fault, std::ostream* out) {
@@ -40,7 +41,7 @@ TEST_P(Faults, EndInvalidNamingTheirCause) {
   ASSERT_GE(lines.size(), 3U);
   const std::string& last = lines.back();
   EXPECT_TRUE(std::regex_match(last, std::regex(R"(RESULT=INVALID \(.+\))"))) << last;
-  // Stage 0 has no shards, so nothing is stale; that no check saw it must be said.
+  // Stage 0 has no shards, so nothing is stale, and the run must say that no check found the fault.
   const bool unseen = fault.name == "stale_shard" && stage == 0;
   EXPECT_TRUE(std::regex_search(
       last, std::regex(unseen ? "fault: SHARDMARK_FAULT=stale_shard" : fault.check)))
@@ -61,10 +62,10 @@ INSTANTIATE_TEST_SUITE_P(Inner, Faults,
                          testing::Combine(testing::ValuesIn(faults), testing::Values(1, 2)),
                          name_of);
 
-// Where states are cut in two levels nothing goes through the world's own lane.
+// With sharding in two levels, no collective uses the world's own lane.
 TEST(FaultsInGroups, EndInvalidNamingTheirCause) {
   for (const Fault& fault : faults) {
-    if (fault.name == "leak" || fault.name == "nan") continue;  // of no communicator
+    if (fault.name == "leak" || fault.name == "nan") continue;  // concern no communicator
     const Workplace place;
     place.deck(3);
     std::vector<std::string> args = place.run_args();
@@ -81,7 +82,8 @@ TEST(FaultsInGroups, EndInvalidNamingTheirCause) {
   }
 }
 
-// Only offload copies between host and device; without it that no check saw the fault is said.
+// Only offload copies between host and device; without it, the run says that no check found the
+// fault.
 TEST(FaultsOfTheLink, EndInvalidNamingTheirCause) {
   for (const bool offloads : {true, false}) {
     const Workplace place;
@@ -122,7 +124,7 @@ TEST_P(Defect, EndsWithStatus70AndSaysWhatToReport) {
 
 INSTANTIATE_TEST_SUITE_P(Program, Defect, testing::Values(0, 1, 2, 3));
 
-// The end of a report: what scripts read.
+// Scripts read the end of a report.
 class Sound : public testing::TestWithParam<int> {};
 
 TEST_P(Sound, RunsEndWithTheirThreeLines) {

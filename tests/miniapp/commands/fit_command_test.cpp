@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// model.fit as users see it: `plan` and `run` choose alike, and say what they chose.
+// model.fit for users: `plan` and `run` choose the same number of layers and print it.
 #include <gtest/gtest.h>
 
 #include <tests/support/program.hpp>

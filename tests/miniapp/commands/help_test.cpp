@@ -53,14 +53,14 @@ std::vector<std::string> names(const std::string& help, const std::string& title
   return found;
 }
 
-// "ckpt info" and its fellows, as the program's own help lists them; first the program itself.
+// All commands ("ckpt info", …) as the program's help lists them; first the program itself.
 std::vector<std::string> commands() {
   std::vector<std::string> all = names(help_of(""), "Commands");
   all.insert(all.begin(), "");
   return all;
 }
 
-// "--set" and its fellows, without placeholders.
+// All options ("--set", …), without placeholders.
 std::vector<std::string> options(const std::string& help) {
   std::vector<std::string> all;
   for (const std::string& entry : names(help, "Options"))
@@ -69,7 +69,7 @@ std::vector<std::string> options(const std::string& help) {
   return all;
 }
 
-// Example lines; one that is continued is put together.
+// Lines of examples; continued lines are joined.
 std::vector<std::string> examples(const std::string& help) {
   std::vector<std::string> all;
   bool continued = false;
@@ -89,7 +89,7 @@ bool installed(const std::string& tool) {
   return std::system(("command -v " + tool + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-// What a shell command prints on both streams.
+// The output of a shell command on both streams.
 std::string shell(const Workplace& at, const std::string& command) {
   const std::string all = "cd '" + at.path("") + "' && { " + command + "; } >shell.out 2>&1";
   EXPECT_EQ(std::system(all.c_str()), 0) << read_text(at.path("shell.out"));
@@ -127,7 +127,7 @@ TEST(Help, NamesTheVariablesThatARunLooksAt) {
     EXPECT_NE(help.find(name), std::string::npos) << name;
 }
 
-// Those that only plan take no time, and every deck that they name exists.
+// Examples that only plan are fast, and every deck that they name exists.
 TEST(Help, ExamplesThatPlanSucceed) {
   const Workplace at;
   int tried = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that stop or die while the others train: all end in bounded time, and no process is left.
+// Rule: if a rank stops or dies while the others train, all end in bounded time and no process is
+// left.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -45,7 +46,7 @@ TEST_P(LostRank, StoppedIsNamedAndAllEnd) {
   const std::string answer = "pid " + std::to_string(pid) + ") does not answer";
   int told = 0;
   for (const std::string& line : lines_of(outcome.err)) {
-    if (!line.starts_with("shardmark: ")) continue;  // what MPI_Abort adds
+    if (!line.starts_with("shardmark: ")) continue;  // a line of MPI_Abort
     ++told;
     EXPECT_NE(line.find("not finished after 2 s"), std::string::npos) << line;
     EXPECT_NE(line.find(named), std::string::npos) << line;
@@ -79,7 +80,7 @@ TEST(Interrupt, EndsAll) {
   ASSERT_EQ(kill(program.pid(), SIGINT), 0);
   const Outcome outcome = program.wait();
   EXPECT_FALSE(outcome.timed_out);
-  // The status is the launcher's own here, and differs with the moment at which it is interrupted.
+  // Here the status is the launcher's, which depends on the moment of the interrupt.
   EXPECT_EQ(outcome.out.find("RESULT="), std::string::npos);
   EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
 }

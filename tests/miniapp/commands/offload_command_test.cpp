@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offload as users see it: a configuration pasted from elsewhere runs; a model whose states do not
-// fit on the device trains; a host that is too small is refused with the figures, before anything
-// is allocated, and under a control group's limit too.
+// Offload for users: a configuration from a tutorial runs; a model whose states do not fit on the
+// device trains; a run on a host that is too small is refused with the figures before anything is
+// allocated, also under the limit of a control group.
 #include <filesystem>
 #include <fstream>
 
@@ -14,7 +14,7 @@
 namespace shardmark::test {
 namespace {
 
-// As tutorials and issues have it, with nothing added but a batch size.
+// A configuration from tutorials and issues, with only a batch size added.
 constexpr const char* common = R"({"train_batch_size": 2, "zero_optimization": {"stage": 2,
   "offload_optimizer": {"device": "cpu", "pin_memory": true}, "allgather_partitions": true,
   "allgather_bucket_size": 2e8, "overlap_comm": true, "reduce_scatter": true,
@@ -90,7 +90,7 @@ TEST(Offload, AHostThatIsTooSmallIsRefusedWithTheFigures) {
     EXPECT_NE(ran.err.find(part), std::string::npos) << "no \"" << part << "\" in: " << ran.err;
 }
 
-TEST(Offload, AnEmulatedLinkIsSaidToBeOne) {
+TEST(Offload, AnEmulatedLinkIsReportedAsSuch) {
   const Workplace place;
   Json patch = offloaded(3);
   patch["machine"] = {{"host_link_gbps", 0.25}};
@@ -109,7 +109,7 @@ TEST(Offload, AnEmulatedLinkIsSaidToBeOne) {
   }
 }
 
-// A control group of version 1 for this process and what it starts, for as long as it is alive.
+// A control group of version 1 for this process and its children, for the lifetime of the object.
 class MemoryLimit {
  public:
   explicit MemoryLimit(std::int64_t bytes) {
@@ -153,7 +153,7 @@ TEST(Offload, UnderAControlGroupsLimitARunIsRefusedAndNeverKilled) {
     const MemoryLimit limit(mib << 20);
     return limit.there() ? run({.args = place.run_args(), .ranks = 2}) : Outcome{};
   };
-  const Outcome refused = under(500);  // it predicts 370 MiB a rank
+  const Outcome refused = under(500);  // the prediction is 370 MiB per rank
   if (refused.status == -1) GTEST_SKIP() << "no control group can be made here";
   EXPECT_EQ(refused.status, 3) << refused.err;
   EXPECT_NE(refused.err.find("does not fit in"), std::string::npos) << refused.err;
@@ -169,7 +169,7 @@ Json in_files(const std::string& folder) {
              {{"offload_optimizer", {{"device", "nvme"}, {"nvme_path", folder}}}}}}}};
 }
 
-TEST(Offload, StatesInFilesTrainAndTheKernelMovedWhatWasPredicted) {
+TEST(Offload, StatesInFilesTrainAndTheKernelTransfersWhatWasPredicted) {
   const Workplace place;
   place.deck(3, in_files(place.path("")));
   const Outcome ran = run({.args = place.run_args(), .ranks = 2});
@@ -188,12 +188,12 @@ TEST(Offload, StatesInFilesTrainAndTheKernelMovedWhatWasPredicted) {
     EXPECT_GE(disk.at("kernel").at("read_bytes"),
               disk.at("nvme_to_host").at("measured").at("bytes"));
   }
-  EXPECT_NE(ran.out.find("files without a name"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("unnamed files"), std::string::npos) << ran.out;
   for (const auto& entry : std::filesystem::directory_iterator(place.path("")))
     EXPECT_EQ(entry.path().string().find("swap"), std::string::npos) << entry.path();
 }
 
-TEST(Offload, ADiskThatCannotBeUsedIsToldBeforeAnythingIsMade) {
+TEST(Offload, ADiskThatCannotBeUsedIsRefusedBeforeAnythingIsMade) {
   const Workplace place;
   const auto told = [&](const Json& patch, int status, std::initializer_list<const char*> parts) {
     Json whole = in_files(place.path("none"));
@@ -215,7 +215,7 @@ TEST(Offload, ADiskThatCannotBeUsedIsToldBeforeAnythingIsMade) {
   told(few, 2, {"buffer_count = 3", "AdamW needs 4", "give 4"});
 }
 
-TEST(Offload, ARunWithFilesGoesOnFromACheckpointAsIfItHadNotEnded) {
+TEST(Offload, ARunWithFilesResumesAsIfItHadNotEnded) {
   const Workplace place;
   Json patch = in_files(place.path(""));
   patch["run"] = {{"steps", 4}, {"reductions", "ordered"}};

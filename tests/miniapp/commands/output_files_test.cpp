@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run leaves behind agrees with what it printed, with its plan, and with other runs.
+// Rule: the files of a run agree with its printed report, with its plan, and with other runs.
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -29,7 +29,7 @@ std::vector<Row> rows_of(const std::string& csv) {
   return rows;
 }
 
-// Without the last column, the times.
+// Rows without the last column, which is a time.
 std::string numbers(const std::string& csv) {
   std::string text;
   for (const std::string& line : lines_of(csv)) text += line.substr(0, line.rfind(',')) + "\n";
@@ -75,8 +75,8 @@ TEST(Report, AgreesWithWhatWasPrinted) {
   EXPECT_EQ(report.at("ranks").size(), 2U);
 }
 
-// A reference loss is that of one global batch and number of steps.
-TEST(Report, HoldsALossAgainstTheRunItIsOf) {
+// A reference loss applies to one global batch and number of steps.
+TEST(Report, ComparesALossOnlyWithTheRunItIsGivenFor) {
   const auto state = [](const std::vector<std::string>& sets) {
     const Workplace place;
     place.deck();
@@ -145,7 +145,7 @@ TEST(Report, MeasuresEveryCategoryInStrictMode) {
 
 TEST(Report, HasThePlanThatThePlanCommandPrints) {
   const Workplace place;
-  const std::string deck = place.deck(2);  // all its steps are alike
+  const std::string deck = place.deck(2);  // all of its steps are equal
   train(place);
   const Json report = place.report();
   const Outcome outcome = run({.args = {"plan", deck, "--ranks", "2", "--format", "json"}});
@@ -174,7 +174,7 @@ TEST(Losses, HaveARowForEachStepAndReadBack) {
     ASSERT_EQ(rows[r].size(), 7U);
     EXPECT_EQ(rows[r][0], std::to_string(r - 1));
     EXPECT_GT(std::strtod(rows[r][6].c_str(), nullptr), 0);
-    for (const std::string& field : rows[r]) {  // no digit too few, none too many
+    for (const std::string& field : rows[r]) {  // exactly the digits that are necessary
       char shortest[32];
       const double value = std::strtod(field.c_str(), nullptr);
       const auto end = std::to_chars(std::begin(shortest), std::end(shortest), value).ptr;
@@ -213,7 +213,7 @@ TEST(OutputFolder, IsNotTouchedByARefusedRun) {
   EXPECT_FALSE(fs::exists(place.out()));
 }
 
-// The folder was there at the start and is not at the end: the figures are not lost with the files.
+// If the folder disappears during the run, the printed figures remain.
 TEST(OutputFolder, ThatIsGoneAtTheEndLosesNoFigures) {
   const Workplace place;
   place.deck(3, {{"run", {{"steps", 6}}}, {"comm", {{"delay_ms", 20}}}});
@@ -257,7 +257,7 @@ TEST(Runs, AreTheSameAtAllStagesWhenOrdered) {
   }
 }
 
-// Different seeds must differ, or the two tests above prove nothing.
+// Runs with different seeds must differ, or the two tests above prove nothing.
 TEST(Runs, DifferWithTheirSeed) {
   const Workplace place;
   place.deck();

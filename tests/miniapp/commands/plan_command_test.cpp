@@ -48,7 +48,7 @@ TEST_P(Plan, IsOneJsonObject) {
   }
 }
 
-// Statements of the dot language as far as ours go: no graph tool is needed to see a slip.
+// Checks the statements of the dot language that `plan` uses, without a graph tool.
 TEST_P(Plan, IsAGraph) {
   const Workplace place;
   const std::string dot =
@@ -81,7 +81,7 @@ TEST_P(Plan, IsText) {
   const std::string text = printed({"plan", place.deck(GetParam()), "--ranks", "2"});
   EXPECT_NE(text.find("\nsummary\n"), std::string::npos);
   EXPECT_NE(text.find("fits in the budget of 1 GiB"), std::string::npos) << text;
-  EXPECT_NE(text.find("elements a parameter and step"), std::string::npos);
+  EXPECT_NE(text.find("elements per parameter and step"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stage, Plan, testing::Values(0, 1, 2, 3));
@@ -92,7 +92,7 @@ TEST(LargePlan, Of16384RanksNeedsNoMpi) {
   EXPECT_NE(text.find("all_gather"), std::string::npos);
 }
 
-// It prints what is needed and exits 0, whatever the budget.
+// `plan` prints how much memory is required and exits 0, whatever the budget.
 TEST(LargePlan, ThatDoesNotFitIsPrintedAllTheSame) {
   const Workplace place;
   const std::string deck = place.deck(3, {{"memory", {{"device_gib", 0.001}}}});
@@ -101,7 +101,7 @@ TEST(LargePlan, ThatDoesNotFitIsPrintedAllTheSame) {
   EXPECT_FALSE(plan.at("memory").at("device").at("fits"));
 }
 
-TEST(DeckCheck, SaysThatADeckIsSoundAndWhatItLeftOut) {
+TEST(DeckCheck, SaysThatADeckIsSoundAndListsItsDefaults) {
   const Workplace place;
   const std::string deck =
       place.deck(2, {{"deepspeed", {{"zero_optimization", {{"stage3_max_live_parameters", 5}}}}}});
@@ -113,7 +113,7 @@ TEST(DeckCheck, SaysThatADeckIsSoundAndWhatItLeftOut) {
       << text;
 }
 
-// What DeepSpeed would pass over is passed over, but not in silence.
+// Settings that DeepSpeed ignores are ignored, but reported.
 TEST(DeckCheck, SaysThatAnOptimizerWithoutATypeIsNotUsed) {
   const Workplace place;
   const Json params = {{"optimizer", {{"params", {{"lr", 0.5}}}}}};
@@ -122,7 +122,7 @@ TEST(DeckCheck, SaysThatAnOptimizerWithoutATypeIsNotUsed) {
   EXPECT_NE(text.find("lr = 0.001"), std::string::npos) << text;
 }
 
-TEST(DeckCheck, FindsEveryDeckThatComesWithUsSoundAndDescribed) {
+TEST(DeckCheck, FindsEveryDeckInInputsSoundAndDescribed) {
   const std::filesystem::path inputs = SHARDMARK_TEST_INPUTS;
   const std::string described = read_text(inputs / "README.md");
   int decks = 0;
@@ -132,7 +132,7 @@ TEST(DeckCheck, FindsEveryDeckThatComesWithUsSoundAndDescribed) {
     const std::string deck = entry.path().string();
     const std::string text = printed({"deck", "check", deck, "--set", "memory.device_gib=80"});
     EXPECT_TRUE(text.starts_with(deck + ": sound")) << text;
-    // gpt-tiny-z1 and z2 are meant by "`gpt-tiny-z0.json` … `gpt-tiny-z3.json`".
+    // gpt-tiny-z1 and z2 are included in "`gpt-tiny-z0.json` … `gpt-tiny-z3.json`".
     const std::string name = std::regex_replace(entry.path().filename().string(),
                                                 std::regex("-z[12][.]json$"), "-z0.json");
     EXPECT_NE(described.find("`" + name + "`"), std::string::npos) << name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress: lines for a file or a pipe, one line rewritten on a terminal, and the result last on
-// both.
+// Rules of progress: plain lines in a file or a pipe, one rewritten line on a terminal, and the
+// result at the end of both.
 #include <gtest/gtest.h>
 
 #include <tests/support/program.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `shardmark sweep` as users run it: its figures are those of `plan` and `run`, it goes on where it
-// was stopped, and a point that cannot be is a row.
+// `shardmark sweep` for users: its figures are those of `plan` and `run`, it continues where it was
+// stopped, and a refused point is a row.
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -24,7 +24,7 @@ using Row = std::map<std::string, std::string>;
 constexpr const char* bucket = "deepspeed.zero_optimization.reduce_bucket_size";
 constexpr const char* stage = "deepspeed.zero_optimization.stage";
 
-// No cell of these tests holds a comma or a quote but the reason, which comes last of the first.
+// In these tests only the reason contains commas or quotes; it is the last of the first columns.
 std::vector<Row> rows_of(const Workplace& place) {
   std::vector<Row> rows;
   std::vector<std::string> names;
@@ -117,7 +117,7 @@ TEST(Sweep, RunsEachPointAsRunWould) {
     const std::string value =
         report.at("deck").at("deepspeed").at("zero_optimization").at("reduce_bucket_size").dump();
     EXPECT_EQ(std::stod(value), std::stod(row.at(bucket)));
-    // Alone, in a process group of its own, it comes to the same bits.
+    // The same point in a process group of its own gives the same bits.
     const Workplace alone;
     alone.deck(2);
     ASSERT_EQ(
@@ -127,7 +127,7 @@ TEST(Sweep, RunsEachPointAsRunWould) {
   }
 }
 
-TEST(Sweep, GoesOnWhereItWasStopped) {
+TEST(Sweep, ContinuesWhereItWasStopped) {
   const Workplace place;
   place.deck(1);
   const Args args{"--vary", vary(bucket, "5e3,2e4,9e4")};
@@ -154,7 +154,7 @@ TEST(Sweep, GoesOnWhereItWasStopped) {
   EXPECT_EQ(outcome.out.find("[1/3]"), std::string::npos) << outcome.out;
   EXPECT_EQ(rows_of(place).size(), 3U);
 
-  // Other values join; so do other rank counts. Another deck does not.
+  // Other values and other rank counts join the table. Another deck does not.
   const Outcome more = sweep(place, {"--vary", vary(bucket, "5e3,7e3")}, 1);
   ASSERT_EQ(more.status, 0) << more.err;
   std::map<std::string, int> of_ranks;
@@ -167,7 +167,8 @@ TEST(Sweep, GoesOnWhereItWasStopped) {
   EXPECT_NE(other.out.find("[1/1]"), std::string::npos) << "it was done again";
 }
 
-// Two would write one table. The lock is its process': the sweep killed above left none behind.
+// Two sweeps would write one table. The lock belongs to a process, so the sweep that was killed
+// above left none.
 TEST(Sweep, IsAloneInItsFolder) {
   const Workplace place;
   place.deck(2);
@@ -189,7 +190,7 @@ TEST(Sweep, IsAloneInItsFolder) {
   EXPECT_EQ(sweep(place, planned).status, 0);
 }
 
-TEST(Sweep, HasARowForWhatCannotBe) {
+TEST(Sweep, HasARowForARefusedPoint) {
   const Workplace place;
   place.deck(2);
   const Outcome outcome =
@@ -205,13 +206,13 @@ TEST(Sweep, HasARowForWhatCannotBe) {
   EXPECT_NE(rows[2].at("reason").find("must be 0, 1, 2 or 3"), std::string::npos);
   EXPECT_EQ(rows[3].at("result"), "refused");
   EXPECT_EQ(outcome.err, "") << "a row says it";
-  // The status is that of the points, though all were done before.
+  // The status is that of the points, even if all were done before.
   EXPECT_EQ(sweep(place, {"--vary", vary(stage, "2,7"), "--vary", "memory.device_gib=1,0.0001"}, 2)
                 .status,
             3);
 }
 
-TEST(Sweep, GoesOnAfterAnInvalidPoint) {
+TEST(Sweep, ContinuesAfterAnInvalidPoint) {
   const Workplace place;
   place.deck(2);
   const Outcome outcome =
@@ -224,7 +225,7 @@ TEST(Sweep, GoesOnAfterAnInvalidPoint) {
   EXPECT_EQ(rows[1].at("result"), "VALID");
 }
 
-TEST(Sweep, RefusesArgumentsInWords) {
+TEST(Sweep, RefusesBadArguments) {
   const Workplace place;
   place.deck(2, {{"checkpoint", {{"dir", "ckpt"}, {"resume", "latest"}}}});
   const std::pair<Args, const char*> bad[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run tells besides its report: a trace for viewers, DeepSpeed's comms_logger summary and
-// its wall_clock_breakdown. They agree with the plan.
+// The logs that a run writes besides its report: a trace for viewers, the summary of DeepSpeed's
+// comms_logger, and its wall_clock_breakdown. They agree with the plan.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -29,7 +29,7 @@ void add_calls(const Json& step, Calls& calls) {
   for (const Json& row : step) ++calls[row.at("op")];
 }
 
-// Of the trace-event format: what a viewer needs of each event.
+// The fields that a viewer requires of each event in the trace-event format.
 void expect_schema(const Json& event, int ranks) {
   const std::string ph = event.at("ph");
   const int pid = event.at("pid");
@@ -49,7 +49,7 @@ void expect_schema(const Json& event, int ranks) {
 }
 
 struct Span {
-  std::int64_t begin, end;  // ns, cut as Perfetto does
+  std::int64_t begin, end;  // ns, truncated as in Perfetto
   std::string name;
 };
 
@@ -100,20 +100,22 @@ TEST(Trace, IsInTheFormatThatViewersRead) {
       }
     }
     for (const auto& [lane, list] : spans) expect_no_overlap(list);
-    Calls steps;  // the first three timed ones: of the steady state after two of warm-up
+    Calls steps;  // of the first three timed steps, which are in the steady state after two of
+                  // warm-up
     for (int i = 0; i < 3; ++i) add_calls(plan(place, ranks).at("steps").at("steady"), steps);
     ASSERT_EQ(calls.size(), static_cast<std::size_t>(ranks));
     for (const auto& [rank, made] : calls) EXPECT_EQ(made, steps) << "rank " << rank;
     for (int rank = 0; rank < ranks; ++rank)
       EXPECT_EQ(named[rank], (std::set<std::string>{"compute", "communication", "copies"}));
-    for (const auto& [lane, list] : spans) {  // one clock: ranks of a step are near each other
+    for (const auto& [lane, list] :
+         spans) {  // all ranks use one clock, so their events of a step are close
       if (lane.second != 0) continue;
       EXPECT_LT(list.front().begin, 1'000'000'000);
     }
   }
 }
 
-// Groups go on beside each other, so each has a lane of its own, on which nothing overlaps.
+// Groups communicate at the same time, so each has a lane of its own, on which nothing overlaps.
 TEST(Trace, HasALaneForEachGroup) {
   const Workplace place;
   place.deck(3, {{"trace", "t.json"}, {"run", {{"schedule", "paper"}, {"shard_size", 2}}}});

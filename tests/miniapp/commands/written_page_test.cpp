@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.html: one page that needs nothing else, says what report.json says, and keeps apart what
-// it is told and what it is made of.
+// report.html: one page that needs no other file, agrees with report.json, and escapes every text
+// that it is given.
 #include <algorithm>
 #include <cstdio>
 
@@ -45,7 +45,7 @@ std::string joined(const std::vector<std::string>& cells) {
   return text;
 }
 
-/// What the report says and the page does not; empty: they agree.
+/// A figure of the report that the page lacks; empty if they agree.
 std::string missing(const Page& page, const Json& report) {
   std::string list;
   const auto row = [&](const std::vector<std::string>& cells) {
@@ -124,7 +124,7 @@ TEST(Page, SaysWhatTheReportSays) {
   }
 }
 
-// If a figure were another one, the test above would say so.
+// Shows that the test above can fail.
 TEST(Page, FiguresThatDifferAreSeen) {
   const Workplace place;
   place.deck(3, {{"run", {{"warmup", 1}}}});

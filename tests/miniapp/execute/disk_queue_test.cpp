@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of the disk lane: transfers are done in order, beside the thread that started them; what
-// fails, or takes too long, is told to whoever waits.
+// Rules of the disk queue: transfers are done in order, on a thread of their own; a transfer that
+// fails or takes too long throws in the thread that waits for it.
 #include <filesystem>
 #include <memory>
 #include <numeric>
@@ -28,7 +28,7 @@ DiskQueue queue_with(double timeout_s = 60) {
   return DiskQueue(options);
 }
 
-TEST(DiskQueue, MovesInOrderAndCountsWhatItMoved) {
+TEST(DiskQueue, TransfersInOrderAndCountsBytes) {
   const SwapFile first(folder(), bytes), second(folder(), bytes);
   std::vector<std::byte> a(size), b(size), back_a(size), back_b(size);
   for (std::size_t i = 0; i < size; ++i) {
@@ -60,7 +60,7 @@ TEST(DiskQueue, MovesInOrderAndCountsWhatItMoved) {
   EXPECT_EQ(back_b, a);
 }
 
-TEST(DiskQueue, WhatFailsIsToldToWhoeverWaits) {
+TEST(DiskQueue, AFailureThrowsWhereItIsWaitedFor) {
   const SwapFile file(folder(), bytes);
   std::vector<std::byte> memory(2 * size);
   DiskQueue queue = queue_with();
@@ -73,8 +73,8 @@ TEST(DiskQueue, WhatFailsIsToldToWhoeverWaits) {
   }
 }
 
-TEST(DiskQueue, ADiskThatIsTooSlowIsToldAndNotWaitedFor) {
-  // The lane gives up its thread, which may work on: these stay.
+TEST(DiskQueue, ADiskThatIsTooSlowIsAnErrorAndNotWaitedFor) {
+  // The queue abandons its thread, which may still use these, so they are never freed.
   static const auto* file = new SwapFile(folder(), bytes);
   static auto* memory = new std::vector<std::byte>(size);
   DiskQueue queue = queue_with(1e-9);

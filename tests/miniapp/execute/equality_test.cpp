@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: with `ordered` reductions all stages are bitwise equal at one rank count, clipping active
-// or not, through MPI or shared memory; what is predicted is what is measured, to the byte and to
-// the call.
+// Rules: with `ordered` reductions all stages are bitwise equal at one rank count, with clipping or
+// without, through MPI or shared memory; predictions equal measurements to the byte and to the
+// call.
 #include <map>
 #include <tuple>
 
@@ -48,7 +48,7 @@ TEST_P(Stages, AreBitwiseEqualWithOrderedReductions) {
       EXPECT_EQ(all.back().norms, all.front().norms) << schedule << ", stage " << stage;
       EXPECT_EQ(all.back().hashes, all.front().hashes) << schedule << ", stage " << stage;
     }
-  // The comparison means something: clipping was active exactly where it was meant to be.
+  // Clipping was active exactly where it should be, so the comparison covers both cases.
   EXPECT_EQ(all[0].norms[0] > 0.1, true);
   EXPECT_EQ(all[0].norms[0] > clipping && clipping > 0, clipping == 0.1);
 }
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(TiedSixteenBits, Stages,
                          Combine(Values(Family::llama), Values(0.1), Values(true),
                                  Values(Dtype::bf16)));
 
-// A block that keeps only its input computes the same again.
+// A block that keeps only its input recomputes the same values.
 TEST(ActivationCheckpointing, ChangesNoBit) {
   for (const Family family : {Family::gpt2, Family::llama})
     for (const char* schedule : {"paper", "deepspeed"})
@@ -82,7 +82,7 @@ TEST(ActivationCheckpointing, ChangesNoBit) {
       }
 }
 
-// With accumulation the sums have another order: {0, 1} are equal, and {2, 3} are.
+// With accumulation the order of sums depends on the stage: 0 equals 1, and 2 equals 3.
 TEST(Accumulation, PairsOfStagesAreBitwiseEqualAndAllAreClose) {
   std::vector<Outcome> all;
   for (const char* schedule : {"paper", "deepspeed"})
@@ -98,11 +98,12 @@ TEST(Accumulation, PairsOfStagesAreBitwiseEqualAndAllAreClose) {
     EXPECT_NEAR(all[0].losses[s], all[2].losses[s], 1e-6 * all[0].losses[s]);
 }
 
-// The same of 16-bit gradients that add up in their own type, and at stages 2 and 3 in fp32.
+// The same for 16-bit gradients, which are accumulated in their own type, and at stages 2 and 3 in
+// fp32.
 TEST(Accumulation, PairsOfStagesAreBitwiseEqualInSixteenBits) {
   for (Dtype dtype : {Dtype::bf16, Dtype::fp16})
     for (Dtype accum : {dtype, Dtype::fp32}) {
-      std::map<int, Outcome> first;  // by half of the stages
+      std::map<int, Outcome> first;  // by pair of stages
       for (const char* schedule : {"paper", "deepspeed"})
         for (int stage : {0, 1, 2, 3}) {
           if (accum != dtype && stage < 2) continue;
@@ -118,7 +119,8 @@ TEST(Accumulation, PairsOfStagesAreBitwiseEqualInSixteenBits) {
     }
 }
 
-// One global batch, cut into micro-batches or not: the same step up to rounding.
+// One global batch gives the same step up to rounding, whether it is split into micro-batches or
+// not.
 TEST(Accumulation, IsTheSameStepAsOneLargeBatch) {
   Deck one = small_deck(2, 4 * world(), 1), four = small_deck(2, 4 * world(), 4);
   const Outcome a = train(one, 3), b = train(four, 3);
@@ -182,7 +184,7 @@ TEST(PredictedIsMeasured, EverywhereToTheByteAndToTheCall) {
   EXPECT_EQ(shapes, 32);
 }
 
-// (Of the schedule deepspeed the cover of its knobs has all types.)
+// (For the schedule deepspeed, the cover of its knobs has all types.)
 TEST(PredictedIsMeasured, InSixteenBitsToo) {
   for (int stage : {0, 1, 2, 3}) {
     for (std::int64_t accumulation : {1, 3})

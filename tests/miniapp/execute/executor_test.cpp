@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: the executor runs what `paper` never says (groups, roots, copies between tiers, three
-// lanes); at most as many collectives are open as the plan allows; compute goes on under open
-// collectives.
+// Rules: the executor runs events that `paper` never writes (groups, roots, copies between tiers,
+// three lanes), and computes while collectives are in flight.
 #include <gtest/gtest.h>
 
 #include <comm/decorators/delaying.hpp>
@@ -34,8 +33,8 @@ class Numbers : public Model {
   }
 };
 
-// In pairs of ranks: a device buffer is reduced to the pair's rank 1, goes to the host and is
-// doubled there, comes back, and is broadcast.
+// In each pair of ranks, a device buffer is reduced to the pair's rank 1, copied to the host,
+// doubled there, copied back, and broadcast.
 TEST(Executor, RunsGroupsRootsAndCopiesBetweenTiers) {
   if (world() % 2 != 0) GTEST_SKIP() << "needs pairs of ranks";
   ModelSpec spec;
@@ -133,8 +132,8 @@ class TracedLane : public ForwardingCommunicator {
   Trace& trace_;
 };
 
-// At stage 3 only what has nothing before it or nothing after it may be waited for at once: the
-// first gather of each pass, the last reduction, the norm.
+// At stage 3 only collectives without compute before or after them may be waited for at once: the
+// first gather of each pass, the last reduction, and the norm.
 TEST(Executor, ComputesWhileCollectivesAreOpen) {
   Trace trace;
   Deck deck = testing::small_deck(3, 2 * world());

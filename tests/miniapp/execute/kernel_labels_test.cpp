@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules, by Kokkos Tools' callbacks: every kernel of a step has a label of ours and runs on the
-// instance that was passed in; at least 95 % of the compute time outside matrix products lies in
-// such kernels.
+// Rules, by Kokkos Tools' callbacks: every kernel of a step has a ShardMark label and runs on the
+// instance that was passed in; at least 95 % of the compute time outside matrix products is spent
+// in such kernels.
 #include <cstring>
 #include <set>
 
@@ -41,7 +41,7 @@ void on_end(const std::uint64_t) {
   listener.end();
 }
 
-// Times what the executor asks of the model.
+// Measures the time that the executor spends in the model.
 class TimedModel : public Model {
  public:
   TimedModel(std::unique_ptr<Model> inner, std::int64_t& ns) : inner_(std::move(inner)), ns_(ns) {}
@@ -49,7 +49,7 @@ class TimedModel : public Model {
            const StepValues& values) override {
     const std::int64_t start_ns = monotonic_ns();
     inner_->run(program, event, operands, values);
-    // Tokens come from a file or a generator, on the host: data, not compute.
+    // Loading tokens on the host is not compute.
     if (event.kernel != Kernel::load_batch) ns_ += monotonic_ns() - start_ns;
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules, over a pairwise cover of all knobs x stages x accumulation x types, on this many ranks:
-// what is predicted is what is measured, to the byte and to the call, in every step; with `ordered`
-// reductions stages and schedules give the same bits, as far as design says.
+// predictions equal measurements to the byte and to the call in every step; with `ordered`
+// reductions, stages and schedules give the same bits wherever the design says so.
 #include <map>
 
 #include <gtest/gtest.h>
@@ -55,7 +55,8 @@ enum Factor {
 const std::vector<int> levels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 2, 3, 2,
                               3, 3, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2, 3, 5};
 
-// What of offload's five levels this stage has: none, optimizer, a part of it, parameters, both.
+// The level of offload, as far as this stage has it: none, optimizer, a part of it, parameters,
+// both.
 bool offloads_optimizer(const std::vector<int>& row) {
   return row[stage] > 0 && row[offload] != 0 && row[offload] != 3;
 }
@@ -97,7 +98,7 @@ Deck deck_of(const std::vector<int>& row) {
                               p.grad_accum == Dtype::fp32 && !offloads_optimizer(row);
   d.zero.offload_optimizer.enabled = offloads_optimizer(row);
   if (row[offload] == 2 && row[stage] == 3) d.zero.offload_optimizer.ratio = 0.5;
-  d.zero.offload_optimizer.pin_memory = row[sequential];  // any factor that does nothing else
+  d.zero.offload_optimizer.pin_memory = row[sequential];  // a factor that has no other effect here
   d.zero.offload_param.enabled = row[stage] == 3 && row[offload] > 2;
   p.check_overflow = p.model == Dtype::fp16 || (p.model == Dtype::bf16 && !bf16_optimizer &&
                                                 (row[stage] == 1 || row[stage] == 2));
@@ -129,7 +130,7 @@ Deck deck_of(const std::vector<int>& row) {
   k.use_all_reduce_for_fetch_params = row[fetch_by_sum];
   k.allgather_sequential = row[sequential];
   k.memory_efficient_linear = !row[memory_efficient];
-  // One block of all ranks where two do not divide them.
+  // One block of all ranks if their number is odd.
   if (row[secondary] > 0 && !d.zero.offload_param.enabled)
     k.hpz_partition_size = row[secondary] == 1 && world() % 2 == 0 ? 2 : 8;
   const bool scales = row[stage] < 2 || !k.reduce_scatter;
@@ -170,9 +171,9 @@ Outcome run(const Deck& deck) {
   return o;
 }
 
-// What the bits depend on: the values of the run, not how they travel. Stages 0 and 1 sum
-// micro-batches before ranks, 2 and 3 after. 16-bit gradients that a transformer makes are rounded
-// where they are accumulated, and at stage 1 before they are sent.
+// A key of everything that the bits depend on, which does not include how values are communicated.
+// Stages 0 and 1 sum over micro-batches before ranks, stages 2 and 3 after. 16-bit gradients of a
+// transformer are rounded where they are accumulated, and at stage 1 before they are sent.
 using Same = std::tuple<int, int, int, int, int, int, int, int, int>;
 int accumulated_apart(const std::vector<int>& row, const Deck& d) {
   const PrecisionSpec& p = d.zero.precision;
@@ -215,7 +216,7 @@ TEST(Knobs, PredictedIsMeasuredAndOrderedIsBitwise) {
   EXPECT_GT(compared, 40);
 }
 
-// A bucket that is reduced where it lies must be kept before the next gradients are copied into it.
+// A bucket that is reduced in place must be saved before the next gradients are copied into it.
 TEST(Knobs, ABucketThatFillsAgainLosesNothing) {
   Deck deck = small_deck(0, 2 * world());
   deck.run.compute = Compute::none;

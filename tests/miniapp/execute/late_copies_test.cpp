@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between host and device on a lane of their own, which come as late as the order edges
-// allow: training is the same bit for bit, what is copied is what was predicted, and no step of the
-// host waits for a copy but the end of a segment.
+// Rules for copies between host and device on a lane of their own that are done as late as the
+// order edges allow: training is the same bit for bit, the copies are those that were predicted,
+// and the host waits for copies only at the end of a segment.
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -15,10 +15,11 @@ using testing::Training;
 using testing::world;
 
 struct Seen {
-  std::int64_t started = 0, held = 0, late = 0;  // late: still open when a later one was started
+  std::int64_t started = 0, held = 0,
+               late = 0;  // late: still in flight when a later one was started
 };
 
-// Copies nothing before somebody must have it.
+// Copies only when the data is required.
 class LateLane : public CopyLane {
  public:
   explicit LateLane(Seen& seen) : seen_(seen) {}

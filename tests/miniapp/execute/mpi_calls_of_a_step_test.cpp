@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: what a step asks of MPI, counted by PMPI beneath the communicator, is what its plan's
-// collectives become by the table of comm/mpi/mpi_calls, neither more nor fewer.
+// Rule: the MPI calls of a step, counted by PMPI beneath the communicator, are exactly those that
+// the table of comm/mpi/mpi_calls gives for the plan's collectives.
 #include <gtest/gtest.h>
 
 #include <comm/mpi/mpi_calls.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of offload: it changes no bit of the training (`ordered`); what it copies is what DeepSpeed
-// copies, worked out from its rules; what is predicted is measured, in all tiers and on the way
-// between them; a link that is emulated is never faster than it should be.
+// Rules of offload: it changes no bit of the training (`ordered`); it copies what DeepSpeed copies,
+// computed here from DeepSpeed's rules; predictions equal measurements in all tiers and between
+// them; an emulated link is never faster than its bandwidth.
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -24,7 +24,8 @@ struct Case {
   bool optimizer, params;
   double ratio = 1;
   bool nvme = false, pipeline_read = false, pipeline_write = false;
-  std::int64_t max_in_cpu = -1;  // parameters are in files, too; of all ranks: so many stay
+  std::int64_t max_in_cpu =
+      -1;  // parameters are in files, too, except so many elements of all ranks
 };
 constexpr Case cases[] = {
     {"stage 1", 1, true, false},
@@ -40,8 +41,8 @@ constexpr Case cases[] = {
     {"stage 3, all in files", 3, true, true, 1, true, false, false, 0},
     {"stage 3, parameters in files", 3, false, true, 1, false, false, false, 20'000}};
 
-// Small enough that the small model's sub-groups, and some of its gradients, are worth files, and
-// others are not.
+// So small that the sub-groups of the small model, and some of its gradients, go to files, and
+// others do not.
 constexpr std::int64_t least_bytes = 4096, alignment_bytes = 512;
 
 Deck deck_of(const Case& c, std::int64_t accumulation, Dtype dtype, bool offloaded) {
@@ -94,9 +95,9 @@ std::int64_t rank() {
 
 using Bytes = std::array<std::int64_t, direction_count>;
 
-// Stages 1 and 2: fp32 of the owned slices down, the whole partition up. With several micro-batches
-// stage 2 stores whole gradients of all that touches the partition each time, and fetches them in
-// all but the first.
+// Stages 1 and 2 copy the owned slices to the host in fp32, and the whole partition to the device.
+// With several micro-batches, stage 2 stores whole gradients of all parameters in the partition in
+// each, and fetches them in all but the first.
 Bytes flat_bytes(const Deck& d, const Program& p, std::int64_t accumulation) {
   const std::int64_t size = dtype_bytes(p.precision.model);
   const FlatGroups flat(p.model, d.zero.knobs, size, p.world);
@@ -118,8 +119,8 @@ constexpr bool is_file(std::int64_t elems) {
   return 4 * elems >= least_bytes;
 }
 
-// A sub-group that is worth files: master and moments, and of each gradient what is worth one and
-// ends where files end. Read once and written once.
+// A sub-group in files: master and moments, and of each gradient the part that is large enough and
+// aligned for a file. All of it is read once and written once.
 std::int64_t disk_bytes(const SubGroups& groups, const Program& p, const Case& c) {
   std::int64_t bytes = 0;
   for (const SubGroup& group : groups.groups()) {
@@ -135,8 +136,8 @@ std::int64_t disk_bytes(const SubGroups& groups, const Program& p, const Case& c
   return bytes;
 }
 
-// Stage 3: each micro-batch bounces the shards' gradients; the last one sends them down in fp32 as
-// well. `on_host`: of each sub-group.
+// Stage 3 copies the gradients of shards to the host and back in each micro-batch, and in the last
+// one to the host in fp32, too. `on_host` is given by sub-group.
 Bytes sharded_bytes(const Deck& d, const Program& p, std::int64_t accumulation, const Case& c) {
   const std::int64_t size = dtype_bytes(p.precision.model);
   const SubGroups groups(p.model, d.zero.knobs.sub_group_size, p.world);
@@ -160,8 +161,7 @@ Bytes sharded_bytes(const Deck& d, const Program& p, std::int64_t accumulation, 
   return b;
 }
 
-// Bytes of shards that are in files: those of sub-groups beyond max_in_cpu, where they are worth
-// it.
+// Bytes of shards in files: those of sub-groups beyond max_in_cpu that are large enough.
 std::int64_t params_in_files(const Deck& d, const Program& p, const Case& c) {
   if (c.max_in_cpu < 0) return 0;
   const std::int64_t size = dtype_bytes(p.precision.model);
@@ -178,7 +178,7 @@ std::int64_t params_in_files(const Deck& d, const Program& p, const Case& c) {
   return bytes;
 }
 
-// Whether a sub-group is updated on the device beside others.
+// Whether a sub-group is updated on the device although others are not.
 bool stays_on_device(const Case& c, const Deck& d, const Program& p) {
   if (!c.optimizer || c.stage < 3) return false;
   const SubGroups groups(p.model, d.zero.knobs.sub_group_size, p.world);
@@ -196,7 +196,7 @@ TEST(Offload, ChangesNoBitAndCopiesWhatDeepSpeedCopies) {
     for (Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16})
       for (std::int64_t accumulation : {1, 3}) {
         const bool files = c.nvme || c.max_in_cpu >= 0;
-        if (files && dtype == Dtype::fp16) continue;  // as bf16, and files take their time
+        if (files && dtype == Dtype::fp16) continue;  // equal to bf16, and files are slow
         SCOPED_TRACE(std::string(c.name) + ", " + std::string(to_string(dtype)) +
                      ", accumulation " + std::to_string(accumulation));
         Deck deck = deck_of(c, accumulation, dtype, true);
@@ -211,20 +211,20 @@ TEST(Offload, ChangesNoBitAndCopiesWhatDeepSpeedCopies) {
                                         static_cast<int>(rank()), Profile{});
         Bytes want = c.stage == 3 ? sharded_bytes(deck, p, accumulation, c)
                                   : flat_bytes(deck, p, accumulation);
-        // Scalars: the norm's sums, the clip for what stayed on the device, fp16's flag.
+        // Scalars: the sums of the norm, the clip for parts on the device, and the flag of fp16.
         const auto groups = c.stage == 3 ? SubGroups(p.model, 9000, p.world).groups().size() : 1;
         if (c.optimizer) want[0] += static_cast<std::int64_t>(groups) * exact_sum_limbs * 8;
         if (stays_on_device(c, deck, p)) want[1] += 16;
         if (c.optimizer && c.stage == 3 && dtype == Dtype::fp16) want[1] += 1;
         EXPECT_EQ(with.step[0].bytes, want[0]);
-        if (c.params) {  // and each shard as often as it is gathered
+        if (c.params) {  // each shard as often as it is gathered
           EXPECT_GT(with.step[1].bytes, want[1]);
         } else {
           EXPECT_EQ(with.step[1].bytes, want[1]);
         }
         const std::int64_t written = params_in_files(deck, p, c);
         EXPECT_EQ(with.step[3].bytes, want[3] + written);
-        if (c.max_in_cpu >= 0) {  // read as often as a shard is gathered: once, or more
+        if (c.max_in_cpu >= 0) {  // read as often as a shard is gathered, at least once
           EXPECT_GE(with.step[2].bytes, want[2] + written);
           EXPECT_TRUE(written > 0 || world() > 2) << "the rows say nothing";
         } else {
@@ -264,8 +264,8 @@ TEST(Offload, TakesTheStatesOffTheDevice) {
   }
 }
 
-// 2P of staging, 4P of each fp32 state and of gradients; page-locked: all but the moments.
-TEST(Offload, HostBytesAreAsDeepSpeedHasThem) {
+// 2P bytes of staging, 4P of each fp32 state and of gradients; all but the moments are page-locked.
+TEST(Offload, HostBytesAreThoseOfDeepSpeed) {
   Deck deck = deck_of(cases[1], 1, Dtype::bf16, true);
   const auto host = [&](bool pinned) {
     deck.zero.offload_optimizer.pin_memory = pinned;
@@ -290,8 +290,7 @@ TEST(LinkQueue, AnEmulatedLinkIsNeverFasterThanItsBandwidth) {
   const std::int64_t before = monotonic_ns();
   std::int64_t done = 0;
   for (int i = 0; i < 8; ++i)
-    done = link
-               .start(i % 2 == 0 ? Direction::device_to_host : Direction::host_to_device, bytes,
+    done = link.start(i % 2 == 0 ? Direction::device_to_host : Direction::host_to_device, bytes,
                       to.data(), from.data())
                .carried.end_ns;
   EXPECT_EQ(from, to);
@@ -308,7 +307,7 @@ TEST(LinkQueue, AnEmulatedLinkIsNeverFasterThanItsBandwidth) {
   EXPECT_LE(busy, done - before) << "no time is counted twice";
 }
 
-// A run on a slow link takes the time that the link needs; what it computes does not change.
+// A run on a slow link takes the time that the link needs and computes the same.
 TEST(Offload, OnAnEmulatedLinkTakesAtLeastItsTime) {
   const Deck deck = deck_of(cases[1], 2, Dtype::bf16, true);
   constexpr double gb_per_s = 0.05;

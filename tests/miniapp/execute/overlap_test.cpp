@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: overlap is real. With a communicator on which each collective takes 50 ms more, a step of
-// ZeRO-3 grows by less than half the sum of the delays. (Wall time, side by side in one run: only
-// ci/full.)
+// Rule: communication overlaps with compute. With a communicator on which each collective takes 50
+// ms longer, a step of ZeRO-3 grows by less than half the sum of the delays. (It compares wall
+// times of one run, so only ci/full runs it.)
 #include <algorithm>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: what a run sends, counted at the communicator, and what it holds, heard by the ledger, is
-// what DeepSpeed was recorded to send and hold. Recordings of this many ranks.
+// Rule: the collectives of a run, counted at the communicator, and its memory, counted by the
+// ledger, equal those of recordings of DeepSpeed with the same number of ranks.
 #include <gtest/gtest.h>
 
 #include <core/plan/interpret/print.hpp>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace testing;
 
-// Writes down what is started, in the recordings' words; the phase is not known here.
+// Logs each collective in the words of the recordings; the phase is not known here.
 class LoggingLane : public ForwardingCommunicator {
  public:
   LoggingLane(std::unique_ptr<Communicator> lane, json& log, std::string group = "")
@@ -71,7 +71,7 @@ TEST(RecordedRun, CollectivesAtTheCommunicator) {
   printf("%d recordings of %d ranks\n", cases, world());
 }
 
-// The ledger tells categories apart, the recordings also kinds within them.
+// The ledger distinguishes categories; the recordings also distinguish kinds within them.
 const std::map<std::string, Category> category_of{{"params", Category::param},
                                                   {"param_partitions", Category::param},
                                                   {"secondary_partitions", Category::param},
@@ -94,7 +94,7 @@ CategoryBytes recorded_bytes(const Recording& r, int rank, const std::string& at
   return bytes;
 }
 
-TEST(RecordedRun, MemoryAsTheLedgerHearsIt) {
+TEST(RecordedRun, MemoryInTheLedger) {
   int cases = 0;
   std::vector<Recording> all = recordings("deepspeed_memory.json");
   for (Recording& more : recordings("deepspeed_hpz.json")) all.push_back(std::move(more));
@@ -115,7 +115,7 @@ TEST(RecordedRun, MemoryAsTheLedgerHearsIt) {
       if (segment.kind == SegmentKind::boundary) return;
       EXPECT_EQ(t.memory()[Tier::device].live, recorded_bytes(r, rank, at)) << at;
     };
-    t.watched_step();
+    t.step_by_segment();
   }
   printf("%d recordings of %d ranks\n", cases, world());
 }

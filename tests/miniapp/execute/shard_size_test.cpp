@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: states cut in two levels, under `paper` (run.shard_size) and in DeepSpeed's secondary
-// copies (zero_hpz_partition_size), change how values travel, never what is learned: exact integer
-// data gives stage 0's states bit for bit, ordered sums over the whole world the same bits as
-// without, and other sums the same within rounding. What is predicted is measured, group by group.
+// Rules: sharding in two levels, under `paper` (run.shard_size) and with DeepSpeed's secondary
+// copies (zero_hpz_partition_size), changes the communication and not the training. Exact integer
+// data gives the states of stage 0 bit for bit, ordered sums over the whole world give the same
+// bits as without, and other sums the same within rounding. Predictions equal measurements, group
+// by group.
 #include <gtest/gtest.h>
 
 #include <core/plan/interpret/check.hpp>
@@ -89,7 +90,7 @@ void expect_the_same_training(const Deck& without) {
     Deck deck = without;
     deck.run.shard_size = size;
     const Outcome have = run(deck);
-    // Of one and of all, ordered sums are over the same ranks in one order.
+    // With blocks of one rank or of all ranks, ordered sums have the same order.
     const bool one_order = size == 1 && without.run.reductions == Reductions::ordered;
     if (size == world() || one_order) {
       EXPECT_EQ(have, want);
@@ -105,13 +106,13 @@ TEST(ShardSize, TrainsTheSameWithinRoundingAndOfTheWorldBitForBit) {
   for (int stage : {1, 2, 3}) {
     Deck deck = paper_deck(stage, 0);
     deck.run.reductions = Reductions::ordered;
-    deck.zero.gradient_clipping = 0.1;  // active
+    deck.zero.gradient_clipping = 0.1;  // so small that clipping is active
     expect_the_same_training(deck);
   }
   expect_the_same_training(paper_deck(2, 0, 2));
 }
 
-// One rank's infinity reaches all: through its block, and among the blocks.
+// An infinity on one rank reaches all ranks, through its block and between blocks.
 TEST(ShardSize, AStepThatOverflowsIsSkippedByAll) {
   for (int stage : {1, 3})
     for (int size : divisors()) {
@@ -123,7 +124,7 @@ TEST(ShardSize, AStepThatOverflowsIsSkippedByAll) {
     }
 }
 
-// More collectives are open at once, in groups that wait for each other, the deeper the model.
+// The deeper the model, the more collectives of groups that wait for each other are in flight.
 TEST(ShardSize, GroupsDoNotKeepEachOtherWaiting) {
   for (const char* backend : {"mpi", "auto"})
     for (int size : divisors()) {
@@ -134,7 +135,7 @@ TEST(ShardSize, GroupsDoNotKeepEachOtherWaiting) {
     }
 }
 
-// DeepSpeed's secondary copies hold the same values: no bit changes, whatever the block.
+// DeepSpeed's secondary copies contain the same values, so no bit changes for any block size.
 TEST(SecondaryCopies, ChangeNoBit) {
   for (auto [dtype, accumulation] : {std::pair{Dtype::fp32, 2}, {Dtype::bf16, 1}}) {
     Deck without = small_deck(3, 2 * world() * accumulation, accumulation);
@@ -152,7 +153,7 @@ TEST(SecondaryCopies, ChangeNoBit) {
   }
 }
 
-// After a skipped step the copies stay, and are still what the parameters are.
+// After a skipped step the copies stay and still equal the parameters.
 TEST(SecondaryCopies, OutliveASkippedStep) {
   Deck without = small_deck(3, 2 * world());
   testing::set_precision(without, Dtype::fp16, Dtype::fp16);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of training in 16 bits: fp16's loss scale falls until gradients fit, steps that overflow
-// change no state, and training goes on, alike at every stage; losses stay close to fp32's; all
-// ranks make bf16 products in one way, which the report names.
+// Rules of training in 16 bits: the loss scale of fp16 falls until gradients fit, steps that
+// overflow change no state, and training continues, equally at every stage; losses stay close to
+// those of fp32; all ranks compute bf16 products in one way, which the report names.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -20,7 +20,7 @@ using testing::small_deck;
 using testing::Training;
 using testing::world;
 
-// Far too large a scale at first; it doubles again after every second step that fits.
+// The scale is far too large at first, and doubles after every second step that fits.
 Deck scaling_deck(const char* schedule, int stage) {
   Deck deck = small_deck(stage, 2 * world());
   deck.run.schedule = schedule;
@@ -70,7 +70,8 @@ TEST(LossScale, StepsThatOverflowAreSkippedAndTrainingRecoversAlikeAtEveryStage)
 }
 
 // 40 steps on data with structure. How far a 16-bit training drifts from fp32's depends on the
-// model; here it stays within a hundredth of what was learnt (measured: a few thousandths in bf16).
+// model; here it stays within a hundredth of the drop in loss (measured: a few thousandths in
+// bf16).
 TEST(SixteenBits, LossesStayCloseToThoseOfFp32) {
   const auto last_loss = [](Dtype dtype) {
     Deck deck = small_deck(2, 4 * world());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A traced step has every event once, in order, with the memory that the plan says; a step that is
-// not traced leaves nothing.
+// Rules: a traced step has every event once, in order, with the memory that the plan predicts; a
+// step that is not traced leaves no trace.
 #include <gtest/gtest.h>
 
 #include <core/plan/interpret/footprint.hpp>
@@ -16,7 +16,7 @@ int ranks() {
   return n;
 }
 
-// Predicted bytes of each event against those held after it, in both memory modes.
+// Compares the predicted bytes after each event with the measured ones, in both memory modes.
 void expect_memory_of_the_plan(const Program& p, const StepTrace& trace) {
   for (const TracedEvent& t : trace.events) {
     if (t.event < 0) continue;

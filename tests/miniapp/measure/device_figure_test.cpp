@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The third figure on a GPU: whose the memory is that its driver counts, and when a run is INVALID
-// for what nobody accounts for.
+// The third memory figure on a GPU: who uses the memory that the driver counts, and when a run is
+// INVALID because of memory that nothing accounts for.
 #include <gtest/gtest.h>
 
 #include <comm/self/self_communicator.hpp>
@@ -17,7 +17,7 @@ DeviceLooks looks(std::int64_t end_mib, int ranks = 1) {
           1000 * mib};
 }
 
-TEST(DeviceFigure, tells_context_libraries_and_what_is_beyond_them) {
+TEST(DeviceFigure, separates_context_libraries_and_excess) {
   const auto f = device_figure(looks(1930));
   ASSERT_TRUE(f);
   EXPECT_EQ(f->context_bytes, 500 * mib);
@@ -25,11 +25,11 @@ TEST(DeviceFigure, tells_context_libraries_and_what_is_beyond_them) {
   EXPECT_EQ(f->in_use_bytes, 1930 * mib);
   EXPECT_EQ(f->excess_bytes, 30 * mib);
   EXPECT_EQ(describe(*f, 512 * mib),
-            "device in use: 1.885 GiB: 500 MiB before the run (context), 400 MiB of lanes and "
-            "libraries; 30 MiB beyond these and the ledger (allowance 512 MiB)");
+            "device in use: 1.885 GiB: 500 MiB before the run (context), 400 MiB of communicators "
+            "and libraries; 30 MiB beyond these and the ledger (allowance 512 MiB)");
 }
 
-TEST(DeviceFigure, others_that_went_meanwhile_make_nothing_negative) {
+TEST(DeviceFigure, is_never_negative_if_other_programs_end) {
   DeviceLooks l = looks(800);
   l.ready->bytes = 300 * mib;
   const auto f = device_figure(l);
@@ -66,7 +66,7 @@ TEST(DeviceFigure, of_both_tiers_only_the_hosts_is_resident_where_they_are_apart
   EXPECT_EQ(compared(looks(1930)).result.rss_excess, 1010 * mib);
 }
 
-TEST(DeviceFigure, more_than_the_allowance_is_told_of_a_device_of_ones_own) {
+TEST(DeviceFigure, an_excess_over_the_allowance_is_reported_of_an_unshared_device) {
   const auto excess = [](const DeviceLooks& l) { return compared(l).observed.excess; };
   EXPECT_EQ(excess({}), "");
   EXPECT_NE(excess(looks(2413))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a run's figures come from: what is read off the system, and what is warned of.
+// Where a run's figures come from: what the system says, and warnings about placement. Also how
+// failures are reported.
 #include <filesystem>
 #include <fstream>
 
@@ -63,14 +64,14 @@ TEST_F(Machine, NamesProcessorAndNodes) {
   EXPECT_EQ(numa_nodes("3-4", files_), "0-1");
 }
 
-TEST_F(Machine, SaysLittleWhereTheKernelDoes) {
+TEST_F(Machine, IsEmptyWhereTheKernelSaysNothing) {
   write("cpuinfo", "processor\t: 0\nCPU part\t: 0xd0c\n");
   EXPECT_FALSE(processor_model(files_).empty());
   fs::remove_all(root_ / "nodes");
   EXPECT_EQ(numa_nodes("0-1", files_), "");
 }
 
-TEST(Environment, HoldsWhatMattersAndNothingElse) {
+TEST(Environment, ContainsOnlyRelevantVariables) {
   const char* const environment[] = {"PATH=/bin",        "UCX_TLS=rc",          "SLURM_JOB_ID=7",
                                      "SLURM_JWT=secret", "OMP_NUM_THREADS=1",   "HOMER=x",
                                      "XOMP_A=1",         "SHARDMARK_FAULT=a=b", nullptr};
@@ -79,7 +80,7 @@ TEST(Environment, HoldsWhatMattersAndNothingElse) {
                                       "UCX_TLS=rc"}));
 }
 
-TEST(Environment, TellsRanksApart) {
+TEST(Environment, DistinguishesRanks) {
   std::vector<RankInfo> ranks(3);
   for (RankInfo& r : ranks) r.environment = {"OMP_NUM_THREADS=1"};
   ranks[2].environment.push_back("UCX_TLS=rc");
@@ -94,7 +95,7 @@ TEST(Environment, TellsRanksApart) {
             (std::vector<std::string>{"OMP_NUM_THREADS=1", "UCX_TLS=rc (rank 2)"}));
 }
 
-TEST(Placement, IsSilentWhereAllIsWell) {
+TEST(Placement, IsSilentIfPlacementIsGood) {
   EXPECT_TRUE(placement_warnings({rank_on("a", "0-1"), rank_on("a", "0-1")}).empty());
   EXPECT_TRUE(placement_warnings({rank_on("a", "0"), rank_on("b", "0")}).empty())
       << "the same core number on two hosts is two cores";
@@ -102,14 +103,14 @@ TEST(Placement, IsSilentWhereAllIsWell) {
       << "its threads need both nodes";
 }
 
-TEST(Placement, TellsRanksBoundToOneCore) {
+TEST(Placement, ReportsRanksBoundToOneCore) {
   const auto list = placement_warnings({rank_on("a", "0"), rank_on("a", "1"), rank_on("a", "0")});
   ASSERT_EQ(list.size(), 1U);
   EXPECT_NE(list[0].find("ranks 0,2 share cores: 2 threads on 1 core of a (0)"), std::string::npos)
       << list[0];
 }
 
-TEST(Placement, TellsMasksThatOverlapTooMuch) {
+TEST(Placement, ReportsMasksThatOverlapTooMuch) {
   const auto list =
       placement_warnings({rank_on("a", "0-1", 2), rank_on("a", "1-2", 2), rank_on("a", "3-4", 2)});
   ASSERT_EQ(list.size(), 1U);
@@ -118,19 +119,19 @@ TEST(Placement, TellsMasksThatOverlapTooMuch) {
       << list[0];
 }
 
-TEST(Placement, TellsMoreThreadsThanCores) {
+TEST(Placement, ReportsMoreThreadsThanCores) {
   const auto list = placement_warnings({rank_on("a", "0-3", 8)});
   ASSERT_EQ(list.size(), 1U);
   EXPECT_NE(list[0].find("rank 0 runs 8 threads on 4 cores"), std::string::npos) << list[0];
 }
 
-TEST(Placement, TellsUnboundRanksWhereMemoryCanBeFar) {
+TEST(Placement, ReportsUnboundRanksWhereMemoryCanBeFar) {
   const auto list = placement_warnings({rank_on("a", "0-7", 1, "0-1"), rank_on("a", "0-3")});
   ASSERT_EQ(list.size(), 1U);
   EXPECT_NE(list[0].find("rank 0 may run on several NUMA nodes"), std::string::npos) << list[0];
 }
 
-TEST(Placement, TellsDifferentProcessors) {
+TEST(Placement, ReportsDifferentProcessors) {
   std::vector<RankInfo> ranks{rank_on("a", "0"), rank_on("b", "0")};
   ranks[1].processor = "Q";
   const auto list = placement_warnings(ranks);
@@ -146,7 +147,7 @@ TEST(Placement, SaysFewSentencesOfManyRanks) {
   EXPECT_EQ(rank_groups(ranks).size(), 500U);
 }
 
-// What an exception comes to in a `catch`, and on standard error.
+// The failure that an exception stands for.
 template<class Thrown>
 Failure failure_of(const Thrown& thrown) {
   try {

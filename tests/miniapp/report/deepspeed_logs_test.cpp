@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is told in DeepSpeed's words: comms_logger's summary and wall_clock_breakdown's lines.
+// Logs in DeepSpeed's format: the summary of comms_logger and the lines of wall_clock_breakdown.
 #include <map>
 #include <regex>
 #include <sstream>
@@ -35,7 +35,7 @@ TEST(CommsLog, PrintsMessageSizesAsDeepSpeedDoes) {
 }
 
 TEST(CommsLog, CountsByOperationAndMessageSize) {
-  // 4 ranks; the second starts while the first still has the lane.
+  // 4 ranks; the second call starts while the first still occupies the lane.
   const std::vector<CollectiveRecord> records{call(Op::all_gather, 4000, 0, 2 * ms),
                                               call(Op::all_gather, 4000, 1 * ms, 6 * ms),
                                               call(Op::reduce_scatter, 8000, 10 * ms, 12 * ms),
@@ -133,7 +133,7 @@ TEST(CommsLog, IsDeepSpeedsTableWithOneColumnMore) {
             "                33.55               ");
 }
 
-// Each event of a step takes a ms.
+// Each event of a step takes 1 ms.
 StepTrace even_trace(const Program& p, bool skipped = false) {
   StepTrace trace;
   std::int64_t now = 0;
@@ -189,7 +189,7 @@ TEST(WallClock, IsDeepSpeedsLinesAndAddsUp) {
         for (const auto& [name, time] : fields_of(line)) sums[name] += time;
     for (const char* part : {"fwd", "bwd", "bwd_inner", "bwd_allreduce", "step"})
       EXPECT_DOUBLE_EQ(sums.at(std::string(part) + "_microstep"), whole.at(part)) << part;
-    // Stages 0 and 1 reduce once a step, after the last backward.
+    // Stages 0 and 1 reduce once per step, after the last backward.
     const auto first = fields_of(lines[0]), last = fields_of(lines[lines.size() - 2]);
     EXPECT_EQ(first.at("step_microstep"), 0);
     if (stage < 2) {
@@ -212,7 +212,7 @@ TEST(Lanes, AreHeldByOneCollectiveAtATime) {
       call(Op::all_gather, 1, 20, 90), call(Op::all_reduce, 1, 100, 110)};
   EXPECT_EQ(lane_begins_ns(records), (std::vector<std::int64_t>{0, 50, 50, 100}));
   std::vector<CollectiveRecord> of_groups = records;
-  of_groups[1].group = 1;  // a lane of its own: nothing was before it
+  of_groups[1].group = 1;  // a lane of its own, on which nothing came before
   EXPECT_EQ(lane_begins_ns(of_groups), (std::vector<std::int64_t>{0, 10, 50, 100}));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.html of runs that no test can afford or provoke: the page stays well-formed, small and
-// readable whatever the figures and texts are.
+// report.html of runs that no test can make: the page stays well-formed, small and readable for all
+// figures and texts.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -30,7 +30,7 @@ Result result_of(const std::vector<double>& losses) {
   return r;
 }
 
-// Every event of one step, each a microsecond long, and a collective for each that is one.
+// A trace with every event of one step, each 1 us long, and a record for each collective.
 void trace_step(const Program& p, int times, Result& r) {
   std::int64_t now_ns = 1;
   r.trace.step = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: in a step nothing over 1 MiB is allocated outside labelled Views, except inside oneDNN and
-// MPI. This executable's own malloc stands in front of the C library's and looks at who calls.
+// Rule: a step allocates nothing over 1 MiB outside labelled Views, except inside oneDNN and MPI.
+// This executable has its own malloc in front of the C library's, which finds out who calls.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t large = std::size_t{1} << 20;
 
-// Plain storage: it is written inside malloc.
+// Plain storage, since malloc writes to it.
 struct Watch {
   bool on = false, busy = false;
   std::array<std::size_t, 4096> sizes{};
@@ -50,7 +50,7 @@ void note(std::size_t bytes) {
   watch.busy = false;
 }
 
-std::vector<std::size_t> labelled;  // sizes of large labelled Views, as Kokkos tells them
+std::vector<std::size_t> labelled;  // sizes of large labelled Views, as Kokkos reports them
 
 void on_allocate(Kokkos::Profiling::SpaceHandle, const char* label, const void*,
                  std::uint64_t bytes) {
@@ -87,7 +87,7 @@ namespace {
 
 TEST(Heap, LargeBlocksAreLabelledViews) {
   labelled.reserve(4096);
-  std::array<void*, 2> warm_up{};  // its first call allocates
+  std::array<void*, 2> warm_up{};  // the first call of backtrace allocates
   backtrace(warm_up.data(), 2);
   Kokkos::Tools::Experimental::set_allocate_data_callback(on_allocate);
   for (int stage : {0, 1, 2, 3}) {
@@ -108,7 +108,7 @@ TEST(Heap, LargeBlocksAreLabelledViews) {
                                   watch.sizes.begin() + static_cast<std::ptrdiff_t>(watch.count));
     ASSERT_GT(seen.size(), 20U);
     ASSERT_EQ(seen.size(), labelled.size()) << "stage " << stage;
-    // Kokkos puts a header and alignment around what it is asked for.
+    // Kokkos adds a header and padding to each allocation.
     for (std::size_t i = 0; i < seen.size(); ++i) {
       EXPECT_GE(seen[i], labelled[i]) << watch.callers[i];
       EXPECT_LE(seen[i], labelled[i] + 1024) << watch.callers[i];

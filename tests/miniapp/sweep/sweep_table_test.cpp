@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep's grid, what it keeps on the disk, its table and its page: without a run.
+// The grid of a sweep, its files, its table and its page, without a run.
 #include <filesystem>
 #include <set>
 
@@ -19,17 +19,19 @@ namespace {
 
 using Values = std::vector<std::string>;
 
-TEST(SweepGrid, TakesValuesApartAtCommasOfTheirOwn) {
+TEST(SweepGrid, SplitsValuesAtCommasOutsideBrackets) {
   const Axis axis = parse_axis(R"(a.b=1e6,[1,2],{"x":3,"y":[4,5]},"u,v",auto)");
   EXPECT_EQ(axis.key, "a.b");
   EXPECT_EQ(axis.values, (Values{"1e6", "[1,2]", R"({"x":3,"y":[4,5]})", R"("u,v")", "auto"}));
 }
 
-TEST(SweepGrid, RefusesInWords) {
-  const std::pair<const char*, const char*> bad[] = {
-      {"run.steps", "must be key"},       {"=1", "must be key"},
-      {"run.steps=", "is empty"},         {"run.steps=1,,2", "is empty"},
-      {"run.steps=1,2,1", "comes twice"}, {"ranks=1,2", "no key of a deck"}};
+TEST(SweepGrid, RefusesBadArguments) {
+  const std::pair<const char*, const char*> bad[] = {{"run.steps", "must be key"},
+                                                     {"=1", "must be key"},
+                                                     {"run.steps=", "is empty"},
+                                                     {"run.steps=1,,2", "is empty"},
+                                                     {"run.steps=1,2,1", "is given twice"},
+                                                     {"ranks=1,2", "not a key of a deck"}};
   for (const auto& [argument, why] : bad)
     expect_says(message_of<DeckError>([&, a = argument] { parse_axis(a); }), {argument, why});
   expect_says(message_of<DeckError>([] { parse_axes({"a=1", "b=1", "a=2"}); }), {"a", "twice"});
@@ -82,7 +84,7 @@ SweepPoint refused(const GridPoint& at) {
   return point;
 }
 
-TEST(SweepPoints, ReadBackAsTheyWere) {
+TEST(SweepPoints, ReadBackUnchanged) {
   const GridPoint at{2, {{"a", "1e6"}, {"b", "[1,2]"}}};
   SweepPoint no_loss = ran(at);
   no_loss.run->loss = std::numeric_limits<double>::quiet_NaN();
@@ -110,7 +112,7 @@ TEST(SweepPoints, HaveThePlansFigures) {
   EXPECT_EQ(f.batch.accumulation, 2);
 }
 
-TEST(SweepStore, KeepsWhatIsDoneAndNothingElse) {
+TEST(SweepStore, KeepsOnlyFinishedPoints) {
   const ScratchFolder scratch;
   const std::vector<Axis> axes{{"a", {"1", "2", "3"}}};
   const auto grid = points_of(axes, {2});
@@ -121,7 +123,7 @@ TEST(SweepStore, KeepsWhatIsDoneAndNothingElse) {
     store.keep(refused(grid[1]));
     store.keep(planned({4, {{"a", "3"}}}));
     store.keep(planned({2, {{"a", "99"}}}));
-    EXPECT_NE(store.find(grid[0]), nullptr) << "at once";
+    EXPECT_NE(store.find(grid[0]), nullptr) << "immediately";
   }
   const PointStore store(scratch.path("s"), "deck A");
   ASSERT_NE(store.find(grid[0]), nullptr);
@@ -139,7 +141,7 @@ TEST(SweepStore, KeepsWhatIsDoneAndNothingElse) {
   expect_says(other.notes(grid).at(0), {"4 points of another deck", "done again"});
 }
 
-TEST(SweepStore, DoesDamagedPointsAgainAndSaysSo) {
+TEST(SweepStore, RepeatsDamagedPointsAndSaysSo) {
   const ScratchFolder scratch;
   const auto grid = points_of({{"a", {"1", "2", "3"}}}, {2});
   std::vector<std::string> files;
@@ -153,7 +155,7 @@ TEST(SweepStore, DoesDamagedPointsAgainAndSaysSo) {
   std::filesystem::resize_file(files[0], 100);
   std::filesystem::copy_file(files[2], files[1], std::filesystem::copy_options::overwrite_existing);
   const PointStore store(scratch.path(), "deck");
-  EXPECT_EQ(store.find(grid[0]), nullptr) << "cut short";
+  EXPECT_EQ(store.find(grid[0]), nullptr) << "truncated";
   EXPECT_EQ(store.find(grid[1]), nullptr) << "another point's file";
   EXPECT_NE(store.find(grid[2]), nullptr);
   const auto notes = store.notes(grid);
@@ -231,7 +233,7 @@ TEST(SweepTable, HasARowForEachPointAndACellForEachFigure) {
   }
 }
 
-TEST(SweepTable, EndsWithTheStatusOfTheFirstPointThatDidNotEndWell) {
+TEST(SweepTable, EndsWithTheStatusOfTheFirstBadPoint) {
   Sweep s = example();
   EXPECT_EQ(sweep_status(s), ExitStatus::memory);
   s.ranks = {2};
@@ -242,7 +244,7 @@ TEST(SweepTable, EndsWithTheStatusOfTheFirstPointThatDidNotEndWell) {
   EXPECT_EQ(sweep_status(s), ExitStatus::valid);
 }
 
-TEST(SweepPage, IsWholeAndSaysWhatTheTableSays) {
+TEST(SweepPage, IsCompleteAndAgreesWithTheTable) {
   const Sweep s = example();
   const std::string page = sweep_html(s);
   EXPECT_EQ(malformed(page), "");
@@ -263,14 +265,14 @@ TEST(SweepPage, IsWholeAndSaysWhatTheTableSays) {
     EXPECT_NE(page.find(drawing), std::string::npos) << drawing;
 }
 
-TEST(SweepDrawings, TellNumbersFromNames) {
+TEST(SweepDrawings, DistinguishNumbersFromNames) {
   EXPECT_EQ((html::Dim{"a.bucket", {"1e6", "5"}}.numbers()), (std::vector<double>{1e6, 5}));
   EXPECT_TRUE((html::Dim{"zero_optimization.stage", {"0", "1"}}.numbers().empty()));
   EXPECT_TRUE((html::Dim{"a", {"true", "false"}}.numbers().empty()));
   EXPECT_TRUE((html::Dim{"a", {"1", "auto"}}.numbers().empty()));
 }
 
-TEST(SweepDrawings, HaveEachPointOnceOrSayWhatWasHeld) {
+TEST(SweepDrawings, HaveEachPointOnceOrSayWhatIsFixed) {
   const Sweep s = example();
   const auto dims = html::dims_of(s);
   ASSERT_EQ(dims.size(), 3U);

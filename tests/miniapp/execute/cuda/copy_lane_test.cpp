@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lane of copies of a GPU, on the stand-in: a copy comes after what the compute stream had been
-// given when it was started, what the compute stream is given after hold_compute comes after the
-// copy, and the host waits in finish alone.
+// The lane of copies of a GPU, on the stand-in. A copy comes after the work that the compute stream
+// had been given when the copy was started; work that the compute stream is given after
+// hold_compute comes after the copy; the host waits only in finish.
 #include <gtest/gtest.h>
 
 #include <comm/nccl/nccl_stream.hpp>
