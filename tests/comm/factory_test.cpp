@@ -7,7 +7,7 @@
 #include <tests/support/message_of.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::testing::factory_test {
 namespace {
 
 TEST(Factory, chooses_at_run_time) {
@@ -46,4 +46,4 @@ TEST(FindNode, counts_the_ranks_of_this_machine) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing
+}  // namespace shardmark::testing::factory_test

@@ -9,7 +9,7 @@
 #include <tests/support/array.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::testing::ordered_test {
 namespace {
 
 // Values whose sum depends on the order: different magnitudes, signs that cancel, signed zeros.
@@ -92,4 +92,4 @@ TEST(Ordered, another_order_would_change_the_sums) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing
+}  // namespace shardmark::testing::ordered_test

@@ -12,6 +12,8 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <tests/support/select_files.hpp>
+
 namespace {
 
 void require(int code, const char* call) {
@@ -74,6 +76,7 @@ int main(int argc, char* argv[]) {
   int rank = 0;
   require(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   testing::InitGoogleTest(&argc, argv);
+  shardmark::testing::select_files(argc, argv);
   int worst = 1;
   {
     const Kokkos::ScopeGuard kokkos(argc, argv);

@@ -53,4 +53,17 @@ Event& find_event(Program& p, std::string_view segment, Match match) {
   throw PlanError("test: no such event");
 }
 
+/// A deck with knobs so small that even a small model has several buckets, messages and sub-groups.
+inline Deck deepspeed_deck(int stage) {
+  Deck d = gpt2_deck(stage, 2);
+  d.run.schedule = "deepspeed";
+  d.zero.knobs.overlap_comm = stage == 3;
+  d.zero.knobs.reduce_bucket_size = 1800;
+  d.zero.knobs.prefetch_bucket_size = 1500;
+  d.zero.knobs.max_live_parameters = 5000;
+  d.zero.knobs.max_reuse_distance = 1500;
+  d.zero.knobs.param_persistence_threshold = 30;
+  return d;
+}
+
 }  // namespace shardmark::testing

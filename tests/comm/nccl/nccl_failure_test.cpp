@@ -8,7 +8,7 @@
 #include <tests/support/message_of.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::testing::nccl_failure_test {
 namespace {
 
 class NcclFailure : public ::testing::Test {
@@ -125,4 +125,4 @@ TEST_F(NcclFailure, ordered_sums_are_refused) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing
+}  // namespace shardmark::testing::nccl_failure_test

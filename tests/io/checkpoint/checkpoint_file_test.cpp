@@ -9,7 +9,7 @@
 #include <io/checkpoint/state_reader.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::checkpoint_file_test {
 namespace {
 
 constexpr std::int64_t elems = 3 * checksum_block_elems + 1234;  // of both ranks together
@@ -231,4 +231,4 @@ TEST(CheckpointFile, one_that_is_there_already_is_not_overwritten) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::checkpoint_file_test

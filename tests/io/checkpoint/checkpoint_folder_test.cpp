@@ -10,7 +10,7 @@
 #include <io/checkpoint/manifest.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::checkpoint_folder_test {
 namespace {
 
 std::vector<std::string> names_in(const std::string& path) {
@@ -118,4 +118,4 @@ TEST(CheckpointFolder, what_cannot_be_written_is_refused) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::checkpoint_folder_test

@@ -11,7 +11,7 @@
 #include <io/checkpoint/state_reader.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::checkpoint_shared_test {
 namespace {
 
 int rank_of() {
@@ -112,4 +112,4 @@ TEST(SharedFile, what_fails_on_one_rank_fails_on_all) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::checkpoint_shared_test

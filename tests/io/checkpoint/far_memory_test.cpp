@@ -10,7 +10,7 @@
 #include <io/checkpoint/state_reader.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::far_memory_test {
 namespace {
 
 constexpr std::int64_t elems = checksum_block_elems + 4321;
@@ -141,4 +141,4 @@ TEST_F(FarCheckpoint, what_the_master_is_rounded_to_goes_there_too) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::far_memory_test

@@ -3,7 +3,7 @@
 #include <io/checkpoint/manifest.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::manifest_test {
 namespace {
 
 Manifest sample(Dtype dtype) {
@@ -86,4 +86,4 @@ TEST(Manifest, parts_must_cover_the_model_once) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::manifest_test

@@ -10,7 +10,7 @@
 #include <io/data/tokens.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::tokens_test {
 namespace {
 
 Deck deck_of(DataSource source, std::int64_t sequence, std::int64_t vocab, std::uint64_t seed) {
@@ -148,4 +148,4 @@ TEST(Tokens, steps_and_seeds_give_other_data) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::tokens_test

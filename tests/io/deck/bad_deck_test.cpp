@@ -5,7 +5,7 @@
 
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::bad_deck_test {
 namespace {
 
 struct BadValue {
@@ -237,4 +237,4 @@ TEST(BadDeck, counts_beyond_63_bits_are_refused) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::bad_deck_test

@@ -2,7 +2,7 @@
 // Rule: a model that cannot be built is refused with the key that says so.
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::bad_model_test {
 namespace {
 
 TEST(BadModel, heads_of_a_llama_must_fit) {
@@ -98,4 +98,4 @@ TEST(BadModel, a_list_cannot_be_trained_but_planned) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::bad_model_test

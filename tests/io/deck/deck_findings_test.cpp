@@ -6,7 +6,7 @@
 #include <io/deck/deck_findings.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::deck_findings_test {
 namespace {
 
 class DeckCheck : public ::testing::Test {
@@ -88,4 +88,4 @@ TEST_F(DeckCheck, prints_a_line_a_finding_under_a_heading_a_kind) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::deck_findings_test

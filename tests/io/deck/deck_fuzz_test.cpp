@@ -6,7 +6,7 @@
 #include <core/random.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::deck_fuzz_test {
 namespace {
 
 class Mutator {
@@ -80,4 +80,4 @@ TEST(DeckFuzz, a_deck_or_a_deck_error) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::deck_fuzz_test

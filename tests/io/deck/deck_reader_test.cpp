@@ -2,7 +2,7 @@
 // A sound deck: every key has its effect, and every absent key has the documented default.
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::deck_reader_test {
 namespace {
 
 TEST(Deck, every_key_arrives) {
@@ -174,4 +174,4 @@ TEST(Deck, a_wrong_config_file_is_named_by_its_own_name) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::deck_reader_test

@@ -3,7 +3,7 @@
 #include <io/deepspeed/config.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::deepspeed_batch_test {
 namespace {
 
 using Given = std::optional<std::int64_t>;
@@ -93,4 +93,4 @@ TEST(Batch, inference_agrees_with_the_rule_for_all_small_numbers) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::deepspeed_batch_test

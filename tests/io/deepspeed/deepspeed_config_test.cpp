@@ -7,7 +7,7 @@
 #include <io/deepspeed/config.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::deepspeed_config_test {
 namespace {
 
 Json config_of(const Json& c) {
@@ -216,4 +216,4 @@ TEST(DeepSpeedConfig, adamw_defaults_stand_in_for_what_is_not_named) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::deepspeed_config_test

@@ -6,7 +6,7 @@
 #include <io/deepspeed/config.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::deepspeed_effect_test {
 namespace {
 
 std::map<std::string, std::string> without_effect(const std::string& text,
@@ -150,4 +150,4 @@ TEST(DeepSpeedEffect, knobs_of_deepspeeds_schedule_do_nothing_under_paper) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::deepspeed_effect_test

@@ -6,7 +6,7 @@
 #include <io/deepspeed/config.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::deepspeed_spec_test {
 namespace {
 
 // Reads a config with additional keys at a stage. `zero` contains additional keys of
@@ -244,4 +244,4 @@ TEST(DeepSpeedKnobs, gradients_are_scaled_where_deepspeed_scales_them) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::deepspeed_spec_test

@@ -14,7 +14,7 @@
 #include <io/files/output_folder.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::output_folder_test {
 namespace {
 
 std::size_t entries(const std::string& path) {
@@ -139,4 +139,4 @@ TEST(Hash, is_xxh3_in_hexadecimal) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::output_folder_test

@@ -10,7 +10,7 @@
 #include <io/files/swap_file.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::swap_file_test {
 namespace {
 
 std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
@@ -87,4 +87,4 @@ TEST(SwapFile, AFolderThatCannotBeUsedIsAnError) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::swap_file_test

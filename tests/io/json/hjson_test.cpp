@@ -4,7 +4,7 @@
 #include <io/json/json_source.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::hjson_test {
 namespace {
 
 Json parse(const std::string& text) {
@@ -95,4 +95,4 @@ TEST(Hjson, deep_nesting_is_refused_not_a_crash) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::hjson_test

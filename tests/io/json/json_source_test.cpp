@@ -4,7 +4,7 @@
 #include <io/json/json_source.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::json_source_test {
 namespace {
 
 Json parse(const std::string& text, JsonRules rules = JsonRules::deck) {
@@ -85,4 +85,4 @@ TEST(JsonSource, files_that_are_no_deck) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::json_source_test

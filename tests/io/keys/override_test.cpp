@@ -3,7 +3,7 @@
 #include <io/keys/overrides.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::override_test {
 namespace {
 
 Json set(Json deck, const std::string& argument) {
@@ -69,4 +69,4 @@ TEST(Override, the_last_of_two_counts) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::override_test

@@ -8,7 +8,7 @@
 #include <core/plan/interpret/check.hpp>
 #include <tests/support/checkpoints.hpp>
 
-namespace shardmark {
+namespace shardmark::resume_test {
 namespace {
 
 using testing::CheckpointedRun;
@@ -223,4 +223,4 @@ TEST(Resume, RefusesAChangedByteOfAnyRank) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::resume_test

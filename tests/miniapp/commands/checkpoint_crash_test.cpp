@@ -14,7 +14,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::checkpoint_crash_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -207,4 +207,4 @@ TEST(CheckpointCrash, ADamagedOneIsNeverTrainedFrom) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::checkpoint_crash_test

@@ -7,7 +7,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::ckpt_command_test {
 namespace {
 
 class Ckpt : public ::testing::Test {
@@ -89,4 +89,4 @@ TEST(CkptFull, ARestartKeepsItsStatesAndLittleMore) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::ckpt_command_test

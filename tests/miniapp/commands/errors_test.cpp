@@ -6,7 +6,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::errors_test {
 namespace {
 
 struct Wrong {
@@ -166,4 +166,4 @@ TEST(RanksThatDisagree, AreNamed) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::errors_test

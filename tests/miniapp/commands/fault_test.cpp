@@ -8,7 +8,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::fault_test {
 namespace {
 
 struct Fault {
@@ -149,4 +149,4 @@ TEST_P(Sound, RunsEndWithTheirThreeLines) {
 INSTANTIATE_TEST_SUITE_P(Program, Sound, testing::Values(0, 1, 2, 3));
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::fault_test

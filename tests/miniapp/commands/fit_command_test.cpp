@@ -5,7 +5,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::fit_command_test {
 namespace {
 
 std::string fit_deck(const Workplace& place, const std::string& memory) {
@@ -79,4 +79,4 @@ TEST(Fit, RefusesToRunWhereNotEvenOneLayerFits) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::fit_command_test

@@ -11,7 +11,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::help_test {
 namespace {
 
 std::string output_of(std::vector<std::string> args) {
@@ -230,4 +230,4 @@ TEST(Help, BashOffersWhatFits) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::help_test

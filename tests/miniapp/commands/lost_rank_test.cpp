@@ -9,7 +9,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::lost_rank_test {
 namespace {
 
 constexpr int world = 3;
@@ -86,4 +86,4 @@ TEST(Interrupt, EndsAll) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::lost_rank_test

@@ -11,7 +11,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::offload_command_test {
 namespace {
 
 // A configuration from tutorials and issues, with only a batch size added.
@@ -237,4 +237,4 @@ TEST(Offload, ARunWithFilesResumesAsIfItHadNotEnded) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::offload_command_test

@@ -12,7 +12,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::output_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -268,4 +268,4 @@ TEST(Runs, DifferWithTheirSeed) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::output_files_test

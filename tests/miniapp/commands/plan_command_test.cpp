@@ -10,7 +10,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::plan_command_test {
 namespace {
 
 std::string printed(const std::vector<std::string>& args) {
@@ -154,4 +154,4 @@ TEST(Output, ThatCannotBeWrittenIsAnError) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::plan_command_test

@@ -6,7 +6,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::progress_test {
 namespace {
 
 class Progress : public testing::TestWithParam<int> {
@@ -47,4 +47,4 @@ TEST_P(Progress, RewritesItsLineOnATerminal) {
 INSTANTIATE_TEST_SUITE_P(Ranks, Progress, testing::Values(0, 2));
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::progress_test

@@ -14,7 +14,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::sweep_command_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -246,4 +246,4 @@ TEST(Sweep, RefusesBadArguments) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::sweep_command_test

@@ -12,7 +12,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::written_logs_test {
 namespace {
 
 using Calls = std::map<std::string, std::int64_t>;
@@ -291,4 +291,4 @@ TEST(WallClock, IsPrintedEverySoManySteps) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::written_logs_test

@@ -10,7 +10,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::written_page_test {
 namespace {
 
 std::string print(const char* format, double value) {
@@ -188,4 +188,4 @@ TEST(Page, ShowsRunsThatFailedOrTrainedNothing) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::written_page_test

@@ -11,7 +11,7 @@
 #include <core/plan/interpret/volume.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::equality_test {
 namespace {
 
 using testing::make_llama;
@@ -200,4 +200,4 @@ TEST(PredictedIsMeasured, InSixteenBitsToo) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::equality_test

@@ -9,7 +9,7 @@
 #include <core/plan/write/plan_writer.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::executor_test {
 namespace {
 
 using testing::world;
@@ -159,4 +159,4 @@ TEST(Executor, ComputesWhileCollectivesAreOpen) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::executor_test

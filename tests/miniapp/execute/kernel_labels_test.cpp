@@ -11,7 +11,7 @@
 #include <core/clock.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::kernel_labels_test {
 namespace {
 
 struct Listener {
@@ -103,4 +103,4 @@ TEST(Kernels, HoldTheComputeTimeAndCarryOurLabels) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::kernel_labels_test

@@ -11,7 +11,7 @@
 #include <tests/support/cover.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::knobs_test {
 namespace {
 
 using namespace testing;
@@ -238,4 +238,4 @@ TEST(Knobs, ABucketThatFillsAgainLosesNothing) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::knobs_test

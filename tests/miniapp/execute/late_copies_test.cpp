@@ -8,7 +8,7 @@
 
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::late_copies_test {
 namespace {
 
 using testing::Training;
@@ -133,4 +133,4 @@ TEST(LateCopies, AreNotMadeWhereMemoryIsFreedAtOnce) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::late_copies_test

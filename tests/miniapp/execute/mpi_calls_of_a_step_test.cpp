@@ -7,7 +7,7 @@
 #include <tests/comm/mpi/mpi_counter.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::mpi_calls_of_a_step_test {
 namespace {
 
 using testing::small_deck;
@@ -59,4 +59,4 @@ TEST(Beneath, AStepMakesTheMpiCallsOfItsPlan) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::mpi_calls_of_a_step_test

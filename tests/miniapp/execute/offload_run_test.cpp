@@ -13,7 +13,7 @@
 #include <miniapp/execute/scoped_timer.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::offload_run_test {
 namespace {
 
 using namespace testing;
@@ -335,4 +335,4 @@ TEST(Offload, OnAnEmulatedLinkTakesAtLeastItsTime) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::offload_run_test

@@ -10,7 +10,7 @@
 #include <core/clock.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::overlap_test {
 namespace {
 
 constexpr std::int64_t delay_ns = 50'000'000;
@@ -57,4 +57,4 @@ TEST(Overlap, HidesTheDelaysOfCollectives) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::overlap_test

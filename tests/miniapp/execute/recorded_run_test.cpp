@@ -7,7 +7,7 @@
 #include <tests/support/recorded.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::recorded_run_test {
 namespace {
 
 using namespace testing;
@@ -121,4 +121,4 @@ TEST(RecordedRun, MemoryInTheLedger) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::recorded_run_test

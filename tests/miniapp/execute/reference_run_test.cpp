@@ -10,7 +10,7 @@
 
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::reference_run_test {
 namespace {
 
 using nlohmann::json;
@@ -80,4 +80,4 @@ INSTANTIATE_TEST_SUITE_P(Stages, Reference,
                                                               Reductions::ordered)));
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::reference_run_test

@@ -9,7 +9,7 @@
 #include <core/plan/interpret/check.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::shard_size_test {
 namespace {
 
 using testing::small_deck;
@@ -169,4 +169,4 @@ TEST(SecondaryCopies, OutliveASkippedStep) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::shard_size_test

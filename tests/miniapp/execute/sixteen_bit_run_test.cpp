@@ -12,7 +12,7 @@
 #include <miniapp/run/bf16_choice.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::sixteen_bit_run_test {
 namespace {
 
 using testing::set_precision;
@@ -142,4 +142,4 @@ TEST_F(Bf16Choices, AnotherWordIsAnErrorOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::sixteen_bit_run_test

@@ -7,7 +7,7 @@
 #include <miniapp/execute/step_trace.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark {
+namespace shardmark::step_trace_test {
 namespace {
 
 int ranks() {
@@ -76,4 +76,4 @@ TEST(StepTrace, SeesALeak) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::step_trace_test

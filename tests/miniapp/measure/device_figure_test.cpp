@@ -7,7 +7,7 @@
 #include <miniapp/measure/comparisons.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::device_figure_test {
 namespace {
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
@@ -80,4 +80,4 @@ TEST(DeviceFigure, an_excess_over_the_allowance_is_reported_of_an_unshared_devic
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::device_figure_test

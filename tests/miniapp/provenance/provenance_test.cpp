@@ -14,7 +14,7 @@
 #include <miniapp/provenance/placement.hpp>
 #include <miniapp/report/report_provenance.hpp>
 
-namespace shardmark {
+namespace shardmark::provenance_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -177,4 +177,4 @@ TEST(Failures, ErrorsOfUsersAndMachinesAreNoDefects) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::provenance_test

@@ -11,7 +11,7 @@
 #include <miniapp/report/deepspeed_wall_clock.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::deepspeed_logs_test {
 namespace {
 
 constexpr std::int64_t ms = 1'000'000;
@@ -217,4 +217,4 @@ TEST(Lanes, AreHeldByOneCollectiveAtATime) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::deepspeed_logs_test

@@ -13,7 +13,7 @@
 #include <tests/support/markup.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::report_page_test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -168,4 +168,4 @@ TEST(ReportPage, ThinningKeepsExtremes) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::report_page_test

@@ -82,7 +82,7 @@ extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   return __libc_memalign(alignment, bytes);
 }
 
-namespace shardmark {
+namespace shardmark::heap_test {
 namespace {
 
 TEST(Heap, LargeBlocksAreLabelledViews) {
@@ -127,4 +127,4 @@ TEST(Heap, AnUnlabelledBlockWouldBeSeen) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::heap_test

@@ -14,7 +14,7 @@
 #include <tests/support/markup.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::sweep_table_test {
 namespace {
 
 using Values = std::vector<std::string>;
@@ -294,4 +294,4 @@ TEST(SweepDrawings, HaveEachPointOnceOrSayWhatIsFixed) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::sweep_table_test

@@ -14,7 +14,7 @@
 #include <core/random.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark {
+namespace shardmark::storage_test {
 namespace {
 
 using shardmark::testing::Buffer;
@@ -291,4 +291,4 @@ TEST_F(Storage, only_fp32_is_converted_to_and_from_fp64) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::storage_test

@@ -12,7 +12,7 @@
 #include <core/nn/layers/rms_norm.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark {
+namespace shardmark::warps_test {
 namespace {
 
 using shardmark::testing::Buffer;
@@ -98,4 +98,4 @@ TEST_F(Warps, sums_over_rows_start_anew_or_go_on) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::warps_test

@@ -10,7 +10,7 @@
 #include <tests/core/nn/models/single_process.hpp>
 #include <tests/core/nn/products/all_bf16_products.hpp>
 
-namespace shardmark {
+namespace shardmark::attention_test {
 namespace {
 
 using shardmark::testing::Buffer;
@@ -160,4 +160,4 @@ TEST(attention, is_within_its_roundings_in_fp16) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::attention_test

@@ -12,7 +12,7 @@
 #include <core/nn/layers/rotary.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark {
+namespace shardmark::primitives_test {
 namespace {
 
 using shardmark::testing::Buffer;
@@ -266,4 +266,4 @@ TEST_F(Primitives, polls_after_every_kernel_and_product) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::primitives_test

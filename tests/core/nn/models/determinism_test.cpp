@@ -10,7 +10,7 @@
 #include <tests/core/nn/models/single_process.hpp>
 #include <tests/core/nn/products/all_bf16_products.hpp>
 
-namespace shardmark {
+namespace shardmark::determinism_test {
 namespace {
 
 using shardmark::testing::Buffer;
@@ -142,4 +142,4 @@ TEST(determinism, every_kernel_of_a_step_is_labelled) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::determinism_test

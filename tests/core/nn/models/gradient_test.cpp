@@ -7,7 +7,7 @@
 #include <tests/core/nn/models/reference_model.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark {
+namespace shardmark::gradient_test {
 namespace {
 
 using shardmark::testing::Doubles;
@@ -166,4 +166,4 @@ INSTANTIATE_TEST_SUITE_P(families, RealShape,
                                            Shape{2, 256, 4, 128, 256, 1, false, 0, 2, 344}));
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::gradient_test

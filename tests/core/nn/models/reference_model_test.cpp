@@ -11,7 +11,7 @@
 #include <core/nn/products/bf16_products.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark {
+namespace shardmark::reference_model_test {
 namespace {
 
 using nlohmann::json;
@@ -159,4 +159,4 @@ INSTANTIATE_TEST_SUITE_P(all_cases, SixteenBitTraining, ::testing::Range(0, 5));
 INSTANTIATE_TEST_SUITE_P(all_cases, ReferenceTraining, ::testing::Range(0, 5));
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::reference_model_test

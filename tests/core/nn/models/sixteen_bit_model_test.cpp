@@ -13,7 +13,7 @@
 #include <core/nn/layers/rotary.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark {
+namespace shardmark::sixteen_bit_model_test {
 namespace {
 
 using shardmark::testing::Buffer;
@@ -186,4 +186,4 @@ TYPED_TEST(SixteenBits, a_kernel_refuses_tensors_of_two_types) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::sixteen_bit_model_test

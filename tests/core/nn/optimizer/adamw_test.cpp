@@ -9,7 +9,7 @@
 #include <core/numeric/half.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark {
+namespace shardmark::adamw_test {
 namespace {
 
 using shardmark::testing::Buffer;
@@ -133,4 +133,4 @@ TEST(adamw, widens_and_rounds_on_the_way_to_the_same_bits) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::adamw_test

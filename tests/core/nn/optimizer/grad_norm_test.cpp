@@ -13,7 +13,7 @@
 #include <core/nn/optimizer/grad_norm.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark {
+namespace shardmark::grad_norm_test {
 namespace {
 
 using shardmark::testing::Buffer;
@@ -146,4 +146,4 @@ TEST_F(GradNorm, what_is_not_finite_is_never_lost) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::grad_norm_test

@@ -7,7 +7,7 @@
 #include <core/nn/optimizer/init.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark {
+namespace shardmark::init_test {
 namespace {
 
 using shardmark::testing::Buffer;
@@ -83,4 +83,4 @@ TEST_F(InitTest, clear_and_accumulate) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::init_test

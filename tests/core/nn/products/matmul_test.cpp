@@ -7,7 +7,7 @@
 #include <core/nn/products/matmul.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark {
+namespace shardmark::matmul_test {
 namespace {
 
 using shardmark::testing::Buffer;
@@ -67,4 +67,4 @@ TEST(matmul, counts_and_records_what_was_asked_for) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::matmul_test

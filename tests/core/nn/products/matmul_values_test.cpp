@@ -9,7 +9,7 @@
 #include <tests/core/nn/models/single_process.hpp>
 #include <tests/core/nn/products/all_bf16_products.hpp>
 
-namespace shardmark {
+namespace shardmark::matmul_values_test {
 namespace {
 
 using shardmark::testing::all_bf16_products;
@@ -163,4 +163,4 @@ TEST(matmul, equals_a_plain_loop_in_batches) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::matmul_values_test

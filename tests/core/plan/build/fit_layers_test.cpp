@@ -7,7 +7,7 @@
 #include <core/plan/interpret/footprint.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::fit_layers_test {
 namespace {
 
 Deck deck_of(const std::string& schedule, int stage) {
@@ -124,4 +124,4 @@ TEST(Fit, PlansAThousandRanks) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::fit_layers_test

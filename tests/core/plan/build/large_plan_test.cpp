@@ -12,7 +12,7 @@
 #include <core/plan/interpret/print.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::large_plan_test {
 namespace {
 
 TEST(Large, ATrillionParametersOn16384Ranks) {
@@ -58,4 +58,4 @@ TEST(Large, StagesOneAndTwoOn100000RanksTakeNoTime) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::large_plan_test

@@ -9,7 +9,7 @@
 #include <core/plan/interpret/arena.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::linear_planning_test {
 namespace {
 
 Program deep_program(const char* schedule, int stage, int layers) {
@@ -57,4 +57,4 @@ TEST(LinearPlanning, ABucketsEarlierFillingsAreForgotten) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::linear_planning_test

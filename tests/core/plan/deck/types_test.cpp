@@ -15,7 +15,7 @@
 #include <core/plan/write/plan_writer.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::types_test {
 namespace {
 
 // Rank 1 of 2: a gradient is computed on the device, reduced to rank 1 of the group of both ranks,
@@ -162,4 +162,4 @@ TEST(MicroBatches, AreNumberedInEventsAndRows) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::types_test

@@ -8,7 +8,7 @@
 #include <core/plan/interpret/print.hpp>
 #include <tests/support/recorded.hpp>
 
-namespace shardmark {
+namespace shardmark::recorded_plan_test {
 namespace {
 
 using namespace testing;
@@ -83,4 +83,4 @@ TEST(Recorded, MemoryToTheByte) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::recorded_plan_test

@@ -10,7 +10,7 @@
 #include <core/plan/interpret/footprint.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::arena_test {
 namespace {
 
 // Walks through the events with a set of live slots.
@@ -88,4 +88,4 @@ TEST(Arena, SlotsThatNeverMeetShareMemory) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::arena_test

@@ -9,7 +9,7 @@
 #include <core/plan/interpret/check.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::check_test {
 namespace {
 
 using testing::find_event;
@@ -335,4 +335,4 @@ TEST(CheckRanks, LargeWorldsAreSampledAtBothEndsAndAtTheRankAskedFor) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::check_test

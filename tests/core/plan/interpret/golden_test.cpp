@@ -12,7 +12,7 @@
 #include <core/plan/interpret/print.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::golden_test {
 namespace {
 
 class Golden : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
@@ -96,4 +96,4 @@ INSTANTIATE_TEST_SUITE_P(Offload, Golden,
                                             ::testing::Values(2, 3)));
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::golden_test

@@ -10,7 +10,7 @@
 #include <core/plan/partition/unit_partition.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::model_shape_test {
 namespace {
 
 using nlohmann::json;
@@ -145,4 +145,4 @@ TEST(Partition, EveryUnitIsPaddedToTheWorldSizeAndCutEvenly) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::model_shape_test

@@ -12,7 +12,7 @@
 #include <core/plan/interpret/volume.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::paper_test {
 namespace {
 
 TEST(Paper, IsLegalEverywhere) {
@@ -256,4 +256,4 @@ TEST(Paper, ARunThatDoesNotFitIsRefusedWithWhereAndWhy) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::paper_test

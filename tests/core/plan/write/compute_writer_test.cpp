@@ -8,7 +8,7 @@
 #include <core/plan/model/transformer_sizes.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark {
+namespace shardmark::compute_writer_test {
 namespace {
 
 constexpr std::size_t activation = static_cast<std::size_t>(Category::activation);
@@ -67,4 +67,4 @@ TEST(Compute, WhatABlockDroppedIsNotReadBeforeItIsMadeAgain) {
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::compute_writer_test
