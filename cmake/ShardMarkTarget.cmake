@@ -58,6 +58,7 @@ function(shardmark_target target)
     set(processor -march=x86-64-v3)
   endif()
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+                                           -Werror=switch
                                            -ffp-contract=off
                                            ${false_alarms}
                                            $<$<BOOL:${SHARDMARK_WERROR}>:-Werror>

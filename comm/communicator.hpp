@@ -16,6 +16,7 @@
 #include <string_view>
 #include <thread>
 
+#include <core/plan/deck/choices.hpp>
 #include <core/plan/deck/types.hpp>
 
 namespace shardmark {
@@ -51,7 +52,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual std::string_view backend() const = 0;
+  virtual Backend backend() const = 0;
 
   /// Collective. Starts `c` on this lane and returns at once. Throws CommError when `c` is invalid.
   virtual Ticket start(const Collective& c) = 0;

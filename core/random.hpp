@@ -22,7 +22,4 @@ constexpr std::uint64_t mix(std::uint64_t seed, std::uint64_t stream, std::uint6
   return splitmix64(splitmix64(seed << 32 | stream) + i);
 }
 
-/// First stream of token sources.
-inline constexpr std::uint64_t token_stream = 1000000;
-
 }  // namespace shardmark

@@ -109,12 +109,12 @@ std::vector<double> race(MPI_Comm world, std::vector<Contender>& field, Op op, A
 std::vector<Contender> make_field(const MpiWorld& world) {
   std::vector<Contender> field;
   field.push_back({"MPI", nullptr, {}});
-  for (const char* backend : {"mpi", "shm"})
+  for (const Backend backend : {Backend::mpi, Backend::shm})
     for (const Reductions reductions : {Reductions::native, Reductions::ordered}) {
       CommOptions options;
       options.reductions = reductions;
       options.idle = find_node(world.comm()).idle();
-      field.push_back({fmt::format("{} {}", backend, to_string(reductions)),
+      field.push_back({fmt::format("{} {}", to_string(backend), to_string(reductions)),
                        make_communicator(backend, world.comm(), options), options});
     }
   return field;

@@ -40,7 +40,7 @@ void bench(const Machine& machine, int turns, const std::string& deck,
   }
   print_figure(
       fmt::format("interpretation {} stage {} {}", real.deck.name, real.program.stage,
-                  real.program.schedule),
+                  to_string(real.program.schedule)),
       spread(part), "%", "< 1 %",
       fmt::format("{} events per step, {:.0f} ns each", events, spread(per_event_ns).median));
 }

@@ -95,7 +95,7 @@ void bench(const Machine& machine, int turns, const std::string& deck,
     products.push_back(seconds_of([&] { replay.run(*session.context); }));
   }
   const std::string name = fmt::format("{} stage {} {}", session.deck.name, session.program.stage,
-                                       session.program.schedule);
+                                       to_string(session.program.schedule));
   const char* dtype = session.deck.zero.precision.model == Dtype::bf16 ? " bf16" : " fp32";
   print_figure(
       fmt::format("products/step {}{} micro-batch {}", name, dtype, session.program.batch.micro),

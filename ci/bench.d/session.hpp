@@ -50,7 +50,7 @@ class DeckSession {
       : deck(load_deck(path, sets)) {
     CommOptions options;
     options.idle = machine.node.idle();
-    driver_lane_ = make_communicator("auto", machine.world.comm(), options);
+    driver_lane_ = make_communicator(Backend::automatic, machine.world.comm(), options);
     Peers peers(*driver_lane_);
     const Profile profile = run_profile(deck, machine.node, peers.size());
     program = build_program(deck, infer_batch(deck.zero, peers.size(), path), peers.size(),

@@ -18,7 +18,7 @@ class ForwardingCommunicator : public Communicator {
   explicit ForwardingCommunicator(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
-  std::string_view backend() const override { return inner_->backend(); }
+  Backend backend() const override { return inner_->backend(); }
   Ticket start(const Collective& c) override { return inner_->start(c); }
   bool test(Ticket ticket) override { return inner_->test(ticket); }
   void wait(Ticket ticket) override { inner_->wait(ticket); }

@@ -11,28 +11,46 @@
 
 namespace shardmark {
 
-std::unique_ptr<Communicator> make_communicator(std::string_view backend, MPI_Comm comm,
-                                                const CommOptions& options) {
-  int size = 1;
-  SHARDMARK_MPI(MPI_Comm_size(comm, &size));
-  if (backend == "mpi") return std::make_unique<MpiCommunicator>(comm, options);
-  if (backend == "shm" || (backend == "auto" && size > 1)) {
-    std::string why_not;
-    auto shared = ShmCommunicator::make(comm, options, why_not);
-    if (shared) return shared;
-    if (backend == "auto") return std::make_unique<MpiCommunicator>(comm, options);
-    throw CommError(fmt::format("comm.backend = shm: {}: choose auto or mpi", why_not));
-  }
-  if (backend == "nccl") return make_nccl_communicator(comm, options);
-  if (backend != "self" && backend != "auto")
-    throw CommError(
-        fmt::format("comm.backend = {}: must be auto, self, shm, mpi or nccl", backend));
+namespace {
+
+std::unique_ptr<Communicator> make_self(int size) {
   if (size > 1)
     throw CommError(
         fmt::format("comm.backend = self: {} ranks: must be one: start one rank, or "
                     "choose shm or mpi",
                     size));
   return std::make_unique<SelfCommunicator>();
+}
+
+std::unique_ptr<Communicator> make_shm(MPI_Comm comm, const CommOptions& options) {
+  std::string why_not;
+  auto shared = ShmCommunicator::make(comm, options, why_not);
+  if (!shared) throw CommError(fmt::format("comm.backend = shm: {}: choose auto or mpi", why_not));
+  return shared;
+}
+
+std::unique_ptr<Communicator> make_best(MPI_Comm comm, int size, const CommOptions& options) {
+  if (size == 1) return make_self(size);
+  std::string why_not;
+  auto shared = ShmCommunicator::make(comm, options, why_not);
+  if (shared) return shared;
+  return std::make_unique<MpiCommunicator>(comm, options);
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_communicator(Backend backend, MPI_Comm comm,
+                                                const CommOptions& options) {
+  int size = 1;
+  SHARDMARK_MPI(MPI_Comm_size(comm, &size));
+  switch (backend) {
+    case Backend::automatic: return make_best(comm, size, options);
+    case Backend::self: return make_self(size);
+    case Backend::mpi: return std::make_unique<MpiCommunicator>(comm, options);
+    case Backend::shm: return make_shm(comm, options);
+    case Backend::nccl: return make_nccl_communicator(comm, options);
+  }
+  throw CommError("comm.backend: no such back-end");
 }
 
 }  // namespace shardmark

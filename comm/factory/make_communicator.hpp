@@ -9,11 +9,11 @@
 
 namespace shardmark {
 
-/// Collective over `comm`, which stays the caller's. `backend` is `self` (one rank only), `shm`
-/// (ranks of one node that can share memory), `mpi`, `nccl` or `auto`. `auto` picks `self` for one
-/// rank, `shm` if the ranks can share memory, and `mpi` otherwise; `backend()` of the result tells
-/// which. `options` must be the same on all ranks. Throws CommError.
-std::unique_ptr<Communicator> make_communicator(std::string_view backend, MPI_Comm comm,
+/// Collective over `comm`, which stays the caller's. `self` serves one rank only, and
+/// `shm` ranks of one node that can share memory. `automatic` picks `self` for one rank, `shm` if
+/// the ranks can share memory, and `mpi` otherwise; `backend()` of the result tells which.
+/// `options` must be the same on all ranks. Throws CommError.
+std::unique_ptr<Communicator> make_communicator(Backend backend, MPI_Comm comm,
                                                 const CommOptions& options);
 
 }  // namespace shardmark

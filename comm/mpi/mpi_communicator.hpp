@@ -20,7 +20,7 @@ class MpiCommunicator : public Communicator {
 
   int rank() const override { return group_.rank; }
   int size() const override { return group_.size; }
-  std::string_view backend() const override { return "mpi"; }
+  Backend backend() const override { return Backend::mpi; }
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override { return queue_.test(ticket); }
   void wait(Ticket ticket) override;

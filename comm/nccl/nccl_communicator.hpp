@@ -27,7 +27,7 @@ class NcclCommunicator : public Communicator {
 
   int rank() const override { return lane_.rank; }
   int size() const override { return lane_.size; }
-  std::string_view backend() const override { return "nccl"; }
+  Backend backend() const override { return Backend::nccl; }
   /// Buffers must be accessible by the device; scratch is not used.
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override;

@@ -52,7 +52,7 @@ StagingCommunicator::Pinned StagingCommunicator::take(std::int64_t bytes) {
 }
 
 bool StagingCommunicator::direct(const Collective& c) const {
-  return options_.mpi.device_buffers && backend() == "mpi" &&
+  return options_.mpi.device_buffers && backend() == Backend::mpi &&
          done_by_mpi_alone(c, rank(), size(), options_);
 }
 

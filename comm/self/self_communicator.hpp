@@ -11,7 +11,7 @@ class SelfCommunicator : public Communicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  std::string_view backend() const override { return "self"; }
+  Backend backend() const override { return Backend::self; }
   /// The collective is done when this function returns.
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override;

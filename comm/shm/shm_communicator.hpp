@@ -27,7 +27,7 @@ class ShmCommunicator : public Communicator {
 
   int rank() const override { return window_->rank(); }
   int size() const override { return window_->size(); }
-  std::string_view backend() const override { return "shm"; }
+  Backend backend() const override { return Backend::shm; }
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override { return queue_.test(ticket); }
   void wait(Ticket ticket) override;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <comm/shm/shm_rounds.hpp>
+#include <core/cache_line.hpp>
 
 namespace shardmark {
 
@@ -24,7 +25,7 @@ ShmRounds plan_shm_rounds(const Collective& c, int size, const ShmLimits& means)
   std::int64_t room = means.buffer_bytes * (cut.direct ? shm_direct_buffers : 1) / elem_bytes;
   if (c.op == Op::reduce_scatter) room /= size;
   // Pieces and the ranks' shares of them end on cache lines if they are long enough.
-  const std::int64_t line_elems = 64 / elem_bytes * (cut.reduces_by_share ? size : 1);
+  const std::int64_t line_elems = cache_line_bytes / elem_bytes * (cut.reduces_by_share ? size : 1);
   if (room > line_elems) room -= room % line_elems;
   cut.piece_elems = std::min(cut.part_elems, room);
   cut.rounds = static_cast<std::uint64_t>((cut.part_elems + cut.piece_elems - 1) / cut.piece_elems);

@@ -6,13 +6,14 @@
 
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/shm/shm_window.hpp>
+#include <core/cache_line.hpp>
 
 namespace shardmark {
 namespace {
 
 // Two cache lines, because processors fetch lines in pairs. A counter that other ranks poll shares
 // its pair with nothing that is written.
-constexpr std::int64_t apart_bytes = 128;
+constexpr std::int64_t apart_bytes = 2 * cache_line_bytes;
 constexpr std::int64_t page_bytes = 4096;
 
 std::int64_t round_up_to(std::int64_t value, std::int64_t unit) {

@@ -11,6 +11,7 @@
 
 #include <core/error.hpp>
 #include <core/memory/budget.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 namespace {
@@ -108,8 +109,7 @@ FoundMemory find_memory(int ranks_per_node, const MemoryFiles& files) {
                     "unknown: give memory.device_gib and memory.host_gib in the deck",
                     files.meminfo));
   const int ranks = std::max(1, ranks_per_node);
-  return {least->bytes / ranks,
-          fmt::format("{} ({} rank{})", least->source, ranks, ranks == 1 ? "" : "s")};
+  return {least->bytes / ranks, fmt::format("{} ({})", least->source, plural(ranks, "rank"))};
 }
 
 }  // namespace shardmark

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <core/cache_line.hpp>
 #include <core/error.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/memory/label.hpp>
@@ -67,7 +68,7 @@ class Buffer {
   T* data() const {
     static_assert(std::is_trivially_copyable_v<T>,
                   "a buffer holds plain bytes, so its element type must be trivially copyable");
-    static_assert(alignof(T) <= 64,
+    static_assert(alignof(T) <= cache_line_bytes,
                   "a buffer is aligned to 64 bytes, which is too little for this element type");
     return reinterpret_cast<T*>(data_);
   }

@@ -18,9 +18,9 @@ std::optional<std::string_view> take_part(std::string_view& rest) {
 }
 
 template<class E>
-std::optional<E> value_of(std::optional<std::string_view> text, int count) {
-  for (int i = 0; text && i < count; ++i)
-    if (to_string(static_cast<E>(i)) == *text) return static_cast<E>(i);
+std::optional<E> value_of(std::optional<std::string_view> text) {
+  for (const E value : all_values<E>)
+    if (text && to_string(value) == *text) return value;
   return std::nullopt;
 }
 }  // namespace
@@ -42,10 +42,10 @@ std::string arena_label(Tier tier) {
 
 std::optional<MemoryLabel> parse_memory_label(std::string_view label) {
   if (take_part(label) != prefix) return std::nullopt;
-  const auto tier = value_of<Tier>(take_part(label), tier_count);
+  const auto tier = value_of<Tier>(take_part(label));
   if (!tier) return std::nullopt;
   if (label == arena) return MemoryLabel{*tier, std::nullopt, std::string(arena)};
-  const auto category = value_of<Category>(take_part(label), category_count);
+  const auto category = value_of<Category>(take_part(label));
   if (!category) return std::nullopt;
   return MemoryLabel{*tier, *category, std::string(label)};
 }

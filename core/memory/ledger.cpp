@@ -130,10 +130,10 @@ LedgerSnapshot Ledger::snapshot() const {
   return now_;
 }
 
-std::array<std::int64_t, tier_count> Ledger::live_bytes() const {
+EnumArray<Tier, std::int64_t> Ledger::live_bytes() const {
   const std::lock_guard lock(listener().mutex);
-  std::array<std::int64_t, tier_count> bytes{};
-  for (std::size_t t = 0; t < tier_count; ++t) bytes[t] = now_.tiers[t].live_bytes;
+  EnumArray<Tier, std::int64_t> bytes{};
+  for (const Tier t : all_values<Tier>) bytes[t] = now_.tiers[t].live_bytes;
   return bytes;
 }
 
@@ -142,7 +142,7 @@ void Ledger::allocated(const char* label, const void* address, std::int64_t byte
   if (!parsed) return;
   // Remembered by address: Kokkos shortens long labels before it frees.
   alive_.insert_or_assign(address, Allocation{parsed->tier, parsed->category, bytes});
-  now_.tiers[static_cast<std::size_t>(parsed->tier)].add(parsed->category, bytes, at_);
+  now_.tiers[parsed->tier].add(parsed->category, bytes, at_);
 }
 
 void Ledger::freed(const void* address) {
@@ -150,7 +150,7 @@ void Ledger::freed(const void* address) {
   if (it == alive_.end()) return;  // not ours, or from before the ledger listened
   const auto [tier_of, category, bytes] = it->second;
   alive_.erase(it);
-  now_.tiers[static_cast<std::size_t>(tier_of)].remove(category, bytes);
+  now_.tiers[tier_of].remove(category, bytes);
 }
 
 }  // namespace shardmark

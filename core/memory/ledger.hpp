@@ -33,8 +33,8 @@ struct TierLedger {
 
 /// The state of a ledger at one moment.
 struct LedgerSnapshot {
-  std::array<TierLedger, tier_count> tiers;
-  const TierLedger& operator[](Tier t) const { return tiers[static_cast<std::size_t>(t)]; }
+  EnumArray<Tier, TierLedger> tiers;
+  const TierLedger& operator[](Tier t) const { return tiers[t]; }
 };
 
 /// Listens from construction to destruction, between Kokkos' initialize and finalize. At most one
@@ -55,7 +55,7 @@ class Ledger {
   void reset_peaks();
   LedgerSnapshot snapshot() const;
   /// The live bytes of each tier. Cheaper than a snapshot, so it can be called after every event.
-  std::array<std::int64_t, tier_count> live_bytes() const;
+  EnumArray<Tier, std::int64_t> live_bytes() const;
 
  private:
   friend struct LedgerCallbacks;

@@ -5,9 +5,12 @@
 
 #include <cstddef>
 
+#include <core/cache_line.hpp>
+
 namespace shardmark::kernel {
 
-inline constexpr std::size_t bytes_ahead = 2048, line_bytes = 64;
+inline constexpr std::size_t bytes_ahead = 2048;
+inline constexpr auto line_bytes = static_cast<std::size_t>(cache_line_bytes);
 
 /// Prefetches `elems` elements that lie `bytes_ahead` bytes beyond `at`. The addresses need not be
 /// valid. Does nothing in device code.

@@ -37,7 +37,6 @@ namespace shardmark {
 
 /// What a module of a transformer works on besides its parameters and gradients.
 enum class ModuleBuffer : std::uint8_t { tokens, x_in, x_out, dx, saved, loss, workspace };
-inline constexpr int module_buffer_count = 7;
 
 struct BufferUse {
   ModuleBuffer buffer;

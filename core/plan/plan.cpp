@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -34,20 +33,19 @@ std::string describe_ranks(const Group& group) {
 }
 
 std::string_view to_string(SegmentKind kind) {
-  static constexpr std::array<std::string_view, 5> names{"init", "micro", "boundary", "update",
-                                                         "skip"};
-  return names[static_cast<std::size_t>(kind)];
+  static constexpr auto names =
+      enum_names<SegmentKind>("init", "micro", "boundary", "update", "skip");
+  return names[kind];
 }
 
 std::string_view to_string(Gradients g) {
-  static constexpr std::array<std::string_view, 3> names{"none", "accumulated", "reduced"};
-  return names[static_cast<std::size_t>(g)];
+  static constexpr auto names = enum_names<Gradients>("none", "accumulated", "reduced");
+  return names[g];
 }
 
 std::string_view to_string(State state) {
-  static constexpr std::array<std::string_view, state_count> names{"param", "master", "momentum",
-                                                                   "variance"};
-  return names[static_cast<std::size_t>(state)];
+  static constexpr auto names = enum_names<State>("param", "master", "momentum", "variance");
+  return names[state];
 }
 
 std::vector<int> segments_of(const Step& step, bool skipped) {

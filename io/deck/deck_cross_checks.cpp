@@ -15,7 +15,7 @@ namespace shardmark {
 namespace {
 
 bool trains(const Deck& deck) {
-  return deck.run.compute == Compute::train && deck.model.family != Family::list;
+  return deck.run.compute == Compute::train && traits(deck.model.family).has_arithmetic;
 }
 
 // Returns the size in bytes of a regular file that can be opened for reading.
@@ -53,7 +53,7 @@ void check_file(const Deck& deck, const Origin& origin) {
 void check_shard_size(const Deck& deck, Origin& origin) {
   const std::int64_t size = deck.run.shard_size;
   if (size == 0) return;
-  if (deck.run.schedule != "paper")
+  if (!traits(deck.run.schedule).takes_shard_size)
     origin.refuse("run.shard_size", size,
                   "needs run.schedule \"paper\": with DeepSpeed's schedule, set "
                   "zero_optimization.zero_hpz_partition_size at stage 3");
@@ -102,7 +102,7 @@ std::vector<Finding> missing_to_run(const Deck& deck) {
   };
   if (deck.run.steps == 0)
     lack("run.steps", "missing: give the number of steps, an integer, at least 1");
-  if (deck.model.family == Family::list && deck.run.compute == Compute::train)
+  if (!traits(deck.model.family).has_arithmetic && deck.run.compute == Compute::train)
     lack("run.compute",
          "\"train\" needs a forward pass, which a model of family \"list\" does not have: give "
          "\"none\"");

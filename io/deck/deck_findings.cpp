@@ -44,8 +44,9 @@ std::vector<Finding> check_deck(const LoadedDeck& loaded, std::optional<int> ran
 }
 
 std::string format_findings(const LoadedDeck& loaded, const std::vector<Finding>& findings) {
-  std::string text = fmt::format("{}: sound (stage {}, schedule {}, hash {})\n", loaded.deck.path,
-                                 loaded.deck.zero.stage, loaded.deck.run.schedule, loaded.hash);
+  std::string text =
+      fmt::format("{}: sound (stage {}, schedule {}, hash {})\n", loaded.deck.path,
+                  loaded.deck.zero.stage, to_string(loaded.deck.run.schedule), loaded.hash);
   for (std::size_t i = 0; i < findings.size(); ++i) {
     const Finding& f = findings[i];
     if (i == 0 || f.kind != findings[i - 1].kind) text += fmt::format("{}\n", heading(f.kind));

@@ -188,15 +188,16 @@ std::int64_t count_params(const ModelSpec& model) {
 
 }  // namespace
 
-void read_list(KeyReader& reader, ModelSpec& model, std::string_view schedule) {
+void read_list(KeyReader& reader, ModelSpec& model, Schedule schedule) {
   Origin& origin = reader.origin();
   const ByName by_name = read_modules(reader, model);
   read_tied(reader, model, by_name);
   const std::int64_t params = count_params(model);
   const auto unused_by_paper = [&](const char* name, const Json& value) {
-    if (schedule == "paper")
+    if (!traits(schedule).follows_deepspeed)
       origin.note(FindingKind::no_effect, reader.key(name),
-                  brief(value) + ": affects only the schedule \"deepspeed\", not \"paper\"");
+                  fmt::format("{}: affects only the schedule \"deepspeed\", not \"{}\"",
+                              brief(value), to_string(schedule)));
   };
   if (const Json* visits = reader.any("visits")) {
     model.visits = read_visits(origin, reader.key("visits"), *visits, by_name);

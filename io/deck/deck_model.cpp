@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The section `model` of a deck. Sizes are bounded here, so that a mistyped number leads neither to
-// endless loops nor to overflowing casts. deck_limits.cpp checks counts beyond 63 bits.
+// The section `model` of a deck, and what each family of models reads. Sizes are bounded here, so
+// that a mistyped number leads neither to endless loops nor to overflowing casts. deck_limits.cpp
+// checks counts beyond 63 bits.
 #include <fmt/format.h>
 
+#include <core/plan/deck/checked.hpp>
 #include <io/deck/deck_sections.hpp>
 
 namespace shardmark {
@@ -51,13 +53,51 @@ void read_llama(KeyReader& reader, ModelSpec& model) {
                                        channels, reader.key("heads"), reader.key("hidden")));
 }
 
+// A bound of the parameter count of each family, without building the model.
+std::int64_t gpt2_params(const ModelSpec& m) {
+  // Per block: qkv, proj, fc and proj have 12 h^2 weights and 9 h biases; the two norms have 4 h.
+  const auto square = checked_mul(m.hidden, m.hidden, "model.hidden");
+  const auto block =
+      checked_add(checked_mul(12, square, "model.hidden"), 13 * m.hidden, "model.hidden");
+  const auto blocks = checked_mul(m.layers, block, "model.layers");
+  const auto rows = 2 * m.vocab + m.sequence + 2;  // wte, head, wpe, last norm
+  return checked_add(blocks, checked_mul(rows, m.hidden, "model.vocab"), "model: parameters");
+}
+
+std::int64_t llama_params(const ModelSpec& m) {
+  // Per block: q and o have h^2 weights each, k and v h x kv channels, and gate, up and down h x
+  // ffn; and there are two norms.
+  const auto kv_channels = m.hidden / m.heads * m.kv_heads;
+  const auto columns = 2 * m.hidden + 2 * kv_channels + 3 * m.ffn + 2;
+  const auto blocks =
+      checked_mul(m.layers, checked_mul(m.hidden, columns, "model.ffn"), "model.layers");
+  const auto rows = 2 * m.vocab + 1;  // embedding, head, last norm
+  return checked_add(blocks, checked_mul(rows, m.hidden, "model.vocab"), "model: parameters");
+}
+
+std::int64_t list_params(const ModelSpec& m) {
+  std::int64_t sum = 0;
+  for (const ListModule& module : m.modules)
+    for (const std::int64_t n : module.numels)
+      sum = checked_add(sum, n, "model.modules: parameters");
+  return sum;
+}
+
 }  // namespace
 
-void read_model(KeyReader reader, ModelSpec& model, std::string_view schedule) {
+std::int64_t most_params(const ModelSpec& m) {
+  switch (m.family) {
+    case Family::gpt2: return gpt2_params(m);
+    case Family::llama: return llama_params(m);
+    case Family::list: return list_params(m);
+  }
+  throw PlanError("model.family: no such family");
+}
+
+void read_model(KeyReader reader, ModelSpec& model, Schedule schedule) {
   if (!reader.any("family"))
     reader.origin().missing(reader.key("family"), "give \"gpt2\", \"llama\" or \"list\"");
-  constexpr Family families[] = {Family::gpt2, Family::llama, Family::list};
-  model.family = families[reader.word("family", {{"gpt2"}, {"llama"}, {"list"}}, 0)];
+  reader.choice("family", model.family);
   switch (model.family) {
     case Family::gpt2: read_transformer(reader, model); break;
     case Family::llama: read_llama(reader, model); break;

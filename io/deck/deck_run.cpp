@@ -29,14 +29,10 @@ void read_run(KeyReader reader, RunSpec& run) {
   if (reader.any("steps")) reader.integer("steps", run.steps, {1, max_steps});
   reader.integer("warmup", run.warmup, {0, max_steps});
   reader.seed("seed", run.seed);
-  constexpr const char* schedules[] = {"deepspeed", "paper"};
-  run.schedule = schedules[reader.word("schedule", {{"deepspeed"}, {"paper"}}, 0)];
-  const std::size_t compute = reader.word("compute", {{"train"}, {"none"}, {"gemm", true}}, 0);
-  run.compute = compute == 0 ? Compute::train : Compute::none;
-  const std::size_t reductions = reader.word("reductions", {{"native"}, {"ordered"}}, 0);
-  run.reductions = reductions == 0 ? Reductions::native : Reductions::ordered;
-  constexpr MemoryMode modes[] = {MemoryMode::pooled, MemoryMode::strict};
-  run.memory_mode = modes[reader.word("memory_mode", {{"pooled"}, {"strict"}}, 0)];
+  reader.choice("schedule", run.schedule);
+  reader.choice("compute", run.compute, {Compute::train, Compute::none}, {"gemm"});
+  reader.choice("reductions", run.reductions);
+  reader.choice("memory_mode", run.memory_mode, {MemoryMode::pooled, MemoryMode::strict});
   reader.boolean("activation_checkpointing", run.activation_checkpointing);
   if (reader.any("shard_size"))
     reader.integer("shard_size", run.shard_size, {1, std::numeric_limits<int>::max()});
@@ -48,8 +44,7 @@ void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed) {
   data.seed = run_seed;
   const Json* source = reader.any("source");
   if (!source) origin.missing(reader.key("source"), "give \"file\", \"markov\" or \"uniform\"");
-  constexpr DataSource sources[] = {DataSource::file, DataSource::markov, DataSource::uniform};
-  data.source = sources[reader.word("source", {{"file"}, {"markov"}, {"uniform"}}, 0)];
+  reader.choice("source", data.source, {DataSource::file, DataSource::markov, DataSource::uniform});
   if (data.source == DataSource::file) {
     reader.need_text("path", data.path);
     data.path = origin.resolve(data.path);
@@ -62,17 +57,15 @@ void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed) {
 }
 
 void read_comm(KeyReader reader, CommSpec& comm) {
-  constexpr const char* names[] = {"auto", "self", "mpi", "shm", "nccl"};
-  comm.backend = names[reader.word("backend", {{"auto"}, {"self"}, {"mpi"}, {"shm"}, {"nccl"}}, 0)];
+  reader.choice("backend", comm.backend);
   reader.real("timeout_s", comm.timeout_s, {0, max_seconds, true});
   reader.real("delay_ms", comm.delay_ms, {0, 1e6});
   reader.finish();
 }
 
 void read_memory(KeyReader reader, MemorySpec& memory) {
-  for (int t = 0; t < tier_count; ++t)
-    reader.real(std::string(to_string(static_cast<Tier>(t))) + "_gib", memory.budget_gib[t],
-                {0, max_gib, true});
+  for (const Tier t : all_values<Tier>)
+    reader.real(std::string(to_string(t)) + "_gib", memory.budget_gib[t], {0, max_gib, true});
   reader.real("allowance_mib", memory.allowance_mib, {0, max_gib});
   reader.finish();
 }

@@ -11,8 +11,8 @@ namespace shardmark {
 
 /// Each function reads one section. It throws DeckError for a key that is ill-typed, unknown,
 /// missing or out of bounds.
-void read_model(KeyReader reader, ModelSpec& model, std::string_view schedule);
-void read_list(KeyReader& reader, ModelSpec& model, std::string_view schedule);
+void read_model(KeyReader reader, ModelSpec& model, Schedule schedule);
+void read_list(KeyReader& reader, ModelSpec& model, Schedule schedule);
 void read_trace(KeyReader& deck, std::string& trace);
 void read_run(KeyReader reader, RunSpec& run);
 void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed);
@@ -28,6 +28,8 @@ void check_together(const Deck& deck, Origin& origin);
 /// do what `run.compute` asks for in the types that it asks for. Each finding has the key and what
 /// to give.
 std::vector<Finding> missing_to_run(const Deck& deck);
+/// Returns an upper bound of the number of parameters of a model. Throws SizeError beyond 63 bits.
+std::int64_t most_params(const ModelSpec& model);
 /// Checks that no count exceeds 63 bits. Throws DeckError.
 void check_sizes(const Deck& deck, const Origin& origin);
 

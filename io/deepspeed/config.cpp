@@ -33,7 +33,7 @@ std::optional<std::int64_t> batch_key(const DsValues& top, const Origin& origin,
 }
 
 // A device other than none asks for offload. DeepSpeed uses offload_param at stage 3 only.
-void judge_offload(const DsConfig& c, Origin& origin, std::string_view schedule) {
+void judge_offload(const DsConfig& c, Origin& origin, Schedule schedule) {
   if (c.zero.given("offload_optimizer")) c.offload_optimizer.judge(origin, c.stage, schedule);
   if (c.stage == 3 && c.zero.given("offload_param"))
     c.offload_param.judge(origin, c.stage, schedule);
@@ -43,7 +43,7 @@ void judge_offload(const DsConfig& c, Origin& origin, std::string_view schedule)
                             c.stage));
 }
 
-void judge(const DsConfig& c, Origin& origin, std::string_view schedule) {
+void judge(const DsConfig& c, Origin& origin, Schedule schedule) {
   judge_offload(c, origin, schedule);
   for (const DsValues* values :
        {&c.top, &c.zero, &c.leaf_module, &c.fp16, &c.bf16, &c.data_types, &c.optimizer, &c.adam})
@@ -84,7 +84,7 @@ DsConfig parse_deepspeed(Origin& origin, const Json& config) {
       .stage = stage};
 }
 
-ZeroSpec read_deepspeed(Origin& origin, const Json& config, std::string_view schedule) {
+ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule) {
   DsConfig c = parse_deepspeed(origin, config);
   mute_without_effect(c);
   check_deepspeed_rules(c, origin);
@@ -101,7 +101,7 @@ ZeroSpec read_deepspeed(Origin& origin, const Json& config, std::string_view sch
   spec.optimizer = optimizer_spec(c, origin);
   spec.scheduler = scheduler_spec(c, spec.optimizer.lr, origin);
   spec.precision = precision_spec(c, origin);
-  if (schedule == "paper" && spec.precision.comm != spec.precision.model)
+  if (!traits(schedule).follows_deepspeed && spec.precision.comm != spec.precision.model)
     origin.not_modelled(c.top.key("communication_data_type"), c.top.at("communication_data_type"),
                         "remove the key, or set run.schedule to \"deepspeed\"");
   spec.knobs = zero_knobs(c);

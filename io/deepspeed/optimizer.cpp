@@ -2,6 +2,8 @@
 // Adam and AdamW. DeepSpeed uses its fused Adam or, with `torch_adam`, that of PyTorch. Each
 // accepts its own parameter names only.
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -16,6 +18,13 @@ std::string lower_name(const DsValues& optimizer) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return name;
+}
+
+// The optimizer of that name in lower case, or nothing if it is not modelled.
+std::optional<Optimizer> named(const std::string& name) {
+  for (const Optimizer o : all_values<Optimizer>)
+    if (name == to_string(o)) return o;
+  return {};
 }
 
 void check_names(Origin& origin, const DsValues& adam) {
@@ -46,7 +55,7 @@ DsValues adam_of(Origin& origin, const DsValues& optimizer) {
           "\"AdamW\"");
     return {optimizer.key("params"), ds_adam()};
   }
-  if (name != "adam" && name != "adamw")
+  if (!named(name))
     origin.not_modelled(optimizer.key("type"), optimizer.at("type"), "use \"AdamW\" or \"Adam\"");
   if (!optimizer.given("params")) return {optimizer.key("params"), ds_adam()};
   DsValues adam(origin, optimizer.key("params"), optimizer.at("params"), ds_adam());
@@ -68,7 +77,8 @@ OptimizerSpec optimizer_spec(const DsConfig& c, const Origin& origin) {
   spec.beta1 = betas[0].get<double>();
   spec.beta2 = betas[1].get<double>();
   // In DeepSpeed "Adam" means AdamW too, unless adam_w_mode is false.
-  spec.decoupled_decay = lower_name(c.optimizer) != "adam" || c.adam.flag("adam_w_mode");
+  const bool adam = named(lower_name(c.optimizer)) == Optimizer::adam;
+  spec.type = adam && !c.adam.flag("adam_w_mode") ? Optimizer::adam : Optimizer::adamw;
   spec.bias_correction = c.adam.flag("bias_correction");
   return spec;
 }

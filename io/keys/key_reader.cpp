@@ -130,11 +130,11 @@ void KeyReader::need_text(std::string_view name, std::string& field) {
   if (field.empty()) origin_.refuse(key(name), field, "must not be empty");
 }
 
-std::size_t KeyReader::word(std::string_view name, std::initializer_list<Word> words,
+std::size_t KeyReader::word(std::string_view name, const std::vector<Word>& words,
                             std::size_t fallback) {
   const Json* value = find(name);
   if (!value) {
-    defaulted(name, std::string(words.begin()[fallback].text));
+    defaulted(name, std::string(words[fallback].text));
     return fallback;
   }
   std::string list;
@@ -153,7 +153,7 @@ std::size_t KeyReader::word(std::string_view name, std::initializer_list<Word> w
                        (meant.empty() ? "" : fmt::format(": did you mean \"{}\"?", meant)));
   }
   const auto index = static_cast<std::size_t>(it - known.begin());
-  if (words.begin()[index].later) origin_.not_modelled(key(name), *value, "use one of " + list);
+  if (words[index].later) origin_.not_modelled(key(name), *value, "use one of " + list);
   return index;
 }
 

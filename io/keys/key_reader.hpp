@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include <core/enum_array.hpp>
 #include <io/keys/origin.hpp>
 
 namespace shardmark {
@@ -51,8 +52,20 @@ class KeyReader {
   void real(std::string_view name, std::optional<double>& field, RealRange range);
   void boolean(std::string_view name, bool& field);
   void text(std::string_view name, std::string& field);
+  /// Reads one of the `values` of an enum, as `to_string` names them. `later` are names that are
+  /// known, but not modelled yet.
+  template<class E>
+  void choice(std::string_view name, E& field, std::initializer_list<E> values,
+              std::initializer_list<std::string_view> later = {}) {
+    choice(name, field, std::vector<E>(values), later);
+  }
+  /// Reads one of all values of an enum.
+  template<class E>
+  void choice(std::string_view name, E& field) {
+    choice(name, field, std::vector<E>(all_values<E>.begin(), all_values<E>.end()), {});
+  }
   /// Returns the index of the word in `words`. `fallback` is the index of the default.
-  std::size_t word(std::string_view name, std::initializer_list<Word> words, std::size_t fallback);
+  std::size_t word(std::string_view name, const std::vector<Word>& words, std::size_t fallback);
 
   // The same for required keys: throws DeckError "missing", which says what to give, if the key is
   // absent.
@@ -73,6 +86,18 @@ class KeyReader {
   void finish() const;
 
  private:
+  template<class E>
+  void choice(std::string_view name, E& field, const std::vector<E>& values,
+              std::initializer_list<std::string_view> later) {
+    std::vector<Word> words;
+    std::size_t fallback = 0;
+    for (const E value : values) {
+      if (value == field) fallback = words.size();
+      words.push_back({to_string(value)});
+    }
+    for (const std::string_view text : later) words.push_back({text, true});
+    field = values[word(name, words, fallback)];
+  }
   const Json* find(std::string_view name);
   void defaulted(std::string_view name, const Json& value);
 

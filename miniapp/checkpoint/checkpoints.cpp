@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <core/text.hpp>
 #include <io/checkpoint/state_reader.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
@@ -31,7 +32,8 @@ Checkpoints::Checkpoints(const LoadedDeck& loaded, const Program& program, MPI_C
     });
     owned_ = owned_elements(program);
     group_.emplace(world, peers, spec_.ranks_per_file, owned_);
-    next_.world = program.world, next_.stage = program.stage, next_.schedule = program.schedule;
+    next_.world = program.world, next_.stage = program.stage,
+    next_.schedule = to_string(program.schedule);
     next_.model_dtype = program.precision.model;
     next_.params = stored_params(program.model);
     next_.deck = loaded.used_json;
@@ -57,9 +59,9 @@ void Checkpoints::find() {
   });
   figures_.resumed_from = name;
   figures_.first_step = from_->position.step;
-  notice_ = fmt::format("goes on from {}/{} after step {}: written by {} rank{}, {}, ZeRO stage {}",
-                        spec_.dir, name, from_->position.step, from_->world,
-                        from_->world == 1 ? "" : "s", from_->schedule, from_->stage);
+  notice_ = fmt::format("goes on from {}/{} after step {}: written by {}, {}, ZeRO stage {}",
+                        spec_.dir, name, from_->position.step, plural(from_->world, "rank"),
+                        from_->schedule, from_->stage);
 }
 
 void Checkpoints::require_same_model() const {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include <core/plan/interpret/human_bytes.hpp>
+#include <core/text.hpp>
 #include <io/checkpoint/consolidate.hpp>
 #include <io/checkpoint/folder.hpp>
 #include <io/checkpoint/state_reader.hpp>
@@ -35,8 +35,8 @@ std::string describe(const std::string& folder, const Manifest& m) {
   fmt::format_to(out, "{}\n", folder);
   fmt::format_to(out, "  position   after step {} ({} updates, {} samples), loss scale {}\n",
                  m.position.step, m.position.updates, m.samples, m.position.loss_scale.scale);
-  fmt::format_to(out, "  written by {} rank{}, schedule {}, ZeRO stage {}, ShardMark {}\n", m.world,
-                 m.world == 1 ? "" : "s", m.schedule, m.stage,
+  fmt::format_to(out, "  written by {}, schedule {}, ZeRO stage {}, ShardMark {}\n",
+                 plural(m.world, "rank"), m.schedule, m.stage,
                  m.versions.contains("shardmark") ? m.versions.at("shardmark") : "?");
   fmt::format_to(out, "  model      {} parameters in {} tensors\n", m.elems(), m.params.size());
   std::string states;

@@ -6,9 +6,9 @@
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/copy_volume.hpp>
 #include <core/plan/interpret/estimators.hpp>
-#include <core/plan/interpret/human_bytes.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <core/plan/interpret/volume.hpp>
+#include <core/text.hpp>
 #include <io/deck/deck_findings.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>

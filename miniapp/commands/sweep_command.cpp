@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <core/plan/interpret/check.hpp>
+#include <core/text.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/files/durable_file.hpp>
@@ -64,8 +65,9 @@ class Sweeper {
   std::string folder_of(const GridPoint& at) const { return store_.folder_of(at); }
 
   void begin() const {
-    print_out(fmt::format("Sweep: {}, {} point{} to {}\n", arguments_.deck, own_.size(),
-                          own_.size() == 1 ? "" : "s", arguments_.plan ? "plan" : "run"));
+    print_out(fmt::format("Sweep: {}, {} to {}\n", arguments_.deck,
+                          plural(static_cast<std::int64_t>(own_.size()), "point"),
+                          arguments_.plan ? "plan" : "run"));
     for (const std::string& line : store_.notes(all_)) print_out("  " + line + "\n");
   }
 
@@ -74,8 +76,8 @@ class Sweeper {
     if (seconds_since(table_ns_) > 1) write_table();  // planning is faster than writing
     if (arguments_.plan && p.reason.empty()) return;  // the table follows soon
     std::string line =
-        fmt::format("[{}/{}] {} on {} rank{}: {}", i + 1, own_.size(), fmt::join(p.at.sets(), " "),
-                    p.at.ranks, p.at.ranks == 1 ? "" : "s", to_string(p.state));
+        fmt::format("[{}/{}] {} on {}: {}", i + 1, own_.size(), fmt::join(p.at.sets(), " "),
+                    plural(p.at.ranks, "rank"), to_string(p.state));
     if (p.run)
       line += fmt::format(", {:.0f} tokens/s, {:.1f} s", p.run->tokens_per_s, p.run->wall_s);
     if (!p.reason.empty()) line += ": " + p.reason;

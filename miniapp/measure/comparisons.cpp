@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <core/plan/interpret/footprint.hpp>
-#include <core/plan/interpret/human_bytes.hpp>
 #include <core/plan/interpret/volume.hpp>
+#include <core/text.hpp>
 #include <miniapp/measure/comparisons.hpp>
 
 namespace shardmark {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <core/plan/interpret/human_bytes.hpp>
+#include <core/text.hpp>
 #include <miniapp/measure/device_figure.hpp>
 
 namespace shardmark {

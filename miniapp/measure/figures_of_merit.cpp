@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <numeric>
 
+#include <core/text.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 
 namespace shardmark {
 
 double gib_per_s(std::int64_t bytes, double seconds) {
-  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
-  return seconds > 0 ? static_cast<double>(bytes) / seconds / gib : 0;
+  return seconds > 0 ? static_cast<double>(bytes) / seconds / gib_bytes : 0;
 }
 
 double mean_gib_per_s(std::int64_t bytes, const std::vector<double>& seconds) {

@@ -32,7 +32,7 @@ StateHashes hash_states(const Context& context, const Program& program, const Ex
   StateHashes hashes;
   auto one = [&](State state) {
     const auto all = peers.gather(hash_local(context, program, executor, state));
-    const bool sharded = program.sharded[static_cast<std::size_t>(state)];
+    const bool sharded = program.sharded[state];
     const int holders = sharded ? program.shard_ranks : 1;  // ranks that hold one copy together
     for (int r = holders; r < peers.size(); ++r)
       if (all[r] != all[r % holders] && hashes.disagreement.empty())

@@ -118,7 +118,7 @@ void TransformerModel::backward(const Program& program, const Event& event,
 void TransformerModel::update(std::span<const Bound> ops, const StepValues& values) const {
   const OptimizerSpec& o = deck_.zero.optimizer;
   AdamWStep s{values.lr, o.beta1, o.beta2, o.eps, o.weight_decay, values.updates + 1};
-  s.decoupled = o.decoupled_decay;
+  s.decoupled = traits(o.type).decoupled_decay;
   s.bias_correction = o.bias_correction;
   const double* coefficient = ops[op::upd_clip].as<double>() + 1;
   const Bound& grad = ops[op::upd_grad];

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <core/text.hpp>
 #include <miniapp/provenance/number_list.hpp>
 #include <miniapp/provenance/placement.hpp>
 
@@ -19,10 +20,6 @@ struct Share {
   int threads = 0;
   bool too_few() const { return threads > static_cast<int>(cores.size()) && !cores.empty(); }
 };
-
-std::string count(std::size_t n, const char* thing) {
-  return fmt::format("{} {}{}", n, thing, n == 1 ? "" : "s");
-}
 
 std::string name_ranks(const std::vector<int>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", format_numbers(ranks));
@@ -70,8 +67,9 @@ std::vector<Share> merged(std::vector<Share> shares) {
 
 std::string sharing(const Share& s) {
   const std::string cores = format_numbers({s.cores.begin(), s.cores.end()});
-  const std::string on = fmt::format("{} on {} of {} ({})", count(s.threads, "thread"),
-                                     count(s.cores.size(), "core"), s.host, cores);
+  const std::string on =
+      fmt::format("{} on {} of {} ({})", plural(s.threads, "thread"),
+                  plural(static_cast<std::int64_t>(s.cores.size()), "core"), s.host, cores);
   if (s.ranks.size() == 1)
     return fmt::format("{} runs {}: set OMP_NUM_THREADS, or give it more cores",
                        name_ranks(s.ranks), on);

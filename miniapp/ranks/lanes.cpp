@@ -34,15 +34,21 @@ CommOptions options_of(const Watchdog& watch, Reductions reductions) {
   return options;
 }
 
-std::unique_ptr<Communicator> watched(std::string_view backend, MPI_Comm world, Watchdog& watch,
+std::unique_ptr<Communicator> watched(Backend backend, MPI_Comm world, Watchdog& watch,
                                       Reductions reductions) {
   const CommOptions options = options_of(watch, reductions);
   return std::make_unique<WatchingCommunicator>(make_communicator(backend, world, options), watch);
 }
 
+// `automatic` is NCCL on a GPU if the build has NCCL.
+Backend device_backend(Backend backend) {
+  const bool nccl = !device_is_host && backend == Backend::automatic && !nccl_library().empty();
+  return nccl ? Backend::nccl : backend;
+}
+
 // The same for buffers in device memory: collectives are ordered with the compute stream, by NCCL
 // or by staging through the host.
-std::unique_ptr<Communicator> watched_on_device(std::string_view backend, MPI_Comm world,
+std::unique_ptr<Communicator> watched_on_device(Backend backend, MPI_Comm world,
                                                 Watchdog& watch, Reductions reductions) {
   if (device_is_host) return watched(backend, world, watch, reductions);
   CommOptions options = options_of(watch, reductions);
@@ -54,10 +60,6 @@ std::unique_ptr<Communicator> watched_on_device(std::string_view backend, MPI_Co
 }
 
 }  // namespace
-
-std::string_view device_backend(std::string_view backend) {
-  return !device_is_host && backend == "auto" && !nccl_library().empty() ? "nccl" : backend;
-}
 
 std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watchdog& watch,
                                             Fault fault, CommCounters& counters) {
@@ -83,7 +85,7 @@ Lanes::Lanes(std::unique_ptr<Communicator> world, const Program& program) {
 }
 
 std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watchdog& watch) {
-  return watched("auto", world, watch, Reductions::native);
+  return watched(Backend::automatic, world, watch, Reductions::native);
 }
 
 }  // namespace shardmark

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include <mpi.h>
@@ -17,10 +16,6 @@
 #include <miniapp/ranks/faults.hpp>
 
 namespace shardmark {
-
-/// The back-end that `backend` of a deck stands for on this build's device: `auto` is NCCL on a GPU
-/// if the build has NCCL; every other value stays.
-std::string_view device_backend(std::string_view backend);
 
 /// Collective over `world`. Makes the communicator of the executor and of the self-check; `watch`
 /// and `counters` must outlive it.

@@ -91,7 +91,7 @@ std::string line(const Fields& fields) {
 }
 
 std::string optimizer_line(const Program& p, const Times& t) {
-  if (p.schedule != "deepspeed" || p.stage == 0) return {};
+  if (!traits(p.schedule).follows_deepspeed || p.stage == 0) return {};
   if (p.stage == 3) return line({{"optimizer_step", t.update}});
   return line({{"optimizer_allgather", t.gather},
                {"optimizer_gradients", t.gradients},

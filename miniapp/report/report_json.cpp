@@ -207,7 +207,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["fom"] = {{"name", merits[0].first}, {"value", number(merits[0].second)}};
   o["world"] = p.world;
   o["stage"] = p.stage;
-  o["schedule"] = p.schedule;
+  o["schedule"] = to_string(p.schedule);
   o["reductions"] = to_string(p.reductions);
   o["parameters"] = p.model.elems;
   if (r.fit) o["fit"] = print_json(*r.fit);

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <core/plan/interpret/human_bytes.hpp>
+#include <core/text.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/report/report_provenance.hpp>
 #include <miniapp/report/report_text.hpp>
@@ -132,10 +132,6 @@ void checkpoint_table(Out out, const CheckpointFigures& c) {
                    c.cached ? "not dropped" : "dropped");
 }
 
-std::string join(const std::vector<std::string>& parts) {
-  return fmt::format("{}", fmt::join(parts, "; "));
-}
-
 }  // namespace
 
 std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>& fit,
@@ -147,8 +143,8 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
   fmt::format_to(out, "  model      {}: {} parameters in {} units\n", to_string(deck.model.family),
                  p.model.elems, p.model.units.size());
   if (fit) fmt::format_to(out, "  model.fit  {}\n", describe(*fit));
-  fmt::format_to(out, "  schedule   {}, ZeRO stage {}, {} rank{}, {} reductions\n", p.schedule,
-                 p.stage, p.world, p.world == 1 ? "" : "s", to_string(p.reductions));
+  fmt::format_to(out, "  schedule   {}, ZeRO stage {}, {}, {} reductions\n", to_string(p.schedule),
+                 p.stage, plural(p.world, "rank"), to_string(p.reductions));
   for (const Group& g : p.groups)
     if (!g.ranks.empty()) fmt::format_to(out, "  group      {}: {}\n", g.name, describe_ranks(g));
   fmt::format_to(
@@ -196,7 +192,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
     fmt::format_to(out, "FOM {}={:.6g}\n", name, value);
   fmt::format_to(
       out, "CLASS={}\n",
-      r.unofficial.empty() ? "official" : fmt::format("unofficial ({})", join(r.unofficial)));
+      r.unofficial.empty() ? "official" : fmt::format("unofficial ({})", join(r.unofficial, "; ")));
   fmt::format_to(out, "RESULT={}\n",
                  r.valid() ? "VALID" : fmt::format("INVALID ({})", r.invalid_reasons()));
   return text;

@@ -236,7 +236,7 @@ std::string trace_begin(const Program& p, const std::string& deck_name) {
   const Json about = {{"deck", deck_name},
                       {"world", p.world},
                       {"stage", p.stage},
-                      {"schedule", p.schedule},
+                      {"schedule", to_string(p.schedule)},
                       {"steps", fmt::format("the first {} timed ones", most_traced_steps)}};
   return "{\"displayTimeUnit\": \"ms\", \"otherData\": " +
          about.dump(-1, ' ', true, Json::error_handler_t::replace) + ", \"traceEvents\": [\n";

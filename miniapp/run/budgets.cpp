@@ -8,13 +8,13 @@
 #include <core/error.hpp>
 #include <core/memory/budget.hpp>
 #include <core/memory/device_memory.hpp>
+#include <core/text.hpp>
 #include <io/files/swap_file.hpp>
 #include <miniapp/run/budgets.hpp>
 
 namespace shardmark {
 namespace {
 
-constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
 // The free bytes of a section's disk. Also proves that files can be created there.
 std::int64_t usable_disk_bytes(const Deck& deck, const OffloadSpec& spec, const char* section) {
@@ -41,8 +41,8 @@ void add_disk_budget(const Deck& deck, std::int64_t needed, int ranks_per_node, 
         usable_disk_bytes(deck, *spec, section) / std::max(1, ranks_per_node);
     if (given || (r.bytes[nvme] && *r.bytes[nvme] <= bytes)) continue;
     r.bytes[nvme] = bytes;
-    r.source[nvme] = fmt::format("free on the disk of {} ({} rank{})", spec->nvme_path,
-                                 ranks_per_node, ranks_per_node == 1 ? "" : "s");
+    r.source[nvme] = fmt::format("free on the disk of {} ({})", spec->nvme_path,
+                                 plural(ranks_per_node, "rank"));
   }
 }
 
@@ -52,7 +52,7 @@ Budgets deck_budgets(const Deck& deck, int ranks_per_node) {
   Budgets budgets;
   for (std::size_t t = 0; t < tier_count; ++t)
     if (deck.memory.budget_gib[t])
-      budgets[t] = static_cast<std::int64_t>(std::llround(*deck.memory.budget_gib[t] * gib));
+      budgets[t] = static_cast<std::int64_t>(std::llround(*deck.memory.budget_gib[t] * gib_bytes));
   for (Tier shared : {Tier::host, Tier::nvme})
     if (auto& budget = budgets[static_cast<std::size_t>(shared)])
       *budget /= std::max(1, ranks_per_node);

@@ -10,27 +10,36 @@
 
 namespace shardmark {
 
-Profile run_profile(const Deck& deck, const Node& node, int world) {
-  if (deck.comm.backend == "self" && world > 1)
+namespace {
+
+void require_backend(const Deck& deck, const Node& node, int world) {
+  const BackendTraits& backend = traits(deck.comm.backend);
+  if (backend.one_rank && world > 1)
     throw DeckError(
-        fmt::format("{}: comm.backend = \"self\": {} ranks: must be one: start one rank, "
+        fmt::format("{}: comm.backend = \"{}\": {} ranks: must be one: start one rank, "
                     "or give \"shm\", \"mpi\" or \"auto\"",
-                    deck.path, world));
-  if (deck.comm.backend == "shm" && node.ranks < world)
+                    deck.path, backend.name, world));
+  if (backend.one_node && node.ranks < world)
     throw DeckError(fmt::format(
-        "{}: comm.backend = \"shm\": {} of {} ranks are on {}: all must share one node: "
+        "{}: comm.backend = \"{}\": {} of {} ranks are on {}: all must share one node: "
         "give \"mpi\" or \"auto\"",
-        deck.path, node.ranks, world, node.host));
-  if (deck.comm.backend == "nccl" && nccl_library().empty())
+        deck.path, backend.name, node.ranks, world, node.host));
+  if (backend.needs_nccl && nccl_library().empty())
     throw DeckError(fmt::format(
-        "{}: comm.backend = \"nccl\": this build has no NCCL: give \"auto\" or \"mpi\", or build "
+        "{}: comm.backend = \"{}\": this build has no NCCL: give \"auto\" or \"mpi\", or build "
         "with a Kokkos that computes on GPUs (docs/gpus.md)",
-        deck.path));
-  if (deck.comm.backend == "nccl" && deck.run.reductions == Reductions::ordered)
+        deck.path, backend.name));
+  if (!backend.ordered_sums && deck.run.reductions == Reductions::ordered)
     throw DeckError(fmt::format(
-        "{}: comm.backend = \"nccl\" with run.reductions = \"ordered\": not modelled yet: give "
+        "{}: comm.backend = \"{}\" with run.reductions = \"ordered\": not modelled yet: give "
         "\"native\", or \"mpi\"",
-        deck.path));
+        deck.path, backend.name));
+}
+
+}  // namespace
+
+Profile run_profile(const Deck& deck, const Node& node, int world) {
+  require_backend(deck, node, world);
   if (!device_is_host && (deck.zero.offload_optimizer.nvme || deck.zero.offload_param.nvme))
     throw DeckError(
         fmt::format("{}: deepspeed.zero_optimization: device = \"nvme\": states in files are not "
@@ -51,11 +60,6 @@ Profile run_profile(const Deck& deck, const Node& node, int world) {
     profile.workspace_cap_bytes += (Space().concurrency() - 1) * (std::int64_t{2} << 20);
   else
     profile.workspace_cap_bytes = std::int64_t{32} << 20;  // the most that cuBLASLt asks for
-  const std::string backend(device_backend(deck.comm.backend));
-  profile.backend = backend != "auto"     ? backend
-                    : world == 1          ? "self"
-                    : world == node.ranks ? "shm"
-                                          : "mpi";
   return profile;
 }
 

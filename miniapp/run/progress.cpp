@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <core/text.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/run/progress.hpp>
@@ -41,13 +42,6 @@ bool is_terminal(int pid) {
       std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/fd/1", ignored).string();
   return target.starts_with("/dev/pts/") || target.starts_with("/dev/tty") ||
          target == "/dev/console";
-}
-
-std::string duration(double seconds) {
-  const auto s = static_cast<std::int64_t>(std::llround(std::max(0.0, seconds)));
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{}:{:02} min", s / 60, s % 60);
-  return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
 }
 
 }  // namespace
@@ -94,7 +88,7 @@ void Progress::step(std::int64_t step, double loss, double seconds) {
   if (!std::isnan(loss)) line += fmt::format("  loss {:.4f}", loss);
   line += fmt::format("  {:.0f} tokens/s  {} left",
                       static_cast<double>(tokens_per_step_) / std::max(recent_s_, 1e-9),
-                      duration(recent_s_ * static_cast<double>(steps_ - step - 1)));
+                      clock_time(recent_s_ * static_cast<double>(steps_ - step - 1)));
   print_out(terminal_ ? "\r\x1b[K" + line : line + "\n");
 }
 

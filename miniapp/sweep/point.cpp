@@ -39,7 +39,7 @@ std::string_view to_string(SweepPoint::State state) {
 PlanFigures plan_figures(const Deck& deck, const Program& p, const Budgets& budgets) {
   PlanFigures f;
   f.stage = p.stage;
-  f.schedule = p.schedule;
+  f.schedule = to_string(p.schedule);
   f.parameters = p.model.elems;
   f.layers = deck.model.layers;
   f.batch = p.batch;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <core/text.hpp>
 #include <io/files/durable_file.hpp>
 #include <io/files/hash.hpp>
 #include <miniapp/sweep/store.hpp>
@@ -31,7 +32,7 @@ bool has_values_of(const SweepPoint& p, const std::vector<Axis>& axes) {
 }
 
 std::string points(std::size_t n) {
-  return fmt::format("{} point{}", n, n == 1 ? "" : "s");
+  return plural(static_cast<std::int64_t>(n), "point");
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <core/plan/interpret/human_bytes.hpp>
+#include <core/text.hpp>
 #include <miniapp/sweep/table.hpp>
 
 namespace shardmark {
@@ -176,8 +176,7 @@ std::string sweep_text(const Sweep& sweep) {
 }
 
 std::string sweep_summary(const Sweep& sweep) {
-  std::string text =
-      fmt::format("{} point{}", sweep.points.size(), sweep.points.size() == 1 ? "" : "s");
+  std::string text = plural(static_cast<std::int64_t>(sweep.points.size()), "point");
   using Is = SweepPoint::State;
   const char* separator = ": ";
   for (const Is s : {Is::planned, Is::valid, Is::invalid, Is::refused}) {

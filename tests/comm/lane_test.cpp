@@ -19,7 +19,7 @@ Collective sum_of(Array& data, Dtype dtype) {
   return c;
 }
 
-class Lane : public ::testing::TestWithParam<const char*> {};
+class Lane : public ::testing::TestWithParam<Backend> {};
 INSTANTIATE_TEST_SUITE_P(comm, Lane, ::testing::ValuesIn(backends), backend_name);
 
 TEST_P(Lane, collectives_finish_in_the_order_in_which_they_were_started) {
@@ -121,7 +121,7 @@ TEST_P(Lane, refusals_name_the_value_and_the_bound) {
     EXPECT_EQ(refusal([](Collective& x) { x.op = Op::reduce_scatter; }),
               "reduce_scatter grad.block3: elems = " + std::to_string(2 * n + 1) +
                   ": must divide by the " + std::to_string(n) + " ranks: pad the array");
-    if (comm->backend() == "mpi") {
+    if (comm->backend() == Backend::mpi) {
       EXPECT_EQ(refusal([n](Collective& x) { x.op = Op::reduce_scatter, x.elems = 2 * n; }),
                 "reduce_scatter grad.block3: scratch = 0 bytes: must be at least " +
                     std::to_string(8 * n) + ": provide what collective_scratch_bytes returns");

@@ -74,7 +74,7 @@ constexpr Setting settings[] = {{1 << 20, 1 << 28, 64 << 20, 1 << 18, 1 << 20},
                                 {200, 1000, 64 << 20, 128, 64},
                                 {200, 1, 40, 128, 1 << 20}};
 
-using Way = std::tuple<const char*, Reductions>;
+using Way = std::tuple<Backend, Reductions>;
 
 class Verbs : public ::testing::TestWithParam<Way> {
  protected:
@@ -129,14 +129,14 @@ INSTANTIATE_TEST_SUITE_P(comm, Verbs,
                          ::testing::Combine(::testing::ValuesIn(backends),
                                             ::testing::ValuesIn(backend_reductions)),
                          [](const auto& param_info) {
-                           return std::string(std::get<0>(param_info.param)) + "_" +
+                           return std::string(to_string(std::get<0>(param_info.param))) + "_" +
                                   std::string(to_string(std::get<1>(param_info.param)));
                          });
 
-class Backend : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(comm, Backend, ::testing::ValuesIn(backends), backend_name);
+class EachBackend : public ::testing::TestWithParam<Backend> {};
+INSTANTIATE_TEST_SUITE_P(comm, EachBackend, ::testing::ValuesIn(backends), backend_name);
 
-TEST_P(Backend, averages_divide_and_do_not_multiply_by_the_reciprocal) {
+TEST_P(EachBackend, averages_divide_and_do_not_multiply_by_the_reciprocal) {
   const auto comm = make_world(make_options(), GetParam());
   const int n = comm->size();
   Array data(Dtype::fp32, 200);
@@ -149,7 +149,7 @@ TEST_P(Backend, averages_divide_and_do_not_multiply_by_the_reciprocal) {
     ASSERT_EQ(data.get(i), static_cast<float>(i) / static_cast<float>(n)) << "of " << i;
 }
 
-TEST_P(Backend, barriers_hold_until_all_have_come) {
+TEST_P(EachBackend, barriers_hold_until_all_have_come) {
   const auto comm = make_world(make_options(), GetParam());
   Collective c;
   c.op = Op::barrier;

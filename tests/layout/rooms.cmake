@@ -38,7 +38,7 @@ set(layout_rooms
   "io/keys: core io/json"
   "io/files: core"
   "io/data: core core/plan/deck"
-  "io/deepspeed/schema: core io/json io/keys"
+  "io/deepspeed/schema: core core/plan/deck io/json io/keys"
   "io/deepspeed: core core/plan/deck io/json io/keys io/deepspeed/schema"
   "io/deck: core core/plan/deck core/plan/write io/json io/keys io/files io/deepspeed"
   "io/checkpoint: core core/numeric core/plan core/plan/deck core/plan/interpret io/files"
@@ -64,9 +64,7 @@ set(layout_exceptions
   "comm/comm_options.hpp comm/shm/shm_rounds.hpp"
   "comm/comm_options.hpp comm/shm/shm_window.hpp"
   "comm/comm_options.hpp core/plan/collective_scratch.hpp"
-  "core/nn/optimizer/grad_norm.hpp core/plan/write/exact_sum.hpp"
   "core/plan/interpret/print.hpp core/plan/build/fit_layers.hpp"
-  "core/plan/partition/flat_groups.hpp core/plan/write/state_writer.hpp"
   "io/deepspeed/config.hpp io/deck/deck_reader.hpp"
 )
 

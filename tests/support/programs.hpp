@@ -31,7 +31,7 @@ inline Deck gpt2_deck(int stage, std::int64_t layers = 2, bool tied = false) {
   d.model.vocab = 31;
   d.model.tied_head = tied;
   d.zero.stage = stage;
-  d.run.schedule = "paper";
+  d.run.schedule = Schedule::paper;
   return d;
 }
 
@@ -56,7 +56,7 @@ Event& find_event(Program& p, std::string_view segment, Match match) {
 /// A deck with knobs so small that even a small model has several buckets, messages and sub-groups.
 inline Deck deepspeed_deck(int stage) {
   Deck d = gpt2_deck(stage, 2);
-  d.run.schedule = "deepspeed";
+  d.run.schedule = Schedule::deepspeed;
   d.zero.knobs.overlap_comm = stage == 3;
   d.zero.knobs.reduce_bucket_size = 1800;
   d.zero.knobs.prefetch_bucket_size = 1500;

@@ -72,7 +72,8 @@ class Training {
   Training(const Deck& deck, MPI_Comm world, const Batch& batch, const Decorate& decorate = {},
            const Wrap& wrap = {}, std::optional<double> link_gb_per_s = {})
       : deck_(with_link(deck, link_gb_per_s)),
-        driver_lane_(make_communicator("mpi", world, mpi_options(Reductions::native, world))),
+        driver_lane_(
+            make_communicator(Backend::mpi, world, mpi_options(Reductions::native, world))),
         peers_(*driver_lane_),
         matmul_(Profile{}.workspace_cap_bytes),
         context_{Space(), matmul_} {
@@ -145,7 +146,7 @@ class Training {
       const float* data = executor().slot(piece.slot).as<float>() + piece.offset;
       std::copy(data, data + piece.elems, whole.begin() + at);
     }
-    if (!program_.sharded[static_cast<std::size_t>(State::master)]) return whole;
+    if (!program_.sharded[State::master]) return whole;
     const std::vector<float> all = peers_.gather(whole);  // zero where a rank owns nothing
     std::vector<float> sum(whole.size());
     const auto one_copy = sum.size() * static_cast<std::size_t>(program_.shard_ranks);

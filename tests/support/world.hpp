@@ -30,18 +30,18 @@ inline CommOptions make_options(Reductions reductions = Reductions::native) {
 }
 // Another program with the same tests may define its own list.
 #if !defined(SHARDMARK_TEST_BACKENDS)
-#define SHARDMARK_TEST_BACKENDS "mpi", "shm"
+#define SHARDMARK_TEST_BACKENDS Backend::mpi, Backend::shm
 #define SHARDMARK_TEST_REDUCTIONS Reductions::native, Reductions::ordered
 #endif
 /// The back-ends under test that several ranks of this machine can use, and how each sums.
-inline constexpr const char* backends[] = {SHARDMARK_TEST_BACKENDS};
+inline constexpr Backend backends[] = {SHARDMARK_TEST_BACKENDS};
 inline constexpr Reductions backend_reductions[] = {SHARDMARK_TEST_REDUCTIONS};
 inline std::unique_ptr<Communicator> make_world(const CommOptions& options,
-                                                const std::string& backend = "mpi") {
+                                                Backend backend = Backend::mpi) {
   return make_communicator(backend, MPI_COMM_WORLD, options);
 }
-inline std::string backend_name(const ::testing::TestParamInfo<const char*>& info) {
-  return info.param;
+inline std::string backend_name(const ::testing::TestParamInfo<Backend>& info) {
+  return std::string(to_string(info.param));
 }
 
 /// A barrier that belongs to the tests, independent of everything under test.

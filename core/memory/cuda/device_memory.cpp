@@ -6,6 +6,7 @@
 
 #include <core/error.hpp>
 #include <core/memory/device_memory.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 namespace {
@@ -52,9 +53,8 @@ int device_for(int local_rank) {
 
 std::optional<FoundMemory> find_device_memory(int ranks_per_node) {
   const int ranks = ranks_per_device(ranks_per_node);
-  return FoundMemory{
-      device_sizes().free / ranks,
-      fmt::format("cudaMemGetInfo of the device ({} rank{})", ranks, ranks == 1 ? "" : "s")};
+  return FoundMemory{device_sizes().free / ranks,
+                     fmt::format("cudaMemGetInfo of the device ({})", plural(ranks, "rank"))};
 }
 
 std::optional<DeviceUse> device_memory_in_use(int ranks_per_node) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include <core/error.hpp>
 #include <core/nn/layers/cross_entropy.hpp>
 #include <core/nn/layers/embedding.hpp>
 #include <core/nn/models/gpt2.hpp>
@@ -39,6 +42,10 @@ void head_backward(const ModuleCall& c, ConstStored weight, Stored dweight, bool
   });
 }
 
+[[noreturn]] void throw_no_arithmetic(Family family) {
+  throw PlanError("model.family " + std::string(to_string(family)) + ": has no arithmetic");
+}
+
 }  // namespace
 
 void transformer_forward(const Context& ctx, const TransformerDims& dims, Role role,
@@ -51,8 +58,12 @@ void transformer_forward(const Context& ctx, const TransformerDims& dims, Role r
     case Role::head: return head_forward(c, t.weight);
     default: break;
   }
-  if (dims.family == Family::gpt2) return gpt2_forward(c, role, t);
-  return llama_forward(c, role, t);
+  switch (dims.family) {
+    case Family::gpt2: return gpt2_forward(c, role, t);
+    case Family::llama: return llama_forward(c, role, t);
+    case Family::list: break;
+  }
+  throw_no_arithmetic(dims.family);
 }
 
 void transformer_backward(const Context& ctx, const TransformerDims& dims, Role role,
@@ -67,8 +78,12 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
     case Role::head: return head_backward(c, t.weight, g.weight, accumulate);
     default: break;
   }
-  if (dims.family == Family::gpt2) return gpt2_backward(c, role, t, g);
-  return llama_backward(c, role, t, g);
+  switch (dims.family) {
+    case Family::gpt2: return gpt2_backward(c, role, t, g);
+    case Family::llama: return llama_backward(c, role, t, g);
+    case Family::list: break;
+  }
+  throw_no_arithmetic(dims.family);
 }
 
 }  // namespace shardmark

@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
+#include <core/exact_sum.hpp>
 #include <core/nn/kernels/storage.hpp>
-#include <core/plan/write/exact_sum.hpp>
 
 namespace shardmark {
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include <core/cache_line.hpp>
 #include <core/error.hpp>
 #include <core/nn/kernels/kernel.hpp>
 #include <core/nn/products/matmul.hpp>
@@ -24,15 +25,13 @@ using Clock = std::chrono::steady_clock;
 static_assert(kernel::on_host,
               "oneDNN's products here run on host memory: a GPU build needs its own matmul file");
 
-constexpr std::int64_t line_bytes = 64;
-
 // fp16 is absent, because oneDNN 2 has no fp16 products for CPUs.
 dnnl::memory::data_type library_type(Dtype type) {
   return type == Dtype::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
 std::int64_t round_to_line(std::int64_t bytes) {
-  return (bytes + line_bytes - 1) / line_bytes * line_bytes;
+  return (bytes + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;
 }
 
 std::int64_t ns_since(Clock::time_point start) {
@@ -109,7 +108,7 @@ struct Prepared {
   std::int64_t packed_bytes = 0, scratch_bytes = 0;
 
   std::int64_t needed_bytes() const {  // the extra line aligns the caller's scratch
-    return line_bytes + round_to_line(packed_bytes) + scratch_bytes;
+    return cache_line_bytes + round_to_line(packed_bytes) + scratch_bytes;
   }
 };
 
@@ -211,7 +210,8 @@ Prepared& MatMul::Impl::find(const Key& key, std::int64_t& prepare_ns) {
 void MatMul::Impl::run(Prepared& p, const void* a, const void* b, void* c, const void* bias,
                        std::span<std::byte> scratch) {
   const auto base = reinterpret_cast<std::uintptr_t>(scratch.data());
-  std::byte* at = scratch.data() + ((base + line_bytes - 1) / line_bytes * line_bytes - base);
+  std::byte* at =
+      scratch.data() + ((base + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes - base);
   // oneDNN takes pointers to non-const even for operands that it only reads.
   auto set = [](dnnl::memory& m, const void* data) { m.set_data_handle(const_cast<void*>(data)); };
   set(p.a, a);

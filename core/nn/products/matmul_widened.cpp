@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <core/cache_line.hpp>
 #include <core/error.hpp>
 #include <core/nn/kernels/kernel.hpp>
 #include <core/nn/products/matmul.hpp>
@@ -15,7 +16,7 @@
 namespace shardmark {
 namespace {
 
-constexpr std::int64_t line_elems = 16;  // fp32 elements of a 64-byte line
+constexpr std::int64_t line_elems = cache_line_bytes / std::int64_t{sizeof(float)};
 
 std::int64_t round_up_to(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
@@ -141,7 +142,7 @@ class Widened {
 
 void MatMul::widened(const Space& space, const MatMulShape& shape, const void* a, const void* b,
                      void* c, const void* bias, std::span<std::byte> scratch) {
-  constexpr std::size_t line_bytes = line_elems * sizeof(float);
+  constexpr auto line_bytes = static_cast<std::size_t>(cache_line_bytes);
   const auto base = reinterpret_cast<std::uintptr_t>(scratch.data());
   const std::size_t gap = (line_bytes - base % line_bytes) % line_bytes;
   const std::size_t panels = gap + static_cast<std::size_t>(panel_elems(shape)) * sizeof(float);

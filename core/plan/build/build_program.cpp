@@ -28,10 +28,9 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   p.model = build_model_shape(deck.model, deck.run.activation_checkpointing);
   p.precision = deck.zero.precision;
   p.groups.push_back({"world", {}});
-  if (deck.run.schedule == "paper") {
-    write_paper(p, deck, profile);
-  } else {
-    write_deepspeed(p, deck, profile);
+  switch (p.schedule) {
+    case Schedule::deepspeed: write_deepspeed(p, deck, profile); break;
+    case Schedule::paper: write_paper(p, deck, profile); break;
   }
   if (deck.checkpoint.async && deck.checkpoint.every > 0) add_checkpoint_staging(p);
   return p;

@@ -9,8 +9,8 @@
 
 #include <core/plan/build/fit_layers.hpp>
 #include <core/plan/interpret/footprint.hpp>
-#include <core/plan/interpret/human_bytes.hpp>
 #include <core/plan/partition/flat_groups.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 namespace {
@@ -107,7 +107,7 @@ std::int64_t largest_within(std::int64_t limit, std::int64_t low, std::int64_t h
 
 std::vector<int> heaviest_ranks(const Deck& deck, int world) {
   const bool alike =
-      deck.run.schedule != "deepspeed" || deck.zero.stage == 0 || deck.zero.stage == 3;
+      !traits(deck.run.schedule).follows_deepspeed || deck.zero.stage == 0 || deck.zero.stage == 3;
   if (alike) return {0};
   if (deck.zero.offload_optimizer
           .enabled) {  // what goes through the device differs from rank to rank
@@ -162,7 +162,7 @@ std::string describe(const Fit& f) {
   if (f.layers == 0)
     return fmt::format("not even one layer: it needs {} a rank, more than {}", human_bytes(f.bytes),
                        budget);
-  return fmt::format("{} layer{}: {} a rank are within {}; {}", f.layers, f.layers == 1 ? "" : "s",
+  return fmt::format("{}: {} a rank are within {}; {}", plural(f.layers, "layer"),
                      human_bytes(f.bytes), budget,
                      f.next_bytes > 0 ? "one more needs " + human_bytes(f.next_bytes)
                                       : "deeper models are not looked at");

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// A deck as plain typed values: what to train, under which ZeRO stage, for how long.
-// `io/deck/deck_reader` reads it from JSON and proves it sound; everything downstream only reads
-// it. Key by key: README, "Decks".
+// A deck as plain typed values: what to train, under which ZeRO stage, and for how long.
+// `io/deck/deck_reader` reads it from JSON and checks it; everything downstream only reads it.
+// docs/decks.md explains each key.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <core/plan/deck/choices.hpp>
 #include <core/plan/deck/types.hpp>
 
 namespace shardmark {
 
-/// One module of a `list` model, in registration order. No numels: a container.
+/// One module of a `list` model, in registration order. A module without numels is a container.
 struct ListModule {
   std::string name;
   std::vector<std::int64_t> numels;
 };
 
-/// A module's hook as stage 3 sees it: f+ before its forward, f- after, b+ and b- the same of
-/// backward. `module`: in a ModelSpec an index of ListModule, root_module for the root, listed or
-/// not; in a ModelShape an index of Module.
+/// A hook of a module as stage 3 sees it: f+ runs before the module's forward and f- after it; b+
+/// and b- do the same for backward. In a ModelSpec `module` is an index of ListModule, or
+/// root_module for the root, whether the root is listed or not; in a ModelShape it is an index of
+/// Module.
 enum class VisitKind : std::uint8_t { pre_forward, post_forward, pre_backward, post_backward };
 inline constexpr int root_module = -1;
 struct Visit {
@@ -35,43 +36,50 @@ struct ModelSpec {
   Family family = Family::gpt2;
   // gpt2, llama
   std::int64_t layers = 0, hidden = 0, heads = 0, sequence = 0, vocab = 0;
-  std::optional<double> fit;  // `layers` is what fits into this part of the budget; 0 until found
+  std::optional<double> fit;  // the part of the budget to fill; `layers` is 0 until that is done
   std::int64_t kv_heads = 0, ffn = 0;  // llama
   bool tied_head = false;
   // list
   std::vector<ListModule> modules;
   std::vector<std::pair<std::string, std::string>> tied;  // {alias, owner}
-  std::vector<Visit> visits;                              // empty: as the containers nest
-  std::vector<int> gradient_ready_order;                  // parameter indices; empty: exact reverse
-  std::vector<std::vector<int>> param_groups;  // of the optimizer; empty: one of all parameters
+  std::vector<Visit> visits;                              // empty: the containers' order
+  std::vector<int> gradient_ready_order;                  // of parameters; empty: reverse order
+  std::vector<std::vector<int>> param_groups;             // of the optimizer; empty: one group
 };
 
 enum class DataSource : std::uint8_t { none, file, markov, uniform };
+template<>
+inline constexpr std::size_t enum_size<DataSource> = 4;
+inline constexpr auto data_source_names =
+    enum_names<DataSource>("none", "file", "markov", "uniform");
+constexpr std::string_view to_string(DataSource source) {
+  return data_source_names[source];
+}
 struct DataSpec {
-  DataSource source = DataSource::none;  // none only where nothing is trained
+  DataSource source = DataSource::none;  // none if nothing is trained
   std::string path;                      // absolute, or relative to the current folder
   std::uint64_t seed = 1;
 };
 
-/// Adam or AdamW as DeepSpeed configures it; defaults are DeepSpeed's.
+/// The optimizer as DeepSpeed configures it, with DeepSpeed's defaults.
 struct OptimizerSpec {
+  Optimizer type = Optimizer::adamw;
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
-  bool decoupled_decay = true;  // AdamW; false: Adam, whose decay is added to the gradient
   bool bias_correction = true;
 };
 
-/// DeepSpeed's learning rate schedulers, with its defaults. `constant`: none is configured.
+/// DeepSpeed's learning rate schedulers, with its defaults; `constant` if none is configured.
 enum class LrSchedule : std::uint8_t { constant, warmup, warmup_decay, warmup_cosine };
 struct SchedulerSpec {
   LrSchedule type = LrSchedule::constant;
   double warmup_min_lr = 0, warmup_max_lr = 1e-3;  // warmup, warmup_decay
   std::int64_t warmup_num_steps = 1000;
-  bool linear = false;                                // warmup_type: linear, else log
+  bool linear = false;                                // warmup_type is linear, not log
   std::int64_t total_num_steps = 0;                   // warmup_decay, warmup_cosine
-  double warmup_min_ratio = 0, cos_min_ratio = 1e-4;  // warmup_cosine: of the optimizer's lr
+  double warmup_min_ratio = 0, cos_min_ratio = 1e-4;  // warmup_cosine: parts of lr
 };
 
-/// fp16's loss scaling. Static where `dynamic` is false; other dtypes: static, 1.
+/// fp16's loss scaling. The scale is static unless `dynamic`; other types have the static scale 1.
 struct LossScaleSpec {
   bool dynamic = false;
   double initial = 1;
@@ -80,22 +88,22 @@ struct LossScaleSpec {
   double min_scale = 1;
 };
 
-/// What DeepSpeed stores and sends in which type.
+/// The types in which DeepSpeed stores and sends.
 struct PrecisionSpec {
   Dtype model = Dtype::fp32;       // parameters and gradients: fp32, bf16 or fp16
   Dtype grad_accum = Dtype::fp32;  // data_types.grad_accum_dtype; default: model
   Dtype comm = Dtype::fp32;        // communication_data_type; default: model
-  bool check_overflow = false;     // whether a flag is reduced before the step (at stages 1 to 3)
+  bool check_overflow = false;     // a flag is reduced before the step (at stages 1 to 3)
   LossScaleSpec loss_scale;
 };
 
-/// The knobs of DeepSpeed's own schedule; elements, as DeepSpeed counts them. Defaults: 0.19.8's.
+/// The knobs of DeepSpeed's own schedule, in elements, with the defaults of DeepSpeed 0.19.8.
 struct ZeroKnobs {
   // stages 1, 2
-  bool contiguous_gradients = true, reduce_scatter = true;  // reduce_scatter: stage 3 too
+  bool contiguous_gradients = true, reduce_scatter = true;  // the latter at stage 3 too
   bool use_multi_rank_bucket_allreduce = true, compute_grad_norm = true;
   bool parameter_alignment = false, round_robin_gradients = false;
-  bool overlap_comm = false;  // stage 3 unless given: true
+  bool overlap_comm = false;  // true by default at stage 3
   std::int64_t reduce_bucket_size = 500'000'000;
   // stage 3
   std::int64_t sub_group_size = 1'000'000'000, prefetch_bucket_size = 50'000'000;
@@ -104,32 +112,33 @@ struct ZeroKnobs {
   std::int64_t max_live_parameters = 1'000'000'000, max_reuse_distance = 1'000'000'000;
   bool use_all_reduce_for_fetch_params = false, allgather_sequential = false;
   bool memory_efficient_linear = true;
-  std::int64_t hpz_partition_size = 1;  // ranks that share a secondary copy; 1: there is none
+  std::int64_t hpz_partition_size = 1;  // ranks per secondary copy; 1: no such copy
   // stages 0, 1, and 2 without reduce_scatter
   bool prescale_gradients = false;
   double gradient_predivide_factor = 1.0;
-  bool sums_gradients = false;  // gradient_allreduce_op "sum": nothing is divided by the world size
+  bool sums_gradients =
+      false;  // gradient_allreduce_op "sum": sums are not divided by the world size
 };
 
-/// `offload_optimizer` or `offload_param` with device cpu: states that live in the host's memory.
-/// With device nvme, at stage 3, those that are large enough live in files.
+/// `offload_optimizer` or `offload_param`. With device cpu the states lie in the host's memory.
+/// With device nvme, at stage 3, states that are large enough lie in files.
 struct OffloadSpec {
   bool enabled = false;
-  bool pin_memory = true;  // the host's buffers are page-locked, as far as DeepSpeed does it
-  double ratio = 1;        // optimizer, stage 3: the part of the sub-groups that is offloaded
+  bool pin_memory = true;  // page-locks the buffers of the host that DeepSpeed page-locks
+  double ratio = 1;        // optimizer, stage 3: the part of the sub-groups to offload
   bool nvme = false;
   std::string nvme_path;          // absolute, or relative to the current folder
-  std::int64_t buffer_count = 4;  // buffers of the host that files are read into
-  std::int64_t buffer_size = 0;   // elements of one (parameters)
-  std::int64_t max_in_cpu = 0;    // elements that stay in the host's memory (parameters)
-  bool pipeline_read = false, pipeline_write = false;  // ahead of, and behind, the update at hand
+  std::int64_t buffer_count = 4;  // buffers on the host into which files are read
+  std::int64_t buffer_size = 0;   // elements per buffer (parameters)
+  std::int64_t max_in_cpu = 0;    // elements that stay in host memory (parameters)
+  bool pipeline_read = false, pipeline_write = false;  // during the update of another sub-group
 };
 
-/// The section `aio`: how files are read and written.
+/// The section `aio`, which says how files are read and written.
 struct AioSpec {
   std::int64_t block_size = std::int64_t{1} << 20, queue_depth = 8;
-  std::int64_t least_bytes = std::int64_t{1} << 20;  // what is smaller stays in memory
-  std::int64_t alignment_bytes = 1024;  // of files' sizes: 1024 for each of intra_op_parallelism
+  std::int64_t least_bytes = std::int64_t{1} << 20;  // smaller states stay in memory
+  std::int64_t alignment_bytes = 1024;               // of file sizes: 1024 x intra_op_parallelism
 };
 
 /// What ShardMark uses of a DeepSpeed config. The batch triple is complete only for a known world
@@ -149,42 +158,43 @@ struct ZeroSpec {
 struct RunSpec {
   std::int64_t steps = 0, warmup = 0;
   std::uint64_t seed = 1;
-  std::string schedule = "deepspeed";
+  Schedule schedule = Schedule::deepspeed;
   Compute compute = Compute::train;
   Reductions reductions = Reductions::native;
   MemoryMode memory_mode = MemoryMode::pooled;
   bool activation_checkpointing = false;
-  std::int64_t shard_size = 0;  // of the schedule paper: ranks that states are cut over; 0: all
+  std::int64_t shard_size = 0;  // ranks that share one copy of the states; 0: all
 };
 
 struct CommSpec {
-  std::string backend = "auto";  // auto | self | mpi | shm | nccl
+  Backend backend = Backend::automatic;
   double timeout_s = 600;
-  double delay_ms = 0;  // every collective takes this much longer: shows overlap; unofficial
+  double delay_ms = 0;  // makes each collective longer, to show overlap; unofficial
 };
 
 struct MemorySpec {
-  std::array<std::optional<double>, tier_count> budget_gib;  // by tier; empty: found at run time
+  EnumArray<Tier, std::optional<double>> budget_gib;  // empty: found at run time
   double allowance_mib = 512;
 };
 
-/// A machine that this one stands in for.
+/// A machine that this run imitates.
 struct MachineSpec {
-  // GB/s (1e9 bytes) between host and device, each way; empty: as fast as it is.
+  // GB/s (1e9 bytes) between host and device, each way; empty: the speed of this machine.
   std::optional<double> host_link_gbps;
 };
 
-/// Where and how checkpoints are written, and what a run goes on from. README, "Checkpoints".
+/// Where and how checkpoints are written, and from which one a run continues; see
+/// docs/checkpoints.md.
 struct CheckpointSpec {
   std::string dir;                  // empty: the deck has no such section
-  std::int64_t every = 0;           // steps; 0: none is written
-  std::int64_t keep = 0;            // the newest so many stay; 0: all do
+  std::int64_t every = 0;           // steps; 0: writes none
+  std::int64_t keep = 0;            // keeps this many of the newest; 0: all
   std::string resume = "none";      // none | latest | a checkpoint's name
-  std::int64_t ranks_per_file = 1;  // 0: one file for all (layout shared)
-  bool async = false;               // states are copied aside and written beside training
-  std::int64_t benchmark = 0;       // so many writes and reads are timed after the steps
+  std::int64_t ranks_per_file = 1;  // 0: one file (layout shared)
+  bool async = false;               // writes a copy of the states while training goes on
+  std::int64_t benchmark = 0;       // times this many writes and reads after the steps
   std::int64_t alignment_bytes = std::int64_t{1} << 20;
-  std::vector<std::pair<std::string, std::string>> hints;  // MPI_Info of files of several ranks
+  std::vector<std::pair<std::string, std::string>> hints;  // MPI_Info of shared files
   bool writes() const { return every > 0 || benchmark > 0; }
 };
 
@@ -192,7 +202,7 @@ struct ExpectSpec {
   std::optional<double> loss;
   double tolerance = 0;  // absolute, around `loss`
   double loss_drop = 0;
-  // The runs that `loss` is of, since others end with another; 0: all. Steps include the warm-up.
+  // `loss` holds only for runs of this global batch and number of steps, warm-up included; 0: any.
   std::int64_t train_batch_size = 0, steps = 0;
 };
 

@@ -1,93 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-
 #include <core/plan/deck/types.hpp>
 
 namespace shardmark {
 namespace {
-template<class E, std::size_t N>
-std::string_view name_of(E value, const std::array<std::string_view, N>& names) {
-  const auto i = static_cast<std::size_t>(value);
-  return i < N ? names[i] : std::string_view{"?"};
+
+constexpr auto ops =
+    enum_names<Op>("acquire", "release", "compute", "copy", "all_gather", "reduce_scatter",
+                   "all_reduce", "reduce", "broadcast", "barrier");
+constexpr auto kernels = enum_names<Kernel>(
+    "none", "init_param", "zero", "load_batch", "forward", "backward", "accumulate", "convert",
+    "scale", "interleave", "rearrange", "overflow", "grad_norm", "clip", "adamw");
+constexpr auto lanes = enum_names<Lane>("compute", "comm", "copy", "disk");
+constexpr auto roles = enum_names<Role>(
+    "container", "list", "token_embedding", "position_embedding", "norm1", "qkv", "q", "k", "v",
+    "attn_proj", "norm2", "fc", "gate", "up", "mlp_proj", "final_norm", "head");
+constexpr auto phases = enum_names<Phase>("init", "forward", "backward", "step");
+constexpr auto tiers = enum_names<Tier>("device", "host", "nvme");
+constexpr auto categories =
+    enum_names<Category>("param", "grad", "master", "momentum", "variance", "bucket", "gathered",
+                         "activation", "workspace", "staging");
+constexpr auto dtypes =
+    enum_names<Dtype>("fp32", "bf16", "fp16", "fp64", "uint8", "int32", "int64");
+constexpr auto reduction_names = enum_names<Reduction>("none", "sum", "average", "max");
+constexpr auto reductions_names = enum_names<Reductions>("native", "ordered");
+constexpr auto computes = enum_names<Compute>("train", "none");
+constexpr auto memory_modes = enum_names<MemoryMode>("strict", "pooled");
+
+// A damaged checkpoint or a test may hold a number that is no value of the enum.
+template<class E>
+std::string_view name_of(const EnumArray<E, std::string_view>& names, E value) {
+  return static_cast<std::size_t>(value) < names.size() ? names[value] : std::string_view("?");
 }
-using namespace std::string_view_literals;
+
 }  // namespace
 
 std::string_view to_string(Op v) {
-  static constexpr std::array names{"acquire"sv,    "release"sv,        "compute"sv,    "copy"sv,
-                                    "all_gather"sv, "reduce_scatter"sv, "all_reduce"sv, "reduce"sv,
-                                    "broadcast"sv,  "barrier"sv};
-  return name_of(v, names);
+  return name_of(ops, v);
 }
 std::string_view to_string(Kernel v) {
-  static constexpr std::array names{"none"sv,      "init_param"sv, "zero"sv,       "load_batch"sv,
-                                    "forward"sv,   "backward"sv,   "accumulate"sv, "convert"sv,
-                                    "scale"sv,     "interleave"sv, "rearrange"sv,  "overflow"sv,
-                                    "grad_norm"sv, "clip"sv,       "adamw"sv};
-  return name_of(v, names);
+  return name_of(kernels, v);
 }
 std::string_view to_string(Lane v) {
-  static constexpr std::array names{"compute"sv, "comm"sv, "copy"sv, "disk"sv};
-  return name_of(v, names);
+  return name_of(lanes, v);
 }
 std::string_view to_string(Role v) {
-  static constexpr std::array names{"container"sv,
-                                    "list"sv,
-                                    "token_embedding"sv,
-                                    "position_embedding"sv,
-                                    "norm1"sv,
-                                    "qkv"sv,
-                                    "q"sv,
-                                    "k"sv,
-                                    "v"sv,
-                                    "attn_proj"sv,
-                                    "norm2"sv,
-                                    "fc"sv,
-                                    "gate"sv,
-                                    "up"sv,
-                                    "mlp_proj"sv,
-                                    "final_norm"sv,
-                                    "head"sv};
-  return name_of(v, names);
+  return name_of(roles, v);
 }
 std::string_view to_string(Phase v) {
-  static constexpr std::array names{"init"sv, "forward"sv, "backward"sv, "step"sv};
-  return name_of(v, names);
+  return name_of(phases, v);
 }
 std::string_view to_string(Tier v) {
-  static constexpr std::array names{"device"sv, "host"sv, "nvme"sv};
-  return name_of(v, names);
+  return name_of(tiers, v);
 }
 std::string_view to_string(Category v) {
-  static constexpr std::array names{"param"sv,     "grad"sv,   "master"sv,   "momentum"sv,
-                                    "variance"sv,  "bucket"sv, "gathered"sv, "activation"sv,
-                                    "workspace"sv, "staging"sv};
-  return name_of(v, names);
+  return name_of(categories, v);
 }
 std::string_view to_string(Dtype v) {
-  static constexpr std::array names{"fp32"sv,  "bf16"sv,  "fp16"sv, "fp64"sv,
-                                    "uint8"sv, "int32"sv, "int64"sv};
-  return name_of(v, names);
+  return name_of(dtypes, v);
 }
 std::string_view to_string(Reduction v) {
-  static constexpr std::array names{"none"sv, "sum"sv, "average"sv, "max"sv};
-  return name_of(v, names);
+  return name_of(reduction_names, v);
 }
 std::string_view to_string(Reductions v) {
-  static constexpr std::array names{"native"sv, "ordered"sv};
-  return name_of(v, names);
-}
-std::string_view to_string(Family v) {
-  static constexpr std::array names{"gpt2"sv, "llama"sv, "list"sv};
-  return name_of(v, names);
+  return name_of(reductions_names, v);
 }
 std::string_view to_string(Compute v) {
-  static constexpr std::array names{"train"sv, "none"sv};
-  return name_of(v, names);
+  return name_of(computes, v);
 }
 std::string_view to_string(MemoryMode v) {
-  static constexpr std::array names{"strict"sv, "pooled"sv};
-  return name_of(v, names);
+  return name_of(memory_modes, v);
 }
 
 }  // namespace shardmark

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vocabulary that code, labels, plans, reports and decks share: one enum a concept, one
-// spelling a value. `to_string` gives the spelling that users see.
+// The vocabulary that code, labels, plans, reports and decks share: one enum per concept and one
+// spelling per value. `to_string` gives the spelling that users see.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
+#include <core/enum_array.hpp>
+
 namespace shardmark {
 
-/// What an event does. The six in the middle are the collectives.
+/// What an event does. The operations from all_gather on are the collectives.
 enum class Op : std::uint8_t {
   acquire,
   release,
@@ -21,8 +23,11 @@ enum class Op : std::uint8_t {
   broadcast,
   barrier
 };
+template<>
+inline constexpr std::size_t enum_size<Op> = 10;
 
-/// Which compute an event of `Op::compute` does. What each reads and writes: plan/kernels.hpp.
+/// Which computation an event of `Op::compute` carries out. kernels.hpp says what each reads and
+/// writes.
 enum class Kernel : std::uint8_t {
   none,
   init_param,
@@ -40,12 +45,18 @@ enum class Kernel : std::uint8_t {
   clip,
   adamw
 };
+template<>
+inline constexpr std::size_t enum_size<Kernel> = 15;
 
-/// An in-order queue of work: a stream on a device, program order on a host. `disk` moves files.
+/// A queue whose work is done in order: a stream on a device, program order on the host. The lane
+/// `disk` reads and writes files.
 enum class Lane : std::uint8_t { compute, comm, copy, disk };
-inline constexpr int lane_count = 4;
+template<>
+inline constexpr std::size_t enum_size<Lane> = 4;
+inline constexpr int lane_count = static_cast<int>(enum_size<Lane>);
 
-/// What a module of a transformer does; `list`: something with parameters, `container`: nothing.
+/// What a module of a transformer computes. A `list` module has parameters and an unknown
+/// computation; a `container` has neither.
 enum class Role : std::uint8_t {
   container,
   list,
@@ -65,14 +76,20 @@ enum class Role : std::uint8_t {
   final_norm,
   head
 };
+template<>
+inline constexpr std::size_t enum_size<Role> = 17;
 
 enum class Phase : std::uint8_t { init, forward, backward, step };
-/// Where states lie: memory of the device or of the host, or files on a disk of the node's.
+template<>
+inline constexpr std::size_t enum_size<Phase> = 4;
+/// Where states lie: in memory of the device or the host, or in files on a disk of the node.
 enum class Tier : std::uint8_t { device, host, nvme };
-inline constexpr int tier_count = 3;
+template<>
+inline constexpr std::size_t enum_size<Tier> = 3;
+inline constexpr int tier_count = static_cast<int>(enum_size<Tier>);
 inline constexpr Tier memory_tiers[] = {Tier::device, Tier::host};
 
-/// What memory is for, after the ZeRO paper's model states and residual states.
+/// What memory is used for, after the model states and residual states of the ZeRO paper.
 enum class Category : std::uint8_t {
   param,
   grad,
@@ -85,18 +102,30 @@ enum class Category : std::uint8_t {
   workspace,
   staging
 };
-inline constexpr int category_count = 10;
+template<>
+inline constexpr std::size_t enum_size<Category> = 10;
+inline constexpr int category_count = static_cast<int>(enum_size<Category>);
 
 enum class Dtype : std::uint8_t { fp32, bf16, fp16, fp64, uint8, int32, int64 };
+template<>
+inline constexpr std::size_t enum_size<Dtype> = 7;
 enum class Reduction : std::uint8_t { none, sum, average, max };
+template<>
+inline constexpr std::size_t enum_size<Reduction> = 4;
 
-/// Who sums: the library (`native`), or we in rank order, the same at every stage (`ordered`).
+/// Who adds up over ranks: the library (`native`), or this program in rank order, with the same
+/// bits at every stage (`ordered`).
 enum class Reductions : std::uint8_t { native, ordered };
-enum class Family : std::uint8_t { gpt2, llama, list };
+template<>
+inline constexpr std::size_t enum_size<Reductions> = 2;
 enum class Compute : std::uint8_t { train, none };
+template<>
+inline constexpr std::size_t enum_size<Compute> = 2;
 
-/// Every acquire an allocation of its own (`strict`), or a fixed place in one arena a tier.
+/// Whether each acquire allocates (`strict`), or takes a fixed place in one arena per tier.
 enum class MemoryMode : std::uint8_t { strict, pooled };
+template<>
+inline constexpr std::size_t enum_size<MemoryMode> = 2;
 
 std::string_view to_string(Op);
 std::string_view to_string(Kernel);
@@ -108,11 +137,10 @@ std::string_view to_string(Category);
 std::string_view to_string(Dtype);
 std::string_view to_string(Reduction);
 std::string_view to_string(Reductions);
-std::string_view to_string(Family);
 std::string_view to_string(Compute);
 std::string_view to_string(MemoryMode);
 
-/// Bytes of one element.
+/// Bytes per element.
 constexpr std::int64_t dtype_bytes(Dtype d) {
   switch (d) {
     case Dtype::fp64:

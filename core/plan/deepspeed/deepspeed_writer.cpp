@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include <core/exact_sum.hpp>
 #include <core/plan/collective_scratch.hpp>
 #include <core/plan/deepspeed/deepspeed_writer.hpp>
-#include <core/plan/write/exact_sum.hpp>
 
 namespace shardmark {
 

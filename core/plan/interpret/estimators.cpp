@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include <core/plan/interpret/estimators.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 namespace {
 
 // DeepSpeed's additional_buffer_factor: room for what the formulas leave out, on the CPU side.
 constexpr double buffer_factor = 1.5;
-constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
 std::int64_t whole(double bytes) {
   return static_cast<std::int64_t>(bytes);  // DeepSpeed cuts, too
@@ -98,13 +98,13 @@ std::string print_estimates(const ModelShape& model, int world, int ranks_per_no
   for (int stage = 0; stage < 4; ++stage)
     fmt::format_to(out, "{} {} {}", stage > 0 ? "," : "", names[stage],
                    paper_digits(paper_state_bytes(psi, world, stage) * 1e-9));
-  fmt::format_to(out, "\n  DeepSpeed's estimators, {} node{} of {} (GB of 2^30 bytes):\n", in.nodes,
-                 in.nodes == 1 ? "" : "s", in.ranks_per_node);
+  fmt::format_to(out, "\n  DeepSpeed's estimators, {} of {} (GB of 2^30 bytes):\n",
+                 plural(in.nodes, "node"), in.ranks_per_node);
   auto rows = [&](const char* name, const std::vector<StateEstimate>& list) {
     for (const StateEstimate& row : list)
       fmt::format_to(out, "    {}  {:>9.2f} CPU, {:>8.2f} GPU  {}\n", name,
-                     static_cast<double>(row.cpu_bytes) / gib,
-                     static_cast<double>(row.gpu_bytes) / gib, row.options);
+                     static_cast<double>(row.cpu_bytes) / gib_bytes,
+                     static_cast<double>(row.gpu_bytes) / gib_bytes, row.options);
   };
   rows("zero2", estimate_zero2(in));
   rows("zero3", estimate_zero3(in));

@@ -6,7 +6,7 @@
 
 #include <core/plan/interpret/arena.hpp>
 #include <core/plan/interpret/footprint.hpp>
-#include <core/plan/interpret/human_bytes.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 namespace {
@@ -71,15 +71,15 @@ bool on_device(const Program& p, State state) {
 
 // What of the states can still leave the device.
 std::string_view offload_left(const Program& p) {
-  if (p.schedule == "paper" || p.stage == 0) return "";
+  if (!traits(p.schedule).follows_deepspeed || p.stage == 0) return "";
   if (on_device(p, State::momentum)) return "offload_optimizer";
   return p.stage == 3 && on_device(p, State::param) ? "offload_param" : "";
 }
 
 std::string host_figures(const TierFootprint& tier, int ranks_per_node) {
   const auto ranks = static_cast<std::int64_t>(std::max(1, ranks_per_node));
-  return fmt::format(" On each node {} rank{} need {} of it together, {} of that pinned.", ranks,
-                     ranks == 1 ? "" : "s", human_bytes(tier.peak_bytes * ranks),
+  return fmt::format(" On each node {} need {} of it together, {} of that pinned.",
+                     plural(ranks, "rank"), human_bytes(tier.peak_bytes * ranks),
                      human_bytes(tier.pinned_peak_bytes * ranks));
 }
 
@@ -110,12 +110,12 @@ std::string device_advice(const Program& p, const TierFootprint& at, bool states
     add("a smaller train_micro_batch_size_per_gpu or sequence");
   if (b[index(Category::activation)] > states / 4 && !p.model.recompute)
     add("run.activation_checkpointing");
-  const bool paper = p.schedule == "paper";
+  const bool deepspeed = traits(p.schedule).follows_deepspeed;
   const std::int64_t gathered = b[index(Category::gathered)], bucket = b[index(Category::bucket)];
-  if (paper && gathered + bucket > states / 2)
+  if (!deepspeed && gathered + bucket > states / 2)
     add("smaller units (more layers of a smaller hidden size)");
-  if (!paper && p.stage > 0 && bucket > states / 4) add("a smaller reduce_bucket_size");
-  if (!paper && gathered > states / 4)
+  if (deepspeed && p.stage > 0 && bucket > states / 4) add("a smaller reduce_bucket_size");
+  if (deepspeed && gathered > states / 4)
     add("a smaller stage3_max_live_parameters, stage3_prefetch_bucket_size or "
         "stage3_max_reuse_distance");
   return text;

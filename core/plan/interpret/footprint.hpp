@@ -12,7 +12,7 @@
 
 namespace shardmark {
 
-using CategoryBytes = std::array<std::int64_t, category_count>;
+using CategoryBytes = EnumArray<Category, std::int64_t>;
 
 struct TierFootprint {
   std::int64_t peak_bytes = 0;
@@ -23,8 +23,8 @@ struct TierFootprint {
 };
 
 struct Footprint {
-  std::array<TierFootprint, tier_count> tiers;
-  const TierFootprint& operator[](Tier t) const { return tiers[static_cast<std::size_t>(t)]; }
+  EnumArray<Tier, TierFootprint> tiers;
+  const TierFootprint& operator[](Tier t) const { return tiers[t]; }
 };
 
 /// Peak over all segments, or over those that `only` marks (by segment). Pure; a segment starts
@@ -45,7 +45,7 @@ std::string describe_event(const Program& program, int segment, int event);
 std::int64_t state_bytes(const CategoryBytes& bytes);
 
 /// Budgets by tier in bytes; empty: none.
-using Budgets = std::array<std::optional<std::int64_t>, tier_count>;
+using Budgets = EnumArray<Tier, std::optional<std::int64_t>>;
 
 /// What a run of the program allocates of each tier: its arena, or its peak (memory_mode strict).
 std::array<std::int64_t, tier_count> allocated_bytes(const Program& program);

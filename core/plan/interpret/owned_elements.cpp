@@ -6,7 +6,7 @@
 namespace shardmark {
 
 std::vector<ElementRange> owned_elements(const Program& program) {
-  const bool sharded = program.sharded[static_cast<std::size_t>(State::master)];
+  const bool sharded = program.sharded[State::master];
   const std::int64_t holders = sharded ? program.shard_ranks : 1;  // of one copy together
   const std::int64_t copies = program.world / holders, copy = program.rank / holders;
   std::int64_t held = 0;

@@ -101,8 +101,8 @@ std::string phase_name(Phase phase, int micro_batch) {
 std::string print_text(const Program& p) {
   std::string text;
   auto out = std::back_inserter(text);
-  fmt::format_to(out, "program: schedule {}, stage {}, rank {} of {}, {} reductions\n", p.schedule,
-                 p.stage, p.rank, p.world, to_string(p.reductions));
+  fmt::format_to(out, "program: schedule {}, stage {}, rank {} of {}, {} reductions\n",
+                 to_string(p.schedule), p.stage, p.rank, p.world, to_string(p.reductions));
   fmt::format_to(out, "parameters: {} in {} units; padded {}, this rank {}\n", p.model.elems,
                  p.model.units.size(), p.partition.padded, p.partition.per_rank);
   for (const Group& g : p.groups)

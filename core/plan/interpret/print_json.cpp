@@ -125,7 +125,7 @@ Json print_json(const Program& p, const Budgets& budgets, const std::string& pla
   o["rank"] = p.rank;
   o["world"] = p.world;
   o["stage"] = p.stage;
-  o["schedule"] = p.schedule;
+  o["schedule"] = to_string(p.schedule);
   o["parameters"] = p.model.elems;
   o["plan_hash"] = plan_hash;
   o["partition"] = {{"padded", p.partition.padded}, {"per_rank", p.partition.per_rank}};

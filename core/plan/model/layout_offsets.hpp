@@ -4,12 +4,11 @@
 
 #include <cstdint>
 
+#include <core/cache_line.hpp>
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deck/types.hpp>
 
 namespace shardmark {
-
-inline constexpr std::int64_t line_bytes = 64;
 
 /// As checked_mul, for the sizes of a model's tensors.
 inline std::int64_t size_mul(std::int64_t a, std::int64_t b) {
@@ -30,7 +29,7 @@ class Offsets {
  private:
   std::int64_t take(std::int64_t elems, Dtype dtype) {
     const std::int64_t at = end_, bytes = size_mul(elems, dtype_bytes(dtype));
-    end_ = round_up(checked_add(end_, bytes, "model: sizes of activations"), line_bytes,
+    end_ = round_up(checked_add(end_, bytes, "model: sizes of activations"), cache_line_bytes,
                     "model: sizes of activations");
     return at;
   }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include <core/error.hpp>
 #include <core/plan/model/shape_builder.hpp>
 
 namespace shardmark {
@@ -77,6 +78,15 @@ ModelShape build_llama(const ModelSpec& s) {
   return std::move(b.shape());
 }
 
+ModelShape build_family(const ModelSpec& spec) {
+  switch (spec.family) {
+    case Family::gpt2: return build_gpt2(spec);
+    case Family::llama: return build_llama(spec);
+    case Family::list: return build_list(spec);
+  }
+  throw PlanError("model.family: no such family");
+}
+
 bool is_linear(Role role) {
   return role == Role::qkv || role == Role::attn_proj || role == Role::fc || role == Role::mlp_proj;
 }
@@ -115,9 +125,7 @@ std::vector<std::vector<int>> ModelShape::recomputed_before() const {
 }
 
 ModelShape build_model_shape(const ModelSpec& spec, bool recompute) {
-  ModelShape shape = spec.family == Family::gpt2    ? build_gpt2(spec)
-                     : spec.family == Family::llama ? build_llama(spec)
-                                                    : build_list(spec);
+  ModelShape shape = build_family(spec);
   shape.recompute = recompute;
   if (shape.visits.empty()) write_visits(shape, recompute);
   if (shape.param_groups.empty()) {
@@ -130,7 +138,7 @@ ModelShape build_model_shape(const ModelSpec& spec, bool recompute) {
 std::vector<int> gradient_ready_order(const ModelShape& model, bool weight_first) {
   std::vector<int> order = model.spec.gradient_ready_order;
   if (!order.empty()) return order;
-  if (model.spec.family == Family::list) {
+  if (!traits(model.spec.family).has_arithmetic) {
     order.resize(model.params.size());
     std::iota(order.rbegin(), order.rend(), 0);
     return order;

@@ -1,21 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <string>
 
+#include <core/cache_line.hpp>
+#include <core/error.hpp>
 #include <core/plan/model/gpt2_sizes.hpp>
 #include <core/plan/model/layout_offsets.hpp>
 #include <core/plan/model/llama_sizes.hpp>
 #include <core/plan/model/transformer_sizes.hpp>
 
 namespace shardmark {
+namespace {
+
+// What differs between the families of transformers, in bytes where it is a size.
+struct FamilySizes {
+  std::int64_t (*kv_heads)(const ModelSpec&);
+  std::int64_t (*ffn)(const ModelSpec&);
+  std::int64_t (*block_saved)(const TransformerDims&);
+  std::int64_t (*block_forward)(const TransformerDims&, std::int64_t gemm_cap);
+  std::int64_t (*block_backward)(const TransformerDims&, std::int64_t gemm_cap);
+  bool norms_keep_means;  // LayerNorm does, RMSNorm does not
+};
+
+constexpr FamilySizes gpt2_sizes{[](const ModelSpec& s) { return s.heads; },
+                                 [](const ModelSpec& s) { return size_mul(4, s.hidden); },
+                                 [](const TransformerDims& d) { return gpt2_block_saved(d).bytes; },
+                                 [](const TransformerDims& d, std::int64_t cap) {
+                                   return gpt2_block_forward_workspace(d, cap).bytes;
+                                 },
+                                 [](const TransformerDims& d, std::int64_t cap) {
+                                   return gpt2_block_backward_workspace(d, cap).bytes;
+                                 },
+                                 true};
+
+constexpr FamilySizes llama_sizes{
+    [](const ModelSpec& s) { return s.kv_heads; },
+    [](const ModelSpec& s) { return s.ffn; },
+    [](const TransformerDims& d) { return llama_block_saved(d).bytes; },
+    [](const TransformerDims& d, std::int64_t cap) {
+      return llama_block_forward_workspace(d, cap).bytes;
+    },
+    [](const TransformerDims& d, std::int64_t cap) {
+      return llama_block_backward_workspace(d, cap).bytes;
+    },
+    false};
+
+const FamilySizes& sizes_of(Family family) {
+  switch (family) {
+    case Family::gpt2: return gpt2_sizes;
+    case Family::llama: return llama_sizes;
+    case Family::list: break;
+  }
+  throw PlanError("model.family " + std::string(to_string(family)) + ": is no transformer");
+}
+
+}  // namespace
 
 TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, Dtype dtype) {
   size_mul(micro_batch, s.sequence);
-  const bool gpt2 = s.family == Family::gpt2;
+  const FamilySizes& sizes = sizes_of(s.family);
   return {.layers = s.layers,
           .hidden = s.hidden,
           .heads = s.heads,
-          .kv_heads = gpt2 ? s.heads : s.kv_heads,
-          .ffn = gpt2 ? size_mul(4, s.hidden) : s.ffn,
+          .kv_heads = sizes.kv_heads(s),
+          .ffn = sizes.ffn(s),
           .sequence = s.sequence,
           .vocab = s.vocab,
           .micro_batch = micro_batch,
@@ -24,28 +72,11 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
           .dtype = dtype};
 }
 
-namespace {
-
-std::int64_t block_saved_bytes(const TransformerDims& d) {
-  return d.family == Family::gpt2 ? gpt2_block_saved(d).bytes : llama_block_saved(d).bytes;
-}
-
-std::int64_t block_workspace_bytes(const TransformerDims& d, Kernel kernel, std::int64_t cap) {
-  const bool gpt2 = d.family == Family::gpt2;
-  if (kernel == Kernel::forward)
-    return gpt2 ? gpt2_block_forward_workspace(d, cap).bytes
-                : llama_block_forward_workspace(d, cap).bytes;
-  return gpt2 ? gpt2_block_backward_workspace(d, cap).bytes
-              : llama_block_backward_workspace(d, cap).bytes;
-}
-
-}  // namespace
-
 HeadSaved head_saved(const TransformerDims& d) {
   const std::int64_t rows = d.rows();
   Offsets o(d.dtype);
   HeadSaved s;
-  if (d.family == Family::gpt2) s.norm_mean = o.take_fp32(rows);
+  if (sizes_of(d.family).norms_keep_means) s.norm_mean = o.take_fp32(rows);
   s.norm_rstd = o.take_fp32(rows);
   s.norm = o.take(size_mul(rows, d.hidden));
   s.dlogits = o.take(size_mul(rows, d.vocab));
@@ -56,7 +87,7 @@ HeadSaved head_saved(const TransformerDims& d) {
 
 AttentionTile attention_tile(const TransformerDims& d) {
   constexpr std::int64_t cached_elems = std::int64_t{1} << 18;  // 1 MiB of scores
-  constexpr std::int64_t line_elems = line_bytes / dtype_bytes(Dtype::fp32);
+  constexpr std::int64_t line_elems = cache_line_bytes / dtype_bytes(Dtype::fp32);
   AttentionTile t;
   t.query_rows = std::min<std::int64_t>(d.sequence, 64);
   t.score_ld =
@@ -109,7 +140,7 @@ HeadBackwardWorkspace head_backward_workspace(const TransformerDims& d,
 
 std::int64_t saved_elems(const TransformerDims& d, UnitKind kind) {
   switch (kind) {
-    case UnitKind::block: return block_saved_bytes(d) / dtype_bytes(d.dtype);
+    case UnitKind::block: return sizes_of(d.family).block_saved(d) / dtype_bytes(d.dtype);
     case UnitKind::head: return head_saved(d).bytes / dtype_bytes(d.dtype);
     case UnitKind::embeddings:
     case UnitKind::list: return 0;
@@ -121,7 +152,9 @@ std::int64_t workspace_bytes(const TransformerDims& d, UnitKind kind, Kernel ker
                              std::int64_t gemm_scratch_cap_bytes) {
   const std::int64_t cap = gemm_scratch_cap_bytes;
   switch (kind) {
-    case UnitKind::block: return block_workspace_bytes(d, kernel, cap);
+    case UnitKind::block:
+      return kernel == Kernel::forward ? sizes_of(d.family).block_forward(d, cap)
+                                       : sizes_of(d.family).block_backward(d, cap);
     case UnitKind::head:
       return kernel == Kernel::forward ? head_forward_workspace(d, cap).bytes
                                        : head_backward_workspace(d, cap).bytes;

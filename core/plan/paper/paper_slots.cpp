@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include <core/exact_sum.hpp>
 #include <core/plan/collective_scratch.hpp>
 #include <core/plan/paper/paper_slots.hpp>
-#include <core/plan/write/exact_sum.hpp>
 
 namespace shardmark {
 namespace {

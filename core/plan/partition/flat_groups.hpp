@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <core/plan/model/model_shape.hpp>
-#include <core/plan/write/state_writer.hpp>
+#include <core/plan/partition/flat_param.hpp>
 
 namespace shardmark {
 

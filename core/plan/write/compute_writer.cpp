@@ -12,7 +12,7 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Deck& d
                              const Profile& profile)
     : p_(program),
       w_(writer),
-      trains_(deck.run.compute == Compute::train && deck.model.family != Family::list),
+      trains_(deck.run.compute == Compute::train && traits(deck.model.family).has_arithmetic),
       units_(program.model.units.size()),
       again_(program.model.recomputed_before()) {
   for (int m : p_.model.computing(VisitKind::pre_forward)) {

@@ -27,7 +27,7 @@ void require_blocks(const Deck& deck, std::string_view key, std::int64_t size, i
 void require_groups(const Deck& deck, int world) {
   if (deck.run.shard_size > 0 && deck.zero.stage > 0)
     require_blocks(deck, "run.shard_size", deck.run.shard_size, world);
-  if (deck.zero.stage == 3 && deck.run.schedule == "deepspeed")
+  if (deck.zero.stage == 3 && traits(deck.run.schedule).follows_deepspeed)
     require_blocks(deck, "deepspeed.zero_optimization.zero_hpz_partition_size",
                    std::min<std::int64_t>(deck.zero.knobs.hpz_partition_size, world), world);
 }

@@ -4,16 +4,11 @@
 
 #include <span>
 
+#include <core/plan/partition/flat_param.hpp>
 #include <core/plan/plan.hpp>
 #include <core/plan/write/plan_writer.hpp>
 
 namespace shardmark {
-
-/// A parameter at its place in a flat buffer of several, as a schedule lays it out.
-struct FlatParam {
-  int param = 0;
-  std::int64_t offset = 0;
-};
 
 /// Says that `slot` holds elements [first, first + elems) of the flat buffer that `layout`
 /// describes, from the slot's element `at` on.

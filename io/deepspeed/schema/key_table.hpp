@@ -31,9 +31,9 @@ enum class DsType : std::uint8_t {
 /// The effect of a key in ShardMark.
 enum class DsEffect : std::uint8_t {
   used,    // ShardMark does what the key says
-  tunes,   // used by "deepspeed", where it shapes only the schedule; has no effect under "paper"
-  values,  // used by "deepspeed", where it changes values; refused under "paper" unless it changes
-           // nothing nothing
+  tunes,   // used by schedules that follow DeepSpeed; has no effect under the others
+  values,  // used by schedules that follow DeepSpeed, where it changes values; the others refuse it
+           // unless it changes nothing
   inert,  // about logging, checkpoints or start-up: changes neither values, memory nor traffic of a
           // step
   dead,   // DeepSpeed itself never reads it

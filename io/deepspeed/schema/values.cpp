@@ -122,19 +122,18 @@ std::string DsValues::key(std::string_view name) const {
   return join_key(key_, it == values_.end() ? std::string(name) : it->second.spelling);
 }
 
-std::string DsValues::without_effect(const DsKey& row, int stage, std::string_view schedule) const {
+std::string DsValues::without_effect(const DsKey& row, int stage, Schedule schedule) const {
   if (row.effect == DsEffect::dead) return "DeepSpeed never uses it";
   if (stage < row.stages.first || stage > row.stages.last)
     return fmt::format("has an effect {}, and this is stage {}", stages_text(row.stages), stage);
   if (const auto it = muted_.find(row.name); it != muted_.end()) return it->second;
-  if (row.effect == DsEffect::tunes && schedule == "paper")
-    return "affects only the schedule \"deepspeed\", not \"paper\"";
+  if (row.effect == DsEffect::tunes && !traits(schedule).follows_deepspeed)
+    return fmt::format("affects only the schedule \"deepspeed\", not \"{}\"", to_string(schedule));
   if (row.effect == DsEffect::inert) return "does not change anything that ShardMark does";
   return "";
 }
 
-void DsValues::judge(Origin& origin, int stage, std::string_view schedule) const {
-  const bool paper = schedule == "paper";
+void DsValues::judge(Origin& origin, int stage, Schedule schedule) const {
   for (const DsKey& row : section_.keys) {
     const std::string why_not = without_effect(row, stage, schedule);
     const auto it = values_.find(row.name);
@@ -151,7 +150,8 @@ void DsValues::judge(Origin& origin, int stage, std::string_view schedule) const
       origin.note(FindingKind::no_effect, at, fmt::format("{}: {}", brief(value), why_not));
     else if (row.effect == DsEffect::not_modelled && !harmless(row, value))
       origin.not_modelled(at, value, "remove the key");
-    else if (row.effect == DsEffect::values && paper && !harmless(row, value))
+    else if (row.effect == DsEffect::values && !traits(schedule).follows_deepspeed &&
+             !harmless(row, value))
       origin.not_modelled(at, value, "remove the key, or set run.schedule to \"deepspeed\"");
   }
 }

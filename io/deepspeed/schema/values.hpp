@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 
+#include <core/plan/deck/choices.hpp>
 #include <io/deepspeed/schema/key_table.hpp>
 
 namespace shardmark {
@@ -39,7 +40,7 @@ class DsValues {
   /// Throws DeckError for the first given value that is not modelled at this stage. Records
   /// findings for keys that have no effect at this stage, under `schedule` or because they are
   /// muted, and for the defaults of used keys.
-  void judge(Origin& origin, int stage, std::string_view schedule) const;
+  void judge(Origin& origin, int stage, Schedule schedule) const;
 
  private:
   struct Value {
@@ -48,7 +49,7 @@ class DsValues {
   };
   const DsKey& row(std::string_view name) const;
   // Returns why a key has no effect; empty if it has one.
-  std::string without_effect(const DsKey& row, int stage, std::string_view schedule) const;
+  std::string without_effect(const DsKey& row, int stage, Schedule schedule) const;
 
   std::string key_;
   DsSection section_;

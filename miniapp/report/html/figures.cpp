@@ -2,7 +2,7 @@
 // The middle of the page: memory, collectives, time and loss, each with its drawing.
 #include <fmt/format.h>
 
-#include <core/plan/interpret/human_bytes.hpp>
+#include <core/text.hpp>
 #include <miniapp/report/html/charts.hpp>
 #include <miniapp/report/html/sections.hpp>
 #include <miniapp/report/html/text.hpp>

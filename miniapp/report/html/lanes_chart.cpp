@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <core/text.hpp>
 #include <miniapp/execute/event_name.hpp>
 #include <miniapp/report/html/charts.hpp>
 #include <miniapp/report/html/svg.hpp>

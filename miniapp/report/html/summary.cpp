@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <core/text.hpp>
 #include <miniapp/provenance/number_list.hpp>
 #include <miniapp/report/html/sections.hpp>
 #include <miniapp/report/html/text.hpp>
@@ -13,10 +14,6 @@
 
 namespace shardmark::html {
 namespace {
-
-std::string plural(std::int64_t n, const char* thing) {
-  return fmt::format("{} {}{}", n, thing, n == 1 ? "" : "s");
-}
 
 std::string what_ran(const Deck& deck, const Program& p, const Result& r) {
   std::set<std::string> hosts;
@@ -27,7 +24,7 @@ std::string what_ran(const Deck& deck, const Program& p, const Result& r) {
   std::string text = fmt::format(
       "<p>{}. Schedule {}, ZeRO stage {}, {} on {}, {} reductions, {} memory. {} per step: {} per "
       "micro-batch × {} accumulation × {}. {} warm-up, {} timed steps.</p>\n",
-      escape(model), escape(p.schedule), p.stage, plural(p.world, "rank"),
+      escape(model), to_string(p.schedule), p.stage, plural(p.world, "rank"),
       plural(static_cast<std::int64_t>(hosts.size()), "host"), to_string(p.reductions),
       to_string(p.memory_mode), plural(p.batch.global, "sample"), p.batch.micro,
       p.batch.accumulation, plural(p.world, "rank"), deck.run.warmup, deck.run.steps);
@@ -79,8 +76,7 @@ std::string verdict_section(const Deck& deck, const Program& p, const Result& r)
       r.tokens_per_s, r.unofficial.empty() ? "official" : "unofficial");
   if (!r.valid()) text += fmt::format("<p class=\"bad\">{}</p>\n", escape(r.invalid_reasons()));
   if (!r.unofficial.empty())
-    text += fmt::format("<p class=\"soft\">Unofficial: {}</p>\n",
-                        escape(fmt::format("{}", fmt::join(r.unofficial, "; "))));
+    text += fmt::format("<p class=\"soft\">Unofficial: {}</p>\n", escape(join(r.unofficial, "; ")));
   text += what_ran(deck, p, r);
   for (const std::string& w : r.warnings)
     text += fmt::format("<p class=\"warning\">Warning: {}</p>\n", escape(w));

@@ -69,14 +69,6 @@ std::string decimal(double number, int decimals) {
   return std::isnan(number) ? "nan" : fmt::format("{:.{}f}", number, decimals);
 }
 
-std::string duration(double seconds) {
-  if (!std::isfinite(seconds)) return "–";
-  const double size = std::abs(seconds);
-  if (size >= 1 || size == 0) return fmt::format("{:.3g} s", seconds);
-  if (size >= 1e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
-  return fmt::format("{:.3g} µs", seconds * 1e6);
-}
-
 std::string to_html(const Table& table) {
   std::string text = "<div class=\"wide\"><table>\n";
   if (!table.caption.empty()) text += fmt::format("<caption>{}</caption>\n", table.caption);

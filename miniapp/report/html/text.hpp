@@ -20,9 +20,6 @@ std::string grouped(std::int64_t number);
 /// "2.693500" with `decimals` digits after the point, "nan", "inf", "-inf".
 std::string decimal(double number, int decimals);
 
-/// "12.3 ms", "1.23 s", "450 µs": three digits in a suitable unit.
-std::string duration(double seconds);
-
 struct Table {
   std::string caption;  // may be empty
   std::vector<std::string> head;

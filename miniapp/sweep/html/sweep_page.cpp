@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <core/plan/interpret/human_bytes.hpp>
+#include <core/text.hpp>
 #include <miniapp/report/html/style.hpp>
 #include <miniapp/report/html/text.hpp>
 #include <miniapp/sweep/html/sweep_dims.hpp>
@@ -16,8 +16,6 @@ namespace shardmark {
 namespace {
 
 using namespace html;
-
-constexpr double gib = 1024.0 * 1024.0 * 1024.0, mib = 1024.0 * 1024.0;
 
 double live_peak(const SweepPoint& p) {
   return p.plan ? static_cast<double>(p.plan->peak()) : NAN;
@@ -55,11 +53,11 @@ double largest(const Sweep& sweep, double (*of)(const SweepPoint&)) {
 }
 
 Figure memory_figure(const Sweep& sweep) {
-  const bool large = largest(sweep, live_peak) >= gib;
+  const bool large = largest(sweep, live_peak) >= gib_bytes;
   return {
       "Memory: live peak of rank 0", large ? "GiB" : "MiB",
       "Both tiers, each at its own peak. Predicted to the byte; runs that end VALID confirm it.",
-      live_peak, 1 / (large ? gib : mib)};
+      live_peak, 1 / (large ? gib_bytes : mib_bytes)};
 }
 Figure calls_figure() {
   return {"Collectives of a step", "calls", "Calls per step in the steady state.", calls, 1};

@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     CommOptions options;
     options.idle = find_node(world.comm()).idle();
     Watchdog watch(world.comm(), 1.0, options.idle);
-    WatchingCommunicator comm(make_communicator("auto", world.comm(), options), watch);
+    WatchingCommunicator comm(make_communicator(Backend::automatic, world.comm(), options), watch);
     std::printf("rank %d pid %d\n", world.rank(), static_cast<int>(getpid()));
     std::fflush(stdout);
     float value = 1;

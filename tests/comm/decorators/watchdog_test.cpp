@@ -16,7 +16,7 @@ constexpr double timeout_s = 0.4;
 constexpr std::int64_t late_ns = 2'500'000'000;  // beyond the timeout and the grace period
 
 // The last rank comes late to a call for which all others wait, and calls `busy` until then.
-class Late : public ::testing::TestWithParam<const char*> {
+class Late : public ::testing::TestWithParam<Backend> {
  protected:
   void SetUp() override {
     if (world_size() == 1) GTEST_SKIP() << "one rank waits for nobody";

@@ -47,7 +47,7 @@ TEST(MpiCalls, are_those_that_the_table_lists) {
 
 TEST(MpiCalls, are_absent_with_shared_memory) {
   const int n = world_size();
-  const auto comm = make_world(make_options(), "shm");
+  const auto comm = make_world(make_options(), Backend::shm);
   Array data(Dtype::fp32, 5000 * n);
   reset_mpi_counts();
   for (Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,

@@ -29,7 +29,7 @@ class NcclFailure : public ::testing::Test {
 };
 
 TEST_F(NcclFailure, an_asynchronous_error_is_reported_and_the_communicator_aborted) {
-  auto comm = make_world(make_options(), "nccl");
+  auto comm = make_world(make_options(), Backend::nccl);
   const Ticket ticket = comm->start(barrier());
   fake().async_error = ncclRemoteError;
   const std::string what = message_of([&] { comm->wait(ticket); });
@@ -53,7 +53,7 @@ TEST_F(NcclFailure, an_asynchronous_error_is_reported_and_the_communicator_abort
 }
 
 TEST_F(NcclFailure, a_call_that_fails_is_named_with_its_place) {
-  const auto comm = make_world(make_options(), "nccl");
+  const auto comm = make_world(make_options(), Backend::nccl);
   fake().failing_call = "ncclAllReduce";
   const std::string what = message_of([&] { comm->start(barrier()); });
   EXPECT_EQ(what.rfind("nccl_calls.cpp:", 0), 0u) << what;
@@ -62,7 +62,7 @@ TEST_F(NcclFailure, a_call_that_fails_is_named_with_its_place) {
 
 TEST_F(NcclFailure, without_a_unique_id_all_ranks_report_it) {
   if (world_rank() == 0) fake().failing_call = "ncclGetUniqueId";
-  const std::string what = message_of([&] { make_world(make_options(), "nccl"); });
+  const std::string what = message_of([&] { make_world(make_options(), Backend::nccl); });
   EXPECT_NE(what.find("ncclGetUniqueId of rank 0: unhandled system error"), std::string::npos)
       << what;
 }
@@ -73,7 +73,7 @@ TEST_F(NcclFailure, a_rank_that_does_not_come_is_waited_for_no_longer_than_the_t
   options.nccl.start_timeout_s = 0.3;
   // The last rank receives the id, but its call that makes the communicator fails.
   if (world_rank() + 1 == world_size()) fake().failing_call = "ncclCommInitRankConfig";
-  const std::string what = message_of([&] { make_world(options, "nccl"); });
+  const std::string what = message_of([&] { make_world(options, Backend::nccl); });
   if (world_rank() + 1 == world_size()) {
     EXPECT_NE(what.find("ncclCommInitRankConfig: unhandled system error"), std::string::npos);
     return;
@@ -88,7 +88,8 @@ TEST_F(NcclFailure, the_watchdogs_error_ends_in_an_abort) {
   const bool late = world_rank() + 1 == world_size();
   {
     Watchdog watch(MPI_COMM_WORLD, 0.3, make_options().idle);
-    auto comm = std::make_unique<WatchingCommunicator>(make_world(make_options(), "nccl"), watch);
+    auto comm =
+        std::make_unique<WatchingCommunicator>(make_world(make_options(), Backend::nccl), watch);
     if (!late) {
       const std::string what = message_of([&] {
         const std::unique_ptr<Communicator> ends_with_it = std::move(comm);
@@ -109,7 +110,7 @@ TEST_F(NcclFailure, the_watchdogs_error_ends_in_an_abort) {
 TEST_F(NcclFailure, a_propagating_exception_ends_in_an_abort) {
   EXPECT_THROW(
       {
-        const auto comm = make_world(make_options(), "nccl");
+        const auto comm = make_world(make_options(), Backend::nccl);
         throw MemoryError("of this rank alone");
       },
       MemoryError);
@@ -119,7 +120,7 @@ TEST_F(NcclFailure, a_propagating_exception_ends_in_an_abort) {
 
 TEST_F(NcclFailure, ordered_sums_are_refused) {
   EXPECT_EQ(
-      message_of([] { make_world(make_options(Reductions::ordered), "nccl"); }),
+      message_of([] { make_world(make_options(Reductions::ordered), Backend::nccl); }),
       "comm.backend = nccl: run.reductions = ordered: not implemented on NCCL: choose native, "
       "or mpi");
 }

@@ -19,7 +19,7 @@ class NcclOrder : public ::testing::TestWithParam<int> {  // how many polls NCCL
     fake().busy_polls = GetParam();
     CommOptions options = make_options();
     options.compute_stream = compute.get();
-    comm = make_world(options, "nccl");
+    comm = make_world(options, Backend::nccl);
   }
   void TearDown() override {
     comm.reset();

@@ -22,7 +22,7 @@ class Staging : public ::testing::TestWithParam<std::tuple<Reductions, bool>> {
     options = make_options(std::get<0>(GetParam()));
     options.mpi.device_buffers = std::get<1>(GetParam());
     options.compute_stream = compute.get();
-    comm = stage_through_host(make_world(options, "mpi"), options);
+    comm = stage_through_host(make_world(options, Backend::mpi), options);
   }
   void TearDown() override {
     comm.reset();
@@ -82,7 +82,7 @@ TEST_P(Staging, with_device_addresses_only_data_that_the_host_touches_is_staged)
   const std::int64_t n = comm->size(), elems = 10 * n;
   const auto staged = [&](Op op, Dtype dtype, Reduction reduction, bool inside) {
     comm.reset();
-    comm = stage_through_host(make_world(options, "mpi"), options);
+    comm = stage_through_host(make_world(options, Backend::mpi), options);
     Array send(dtype, elems), recv(dtype, elems);
     Collective c;
     c.op = op, c.dtype = dtype, c.reduction = reduction, c.elems = elems, c.root = 0;

@@ -28,7 +28,7 @@ class Nccl : public ::testing::Test {
 };
 
 TEST_F(Nccl, counts_have_64_bits_and_in_place_is_by_address) {
-  const auto comm = make_world(make_options(), "nccl");
+  const auto comm = make_world(make_options(), Backend::nccl);
   fake().moves_data = false;
   const std::int64_t n = comm->size(), shard = (std::int64_t{5} << 31) + 3, rank = comm->rank();
   char* const base = reinterpret_cast<char*>(std::uintptr_t{1} << 40);  // never dereferenced
@@ -76,7 +76,7 @@ TEST_F(Nccl, every_dtype_has_a_type_of_its_own) {
 }
 
 TEST_F(Nccl, an_empty_collective_is_no_call) {
-  const auto comm = make_world(make_options(), "nccl");
+  const auto comm = make_world(make_options(), Backend::nccl);
   Collective c;
   c.op = Op::all_reduce, c.reduction = Reduction::sum, c.elems = 0;
   fake().calls.clear();
@@ -86,7 +86,7 @@ TEST_F(Nccl, an_empty_collective_is_no_call) {
 
 TEST_F(Nccl, teardown_finalizes_each_communicator_and_leaves_nothing) {
   {
-    const auto comm = make_world(make_options(), "nccl");
+    const auto comm = make_world(make_options(), Backend::nccl);
     const auto group = comm->split(comm->rank() % 2, 0);
     run(*comm, Collective{});
     run(*group, Collective{});
@@ -103,13 +103,13 @@ TEST_F(Nccl, teardown_finalizes_each_communicator_and_leaves_nothing) {
 }
 
 TEST_F(Nccl, events_are_reused) {
-  const auto comm = make_world(make_options(), "nccl");
+  const auto comm = make_world(make_options(), Backend::nccl);
   for (int i = 0; i < 50; ++i) run(*comm, Collective{});
   EXPECT_LE(fake().events, 2);
 }
 
 TEST_F(Nccl, exchange_uses_host_memory_and_no_nccl_call) {
-  const auto comm = make_world(make_options(), "nccl");
+  const auto comm = make_world(make_options(), Backend::nccl);
   fake().calls.clear();
   const std::int64_t own = comm->rank() * 10;
   std::vector<std::int64_t> all(static_cast<std::size_t>(comm->size()));

@@ -97,9 +97,9 @@ TEST_F(NoSharing, is_agreed_on_and_auto_falls_back_to_MPI) {
   std::string why_not;
   EXPECT_FALSE(make_shm(why_not));
   EXPECT_EQ(why_not, "the ranks may not map each other's memory (memfd_create, /proc)");
-  EXPECT_THROW(make_communicator("shm", MPI_COMM_WORLD, make_options()), CommError);
-  EXPECT_EQ(make_communicator("auto", MPI_COMM_WORLD, make_options())->backend(),
-            world_size() > 1 ? "mpi" : "self");
+  EXPECT_THROW(make_communicator(Backend::shm, MPI_COMM_WORLD, make_options()), CommError);
+  EXPECT_EQ(make_communicator(Backend::automatic, MPI_COMM_WORLD, make_options())->backend(),
+            world_size() > 1 ? Backend::mpi : Backend::self);
 }
 
 }  // namespace

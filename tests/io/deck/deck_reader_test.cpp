@@ -50,11 +50,11 @@ TEST(Deck, every_key_arrives) {
   EXPECT_EQ(d.run.steps, 50);
   EXPECT_EQ(d.run.warmup, 5);
   EXPECT_EQ(d.run.seed, 9u);
-  EXPECT_EQ(d.run.schedule, "paper");
+  EXPECT_EQ(d.run.schedule, Schedule::paper);
   EXPECT_EQ(d.run.compute, Compute::train);
   EXPECT_EQ(d.run.reductions, Reductions::ordered);
   EXPECT_EQ(d.run.memory_mode, MemoryMode::strict);
-  EXPECT_EQ(d.comm.backend, "mpi");
+  EXPECT_EQ(d.comm.backend, Backend::mpi);
   EXPECT_EQ(d.comm.timeout_s, 30);
   EXPECT_EQ(d.comm.delay_ms, 50);
   EXPECT_EQ(d.memory.budget_gib[0], 16);
@@ -86,12 +86,12 @@ TEST(Deck, absent_keys_take_the_documented_defaults) {
   EXPECT_EQ(d.zero.optimizer.weight_decay, 0.01);
   EXPECT_FALSE(d.zero.micro_batch_size || d.zero.accumulation_steps);
   EXPECT_EQ(d.run.warmup, 0);
-  EXPECT_EQ(d.run.schedule, "deepspeed");
+  EXPECT_EQ(d.run.schedule, Schedule::deepspeed);
   EXPECT_FALSE(d.run.activation_checkpointing);
   EXPECT_EQ(d.run.compute, Compute::train);
   EXPECT_EQ(d.run.reductions, Reductions::native);
   EXPECT_EQ(d.run.memory_mode, MemoryMode::pooled);
-  EXPECT_EQ(d.comm.backend, "auto");
+  EXPECT_EQ(d.comm.backend, Backend::automatic);
   EXPECT_EQ(d.comm.timeout_s, 600);
   EXPECT_EQ(d.comm.delay_ms, 0);
   EXPECT_FALSE(d.memory.budget_gib[0] || d.memory.budget_gib[1]);

@@ -41,7 +41,7 @@ TEST(DeepSpeedConfig, judges_recorded_configs_as_deepspeed_did) {
     const bool deepspeed_takes_it = c["outcome"] == "accepted";
     try {
       Origin origin("d.json");
-      const ZeroSpec zero = read_deepspeed(origin, config_of(c), "deepspeed");
+      const ZeroSpec zero = read_deepspeed(origin, config_of(c), Schedule::deepspeed);
       const Batch batch = infer_batch(zero, 1, "d.json");
       EXPECT_TRUE(deepspeed_takes_it);
       if (c.contains("effective")) expect_same_values(zero, batch, c["effective"]);
@@ -66,25 +66,25 @@ TEST(DeepSpeedConfig, under_paper_what_changes_values_is_refused_by_name) {
     const std::string text = extra, key = text.substr(1, text.find('"', 1) - 1);
     const Json config = Json::parse("{\"train_batch_size\": 4, " + text + "}");
     Origin origin("d.json");
-    EXPECT_NO_THROW(read_deepspeed(origin, config, "deepspeed")) << text;
-    expect_says(message_of<DeckError>([&] { read_deepspeed(origin, config, "paper"); }),
+    EXPECT_NO_THROW(read_deepspeed(origin, config, Schedule::deepspeed)) << text;
+    expect_says(message_of<DeckError>([&] { read_deepspeed(origin, config, Schedule::paper); }),
                 {key, "not modelled yet", "run.schedule"});
   }
   Origin origin("d.json");
   EXPECT_NO_THROW(read_deepspeed(
       origin, Json::parse(R"({"train_batch_size": 4, "communication_data_type": "fp32",
                               "data_types": {"grad_accum_dtype": "float32"}})"),
-      "paper"));
+      Schedule::paper));
   const ZeroSpec half = read_deepspeed(
       origin, Json::parse(R"({"train_batch_size": 4, "zero_optimization": {"stage": 2},
                               "bf16": {"enabled": true}, "communication_data_type": "bf16",
                               "data_types": {"grad_accum_dtype": "fp32"}})"),
-      "paper");
+      Schedule::paper);
   EXPECT_EQ(half.precision.model, Dtype::bf16);
   EXPECT_EQ(half.precision.grad_accum, Dtype::fp32);
 }
 
-ZeroSpec read_offload(const std::string& zero, std::string_view schedule = "deepspeed") {
+ZeroSpec read_offload(const std::string& zero, Schedule schedule = Schedule::deepspeed) {
   Origin origin("d.json");
   const std::string text =
       "{\"train_batch_size\": 4, \"bf16\": {\"enabled\": true}, "
@@ -123,17 +123,17 @@ TEST(DeepSpeedConfig, under_paper_offload_is_refused_by_name) {
   for (const char* zero : {R"({"stage": 2, "offload_optimizer": {"device": "cpu"}})",
                            R"({"stage": 3, "offload_param": {"device": "cpu"}})",
                            R"({"stage": 3, "cpu_offload": true})"})
-    expect_says(message_of<DeckError>([&] { read_offload(zero, "paper"); }),
+    expect_says(message_of<DeckError>([&] { read_offload(zero, Schedule::paper); }),
                 {"offload", "not modelled yet", "run.schedule"});
   EXPECT_NO_THROW(
-      read_offload(R"({"stage": 2, "offload_optimizer": {"device": "none"}})", "paper"));
+      read_offload(R"({"stage": 2, "offload_optimizer": {"device": "none"}})", Schedule::paper));
 }
 
 ZeroSpec read(const std::string& zero, std::string_view extra = "") {
   Origin origin("d.json");
   const std::string text =
       "{\"train_batch_size\": 4, \"zero_optimization\": " + zero + std::string(extra) + "}";
-  return read_deepspeed(origin, parse_json(text, "d.json", JsonRules::deepspeed), "paper");
+  return read_deepspeed(origin, parse_json(text, "d.json", JsonRules::deepspeed), Schedule::paper);
 }
 
 TEST(DeepSpeedConfig, stage_is_coerced_as_deepspeed_does) {

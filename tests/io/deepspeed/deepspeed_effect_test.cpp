@@ -10,7 +10,7 @@ namespace shardmark::test::deepspeed_effect_test {
 namespace {
 
 std::map<std::string, std::string> without_effect(const std::string& text,
-                                                  std::string_view schedule = "deepspeed") {
+                                                  Schedule schedule = Schedule::deepspeed) {
   Origin origin("d.json");
   const std::string whole = fmt::format("{{\"train_batch_size\": 4, {}}}", text);
   (void)read_deepspeed(origin, parse_json(whole, "d.json", JsonRules::deck), schedule);
@@ -144,7 +144,7 @@ TEST(DeepSpeedEffect, is_missing_for_the_reason_given_and_for_that_key_alone) {
 TEST(DeepSpeedEffect, knobs_of_deepspeeds_schedule_do_nothing_under_paper) {
   const auto found = without_effect(
       R"("zero_optimization": {"stage": 3, "reduce_bucket_size": 9, "overlap_comm": true})",
-      "paper");
+      Schedule::paper);
   EXPECT_EQ(found.size(), 2u);
   for (const auto& [key, why] : found) expect_says(why, {"paper"});
 }

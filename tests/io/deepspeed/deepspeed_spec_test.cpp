@@ -16,7 +16,7 @@ ZeroSpec read(int stage, const std::string& extra, const std::string& zero = "")
   const std::string text =
       fmt::format("{{\"train_batch_size\": 4, \"zero_optimization\": {{\"stage\": {}{}}}{}{}}}",
                   stage, zero, extra.empty() ? "" : ", ", extra);
-  return read_deepspeed(origin, parse_json(text, "d.json", JsonRules::deck), "deepspeed");
+  return read_deepspeed(origin, parse_json(text, "d.json", JsonRules::deck), Schedule::deepspeed);
 }
 
 std::string refusal(int stage, const std::string& extra, const std::string& zero = "") {
@@ -109,12 +109,12 @@ ZeroSpec adam(const char* type, const char* params) {
 }
 
 TEST(DeepSpeedOptimizer, adam_is_adamw_unless_its_mode_says_otherwise) {
-  EXPECT_TRUE(adam("Adam", "").optimizer.decoupled_decay);
-  EXPECT_FALSE(adam("Adam", R"("adam_w_mode": false)").optimizer.decoupled_decay);
-  EXPECT_FALSE(
-      adam("adam", R"("adam_w_mode": false, "torch_adam": true)").optimizer.decoupled_decay);
-  EXPECT_TRUE(adam("AdamW", R"("adam_w_mode": false)").optimizer.decoupled_decay);
-  EXPECT_TRUE(read(1, "").optimizer.decoupled_decay);
+  EXPECT_EQ(adam("Adam", "").optimizer.type, Optimizer::adamw);
+  EXPECT_EQ(adam("Adam", R"("adam_w_mode": false)").optimizer.type, Optimizer::adam);
+  EXPECT_EQ(adam("adam", R"("adam_w_mode": false, "torch_adam": true)").optimizer.type,
+            Optimizer::adam);
+  EXPECT_EQ(adam("AdamW", R"("adam_w_mode": false)").optimizer.type, Optimizer::adamw);
+  EXPECT_EQ(read(1, "").optimizer.type, Optimizer::adamw);
 }
 
 TEST(DeepSpeedOptimizer, each_adam_knows_its_own_parameters) {

@@ -72,7 +72,8 @@ class SubWorld {
 
 Deck deck_of(const std::vector<int>& row, bool out) {
   Deck d = testing::small_deck(row[out ? stage_out : stage_in], 12);
-  d.run.schedule = row[out ? schedule_out : schedule_in] == 0 ? "deepspeed" : "paper";
+  d.run.schedule =
+      row[out ? schedule_out : schedule_in] == 0 ? Schedule::deepspeed : Schedule::paper;
   d.run.memory_mode = row[mode] == (out ? 0 : 1) ? MemoryMode::pooled : MemoryMode::strict;
   constexpr Dtype dtypes[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
   const Dtype dtype = dtypes[row[out ? dtype_out : dtype_in]];
@@ -81,11 +82,12 @@ Deck deck_of(const std::vector<int>& row, bool out) {
   // One copy of the states, one per block of ranks, or one per rank.
   const int ranks = row[out ? ranks_out : ranks_in] + 1, blocks = row[out ? blocks_out : blocks_in];
   const int size = blocks == 2 ? 1 : ranks % 2 == 0 ? 2 : ranks;
-  if (blocks > 0 && d.run.schedule == "paper") d.run.shard_size = size;
-  if (blocks > 0 && d.run.schedule == "deepspeed")
+  if (blocks > 0 && d.run.schedule == Schedule::paper) d.run.shard_size = size;
+  if (blocks > 0 && d.run.schedule == Schedule::deepspeed)
     d.zero.knobs.hpz_partition_size = blocks == 1 && ranks % 2 == 0 ? 2 : 16;
   // Offload of nothing, of the optimizer, or also of parameters, where schedule and stage have it.
-  const int offload = d.run.schedule == "deepspeed" ? row[out ? offload_out : offload_in] : 0;
+  const int offload =
+      d.run.schedule == Schedule::deepspeed ? row[out ? offload_out : offload_in] : 0;
   d.zero.offload_optimizer.enabled = offload > 0 && d.zero.stage > 0;
   d.zero.offload_param.enabled =
       offload > 1 && d.zero.stage == 3 && d.zero.knobs.hpz_partition_size < 2;

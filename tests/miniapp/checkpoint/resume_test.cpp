@@ -53,10 +53,10 @@ Outcome resumed_run(const Deck& deck, const std::string& dir) {
 }
 
 TEST(Resume, IsBitwiseEqualToARunThatNeverStopped) {
-  for (const char* schedule : {"paper", "deepspeed"})
+  for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
     for (int stage : {0, 1, 2, 3})
       for (Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
-        SCOPED_TRACE(std::string(schedule) + " stage " + std::to_string(stage) + " " +
+        SCOPED_TRACE(std::string(to_string(schedule)) + " stage " + std::to_string(stage) + " " +
                      std::string(to_string(dtype)));
         const SharedFolder folder;
         const std::int64_t accumulation = dtype == Dtype::fp32 ? 2 : 1;
@@ -134,11 +134,12 @@ TEST(Resume, IsBitwiseOnAnotherStageAndScheduleWithOrderedReductions) {
     Deck deck = small_deck(stage, 2 * world());
     deck.run.reductions = Reductions::ordered;
     const Outcome whole = whole_run(deck, folder.path());
-    for (const char* schedule : {"paper", "deepspeed"}) {
+    for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed}) {
       Deck other = deck;
       other.zero.stage = 3 - stage;
       other.run.schedule = schedule;
-      EXPECT_EQ(resumed_run(other, folder.path()), whole) << schedule << " from " << stage;
+      EXPECT_EQ(resumed_run(other, folder.path()), whole)
+          << to_string(schedule) << " from " << stage;
     }
   }
 }

@@ -33,20 +33,22 @@ class Stages : public ::testing::TestWithParam<std::tuple<Family, double, bool, 
 TEST_P(Stages, AreBitwiseEqualWithOrderedReductions) {
   const auto [family, clipping, tied, dtype] = GetParam();
   std::vector<Outcome> all;
-  for (const char* schedule : {"paper", "deepspeed"})
+  for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
     for (int stage : {0, 1, 2, 3}) {
       Deck deck = small_deck(stage, 2 * world());
       deck.run.schedule = schedule;
       deck.run.reductions = Reductions::ordered;
-      deck.comm.backend = stage % 2 == 0 ? "mpi" : "auto";
+      deck.comm.backend = stage % 2 == 0 ? Backend::mpi : Backend::automatic;
       deck.zero.gradient_clipping = clipping;
       deck.model.tied_head = tied;
       if (family == Family::llama) make_llama(deck.model);
       testing::set_precision(deck, dtype, dtype);
       all.push_back(train(deck, 4));
-      EXPECT_EQ(all.back().losses, all.front().losses) << schedule << ", stage " << stage;
-      EXPECT_EQ(all.back().norms, all.front().norms) << schedule << ", stage " << stage;
-      EXPECT_EQ(all.back().hashes, all.front().hashes) << schedule << ", stage " << stage;
+      EXPECT_EQ(all.back().losses, all.front().losses)
+          << to_string(schedule) << ", stage " << stage;
+      EXPECT_EQ(all.back().norms, all.front().norms) << to_string(schedule) << ", stage " << stage;
+      EXPECT_EQ(all.back().hashes, all.front().hashes)
+          << to_string(schedule) << ", stage " << stage;
     }
   // Clipping was active exactly where it should be, so the comparison covers both cases.
   EXPECT_EQ(all[0].norms[0] > 0.1, true);
@@ -69,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(TiedSixteenBits, Stages,
 // A block that keeps only its input recomputes the same values.
 TEST(ActivationCheckpointing, ChangesNoBit) {
   for (const Family family : {Family::gpt2, Family::llama})
-    for (const char* schedule : {"paper", "deepspeed"})
+    for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
       for (int stage : {0, 1, 2, 3}) {
         Deck deck = small_deck(stage, 4 * world(), 2);
         deck.run.schedule = schedule;
@@ -78,14 +80,15 @@ TEST(ActivationCheckpointing, ChangesNoBit) {
         if (family == Family::llama) make_llama(deck.model);
         const Outcome kept = train(deck, 2);
         deck.run.activation_checkpointing = true;
-        EXPECT_EQ(train(deck, 2), kept) << to_string(family) << " " << schedule << " " << stage;
+        EXPECT_EQ(train(deck, 2), kept)
+            << to_string(family) << " " << to_string(schedule) << " " << stage;
       }
 }
 
 // With accumulation the order of sums depends on the stage: 0 equals 1, and 2 equals 3.
 TEST(Accumulation, PairsOfStagesAreBitwiseEqualAndAllAreClose) {
   std::vector<Outcome> all;
-  for (const char* schedule : {"paper", "deepspeed"})
+  for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
     for (int stage : {0, 1, 2, 3}) {
       Deck deck = small_deck(stage, 6 * world(), 3);
       deck.run.schedule = schedule;
@@ -104,7 +107,7 @@ TEST(Accumulation, PairsOfStagesAreBitwiseEqualInSixteenBits) {
   for (Dtype dtype : {Dtype::bf16, Dtype::fp16})
     for (Dtype accum : {dtype, Dtype::fp32}) {
       std::map<int, Outcome> first;  // by pair of stages
-      for (const char* schedule : {"paper", "deepspeed"})
+      for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
         for (int stage : {0, 1, 2, 3}) {
           if (accum != dtype && stage < 2) continue;
           Deck deck = small_deck(stage, 6 * world(), 3);
@@ -113,8 +116,8 @@ TEST(Accumulation, PairsOfStagesAreBitwiseEqualInSixteenBits) {
           testing::set_precision(deck, dtype, accum);
           const Outcome outcome = train(deck, 3);
           EXPECT_EQ(first.try_emplace(stage / 2, outcome).first->second, outcome)
-              << to_string(dtype) << " in " << to_string(accum) << ", " << schedule << ", stage "
-              << stage;
+              << to_string(dtype) << " in " << to_string(accum) << ", " << to_string(schedule)
+              << ", stage " << stage;
         }
     }
 }
@@ -132,7 +135,7 @@ TEST(Accumulation, IsTheSameStepAsOneLargeBatch) {
 
 struct Shape {
   Family family;
-  const char* schedule;
+  Schedule schedule;
   int stage;
   std::int64_t accumulation;
   bool tied;
@@ -143,11 +146,12 @@ struct Shape {
 };
 
 void expect_as_predicted(const Shape& s) {
-  SCOPED_TRACE(std::string(to_string(s.family)) + " " + s.schedule + " stage " +
-               std::to_string(s.stage) + " accumulation " + std::to_string(s.accumulation) +
-               (s.tied ? " tied " : " ") + std::string(to_string(s.reductions)) + " " +
-               std::string(to_string(s.compute)) + (s.recompute ? " recomputed " : " ") +
-               std::string(to_string(s.dtype)) + " in " + std::string(to_string(s.grad_accum)));
+  SCOPED_TRACE(std::string(to_string(s.family)) + " " + std::string(to_string(s.schedule)) +
+               " stage " + std::to_string(s.stage) + " accumulation " +
+               std::to_string(s.accumulation) + (s.tied ? " tied " : " ") +
+               std::string(to_string(s.reductions)) + " " + std::string(to_string(s.compute)) +
+               (s.recompute ? " recomputed " : " ") + std::string(to_string(s.dtype)) + " in " +
+               std::string(to_string(s.grad_accum)));
   Deck deck = small_deck(s.stage, 2 * world() * s.accumulation, s.accumulation);
   deck.model.tied_head = s.tied;
   if (s.family == Family::llama) make_llama(deck.model);
@@ -165,7 +169,7 @@ void expect_as_predicted(const Shape& s) {
 
 TEST(PredictedIsMeasured, EverywhereToTheByteAndToTheCall) {
   int shapes = 0;
-  for (const char* schedule : {"paper", "deepspeed"})
+  for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
     for (int stage : {0, 1, 2, 3})
       for (std::int64_t accumulation : {1, 3})
         for (Reductions r : {Reductions::native, Reductions::ordered}) {
@@ -191,10 +195,10 @@ TEST(PredictedIsMeasured, InSixteenBitsToo) {
       for (Dtype dtype : {Dtype::bf16, Dtype::fp16})
         for (Dtype accum : {dtype, Dtype::fp32}) {
           if (stage == 0 && accum != dtype) continue;
-          expect_as_predicted({Family::gpt2, "paper", stage, accumulation, false,
+          expect_as_predicted({Family::gpt2, Schedule::paper, stage, accumulation, false,
                                Reductions::native, Compute::train, dtype, accum});
         }
-    expect_as_predicted({Family::llama, "deepspeed", stage, 1, false, Reductions::native,
+    expect_as_predicted({Family::llama, Schedule::deepspeed, stage, 1, false, Reductions::native,
                          Compute::train, Dtype::bf16, Dtype::bf16});
   }
 }

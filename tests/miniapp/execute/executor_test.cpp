@@ -73,7 +73,8 @@ TEST(Executor, RunsGroupsRootsAndCopiesBetweenTiers) {
   w.collective(Op::broadcast, Reduction::none, Dtype::fp32, 100, in_place, {}, 1, 1);
   w.end(Gradients::none);
 
-  auto lane = make_communicator("mpi", MPI_COMM_WORLD, testing::mpi_options(Reductions::native));
+  auto lane =
+      make_communicator(Backend::mpi, MPI_COMM_WORLD, testing::mpi_options(Reductions::native));
   const auto pair = lane->split(rank() / 2, rank());
   Numbers model;
   Ledger ledger;
@@ -137,7 +138,7 @@ class TracedLane : public ForwardingCommunicator {
 TEST(Executor, ComputesWhileCollectivesAreOpen) {
   Trace trace;
   Deck deck = testing::small_deck(3, 2 * world());
-  deck.run.schedule = "paper";
+  deck.run.schedule = Schedule::paper;
   deck.model.layers = 6;
   testing::Training t(
       deck, MPI_COMM_WORLD,

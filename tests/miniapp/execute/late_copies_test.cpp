@@ -68,7 +68,7 @@ class LateLane : public CopyLane {
 
 Deck offloading_deck(int stage, MemoryMode memory_mode) {
   Deck d = testing::small_deck(stage, 4 * world(), 2);
-  d.run.schedule = "deepspeed";
+  d.run.schedule = Schedule::deepspeed;
   d.run.reductions = Reductions::ordered;
   d.run.memory_mode = memory_mode;
   d.zero.offload_optimizer.enabled = true;

@@ -27,11 +27,11 @@ std::map<std::string, std::int64_t> expected_calls(const Program& p, const std::
 }
 
 TEST(Beneath, AStepMakesTheMpiCallsOfItsPlan) {
-  for (const char* schedule : {"paper", "deepspeed"})
+  for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
     for (int stage : {0, 1, 2, 3})
       for (std::int64_t accumulation : {1, 3})
         for (Reductions reductions : {Reductions::native, Reductions::ordered}) {
-          SCOPED_TRACE(std::string(schedule) + ", stage " + std::to_string(stage) +
+          SCOPED_TRACE(std::string(to_string(schedule)) + ", stage " + std::to_string(stage) +
                        ", accumulation " + std::to_string(accumulation) + ", " +
                        std::string(to_string(reductions)));
           int world = 0;
@@ -39,7 +39,7 @@ TEST(Beneath, AStepMakesTheMpiCallsOfItsPlan) {
           Deck deck = small_deck(stage, 2 * world * accumulation, accumulation);
           deck.run.reductions = reductions;
           deck.run.schedule = schedule;
-          deck.comm.backend = "mpi";
+          deck.comm.backend = Backend::mpi;
           Training t(deck, MPI_COMM_WORLD);
           const Program& p = t.program();
           const CommOptions options = testing::mpi_options(reductions);

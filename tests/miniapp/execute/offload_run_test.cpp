@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <core/exact_sum.hpp>
 #include <core/plan/interpret/copy_volume.hpp>
 #include <core/plan/partition/flat_groups.hpp>
 #include <core/plan/partition/sub_groups.hpp>
-#include <core/plan/write/exact_sum.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
 #include <tests/support/training.hpp>
 

@@ -29,7 +29,7 @@ double best_step_s(testing::Training& t) {
 
 TEST(Overlap, HidesTheDelaysOfCollectives) {
   Deck deck = testing::small_deck(3, 2 * 4);
-  deck.run.schedule = "paper";
+  deck.run.schedule = Schedule::paper;
   deck.model.layers = 8;
   deck.model.hidden = 512;
   deck.model.heads = 8;

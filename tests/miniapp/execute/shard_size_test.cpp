@@ -50,7 +50,7 @@ bool some_but_not_all(const std::vector<bool>& marks) {
 
 Deck paper_deck(int stage, int shard_size, std::int64_t accumulation = 1) {
   Deck deck = small_deck(stage, 2 * world() * accumulation, accumulation);
-  deck.run.schedule = "paper";
+  deck.run.schedule = Schedule::paper;
   deck.run.shard_size = shard_size;
   return deck;
 }
@@ -75,7 +75,7 @@ TEST(ShardSize, ExactDataGivesStageZerosStates) {
         Deck deck = paper_deck(stage, size, accumulation);
         make_exact(deck);
         testing::set_precision(deck, dtype, dtype);
-        deck.comm.backend = (stage + size) % 2 == 0 ? "mpi" : "auto";
+        deck.comm.backend = (stage + size) % 2 == 0 ? Backend::mpi : Backend::automatic;
         deck.run.memory_mode = size == 2 ? MemoryMode::pooled : MemoryMode::strict;
         EXPECT_EQ(run(deck).hashes, want.hashes);
       }
@@ -126,7 +126,7 @@ TEST(ShardSize, AStepThatOverflowsIsSkippedByAll) {
 
 // The deeper the model, the more collectives of groups that wait for each other are in flight.
 TEST(ShardSize, GroupsDoNotKeepEachOtherWaiting) {
-  for (const char* backend : {"mpi", "auto"})
+  for (const Backend backend : {Backend::mpi, Backend::automatic})
     for (int size : divisors()) {
       Deck deck = paper_deck(3, size, 2);
       deck.comm.backend = backend;

@@ -21,7 +21,7 @@ using testing::Training;
 using testing::world;
 
 // The scale is far too large at first, and doubles after every second step that fits.
-Deck scaling_deck(const char* schedule, int stage) {
+Deck scaling_deck(Schedule schedule, int stage) {
   Deck deck = small_deck(stage, 2 * world());
   deck.run.schedule = schedule;
   deck.run.reductions = Reductions::ordered;
@@ -39,9 +39,9 @@ TEST(LossScale, StepsThatOverflowAreSkippedAndTrainingRecoversAlikeAtEveryStage)
   std::vector<bool> pattern;
   std::vector<double> losses;
   StateHashes final_hashes;
-  for (const char* schedule : {"paper", "deepspeed"})
+  for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
     for (int stage : {0, 1, 2, 3}) {
-      SCOPED_TRACE(std::string(schedule) + " stage " + std::to_string(stage));
+      SCOPED_TRACE(std::string(to_string(schedule)) + " stage " + std::to_string(stage));
       const Deck deck = scaling_deck(schedule, stage);
       Training t(deck, MPI_COMM_WORLD);
       t.init();
@@ -104,7 +104,7 @@ struct Bf16Choices : ::testing::Test {
   void TearDown() override { unsetenv(variable); }
 
   std::unique_ptr<Communicator> lane =
-      make_communicator("mpi", MPI_COMM_WORLD, testing::mpi_options(Reductions::native));
+      make_communicator(Backend::mpi, MPI_COMM_WORLD, testing::mpi_options(Reductions::native));
   Peers peers{*lane};
 };
 

@@ -169,7 +169,7 @@ TEST(WallClock, IsDeepSpeedsLinesAndAddsUp) {
   for (int stage : {0, 1, 2, 3}) {
     SCOPED_TRACE(stage);
     Deck deck = testing::gpt2_deck(stage);
-    deck.run.schedule = "deepspeed";
+    deck.run.schedule = Schedule::deepspeed;
     const Program p = testing::program(deck, 2, 0, 3);
     const StepTrace trace = even_trace(p);
     const auto lines = lines_of(wall_clock_lines(p, trace));

@@ -6,6 +6,7 @@
 #include <core/error.hpp>
 #include <core/plan/deepspeed/stage3/optimizer_swapper.hpp>
 #include <core/plan/write/state_writer.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 
@@ -51,8 +52,8 @@ void OptimizerSwapper::begin(std::int64_t largest) {
   if (spec_.buffer_count < needed)
     throw DeckError(fmt::format(
         "{}: deepspeed.zero_optimization.offload_optimizer.buffer_count = {}: AdamW needs {} "
-        "(master, gradient and two moments of {} sub-group{} at a time): give {}{}",
-        deck_.path, spec_.buffer_count, needed, sets(), sets() == 1 ? "" : "s", needed,
+        "(master, gradient and two moments of {} at a time): give {}{}",
+        deck_.path, spec_.buffer_count, needed, plural(sets(), "sub-group"), needed,
         sets() == 1 ? "" : ", or neither pipeline_read nor pipeline_write"));
   for (std::int64_t i = 0; i < spec_.buffer_count; ++i) {
     buffers_.push_back(w_.slot(fmt::format("swap.{}", i), Category::staging, Dtype::fp32,

@@ -87,7 +87,7 @@ class SingleProcessOf {
   void uniform_tokens(std::uint64_t seed, std::int64_t step, std::int64_t first_sample = 0) {
     const std::int64_t row = dims.sequence + 1;
     for (std::int64_t i = 0; i < tokens.size(); ++i)
-      tokens[i] = static_cast<std::int32_t>(mix(seed, token_stream + step, first_sample * row + i) %
+      tokens[i] = static_cast<std::int32_t>(mix(seed, 1'000'000 + step, first_sample * row + i) %
                                             dims.vocab);
   }
 

@@ -10,7 +10,7 @@
 namespace shardmark::fit_layers_test {
 namespace {
 
-Deck deck_of(const std::string& schedule, int stage) {
+Deck deck_of(Schedule schedule, int stage) {
   Deck d = testing::gpt2_deck(stage);
   d.run.schedule = schedule;
   d.run.memory_mode = MemoryMode::strict;
@@ -35,12 +35,12 @@ void expect_heaviest(const Deck& deck, int world, std::int64_t accumulation) {
   ASSERT_FALSE(ranks.empty());
   for (int r : ranks) most = std::max(most, device_bytes(deck, world, r, accumulation));
   EXPECT_EQ(most, most_bytes(deck, world, accumulation))
-      << deck.run.schedule << ", stage " << deck.zero.stage << ", " << world << " ranks, "
-      << accumulation << " micro-batches";
+      << to_string(deck.run.schedule) << ", stage " << deck.zero.stage << ", " << world
+      << " ranks, " << accumulation << " micro-batches";
 }
 
 TEST(HeaviestRanks, HaveOneThatNeedsMost) {
-  for (const std::string schedule : {"deepspeed", "paper"})
+  for (const Schedule schedule : {Schedule::deepspeed, Schedule::paper})
     for (int stage = 0; stage < 4; ++stage)
       for (int world : {1, 2, 3, 5, 8, 13, 40})
         for (std::int64_t accumulation : {1, 2})
@@ -52,7 +52,7 @@ TEST(HeaviestRanks, HaveOneThatNeedsMostWhateverTheKnobs) {
     for (int knob = 0; knob < 7; ++knob)
       for (std::int64_t bucket : {300, 4000, 1'000'000})
         for (int world : {2, 5, 13}) {
-          Deck d = deck_of("deepspeed", stage);
+          Deck d = deck_of(Schedule::deepspeed, stage);
           ZeroKnobs& k = d.zero.knobs;
           k.reduce_bucket_size = bucket;
           k.contiguous_gradients = knob != 1;
@@ -68,10 +68,11 @@ TEST(HeaviestRanks, HaveOneThatNeedsMostWhateverTheKnobs) {
 
 TEST(Fit, IsTheLargestNumberOfLayersThatFitsOnEveryRank) {
   constexpr int world = 5;
-  for (const std::string schedule : {"deepspeed", "paper"})
+  for (const Schedule schedule : {Schedule::deepspeed, Schedule::paper})
     for (int stage = 0; stage < 4; ++stage)
       for (std::int64_t budget : {300'000, 700'000, 2'000'000}) {
-        SCOPED_TRACE(schedule + ", stage " + std::to_string(stage) + ", " + std::to_string(budget));
+        SCOPED_TRACE(std::string(to_string(schedule)) + ", stage " + std::to_string(stage) + ", " +
+                     std::to_string(budget));
         Deck d = deck_of(schedule, stage);
         d.model.fit = 0.75;
         const Fit fit =
@@ -89,7 +90,7 @@ TEST(Fit, IsTheLargestNumberOfLayersThatFitsOnEveryRank) {
 }
 
 TEST(Fit, SaysWhatOneLayerNeedsWhereNoneFits) {
-  Deck d = deck_of("deepspeed", 0);
+  Deck d = deck_of(Schedule::deepspeed, 0);
   d.model.fit = 1;
   const auto fit = apply_fit(d, testing::batch(2), 2, Profile{}, {1000, false, "test"});
   ASSERT_TRUE(fit);
@@ -100,14 +101,14 @@ TEST(Fit, SaysWhatOneLayerNeedsWhereNoneFits) {
 }
 
 TEST(Fit, LeavesDecksAloneThatGiveTheirLayers) {
-  Deck d = deck_of("deepspeed", 2);
+  Deck d = deck_of(Schedule::deepspeed, 2);
   EXPECT_FALSE(apply_fit(d, testing::batch(2), 2, Profile{}, {1'000'000, false, "test"}));
   EXPECT_EQ(d.model.layers, 2);
 }
 
 TEST(Fit, PlansAThousandRanks) {
   for (int stage : {2, 3}) {
-    Deck d = deck_of("deepspeed", stage);
+    Deck d = deck_of(Schedule::deepspeed, stage);
     d.model.hidden = 4096;
     d.model.heads = 32;
     d.model.sequence = 1024;

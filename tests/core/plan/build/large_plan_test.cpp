@@ -47,7 +47,7 @@ TEST(Large, StagesOneAndTwoOn100000RanksTakeNoTime) {
   deck.model.family = Family::list;
   deck.model.modules.push_back({"a", {200'000'000, 100'000'000}});
   deck.run.compute = Compute::none;
-  deck.run.schedule = "deepspeed";
+  deck.run.schedule = Schedule::deepspeed;
   for (int stage : {1, 2}) {
     deck.zero.stage = stage;
     const std::clock_t before = std::clock();

@@ -28,7 +28,6 @@ class ByHand : public ::testing::Test {
     spec.modules = {{"w", {48}}};
     p.world = 2;
     p.rank = 1;
-    p.schedule = "by hand";
     p.batch = {2, 1, 1};
     p.model = build_model_shape(spec);
     p.partition = build_partition(p.model, 2, 1);

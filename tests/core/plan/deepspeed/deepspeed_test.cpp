@@ -46,7 +46,7 @@ TEST(DeepSpeed, ActivationCheckpointingGathersABlockOnceMore) {
   auto gathered = [](std::int64_t prefetch, std::int64_t reuse, std::int64_t persist,
                      bool recompute) {
     Deck d = testing::gpt2_deck(3, 2);
-    d.run.schedule = "deepspeed";
+    d.run.schedule = Schedule::deepspeed;
     d.run.compute = Compute::none;
     d.run.activation_checkpointing = recompute;
     d.model.hidden = 64, d.model.heads = 4, d.model.sequence = 16, d.model.vocab = 500;

@@ -40,11 +40,11 @@ void expect_apart(const Program& p, const ArenaLayout& arena) {
 
 TEST(Arena, LiveSlotsLieApartAndLittleIsLost) {
   double worst = 1;
-  for (const char* schedule : {"paper", "deepspeed"})
+  for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
     for (int stage : {0, 1, 2, 3})
       for (std::int64_t accumulation : {1, 3})
         for (int rank : {0, 2}) {
-          SCOPED_TRACE(std::string(schedule) + " stage " + std::to_string(stage));
+          SCOPED_TRACE(std::string(to_string(schedule)) + " stage " + std::to_string(stage));
           Deck deck = testing::gpt2_deck(stage, 5);
           deck.run.schedule = schedule;
           deck.zero.knobs.reduce_bucket_size = 5000;

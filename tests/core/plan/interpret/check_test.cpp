@@ -120,7 +120,7 @@ TEST_F(BrokenPlan, KernelThatReachesIntoTheHost) {
 
 TEST(BrokenCopy, WithinATierOrOfAnotherSizeOrType) {
   Deck deck = testing::gpt2_deck(2, 2);
-  deck.run.schedule = "deepspeed";
+  deck.run.schedule = Schedule::deepspeed;
   deck.zero.offload_optimizer.enabled = true;
   const Program good = testing::program(deck, 2, 0, 2);
   EXPECT_TRUE(check(good).empty()) << text(check(good));
@@ -145,7 +145,7 @@ TEST_F(BrokenPlan, DivisorOfAKernelThatDoesNotDivide) {
 
 TEST(BrokenDeepSpeedPlan, DividesByNothing) {
   Deck deck = testing::gpt2_deck(1);
-  deck.run.schedule = "deepspeed";
+  deck.run.schedule = Schedule::deepspeed;
   Program p = testing::program(deck, 2, 0);
   EXPECT_TRUE(check(p).empty());
   const auto divides = [](const Event& e) { return e.divisor != 1; };

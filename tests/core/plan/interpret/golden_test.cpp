@@ -26,7 +26,7 @@ Deck deck_of(const std::string& schedule, int stage) {
   // DeepSpeed's stage 3 has one plan per step until the steps repeat, so one block is enough to
   // read.
   Deck deck = testing::gpt2_deck(stage, stage == 3 && schedule != "paper" ? 1 : 2);
-  deck.run.schedule = offloads(schedule) ? "deepspeed" : schedule;
+  deck.run.schedule = schedule == "paper" ? Schedule::paper : Schedule::deepspeed;
   deck.zero.offload_optimizer.enabled = offloads(schedule);
   deck.zero.offload_param.enabled = offloads(schedule) && stage == 3;
   if (offloads(schedule)) deck.zero.precision.model = Dtype::bf16;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t activation = static_cast<std::size_t>(Category::activation);
 
-Deck deck_of(Family family, const char* schedule, int stage, std::int64_t layers, bool recompute) {
+Deck deck_of(Family family, Schedule schedule, int stage, std::int64_t layers, bool recompute) {
   Deck d = testing::gpt2_deck(stage, layers);
   d.model.family = family;
   d.model.kv_heads = 1, d.model.ffn = 40;
@@ -25,15 +25,16 @@ Deck deck_of(Family family, const char* schedule, int stage, std::int64_t layers
 template<class F>
 void for_each_plan(F f) {
   for (const Family family : {Family::gpt2, Family::llama})
-    for (const char* schedule : {"paper", "deepspeed"})
+    for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
       for (int stage : {0, 1, 2, 3}) {
-        SCOPED_TRACE(std::string(to_string(family)) + " " + schedule + " " + std::to_string(stage));
+        SCOPED_TRACE(std::string(to_string(family)) + " " + std::string(to_string(schedule)) + " " +
+                     std::to_string(stage));
         f(family, schedule, stage);
       }
 }
 
 TEST(Compute, ABlockKeepsItsActivationsOrOnlyItsInput) {
-  for_each_plan([](Family family, const char* schedule, int stage) {
+  for_each_plan([](Family family, Schedule schedule, int stage) {
     for (const bool recompute : {false, true}) {
       const auto peak = [&](std::int64_t layers) {
         const Deck d = deck_of(family, schedule, stage, layers, recompute);
@@ -49,7 +50,7 @@ TEST(Compute, ABlockKeepsItsActivationsOrOnlyItsInput) {
 }
 
 TEST(Compute, WhatABlockDroppedIsNotReadBeforeItIsMadeAgain) {
-  for_each_plan([](Family family, const char* schedule, int stage) {
+  for_each_plan([](Family family, Schedule schedule, int stage) {
     Program p = testing::program(deck_of(family, schedule, stage, 2, true), 2, 0);
     EXPECT_TRUE(check(p).empty());
     int again = 0;

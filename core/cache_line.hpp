@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// The size of a cache line, to which buffers and their parts are aligned.
+#pragma once
+
+#include <cstdint>
+
+namespace shardmark {
+
+inline constexpr std::int64_t cache_line_bytes = 64;
+
+}  // namespace shardmark

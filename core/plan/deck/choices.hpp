@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a deck chooses between where each choice has an implementation of its own: the schedule, the
+// back-end, the model family and the optimizer. A table per enum says what differs, so that code
+// elsewhere asks for a property and not for a value. Where each value needs code of its own, that
+// code is a `switch` without a default, which does not compile when a value is missing.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <core/enum_array.hpp>
+
+namespace shardmark {
+
+/// `run.schedule`: which collectives, copies and computations a step consists of.
+enum class Schedule : std::uint8_t { deepspeed, paper };
+template<>
+inline constexpr std::size_t enum_size<Schedule> = 2;
+
+struct ScheduleTraits {
+  std::string_view name;
+  bool follows_deepspeed;  // DeepSpeed's knobs, its offload and its types for sums have an effect
+  bool takes_shard_size;   // run.shard_size cuts states over fewer ranks than the world
+};
+inline constexpr auto schedule_traits = enum_table<Schedule>(
+    ScheduleTraits{.name = "deepspeed", .follows_deepspeed = true, .takes_shard_size = false},
+    ScheduleTraits{.name = "paper", .follows_deepspeed = false, .takes_shard_size = true});
+constexpr const ScheduleTraits& traits(Schedule s) {
+  return schedule_traits[s];
+}
+
+/// `comm.backend`: which library carries out the collectives. `automatic` becomes one of the others
+/// once the ranks are known.
+enum class Backend : std::uint8_t { automatic, self, mpi, shm, nccl };
+template<>
+inline constexpr std::size_t enum_size<Backend> = 5;
+
+struct BackendTraits {
+  std::string_view name;
+  bool one_rank = false;     // works for a single rank only
+  bool one_node = false;     // all ranks must share one node
+  bool needs_nccl = false;   // the build must have NCCL
+  bool ordered_sums = true;  // carries out run.reductions "ordered"
+};
+inline constexpr auto backend_traits = enum_table<Backend>(
+    BackendTraits{.name = "auto"}, BackendTraits{.name = "self", .one_rank = true},
+    BackendTraits{.name = "mpi"}, BackendTraits{.name = "shm", .one_node = true},
+    BackendTraits{.name = "nccl", .needs_nccl = true, .ordered_sums = false});
+constexpr const BackendTraits& traits(Backend b) {
+  return backend_traits[b];
+}
+
+/// `model.family`: how a model is built from its sizes. A `list` is given module by module.
+enum class Family : std::uint8_t { gpt2, llama, list };
+template<>
+inline constexpr std::size_t enum_size<Family> = 3;
+
+struct FamilyTraits {
+  std::string_view name;
+  bool has_arithmetic;  // core/nn computes it; otherwise it has sizes only and trains nothing
+};
+inline constexpr auto family_traits =
+    enum_table<Family>(FamilyTraits{.name = "gpt2", .has_arithmetic = true},
+                       FamilyTraits{.name = "llama", .has_arithmetic = true},
+                       FamilyTraits{.name = "list", .has_arithmetic = false});
+constexpr const FamilyTraits& traits(Family f) {
+  return family_traits[f];
+}
+
+/// `optimizer.type` of a DeepSpeed config, as its parameters decide it.
+enum class Optimizer : std::uint8_t { adam, adamw };
+template<>
+inline constexpr std::size_t enum_size<Optimizer> = 2;
+
+struct OptimizerTraits {
+  std::string_view name;
+  bool decoupled_decay;  // weights decay by themselves; otherwise the decay is added to gradients
+};
+inline constexpr auto optimizer_traits =
+    enum_table<Optimizer>(OptimizerTraits{.name = "adam", .decoupled_decay = false},
+                          OptimizerTraits{.name = "adamw", .decoupled_decay = true});
+constexpr const OptimizerTraits& traits(Optimizer o) {
+  return optimizer_traits[o];
+}
+
+constexpr std::string_view to_string(Schedule s) {
+  return traits(s).name;
+}
+constexpr std::string_view to_string(Backend b) {
+  return traits(b).name;
+}
+constexpr std::string_view to_string(Family f) {
+  return traits(f).name;
+}
+constexpr std::string_view to_string(Optimizer o) {
+  return traits(o).name;
+}
+
+}  // namespace shardmark

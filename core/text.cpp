@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <core/text.hpp>
+
+namespace shardmark {
+
+std::string plural(std::int64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  return fmt::format("{}", fmt::join(parts, separator));
+}
+
+std::string human_bytes(std::int64_t bytes) {
+  static constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (std::abs(value) >= 1024.0 && unit + 1 < units.size()) value /= 1024.0, ++unit;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.4g} {}", value, units[unit]);
+}
+
+std::string duration(double seconds) {
+  if (!std::isfinite(seconds)) return "–";
+  const double size = std::abs(seconds);
+  if (size >= 1 || size == 0) return fmt::format("{:.3g} s", seconds);
+  if (size >= 1e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} µs", seconds * 1e6);
+}
+
+std::string clock_time(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::llround(std::max(0.0, seconds)));
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{}:{:02} min", s / 60, s % 60);
+  return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
+}
+
+}  // namespace shardmark

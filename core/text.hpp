@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers and lists as people read them, for every message, report and page.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardmark {
+
+inline constexpr double mib_bytes = 1024.0 * 1024.0;
+inline constexpr double gib_bytes = 1024.0 * mib_bytes;
+
+/// "1 rank", "3 ranks": `thing` is the singular of a noun whose plural ends in s.
+std::string plural(std::int64_t count, std::string_view thing);
+
+/// The parts with `separator` between them.
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+
+/// Four digits in a unit of powers of 1024: "1.234 GiB"; whole bytes below 1 KiB.
+std::string human_bytes(std::int64_t bytes);
+
+/// "12.3 ms", "1.23 s", "450 µs": three digits in the unit that suits; "–" if it is not finite.
+std::string duration(double seconds);
+
+/// Whole seconds as a clock shows them: "42 s", "3:05 min", "1:30 h". A negative time counts as 0.
+std::string clock_time(double seconds);
+
+}  // namespace shardmark
