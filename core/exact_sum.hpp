@@ -10,7 +10,7 @@
 
 namespace shardmark {
 
-/// Payload of a limb in bits; the rest of its int64 takes the carries of at most 2^31
+/// The payload of a limb in bits. The rest of its int64 holds the carries of at most 2^31
 /// contributions.
 inline constexpr int exact_sum_limb_bits = 32;
 /// Weight of bit 0 of limb 0 is 2^exact_sum_lowest_bit: the square of the smallest fp32 denormal.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: it parses the arguments, calls a command, and returns its exit status. Errors end
-// here: one line on standard error, and the status that belongs to the type of the error. The texts in
-// miniapp/commands/help/ say what each option means; the options are declared from them.
+// here: one line on standard error, and the status that belongs to the type of the error. The texts
+// in miniapp/commands/help/ say what each option means; the options are declared from them.
 #include <cstdio>
 #include <functional>
 #include <map>

@@ -96,7 +96,8 @@ class Bench {
       : machine_(machine),
         dir_(std::move(dir)),
         session_(machine, path, with(sets, true)),
-        lane_(make_communicator(Backend::automatic, machine.world.comm(), {.idle = machine.node.idle()})),
+        lane_(make_communicator(Backend::automatic, machine.world.comm(),
+                                {.idle = machine.node.idle()})),
         peers_(*lane_) {
     beside_.deck = session_.deck;
     beside_.deck.checkpoint.dir = dir_ + "/beside";

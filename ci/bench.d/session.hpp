@@ -12,8 +12,8 @@
 #include <comm/factory/make_communicator.hpp>
 #include <comm/mpi/mpi_world.hpp>
 #include <comm/mpi/node.hpp>
-#include <core/nn/products/matmul.hpp>
 #include <core/nn/kernels/threads.hpp>
+#include <core/nn/products/matmul.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/execute/session.hpp>
@@ -27,7 +27,8 @@ namespace shardmark::bench {
 /// MPI and Kokkos as `shardmark run` has them.
 class Machine {
  public:
-  Machine(int argc, char** argv) : world((keep_freed_memory(), default_to_one_thread(), argc), argv) {
+  Machine(int argc, char** argv)
+      : world((keep_freed_memory(), default_to_one_thread(), argc), argv) {
     Kokkos::initialize();
     node = find_node(world.comm());
   }
@@ -45,8 +46,8 @@ class DeckSession {
   using MakeModel = std::unique_ptr<Model> (*)();
 
   /// Collective. `make_model` gives another model than the deck's; may be null.
-  DeckSession(const Machine& machine, const std::string& path,
-              const std::vector<std::string>& sets, MakeModel make_model = nullptr)
+  DeckSession(const Machine& machine, const std::string& path, const std::vector<std::string>& sets,
+              MakeModel make_model = nullptr)
       : deck(load_deck(path, sets)) {
     CommOptions options;
     options.idle = machine.node.idle();

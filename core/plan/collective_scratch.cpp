@@ -14,12 +14,12 @@ bool is_floating(Dtype dtype) {
          dtype == Dtype::fp16;
 }
 
-// Whether the pieces of all ranks lie side by side in scratch before they are summed.
+// Whether the pieces of all ranks lie side by side in the scratch before they are added up.
 bool gathers_pieces(Op op, Dtype dtype, Reductions reductions) {
   return is_reduction(op) && (op == Op::reduce_scatter || sums_in_rank_order(dtype, reductions));
 }
 
-// What is cut into pieces: a rank's part of the array.
+// The part of the array per rank, which is cut into pieces.
 std::int64_t part_elems(Op op, Dtype dtype, std::int64_t elems, int size, Reductions reductions) {
   const bool by_shard = op == Op::all_gather || op == Op::reduce_scatter ||
                         (op == Op::all_reduce && sums_in_rank_order(dtype, reductions));
@@ -47,7 +47,7 @@ std::int64_t piece_elems(Op op, Dtype dtype, std::int64_t elems, int size, Reduc
                       std::to_string(cap_bytes) + " bytes: must hold one element of each of " +
                       std::to_string(size) + " ranks: at most " +
                       std::to_string(cap_bytes / dtype_bytes(dtype)) + " ranks can do that");
-    if (piece < part || part > room)  // more than one piece, so several areas
+    if (piece < part || part > room)  // there is more than one piece, so several areas
       piece = std::min(piece, std::max<std::int64_t>(1, room / pieces_in_flight));
   }
   return std::max<std::int64_t>(piece, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A unit's modules hand each other values through its `saved` and its workspace: the first module
-// of a pass writes them, the others update them.
+// The modules of a unit pass values to each other through its buffers `saved` and workspace: the
+// first module of a pass writes these buffers, and the others update them.
 #include <array>
 
 #include <core/plan/kernels.hpp>

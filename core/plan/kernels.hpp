@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract between the schedules and the executor: which operands each compute kernel has, in
-// which order. r reads, w writes all of it, u updates. A gradient operand that is `w` holds garbage
-// before; one that is `u` is added to.
+// The contract between the schedules and the executor: the operands of each kernel, in their order.
+// r reads an operand, w writes all of it, and u updates it. A gradient operand with `w` holds
+// garbage before; to one with `u` the kernel adds.
 //
 // clang-format off
 //   init_param   param w                   first values of Event::params[0] from Event::first on
@@ -14,17 +14,17 @@
 //   scale        buffer u                  buffer /= Event::divisor
 //   interleave   into u, from r            a whole tensor / divisor (*) -> rank-major in `into`
 //   rearrange    into w, from r            the way back: rank-major `from` -> a whole tensor
-//   overflow     flag w|u, gradient r …    flag = 1 if any element is not finite, else 0 (u: as is)
-//   grad_norm    sum w|u, gradient r …     sum of squares (ordered: exact limbs); u: added to it
+//   overflow     flag w|u, gradient r …    flag = 1 if any element is not finite, else 0 (u: unchanged)
+//   grad_norm    sum w|u, gradient r …     sum of squares (ordered: exact limbs); u: adds to it
 //   clip         clip w (fp64: norm, coefficient), sum r|u, [further sums r …]
 //   adamw        master u, gradient r, momentum u, variance u, clip r, [param w: the master rounded]
 // clang-format on
 //
-// (*) Event::divisor: rounded in the type of `from`, as if a `scale` had come before, but without
-// its pass over memory. 1: not divided; a convert is then a copy where the types are equal.
-// interleave and rearrange: `into`/`from` is one row a rank of the event's group, each row all
-// tensors' shards one after another; the operand runs from the tensor's first element in row 0 to
-// its last in the last row.
+// (*) The quotient by Event::divisor is rounded in the type of `from`, as if a `scale` had come
+// before, but without its pass over memory. A divisor of 1 does not divide, and a convert is then a
+// copy if the types are equal. interleave and rearrange: `into` or `from` has one row per rank of
+// the event's group, and each row holds the shards of all tensors one after another. The operand
+// extends from the tensor's first element in row 0 to its last element in the last row.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +43,8 @@ struct BufferUse {
   bool reads, writes;
 };
 
-/// The buffers of one call, in operand order. Of a list module: none. The loss is updated, not
-/// written, from the second micro-batch on.
+/// The buffers of one call, in operand order; a list module has none. From the second micro-batch
+/// on the loss is updated and not written.
 std::span<const BufferUse> buffers_of(Role role, Kernel kernel);
 
 namespace operand {

@@ -202,8 +202,8 @@ struct Profile {
 };
 
 /// Builds the program of `rank` in a world of `world` ranks under the deck's schedule and stage.
-/// Pure. Throws SizeError (counts beyond 63 bits), and DeckError if `rank` is not in the world, or if
-/// batch sizes or groups do not fit its size.
+/// Pure. Throws SizeError (counts beyond 63 bits), and DeckError if `rank` is not in the world, or
+/// if batch sizes or groups do not fit its size.
 Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
                       const Profile& profile);
 

@@ -25,7 +25,8 @@ DsConfig parse_deepspeed(Origin& origin, const Json& config);
 void check_deepspeed_rules(const DsConfig& config, const Origin& origin);
 
 /// Reads, checks and judges a whole config; findings go to `origin`. `schedule` is run.schedule;
-/// fewer features are modelled for one that does not follow DeepSpeed. Throws DeckError, also if no batch size is given.
+/// fewer features are modelled for one that does not follow DeepSpeed. Throws DeckError, also if no
+/// batch size is given.
 ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule);
 
 /// Returns what the config asks a run to log. `config` must be one that read_deepspeed accepts.

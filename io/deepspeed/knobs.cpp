@@ -33,7 +33,7 @@ void mute_precision(DsConfig& c) {
   if (!c.bf16.flag("enabled")) {
     for (const char* name : {"immediate_grad_update", "check_grad_overflow"})
       c.bf16.mute(name, "bf16 is not enabled");
-  } else if (reduces_flat_bf16(c)) {
+  } else if (uses_bf16_optimizer(c)) {
     c.bf16.mute("check_grad_overflow", "bf16 with fp32 accumulation is not checked at stage 1");
   } else {
     c.bf16.mute("immediate_grad_update", "has an effect only at stage 1 with fp32 accumulation");
@@ -41,7 +41,7 @@ void mute_precision(DsConfig& c) {
 }
 
 void mute_buckets(DsConfig& c) {
-  if (reduces_flat_bf16(c)) {
+  if (uses_bf16_optimizer(c)) {
     for (const char* name :
          {"contiguous_gradients", "reduce_scatter", "reduce_bucket_size", "overlap_comm",
           "use_multi_rank_bucket_allreduce", "round_robin_gradients", "parameter_alignment"})
@@ -76,7 +76,7 @@ void mute_fetches(DsConfig& c) {
 void mute_scaling(DsConfig& c) {
   const bool all_reduces_in_place =
       flat(c) && c.zero.effective("contiguous_gradients") == true && !c.zero.flag("reduce_scatter");
-  const bool scales = replicated(c) || reduces_flat_bf16(c) || all_reduces_in_place;
+  const bool scales = replicated(c) || uses_bf16_optimizer(c) || all_reduces_in_place;
   const bool sums = c.top.at("gradient_allreduce_op") == "sum";
   if (!scales && c.stage != 3) {
     for (const char* name : {"prescale_gradients", "gradient_predivide_factor"})

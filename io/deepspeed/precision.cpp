@@ -71,10 +71,11 @@ void check_param_dtype(const DsConfig& c, Dtype model, const Origin& origin) {
 
 }  // namespace
 
-bool reduces_flat_bf16(const DsConfig& c) {
+bool uses_bf16_optimizer(const DsConfig& c) {
+  const Dtype model = model_dtype(c);
   const Json accum = c.data_types.at("grad_accum_dtype");
-  return c.stage == 1 && model_dtype(c) == Dtype::bf16 && !accum.is_null() &&
-         dtype_of(accum) == Dtype::fp32 && !offloads_optimizer(c);
+  const Dtype grad_accum = accum.is_null() ? model : dtype_of(accum).value_or(model);
+  return uses_bf16_optimizer(c.stage, model, grad_accum, offloads_optimizer(c));
 }
 
 PrecisionSpec precision_spec(const DsConfig& c, const Origin& origin) {
@@ -88,7 +89,7 @@ PrecisionSpec precision_spec(const DsConfig& c, const Origin& origin) {
     spec.check_overflow = true;
     spec.loss_scale = loss_scale_spec(c, origin);
   } else if (spec.model == Dtype::bf16) {
-    spec.check_overflow = (c.stage == 1 || c.stage == 2) && !reduces_flat_bf16(c) &&
+    spec.check_overflow = (c.stage == 1 || c.stage == 2) && !uses_bf16_optimizer(c) &&
                           c.bf16.flag("check_grad_overflow");
   }
   return spec;

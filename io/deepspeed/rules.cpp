@@ -63,7 +63,7 @@ void check_gradients(const DsConfig& c, const Origin& origin) {
           c.zero.key("compute_grad_norm"), false,
           fmt::format("may be false only at stages 1 and 2, and this is stage {}: remove it",
                       c.stage));
-    if (reduces_flat_bf16(c))
+    if (uses_bf16_optimizer(c))
       origin.refuse(
           c.zero.key("compute_grad_norm"), false,
           "stage 1 with bf16 and fp32 accumulation always computes the norm: remove the key");

@@ -19,9 +19,9 @@ SchedulerSpec scheduler_spec(const DsConfig& config, double optimizer_lr, Origin
 
 /// Throws DeckError for combinations of types that DeepSpeed refuses or that are not modelled.
 PrecisionSpec precision_spec(const DsConfig& config, const Origin& origin);
-/// Returns whether DeepSpeed uses its BF16_Optimizer: stage 1 with bf16 parameters and fp32
-/// accumulation. It reduces one flat buffer per parameter group.
-bool reduces_flat_bf16(const DsConfig& config);
+/// Returns whether DeepSpeed uses its BF16_Optimizer for this config, by the rule of
+/// core/plan/deck/deck.hpp.
+bool uses_bf16_optimizer(const DsConfig& config);
 
 /// Return whether optimizer states, or parameters, are on the host, by offload_* or the deprecated
 /// cpu_* keys.

@@ -11,8 +11,8 @@
 namespace shardmark {
 
 struct DiskOptions {
-  std::string folder;        // of optimizer states and gradients
-  std::string param_folder;  // of parameters
+  std::string folder;                               // of optimizer states and gradients
+  std::string param_folder;                         // of parameters
   std::int64_t step_bytes = std::int64_t{8} << 20;  // of one system call
   double timeout_s = 600;                           // of one transfer
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers between the host's memory and files, one after another, on a thread of their own, so that
-// they go on while the compute lane computes. That thread makes no MPI and no HDF5 call.
+// Transfers between the host's memory and files, one after another, on a thread of their own, so
+// that they go on while the compute lane computes. That thread makes no MPI and no HDF5 call.
 #pragma once
 
 #include <cstdint>

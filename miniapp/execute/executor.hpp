@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a program. It is the only interpreter that uses a device or a network. Buffers are allocated
-// and freed where the events say; collectives and copies are started where their events are, and are
-// waited for where an order edge requires it, all on the calling thread.
+// and freed where the events say; collectives and copies are started where their events are, and
+// are waited for where an order edge requires it, all on the calling thread.
 #pragma once
 
 #include <memory>
@@ -66,9 +66,9 @@ class Executor {
     link_.reset_times();
     disk_.reset_times();
   }
-  /// Copies between host and device on `lane`; null: at once. To be called before the first segment.
-  /// Only pooled memory uses the lane, since a copy may still be in flight when its slot is freed.
-  /// With states in files the host waits for each copy, because it passes the data on.
+  /// Copies between host and device on `lane`; null: at once. To be called before the first
+  /// segment. Only pooled memory uses the lane, since a copy may still be in flight when its slot
+  /// is freed. With states in files the host waits for each copy, because it passes the data on.
   void copies_on(std::unique_ptr<CopyLane> lane);
   /// What was copied between tiers in the whole run, and how long that took since `reset_times`.
   LinkVolume carried() const;

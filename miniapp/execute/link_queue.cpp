@@ -24,8 +24,8 @@ void copy(const Space& space, std::int64_t bytes, void* to, const void* from) {
                     ConstBytes<From>(static_cast<const std::byte*>(from), size));
 }
 
-// While it waits for an emulated link, a rank leaves its core to others only if much is left: a sleep
-// may last longer than it should. Collectives must advance meanwhile.
+// While it waits for an emulated link, a rank leaves its core to others only if much is left: a
+// sleep may last longer than it should. Collectives must advance meanwhile.
 constexpr std::int64_t worth_a_sleep_ns = 1'000'000;
 
 }  // namespace

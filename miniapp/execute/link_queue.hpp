@@ -39,8 +39,8 @@ class LinkQueue {
   }
   bool on_lane() const { return lane_ != nullptr; }
 
-  /// Copies `bytes` bytes. On an emulated link the copy ends no earlier than bytes / bandwidth after
-  /// the copies before it.
+  /// Copies `bytes` bytes. On an emulated link the copy ends no earlier than bytes / bandwidth
+  /// after the copies before it.
   Started start(Direction direction, std::int64_t bytes, void* to, const void* from);
   /// What the compute lane does from now on comes after the copy. Where the host must wait for
   /// that, it calls `progress` again and again.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares what a run measured (ledger, counters, the system's figures) with what its plan predicted.
-// Each comparison fills the report's figures in a Result, and puts the difference that the lowest
-// rank found into an Observed; an empty text means that no rank found one.
+// Compares what a run measured (ledger, counters, the system's figures) with what its plan
+// predicted. Each comparison fills the report's figures in a Result, and puts the difference that
+// the lowest rank found into an Observed; an empty text means that no rank found one.
 #pragma once
 
 #include <vector>
@@ -34,7 +34,8 @@ void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVol
 /// files.
 void compare_disk(const Executor& executor, Peers& peers, Result& result, Observed& observed);
 
-/// Collective. The memory that the system counts for this process and its device, with the ledger's.
+/// Collective. The memory that the system counts for this process and its device, with the
+/// ledger's.
 void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnapshot& ledger,
                     Peers& peers, Result& result, Observed& observed);
 

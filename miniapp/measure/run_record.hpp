@@ -21,8 +21,8 @@ struct RunRecord {
   std::int64_t matmul_ns = 0;
   double timed_s = 0;  // from barrier to barrier, without checkpoints
 
-  std::int64_t first_step = 0;              // of this run; a checkpoint contains the steps before
-  std::int64_t steps = 0, warmup = 0;       // of this run: timed steps, and those before them
+  std::int64_t first_step = 0;               // of this run; a checkpoint contains the steps before
+  std::int64_t steps = 0, warmup = 0;        // of this run: timed steps, and those before them
   std::int64_t rss_start = 0, rss_peak = 0;  // resident memory, bytes
   DeviceLooks device;
 };

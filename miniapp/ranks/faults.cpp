@@ -8,9 +8,9 @@
 
 namespace shardmark {
 namespace {
-constexpr std::array<std::string_view, 9> names{
-    "none",        "leak", "extra_call", "skip_wait",   "flip_bit",
-    "stale_shard", "nan",  "extra_copy", "illegal_plan"};
+constexpr std::array<std::string_view, 9> names{"none",      "leak",       "extra_call",
+                                                "skip_wait", "flip_bit",   "stale_shard",
+                                                "nan",       "extra_copy", "illegal_plan"};
 }
 
 std::string_view to_string(Fault fault) {

@@ -48,8 +48,8 @@ Backend device_backend(Backend backend) {
 
 // The same for buffers in device memory: collectives are ordered with the compute stream, by NCCL
 // or by staging through the host.
-std::unique_ptr<Communicator> watched_on_device(Backend backend, MPI_Comm world,
-                                                Watchdog& watch, Reductions reductions) {
+std::unique_ptr<Communicator> watched_on_device(Backend backend, MPI_Comm world, Watchdog& watch,
+                                                Reductions reductions) {
   if (device_is_host) return watched(backend, world, watch, reductions);
   CommOptions options = options_of(watch, reductions);
   options.compute_stream = native_stream(Space());

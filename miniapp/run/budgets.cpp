@@ -15,7 +15,6 @@
 namespace shardmark {
 namespace {
 
-
 // The free bytes of a section's disk. Also proves that files can be created there.
 std::int64_t usable_disk_bytes(const Deck& deck, const OffloadSpec& spec, const char* section) {
   try {
@@ -41,8 +40,8 @@ void add_disk_budget(const Deck& deck, std::int64_t needed, int ranks_per_node, 
         usable_disk_bytes(deck, *spec, section) / std::max(1, ranks_per_node);
     if (given || (r.bytes[nvme] && *r.bytes[nvme] <= bytes)) continue;
     r.bytes[nvme] = bytes;
-    r.source[nvme] = fmt::format("free on the disk of {} ({})", spec->nvme_path,
-                                 plural(ranks_per_node, "rank"));
+    r.source[nvme] =
+        fmt::format("free on the disk of {} ({})", spec->nvme_path, plural(ranks_per_node, "rank"));
   }
 }
 

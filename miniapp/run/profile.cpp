@@ -20,10 +20,10 @@ void require_backend(const Deck& deck, const Node& node, int world) {
                     "or give \"shm\", \"mpi\" or \"auto\"",
                     deck.path, backend.name, world));
   if (backend.one_node && node.ranks < world)
-    throw DeckError(fmt::format(
-        "{}: comm.backend = \"{}\": {} of {} ranks are on {}: all must share one node: "
-        "give \"mpi\" or \"auto\"",
-        deck.path, backend.name, node.ranks, world, node.host));
+    throw DeckError(
+        fmt::format("{}: comm.backend = \"{}\": {} of {} ranks are on {}: all must share one node: "
+                    "give \"mpi\" or \"auto\"",
+                    deck.path, backend.name, node.ranks, world, node.host));
   if (backend.needs_nccl && nccl_library().empty())
     throw DeckError(fmt::format(
         "{}: comm.backend = \"{}\": this build has no NCCL: give \"auto\" or \"mpi\", or build "

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on counts that refuses to leave 63 bits: sizes come from decks, and decks come from
-// people.
+// Arithmetic on counts that refuses results beyond 63 bits, since decks may contain any sizes.
 #pragma once
 
 #include <cstdint>

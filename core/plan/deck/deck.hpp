@@ -97,6 +97,12 @@ struct PrecisionSpec {
   LossScaleSpec loss_scale;
 };
 
+/// Whether DeepSpeed uses its BF16_Optimizer, which keeps one flat fp32 gradient per parameter
+/// group: at stage 1 with bf16 parameters and fp32 accumulation, unless the optimizer is offloaded.
+constexpr bool uses_bf16_optimizer(int stage, Dtype model, Dtype grad_accum, bool offloads) {
+  return stage == 1 && model == Dtype::bf16 && grad_accum == Dtype::fp32 && !offloads;
+}
+
 /// The knobs of DeepSpeed's own schedule, in elements, with the defaults of DeepSpeed 0.19.8.
 struct ZeroKnobs {
   // stages 1, 2

@@ -8,7 +8,7 @@
 namespace shardmark {
 namespace {
 
-// Fewer would divide by ln 1 = 0.
+// A smaller number would divide by ln 1 = 0.
 constexpr std::int64_t least_warmup = 2;
 
 double warmup_share(const SchedulerSpec& spec, std::int64_t i, std::int64_t warmup) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The learning rate of a step, as DeepSpeed's WarmupLR, WarmupDecayLR and WarmupCosineLR make it
-// (deepspeed/runtime/lr_schedules.py, 0.19). The engine moves the scheduler on after each step
-// whose overflow flag was down; a skipped step leaves it where it was.
+// (deepspeed/runtime/lr_schedules.py, 0.19). The engine advances the scheduler after each step that
+// did not overflow; a skipped step does not advance it.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace shardmark {
 
-/// The rate of the step that comes after `updates` scheduler moves (0: the first step).
+/// The rate of the step after the scheduler has advanced `updates` times; 0 for the first step.
 ///
 /// With i = updates - 1, w = max(2, warmup_num_steps), T = total_num_steps, a warm-up share
 ///     g(i) = ln(i + 1) / ln(w)      or, linear,      i / w            for 0 <= i < w
-/// so that the first two steps share one rate: before its first move the scheduler has set the
-/// minimum (the cosine: 0), and g(0) = 0.
+/// so that the first two steps have one rate: before it first advances, the scheduler has set the
+/// minimum (the cosine 0), and g(0) = 0.
 ///     warmup          min + (max - min) * (i < w ? g(i) : 1)
 ///     warmup_decay    min + (max - min) * (i < w ? g(i) : max(0, (T - i) / max(1, T - w)))
 ///     warmup_cosine   optimizer_lr * (i < w ? r + (1 - r) * g(i)

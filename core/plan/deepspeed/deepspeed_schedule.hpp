@@ -9,7 +9,12 @@
 namespace shardmark {
 
 /// Writes the segments and steps of `program`, whose model, batch, world, rank and precision are
-/// set. Throws PlanError.
+/// set. Throws PlanError, and DeckError if the deck gives too few or too small swap buffers.
 void write_deepspeed(Program& program, const Deck& deck, const Profile& profile);
+
+/// The same for one stage: write_deepspeed calls them.
+void write_deepspeed_stage0(Program& program, const Deck& deck, const Profile& profile);
+void write_deepspeed_stage12(Program& program, const Deck& deck, const Profile& profile);
+void write_deepspeed_stage3(Program& program, const Deck& deck, const Profile& profile);
 
 }  // namespace shardmark

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the layouts of activations and workspaces are counted out.
+// How offsets in activations and workspaces are counted.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ inline std::int64_t size_mul(std::int64_t a, std::int64_t b) {
   return checked_mul(a, b, "model: sizes of activations");
 }
 
-/// Hands out offsets in bytes one after another, each at a line's start.
+/// Gives out offsets in bytes one after another, each at the start of a cache line.
 class Offsets {
  public:
   explicit Offsets(Dtype model, std::int64_t first = 0) : model_(model), end_(first) {}
 
   /// Elements of the model's type.
   std::int64_t take(std::int64_t elems) { return take(elems, model_); }
-  /// Sums, and figures of rows.
+  /// Sums, and values per row.
   std::int64_t take_fp32(std::int64_t elems) { return take(elems, Dtype::fp32); }
   std::int64_t end() const { return end_; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of family `list`: modules as the deck names them, containers by their dots.
+// Models of family `list`: the deck names the modules, and the dots in their names give containers.
 #include <algorithm>
 #include <map>
 
@@ -14,7 +14,7 @@ bool inside(const std::string& name, const std::string& container) {
          name[container.size()] == '.';
 }
 
-// The listed container that holds `name`: the longest one whose name it extends; else the root.
+// The listed container with the longest name that `name` extends; the root if there is none.
 int parent_of(const std::map<std::string, int>& index, const std::string& name) {
   for (std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
        dot = name.rfind('.', dot - 1))
@@ -22,7 +22,7 @@ int parent_of(const std::map<std::string, int>& index, const std::string& name) 
   return 0;
 }
 
-// Modules, parameters and units of a list, in turn; keeps which container is open.
+// Adds the modules, parameters and units of a list one after another.
 class ListBuilder {
  public:
   explicit ListBuilder(const ModelSpec& s)
@@ -37,7 +37,7 @@ class ListBuilder {
 
  private:
   void add(const ListModule& m) {
-    if (m.name.empty()) {  // the root is there already; it may have parameters of its own
+    if (m.name.empty()) {  // the root exists already, but it may have parameters of its own
       index_of_.push_back(0);
       if (m.numels.empty()) return;
       b_.unit("root", UnitKind::list);
@@ -60,7 +60,8 @@ class ListBuilder {
     by_name_[m.name] = index_of_.back();
   }
 
-  // A list's units: each outermost container with all that it holds; every other module its own.
+  // The units of a list are the outermost containers with all that they hold, and all other
+  // modules.
   void open_unit(const ListModule& m) {
     if (!container_.empty() && inside(m.name, container_)) return;
     for (const std::string& closed : containers_)
@@ -92,7 +93,7 @@ class ListBuilder {
       b_.shape().units.back().also_reads.push_back(owner_unit);
   }
 
-  // A unit without parameters of its own (an empty container, an alias alone) has nothing to shard.
+  // A unit without parameters of its own (an empty container, a single alias) has nothing to shard.
   void drop_empty_units() {
     ModelShape& shape = b_.shape();
     std::vector<int> new_index(shape.units.size(), -1);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Llama block: where each tensor lies in what its forward saves for its backward, and in the
+// A Llama block: where each tensor lies in the buffer that forward saves for backward, and in the
 // workspace that its modules share in one pass.
 //
-// Each projection is a module of its own, so q, k and v are three matrices and so are the two
-// halves of SwiGLU, whose output is recomputed in backward. q and k are kept rotated.
+// Each projection is a module of its own, so q, k and v are three matrices, and the two halves of
+// SwiGLU are two. The output of SwiGLU is recomputed in backward. q and k are kept rotated.
 #pragma once
 
 #include <core/plan/model/transformer_sizes.hpp>
 
 namespace shardmark {
 
-/// Offsets in `saved`: what forward leaves for backward. R rows, h hidden.
+/// Offsets in `saved`, which forward leaves for backward. R is the number of rows, h the hidden
+/// size.
 struct LlamaBlockSaved {
   std::int64_t norm1_rstd = 0;    // [R], fp32
   std::int64_t norm1 = 0;         // [R][h], output of input_norm
@@ -28,9 +29,9 @@ struct LlamaBlockSaved {
 /// Computes the offsets of these tensors, and the bytes of all of them.
 LlamaBlockSaved llama_block_saved(const TransformerDims& dims);
 
-/// Offsets in the workspace of a block's pass; overlaps are tensors that never
-/// live together; what starts with d goes from one module to the next. `gemm` is the matrix
-/// products' scratch of `gemm_bytes`, at the end.
+/// Offsets in the workspace of a block's pass. Tensors overlap only if they are never needed at the
+/// same time. Modules pass the tensors whose names start with d to each other. At the end `gemm` is
+/// the scratch of the matrix products, `gemm_bytes` bytes.
 struct LlamaBlockForwardWorkspace {
   std::int64_t act = 0;               // [R][ffn], SwiGLU's output
   AttentionForwardScratch attention;  // overlaps act
@@ -42,8 +43,8 @@ struct LlamaBlockBackwardWorkspace {
   std::int64_t dgate = 0, dup = 0;      // [R][ffn]
   std::int64_t dq = 0, dk = 0, dv = 0;  // as q, k, v; overlap dgate and dup
   std::int64_t act = 0;                 // [R][ffn], SwiGLU's output
-  std::int64_t dnorm = 0;               // [R][h], fp32: a sum over projections; overlaps act
-  std::int64_t dattention = 0;          // [R][h], gradient of attention's output, in dnorm's place
+  std::int64_t dnorm = 0;               // [R][h], fp32, a sum over projections; overlaps act
+  std::int64_t dattention = 0;          // [R][h], the gradient of attention's output, at dnorm
   AttentionBackwardScratch attention;   // overlaps act
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };

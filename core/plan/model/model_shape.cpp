@@ -11,7 +11,7 @@ namespace {
 
 constexpr double std_dev = 0.02;
 
-// GPT-2: pre-LayerNorm, learned positions, biases everywhere but in the head.
+// GPT-2 has pre-LayerNorm, learned positions, and biases everywhere except in the head.
 ModelShape build_gpt2(const ModelSpec& s) {
   ShapeBuilder b(s);
   const double residual_std = std_dev / std::sqrt(2.0 * static_cast<double>(s.layers));
@@ -44,7 +44,7 @@ ModelShape build_gpt2(const ModelSpec& s) {
   return std::move(b.shape());
 }
 
-// Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU; no biases.
+// Llama has RMSNorm, rotary positions, grouped-query attention and SwiGLU, and no biases.
 ModelShape build_llama(const ModelSpec& s) {
   ShapeBuilder b(s);
   const double residual_std = std_dev / std::sqrt(2.0 * static_cast<double>(s.layers));

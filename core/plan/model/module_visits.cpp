@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stage 3's hooks see of a pass, where no recording says it.
+// What stage 3's hooks see of a pass, unless a recording says it.
 #include <core/plan/model/shape_builder.hpp>
 
 namespace shardmark {
 namespace {
 
-// Visits as the containers nest: forward pre- and post-order, backward its mirror image. The root
-// and modules that are fed integers have no post-backward hook. Activation checkpointing is torch's
-// (not re-entrant, with early stop): the first module whose backward needs a saved tensor runs its
-// block forward again, up to itself.
+// Visits follow the nesting of containers: in forward in pre- and post-order, and in backward in
+// the mirror image of that. The root and modules whose input is integers have no post-backward
+// hook. Activation checkpointing is torch's (not re-entrant, with early stop): the first module
+// whose backward needs a saved tensor runs its block forward again, up to itself.
 class VisitWriter {
  public:
   VisitWriter(ModelShape& shape, bool recompute)
@@ -23,7 +23,8 @@ class VisitWriter {
 
  private:
   void visit(VisitKind kind, int module) { shape_.visits.push_back({kind, module}); }
-  // Up to the pre-forward hook of `last`, where it is given. Returns whether it was reached.
+  // Writes visits up to the pre-forward hook of `last`, if it is given, and returns whether that
+  // was reached.
   bool forward(int m, int last = -1) {
     visit(VisitKind::pre_forward, m);
     if (m == last) return true;
@@ -50,7 +51,7 @@ class VisitWriter {
 
   ModelShape& shape_;
   const bool recompute_;
-  int block_ = -1;  // a block that must run forward again before its backward can go on
+  int block_ = -1;  // a block that must run forward again before its backward continues
   std::vector<std::vector<int>> children_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How model shapes are put together, and what model_shape.cpp calls for each family.
+// The tools to build model shapes, and what model_shape.cpp calls for each family.
 #pragma once
 
 #include <string>
@@ -65,7 +65,7 @@ class ShapeBuilder {
     param(name + ".weight", {hidden}, Init::ones);
     if (bias) param(name + ".bias", {hidden}, Init::zeros);
   }
-  // The head: a weight of its own, or the token embedding's.
+  // The head has a weight of its own or uses that of the token embedding.
   void head(const std::string& name, const ModelSpec& s, double std_dev) {
     if (s.tied_head) {
       alias(name, Role::head, 0, 0, 1);
@@ -80,10 +80,10 @@ class ShapeBuilder {
   ModelShape shape_;
 };
 
-/// A `list`: throws DeckError where its modules do not nest, or none has parameters.
+/// The shape of a `list`. Throws DeckError if its modules do not nest, or if none has parameters.
 ModelShape build_list(const ModelSpec& spec);
 
-/// Fills `shape.visits` as its containers nest; `recompute` as build_model_shape.
+/// Fills `shape.visits` by the nesting of containers; `recompute` as for build_model_shape.
 void write_visits(ModelShape& shape, bool recompute);
 
 }  // namespace shardmark

@@ -1,77 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedule `paper`: gradients from a module's backward to this rank's share of the sum.
+// The gradients of the schedule `paper`, from a module's backward to this rank's share of the sum.
 //
-// Gradients are made and reduced in the model's type; data_types.grad_accum_dtype is the type in
-// which micro-batches add up:
-//   stages 0, 1   the same type: backward adds in place. Another (stage 1): each one's gradient is
-//                 made in a bucket and added to a sum, which goes through the bucket to its
-//                 reduction.
-//   stages 2, 3   each one's gradient is made and reduced in a bucket; this rank's share is then
-//                 added to what earlier ones left.
+// Gradients are made and reduced in the model's type; micro-batches add up in the type
+// data_types.grad_accum_dtype:
+//   stages 0, 1   If both types are equal, backward adds in place. Otherwise (at stage 1) each
+//                 micro-batch's gradient is made in a bucket and added to a sum, and the sum goes
+//                 through the bucket to its reduction.
+//   stages 2, 3   Each micro-batch's gradient is made and reduced in a bucket, and this rank's
+//   share
+//                 is then added to what earlier micro-batches left.
 //
-// Where states are cut in two levels (run.shard_size) a reduction is two: reduce_scatter in the
-// shard group, then all_reduce of the share among replicas, each an average; nothing but the second
-// where a rank holds all by itself. As FSDP's HYBRID_SHARD does.
+// If states are sharded on two levels (run.shard_size), a reduction has two parts, as in FSDP's
+// HYBRID_SHARD: a reduce_scatter in the shard group, then an all_reduce of the share among
+// replicas, each an average. A rank that holds all states by itself needs only the second part.
 #pragma once
 
 #include <set>
-#include <span>
-#include <vector>
 
-#include <core/plan/paper/paper_slots.hpp>
-#include <core/plan/write/compute_writer.hpp>
-#include <core/plan/write/plan_writer.hpp>
+#include <core/plan/paper/paper_context.hpp>
+#include <core/plan/write/step_writer.hpp>
 
 namespace shardmark {
 
-inline constexpr int no_unit = -1;
-
+/// Writes backward of each unit and the reductions of its gradients.
 class PaperGradients {
  public:
-  PaperGradients(Program& program, const Deck& deck, const Profile& profile);
+  explicit PaperGradients(PaperContext& context)
+      : c_(context), p_(context.program), w_(context.writer) {}
 
- protected:
-  int stage() const { return p_.stage; }
-  int units() const { return static_cast<int>(p_.model.units.size()); }
-  const Unit& unit(int u) const { return p_.model.units[u]; }
-  /// 16-bit parameters: the master is apart from them.
-  bool half() const { return p_.precision.model != Dtype::fp32; }
-  /// Micro-batches add up in another type than the gradients'.
-  bool separate_accum() const { return p_.precision.grad_accum != p_.precision.model; }
-  std::vector<int> params_of(int u) const;
-
-  /// This rank's own part of a buffer that holds the whole unit.
-  Operand own(int slot, int u, bool reads, bool writes) const {
-    return {slot, writes, reads, p_.partition.offset(u, p_.rank), p_.partition.units[u].shard};
-  }
-  Event& collective(Op op, Reduction reduction, Operand send, Operand receive, int u,
-                    std::span<const int> params, int group);
-  /// Whether this rank shares its states with others.
-  bool shares() const { return stage() > 0 && groups_.shard != no_group; }
-  /// A module's parameters, whole, wherever the stage keeps them.
-  std::vector<Operand> full_params(int module) const;
-
-  /// `first`, `last`: of a step's micro-batches, the one that is being written.
-  void begin_gradients(bool first, bool last);
-  void begin_backward();
+  /// Before the backward of a micro-batch.
+  void begin_backward(const MicroBatch& micro);
   void backward(int module);
-  /// Starts the reduction of the unit whose backward is just done, then goes on with the ones
-  /// before it: at most one unit's whole gradient, and one's share, is in flight while the next one
-  /// is computed.
-  void reduce_gradient(int u);
-  void retire_reductions();
-  /// What is applied of a unit's reduced gradient.
-  Operand owned_grad(int u) const;
-
-  Program& p_;
-  PlanWriter w_;
-  ComputeWriter compute_;
-  const Profile& profile_;
-  const ShardGroups groups_;
-  const PaperSlots slots_;
+  /// Starts the reduction of the unit whose backward has just been written, and continues with
+  /// those of earlier units. While the next unit is computed, at most one unit's whole gradient and
+  /// one unit's share are in flight.
+  void reduce(int u);
+  /// Completes the reductions in flight.
+  void finish();
+  /// The part of a unit's reduced gradient from which this rank updates.
+  Operand owned(int u) const;
 
  private:
-  Operand tensor(int slot, int param, bool reads, bool writes) const;
+  int stage() const { return c_.stage(); }
+  const UnitSlots& slots_of(int u) const { return c_.slots_of(u); }
   int full_grad(int u) const;
   void acquire_full_grad(int u);
   void add_micro_batch(int u);
@@ -79,12 +50,16 @@ class PaperGradients {
   void advance();
   void retire(int u);
   void add(Operand into, Operand from, int u);
-  // Stages 2, 3: this rank's share of a reduced gradient is not the first, or not of grad's type.
-  bool shares_in_part() const { return !first_ || separate_accum(); }
+  // Stages 2, 3: whether this rank's share of a reduced gradient needs a buffer before it is added
+  // to `grad`, because it is not the first or has another type.
+  bool reduces_into_part() const { return !micro_.first || c_.separate_accum(); }
 
-  std::set<int> made_;  // parameters whose gradient this backward has begun
-  bool first_ = true, last_ = true;
-  // Units whose reduction has started and is not retired: in its first level, and among replicas.
+  PaperContext& c_;
+  Program& p_;
+  PlanWriter& w_;
+  MicroBatch micro_;
+  std::set<int> begun_;  // parameters whose gradient this backward has written to
+  // Units whose reduction has started and is not complete: in its first part, and among replicas.
   int in_flight_ = no_unit, among_replicas_ = no_unit;
 };
 

@@ -8,19 +8,21 @@
 namespace shardmark {
 namespace {
 
-void declare_states(PlanWriter& w, const Program& p, PaperSlots& slots) {
+void declare_states(PlanWriter& w, const Program& p, Optimizer optimizer, PaperSlots& slots) {
   const Dtype model = p.precision.model, accum = p.precision.grad_accum;
   for (std::size_t u = 0; u < p.model.units.size(); ++u) {
     const UnitPartition& part = p.partition.units[u];
-    auto slot = [&](const char* prefix, Category c, Dtype dtype, std::int64_t elems) {
+    auto slot = [&](const std::string& prefix, Category c, Dtype dtype, std::int64_t elems) {
       return w.slot(prefix + p.model.units[u].name, c, dtype, elems);
     };
     UnitSlots& s = slots.units[u];
-    s.param = s.master =
-        slot("param.", Category::param, model, p.stage < 3 ? part.padded : part.shard);
-    if (model != Dtype::fp32) s.master = slot("master.", Category::master, Dtype::fp32, part.shard);
-    s.momentum = slot("momentum.", Category::momentum, Dtype::fp32, part.shard);
-    s.variance = slot("variance.", Category::variance, Dtype::fp32, part.shard);
+    s.param = slot("param.", Category::param, model, p.stage < 3 ? part.padded : part.shard);
+    s.states = StateSlots(
+        optimizer,
+        [&](std::string_view name, Category c) {
+          return slot(std::string(name) + ".", c, Dtype::fp32, part.shard);
+        },
+        model == Dtype::fp32 ? s.param : no_slot);
     s.grad = slot("grad.", Category::grad, accum, p.stage < 2 ? part.padded : part.shard);
     if (p.stage >= 2 || accum != model)
       s.bucket = slot("bucket.", Category::bucket, model, part.padded);
@@ -36,7 +38,7 @@ void declare_states(PlanWriter& w, const Program& p, PaperSlots& slots) {
     slots.overflow = w.slot("overflow", Category::workspace, Dtype::uint8, 1);
 }
 
-// One staging buffer serves every collective: the lane runs them one after another.
+// One buffer serves every collective, since the lane runs them one after another.
 void declare_staging(PlanWriter& w, const Program& p, const Profile& profile,
                      const ShardGroups& groups, PaperSlots& slots) {
   std::int64_t bytes = 0;
@@ -59,11 +61,11 @@ void declare_staging(PlanWriter& w, const Program& p, const Profile& profile,
 
 }  // namespace
 
-PaperSlots declare_paper_slots(PlanWriter& writer, const Program& program, const Profile& profile,
-                               const ShardGroups& groups) {
+PaperSlots declare_paper_slots(PlanWriter& writer, const Program& program, Optimizer optimizer,
+                               const Profile& profile, const ShardGroups& groups) {
   PaperSlots slots;
   slots.units.resize(program.model.units.size());
-  declare_states(writer, program, slots);
+  declare_states(writer, program, optimizer, slots);
   declare_staging(writer, program, profile, groups, slots);
   return slots;
 }

@@ -7,8 +7,8 @@
 namespace shardmark {
 namespace {
 
-// round_robin_gradients: parameters i, i + N, i + 2N … lie side by side, so that gradients which
-// become ready one after another belong to different ranks.
+// The order under round_robin_gradients: parameters i, i + N, i + 2N … lie side by side, so that
+// gradients which become ready one after another belong to different ranks.
 std::vector<int> dealt(const std::vector<int>& params, int world) {
   std::vector<int> order;
   const auto step = static_cast<std::size_t>(world);

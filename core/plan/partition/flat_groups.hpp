@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepSpeed's partition at stages 1 and 2: each parameter group of the optimizer is one flat
-// buffer, padded to a multiple of twice the world size and cut into equal partitions, wherever that
-// cuts a tensor. Two ranks, parameters of 5 and 4 elements:
+// buffer, padded to a multiple of twice the world size and cut into equal partitions, regardless of
+// where tensors begin. For example, parameters of 5 and 4 elements on two ranks:
 //
 //     element   a a a a a b | b b b . . .      padded 12, partition 6; '.' is padding, always zero
 //     rank           0      |      1
@@ -22,7 +22,7 @@ struct FlatGroup {
   std::int64_t padded = 0, partition = 0;
 };
 
-/// Part of a parameter that lies in one rank's partition: elements [first, first + elems) of it.
+/// The part of a parameter in one rank's partition: its elements [first, first + elems).
 struct OwnedSlice {
   int rank = 0;
   std::int64_t first = 0, elems = 0;
@@ -30,15 +30,15 @@ struct OwnedSlice {
 
 class FlatGroups {
  public:
-  /// Throws PlanError when a padded size leaves 63 bits.
+  /// Throws SizeError when a padded size leaves 63 bits.
   FlatGroups(const ModelShape& model, const ZeroKnobs& knobs, std::int64_t param_bytes, int world);
 
   const std::vector<FlatGroup>& groups() const { return groups_; }
   int group_of(int param) const { return group_of_[param]; }
   std::int64_t offset_of(int param) const { return offset_of_[param]; }
-  /// By rank, in element order; they cover the parameter.
+  /// The slices that cover the parameter, in the order of ranks and elements.
   std::vector<OwnedSlice> owners(int param) const;
-  /// What of `param` lies in `rank`'s partition; elems 0: nothing.
+  /// The slice of `param` in the partition of `rank`; it may have no elements.
   OwnedSlice owned(int param, int rank) const;
 
  private:

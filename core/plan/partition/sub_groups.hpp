@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed's partition at stage 3: each parameter is cut into equal shards by itself, the last
-// ones padded; the optimizer works on sub-groups of about sub_group_size elements of a rank.
+// DeepSpeed's partition at stage 3: each parameter by itself is cut into equal shards, of which the
+// last ones are padded. The optimizer works on sub-groups of about sub_group_size elements per
+// rank.
 //
 // Source: DeepSpeed 0.19's stage3.py, _create_fp16_sub_groups.
 #pragma once
@@ -20,7 +21,7 @@ struct SubGroup {
 /// All sub-groups of one rank; they are the same on each rank.
 class SubGroups {
  public:
-  /// Closes a sub-group once it holds `size` elements. Throws PlanError beyond 63 bits.
+  /// Closes a sub-group once it holds `size` elements. Throws SizeError beyond 63 bits.
   SubGroups(const ModelShape& model, std::int64_t size, int world);
 
   const std::vector<SubGroup>& groups() const { return groups_; }

@@ -43,7 +43,7 @@ void ComputeWriter::declare(const Profile& profile) {
     };
     s.workspace_forward = workspace("forward.", Kernel::forward);
     s.workspace_backward = workspace("backward.", Kernel::backward);
-    // One block at a time has its activations where they are recomputed, and blocks are alike.
+    // If activations are recomputed, one block at a time has them, and blocks are alike.
     if (drops(u) && u > 0 && drops(u - 1))
       s.saved = units_[u - 1].saved;
     else if (const std::int64_t elems = saved_elems(d, unit.kind); elems > 0)
@@ -77,7 +77,7 @@ void ComputeWriter::end_micro() {
   if (trains_) w_.release(tokens_);
 }
 
-// Whether the unit's forward drops what it saves, to make it again in backward.
+// Whether the unit's forward drops what it saves because backward makes it again.
 bool ComputeWriter::drops(int unit) const {
   return p_.model.recompute && p_.model.units[unit].kind == UnitKind::block;
 }
@@ -122,8 +122,8 @@ void ComputeWriter::forward(int module, std::span<const Operand> params) {
       acquire({units_[unit + 1].x_in});
     acquire({u.saved, u.workspace_forward});
   }
-  // The last module of a recomputation is the one whose backward waits for it: its output is of no
-  // use any more.
+  // The backward of the last module waits for its block's recomputation, which need not include
+  // that module's own output.
   if (!last || !in_backward_) write(Kernel::forward, module, {params.begin(), params.end()});
   if (last) release({u.workspace_forward, drops(unit) && !in_backward_ ? u.saved : no_slot});
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what the model computes, module by module, for every schedule alike: which activations a
-// module needs and when they come and go. Where parameters and gradients lie is the schedule's.
+// Writes what the model computes, module by module, in the same way for every schedule: which
+// activations a module needs, and when they are acquired and released. The schedule decides where
+// parameters and gradients lie.
 #pragma once
 
 #include <span>
@@ -17,25 +18,25 @@ inline constexpr int no_slot = -1;
 /// Appends the forward and backward events of modules to a plan.
 class ComputeWriter {
  public:
-  /// Declares the activations' slots where the deck trains a model whose arithmetic is here.
+  /// Declares the slots of activations if the deck trains a model that has arithmetic.
   ComputeWriter(Program& program, PlanWriter& writer, const Deck& deck, const Profile& profile);
 
-  /// Persistent slots that init acquires: the loss.
+  /// The slots that init must acquire for the whole run, which is the loss.
   std::vector<int> persistent() const;
 
-  /// Around a micro-batch: what all its modules share.
+  /// To be called around a micro-batch, for what all its modules share.
   void begin_micro(int micro_batch);
   void end_micro();
 
-  /// `params`: where each of params_of(module) lies now, whole. `grads`: where the gradients go;
-  /// one that reads is added to.
+  /// `params` says where each whole parameter of params_of(module) lies now, and `grads` where the
+  /// gradients go. A gradient operand that reads is added to.
   void forward(int module, std::span<const Operand> params);
   void backward(int module, std::span<const Operand> params, std::span<const Operand> grads);
 
-  /// With activation checkpointing, right before the first backward of a block: its modules'
-  /// forward once more, from the block's input, which is all that was kept. `params(module)`: as
-  /// forward's. (A schedule that follows ModelShape::visits calls forward itself where they say
-  /// so.)
+  /// With activation checkpointing, to be called right before the first backward of a block: runs
+  /// the forward of its modules again from the block's input, which is all that was kept.
+  /// `params(module)` is as for forward. (A schedule that follows ModelShape::visits calls forward
+  /// itself where the visits say so.)
   template<class Params>
   void recompute_before(int module, Params params) {
     if (!trains_ || !p_.model.recompute) return;
@@ -44,8 +45,8 @@ class ComputeWriter {
 
  private:
   struct UnitBuffers {
-    int x_in = no_slot;   // residual stream that enters the unit
-    int saved = no_slot;  // what its forward saves for its backward; recomputed: of all blocks
+    int x_in = no_slot;   // the residual stream that enters the unit
+    int saved = no_slot;  // what forward saves for backward; one for all recomputed blocks
     int workspace_forward = no_slot, workspace_backward = no_slot;
     int first_module = -1, last_module = -1;
   };

@@ -9,7 +9,7 @@ namespace shardmark {
 int PlanWriter::slot(std::string name, Category category, Dtype dtype, std::int64_t elems,
                      Tier tier, std::string_view kind, bool pinned) {
   program_.slots.push_back({std::move(name), tier, category, dtype, elems, kind, pinned});
-  alloc_bytes(program_.slots.back());  // refuses a size that leaves 63 bits, with the slot's name
+  alloc_bytes(program_.slots.back());  // throws if the size leaves 63 bits
   return static_cast<int>(program_.slots.size()) - 1;
 }
 
@@ -45,7 +45,8 @@ Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
   event.micro_batch = micro_batch_;
   const auto me = static_cast<std::int32_t>(segment_->events.size());
 
-  // Newest first: ordering after a late event often orders after the earlier ones with it.
+  // The newest event comes first, since an order after it often implies the order after earlier
+  // ones.
   const int queue = queue_of(event);
   Accesses::Newest before;
   before.fill(-1);
@@ -84,7 +85,7 @@ Event PlanWriter::memory_event(Op op, int slot) const {
 
 void PlanWriter::acquire(int slot) {
   const Event& acquired = emit(memory_event(Op::acquire, slot), {}, {});
-  // Its memory may have been another slot's until now: other lanes come after the acquire.
+  // Its memory may have belonged to another slot until now, so other lanes come after the acquire.
   accesses_[slot].clear();
   accesses_[slot].add(static_cast<std::int32_t>(segment_->events.size()) - 1, queue_of(acquired),
                       write(slot));
@@ -94,7 +95,7 @@ void PlanWriter::acquire(int slot) {
 void PlanWriter::release(int slot) {
   const Operand all = write(slot);
   emit(memory_event(Op::release, slot), {&all, 1}, {});
-  // The range was only there to find the edges; a release reads and writes nothing.
+  // The operand only served to find the edges; a release reads and writes nothing.
   Range& operands = segment_->events.back().operands;
   program_.operands.resize(static_cast<std::size_t>(operands.first));
   operands.count = 0;

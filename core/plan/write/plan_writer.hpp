@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a program event by event for the schedules. It keeps track of what is alive and of who
-// touched which slot last, and so adds exactly the order edges between queues that the operands
-// call for (read after write, write after read, write after write; release after every use).
-// `check` proves them again, from the events alone.
+// Writes a program event by event for the schedules. The writer records which slots are alive and
+// which events touched them last, and so adds exactly the order edges between queues that the
+// operands require (read after write, write after read, write after write, and release after every
+// use). `check` proves the edges again from the events alone.
 #pragma once
 
 #include <array>
@@ -22,35 +22,37 @@ class PlanWriter {
  public:
   explicit PlanWriter(Program& program) : program_(program) {}
 
-  /// Declares a slot; it is not alive yet. Returns its index.
+  /// Declares a slot, which is not alive yet, and returns its index.
   int slot(std::string name, Category category, Dtype dtype, std::int64_t elems,
            Tier tier = Tier::device, std::string_view kind = {}, bool pinned = false);
   bool alive(int slot) const { return alive_.contains(slot); }
   const Slot& operator[](int slot) const { return program_.slots[slot]; }
 
-  /// Opens a segment whose entry is what is alive now: what the segment written before left, or
-  /// what `resume` said. Returns its index.
+  /// Opens a segment and returns its index. Its entry is what the segment before left alive, or
+  /// what `resume` gave.
   int begin(SegmentKind kind, std::string name, Gradients gradients);
-  /// Closes it: its exit is what is alive then; all lanes are joined.
+  /// Closes the segment. Its exit is what is alive now; all lanes are joined.
   void end(Gradients gradients);
-  /// The next segment follows one that ended so.
+  /// Lets the next segment follow one that ended in this state.
   void resume(const EndState& end) { alive_ = {end.alive.begin(), end.alive.end()}; }
 
   void phase(Phase phase, int micro_batch = 0) { phase_ = phase, micro_batch_ = micro_batch; }
   void acquire(int slot);
   void release(int slot);
-  /// Operand order is the kernel's contract (plan/kernels.hpp).
+  /// The order of operands is the kernel's contract (kernels.hpp).
   Event& compute(Kernel kernel, std::span<const Operand> operands,
                  std::span<const int> params = {});
   Event& compute(Kernel kernel, std::initializer_list<Operand> operands,
                  std::span<const int> params = {}) {
     return compute(kernel, std::span(operands.begin(), operands.size()), params);
   }
-  /// Sent and received as `dtype`, whatever the slots' own: byte views are broadcast as uint8.
+  /// Sends and receives as `dtype`, which may differ from the slots' types: byte views are
+  /// broadcast as uint8.
   Event& collective(Op op, Reduction reduction, Dtype dtype, std::int64_t elems,
                     std::span<const Operand> operands, std::span<const int> params = {},
                     int group = 0, int root = -1);
-  /// From one tier to another, of the same type and size; files are reached from the host only.
+  /// Copies from one tier to another, in the same type and size. Files are reached from the host
+  /// only.
   Event& copy(Operand source, Operand destination);
 
   Operand whole(int slot, bool reads, bool writes) const {
@@ -64,7 +66,7 @@ class PlanWriter {
   Operand update(int slot) const { return whole(slot, true, true); }
 
  private:
-  // What a queue knows to be complete: the highest event index by queue.
+  // For each queue the last event that is known to be complete.
   using Clock = std::array<std::int32_t, queue_count>;
 
   Event memory_event(Op op, int slot) const;
@@ -77,7 +79,7 @@ class PlanWriter {
   int micro_batch_ = 0;
   std::set<std::int32_t> alive_;
   std::array<Clock, queue_count> known_{};  // by queue
-  std::vector<Clock> clock_of_;             // by event of the open segment: what its queue knew
+  std::vector<Clock> clock_of_;             // by event of the open segment: the clock of its queue
   std::vector<Accesses> accesses_;          // by slot, in the open segment
 };
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of ranks below the world, where states are cut in two levels. Six ranks in threes:
+// Groups of ranks below the world, for states that are sharded on two levels. Six ranks in groups
+// of three:
 //
-//     block    0 1 2 | 3 4 5       ranks that follow each other: they share one copy
-//     stride   0   3 , 1   4 ...   ranks with the same place in their blocks: they hold the same
+//     block    0 1 2 | 3 4 5       consecutive ranks, which share one copy of the states
+//     stride   0   3 , 1   4 ...   ranks with the same place in their blocks, which hold equal
+//     parts
 #pragma once
 
 #include <core/plan/plan.hpp>
@@ -11,20 +13,20 @@ namespace shardmark {
 
 inline constexpr int no_group = -1;
 
-/// Throws DeckError that names the key where the deck's blocks of ranks do not fill the world.
+/// Throws DeckError, which names the key, if the deck's blocks of ranks do not fill the world.
 void require_groups(const Deck& deck, int world);
 
-/// Adds this rank's block of `size` ranks, or its stride, as group `name`; returns its index.
+/// Adds this rank's block of `size` ranks, or its stride, as group `name` and returns its index.
 int add_block(Program& program, std::string name, int size);
 int add_stride(Program& program, std::string name, int size);
 
-/// Who shares states and who holds the same ones, under `paper`: FSDP's hybrid sharding.
+/// The groups of the schedule `paper` under FSDP's hybrid sharding.
 struct ShardGroups {
-  int shard = 0;            // group that gathers and scatters; no_group: a rank holds all by itself
-  int replicas = no_group;  // group that holds the same shards; no_group: there is one copy
+  int shard = 0;            // gathers and scatters; no_group if each rank holds all states
+  int replicas = no_group;  // holds the same shards; no_group if there is one copy
 };
-/// Adds the groups that run.shard_size calls for, none where it is the world size or the stage cuts
-/// nothing, and sets Program::shard_ranks.
+/// Adds the groups that run.shard_size requires and sets Program::shard_ranks. There are none if
+/// run.shard_size is the world size or the stage shards nothing.
 ShardGroups add_shard_groups(Program& program, const Deck& deck);
 
 }  // namespace shardmark

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all schedules do with model states at start-up: say where their parts lie, and fill them.
+// What all schedules do with model states at start-up: record where their parts lie, and fill them.
 #pragma once
 
 #include <span>
@@ -10,20 +10,20 @@
 
 namespace shardmark {
 
-/// Says that `slot` holds elements [first, first + elems) of the flat buffer that `layout`
+/// Records that `slot` holds elements [first, first + elems) of the flat buffer that `layout`
 /// describes, from the slot's element `at` on.
 void place_state(Program& program, State state, int slot, std::int64_t at,
                  std::span<const FlatParam> layout, std::int64_t first, std::int64_t elems);
 
-/// Writes the first values of State::param into `slot`, which is alive; what no parameter covers
-/// becomes zero. All pieces of `slot` come from `first_piece` on in Program::states.
+/// Writes the first values of State::param into `slot`, which is alive. Elements that no parameter
+/// covers become zero. All pieces of `slot` come from `first_piece` on in Program::states.
 void init_params(PlanWriter& writer, const Program& program, int slot, std::size_t first_piece);
 
 /// Acquires `slot` and clears it.
 void acquire_zeroed(PlanWriter& writer, int slot);
 
-/// Sends a collective of floating-point data, with scratch from `staging` where it needs some.
-/// `send` and `receive` are of the event's dtype, or byte views. `group`: of the program's.
+/// Issues a collective of floating-point data, with scratch from `staging` if it needs any. `send`
+/// and `receive` have the event's type or are byte views. `group` is an index of Program::groups.
 Event& write_collective(PlanWriter& writer, const Program& program, const Profile& profile,
                         int staging, Op op, Reduction reduction, Operand send, Operand receive,
                         std::span<const int> params = {}, int root = -1, int group = 0);

@@ -4,41 +4,42 @@
 namespace shardmark {
 
 CommandHelp plan_help() {
-  return {.name = "plan",
-          .summary = "print what one rank of any world would do",
-          .description =
-              {"Prints the plan of one rank for any number of ranks: every collective, buffer, "
-               "copy and "
-               "computation of a step, in order. A summary follows: the peak of memory with the "
-               "event at "
-               "which it occurs, calls and bytes by collective, and the figures of DeepSpeed's "
-               "estimators and of the ZeRO paper for comparison.",
-               "The command uses neither MPI nor a GPU and does not look at the memory of this "
-               "machine. "
-               "If the deck gives budgets, the summary says whether the run fits."},
-          .options = {deck_argument(),
-                      set_option(),
-                      {.name = "--ranks",
-                       .value = "N",
-                       .text = "The number of ranks to plan for.",
-                       .required = true},
-                      {.name = "--rank",
-                       .value = "R",
-                       .text = "The rank whose plan is printed, from 0.",
-                       .preset = "0"},
-                      ranks_per_node_option(),
-                      {.name = "--format",
-                       .value = "FORMAT",
-                       .text = "Text to read, JSON for scripts, or a graph for Graphviz.",
-                       .preset = "text",
-                       .choices = {"text", "json", "dot"}}},
-          .statuses = {{0, "The plan is printed, whether it fits a budget or not."}, bad_deck, defect},
-          .environment = {},
-          .examples = {{"shardmark plan inputs/gpt2-124m-z3.json --ranks 64",
-                        "What rank 0 of 64 does in each step."},
-                       {"shardmark plan inputs/llama-7b.json --ranks 64 --ranks-per-node 8 "
-                        "--set memory.device_gib=80 --format json",
-                        "Memory, collectives and whether it fits, for a script."}}};
+  return {
+      .name = "plan",
+      .summary = "print what one rank of any world would do",
+      .description =
+          {"Prints the plan of one rank for any number of ranks: every collective, buffer, "
+           "copy and "
+           "computation of a step, in order. A summary follows: the peak of memory with the "
+           "event at "
+           "which it occurs, calls and bytes by collective, and the figures of DeepSpeed's "
+           "estimators and of the ZeRO paper for comparison.",
+           "The command uses neither MPI nor a GPU and does not look at the memory of this "
+           "machine. "
+           "If the deck gives budgets, the summary says whether the run fits."},
+      .options = {deck_argument(),
+                  set_option(),
+                  {.name = "--ranks",
+                   .value = "N",
+                   .text = "The number of ranks to plan for.",
+                   .required = true},
+                  {.name = "--rank",
+                   .value = "R",
+                   .text = "The rank whose plan is printed, from 0.",
+                   .preset = "0"},
+                  ranks_per_node_option(),
+                  {.name = "--format",
+                   .value = "FORMAT",
+                   .text = "Text to read, JSON for scripts, or a graph for Graphviz.",
+                   .preset = "text",
+                   .choices = {"text", "json", "dot"}}},
+      .statuses = {{0, "The plan is printed, whether it fits a budget or not."}, bad_deck, defect},
+      .environment = {},
+      .examples = {{"shardmark plan inputs/gpt2-124m-z3.json --ranks 64",
+                    "What rank 0 of 64 does in each step."},
+                   {"shardmark plan inputs/llama-7b.json --ranks 64 --ranks-per-node 8 "
+                    "--set memory.device_gib=80 --format json",
+                    "Memory, collectives and whether it fits, for a script."}}};
 }
 
 std::vector<CommandHelp> deck_help() {

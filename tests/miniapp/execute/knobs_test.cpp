@@ -94,8 +94,8 @@ Deck deck_of(const std::vector<int>& row) {
   p.model = row[dtype] == 0 ? Dtype::fp32 : row[dtype] == 1 ? Dtype::bf16 : Dtype::fp16;
   p.grad_accum = row[grad_accum] ? Dtype::fp32 : p.model;
   p.comm = row[comm_dtype] ? Dtype::fp32 : p.model;
-  const bool bf16_optimizer = row[stage] == 1 && p.model == Dtype::bf16 &&
-                              p.grad_accum == Dtype::fp32 && !offloads_optimizer(row);
+  const bool bf16_optimizer =
+      uses_bf16_optimizer(row[stage], p.model, p.grad_accum, offloads_optimizer(row));
   d.zero.offload_optimizer.enabled = offloads_optimizer(row);
   if (row[offload] == 2 && row[stage] == 3) d.zero.offload_optimizer.ratio = 0.5;
   d.zero.offload_optimizer.pin_memory = row[sequential];  // a factor that has no other effect here

@@ -7,11 +7,11 @@
 namespace shardmark {
 namespace {
 
-// Slices one after another, cut after the one that brings a message beyond `most`.
+// Appends slices, and starts a new message after the slice that brings one beyond `most`.
 void append_cut(std::vector<BucketMessage>& messages, int root,
                 const std::vector<BucketSlice>& slices, std::int64_t most) {
   BucketMessage message{root, {}, {}};
-  std::int64_t elems = 0;  // of the message: tens of thousands of ranks have as many slices
+  std::int64_t elems = 0;  // of the message; kept, since there may be tens of thousands of slices
   for (const BucketSlice& s : slices) {
     message.slices.push_back(s);
     elems += s.elems;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which messages a bucket of gradients becomes at stages 1 and 2, and which of their parts this
-// rank keeps. A bucket holds whole gradients; partitions cut across them, so a bucket is a sequence
-// of slices, each owned by one rank.
+// The messages in which a bucket of gradients is sent at stages 1 and 2, and which of their parts
+// each rank keeps. A bucket holds whole gradients, and partitions cut across them, so a bucket is a
+// sequence of slices, each owned by one rank.
 //
 // Source: DeepSpeed 0.19's stage_1_and_2.py, average_tensor and what it calls.
 #pragma once
@@ -24,23 +24,23 @@ struct BucketSlice {
   std::int64_t at = 0, elems = 0;
 };
 
-/// One collective: its slices are flattened into one tensor where there are several.
+/// One collective. If it has several slices, they are flattened into one tensor.
 struct BucketMessage {
-  int root = -1;  // -1: all_reduce; else reduce to this rank
+  int root = -1;  // -1 for an all_reduce; otherwise a reduce to this rank
   std::vector<BucketSlice> slices;
-  std::vector<int> completes;  // parameters whose last element travels here
+  std::vector<int> completes;  // parameters whose last element this message carries
   std::int64_t elems() const;
 };
 
-/// The slices, in bucket order; neighbours of one owner are one slice.
+/// The slices in bucket order. Neighbours with the same owner are one slice.
 std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket,
                                    const FlatGroups& groups);
 
-/// Slices that lie one behind the other, whoever owns them, as one.
+/// Joins slices that follow each other directly, whoever owns them.
 std::vector<BucketSlice> joined(const std::vector<BucketSlice>& slices);
 
-/// `rooted`: one reduce a destination, in the order of first appearance, instead of one all_reduce
-/// of all slices. Either is cut once it holds more than `bucket_size` elements.
+/// The messages of a bucket: one all_reduce of all slices or, if `rooted`, one reduce per owner in
+/// the order of first appearance. Either is cut once it holds more than `bucket_size` elements.
 std::vector<BucketMessage> messages_of(const std::vector<BucketEntry>& bucket,
                                        const FlatGroups& groups, const ModelShape& model,
                                        bool rooted, std::int64_t bucket_size);

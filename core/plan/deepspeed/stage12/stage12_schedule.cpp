@@ -1,179 +1,170 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed's stages 1 and 2: parameter groups as flat buffers, gradients through buckets. By
-// default a bucket is all-reduced and each rank keeps what it owns; there is no reduce-scatter.
+// DeepSpeed's stages 1 and 2: parameter groups are flat buffers, and gradients go through buckets.
+// By default a bucket is all-reduced and each rank keeps what it owns; there is no reduce-scatter.
 // Stage 1 reduces after the last backward of a step, stage 2 in every one.
 //
 // Source: DeepSpeed 0.19's runtime/zero/stage_1_and_2.py, and recordings of 0.19.8.
 #include <core/plan/deck/checked.hpp>
+#include <core/plan/deepspeed/deepspeed_schedule.hpp>
+#include <core/plan/deepspeed/stage12/bf16_optimizer.hpp>
 #include <core/plan/deepspeed/stage12/stage12_gradients.hpp>
+#include <core/plan/write/step_writer.hpp>
 
 namespace shardmark {
 namespace {
 
-class FlatWriter : public FlatGradients {
+class Stage12Schedule final : public StepSchedule {
  public:
-  FlatWriter(Program& program, const Deck& deck, const Profile& profile, const FlatGroups& groups)
-      : FlatGradients(program, deck, profile, groups), slots_(groups.groups().size()) {}
+  Stage12Schedule(Program& program, const Deck& deck, const Profile& profile,
+                  const FlatGroups& groups)
+      : c_(program, deck, profile),
+        collectives_(c_),
+        grads_(c_),
+        scalars_(c_),
+        states_(c_, collectives_, scalars_, groups),
+        buckets_(c_, collectives_, grads_, scalars_, states_),
+        step_slots_(groups.groups().size()) {}
 
-  void write() {
-    init();
-    write_step(precision_.check_overflow);
-  }
+  void write() { write_steps(c_.program, w_, c_.compute, *this); }
 
  private:
   struct StepSlots {
     int grad = no_slot, grad32 = no_slot;
   };
+  int stage() const { return c_.stage(); }
+  const std::vector<FlatGroup>& groups() const { return states_.groups(); }
+  /// The number of sums of squares: one per group.
+  int sums() const { return c_.knobs.compute_grad_norm ? static_cast<int>(groups().size()) : 0; }
 
-  void init() {
-    w_.begin(SegmentKind::init, "init", Gradients::none);
-    w_.phase(Phase::init);
-    init_states();
-    acquire_offload();
-    acquire_shared();
-    end(Gradients::none);
+  Gradients between_micros() const override {
+    return stage() == 2 ? Gradients::reduced : Gradients::accumulated;
+  }
+  bool may_skip() const override { return c_.precision.check_overflow; }
+  void end_segment() override { collectives_.end_segment(); }
+
+  void init() override {
+    states_.init();
+    buckets_.acquire_offload();
+    c_.acquire_persistent();
   }
 
-  int micro(const char* name, int g) override {
-    const bool first = g == 0, last = g == p_.batch.accumulation - 1;
-    begin_gradients(first, last);
-    const Gradients pending = stage() == 2 ? Gradients::reduced : Gradients::accumulated;
-    const int index = w_.begin(SegmentKind::micro, name, first ? Gradients::none : pending);
-    w_.phase(Phase::forward, g);
-    compute_.begin_micro(g);
-    for (int m : p_.model.computing(VisitKind::pre_forward)) compute_.forward(m, module_params(m));
-    w_.phase(Phase::backward, g);
-    begin_backward();
-    if (offloads() && last) begin_looking(sums(), precision_.check_overflow);
-    const bool reduces = stage() == 2 || last;
-    const bool as_ready = reduces && (stage() == 2 || knobs_.overlap_comm);
-    for (int m : p_.model.computing(VisitKind::pre_backward)) {
-      compute_.recompute_before(m, [&](int again) { return module_params(again); });
-      acquire_buckets();
-      backward(m, module_params(m), stage() == 1 && !first && !separate_accum());
-      for (int id : ready_after(m)) {
-        if (stage() == 1 && separate_accum()) accumulate_locally(id);
-        if (as_ready) add_to_bucket(id);
+  void forward(const MicroBatch& micro) override {
+    buckets_.begin_micro(micro);
+    for (int m : c_.program.model.computing(VisitKind::pre_forward))
+      c_.compute.forward(m, states_.module_params(m));
+  }
+
+  /// Whether this micro-batch reduces gradients, and whether as soon as each is ready.
+  bool reduces(const MicroBatch& micro) const { return stage() == 2 || micro.last; }
+  bool reduces_when_ready(const MicroBatch& micro) const {
+    return reduces(micro) && (stage() == 2 || c_.knobs.overlap_comm);
+  }
+
+  void backward(const MicroBatch& micro) override {
+    grads_.begin_backward();
+    if (c_.offloads() && micro.last) scalars_.begin_gradually(sums(), may_skip());
+    const bool sums_locally = stage() == 1 && buckets_.separate_accum();
+    for (int m : c_.program.model.computing(VisitKind::pre_backward)) {
+      c_.compute.recompute_before(m, [&](int again) { return states_.module_params(again); });
+      buckets_.acquire();
+      grads_.backward(m, states_.module_params(m), stage() == 1 && !micro.first && !sums_locally);
+      for (int id : grads_.ready_after(m)) {
+        if (sums_locally) buckets_.accumulate_locally(id);
+        if (reduces_when_ready(micro)) buckets_.add(id);
       }
     }
-    compute_.end_micro();
-    if (reduces && !as_ready)  // in the optimizer's order
+  }
+
+  void after_backward(const MicroBatch& micro) override {
+    if (!reduces(micro)) return;
+    if (!reduces_when_ready(micro))  // in the optimizer's order
       for (const FlatGroup& group : groups())
-        for (int id : group.params) add_to_bucket(id);
-    if (reduces) epilogue();
-    end(last ? Gradients::reduced : pending);
-    return index;
+        for (int id : group.params) buckets_.add(id);
+    buckets_.finish();
   }
 
-  int boundary() override {
-    const int index = w_.begin(SegmentKind::boundary, "boundary", Gradients::reduced);
-    w_.phase(Phase::step);
-    if (offloads()) {
-      if (precision_.check_overflow) reduce_flag();
-    } else if (precision_.check_overflow) {
-      std::vector<Operand> grads;
-      for (std::size_t g = 0; g < groups().size(); ++g)
-        for (const Operand& o : owned_grads(g)) grads.push_back(o);
-      overflow_flag(grads, true);
-    }
-    end(Gradients::reduced);
-    return index;
+  void boundary() override {
+    if (!may_skip()) return;
+    if (c_.offloads()) return scalars_.reduce_flag();
+    std::vector<Operand> grads;
+    for (std::size_t g = 0; g < groups().size(); ++g)
+      for (const Operand& o : buckets_.owned_grads(g)) grads.push_back(o);
+    scalars_.set_flag(grads, true);
   }
 
-  int update() override {
-    const int index = w_.begin(SegmentKind::update, "update", Gradients::reduced);
-    w_.phase(Phase::step);
-    if (!offloads()) acquire_step_scalars(sums());
+  void update() override {
+    const bool offloads = c_.offloads();
+    if (!offloads) scalars_.acquire(sums());
     for (int g = 0; g < sums(); ++g) {
-      if (!offloads()) sum_of_squares(g, owned_grads(g));
-      reduce_sum(g, Dtype::fp32, false);
+      if (!offloads) scalars_.sum_of_squares(g, buckets_.owned_grads(g));
+      scalars_.reduce_sum(g, Dtype::fp32, false);
     }
-    offloads() ? clip_on_host(sums(), false) : clip(sums());
+    offloads ? scalars_.clip_on_host(sums(), false) : scalars_.clip(sums());
     for (std::size_t g = 0; g < groups().size(); ++g) update_group(g);
     release_gradients();
-    gather_params();
-    release_step_scalars();
-    end(Gradients::none);
-    return index;
+    states_.gather_params();
+    scalars_.release();
   }
 
-  // One flat copy of the partition's gradients, in fp32, for Adam on the fp32 partition.
+  // The optimizer updates the fp32 partition from one flat fp32 copy of the partition's gradients.
   void update_group(std::size_t g) {
-    if (offloads()) return update_partition(g, w_.read(states_[g].grad));
+    if (c_.offloads()) return states_.update_partition(g, w_.read(states_.host_grad(g)));
     const FlatGroup& group = groups()[g];
-    StepSlots& s = slots_[g];
-    int grad = part32_[g];
-    if (!exact_partition(g)) {
-      grad = lazily(s.grad, "step_gradients" + suffix(g), Category::grad, precision_.model,
-                    group.partition);
+    StepSlots& s = step_slots_[g];
+    int grad = buckets_.exact_partition(g);
+    if (grad == no_slot) {
+      grad = c_.declare_once(s.grad, "step_gradients" + states_.suffix(g), Category::grad,
+                             c_.precision.model, group.partition);
       w_.acquire(grad);
-      flatten(g, grad);
+      buckets_.flatten_owned(g, grad);
     }
     if (w_[grad].dtype != Dtype::fp32) {
-      w_.acquire(lazily(s.grad32, "step_gradients_fp32" + suffix(g), Category::grad, Dtype::fp32,
-                        group.partition));
+      w_.acquire(c_.declare_once(s.grad32, "step_gradients_fp32" + states_.suffix(g),
+                                 Category::grad, Dtype::fp32, group.partition));
       w_.compute(Kernel::convert, {w_.write(s.grad32), w_.read(grad)});
       w_.release(grad);
       grad = s.grad32;
     }
-    update_partition(g, w_.read(grad));
+    states_.update_partition(g, w_.read(grad));
     w_.release(grad);
   }
 
-  void flatten(std::size_t g, int into) {
-    const FlatGroup& group = groups()[g];
-    std::int64_t covered = 0;
-    for (const FlatParam& f : group.layout) covered += flat_.owned(f.param, p_.rank).elems;
-    if (covered < group.partition) w_.compute(Kernel::zero, {w_.write(into)});
-    for (const FlatParam& f : group.layout)
-      if (const OwnedSlice own = flat_.owned(f.param, p_.rank); own.elems > 0)
-        w_.compute(Kernel::convert,
-                   {write_part(into, f.offset + own.first - own_first(g), own.elems),
-                    read_part(part_, part_offset_[f.param] + own.first, own.elems)});
-  }
-
   void release_gradients() {
-    if (part_ != no_slot && w_.alive(part_)) w_.release(part_);
-    for (int part : part32_)
-      if (part != no_slot && w_.alive(part)) w_.release(part);
-    if (precision_.check_overflow) w_.release(flag());
+    buckets_.release_owned();
+    if (may_skip()) w_.release(scalars_.flag());
   }
 
-  int skip() override {
-    const int index = w_.begin(SegmentKind::skip, "skip", Gradients::reduced);
-    w_.phase(Phase::step);
+  void skip() override {
     release_gradients();
-    release_step_scalars();
-    end(Gradients::none);
-    return index;
+    scalars_.release();
   }
 
-  // Sums of squares: one a group.
-  int sums() const { return knobs_.compute_grad_norm ? static_cast<int>(groups().size()) : 0; }
-
-  std::vector<StepSlots> slots_;  // by group
+  DeepSpeedContext c_;
+  PlanWriter& w_ = c_.writer;
+  Collectives collectives_;
+  ModelGradients grads_;
+  StepScalars scalars_;
+  FlatStates states_;
+  FlatBuckets buckets_;
+  std::vector<StepSlots> step_slots_;  // by group
 };
 
 }  // namespace
 
-void write_deepspeed_bf16(Program&, const Deck&, const Profile&, const FlatGroups&);
-
-void write_deepspeed_flat(Program& program, const Deck& deck, const Profile& profile) {
+void write_deepspeed_stage12(Program& program, const Deck& deck, const Profile& profile) {
   const PrecisionSpec& precision = deck.zero.precision;
-  // DeepSpeed has a second optimizer class for this one combination. It lays parameters
-  // out as they come.
-  const bool bf16_optimizer = program.stage == 1 && precision.model == Dtype::bf16 &&
-                              precision.grad_accum == Dtype::fp32 &&
-                              !deck.zero.offload_optimizer.enabled;
+  const bool bf16_optimizer = uses_bf16_optimizer(
+      program.stage, precision.model, precision.grad_accum, deck.zero.offload_optimizer.enabled);
   ZeroKnobs knobs = deck.zero.knobs;
+  // BF16_Optimizer lays parameters out as they come.
   if (bf16_optimizer) knobs.parameter_alignment = knobs.round_robin_gradients = false;
   const FlatGroups groups(program.model, knobs, dtype_bytes(precision.model), program.world);
   for (const FlatGroup& g : groups.groups()) {
     program.partition.padded = checked_add(program.partition.padded, g.padded, "partition");
     program.partition.per_rank += g.partition;
   }
-  if (bf16_optimizer) return write_deepspeed_bf16(program, deck, profile, groups);
-  FlatWriter(program, deck, profile, groups).write();
+  if (bf16_optimizer) return write_bf16_optimizer(program, deck, profile, groups);
+  Stage12Schedule(program, deck, profile, groups).write();
 }
 
 }  // namespace shardmark

@@ -1,43 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 // Model states of DeepSpeed's stages 1 and 2, for both of its optimizer classes: each parameter
-// group a flat buffer that every rank has whole, and a partition of fp32 states a rank.
+// group is a flat buffer that every rank holds whole, and each rank has a partition of its fp32
+// states.
 #pragma once
 
-#include <core/plan/deepspeed/deepspeed_writer.hpp>
+#include <string>
+#include <vector>
+
+#include <core/plan/deepspeed/collectives.hpp>
+#include <core/plan/deepspeed/step_scalars.hpp>
 #include <core/plan/partition/flat_groups.hpp>
+#include <core/plan/write/state_slots.hpp>
 
 namespace shardmark {
 
-class FlatStates : public RepeatedStepWriter {
+/// Declares these states, and updates and gathers the parameters.
+class FlatStates {
  public:
-  FlatStates(Program& program, const Deck& deck, const Profile& profile, const FlatGroups& groups)
-      : RepeatedStepWriter(program, deck, profile),
+  FlatStates(DeepSpeedContext& context, Collectives& collectives, StepScalars& scalars,
+             const FlatGroups& groups)
+      : c_(context),
+        p_(context.program),
+        w_(context.writer),
+        collectives_(collectives),
+        scalars_(scalars),
         flat_(groups),
-        states_(groups.groups().size()) {}
+        slots_(groups.groups().size()) {}
 
- protected:
-  struct GroupSlots {
-    int param = no_slot, master = no_slot, momentum = no_slot, variance = no_slot;
-    int staging = no_slot, grad = no_slot;  // of the host: parameters on their way up, gradients
-  };
-
+  const FlatGroups& flat() const { return flat_; }
   const std::vector<FlatGroup>& groups() const { return flat_.groups(); }
+  /// The end of the names of a group's slots, if there are several groups.
   std::string suffix(std::size_t g) const {
     return groups().size() > 1 ? "." + std::to_string(g) : "";
   }
-  /// First element of group `g` that this rank owns.
+  /// The first element of group `g` that this rank owns.
   std::int64_t own_first(std::size_t g) const { return groups()[g].partition * p_.rank; }
+  OwnedSlice owned(int param) const { return flat_.owned(param, p_.rank); }
+  bool owns(int param) const { return owned(param).elems > 0; }
+  /// The place of a parameter in its group's flat buffer.
+  Operand param(int id) const {
+    return c_.read_part(slots_[flat_.group_of(id)].param, flat_.offset_of(id), c_.elems(id));
+  }
   std::vector<Operand> module_params(int module) const;
+  /// On the host: the slot of a group's gradient partition.
+  int host_grad(std::size_t g) const { return slots_[g].grad; }
 
-  /// Start-up: parameters made and broadcast, fp32 states made from them.
-  void init_states();
-  /// Adam on this rank's partition, from fp32 gradients, and back into the parameters.
+  /// Start-up: makes and broadcasts the parameters, and makes the fp32 states from them.
+  void init();
+  /// Updates this rank's partition from its fp32 gradients, and with it the parameters.
   void update_partition(std::size_t g, Operand grad);
-  /// The updated partitions of all ranks, group by group.
+  /// Gathers the updated partitions of all ranks, group by group.
   void gather_params();
 
+ private:
+  struct GroupSlots {
+    int param = no_slot;
+    StateSlots states;
+    int staging = no_slot, grad = no_slot;  // on the host: parameters on their way up, gradients
+  };
+
+  DeepSpeedContext& c_;
+  Program& p_;
+  PlanWriter& w_;
+  Collectives& collectives_;
+  StepScalars& scalars_;
   const FlatGroups& flat_;
-  std::vector<GroupSlots> states_;
+  std::vector<GroupSlots> slots_;  // by group
 };
 
 }  // namespace shardmark

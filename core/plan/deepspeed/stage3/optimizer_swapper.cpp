@@ -10,20 +10,17 @@
 
 namespace shardmark {
 
-int OptimizerSwapper::file(const std::string& name, Category category, std::int64_t elems) {
+int OptimizerSwapper::declare_file(const std::string& name, Category category, std::int64_t elems) {
   return w_.slot(name, category, Dtype::fp32, aligned(elems), Tier::nvme);
 }
 
-int OptimizerSwapper::add_group(const std::string& suffix, std::int64_t elems) {
-  groups_.push_back({elems,
-                     {file("master" + suffix, Category::master, elems),
-                      file("momentum" + suffix, Category::momentum, elems),
-                      file("variance" + suffix, Category::variance, elems)},
-                     {}});
+int OptimizerSwapper::add_group(StateSlots states, std::int64_t elems) {
+  groups_.push_back({elems, std::move(states), {}});
   return static_cast<int>(groups_.size()) - 1;
 }
 
-// What is no multiple of the alignment is split: its end is too small for a file.
+// A gradient whose size is no multiple of the alignment is split, since its end is too small for a
+// file.
 void OptimizerSwapper::add_gradient(int group, int param, const std::string& name,
                                     std::int64_t offset, std::int64_t elems) {
   Gradient gradient{param, offset, elems, {}, {}};
@@ -33,14 +30,14 @@ void OptimizerSwapper::add_gradient(int group, int param, const std::string& nam
     if (n == 0) continue;
     const bool worth = swaps(n) && n % unit == 0;
     gradient.pieces.push_back(
-        {first, n, worth ? file("grad_file." + name, Category::grad, n) : no_slot});
+        {first, n, worth ? declare_file("grad_file." + name, Category::grad, n) : no_slot});
   }
   auto& gradients = groups_[group].gradients;
   gradient_of_[param] = {group, gradients.size()};
   gradients.push_back(std::move(gradient));
 }
 
-// States are read ahead into buffers of their own, and written behind from theirs.
+// States that are read ahead or written behind have a set of buffers of their own.
 int OptimizerSwapper::sets() const {
   const int wanted = 1 + (spec_.pipeline_read ? 1 : 0) + (spec_.pipeline_write ? 1 : 0);
   return std::max(1, std::min(wanted, static_cast<int>(groups_.size())));
@@ -48,7 +45,7 @@ int OptimizerSwapper::sets() const {
 
 void OptimizerSwapper::begin(std::int64_t largest) {
   if (groups_.empty()) return;
-  const int needed = sets() * buffers_a_group;
+  const int needed = sets() * set_size();
   if (spec_.buffer_count < needed)
     throw DeckError(fmt::format(
         "{}: deepspeed.zero_optimization.offload_optimizer.buffer_count = {}: AdamW needs {} "
@@ -68,14 +65,14 @@ void OptimizerSwapper::begin(std::int64_t largest) {
 
 // DeepSpeed makes the moments' files when the first step writes them.
 void OptimizerSwapper::write_first(int group) {
-  for (int i = 0; i < 3; ++i) {
-    const int file = groups_[group].states[i];
+  const StateSlots& states = groups_[group].states;
+  for (int file : states.all()) {
     w_.acquire(file);
-    w_.copy(part(i == 0 ? 0 : 1, w_[file].elems), w_.write(file));
+    w_.copy(part(file == states.master() ? 0 : 1, w_[file].elems), w_.write(file));
   }
 }
 
-// A buffer that is full is written while the next one fills.
+// A full buffer is written to files while the next one fills.
 Operand OptimizerSwapper::room(std::int64_t elems) {
   if (filled_ + elems > w_[buffers_[0]].elems) {
     write_filled();
@@ -122,7 +119,7 @@ void OptimizerSwapper::read_gradient(Group& group, int buffer) {
   const auto into = [&](std::int64_t first, std::int64_t elems) {
     return w_.part(slot, first, elems, false, true);
   };
-  // Padding has no gradient; without this AdamW would work on what another one left there.
+  // Padding has no gradient. The update must not see what another gradient left in the buffer.
   std::int64_t end = 0;
   for (const Gradient& gradient : group.gradients) {
     if (gradient.offset > end) w_.compute(Kernel::zero, {into(end, gradient.offset - end)});
@@ -144,10 +141,9 @@ void OptimizerSwapper::read_gradient(Group& group, int buffer) {
 void OptimizerSwapper::read(int index) {
   Group& group = groups_[index];
   group.read = true;
-  const int first = first_buffer(index);
-  for (int i = 0; i < 3; ++i)
-    w_.copy(w_.read(group.states[i]), part(first + i, w_[group.states[i]].elems));
-  read_gradient(group, first + 3);
+  int buffer = first_buffer(index);
+  for (int file : group.states.all()) w_.copy(w_.read(file), part(buffer++, w_[file].elems));
+  read_gradient(group, buffer);
 }
 
 UpdatePlaces OptimizerSwapper::swap_in(int index) {
@@ -155,18 +151,19 @@ UpdatePlaces OptimizerSwapper::swap_in(int index) {
   if (!group.read) read(index);
   group.read = false;
   if (spec_.pipeline_read && index + 1 < static_cast<int>(groups_.size())) read(index + 1);
-  const int first = first_buffer(index);
-  Operand grad = part(first + 3, group.elems);
-  grad.writes = false;
-  return {part(first, group.elems), grad, part(first + 1, group.elems),
-          part(first + 2, group.elems)};
+  int buffer = first_buffer(index);
+  UpdatePlaces places{part(buffer++, group.elems), {}, {}};
+  for (std::size_t i = 0; i < group.states.moments().size(); ++i)
+    places.moments.push_back(part(buffer++, group.elems));
+  places.grad = part(buffer, group.elems);
+  places.grad.writes = false;
+  return places;
 }
 
 void OptimizerSwapper::swap_out(int index) {
-  const Group& group = groups_[index];
-  const int first = first_buffer(index);
-  for (int i = 0; i < 3; ++i)
-    w_.copy(part(first + i, w_[group.states[i]].elems), w_.write(group.states[i]));
+  int buffer = first_buffer(index);
+  for (int file : groups_[index].states.all())
+    w_.copy(part(buffer++, w_[file].elems), w_.write(file));
 }
 
 }  // namespace shardmark

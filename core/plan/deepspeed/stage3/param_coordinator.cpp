@@ -118,7 +118,7 @@ void Coordinator::arrive(int param, FetchActions& actions) {
   actions.arrive(together);
 }
 
-// What this module needs leaves the queue of future uses, unless a prefetch has taken it already.
+// Removes this module's parameters from the queue of future uses, unless a prefetch has done so.
 void Coordinator::skip_queue(const std::vector<int>& params) {
   std::size_t wanted = 0;
   for (int p : params) wanted += fetched_for_[p] < step_ ? 1 : 0;
@@ -139,7 +139,7 @@ void Coordinator::prefetch(FetchActions& actions) {
   std::int64_t elems = 0;
   while (queue_ < uses_.size() && elems < most) {
     const Use& use = uses_[queue_];
-    if (actions.on_disk(use.param)) break;  // it is read first, and gathered in its turn
+    if (actions.on_disk(use.param)) break;  // it must be read first, and is gathered in its turn
     ++queue_;
     fetched_for_[use.param] = std::max(fetched_for_[use.param], use.step);
     const bool absent = status_[use.param] == Status::absent;
@@ -151,7 +151,7 @@ void Coordinator::prefetch(FetchActions& actions) {
   read_ahead(actions);
 }
 
-// Shards of what comes after that, as much again as is being gathered twice.
+// Reads shards of later parameters, up to twice as many elements as are being gathered.
 void Coordinator::read_ahead(FetchActions& actions) {
   const int room = actions.room_to_read();
   std::int64_t considered = 0;
@@ -171,7 +171,8 @@ const std::set<int>& Coordinator::to_release(int module) {
   std::set<int>& list = it->second;
   if (!fresh) return list;
   for (int p : params_[module])
-    if (!persists_[p] && fetched_for_[p] <= step_) list.insert(p);  // else a prefetch counts on it
+    if (!persists_[p] && fetched_for_[p] <= step_)
+      list.insert(p);  // otherwise a prefetch relies on it
   // Of a module that follows within max_reuse_distance elements the parameters stay.
   std::erase_if(list, [&](int p) {
     const std::vector<std::int64_t>& steps = steps_of_[p];
@@ -238,7 +239,7 @@ std::string Coordinator::key() const {
   std::string text = fmt::format("{}:", static_cast<int>(trace_));
   for (std::size_t p = 0; p < status_.size(); ++p)
     if (status_[p] != Status::absent) text += fmt::format("{},", p);
-  // The cached decisions: 0 while there are none, else their digest.
+  // A digest of the cached decisions; 0 if there are none.
   std::uint64_t digest = 0;
   for (const auto& [at, list] : release_cache_)
     for (int p : list)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When stage 3 gathers and drops parameters: DeepSpeed's parameter coordinator, followed visit by
-// visit without any data. Its first pass records the trace of visits and gathers on demand only;
-// from the second on it prefetches along the trace and keeps what recurs soon.
+// When stage 3 gathers and drops parameters. This is DeepSpeed's parameter coordinator, followed
+// visit by visit without any data. The first pass records the trace of visits and gathers on demand
+// only; later passes prefetch along the trace and keep parameters that are used again soon.
 //
 // Source: DeepSpeed 0.19's runtime/zero/partitioned_param_coordinator.py, and recordings of 0.19.8.
 #pragma once
@@ -16,20 +16,21 @@
 
 namespace shardmark {
 
-/// What the coordinator makes happen. Parameters of one fetch travel together, in registration
+/// What the coordinator orders. Parameters of one fetch are gathered together, in registration
 /// order.
 class FetchActions {
  public:
   virtual ~FetchActions() = default;
-  virtual void fetch(const std::vector<int>& params) = 0;   // their gather starts
-  virtual void arrive(const std::vector<int>& params) = 0;  // … and is waited for
+  virtual void fetch(const std::vector<int>& params) = 0;   // starts their gather
+  virtual void arrive(const std::vector<int>& params) = 0;  // waits for it
   virtual void release(int param) = 0;
-  /// Whether its shard is in a file, and in no memory.
+  /// Whether the parameter's shard is in a file and in no memory.
   virtual bool on_disk(int /*param*/) const { return false; }
-  /// How many more shards can be read from files; then these are.
+  /// How many more shards can be read from files, and the order to read some.
   virtual int room_to_read() const { return 0; }
   virtual void read_ahead(const std::vector<int>& /*params*/) {}
-  /// Whether it is gathered from a secondary copy, and so not together with those that are not.
+  /// Whether the parameter is gathered from a secondary copy. Such parameters are not gathered
+  /// together with others.
   virtual bool has_secondary(int /*param*/) const { return false; }
   /// Rank 0 compares a recorded list of `elems` integers with all ranks.
   virtual void compare_lists(std::int64_t elems) = 0;
@@ -37,23 +38,24 @@ class FetchActions {
 
 class Coordinator {
  public:
-  /// Parameters up to param_persistence_threshold stay gathered once the trace is known; greedy in
-  /// registration order under model_persistence_threshold.
+  /// Parameters of up to param_persistence_threshold elements stay gathered once the trace is
+  /// known. They are chosen in registration order while their sum is within
+  /// model_persistence_threshold.
   Coordinator(const ModelShape& model, const ZeroKnobs& knobs);
 
-  /// Before the root's forward.
+  /// To be called before the root's forward.
   void begin_pass(FetchActions& actions);
   void visit(const Visit& visit, FetchActions& actions);
-  /// After the backward pass: drops what no post-backward hook has dropped.
+  /// After the backward pass: drops the parameters that no post-backward hook has dropped.
   void end_pass(FetchActions& actions);
-  /// The optimizer step begins: everything is dropped.
+  /// At the beginning of the optimizer step: drops all parameters.
   void release_all(FetchActions& actions);
-  /// The step is done: the persistent parameters are there again.
+  /// At the end of the step: the persistent parameters are gathered again.
   void gathered_persistent();
 
   const std::vector<int>& persistent() const { return persistent_; }
   bool persists(int param) const { return persists_[param]; }
-  /// Equal for two coordinators that would do the same from here on.
+  /// Equal for two coordinators that would order the same from now on.
   std::string key() const;
 
  private:
@@ -61,7 +63,7 @@ class Coordinator {
   enum class Status : std::uint8_t { absent, in_flight, available };
   struct Use {
     int param;
-    std::int64_t step;  // of the trace, at which it is used
+    std::int64_t step;  // of the trace, in which it is used
   };
 
   void fetch_module(int module, bool forward, FetchActions& actions);
@@ -84,7 +86,7 @@ class Coordinator {
 
   Trace trace_ = Trace::invalid;
   std::vector<int> modules_;                // the trace: modules in the order of their fetches
-  std::vector<Use> uses_;                   // … and the parameters over these
+  std::vector<Use> uses_;                   // the parameters that those modules use, in order
   std::vector<std::int64_t> elems_before_;  // by step of the trace: elements used before
   std::vector<std::vector<std::int64_t>> steps_of_;  // by parameter: the steps that use it
   std::vector<Status> status_;
@@ -95,7 +97,7 @@ class Coordinator {
   std::vector<std::int64_t> fetched_for_;  // by parameter: the latest step it was fetched for
   std::size_t queue_ = 0;                  // next of uses_
   std::int64_t step_ = 0, available_elems_ = 0, in_flight_elems_ = 0;
-  // DeepSpeed caches this for ever: it keeps what the first traced pass decided.
+  // DeepSpeed never clears this cache, so the decisions of the first traced pass remain.
   std::map<std::pair<int, std::int64_t>, std::set<int>> release_cache_;
 };
 

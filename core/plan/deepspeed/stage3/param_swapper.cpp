@@ -38,7 +38,7 @@ void ParamSwapper::begin(const std::vector<std::int64_t>& write_back) {
   acquire_zeroed(w_, pool_);
 }
 
-// DeepSpeed takes the one that was freed last; which one it is shows nowhere.
+// DeepSpeed takes the buffer that was freed last, but which one it takes has no effect.
 int ParamSwapper::take_buffer(int param, Buffered& buffered) {
   std::vector<bool> taken(static_cast<std::size_t>(spec_.buffer_count));
   for (const auto& [other, buffer] : buffered) taken[static_cast<std::size_t>(buffer)] = true;

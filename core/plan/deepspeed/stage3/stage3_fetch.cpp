@@ -1,40 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// How parameters of DeepSpeed's stage 3 become whole, and are dropped again: alone, together in one
-// gather, or as a sum; from the world's shards, from secondary copies, from the host, from files.
+// How parameters of DeepSpeed's stage 3 become whole and are dropped again. A parameter is gathered
+// alone, together with others, or by a sum, and from the world's shards or from secondary copies;
+// shards may lie on the device, on the host or in files.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deepspeed/stage3/stage3_params.hpp>
+#include <core/plan/write/state_writer.hpp>
 
 namespace shardmark {
 
 int ShardedParams::secondary_slot(int id) {
-  return lazily(secondary_slots_[id], "secondary." + name(id), Category::param, precision_.model,
-                share(id, secondary_), recorded::secondary_partitions);
+  return c_.declare_once(secondary_slots_[id], "secondary." + c_.name(id), Category::param,
+                         c_.precision.model, share(id, secondary_), recorded::secondary_partitions);
 }
 
 Operand ShardedParams::own_share(int id, const Sharers& of) const {
   return of.group == secondary_.group ? w_.read(secondary_slots_[id]) : own_shard(id, true, false);
 }
 
-// Cut like the shards, but over the block: padding is zero.
+// The secondary copy is cut like the shards, but over the block. Its padding is zero.
 void ShardedParams::keep_secondary(int id) {
   if (secondary_.group == no_group || has_secondary(id)) return;
   const int slot = secondary_slot(id);
   const std::int64_t size = share(id, secondary_), first = size * secondary_.rank;
-  const std::int64_t real = std::clamp<std::int64_t>(elems(id) - first, 0, size);
+  const std::int64_t real = std::clamp<std::int64_t>(c_.elems(id) - first, 0, size);
   acquire_zeroed(w_, slot);
-  Operand from = stand_.where[id];
+  Operand from = state_.where[id];
   from.offset += first;
   from.elems = real;
-  if (real > 0) w_.compute(Kernel::convert, {write_part(slot, 0, real), from});
-  stand_.secondary.insert(id);
+  if (real > 0) w_.compute(Kernel::convert, {c_.write_part(slot, 0, real), from});
+  state_.secondary.insert(id);
 }
 
 void ShardedParams::note_copies() {
-  for (int id : stand_.secondary) {
+  for (int id : state_.secondary) {
     const std::int64_t size = share(id, secondary_), first = size * secondary_.rank;
-    const std::int64_t real = std::clamp<std::int64_t>(elems(id) - first, 0, size);
+    const std::int64_t real = std::clamp<std::int64_t>(c_.elems(id) - first, 0, size);
     if (real > 0)
       p_.copies.push_back(
           {State::param, secondary_slots_[id], 0, p_.model.params[id].first_elem + first, real});
@@ -42,21 +46,21 @@ void ShardedParams::note_copies() {
 }
 
 void ShardedParams::drop_secondary() {
-  for (int id : stand_.secondary) w_.release(secondary_slots_[id]);
-  stand_.secondary.clear();
+  for (int id : state_.secondary) w_.release(secondary_slots_[id]);
+  state_.secondary.clear();
 }
 
 int ShardedParams::gathered_slot(int id) {
-  return lazily(gathered_[id], "gathered." + name(id), Category::gathered, precision_.model,
-                whole(id), recorded::params);
+  return c_.declare_once(gathered_[id], "gathered." + c_.name(id), Category::gathered,
+                         c_.precision.model, whole(id), recorded::params);
 }
 
-// This rank's shard at its place among the others. From the host it goes there directly, where
-// DeepSpeed has a copy of it on the device in between.
+// Puts this rank's shard into its place among the others. A shard on the host is copied there
+// directly, whereas DeepSpeed has a copy on the device in between.
 void ShardedParams::shard_into(Operand place, int id) {
   place.reads = false, place.writes = true;
-  param_swapper_.bring_in(id, stand_.buffered);
-  if (params_on_host())
+  param_swapper_.bring_in(id, state_.buffered);
+  if (on_host())
     w_.copy(own_shard(id, true, false), place);
   else
     w_.compute(Kernel::convert, {place, own_shard(id, true, false)});
@@ -66,44 +70,45 @@ void ShardedParams::bring_up(int id) {
   const int slot = gathered_slot(id);
   w_.acquire(slot);
   shard_into(w_.write(slot), id);
-  stand_.where[id] = read_part(slot, 0, elems(id));
+  state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
 }
 
-// Straight into the parameter's own buffer.
+// Gathers straight into the parameter's own buffer.
 void ShardedParams::gather_alone(int id, const Sharers& of) {
   const int slot = gathered_slot(id);
   w_.acquire(slot);
-  const bool brought = &of == &primary_ && params_on_host();
-  const Operand own = brought ? read_part(slot, shard(id) * p_.rank, shard(id)) : own_share(id, of);
+  const bool brought = &of == &primary_ && on_host();
+  const Operand own =
+      brought ? c_.read_part(slot, shard(id) * p_.rank, shard(id)) : own_share(id, of);
   if (brought) shard_into(own, id);
-  collective(Op::all_gather, Reduction::none, own, w_.write(slot), {id}, -1, of.group);
-  stand_.where[id] = read_part(slot, 0, elems(id));
+  collectives_.issue(Op::all_gather, Reduction::none, own, w_.write(slot), {id}, -1, of.group);
+  state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
 }
 
 void ShardedParams::read_ahead(const std::vector<int>& list) {
-  for (int id : list) param_swapper_.bring_in(id, stand_.buffered);
+  for (int id : list) param_swapper_.bring_in(id, state_.buffered);
 }
 
 void ShardedParams::fetch(const std::vector<int>& list) {
   read_ahead(list);
   gather_list(list);
-  for (int id : list)  // what stays gathered leaves its buffer
-    if (stand_.coordinator.persists(id)) stand_.buffered.erase(id);
+  for (int id : list)  // a parameter that stays gathered gives its buffer back
+    if (state_.coordinator.persists(id)) state_.buffered.erase(id);
 }
 
 void ShardedParams::gather_list(const std::vector<int>& list) {
-  if (world() == 1) {  // the shard is the parameter
+  if (c_.world() == 1) {  // the shard is the parameter
     for (int id : list) {
-      if (params_on_host()) {
+      if (on_host()) {
         bring_up(id);
         continue;
       }
-      stand_.where[id] = own_shard(id, true, false);
-      stand_.where[id].elems = elems(id);
+      state_.where[id] = own_shard(id, true, false);
+      state_.where[id].elems = c_.elems(id);
     }
     return;
   }
-  if (list.size() == 1 || knobs_.allgather_sequential) {
+  if (list.size() == 1 || c_.knobs.allgather_sequential) {
     for (int id : list) gather_alone(id, sharers(id));
     return;
   }
@@ -117,8 +122,8 @@ int ShardedParams::flat_slot(const std::vector<int>& list) {
   std::int64_t sum = 0;
   for (int id : list) sum = checked_add(sum, whole(id), "gathered parameters");
   const auto [it, fresh] = flat_of_.try_emplace(list, no_slot);
-  return lazily(it->second, fmt::format("fetch.{}", flat_of_.size()), Category::gathered,
-                precision_.model, sum, recorded::params);
+  return c_.declare_once(it->second, fmt::format("fetch.{}", flat_of_.size()), Category::gathered,
+                         c_.precision.model, sum, recorded::params);
 }
 
 void ShardedParams::fetch_together(const std::vector<int>& list) {
@@ -128,33 +133,34 @@ void ShardedParams::fetch_together(const std::vector<int>& list) {
   w_.acquire(flat);
   std::int64_t at = row * of.rank;
   for (int id : list) {
-    const Operand place = write_part(flat, at, share(id, of));
+    const Operand place = c_.write_part(flat, at, share(id, of));
     if (has_secondary(id))
       w_.compute(Kernel::convert, {place, own_share(id, of)});
     else
       shard_into(place, id);
     at += share(id, of);
   }
-  collective(Op::all_gather, Reduction::none, read_part(flat, row * of.rank, row), w_.write(flat),
-             list, -1, of.group);
+  collectives_.issue(Op::all_gather, Reduction::none, c_.read_part(flat, row * of.rank, row),
+                     w_.write(flat), list, -1, of.group);
 }
 
-// A zero-filled copy in which each rank sets its shards: the sum over ranks is the parameters.
+// Each rank sets its shards in a copy of zeros; the sum of the copies over ranks is the parameters.
 void ShardedParams::fetch_by_sum(const std::vector<int>& list) {
   const int flat = flat_slot(list);
   acquire_zeroed(w_, flat);
   std::int64_t at = 0;
   for (int id : list) {
-    shard_into(write_part(flat, at + shard(id) * p_.rank, shard(id)), id);
-    stand_.where[id] = read_part(flat, at, elems(id));
+    shard_into(c_.write_part(flat, at + shard(id) * p_.rank, shard(id)), id);
+    state_.where[id] = c_.read_part(flat, at, c_.elems(id));
     at += whole(id);
   }
-  collective(Op::all_reduce, Reduction::sum, w_.read(flat), w_.write(flat), {});
-  stand_.users[flat] = static_cast<int>(list.size());
+  collectives_.issue(Op::all_reduce, Reduction::sum, w_.read(flat), w_.write(flat), {});
+  state_.users[flat] = static_cast<int>(list.size());
 }
 
 void ShardedParams::arrive(const std::vector<int>& list) {
-  if (world() == 1 || list.size() == 1 || knobs_.allgather_sequential || by_sum(list[0])) return;
+  if (c_.world() == 1 || list.size() == 1 || c_.knobs.allgather_sequential || by_sum(list[0]))
+    return;
   const int flat = flat_slot(list);
   const Sharers of = sharers(list[0]);
   const std::int64_t row = w_[flat].elems / of.ranks;
@@ -163,9 +169,9 @@ void ShardedParams::arrive(const std::vector<int>& list) {
     const int slot = gathered_slot(id);
     w_.acquire(slot);
     w_.compute(Kernel::rearrange,
-               {w_.write(slot), read_part(flat, at, row * (of.ranks - 1) + share(id, of))})
+               {w_.write(slot), c_.read_part(flat, at, row * (of.ranks - 1) + share(id, of))})
         .group = of.group;
-    stand_.where[id] = read_part(slot, 0, elems(id));
+    state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
     at += share(id, of);
   }
   w_.release(flat);
@@ -173,20 +179,20 @@ void ShardedParams::arrive(const std::vector<int>& list) {
 
 void ShardedParams::release(int id) {
   keep_secondary(id);
-  if (world() > 1 || params_on_host()) drop(id);
+  if (c_.world() > 1 || on_host()) drop(id);
 }
 
 void ShardedParams::drop(int id) {
-  stand_.buffered.erase(id);
-  const int slot = stand_.where[id].slot;
-  if (auto users = stand_.users.find(slot); users != stand_.users.end()) {
+  state_.buffered.erase(id);
+  const int slot = state_.where[id].slot;
+  if (auto users = state_.users.find(slot); users != state_.users.end()) {
     if (--users->second > 0) return;
-    stand_.users.erase(users);
+    state_.users.erase(users);
   }
   w_.release(slot);
 }
 
-// DeepSpeed makes sure that all ranks have recorded the same: a length, then the list.
+// DeepSpeed checks that all ranks have recorded the same: first the length, then the list.
 void ShardedParams::compare_lists(std::int64_t count) {
   for (std::int64_t n : {std::int64_t{1}, count}) {
     const int slot =
@@ -200,7 +206,7 @@ void ShardedParams::compare_lists(std::int64_t count) {
 
 std::vector<Operand> ShardedParams::module_params(int module) const {
   std::vector<Operand> operands;
-  for (int id : p_.model.params_of(module)) operands.push_back(stand_.where[id]);
+  for (int id : p_.model.params_of(module)) operands.push_back(state_.where[id]);
   return operands;
 }
 

@@ -7,144 +7,152 @@
 
 namespace shardmark {
 
-void ShardedGradients::add_to_bucket(int id) {
-  if (held_ + elems(id) > knobs_.reduce_bucket_size && held_ > 0) flush();
-  Operand at = w_.read(grad_slot(id));
-  if (knobs_.contiguous_gradients && held_ + elems(id) <= knobs_.reduce_bucket_size) {
-    // What was reduced in the buffer itself must be kept before it fills again.
-    if (in_flight_ && in_flight_->reduced.slot == bucket_) retire();
-    at = read_part(bucket_, held_, elems(id));
-    w_.compute(Kernel::convert, {write_part(bucket_, held_, elems(id)), w_.read(grad_slot(id))});
-    w_.release(grad_slot(id));
-  }
-  in_bucket_.push_back({id, at});
-  held_ += elems(id);
+void ShardedBucket::acquire() {
+  if (!c_.knobs.contiguous_gradients) return;
+  slot_ = w_.slot("bucket", Category::bucket, c_.precision.model, c_.knobs.reduce_bucket_size);
+  w_.acquire(slot_);
 }
 
-void ShardedGradients::flush() {
+void ShardedBucket::add(int id) {
+  if (held_ + c_.elems(id) > c_.knobs.reduce_bucket_size && held_ > 0) send();
+  Operand at = w_.read(grads_.slot(id));
+  if (c_.knobs.contiguous_gradients && held_ + c_.elems(id) <= c_.knobs.reduce_bucket_size) {
+    // Gradients that were reduced in the buffer itself must be kept before it fills again.
+    if (in_flight_ && in_flight_->reduced.slot == slot_) receive();
+    at = c_.read_part(slot_, held_, c_.elems(id));
+    w_.compute(Kernel::convert,
+               {c_.write_part(slot_, held_, c_.elems(id)), w_.read(grads_.slot(id))});
+    w_.release(grads_.slot(id));
+  }
+  in_bucket_.push_back({id, at});
+  held_ += c_.elems(id);
+}
+
+void ShardedBucket::send() {
   if (in_bucket_.empty()) return;
-  retire();
+  receive();
   Sent sent;
   sent.entries = std::move(in_bucket_);
   in_bucket_.clear();
-  const bool in_buffer = knobs_.contiguous_gradients && held_ <= knobs_.reduce_bucket_size;
-  if (in_buffer && !knobs_.reduce_scatter)
+  const bool in_buffer = c_.knobs.contiguous_gradients && held_ <= c_.knobs.reduce_bucket_size;
+  if (in_buffer && !c_.knobs.reduce_scatter)
     reduce_whole(sent);
   else
     reduce_scatter(sent);
   held_ = 0;
   in_flight_ = std::move(sent);
-  if (!knobs_.overlap_comm) retire();
+  if (!c_.knobs.overlap_comm) receive();
 }
 
-std::vector<int> ShardedGradients::ids(const Sent& sent) const {
+std::vector<int> ShardedBucket::ids(const Sent& sent) const {
   std::vector<int> list;
   for (const Entry& e : sent.entries) list.push_back(e.param);
   return list;
 }
 
-void ShardedGradients::reduce_whole(Sent& sent) {
+void ShardedBucket::reduce_whole(Sent& sent) {
   sent.whole = true;
-  sent.reduced = update_part(bucket_, 0, held_);
-  const auto ranks = static_cast<double>(world());
-  const double factor = knobs_.gradient_predivide_factor;
+  sent.reduced = c_.update_part(slot_, 0, held_);
+  const auto ranks = static_cast<double>(c_.world());
+  const double factor = c_.knobs.gradient_predivide_factor;
   Divisors divisors{ranks, 1};
-  if (!knobs_.prescale_gradients && factor != 1) {
+  if (!c_.knobs.prescale_gradients && factor != 1) {
     divisors.before = ranks * factor;
     if (factor != ranks) divisors.after = 1 / factor;
   }
-  all_reduce(sent.reduced, divisors, ids(sent));
+  collectives_.all_reduce(sent.reduced, divisors, ids(sent));
 }
 
-// Rank-major and padded shard by shard, unless a tensor alone is that already.
-void ShardedGradients::reduce_scatter(Sent& sent) {
+// The data is rank-major, and each shard is padded. A single tensor may be so already.
+void ShardedBucket::reduce_scatter(Sent& sent) {
   std::sort(sent.entries.begin(), sent.entries.end(),
             [](const Entry& a, const Entry& b) { return a.param < b.param; });
   Operand data = sent.entries[0].grad;
-  double left = ordered() ? 1 : world();  // what is still to be divided by
-  if (sent.entries.size() > 1 || elems(sent.entries[0].param) % world() != 0) {
+  double left = c_.ordered() ? 1 : c_.world();  // by which it must still be divided
+  if (sent.entries.size() > 1 || c_.elems(sent.entries[0].param) % c_.world() != 0) {
     std::int64_t row = 0;
-    for (const Entry& e : sent.entries) row += shard(e.param);
+    for (const Entry& e : sent.entries) row += params_.shard(e.param);
     const int flat = w_.slot(fmt::format("interleaved.{}", flats_++), Category::bucket,
-                             precision_.model, row * world());
+                             c_.precision.model, row * c_.world());
     w_.acquire(flat);
-    const double divisor = travels_itself(flat) ? left : 1;
+    const double divisor = collectives_.sends_itself(flat) ? left : 1;
     if (divisor != 1) left = 1;
     std::int64_t at = 0;
     for (const Entry& e : sent.entries) {
       w_.compute(Kernel::interleave,
-                 {write_part(flat, at, row * (world() - 1) + shard(e.param)), e.grad})
+                 {c_.write_part(flat, at, row * (c_.world() - 1) + params_.shard(e.param)), e.grad})
           .divisor = divisor;
-      at += shard(e.param);
+      at += params_.shard(e.param);
     }
     sent.flattened = flat;
     data = w_.update(flat);
     for (Entry& e : sent.entries)
-      if (w_.alive(grad_slot(e.param))) w_.release(grad_slot(e.param));
+      if (w_.alive(grads_.slot(e.param))) w_.release(grads_.slot(e.param));
   }
   data.reads = data.writes = true;
-  const std::int64_t row = data.elems / world();
-  sent.reduced = update_part(data.slot, data.offset + row * p_.rank, row);
+  const std::int64_t row = data.elems / c_.world();
+  sent.reduced = c_.update_part(data.slot, data.offset + row * p_.rank, row);
   const std::vector<int> list = ids(sent);
-  as_comm_type(data, [&](Operand wire) {
-    divide(wire, left);
+  collectives_.in_comm_type(data, [&](Operand wire) {
+    collectives_.divide(wire, left);
     Operand own = wire;
     own.offset += row * p_.rank;
     own.elems = row;
-    collective(Op::reduce_scatter, ordered() ? Reduction::average : Reduction::sum, wire, own,
-               list);
+    collectives_.issue(Op::reduce_scatter, c_.ordered() ? Reduction::average : Reduction::sum, wire,
+                       own, list);
   });
 }
 
-// Adds this rank's shards to its gradient partitions; the first micro-batch overwrites.
-void ShardedGradients::retire() {
+// Adds this rank's shards to its gradient partitions, which the first micro-batch overwrites.
+void ShardedBucket::receive() {
   if (!in_flight_) return;
   const Sent sent = std::move(*in_flight_);
   in_flight_.reset();
-  settle_copies();
+  offload_.release_copied();
   std::int64_t at = sent.reduced.offset;
   for (const Entry& e : sent.entries) {
-    const std::int64_t from = sent.whole ? at + shard(e.param) * p_.rank : at;
-    at += sent.whole ? elems(e.param) : shard(e.param);
-    if (real(e.param) > 0 && offloads()) {
-      bounce(e.param, read_part(sent.reduced.slot, from, real(e.param)));
-    } else if (real(e.param) > 0) {
-      const GroupSlots& s = slots_[groups_.group_of(e.param)];
-      const Operand into =
-          w_.part(s.grad, groups_.offset_of(e.param), real(e.param), !first_micro_, true);
-      w_.compute(first_micro_ ? Kernel::convert : Kernel::accumulate,
-                 {into, read_part(sent.reduced.slot, from, real(e.param))});
+    const std::int64_t from = sent.whole ? at + params_.shard(e.param) * p_.rank : at;
+    at += sent.whole ? c_.elems(e.param) : params_.shard(e.param);
+    if (params_.real(e.param) > 0 && c_.offloads()) {
+      bounce(e.param, c_.read_part(sent.reduced.slot, from, params_.real(e.param)));
+    } else if (params_.real(e.param) > 0) {
+      const SubGroupSlots& s = params_.slots_of(e.param);
+      const Operand into = w_.part(s.grad, params_.groups().offset_of(e.param),
+                                   params_.real(e.param), !micro_.first, true);
+      w_.compute(micro_.first ? Kernel::convert : Kernel::accumulate,
+                 {into, c_.read_part(sent.reduced.slot, from, params_.real(e.param))});
     }
-    if (w_.alive(grad_slot(e.param))) drop_after_copies(grad_slot(e.param));
+    if (w_.alive(grads_.slot(e.param))) drop_after_copies(grads_.slot(e.param));
   }
   if (sent.flattened != no_slot) drop_after_copies(sent.flattened);
-  if (!knobs_.overlap_comm) settle_copies();
+  if (!c_.knobs.overlap_comm) offload_.release_copied();
 }
 
-void ShardedGradients::drop_after_copies(int slot) {
-  if (offloads())
-    in_transit(slot);
+void ShardedBucket::drop_after_copies(int slot) {
+  if (c_.offloads())
+    offload_.keep_for_copy(slot);
   else
     w_.release(slot);
 }
 
-// DeepSpeed's partitions of gradients are the host's where the optimizer is, and the sums are made
-// on the device: each micro-batch sends a gradient down and back, or back and down. After the last
-// one it is looked at and goes on in fp32.
-void ShardedGradients::bounce(int id, Operand reduced) {
-  const auto g = static_cast<std::size_t>(groups_.group_of(id));
-  const Operand sum = update_part(slots_[g].grad, groups_.offset_of(id), real(id));
+// If the optimizer is on the host, so are DeepSpeed's gradient partitions, but the sums are made on
+// the device. Each micro-batch therefore copies a gradient down and up again, or up and down again.
+// After the last micro-batch its square is added up, and the gradient goes on in fp32.
+void ShardedBucket::bounce(int id, Operand reduced) {
+  const auto g = static_cast<std::size_t>(params_.groups().group_of(id));
+  const Operand sum =
+      c_.update_part(params_.slots(g).grad, params_.groups().offset_of(id), params_.real(id));
   if (bounced_.empty()) bounced_.assign(p_.model.params.size(), no_slot);
-  const int here = lazily(bounced_[id], "bounced." + name(id), Category::staging,
-                          precision_.grad_accum, real(id));
+  const int here = c_.declare_once(bounced_[id], "bounced." + c_.name(id), Category::staging,
+                                   c_.precision.grad_accum, params_.real(id));
   w_.acquire(here);
-  const bool stays = last_micro_ && swaps(g) && swapper_.stays(id);
-  if (!stays || w_[here].dtype != Dtype::fp32) in_transit(here);
-  if (!first_micro_) {
+  const bool stays = micro_.last && params_.swaps(g) && swapper_.stays(id);
+  if (!stays || w_[here].dtype != Dtype::fp32) offload_.keep_for_copy(here);
+  if (!micro_.first) {
     w_.copy(sum, w_.write(here));
     w_.compute(Kernel::accumulate, {w_.update(here), reduced});
     w_.copy(w_.read(here), sum);
-  } else if (precision_.grad_accum == precision_.model) {
+  } else if (c_.precision.grad_accum == c_.precision.model) {
     w_.copy(reduced, sum);
     w_.copy(sum, w_.write(here));
   } else {
@@ -152,26 +160,33 @@ void ShardedGradients::bounce(int id, Operand reduced) {
     w_.copy(w_.read(here), sum);
     w_.copy(sum, w_.write(here));
   }
-  if (!last_micro_) return;
-  look_at(static_cast<int>(g), w_.read(here));
-  if (swaps(g)) {
-    const Operand grad = as_fp32(id, w_.read(here));
+  if (!micro_.last) return;
+  scalars_.add_gradient(static_cast<int>(g), w_.read(here));
+  if (params_.swaps(g)) {
+    const Operand grad = offload_.as_fp32(id, w_.read(here));
     swapper_.send(id, grad);
-    if (!stays && grad.slot != here) in_transit(grad.slot);
+    if (!stays && grad.slot != here) offload_.keep_for_copy(grad.slot);
     return;
   }
-  const Operand into = write_part(slots_[g].grad32, groups_.offset_of(id), real(id));
-  if (on_host(g))
-    send_down(id, w_.read(here), into);
+  const Operand into =
+      c_.write_part(params_.slots(g).grad32, params_.groups().offset_of(id), params_.real(id));
+  if (params_.updated_on_host(g))
+    offload_.send_down(id, w_.read(here), into);
   else
     w_.compute(Kernel::convert, {into, w_.read(here)});
 }
 
-void ShardedGradients::drop_kept(std::size_t g) {
-  if (!swaps(g)) return;
-  for (int id : groups_.groups()[g].params) {
-    if (real(id) == 0 || !swapper_.stays(id)) continue;
-    const int slot = precision_.grad_accum == Dtype::fp32 ? bounced_[id] : fp32_slot(id);
+void ShardedBucket::finish() {
+  send();
+  receive();
+  offload_.release_copied();
+}
+
+void ShardedBucket::drop_kept(std::size_t g) {
+  if (!params_.swaps(g)) return;
+  for (int id : params_.groups().groups()[g].params) {
+    if (params_.real(id) == 0 || !swapper_.stays(id)) continue;
+    const int slot = c_.precision.grad_accum == Dtype::fp32 ? bounced_[id] : offload_.fp32_slot(id);
     if (w_.alive(slot)) w_.release(slot);
   }
 }

@@ -1,41 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of DeepSpeed's stage 3: through one bucket, reduce-scattered rank-major, into this
-// rank's gradient partitions. At most one bucket is on its way.
+// The way of the gradients of DeepSpeed's stage 3: through one bucket, reduce-scattered rank-major,
+// into this rank's gradient partitions. At most one bucket is in flight.
 #pragma once
 
 #include <optional>
+#include <vector>
 
+#include <core/plan/deepspeed/gradient_offload.hpp>
+#include <core/plan/deepspeed/model_gradients.hpp>
 #include <core/plan/deepspeed/stage3/stage3_params.hpp>
+#include <core/plan/deepspeed/step_scalars.hpp>
+#include <core/plan/write/step_writer.hpp>
 
 namespace shardmark {
 
-class ShardedGradients : public ShardedParams {
+/// Fills, sends and receives the bucket, and adds to this rank's gradient partitions.
+class ShardedBucket {
  public:
-  using ShardedParams::ShardedParams;
+  ShardedBucket(DeepSpeedContext& context, Collectives& collectives, ModelGradients& grads,
+                StepScalars& scalars, OptimizerSwapper& swapper, ShardedParams& params)
+      : c_(context),
+        p_(context.program),
+        w_(context.writer),
+        collectives_(collectives),
+        grads_(grads),
+        scalars_(scalars),
+        swapper_(swapper),
+        params_(params),
+        offload_(context) {}
 
- protected:
-  /// Before a micro-batch: the first, the last of its step.
-  void begin_gradients(bool first_micro, bool last_micro) {
-    first_micro_ = first_micro;
-    last_micro_ = last_micro;
-  }
-  /// Puts a ready gradient into the bucket; sends the bucket first where it would grow too large.
-  void add_to_bucket(int id);
-  /// Sends what the bucket holds.
-  void flush();
-  /// Waits for the bucket on its way and keeps this rank's shards.
-  void retire();
-  /// What is left on the device of a sub-group's gradients is not needed any more.
+  /// Start-up: acquires the bucket for the whole run, if gradients are contiguous.
+  void acquire();
+  void begin_micro(const MicroBatch& micro) { micro_ = micro; }
+  /// Puts a ready gradient into the bucket, and sends the bucket first if it would grow too large.
+  void add(int id);
+  /// Sends what the bucket holds, waits for it, and keeps this rank's shards.
+  void finish();
+  /// Releases what an updated or skipped sub-group left of its gradients on the device.
   void drop_kept(std::size_t g);
-
-  int bucket_ = no_slot;  // allocated once for the whole run
 
  private:
   struct Entry {
     int param;
     Operand grad;  // in the bucket, or its own tensor
   };
-  // A bucket on its way: `reduced` holds this rank's shards of the entries, one after another, or,
+  // A bucket in flight. `reduced` holds this rank's shards of the entries, one after another, or,
   // after an all_reduce, whole gradients.
   struct Sent {
     std::vector<Entry> entries;
@@ -44,17 +53,29 @@ class ShardedGradients : public ShardedParams {
     int flattened = no_slot;
   };
   std::vector<int> ids(const Sent& sent) const;
+  void send();
+  void receive();
   void reduce_whole(Sent& sent);
   void reduce_scatter(Sent& sent);
   void bounce(int id, Operand reduced);
   void drop_after_copies(int slot);
 
+  DeepSpeedContext& c_;
+  Program& p_;
+  PlanWriter& w_;
+  Collectives& collectives_;
+  ModelGradients& grads_;
+  StepScalars& scalars_;
+  OptimizerSwapper& swapper_;
+  ShardedParams& params_;
+  GradientOffload offload_;
+  int slot_ = no_slot;  // the bucket
   std::vector<Entry> in_bucket_;
   std::int64_t held_ = 0;  // elements of the bucket
   std::optional<Sent> in_flight_;
-  bool first_micro_ = true, last_micro_ = true;
+  MicroBatch micro_;
   std::vector<int> bounced_;  // by parameter: its shard's gradient, back from the host
-  int flats_ = 0;             // names of the interleaved copies
+  int flats_ = 0;             // numbers the interleaved copies
 };
 
 }  // namespace shardmark

@@ -1,24 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed's stage 3: each parameter is sharded by itself, gathered when the coordinator says,
-// and its gradient is reduce-scattered through one bucket in every backward.
+// DeepSpeed's stage 3: each parameter is sharded by itself and gathered when the coordinator says
+// so, and its gradient is reduce-scattered through one bucket in every backward. Steps differ until
+// the coordinator's state repeats, so each step is a path through segments that are written once.
 //
 // Source: DeepSpeed 0.19's runtime/zero/stage3.py and partition_parameters.py, and recordings of
 // 0.19.8.
+#include <algorithm>
+#include <map>
+
 #include <fmt/format.h>
 
 #include <core/plan/deck/checked.hpp>
+#include <core/plan/deepspeed/deepspeed_schedule.hpp>
 #include <core/plan/deepspeed/stage3/stage3_gradients.hpp>
+#include <core/plan/write/state_writer.hpp>
 
 namespace shardmark {
 namespace {
 
-class ShardedWriter : public ShardedGradients {
+class Stage3Schedule {
  public:
-  using ShardedGradients::ShardedGradients;
+  Stage3Schedule(Program& program, const Deck& deck, const Profile& profile,
+                 const SubGroups& groups)
+      : c_(program, deck, profile),
+        collectives_(c_),
+        grads_(c_),
+        scalars_(c_),
+        swapper_(w_, deck),
+        params_(c_, collectives_, swapper_, groups),
+        bucket_(c_, collectives_, grads_, scalars_, swapper_, params_) {}
 
   void write() {
     init();
-    stand_.alive = p_.segments[0].exit;
+    state().alive = p_.segments[0].exit;
     add_step();
     for (std::size_t s = 0; s < p_.steps.size(); ++s) write_step(static_cast<int>(s));
   }
@@ -26,8 +40,16 @@ class ShardedWriter : public ShardedGradients {
  private:
   struct Written {
     int segment;
-    Stand after;
+    GatherState after;
   };
+  using WrittenByKey = std::map<std::string, Written>;
+
+  GatherState& state() { return params_.state(); }
+  std::size_t groups() const { return params_.group_count(); }
+  void end(Gradients gradients) {
+    collectives_.end_segment();
+    w_.end(gradients);
+  }
 
   // ---- start-up -------------------------------------------------------------------------------
 
@@ -35,40 +57,38 @@ class ShardedWriter : public ShardedGradients {
     w_.begin(SegmentKind::init, "init", Gradients::none);
     w_.phase(Phase::init);
     p_.sharded = {true, true, true, true};
-    for (std::size_t g = 0; g < slots_.size(); ++g) declare_group(g);
-    begin_param_files();
-    // Built one parameter at a time, so that no rank ever holds the whole model; each is broadcast
-    // as DeepSpeed does it: by the engine, and when it is partitioned.
+    for (std::size_t g = 0; g < groups(); ++g) params_.declare_group(g);
+    params_.begin_files();
+    // Parameters are built one at a time, so that no rank ever holds the whole model. DeepSpeed
+    // broadcasts each twice: by the engine, and when it is partitioned.
     for (int pass = 0; pass < 2; ++pass)
-      for (int id = 0; id < params(); ++id) build_param(id, pass == 1);
-    note_copies();
+      for (int id = 0; id < c_.params(); ++id) params_.build(id, pass == 1);
+    params_.note_copies();
     for (int i = 0; i < 3; ++i) w_.collective(Op::barrier, Reduction::none, Dtype::uint8, 0, {});
     for (const std::vector<int>& group : p_.model.param_groups)
-      for (int id : group) {  // to hook its gradient; with one rank too
-        gather_alone(id);
-        drop(id);
+      for (int id : group) {  // to hook its gradient, with one rank too
+        params_.gather_alone(id);
+        params_.drop(id);
       }
     std::int64_t largest = 0;
-    for (const SubGroup& group : groups_.groups()) largest = std::max(largest, group.elems);
+    for (const SubGroup& group : params_.groups().groups())
+      largest = std::max(largest, group.elems);
     swapper_.begin(largest);
-    for (std::size_t g = 0; g < slots_.size(); ++g) begin_states(g);
-    if (knobs_.contiguous_gradients) {
-      bucket_ = w_.slot("bucket", Category::bucket, precision_.model, knobs_.reduce_bucket_size);
-      w_.acquire(bucket_);
-    }
-    acquire_shared();
+    for (std::size_t g = 0; g < groups(); ++g) begin_states(g);
+    bucket_.acquire();
+    c_.acquire_persistent();
     end(Gradients::none);
   }
 
   void begin_states(std::size_t g) {
-    const GroupSlots& s = slots_[g];
-    if (swaps(g)) {
-      master_from_param(g, swapper_.first_master(s.swapped));
+    const SubGroupSlots& s = params_.slots(g);
+    if (params_.swaps(g)) {
+      params_.master_from_param(g, swapper_.first_master(s.swapped));
       swapper_.write_first(s.swapped);
     } else {
-      w_.acquire(s.master);
-      master_from_param(g, w_.write(s.master));
-      for (int zeroed : {s.momentum, s.variance}) acquire_zeroed(w_, zeroed);
+      w_.acquire(s.states.master());
+      params_.master_from_param(g, w_.write(s.states.master()));
+      s.states.begin_moments(w_);
     }
     for (int zeroed : {s.grad, s.grad32})
       if (zeroed != no_slot) acquire_zeroed(w_, zeroed);
@@ -77,93 +97,96 @@ class ShardedWriter : public ShardedGradients {
   // ---- one micro-batch ------------------------------------------------------------------------
 
   int micro(int step, int g) {
-    const bool first = g == 0, last = g == p_.batch.accumulation - 1;
-    begin_gradients(first, last);
-    Coordinator& coordinator = stand_.coordinator;
+    const MicroBatch micro{g, g == 0, g == p_.batch.accumulation - 1};
+    bucket_.begin_micro(micro);
+    Coordinator& coordinator = state().coordinator;
     const int index = w_.begin(SegmentKind::micro, fmt::format("step{}.micro{}", step, g),
-                               first ? Gradients::none : Gradients::reduced);
+                               micro.first ? Gradients::none : Gradients::reduced);
     w_.phase(Phase::forward, g);
-    coordinator.begin_pass(*this);
-    compute_.begin_micro(g);
+    coordinator.begin_pass(params_);
+    c_.compute.begin_micro(g);
     bool backward_begun = false;
-    int pending = -1;  // its backward waits for a recomputation
-    auto finish = [&] {
-      if (pending < 0) return;
-      backward(pending, module_params(pending), false);
-      for (int id : ready_after(pending)) add_to_bucket(id);
-      pending = -1;
-    };
+    int pending = -1;  // the module whose backward waits for a recomputation
     for (const Visit& v : p_.model.visits) {
       const bool forwards = v.kind == VisitKind::pre_forward || v.kind == VisitKind::post_forward;
-      if (!forwards) finish();
+      if (!forwards) finish_backward(pending);
       if (v.kind == VisitKind::pre_backward && !backward_begun) {
         backward_begun = true;
-        w_.phase(Phase::backward, g);
-        begin_backward();
-        if (offloads() && last) begin_looking(static_cast<int>(slots_.size()), false);
+        begin_backward(micro);
       }
-      coordinator.visit(v, *this);
+      coordinator.visit(v, params_);
       const bool computes = p_.model.modules[v.module].role != Role::container;
       if (v.kind == VisitKind::pre_forward && computes)
-        compute_.forward(v.module, module_params(v.module));
+        c_.compute.forward(v.module, params_.module_params(v.module));
       if (v.kind == VisitKind::pre_backward && computes) pending = v.module;
     }
-    finish();
-    flush();
-    retire();
-    settle_copies();
-    if (last) swapper_.flush();
-    coordinator.end_pass(*this);
-    compute_.end_micro();
+    finish_backward(pending);
+    bucket_.finish();
+    if (micro.last) swapper_.flush();
+    coordinator.end_pass(params_);
+    c_.compute.end_micro();
     end(Gradients::reduced);
     return index;
   }
 
+  void begin_backward(const MicroBatch& micro) {
+    w_.phase(Phase::backward, micro.index);
+    grads_.begin_backward();
+    if (c_.offloads() && micro.last) scalars_.begin_gradually(static_cast<int>(groups()), false);
+  }
+
+  void finish_backward(int& pending) {
+    if (pending < 0) return;
+    grads_.backward(pending, params_.module_params(pending), false);
+    for (int id : grads_.ready_after(pending)) bucket_.add(id);
+    pending = -1;
+  }
+
   // ---- the step, and which steps there are ----------------------------------------------------
 
+  // The step that starts from the present state, which is new unless that state came before.
   int add_step() {
-    const auto [it, fresh] = step_of_.try_emplace(stand_.key(), static_cast<int>(p_.steps.size()));
+    const auto [it, fresh] = step_of_.try_emplace(state().key(), static_cast<int>(p_.steps.size()));
     if (fresh) {
       p_.steps.emplace_back();
-      starts_.push_back(stand_);
+      starts_.push_back(state());
     }
     return it->second;
   }
 
-  // Goes on from `written` if there is such a segment, else from what `write` writes.
+  // Continues after the segment of that key, which `write` writes if there is none yet.
   template<class Write>
-  int segment(std::map<std::string, Written>& known, const std::string& key, Write write) {
+  int segment(WrittenByKey& known, const std::string& key, Write write) {
     auto it = known.find(key);
     if (it == known.end()) {
-      w_.resume(stand_.alive);
+      w_.resume(state().alive);
       const int index = write();
-      stand_.alive = p_.segments[index].exit;
-      it = known.emplace(key, Written{index, stand_}).first;
+      state().alive = p_.segments[index].exit;
+      it = known.emplace(key, Written{index, state()}).first;
     }
-    stand_ = it->second.after;
+    state() = it->second.after;
     return it->second.segment;
   }
 
   void write_step(int s) {
-    stand_ = starts_[s];
+    state() = starts_[s];
     Step step;
     for (int g = 0; g < p_.batch.accumulation; ++g) {
-      const bool sends = offloads() && g == p_.batch.accumulation - 1;
-      step.micros.push_back(segment(micro_of_,
-                                    stand_.key() + (g == 0 ? "first" : "") + (sends ? "last" : ""),
-                                    [&] { return micro(s, g); }));
+      const bool sends = c_.offloads() && g == p_.batch.accumulation - 1;
+      const std::string key = state().key() + (g == 0 ? "first" : "") + (sends ? "last" : "");
+      step.micros.push_back(segment(micro_of_, key, [&] { return micro(s, g); }));
     }
-    step.boundary = segment(boundary_of_, stand_.key(), [&] { return boundary(); });
-    const Stand closed = stand_;
-    if (precision_.check_overflow) {
+    step.boundary = segment(boundary_of_, state().key(), [&] { return boundary(); });
+    const GatherState closed = state();
+    if (c_.precision.check_overflow) {
       step.skip = segment(skip_of_, "", [&] { return skip(); });
-      stand_.coordinator = closed.coordinator;
+      state().coordinator = closed.coordinator;
       step.after_skip = add_step();
-      stand_ = closed;
+      state() = closed;
     }
     step.update = segment(update_of_, "", [&] { return update(closed.coordinator.persistent()); });
-    stand_.coordinator = closed.coordinator;
-    stand_.coordinator.gathered_persistent();
+    state().coordinator = closed.coordinator;
+    state().coordinator.gathered_persistent();
     step.after_update = add_step();
     p_.steps[s] = std::move(step);
   }
@@ -175,12 +198,12 @@ class ShardedWriter : public ShardedGradients {
                  Gradients::reduced);
     ++boundaries_;
     w_.phase(Phase::step);
-    stand_.coordinator.release_all(*this);
-    stand_.buffered.clear();  // shards that were read ahead and not used: they are about to change
-    if (precision_.check_overflow) {
+    state().coordinator.release_all(params_);
+    state().buffered.clear();  // shards that were read ahead and not used are about to change
+    if (c_.precision.check_overflow) {
       std::vector<Operand> grads;
-      for (const GroupSlots& s : slots_) grads.push_back(w_.read(s.grad));
-      offloads() ? overflow_on_host(grads) : overflow_flag(grads, true);
+      for (std::size_t g = 0; g < groups(); ++g) grads.push_back(w_.read(params_.slots(g).grad));
+      c_.offloads() ? set_flag_on_host(grads) : scalars_.set_flag(grads, true);
     }
     end(Gradients::reduced);
     return index;
@@ -189,108 +212,120 @@ class ShardedWriter : public ShardedGradients {
   int update(const std::vector<int>& persistent) {
     const int index = w_.begin(SegmentKind::update, "update", Gradients::reduced);
     w_.phase(Phase::step);
-    const auto sums = static_cast<int>(slots_.size());
-    if (!offloads()) acquire_step_scalars(sums);
+    const bool offloads = c_.offloads();
+    const auto sums = static_cast<int>(groups());
+    if (!offloads) scalars_.acquire(sums);
     for (int g = 0; g < sums; ++g) {
-      if (!offloads()) sum_of_squares(g, {w_.read(slots_[g].grad)});
-      reduce_sum(g, offloads() ? Dtype::fp32 : Dtype::fp64, false);
+      if (!offloads) scalars_.sum_of_squares(g, {w_.read(params_.slots(g).grad)});
+      scalars_.reduce_sum(g, offloads ? Dtype::fp32 : Dtype::fp64, false);
     }
-    bool on_device = false;  // a sub-group stayed there
-    for (std::size_t g = 0; g < slots_.size(); ++g) on_device = on_device || !on_host(g);
-    offloads() ? clip_on_host(sums, on_device) : clip(sums);
-    for (std::size_t g = 0; g < slots_.size(); ++g) update_group(g);
+    bool on_device = false;  // whether any sub-group stayed there
+    for (std::size_t g = 0; g < groups(); ++g) on_device = on_device || !params_.updated_on_host(g);
+    offloads ? scalars_.clip_on_host(sums, on_device) : scalars_.clip(sums);
+    for (std::size_t g = 0; g < groups(); ++g) update_group(g);
     gather_persistent(persistent);
-    drop_secondary();
-    release_step_scalars();
-    if (precision_.check_overflow) w_.release(flag());
+    params_.drop_secondary();
+    scalars_.release();
+    if (c_.precision.check_overflow) w_.release(scalars_.flag());
     end(Gradients::none);
     return index;
   }
 
-  // One by one. With one rank the coalesced path gathers nothing, but a list of one parameter, and
-  // stage3_allgather_sequential, take another path, which does; the shard stays the parameter.
+  // DeepSpeed gathers persistent parameters one by one. With one rank its joint gather does
+  // nothing, but a list of one parameter, and stage3_allgather_sequential, take another path, which
+  // gathers although the shard stays the parameter.
   void gather_persistent(const std::vector<int>& list) {
-    const bool gathers = world() > 1 || list.size() == 1 || knobs_.allgather_sequential;
-    if (!gathers && !params_on_host()) return;
+    const bool gathers = c_.world() > 1 || list.size() == 1 || c_.knobs.allgather_sequential;
+    if (!gathers && !params_.on_host()) return;
     for (int id : list) {
-      const Operand shard = stand_.where[id];
-      gathers ? gather_alone(id) : bring_up(id);
-      stand_.buffered.erase(id);
-      if (world() > 1 || params_on_host()) continue;
-      drop(id);
-      stand_.where[id] = shard;
+      const Operand shard = state().where[id];
+      gathers ? params_.gather_alone(id) : params_.bring_up(id);
+      state().buffered.erase(id);
+      if (c_.world() > 1 || params_.on_host()) continue;
+      params_.drop(id);
+      state().where[id] = shard;
     }
   }
 
   void update_group(std::size_t g) {
-    GroupSlots& s = slots_[g];
-    const std::vector<int>& params = groups_.groups()[g].params;
-    if (swaps(g)) {
+    const SubGroupSlots& s = params_.slots(g);
+    const std::vector<int>& ids = params_.groups().groups()[g].params;
+    if (params_.swaps(g)) {
       const UpdatePlaces places = swapper_.swap_in(s.swapped);
-      adamw(places.master, places.grad, places.momentum, places.variance, params);
-      param_from_master(g, places.master);
+      scalars_.update(places, ids);
+      params_.param_from_master(g, places.master);
       swapper_.swap_out(s.swapped);
-      return drop_kept(g);
+      return bucket_.drop_kept(g);
     }
-    if (offloads()) {
-      adamw(w_.update(s.master), w_.read(s.grad32), w_.update(s.momentum), w_.update(s.variance),
-            params);
-      return param_from_master(g, w_.read(s.master));
-    }
-    const std::int64_t size = groups_.groups()[g].elems;
+    const int grad = c_.offloads() ? s.grad32 : flat_gradient(g);
+    scalars_.update(s.states.whole(w_, w_.read(grad)), ids);
+    if (!c_.offloads()) w_.release(grad);
+    params_.param_from_master(g, w_.read(s.states.master()));
+  }
+
+  // One flat fp32 copy of a sub-group's gradients, which is then alive.
+  int flat_gradient(std::size_t g) {
+    SubGroupSlots& s = params_.slots(g);
+    const std::int64_t size = params_.groups().groups()[g].elems;
+    const Dtype accum = c_.precision.grad_accum;
     w_.acquire(
-        lazily(s.flat, "step_gradients" + suffix(g), Category::grad, precision_.grad_accum, size));
-    w_.compute(Kernel::convert, {w_.write(s.flat), w_.read(s.grad)});
-    int grad = s.flat;
-    if (precision_.grad_accum != Dtype::fp32) {
-      grad = lazily(s.grad32, "step_gradients_fp32" + suffix(g), Category::grad, Dtype::fp32, size);
-      w_.acquire(grad);
-      w_.compute(Kernel::convert, {w_.write(grad), w_.read(s.flat)});
-      w_.release(s.flat);
-    }
-    adamw(w_.update(s.master), w_.read(grad), w_.update(s.momentum), w_.update(s.variance), params);
-    w_.release(grad);
-    param_from_master(g, w_.read(s.master));
+        c_.declare_once(s.flat, "step_gradients" + params_.suffix(g), Category::grad, accum, size));
+    c_.convert(w_.write(s.flat), w_.read(s.grad));
+    if (accum == Dtype::fp32) return s.flat;
+    w_.acquire(c_.declare_once(s.grad32, "step_gradients_fp32" + params_.suffix(g), Category::grad,
+                               Dtype::fp32, size));
+    c_.convert(w_.write(s.grad32), w_.read(s.flat));
+    w_.release(s.flat);
+    return s.grad32;
   }
 
   int skip() {
     const int index = w_.begin(SegmentKind::skip, "skip", Gradients::reduced);
     w_.phase(Phase::step);
-    w_.release(flag());
-    for (std::size_t g = 0; g < slots_.size(); ++g) drop_kept(g);
-    release_step_scalars();
+    w_.release(scalars_.flag());
+    for (std::size_t g = 0; g < groups(); ++g) bucket_.drop_kept(g);
+    scalars_.release();
     end(Gradients::none);
     return index;
   }
 
   // DeepSpeed looks for overflows where the sums are, and sends the flag up to be reduced.
-  void overflow_on_host(const std::vector<Operand>& grads) {
+  void set_flag_on_host(const std::vector<Operand>& grads) {
     if (host_flag_ == no_slot)
-      host_flag_ = host_slot("overflow.host", Category::workspace, Dtype::uint8, 1);
+      host_flag_ = c_.host_slot("overflow.host", Category::workspace, Dtype::uint8, 1);
     w_.acquire(host_flag_);
     std::vector<Operand> operands{w_.write(host_flag_)};
     operands.insert(operands.end(), grads.begin(), grads.end());
     w_.compute(Kernel::overflow, operands);
-    acquire_flag();
-    w_.copy(w_.read(host_flag_), w_.write(flag()));
+    scalars_.acquire_flag();
+    w_.copy(w_.read(host_flag_), w_.write(scalars_.flag()));
     w_.release(host_flag_);
-    reduce_flag();
+    scalars_.reduce_flag();
   }
 
+  DeepSpeedContext c_;
+  Program& p_ = c_.program;
+  PlanWriter& w_ = c_.writer;
+  Collectives collectives_;
+  ModelGradients grads_;
+  StepScalars scalars_;
+  OptimizerSwapper swapper_;
+  ShardedParams params_;
+  ShardedBucket bucket_;
   int host_flag_ = no_slot;
-  int boundaries_ = 0;                  // names of the boundaries
-  std::vector<Stand> starts_;           // by step
-  std::map<std::string, int> step_of_;  // by what it starts from
-  std::map<std::string, Written> micro_of_, boundary_of_, update_of_, skip_of_;
+  int boundaries_ = 0;                  // numbers the boundaries
+  std::vector<GatherState> starts_;     // by step
+  std::map<std::string, int> step_of_;  // by the key of the state from which it starts
+  WrittenByKey micro_of_, boundary_of_, update_of_, skip_of_;
 };
 
 }  // namespace
 
-void write_deepspeed_sharded(Program& program, const Deck& deck, const Profile& profile) {
+void write_deepspeed_stage3(Program& program, const Deck& deck, const Profile& profile) {
   const SubGroups groups(program.model, deck.zero.knobs.sub_group_size, program.world);
   for (const SubGroup& g : groups.groups()) program.partition.per_rank += g.elems;
   program.partition.padded = checked_mul(program.partition.per_rank, program.world, "partition");
-  ShardedWriter(program, deck, profile, groups).write();
+  Stage3Schedule(program, deck, profile, groups).write();
 }
 
 }  // namespace shardmark

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which states are worth a file, and how large that is.
+// Which states are large enough for a file, and how large the file is.
 //
 // Source: DeepSpeed 0.19's runtime/swap_tensor: is_swappable_tensor, _io_aligned_numel.
 #pragma once
@@ -13,12 +13,12 @@ inline bool worth_a_file(const AioSpec& aio, Dtype dtype, std::int64_t elems) {
   return elems * dtype_bytes(dtype) >= aio.least_bytes;
 }
 
-/// Elements by which files grow.
+/// The size of every file is a multiple of so many elements.
 inline std::int64_t file_unit(const AioSpec& aio, Dtype dtype) {
   return aio.alignment_bytes / dtype_bytes(dtype);
 }
 
-/// Elements of the file that holds `elems`. Throws PlanError beyond 63 bits.
+/// Elements of the file that holds `elems` elements. Throws SizeError beyond 63 bits.
 inline std::int64_t file_elems(const AioSpec& aio, Dtype dtype, std::int64_t elems) {
   return round_up(elems, file_unit(aio, dtype), "states in a file");
 }

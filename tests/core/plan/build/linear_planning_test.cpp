@@ -12,7 +12,7 @@
 namespace shardmark::linear_planning_test {
 namespace {
 
-Program deep_program(const char* schedule, int stage, int layers) {
+Program deep_program(Schedule schedule, int stage, int layers) {
   Deck deck = testing::gpt2_deck(stage, layers);
   deck.run.schedule = schedule;
   deck.zero.knobs.reduce_bucket_size = 5000;
@@ -23,11 +23,11 @@ Program deep_program(const char* schedule, int stage, int layers) {
 }
 
 TEST(LinearPlanning, FourTimesTheLayersTakeAboutFourTimesTheWorkOfAnArena) {
-  for (const char* schedule : {"paper", "deepspeed"})
+  for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
     for (int stage : {0, 1, 2, 3}) {
       const std::int64_t work = arena_layout(deep_program(schedule, stage, 50)).work;
       const std::int64_t more = arena_layout(deep_program(schedule, stage, 200)).work;
-      EXPECT_LT(more, 6 * work) << schedule << " stage " << stage << ": " << work;
+      EXPECT_LT(more, 6 * work) << to_string(schedule) << " stage " << stage << ": " << work;
     }
 }
 

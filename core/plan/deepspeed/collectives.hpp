@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The collectives of a DeepSpeed schedule: with the scratch that they need, in the type in which
+// DeepSpeed sends, and divided as DeepSpeed divides.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <core/plan/deepspeed/deepspeed_context.hpp>
+
+namespace shardmark {
+
+/// The engine's own all_reduce flushes a bucket once it holds more elements than this;
+/// reduce_bucket_size has no effect there.
+inline constexpr std::int64_t engine_bucket_elems = 500'000'000;
+
+/// What a reduced tensor is divided by before its sum and after it; 1 does not divide.
+struct Divisors {
+  double before = 1, after = 1;
+};
+
+/// Issues the collectives of a program, and holds the scratch that they share.
+class Collectives {
+ public:
+  /// Declares the scratch. The program's partition must be known.
+  explicit Collectives(DeepSpeedContext& context);
+
+  /// Issues a collective of the world or another group, with the scratch that it needs.
+  void issue(Op op, Reduction reduction, Operand send, Operand receive,
+             const std::vector<int>& params, int root = -1, int group = 0);
+  /// Frees the scratch. To be called before each segment ends, since scratch lives within one.
+  void end_segment();
+  /// Broadcasts a parameter from rank 0 as bytes.
+  void broadcast_bytes(Operand tensor, int param);
+
+  /// Reduces `data` over the world in place, in the communication's type. `ordered` reductions
+  /// divide within the sum instead, if the result is an average.
+  void all_reduce(Operand data, Divisors divisors, const std::vector<int>& params);
+  void reduce_to(Operand data, int root, const std::vector<int>& params);
+  void divide(Operand data, double divisor);
+  /// The divisors under gradient_predivide_factor and prescale_gradients.
+  Divisors predivided() const;
+  /// Whether a reduction sends `buffer` itself, and no converted copy of it.
+  bool sends_itself(int buffer) const;
+  /// Which divisions of `buffer` the copies into it and out of it carry out, and which its
+  /// reduction.
+  struct Divided {
+    Divisors copies, reduction;
+  };
+  Divided divided_by_copies(int buffer, Divisors divisors) const;
+
+  /// Runs `send(wire)` with `data` converted to the communication's type, and converts back,
+  /// divided by `after`.
+  template<class Send>
+  void in_comm_type(Operand data, Send send, double after = 1);
+
+ private:
+  void declare_scratch();
+  Reduction gradient_reduction() const {
+    return c_.ordered() && c_.averages() ? Reduction::average : Reduction::sum;
+  }
+
+  DeepSpeedContext& c_;
+  PlanWriter& w_;
+  int scratch_ = no_slot;
+  int wires_ = 0;  // numbers the converted buffers
+};
+
+template<class Send>
+void Collectives::in_comm_type(Operand data, Send send, double after) {
+  if (sends_itself(data.slot)) {
+    send(data);
+    return divide(data, after);
+  }
+  const int wire =
+      w_.slot("wire." + std::to_string(wires_++), Category::bucket, c_.precision.comm, data.elems);
+  w_.acquire(wire);
+  c_.convert(w_.write(wire), c_.read_part(data.slot, data.offset, data.elems));
+  send(w_.update(wire));
+  c_.convert(c_.write_part(data.slot, data.offset, data.elems), w_.read(wire), after);
+  w_.release(wire);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of a DeepSpeed schedule share: the program that is being written, the writers, and
+// the settings that most parts ask for. Each stage makes one context and gives it to its parts.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <core/plan/plan.hpp>
+#include <core/plan/write/compute_writer.hpp>
+#include <core/plan/write/plan_writer.hpp>
+
+namespace shardmark {
+
+// The names under which the recordings of DeepSpeed distinguish tensors of one category.
+namespace recorded {
+inline constexpr std::string_view params = "params", grads = "grads";
+inline constexpr std::string_view partition_gradients = "partition_gradients";
+inline constexpr std::string_view full_fp32_gradients = "full_fp32_gradients";
+inline constexpr std::string_view param_partitions = "param_partitions";
+inline constexpr std::string_view secondary_partitions = "secondary_partitions";
+inline constexpr std::string_view grad_partitions = "grad_partitions";
+}  // namespace recorded
+
+/// The program that is being written, its settings and its writers.
+struct DeepSpeedContext {
+  DeepSpeedContext(Program& p, const Deck& d, const Profile& machine)
+      : program(p),
+        deck(d),
+        profile(machine),
+        knobs(d.zero.knobs),
+        precision(d.zero.precision),
+        writer(p),
+        compute(p, writer, d, machine) {}
+  DeepSpeedContext(const DeepSpeedContext&) = delete;
+  DeepSpeedContext& operator=(const DeepSpeedContext&) = delete;
+
+  int world() const { return program.world; }
+  int stage() const { return program.stage; }
+  int params() const { return static_cast<int>(program.model.params.size()); }
+  std::int64_t elems(int param) const { return program.model.params[param].elems; }
+  const std::string& name(int param) const { return program.model.params[param].name; }
+  Optimizer optimizer() const { return deck.zero.optimizer.type; }
+
+  /// Whether the model's type has 16 bits, so that the master is apart from the parameters.
+  bool has_master() const { return precision.model != Dtype::fp32; }
+  bool ordered() const { return program.reductions == Reductions::ordered; }
+  /// Whether sums of gradients over ranks are averages.
+  bool averages() const { return !knobs.sums_gradients; }
+  /// Whether optimizer states lie on the host.
+  bool offloads() const { return program.stage > 0 && deck.zero.offload_optimizer.enabled; }
+  bool pins_memory() const { return deck.zero.offload_optimizer.pin_memory; }
+
+  Operand read_part(int slot, std::int64_t offset, std::int64_t count) const {
+    return writer.part(slot, offset, count, true, false);
+  }
+  Operand write_part(int slot, std::int64_t offset, std::int64_t count) const {
+    return writer.part(slot, offset, count, false, true);
+  }
+  Operand update_part(int slot, std::int64_t offset, std::int64_t count) const {
+    return writer.part(slot, offset, count, true, true);
+  }
+
+  /// Declares `slot` on the device if that has not been done yet, and returns it.
+  int declare_once(int& slot, const std::string& slot_name, Category category, Dtype dtype,
+                   std::int64_t count, std::string_view kind = {}) {
+    if (slot == no_slot) slot = writer.slot(slot_name, category, dtype, count, Tier::device, kind);
+    return slot;
+  }
+  int host_slot(const std::string& slot_name, Category category, Dtype dtype, std::int64_t count,
+                bool pinned = false, std::string_view kind = {}) {
+    return writer.slot(slot_name, category, dtype, count, Tier::host, kind, pinned);
+  }
+
+  /// into = from / divisor, in one pass over memory.
+  void convert(Operand into, Operand from, double divisor = 1) {
+    writer.compute(Kernel::convert, {into, from}).divisor = divisor;
+  }
+  /// Acquires what init leaves alive beyond the states, which is the loss.
+  void acquire_persistent() {
+    for (int slot : compute.persistent()) writer.acquire(slot);
+  }
+
+  Program& program;
+  const Deck& deck;
+  const Profile& profile;
+  const ZeroKnobs& knobs;
+  const PrecisionSpec& precision;
+  PlanWriter writer;
+  ComputeWriter compute;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scalars of a DeepSpeed step: the sums of squares behind the gradient norm, the clip
+// coefficient and the overflow flag, on the device and, if the optimizer is there, on the host.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <core/plan/deepspeed/deepspeed_context.hpp>
+#include <core/plan/write/state_slots.hpp>
+
+namespace shardmark {
+
+/// Declares these scalars and writes the events that make and use them.
+class StepScalars {
+ public:
+  explicit StepScalars(DeepSpeedContext& context) : c_(context), w_(context.writer) {}
+
+  // The sums and the clip coefficient.
+  void acquire(int sums);
+  /// Releases those that are alive, on the host too.
+  void release();
+  /// Sum of squares number `i` over this rank's `grads`.
+  void sum_of_squares(int i, const std::vector<Operand>& grads);
+  /// Adds sum number `i` up over ranks in the type `wire`; `replicated` if each rank has all of it.
+  void reduce_sum(int i, Dtype wire, bool replicated);
+  void clip(int sums);
+  /// Copies the sums to the host, which clips; `also_device` for sub-groups that stay there.
+  void clip_on_host(int sums, bool also_device);
+  /// Writes the optimizer's update with the coefficient of the tier where the master lies.
+  void update(const UpdatePlaces& places, const std::vector<int>& params,
+              std::optional<Operand> rounded = {});
+
+  // The overflow flag.
+  int flag() const { return flag_; }
+  void acquire_flag();
+  void reduce_flag();
+  /// Sets the flag by `grads`, and reduces it if asked to.
+  void set_flag(const std::vector<Operand>& grads, bool reduced);
+
+  // Sums and flag that are updated gradient by gradient, as offloading does.
+  /// Acquires `sums` sums and, if `flagged`, the flag, and clears them.
+  void begin_gradually(int sums, bool flagged);
+  /// Adds a gradient to sum number `sum`, if there is such a sum, and to the flag.
+  void add_gradient(int sum, Operand grad);
+
+ private:
+  void declare_sums(int sums);
+  int declare_clip();
+  std::vector<Operand> clip_operands(int clip, const std::vector<int>& slots, int sums) const;
+
+  DeepSpeedContext& c_;
+  PlanWriter& w_;
+  std::vector<int> sums_, host_sums_;
+  std::vector<int> sum_wires_;  // by sum: its copy in the type that is sent
+  int flag_ = no_slot, clip_ = no_slot, host_clip_ = no_slot;
+  bool flags_gradually_ = false;
+};
+
+}  // namespace shardmark

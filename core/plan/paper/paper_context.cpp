@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <numeric>
+
+#include <core/plan/paper/paper_context.hpp>
+#include <core/plan/write/state_writer.hpp>
+
+namespace shardmark {
+namespace {
+
+ShardGroups partition_states(Program& program, const Deck& deck) {
+  const ShardGroups groups = add_shard_groups(program, deck);
+  program.partition = build_partition(program.model, program.shard_ranks, program.stage);
+  return groups;
+}
+
+}  // namespace
+
+PaperContext::PaperContext(Program& p, const Deck& deck, const Profile& machine)
+    : program(p),
+      profile(machine),
+      optimizer(deck.zero.optimizer.type),
+      writer(p),
+      compute(p, writer, deck, machine),
+      groups(partition_states(p, deck)),
+      slots(declare_paper_slots(writer, p, optimizer, machine, groups)) {}
+
+std::vector<int> PaperContext::params_of(int u) const {
+  std::vector<int> ids(unit(u).param_count);
+  std::iota(ids.begin(), ids.end(), unit(u).first_param);
+  return ids;
+}
+
+Operand PaperContext::tensor(int slot, int param, bool reads, bool writes) const {
+  const Param& p = program.model.params[param];
+  return {slot, writes, reads, p.first_elem - unit(p.unit).first_elem, p.elems};
+}
+
+std::vector<Operand> PaperContext::full_params(int module) const {
+  std::vector<Operand> operands;
+  for (int id : program.model.params_of(module)) {
+    const UnitSlots& s = slots_of(program.model.params[id].unit);
+    operands.push_back(tensor(stage() == 3 ? s.gathered : s.param, id, true, false));
+  }
+  return operands;
+}
+
+Event& PaperContext::collective(Op op, Reduction reduction, Operand send, Operand receive, int u,
+                                std::span<const int> params, int group) {
+  Event& e = write_collective(writer, program, profile, slots.staging, op, reduction, send, receive,
+                              params, -1, group);
+  e.unit = u;
+  return e;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of the schedule `paper` share: the program that is being written, the writers, the
+// groups of ranks and the slots.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <core/plan/paper/paper_slots.hpp>
+#include <core/plan/write/compute_writer.hpp>
+#include <core/plan/write/plan_writer.hpp>
+
+namespace shardmark {
+
+inline constexpr int no_unit = -1;
+
+/// The program that is being written, its writers and its slots.
+struct PaperContext {
+  PaperContext(Program& p, const Deck& deck, const Profile& machine);
+  PaperContext(const PaperContext&) = delete;
+  PaperContext& operator=(const PaperContext&) = delete;
+
+  int stage() const { return program.stage; }
+  int units() const { return static_cast<int>(program.model.units.size()); }
+  const Unit& unit(int u) const { return program.model.units[u]; }
+  const UnitSlots& slots_of(int u) const { return slots.units[u]; }
+  std::vector<int> params_of(int u) const;
+  /// Whether parameters have 16 bits, so that their master is apart from them.
+  bool has_master() const { return program.precision.model != Dtype::fp32; }
+  /// Whether micro-batches add up in another type than that of the gradients.
+  bool separate_accum() const { return program.precision.grad_accum != program.precision.model; }
+  /// Whether this rank shares its states with others.
+  bool shares() const { return stage() > 0 && groups.shard != no_group; }
+
+  /// This rank's own part of a buffer that holds the whole unit.
+  Operand own(int slot, int u, bool reads, bool writes) const {
+    return {slot, writes, reads, program.partition.offset(u, program.rank),
+            program.partition.units[u].shard};
+  }
+  /// A parameter's place in its unit's flat buffer `slot`.
+  Operand tensor(int slot, int param, bool reads, bool writes) const;
+  /// A module's parameters, whole, wherever the stage keeps them.
+  std::vector<Operand> full_params(int module) const;
+  Event& collective(Op op, Reduction reduction, Operand send, Operand receive, int u,
+                    std::span<const int> params, int group);
+
+  Program& program;
+  const Profile& profile;
+  const Optimizer optimizer;
+  PlanWriter writer;
+  ComputeWriter compute;
+  const ShardGroups groups;
+  const PaperSlots slots;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include <core/error.hpp>
+#include <core/plan/write/state_slots.hpp>
+#include <core/plan/write/state_writer.hpp>
+
+namespace shardmark {
+namespace {
+
+Kernel kernel_of(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::adam:
+    case Optimizer::adamw: return Kernel::adamw;  // the decay is an argument of the kernel
+  }
+  throw PlanError("optimizer: has no kernel");
+}
+
+}  // namespace
+
+std::span<const State> moments_of(Optimizer optimizer) {
+  static constexpr std::array adam{State::momentum, State::variance};
+  switch (optimizer) {
+    case Optimizer::adam:
+    case Optimizer::adamw: return adam;
+  }
+  return {};
+}
+
+Category category_of(State state) {
+  switch (state) {
+    case State::param: return Category::param;
+    case State::master: return Category::master;
+    case State::momentum: return Category::momentum;
+    case State::variance: return Category::variance;
+  }
+  throw PlanError("state: has no category");
+}
+
+Event& write_update(PlanWriter& writer, Optimizer optimizer, const UpdatePlaces& places, int clip,
+                    std::span<const int> params, std::optional<Operand> rounded) {
+  std::vector<Operand> operands{places.master, places.grad};
+  operands.insert(operands.end(), places.moments.begin(), places.moments.end());
+  operands.push_back(writer.read(clip));
+  if (rounded) operands.push_back(*rounded);
+  return writer.compute(kernel_of(optimizer), operands, params);
+}
+
+void StateSlots::place(Program& program, std::int64_t master_at, std::int64_t at,
+                       std::span<const FlatParam> layout, std::int64_t first,
+                       std::int64_t elems) const {
+  place_state(program, State::master, master(), master_at, layout, first, elems);
+  const std::span<const State> states = moments_of(optimizer_);
+  for (std::size_t i = 0; i < states.size(); ++i)
+    place_state(program, states[i], moments()[i], at, layout, first, elems);
+}
+
+void StateSlots::begin_moments(PlanWriter& writer) const {
+  for (int slot : moments()) acquire_zeroed(writer, slot);
+}
+
+UpdatePlaces StateSlots::whole(const PlanWriter& writer, Operand grad) const {
+  UpdatePlaces places{writer.update(master()), grad, {}};
+  for (int slot : moments()) places.moments.push_back(writer.update(slot));
+  return places;
+}
+
+UpdatePlaces StateSlots::part(const PlanWriter& writer, std::int64_t offset, std::int64_t elems,
+                              Operand grad) const {
+  UpdatePlaces places{writer.part(master(), offset, elems, true, true), grad, {}};
+  for (int slot : moments()) places.moments.push_back(writer.part(slot, offset, elems, true, true));
+  return places;
+}
+
+}  // namespace shardmark

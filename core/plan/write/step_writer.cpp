@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/plan/write/step_writer.hpp>
+
+namespace shardmark {
+namespace {
+
+class StepWriter {
+ public:
+  StepWriter(Program& program, PlanWriter& writer, ComputeWriter& compute, StepSchedule& schedule)
+      : p_(program), w_(writer), compute_(compute), schedule_(schedule) {}
+
+  void write() {
+    segment(SegmentKind::init, "init", Phase::init, Gradients::none, Gradients::none,
+            [&] { schedule_.init(); });
+    Step step;
+    const auto last = static_cast<int>(p_.batch.accumulation) - 1;
+    step.micros.push_back(micro(last == 0 ? "micro_only" : "micro_first", 0));
+    if (last > 1) step.micros.resize(last, micro("micro_middle", 1));
+    if (last > 0) step.micros.push_back(micro("micro_last", last));
+    step.boundary = segment(SegmentKind::boundary, "boundary", Phase::step, Gradients::reduced,
+                            Gradients::reduced, [&] { schedule_.boundary(); });
+    const EndState at_boundary = p_.segments[step.boundary].exit;
+    step.update = segment(SegmentKind::update, "update", Phase::step, Gradients::reduced,
+                          Gradients::none, [&] { schedule_.update(); });
+    if (schedule_.may_skip()) {
+      w_.resume(at_boundary);
+      step.skip = segment(SegmentKind::skip, "skip", Phase::step, Gradients::reduced,
+                          Gradients::none, [&] { schedule_.skip(); });
+    }
+    p_.steps.push_back(std::move(step));
+  }
+
+ private:
+  template<class Body>
+  int segment(SegmentKind kind, const char* name, Phase phase, Gradients entry, Gradients exit,
+              Body body) {
+    const int index = w_.begin(kind, name, entry);
+    w_.phase(phase);
+    body();
+    schedule_.end_segment();
+    w_.end(exit);
+    return index;
+  }
+
+  int micro(const char* name, int g) {
+    const MicroBatch micro{g, g == 0, g == p_.batch.accumulation - 1};
+    const Gradients between = schedule_.between_micros();
+    return segment(SegmentKind::micro, name, Phase::forward,
+                   micro.first ? Gradients::none : between,
+                   micro.last ? Gradients::reduced : between, [&] {
+                     w_.phase(Phase::forward, g);
+                     compute_.begin_micro(g);
+                     schedule_.forward(micro);
+                     w_.phase(Phase::backward, g);
+                     schedule_.backward(micro);
+                     compute_.end_micro();
+                     schedule_.after_backward(micro);
+                   });
+  }
+
+  Program& p_;
+  PlanWriter& w_;
+  ComputeWriter& compute_;
+  StepSchedule& schedule_;
+};
+
+}  // namespace
+
+void write_steps(Program& program, PlanWriter& writer, ComputeWriter& compute,
+                 StepSchedule& schedule) {
+  StepWriter(program, writer, compute, schedule).write();
+}
+
+}  // namespace shardmark

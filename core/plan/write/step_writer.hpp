@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The skeleton of a schedule whose steps are all alike: start-up, the micro-batches of a step, and
+// its end, each as a segment. (DeepSpeed's stage 3 has steps of several kinds and its own
+// skeleton.)
+#pragma once
+
+#include <core/plan/plan.hpp>
+#include <core/plan/write/compute_writer.hpp>
+#include <core/plan/write/plan_writer.hpp>
+
+namespace shardmark {
+
+/// A micro-batch of a step.
+struct MicroBatch {
+  int index = 0;
+  bool first = true, last = true;
+};
+
+/// What a schedule puts into the skeleton. Each function writes events into the open segment.
+class StepSchedule {
+ public:
+  virtual ~StepSchedule() = default;
+
+  /// What gradients are between two micro-batches.
+  virtual Gradients between_micros() const = 0;
+  /// Whether a step whose gradients overflow is skipped.
+  virtual bool may_skip() const = 0;
+
+  virtual void init() = 0;
+  virtual void forward(const MicroBatch& micro) = 0;
+  virtual void backward(const MicroBatch& micro) = 0;
+  /// The end of a micro-batch, after what its modules shared is released.
+  virtual void after_backward(const MicroBatch& /*micro*/) {}
+  virtual void boundary() = 0;
+  virtual void update() = 0;
+  /// Called only if `may_skip`.
+  virtual void skip() {}
+  /// Called before each segment ends.
+  virtual void end_segment() {}
+};
+
+/// Writes start-up and one step, which follows itself.
+void write_steps(Program& program, PlanWriter& writer, ComputeWriter& compute,
+                 StepSchedule& schedule);
+
+}  // namespace shardmark
