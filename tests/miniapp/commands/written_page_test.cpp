@@ -120,7 +120,7 @@ TEST(Page, SaysWhatTheReportSays) {
     for (const char* chart : {"Loss over", "Live memory", "One step over time"})
       EXPECT_TRUE(page.has(std::string("aria-label=\"") + chart)) << chart;
     EXPECT_TRUE(page.says("step 0, the last warm-up step"));
-    EXPECT_TRUE(page.says(stage < 2 ? "what the ledger saw" : "what the executor held"));
+    EXPECT_TRUE(page.says(stage < 2 ? "what the ledger counted" : "what the executor held"));
   }
 }
 
