@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <core/plan/build/legal_program.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/copy_volume.hpp>
 #include <core/plan/interpret/estimators.hpp>

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <core/plan/interpret/check.hpp>
+#include <core/plan/build/legal_program.hpp>
 #include <core/text.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>

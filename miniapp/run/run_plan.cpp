@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <core/error.hpp>
+#include <core/plan/build/legal_program.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/run/fit_budget.hpp>

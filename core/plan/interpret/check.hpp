@@ -51,11 +51,6 @@ std::vector<Violation> check_ranks(const std::vector<int>& ranks,
 /// spread.
 std::vector<int> ranks_to_check(int world, int rank);
 
-/// What build_program gives, proved legal by itself and beside other ranks. Throws PlanError, and
-/// what build_program throws.
-Program build_legal_program(const Deck& deck, const Batch& batch, int world, int rank,
-                            const Profile& profile);
-
 /// Throws PlanError with the first violations, where there are any.
 void require_legal(const std::vector<Violation>& violations);
 

@@ -138,13 +138,4 @@ std::vector<int> ranks_to_check(int world, int rank) {
   return ranks;
 }
 
-Program build_legal_program(const Deck& deck, const Batch& batch, int world, int rank,
-                            const Profile& profile) {
-  const auto program_of = [&](int r) { return build_program(deck, batch, world, r, profile); };
-  Program program = program_of(rank);
-  require_legal(check(program));
-  require_legal(check_ranks(ranks_to_check(world, rank), program_of));
-  return program;
-}
-
 }  // namespace shardmark
