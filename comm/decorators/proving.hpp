@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Proves what collectives delivered (comm/proof): folds the buffers of each collective before it
-// starts and after it is done. It is the outermost decorator, so that it sees what the program sees,
-// injected faults included. Between proved steps it costs one branch per call.
+// starts and after it is done. It is the outermost decorator, so that it sees what the program
+// sees, injected faults included. Between proved steps it costs one branch per call.
 #pragma once
 
 #include <deque>

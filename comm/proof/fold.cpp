@@ -34,8 +34,7 @@ BlockSum fold_block(const T* x, std::int64_t elems, const Weights& weights) {
     }
   }
   BlockSum sum;
-  for (std::int64_t k = 0; k < lanes; ++k)
-    sum.weighted += sums[k], sum.magnitude += magnitudes[k];
+  for (std::int64_t k = 0; k < lanes; ++k) sum.weighted += sums[k], sum.magnitude += magnitudes[k];
   for (std::int64_t i = whole; i < elems; ++i) {
     const double term =
         weights[static_cast<std::size_t>(i) % weights.size()] * static_cast<double>(widen(x[i]));
@@ -62,8 +61,8 @@ double unit_roundoff(Dtype dtype) {
   }
 }
 
-// The absolute error near zero: results below the smallest normal value may be flushed to zero; those
-// of fp16 are made in fp32 and rounded to a multiple of 2^-24.
+// The absolute error near zero: results below the smallest normal value may be flushed to zero;
+// those of fp16 are made in fp32 and rounded to a multiple of 2^-24.
 double least_step(Dtype dtype) {
   switch (dtype) {
     case Dtype::fp64: return std::numeric_limits<double>::min();

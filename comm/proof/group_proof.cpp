@@ -40,10 +40,10 @@ void add_over_ranks(Communicator& lane, Dtype dtype, T* values, std::int64_t cou
 
 }  // namespace
 
-GroupProof::GroupProof(Communicator& lane, std::string_view backend, ProofOptions options)
+GroupProof::GroupProof(Communicator& lane, Backend backend, ProofOptions options)
     : lane_(lane),
       options_(options),
-      rounds_each_sum_(backend == "nccl"),
+      rounds_each_sum_(backend == Backend::nccl),
       rank_(lane.rank()),
       size_(lane.size()) {}
 
@@ -121,7 +121,8 @@ std::size_t GroupProof::sent(const Collective& c) {
   if (c.elems > 0 && record.kind == Kind::hashes) {
     const std::int64_t bytes = c.elems * dtype_bytes(c.dtype);
     if (c.op == Op::all_gather) sent_hash = hash(c.send, bytes / size_, key_of(number, rank_));
-    if (c.op == Op::broadcast && c.root == rank_) sent_hash = hash(c.send, bytes, key_of(number, 0));
+    if (c.op == Op::broadcast && c.root == rank_)
+      sent_hash = hash(c.send, bytes, key_of(number, 0));
   } else if (c.elems > 0 && record.kind == Kind::reference) {
     record.reference = reference(c, key_of(number, 0));
   } else if (c.elems > 0) {
@@ -163,9 +164,32 @@ std::int64_t GroupProof::held_bytes() const {
   return static_cast<std::int64_t>(sent_.size() * sizeof(BlockSum));
 }
 
+// What each rank says of its whole step. One exchange of these is enough where nothing is wrong.
+struct GroupProof::Totals {
+  std::uint64_t calls = 0;            // the hash of which collectives were made
+  std::uint64_t sent = 0;             // the sum of sent hashes
+  std::uint64_t received = 0;         // the sum of received hashes
+  std::uint64_t wrong_reference = 0;  // results that are not those of the reference
+};
+
 void GroupProof::compare(std::vector<ProofFailure>& failures) {
-  if (same_calls(failures)) {
-    compare_hashes(failures);
+  ByteFold calls(key_);
+  Totals own;
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    const Record& r = records_[i];
+    const std::array<std::int64_t, 5> call{
+        static_cast<std::int64_t>(r.c.op), static_cast<std::int64_t>(r.c.dtype),
+        static_cast<std::int64_t>(r.c.reduction), r.c.root, r.c.elems};
+    calls.add(call.data(), sizeof call);
+    own.sent += static_cast<std::uint64_t>(sent_hashes_[i]);
+    if (r.kind == Kind::hashes) own.received += r.received_hash;
+    own.wrong_reference += is_wrong_reference(r);
+  }
+  own.calls = calls.value();
+  std::vector<Totals> ranks(static_cast<std::size_t>(size_));
+  lane_.exchange(&own, ranks.data(), sizeof own);
+  if (same_calls(ranks, failures)) {
+    compare_hashes(ranks, failures);
     compare_blocks(failures);
     proved_ += static_cast<std::int64_t>(records_.size());
   }
@@ -175,21 +199,16 @@ void GroupProof::compare(std::vector<ProofFailure>& failures) {
   received_.clear();
 }
 
-// Folds of different calls cannot be compared, and the exchange of them would not end.
-bool GroupProof::same_calls(std::vector<ProofFailure>& failures) {
-  ByteFold calls(key_);
-  for (const Record& r : records_) {
-    const std::array<std::int64_t, 5> call{static_cast<std::int64_t>(r.c.op),
-                                           static_cast<std::int64_t>(r.c.dtype),
-                                           static_cast<std::int64_t>(r.c.reduction), r.c.root,
-                                           r.c.elems};
-    calls.add(call.data(), sizeof call);
-  }
-  const std::uint64_t own = calls.value();
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(size_));
-  lane_.exchange(&own, all.data(), sizeof own);
-  for (int r = 0; r < size_; ++r)
-    if (all[static_cast<std::size_t>(r)] != all[0]) {
+bool GroupProof::is_wrong_reference(const Record& record) const {
+  return record.kind == Kind::reference && received_elems(record.c, rank_, size_) > 0 &&
+         record.received_hash != record.reference;
+}
+
+// Folds of different collectives cannot be compared, and comparing them would not end.
+bool GroupProof::same_calls(const std::vector<Totals>& ranks,
+                            std::vector<ProofFailure>& failures) const {
+  for (std::size_t r = 1; r < ranks.size(); ++r)
+    if (ranks[r].calls != ranks[0].calls) {
       failures.push_back({step_, fmt::format("rank {} of the group made other collectives than "
                                              "rank 0 of it",
                                              r)});
@@ -198,21 +217,30 @@ bool GroupProof::same_calls(std::vector<ProofFailure>& failures) {
   return true;
 }
 
-void GroupProof::compare_hashes(std::vector<ProofFailure>& failures) {
+// Every rank of the group receives all of a gather and of a broadcast, so each rank's sum over the
+// step is the sum of what all sent. Only if it is not, the collectives are compared one by one.
+void GroupProof::compare_hashes(const std::vector<Totals>& ranks,
+                                std::vector<ProofFailure>& failures) {
+  std::uint64_t sent = 0;
+  for (const Totals& r : ranks) sent += r.sent;
+  const bool right = std::all_of(ranks.begin(), ranks.end(), [&](const Totals& r) {
+    return r.received == sent && r.wrong_reference == 0;
+  });
+  if (right) return;
   add_over_ranks(lane_, Dtype::int64, sent_hashes_.data(),
                  static_cast<std::int64_t>(sent_hashes_.size()));
   for (std::size_t i = 0; i < records_.size(); ++i) {
     const Record& record = records_[i];
-    if (received_elems(record.c, rank_, size_) == 0) continue;
     if (record.kind == Kind::hashes &&
         record.received_hash != static_cast<std::uint64_t>(sent_hashes_[i]))
       fail(record, "what was received is not what was sent", failures);
-    if (record.kind == Kind::reference && record.received_hash != record.reference)
+    if (is_wrong_reference(record))
       fail(record, "the result is not that of the contributions combined in rank order", failures);
   }
 }
 
 void GroupProof::compare_blocks(std::vector<ProofFailure>& failures) {
+  if (sent_.empty()) return;
   add_over_ranks(lane_, Dtype::fp64, reinterpret_cast<double*>(sent_.data()),
                  static_cast<std::int64_t>(2 * sent_.size()));
   for (const Record& record : records_)

@@ -39,7 +39,7 @@ struct ProofFailure {
 class GroupProof {
  public:
   /// `lane` is a communicator over the same ranks that nothing else uses while the proof does.
-  GroupProof(Communicator& lane, std::string_view backend, ProofOptions options);
+  GroupProof(Communicator& lane, Backend backend, ProofOptions options);
 
   /// Begins to prove the collectives of `step`; `key` is the same on all ranks.
   void begin(std::int64_t step, std::uint64_t key);
@@ -77,8 +77,10 @@ class GroupProof {
   const void* on_host(const void* data, std::int64_t bytes);
   std::uint64_t reference(const Collective& c, std::uint64_t key);
   std::int64_t parts(const Collective& c) const { return c.op == Op::reduce_scatter ? size_ : 1; }
-  bool same_calls(std::vector<ProofFailure>& failures);
-  void compare_hashes(std::vector<ProofFailure>& failures);
+  struct Totals;
+  bool is_wrong_reference(const Record& record) const;
+  bool same_calls(const std::vector<Totals>& ranks, std::vector<ProofFailure>& failures) const;
+  void compare_hashes(const std::vector<Totals>& ranks, std::vector<ProofFailure>& failures);
   void compare_blocks(std::vector<ProofFailure>& failures);
   void judge_blocks(const Record& record, std::vector<ProofFailure>& failures) const;
   void fail(const Record& record, const std::string& what,

@@ -13,7 +13,7 @@ Proof::Timer::~Timer() {
   proof_.spent_ns_ += monotonic_ns() - begin_ns_;
 }
 
-GroupProof& Proof::add_group(Communicator& lane, std::string_view backend) {
+GroupProof& Proof::add_group(Communicator& lane, Backend backend) {
   return *groups_.emplace_back(std::make_unique<GroupProof>(lane, backend, options_));
 }
 

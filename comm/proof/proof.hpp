@@ -32,7 +32,7 @@ class Proof {
  private:
   friend class ProvingCommunicator;
   class Timer;
-  GroupProof& add_group(Communicator& lane, std::string_view backend);
+  GroupProof& add_group(Communicator& lane, Backend backend);
   void compare(GroupProof& group);
 
   ProofOptions options_;

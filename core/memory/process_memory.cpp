@@ -14,6 +14,7 @@ namespace shardmark {
 
 ProcessMemory process_memory(const std::string& status_file) {
   std::optional<std::int64_t> resident, peak;
+  std::int64_t files = 0;
   std::ifstream file(status_file);
   for (std::string line; std::getline(file, line);) {  // "VmRSS:     1234 kB"
     std::istringstream words(line);
@@ -22,13 +23,14 @@ ProcessMemory process_memory(const std::string& status_file) {
     if (!(words >> key >> kib >> unit) || unit != "kB") continue;
     if (key == "VmRSS:") resident = kib * 1024;
     if (key == "VmHWM:") peak = kib * 1024;
+    if (key == "RssFile:") files = kib * 1024;
   }
   if (!resident || !peak)
     throw MemoryError(
         fmt::format("{}: VmRSS or VmHWM = absent: the memory of the process cannot be read: "
                     "check that /proc is mounted",
                     status_file));
-  return {*resident, *peak};
+  return {*resident, *peak, files};
 }
 
 bool reset_peak_resident(const std::string& file) {

@@ -12,6 +12,7 @@ namespace shardmark {
 struct ProcessMemory {
   std::int64_t resident_bytes = 0;       // now (VmRSS)
   std::int64_t peak_resident_bytes = 0;  // high-water mark (VmHWM)
+  std::int64_t file_bytes = 0;           // now, pages of files: program, libraries (RssFile)
 };
 
 /// Reads the memory of the calling process. Not collective. Throws MemoryError when the file cannot

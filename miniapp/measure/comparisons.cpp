@@ -20,6 +20,11 @@ std::string first_text(Peers& peers, const std::string& mine) {
   return {};
 }
 
+// An allowance that is a multiple of what the run itself allocates would hide anything.
+std::int64_t default_allowance(std::int64_t ledger_peak) {
+  return std::clamp(ledger_peak / 2, std::int64_t{64} << 20, std::int64_t{512} << 20);
+}
+
 std::string memory_difference(const TierResult& tier, std::string_view name, bool pooled) {
   std::string text;
   auto compare = [&](std::string_view what, std::int64_t predicted, std::int64_t measured) {
@@ -135,13 +140,19 @@ void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnaps
   result.rss_peak = record.rss_peak;
   const auto peaks = peers.gather(record.rss_peak);
   result.rss_peak_most = *std::max_element(peaks.begin(), peaks.end());
-  result.rss_excess = std::max<std::int64_t>(0, record.rss_peak - record.rss_start - ledger_peak);
+  result.outside = record.outside;
+  result.rss_excess = std::max<std::int64_t>(
+      0, record.rss_peak - record.rss_start_files - ledger_peak + record.outside.total());
   result.allowance =
-      static_cast<std::int64_t>(std::llround(deck.memory.allowance_mib * 1024.0 * 1024.0));
+      deck.memory.allowance_mib
+          ? static_cast<std::int64_t>(std::llround(*deck.memory.allowance_mib * mib_bytes))
+          : default_allowance(ledger[Tier::host].peak_bytes + ledger[Tier::device].peak_bytes);
   std::string wrong;
   if (result.rss_excess > result.allowance)
-    wrong = fmt::format("{} resident beyond the ledger's peak, memory.allowance_mib allows {}",
-                        human_bytes(result.rss_excess), human_bytes(result.allowance));
+    wrong = fmt::format("{} beyond the ledger's peak{}, memory.allowance_mib allows {}",
+                        human_bytes(result.rss_excess),
+                        record.outside.total() > 0 ? " (" + describe(record.outside) + ")" : "",
+                        human_bytes(result.allowance));
   if (const auto& d = result.device; d && d->judged() && d->excess_bytes > result.allowance)
     wrong += fmt::format(
         "{}{} of the device beyond the ledger's and the libraries', memory.allowance_mib allows {}",

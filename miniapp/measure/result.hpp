@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <core/memory/outside_memory.hpp>
 #include <core/plan/build/fit_layers.hpp>
 #include <core/plan/interpret/copy_volume.hpp>
 #include <core/plan/interpret/footprint.hpp>
@@ -22,6 +23,7 @@
 #include <miniapp/measure/checkpoint_figures.hpp>
 #include <miniapp/measure/deepspeed_comms_log.hpp>
 #include <miniapp/measure/device_figure.hpp>
+#include <miniapp/measure/proof_result.hpp>
 #include <miniapp/measure/state_hash.hpp>
 
 namespace shardmark {
@@ -117,12 +119,15 @@ struct Result {
   int slowest_rank = 0;      // the rank that spends most time without waiting for others
   TimeResult slowest_times;  // of that rank
   std::int64_t rss_start = 0, rss_peak = 0, rss_excess = 0, allowance = 0;  // bytes
+  OutsideMemory outside;               // counted in rss_excess, not in rss_peak
   std::int64_t rss_peak_most = 0;      // the largest of all ranks
   std::optional<DeviceFigure> device;  // where the device has its own memory
+  std::optional<ProofResult> proof;    // of the collectives; empty with one rank
   StateHashes hashes;
   CheckpointFigures checkpoints;
   std::vector<RankInfo> ranks;
   std::map<std::string, std::string> versions;
+  std::map<std::string, std::string> binaries;  // hashes of the program and of its libraries
   std::string bf16_products;  // how they are computed and why; empty if there are none
   std::vector<std::string> warnings;
   double tokens_per_s = 0;

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include <core/memory/outside_memory.hpp>
 #include <miniapp/execute/lane_times.hpp>
 #include <miniapp/execute/link_times.hpp>
+#include <miniapp/measure/clock_readings.hpp>
 #include <miniapp/measure/device_figure.hpp>
 
 namespace shardmark {
@@ -20,10 +22,13 @@ struct RunRecord {
   LinkTimesByDirection link{};
   std::int64_t matmul_ns = 0;
   double timed_s = 0;  // from barrier to barrier, without checkpoints
+  ClockSpans clocks;   // from barrier to barrier, with checkpoints
 
-  std::int64_t first_step = 0;               // of this run; a checkpoint contains the steps before
-  std::int64_t steps = 0, warmup = 0;        // of this run: timed steps, and those before them
-  std::int64_t rss_start = 0, rss_peak = 0;  // resident memory, bytes
+  std::int64_t first_step = 0;         // of this run; a checkpoint contains the steps before
+  std::int64_t steps = 0, warmup = 0;  // of this run: timed steps, and those before them
+  // Resident memory in bytes: at the start of the session, pages of files in it, and at most.
+  std::int64_t rss_start = 0, rss_start_files = 0, rss_peak = 0;
+  OutsideMemory outside;  // the most that was seen
   DeviceLooks device;
 };
 

@@ -89,6 +89,14 @@ Check updates(const Result& r, bool trains) {
                       none ? ": choose a smaller loss_scale" : "")};
 }
 
+Check values(const Result& r, const Observed& o) {
+  if (!o.values_mismatch.empty()) return {"values", Outcome::fail, o.values_mismatch};
+  if (!r.proof || r.proof->proved_steps == 0)
+    return {"values", Outcome::not_applicable,
+            r.proof ? "there are no timed steps" : "one rank communicates with no other"};
+  return {"values", Outcome::pass, describe(*r.proof)};
+}
+
 Check disk_check(const Result& r, const Observed& o) {
   if (o.disk_mismatch.empty() && (!r.disk->direct || !r.disk->kernel))
     return {"disk", Outcome::not_applicable,
@@ -136,12 +144,17 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
                     : "peaks by tier and category as predicted, to the byte, on every rank"));
   r.checks.push_back(from_text("calls", o.calls_mismatch,
                                "calls and elements by collective as predicted, on every rank"));
+  r.checks.push_back(values(r, o));
   if (r.copies() || !o.copies_mismatch.empty())
     r.checks.push_back(
         from_text("copies", o.copies_mismatch,
                   "bytes between tiers as predicted, in each direction, on every rank"));
   if (r.disk || !o.disk_mismatch.empty()) r.checks.push_back(disk_check(r, o));
   r.checks.push_back(from_text("system_memory", o.excess, "within the allowance on every rank"));
+  r.checks.push_back(from_text("inputs", o.inputs,
+                               "every rank ran the same program and libraries on the same data"));
+  r.checks.push_back(from_text("clocks", o.clocks,
+                               "the clocks of every rank agree on the timed span within 0.5 %"));
   r.checks.push_back(
       from_text("replicas", r.hashes.disagreement, "replicas and shards agree across ranks"));
   r.checks.push_back(from_text("self_check", o.self_check,

@@ -11,8 +11,11 @@ namespace shardmark {
 struct Observed {
   std::string
       memory_mismatch;  // of the lowest rank whose ledger differs from its plan; empty: none
+  std::string values_mismatch;  // what the proof of the collectives found first
   std::string calls_mismatch, copies_mismatch, disk_mismatch;
   std::string excess;         // of the lowest rank whose system figure exceeds the allowance
+  std::string inputs;         // of the lowest rank with other data or another program
+  std::string clocks;         // of the lowest rank whose clocks disagree
   std::string self_check;     // what was wrong; empty: passed
   bool deck_changed = false;  // by --set
   bool traced = false;        // the deck's trace or wall_clock_breakdown traces timed steps

@@ -5,10 +5,14 @@
 
 namespace shardmark {
 
-std::unique_ptr<Model> make_model(const Deck& deck, const Program& program,
-                                  const Context& context) {
+std::unique_ptr<Model> make_model(const Deck& deck, const Program& program, const Context& context,
+                                  DataWitness* witness) {
   if (deck.run.compute == Compute::none) return std::make_unique<ListModel>(deck, context);
-  return std::make_unique<TransformerModel>(deck, program, context, make_token_source(deck));
+  auto tokens = make_token_source(deck);
+  if (witness != nullptr)
+    tokens = make_witnessed_source(std::move(tokens), program.world, program.rank, deck,
+                                   program.batch.micro, *witness);
+  return std::make_unique<TransformerModel>(deck, program, context, std::move(tokens));
 }
 
 }  // namespace shardmark

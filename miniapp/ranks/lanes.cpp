@@ -3,11 +3,13 @@
 
 #include <comm/decorators/delaying.hpp>
 #include <comm/decorators/faulty.hpp>
+#include <comm/decorators/proving.hpp>
 #include <comm/decorators/watching.hpp>
 #include <comm/factory/make_communicator.hpp>
 #include <comm/mpi/device_buffers.hpp>
 #include <comm/nccl/nccl_headers.hpp>
 #include <core/kokkos_shim.hpp>
+#include <core/memory/read_back.hpp>
 #include <miniapp/ranks/lanes.hpp>
 
 namespace shardmark {
@@ -59,6 +61,10 @@ std::unique_ptr<Communicator> watched_on_device(Backend backend, MPI_Comm world,
   return std::make_unique<WatchingCommunicator>(std::move(lane), watch);
 }
 
+void read_from_device(void* to, const void* from, std::int64_t bytes) {
+  copy_to_host(Space(), to, from, static_cast<std::size_t>(bytes));
+}
+
 }  // namespace
 
 std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watchdog& watch,
@@ -74,6 +80,15 @@ std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Wa
                                                 FaultChoice{kind, last_rank, 1, all_calls});
   }
   return lane;
+}
+
+ProofOptions proof_options(const Deck& deck) {
+  return {deck.run.reductions, device_is_host ? nullptr : &read_from_device};
+}
+
+std::unique_ptr<Communicator> make_proved_lane(std::unique_ptr<Communicator> inner, Peers& peers,
+                                               Proof& proof) {
+  return std::make_unique<ProvingCommunicator>(std::move(inner), peers.lane(), proof);
 }
 
 Lanes::Lanes(std::unique_ptr<Communicator> world, const Program& program) {

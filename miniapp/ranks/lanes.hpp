@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The run's communicator with its decorators, from the inside out: back-end, watchdog, delay,
-// counters, faults. The counters are inside the faults, so they also count a call that a fault
-// adds.
+// counters, faults, proof. The counters are inside the faults, so they also count a call that a
+// fault adds; the proof is outside them, so it sees what the program sees.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,10 @@
 #include <comm/communicator.hpp>
 #include <comm/decorators/counting.hpp>
 #include <comm/decorators/watchdog.hpp>
+#include <comm/proof/proof.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/ranks/faults.hpp>
+#include <miniapp/ranks/peers.hpp>
 
 namespace shardmark {
 
@@ -21,6 +23,14 @@ namespace shardmark {
 /// and `counters` must outlive it.
 std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watchdog& watch,
                                             Fault fault, CommCounters& counters);
+
+/// How a proof reads the buffers of the run's lane.
+ProofOptions proof_options(const Deck& deck);
+
+/// Collective. `inner` with its collectives proved; the ranks compare over the lane of `peers`,
+/// which nothing else may use during a proved step. `proof` must outlive the result.
+std::unique_ptr<Communicator> make_proved_lane(std::unique_ptr<Communicator> inner, Peers& peers,
+                                               Proof& proof);
 
 /// The communicators of a program, one for each of its groups.
 class Lanes {

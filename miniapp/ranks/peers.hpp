@@ -24,6 +24,8 @@ class Peers {
   explicit Peers(Communicator& comm) : comm_(comm) {}
   int rank() const { return comm_.rank(); }
   int size() const { return comm_.size(); }
+  /// The communicator beneath.
+  Communicator& lane() { return comm_; }
 
   void barrier();
   /// Every rank's value, in rank order, on all ranks.

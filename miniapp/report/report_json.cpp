@@ -233,6 +233,11 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   if (!r.rows.empty() && deck.run.compute == Compute::train)
     o["loss"] = {{"first", number(r.rows.front().loss)}, {"last", number(r.rows.back().loss)}};
   if (!deck.checkpoint.dir.empty()) o["checkpoints"] = checkpoints(r.checkpoints);
+  if (r.proof)
+    o["proof"] = {{"timed_steps", r.proof->timed_steps}, {"proved_steps", r.proof->proved_steps},
+                  {"period", r.proof->period},           {"collectives", r.proof->collectives},
+                  {"cost", number(r.proof->cost)},       {"seed", hex(r.proof->seed)}};
+  o["binaries"] = r.binaries;
   o["checks"] = checks(r);
   o["warnings"] = r.warnings;
   const auto variables = by_variable(r.ranks);

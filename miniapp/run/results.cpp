@@ -7,6 +7,7 @@
 #include <miniapp/measure/state_hash.hpp>
 #include <miniapp/measure/timings.hpp>
 #include <miniapp/measure/verdict.hpp>
+#include <miniapp/provenance/binaries.hpp>
 #include <miniapp/provenance/placement.hpp>
 #include <miniapp/provenance/provenance.hpp>
 #include <miniapp/run/results.hpp>
@@ -68,6 +69,12 @@ Result collect_results(const RunPlan& run, RunSession& session, const Trainer& t
   result.checkpoints = checkpoints.figures();
   result.ranks = rank_infos(world.node, peers);
   result.warnings = placement_warnings(result.ranks);
+  if (session.proof() != nullptr) result.proof = trainer.prover().result(record.timed_s);
+  observed.values_mismatch = trainer.prover().first_failure();
+  result.binaries = loaded_binaries();
+  observed.inputs = trainer.prover().data_difference();
+  if (observed.inputs.empty()) observed.inputs = compare_binaries(result.binaries, peers);
+  observed.clocks = compare_clocks(record.clocks, peers);
   observed.self_check = session.self_check();
   observed.traced =
       !run.loaded.output.trace.empty() || run.loaded.output.deepspeed.wall_clock_every > 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <core/memory/device_memory.hpp>
-#include <core/memory/process_memory.hpp>
+#include <miniapp/models/make_model.hpp>
 #include <miniapp/ranks/clock_offset.hpp>
 #include <miniapp/run/bf16_choice.hpp>
 #include <miniapp/run/run_session.hpp>
@@ -14,13 +14,17 @@ void RunSession::open() {
   Peers& peers = world_.peers;
   const Bf16Choice bf16 = choose_bf16_products(deck, profile.workspace_cap_bytes, Space(), peers);
   bf16_products_ = bf16.reason;
-  resident_at_start_ = process_memory().resident_bytes;
+  memory_at_start_ = process_memory();
   device_.start = device_memory_in_use(profile.ranks_per_node);
   static_cast<void>(reset_peak_resident());  // if refused, the peak includes the start of MPI
   world_.watch.set_timeout(deck.comm.timeout_s);
   peers.agree([&] {
-    lanes_.emplace(make_run_lane(deck, world_.comm, world_.watch, run_.fault, counters_),
-                   run_.program);
+    auto lane = make_run_lane(deck, world_.comm, world_.watch, run_.fault, counters_);
+    if (peers.size() > 1) {
+      proof_.emplace(proof_options(deck));
+      lane = make_proved_lane(std::move(lane), peers, *proof_);
+    }
+    lanes_.emplace(std::move(lane), run_.program);
     matmul_.emplace(profile.workspace_cap_bytes, bf16.products);
     context_.emplace(Context{Space(), *matmul_});
   });
@@ -31,7 +35,10 @@ void RunSession::open() {
   peers.agree([&] {
     session_.emplace(
         deck, run_.program, *lanes_, *context_,
-        SessionOptions{.fault = run_.fault, .idle = world_.watch.idle(), .ledger = true});
+        SessionOptions{.model = make_model(deck, run_.program, *context_, &data_witness_),
+                       .fault = run_.fault,
+                       .idle = world_.watch.idle(),
+                       .ledger = true});
   });
 }
 

@@ -8,7 +8,9 @@
 #include <string>
 
 #include <comm/decorators/counting.hpp>
+#include <core/memory/process_memory.hpp>
 #include <core/nn/products/matmul.hpp>
+#include <io/data/witness.hpp>
 #include <miniapp/execute/session.hpp>
 #include <miniapp/measure/device_figure.hpp>
 #include <miniapp/run/run_plan.hpp>
@@ -32,10 +34,12 @@ class RunSession {
   const Context& context() const { return *context_; }
   MatMul& matmul() { return *matmul_; }
   CommCounters& counters() { return counters_; }
+  DataWitness& data_witness() { return data_witness_; }
+  Proof* proof() { return proof_ ? &*proof_ : nullptr; }  // null with one rank
   std::int64_t clock_offset_ns() const { return clock_offset_ns_; }
   const std::string& bf16_products() const { return bf16_products_; }
   const std::string& self_check() const { return self_check_; }  // empty: it passed
-  std::int64_t resident_at_start() const { return resident_at_start_; }
+  const ProcessMemory& memory_at_start() const { return memory_at_start_; }
   /// The device's memory before and after open(); the look at the end is left to the caller.
   const DeviceLooks& device() const { return device_; }
 
@@ -43,11 +47,14 @@ class RunSession {
   const RunPlan& run_;
   const World& world_;
   CommCounters counters_;
+  std::optional<Proof> proof_;
+  DataWitness data_witness_;
   std::optional<Lanes> lanes_;
   std::optional<MatMul> matmul_;
   std::optional<Context> context_;
   std::optional<Session> session_;
-  std::int64_t clock_offset_ns_ = 0, resident_at_start_ = 0;
+  std::int64_t clock_offset_ns_ = 0;
+  ProcessMemory memory_at_start_;
   std::string bf16_products_, self_check_;
   DeviceLooks device_;
 };

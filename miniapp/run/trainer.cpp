@@ -22,16 +22,32 @@ constexpr double overflow_norm = -1;  // of a skipped step, as DeepSpeed reports
 
 Trainer::Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoints, Peers& peers,
                  bool prints)
-    : run_(run), session_(session), checkpoints_(checkpoints), peers_(peers), prints_(prints) {
-  record_.rss_start = session.resident_at_start();
+    : run_(run),
+      session_(session),
+      checkpoints_(checkpoints),
+      peers_(peers),
+      prints_(prints),
+      prover_(session.proof(), session.data_witness(), peers) {
+  record_.rss_start = session.memory_at_start().resident_bytes;
+  record_.rss_start_files = session.memory_at_start().file_bytes;
   record_.device = session.device();
+}
+
+// Of the warm-up steps the last one is drawn by the report, so the one before it is proved.
+bool Trainer::proves(std::int64_t step) const {
+  const std::int64_t in_run = step - record_.first_step;
+  if (in_run >= record_.warmup) return prover_.drawn(in_run - record_.warmup);
+  return in_run == std::max<std::int64_t>(0, record_.warmup - 2);
 }
 
 void Trainer::plain_step(std::int64_t step) {
   StepRunner& steps = session_.steps();
   const Executor& executor = session_.executor();
   const std::int64_t start_ns = monotonic_ns();
+  const bool proved = proves(step);
+  if (proved) prover_.begin(step);
   const bool updated = steps.step(step);
+  if (proved) prover_.end();
   if (steps.exhausted())
     peers_.agree([&] {
       const Deck& deck = run_.loaded.deck;
@@ -97,6 +113,8 @@ void Trainer::steps(std::int64_t first, std::int64_t count, Progress& progress) 
 
 void Trainer::record_resident() {
   record_.rss_peak = std::max(record_.rss_peak, process_memory().peak_resident_bytes);
+  if (const OutsideMemory now = outside_memory(); now.total() > record_.outside.total())
+    record_.outside = now;
 }
 
 // Checkpoints map states in files into memory. Their pages then count as resident, but belong to
@@ -132,19 +150,23 @@ void Trainer::train() {
   Progress progress(prints_, first, all, spec.warmup, tokens);
 
   counters.recording(run_.loaded.output.deepspeed.comms);
+  record_.clocks.start = read_clocks();
   session_.steps().init();
   with_files_mapped([&] { checkpoints_.restore(executor, session_.steps()); });
   steps(first, record_.warmup, progress);
+  prover_.draw(record_.steps);
   peers_.barrier();
   executor.reset_times();
   untimed_calls_ = counters.take_records();
   counters.recording(true);
   const std::int64_t matmul_before_ns = session_.matmul().matmul_ns();
   checkpoint_ns_ = 0;
+  record_.clocks.begin = read_clocks();
   const std::int64_t start_ns = monotonic_ns();
   steps(first + record_.warmup, record_.steps, progress);
   peers_.barrier();
   record_.timed_s = static_cast<double>(monotonic_ns() - start_ns - checkpoint_ns_) * 1e-9;
+  record_.clocks.end = read_clocks();
   record_.matmul_ns = session_.matmul().matmul_ns() - matmul_before_ns;
   record_.times = executor.times();
   record_.link = executor.link_times();

@@ -10,6 +10,7 @@
 #include <miniapp/checkpoint/checkpoints.hpp>
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/measure/run_record.hpp>
+#include <miniapp/measure/step_prover.hpp>
 #include <miniapp/run/progress.hpp>
 #include <miniapp/run/run_session.hpp>
 
@@ -31,6 +32,7 @@ class Trainer {
 
   /// What this rank recorded, complete after finish().
   const RunRecord& record() const { return record_; }
+  const StepProver& prover() const { return prover_; }
   /// The collectives before the timed steps, where DeepSpeed's log wants them.
   const std::vector<CollectiveRecord>& untimed_calls() const { return untimed_calls_; }
   /// On rank 0, the warm-up step that the report draws.
@@ -42,6 +44,7 @@ class Trainer {
   void steps(std::int64_t first, std::int64_t count, Progress& progress);
   void step(std::int64_t step, Progress& progress);
   void plain_step(std::int64_t step);
+  bool proves(std::int64_t step) const;
   StepTrace traced_step(std::int64_t step);
   void checkpoint(std::int64_t steps_done);
   void record_resident();
@@ -53,6 +56,7 @@ class Trainer {
   Checkpoints& checkpoints_;
   Peers& peers_;
   bool prints_;
+  StepProver prover_;
   RunRecord record_;
   std::int64_t checkpoint_ns_ = 0;  // in checkpoints between steps
   std::vector<CollectiveRecord> untimed_calls_;

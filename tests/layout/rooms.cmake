@@ -43,7 +43,7 @@ set(layout_rooms
   "io/deepspeed: core core/plan/deck io/json io/keys io/deepspeed/schema"
   "io/deck: core core/plan/deck core/plan/write io/json io/keys io/files io/deepspeed"
   "io/checkpoint: core core/numeric core/plan core/plan/deck core/plan/interpret io/files"
-  "miniapp/ranks: core core/plan core/plan/deck comm comm/*"
+  "miniapp/ranks: core core/memory core/plan core/plan/deck comm comm/*"
   "miniapp/models: core core/memory core/numeric core/nn/* core/plan core/plan/* io/data"
   "miniapp/execute: core core/memory core/nn/kernels core/plan core/plan/* comm comm/* io/files io/checkpoint miniapp/ranks miniapp/models"
   "miniapp/execute/cuda: core core/memory comm comm/nccl miniapp/execute"

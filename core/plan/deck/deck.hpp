@@ -180,7 +180,7 @@ struct CommSpec {
 
 struct MemorySpec {
   EnumArray<Tier, std::optional<double>> budget_gib;  // empty: found at run time
-  double allowance_mib = 512;
+  std::optional<double> allowance_mib;  // empty: half the predicted peak, from 64 to 512
 };
 
 /// A machine that this run imitates.

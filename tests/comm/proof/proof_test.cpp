@@ -9,7 +9,7 @@
 #include <tests/support/array.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::proof {
+namespace shardmark::testing::proof_test {
 namespace {
 
 // Flips a bit of what one rank receives.
@@ -36,7 +36,7 @@ class Tampering : public ForwardingCommunicator {
   Collective last_;
 };
 
-using Way = std::tuple<const char*, Reductions>;
+using Way = std::tuple<Backend, Reductions>;
 
 // A communicator whose collectives are proved, with handles to what lies beneath.
 class Proving : public ::testing::TestWithParam<Way> {
@@ -45,8 +45,7 @@ class Proving : public ::testing::TestWithParam<Way> {
       : options(make_options(std::get<Reductions>(GetParam()))),
         lane(make_world(make_options())),
         proof({options.reductions}) {
-    auto inner =
-        std::make_unique<Tampering>(make_world(options, std::get<const char*>(GetParam())));
+    auto inner = std::make_unique<Tampering>(make_world(options, std::get<Backend>(GetParam())));
     tampering = inner.get();
     comm = std::make_unique<ProvingCommunicator>(std::move(inner), *lane, proof);
   }
@@ -66,7 +65,8 @@ class Proving : public ::testing::TestWithParam<Way> {
   }
 
   static double value(Dtype dtype, int rank, std::int64_t i) {
-    const std::uint64_t bits = mix(1, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(i));
+    const std::uint64_t bits =
+        mix(1, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(i));
     const bool integer = dtype == Dtype::uint8 || dtype == Dtype::int32 || dtype == Dtype::int64;
     if (integer) return static_cast<double>(bits % 50);
     return 0.5 + static_cast<double>(bits >> 12) * 0x1p-53;
@@ -83,12 +83,9 @@ struct Verb {
   Op op;
   Reduction reduction;
 };
-constexpr Verb verbs[] = {{Op::all_gather, Reduction::none},
-                          {Op::broadcast, Reduction::none},
-                          {Op::reduce_scatter, Reduction::sum},
-                          {Op::all_reduce, Reduction::sum},
-                          {Op::all_reduce, Reduction::average},
-                          {Op::all_reduce, Reduction::max},
+constexpr Verb verbs[] = {{Op::all_gather, Reduction::none},    {Op::broadcast, Reduction::none},
+                          {Op::reduce_scatter, Reduction::sum}, {Op::all_reduce, Reduction::sum},
+                          {Op::all_reduce, Reduction::average}, {Op::all_reduce, Reduction::max},
                           {Op::reduce, Reduction::sum}};
 
 // A few elements, several blocks with an odd tail, and more than one chunk of the reference.
@@ -137,8 +134,8 @@ TEST_P(Proving, finds_the_lowest_bit_where_the_result_is_exact) {
             << to_string(verb.op) << " of " << elems << " x " << to_string(dtype);
         if (victim) {
           EXPECT_EQ(proof.failures().back().step, step);
-          EXPECT_TRUE(proof.failures().back().text.starts_with(
-              std::string(to_string(verb.op)) + " some.array: "));
+          EXPECT_TRUE(proof.failures().back().text.starts_with(std::string(to_string(verb.op)) +
+                                                               " some.array: "));
         }
       }
     }
@@ -180,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, Proving,
                          ::testing::Combine(::testing::ValuesIn(backends),
                                             ::testing::ValuesIn(backend_reductions)),
                          [](const ::testing::TestParamInfo<Way>& way) {
-                           return std::string(std::get<0>(way.param)) + "_" +
+                           return std::string(to_string(std::get<0>(way.param))) + "_" +
                                   std::string(to_string(std::get<1>(way.param)));
                          });
 
@@ -195,7 +192,9 @@ TEST(RoundingBound, covers_sums_in_any_order) {
     std::vector<float> x(elems);
     for (std::int64_t i = 0; i < elems; ++i)
       x[static_cast<std::size_t>(i)] = static_cast<float>(
-          static_cast<double>(mix(2, static_cast<std::uint64_t>(r), static_cast<std::uint64_t>(i)) >> 11) * 0x1p-53);
+          static_cast<double>(
+              mix(2, static_cast<std::uint64_t>(r), static_cast<std::uint64_t>(i)) >> 11) *
+          0x1p-53);
     BlockSum own;
     fold_blocks(Dtype::fp32, x.data(), elems, elems, weights, &own);
     sent.weighted += own.weighted, sent.magnitude += own.magnitude;
@@ -217,4 +216,4 @@ TEST(Folds, judge_small_arrays_element_by_element) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::proof
+}  // namespace shardmark::testing::proof_test

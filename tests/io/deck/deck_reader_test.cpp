@@ -95,7 +95,7 @@ TEST(Deck, absent_keys_take_the_documented_defaults) {
   EXPECT_EQ(d.comm.timeout_s, 600);
   EXPECT_EQ(d.comm.delay_ms, 0);
   EXPECT_FALSE(d.memory.budget_gib[0] || d.memory.budget_gib[1]);
-  EXPECT_EQ(d.memory.allowance_mib, 512);
+  EXPECT_FALSE(d.memory.allowance_mib);
   EXPECT_FALSE(d.expect.loss);
   EXPECT_EQ(d.expect.loss_drop, 0);
   EXPECT_EQ(load_deck(path, {"run.seed=78"}).data.seed, 78u);

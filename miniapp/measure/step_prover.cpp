@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include <fmt/format.h>
+
+#include <core/clock.hpp>
+#include <core/random.hpp>
+#include <miniapp/measure/step_prover.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr double most_cost = 0.02;  // of a step; what proving every step may cost
+
+std::uint64_t random_word() {
+  std::random_device device;  // the system's source of randomness
+  return static_cast<std::uint64_t>(device()) << 32 | device();
+}
+
+}  // namespace
+
+void StepProver::begin(std::int64_t step) {
+  if (proof_ == nullptr) return;
+  begin_ns_ = monotonic_ns();
+  spent_before_ns_ = proof_->spent_ns();
+  step_ = step;
+  data_.begin();
+  proof_->begin(step, splitmix64(result_.seed + static_cast<std::uint64_t>(step)));
+}
+
+void StepProver::end() {
+  if (proof_ == nullptr) return;
+  proof_->end();
+  data_read_.push_back({step_, data_.end()});
+  const auto spent = static_cast<double>(proof_->spent_ns() - spent_before_ns_);
+  const auto all = static_cast<double>(monotonic_ns() - begin_ns_);
+  cost_ = spent / std::max(all - spent, 1.0);
+  spent_s_ += spent * 1e-9;
+  ++result_.proved_steps;
+}
+
+// The rank that waits least for the others has the time that the proof adds to a step.
+void StepProver::draw(std::int64_t steps) {
+  result_ = {};
+  spent_s_ = 0;
+  result_.timed_steps = steps;
+  if (proof_ == nullptr) return;
+  collectives_before_ = proof_->proved();
+  const auto costs = peers_.gather(cost_);
+  const double cost = *std::min_element(costs.begin(), costs.end());
+  const auto wanted = static_cast<std::int64_t>(std::ceil(std::min(cost / most_cost, 1e9)));
+  result_.period = std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(steps, 1));
+  result_.seed = peers_.gather(random_word()).front();
+}
+
+// The last run of steps may be shorter than the others; one of its steps is drawn all the same.
+bool StepProver::drawn(std::int64_t timed) const {
+  if (proof_ == nullptr || timed < 0 || timed >= result_.timed_steps) return false;
+  const std::int64_t window = timed / result_.period, first = window * result_.period;
+  const std::int64_t length = std::min(result_.period, result_.timed_steps - first);
+  const std::uint64_t random = splitmix64(result_.seed + static_cast<std::uint64_t>(window));
+  return timed - first == static_cast<std::int64_t>(random % static_cast<std::uint64_t>(length));
+}
+
+ProofResult StepProver::result(double timed_s) const {
+  ProofResult result = result_;
+  if (proof_ != nullptr) result.collectives = proof_->proved() - collectives_before_;
+  result.cost = timed_s > 0 ? spent_s_ / timed_s : 0;
+  return result;
+}
+
+std::string StepProver::first_failure() const {
+  if (proof_ == nullptr) return {};
+  const auto& failures = proof_->failures();
+  const std::int64_t none = std::numeric_limits<std::int64_t>::max();
+  const auto steps = peers_.gather(failures.empty() ? none : failures.front().step);
+  const auto texts = peers_.gather(failures.empty() ? std::string{} : failures.front().text);
+  const auto counts = peers_.gather(static_cast<std::int64_t>(failures.size()));
+  const auto first = std::min_element(steps.begin(), steps.end()) - steps.begin();
+  if (steps[static_cast<std::size_t>(first)] == none) return {};
+  std::int64_t more = -1;
+  for (const std::int64_t n : counts) more += n;
+  return fmt::format("step {}, rank {}: {}{}", steps[static_cast<std::size_t>(first)], first,
+                     texts[static_cast<std::size_t>(first)],
+                     more > 0 ? fmt::format("; {} more like it", more) : "");
+}
+
+std::string StepProver::data_difference() const {
+  const auto ranks = static_cast<std::size_t>(peers_.size());
+  const auto all = peers_.gather(data_read_);  // by rank, then by step
+  for (std::size_t i = 0; i < data_read_.size(); ++i)
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const std::size_t next = (r + 1) % ranks;
+      const Read& read = all[r * data_read_.size() + i];
+      if (read.data.next != all[next * data_read_.size() + i].data.own)
+        return fmt::format(
+            "in step {}, rank {} trained on other data than rank {} reads at the same place",
+            read.step, next, r);
+    }
+  return {};
+}
+
+}  // namespace shardmark

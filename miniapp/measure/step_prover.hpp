@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the steps whose collectives (comm/proof) and training data (io/data/witness) are proved.
+// One warm-up step is proved to learn what the proof costs. If that is at most 2 % of a step, every
+// timed step is proved; otherwise one step of each run of `period` timed steps, drawn from a seed
+// that is made after the warm-up. A lasting fault is then seen for certain, and a fault in one step
+// with probability 1 / period.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <comm/proof/proof.hpp>
+#include <io/data/witness.hpp>
+#include <miniapp/measure/proof_result.hpp>
+#include <miniapp/ranks/peers.hpp>
+
+namespace shardmark {
+
+class StepProver {
+ public:
+  /// All must outlive it. Where nothing is communicated (one rank), `proof` may be null, and
+  /// nothing is proved.
+  StepProver(Proof* proof, DataWitness& data, Peers& peers)
+      : proof_(proof), data_(data), peers_(peers) {}
+
+  /// Collective. The collectives from here to `end` are those of `step` and are proved.
+  void begin(std::int64_t step);
+  /// Collective; nothing may be in flight.
+  void end();
+
+  /// Collective, once, after the warm-up: draws which of `steps` timed steps are proved.
+  void draw(std::int64_t steps);
+  /// Whether timed step number `timed`, counted from 0, was drawn. The same on all ranks.
+  bool drawn(std::int64_t timed) const;
+
+  /// What was proved since `draw`, in timed steps that took `timed_s` seconds together.
+  ProofResult result(double timed_s) const;
+  /// Collective. The first failure in the lowest step, with its rank; empty if there is none.
+  std::string first_failure() const;
+  /// Collective. The first step in which a rank read other data than the rank before it reads at
+  /// the same place; empty if there is none.
+  std::string data_difference() const;
+
+ private:
+  struct Read {
+    std::int64_t step;
+    WitnessedData data;
+  };
+
+  Proof* proof_;
+  DataWitness& data_;
+  Peers& peers_;
+  std::int64_t begin_ns_ = 0;  // of the step that is being proved
+  std::int64_t spent_before_ns_ = 0;
+  std::int64_t step_ = 0;        // the same
+  std::vector<Read> data_read_;  // by proved step
+  double cost_ = 0;              // of the last proved step, relative to the rest of it
+  std::int64_t collectives_before_ = 0;
+  ProofResult result_;
+  double spent_s_ = 0;
+};
+
+}  // namespace shardmark
