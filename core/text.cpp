@@ -3,8 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <core/text.hpp>
 
@@ -12,10 +11,6 @@ namespace shardmark {
 
 std::string plural(std::int64_t count, std::string_view thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
-std::string join(const std::vector<std::string>& parts, std::string_view separator) {
-  return fmt::format("{}", fmt::join(parts, separator));
 }
 
 std::string human_bytes(std::int64_t bytes) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <type_traits>
 
 namespace shardmark {
 
@@ -15,8 +15,21 @@ inline constexpr double gib_bytes = 1024.0 * mib_bytes;
 /// "1 rank", "3 ranks": `thing` is the singular of a noun whose plural ends in s.
 std::string plural(std::int64_t count, std::string_view thing);
 
-/// The parts with `separator` between them.
-std::string join(const std::vector<std::string>& parts, std::string_view separator);
+/// The parts, which are text or integers, with `separator` between them.
+template<class Range>
+std::string join(const Range& parts, std::string_view separator) {
+  std::string text;
+  bool first = true;
+  for (const auto& part : parts) {
+    if (!first) text += separator;
+    first = false;
+    if constexpr (std::is_integral_v<std::decay_t<decltype(part)>>)
+      text += std::to_string(part);
+    else
+      text += part;
+  }
+  return text;
+}
 
 /// Four digits in a unit of powers of 1024: "1.234 GiB"; whole bytes below 1 KiB.
 std::string human_bytes(std::int64_t bytes);

@@ -9,7 +9,7 @@
 #include <variant>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/commands/arguments_error.hpp>
 #include <miniapp/commands/commands.hpp>

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <comm/factory/make_communicator.hpp>
 #include <comm/mpi/mpi_check.hpp>

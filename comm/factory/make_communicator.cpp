@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <comm/factory/make_communicator.hpp>
 #include <comm/mpi/mpi_check.hpp>

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <mpi.h>
 
 #include <comm/failed_call.hpp>

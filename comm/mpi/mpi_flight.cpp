@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <comm/collective.hpp>
 #include <comm/local_reduction.hpp>

@@ -3,7 +3,7 @@
 #include <exception>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/nccl/nccl_check.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

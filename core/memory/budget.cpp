@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <core/memory/budget.hpp>

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <system_error>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <core/memory/process_memory.hpp>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/plan.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 
@@ -27,7 +27,7 @@ const Segment* Program::find(std::string_view name) const {
 std::string describe_ranks(const Group& group) {
   constexpr std::size_t most = 16;
   const auto& ranks = group.ranks;
-  if (ranks.size() <= most) return fmt::format("ranks {}", fmt::join(ranks, ", "));
+  if (ranks.size() <= most) return fmt::format("ranks {}", join(ranks, ", "));
   return fmt::format("{} ranks, {}, {}, {} ... {}", ranks.size(), ranks[0], ranks[1], ranks[2],
                      ranks.back());
 }

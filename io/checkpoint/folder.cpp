@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <core/error.hpp>
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr const char* latest_file = "latest";
 constexpr const char* temp_prefix = ".writing.";
 constexpr const char* old_prefix = ".removing.";
-constexpr std::string_view remedy =
+constexpr std::string_view folder_remedy =
     "free the space, change the permissions, or give another checkpoint.dir";
 
 std::string first_line(const std::string& path) {
@@ -40,7 +40,7 @@ bool is_checkpoint(const std::string& dir, const std::string& name) {
 
 void rename_or_fail(const std::string& from, const std::string& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0)
-    fail_io(to, "cannot be renamed to", std::strerror(errno), remedy);
+    fail_io(to, "cannot be renamed to", std::strerror(errno), folder_remedy);
 }
 
 // The checkpoint is renamed first, because a half-removed checkpoint must not look like a published
@@ -50,9 +50,9 @@ void remove_checkpoint(const std::string& dir, const std::string& name) {
   std::error_code error;
   fs::remove_all(hidden, error);
   rename_or_fail(dir + "/" + name, hidden);
-  flush_folder(dir, remedy);
+  flush_folder(dir, folder_remedy);
   fs::remove_all(hidden, error);
-  if (error) fail_io(hidden, "cannot be removed", error.message(), remedy);
+  if (error) fail_io(hidden, "cannot be removed", error.message(), folder_remedy);
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ std::vector<std::string> published_checkpoints(const std::string& dir) {
     if (!gone) entries.push_back({written, name});
   }
   if (error && error != std::errc::no_such_file_or_directory)
-    fail_io(dir, "cannot be listed", error.message(), remedy);
+    fail_io(dir, "cannot be listed", error.message(), folder_remedy);
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return a.written != b.written ? a.written < b.written : a.name < b.name;
   });
@@ -94,7 +94,7 @@ std::optional<std::string> latest_checkpoint(const std::string& dir) {
 }
 
 CheckpointWriterFolder::CheckpointWriterFolder(std::string dir)
-    : dir_(std::move(dir)), lock_(dir_, "another run", "checkpoint.dir", remedy) {
+    : dir_(std::move(dir)), lock_(dir_, "another run", "checkpoint.dir", folder_remedy) {
   try {
     for (const fs::directory_entry& entry : fs::directory_iterator(dir_)) {
       const std::string name = entry.path().filename().string();
@@ -102,7 +102,7 @@ CheckpointWriterFolder::CheckpointWriterFolder(std::string dir)
         fs::remove_all(entry.path());
     }
   } catch (const fs::filesystem_error& e) {
-    fail_io(dir_, "cannot be cleaned", e.code().message(), remedy);
+    fail_io(dir_, "cannot be cleaned", e.code().message(), folder_remedy);
   }
 }
 
@@ -117,14 +117,14 @@ std::string CheckpointWriterFolder::begin(const std::string& name) {
   std::error_code error;
   fs::remove_all(path, error);
   if (!error) fs::create_directory(path, error);
-  if (error) fail_io(path, "cannot be created", error.message(), remedy);
+  if (error) fail_io(path, "cannot be created", error.message(), folder_remedy);
   return path;
 }
 
 void CheckpointWriterFolder::publish(const std::string& name, const std::string& manifest) {
   const std::string temp = temp_path(name), final = dir_ + "/" + name;
   // Also flushes the folder that contains all files.
-  replace_file(temp, manifest_file, manifest, remedy);
+  replace_file(temp, manifest_file, manifest, folder_remedy);
   // Checkpoints are ordered by age, but the times that a file system keeps may be as coarse as a
   // clock tick.
   std::error_code refused;
@@ -133,12 +133,12 @@ void CheckpointWriterFolder::publish(const std::string& name, const std::string&
     // A run that resumed from an earlier step writes the same step again. The old and the new
     // checkpoint are exchanged in one operation.
     if (::renameat2(AT_FDCWD, temp.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) != 0)
-      fail_io(final, "cannot be replaced", std::strerror(errno), remedy);
+      fail_io(final, "cannot be replaced", std::strerror(errno), folder_remedy);
   } else {
     rename_or_fail(temp, final);
   }
-  flush_folder(dir_, remedy);
-  replace_file(dir_, latest_file, name + "\n", remedy);
+  flush_folder(dir_, folder_remedy);
+  replace_file(dir_, latest_file, name + "\n", folder_remedy);
 }
 
 void CheckpointWriterFolder::clean_up(const std::string& name, std::int64_t keep) {

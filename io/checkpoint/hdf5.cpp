@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <hdf5.h>
 
 #include <core/error.hpp>

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <core/numeric/half.hpp>

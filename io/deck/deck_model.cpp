@@ -2,7 +2,7 @@
 // The section `model` of a deck, and what each family of models reads. Sizes are bounded here, so
 // that a mistyped number leads neither to endless loops nor to overflowing casts. deck_limits.cpp
 // checks counts beyond 63 bits.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/plan/deck/checked.hpp>
 #include <io/deck/deck_sections.hpp>

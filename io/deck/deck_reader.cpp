@@ -3,7 +3,7 @@
 // sections.
 #include <filesystem>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <io/deck/deck_reader.hpp>

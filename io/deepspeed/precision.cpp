@@ -2,7 +2,7 @@
 // In which types DeepSpeed stores, accumulates and sends, and how it handles overflows.
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <io/deepspeed/sections.hpp>
 

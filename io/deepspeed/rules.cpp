@@ -2,7 +2,7 @@
 // Combinations of keys that DeepSpeed 0.19.8 refused when it was run with them.
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <io/deepspeed/config.hpp>
 #include <io/deepspeed/sections.hpp>

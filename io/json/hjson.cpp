@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <io/json/hjson.hpp>
 #include <io/json/hjson_cursor.hpp>

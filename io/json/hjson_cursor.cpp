@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <io/json/hjson_cursor.hpp>
 #include <io/json/json_source.hpp>

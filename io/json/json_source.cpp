@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <io/json/hjson.hpp>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <io/keys/key_reader.hpp>
 #include <io/keys/nearest.hpp>

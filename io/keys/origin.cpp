@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <io/keys/origin.hpp>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <comm/mpi/mpi_check.hpp>
 #include <io/checkpoint/checksum.hpp>

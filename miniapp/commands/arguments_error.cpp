@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/commands/arguments_error.hpp>
 

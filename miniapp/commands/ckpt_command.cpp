@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/text.hpp>
 #include <io/checkpoint/consolidate.hpp>

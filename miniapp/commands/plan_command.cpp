@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `shardmark plan` and `shardmark deck check`, which print pure functions of a deck.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <core/plan/build/legal_program.hpp>

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <core/plan/build/legal_program.hpp>
 #include <core/text.hpp>
@@ -76,7 +75,7 @@ class Sweeper {
     if (seconds_since(table_ns_) > 1) write_table();  // planning is faster than writing
     if (arguments_.plan && p.reason.empty()) return;  // the table follows soon
     std::string line =
-        fmt::format("[{}/{}] {} on {}: {}", i + 1, own_.size(), fmt::join(p.at.sets(), " "),
+        fmt::format("[{}/{}] {} on {}: {}", i + 1, own_.size(), join(p.at.sets(), " "),
                     plural(p.at.ranks, "rank"), to_string(p.state));
     if (p.run)
       line += fmt::format(", {:.0f} tokens/s, {:.1f} s", p.run->tokens_per_s, p.run->wall_s);

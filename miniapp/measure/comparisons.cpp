@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/plan/interpret/footprint.hpp>
 #include <core/plan/interpret/volume.hpp>

@@ -4,7 +4,7 @@
 #include <map>
 #include <numeric>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/measure/bus_bandwidth.hpp>

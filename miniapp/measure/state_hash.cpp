@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <numeric>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/nn/kernels/context.hpp>
 #include <core/nn/optimizer/init.hpp>

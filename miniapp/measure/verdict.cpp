@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/measure/verdict.hpp>
 

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <iterator>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/utsname.h>
 
 #include <miniapp/provenance/machine.hpp>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/provenance/number_list.hpp>
 

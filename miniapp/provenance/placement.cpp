@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/text.hpp>
 #include <miniapp/provenance/number_list.hpp>

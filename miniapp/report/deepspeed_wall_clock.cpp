@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/report/deepspeed_wall_clock.hpp>
 

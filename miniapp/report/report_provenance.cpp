@@ -2,7 +2,7 @@
 #include <map>
 #include <tuple>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/provenance/number_list.hpp>

@@ -4,8 +4,7 @@
 #include <cmath>
 #include <iterator>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <core/text.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>

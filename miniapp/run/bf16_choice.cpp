@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <miniapp/run/bf16_choice.hpp>

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include <Kokkos_Core.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <comm/mpi/mpi_world.hpp>
 #include <core/kokkos_shim.hpp>

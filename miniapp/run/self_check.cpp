@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/memory/read_back.hpp>
 #include <core/plan/interpret/check.hpp>
@@ -71,13 +71,13 @@ std::string compare_with_closed_form(const Program& p, const Executor& executor)
   return {};
 }
 
-struct Outcome {
+struct StageOutcome {
   StateHashes hashes;
   std::string wrong;
 };
 
-Outcome run_stage(const Deck& run, int stage, const Profile& profile, Context& context,
-                  const Lanes& lanes, Peers& peers, Fault fault) {
+StageOutcome run_stage(const Deck& run, int stage, const Profile& profile, Context& context,
+                       const Lanes& lanes, Peers& peers, Fault fault) {
   const Deck deck = small_deck(run, stage);
   const Batch batch = batch_for(peers.size());
   const Program program = build_program(deck, batch, peers.size(), peers.rank(), profile);
@@ -85,7 +85,7 @@ Outcome run_stage(const Deck& run, int stage, const Profile& profile, Context& c
   Session session(deck, program, lanes, context, SessionOptions{.fault = fault});
   session.steps().init();
   for (std::int64_t s = 0; s < steps; ++s) session.steps().step(s);
-  Outcome o;
+  StageOutcome o;
   for (const std::string& text :
        peers.gather(compare_with_closed_form(program, session.executor())))
     if (o.wrong.empty() && !text.empty()) o.wrong = fmt::format("stage {}: {}", stage, text);
@@ -100,10 +100,10 @@ std::string self_check(const Deck& deck, const Profile& profile, Context& contex
   // A NaN is put into the real run only, whose loss has to show it.
   const Fault here = fault == Fault::nan || fault == Fault::leak ? Fault::none : fault;
   auto stage = [&](int s) { return run_stage(deck, s, profile, context, lanes, peers, here); };
-  const Outcome mine = stage(deck.zero.stage);
+  const StageOutcome mine = stage(deck.zero.stage);
   if (!mine.wrong.empty()) return mine.wrong;
   if (!mine.hashes.disagreement.empty()) return mine.hashes.disagreement;
-  const Outcome zero = deck.zero.stage == 0 ? mine : stage(0);
+  const StageOutcome zero = deck.zero.stage == 0 ? mine : stage(0);
   if (!zero.wrong.empty()) return zero.wrong;
   if (zero.hashes.param != mine.hashes.param || zero.hashes.master != mine.hashes.master ||
       zero.hashes.momentum != mine.hashes.momentum || zero.hashes.variance != mine.hashes.variance)

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/clock.hpp>
 #include <core/error.hpp>

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <core/text.hpp>
 #include <miniapp/sweep/grid.hpp>
 
 namespace shardmark {
@@ -103,7 +103,7 @@ std::vector<std::string> GridPoint::sets() const {
 std::string GridPoint::name() const {
   auto list = sets();
   std::sort(list.begin(), list.end());
-  return fmt::format("ranks={}\n{}", ranks, fmt::join(list, "\n"));
+  return fmt::format("ranks={}\n{}", ranks, join(list, "\n"));
 }
 
 std::vector<GridPoint> points_of(const std::vector<Axis>& axes, const std::vector<int>& ranks) {

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <iterator>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <core/text.hpp>

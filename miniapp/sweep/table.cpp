@@ -3,8 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <core/text.hpp>
 #include <miniapp/sweep/table.hpp>
@@ -170,7 +169,7 @@ std::string sweep_text(const Sweep& sweep) {
              4);
     if (!p.reason.empty())
       reasons += fmt::format("  {} on {} ranks, {}: {}\n", to_string(p.state), p.at.ranks,
-                             fmt::join(p.at.sets(), " "), p.reason);
+                             join(p.at.sets(), " "), p.reason);
   }
   return in_columns(rows) + reasons;
 }

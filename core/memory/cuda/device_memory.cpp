@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <core/memory/device_memory.hpp>

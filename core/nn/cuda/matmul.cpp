@@ -4,7 +4,7 @@
 #include <compare>
 #include <map>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <core/nn/cuda/check.hpp>

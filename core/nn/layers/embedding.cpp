@@ -98,11 +98,12 @@ struct RowsOfToken {
 
   template<class F>
   KOKKOS_INLINE_FUNCTION void operator()(const F& f) const {
-    constexpr std::int64_t run = 128;  // tokens that one vectorised comparison loop covers
+    constexpr std::int64_t tokens_at_once =
+        128;  // tokens that one vectorised comparison loop covers
     for (std::int64_t sample = 0; sample < samples; ++sample) {
       const std::int32_t* ids = tokens + sample * (sequence + 1);
-      for (std::int64_t t0 = 0; t0 < sequence; t0 += run) {
-        const std::int64_t t1 = t0 + run < sequence ? t0 + run : sequence;
+      for (std::int64_t t0 = 0; t0 < sequence; t0 += tokens_at_once) {
+        const std::int64_t t1 = t0 + tokens_at_once < sequence ? t0 + tokens_at_once : sequence;
         if (!occurs(ids + t0, t1 - t0, token)) continue;
         for (std::int64_t t = t0; t < t1; ++t)
           if (ids[t] == token) f(sample * sequence + t);

@@ -8,7 +8,7 @@
 namespace shardmark {
 namespace {
 
-constexpr float eps = 1e-5f;
+constexpr float layer_norm_eps = 1e-5f;
 
 template<class T>
 void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* all_x,
@@ -24,7 +24,7 @@ void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T
           const float d = widen(x[j]) - mean;
           return d * d;
         }) / n;
-        const float rstd = 1.0f / std::sqrt(variance + eps);
+        const float rstd = 1.0f / std::sqrt(variance + layer_norm_eps);
         row.once([&] {
           mean_out[r] = mean;
           rstd_out[r] = rstd;

@@ -2,7 +2,7 @@
 // The arguments of the modules in transformer.cpp, gpt2.cpp and llama.cpp.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <core/nn/models/transformer.hpp>

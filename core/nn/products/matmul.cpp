@@ -7,7 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <core/cache_line.hpp>
@@ -99,6 +99,8 @@ class Implementations {
   dnnl::matmul::primitive_desc pd_;
 };
 
+}  // namespace
+
 // A prepared product: the primitives, and memory objects whose pointers are set at each call.
 struct Prepared {
   dnnl::matmul product;
@@ -111,8 +113,6 @@ struct Prepared {
     return cache_line_bytes + round_to_line(packed_bytes) + scratch_bytes;
   }
 };
-
-}  // namespace
 
 struct MatMul::Impl {
   struct Key {

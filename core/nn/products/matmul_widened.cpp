@@ -5,7 +5,7 @@
 // B, so that the copies cost little compared with the arithmetic.
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/cache_line.hpp>
 #include <core/error.hpp>

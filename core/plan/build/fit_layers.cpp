@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/plan/build/fit_layers.hpp>
 #include <core/plan/interpret/footprint.hpp>

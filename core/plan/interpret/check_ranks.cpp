@@ -3,10 +3,10 @@
 #include <map>
 #include <optional>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <core/plan/interpret/check.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 namespace {
@@ -93,11 +93,10 @@ void compare_members(const std::map<int, Issued>& all, Violations& violations) {
         if (theirs != it->second.members.end() && theirs->second == ranks) continue;
         violations.push_back(
             {Rule::ranks_disagree, "group " + group,
-             fmt::format("rank {} has ranks {} in it, rank {} has {}", rank, fmt::join(ranks, ","),
+             fmt::format("rank {} has ranks {} in it, rank {} has {}", rank, join(ranks, ","),
                          member,
-                         theirs == it->second.members.end()
-                             ? "no such group"
-                             : fmt::format("{}", fmt::join(theirs->second, ",")))});
+                         theirs == it->second.members.end() ? "no such group"
+                                                            : join(theirs->second, ","))});
       }
 }
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <iterator>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/plan/interpret/estimators.hpp>
 #include <core/text.hpp>

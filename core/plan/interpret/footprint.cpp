@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/plan/interpret/arena.hpp>
 #include <core/plan/interpret/footprint.hpp>

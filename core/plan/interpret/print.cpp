@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/plan/interpret/print.hpp>
 

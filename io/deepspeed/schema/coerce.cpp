@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <io/deepspeed/schema/values.hpp>
 
@@ -134,8 +134,8 @@ std::optional<Json> coerce_word(const DsKey& key, const Json& value) {
   auto text = value.get<std::string>();
   if (key.type == DsType::word_any_case) text = lower(std::move(text));
   const auto words = split_words(key.words);
-  const bool known = std::find(words.begin(), words.end(), text) != words.end();
-  return known ? std::optional<Json>(std::move(text)) : std::nullopt;
+  const bool is_known = std::find(words.begin(), words.end(), text) != words.end();
+  return is_known ? std::optional<Json>(std::move(text)) : std::nullopt;
 }
 
 bool nullable(const DsKey& key) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include <core/text.hpp>
 #include <miniapp/commands/help/command_help.hpp>
 #include <miniapp/commands/help/completion.hpp>
 
@@ -27,7 +27,8 @@ std::string words_branch(const CommandHelp& command) {
       kind = kind_of(o.offer);
     else
       words += fmt::format("{} ", o.name);
-  return fmt::format("    {}) words='{}-h --help' kind={} ;;\n", quoted(command.name), words, kind);
+  return fmt::format("    {}) words='{}-h --help' kind={} ;;\n", shell_quoted(command.name), words,
+                     kind);
 }
 
 // The branches of `case "$command $prev"`: the values of this command's options.
@@ -36,8 +37,8 @@ std::string value_branches(const CommandHelp& command) {
   for (const OptionHelp& o : command.options)
     if (!o.value.empty() && !o.positional())
       text += fmt::format("    {}) words='{}' kind={} ;;\n",
-                          quoted(fmt::format("{} {}", command.name, o.name)),
-                          fmt::join(o.choices, " "), kind_of(o.offer));
+                          shell_quoted(fmt::format("{} {}", command.name, o.name)),
+                          join(o.choices, " "), kind_of(o.offer));
   return text;
 }
 
@@ -49,7 +50,7 @@ std::string bash_completion() {
     const auto space = c.name.rfind(' ');
     const std::string_view group = space == std::string_view::npos ? "" : c.name.substr(0, space);
     names += fmt::format("{}{}", names.empty() ? "" : "|",
-                         quoted(fmt::format("{} {}", group, last_word(c.name))));
+                         shell_quoted(fmt::format("{} {}", group, last_word(c.name))));
     words += words_branch(c);
     values += value_branches(c);
   }

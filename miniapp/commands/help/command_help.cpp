@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include <core/text.hpp>
 #include <miniapp/commands/help/command_help.hpp>
 
 namespace shardmark {
@@ -26,7 +26,7 @@ const OptionHelp& option_of(const CommandHelp& command, std::string_view name) {
 
 std::string full_text(const OptionHelp& option) {
   std::string text(option.text);
-  if (!option.choices.empty()) text += fmt::format(" One of {}.", fmt::join(option.choices, ", "));
+  if (!option.choices.empty()) text += fmt::format(" One of {}.", join(option.choices, ", "));
   if (option.required && !option.positional()) text += " Required.";
   if (!option.preset.empty()) text += fmt::format(" Default: {}.", option.preset);
   return text;

@@ -13,7 +13,7 @@ std::string completion(std::string_view shell) {
   throw std::logic_error("no completion for the shell " + std::string(shell));
 }
 
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string(R"('\'')") : std::string(1, c);
   return out + "'";

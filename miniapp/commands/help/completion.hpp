@@ -16,7 +16,7 @@ std::string zsh_completion();
 std::string fish_completion();
 
 /// Text between single quotes, as every shell here takes it literally.
-std::string quoted(std::string_view text);
+std::string shell_quoted(std::string_view text);
 
 /// The first sentence of a text, without its full stop and without backticks.
 std::string first_sentence(std::string_view text);

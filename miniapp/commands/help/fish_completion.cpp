@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include <core/text.hpp>
 #include <miniapp/commands/help/command_help.hpp>
 #include <miniapp/commands/help/completion.hpp>
 
@@ -27,7 +27,7 @@ std::string condition(const CommandHelp& command) {
 }
 
 std::string values(const OptionHelp& o) {
-  if (!o.choices.empty()) return quoted(fmt::format("{}", fmt::join(o.choices, " ")));
+  if (!o.choices.empty()) return shell_quoted(join(o.choices, " "));
   switch (o.offer) {
     case Offer::deck: return "'(__fish_complete_suffix .json)'";
     case Offer::folder: return "'(__fish_complete_directories)'";
@@ -37,12 +37,13 @@ std::string values(const OptionHelp& o) {
 }
 
 std::string lines_of(const CommandHelp& command) {
-  const std::string begin = fmt::format("complete -c shardmark -n {}", quoted(condition(command)));
+  const std::string begin =
+      fmt::format("complete -c shardmark -n {}", shell_quoted(condition(command)));
   std::string text;
   for (const CommandHelp* c : commands_below(command.name))
-    text += fmt::format("{} -a {} -d {}\n", begin, last_word(c->name), quoted(c->summary));
+    text += fmt::format("{} -a {} -d {}\n", begin, last_word(c->name), shell_quoted(c->summary));
   for (const OptionHelp& o : command.options) {
-    const std::string words = quoted(first_sentence(o.text));
+    const std::string words = shell_quoted(first_sentence(o.text));
     if (o.positional())
       text += fmt::format("{} -a {} -d {}\n", begin, values(o), o.name);
     else if (o.value.empty())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/commands/help/help_page.hpp>
 #include <miniapp/commands/help/man_page.hpp>

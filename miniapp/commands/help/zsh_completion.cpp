@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include <core/text.hpp>
 #include <miniapp/commands/help/command_help.hpp>
 #include <miniapp/commands/help/completion.hpp>
 
@@ -20,7 +20,7 @@ std::string escaped(std::string_view text) {
 }
 
 std::string action(const OptionHelp& o) {
-  if (!o.choices.empty()) return fmt::format("({})", fmt::join(o.choices, " "));
+  if (!o.choices.empty()) return fmt::format("({})", join(o.choices, " "));
   switch (o.offer) {
     case Offer::deck: return R"(_files -g "*.json")";
     case Offer::folder: return "_files -/";
@@ -38,16 +38,17 @@ std::string specification(const OptionHelp& o) {
 }
 
 std::string branch(const CommandHelp& command) {
-  std::string text = fmt::format("    {})\n      _arguments -C", quoted(command.name));
+  std::string text = fmt::format("    {})\n      _arguments -C", shell_quoted(command.name));
   for (const OptionHelp& o : command.options)
-    text += fmt::format(" \\\n        {}", quoted(specification(o)));
+    text += fmt::format(" \\\n        {}", shell_quoted(specification(o)));
   text += " \\\n        '(-h --help)'{-h,--help}'[Prints help and exits]'";
   const auto below = commands_below(command.name);
   if (below.empty()) return text + " ;;\n";
   text += " \\\n        '1:command:->command'\n      commands=(";
   for (const CommandHelp* c : below)
-    text += fmt::format("\n        {}",
-                        quoted(fmt::format("{}:{}", last_word(c->name), escaped(c->summary))));
+    text +=
+        fmt::format("\n        {}",
+                    shell_quoted(fmt::format("{}:{}", last_word(c->name), escaped(c->summary))));
   return text + ") ;;\n";
 }
 
@@ -59,7 +60,7 @@ std::string zsh_completion() {
     const auto space = c.name.rfind(' ');
     const std::string_view group = space == std::string_view::npos ? "" : c.name.substr(0, space);
     names += fmt::format("{}{}", names.empty() ? "" : "|",
-                         quoted(fmt::format("{} {}", group, last_word(c.name))));
+                         shell_quoted(fmt::format("{} {}", group, last_word(c.name))));
     branches += branch(c);
   }
   return fmt::format(R"(#compdef shardmark

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The middle of the page: memory, collectives, time and loss, each with its drawing.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/text.hpp>
 #include <miniapp/report/html/charts.hpp>

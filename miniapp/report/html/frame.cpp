@@ -2,7 +2,7 @@
 // What all charts share: axes, legend, and a bound on the number of points.
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/report/html/svg.hpp>
 #include <miniapp/report/html/text.hpp>

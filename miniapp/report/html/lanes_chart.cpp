@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/text.hpp>
 #include <miniapp/execute/event_name.hpp>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/report/html/charts.hpp>
 #include <miniapp/report/html/svg.hpp>
@@ -39,13 +39,13 @@ void draw_losses(Svg& svg, const Frame& f, const std::vector<LossRow>& rows) {
 // Draws a mark on the axis for each step for which `is` holds, one mark if several share a place.
 // Returns whether there is any.
 template<class Is>
-bool draw_marks(Svg& svg, const Frame& f, const std::vector<LossRow>& rows, const char* css,
+bool draw_marks(Svg& svg, const Frame& f, const std::vector<LossRow>& rows, const char* css_class,
                 double size, Is is) {
   double last = -INFINITY;
   for (const LossRow& row : rows) {
     const double x = f.x(static_cast<double>(row.step));
     if (!is(row) || x - last < 1) continue;
-    svg.line({x, f.bottom}, {x, f.bottom - size}, css);
+    svg.line({x, f.bottom}, {x, f.bottom - size}, css_class);
     last = x;
   }
   return std::isfinite(last);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/report/html/charts.hpp>
 #include <miniapp/report/html/svg.hpp>

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <core/text.hpp>
 #include <miniapp/provenance/number_list.hpp>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/report/html/svg.hpp>
 #include <miniapp/report/html/text.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <miniapp/report/html/text.hpp>
 

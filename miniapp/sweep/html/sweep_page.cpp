@@ -3,8 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <core/text.hpp>
 #include <miniapp/report/html/style.hpp>
@@ -204,13 +203,12 @@ std::string header(const Sweep& sweep) {
                       ? fmt::format(" of {}; the others are not finished yet", sweep.size)
                       : std::string("."));
   text += fmt::format("<p>Deck <code>{}</code>{}{}; ranks {}. {}</p>\n", escape(sweep.deck_path),
-                      sweep.sets.empty() ? "" : " with ",
-                      escape(fmt::format("{}", fmt::join(sweep.sets, " "))),
-                      fmt::join(sweep.ranks, ", "),
+                      sweep.sets.empty() ? "" : " with ", escape(join(sweep.sets, " ")),
+                      join(sweep.ranks, ", "),
                       sweep.planned ? "Planned, not run, so there are no times." : "");
   for (const Axis& axis : sweep.axes)
     text += fmt::format("<p><code>{}</code>: {}</p>\n", escape(axis.key),
-                        escape(fmt::format("{}", fmt::join(axis.values, ", "))));
+                        escape(join(axis.values, ", ")));
   return text + "</header>\n";
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <core/plan/deepspeed/stage3/optimizer_swapper.hpp>

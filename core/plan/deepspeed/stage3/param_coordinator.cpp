@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/plan/deepspeed/stage3/param_coordinator.hpp>
 

@@ -4,7 +4,7 @@
 // shards may lie on the device, on the host or in files.
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deepspeed/stage3/stage3_params.hpp>

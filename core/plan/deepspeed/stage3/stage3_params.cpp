@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deepspeed/stage3/stage3_params.hpp>
 #include <core/plan/write/state_writer.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 
@@ -46,7 +46,7 @@ bool ShardedParams::updated_on_host(std::size_t g) const {
 std::string GatherState::key() const {
   std::string text = coordinator.key();
   for (const auto& [slot, count] : users) text += fmt::format(";{}x{}", slot, count);
-  text += fmt::format(";{}", fmt::join(secondary, ","));
+  text += fmt::format(";{}", join(secondary, ","));
   for (const auto& [id, buffer] : buffered) text += fmt::format(";{}@{}", id, buffer);
   return text;
 }

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <map>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
