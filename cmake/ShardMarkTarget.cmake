@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# shardmark_unity(<target>): compiles the sources of one folder as one file, because otherwise most
-# of the time is spent reading headers. -DSHARDMARK_UNITY=OFF compiles each source by itself, as
-# ci/full does, so that no source relies on the includes of another one.
+# shardmark_unity(<target> <group>…): compiles many sources as one file, because otherwise most of
+# the time is spent reading headers. A group is <name>=<regular expression of paths that are relative
+# to the folder of the CMakeLists.txt>. A source belongs to the first group that matches it; sources
+# that match no group form a group per folder. Two sources of one group must not use a name for
+# different things in their anonymous namespaces. -DSHARDMARK_UNITY=OFF compiles each source by itself,
+# as ci/full does, so that no source relies on the includes of another one.
 function(shardmark_unity target)
   if(NOT SHARDMARK_UNITY)
     return()
@@ -10,21 +13,30 @@ function(shardmark_unity target)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE path)
-    cmake_path(GET path PARENT_PATH folder)
-    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
-    string(MAKE_C_IDENTIFIER "${folder}" folder)
-    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${folder}")
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    cmake_path(GET path PARENT_PATH group)
+    foreach(pair IN LISTS ARGN)
+      string(REGEX MATCH "^([a-z0-9_]+)=(.+)$" pair "${pair}")
+      set(name "${CMAKE_MATCH_1}")
+      if(path MATCHES "${CMAKE_MATCH_2}")
+        set(group "${name}")
+        break()
+      endif()
+    endforeach()
+    string(MAKE_C_IDENTIFIER "${group}" group)
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}")
   endforeach()
 endfunction()
 
-# shardmark_target(<target> [HOST_ONLY | KOKKOS <source>…] [OPTIMIZE <level>]): sets what all targets of ShardMark have
-# in common. There are no global flags. A GPU build compiles sources that do not include Kokkos with
-# the host's compiler, which is several times faster than nvcc: HOST_ONLY means the whole target,
-# KOKKOS means all sources except these. OPTIMIZE is the optimization of a
-# Release build where CMake's -O3 does not pay: tests are compiled at -O1 in two thirds of the time.
+# shardmark_target(<target> [HOST_ONLY | KOKKOS <source>…] [UNITY <group>…] [OPTIMIZE <level>]): sets
+# what all targets of ShardMark have in common. There are no global flags. A GPU build compiles sources
+# that do not include Kokkos with the host's compiler, which is several times faster than nvcc:
+# HOST_ONLY means the whole target, KOKKOS means all sources except these. OPTIMIZE is the optimization
+# of a Release build where CMake's -O3 does not pay: 2 for what a run does once, 1 for text and tests,
+# which compile in two thirds of the time.
 function(shardmark_target target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "HOST_ONLY" "OPTIMIZE" "KOKKOS")
-  shardmark_unity(${target})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "HOST_ONLY" "OPTIMIZE" "KOKKOS;UNITY")
+  shardmark_unity(${target} ${arg_UNITY})
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")

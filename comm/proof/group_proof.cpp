@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <comm/collective.hpp>
 #include <comm/local_reduction.hpp>

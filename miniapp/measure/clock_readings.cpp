@@ -5,7 +5,7 @@
 #include <ctime>
 #include <fstream>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #if defined(__x86_64__)

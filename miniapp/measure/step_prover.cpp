@@ -4,7 +4,7 @@
 #include <limits>
 #include <random>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <core/clock.hpp>
 #include <core/random.hpp>

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <link.h>
 
 #include <io/files/hash.hpp>
