@@ -18,7 +18,8 @@ enum class ExitStatus : int {
   memory = 3,
   output = 4,
   comm = 5,
-  defect = 70  // of ShardMark itself; EX_SOFTWARE of sysexits.h
+  stopped = 6,  // by a signal or the time limit, after a step; not an error
+  defect = 70   // of ShardMark itself; EX_SOFTWARE of sysexits.h
 };
 
 /// Base of all ShardMark errors. `what()` is one line: place, value, bound, remedy.

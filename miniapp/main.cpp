@@ -2,10 +2,13 @@
 // The program: it parses the arguments, calls a command, and returns its exit status. Errors end
 // here: one line on standard error, and the status that belongs to the type of the error. The texts
 // in miniapp/commands/help/ say what each option means; the options are declared from them.
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <functional>
 #include <map>
 #include <stdexcept>
+#include <system_error>
 #include <variant>
 
 #include <CLI/CLI.hpp>
@@ -217,6 +220,10 @@ class CommandLine {
 
 int main(int argc, char** argv) {
   try {
+    // A write beyond the limit of file sizes then fails with EFBIG, which is reported as any other
+    // failed write.
+    if (std::signal(SIGXFSZ, SIG_IGN) == SIG_ERR)
+      throw std::system_error(errno, std::generic_category(), "signal");
     return CommandLine().run(argc, argv);
   } catch (...) {
     return report(current_failure());

@@ -36,6 +36,7 @@ void read_run(KeyReader reader, RunSpec& run) {
   reader.boolean("activation_checkpointing", run.activation_checkpointing);
   if (reader.any("shard_size"))
     reader.integer("shard_size", run.shard_size, {1, std::numeric_limits<int>::max()});
+  reader.real("time_limit_s", run.time_limit_s, {0, max_seconds, true});
   reader.finish();
 }
 

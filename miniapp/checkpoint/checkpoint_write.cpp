@@ -103,16 +103,18 @@ void Checkpoints::write_beside(const Executor& executor, const std::string& fold
 
 void Checkpoints::write(const Executor& executor, const StepRunner& runner) {
   finish();
+  if (!group_) open_for_writing();                    // a run that writes none otherwise is stopped
+  const bool async = spec_.async && spec_.every > 0;  // else the plan has no memory to copy to
   const std::int64_t start_ns = monotonic_ns();
   or_abandon([&] {
     const std::string folder = begin(runner);
-    if (spec_.async) return write_beside(executor, folder);
+    if (async) return write_beside(executor, folder);
     figures_.write_s += write_now(executor, folder);
     clean_up();
   });
   ++figures_.written;
   figures_.blocked_s += peers_.max(seconds_since(start_ns));
-  if (!spec_.async) figures_.written_bytes += bytes_of(next_);
+  if (!async) figures_.written_bytes += bytes_of(next_);
 }
 
 void Checkpoints::clean_up() {

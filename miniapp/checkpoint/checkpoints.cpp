@@ -24,22 +24,28 @@ std::vector<StoredParam> stored_params(const ModelShape& model) {
 
 Checkpoints::Checkpoints(const LoadedDeck& loaded, const Program& program, MPI_Comm world,
                          Peers& peers)
-    : loaded_(loaded), spec_(loaded.deck.checkpoint), program_(program), peers_(peers) {
+    : loaded_(loaded),
+      spec_(loaded.deck.checkpoint),
+      program_(program),
+      world_(world),
+      peers_(peers) {
   if (spec_.dir.empty()) return;
-  if (spec_.writes()) {
-    peers_.agree([&] {
-      if (peers_.rank() == 0) folder_.emplace(spec_.dir);
-    });
-    owned_ = owned_elements(program);
-    group_.emplace(world, peers, spec_.ranks_per_file, owned_);
-    next_.world = program.world, next_.stage = program.stage,
-    next_.schedule = to_string(program.schedule);
-    next_.model_dtype = program.precision.model;
-    next_.params = stored_params(program.model);
-    next_.deck = loaded.used_json;
-    next_.versions = library_versions();
-  }
+  if (spec_.writes()) open_for_writing();
   if (spec_.resume != "none") find();
+}
+
+void Checkpoints::open_for_writing() {
+  peers_.agree([&] {
+    if (peers_.rank() == 0) folder_.emplace(spec_.dir);
+  });
+  owned_ = owned_elements(program_);
+  group_.emplace(world_, peers_, spec_.ranks_per_file, owned_);
+  next_.world = program_.world, next_.stage = program_.stage,
+  next_.schedule = to_string(program_.schedule);
+  next_.model_dtype = program_.precision.model;
+  next_.params = stored_params(program_.model);
+  next_.deck = loaded_.used_json;
+  next_.versions = library_versions();
 }
 
 void Checkpoints::find() {

@@ -40,6 +40,8 @@ class Checkpoints {
   bool due(std::int64_t steps_done) const {
     return spec_.every > 0 && steps_done % spec_.every == 0;
   }
+  /// Whether the deck has the section, so that a run which is stopped can write a checkpoint.
+  bool possible() const { return !spec_.dir.empty(); }
   /// Collective, between two steps. The checkpoint before stays until this one is published. An
   /// asynchronous write returns when the states are copied aside. Throws AgreedError, also for an
   /// error of the asynchronous write before.
@@ -53,6 +55,7 @@ class Checkpoints {
   const CheckpointFigures& figures() const { return figures_; }
 
  private:
+  void open_for_writing();
   void find();
   void require_same_model() const;
   std::string begin(const StepRunner& runner);
@@ -67,6 +70,7 @@ class Checkpoints {
   const LoadedDeck& loaded_;
   const CheckpointSpec& spec_;
   const Program& program_;
+  MPI_Comm world_;
   Peers& peers_;
   std::optional<CheckpointWriterFolder> folder_;  // of rank 0
   std::optional<Manifest> from_;

@@ -176,6 +176,7 @@ SweepPoint run_point(const SweepArguments& a, const GridPoint& at, const std::st
     world.peers.agree([&] { refuse_resuming(a, at); });
     const RunOutcome run = run_deck({a.deck, sets_of(a, at), folder, true}, world);
     point.status = run.status;
+    point.stop = run.result.stop;
     point.state = run.result.valid() ? SweepPoint::State::valid : SweepPoint::State::invalid;
     point.reason = run.result.invalid_reasons();
     Budgets budgets;
@@ -191,6 +192,23 @@ SweepPoint run_point(const SweepArguments& a, const GridPoint& at, const std::st
   }
   give_back_freed_memory();
   return point;
+}
+
+// A signal asks the whole sweep to stop. Its time limit stops a point alone, which is then INVALID.
+bool stops_sweep(const SweepPoint& point) {
+  return point.status == ExitStatus::stopped && point.stop != StopCause::time_limit;
+}
+
+// The point that was running is not kept, so that the next call runs it again.
+ExitStatus stop_sweep(Peers& peers, const SweepPoint& point) {
+  peers.agree([&] {
+    if (peers.rank() == 0)
+      print_out(fmt::format(
+          "\nThe sweep was stopped by {}. Start it again to go on: the points that are done are "
+          "kept.\n",
+          to_string(point.stop)));
+  });
+  return ExitStatus::stopped;
 }
 
 ExitStatus run_points(const SweepArguments& a, const World& world) {
@@ -211,6 +229,7 @@ ExitStatus run_points(const SweepArguments& a, const World& world) {
     if (todo[i] == 0) continue;
     const std::string folder = sweeper ? sweeper->folder_of(points[i]) : std::string("unused");
     const SweepPoint point = run_point(a, points[i], folder, world);
+    if (stops_sweep(point)) return stop_sweep(peers, point);
     peers.agree([&] {
       if (sweeper) sweeper->keep(i, point);
     });

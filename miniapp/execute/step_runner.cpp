@@ -26,7 +26,7 @@ void StepRunner::resume(const TrainingPosition& position, bool same_dtype) {
   if (same_dtype && deck_.zero.precision.loss_scale.dynamic) scaler_.restore(position.loss_scale);
 }
 
-bool StepRunner::step(std::int64_t step) {
+bool StepRunner::step(std::int64_t step, const std::function<void()>& before_update) {
   const Step& s = program_.steps[at_];
   values_.step = step;
   values_.lr = lr_at(deck_.zero.scheduler, deck_.zero.optimizer.lr, values_.updates);
@@ -36,6 +36,7 @@ bool StepRunner::step(std::int64_t step) {
     run(s.micros[g]);
   }
   run(s.boundary);
+  if (before_update) before_update();
   const bool skipped = s.skip >= 0 && executor_.overflowed();
   run(skipped ? s.skip : s.update);
   scaler_.update(skipped);

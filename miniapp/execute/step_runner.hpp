@@ -3,6 +3,7 @@
 // and computes what changes from step to step (learning rate, loss scale).
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include <core/plan/deck/loss_scale.hpp>
@@ -22,8 +23,9 @@ class StepRunner {
   /// Collective. Runs the program's start-up.
   void init();
   /// Collective. Runs optimizer step number `step`; returns false if it was skipped because
-  /// gradients overflowed. Throws what Executor::run throws.
-  bool step(std::int64_t step);
+  /// gradients overflowed. `before_update` is called when the gradients are complete and nothing is
+  /// in flight; it may be empty. Throws what Executor::run throws.
+  bool step(std::int64_t step, const std::function<void()>& before_update = {});
 
   /// The position in training, between two steps.
   TrainingPosition position() const { return {next_step_, values_.updates, scaler_.state()}; }

@@ -25,6 +25,7 @@
 #include <miniapp/measure/device_figure.hpp>
 #include <miniapp/measure/proof_result.hpp>
 #include <miniapp/measure/state_hash.hpp>
+#include <miniapp/ranks/stop_signals.hpp>
 
 namespace shardmark {
 
@@ -133,7 +134,11 @@ struct Result {
   double tokens_per_s = 0;
   std::vector<Check> checks;
   std::vector<std::string> unofficial;  // reasons
-  bool valid() const;
+  StopCause stop = StopCause::none;     // why the run ended before its last step
+  std::string stopped;                  // the same in words; empty if it did all steps
+  /// No check failed, and the run was not stopped.
+  bool valid() const { return stopped.empty() && checks_pass(); }
+  bool checks_pass() const;
   std::string invalid_reasons() const;
 };
 

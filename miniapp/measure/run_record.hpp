@@ -10,6 +10,7 @@
 #include <miniapp/execute/link_times.hpp>
 #include <miniapp/measure/clock_readings.hpp>
 #include <miniapp/measure/device_figure.hpp>
+#include <miniapp/ranks/stop_signals.hpp>
 
 namespace shardmark {
 
@@ -28,7 +29,8 @@ struct RunRecord {
   std::int64_t steps = 0, warmup = 0;  // of this run: timed steps, and those before them
   // Resident memory in bytes: at the start of the session, pages of files in it, and at most.
   std::int64_t rss_start = 0, rss_start_files = 0, rss_peak = 0;
-  OutsideMemory outside;  // the most that was seen
+  OutsideMemory outside;             // the most that was seen
+  StopCause stop = StopCause::none;  // why the run ended before its last step
   DeviceLooks device;
 };
 

@@ -40,11 +40,13 @@ Check loss_drop(const Deck& deck, const Result& r, bool trains) {
   const bool structured =
       deck.data.source == DataSource::file || deck.data.source == DataSource::markov;
   const bool resumed = !r.checkpoints.resumed_from.empty();
-  if (!trains || !structured || resumed || r.rows.size() < enough)
+  const bool stopped = !r.stopped.empty();
+  if (!trains || !structured || resumed || stopped || r.rows.size() < enough)
     return {"loss_drop", Outcome::not_applicable,
             !trains       ? "nothing is trained"
             : !structured ? "the data has no structure to learn"
             : resumed     ? "the first losses belong to another run"
+            : stopped     ? "the run was stopped before its last step"
                           : fmt::format("fewer than {} steps", enough)};
   const std::size_t fifth = r.rows.size() / 5;
   const double before = mean_loss(r.rows, 0, fifth);
@@ -60,6 +62,8 @@ Check expected_loss(const Deck& deck, const Program& p, const Result& r, bool tr
   const ExpectSpec& expect = deck.expect;
   if (!expect.loss || !trains || r.rows.empty())
     return {"expect.loss", Outcome::not_applicable, "the deck gives none"};
+  if (!r.stopped.empty())
+    return {"expect.loss", Outcome::not_applicable, "the run was stopped before its last step"};
   const std::int64_t steps = deck.run.warmup + deck.run.steps;
   if (expect.train_batch_size != 0 && expect.train_batch_size != p.batch.global)
     return {"expect.loss", Outcome::not_applicable,
@@ -83,7 +87,7 @@ bool is_skipped(const LossRow& row) {
 Check updates(const Result& r, bool trains) {
   const auto skipped = std::count_if(r.rows.begin(), r.rows.end(), is_skipped);
   const auto steps = static_cast<std::ptrdiff_t>(r.rows.size());
-  const bool none = trains && steps > 0 && skipped == steps;
+  const bool none = trains && steps > 0 && skipped == steps && r.stopped.empty();
   return {"updates", none ? Outcome::fail : Outcome::pass,
           fmt::format("{} of {} steps were skipped because gradients overflowed{}", skipped, steps,
                       none ? ": choose a smaller loss_scale" : "")};
@@ -109,13 +113,13 @@ Check disk_check(const Result& r, const Observed& o) {
 
 }  // namespace
 
-bool Result::valid() const {
+bool Result::checks_pass() const {
   return std::none_of(checks.begin(), checks.end(),
                       [](const Check& c) { return c.state == Outcome::fail; });
 }
 
 std::string Result::invalid_reasons() const {
-  std::string text;
+  std::string text = stopped;
   for (const Check& c : checks)
     if (c.state == Outcome::fail)
       text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", c.name, c.detail);
@@ -163,7 +167,7 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
   // A run with a fault that no check found must not end VALID.
   const bool skipped =
       o.injected.ends_with("=nan") && std::any_of(r.rows.begin(), r.rows.end(), is_skipped);
-  if (!o.injected.empty() && r.valid())
+  if (!o.injected.empty() && r.checks_pass())
     r.checks.push_back(
         {"fault", Outcome::fail,
          fmt::format("{}: {}", o.injected,
@@ -197,6 +201,7 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
   if (r.copies() && deck.machine.host_link_gbps)
     unofficial(true,
                fmt::format("emulated: machine.host_link_gbps {}", *deck.machine.host_link_gbps));
+  unofficial(!r.stopped.empty(), "the run was stopped");
   unofficial(!r.checkpoints.resumed_from.empty(), "resumed from " + r.checkpoints.resumed_from);
   unofficial(o.deck_changed, "the deck was changed by --set");
   unofficial(!o.injected.empty(), o.injected);

@@ -55,15 +55,23 @@ std::string Peers::broadcast(const std::string& mine, int rank) {
   return text;
 }
 
-void Peers::max(std::vector<double>& values) {
+Ticket Peers::start_max(double* values, std::int64_t count) {
   Collective c;
   c.op = Op::all_reduce;
   c.dtype = Dtype::fp64;
   c.reduction = Reduction::max;
-  c.elems = static_cast<std::int64_t>(values.size());
-  c.send = c.recv = values.data();
+  c.elems = count;
+  c.send = c.recv = values;
   c.name = "driver";
-  run(comm_, c);
+  return comm_.start(c);
+}
+
+Ticket Peers::start_max(double& value) {
+  return start_max(&value, 1);
+}
+
+void Peers::max(std::vector<double>& values) {
+  wait(start_max(values.data(), static_cast<std::int64_t>(values.size())));
 }
 
 void Peers::max(std::vector<double>& values, const std::vector<int>& group) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the driver's ranks agree on errors and collect figures. The messages have a communicator of
-// their own, are not counted, and are never sent inside a timed step. Everything here is
-// collective.
+// their own and are not counted. Inside a timed step only StopAgreement sends one. Everything here
+// is collective.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +55,12 @@ class Peers {
   /// ranks. All ranks call it at once, each with its own group.
   void max(std::vector<double>& values, const std::vector<int>& group);
 
+  /// Starts to replace `value` by the largest over ranks, and returns at once. `value` must not be
+  /// touched until `wait` has returned.
+  Ticket start_max(double& value);
+  /// Waits for what was started. Throws CommError.
+  void wait(Ticket ticket) { comm_.wait(ticket); }
+
   /// Runs `body` on all ranks. If any of them throws, all throw AgreedError with the status of the
   /// lowest rank that failed; only that rank has the message.
   template<class Body>
@@ -70,6 +76,7 @@ class Peers {
 
  private:
   void gather_bytes(const void* mine, void* all, std::int64_t bytes);
+  Ticket start_max(double* values, std::int64_t count);
   void throw_if_any_failed(const Failure& mine);
 
   Communicator& comm_;

@@ -201,6 +201,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["name"] = deck.name;
   o["result"] = r.valid() ? "VALID" : "INVALID";
   o["invalid_reasons"] = r.invalid_reasons();
+  if (!r.stopped.empty()) o["stopped"] = r.stopped;
   o["class"] = r.unofficial.empty() ? "official" : "unofficial";
   o["unofficial_reasons"] = r.unofficial;
   const auto merits = figures_of_merit(r);

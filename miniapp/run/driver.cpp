@@ -23,7 +23,10 @@ RunOutcome run_deck(const RunArguments& arguments, const World& world) {
   trainer.finish();  // the last checkpoint, the storage benchmark
   Result result = collect_results(run, session, trainer, checkpoints, world);
   output.report(result, trainer.traced_steps(), session.clock_offset_ns());
-  const ExitStatus status = result.valid() ? ExitStatus::valid : ExitStatus::invalid;
+  const ExitStatus status = !result.stopped.empty() ? ExitStatus::stopped
+                            : result.valid()        ? ExitStatus::valid
+                                                    : ExitStatus::invalid;
+  world.guard.ends_with(status);  // as reported, even if a rank hangs from here on
   return {status, run.loaded.deck, run.program, std::move(result)};
 }
 

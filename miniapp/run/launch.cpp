@@ -11,7 +11,9 @@
 #include <core/memory/device_memory.hpp>
 #include <core/nn/kernels/threads.hpp>
 #include <miniapp/provenance/failure_text.hpp>
+#include <miniapp/ranks/deadline_guard.hpp>
 #include <miniapp/ranks/lanes.hpp>
+#include <miniapp/ranks/stop_signals.hpp>
 #include <miniapp/run/heap.hpp>
 #include <miniapp/run/launch.hpp>
 
@@ -23,16 +25,16 @@ void print_error(const std::string& what) {
   std::fflush(stderr);
 }
 
-constexpr double start_timeout_s = 600;  // until the deck is read
-
 // Launchers forward the output of ranks with a delay; an abort that overtakes it loses the message.
 constexpr std::chrono::milliseconds time_to_forward{300};
 
 // For an error that other ranks may not know. They might wait for this rank for ever, so all end.
-[[noreturn]] void fail_alone(MPI_Comm world, int rank, const Failure& failure) {
-  print_error(fmt::format("rank {}: {}", rank, failure_text(failure)));
+[[noreturn]] void fail_alone(const MpiWorld& world, DeadlineGuard& guard, const Failure& failure) {
+  guard.ends_with(failure.status);
+  guard.begin("MPI_Abort", abort_limit_s);
+  print_error(fmt::format("rank {}: {}", world.rank(), failure_text(failure)));
   std::this_thread::sleep_for(time_to_forward);
-  abort_all(world, failure.status);
+  abort_all(world.comm(), failure.status);
 }
 
 class KokkosScope {
@@ -43,31 +45,50 @@ class KokkosScope {
   KokkosScope& operator=(const KokkosScope&) = delete;
 };
 
+// Everything between MPI_Init and MPI_Finalize. The last phase that it begins is still guarded when
+// it returns.
+ExitStatus run_in(const MpiWorld& world, DeadlineGuard& guard,
+                  const std::function<ExitStatus(const World&)>& body) {
+  try {
+    guard.begin("start-up: duplicating communicators", start_limit_s);
+    const Node node = find_node(world.comm());
+    Watchdog watch(world.comm(), start_limit_s, node.idle());
+    const auto driver_lane = make_driver_lane(world.comm(), watch);
+    Peers peers(*driver_lane);
+    guard.end();
+    const auto close = [&](ExitStatus status) {
+      guard.ends_with(status);
+      guard.begin("closing communicators", end_limit_s);
+      return status;
+    };
+    try {
+      int device = -1;
+      peers.agree([&] { device = device_for(node.local_rank); });
+      const KokkosScope kokkos(device);
+      return close(body({world.comm(), node, watch, peers, guard}));
+    } catch (const AgreedError& e) {
+      print_error(failure_text({e.status(), e.what()}));
+      return close(e.status());
+    }
+  } catch (...) {
+    fail_alone(world, guard, current_failure());
+  }
+}
+
 }  // namespace
 
 ExitStatus launch(const std::function<ExitStatus(const World&)>& body) {
   keep_freed_memory();
   default_to_one_thread();
+  catch_stop_signals();
+  DeadlineGuard& guard = DeadlineGuard::start();
   int argc = 0;
   char** argv = nullptr;
+  guard.begin("start-up: MPI_Init", start_limit_s);
   const MpiWorld world(argc, argv);
-  try {
-    const Node node = find_node(world.comm());
-    Watchdog watch(world.comm(), start_timeout_s, node.idle());
-    const auto driver_lane = make_driver_lane(world.comm(), watch);
-    Peers peers(*driver_lane);
-    try {
-      int device = -1;
-      peers.agree([&] { device = device_for(node.local_rank); });
-      const KokkosScope kokkos(device);
-      return body({world.comm(), node, watch, peers});
-    } catch (const AgreedError& e) {
-      print_error(failure_text({e.status(), e.what()}));
-      return e.status();
-    }
-  } catch (...) {
-    fail_alone(world.comm(), world.rank(), current_failure());
-  }
+  const ExitStatus status = run_in(world, guard, body);
+  guard.begin("MPI_Finalize", end_limit_s);  // and what follows, to the end of the process
+  return status;
 }
 
 }  // namespace shardmark

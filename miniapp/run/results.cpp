@@ -67,6 +67,10 @@ Result collect_results(const RunPlan& run, RunSession& session, const Trainer& t
   result.plan_hash = hash_hex(print_text(program));
   result.versions = library_versions();
   result.checkpoints = checkpoints.figures();
+  result.stop = record.stop;
+  if (record.stop != StopCause::none)
+    result.stopped = fmt::format("stopped by {} after step {}", to_string(record.stop),
+                                 session.steps().position().step);
   result.ranks = rank_infos(world.node, peers);
   result.warnings = placement_warnings(result.ranks);
   if (session.proof() != nullptr) result.proof = trainer.prover().result(record.timed_s);

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include <core/clock.hpp>
 #include <core/plan/build/fit_layers.hpp>
 #include <core/plan/plan.hpp>
 #include <io/deck/deck_reader.hpp>
@@ -16,6 +17,7 @@ namespace shardmark {
 
 /// All that is decided before a run begins.
 struct RunPlan {
+  std::int64_t start_ns = monotonic_ns();  // before the deck is read
   Fault fault = Fault::none;
   LoadedDeck loaded;
   Batch batch;

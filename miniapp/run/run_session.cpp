@@ -12,6 +12,7 @@ void RunSession::open() {
   const Deck& deck = run_.loaded.deck;
   const Profile& profile = run_.profile;
   Peers& peers = world_.peers;
+  world_.guard.ends_with(ExitStatus::comm);  // until the run has a status
   const Bf16Choice bf16 = choose_bf16_products(deck, profile.workspace_cap_bytes, Space(), peers);
   bf16_products_ = bf16.reason;
   memory_at_start_ = process_memory();
@@ -19,6 +20,7 @@ void RunSession::open() {
   static_cast<void>(reset_peak_resident());  // if refused, the peak includes the start of MPI
   world_.watch.set_timeout(deck.comm.timeout_s);
   peers.agree([&] {
+    const GuardedPhase phase(world_.guard, "duplicating communicators", deck.comm.timeout_s);
     auto lane = make_run_lane(deck, world_.comm, world_.watch, run_.fault, counters_);
     if (peers.size() > 1) {
       proof_.emplace(proof_options(deck));
@@ -40,6 +42,12 @@ void RunSession::open() {
                        .idle = world_.watch.idle(),
                        .ledger = true});
   });
+}
+
+RunSession::~RunSession() {
+  session_.reset();  // frees memory, which may take long and needs no other rank
+  const GuardedPhase phase(world_.guard, "closing the communicators of the run", end_limit_s);
+  lanes_.reset();
 }
 
 }  // namespace shardmark

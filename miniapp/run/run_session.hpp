@@ -22,6 +22,10 @@ class RunSession {
  public:
   /// Opens nothing yet. Both must outlive it.
   RunSession(const RunPlan& run, const World& world) : run_(run), world_(world) {}
+  /// Collective after an open() that has succeeded: the ranks free their communicators.
+  ~RunSession();
+  RunSession(const RunSession&) = delete;
+  RunSession& operator=(const RunSession&) = delete;
 
   /// Collective. Makes the communicators, runs the self-check on them, and opens the session.
   /// Throws AgreedError, CommError.

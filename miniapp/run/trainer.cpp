@@ -8,6 +8,7 @@
 #include <core/error.hpp>
 #include <core/memory/process_memory.hpp>
 #include <core/memory/read_back.hpp>
+#include <miniapp/execute/scoped_timer.hpp>
 #include <miniapp/report/deepspeed_wall_clock.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/report/trace_file.hpp>
@@ -27,7 +28,8 @@ Trainer::Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoin
       checkpoints_(checkpoints),
       peers_(peers),
       prints_(prints),
-      prover_(session.proof(), session.data_witness(), peers) {
+      prover_(session.proof(), session.data_witness(), peers),
+      stop_(peers) {
   record_.rss_start = session.memory_at_start().resident_bytes;
   record_.rss_start_files = session.memory_at_start().file_bytes;
   record_.device = session.device();
@@ -40,13 +42,20 @@ bool Trainer::proves(std::int64_t step) const {
   return in_run == std::max<std::int64_t>(0, record_.warmup - 2);
 }
 
+StopCause Trainer::own_cause() const {
+  const StopCause signal = signal_received();
+  const auto& limit_s = run_.loaded.deck.run.time_limit_s;
+  const bool over = limit_s && seconds_since(run_.start_ns) >= *limit_s;
+  return signal == StopCause::none && over ? StopCause::time_limit : signal;
+}
+
 void Trainer::plain_step(std::int64_t step) {
   StepRunner& steps = session_.steps();
   const Executor& executor = session_.executor();
   const std::int64_t start_ns = monotonic_ns();
   const bool proved = proves(step);
   if (proved) prover_.begin(step);
-  const bool updated = steps.step(step);
+  const bool updated = steps.step(step, [this] { stop_.start(own_cause()); });
   if (proved) prover_.end();
   if (steps.exhausted())
     peers_.agree([&] {
@@ -102,13 +111,24 @@ void Trainer::step(std::int64_t step, Progress& progress) {
   if (kept) traced_.push_back(std::move(trace));
 }
 
-void Trainer::steps(std::int64_t first, std::int64_t count, Progress& progress) {
-  for (std::int64_t s = first; s < first + count; ++s) {
+// A cause that comes in the last step of the run is no reason to call the run stopped.
+StopCause Trainer::agreed_cause(std::int64_t next_step) {
+  const StopCause cause = stop_.finish();
+  const RunSpec& spec = run_.loaded.deck.run;
+  return next_step < spec.warmup + spec.steps ? cause : StopCause::none;
+}
+
+// Returns how many steps were done.
+std::int64_t Trainer::steps(std::int64_t first, std::int64_t count, Progress& progress) {
+  std::int64_t s = first;
+  while (s < first + count && record_.stop == StopCause::none) {
     step(s, progress);
+    record_.stop = agreed_cause(s + 1);
     progress.step(s, record_.losses.back() / static_cast<double>(run_.program.batch.accumulation),
                   record_.seconds.back());
-    checkpoint(s + 1);
+    checkpoint(++s);
   }
+  return s - first;
 }
 
 void Trainer::record_resident() {
@@ -131,7 +151,8 @@ void Trainer::with_files_mapped(Body body) {
 // The figure of merit does not include checkpoints. The barrier ends the step for all ranks, so
 // that waiting for a slower rank does not count as writing.
 void Trainer::checkpoint(std::int64_t steps_done) {
-  if (!checkpoints_.due(steps_done)) return;
+  const bool last = record_.stop != StopCause::none && checkpoints_.possible();
+  if (!last && !checkpoints_.due(steps_done)) return;
   peers_.barrier();
   const std::int64_t start_ns = monotonic_ns();
   with_files_mapped([&] { checkpoints_.write(session_.executor(), session_.steps()); });
@@ -153,7 +174,9 @@ void Trainer::train() {
   record_.clocks.start = read_clocks();
   session_.steps().init();
   with_files_mapped([&] { checkpoints_.restore(executor, session_.steps()); });
-  steps(first, record_.warmup, progress);
+  stop_.start(own_cause());  // a signal may have come during the start
+  record_.stop = agreed_cause(first);
+  record_.warmup = steps(first, record_.warmup, progress);
   prover_.draw(record_.steps);
   peers_.barrier();
   executor.reset_times();
@@ -163,7 +186,7 @@ void Trainer::train() {
   checkpoint_ns_ = 0;
   record_.clocks.begin = read_clocks();
   const std::int64_t start_ns = monotonic_ns();
-  steps(first + record_.warmup, record_.steps, progress);
+  record_.steps = steps(first + record_.warmup, record_.steps, progress);
   peers_.barrier();
   record_.timed_s = static_cast<double>(monotonic_ns() - start_ns - checkpoint_ns_) * 1e-9;
   record_.clocks.end = read_clocks();
@@ -176,7 +199,8 @@ void Trainer::train() {
 
 void Trainer::finish() {
   checkpoints_.finish();
-  with_files_mapped([&] { checkpoints_.measure(session_.executor(), session_.steps()); });
+  if (record_.stop == StopCause::none)
+    with_files_mapped([&] { checkpoints_.measure(session_.executor(), session_.steps()); });
   record_resident();
   record_.device.end = device_memory_in_use(run_.profile.ranks_per_node);
 }

@@ -11,6 +11,7 @@
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/measure/run_record.hpp>
 #include <miniapp/measure/step_prover.hpp>
+#include <miniapp/ranks/stop_agreement.hpp>
 #include <miniapp/run/progress.hpp>
 #include <miniapp/run/run_session.hpp>
 
@@ -24,7 +25,8 @@ class Trainer {
           bool prints);
 
   /// Collective. Runs the start-up, goes on from a checkpoint if the deck says so, and runs all
-  /// steps. Throws AgreedError; CommError, MemoryError and IoError of this rank alone.
+  /// steps, or as many as are done when a signal or the time limit stops the run. Throws
+  /// AgreedError; CommError, MemoryError and IoError of this rank alone.
   void train();
   /// Collective. Finishes the checkpoint that is still being written, and runs the storage
   /// benchmark. Throws AgreedError.
@@ -41,7 +43,9 @@ class Trainer {
   const std::vector<StepTrace>& traced_steps() const { return traced_; }
 
  private:
-  void steps(std::int64_t first, std::int64_t count, Progress& progress);
+  std::int64_t steps(std::int64_t first, std::int64_t count, Progress& progress);
+  StopCause own_cause() const;
+  StopCause agreed_cause(std::int64_t next_step);
   void step(std::int64_t step, Progress& progress);
   void plain_step(std::int64_t step);
   bool proves(std::int64_t step) const;
@@ -57,6 +61,7 @@ class Trainer {
   Peers& peers_;
   bool prints_;
   StepProver prover_;
+  StopAgreement stop_;
   RunRecord record_;
   std::int64_t checkpoint_ns_ = 0;  // in checkpoints between steps
   std::vector<CollectiveRecord> untimed_calls_;

@@ -6,6 +6,7 @@
 
 #include <comm/decorators/watchdog.hpp>
 #include <comm/mpi/node.hpp>
+#include <miniapp/ranks/deadline_guard.hpp>
 #include <miniapp/ranks/peers.hpp>
 
 namespace shardmark {
@@ -16,6 +17,7 @@ struct World {
   const Node& node;
   Watchdog& watch;
   Peers& peers;
+  DeadlineGuard& guard;
 };
 
 }  // namespace shardmark

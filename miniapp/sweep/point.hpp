@@ -53,7 +53,8 @@ struct SweepPoint {
   GridPoint at;
   State state = State::planned;
   ExitStatus status = ExitStatus::valid;
-  std::string reason = {};  // why it is invalid or was refused
+  StopCause stop = StopCause::none;  // of a run that was stopped; not kept in files
+  std::string reason = {};           // why it is invalid or was refused
   std::optional<PlanFigures> plan = {};
   std::optional<RunFigures> run = {};
 };

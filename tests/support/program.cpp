@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -123,6 +124,11 @@ void Program::become(const Launch& launch, int out, int err) {
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
+  if (launch.file_limit_bytes > 0) {
+    const auto limit = static_cast<rlim_t>(launch.file_limit_bytes);
+    const rlimit files{limit, limit};
+    if (setrlimit(RLIMIT_FSIZE, &files) != 0) _exit(127);
+  }
   unsetenv("SHARDMARK_FAULT");
   setenv("OMP_NUM_THREADS", "1", 1);
   setenv(mark_name, mark_.c_str(), 1);

@@ -18,6 +18,7 @@ struct Launch {
   std::map<std::string, std::string> environment = {};  // in addition to the test's own environment
   double limit_s = 60;
   bool terminal = false;         // standard output is a terminal instead of a file
+  long file_limit_bytes = 0;     // no file may become larger; 0: no limit. Not for mpiexec
   std::string stdout_path = {};  // the file for standard output, if it is not a temporary one
 };
 

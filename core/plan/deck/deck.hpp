@@ -169,7 +169,8 @@ struct RunSpec {
   Reductions reductions = Reductions::native;
   MemoryMode memory_mode = MemoryMode::pooled;
   bool activation_checkpointing = false;
-  std::int64_t shard_size = 0;  // ranks that share one copy of the states; 0: all
+  std::int64_t shard_size = 0;         // ranks that share one copy of the states; 0: all
+  std::optional<double> time_limit_s;  // since the start of the run, which then stops after a step
 };
 
 struct CommSpec {

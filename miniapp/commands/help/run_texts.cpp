@@ -34,6 +34,11 @@ CommandHelp run_help() {
            "(official or unofficial, with the reasons) and RESULT (VALID or INVALID, with the "
            "reasons).",
            "A run that does not fit in memory is refused before it allocates anything.",
+           "SIGINT, SIGTERM, SIGUSR1 and the deck's run.time_limit_s stop the run after the step "
+           "that is running: it writes a checkpoint if the deck has the section, prints the report "
+           "of the steps that were done, and ends with status 6. A second SIGINT or SIGTERM ends "
+           "it "
+           "at once.",
            "The output folder gets report.json (the whole report), report.html (the same as a page "
            "with drawings) and losses.csv (loss, norm and time of each step)."},
       .options = {deck_argument(), set_option(),
@@ -50,6 +55,7 @@ CommandHelp run_help() {
                     "what would help."},
                    {4, "Output cannot be written, or a checkpoint cannot be used."},
                    lost,
+                   stopped,
                    defect},
       .environment = run_environment(),
       .examples = {{"mpiexec -n 2 shardmark run inputs/gpt-tiny-z3.json",
@@ -96,6 +102,7 @@ CommandHelp sweep_help() {
                    {3, "The first such point does not fit in memory."},
                    {4, "Output cannot be written, or another sweep uses the folder."},
                    lost,
+                   stopped,
                    defect},
       .environment = run_environment(),
       .examples = {{"shardmark sweep inputs/gpt2-124m-z2.json --plan --ranks 8,64 "

@@ -55,6 +55,11 @@ inline constexpr StatusHelp lost{
     "Communication failed: a time-out (the message names the ranks that are "
     "late) or a lost rank."};
 
+inline constexpr StatusHelp stopped{
+    6,
+    "SIGINT, SIGTERM, SIGUSR1 or run.time_limit_s stopped it after a step; the report is about the "
+    "steps that were done."};
+
 inline constexpr StatusHelp defect{
     70,
     "A defect in ShardMark. Please report the message with the version, the deck and the "

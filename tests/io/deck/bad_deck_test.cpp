@@ -47,6 +47,8 @@ const std::vector<BadValue>& bad_values() {
       {"run.seed=-1", {"from 0 to 4294967295"}},
       {"run.seed=4294967296", {"from 0 to 4294967295"}},
       {"comm.timeout_s=0", {"= 0", "above 0"}},
+      {"run.time_limit_s=0", {"= 0", "above 0"}},
+      {"run.time_limit_s=1h", {"= \"1h\"", "must be a number"}},
       {"comm.delay_ms=-1", {"= -1", "at least 0"}},
       {"memory.device_gib=0", {"= 0", "above 0"}},
       {"memory.allowance_mib=-5", {"at least 0"}},

@@ -73,17 +73,5 @@ TEST_P(LostRank, KilledEndsAll) {
 
 INSTANTIATE_TEST_SUITE_P(Program, LostRank, testing::Values(0, 1));
 
-TEST(Interrupt, EndsAll) {
-  const Workplace place;
-  Program program(endless(place));
-  ASSERT_TRUE(program.wait_for_output("step ", start_limit_s));
-  ASSERT_EQ(kill(program.pid(), SIGINT), 0);
-  const Outcome outcome = program.wait();
-  EXPECT_FALSE(outcome.timed_out);
-  // Here the status is the launcher's, which depends on the moment of the interrupt.
-  EXPECT_EQ(outcome.out.find("RESULT="), std::string::npos);
-  EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
-}
-
 }  // namespace
 }  // namespace shardmark::test::lost_rank_test

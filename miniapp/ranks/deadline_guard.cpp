@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <core/clock.hpp>
+#include <miniapp/ranks/deadline_guard.hpp>
+#include <miniapp/ranks/launched_rank.hpp>
+#include <miniapp/ranks/stop_signals.hpp>
+
+namespace shardmark {
+namespace {
+
+// Ten looks per second cost a rank some microseconds of a core.
+constexpr std::chrono::milliseconds look_interval{100};
+// If the thread itself did not run for so long, the process was stopped, and its time was, too.
+constexpr std::int64_t stopped_ns = 1'000'000'000;
+
+std::int64_t nanoseconds(double seconds) {
+  return static_cast<std::int64_t>(seconds * 1e9);
+}
+
+std::string describe_self() {
+  char host[256] = "";
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  return fmt::format("rank {} (host {}, pid {})", launched_rank(), host, getpid());
+}
+
+}  // namespace
+
+DeadlineGuard& DeadlineGuard::start() {
+  static DeadlineGuard& guard = *new DeadlineGuard;
+  return guard;
+}
+
+// The new thread inherits the mask of the calling one, so that signals find a thread of MPI or of
+// the program, as they would without the guard.
+DeadlineGuard::DeadlineGuard() : self_(describe_self()) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([this] { watch(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void DeadlineGuard::begin(const char* what, double limit_s) {
+  const std::lock_guard lock(mutex_);
+  what_ = what;
+  limit_s_ = limit_s;
+  deadline_ns_ = monotonic_ns() + nanoseconds(limit_s);
+}
+
+void DeadlineGuard::end() {
+  const std::lock_guard lock(mutex_);
+  what_ = nullptr;
+}
+
+void DeadlineGuard::ends_with(ExitStatus status) {
+  const std::lock_guard lock(mutex_);
+  status_ = status;
+}
+
+void DeadlineGuard::watch() {
+  for (std::int64_t last_ns = monotonic_ns();;) {
+    std::this_thread::sleep_for(look_interval);
+    const std::int64_t now_ns = monotonic_ns();
+    const std::lock_guard lock(mutex_);
+    if (now_ns - last_ns > stopped_ns) deadline_ns_ += now_ns - last_ns;
+    last_ns = now_ns;
+    look(now_ns);
+  }
+}
+
+void DeadlineGuard::look(std::int64_t now_ns) {
+  if (what_ != nullptr && now_ns > deadline_ns_)
+    leave(
+        fmt::format("{} not finished after {:g} s: another rank or the network may be lost: check "
+                    "the other ranks' messages, their processes and their nodes",
+                    what_, limit_s_),
+        status_);
+  const int signals = urgent_signals_received();
+  if (signals == 0) return;
+  if (first_signal_ns_ == 0) first_signal_ns_ = now_ns;
+  if (now_ns - first_signal_ns_ <= nanoseconds(same_signal_s)) counted_signals_ = signals;
+  if (signals > counted_signals_)
+    leave("a second SIGINT or SIGTERM ended it at once", ExitStatus::stopped);
+}
+
+// Another thread may hold the lock of stderr, and a pipe that nobody reads may be full.
+void DeadlineGuard::leave(const std::string& why, ExitStatus status) const {
+  const std::string line = fmt::format("shardmark: {}: {}\n", self_, why);
+  pollfd err{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&err, 1, 1000) == 1) (void)!::write(STDERR_FILENO, line.data(), line.size());
+  ::_exit(static_cast<int>(status));
+}
+
+}  // namespace shardmark

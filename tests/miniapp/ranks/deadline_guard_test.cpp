@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: a phase that does not end in time ends the process with the right status and names it; a
+// phase that ends, or gives way to the next one, does not.
+#include <chrono>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <miniapp/ranks/deadline_guard.hpp>
+
+namespace shardmark::test {
+namespace {
+
+void wait(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+class DeadlineGuardDeath : public testing::Test {
+ protected:
+  void SetUp() override { testing::GTEST_FLAG(death_test_style) = "threadsafe"; }
+};
+
+TEST_F(DeadlineGuardDeath, EndsAPhaseThatHangs) {
+  EXPECT_EXIT(
+      {
+        DeadlineGuard::start().begin("MPI_Init", 0.3);
+        wait(60);
+      },
+      testing::ExitedWithCode(5),
+      "rank [0-9]+ \\(host .*, pid [0-9]+\\): MPI_Init not finished after 0.3 s");
+}
+
+TEST_F(DeadlineGuardDeath, EndsWithTheStatusOfTheRun) {
+  EXPECT_EXIT(
+      {
+        DeadlineGuard& guard = DeadlineGuard::start();
+        guard.ends_with(ExitStatus::invalid);
+        guard.begin("communicators", 60);
+        guard.begin("MPI_Finalize", 0.3);
+        wait(60);
+      },
+      testing::ExitedWithCode(1), "MPI_Finalize not finished");
+}
+
+TEST_F(DeadlineGuardDeath, LeavesAPhaseThatEndsAlone) {
+  EXPECT_EXIT(
+      {
+        DeadlineGuard& guard = DeadlineGuard::start();
+        { const GuardedPhase phase(guard, "communicators", 0.3); }
+        wait(1);
+        _exit(7);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
+}  // namespace
+}  // namespace shardmark::test
