@@ -48,7 +48,7 @@ TEST(Output, what_cannot_be_a_folder_is_refused) {
   const ScratchFolder folder;
   const std::string file = folder.write("file", "x");
   expect_says(message_of<IoError>([&] { OutputFolder out(file); }),
-              {file, "a file of that name", "--out"});
+              {file, "a file has that name", "--out"});
   expect_says(message_of<IoError>([&] { OutputFolder out(file + "/below"); }),
               {file + "/below", "Not a directory", "--out"});
   expect_says(message_of<IoError>([] { OutputFolder out("/proc/shardmark-out"); }),

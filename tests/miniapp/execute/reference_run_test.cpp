@@ -31,8 +31,10 @@ Deck deck_of(const json& config, int stage, Reductions reductions) {
   d.zero.train_batch_size = config.at("batch").get<std::int64_t>();
   d.zero.gradient_clipping = config.at("gradient_clipping");
   const json& o = config.at("optimizer");
-  d.zero.optimizer = {o.at("lr"), o.at("betas")[0], o.at("betas")[1], o.at("eps"),
-                      o.at("weight_decay")};
+  OptimizerSpec& optimizer = d.zero.optimizer;
+  optimizer.lr = o.at("lr"), optimizer.eps = o.at("eps");
+  optimizer.beta1 = o.at("betas")[0], optimizer.beta2 = o.at("betas")[1];
+  optimizer.weight_decay = o.at("weight_decay");
   d.run.reductions = reductions;
   return d;
 }
