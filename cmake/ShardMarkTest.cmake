@@ -24,14 +24,15 @@
 include(ProcessorCount)
 ProcessorCount(shardmark_cores)
 
-# The two main functions are compiled once.
-add_library(shardmark_test_select STATIC "${PROJECT_SOURCE_DIR}/tests/support/select_files.cpp")
-shardmark_target(shardmark_test_select)
-target_link_libraries(shardmark_test_select PUBLIC GTest::gtest)
+# What every program of tests shares is compiled once, and so are the two main functions.
+add_library(shardmark_test_support STATIC "${PROJECT_SOURCE_DIR}/tests/support/select_files.cpp"
+                                          "${PROJECT_SOURCE_DIR}/tests/support/pattern.cpp")
+shardmark_target(shardmark_test_support OPTIMIZE 1)
+target_link_libraries(shardmark_test_support PUBLIC GTest::gtest)
 foreach(main main mpi_main)
   add_library(shardmark_test_${main} OBJECT "${PROJECT_SOURCE_DIR}/tests/support/${main}.cpp")
-  shardmark_target(shardmark_test_${main})
-  target_link_libraries(shardmark_test_${main} PUBLIC shardmark_test_select Kokkos::kokkos)
+  shardmark_target(shardmark_test_${main} OPTIMIZE 1)
+  target_link_libraries(shardmark_test_${main} PUBLIC shardmark_test_support Kokkos::kokkos)
 endforeach()
 target_link_libraries(shardmark_test_mpi_main PUBLIC MPI::MPI_CXX)
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: a run that is broken on purpose ends INVALID and names the check that found it; any other
 // run ends VALID.
-#include <regex>
 
 #include <gtest/gtest.h>
 
+#include <tests/support/pattern.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
@@ -40,12 +40,10 @@ TEST_P(Faults, EndInvalidNamingTheirCause) {
   const auto lines = lines_of(outcome.out);
   ASSERT_GE(lines.size(), 3U);
   const std::string& last = lines.back();
-  EXPECT_TRUE(std::regex_match(last, std::regex(R"(RESULT=INVALID \(.+\))"))) << last;
+  EXPECT_TRUE(matches(last, R"(RESULT=INVALID \(.+\))")) << last;
   // Stage 0 has no shards, so nothing is stale, and the run must say that no check found the fault.
   const bool unseen = fault.name == "stale_shard" && stage == 0;
-  EXPECT_TRUE(std::regex_search(
-      last, std::regex(unseen ? "fault: SHARDMARK_FAULT=stale_shard" : fault.check)))
-      << last;
+  EXPECT_TRUE(contains(last, unseen ? "fault: SHARDMARK_FAULT=stale_shard" : fault.check)) << last;
   EXPECT_NE(lines[lines.size() - 2].find("SHARDMARK_FAULT=" + fault.name), std::string::npos)
       << "the class must name the fault";
   EXPECT_EQ(place.report().at("result"), "INVALID");
@@ -78,7 +76,7 @@ TEST(FaultsInGroups, EndInvalidNamingTheirCause) {
     EXPECT_EQ(outcome.status, 1) << outcome.err;
     const auto lines = lines_of(outcome.out);
     ASSERT_FALSE(lines.empty());
-    EXPECT_TRUE(std::regex_search(lines.back(), std::regex(fault.check))) << lines.back();
+    EXPECT_TRUE(contains(lines.back(), fault.check)) << lines.back();
   }
 }
 
@@ -96,11 +94,10 @@ TEST(FaultsOfTheLink, EndInvalidNamingTheirCause) {
     EXPECT_EQ(outcome.status, 1) << outcome.err;
     const auto lines = lines_of(outcome.out);
     ASSERT_FALSE(lines.empty());
-    EXPECT_TRUE(std::regex_search(
-        lines.back(),
-        std::regex(offloads ? "copies: rank [0-9]+: .*predicted ([0-9]+) copies of "
-                              "[0-9]+ bytes in all, measured [0-9]+"
-                            : "fault: SHARDMARK_FAULT=extra_copy: nothing in this run")))
+    EXPECT_TRUE(
+        contains(lines.back(), offloads ? "copies: rank [0-9]+: .*predicted ([0-9]+) copies of "
+                                          "[0-9]+ bytes in all, measured [0-9]+"
+                                        : "fault: SHARDMARK_FAULT=extra_copy: nothing in this run"))
         << lines.back();
   }
 }
@@ -137,10 +134,8 @@ TEST_P(Sound, RunsEndWithTheirThreeLines) {
   const auto lines = lines_of(outcome.out);
   ASSERT_GE(lines.size(), 3U);
   const std::size_t n = lines.size();
-  EXPECT_TRUE(std::regex_match(lines[n - 3], std::regex(R"(FOM tokens_per_s=[0-9.]+(e[+-]?\d+)?)")))
-      << lines[n - 3];
-  EXPECT_TRUE(std::regex_match(lines[n - 2], std::regex(R"(CLASS=unofficial \(.+\))")))
-      << lines[n - 2];
+  EXPECT_TRUE(matches(lines[n - 3], R"(FOM tokens_per_s=[0-9.]+(e[+-]?\d+)?)")) << lines[n - 3];
+  EXPECT_TRUE(matches(lines[n - 2], R"(CLASS=unofficial \(.+\))")) << lines[n - 2];
   EXPECT_EQ(lines[n - 1], "RESULT=VALID");
   EXPECT_TRUE(outcome.out.ends_with("\nRESULT=VALID\n")) << "nothing may follow the result";
   EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";

@@ -3,11 +3,11 @@
 // know the same commands and options.
 #include <algorithm>
 #include <cstdlib>
-#include <regex>
 #include <set>
 
 #include <gtest/gtest.h>
 
+#include <tests/support/pattern.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
@@ -47,9 +47,9 @@ std::vector<std::string> section(const std::string& help, const std::string& tit
 // The first column of a section: names begin in column 2, with two blanks behind them.
 std::vector<std::string> names(const std::string& help, const std::string& title) {
   std::vector<std::string> found;
-  const std::regex name("^  ([^ ].*?)(?:  .*)?$");
   for (const std::string& line : section(help, title))
-    if (std::smatch match; std::regex_match(line, match, name)) found.push_back(match[1]);
+    if (const Match match = match_whole(line, "^  ([^ ].*?)(?:  .*)?$"); !match.empty())
+      found.push_back(match[1]);
   return found;
 }
 
@@ -163,7 +163,7 @@ TEST(Help, IsPrintedOnceForALaunch) {
 
 TEST(Help, ManPageKnowsEveryCommandAndOption) {
   std::string page = output_of({"--help-man"});
-  page = std::regex_replace(page, std::regex(R"(\\-)"), "-");
+  for (std::size_t at = 0; (at = page.find("\\-", at)) != std::string::npos;) page.erase(at, 1);
   for (const std::string& command : commands()) {
     EXPECT_NE(page.find(".B shardmark " + command), std::string::npos) << command;
     for (const std::string& option : options(help_of(command)))

@@ -4,11 +4,11 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <regex>
 #include <sstream>
 
 #include <gtest/gtest.h>
 
+#include <tests/support/pattern.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
@@ -37,8 +37,8 @@ std::string numbers(const std::string& csv) {
 }
 
 std::string capture(const std::string& text, const std::string& pattern, int group = 1) {
-  std::smatch match;
-  return std::regex_search(text, match, std::regex(pattern)) ? match[group].str() : "no " + pattern;
+  const Match match = find_match(text, pattern);
+  return match.empty() ? "no " + pattern : match[static_cast<std::size_t>(group)];
 }
 
 Outcome train(const Workplace& place, int ranks = 2, const std::vector<std::string>& more = {}) {

@@ -2,10 +2,10 @@
 // What VALID proves: a run that gets wrong values, other inputs, a slow clock or more memory than
 // it says ends INVALID and names the cause. The faults come from a preloaded library, so the
 // program cannot know of them.
-#include <regex>
 
 #include <gtest/gtest.h>
 
+#include <tests/support/pattern.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
@@ -24,10 +24,6 @@ std::string verdict_of(const Workplace& place, Environment faults,
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   const auto lines = lines_of(outcome.out);
   return lines.empty() ? "" : lines.back();
-}
-
-bool has(const std::string& text, const std::string& expression) {
-  return std::regex_search(text, std::regex(expression));
 }
 
 struct Change {
@@ -52,7 +48,7 @@ TEST(Values, ChangedInTimedStepsAreSeen) {
     std::vector<std::string> sets{"comm.backend=mpi"};
     sets.insert(sets.end(), change.sets.begin(), change.sets.end());
     const std::string last = verdict_of(place, {{"SHARDMARK_TEST_VALUES", change.values}}, sets);
-    EXPECT_TRUE(has(last, "values: step [0-9]+, rank [0-9]+: " + change.seen)) << last;
+    EXPECT_TRUE(contains(last, "values: step [0-9]+, rank [0-9]+: " + change.seen)) << last;
   }
 }
 
@@ -61,21 +57,21 @@ TEST(Inputs, ThatDifferOnOneRankAreSeen) {
   place.deck(3);
   const std::string other = place.write("other.bin", std::string(20000, 'x'));
   const std::string last = verdict_of(place, {{"SHARDMARK_TEST_DATA", "text.bin " + other}});
-  EXPECT_TRUE(has(last, "inputs: in step [0-9]+, rank 1 trained on other data")) << last;
+  EXPECT_TRUE(contains(last, "inputs: in step [0-9]+, rank 1 trained on other data")) << last;
 }
 
 TEST(Binaries, ThatDifferOnOneRankIsSeen) {
   const Workplace place;
   place.deck(3);
   const std::string last = verdict_of(place, {{"SHARDMARK_TEST_LIBRARY", "libutil.so.1"}});
-  EXPECT_TRUE(has(last, "inputs: rank 1 has loaded libutil.so.1")) << last;
+  EXPECT_TRUE(contains(last, "inputs: rank 1 has loaded libutil.so.1")) << last;
 }
 
 TEST(Clock, ThatRunsSlowIsSeen) {
   const Workplace place;
   place.deck(3);
   const std::string last = verdict_of(place, {{"SHARDMARK_TEST_CLOCK", "0.01"}}, {"run.steps=200"});
-  EXPECT_TRUE(has(last, "clocks: rank [0-9]+: the timed steps took .* by the monotonic clock"))
+  EXPECT_TRUE(contains(last, "clocks: rank [0-9]+: the timed steps took .* by the monotonic clock"))
       << last;
 }
 
@@ -86,12 +82,12 @@ TEST(Memory, TakenBeforeTheStartIsSeen) {
     const std::string last =
         verdict_of(place, {{"SHARDMARK_TEST_MEMORY", std::string(kind) + " 800"}},
                    {"memory.allowance_mib=512"});
-    EXPECT_TRUE(has(last, "system_memory: rank 1: ")) << kind << ": " << last;
+    EXPECT_TRUE(contains(last, "system_memory: rank 1: ")) << kind << ": " << last;
     if (kind == std::string("child")) {
-      EXPECT_TRUE(has(last, "in processes that it started")) << last;
+      EXPECT_TRUE(contains(last, "in processes that it started")) << last;
     }
     if (kind == std::string("memfd")) {
-      EXPECT_TRUE(has(last, "in memory files")) << last;
+      EXPECT_TRUE(contains(last, "in memory files")) << last;
     }
   }
 }

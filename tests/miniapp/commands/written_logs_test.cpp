@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <regex>
 #include <set>
 
 #include <gtest/gtest.h>
 
+#include <tests/support/pattern.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
@@ -172,8 +172,8 @@ TEST(Trace, GoesToAFileOfItsOwnOnly) {
 
 // The summary's rows: operation, message size, count.
 std::map<std::pair<std::string, std::string>, std::int64_t> summary_of(const std::string& out) {
-  static const std::regex row(
-      R"( {20}(0B|[0-9.]+ [KMG]?B) +([0-9]+) +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+)");
+  const std::string row =
+      R"( {20}(0B|[0-9.]+ [KMG]?B) +([0-9]+) +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+)";
   std::map<std::pair<std::string, std::string>, std::int64_t> rows;
   std::string op;
   bool inside = false;
@@ -181,8 +181,7 @@ std::map<std::pair<std::string, std::string>, std::int64_t> summary_of(const std
     if (line.starts_with("Comm. Op")) inside = true;
     if (line.empty()) inside = false;
     if (!inside || line.starts_with("Comm. Op")) continue;
-    std::smatch match;
-    if (std::regex_match(line, match, row))
+    if (const Match match = match_whole(line, row); !match.empty())
       rows[{op, match[1]}] += std::stoll(match[2]);
     else
       op = line;
@@ -267,17 +266,17 @@ TEST(WallClock, IsPrintedEverySoManySteps) {
   const Outcome outcome = run({.args = place.run_args(), .ranks = 2});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const std::string number = "[0-9]+\\.[0-9]{2}";
-  const std::regex micro("\\[Rank 0\\] time \\(ms\\) \\| fwd_microstep: " + number +
-                         " \\| bwd_microstep: " + number + " \\| bwd_inner_microstep: " + number +
-                         " \\| bwd_allreduce_microstep: " + number +
-                         " \\| step_microstep: " + number);
-  const std::regex whole("\\[Rank 0\\] time \\(ms\\) \\| fwd: " + number + " \\| bwd: " + number +
-                         " \\| bwd_inner: " + number + " \\| bwd_allreduce: " + number +
-                         " \\| step: " + number);
+  const std::string micro =
+      "\\[Rank 0\\] time \\(ms\\) \\| fwd_microstep: " + number + " \\| bwd_microstep: " + number +
+      " \\| bwd_inner_microstep: " + number + " \\| bwd_allreduce_microstep: " + number +
+      " \\| step_microstep: " + number;
+  const std::string whole = "\\[Rank 0\\] time \\(ms\\) \\| fwd: " + number +
+                            " \\| bwd: " + number + " \\| bwd_inner: " + number +
+                            " \\| bwd_allreduce: " + number + " \\| step: " + number;
   std::map<std::string, int> seen;
   for (const std::string& line : lines_of(outcome.out)) {
-    if (std::regex_match(line, micro)) ++seen["micro"];
-    if (std::regex_match(line, whole)) ++seen["whole"];
+    if (matches(line, micro)) ++seen["micro"];
+    if (matches(line, whole)) ++seen["whole"];
     if (line.find("optimizer_allgather") != std::string::npos) ++seen["optimizer"];
   }
   EXPECT_EQ(seen, (std::map<std::string, int>{{"micro", 4}, {"optimizer", 2}, {"whole", 2}}))

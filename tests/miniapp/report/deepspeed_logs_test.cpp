@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logs in DeepSpeed's format: the summary of comms_logger and the lines of wall_clock_breakdown.
 #include <map>
-#include <regex>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -9,6 +8,7 @@
 #include <miniapp/measure/bus_bandwidth.hpp>
 #include <miniapp/measure/deepspeed_comms_log.hpp>
 #include <miniapp/report/deepspeed_wall_clock.hpp>
+#include <tests/support/pattern.hpp>
 #include <tests/support/programs.hpp>
 
 namespace shardmark::deepspeed_logs_test {
@@ -151,10 +151,10 @@ StepTrace even_trace(const Program& p, bool skipped = false) {
 }
 
 std::map<std::string, double> fields_of(const std::string& line) {
-  static const std::regex field(R"( \| (\w+): ([0-9]+\.[0-9]{2})(?= |$))");
+  const std::string field = R"( \| (\w+): ([0-9]+\.[0-9]{2})(?= |$))";
   std::map<std::string, double> fields;
-  for (std::sregex_iterator at(line.begin(), line.end(), field), end; at != end; ++at)
-    fields[(*at)[1]] = std::stod((*at)[2]);
+  for (const test::Match& match : test::find_matches(line, field))
+    fields[match[1]] = std::stod(match[2]);
   return fields;
 }
 
@@ -175,8 +175,8 @@ TEST(WallClock, IsDeepSpeedsLinesAndAddsUp) {
     const auto lines = lines_of(wall_clock_lines(p, trace));
     const std::size_t optimizer = stage > 0 ? 1 : 0;
     ASSERT_EQ(lines.size(), 3 + optimizer + 1);
-    static const std::regex form(R"(\[Rank 0\] time \(ms\)( \| \w+: [0-9]+\.[0-9]{2})+)");
-    for (const std::string& line : lines) EXPECT_TRUE(std::regex_match(line, form)) << line;
+    const std::string form = R"(\[Rank 0\] time \(ms\)( \| \w+: [0-9]+\.[0-9]{2})+)";
+    for (const std::string& line : lines) EXPECT_TRUE(test::matches(line, form)) << line;
     const auto whole = fields_of(lines.back());
     ASSERT_EQ(whole.size(), 5U);
     EXPECT_DOUBLE_EQ(whole.at("fwd") + whole.at("bwd") + whole.at("step"),
