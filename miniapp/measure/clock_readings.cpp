@@ -20,8 +20,8 @@ namespace {
 
 constexpr double most_difference = 0.005;
 constexpr std::int64_t reading_slack_ns = 5'000'000;  // a rank may lose its core between two clocks
-constexpr std::int64_t barrier_slack_ns = 100'000'000;  // ranks leave a barrier one after another
-constexpr std::int64_t enough_ticks_ns = 500'000'000;   // of warm-up, to learn how long a tick is
+constexpr std::int64_t barrier_slack_ns = 1'000'000'000;  // ranks may leave a barrier one by one
+constexpr std::int64_t enough_ticks_ns = 500'000'000;     // of warm-up, to learn how long a tick is
 
 std::int64_t kernel_ns() {
   timespec time{};
