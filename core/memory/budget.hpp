@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much memory a rank may use when the deck gives no budget. The answer is the smallest of what
 // the node has free and what every enclosing control group still allows, divided by the ranks of
-// the node. `over_budget` (core/plan/interpret/footprint.hpp) compares the plan with this number.
+// the node. `over_budget` (core/plan/interpret/memory_refusal.hpp) compares the plan with this
+// number.
 #pragma once
 
 #include <cstdint>

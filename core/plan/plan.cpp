@@ -48,10 +48,10 @@ std::string_view to_string(State state) {
   return names[state];
 }
 
-std::vector<int> segments_of(const Step& step, bool skipped) {
-  std::vector<int> order = step.micros;
-  order.push_back(step.boundary);
-  order.push_back(skipped ? step.skip : step.update);
+std::vector<SegmentRun> runs_of(const Step& step, bool skipped) {
+  std::vector<SegmentRun> order = step.micros.runs();
+  order.push_back({{step.boundary}, 1});
+  order.push_back({{skipped ? step.skip : step.update}, 1});
   return order;
 }
 

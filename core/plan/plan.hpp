@@ -23,6 +23,7 @@
 #include <core/plan/deck/types.hpp>
 #include <core/plan/model/model_shape.hpp>
 #include <core/plan/partition/unit_partition.hpp>
+#include <core/plan/segment_runs.hpp>
 
 namespace shardmark {
 
@@ -120,7 +121,7 @@ struct Segment {
 /// One optimizer step as segments, and which step follows it. At stage 3 the first steps differ
 /// from later ones, since the trace is being recorded, and so does a step after a skipped one.
 struct Step {
-  std::vector<int> micros;                    // segment by micro-batch
+  MicroBatches micros;
   int boundary = -1, update = -1, skip = -1;  // skip: -1 if no step is ever skipped
   int after_update = 0, after_skip = 0;       // in Program::steps
 };
@@ -146,12 +147,20 @@ struct StatePiece {
   std::int64_t elems = 0;
 };
 
+/// How much of a program is written.
+enum class Extent : std::uint8_t {
+  whole,
+  start_up,    // segment 0, without any step
+  collectives  // all segments, with their collectives alone: what ranks must agree on
+};
+
 struct Program {
   int world = 1, rank = 0, stage = 0;
   int shard_ranks = 1;  // ranks that together hold one copy of each sharded state
   Schedule schedule = Schedule::deepspeed;
   Reductions reductions = Reductions::native;
   MemoryMode memory_mode = MemoryMode::strict;
+  Extent extent = Extent::whole;
   Batch batch;
   ModelShape model;
   Partition partition;
@@ -188,7 +197,7 @@ std::string_view to_string(State);
 
 /// The segments of one step in the order in which the driver runs them; the first ones are the
 /// micro-batches.
-std::vector<int> segments_of(const Step& step, bool skipped);
+std::vector<SegmentRun> runs_of(const Step& step, bool skipped);
 /// Indices of the steps that a run goes through if none is skipped, or if all are, until a step
 /// repeats. The last one is the steady state.
 std::vector<int> step_path(const Program& program, bool skipped);
@@ -203,8 +212,9 @@ struct Profile {
 
 /// Builds the program of `rank` in a world of `world` ranks under the deck's schedule and stage.
 /// Pure. Throws SizeError (counts beyond 63 bits), and DeckError if `rank` is not in the world, or
-/// if batch sizes or groups do not fit its size.
+/// if batch sizes or groups do not fit its size. Another extent than the whole takes a small part
+/// of the work.
 Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
-                      const Profile& profile);
+                      const Profile& profile, Extent extent = Extent::whole);
 
 }  // namespace shardmark

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refuses counts that exceed 63 bits before anything is sized with them.
+// Refuses counts that exceed 63 bits, and plans that take too long, before anything is sized.
+#include <fmt/core.h>
+
+#include <core/error.hpp>
 #include <core/plan/deck/checked.hpp>
 #include <io/deck/deck_sections.hpp>
 
@@ -9,6 +12,25 @@ namespace {
 // The most bytes that a parameter can cost: param, grad, master, momentum and variance in fp32, a
 // gathered copy, and one more copy for temporary buffers of a step.
 constexpr std::int64_t bytes_per_param = 4 * 7;
+
+// A plan has about a hundred events for each tensor, and has to be made in seconds. The largest
+// dense models have 1 200 tensors.
+void check_tensors(const Deck& deck) {
+  constexpr std::int64_t most_tensors = 16'384;
+  const ModelSpec& m = deck.model;
+  const bool list = m.family == Family::list;
+  std::int64_t tensors = m.layers * (m.family == Family::gpt2 ? 12 : 9) + 5;
+  if (list) tensors = 0;
+  for (const ListModule& module : m.modules)
+    tensors += static_cast<std::int64_t>(module.numels.size());
+  if (tensors <= most_tensors) return;
+  throw DeckError(fmt::format(
+      "{}: {} = {}: gives {} parameter tensors, must be at most {}, so that a plan takes seconds: "
+      "choose {}",
+      deck.path, list ? "model.modules" : "model.layers",
+      list ? static_cast<std::int64_t>(m.modules.size()) : m.layers, tensors, most_tensors,
+      list ? "fewer modules" : "fewer layers"));
+}
 
 // The largest activations of one micro-batch: the residual stream, what each block saves, and the
 // logits.
@@ -35,6 +57,7 @@ void check_buckets(const ZeroSpec& zero) {
 
 void check_sizes(const Deck& deck, const Origin& origin) {
   try {
+    check_tensors(deck);
     ModelSpec m = deck.model;
     if (m.fit) m.layers = 1;  // model.fit tries more layers only as far as they fit
     (void)checked_mul(most_params(m), bytes_per_param, "model states, bytes");

@@ -31,10 +31,13 @@ bool StepRunner::step(std::int64_t step, const std::function<void()>& before_upd
   values_.step = step;
   values_.lr = lr_at(deck_.zero.scheduler, deck_.zero.optimizer.lr, values_.updates);
   values_.loss_scale = scaler_.scale();
-  for (std::size_t g = 0; g < s.micros.size(); ++g) {
-    values_.micro_batch = static_cast<int>(g);
-    run(s.micros[g]);
-  }
+  values_.micro_batch = 0;
+  for (const SegmentRun& micros : s.micros.runs())
+    for (std::int64_t t = 0; t < micros.times; ++t)
+      for (int segment : micros.segments) {
+        run(segment);
+        ++values_.micro_batch;
+      }
   run(s.boundary);
   if (before_update) before_update();
   const bool skipped = s.skip >= 0 && executor_.overflowed();

@@ -4,6 +4,7 @@
 #include <core/error.hpp>
 #include <core/plan/build/legal_program.hpp>
 #include <core/plan/interpret/check.hpp>
+#include <core/plan/interpret/memory_refusal.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/run/fit_budget.hpp>
 #include <miniapp/run/profile.hpp>
@@ -20,6 +21,19 @@ void break_plan(Program& program) {
         event.op = Op::release;
         return;
       }
+}
+
+// A run whose model states alone do not fit is refused before the plan of its steps is made.
+void refuse_states(const RunPlan& run, const World& world) {
+  const Deck& deck = run.loaded.deck;
+  world.peers.agree([&] {
+    const RunBudgets most = run_budgets(deck, {}, run.profile.ranks_per_node);
+    const Program start_up = build_program(deck, run.batch, world.peers.size(), world.peers.rank(),
+                                           run.profile, Extent::start_up);
+    if (const auto refusal =
+            states_over_budget(start_up, most.bytes, most.shared, world.node.ranks))
+      throw MemoryError(deck.path + ": " + *refusal);
+  });
 }
 
 }  // namespace
@@ -55,6 +69,7 @@ void plan_run(RunPlan& run, const World& world) {
       require_a_layer(deck, *run.fit);
     });
   }
+  refuse_states(run, world);
   peers.agree([&] {
     run.program = build_legal_program(deck, run.batch, peers.size(), peers.rank(), run.profile);
     if (run.fault != Fault::illegal_plan) return;

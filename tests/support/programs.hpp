@@ -43,6 +43,15 @@ inline Program program(const Deck& deck, int world, int rank, std::int64_t accum
   return build_program(deck, batch(world, accumulation), world, rank, Profile{});
 }
 
+/// Segments of one step, one by one, in the order in which the driver runs them.
+inline std::vector<int> segments_of(const Step& step, bool skipped) {
+  std::vector<int> order;
+  for (const SegmentRun& run : runs_of(step, skipped))
+    for (std::int64_t t = 0; t < run.times; ++t)
+      order.insert(order.end(), run.segments.begin(), run.segments.end());
+  return order;
+}
+
 /// Returns the first event for which `match` is true, in the segment of that name.
 template<class Match>
 Event& find_event(Program& p, std::string_view segment, Match match) {

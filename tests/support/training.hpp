@@ -26,6 +26,7 @@
 #include <miniapp/models/make_model.hpp>
 #include <miniapp/ranks/lanes.hpp>
 #include <miniapp/ranks/peers.hpp>
+#include <tests/support/programs.hpp>
 
 namespace shardmark::testing {
 
@@ -126,7 +127,7 @@ class Training {
   void step_by_segment() {
     const Step& step = program_.steps[step_path(program_, false).back()];
     int micro_batch = 0;
-    for (int segment : segments_of(step, false)) {
+    for (int segment : testing::segments_of(step, false)) {
       executor().run(segment, {.step = steps_, .updates = steps_, .micro_batch = micro_batch});
       after_segment(program_.segments[segment], micro_batch++);
     }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a deck to the program of one rank: shape, partition, schedule.
+#include <fmt/core.h>
+
 #include <core/error.hpp>
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
 #include <core/plan/interpret/owned_elements.hpp>
@@ -10,11 +12,22 @@
 namespace shardmark {
 
 Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
-                      const Profile& profile) {
+                      const Profile& profile, Extent extent) {
   if (world < 1) throw DeckError("ranks = " + std::to_string(world) + ": must be at least 1");
+  if (world > most_ranks)
+    throw DeckError(fmt::format(
+        "ranks = {}: must be at most {}: the messages of a bucket are listed rank by rank, and no "
+        "machine has as many accelerators",
+        world, most_ranks));
   if (rank < 0 || rank >= world)
     throw DeckError("rank = " + std::to_string(rank) + ": must be 0 to " +
                     std::to_string(world - 1) + " (ranks - 1)");
+  if (batch.accumulation > most_micro_batches)
+    throw DeckError(fmt::format(
+        "{}: deepspeed.gradient_accumulation_steps = {} (given, or train_batch_size divided by "
+        "micro-batch and ranks): must be at most {}, since micro-batches are numbered with 32 "
+        "bits: choose a larger train_micro_batch_size_per_gpu",
+        deck.path, batch.accumulation, most_micro_batches));
   require_groups(deck, world);
   Program p;
   p.world = world;
@@ -24,6 +37,7 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   p.schedule = deck.run.schedule;
   p.reductions = deck.run.reductions;
   p.memory_mode = deck.run.memory_mode;
+  p.extent = extent;
   p.batch = batch;
   p.model = build_model_shape(deck.model, deck.run.activation_checkpointing);
   p.precision = deck.zero.precision;

@@ -50,25 +50,38 @@ class Sizes {
 
   /// What is alive at once: no more than `allocated`, and much sooner known where memory is pooled.
   std::int64_t peak(std::int64_t layers) {
-    return known(peaks_, layers, [](const Program& p) {
+    return known(peaks_, layers, Extent::whole, [](const Program& p) {
       const Footprint f = footprint(p);
       return std::array<std::int64_t, tier_count>{f.tiers[0].peak_bytes, f.tiers[1].peak_bytes};
     });
   }
   std::int64_t allocated(std::int64_t layers) {
-    return known(allocated_, layers, [](const Program& p) { return allocated_bytes(p); });
+    return known(allocated_, layers, Extent::whole,
+                 [](const Program& p) { return allocated_bytes(p); });
+  }
+  /// The peak, where it may be within `limit`; else possibly only the part of it that start-up
+  /// leaves alive: a model that is far too deep is not planned whole.
+  std::int64_t peak_or_beyond(std::int64_t layers, std::int64_t limit) {
+    const std::int64_t at_start = known(states_, layers, Extent::start_up, [](const Program& p) {
+      std::array<std::int64_t, tier_count> bytes{};
+      const auto live = live_at(p, p.segments[0].exit);
+      for (std::size_t t = 0; t < tier_count; ++t)
+        bytes[t] = std::accumulate(live[t].begin(), live[t].end(), std::int64_t{0});
+      return bytes;
+    });
+    return at_start > limit ? at_start : peak(layers);
   }
 
  private:
   using Known = std::map<std::int64_t, std::int64_t>;
 
   template<class Size>
-  std::int64_t known(Known& sizes, std::int64_t layers, Size size) {
+  std::int64_t known(Known& sizes, std::int64_t layers, Extent extent, Size size) {
     const auto [at, is_new] = sizes.try_emplace(layers, 0);
     if (!is_new) return at->second;
     deck_.model.layers = layers;
     for (int rank : heaviest_ranks(deck_, world_)) {
-      const auto bytes = size(build_program(deck_, batch_, world_, rank, profile_));
+      const auto bytes = size(build_program(deck_, batch_, world_, rank, profile_, extent));
       const auto device = bytes[static_cast<std::size_t>(Tier::device)];
       const auto host = bytes[static_cast<std::size_t>(Tier::host)];
       at->second = std::max(at->second, both_tiers_ ? device + host : device);
@@ -81,7 +94,7 @@ class Sizes {
   int world_;
   const Profile& profile_;
   bool both_tiers_;
-  Known peaks_, allocated_;
+  Known states_, peaks_, allocated_;
 };
 
 // Closes in on the largest count whose size is within `limit`, between one that is (0 is) and one
@@ -134,7 +147,9 @@ Fit fit_layers(const Deck& deck, const Batch& batch, int world, const Profile& p
   fit.part = deck.model.fit.value_or(1);
   fit.budget = budget;
   fit.limit_bytes = static_cast<std::int64_t>(static_cast<double>(budget.bytes) * fit.part);
-  const auto peak = [&](std::int64_t layers) { return sizes.peak(layers); };
+  const auto peak = [&](std::int64_t layers) {
+    return sizes.peak_or_beyond(layers, fit.limit_bytes);
+  };
   const auto allocated = [&](std::int64_t layers) { return sizes.allocated(layers); };
   std::int64_t low = 0, high = 1;
   while (high <= most_layers_to_fit && peak(high) <= fit.limit_bytes) low = high, high *= 2;
@@ -144,7 +159,7 @@ Fit fit_layers(const Deck& deck, const Batch& batch, int world, const Profile& p
   fit.bytes = allocated(std::max<std::int64_t>(1, fit.layers));
   if (fit.layers == most_layers_to_fit) return fit;
   const std::int64_t next = fit.layers + 1;
-  fit.next_bytes = peak(next) > fit.limit_bytes ? peak(next) : allocated(next);
+  fit.next_bytes = sizes.peak(next) > fit.limit_bytes ? sizes.peak(next) : allocated(next);
   return fit;
 }
 

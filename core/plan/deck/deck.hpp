@@ -227,6 +227,11 @@ struct Deck {
   ExpectSpec expect;
 };
 
+/// Plans list some things rank by rank.
+inline constexpr int most_ranks = 131072;
+/// Micro-batches are numbered with 32 bits.
+inline constexpr std::int64_t most_micro_batches = 2147483647;
+
 /// The batch triple, complete: global = micro * accumulation * world.
 struct Batch {
   std::int64_t global = 0, micro = 0, accumulation = 0;

@@ -53,13 +53,10 @@ class Checker {
     for (int i = 0; i < static_cast<int>(p_.steps.size()) + 3; ++i) {
       const Step& step = p_.steps[at];
       const bool skip = step.skip >= 0 && skipped(i);
-      int before = -1, repeats = 0;
-      for (int segment : segments_of(step, skip)) {
-        repeats = segment == before ? repeats + 1 : 0;
-        before = segment;
-        if (repeats > 1) continue;  // a third micro-batch of the same kind adds no junction
-        if (!walk_index(segment)) return;
-      }
+      for (const SegmentRun& run : runs_of(step, skip))
+        for (int t = 0; t < std::min<std::int64_t>(run.times, 2); ++t)  // a third adds no junction
+          for (int segment : run.segments)
+            if (!walk_index(segment)) return;
       at = skip ? step.after_skip : step.after_update;
     }
   }

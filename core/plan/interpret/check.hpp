@@ -47,10 +47,6 @@ std::vector<Violation> check(const Program& program);
 std::vector<Violation> check_ranks(const std::vector<int>& ranks,
                                    const std::function<Program(int)>& program_of);
 
-/// The ranks that a check of a large world looks at: all up to 16, else both ends, `rank` and a
-/// spread.
-std::vector<int> ranks_to_check(int world, int rank);
-
 /// Throws PlanError with the first violations, where there are any.
 void require_legal(const std::vector<Violation>& violations);
 

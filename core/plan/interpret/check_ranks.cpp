@@ -123,18 +123,4 @@ std::vector<Violation> check_ranks(const std::vector<int>& ranks,
   return violations;
 }
 
-std::vector<int> ranks_to_check(int world, int rank) {
-  std::vector<int> ranks;
-  if (world <= 16) {
-    for (int r = 0; r < world; ++r) ranks.push_back(r);
-    return ranks;
-  }
-  for (int i = 0; i < 8; ++i)
-    ranks.push_back(static_cast<int>(static_cast<std::int64_t>(world - 1) * i / 7));
-  ranks.push_back(rank);
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  return ranks;
-}
-
 }  // namespace shardmark

@@ -50,15 +50,11 @@ using Budgets = EnumArray<Tier, std::optional<std::int64_t>>;
 /// What a run of the program allocates of each tier: its arena, or its peak (memory_mode strict).
 std::array<std::int64_t, tier_count> allocated_bytes(const Program& program);
 
-/// Empty when the program fits. Else the whole refusal: tier, category, phase and event at which
-/// the budget is first exceeded, how much is missing, and what would help. Budgets are a rank's;
-/// what a node needs of the host's memory is told too.
-std::optional<std::string> over_budget(const Program& program, const Budgets& budgets,
-                                       int ranks_per_node = 1);
-
-/// The same where both tiers lie in one memory, of which a rank has `bytes`, and the program uses
-/// both.
-std::optional<std::string> over_shared_budget(const Program& program, std::int64_t bytes,
-                                              int ranks_per_node);
+/// The event at which a budget is first exceeded; -1: at the segment's entry.
+struct BudgetOverrun {
+  Tier tier;
+  int segment, event;
+};
+std::optional<BudgetOverrun> first_over(const Program& program, const Budgets& budgets);
 
 }  // namespace shardmark

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <core/plan/interpret/print.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 namespace {
@@ -73,15 +74,14 @@ std::string alive_text(const Program& p, const EndState& end) {
 
 // "micro_first, micro_middle x 3, micro_last, boundary, update"
 std::string step_text(const Program& p, const Step& step) {
-  const std::vector<int> order = segments_of(step, false);
   std::string text;
-  for (std::size_t i = 0; i < order.size();) {
-    std::size_t end = i;
-    while (end < order.size() && order[end] == order[i]) ++end;
-    if (i > 0) text += ", ";
-    text += p.segments[order[i]].name;
-    if (end - i > 1) text += fmt::format(" x {}", end - i);
-    i = end;
+  for (const SegmentRun& run : runs_of(step, false)) {
+    if (!text.empty()) text += ", ";
+    std::vector<std::string> names;
+    for (int segment : run.segments) names.push_back(p.segments[segment].name);
+    const std::string joined = join(names, ", ");
+    text += names.size() > 1 ? "(" + joined + ")" : joined;
+    if (run.times > 1) text += fmt::format(" x {}", run.times);
   }
   return text;
 }

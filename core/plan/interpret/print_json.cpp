@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include <core/plan/interpret/arena.hpp>
@@ -38,15 +42,63 @@ Json rows_of(const Program& p, const Segment& s, int micro_batch) {
   return rows;
 }
 
-Json step_rows(const Program& p, int step, bool skipped) {
-  Json rows = Json::array();
-  if (skipped && p.steps[step].skip < 0) return rows;
-  int g = 0;
-  for (int segment : segments_of(p.steps[step], skipped)) {
-    for (Json& r : rows_of(p, p.segments[segment], g)) rows.push_back(std::move(r));
-    ++g;
+struct ListedMicroBatch {
+  int number, segment;
+};
+
+// The micro-batches of a step that are listed one by one: all of them, as long as these are not too
+// many to read. Else those that repeat others are left out, and `repeated` says which these are.
+class ListedMicroBatches {
+ public:
+  ListedMicroBatches(const Program& p, const Step& step) {
+    std::int64_t rows = 0;
+    for (const SegmentRun& run : step.micros.runs())
+      for (int segment : run.segments) rows += run.times * collectives(p.segments[segment]);
+    const bool all = step.micros.size() <= most_micro_batches_listed && rows <= most_rows_listed;
+    std::int64_t first = 0;
+    for (const SegmentRun& run : step.micros.runs()) {
+      const auto length = static_cast<std::int64_t>(run.segments.size());
+      for (std::int64_t g = 0; g < (all ? length * run.times : length); ++g)
+        list_.push_back({static_cast<int>(first + g), run.segments[g % length]});
+      if (!all && run.times > 1)
+        repeated_.push_back({{"first", first}, {"micro_batches", length}, {"times", run.times}});
+      first += length * run.times;
+    }
   }
+  const std::vector<ListedMicroBatch>& list() const { return list_; }
+  const Json& repeated() const { return repeated_; }
+
+ private:
+  // A row takes about a kilobyte while it is being printed.
+  static constexpr std::int64_t most_rows_listed = 100'000, most_micro_batches_listed = 10'000;
+
+  static std::int64_t collectives(const Segment& s) {
+    return std::count_if(s.events.begin(), s.events.end(),
+                         [](const Event& e) { return is_collective(e.op); });
+  }
+  std::vector<ListedMicroBatch> list_;
+  Json repeated_ = Json::array();
+};
+
+Json step_rows(const Program& p, int index, bool skipped) {
+  Json rows = Json::array();
+  const Step& step = p.steps[index];
+  if (skipped && step.skip < 0) return rows;
+  std::vector<ListedMicroBatch> segments = ListedMicroBatches(p, step).list();
+  for (int segment : {step.boundary, skipped ? step.skip : step.update})
+    segments.push_back({0, segment});
+  for (const auto& [number, segment] : segments)
+    for (Json& r : rows_of(p, p.segments[segment], number)) rows.push_back(std::move(r));
   return rows;
+}
+
+// By step: which of its micro-batches were left out, where any were.
+Json repeated(const Program& p, const std::vector<std::pair<const char*, int>>& steps) {
+  Json o = Json::object();
+  for (const auto& [name, step] : steps)
+    if (Json list = ListedMicroBatches(p, p.steps[step]).repeated(); !list.empty())
+      o[name] = std::move(list);
+  return o;
 }
 
 Json category_bytes(const CategoryBytes& bytes) {
@@ -73,8 +125,13 @@ Json memory_at(const Program& p) {
   int at = 0;
   for (int s = 0; s < 2; ++s) at = p.steps[at].after_update;
   const Step& third = p.steps[at];
-  for (std::size_t g = 0; g < third.micros.size(); ++g)
-    o["after_bwd" + std::to_string(g)] = live_kinds(p, p.segments[third.micros[g]]);
+  std::map<int, Json> known;  // by segment
+  const ListedMicroBatches listed(p, third);
+  for (const auto& [number, segment] : listed.list()) {
+    const auto [it, fresh] = known.try_emplace(segment);
+    if (fresh) it->second = live_kinds(p, p.segments[segment]);
+    o["after_bwd" + std::to_string(number)] = it->second;
+  }
   o["after_step"] = live_kinds(p, p.segments[third.update]);
   return o;
 }
@@ -138,6 +195,8 @@ Json print_json(const Program& p, const Budgets& budgets, const std::string& pla
                 {"steady", step_rows(p, last, false)}};
   o["skipped"] = {{"0", step_rows(p, 0, true)},
                   {"steady", step_rows(p, step_path(p, true).back(), true)}};
+  if (Json left_out = repeated(p, {{"0", 0}, {"1", second}, {"steady", last}}); !left_out.empty())
+    o["repeated"] = std::move(left_out);
   o["memory_at"] = memory_at(p);
   o["memory"] = memory(p, budgets);
   o["volume"] = volumes(p);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <core/plan/deck/checked.hpp>
 #include <core/plan/interpret/volume.hpp>
 
 namespace shardmark {
@@ -14,17 +15,22 @@ void add(Volume& into, const Volume& from) {
   for (const auto& [op, traffic] : from) into[op] += traffic;
 }
 
-Volume volume(const Segment& segment, int group) {
+Volume volume(const Segment& segment, int group, std::int64_t times) {
   Volume v;
   for (const Event& e : segment.events)
     if (is_collective(e.op) && (group == all_groups || e.group == group))
       v[e.op] += {1, e.elems, e.elems * dtype_bytes(e.dtype)};
+  if (times == 1) return v;
+  for (auto& [op, traffic] : v)
+    for (std::int64_t* count : {&traffic.calls, &traffic.elems, &traffic.bytes})
+      *count = checked_mul(*count, times, "what the collectives of a step send");
   return v;
 }
 
 Volume step_volume(const Program& program, const Step& step, bool skipped, int group) {
   Volume v;
-  for (int segment : segments_of(step, skipped)) add(v, volume(program.segments[segment], group));
+  for (const SegmentRun& run : runs_of(step, skipped))
+    for (int segment : run.segments) add(v, volume(program.segments[segment], group, run.times));
   return v;
 }
 

@@ -19,8 +19,8 @@ struct Traffic {
 using Volume = std::map<Op, Traffic>;
 
 inline constexpr int all_groups = -1;
-/// Of one segment; of one group's collectives, or of all.
-Volume volume(const Segment& segment, int group = all_groups);
+/// Of one segment that runs `times` times; of one group's collectives, or of all.
+Volume volume(const Segment& segment, int group = all_groups, std::int64_t times = 1);
 /// Of one optimizer step, done or skipped.
 Volume step_volume(const Program& program, const Step& step, bool skipped, int group = all_groups);
 /// Of a step of the steady state.

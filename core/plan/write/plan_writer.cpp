@@ -43,6 +43,10 @@ Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
                         std::span<const int> params) {
   event.phase = phase_;
   event.micro_batch = micro_batch_;
+  if (program_.extent == Extent::collectives) {
+    if (!is_collective(event.op)) return passed_over_ = event;
+    return segment_->events.emplace_back(event);
+  }
   const auto me = static_cast<std::int32_t>(segment_->events.size());
 
   // The newest event comes first, since an order after it often implies the order after earlier
@@ -84,15 +88,18 @@ Event PlanWriter::memory_event(Op op, int slot) const {
 }
 
 void PlanWriter::acquire(int slot) {
+  alive_.insert(slot);
+  if (program_.extent == Extent::collectives) return;
   const Event& acquired = emit(memory_event(Op::acquire, slot), {}, {});
   // Its memory may have belonged to another slot until now, so other lanes come after the acquire.
   accesses_[slot].clear();
   accesses_[slot].add(static_cast<std::int32_t>(segment_->events.size()) - 1, queue_of(acquired),
                       write(slot));
-  alive_.insert(slot);
 }
 
 void PlanWriter::release(int slot) {
+  alive_.erase(slot);
+  if (program_.extent == Extent::collectives) return;
   const Operand all = write(slot);
   emit(memory_event(Op::release, slot), {&all, 1}, {});
   // The operand only served to find the edges; a release reads and writes nothing.
@@ -100,7 +107,6 @@ void PlanWriter::release(int slot) {
   program_.operands.resize(static_cast<std::size_t>(operands.first));
   operands.count = 0;
   accesses_[slot].clear();
-  alive_.erase(slot);
 }
 
 Event& PlanWriter::compute(Kernel kernel, std::span<const Operand> operands,

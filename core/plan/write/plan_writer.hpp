@@ -81,6 +81,7 @@ class PlanWriter {
   std::array<Clock, queue_count> known_{};  // by queue
   std::vector<Clock> clock_of_;             // by event of the open segment: the clock of its queue
   std::vector<Accesses> accesses_;          // by slot, in the open segment
+  Event passed_over_;  // the last event that was not kept, where only collectives are written
 };
 
 }  // namespace shardmark

@@ -12,6 +12,7 @@ class StepWriter {
   void write() {
     segment(SegmentKind::init, "init", Phase::init, Gradients::none, Gradients::none,
             [&] { schedule_.init(); });
+    if (p_.extent == Extent::start_up) return;
     Step step;
     const auto last = static_cast<int>(p_.batch.accumulation) - 1;
     step.micros.push_back(micro(last == 0 ? "micro_only" : "micro_first", 0));

@@ -5,6 +5,7 @@
 
 #include <comm/mpi/mpi_calls.hpp>
 #include <tests/comm/mpi/mpi_counter.hpp>
+#include <tests/support/programs.hpp>
 #include <tests/support/training.hpp>
 
 namespace shardmark::mpi_calls_of_a_step_test {
@@ -51,7 +52,7 @@ TEST(Beneath, AStepMakesTheMpiCallsOfItsPlan) {
             testing::reset_mpi_counts();
             t.bare_step();
             EXPECT_EQ(testing::mpi_counts(),
-                      expected_calls(p, segments_of(p.steps[at], false), options))
+                      expected_calls(p, testing::segments_of(p.steps[at], false), options))
                 << "step " << s;
             at = p.steps[at].after_update;
           }

@@ -138,7 +138,7 @@ StepTrace even_trace(const Program& p, bool skipped = false) {
   StepTrace trace;
   std::int64_t now = 0;
   const Step& step = p.steps[static_cast<std::size_t>(step_path(p, false).back())];
-  for (const int segment : segments_of(step, skipped)) {
+  for (const int segment : testing::segments_of(step, skipped)) {
     const auto events =
         static_cast<int>(p.segments[static_cast<std::size_t>(segment)].events.size());
     for (int e = 0; e <= events; ++e) {

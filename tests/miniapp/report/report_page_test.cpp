@@ -36,8 +36,7 @@ void trace_step(const Program& p, int times, Result& r) {
   r.trace.step = 0;
   r.trace.collective_names = {"bucket <0>"};
   const Step& step = p.steps.back();
-  std::vector<int> segments = step.micros;
-  segments.insert(segments.end(), {step.boundary, step.update});
+  const std::vector<int> segments = testing::segments_of(step, false);
   for (int time = 0; time < times; ++time)
     for (const int s : segments) {
       const auto& events = p.segments[s].events;

@@ -32,6 +32,7 @@ class Stage3Schedule {
 
   void write() {
     init();
+    if (p_.extent == Extent::start_up) return;
     state().alive = p_.segments[0].exit;
     add_step();
     for (std::size_t s = 0; s < p_.steps.size(); ++s) write_step(static_cast<int>(s));
@@ -168,14 +169,30 @@ class Stage3Schedule {
     return it->second.segment;
   }
 
+  void write_micros(int s, MicroBatches& micros) {
+    const std::int64_t count = p_.batch.accumulation;
+    const std::int64_t alike = c_.offloads() ? count - 1 : count;  // the last one sends gradients
+    std::map<std::string, std::int64_t> began;  // the micro-batch that starts from a key
+    for (std::int64_t g = 0; g < count;) {
+      const std::string key = state().key() + (g == 0 ? "first" : "") + (g >= alike ? "last" : "");
+      const auto [it, fresh] = began.try_emplace(key, g);
+      // Once a micro-batch starts like an earlier one, everything in between repeats.
+      const std::int64_t period = g - it->second;
+      const std::int64_t times = fresh ? 0 : (alike - g) / period;
+      if (times > 0) {
+        micros.repeat(period, times);
+        g += period * times;
+      } else {
+        micros.push_back(segment(micro_of_, key, [&] { return micro(s, static_cast<int>(g)); }));
+        ++g;
+      }
+    }
+  }
+
   void write_step(int s) {
     state() = starts_[s];
     Step step;
-    for (int g = 0; g < p_.batch.accumulation; ++g) {
-      const bool sends = c_.offloads() && g == p_.batch.accumulation - 1;
-      const std::string key = state().key() + (g == 0 ? "first" : "") + (sends ? "last" : "");
-      step.micros.push_back(segment(micro_of_, key, [&] { return micro(s, g); }));
-    }
+    write_micros(s, step.micros);
     step.boundary = segment(boundary_of_, state().key(), [&] { return boundary(); });
     const GatherState closed = state();
     if (c_.precision.check_overflow) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
+#include <core/plan/build/legal_program.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/footprint.hpp>
 #include <core/plan/interpret/print.hpp>

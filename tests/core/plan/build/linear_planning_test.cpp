@@ -2,6 +2,8 @@
 // Rule: the work of planning grows with the number of events and, at most, its logarithm. Work is
 // counted, not timed.
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -54,6 +56,29 @@ std::int64_t looks_of_fillings(int fillings) {
 
 TEST(LinearPlanning, ABucketsEarlierFillingsAreForgotten) {
   EXPECT_LT(looks_of_fillings(400), 5 * looks_of_fillings(100));
+}
+
+// What other ranks' programs are built for, at a small part of the work.
+TEST(LinearPlanning, TheCollectivesAloneAreThoseOfTheWholeProgram) {
+  for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
+    for (int stage : {0, 1, 2, 3}) {
+      SCOPED_TRACE(std::string(to_string(schedule)) + " stage " + std::to_string(stage));
+      Deck deck = testing::gpt2_deck(stage);
+      deck.run.schedule = schedule;
+      deck.zero.knobs.reduce_bucket_size = 5000;
+      const Program whole = testing::program(deck, 3, 1, 3);
+      const Program part =
+          build_program(deck, testing::batch(3, 3), 3, 1, Profile{}, Extent::collectives);
+      ASSERT_EQ(part.segments.size(), whole.segments.size());
+      for (std::size_t s = 0; s < whole.segments.size(); ++s) {
+        EXPECT_EQ(part.segments[s].exit.alive, whole.segments[s].exit.alive);
+        std::vector<std::int64_t> sent, kept;
+        for (const Event& e : whole.segments[s].events)
+          if (is_collective(e.op)) sent.push_back(e.elems);
+        for (const Event& e : part.segments[s].events) kept.push_back(e.elems);
+        EXPECT_EQ(kept, sent);
+      }
+    }
 }
 
 }  // namespace

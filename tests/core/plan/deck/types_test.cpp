@@ -10,6 +10,7 @@
 
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/footprint.hpp>
+#include <core/plan/interpret/memory_refusal.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <core/plan/interpret/volume.hpp>
 #include <core/plan/write/plan_writer.hpp>
@@ -155,7 +156,7 @@ TEST(MicroBatches, AreNumberedInEventsAndRows) {
       return r.at("phase") == "b" + std::to_string(g);
     })) << g;
   std::vector<std::string> names;
-  for (int i : segments_of(p.steps[0], false)) names.push_back(p.segments[i].name);
+  for (int i : testing::segments_of(p.steps[0], false)) names.push_back(p.segments[i].name);
   EXPECT_EQ(names, (std::vector<std::string>{"micro_first", "micro_middle", "micro_middle",
                                              "micro_last", "boundary", "update"}));
 }

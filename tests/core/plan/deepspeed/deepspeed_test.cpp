@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <core/plan/build/legal_program.hpp>
 #include <core/plan/deepspeed/stage3/param_coordinator.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/footprint.hpp>
@@ -35,7 +36,7 @@ TEST(DeepSpeed, StepsRepeatThemselvesSoon) {
     const Program p = testing::program(testing::deepspeed_deck(3), 3, 0, accumulation);
     EXPECT_LE(p.segments.size(), 12U);
     EXPECT_LE(p.steps.size(), 3U);
-    EXPECT_EQ(p.steps.back().micros.size(), static_cast<std::size_t>(accumulation));
+    EXPECT_EQ(p.steps.back().micros.size(), accumulation);
   }
 }
 
@@ -56,8 +57,9 @@ TEST(DeepSpeed, ActivationCheckpointingGathersABlockOnceMore) {
     k.max_live_parameters = 60000, k.param_persistence_threshold = persist;
     const Program p = testing::program(d, 2, 0);
     std::int64_t elems = 0;
-    for (int segment : p.steps[step_path(p, false).back()].micros)
-      elems += volume(p.segments[segment])[Op::all_gather].elems;
+    for (const SegmentRun& run : p.steps[step_path(p, false).back()].micros.runs())
+      for (int segment : run.segments)
+        elems += volume(p.segments[segment], all_groups, run.times)[Op::all_gather].elems;
     return static_cast<double>(elems) / static_cast<double>(p.model.elems);
   };
   EXPECT_NEAR(gathered(8000, 30000, 100, false), 1.70, 0.005);

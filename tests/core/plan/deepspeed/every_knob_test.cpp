@@ -3,6 +3,7 @@
 // accumulation.
 #include <gtest/gtest.h>
 
+#include <core/plan/build/legal_program.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <tests/support/programs.hpp>
 

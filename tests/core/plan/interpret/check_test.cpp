@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <core/plan/build/legal_program.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <tests/support/programs.hpp>
 

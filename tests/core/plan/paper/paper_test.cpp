@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <core/plan/build/legal_program.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/footprint.hpp>
+#include <core/plan/interpret/memory_refusal.hpp>
 #include <core/plan/interpret/owned_elements.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <core/plan/interpret/volume.hpp>

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include <core/plan/interpret/footprint.hpp>
+#include <core/plan/interpret/memory_refusal.hpp>
+#include <core/text.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr auto device_tier = static_cast<std::size_t>(Tier::device);
+constexpr auto host_tier = static_cast<std::size_t>(Tier::host);
+
+bool on_device(const Program& p, State state) {
+  return std::any_of(p.states.begin(), p.states.end(), [&](const StatePiece& s) {
+    return s.state == state && p.slots[s.slot].tier == Tier::device;
+  });
+}
+
+// The deck's section that could move more of the states away from the device; empty: none.
+std::string_view offload_left(const Program& p) {
+  if (!traits(p.schedule).follows_deepspeed || p.stage == 0) return "";
+  if (on_device(p, State::momentum)) return "offload_optimizer";
+  return p.stage == 3 && on_device(p, State::param) ? "offload_param" : "";
+}
+
+std::string host_figures(const TierFootprint& tier, int ranks_per_node) {
+  const auto ranks = static_cast<std::int64_t>(std::max(1, ranks_per_node));
+  return fmt::format(" On each node {} need {} of it together, {} of that pinned.",
+                     plural(ranks, "rank"), human_bytes(tier.peak_bytes * ranks),
+                     human_bytes(tier.pinned_peak_bytes * ranks));
+}
+
+std::string host_advice(const Program& p) {
+  std::string text = "fewer ranks on a node, ";
+  text += p.stage < 3 ? "a higher ZeRO stage, " : "";
+  return text + "more nodes, a smaller model, offloading less";
+}
+
+// Buffers on top of the model states are named only where the states fit.
+std::string device_advice(const Program& p, const TierFootprint& at, bool states_fit) {
+  const auto bytes = [&](Category c) { return at.at_peak[static_cast<std::size_t>(c)]; };
+  const std::int64_t states = state_bytes(at.at_peak);
+  std::string text;
+  auto add = [&](std::string_view s) {
+    text += text.empty() ? std::string(s) : fmt::format(", {}", s);
+  };
+  if (p.stage < 3 && p.world > 1)
+    add(fmt::format("ZeRO stage {}{}", p.stage + 1, p.stage < 2 ? " or higher" : ""));
+  if (!offload_left(p).empty()) add(offload_left(p));
+  if (p.shard_ranks < p.world)  // more ranks would hold the same again
+    add("a larger run.shard_size");
+  else
+    add(p.stage > 0 ? "more ranks" : "a smaller model");
+  if (!p.copies.empty()) add("a larger zero_hpz_partition_size, or none");
+  if (!states_fit) return text;
+  if (bytes(Category::activation) > states / 4)
+    add("a smaller train_micro_batch_size_per_gpu or sequence");
+  if (bytes(Category::activation) > states / 4 && !p.model.recompute)
+    add("run.activation_checkpointing");
+  const bool deepspeed = traits(p.schedule).follows_deepspeed;
+  const std::int64_t gathered = bytes(Category::gathered), bucket = bytes(Category::bucket);
+  if (!deepspeed && gathered + bucket > states / 2)
+    add("smaller units (more layers of a smaller hidden size)");
+  if (deepspeed && p.stage > 0 && bucket > states / 4) add("a smaller reduce_bucket_size");
+  if (deepspeed && gathered > states / 4)
+    add("a smaller stage3_max_live_parameters, stage3_prefetch_bucket_size or "
+        "stage3_max_reuse_distance");
+  return text;
+}
+
+std::string_view place(Tier tier) {
+  static constexpr std::array<std::string_view, tier_count> places{
+      "in device memory", "in host memory", "on the disk of nvme_path"};
+  return places[static_cast<std::size_t>(tier)];
+}
+
+std::string advice(const Program& p, Tier tier, const TierFootprint& at, bool states_fit) {
+  switch (tier) {
+    case Tier::device: return device_advice(p, at, states_fit);
+    case Tier::host: return host_advice(p);
+    case Tier::nvme: break;
+  }
+  return "a disk with more room, more nodes, offload_optimizer.device \"cpu\"";
+}
+
+// "micro_only, event 57: acquire saved.block3 (b0) (category activation)"
+std::string place_of_death(const Program& p, const BudgetOverrun& over) {
+  const Event* event = over.event >= 0 ? &p.segments[over.segment].events[over.event] : nullptr;
+  return fmt::format("{} (category {})", describe_event(p, over.segment, over.event),
+                     event ? to_string(event->category) : "model states");
+}
+
+}  // namespace
+
+std::optional<std::string> over_shared_budget(const Program& program, std::int64_t bytes,
+                                              int ranks_per_node) {
+  const auto needed = allocated_bytes(program);
+  const std::int64_t both = needed[device_tier] + needed[host_tier];
+  if (needed[host_tier] == 0 || both <= bytes) return {};
+  const TierFootprint on_host = footprint(program)[Tier::host];
+  return fmt::format(
+      "it does not fit in memory: rank {} needs {} as device memory and {} as host memory, which "
+      "are the same here: the budget is {}, {} missing.{} What would help: {}",
+      program.rank, human_bytes(needed[device_tier]), human_bytes(needed[host_tier]),
+      human_bytes(bytes), human_bytes(both - bytes), host_figures(on_host, ranks_per_node),
+      host_advice(program));
+}
+
+std::optional<std::string> over_budget(const Program& program, const Budgets& budgets,
+                                       int ranks_per_node) {
+  const Footprint f = footprint(program);
+  if (const auto over = first_over(program, budgets)) {
+    const TierFootprint& tier = f[over->tier];
+    const std::int64_t budget = *budgets[static_cast<std::size_t>(over->tier)];
+    const bool states_fit = state_bytes(tier.at_peak) <= budget;
+    return fmt::format(
+        "it does not fit {}: rank {} needs {} ({} bytes) at its peak, the "
+        "budget is {}: {} missing.{} It would die at {}. {} What would help: {}",
+        place(over->tier), program.rank, human_bytes(tier.peak_bytes), tier.peak_bytes,
+        human_bytes(budget), human_bytes(tier.peak_bytes - budget),
+        over->tier == Tier::host ? host_figures(tier, ranks_per_node) : "",
+        place_of_death(program, *over),
+        states_fit ? "The model states alone would fit; gathered units, buckets and activations "
+                     "on top of them do not."
+                   : "The model states alone do not fit.",
+        advice(program, over->tier, tier, states_fit));
+  }
+  const auto allocated = allocated_bytes(program);
+  for (std::size_t t = 0; t < tier_count; ++t)
+    if (budgets[t] && allocated[t] > *budgets[t])
+      return fmt::format(
+          "it does not fit {}: rank {} needs an arena of {} ({} bytes; {} of them at its "
+          "peak, the rest lies in gaps), the budget is {}: {} missing.{} What would help: "
+          "run.memory_mode \"strict\", {}",
+          place(static_cast<Tier>(t)), program.rank, human_bytes(allocated[t]), allocated[t],
+          f.tiers[t].peak_bytes, human_bytes(*budgets[t]), human_bytes(allocated[t] - *budgets[t]),
+          static_cast<Tier>(t) == Tier::host ? host_figures(f.tiers[t], ranks_per_node) : "",
+          advice(program, static_cast<Tier>(t), f.tiers[t], true));
+  return {};
+}
+
+std::optional<std::string> states_over_budget(const Program& start_up, const Budgets& budgets,
+                                              std::optional<std::int64_t> shared,
+                                              int ranks_per_node) {
+  Footprint f = footprint(start_up);
+  const auto live = live_at(start_up, start_up.segments[0].exit);
+  std::array<std::int64_t, tier_count> states{};
+  for (std::size_t t = 0; t < tier_count; ++t) {
+    states[t] = state_bytes(live[t]);
+    f.tiers[t].at_peak = live[t];
+    f.tiers[t].peak_bytes = states[t];
+  }
+  for (std::size_t t = 0; t < tier_count; ++t) {
+    if (!budgets[t] || states[t] <= *budgets[t]) continue;
+    Budgets one;  // of this tier alone
+    one[t] = budgets[t];
+    const Tier tier = static_cast<Tier>(t);
+    return fmt::format(
+        "it does not fit {}: rank {} needs at least {} ({} bytes) for its model states alone, the "
+        "budget is {}: {} missing.{} It would die at {}. The model states alone do not fit. What "
+        "would help: {}",
+        place(tier), start_up.rank, human_bytes(states[t]), states[t], human_bytes(*budgets[t]),
+        human_bytes(states[t] - *budgets[t]),
+        tier == Tier::host ? host_figures(f[tier], ranks_per_node) : "",
+        place_of_death(start_up, *first_over(start_up, one)),
+        advice(start_up, tier, f[tier], false));
+  }
+  const std::int64_t both = states[device_tier] + states[host_tier];
+  if (!shared || states[host_tier] == 0 || both <= *shared) return {};
+  return fmt::format(
+      "it does not fit in memory: for its model states alone rank {} needs at least {} as device "
+      "memory and {} as host memory, which are the same here: the budget is {}, {} missing.{} What "
+      "would help: {}",
+      start_up.rank, human_bytes(states[device_tier]), human_bytes(states[host_tier]),
+      human_bytes(*shared), human_bytes(both - *shared),
+      host_figures(f[Tier::host], ranks_per_node), host_advice(start_up));
+}
+
+}  // namespace shardmark

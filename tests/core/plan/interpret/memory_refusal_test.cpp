@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: what start-up leaves alive is a lower bound of what a run needs, whatever the deck, so
+// that a run is refused early only where the whole plan refuses it too; the refusal says why.
+#include <gtest/gtest.h>
+
+#include <core/plan/interpret/footprint.hpp>
+#include <core/plan/interpret/memory_refusal.hpp>
+#include <tests/support/programs.hpp>
+
+namespace shardmark::memory_refusal_test {
+namespace {
+
+constexpr auto device = static_cast<std::size_t>(Tier::device);
+constexpr auto host = static_cast<std::size_t>(Tier::host);
+
+Deck deck_of(Schedule schedule, int stage, Dtype dtype, bool offload) {
+  Deck deck = testing::gpt2_deck(stage, 3);
+  deck.run.schedule = schedule;
+  PrecisionSpec& precision = deck.zero.precision;
+  precision.model = precision.grad_accum = precision.comm = dtype;
+  deck.zero.offload_optimizer.enabled = offload;
+  return deck;
+}
+
+template<class Each>
+void for_each_deck(Each each) {
+  for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
+    for (int stage : {0, 1, 2, 3})
+      for (Dtype dtype : {Dtype::fp32, Dtype::bf16})
+        for (bool offload : {false, true}) {
+          if (offload && (stage == 0 || schedule == Schedule::paper)) continue;
+          SCOPED_TRACE(std::string(to_string(schedule)) + " stage " + std::to_string(stage) + " " +
+                       std::string(to_string(dtype)) + (offload ? " offloaded" : ""));
+          each(deck_of(schedule, stage, dtype, offload));
+        }
+}
+
+TEST(MemoryRefusal, StartUpIsTheWholePlansFirstSegmentAndALowerBoundOfItsMemory) {
+  for_each_deck([](const Deck& deck) {
+    const Program whole = testing::program(deck, 3, 1);
+    const Program start_up =
+        build_program(deck, testing::batch(3), 3, 1, Profile{}, Extent::start_up);
+    EXPECT_EQ(start_up.segments.size(), 1U);
+    EXPECT_TRUE(start_up.steps.empty());
+    EXPECT_EQ(start_up.segments[0].events.size(), whole.segments[0].events.size());
+    EXPECT_EQ(start_up.segments[0].exit.alive, whole.segments[0].exit.alive);
+    const auto live = live_at(start_up, start_up.segments[0].exit);
+    for (std::size_t t : {device, host})
+      EXPECT_LE(state_bytes(live[t]), footprint(whole).tiers[t].peak_bytes);
+  });
+}
+
+TEST(MemoryRefusal, StatesThatDoNotFitAreRefusedFromStartUpAlone) {
+  for_each_deck([](const Deck& deck) {
+    const Program whole = testing::program(deck, 3, 1);
+    const Program start_up =
+        build_program(deck, testing::batch(3), 3, 1, Profile{}, Extent::start_up);
+    const auto live = live_at(start_up, start_up.segments[0].exit);
+    for (std::size_t t : {device, host}) {
+      const std::int64_t states = state_bytes(live[t]);
+      if (states == 0) continue;
+      Budgets budgets;
+      budgets[t] = states;
+      EXPECT_FALSE(states_over_budget(start_up, budgets, {}, 2));
+      budgets[t] = states - 1;
+      EXPECT_TRUE(over_budget(whole, budgets, 2));
+      const auto refusal = states_over_budget(start_up, budgets, {}, 2);
+      ASSERT_TRUE(refusal);
+      for (const std::string& part :
+           {std::string(t == device ? "in device memory" : "in host memory"),
+            std::to_string(states) + " bytes", std::string("1 B missing"),
+            std::string("die at init"), std::string("The model states alone do not fit"),
+            std::string("What would help: ")})
+        EXPECT_NE(refusal->find(part), std::string::npos) << part << ": " << *refusal;
+    }
+  });
+}
+
+TEST(MemoryRefusal, StatesOfBothTiersMayHaveToFitInOneMemory) {
+  const Deck deck = deck_of(Schedule::deepspeed, 2, Dtype::bf16, true);
+  const Program start_up =
+      build_program(deck, testing::batch(3), 3, 1, Profile{}, Extent::start_up);
+  const auto live = live_at(start_up, start_up.segments[0].exit);
+  const std::int64_t both = state_bytes(live[device]) + state_bytes(live[host]);
+  EXPECT_FALSE(states_over_budget(start_up, {}, both, 3));
+  const auto refusal = states_over_budget(start_up, {}, both - 1, 3);
+  ASSERT_TRUE(refusal);
+  EXPECT_NE(refusal->find("which are the same here"), std::string::npos) << *refusal;
+}
+
+}  // namespace
+}  // namespace shardmark::memory_refusal_test
