@@ -4,7 +4,6 @@
 // in miniapp/commands/help/ say what each option means; the options are declared from them.
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <stdexcept>
@@ -21,6 +20,7 @@
 #include <miniapp/commands/help/man_page.hpp>
 #include <miniapp/provenance/failure_text.hpp>
 #include <miniapp/provenance/version.hpp>
+#include <miniapp/report/standard_output.hpp>
 
 namespace {
 
@@ -43,13 +43,12 @@ int exit_code(ExitStatus status) {
 }
 
 int report(const Failure& failure) {
-  if (!failure.what.empty() && speaks_for_launch())
-    fmt::print(stderr, "shardmark: {}\n", failure_text(failure));
+  if (!failure.what.empty() && speaks_for_launch()) print_error(failure_text(failure));
   return exit_code(failure.status);
 }
 
 int show(const std::string& text) {
-  if (speaks_for_launch()) fmt::print("{}", text);
+  if (speaks_for_launch()) print_out(text);
   return exit_code(ExitStatus::valid);
 }
 
@@ -219,6 +218,7 @@ class CommandLine {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   try {
     // A write beyond the limit of file sizes then fails with EFBIG, which is reported as any other
     // failed write.

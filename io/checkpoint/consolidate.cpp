@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 
 #include <nlohmann/json.hpp>
@@ -41,13 +39,11 @@ class Unfinished {
 // Creates the datasets of all tensors. Returns where each begins in the file, in bytes.
 std::vector<std::int64_t> lay_out_hdf5(const std::string& path, const Manifest& m) {
   std::vector<std::int64_t> first_byte;
-  Hdf5File file = Hdf5File::create(path, {});
-  for (const StoredParam& p : m.params) {
-    Hdf5Dataset set = file.create_dataset(p.name, Dtype::fp32, p.shape);
-    first_byte.push_back(set.first_byte());
-    set.close();
-  }
-  file.close();
+  Hdf5File file = Hdf5File::create(path, 1);
+  for (const StoredParam& p : m.params)
+    first_byte.push_back(file.create_dataset(p.name, Dtype::fp32, p.shape));
+  const Hdf5Image image = file.finish();
+  create_file(path, image.bytes, image.pieces, output_remedy);
   return first_byte;
 }
 
@@ -70,24 +66,17 @@ std::vector<std::int64_t> lay_out_safetensors(const std::string& path, const Man
   std::uint64_t length = text.size();
   std::string head(8, '\0');
   for (char& byte : head) byte = static_cast<char>(length & 0xff), length >>= 8;
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) fail_io(path, "cannot be created", std::strerror(errno), output_remedy);
   head += text;
-  const bool good = std::fwrite(head.data(), 1, head.size(), file) == head.size();
-  if (std::fclose(file) != 0 || !good)
-    fail_io(path, "cannot be written", std::strerror(errno), output_remedy);
+  const FilePiece piece{0, std::as_bytes(std::span(head))};
+  create_file(path, static_cast<std::int64_t>(head.size()) + at, {&piece, 1}, output_remedy);
   for (std::int64_t& offset : first_byte) offset += static_cast<std::int64_t>(head.size());
   return first_byte;
 }
 
-void write_all(DirectFile& file, std::int64_t at, const float* values, std::int64_t elems,
-               const std::string& name) {
-  const std::int64_t piece = DirectFile::piece_bytes / fp32_bytes;
-  for (std::int64_t done = 0; done < elems; done += piece) {
-    const std::int64_t n = std::min(piece, elems - done);
-    std::memcpy(file.room(), values + done, static_cast<std::size_t>(n * fp32_bytes));
-    file.write(at + done * fp32_bytes, n * fp32_bytes, "tensor " + name);
-  }
+void write_values(DirectFile& file, std::int64_t at, const float* values, std::int64_t elems,
+                  const std::string& name) {
+  const std::span<const float> all(values, static_cast<std::size_t>(elems));
+  file.copy({at, std::as_bytes(all)}, "tensor " + name);
 }
 
 }  // namespace
@@ -98,7 +87,8 @@ void consolidate(const std::string& folder, const Manifest& manifest, const std:
   const auto hdf5_at = lay_out_hdf5(hdf5.temp(), manifest);
   const auto tensors_at = lay_out_safetensors(tensors.temp(), manifest);
   {
-    DirectFile hdf5_file(hdf5.temp()), tensors_file(tensors.temp());
+    DirectFile hdf5_file(hdf5.temp(), output_remedy);
+    DirectFile tensors_file(tensors.temp(), output_remedy);
     const std::int64_t all = manifest.elems();
     std::vector<float> values(static_cast<std::size_t>(std::min(chunk_elems, all)));
     // Reads in the model's order in chunks, not tensor by tensor: many tensors are smaller than a
@@ -114,15 +104,15 @@ void consolidate(const std::string& folder, const Manifest& manifest, const std:
         const StoredParam& p = manifest.params[i];
         const std::int64_t done = at - begin, n = std::min(end - at, p.elems - done);
         const float* from = values.data() + (at - first);
-        write_all(hdf5_file, hdf5_at[i] + done * fp32_bytes, from, n, p.name);
-        write_all(tensors_file, tensors_at[i] + done * fp32_bytes, from, n, p.name);
+        write_values(hdf5_file, hdf5_at[i] + done * fp32_bytes, from, n, p.name);
+        write_values(tensors_file, tensors_at[i] + done * fp32_bytes, from, n, p.name);
         at += n;
         if (done + n == p.elems) begin = at, ++i;
       }
       told(end * fp32_bytes, all * fp32_bytes);
     }
-    hdf5_file.finish();
-    tensors_file.finish();
+    hdf5_file.flush_and_close();
+    tensors_file.flush_and_close();
   }
   hdf5.publish();
   tensors.publish();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -11,41 +12,34 @@
 
 namespace shardmark {
 
-DirectFile::DirectFile(std::string path) : path_(std::move(path)) {
+DirectFile::DirectFile(std::string path, std::string_view remedy)
+    : path_(std::move(path)), remedy_(remedy) {
   buffered_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
-  if (buffered_ >= 0) {
-    direct_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_DIRECT);
-    return;
-  }
-  fail_io(path_, "cannot be opened", std::strerror(errno), checkpoint_remedy);
+  if (buffered_ < 0) fail_io(path_, "cannot be opened", std::strerror(errno), remedy_);
+  direct_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_DIRECT);
 }
 
 DirectFile::~DirectFile() {
   if (writer_.joinable()) writer_.join();
-  // Either the data was flushed through another descriptor, or an exception is being thrown
-  // already.
+  // Open on an error only, which is already on its way up.
   if (direct_ >= 0) (void)::close(direct_);
-  (void)::close(buffered_);
+  if (buffered_ >= 0) (void)::close(buffered_);
 }
 
 void DirectFile::put(std::int64_t at, std::span<const std::byte> bytes,
                      const std::string& what) const {
-  while (!bytes.empty()) {
-    const auto whole = bytes.size() / page_bytes * page_bytes;
-    const bool direct = direct_ >= 0 && at % page_bytes == 0 && whole > 0;
-    const ssize_t n =
-        ::pwrite(direct ? direct_ : buffered_, bytes.data(), direct ? whole : bytes.size(), at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0)
-      fail_io(path_ + ": " + what, "cannot be written", std::strerror(n < 0 ? errno : ENOSPC),
-              checkpoint_remedy);
-    at += n;
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  const std::string place = path_ + ": " + what;
+  if (direct_ >= 0 && at % page_bytes == 0) {
+    const std::size_t whole = bytes.size() / page_bytes * page_bytes;
+    write_piece(direct_, {at, bytes.first(whole)}, place, remedy_);
+    at += static_cast<std::int64_t>(whole);
+    bytes = bytes.subspan(whole);
   }
+  write_piece(buffered_, {at, bytes}, place, remedy_);
 }
 
 void DirectFile::write(std::int64_t at, std::int64_t bytes, std::string what) {
-  finish();
+  wait();
   const std::span<const std::byte> piece(room(), static_cast<std::size_t>(bytes));
   writer_ = std::thread([this, at, piece, what = std::move(what)] {
     try {
@@ -57,9 +51,31 @@ void DirectFile::write(std::int64_t at, std::int64_t bytes, std::string what) {
   filling_ ^= 1;
 }
 
-void DirectFile::finish() {
+void DirectFile::copy(const FilePiece& piece, const std::string& what) {
+  const auto all = static_cast<std::int64_t>(piece.bytes.size());
+  for (std::int64_t done = 0; done < all; done += piece_bytes) {
+    const std::int64_t n = std::min(piece_bytes, all - done);
+    std::memcpy(room(), piece.bytes.data() + done, static_cast<std::size_t>(n));
+    write(piece.at + done, n, what);
+  }
+}
+
+void DirectFile::wait() {
   if (writer_.joinable()) writer_.join();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void DirectFile::close(int& fd) const {
+  if (fd >= 0 && ::close(std::exchange(fd, -1)) != 0)
+    fail_io(path_, "cannot be closed", std::strerror(errno), remedy_);
+}
+
+void DirectFile::flush_and_close() {
+  wait();
+  if (::fsync(buffered_) != 0)
+    fail_io(path_, "cannot be flushed to the disk", std::strerror(errno), remedy_);
+  close(direct_);
+  close(buffered_);
 }
 
 }  // namespace shardmark

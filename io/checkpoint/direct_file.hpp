@@ -9,8 +9,10 @@
 #include <exception>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 
+#include <io/files/durable_file.hpp>
 #include <io/files/page_buffer.hpp>
 
 namespace shardmark {
@@ -20,8 +22,9 @@ class DirectFile {
  public:
   static constexpr std::int64_t piece_bytes = std::int64_t{8} << 20;
 
-  /// Opens an existing file. Throws IoError.
-  explicit DirectFile(std::string path);
+  /// Opens an existing file. `remedy` ends the messages and must outlive the object. Throws
+  /// IoError.
+  DirectFile(std::string path, std::string_view remedy);
   ~DirectFile();
   DirectFile(const DirectFile&) = delete;
   DirectFile& operator=(const DirectFile&) = delete;
@@ -31,13 +34,19 @@ class DirectFile {
   /// Starts to write the first `bytes` of `room()` at offset `at`; afterwards room() is the other
   /// buffer. Messages name `what` if the write fails. Throws IoError if the previous write failed.
   void write(std::int64_t at, std::int64_t bytes, std::string what);
-  /// Waits until everything is written. Throws IoError.
-  void finish();
+  /// Writes bytes from any memory, piece by piece. Throws IoError as `write` does.
+  void copy(const FilePiece& piece, const std::string& what);
+  /// Waits until everything is written, flushes it to the disk and closes the file. Call it once,
+  /// at the end. Throws IoError.
+  void flush_and_close();
 
  private:
+  void wait();
+  void close(int& fd) const;
   void put(std::int64_t at, std::span<const std::byte> bytes, const std::string& what) const;
 
   std::string path_;
+  std::string_view remedy_;
   int direct_ = -1, buffered_ = -1;  // of one file; direct_ -1: only through the page cache
   PageBuffer buffers_{2 * piece_bytes};
   int filling_ = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -14,6 +14,7 @@
 #include <io/checkpoint/folder.hpp>
 #include <io/checkpoint/manifest.hpp>
 #include <io/files/durable_file.hpp>
+#include <io/files/regular_file.hpp>
 
 namespace shardmark {
 namespace {
@@ -25,12 +26,28 @@ constexpr const char* temp_prefix = ".writing.";
 constexpr const char* old_prefix = ".removing.";
 constexpr std::string_view folder_remedy =
     "free the space, change the permissions, or give another checkpoint.dir";
+constexpr std::string_view latest_remedy =
+    "name a checkpoint as checkpoint.resume, or give \"newest-good\" to go on from the newest that "
+    "is whole";
 
-std::string first_line(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
+constexpr std::int64_t max_name_bytes = 256;
+
+// Whether it can be the name of a published checkpoint.
+bool is_name(const std::string& name) {
+  const auto bad = [](unsigned char c) { return c < ' ' || c == 127 || c == '/'; };
+  return !name.empty() && name[0] != '.' && std::none_of(name.begin(), name.end(), bad);
+}
+
+// What `latest` names, as far as it can be the name of a checkpoint; nothing: there is no `latest`.
+std::optional<std::string> named_latest(const std::string& dir) {
+  const std::string path = dir + "/" + latest_file;
+  const auto text = read_regular_file_if_there(path, max_name_bytes, latest_remedy);
+  if (!text) return std::nullopt;
+  std::string name = text->substr(0, text->find('\n'));
+  if (!is_name(name))
+    fail_io(path, "is damaged", "it must be the name of a checkpoint in this folder",
+            latest_remedy);
+  return name;
 }
 
 bool is_checkpoint(const std::string& dir, const std::string& name) {
@@ -43,8 +60,18 @@ void rename_or_fail(const std::string& from, const std::string& to) {
     fail_io(to, "cannot be renamed to", std::strerror(errno), folder_remedy);
 }
 
-// The checkpoint is renamed first, because a half-removed checkpoint must not look like a published
-// one.
+// What is left of a checkpoint, and nothing else: it may be removed.
+bool is_remains(const std::string& folder) {
+  std::error_code error;
+  if (fs::symlink_status(folder, error).type() != fs::file_type::directory) return false;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const fs::path& file = it->path();
+    if (file.extension() != ".h5" && file.filename() != manifest_file) return false;
+  }
+  return !error;
+}
+
+// Out of readers' sight first: a checkpoint that is half removed must not look like one.
 void remove_checkpoint(const std::string& dir, const std::string& name) {
   const std::string hidden = dir + "/" + old_prefix + name;
   std::error_code error;
@@ -61,6 +88,16 @@ std::string checkpoint_name(std::int64_t step) {
   return fmt::format("step-{:08}", step);
 }
 
+std::optional<std::int64_t> step_of_name(const std::string& name) {
+  constexpr std::string_view prefix = "step-";
+  if (!name.starts_with(prefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  return step;
+}
+
 std::vector<std::string> published_checkpoints(const std::string& dir) {
   struct Entry {
     fs::file_time_type written;
@@ -70,7 +107,7 @@ std::vector<std::string> published_checkpoints(const std::string& dir) {
   std::error_code error;
   for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (name.empty() || name[0] == '.' || !is_checkpoint(dir, name)) continue;
+    if (!is_name(name) || !is_checkpoint(dir, name)) continue;
     std::error_code gone;
     const auto written = fs::last_write_time(it->path() / manifest_file, gone);
     if (!gone) entries.push_back({written, name});
@@ -86,11 +123,28 @@ std::vector<std::string> published_checkpoints(const std::string& dir) {
 }
 
 std::optional<std::string> latest_checkpoint(const std::string& dir) {
-  if (const std::string named = first_line(dir + "/" + latest_file);
-      !named.empty() && is_checkpoint(dir, named))
-    return named;
+  if (const auto named = named_latest(dir)) {
+    if (is_checkpoint(dir, *named)) return named;
+    std::error_code unknown;
+    const bool there = fs::exists(dir + "/" + *named, unknown);
+    fail_io(dir + "/" + latest_file, "names " + *named,
+            there ? "it has no manifest.json" : "it is not there", latest_remedy);
+  }
   const auto names = published_checkpoints(dir);
   return names.empty() ? std::nullopt : std::optional(names.back());
+}
+
+std::vector<std::string> checkpoints_to_try(const std::string& dir) {
+  auto names = published_checkpoints(dir);
+  std::reverse(names.begin(), names.end());
+  std::optional<std::string> named;
+  try {
+    named = named_latest(dir);
+  } catch (const IoError&) {  // then it says nothing
+  }
+  if (const auto it = std::find(names.begin(), names.end(), named.value_or("")); it != names.end())
+    names.erase(names.begin(), it);
+  return names;
 }
 
 CheckpointWriterFolder::CheckpointWriterFolder(std::string dir)
@@ -129,9 +183,11 @@ void CheckpointWriterFolder::publish(const std::string& name, const std::string&
   // clock tick.
   std::error_code refused;
   fs::last_write_time(temp + "/" + manifest_file, fs::file_time_type::clock::now(), refused);
-  if (is_checkpoint(dir_, name)) {
-    // A run that resumed from an earlier step writes the same step again. The old and the new
-    // checkpoint are exchanged in one operation.
+  std::error_code missing;
+  if (fs::exists(fs::symlink_status(final, missing))) {
+    if (!is_checkpoint(dir_, name) && !is_remains(final))
+      fail_io(final, "cannot be replaced", "it is no checkpoint", "remove or rename it");
+    // A run that went back writes the same step again: the two change places at once.
     if (::renameat2(AT_FDCWD, temp.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) != 0)
       fail_io(final, "cannot be replaced", std::strerror(errno), folder_remedy);
   } else {
@@ -141,11 +197,15 @@ void CheckpointWriterFolder::publish(const std::string& name, const std::string&
   replace_file(dir_, latest_file, name + "\n", folder_remedy);
 }
 
-void CheckpointWriterFolder::clean_up(const std::string& name, std::int64_t keep) {
+void CheckpointWriterFolder::clean_up(const std::string& name, std::int64_t keep,
+                                      const std::vector<std::string>& damaged) {
   abandon(name);
   if (keep == 0) return;
   auto names = published_checkpoints(dir_);
   std::erase(names, name);
+  std::stable_partition(names.begin(), names.end(), [&](const std::string& n) {
+    return std::find(damaged.begin(), damaged.end(), n) != damaged.end();
+  });
   const auto others = static_cast<std::size_t>(keep - 1);
   for (std::size_t i = 0; i + others < names.size(); ++i) remove_checkpoint(dir_, names[i]);
 }

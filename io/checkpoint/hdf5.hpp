@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of HDF5 that checkpoints need: files of one-dimensional contiguous datasets, either of
-// one rank or shared by the ranks of a communicator. Every call is checked where it is made. A
-// failure is an IoError that names the file, the dataset and HDF5's own reason. Not thread-safe.
+// The part of HDF5 that checkpoints need: it lays out new files of contiguous datasets and reads
+// elements of existing ones. HDF5 never writes to the disk: it makes a new file in memory
+// (hdf5_storage.hpp), and the program writes these bytes and the elements itself. Every call is
+// checked where it is made. A failure is an IoError that names the file, the dataset, the reason
+// and a remedy. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <mpi.h>
-
 #include <core/plan/deck/types.hpp>
+#include <io/checkpoint/hdf5_storage.hpp>
+#include <io/files/durable_file.hpp>
 
 namespace shardmark {
 
@@ -39,72 +42,58 @@ class Hdf5Id {
   Close close_ = nullptr;
 };
 
-/// How a file is accessed. With a communicator its ranks share the file: creating the file,
-/// creating datasets, transfers and closing are collective over it.
-struct Hdf5Access {
-  MPI_Comm comm = MPI_COMM_NULL;
-  std::vector<std::pair<std::string, std::string>> hints;  // MPI_Info hints of a shared file
-  std::int64_t alignment_bytes = 1;  // of datasets that are at least this large
-};
-
-/// One open dataset of a file. It must not outlive the file.
+/// One dataset of a file that is open for reading.
 class Hdf5Dataset {
  public:
-  /// Writes or reads the elements [first, first + elems), at most 2 GiB. Throws IoError. For a
-  /// shared file the calls are collective: all ranks call equally often, those without data with
-  /// elems = 0.
-  void write(std::int64_t first, std::int64_t elems, const void* data);
+  /// Reads the elements [first, first + elems), at most 2 GiB. Throws IoError.
   void read(std::int64_t first, std::int64_t elems, void* data) const;
-
   std::int64_t elems() const { return elems_; }
-  /// Returns where the first element lies in the file, in bytes, so that it can also be read
-  /// without HDF5.
-  std::int64_t first_byte() const;
-  /// Returns whether the last transfer really was collective (H5Pget_mpio_actual_io_mode).
-  bool last_was_collective() const;
-  void close();
 
  private:
   friend class Hdf5File;
-  void transfer(std::int64_t first, std::int64_t elems, void* data, bool writes) const;
   std::string place() const;
 
-  Hdf5Id id_, space_, transfer_;
+  std::shared_ptr<Hdf5Storage> storage_;
+  Hdf5Id id_, space_;
   std::string file_, name_;
   Dtype dtype_ = Dtype::fp32;
   std::int64_t elems_ = 0;
-  bool shared_ = false;
+};
+
+/// A new file before its elements are written: HDF5's own bytes, and room for the elements.
+struct Hdf5Image {
+  std::int64_t bytes = 0;         // of the whole file
+  std::vector<FilePiece> pieces;  // to be written first, because they may overlap the room
+  std::shared_ptr<const Hdf5Storage> storage;  // which the pieces belong to
 };
 
 /// One open HDF5 file, of this rank alone or shared by the ranks of a communicator.
 class Hdf5File {
  public:
-  /// Creates a file. Throws IoError, also if the file exists.
-  static Hdf5File create(const std::string& path, const Hdf5Access& access);
-  /// Opens a file for reading. Throws IoError.
+  /// Creates a file in memory. Messages name it `path`. Datasets of at least `alignment_bytes`
+  /// begin at a multiple of that. Throws IoError.
+  static Hdf5File create(const std::string& path, std::int64_t alignment_bytes);
+  /// Opens a file on the disk for reading. Throws IoError.
   static Hdf5File open(const std::string& path);
 
-  /// Creates a dataset of `elems` elements in total, on every rank of a shared file. Its content is
-  /// undefined.
-  Hdf5Dataset create_dataset(const std::string& name, Dtype dtype, std::int64_t elems) {
-    return create_dataset(name, dtype, std::vector<std::int64_t>{elems});
-  }
-  /// The same for any shape, slowest dimension first. The caller fills the dataset from
-  /// `first_byte` on, not with `write`.
-  Hdf5Dataset create_dataset(const std::string& name, Dtype dtype,
-                             const std::vector<std::int64_t>& shape);
+  /// Adds a dataset of any shape, slowest dimension first, to a new file. Returns where its
+  /// elements begin in the file, in bytes; the caller writes them there. Throws IoError.
+  std::int64_t create_dataset(const std::string& name, Dtype dtype,
+                              const std::vector<std::int64_t>& shape);
+  void create_group(const std::string& name);
+  /// Completes a new file and returns its bytes. Throws IoError.
+  Hdf5Image finish();
+
   /// Throws IoError if the dataset is missing, or is not one-dimensional, contiguous and of
   /// `dtype`.
   Hdf5Dataset open_dataset(const std::string& name, Dtype dtype) const;
-  void create_group(const std::string& name);
-  /// Closes the file; its datasets must be closed. Throws IoError if HDF5 could not write what it
-  /// had buffered.
-  void close();
 
  private:
-  Hdf5Id id_;
+  Hdf5File(std::string path, std::shared_ptr<Hdf5Storage> storage);
+
+  std::shared_ptr<Hdf5Storage> storage_;  // above the identifier: it closes first
   std::string path_;
-  bool shared_ = false;
+  Hdf5Id id_;
 };
 
 /// Returns the version, for example "1.10.8".

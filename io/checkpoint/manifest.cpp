@@ -1,25 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <set>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <core/error.hpp>
 #include <core/plan/deck/checked.hpp>
 #include <io/checkpoint/checksum.hpp>
+#include <io/checkpoint/folder.hpp>
 #include <io/checkpoint/manifest.hpp>
 #include <io/files/hash.hpp>
+#include <io/files/regular_file.hpp>
+#include <io/json/json_source.hpp>
 
 namespace shardmark {
 namespace {
 
-using Json = nlohmann::json;
+constexpr const char* other_checkpoint = "give another checkpoint as checkpoint.resume";
+
+// What a manifest may say: no run comes near, and no sum of these passes 63 bits.
+constexpr std::int64_t max_position = std::int64_t{1} << 53;  // of steps: exact in any JSON reader
+constexpr std::int64_t max_samples = std::int64_t{1} << 62;
+constexpr std::int64_t max_ranks = std::int64_t{1} << 24;
+constexpr std::int64_t max_elems = std::int64_t{1} << 48;       // of the model: 281 trillion
+constexpr std::int64_t max_file_bytes = std::int64_t{1} << 54;  // of those, in all states
+constexpr std::int64_t max_stage = 3;
+constexpr std::size_t max_dimensions = 32;  // HDF5's own bound
 
 [[noreturn]] void damaged(const std::string& path, const std::string& what) {
-  throw IoError(
-      fmt::format("{}: is damaged: {}: give another checkpoint as checkpoint.resume", path, what));
+  throw IoError(fmt::format("{}: is damaged: {}: {}", path, what, other_checkpoint));
+}
+
+// A whole number within bounds: nlohmann's own conversions wrap around.
+std::int64_t integer(const Json& value, const std::string& what, std::int64_t lowest,
+                     std::int64_t highest) {
+  const bool good = value.is_number_unsigned()
+                        ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(highest) &&
+                              static_cast<std::int64_t>(value.get<std::uint64_t>()) >= lowest
+                        : value.is_number_integer() && value.get<std::int64_t>() >= lowest &&
+                              value.get<std::int64_t>() <= highest;
+  if (!good)
+    throw std::invalid_argument(fmt::format("{} = {}: must be an integer from {} to {}", what,
+                                            brief(value), lowest, highest));
+  return value.get<std::int64_t>();
+}
+std::int64_t integer_at(const Json& object, const char* key, std::int64_t lowest,
+                        std::int64_t highest) {
+  return integer(object.at(key), std::string(key), lowest, highest);
 }
 
 std::string hex(std::uint64_t value) {
@@ -27,9 +58,10 @@ std::string hex(std::uint64_t value) {
 }
 std::uint64_t from_hex(const Json& text) {
   const auto value = text.get<std::string>();
-  std::size_t read = 0;
-  const std::uint64_t number = std::stoull(value, &read, 16);
-  if (read != value.size() || read != 16) throw std::invalid_argument("bad checksum " + value);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number, 16);
+  if (error != std::errc{} || end != value.data() + value.size() || value.size() != 16)
+    throw std::invalid_argument("the checksum " + brief(text));
   return number;
 }
 
@@ -89,42 +121,84 @@ Dtype float_type(const Json& name) {
 
 CheckpointPart read_part(const Manifest& m, const Json& o) {
   CheckpointPart p;
-  p.rank = o.at("rank"), p.file = o.at("file");
-  p.offset = o.at("offset"), p.elems = o.at("elems");
-  const auto map = o.at("map").get<std::vector<std::int64_t>>();
-  for (std::size_t i = 0; i + 1 < map.size(); i += 2) p.map.push_back({map[i], map[i + 1]});
+  p.rank = static_cast<int>(integer_at(o, "rank", 0, max_ranks - 1));
+  p.file = static_cast<int>(integer_at(o, "file", 0, std::ssize(m.files) - 1));
+  p.offset = integer_at(o, "offset", 0, max_elems), p.elems = integer_at(o, "elems", 0, max_elems);
+  const Json& map = o.at("map");
+  if (!map.is_array() || map.size() % 2 != 0) throw std::invalid_argument("a part's map");
+  for (std::size_t i = 0; i < map.size(); i += 2)
+    p.map.push_back({integer(map[i], "an element in a map", 0, max_elems),
+                     integer(map[i + 1], "a count in a map", 1, max_elems)});
   for (State s : m.stored())
     p.digest[static_cast<std::size_t>(s)] = from_hex(o.at("xxh3").at(std::string(to_string(s))));
   return p;
 }
 
+LossScaleState read_loss_scale(const Json& o) {
+  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+  LossScaleState l;
+  if (!o.at("scale").is_number()) throw std::invalid_argument("scale = " + brief(o.at("scale")));
+  l.scale = o.at("scale").get<double>();
+  if (!std::isfinite(l.scale) || l.scale <= 0)
+    throw std::invalid_argument("scale = " + brief(o.at("scale")) + ": must be above 0");
+  l.hysteresis = integer_at(o, "hysteresis", -any, any);
+  l.update = integer_at(o, "update", -1, max_position);
+  l.last_overflow = integer_at(o, "last_overflow", -any, max_position);
+  return l;
+}
+
+StoredParam read_param(const Json& o) {
+  StoredParam param{o.at(0).get<std::string>(), 1, {}};
+  const Json& shape = o.at(1);
+  if (!shape.is_array() || shape.size() > max_dimensions)
+    throw std::invalid_argument("shape of " + brief(o.at(0)));
+  for (const Json& size : shape) {
+    param.shape.push_back(integer(size, "a size of " + brief(o.at(0)), 1, max_elems));
+    param.elems = checked_mul(param.elems, param.shape.back(), "elements of " + brief(o.at(0)));
+  }
+  return param;
+}
+
+CheckpointFile read_file(const Manifest& m, const Json& o) {
+  CheckpointFile file{
+      o.at("name").get<std::string>(), integer_at(o, "bytes", 0, max_file_bytes), {}};
+  const auto control = [](unsigned char c) { return c < ' ' || c == 127; };
+  if (file.name.empty() || file.name[0] == '.' || file.name == manifest_file ||
+      file.name.find('/') != std::string::npos ||
+      std::any_of(file.name.begin(), file.name.end(), control))
+    throw std::invalid_argument("file name " + brief(o.at("name")));
+  for (State s : m.stored()) {
+    const std::string state(to_string(s));
+    file.first_byte[static_cast<std::size_t>(s)] =
+        integer(o.at("first_byte").at(state), "first_byte of " + state, 0, file.bytes);
+  }
+  return file;
+}
+
 Manifest read_body(const Json& o) {
   Manifest m;
-  m.position.step = o.at("step"), m.position.updates = o.at("updates");
-  m.samples = o.at("samples");
-  const Json& l = o.at("loss_scale");
-  m.position.loss_scale = {l.at("scale"), l.at("hysteresis"), l.at("update"),
-                           l.at("last_overflow")};
-  m.world = o.at("world"), m.stage = o.at("stage"), m.schedule = o.at("schedule");
-  if (o.at("block_elems") != checksum_block_elems) throw std::invalid_argument("block_elems");
+  m.position.step = integer_at(o, "step", 0, max_position);
+  m.position.updates = integer_at(o, "updates", 0, m.position.step);
+  m.samples = integer_at(o, "samples", 0, max_samples);
+  m.position.loss_scale = read_loss_scale(o.at("loss_scale"));
+  m.world = static_cast<int>(integer_at(o, "world", 1, max_ranks));
+  m.stage = static_cast<int>(integer_at(o, "stage", 0, max_stage));
+  m.schedule = o.at("schedule").get<std::string>();
+  (void)integer_at(o, "block_elems", checksum_block_elems, checksum_block_elems);
   const Json& dtypes = o.at("dtypes");
   if (dtypes.contains("param")) m.model_dtype = float_type(dtypes.at("param"));
-  for (const Json& p : o.at("params")) {
-    StoredParam param{p.at(0), 1, p.at(1).get<std::vector<std::int64_t>>()};
-    for (std::int64_t size : param.shape) {
-      if (size < 1) throw std::invalid_argument("shape of " + param.name);
-      param.elems = checked_mul(param.elems, size, param.name);
-    }
-    m.params.push_back(std::move(param));
-  }
+  for (State s : m.stored())
+    if (float_type(dtypes.at(std::string(to_string(s)))) != m.dtype_of(s))
+      throw std::invalid_argument("dtypes = " + brief(dtypes));
+  for (const Json& p : o.at("params")) m.params.push_back(read_param(p));
+  if (m.elems() > max_elems)
+    throw std::invalid_argument(
+        fmt::format("{} elements: a model has at most {}", m.elems(), max_elems));
+  std::set<std::string> names;
   for (const Json& f : o.at("files")) {
-    CheckpointFile file{f.at("name"), f.at("bytes"), {}};
-    if (file.name.empty() || file.name.find('/') != std::string::npos)
-      throw std::invalid_argument("file name " + file.name);
-    for (State s : m.stored())
-      file.first_byte[static_cast<std::size_t>(s)] =
-          f.at("first_byte").at(std::string(to_string(s)));
-    m.files.push_back(std::move(file));
+    m.files.push_back(read_file(m, f));
+    if (!names.insert(m.files.back().name).second)
+      throw std::invalid_argument("file name " + brief(f.at("name")) + " stands twice");
   }
   for (const Json& p : o.at("parts")) m.parts.push_back(read_part(m, p));
   m.deck = o.at("deck").dump(2);
@@ -136,12 +210,9 @@ Manifest read_body(const Json& o) {
 void place_blocks(Manifest& m) {
   std::vector<std::int64_t> elems(m.files.size()), blocks(m.files.size());
   for (CheckpointPart& p : m.parts) {
-    if (p.file < 0 || p.file >= static_cast<int>(m.files.size()))
-      throw std::invalid_argument("a part's file");
     const auto f = static_cast<std::size_t>(p.file);
     std::int64_t mapped = 0;
     for (const ElementRange& r : p.map) {
-      if (r.first < 0 || r.elems < 1) throw std::invalid_argument("a part's map");
       mapped = checked_add(mapped, r.elems, "map");
     }
     if (p.offset != elems[f] || p.elems != mapped) throw std::invalid_argument("a part's place");
@@ -149,6 +220,14 @@ void place_blocks(Manifest& m) {
     elems[f] += p.elems;
     blocks[f] += checksum_blocks(p.elems);
   }
+  for (std::size_t f = 0; f < m.files.size(); ++f)
+    for (State s : m.stored()) {
+      const std::int64_t room =
+          m.files[f].bytes - m.files[f].first_byte[static_cast<std::size_t>(s)];
+      if (elems[f] > room / dtype_bytes(m.dtype_of(s)))
+        throw std::invalid_argument(fmt::format("{} elements of {} do not fit into {}", elems[f],
+                                                to_string(s), m.files[f].name));
+    }
 }
 
 void require_cover(const Manifest& m) {
@@ -186,8 +265,8 @@ std::string write_manifest(const Manifest& manifest) {
 
 Manifest parse_manifest(const std::string& text, const std::string& path) {
   try {
-    const Json o = Json::parse(text);
-    const int format = o.at("format");
+    const Json o = parse_json(text, path, JsonRules::deck);
+    const std::int64_t format = integer_at(o, "format", 1, std::numeric_limits<int>::max());
     if (format > checkpoint_format)
       throw IoError(
           fmt::format("{}: is a checkpoint of format {}: this program reads formats up to {}: use "
@@ -199,23 +278,32 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
     place_blocks(m);
     require_cover(m);
     return m;
-  } catch (const Json::exception& e) {
+  } catch (const Json::out_of_range&) {
+    damaged(path, "a key is missing");
+  } catch (const Json::exception&) {
+    damaged(path, "a value is of another type");
+  } catch (const JsonSyntaxError& e) {
     damaged(path, e.what());
   } catch (const std::invalid_argument& e) {
     damaged(path, e.what());
   } catch (const PlanError& e) {
     damaged(path, e.what());
+  } catch (const DeckError& e) {  // it names the path itself
+    throw IoError(fmt::format("{}: {}", e.what(), other_checkpoint));
   }
 }
 
 Manifest read_manifest(const std::string& folder) {
   const std::string path = folder + "/" + manifest_file;
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    throw IoError(fmt::format("{}: cannot be read: give a folder that is a checkpoint", path));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return parse_manifest(std::move(text).str(), path);
+  const std::string text =
+      read_regular_file(path, max_manifest_bytes, "give a folder that is a checkpoint");
+  Manifest m = parse_manifest(text, path);
+  std::error_code none;
+  const auto named = step_of_name(std::filesystem::canonical(folder, none).filename().string());
+  if (named && *named != m.position.step)
+    damaged(path,
+            fmt::format("it is of step {}, its folder's name says {}", m.position.step, *named));
+  return m;
 }
 
 }  // namespace shardmark

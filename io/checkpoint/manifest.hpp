@@ -78,13 +78,18 @@ struct Manifest {
 
 inline constexpr int checkpoint_format = 1;
 inline constexpr const char* manifest_file = "manifest.json";
+/// Twice what 4096 ranks need for a model of 700 tensors that are all sharded over all ranks.
+inline constexpr std::int64_t max_manifest_bytes = std::int64_t{128} << 20;
 
 /// Returns the text of the file. It contains a checksum of itself.
 std::string write_manifest(const Manifest& manifest);
 /// Throws IoError, which names `path`, if the text is not a manifest, has a newer format, was
-/// changed or truncated, or has parts that do not cover the model exactly once.
+/// changed or truncated, has numbers out of bounds, or parts that do not cover the model exactly
+/// once.
 Manifest parse_manifest(const std::string& text, const std::string& path);
-/// Returns the manifest of the checkpoint in `folder`. Throws IoError.
+/// Returns the manifest of the checkpoint in `folder`. Throws IoError as above, and also if it is
+/// not a regular file, is larger than `max_manifest_bytes`, or belongs to another step than the
+/// name of the folder says.
 Manifest read_manifest(const std::string& folder);
 
 }  // namespace shardmark

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <optional>
+#include <bit>
 
 #include <io/checkpoint/checksum.hpp>
 #include <io/checkpoint/direct_file.hpp>
+#include <io/checkpoint/hdf5.hpp>
 #include <io/checkpoint/part_writer.hpp>
 #include <io/checkpoint/together.hpp>
 #include <io/files/durable_file.hpp>
@@ -11,7 +12,13 @@
 namespace shardmark {
 namespace {
 
-// Returns the elements of a source one run after another, across the boundaries of its slices.
+static_assert(std::endian::native == std::endian::little, "elements are stored low byte first");
+
+std::string dataset_place(std::string_view name) {
+  return "dataset " + std::string(name);
+}
+
+// Elements of a source one run after another, whatever slices they lie in.
 class SliceReader {
  public:
   explicit SliceReader(const StateSource& source)
@@ -47,46 +54,85 @@ void take(SliceReader& reader, std::int64_t elems, std::int64_t size, std::byte*
   }
 }
 
-// Writes a file of one rank: the values go straight to the place that HDF5 reserved for them.
-void write_alone(const StateSource& source, const PartPlace& place, std::int64_t first_byte,
-                 DirectFile& file, std::vector<std::uint64_t>& sums) {
+// Values go straight to where HDF5 has made room for them. Returns the checksums of the blocks.
+std::vector<std::uint64_t> write_values(const StateSource& source, const PartPlace& place,
+                                        std::int64_t first_byte, DirectFile& file) {
   const std::int64_t size = dtype_bytes(source.dtype), piece = DirectFile::piece_bytes / size;
+  const std::int64_t begin = first_byte + place.offset * size;
+  std::vector<std::uint64_t> sums;
   SliceReader reader(source);
   for (std::int64_t at = 0; at < place.elems; at += piece) {
     const std::int64_t elems = std::min(piece, place.elems - at);
     take(reader, elems, size, file.room(), sums);
-    file.write(first_byte + at * size, elems * size,
-               "dataset " + std::string(to_string(source.state)));
+    file.write(begin + at * size, elems * size, dataset_place(to_string(source.state)));
   }
+  return sums;
 }
 
-// Writes a file of several ranks. All ranks transfer equally often, in pieces far below MPI's limit
-// of 2 GiB. Returns true if every transfer really was collective.
-bool write_shared(const StateSource& source, const PartPlace& place, const Together& all,
-                  Hdf5Dataset& values, std::vector<std::uint64_t>& sums) {
-  constexpr std::int64_t piece = 32 * checksum_block_elems;
-  const std::int64_t size = dtype_bytes(source.dtype);
-  std::vector<std::byte> buffer(
-      static_cast<std::size_t>(std::min(piece, place.largest_part) * size));
-  SliceReader reader(source);
-  bool collective = true;
-  for (std::int64_t at = 0; at < place.largest_part; at += piece) {
-    const std::int64_t elems = std::clamp<std::int64_t>(place.elems - at, 0, piece);
-    take(reader, elems, size, buffer.data(), sums);
-    all.step([&] { values.write(place.offset + at, elems, buffer.data()); });
-    collective = collective && values.last_was_collective();
-  }
-  return collective;
-}
-
-struct Datasets {
-  Hdf5Dataset values, checksums;
+// Where a file has its datasets: what its ranks must know to write them.
+struct FilePlan {
+  std::int64_t bytes = 0;
+  std::array<std::int64_t, state_count> values{}, checksums{};  // first byte of each
 };
 
-// If HDF5 cannot write the last few KiB of a file, it cannot release the file either: it tries
-// again when the process ends, and crashes. Therefore some space is reserved before writing, and
-// released before the file is closed.
-constexpr std::size_t reserve_bytes = std::size_t{256} << 10;
+Hdf5Image lay_out(const PartPlace& place, std::span<const StateSource> sources, FilePlan& plan) {
+  Hdf5File file = Hdf5File::create(place.path, place.access.alignment_bytes);
+  file.create_group("checksums");
+  for (const StateSource& source : sources) {
+    const auto s = static_cast<std::size_t>(source.state);
+    plan.values[s] =
+        file.create_dataset(std::string(to_string(source.state)), source.dtype, {place.file_elems});
+    plan.checksums[s] =
+        file.create_dataset(checksum_dataset(source.state), Dtype::int64, {place.file_blocks});
+  }
+  Hdf5Image image = file.finish();
+  plan.bytes = image.bytes;
+  return image;
+}
+
+// Striping and the like are chosen when a file is made: MPI knows how each file system is told.
+void create_with_hints(const PartPlace& place) {
+  MPI_Info info = MPI_INFO_NULL;
+  bool good = MPI_Info_create(&info) == MPI_SUCCESS;
+  for (const auto& [key, value] : place.access.hints)
+    good = good && MPI_Info_set(info, key.c_str(), value.c_str()) == MPI_SUCCESS;
+  if (good) {
+    MPI_File file = MPI_FILE_NULL;
+    good = MPI_File_open(MPI_COMM_SELF, place.path.c_str(),
+                         MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_WRONLY, info,
+                         &file) == MPI_SUCCESS &&
+           MPI_File_close(&file) == MPI_SUCCESS;
+  }
+  if (info != MPI_INFO_NULL) (void)MPI_Info_free(&info);  // an error is reported below
+  if (!good)
+    throw IoError(place.path +
+                  ": cannot be created with checkpoint.hints: shorten or remove them, " +
+                  "or give another checkpoint.dir");
+}
+
+FilePlan make_file(const PartPlace& place, std::span<const StateSource> sources) {
+  FilePlan plan;
+  const Hdf5Image image = lay_out(place, sources, plan);
+  if (!place.access.hints.empty()) create_with_hints(place);
+  create_file(place.path, image.bytes, image.pieces, checkpoint_remedy,
+              !place.access.hints.empty());
+  return plan;
+}
+
+void write_states(const PartPlace& place, std::span<const StateSource> sources,
+                  const FilePlan& plan, WrittenPart& written) {
+  DirectFile file(place.path, checkpoint_remedy);
+  for (const StateSource& source : sources) {
+    const auto s = static_cast<std::size_t>(source.state);
+    const std::vector<std::uint64_t> sums = write_values(source, place, plan.values[s], file);
+    const auto bytes =
+        std::as_bytes(std::span(sums));  // int64, low byte first, as on any host here
+    file.copy({plan.checksums[s] + place.first_block * dtype_bytes(Dtype::int64), bytes},
+              dataset_place(checksum_dataset(source.state)));
+    written.digest[s] = xxh3(std::span<const std::uint64_t>(sums));
+  }
+  file.flush_and_close();
+}
 
 }  // namespace
 
@@ -95,61 +141,16 @@ std::string checksum_dataset(State state) {
 }
 
 WrittenPart write_part(const PartPlace& place, std::span<const StateSource> sources) {
-  const bool shared = place.access.comm != MPI_COMM_NULL;
   const Together all(place.access.comm, place.path);
+  FilePlan plan;
+  all.step([&] {
+    if (all.first()) plan = make_file(place, sources);
+  });
+  plan = all.of_first(plan);
   WrittenPart written;
-  written.collective = shared;
-  Hdf5File file;
-  std::optional<TempFile>
-      reserve;  // declared after `file`, so that it is removed first, after an error too
-  all.step([&] {
-    if (!all.first()) return;
-    reserve.emplace(place.path + ".reserve", checkpoint_remedy);
-    reserve->write(std::string(reserve_bytes, ' '));
-  });
-  std::vector<Datasets> sets(sources.size());
-  std::int64_t end = 0;
-  all.step([&] {
-    file = Hdf5File::create(place.path, place.access);
-    file.create_group("checksums");
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      const auto [state, dtype, slices] = sources[i];
-      sets[i].values = file.create_dataset(std::string(to_string(state)), dtype, place.file_elems);
-      sets[i].checksums =
-          file.create_dataset(checksum_dataset(state), Dtype::int64, place.file_blocks);
-      const std::int64_t first = sets[i].values.first_byte();
-      written.first_byte[static_cast<std::size_t>(state)] = first;
-      end = std::max(end, first + place.file_elems * dtype_bytes(dtype));
-    }
-  });
-  all.step([&] {  // a collective write that fails on one rank would never return on the others
-    if (all.first() && end > 0) reserve_space(place.path, end, checkpoint_remedy);
-  });
-  std::optional<DirectFile> direct;
-  if (!shared) direct.emplace(place.path);
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    const auto s = static_cast<std::size_t>(sources[i].state);
-    std::vector<std::uint64_t> sums;
-    if (shared)
-      written.collective =
-          write_shared(sources[i], place, all, sets[i].values, sums) && written.collective;
-    else
-      write_alone(sources[i], place, written.first_byte[s], *direct, sums);
-    written.digest[s] = xxh3(std::span<const std::uint64_t>(sums));
-    all.step([&] {
-      sets[i].checksums.write(place.first_block, static_cast<std::int64_t>(sums.size()),
-                              sums.data());
-    });
-  }
-  if (direct) direct->finish();
-  reserve.reset();
-  all.step([&] {
-    for (Datasets& d : sets) {
-      d.values.close();
-      d.checksums.close();
-    }
-    file.close();
-  });
+  written.first_byte = plan.values;
+  written.file_bytes = plan.bytes;
+  all.step([&] { write_states(place, sources, plan, written); });
   return written;
 }
 

@@ -192,9 +192,8 @@ void verify_part(const std::string& folder, const Manifest& manifest, const Chec
                  State state) {
   const CheckpointFile& stored = manifest.files[static_cast<std::size_t>(part.file)];
   const std::string path = folder + "/" + stored.name;
-  Hdf5File file = open_whole(manifest, stored, path);
+  const Hdf5File file = open_whole(manifest, stored, path);
   PartReader(manifest, file, path, part, state).verify();
-  file.close();
 }
 
 ReadTotals read_states(const std::string& folder, const Manifest& manifest,
@@ -220,7 +219,7 @@ ReadTotals read_states(const std::string& folder, const Manifest& manifest,
     const int f = file_of(runs[i]);
     const CheckpointFile& stored = manifest.files[static_cast<std::size_t>(f)];
     const std::string path = folder + "/" + stored.name;
-    Hdf5File file = open_whole(manifest, stored, path);
+    const Hdf5File file = open_whole(manifest, stored, path);
     ++totals.files;
     while (i < runs.size() && file_of(runs[i]) == f) {
       const int part = runs[i].part;
@@ -238,7 +237,6 @@ ReadTotals read_states(const std::string& folder, const Manifest& manifest,
       }
       totals.bytes += reader.bytes();
     }
-    file.close();
   }
   kernel::finish_streams();
   return totals;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+
 #include <io/checkpoint/together.hpp>
 
 namespace shardmark {
@@ -10,12 +12,30 @@ bool Together::first() const {
   return rank == 0;
 }
 
-void Together::agree(const std::string& what) const {
-  int failed = what.empty() ? 0 : 1, any = 0;
-  if (MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, comm_) != MPI_SUCCESS)
+void Together::broadcast(void* value, std::size_t bytes) const {
+  if (MPI_Bcast(value, static_cast<int>(bytes), MPI_BYTE, 0, comm_) != MPI_SUCCESS)
+    throw CommError(file_ + ": MPI_Bcast failed between the ranks that share it");
+}
+
+void Together::agree(const Failure& mine) const {
+  int rank = 0, size = 0, lowest = 0;
+  int good = MPI_Comm_rank(comm_, &rank) | MPI_Comm_size(comm_, &size);
+  const int own = mine.status == ExitStatus::valid ? size : rank;
+  good |= MPI_Allreduce(&own, &lowest, 1, MPI_INT, MPI_MIN, comm_);
+  if (good != MPI_SUCCESS)
     throw CommError(file_ + ": MPI_Allreduce failed between the ranks that share it");
-  if (failed != 0) throw IoError(what);
-  if (any != 0) throw IoError(file_ + ": another rank that shares it could not write it");
+  if (lowest == size) return;
+  std::array<int, 2> about{static_cast<int>(mine.status), static_cast<int>(mine.what.size())};
+  const auto tell = [&](void* data, int bytes) {
+    if (MPI_Bcast(data, bytes, MPI_BYTE, lowest, comm_) != MPI_SUCCESS)
+      throw CommError(file_ + ": MPI_Bcast failed between the ranks that share it");
+  };
+  tell(about.data(), sizeof about);
+  std::string what = mine.what;
+  what.resize(static_cast<std::size_t>(about[1]));
+  tell(what.data(), about[1]);
+  if (about[0] == static_cast<int>(ExitStatus::output)) throw IoError(what);
+  throw Error(static_cast<ExitStatus>(about[0]), what);
 }
 
 }  // namespace shardmark

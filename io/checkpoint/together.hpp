@@ -4,7 +4,9 @@
 // left by an exception.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <type_traits>
 
 #include <mpi.h>
 
@@ -22,22 +24,31 @@ class Together {
   /// Returns whether this rank is the one that does what only one rank must do.
   bool first() const;
 
-  /// Executes `body` and agrees on its success. Collective. Throws IoError if `body` failed here or
-  /// on another rank.
+  /// Executes `body`, which must not wait for other ranks, and agrees on its success. Collective.
+  /// Throws on all ranks what `body` threw on the lowest rank that failed.
   template<class Body>
   void step(Body body) const {
     if (comm_ == MPI_COMM_NULL) return body();
-    std::string what;
+    Failure mine{ExitStatus::valid, {}};
     try {
       body();
-    } catch (const IoError& e) {
-      what = e.what();
+    } catch (...) {  // whatever it is, the others must not wait for this rank
+      mine = current_failure();
     }
-    agree(what);
+    agree(mine);
+  }
+
+  /// Returns the value that `first` has. Collective.
+  template<class T>
+  T of_first(T value) const {
+    static_assert(std::is_trivially_copyable_v<T>, "only plain values cross ranks");
+    if (comm_ != MPI_COMM_NULL) broadcast(&value, sizeof value);
+    return value;
   }
 
  private:
-  void agree(const std::string& what) const;
+  void broadcast(void* value, std::size_t bytes) const;
+  void agree(const Failure& mine) const;
 
   MPI_Comm comm_;
   std::string file_;

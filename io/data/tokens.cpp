@@ -94,14 +94,17 @@ class FileSource : public TokenSource {
       : path_(deck.data.path),
         seed_(deck.data.seed),
         sequence_(deck.model.sequence),
-        fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)),
+        // O_NONBLOCK: a pipe opens at once, to be refused, instead of waiting for its writer.
+        fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)),
         row_(static_cast<std::size_t>(sequence_) + 1) {
     if (fd_ < 0) fail(std::strerror(errno));
     struct stat status {};
     const bool known = ::fstat(fd_, &status) == 0;
+    const bool regular = known && S_ISREG(status.st_mode);
     bytes_ = status.st_size;
-    if (known && bytes_ > sequence_ + 1) return;
+    if (regular && bytes_ > sequence_ + 1) return;
     (void)::close(fd_);  // opened for reading, so nothing can be lost; the destructor will not run
+    if (known && !regular) fail("is not a regular file");
     fail(known ? fmt::format("has {} bytes: must have more than sequence + 1 = {}", bytes_,
                              sequence_ + 1)
                : std::string("its size cannot be determined"));

@@ -40,8 +40,8 @@ void read_resume(KeyReader& reader, CheckpointSpec& checkpoint) {
   if (checkpoint.resume.empty() || checkpoint.resume.find('/') != std::string::npos ||
       checkpoint.resume[0] == '.')
     reader.origin().refuse(reader.key("resume"), checkpoint.resume,
-                           "must be \"none\", \"latest\" or the name of a checkpoint in "
-                           "checkpoint.dir, like \"step-00000010\"");
+                           "must be \"none\", \"latest\", \"newest-good\" or the name of a "
+                           "checkpoint in checkpoint.dir, like \"step-00000010\"");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <core/plan/write/rank_groups.hpp>
+#include <core/printable.hpp>
 #include <io/deck/deck_findings.hpp>
 #include <io/deepspeed/config.hpp>
 
@@ -45,14 +46,14 @@ std::vector<Finding> check_deck(const LoadedDeck& loaded, std::optional<int> ran
 
 std::string format_findings(const LoadedDeck& loaded, const std::vector<Finding>& findings) {
   std::string text =
-      fmt::format("{}: sound (stage {}, schedule {}, hash {})\n", loaded.deck.path,
+      fmt::format("{}: sound (stage {}, schedule {}, hash {})\n", printable(loaded.deck.path),
                   loaded.deck.zero.stage, to_string(loaded.deck.run.schedule), loaded.hash);
   for (std::size_t i = 0; i < findings.size(); ++i) {
     const Finding& f = findings[i];
     if (i == 0 || f.kind != findings[i - 1].kind) text += fmt::format("{}\n", heading(f.kind));
     const char* sign =
         f.kind == FindingKind::defaulted || f.kind == FindingKind::derived ? " =" : ":";
-    text += fmt::format("  {}{} {}\n", f.key, sign, f.text);
+    text += fmt::format("  {}{} {}\n", printable(f.key), sign, printable(f.text));
   }
   return text;
 }

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -11,19 +12,6 @@
 #include <io/files/durable_file.hpp>
 
 namespace shardmark {
-namespace {
-
-void flush(const std::string& path, int flags, bool may_refuse, std::string_view remedy) {
-  const int fd = ::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail_io(path, "cannot be opened", std::strerror(errno), remedy);
-  const int status = ::fsync(fd);
-  const int error = errno;
-  (void)::close(fd);  // nothing was written through this descriptor
-  if (status != 0 && !(may_refuse && error == EINVAL))
-    fail_io(path, "cannot be flushed to the disk", std::strerror(error), remedy);
-}
-
-}  // namespace
 
 void fail_io(const std::string& path, std::string_view what, const std::string& reason,
              std::string_view remedy) {
@@ -80,25 +68,42 @@ void replace_file(const std::string& folder, const std::string& name, std::strin
 }
 
 void publish_file(const std::string& written, const std::string& path, std::string_view remedy) {
-  flush_file(written, remedy);
   if (std::rename(written.c_str(), path.c_str()) != 0)
     fail_io(path, "cannot be replaced", std::strerror(errno), remedy);
   const auto slash = path.rfind('/');
   flush_folder(slash == path.npos ? "." : path.substr(0, slash + 1), remedy);
 }
 
-void reserve_space(const std::string& path, std::int64_t bytes, std::string_view remedy) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) fail_io(path, "cannot be opened", std::strerror(errno), remedy);
-  const int status = ::fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, bytes);
-  const int error = errno;
-  (void)::close(fd);  // nothing was written through this descriptor
-  if (status != 0 && error != EOPNOTSUPP && error != ENOSYS)
-    fail_io(path, fmt::format("{} bytes cannot be set aside", bytes), std::strerror(error), remedy);
+void write_piece(int fd, const FilePiece& piece, const std::string& what, std::string_view remedy) {
+  auto [at, bytes] = piece;
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail_io(what, "cannot be written", std::strerror(n < 0 ? errno : ENOSPC), remedy);
+    at += n;
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
 }
 
-void flush_file(const std::string& path, std::string_view remedy) {
-  flush(path, 0, false, remedy);
+void create_file(const std::string& path, std::int64_t bytes, std::span<const FilePiece> pieces,
+                 std::string_view remedy, bool made) {
+  int fd =
+      ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (made ? 0 : O_CREAT | O_EXCL), 0644);
+  if (fd < 0) fail_io(path, "cannot be created", std::strerror(errno), remedy);
+  try {
+    if (::ftruncate(fd, bytes) != 0)
+      fail_io(path, fmt::format("cannot get {} bytes", bytes), std::strerror(errno), remedy);
+    if (bytes > 0 && ::fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, bytes) != 0 && errno != EOPNOTSUPP &&
+        errno != ENOSYS)
+      fail_io(path, fmt::format("{} bytes cannot be set aside", bytes), std::strerror(errno),
+              remedy);
+    for (const FilePiece& piece : pieces) write_piece(fd, piece, path, remedy);
+    if (::close(std::exchange(fd, -1)) != 0)
+      fail_io(path, "cannot be closed", std::strerror(errno), remedy);
+  } catch (...) {
+    if (fd >= 0) (void)::close(fd);  // the file is worthless, and an error is on its way up
+    throw;
+  }
 }
 
 bool forget_cached(const std::string& path) {
@@ -110,7 +115,13 @@ bool forget_cached(const std::string& path) {
 }
 
 void flush_folder(const std::string& path, std::string_view remedy) {
-  flush(path, O_DIRECTORY, true, remedy);
+  const int fd = ::open(path.c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail_io(path, "cannot be opened", std::strerror(errno), remedy);
+  const int status = ::fsync(fd);
+  const int error = errno;
+  (void)::close(fd);  // nothing was written through it
+  if (status != 0 && error != EINVAL)
+    fail_io(path, "cannot be flushed to the disk", std::strerror(error), remedy);
 }
 
 }  // namespace shardmark

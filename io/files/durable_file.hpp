@@ -4,7 +4,9 @@
 // message.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -52,19 +54,27 @@ std::string temp_name(const std::string& folder, std::string_view name);
 void replace_file(const std::string& folder, const std::string& name, std::string_view content,
                   std::string_view remedy);
 
-/// Renames a file that was written under a temporary name, and makes the new name durable. Throws
-/// IoError.
+/// Renames a file that is flushed to the disk, and flushes the new name. Throws IoError.
 void publish_file(const std::string& written, const std::string& path, std::string_view remedy);
 
-/// Reserves disk space for the first `bytes` of an existing file, so that a full disk is noticed
-/// now. If the file system cannot reserve space, a full disk is noticed when the file is written.
-/// Throws IoError.
-void reserve_space(const std::string& path, std::int64_t bytes, std::string_view remedy);
+/// Bytes of a file from byte `at` on.
+struct FilePiece {
+  std::int64_t at = 0;
+  std::span<const std::byte> bytes;
+};
 
-/// Flushes a file to the disk. Throws IoError.
-void flush_file(const std::string& path, std::string_view remedy);
-/// Asks the system to drop its cached copy of a file that is on the disk, so that the next reader
-/// reads the disk. Returns false if the file system does not accept the request.
+/// Creates a file of `bytes` bytes, writes `pieces` into it, and reserves its space on the disk, so
+/// that a full disk is noticed now; a file system that cannot reserve space notices it later. The
+/// other bytes are undefined, and nothing is flushed. `made`: the file exists and is empty. Throws
+/// IoError, also if the file exists otherwise.
+void create_file(const std::string& path, std::int64_t bytes, std::span<const FilePiece> pieces,
+                 std::string_view remedy, bool made = false);
+
+/// Writes a piece to an open file. Throws IoError, which names `what`.
+void write_piece(int fd, const FilePiece& piece, const std::string& what, std::string_view remedy);
+
+/// Asks the system to drop what it has cached of a file that is on the disk: the next reader reads
+/// the disk. False where it does not take the request.
 bool forget_cached(const std::string& path);
 
 /// Makes the names in a folder durable after files were created or renamed. Some network file

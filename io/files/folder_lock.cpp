@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -12,17 +11,18 @@
 #include <core/error.hpp>
 #include <io/files/durable_file.hpp>
 #include <io/files/folder_lock.hpp>
+#include <io/files/regular_file.hpp>
 
 namespace shardmark {
 namespace {
 
 constexpr const char* lock_file = ".lock";
 
-std::string holder(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
+constexpr std::int64_t max_lock_bytes = 512;
+
+std::string holder(const std::string& path, std::string_view remedy) {
+  const std::string text = read_regular_file(path, max_lock_bytes, remedy);
+  return text.substr(0, text.find('\n'));
 }
 
 }  // namespace
@@ -33,13 +33,13 @@ FolderLock::FolderLock(const std::string& folder, std::string_view who, std::str
   std::filesystem::create_directories(folder, error);
   if (error) fail_io(folder, "cannot be created", error.message(), remedy);
   const std::string path = folder + "/" + lock_file;
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
   if (fd_ < 0) fail_io(path, "cannot be created", std::strerror(errno), remedy);
   try {
     if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK)
         throw IoError(fmt::format("{}: {} writes here ({}): wait until it ends, or give another {}",
-                                  folder, who, holder(path), key));
+                                  folder, who, holder(path, remedy), key));
       fail_io(path, "cannot be locked", std::strerror(errno), remedy);
     }
     char host[256] = "";

@@ -14,7 +14,7 @@
 namespace shardmark {
 namespace {
 
-constexpr std::uintmax_t max_file_bytes = std::uintmax_t{256} << 20;
+constexpr std::uintmax_t max_file_bytes = std::uintmax_t{64} << 20;
 
 std::string read_text(const std::string& path) {
   std::error_code error;

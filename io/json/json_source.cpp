@@ -16,6 +16,9 @@ namespace shardmark {
 namespace {
 
 constexpr std::size_t max_depth = 64;
+// Each takes 16 bytes or more; the parts of a checkpoint of the largest models have half as many.
+constexpr std::size_t max_values = std::size_t{8} << 20;
+constexpr std::size_t max_reason_chars = 200;
 
 // An input iterator over text. It counts lines as the parser consumes them.
 class CountingIterator {
@@ -100,6 +103,9 @@ class Builder : public nlohmann::json_sax<Json> {
   }
 
   Json* place(Json v) {
+    if (++values_ > max_values)
+      throw DeckError(fmt::format("{}: line {}: more than {} values: make it smaller", name_,
+                                  *line_, max_values));
     if (levels_.empty()) {
       root_ = std::move(v);
       return &root_;
@@ -150,8 +156,10 @@ class Builder : public nlohmann::json_sax<Json> {
     if (const auto cut = reason.find(": "); cut != std::string_view::npos)
       reason.remove_prefix(cut + 2);
     std::string clean;
+    const std::string_view rest = reason.size() > max_reason_chars ? "..." : "";
+    reason = reason.substr(0, max_reason_chars);
     for (const char c : reason) clean += (c >= ' ' && c < 127) ? c : '?';
-    return fmt::format("line {}, column {}: not JSON: {}", line, column, clean);
+    return fmt::format("line {}, column {}: not JSON: {}{}", line, column, clean, rest);
   }
 
   const std::string& name_;
@@ -159,6 +167,7 @@ class Builder : public nlohmann::json_sax<Json> {
   const int* line_;
   Json root_;
   std::vector<Level> levels_;
+  std::size_t values_ = 0;
 };
 
 }  // namespace

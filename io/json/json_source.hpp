@@ -25,11 +25,12 @@ struct JsonSyntaxError : std::runtime_error {
 };
 
 /// Returns any JSON value. `name` says in messages where the text comes from. Throws
-/// JsonSyntaxError, and DeckError for a key that occurs twice or for nesting beyond 64 levels.
+/// JsonSyntaxError, and DeckError for a key that occurs twice, for nesting beyond 64 levels or for
+/// more than 8388608 values.
 Json parse_json(std::string_view text, const std::string& name, JsonRules rules);
 
 /// Returns the object in a file. Throws DeckError if the file is missing, unreadable, not a regular
-/// file, empty, or does not contain a JSON object.
+/// file, larger than 64 MiB, empty, or does not contain a JSON object.
 Json read_json_file(const std::string& path, JsonRules rules);
 
 /// Returns `value` as one line for messages, shortened to a readable length. Never throws.

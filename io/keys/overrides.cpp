@@ -13,6 +13,8 @@
 namespace shardmark {
 namespace {
 
+constexpr std::size_t max_parts = 64;  // of a key path: as deep as a deck may be nested
+
 // Turns `a[0].b` into `a.0.b`.
 std::string dotted(std::string_view key) {
   std::string result;
@@ -65,6 +67,11 @@ Override parse_override(const std::string& argument) {
   if (std::find(parts.begin(), parts.end(), "") != parts.end())
     throw DeckError(fmt::format(
         "--set {}: a part of the key path is empty: write it like run.steps", argument));
+  if (parts.size() > max_parts)
+    throw DeckError(
+        fmt::format("--set {}...: the key path has {} parts, a deck at most {}: "
+                    "shorten it",
+                    result.key.substr(0, 40), parts.size(), max_parts));
   const std::string text = argument.substr(equals + 1);
   try {
     result.value = parse_json(text, "--set " + argument, JsonRules::deck);

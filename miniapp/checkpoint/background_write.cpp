@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -10,6 +9,7 @@
 
 #include <core/error.hpp>
 #include <io/files/durable_file.hpp>
+#include <io/files/regular_file.hpp>
 #include <miniapp/checkpoint/background_write.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
 
@@ -17,7 +17,6 @@ namespace shardmark {
 namespace {
 
 constexpr std::chrono::milliseconds poll_interval{5};
-constexpr const char* gave_up = "failed";
 
 std::string note_name(int rank) {
   return fmt::format("part-{:05}", rank);
@@ -25,17 +24,19 @@ std::string note_name(int rank) {
 
 // Returns an empty text while there is no such file.
 std::string read_note(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  constexpr std::int64_t max_note_bytes = 4096;
+  return read_regular_file_if_there(path, max_note_bytes, checkpoint_remedy).value_or("");
 }
 
-std::vector<PartNote> notes_of_all(const std::string& folder, int world, double timeout_s) {
+std::vector<WrittenPart> notes_of_all(const std::string& folder, int world, double timeout_s,
+                                      const std::atomic<bool>& given_up) {
   const std::int64_t start_ns = monotonic_ns();
-  std::vector<PartNote> notes(static_cast<std::size_t>(world));
+  std::vector<WrittenPart> notes(static_cast<std::size_t>(world));
   for (int r = 0; r < world; ++r) {
     const std::string path = folder + "/" + note_name(r);
     std::string text = read_note(path);
     for (; text.empty(); text = read_note(path)) {
+      if (given_up) throw IoError(folder + ": another rank could not write its file");
       if (static_cast<double>(monotonic_ns() - start_ns) * 1e-9 > timeout_s)
         throw IoError(
             fmt::format("{}: rank {} has not written its file after {} s: give a larger "
@@ -43,25 +44,22 @@ std::vector<PartNote> notes_of_all(const std::string& folder, int world, double 
                         folder, r, timeout_s));
       std::this_thread::sleep_for(poll_interval);
     }
-    if (text.size() != sizeof(PartNote))
-      throw IoError(fmt::format("{}: rank {} could not write its file", folder, r));
-    std::memcpy(&notes[static_cast<std::size_t>(r)], text.data(), sizeof(PartNote));
+    if (text.size() != sizeof(WrittenPart))
+      throw IoError(fmt::format("{}: is damaged: give another checkpoint.dir", path));
+    std::memcpy(&notes[static_cast<std::size_t>(r)], text.data(), sizeof(WrittenPart));
   }
-  for (int r = 0; r < world; ++r) std::filesystem::remove(folder + "/" + note_name(r));
+  for (int r = 0; r < world; ++r) {
+    const std::string path = folder + "/" + note_name(r);
+    std::error_code error;
+    std::filesystem::remove(path, error);
+    if (error) fail_io(path, "cannot be removed", error.message(), checkpoint_remedy);
+  }
   return notes;
 }
 
-void write_note(const std::string& folder, int rank, const PartNote& note) {
+void write_note(const std::string& folder, int rank, const WrittenPart& note) {
   const std::string text(reinterpret_cast<const char*>(&note), sizeof note);
   replace_file(folder, note_name(rank), text, checkpoint_remedy);
-}
-
-// Saves rank 0 the wait for the time-out.
-void report_failure(const std::string& folder, int rank) noexcept {
-  try {
-    replace_file(folder, note_name(rank), gave_up, checkpoint_remedy);
-  } catch (const std::exception&) {  // the disk may be full; then the time-out ends the wait
-  }
 }
 
 }  // namespace
@@ -75,11 +73,10 @@ BackgroundWrite::BackgroundWrite(std::string folder, int rank, int world, double
       write_note(folder, rank, write());
     } catch (...) {
       error_ = std::current_exception();
-      report_failure(folder, rank);
       return;
     }
     try {
-      if (publish) publish(notes_of_all(folder, world, timeout_s));
+      if (publish) publish(notes_of_all(folder, world, timeout_s, given_up_));
     } catch (...) {
       error_ = std::current_exception();
     }
@@ -89,6 +86,10 @@ BackgroundWrite::BackgroundWrite(std::string folder, int rank, int world, double
 
 BackgroundWrite::~BackgroundWrite() {
   if (thread_.joinable()) thread_.join();
+}
+
+void BackgroundWrite::give_up() {
+  given_up_ = true;
 }
 
 double BackgroundWrite::finish() {

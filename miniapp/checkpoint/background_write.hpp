@@ -5,6 +5,8 @@
 // disk.
 #pragma once
 
+#include <atomic>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -14,18 +16,12 @@
 
 namespace shardmark {
 
-/// What a rank reports of its file.
-struct PartNote {
-  WrittenPart written;
-  std::int64_t bytes = 0;  // of the file
-};
-
 class BackgroundWrite {
  public:
   /// Writes the rank's file and flushes it to the disk. Runs in the thread; throws IoError.
-  using Write = std::function<PartNote()>;
+  using Write = std::function<WrittenPart()>;
   /// Is given the notes of all ranks, in rank order. Runs in rank 0's thread; throws IoError.
-  using Publish = std::function<void(const std::vector<PartNote>&)>;
+  using Publish = std::function<void(const std::vector<WrittenPart>&)>;
 
   /// `publish` is empty if another rank publishes. The thread waits at most `timeout_s` seconds for
   /// the other ranks.
@@ -35,13 +31,16 @@ class BackgroundWrite {
   BackgroundWrite(const BackgroundWrite&) = delete;
   BackgroundWrite& operator=(const BackgroundWrite&) = delete;
 
+  /// Ends the wait for the other ranks because one of them failed. `finish` throws then.
+  void give_up();
   /// Waits for the thread. Throws what the thread threw, else returns how many seconds it took.
   double finish();
 
  private:
-  std::thread thread_;
+  std::atomic<bool> given_up_ = false;
   std::exception_ptr error_;
   double seconds_ = 0;
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace shardmark

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a checkpoint is written, at once or while training goes on, and the storage benchmark.
-#include <filesystem>
-
 #include <io/checkpoint/state_reader.hpp>
 #include <io/files/durable_file.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
@@ -16,12 +14,6 @@ PartPlace place_in(const FileGroup& group, const CheckpointSpec& spec, const std
   place.access.alignment_bytes = spec.alignment_bytes;
   place.access.hints = spec.hints;
   return place;
-}
-
-// Flushes a file to the disk and returns its size.
-std::int64_t flushed_bytes(const std::string& path) {
-  flush_file(path, checkpoint_remedy);
-  return static_cast<std::int64_t>(std::filesystem::file_size(path));
 }
 
 std::int64_t bytes_of(const Manifest& manifest) {
@@ -54,26 +46,22 @@ std::string Checkpoints::begin(const StepRunner& runner) {
   return peers_.gather(path)[0];
 }
 
-void Checkpoints::record_parts(const std::vector<PartNote>& notes) {
+void Checkpoints::record_parts(const std::vector<WrittenPart>& notes) {
   next_.files = group_->files();
   next_.parts = group_->parts();
   for (std::size_t r = 0; r < notes.size(); ++r) {
-    next_.parts[r].digest = notes[r].written.digest;
+    next_.parts[r].digest = notes[r].digest;
     CheckpointFile& file = next_.files[static_cast<std::size_t>(next_.parts[r].file)];
-    file.first_byte = notes[r].written.first_byte;
-    file.bytes = notes[r].bytes;
+    file.first_byte = notes[r].first_byte;
+    file.bytes = notes[r].file_bytes;
   }
 }
 
 double Checkpoints::write_now(const Executor& executor, const std::string& folder) {
   const std::int64_t start_ns = monotonic_ns();
   const PartPlace place = place_in(*group_, spec_, folder);
-  PartNote note;
-  peers_.agree(
-      [&] { note.written = write_part(place, state_sources(program_, executor, owned_)); });
-  peers_.agree([&] {
-    note.bytes = flushed_bytes(place.path);
-  });  // each node flushes its part of a shared file
+  WrittenPart note;
+  peers_.agree([&] { note = write_part(place, state_sources(program_, executor, owned_)); });
   record_parts(peers_.gather(note));
   peers_.agree([&] {
     if (folder_) folder_->publish(name_, write_manifest(next_));
@@ -85,17 +73,13 @@ void Checkpoints::write_beside(const Executor& executor, const std::string& fold
   const std::vector<StateSource> staging = staging_slots(program_, executor);
   copy_aside(state_sources(program_, executor, owned_), staging);
   const PartPlace place = place_in(*group_, spec_, folder);
-  const auto write = [place, staging] {
-    PartNote note{write_part(place, staging), 0};
-    note.bytes = flushed_bytes(place.path);
-    return note;
-  };
+  const auto write = [place, staging] { return write_part(place, staging); };
   BackgroundWrite::Publish publish;
   if (folder_)
-    publish = [this](const std::vector<PartNote>& notes) {
+    publish = [this](const std::vector<WrittenPart>& notes) {
       record_parts(notes);
       folder_->publish(name_, write_manifest(next_));
-      folder_->clean_up(name_, spec_.keep);
+      folder_->clean_up(name_, spec_.keep, damaged_);
     };
   beside_.emplace(folder, peers_.rank(), peers_.size(), loaded_.deck.comm.timeout_s, write,
                   publish);
@@ -119,7 +103,7 @@ void Checkpoints::write(const Executor& executor, const StepRunner& runner) {
 
 void Checkpoints::clean_up() {
   peers_.agree([&] {
-    if (folder_) folder_->clean_up(name_, spec_.keep);
+    if (folder_) folder_->clean_up(name_, spec_.keep, damaged_);
   });
 }
 
@@ -127,7 +111,21 @@ void Checkpoints::finish() {
   if (!beside_) return;
   const std::int64_t start_ns = monotonic_ns();
   double seconds = 0;
-  or_abandon([&] { peers_.agree([&] { seconds = beside_->finish(); }); });
+  or_abandon([&] {
+    // Rank 0 comes last: it waits for the files of the others, whose errors say why one is missing.
+    try {
+      peers_.agree([&] {
+        if (peers_.rank() != 0) seconds = beside_->finish();
+      });
+    } catch (const AgreedError&) {
+      beside_->give_up();
+      beside_.reset();
+      throw;
+    }
+    peers_.agree([&] {
+      if (peers_.rank() == 0) seconds = beside_->finish();
+    });
+  });
   beside_.reset();
   figures_.write_s += peers_.max(seconds);
   figures_.written_bytes += bytes_of(next_);  // on rank 0, which reports

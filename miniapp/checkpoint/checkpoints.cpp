@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 
 #include <fmt/core.h>
 
@@ -13,6 +14,8 @@
 
 namespace shardmark {
 namespace {
+
+constexpr const char* newest_good = "newest-good";
 
 std::vector<StoredParam> stored_params(const ModelShape& model) {
   std::vector<StoredParam> params;
@@ -49,6 +52,7 @@ void Checkpoints::open_for_writing() {
 }
 
 void Checkpoints::find() {
+  if (spec_.resume == newest_good) return find_newest_good();
   std::string name;
   peers_.agree([&] {
     if (peers_.rank() == 0)
@@ -59,15 +63,52 @@ void Checkpoints::find() {
     notice_ = fmt::format("no checkpoint in {} yet: a fresh start", spec_.dir);
     return;
   }
+  peers_.agree([&] { from_ = read_manifest(spec_.dir + "/" + name); });
+  go_on_from(name);
+}
+
+// Each rank verifies its share of the parts: by the world's size, not by that which wrote them.
+void Checkpoints::find_newest_good() {
+  std::string list;  // names have no line ends
   peers_.agree([&] {
-    from_ = read_manifest(spec_.dir + "/" + name);
-    require_same_model();
+    if (peers_.rank() == 0)
+      for (const std::string& name : checkpoints_to_try(spec_.dir)) list += name + "\n";
   });
+  std::istringstream names(peers_.gather(list)[0]);
+  for (std::string name; std::getline(names, name);) {
+    const std::string folder = spec_.dir + "/" + name;
+    try {
+      peers_.agree([&] {
+        from_ = read_manifest(folder);
+        const auto step = static_cast<std::size_t>(peers_.size());
+        for (auto p = static_cast<std::size_t>(peers_.rank()); p < from_->parts.size(); p += step)
+          for (State s : from_->stored()) verify_part(folder, *from_, from_->parts[p], s);
+      });
+      return go_on_from(name);
+    } catch (const AgreedError& e) {
+      if (e.status() != ExitStatus::output) throw;
+      from_.reset();
+      damaged_.push_back(name);
+      for (const std::string& reason : peers_.gather(std::string(e.what())))
+        if (!reason.empty()) notice_ += fmt::format("{} is not good ({}); ", name, reason);
+    }
+  }
+  peers_.agree([&] {
+    if (!damaged_.empty())
+      throw IoError(notice_ +
+                    "no other checkpoint is there: repair one, or give another "
+                    "checkpoint.dir");
+  });
+  notice_ = fmt::format("no checkpoint in {} yet: a fresh start", spec_.dir);
+}
+
+void Checkpoints::go_on_from(const std::string& name) {
+  peers_.agree([&] { require_same_model(); });
   figures_.resumed_from = name;
   figures_.first_step = from_->position.step;
-  notice_ = fmt::format("goes on from {}/{} after step {}: written by {}, {}, ZeRO stage {}",
-                        spec_.dir, name, from_->position.step, plural(from_->world, "rank"),
-                        from_->schedule, from_->stage);
+  notice_ += fmt::format("goes on from {}/{} after step {}: written by {}, {}, ZeRO stage {}",
+                         spec_.dir, name, from_->position.step, plural(from_->world, "rank"),
+                         from_->schedule, from_->stage);
 }
 
 void Checkpoints::require_same_model() const {

@@ -57,12 +57,14 @@ class Checkpoints {
  private:
   void open_for_writing();
   void find();
+  void find_newest_good();
+  void go_on_from(const std::string& name);
   void require_same_model() const;
   std::string begin(const StepRunner& runner);
   double write_now(const Executor& executor, const std::string& folder);
   void write_beside(const Executor& executor, const std::string& folder);
   double read_of_next_rank(const std::string& folder);
-  void record_parts(const std::vector<PartNote>& notes);
+  void record_parts(const std::vector<WrittenPart>& notes);
   void clean_up();
   template<class Body>
   void or_abandon(Body body);
@@ -74,6 +76,7 @@ class Checkpoints {
   Peers& peers_;
   std::optional<CheckpointWriterFolder> folder_;  // of rank 0
   std::optional<Manifest> from_;
+  std::vector<std::string> damaged_;  // checkpoints that were tried before `from_`
   std::vector<ElementRange> owned_;
   std::optional<FileGroup> group_;
   std::string name_;  // of the checkpoint that is being written, or of the last one

@@ -53,7 +53,6 @@ FileGroup::FileGroup(MPI_Comm world, Peers& peers, std::int64_t ranks_per_file,
     if (file == mine) {
       place_.file_elems = part.offset + part.elems;
       place_.file_blocks = part.first_block + checksum_blocks(part.elems);
-      place_.largest_part = std::max(place_.largest_part, part.elems);
     }
     parts_.push_back(std::move(part));
   }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
-
 #include <fmt/core.h>
 
 #include <miniapp/commands/arguments_error.hpp>
 #include <miniapp/ranks/launched_rank.hpp>
+#include <miniapp/report/standard_output.hpp>
 
 namespace shardmark {
 
@@ -14,8 +13,8 @@ bool speaks_for_launch() {
 
 int arguments_error(const std::string& what, const std::string& command) {
   if (speaks_for_launch())
-    fmt::print(stderr, "shardmark: {}: see `shardmark {}--help`\n", what,
-               command.empty() ? "" : command + " ");
+    print_error(
+        fmt::format("{}: see `shardmark {}--help`", what, command.empty() ? "" : command + " "));
   return static_cast<int>(ExitStatus::usage);
 }
 

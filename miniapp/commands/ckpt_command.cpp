@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // `shardmark ckpt`: prints what a checkpoint contains, verifies it, and writes its parameters as
 // one file. It works without MPI: one process reads what any number of ranks wrote.
-#include <cstdio>
 #include <filesystem>
 #include <iterator>
 
 #include <fmt/core.h>
 
+#include <core/printable.hpp>
 #include <core/text.hpp>
 #include <io/checkpoint/consolidate.hpp>
 #include <io/checkpoint/folder.hpp>
 #include <io/checkpoint/state_reader.hpp>
+#include <io/files/durable_file.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
 #include <miniapp/report/standard_output.hpp>
@@ -21,7 +22,8 @@ namespace {
 // `dir`, or the latest checkpoint in it if it is a folder of checkpoints.
 std::string checkpoint_in(std::string dir) {
   while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
-  if (std::filesystem::exists(dir + "/" + manifest_file)) return dir;
+  std::error_code unknown;  // then reading it says why
+  if (std::filesystem::exists(dir + "/" + manifest_file, unknown) || unknown) return dir;
   if (const auto latest = latest_checkpoint(dir)) return dir + "/" + *latest;
   throw IoError(
       fmt::format("{}: contains no checkpoint: give a folder with a {}, or a folder of "
@@ -32,12 +34,12 @@ std::string checkpoint_in(std::string dir) {
 std::string describe(const std::string& folder, const Manifest& m) {
   std::string text;
   auto out = std::back_inserter(text);
-  fmt::format_to(out, "{}\n", folder);
+  fmt::format_to(out, "{}\n", printable(folder));
   fmt::format_to(out, "  position   after step {} ({} updates, {} samples), loss scale {}\n",
                  m.position.step, m.position.updates, m.samples, m.position.loss_scale.scale);
   fmt::format_to(out, "  written by {}, schedule {}, ZeRO stage {}, ShardMark {}\n",
-                 plural(m.world, "rank"), m.schedule, m.stage,
-                 m.versions.contains("shardmark") ? m.versions.at("shardmark") : "?");
+                 plural(m.world, "rank"), printable(m.schedule), m.stage,
+                 m.versions.contains("shardmark") ? printable(m.versions.at("shardmark")) : "?");
   fmt::format_to(out, "  model      {} parameters in {} tensors\n", m.elems(), m.params.size());
   std::string states;
   for (State s : m.stored())
@@ -49,7 +51,7 @@ std::string describe(const std::string& folder, const Manifest& m) {
     std::int64_t elems = 0, ranges = 0;
     for (const CheckpointPart& p : m.parts)
       if (p.file == static_cast<int>(f)) elems += p.elems, ranges += std::ssize(p.map);
-    fmt::format_to(out, "    {:<16} {:>12}  {} elements in {} ranges\n", m.files[f].name,
+    fmt::format_to(out, "    {:<16} {:>12}  {} elements in {} ranges\n", printable(m.files[f].name),
                    human_bytes(m.files[f].bytes), elems, ranges);
   }
   return text;
@@ -63,7 +65,7 @@ class WorkProgress {
     constexpr std::int64_t second_ns = 1'000'000'000;
     if (monotonic_ns() - last_ns_ < 2 * second_ns) return;
     last_ns_ = monotonic_ns();
-    fmt::print(stderr, "{}: {} of {}\n", what_, human_bytes(done), human_bytes(all));
+    print_note(fmt::format("{}: {} of {}", what_, human_bytes(done), human_bytes(all)));
   }
 
  private:
@@ -80,16 +82,17 @@ ExitStatus verify(const std::string& folder, const Manifest& m) {
         verify_part(folder, m, part, s);
       } catch (const IoError& e) {
         ++wrong;
-        fmt::print(stderr, "shardmark: {}\n", e.what());
+        print_error(e.what());
       }
       done += part.elems * dtype_bytes(m.dtype_of(s));
       progress(done, m.state_bytes());
     }
   if (wrong > 0) {
-    print_out(fmt::format("{}: {} datasets are damaged\n", folder, wrong));
+    print_out(fmt::format("{}: {} datasets are damaged\n", printable(folder), wrong));
     return ExitStatus::output;
   }
-  print_out(fmt::format("{}: complete: {} verified\n", folder, human_bytes(m.state_bytes())));
+  print_out(
+      fmt::format("{}: complete: {} verified\n", printable(folder), human_bytes(m.state_bytes())));
   return ExitStatus::valid;
 }
 
@@ -105,10 +108,11 @@ ExitStatus ckpt_command(const CkptArguments& a) {
   }
   std::error_code error;
   std::filesystem::create_directories(a.out, error);
+  if (error) fail_io(a.out, "cannot be made", error.message(), output_remedy);
   const std::string stem = a.out + "/" + std::filesystem::path(folder).filename().string();
   WorkProgress progress("consolidate");
   consolidate(folder, m, stem, std::ref(progress));
-  print_out(fmt::format("{}.h5\n{}.safetensors\n", stem, stem));
+  print_out(fmt::format("{0}.h5\n{0}.safetensors\n", printable(stem)));
   return ExitStatus::valid;
 }
 

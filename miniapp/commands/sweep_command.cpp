@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <core/plan/build/legal_program.hpp>
+#include <core/printable.hpp>
 #include <core/text.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
@@ -64,10 +65,10 @@ class Sweeper {
   std::string folder_of(const GridPoint& at) const { return store_.folder_of(at); }
 
   void begin() const {
-    print_out(fmt::format("Sweep: {}, {} to {}\n", arguments_.deck,
+    print_out(fmt::format("Sweep: {}, {} to {}\n", printable(arguments_.deck),
                           plural(static_cast<std::int64_t>(own_.size()), "point"),
                           arguments_.plan ? "plan" : "run"));
-    for (const std::string& line : store_.notes(all_)) print_out("  " + line + "\n");
+    for (const std::string& line : store_.notes(all_)) print_out("  " + printable(line) + "\n");
   }
 
   void keep(std::size_t i, const SweepPoint& p) {
@@ -80,7 +81,7 @@ class Sweeper {
     if (p.run)
       line += fmt::format(", {:.0f} tokens/s, {:.1f} s", p.run->tokens_per_s, p.run->wall_s);
     if (!p.reason.empty()) line += ": " + p.reason;
-    print_out(line + "\n");
+    print_out(printable(line) + "\n");
   }
 
   Sweep table() const {
@@ -107,7 +108,7 @@ class Sweeper {
     const Sweep s = table();
     print_out("\n" + sweep_text(s) +
               fmt::format("\n{}; table in {}/sweep.csv, page in {}/sweep.html\n", sweep_summary(s),
-                          arguments_.out, arguments_.out));
+                          printable(arguments_.out), printable(arguments_.out)));
     return sweep_status(s);
   }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <core/printable.hpp>
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/provenance/number_list.hpp>
 #include <miniapp/report/report_provenance.hpp>
@@ -53,8 +54,8 @@ std::string software_line(const Result& r) {
 std::vector<std::string> environment_lines(const Result& r) {
   std::vector<std::string> lines;
   for (const VariableOfRanks& v : by_variable(r.ranks))
-    lines.push_back(
-        fmt::format("{}={}", v.name, v.same_everywhere ? v.values[0].first : values_of(v)));
+    lines.push_back(printable(
+        fmt::format("{}={}", v.name, v.same_everywhere ? v.values[0].first : values_of(v))));
   return lines;
 }
 

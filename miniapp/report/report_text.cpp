@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <core/printable.hpp>
 #include <core/text.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/report/report_provenance.hpp>
@@ -41,7 +42,7 @@ void memory_table(Out out, const Program& p, const Result& r) {
       fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}, allocated once\n", name, "arena",
                      tier.predicted_peak, tier.measured_peak, human_bytes(tier.measured_peak));
     fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}\n", name, "budget", tier.budget, "",
-                   tier.budget_source);
+                   printable(tier.budget_source));
   }
   fmt::format_to(out,
                  "  system  resident: {} at start, {} at most; {} beyond the ledger's peak "
@@ -138,7 +139,7 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
   const auto needed = allocated_bytes(p);
   std::string text;
   auto out = std::back_inserter(text);
-  fmt::format_to(out, "ShardMark: {} ({})\n", deck.name, deck.path);
+  fmt::format_to(out, "ShardMark: {} ({})\n", printable(deck.name), printable(deck.path));
   fmt::format_to(out, "  model      {}: {} parameters in {} units\n", to_string(deck.model.family),
                  p.model.elems, p.model.units.size());
   if (fit) fmt::format_to(out, "  model.fit  {}\n", describe(*fit));
@@ -151,7 +152,7 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
       p.batch.global, p.batch.micro, p.batch.accumulation, p.world);
   fmt::format_to(out, "  memory     {} per rank, predicted\n", human_bytes(needed[0] + needed[1]));
   fmt::format_to(out, "  steps      {} warm-up, {} timed\n", deck.run.warmup, deck.run.steps);
-  if (!checkpoint.empty()) fmt::format_to(out, "  checkpoint {}\n", checkpoint);
+  if (!checkpoint.empty()) fmt::format_to(out, "  checkpoint {}\n", printable(checkpoint));
   return text;
 }
 
@@ -183,17 +184,18 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
                    c.state == Check::State::pass   ? "pass"
                    : c.state == Check::State::fail ? "FAIL"
                                                    : "not applicable",
-                   c.detail);
+                   printable(c.detail));
   provenance_tables(out, r);
-  for (const std::string& w : r.warnings) fmt::format_to(out, "warning: {}\n", w);
+  for (const std::string& w : r.warnings) fmt::format_to(out, "warning: {}\n", printable(w));
   fmt::format_to(out, "\n");
   for (const auto& [name, value] : figures_of_merit(r))
     fmt::format_to(out, "FOM {}={:.6g}\n", name, value);
-  fmt::format_to(
-      out, "CLASS={}\n",
-      r.unofficial.empty() ? "official" : fmt::format("unofficial ({})", join(r.unofficial, "; ")));
+  fmt::format_to(out, "CLASS={}\n",
+                 r.unofficial.empty()
+                     ? "official"
+                     : fmt::format("unofficial ({})", printable(join(r.unofficial, "; "))));
   fmt::format_to(out, "RESULT={}\n",
-                 r.valid() ? "VALID" : fmt::format("INVALID ({})", r.invalid_reasons()));
+                 r.valid() ? "VALID" : fmt::format("INVALID ({})", printable(r.invalid_reasons())));
   return text;
 }
 

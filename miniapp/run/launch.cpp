@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
-#include <cstdio>
 #include <thread>
 
 #include <Kokkos_Core.hpp>
@@ -14,16 +13,12 @@
 #include <miniapp/ranks/deadline_guard.hpp>
 #include <miniapp/ranks/lanes.hpp>
 #include <miniapp/ranks/stop_signals.hpp>
+#include <miniapp/report/standard_output.hpp>
 #include <miniapp/run/heap.hpp>
 #include <miniapp/run/launch.hpp>
 
 namespace shardmark {
 namespace {
-
-void print_error(const std::string& what) {
-  if (!what.empty()) fmt::print(stderr, "shardmark: {}\n", what);
-  std::fflush(stderr);
-}
 
 // Launchers forward the output of ranks with a delay; an abort that overtakes it loses the message.
 constexpr std::chrono::milliseconds time_to_forward{300};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include <fmt/core.h>
@@ -10,6 +9,7 @@
 #include <core/text.hpp>
 #include <io/files/durable_file.hpp>
 #include <io/files/hash.hpp>
+#include <io/files/regular_file.hpp>
 #include <miniapp/sweep/store.hpp>
 
 namespace shardmark {
@@ -20,6 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view prefix = "point-";
 constexpr const char* point_file = "point.json";
+constexpr std::int64_t max_point_bytes = std::int64_t{16} << 20;
 
 bool has_values_of(const SweepPoint& p, const std::vector<Axis>& axes) {
   if (p.at.values.size() != axes.size()) return false;
@@ -52,8 +53,7 @@ PointStore::PointStore(std::string folder, std::string identity)
 
 void PointStore::read(const std::string& file) {
   try {
-    std::ifstream stream(file, std::ios::binary);
-    const Json json = Json::parse(stream);
+    const Json json = Json::parse(read_regular_file(file, max_point_bytes, output_remedy));
     if (json.at("sweep") != identity_) {
       ++foreign_;
       return;

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <core/printable.hpp>
 #include <core/text.hpp>
 #include <miniapp/sweep/table.hpp>
 
@@ -149,7 +150,7 @@ std::string sweep_text(const Sweep& sweep) {
   std::string reasons;
   for (const SweepPoint& p : sweep.points) {
     auto& row = rows.emplace_back(std::vector<std::string>{std::to_string(p.at.ranks)});
-    for (const auto& [key, value] : p.at.values) row.push_back(value);
+    for (const auto& [key, value] : p.at.values) row.push_back(printable(value));
     const bool too_large = p.plan && std::any_of(p.plan->fits.begin(), p.plan->fits.end(),
                                                  [](const auto& fits) { return fits && !*fits; });
     row.push_back(std::string(to_string(p.state)) + (too_large ? ", does not fit" : ""));
@@ -169,7 +170,7 @@ std::string sweep_text(const Sweep& sweep) {
              4);
     if (!p.reason.empty())
       reasons += fmt::format("  {} on {} ranks, {}: {}\n", to_string(p.state), p.at.ranks,
-                             join(p.at.sets(), " "), p.reason);
+                             printable(join(p.at.sets(), " ")), printable(p.reason));
   }
   return in_columns(rows) + reasons;
 }

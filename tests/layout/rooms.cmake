@@ -42,7 +42,7 @@ set(layout_rooms
   "io/deepspeed/schema: core core/plan/deck io/json io/keys"
   "io/deepspeed: core core/plan/deck io/json io/keys io/deepspeed/schema"
   "io/deck: core core/plan/deck core/plan/write io/json io/keys io/files io/deepspeed"
-  "io/checkpoint: core core/numeric core/plan core/plan/deck core/plan/interpret io/files"
+  "io/checkpoint: core core/numeric core/plan core/plan/deck core/plan/interpret io/json io/files"
   "miniapp/ranks: core core/memory core/plan core/plan/deck comm comm/*"
   "miniapp/models: core core/memory core/numeric core/nn/* core/plan core/plan/* io/data"
   "miniapp/execute: core core/memory core/nn/kernels core/plan core/plan/* comm comm/* io/files io/checkpoint miniapp/ranks miniapp/models"
@@ -57,7 +57,7 @@ set(layout_rooms
   "miniapp/sweep/html: core core/plan core/plan/* miniapp/report/html miniapp/sweep"
   "miniapp/commands/help: core"
   "miniapp/commands: core core/* comm comm/* io/* miniapp/*"
-  "miniapp: core miniapp/commands miniapp/commands/help miniapp/provenance"
+  "miniapp: core miniapp/commands miniapp/commands/help miniapp/provenance miniapp/report"
 )
 
 # Includes that break the table and should be removed: "file header".

@@ -196,7 +196,7 @@ struct CheckpointSpec {
   std::string dir;                  // empty: the deck has no such section
   std::int64_t every = 0;           // steps; 0: writes none
   std::int64_t keep = 0;            // keeps this many of the newest; 0: all
-  std::string resume = "none";      // none | latest | a checkpoint's name
+  std::string resume = "none";      // none | latest | newest-good | a checkpoint's name
   std::int64_t ranks_per_file = 1;  // 0: one file (layout shared)
   bool async = false;               // writes a copy of the states while training goes on
   std::int64_t benchmark = 0;       // times this many writes and reads after the steps

@@ -6,6 +6,8 @@
 
 #include <core/plan/interpret/arena.hpp>
 #include <core/plan/interpret/footprint.hpp>
+#include <core/printable.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 namespace {
@@ -118,7 +120,7 @@ std::string describe_event(const Program& program, int segment, int event) {
   if (event < 0) return s.name + ", entry";
   const Event& e = s.events[event];
   const std::string what =
-      e.slot >= 0 ? program.slots[e.slot].name : std::string(to_string(e.kernel));
+      e.slot >= 0 ? printable(program.slots[e.slot].name) : std::string(to_string(e.kernel));
   return fmt::format("{}, event {}: {} {} ({})", s.name, event, to_string(e.op), what,
                      to_string(e.phase));
 }

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <core/plan/interpret/print.hpp>
+#include <core/printable.hpp>
 #include <core/text.hpp>
 
 namespace shardmark {
@@ -13,8 +14,8 @@ namespace {
 
 std::string range_text(const Program& p, const Operand& o) {
   const Slot& slot = p.slots[o.slot];
-  if (o.offset == 0 && o.elems == slot.elems) return slot.name;
-  return fmt::format("{}[{}, +{}]", slot.name, o.offset, o.elems);
+  if (o.offset == 0 && o.elems == slot.elems) return printable(slot.name);
+  return fmt::format("{}[{}, +{}]", printable(slot.name), o.offset, o.elems);
 }
 
 std::span<const Operand> operands_of(const Program& p, const Event& e) {
@@ -23,17 +24,18 @@ std::span<const Operand> operands_of(const Program& p, const Event& e) {
 
 // The module, parameter or unit that a compute event is about; empty: none.
 std::string owner_name(const Program& p, const Event& e) {
-  if (e.module >= 0) return p.model.modules[e.module].name;
-  if (e.params.count == 1) return p.model.params[p.param_ids[e.params.first]].name;
-  return e.unit >= 0 ? p.model.units[e.unit].name : "";
+  if (e.module >= 0) return printable(p.model.modules[e.module].name);
+  if (e.params.count == 1) return printable(p.model.params[p.param_ids[e.params.first]].name);
+  return e.unit >= 0 ? printable(p.model.units[e.unit].name) : "";
 }
 
 // What an event does to which buffers, without its number, phase and lane.
 std::string body(const Program& p, const Event& e) {
   const auto ops = operands_of(p, e);
   if (e.op == Op::acquire || e.op == Op::release)
-    return fmt::format("{:<14} {} ({} {}, {} bytes)", to_string(e.op), p.slots[e.slot].name,
-                       to_string(e.tier), to_string(e.category), alloc_bytes(p.slots[e.slot]));
+    return fmt::format("{:<14} {} ({} {}, {} bytes)", to_string(e.op),
+                       printable(p.slots[e.slot].name), to_string(e.tier), to_string(e.category),
+                       alloc_bytes(p.slots[e.slot]));
   if (e.op == Op::copy)
     return fmt::format("{:<14} {} <- {} ({} x {}, to {})", to_string(e.op), range_text(p, ops[1]),
                        range_text(p, ops[0]), to_string(e.dtype), e.elems, to_string(e.tier));
@@ -149,11 +151,12 @@ std::string print_dot(const Program& p) {
       const bool memory = e.op == Op::acquire || e.op == Op::release;
       shown.push_back(memory ? last[queue] : static_cast<int>(i));
       if (memory) continue;  // for the text form
-      const std::string label = e.op == Op::compute
-                                    ? fmt::format("{} {}", to_string(e.kernel), owner_name(p, e))
-                                    : fmt::format("{} {}\\n{} x {}", to_string(e.op),
-                                                  e.unit >= 0 ? p.model.units[e.unit].name : "",
-                                                  to_string(e.dtype), e.elems);
+      const std::string label =
+          e.op == Op::compute
+              ? fmt::format("{} {}", to_string(e.kernel), owner_name(p, e))
+              : fmt::format("{} {}\\n{} x {}", to_string(e.op),
+                            e.unit >= 0 ? printable(p.model.units[e.unit].name) : "",
+                            to_string(e.dtype), e.elems);
       fmt::format_to(out, "    s{}e{} [label=\"{}\", group={}, style=filled, fillcolor=\"{}\"];\n",
                      s, i, label, to_string(e.lane), colors[static_cast<std::size_t>(e.lane)]);
       if (last[queue] >= 0) fmt::format_to(out, "    s{0}e{1} -> s{0}e{2};\n", s, last[queue], i);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <core/printable.hpp>
 #include <miniapp/report/html/page.hpp>
 #include <miniapp/report/html/sections.hpp>
 #include <miniapp/report/html/style.hpp>
@@ -14,7 +15,7 @@ std::string report_html(const Deck& deck, const Program& p, const Result& r) {
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
       "<title>{}: ShardMark {}</title>\n<style>{}</style></head><body>\n",
-      escape(deck.name), r.valid() ? "VALID" : "INVALID", style);
+      escape(printable(deck.name)), r.valid() ? "VALID" : "INVALID", style);
   page += verdict_section(deck, p, r);
   page += checks_section(r);
   page += loss_section(deck, r);

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <core/printable.hpp>
 #include <core/text.hpp>
 #include <miniapp/provenance/number_list.hpp>
 #include <miniapp/report/html/sections.hpp>
@@ -66,7 +67,8 @@ Table ranks(const Result& r) {
 }  // namespace
 
 std::string verdict_section(const Deck& deck, const Program& p, const Result& r) {
-  std::string text = fmt::format("<header><h1>{}</h1>\n<div class=\"verdict\">", escape(deck.name));
+  std::string text =
+      fmt::format("<header><h1>{}</h1>\n<div class=\"verdict\">", escape(printable(deck.name)));
   text += r.valid() ? "<span class=\"badge good\">VALID</span>"
                     : "<span class=\"badge bad\">INVALID</span>";
   text += fmt::format(
@@ -107,7 +109,7 @@ std::string provenance_section(const Result& r) {
 
 std::string deck_section(const Deck& deck, const Result& r) {
   Table table{"", {"", ""}, {}, 2};
-  table.rows = {{"deck", escape(deck.path)},
+  table.rows = {{"deck", escape(printable(deck.path))},
                 {"deck hash", "<code>" + escape(r.deck_hash) + "</code>"},
                 {"plan hash", "<code>" + escape(r.plan_hash) + "</code>"}};
   for (const auto& [name, hash] : {std::pair("param", r.hashes.param),

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads files that must be regular files and no larger than the reader expects. A pipe instead of a
+// file would make the reader wait for ever, and a large sparse file would fill its memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shardmark {
+
+struct OpenFile {
+  int fd = -1;  // for reading; the caller closes it
+  std::int64_t bytes = 0;
+};
+
+/// Opens a regular file for reading and never waits. `remedy` ends the messages. Throws IoError if
+/// the file is missing, unreadable, or not a regular file.
+OpenFile open_regular_file(const std::string& path, std::string_view remedy);
+
+/// Returns the content of a file. Throws IoError as above, and also if the file is larger than
+/// `max_bytes`.
+std::string read_regular_file(const std::string& path, std::int64_t max_bytes,
+                              std::string_view remedy);
+/// The same, but returns nothing if there is no such file.
+std::optional<std::string> read_regular_file_if_there(const std::string& path,
+                                                      std::int64_t max_bytes,
+                                                      std::string_view remedy);
+
+}  // namespace shardmark
