@@ -219,7 +219,7 @@ TEST(BadDeck, counts_beyond_63_bits_are_refused) {
   const ScratchFolder folder;
   const std::string path = folder.write("d.json", good_deck);
   const std::vector<std::vector<std::string>> huge = {
-      {"model.hidden=2147483647", "model.heads=1", "model.layers=100000"},
+      {"model.hidden=2147483647", "model.heads=1", "model.layers=1000"},
       {"model.hidden=2147483647", "model.heads=1", "model.vocab=2147483647"},
       {"deepspeed.train_micro_batch_size_per_gpu=9000000000000000000"},
   };
