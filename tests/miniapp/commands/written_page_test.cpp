@@ -158,7 +158,7 @@ TEST(Page, EscapesWhatItIsGiven) {
   place.deck(3, {{"name", name}});
   ASSERT_EQ(run({.args = place.run_args(),
                  .ranks = 2,
-                 .environment = {{"SHARDMARK_NOTE", "<i>first & \"last\"</i> \xff"}}})
+                 .environment = {{"SHARDMARK_NOTE", "<i>first & \"last\"</i>"}}})
                 .status,
             0);
   const Page page(place);
