@@ -62,7 +62,7 @@ std::vector<Wrong> wrongs() {
   deck("rank_count",
        R"({"deepspeed": {"train_batch_size": 5, "train_micro_batch_size_per_gpu": 2}})",
        {"deepspeed.train_batch_size = 5", "train_micro_batch_size_per_gpu", "number of ranks"});
-  deck("overflow", R"({"model": {"hidden": 2000000000, "heads": 1, "layers": 100000}})",
+  deck("overflow", R"({"model": {"hidden": 2000000000, "heads": 1, "layers": 1000}})",
        {"model.hidden", "63 bits", "smaller"});
   deck("llama_without_ffn", R"({"model": {"family": "llama"}})", {"model.ffn", "missing"});
   deck("nccl", R"({"comm": {"backend": "nccl"}})",
