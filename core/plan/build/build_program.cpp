@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a deck to the program of one rank: shape, partition, schedule.
+// From a deck to the program of one rank: checks the counts, builds the model's shape, and calls
+// the schedule.
 #include <fmt/core.h>
 
 #include <core/error.hpp>

@@ -15,7 +15,7 @@
 namespace shardmark {
 namespace {
 
-// What a rank keeps of whole gradients, and how early the first of them comes.
+// The whole gradients that a rank keeps: their elements, and when the first of them is ready.
 struct Kept {
   int rank;
   std::int64_t elems;
@@ -42,13 +42,14 @@ std::vector<Kept> kept_gradients(const Deck& deck, int world) {
   return kept;
 }
 
-// What plans need, by number of layers, each worked out once.
+// The memory that plans need, by number of layers. Each figure is computed once.
 class Sizes {
  public:
   Sizes(const Deck& deck, const Batch& batch, int world, const Profile& profile, bool both_tiers)
       : deck_(deck), batch_(batch), world_(world), profile_(profile), both_tiers_(both_tiers) {}
 
-  /// What is alive at once: no more than `allocated`, and much sooner known where memory is pooled.
+  /// The peak of live bytes. It is at most `allocated` and much faster to compute if memory is
+  /// pooled.
   std::int64_t peak(std::int64_t layers) {
     return known(peaks_, layers, Extent::whole, [](const Program& p) {
       const Footprint f = footprint(p);
@@ -59,8 +60,8 @@ class Sizes {
     return known(allocated_, layers, Extent::whole,
                  [](const Program& p) { return allocated_bytes(p); });
   }
-  /// The peak, where it may be within `limit`; else possibly only the part of it that start-up
-  /// leaves alive: a model that is far too deep is not planned whole.
+  /// The peak if it can be within `limit`. Otherwise it may be only what start-up leaves alive, so
+  /// that a model that is far too deep is not planned as a whole.
   std::int64_t peak_or_beyond(std::int64_t layers, std::int64_t limit) {
     const std::int64_t at_start = known(states_, layers, Extent::start_up, [](const Program& p) {
       std::array<std::int64_t, tier_count> bytes{};
@@ -97,9 +98,10 @@ class Sizes {
   Known states_, peaks_, allocated_;
 };
 
-// Closes in on the largest count whose size is within `limit`, between one that is (0 is) and one
-// that is not. Sizes lie nearly on a straight line: where it meets the limit, or one further, is a
-// good guess, and every third guess is the middle, so the search ends all the same.
+// Finds the largest count whose size is within `limit`, between `low`, which is (0 always is), and
+// `high`, which is not. Sizes lie nearly on a straight line, so the count at which the line reaches
+// the limit, or the next one, is a good guess. Every third guess is the middle, so that the search
+// ends for any sizes.
 template<class Size>
 std::int64_t largest_within(std::int64_t limit, std::int64_t low, std::int64_t high, Size size) {
   for (int tries = 0; high - low > 1; ++tries) {
@@ -123,13 +125,14 @@ std::vector<int> heaviest_ranks(const Deck& deck, int world) {
       !traits(deck.run.schedule).follows_deepspeed || deck.zero.stage == 0 || deck.zero.stage == 3;
   if (alike) return {0};
   if (deck.zero.offload_optimizer
-          .enabled) {  // what goes through the device differs from rank to rank
+          .enabled) {  // the traffic through the device differs between ranks
     std::vector<int> all(static_cast<std::size_t>(world));
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
   std::vector<Kept> kept = kept_gradients(deck, world);
-  // The most elements first, and of equals the earliest: each rank that follows must come earlier.
+  // Most elements first, and of equals the earliest. A rank with fewer elements counts only if its
+  // first gradient is ready earlier.
   std::sort(kept.begin(), kept.end(), [](const Kept& a, const Kept& b) {
     return std::tuple(-a.elems, a.first, a.rank) < std::tuple(-b.elems, b.first, b.rank);
   });
@@ -175,12 +178,12 @@ std::string describe(const Fit& f) {
   const std::string budget = fmt::format("{:.4g} % of {} ({})", f.part * 100,
                                          human_bytes(f.budget.bytes), f.budget.source);
   if (f.layers == 0)
-    return fmt::format("not even one layer: it needs {} a rank, more than {}", human_bytes(f.bytes),
-                       budget);
-  return fmt::format("{}: {} a rank are within {}; {}", plural(f.layers, "layer"),
+    return fmt::format("not even one layer: it needs {} per rank, more than {}",
+                       human_bytes(f.bytes), budget);
+  return fmt::format("{}: {} per rank are within {}; {}", plural(f.layers, "layer"),
                      human_bytes(f.bytes), budget,
                      f.next_bytes > 0 ? "one more needs " + human_bytes(f.next_bytes)
-                                      : "deeper models are not looked at");
+                                      : "deeper models are not considered");
 }
 
 }  // namespace shardmark

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that is proved legal before anybody uses it.
+// Builds programs that are proved legal before anybody uses them.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace shardmark {
 /// that planning takes no more than seconds.
 std::vector<int> ranks_to_check(int world, int rank, std::int64_t events = 0);
 
-/// What build_program returns, proved legal by itself and beside other ranks. Throws PlanError
-/// where it is not, and what build_program throws.
+/// Builds what build_program builds, and checks it by itself and together with the collectives of
+/// other ranks. Throws PlanError if it is not legal, and what build_program throws.
 Program build_legal_program(const Deck& deck, const Batch& batch, int world, int rank,
                             const Profile& profile);
 

@@ -15,8 +15,8 @@
 namespace shardmark {
 namespace {
 
-// Walks the segments as the driver would and keeps what a run would have: live slots, defined
-// ranges, pending gradients, and, within a segment, which event knows which to be complete.
+// Walks the segments as the driver would and keeps the state that a run would have: live slots,
+// defined ranges, pending gradients and, within a segment, which events are known to be complete.
 class Checker {
  public:
   explicit Checker(const Program& program)
@@ -24,7 +24,7 @@ class Checker {
         gradients_(program, [this](std::string what) { report(Rule::gradient, std::move(what)); }) {
   }
 
-  // Every junction that the driver may make: all steps done, all skipped, and in turn.
+  // Takes every junction that the driver can take: all steps done, all skipped, and both in turn.
   std::vector<Violation> run() {
     walk([](int) { return false; });
     const bool may_skip =
@@ -54,29 +54,31 @@ class Checker {
       const Step& step = p_.steps[at];
       const bool skip = step.skip >= 0 && skipped(i);
       for (const SegmentRun& run : runs_of(step, skip))
-        for (int t = 0; t < std::min<std::int64_t>(run.times, 2); ++t)  // a third adds no junction
+        for (int t = 0; t < std::min<std::int64_t>(run.times, 2);
+             ++t)  // a third time adds no junction
           for (int segment : run.segments)
             if (!walk_index(segment)) return;
       at = skip ? step.after_skip : step.after_update;
     }
   }
 
-  // False when there is no going on.
+  // Returns false if the walk cannot continue.
   bool walk_index(int segment) {
     if (segment < 0 || segment >= static_cast<int>(p_.segments.size())) {
       report(Rule::junction,
-             fmt::format("the driver needs segment {}, which the program has not", segment));
+             fmt::format("the driver needs segment {}, which the program does not have", segment));
       return false;
     }
     walk_segment(p_.segments[segment]);
-    return violations_.size() <= 20;  // the first ones tell
+    return violations_.size() <= 20;  // the first ones are enough
   }
 
   void report(Rule rule, std::string what) {
     const std::string where =
         segment_ == nullptr ? "program" : fmt::format("{}, event {}", segment_->name, now_);
     for (const Violation& v : violations_)
-      if (v.rule == rule && v.where == where && v.what == what) return;  // the second step repeats
+      if (v.rule == rule && v.where == where && v.what == what)
+        return;  // the second step repeats the first
     violations_.push_back({rule, where, std::move(what)});
   }
   const std::string& name(std::int32_t slot) const { return p_.slots[slot].name; }
@@ -126,7 +128,7 @@ class Checker {
     check_tiers(e);
     check_divisor(e);
     gradients_.follow(e);
-    // Writes define only after all reads of the event were judged.
+    // The writes count only after all reads of the event were judged.
     for (int i = 0; i < e.operands.count; ++i) {
       const Operand& o = p_.operands[e.operands.first + i];
       if (o.writes && o.slot >= 0) defined_[o.slot].add(o.offset, o.offset + o.elems);
@@ -144,7 +146,7 @@ class Checker {
         report(Rule::edge, fmt::format("after {}: not an earlier event", before));
         continue;
       }
-      if (!group_exists(segment_->events[before])) continue;  // told already
+      if (!group_exists(segment_->events[before])) continue;  // reported already
       for (int q = 0; q < queue_count; ++q) mine[q] = std::max(mine[q], clock_of_[before][q]);
       const int other = queue_of(segment_->events[before]);
       mine[other] = std::max(mine[other], before);
@@ -160,7 +162,7 @@ class Checker {
     return !is_collective(e.op) || (e.group >= 0 && e.group < static_cast<int>(groups));
   }
 
-  // Of a collective whose group does not exist nothing else can be judged.
+  // Nothing else about a collective can be judged if its group does not exist.
   bool has_its_group(const Event& e) {
     if (group_exists(e)) return true;
     report(Rule::collective, fmt::format("{}: group {} does not exist", to_string(e.op), e.group));
@@ -196,7 +198,7 @@ class Checker {
     if (!alive_.insert(e.slot).second)
       report(Rule::acquired_twice, name(e.slot) + " is alive already");
     defined_[e.slot].clear();
-    // Its memory may have been another slot's until now, so other lanes must come after.
+    // Another slot may have used its memory until now, so other lanes must come after the acquire.
     accesses_[e.slot].clear();
     accesses_[e.slot].add(now_, queue_of(e), {e.slot, true, false, 0, p_.slots[e.slot].elems});
   }
@@ -208,13 +210,13 @@ class Checker {
     defined_[e.slot].clear();
   }
 
-  // A device's kernels and its network see its own memory only; what crosses over is copied.
+  // A device's kernels and its network use its own memory only; copies move data between tiers.
   void check_tiers(const Event& e) {
     if (e.op == Op::acquire || e.op == Op::release) return;
     for (int i = 0; i < e.operands.count; ++i)
       if (const std::int32_t slot = p_.operands[e.operands.first + i].slot;
           slot < 0 || slot >= static_cast<std::int32_t>(p_.slots.size()))
-        return;  // told already
+        return;  // reported already
     if (e.op == Op::copy) return check_copy(e);
     const Tier tier = is_collective(e.op) ? Tier::device : e.tier;
     for (int i = 0; i < e.operands.count; ++i) {
@@ -272,7 +274,7 @@ class Checker {
     if (e.operands.count < 2) return wrong("needs a send and a receive range");
     const Operand& send = p_.operands[e.operands.first];
     const Operand& receive = p_.operands[e.operands.first + 1];
-    // In elements of the event's type: a byte view has more than the slot.
+    // In elements of the event's type: a byte view has more of them than the slot.
     const auto elems = [&](const Operand& o) {
       return o.elems * dtype_bytes(p_.slots[o.slot].dtype) / dtype_bytes(e.dtype);
     };

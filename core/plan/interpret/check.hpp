@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is a program legal? Proved from the events alone, along every path that the driver may take, and
-// across ranks. A plan that fails here is a bug in a schedule, never a user's mistake.
+// Proves that a program is legal, from the events alone, along every path that the driver can take,
+// and across ranks. A plan that fails here shows a bug in a schedule, never a mistake of the user.
 #pragma once
 
 #include <functional>
@@ -11,21 +11,21 @@
 
 namespace shardmark {
 
-/// One rule each; the name is what the message starts with.
+/// The rules. A message starts with the name of the rule that is broken.
 enum class Rule : std::uint8_t {
-  not_alive,       // a slot is used, or released, that is not alive
-  acquired_twice,  // a slot is acquired that is alive
-  not_released,    // what is alive at a segment's end is not what its exit declares
-  junction,        // a segment's entry is not the exit of the one that the driver runs before it
+  not_alive,       // a slot is used or released while it is not alive
+  acquired_twice,  // a slot is acquired while it is alive
+  not_released,    // the slots alive at a segment's end are not those that its exit declares
+  junction,        // a segment's entry differs from the exit of the segment that runs before it
   bounds,          // an operand reaches beyond its slot
-  undefined_read,  // a range is read that nothing has written
+  undefined_read,  // a range is read before it is written
   race,            // two queues touch a range, one of them writes, and no order edge lies between
-  edge,            // an order edge points at no earlier event
-  gradient,    // a gradient is reduced twice, not at all or not by all, or lost, or applied before
-  collective,  // sizes, root, reduction or group of a collective do not fit together
-  tiers,       // a compute or a collective reaches into another tier, or a copy does not
-  divisor,     // a kernel divides that does not, or by no positive number
-  ranks_disagree  // ranks do not have the same groups, collectives and order of these
+  edge,            // an order edge does not point at an earlier event
+  gradient,       // a gradient is reduced twice, or not by all ranks, or lost, or applied too early
+  collective,     // sizes, root, reduction or group of a collective do not fit together
+  tiers,          // a compute or a collective uses another tier, or a copy stays within one tier
+  divisor,        // the divisor is not positive, or the kernel does not divide
+  ranks_disagree  // ranks differ in their groups, their collectives or the order of these
 };
 std::string_view to_string(Rule rule);
 
@@ -36,18 +36,18 @@ struct Violation {
   std::string what;
 };
 
-/// All violations on one rank's program along init and the optimizer steps, done and skipped, until
-/// they repeat themselves. Empty: legal.
+/// All violations in one rank's program during start-up and optimizer steps, done and skipped,
+/// until the steps repeat. A legal program has none.
 std::vector<Violation> check(const Program& program);
 
-/// Whether the ranks agree, collective by collective, group by group: on who is in a group, on what
-/// groups of one name issue, and on the order in which they go through their groups.
-/// `program_of(rank)` builds a rank's program; one is held at a time. Checks `ranks` (in any order;
-/// at least one).
+/// Checks that `ranks` (at least one, in any order) agree on the members of each group, on the
+/// collectives that groups of one name issue, and on the order in which a rank goes through its
+/// groups. `program_of(rank)` builds a rank's program, of which the collectives are enough; one
+/// program is held at a time.
 std::vector<Violation> check_ranks(const std::vector<int>& ranks,
                                    const std::function<Program(int)>& program_of);
 
-/// Throws PlanError with the first violations, where there are any.
+/// Throws PlanError with the first violations, if there are any.
 void require_legal(const std::vector<Violation>& violations);
 
 }  // namespace shardmark

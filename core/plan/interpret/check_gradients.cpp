@@ -11,7 +11,7 @@ namespace shardmark {
 GradientCheck::GradientCheck(const Program& program, std::function<void(std::string)> report)
     : p_(program), report_(std::move(report)) {}
 
-// The groups that reduce gradients: the world alone, or two that span it.
+// The groups that reduce gradients: the world alone, or two groups that span it.
 GradientCheck::Levels GradientCheck::find_levels() const {
   Levels found = 0;
   for (const Segment& s : p_.segments)
@@ -74,8 +74,8 @@ const Operand& GradientCheck::nth(const Event& e, std::size_t i) const {
   return p_.operands[static_cast<std::size_t>(e.operands.first) + i];
 }
 
-// Which ranges lack a group's reduction. Copies and sums hand that on, element by element; so does
-// a reduction, of the other level, and the world's is of both.
+// Keeps the ranges that lack the reduction of a group. Copies and sums pass this on, element by
+// element, and so does the reduction of the other level. A reduction of the world counts for both.
 void GradientCheck::follow_values(const Event& e) {
   if (e.op == Op::acquire || e.op == Op::release)
     return each_level([&](auto& slots) { slots[e.slot].clear(); });
@@ -116,7 +116,7 @@ void GradientCheck::reduce_values(const Event& e) {
 
 void GradientCheck::copy_values(std::vector<Intervals>& slots, const Operand& into,
                                 const Operand& from, bool adds) {
-  const Intervals source = slots[from.slot];  // a copy: it may be the same slot
+  const Intervals source = slots[from.slot];  // a copy, since both may be the same slot
   Intervals& to = slots[into.slot];
   if (!adds) to.remove(into.offset, into.offset + into.elems);
   if (into.elems != from.elems) {  // rank-major: scattered over the range

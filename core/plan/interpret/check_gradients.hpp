@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of check that follows gradients: by parameter (made, reduced once, applied) and by value
-// (what reaches the optimizer is what a reduction delivered, not what this rank alone summed).
+// The part of check that follows gradients: by parameter (each is made, reduced once and applied)
+// and by value (the optimizer gets what a reduction delivered, and not a sum of this rank alone).
 //
-// A reduction may be of two levels, each a group: every gradient goes through both, once.
+// A reduction may have two levels, one group each. Every gradient goes through both once.
 #pragma once
 
 #include <array>
@@ -18,20 +18,20 @@ namespace shardmark {
 /// Follows the gradients of one program through a walk over its segments.
 class GradientCheck {
  public:
-  /// `report` takes what is wrong. The program must outlive it.
+  /// `report` is called with each violation. The program must outlive this object.
   GradientCheck(const Program& program, std::function<void(std::string)> report);
 
-  /// Before the first segment of a walk.
+  /// Has to be called before the first segment of a walk.
   void start();
-  /// The next event, in the order in which the rank issues them.
+  /// Follows the next event, in the order in which the rank issues them.
   void follow(const Event& event);
-  /// Compares a segment's exit with what it declares.
+  /// Compares the gradients at a segment's exit with what the exit declares.
   void at_exit(Gradients declared) const;
-  /// A skipped step: pending gradients are dropped.
+  /// Drops the pending gradients, as a skipped step does.
   void drop();
 
  private:
-  // A bit a level, by its group: the reductions that a gradient still needs.
+  // The reductions that a gradient still needs: one bit per level, at the position of its group.
   using Levels = unsigned;
   struct Pending {
     Levels missing = 0;
@@ -51,8 +51,8 @@ class GradientCheck {
   const Program& p_;
   std::function<void(std::string)> report_;
   std::vector<Pending> pending_;  // by parameter
-  Levels levels_ = 1;             // of the program: the world, or two groups
-  // By group and slot: elements whose gradients lack that group's reduction.
+  Levels levels_ = 1;             // of the program: the world or two groups
+  // By group and slot: the elements whose gradients lack the reduction of that group.
   std::array<std::vector<Intervals>, max_groups> lacking_;
 };
 

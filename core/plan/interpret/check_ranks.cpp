@@ -11,7 +11,7 @@
 namespace shardmark {
 namespace {
 
-// What all ranks of a group must agree on, of one collective.
+// The properties of a collective on which all ranks of a group must agree.
 struct Signature {
   std::string segment;
   Op op;
@@ -27,12 +27,12 @@ std::string text(const Signature& s) {
                      s.root, s.segment);
 }
 
-// What one rank issues, and with whom.
+// The collectives that one rank issues, and the members of its groups.
 struct Issued {
   int rank;
-  std::map<std::string, std::vector<Signature>> by_group;  // by the group's name
-  std::map<std::string, std::vector<int>> members;         // the same; empty: all
-  std::vector<std::string> order;  // of all collectives: the group's name, and where
+  std::map<std::string, std::vector<Signature>> by_group;  // by the name of the group
+  std::map<std::string, std::vector<int>> members;         // by name, too; empty: all ranks
+  std::vector<std::string> order;  // of all collectives: the group's name and the segment
 };
 
 Issued issued_by(const Program& p) {
@@ -54,8 +54,8 @@ Issued issued_by(const Program& p) {
 
 using Violations = std::vector<Violation>;
 
-// Ranks of one group must issue the same; so must those of groups that are called the same, which
-// is how few ranks can be looked at of many.
+// The ranks of one group must issue the same collectives, and so must the ranks of groups with the
+// same name. That is why it is enough to look at a few of many ranks.
 void compare_groups(const Issued& a, const Issued& b, Violations& violations) {
   for (const auto& [group, list] : a.by_group) {
     const auto it = b.by_group.find(group);
@@ -70,7 +70,8 @@ void compare_groups(const Issued& a, const Issued& b, Violations& violations) {
   }
 }
 
-// Waiting for one group while another one's turn comes first elsewhere would never end.
+// A rank that waits in one group while another rank first waits in another group would wait for
+// ever.
 void compare_order(const Issued& a, const Issued& b, Violations& violations) {
   if (a.order == b.order) return;
   const auto [x, y] = std::mismatch(a.order.begin(), a.order.end(), b.order.begin(), b.order.end());
@@ -82,7 +83,7 @@ void compare_order(const Issued& a, const Issued& b, Violations& violations) {
                                     y == b.order.end() ? "none" : *y)});
 }
 
-// Whoever is in a rank's group has the same group, of those that are looked at.
+// All members of a rank's group must have the same group, as far as they are looked at.
 void compare_members(const std::map<int, Issued>& all, Violations& violations) {
   for (const auto& [rank, issued] : all)
     for (const auto& [group, ranks] : issued.members)
@@ -106,7 +107,7 @@ std::vector<Violation> check_ranks(const std::vector<int>& ranks,
                                    const std::function<Program(int)>& program_of) {
   Violations violations;
   std::map<int, Issued> all;
-  std::optional<Issued> first;  // the rank that sets the standard
+  std::optional<Issued> first;  // the rank with which the others are compared
   for (int rank : ranks) {
     Issued issued = issued_by(program_of(rank));
     if (first) {
@@ -115,7 +116,7 @@ std::vector<Violation> check_ranks(const std::vector<int>& ranks,
     } else {
       first = issued;
     }
-    issued.by_group.clear();  // one is held at a time, the first one's besides
+    issued.by_group.clear();  // only one rank's are held, and the first one's
     issued.order.clear();
     all.emplace(rank, std::move(issued));
   }

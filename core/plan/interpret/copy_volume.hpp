@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program copies between tiers, to the byte, by direction: the traffic of the link between
-// host and device (PCIe, NVLink-C2C) and of the disk, which offload lives on.
+// The bytes that a program copies between tiers, by direction: the traffic of the link between host
+// and device (PCIe, NVLink-C2C) and of the disk, on which offload depends.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ constexpr bool is_disk(Direction d) {
   return d >= Direction::nvme_to_host;
 }
 
-/// Of a copy; its tier is the one that it ends in.
+/// The direction of a copy event, whose tier is the destination.
 constexpr Direction direction_of(const Event& copy) {
   if (copy.lane == Lane::disk)
     return copy.tier == Tier::nvme ? Direction::host_to_nvme : Direction::nvme_to_host;
@@ -33,9 +33,9 @@ struct LinkTraffic {
 };
 using LinkVolume = std::array<LinkTraffic, direction_count>;
 
-/// Of one segment, run `times` times.
+/// The copies of one segment that runs `times` times. Throws SizeError beyond 63 bits.
 LinkVolume link_volume(const Segment& segment, std::int64_t times = 1);
-/// Of an optimizer step of the steady state.
+/// The copies of one optimizer step in the steady state.
 LinkVolume steady_link_volume(const Program& program);
 void add(LinkVolume& into, const LinkVolume& from);
 

@@ -11,11 +11,11 @@
 namespace shardmark {
 namespace {
 
-// DeepSpeed's additional_buffer_factor: room for what the formulas leave out, on the CPU side.
+// DeepSpeed's additional_buffer_factor: room on the CPU for what the formulas leave out.
 constexpr double buffer_factor = 1.5;
 
 std::int64_t whole(double bytes) {
-  return static_cast<std::int64_t>(bytes);  // DeepSpeed cuts, too
+  return static_cast<std::int64_t>(bytes);  // DeepSpeed truncates, too
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ std::string print_estimates(const ModelShape& model, int world, int ranks_per_no
   const auto psi = static_cast<double>(in.params);
   std::string text;
   auto out = std::back_inserter(text);
-  fmt::format_to(out, "\nestimates of others, a rank: model states alone\n");
+  fmt::format_to(out, "\nestimates of other tools per rank, for model states alone\n");
   fmt::format_to(out, "  ZeRO paper, mixed precision, {} ranks (GB of 1e9 bytes):", world);
   static constexpr const char* names[] = {"baseline", "P_os", "P_os+g", "P_os+g+p"};
   for (int stage = 0; stage < 4; ++stage)

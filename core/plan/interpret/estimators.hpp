@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What others estimate for model states, beside our exact figures: DeepSpeed's two helpers and the
-// ZeRO paper's formulas. They know nothing of buckets, gathered parameters, padding or activations.
+// The estimates of other tools for model states, to be printed beside our exact figures:
+// DeepSpeed's two helper functions and the formulas of the ZeRO paper. They leave out buckets,
+// gathered parameters, padding and activations.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +24,26 @@ struct EstimateInput {
   std::int64_t ranks_per_node = 1, nodes = 1;
 };
 
-/// A layer is a module with its own parameters, as DeepSpeed counts. `ranks_per_node` must divide
-/// the world; else all ranks count as one node.
+/// As in DeepSpeed, a layer is a module with parameters of its own. If `ranks_per_node` does not
+/// divide the world, all ranks count as one node.
 EstimateInput estimate_input(const ModelShape& model, int world, int ranks_per_node);
 
-/// estimate_zero2_model_states_mem_needs, DeepSpeed 0.14.3 and later: with offload to the CPU, and
-/// without.
+/// DeepSpeed's estimate_zero2_model_states_mem_needs (0.14.3 and later), with and without offload
+/// to the CPU.
 std::vector<StateEstimate> estimate_zero2(const EstimateInput& input);
-/// estimate_zero3_model_states_mem_needs: (parameters, optimizer) to the CPU or not, with and
-/// without zero.Init.
+/// DeepSpeed's estimate_zero3_model_states_mem_needs: parameters and optimizer on the CPU or not,
+/// with and without zero.Init.
 std::vector<StateEstimate> estimate_zero3(const EstimateInput& input);
 
-/// Bytes a rank of mixed-precision Adam (K = 12) on `ranks` ranks, by the ZeRO paper, section 5:
-/// stage 0 is the baseline, 1 P_os, 2 P_os+g, 3 P_os+g+p.
+/// Bytes per rank of mixed-precision Adam (K = 12) on `ranks` ranks, after section 5 of the ZeRO
+/// paper: stage 0 is the baseline, stage 1 P_os, stage 2 P_os+g, stage 3 P_os+g+p.
 double paper_state_bytes(double params, int ranks, int stage);
 
-/// A figure as the paper's Table 1 prints it, in GB of 1e9 bytes: integers from 100 on (cut), one
-/// decimal from 10 on, else two (rounded); without trailing zeros.
+/// A figure as Table 1 of the paper prints it, in GB of 1e9 bytes: from 100 on truncated to an
+/// integer, from 10 on rounded to one decimal, otherwise to two; without trailing zeros.
 std::string paper_digits(double gigabytes);
 
-/// All of it as lines of text for `shardmark plan`.
+/// All estimates as lines of text for `shardmark plan`.
 std::string print_estimates(const ModelShape& model, int world, int ranks_per_node);
 
 }  // namespace shardmark

@@ -19,7 +19,7 @@ std::size_t index(Category c) {
   return static_cast<std::size_t>(c);
 }
 
-// Live bytes while walking events; tells when a tier's or a category's maximum grows.
+// The live bytes during a walk over events.
 class Live {
  public:
   Live(const Program& program, const EndState& entry) : bytes_(live_at(program, entry)) {
@@ -28,7 +28,7 @@ class Live {
     for (std::int32_t s : entry.alive)
       if (program.slots[s].pinned) pinned_[index(program.slots[s].tier)] += bytes_of(program, s);
   }
-  // Whether the event changes anything.
+  // Returns whether the event changes any figure.
   bool apply(const Program& program, const Event& e) {
     if (e.op != Op::acquire && e.op != Op::release) return false;
     const std::int64_t bytes = bytes_of(program, e.slot) * (e.op == Op::acquire ? 1 : -1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that a program needs, to the byte: live bytes by tier and category over its events.
+// The memory that a program needs: the exact live bytes by tier and category over its events.
 #pragma once
 
 #include <array>
@@ -17,9 +17,9 @@ using CategoryBytes = EnumArray<Category, std::int64_t>;
 struct TierFootprint {
   std::int64_t peak_bytes = 0;
   CategoryBytes at_peak{};  // sums to peak_bytes: what is live when the peak is first reached
-  CategoryBytes category_peaks{};      // each category's own peak, at whatever event
-  std::int64_t pinned_peak_bytes = 0;  // the most that is page-locked at once (host)
-  int segment = -1, event = -1;        // where the peak is first reached; -1: nothing of this tier
+  CategoryBytes category_peaks{};      // each category's own peak, which may be at other events
+  std::int64_t pinned_peak_bytes = 0;  // the most bytes that are page-locked at once (host)
+  int segment = -1, event = -1;        // where the peak is first reached; -1: the tier is unused
 };
 
 struct Footprint {
@@ -27,30 +27,30 @@ struct Footprint {
   const TierFootprint& operator[](Tier t) const { return tiers[t]; }
 };
 
-/// Peak over all segments, or over those that `only` marks (by segment). Pure; a segment starts
-/// from what its entry declares alive.
+/// The peak over all segments, or over those that `only` marks (by segment). Pure. A segment starts
+/// with the slots that its entry declares alive.
 Footprint footprint(const Program& program, const std::vector<bool>& only = {});
 
-/// Live bytes by category of both tiers at a segment's exit.
+/// Live bytes by tier and category at one end of a segment.
 std::array<CategoryBytes, tier_count> live_at(const Program& program, const EndState& end);
 
-/// Live bytes by category of both tiers after each event of a segment, in their order.
+/// Live bytes by tier and category after each event of a segment, in their order.
 std::vector<std::array<CategoryBytes, tier_count>> live_after(const Program& program, int segment);
 
-/// "micro_only, event 57: acquire saved.block3 (b0)", or "nothing" where segment is -1.
+/// "micro_only, event 57: acquire saved.block3 (b0)", or "nothing" if `segment` is -1.
 std::string describe_event(const Program& program, int segment, int event);
 
-/// Bytes of model states (param, grad, master, momentum, variance) at the tier's peak: tells apart
+/// The part of `bytes` that are model states: param, grad, master, momentum, variance. It tells
 /// states that do not fit from buffers that do not.
 std::int64_t state_bytes(const CategoryBytes& bytes);
 
-/// Budgets by tier in bytes; empty: none.
+/// Budgets in bytes by tier; empty: no budget.
 using Budgets = EnumArray<Tier, std::optional<std::int64_t>>;
 
-/// What a run of the program allocates of each tier: its arena, or its peak (memory_mode strict).
+/// The bytes that a run allocates in each tier: its arena, or its peak with memory_mode strict.
 std::array<std::int64_t, tier_count> allocated_bytes(const Program& program);
 
-/// The event at which a budget is first exceeded; -1: at the segment's entry.
+/// Where a budget is first exceeded. Event -1 is the entry of the segment.
 struct BudgetOverrun {
   Tier tier;
   int segment, event;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A set of disjoint half-open ranges of elements: which part of a buffer holds a defined value.
+// A set of disjoint half-open ranges of elements, such as the parts of a buffer that are defined.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ class Intervals {
  public:
   void clear() { end_of_.clear(); }
 
-  /// Adds [first, end); touching ranges merge.
+  /// Adds [first, end). Ranges that touch are merged.
   void add(std::int64_t first, std::int64_t end) {
     if (first >= end) return;
     auto it = end_of_.upper_bound(first);
@@ -30,7 +30,7 @@ class Intervals {
     end_of_[first] = end;
   }
 
-  /// Takes [first, end) out.
+  /// Removes [first, end).
   void remove(std::int64_t first, std::int64_t end) {
     if (first >= end) return;
     auto it = end_of_.upper_bound(first);
@@ -65,7 +65,7 @@ class Intervals {
     return any;
   }
 
-  /// Whether all of [first, end) is in the set; an empty range is.
+  /// Whether all of [first, end) is in the set. An empty range always is.
   bool covers(std::int64_t first, std::int64_t end) const {
     if (first >= end) return true;
     auto it = end_of_.upper_bound(first);

@@ -19,7 +19,7 @@ bool on_device(const Program& p, State state) {
   });
 }
 
-// The deck's section that could move more of the states away from the device; empty: none.
+// The section of the deck that could move more states away from the device; empty: none.
 std::string_view offload_left(const Program& p) {
   if (!traits(p.schedule).follows_deepspeed || p.stage == 0) return "";
   if (on_device(p, State::momentum)) return "offload_optimizer";
@@ -39,7 +39,7 @@ std::string host_advice(const Program& p) {
   return text + "more nodes, a smaller model, offloading less";
 }
 
-// Buffers on top of the model states are named only where the states fit.
+// Names the buffers on top of the model states only if the states fit.
 std::string device_advice(const Program& p, const TierFootprint& at, bool states_fit) {
   const auto bytes = [&](Category c) { return at.at_peak[static_cast<std::size_t>(c)]; };
   const std::int64_t states = state_bytes(at.at_peak);
@@ -50,7 +50,7 @@ std::string device_advice(const Program& p, const TierFootprint& at, bool states
   if (p.stage < 3 && p.world > 1)
     add(fmt::format("ZeRO stage {}{}", p.stage + 1, p.stage < 2 ? " or higher" : ""));
   if (!offload_left(p).empty()) add(offload_left(p));
-  if (p.shard_ranks < p.world)  // more ranks would hold the same again
+  if (p.shard_ranks < p.world)  // more ranks would only hold more copies
     add("a larger run.shard_size");
   else
     add(p.stage > 0 ? "more ranks" : "a smaller model");

@@ -7,17 +7,18 @@ namespace shardmark {
 
 std::vector<ElementRange> owned_elements(const Program& program) {
   const bool sharded = program.sharded[State::master];
-  const std::int64_t holders = sharded ? program.shard_ranks : 1;  // of one copy together
+  const std::int64_t holders =
+      sharded ? program.shard_ranks : 1;  // ranks that hold one copy together
   const std::int64_t copies = program.world / holders, copy = program.rank / holders;
   std::int64_t held = 0;
   for (const StatePiece& p : program.states)
     if (p.state == State::master) held += p.elems;
-  // The first copies write one more; a product of sizes would leave 63 bits.
+  // The first copies write one element more. A product of sizes could exceed 63 bits.
   const std::int64_t each = held / copies, more = held % copies;
   const std::int64_t from = each * copy + std::min(more, copy);
   const std::int64_t to = from + each + (copy < more ? 1 : 0);
   std::vector<ElementRange> ranges;
-  std::int64_t at = 0;  // of what is held
+  std::int64_t at = 0;  // among the elements that are held
   for (const StatePiece& p : program.states) {
     if (p.state != State::master) continue;
     const std::int64_t begin = std::max(from - at, std::int64_t{0});

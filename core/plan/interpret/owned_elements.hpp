@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank writes into a checkpoint, in elements of the whole model.
+// The elements of the whole model that a rank writes into a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ struct ElementRange {
   bool operator==(const ElementRange&) const = default;
 };
 
-/// The elements that this rank writes of every state. Those of its optimizer states; where others
-/// hold the same, an equal share. Over all ranks they cover the model once.
+/// The elements that this rank writes of every state: those of its optimizer states, or an equal
+/// share of them if other ranks hold the same. All ranks together cover the model once.
 std::vector<ElementRange> owned_elements(const Program& program);
 
-/// The states that a checkpoint of a model of this type stores, in the order of State: fp32
-/// parameters are their master, bit for bit, and are not stored a second time.
+/// The states that a checkpoint of a model of this type stores, in the order of State. Parameters
+/// in fp32 equal their master bit for bit and are not stored a second time.
 std::vector<State> stored_states(Dtype model);
 bool stores_state(Dtype model, State state);
 
@@ -29,7 +29,7 @@ bool stores_state(Dtype model, State state);
 /// continue during the write.
 void add_checkpoint_staging(Program& program);
 
-/// Name of the staging slot of a state.
+/// The name of the staging slot of a state.
 std::string checkpoint_slot(State state);
 
 }  // namespace shardmark

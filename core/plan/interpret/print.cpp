@@ -29,7 +29,7 @@ std::string owner_name(const Program& p, const Event& e) {
   return e.unit >= 0 ? printable(p.model.units[e.unit].name) : "";
 }
 
-// What an event does to which buffers, without its number, phase and lane.
+// What an event does and to which buffers, without its number, phase and lane.
 std::string body(const Program& p, const Event& e) {
   const auto ops = operands_of(p, e);
   if (e.op == Op::acquire || e.op == Op::release)
@@ -144,13 +144,13 @@ std::string print_dot(const Program& p) {
     fmt::format_to(out, "  subgraph cluster_{} {{\n    label=\"{}\";\n", s, segment.name);
     std::array<int, queue_count> last{};
     last.fill(-1);
-    std::vector<int> shown;  // by event: itself, or what its queue shows before it; -1: nothing
+    std::vector<int> shown;  // by event: itself or the last one that its queue shows; -1: none
     for (std::size_t i = 0; i < segment.events.size(); ++i) {
       const Event& e = segment.events[i];
       const int queue = queue_of(e);
       const bool memory = e.op == Op::acquire || e.op == Op::release;
       shown.push_back(memory ? last[queue] : static_cast<int>(i));
-      if (memory) continue;  // for the text form
+      if (memory) continue;  // only the text shows these
       const std::string label =
           e.op == Op::compute
               ? fmt::format("{} {}", to_string(e.kernel), owner_name(p, e))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program for people and for scripts: text is the readable specification of a ZeRO stage, dot
-// draws lanes and order edges, JSON is what other people's scripts rely on (README, "plan --format
-// json").
+// Prints a program for people and for scripts. The text is a readable specification of a ZeRO
+// stage, dot draws lanes and order edges, and other people's scripts rely on the JSON
+// (docs/output.md).
 #pragma once
 
 #include <string>
@@ -14,18 +14,20 @@
 
 namespace shardmark {
 
-/// One line an event, segment by segment, with what is alive at the ends. The plan hash is of this.
+/// One line per event, segment by segment, with the live bytes at both ends. The plan hash is the
+/// hash of this text.
 std::string print_text(const Program& program);
 
-/// Graphviz: one cluster a segment, one column a lane, order edges dashed.
+/// Graphviz: one cluster per segment, one column per lane, and dashed order edges.
 std::string print_dot(const Program& program);
 
-/// The object that `plan --format json` prints. `budgets`: of the deck; where one is given, the
-/// tier gets "fits".
+/// The object that `plan --format json` prints. `budgets` are those of the deck; a tier with a
+/// budget has the key "fits".
 nlohmann::ordered_json print_json(const Program& program, const Budgets& budgets,
                                   const std::string& plan_hash);
 
-/// "f0", "b2", "s", "init": phase and micro-batch as the recordings of DeepSpeed name them.
+/// The names that the recordings of DeepSpeed give a phase and its micro-batch: "f0", "b2", "s",
+/// "init".
 std::string phase_name(Phase phase, int micro_batch);
 
 /// How `model.fit` chose the number of layers.

@@ -46,8 +46,8 @@ struct ListedMicroBatch {
   int number, segment;
 };
 
-// The micro-batches of a step that are listed one by one: all of them, as long as these are not too
-// many to read. Else those that repeat others are left out, and `repeated` says which these are.
+// The micro-batches of a step that are listed one by one: all of them, unless they are too many.
+// Then those that repeat others are left out, and `repeated` says which ones.
 class ListedMicroBatches {
  public:
   ListedMicroBatches(const Program& p, const Step& step) {
@@ -92,7 +92,7 @@ Json step_rows(const Program& p, int index, bool skipped) {
   return rows;
 }
 
-// By step: which of its micro-batches were left out, where any were.
+// By step: the micro-batches that were left out, if any.
 Json repeated(const Program& p, const std::vector<std::pair<const char*, int>>& steps) {
   Json o = Json::object();
   for (const auto& [name, step] : steps)
@@ -108,7 +108,7 @@ Json category_bytes(const CategoryBytes& bytes) {
   return o;
 }
 
-// Both tiers together, by kind where a slot has one, else by category.
+// Both tiers together, by the kind of a slot if it has one, otherwise by its category.
 Json live_kinds(const Program& p, const Segment& segment) {
   Json o = Json::object();
   for (std::int32_t s : segment.exit.alive) {
@@ -119,7 +119,7 @@ Json live_kinds(const Program& p, const Segment& segment) {
   return o;
 }
 
-// What is alive after each backward and after the step, in the third step.
+// The live bytes after each backward pass and after the update of the third step.
 Json memory_at(const Program& p) {
   Json o = Json::object();
   int at = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program sends, to the call: calls, elements and bytes by collective.
+// What a program sends: the exact numbers of calls, elements and bytes of each collective.
 #pragma once
 
 #include <map>
@@ -19,15 +19,16 @@ struct Traffic {
 using Volume = std::map<Op, Traffic>;
 
 inline constexpr int all_groups = -1;
-/// Of one segment that runs `times` times; of one group's collectives, or of all.
+/// The collectives of one segment that runs `times` times: those of one group, or all of them.
+/// Throws SizeError beyond 63 bits.
 Volume volume(const Segment& segment, int group = all_groups, std::int64_t times = 1);
-/// Of one optimizer step, done or skipped.
+/// The collectives of one optimizer step, done or skipped.
 Volume step_volume(const Program& program, const Step& step, bool skipped, int group = all_groups);
-/// Of a step of the steady state.
+/// The collectives of one step in the steady state.
 Volume steady_volume(const Program& program, int group = all_groups);
-/// In units of the parameter count: an all_reduce weighs 2, the others 1; padding included, without
-/// the factor (N-1)/N, which differs between groups. The ZeRO paper's section 7 counts so: 2 for
-/// stages 0 to 2, 3 for stage 3.
+/// Elements communicated per parameter. An all_reduce counts twice, other collectives once; padding
+/// is included; the factor (N-1)/N is not, since it differs between groups. The ZeRO paper counts
+/// like this in its section 7: 2 for stages 0 to 2, and 3 for stage 3.
 double volume_per_parameter(const Program& program, const Volume& volume);
 
 /// Adds up two volumes, collective by collective.
