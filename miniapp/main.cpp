@@ -4,6 +4,8 @@
 // in miniapp/commands/help/ say what each option means; the options are declared from them.
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <exception>
 #include <functional>
 #include <map>
 #include <stdexcept>
@@ -215,10 +217,20 @@ class CommandLine {
   CheckArguments check_;
 };
 
+// Ends the program if an exception cannot be passed on. Without memory this is the usual way: the
+// destructor of a JSON value needs memory itself.
+[[noreturn]] void end_at_once() noexcept {
+  if (std::current_exception() == nullptr) std::abort();
+  const Failure failure = current_failure();
+  print_error(failure_text(failure));
+  std::_Exit(exit_code(failure.status));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  std::set_terminate(end_at_once);
   try {
     // A write beyond the limit of file sizes then fails with EFBIG, which is reported as any other
     // failed write.

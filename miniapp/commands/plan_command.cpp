@@ -78,7 +78,7 @@ ExitStatus plan_command(const PlanArguments& a) {
     auto json = print_json(program, budgets, hash_hex(text));
     json["heaviest_ranks"] = heaviest_ranks(deck, a.ranks);
     if (fit) json["fit"] = print_json(*fit);
-    print_out(json.dump(2) + "\n");
+    print_out(json.dump(2, ' ', true) + "\n");
   } else
     print_out(text + summary(program, budgets) + fit_line(fit) +
               print_estimates(program.model, program.world, a.ranks_per_node));

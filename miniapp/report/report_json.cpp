@@ -251,7 +251,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["plan_hash"] = r.plan_hash;
   o["deck"] = Json::parse(r.deck_text, nullptr, false, true);
   // An environment may contain bytes that are not UTF-8; they must not prevent the report.
-  return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return o.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace shardmark
