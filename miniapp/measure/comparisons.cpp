@@ -111,18 +111,17 @@ void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVol
 }
 
 // The kernel counts whole blocks, and also what the file system reads for its own use.
-void compare_disk(const Executor& executor, Peers& peers, Result& result, Observed& observed) {
-  const LinkVolume ours = executor.carried();
-  const auto bytes = [&](Direction d) { return ours[static_cast<std::size_t>(d)].bytes; };
-  if (bytes(Direction::host_to_nvme) > 0)
-    result.disk = DiskResult{executor.disk().direct(), executor.disk().kernel_bytes()};
+void compare_disk(const LinkVolume& carried, const DiskResult& kernel, Peers& peers, Result& result,
+                  Observed& observed) {
+  const auto bytes = [&](Direction d) { return carried[static_cast<std::size_t>(d)].bytes; };
+  if (bytes(Direction::host_to_nvme) > 0) result.disk = kernel;
   std::string difference;
   if (result.disk && result.disk->direct && result.disk->kernel) {
-    const auto compare = [&](std::string_view what, std::int64_t own, std::int64_t kernel) {
+    const auto compare = [&](std::string_view what, std::int64_t own, std::int64_t counted) {
       constexpr std::int64_t slack = std::int64_t{1} << 20;
-      if (kernel < own || kernel > own + own / 100 + slack)
+      if (counted < own || counted > own + own / 100 + slack)
         difference += fmt::format("{}{} {} bytes, the kernel {}", difference.empty() ? "" : ", ",
-                                  what, own, kernel);
+                                  what, own, counted);
     };
     compare("read", bytes(Direction::nvme_to_host), result.disk->kernel->read);
     compare("wrote", bytes(Direction::host_to_nvme), result.disk->kernel->written);

@@ -8,7 +8,6 @@
 
 #include <comm/decorators/counting.hpp>
 #include <core/memory/ledger.hpp>
-#include <miniapp/execute/executor.hpp>
 #include <miniapp/execute/step_runner.hpp>
 #include <miniapp/measure/result.hpp>
 #include <miniapp/measure/run_record.hpp>
@@ -30,9 +29,10 @@ void compare_calls(const Program& program, const StepRunner& steps, const CommCo
 void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVolume& carried,
                     const RunRecord& record, Peers& peers, Result& result, Observed& observed);
 
-/// Collective. The bytes that the kernel transferred to and from disks, with those of the plan's
-/// files.
-void compare_disk(const Executor& executor, Peers& peers, Result& result, Observed& observed);
+/// Collective. What the kernel transferred to and from disks, with the bytes that the run `carried`
+/// to and from the plan's files.
+void compare_disk(const LinkVolume& carried, const DiskResult& kernel, Peers& peers, Result& result,
+                  Observed& observed);
 
 /// Collective. The memory that the system counts for this process and its device, with the
 /// ledger's.

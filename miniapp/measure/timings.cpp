@@ -55,8 +55,8 @@ void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers,
   }
 }
 
-void time_calls(const Program& program, const CommCounters& counted, std::int64_t clock_offset_ns,
-                Peers& peers, Result& result) {
+void time_calls(const Program& program, const std::vector<CollectiveRecord>& calls,
+                std::int64_t clock_offset_ns, Peers& peers, Result& result) {
   struct Sums {
     std::vector<double> spans;
     double bytes = 0, late = 0, transfer = 0;
@@ -64,7 +64,7 @@ void time_calls(const Program& program, const CommCounters& counted, std::int64_
   for (int group = 0; group < static_cast<int>(program.groups.size()); ++group) {
     std::vector<CollectiveRecord> records;
     std::vector<double> own_issue_s;
-    for (const CollectiveRecord& r : counted.records())
+    for (const CollectiveRecord& r : calls)
       if (r.group == group) {
         records.push_back(r);
         own_issue_s.push_back(static_cast<double>(r.issue_ns + clock_offset_ns) * 1e-9);
@@ -97,12 +97,11 @@ void time_calls(const Program& program, const CommCounters& counted, std::int64_
 }
 
 void fill_times(const Deck& deck, const Program& program, const RunRecord& record,
-                const CommCounters& counted, Peers& peers, Result& result) {
+                const std::vector<CollectiveRecord>& calls, Peers& peers, Result& result) {
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
   const auto per_step = [steps](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
   const LaneTimes& t = record.times;
-  const std::int64_t hidden_ns =
-      std::max<std::int64_t>(0, in_flight_ns(counted.records()) - t.exposed);
+  const std::int64_t hidden_ns = std::max<std::int64_t>(0, in_flight_ns(calls) - t.exposed);
   result.times = {.forward = per_step(t.forward),
                   .backward = per_step(t.backward),
                   .optimizer = per_step(t.step),

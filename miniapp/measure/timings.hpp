@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <comm/decorators/counting.hpp>
 #include <core/plan/plan.hpp>
@@ -18,12 +19,12 @@ void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers,
 
 /// Collective. How long the collectives of the timed steps took from start to end, and how much of
 /// that was waiting for the last rank. `clock_offset_ns` is that of clock_offset_ns().
-void time_calls(const Program& program, const CommCounters& counted, std::int64_t clock_offset_ns,
-                Peers& peers, Result& result);
+void time_calls(const Program& program, const std::vector<CollectiveRecord>& calls,
+                std::int64_t clock_offset_ns, Peers& peers, Result& result);
 
 /// Collective. Times per step, percentiles, the rank that needs most time of its own, and the
-/// figure of merit.
+/// figure of merit. `calls` are those of the timed steps.
 void fill_times(const Deck& deck, const Program& program, const RunRecord& record,
-                const CommCounters& counted, Peers& peers, Result& result);
+                const std::vector<CollectiveRecord>& calls, Peers& peers, Result& result);
 
 }  // namespace shardmark

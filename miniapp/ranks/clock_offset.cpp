@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <vector>
 
-#include <core/clock.hpp>
 #include <miniapp/ranks/clock_offset.hpp>
 
 namespace shardmark {
 
-std::int64_t clock_offset_ns(Peers& peers, const std::string& host) {
+std::int64_t clock_offset_ns(Peers& peers, const std::string& host,
+                             const std::function<std::int64_t()>& clock_ns) {
   const auto hosts = peers.gather(host);
   const bool one_clock = std::all_of(hosts.begin(), hosts.end(),
                                      [&](const std::string& h) { return h == hosts.front(); });
@@ -16,7 +16,7 @@ std::int64_t clock_offset_ns(Peers& peers, const std::string& host) {
   std::vector<std::int64_t> mine;
   for (int i = 0; i < rounds; ++i) {
     peers.barrier();
-    mine.push_back(monotonic_ns());
+    mine.push_back(clock_ns());
   }
   const auto all = peers.gather(mine);
   if (host == hosts.front()) return 0;

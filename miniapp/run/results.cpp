@@ -29,7 +29,9 @@ void compare_with_plan(const RunPlan& run, RunSession& session, const RunRecord&
   compare_calls(program, steps, session.counters(), peers, result, observed);
   compare_copies(deck, steps.predicted_copies(), session.executor().carried(), record, peers,
                  result, observed);
-  compare_disk(session.executor(), peers, result, observed);
+  const Executor& executor = session.executor();
+  compare_disk(executor.carried(), {executor.disk().direct(), executor.disk().kernel_bytes()},
+               peers, result, observed);
   compare_system(deck, record, memory, peers, result, observed);
 }
 
@@ -58,8 +60,8 @@ Result collect_results(const RunPlan& run, RunSession& session, const Trainer& t
   result.trace = trainer.drawn_step();
   fill_rows(record, program.batch.accumulation, peers, result);
   compare_with_plan(run, session, record, peers, result, observed);
-  time_calls(program, counters, session.clock_offset_ns(), peers, result);
-  fill_times(deck, program, record, counters, peers, result);
+  time_calls(program, counters.records(), session.clock_offset_ns(), peers, result);
+  fill_times(deck, program, record, counters.records(), peers, result);
   result.hashes = hash_states(session.context(), program, session.executor(), peers);
   fill_comms_log(run, trainer.untimed_calls(), counters, result);
   result.deck_text = run.loaded.used_json;

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// VALID and official, from results that are written by hand: each requirement at its bound.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include <miniapp/measure/verdict.hpp>
+#include <tests/support/programs.hpp>
+
+namespace shardmark::testing::verdict_test {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+// A run that just meets every requirement.
+struct Case {
+  Deck deck = gpt2_deck(2);
+  Result result;
+  Observed observed;
+
+  Case() {
+    deck.data.source = DataSource::markov;
+    deck.run.warmup = 3, deck.run.steps = 20;
+    deck.run.memory_mode = MemoryMode::pooled;
+    result.timed_s = 60;
+    for (int step = 0; step < 23; ++step) {
+      LossRow& row = result.rows.emplace_back();
+      row.step = step, row.loss = 5 - 0.1 * step, row.grad_norm = 1;
+    }
+  }
+  Result judged() const {
+    Result r = result;
+    judge(deck, program(deck, 2, 0), observed, r);
+    return r;
+  }
+  std::string unofficial() const {
+    std::string all;
+    for (const std::string& reason : judged().unofficial) all += reason + "; ";
+    return all;
+  }
+};
+
+TEST(Official, at_the_bounds_and_not_below_them) {
+  EXPECT_EQ(Case().unofficial(), "");
+  Case shorter;
+  shorter.result.timed_s = 59.9;
+  EXPECT_EQ(shorter.unofficial(), "59.9 s timed, at least 60 are required; ");
+  Case cold;
+  cold.deck.run.warmup = 2;
+  EXPECT_EQ(cold.unofficial(), "2 warm-up steps, at least 3 are required; ");
+  Case few;
+  few.deck.run.steps = 19;
+  EXPECT_EQ(few.unofficial(), "19 timed steps, at least 20 are required; ");
+}
+
+TEST(Official, needs_the_real_thing) {
+  const auto reason = [](auto change) {
+    Case run;
+    change(run);
+    return run.unofficial();
+  };
+  EXPECT_EQ(reason([](Case& r) { r.deck.run.compute = Compute::none; }), "compute none; ");
+  EXPECT_EQ(reason([](Case& r) { r.deck.run.reductions = Reductions::ordered; }),
+            "reductions ordered; ");
+  EXPECT_EQ(reason([](Case& r) { r.deck.run.memory_mode = MemoryMode::strict; }),
+            "memory_mode strict; ");
+  EXPECT_EQ(reason([](Case& r) { r.deck.comm.delay_ms = 2; }), "comm.delay_ms 2; ");
+  EXPECT_EQ(reason([](Case& r) { r.observed.traced = true; }), "timed steps are traced; ");
+  EXPECT_EQ(reason([](Case& r) { r.observed.deck_changed = true; }),
+            "the deck was changed by --set; ");
+  EXPECT_EQ(reason([](Case& r) { r.observed.injected = "SHARDMARK_FAULT=leak"; }),
+            "SHARDMARK_FAULT=leak; ");
+  EXPECT_EQ(reason([](Case& r) { r.result.checkpoints.resumed_from = "step-3"; }),
+            "resumed from step-3; ");
+  EXPECT_EQ(reason([](Case& r) { r.result.stopped = "stopped"; }), "the run was stopped; ");
+}
+
+TEST(Finite, every_loss_and_every_norm_of_an_update) {
+  EXPECT_TRUE(Case().judged().valid());
+  for (const double bad : {nan, inf, -inf})
+    for (const std::size_t step : {std::size_t{0}, std::size_t{11}, std::size_t{22}}) {
+      Case run;
+      run.result.rows[step].loss = bad;
+      EXPECT_NE(run.judged().invalid_reasons().find("at step " + std::to_string(step)),
+                std::string::npos)
+          << run.judged().invalid_reasons();
+      Case norm;
+      norm.result.rows[step].grad_norm = bad;
+      EXPECT_FALSE(norm.judged().valid());
+      norm.result.rows[step].skipped = true;  // an overflow, which has no finite norm
+      EXPECT_TRUE(norm.judged().valid()) << norm.judged().invalid_reasons();
+    }
+}
+
+TEST(LossDrop, compares_the_first_and_the_last_fifth) {
+  Case run;  // 23 rows: the means of rows 0 to 3 and 19 to 22 are 4.85 and 2.95
+  run.deck.expect.loss_drop = 1.89;
+  EXPECT_TRUE(run.judged().valid());
+  run.deck.expect.loss_drop = 1.91;
+  EXPECT_NE(run.judged().invalid_reasons().find("from 4.8500 (first fifth) to 2.9500"),
+            std::string::npos);
+  Case level;
+  for (LossRow& row : level.result.rows) row.loss = 4;
+  EXPECT_FALSE(level.judged().valid()) << "it must fall";
+  level.result.rows.resize(19);
+  EXPECT_TRUE(level.judged().valid()) << "too few steps to say";
+}
+
+TEST(ExpectedLoss, is_that_of_the_last_step_within_the_tolerance) {
+  Case run;
+  run.deck.expect.loss = 2.9, run.deck.expect.tolerance = 0.11;
+  EXPECT_TRUE(run.judged().valid());
+  run.deck.expect.tolerance = 0.09;
+  EXPECT_FALSE(run.judged().valid());
+  run.deck.expect.loss = 2.7;
+  EXPECT_FALSE(run.judged().valid());
+  run.deck.expect.steps = 24;
+  EXPECT_TRUE(run.judged().valid()) << "it was given for another run";
+}
+
+TEST(Updates, a_run_that_skips_all_steps_trains_nothing) {
+  Case run;
+  for (LossRow& row : run.result.rows) row.skipped = true;
+  EXPECT_FALSE(run.judged().valid());
+  run.result.rows[5].skipped = false;
+  EXPECT_TRUE(run.judged().valid());
+}
+
+TEST(Checks, each_observation_fails_its_own) {
+  const std::pair<std::string Observed::*, std::string> all[] = {
+      {&Observed::memory_mismatch, "memory"}, {&Observed::calls_mismatch, "calls"},
+      {&Observed::values_mismatch, "values"}, {&Observed::copies_mismatch, "copies"},
+      {&Observed::excess, "system_memory"},   {&Observed::inputs, "inputs"},
+      {&Observed::clocks, "clocks"},          {&Observed::self_check, "self_check"}};
+  for (const auto& [text, name] : all) {
+    Case run;
+    run.observed.*text = "is wrong";
+    EXPECT_EQ(run.judged().invalid_reasons(), name + ": is wrong");
+  }
+  Case replicas;
+  replicas.result.hashes.disagreement = "is wrong";
+  EXPECT_EQ(replicas.judged().invalid_reasons(), "replicas: is wrong");
+  Case disk;
+  disk.result.disk = DiskResult{true, DiskBytes{}};
+  disk.observed.disk_mismatch = "is wrong";
+  EXPECT_EQ(disk.judged().invalid_reasons(), "disk: is wrong");
+}
+
+}  // namespace
+}  // namespace shardmark::testing::verdict_test
