@@ -95,7 +95,7 @@ void TierLedger::add(std::optional<Category> category, std::int64_t bytes, std::
   ++allocations;
   live_bytes += bytes;
   if (category) {
-    const auto c = static_cast<std::size_t>(*category);
+    const Category c = *category;
     live[c] += bytes;
     category_peaks[c] = std::max(category_peaks[c], live[c]);
   }
@@ -107,7 +107,7 @@ void TierLedger::add(std::optional<Category> category, std::int64_t bytes, std::
 
 void TierLedger::remove(std::optional<Category> category, std::int64_t bytes) {
   live_bytes -= bytes;
-  if (category) live[static_cast<std::size_t>(*category)] -= bytes;
+  if (category) live[*category] -= bytes;
 }
 
 void Ledger::set_at(std::string_view where) {

@@ -132,10 +132,11 @@ struct Group {
   std::vector<int> ranks;  // empty: all ranks, 0..world-1 (16 384 ranks are not listed)
 };
 
+/// The model states that a rank keeps from step to step, in the order of their bytes in a
+/// checkpoint.
 enum class State : std::uint8_t { param, master, momentum, variance };
 template<>
 inline constexpr std::size_t enum_size<State> = 4;
-inline constexpr int state_count = static_cast<int>(enum_size<State>);
 
 /// Where a part of a model state lies on this rank. Elements are counted over the whole model, with
 /// the parameters in registration order.
@@ -154,6 +155,8 @@ enum class Extent : std::uint8_t {
   collectives  // all segments, with their collectives alone: what ranks must agree on
 };
 
+/// What one rank does from start-up to the last step, as plain data. Programs of different ranks of
+/// one world have the same collectives in the same order.
 struct Program {
   int world = 1, rank = 0, stage = 0;
   int shard_ranks = 1;  // ranks that together hold one copy of each sharded state

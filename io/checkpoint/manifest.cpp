@@ -129,8 +129,7 @@ CheckpointPart read_part(const Manifest& m, const Json& o) {
   for (std::size_t i = 0; i < map.size(); i += 2)
     p.map.push_back({integer(map[i], "an element in a map", 0, max_elems),
                      integer(map[i + 1], "a count in a map", 1, max_elems)});
-  for (State s : m.stored())
-    p.digest[static_cast<std::size_t>(s)] = from_hex(o.at("xxh3").at(std::string(to_string(s))));
+  for (State s : m.stored()) p.digest[s] = from_hex(o.at("xxh3").at(std::string(to_string(s))));
   return p;
 }
 
@@ -169,7 +168,7 @@ CheckpointFile read_file(const Manifest& m, const Json& o) {
     throw std::invalid_argument("file name " + brief(o.at("name")));
   for (State s : m.stored()) {
     const std::string state(to_string(s));
-    file.first_byte[static_cast<std::size_t>(s)] =
+    file.first_byte[s] =
         integer(o.at("first_byte").at(state), "first_byte of " + state, 0, file.bytes);
   }
   return file;
@@ -222,8 +221,7 @@ void place_blocks(Manifest& m) {
   }
   for (std::size_t f = 0; f < m.files.size(); ++f)
     for (State s : m.stored()) {
-      const std::int64_t room =
-          m.files[f].bytes - m.files[f].first_byte[static_cast<std::size_t>(s)];
+      const std::int64_t room = m.files[f].bytes - m.files[f].first_byte[s];
       if (elems[f] > room / dtype_bytes(m.dtype_of(s)))
         throw std::invalid_argument(fmt::format("{} elements of {} do not fit into {}", elems[f],
                                                 to_string(s), m.files[f].name));

@@ -37,15 +37,15 @@ struct CheckpointPart {
   int rank = 0, file = 0;
   std::int64_t offset = 0, elems = 0;
   std::vector<ElementRange> map;
-  std::array<std::uint64_t, state_count> digest{};  // XXH3 over the checksums of the part's blocks
+  EnumArray<State, std::uint64_t> digest{};  // XXH3 over the checksums of the part's blocks
   std::int64_t first_block = 0;  // in the file's datasets of checksums; derived from the offsets
 };
 
 /// One file of a checkpoint.
 struct CheckpointFile {
-  std::string name;                                    // in the folder of the checkpoint
-  std::int64_t bytes = 0;                              // of the whole file
-  std::array<std::int64_t, state_count> first_byte{};  // of each dataset in the file
+  std::string name;                             // in the folder of the checkpoint
+  std::int64_t bytes = 0;                       // of the whole file
+  EnumArray<State, std::int64_t> first_byte{};  // of each dataset in the file
 };
 
 /// A parameter of the model as the checkpoint holds it.

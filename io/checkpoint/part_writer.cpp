@@ -72,7 +72,7 @@ std::vector<std::uint64_t> write_values(const StateSource& source, const PartPla
 // Where a file has its datasets: what its ranks must know to write them.
 struct FilePlan {
   std::int64_t bytes = 0;
-  std::array<std::int64_t, state_count> values{}, checksums{};  // first byte of each
+  EnumArray<State, std::int64_t> values{}, checksums{};  // first byte of each
 };
 
 Hdf5Image lay_out(const PartPlace& place, std::span<const StateSource> sources, FilePlan& plan) {

@@ -58,8 +58,8 @@ struct PartPlace {
 
 /// What one rank wrote: the checksum and the place of each dataset.
 struct WrittenPart {
-  std::array<std::uint64_t, state_count> digest{};
-  std::array<std::int64_t, state_count> first_byte{};  // of each dataset in the file
+  EnumArray<State, std::uint64_t> digest{};
+  EnumArray<State, std::int64_t> first_byte{};  // of each dataset in the file
   std::int64_t file_bytes = 0;
 };
 

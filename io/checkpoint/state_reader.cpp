@@ -105,7 +105,7 @@ class PartReader {
         stored.elems() < part_.first_block + checksum_blocks(part_.elems))
       wrong("is shorter than the manifest says");
     stored.read(part_.first_block, checksum_blocks(part_.elems), sums_.data());
-    if (xxh3(std::span<const std::uint64_t>(sums_)) != part_.digest[static_cast<std::size_t>(s)])
+    if (xxh3(std::span<const std::uint64_t>(sums_)) != part_.digest[s])
       wrong(
           "has checksums that differ from the manifest: it is damaged, or belongs to another "
           "checkpoint");
@@ -174,7 +174,7 @@ void require_whole(const Manifest& m, const CheckpointFile& file, const std::str
   State truncated_state = State::variance;
   std::int64_t before = -1;
   for (State s : m.stored()) {
-    const std::int64_t at = file.first_byte[static_cast<std::size_t>(s)];
+    const std::int64_t at = file.first_byte[s];
     if (at > before && at <= static_cast<std::int64_t>(bytes)) truncated_state = s, before = at;
   }
   throw IoError(fmt::format("{}: dataset {}: the file is truncated: {} bytes of {}: {}", path,

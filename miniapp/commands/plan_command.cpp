@@ -26,16 +26,16 @@ std::string summary(const Program& p, const Budgets& budgets) {
   const Footprint f = footprint(p);
   const auto allocated = allocated_bytes(p);
   std::string text = "\nsummary\n";
-  for (int t = 0; t < tier_count; ++t) {
+  for (const Tier t : all_values<Tier>) {
     const TierFootprint& tier = f.tiers[t];
     if (tier.peak_bytes == 0 && !budgets[t]) continue;
-    text += fmt::format("  {:<7} peak {} bytes ({}, model states {} of it) at {}",
-                        to_string(static_cast<Tier>(t)), tier.peak_bytes,
-                        human_bytes(tier.peak_bytes), human_bytes(state_bytes(tier.at_peak)),
+    text += fmt::format("  {:<7} peak {} bytes ({}, model states {} of it) at {}", to_string(t),
+                        tier.peak_bytes, human_bytes(tier.peak_bytes),
+                        human_bytes(state_bytes(tier.at_peak)),
                         describe_event(p, tier.segment, tier.event));
     if (tier.pinned_peak_bytes > 0)
       text += fmt::format("; pinned {}", human_bytes(tier.pinned_peak_bytes));
-    if (p.memory_mode == MemoryMode::pooled && static_cast<Tier>(t) != Tier::nvme)
+    if (p.memory_mode == MemoryMode::pooled && t != Tier::nvme)
       text += fmt::format("; arena of {} bytes", allocated[t]);
     if (budgets[t])
       text += fmt::format("; {} the budget of {}",
@@ -48,10 +48,10 @@ std::string summary(const Program& p, const Budgets& budgets) {
     text += fmt::format("  {:<15} {:>8} calls {:>20} bytes per step\n", to_string(op), t.calls,
                         t.bytes);
   const LinkVolume link = steady_link_volume(p);
-  for (std::size_t d = 0; d < direction_count; ++d)
+  for (const Direction d : all_values<Direction>)
     if (link[d].copies > 0)
-      text += fmt::format("  {:<15} {:>8} copies {:>19} bytes per step\n",
-                          to_string(static_cast<Direction>(d)), link[d].copies, link[d].bytes);
+      text += fmt::format("  {:<15} {:>8} copies {:>19} bytes per step\n", to_string(d),
+                          link[d].copies, link[d].bytes);
   return text +
          fmt::format("  {:.4f} elements per parameter and step (an all_reduce counts twice)\n",
                      volume_per_parameter(p, steady));

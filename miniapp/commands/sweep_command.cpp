@@ -181,7 +181,7 @@ SweepPoint run_point(const SweepArguments& a, const GridPoint& at, const std::st
     point.state = run.result.valid() ? SweepPoint::State::valid : SweepPoint::State::invalid;
     point.reason = run.result.invalid_reasons();
     Budgets budgets;
-    for (std::size_t t = 0; t < tier_count; ++t) budgets[t] = run.result.tiers[t].budget;
+    for (const Tier t : all_values<Tier>) budgets[t] = run.result.tiers[t].budget;
     point.plan = plan_figures(run.deck, run.program, budgets);
     point.run = run_figures(run.deck, run.result, seconds_since(start_ns));
   } catch (const AgreedError& e) {

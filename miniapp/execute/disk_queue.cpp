@@ -100,7 +100,7 @@ std::uint64_t DiskQueue::start(Direction direction, const SwapFile& file, std::i
     shared_->queue.push_back({direction, &file, at, bytes, memory});
   }
   shared_->more.notify_all();
-  LinkTraffic& t = carried_[static_cast<std::size_t>(direction)];
+  LinkTraffic& t = carried_[direction];
   ++t.copies;
   t.bytes += bytes;
   return ++last_;
@@ -133,7 +133,7 @@ Carried DiskQueue::hold(std::uint64_t number, const std::function<void()>& progr
   };
   for (; timed_ < number; ++timed_) {  // transfers are done in order
     const Shared::Done& d = at(timed_ + 1);
-    LinkTimes& t = times_[static_cast<std::size_t>(d.direction)];
+    LinkTimes& t = times_[d.direction];
     ++t.copies;
     t.bytes += d.bytes;
     t.busy_ns += d.carried.end_ns - d.carried.begin_ns;

@@ -16,6 +16,7 @@
 
 namespace shardmark {
 
+/// The transfers of one rank between host memory and files. Nothing here is collective.
 class DiskQueue {
  public:
   explicit DiskQueue(DiskOptions options);
@@ -36,9 +37,7 @@ class DiskQueue {
   void finish();
 
   /// Records that the compute lane waited for a transfer.
-  void waited(Direction d, std::int64_t ns) {
-    times_[static_cast<std::size_t>(d)].exposed_ns += ns;
-  }
+  void waited(Direction d, std::int64_t ns) { times_[d].exposed_ns += ns; }
 
   /// Of the whole run.
   const LinkVolume& carried() const { return carried_; }

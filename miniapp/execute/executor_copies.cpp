@@ -97,7 +97,7 @@ LinkVolume Executor::carried() const {
 LinkTimesByDirection Executor::link_times() const {
   LinkTimesByDirection times = link_.times();
   for (Direction d : {Direction::nvme_to_host, Direction::host_to_nvme})
-    times[static_cast<std::size_t>(d)] = disk_.times()[static_cast<std::size_t>(d)];
+    times[d] = disk_.times()[d];
   return times;
 }
 

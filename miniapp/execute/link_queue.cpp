@@ -32,7 +32,7 @@ constexpr std::int64_t worth_a_sleep_ns = 1'000'000;
 
 LinkQueue::Started LinkQueue::start(Direction direction, std::int64_t bytes, void* to,
                                     const void* from) {
-  LinkTraffic& carried = carried_[static_cast<std::size_t>(direction)];
+  LinkTraffic& carried = carried_[direction];
   ++carried.copies;
   carried.bytes += bytes;
   if (lane_) return {lane_->start(direction, bytes, to, from), {}};

@@ -21,6 +21,7 @@
 
 namespace shardmark {
 
+/// The copies of one rank between host and device. Nothing here is collective.
 class LinkQueue {
  public:
   /// A copy that was started, and when the link carries it (zero on a lane of the device).
@@ -58,7 +59,7 @@ class LinkQueue {
   void reset_times() { times_ = {}; }
 
  private:
-  LinkTimes& at(Direction d) { return times_[static_cast<std::size_t>(d)]; }
+  LinkTimes& at(Direction d) { return times_[d]; }
   Started copy_now(Direction direction, std::int64_t bytes, void* to, const void* from);
 
   Space space_;

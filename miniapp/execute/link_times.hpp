@@ -16,7 +16,7 @@ struct LinkTimes {
   std::int64_t busy_ns = 0;     // of the link, from the start of each copy to its end
   std::int64_t exposed_ns = 0;  // of the compute lane, which makes copies and waits for them
 };
-using LinkTimesByDirection = std::array<LinkTimes, direction_count>;
+using LinkTimesByDirection = EnumArray<Direction, LinkTimes>;
 
 /// When a link carries a copy, in the time of monotonic_ns().
 struct Carried {

@@ -29,7 +29,7 @@ Session::~Session() {
 
 LedgerSnapshot Session::memory() const {
   LedgerSnapshot seen = ledger_->snapshot();
-  seen.tiers[static_cast<std::size_t>(Tier::nvme)] = executor_.files();
+  seen.tiers[Tier::nvme] = executor_.files();
   return seen;
 }
 

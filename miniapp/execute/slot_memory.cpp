@@ -26,7 +26,7 @@ SlotMemory::SlotMemory(const Program& program, Ledger* ledger, DiskOptions disk)
     if (layout_[tier] == 0) continue;
     const std::string label = arena_label(tier);
     if (ledger_ != nullptr) ledger_->set_at(label);
-    auto& arena = arenas_[static_cast<std::size_t>(tier)];
+    auto& arena = arenas_[tier];
     arena.emplace(tier, layout_[tier], label);
     prefer_huge_pages(tier, arena->data<std::byte>(), arena->bytes());
   }
@@ -34,10 +34,10 @@ SlotMemory::SlotMemory(const Program& program, Ledger* ledger, DiskOptions disk)
 
 void SlotMemory::acquire(int slot) {
   const Slot& s = program_.slots[slot];
-  held_[static_cast<std::size_t>(s.tier)] += alloc_bytes(s);
+  held_[s.tier] += alloc_bytes(s);
   if (is_file(slot)) return make_file(slot);
   if (program_.memory_mode == MemoryMode::pooled) {
-    const auto& arena = arenas_[static_cast<std::size_t>(s.tier)];
+    const auto& arena = arenas_[s.tier];
     data_[slot] = arena ? arena->data<std::byte>() + layout_.offset[slot] : &nothing;
     return;
   }
@@ -48,7 +48,7 @@ void SlotMemory::acquire(int slot) {
 
 void SlotMemory::release(int slot) {
   const Slot& s = program_.slots[slot];
-  held_[static_cast<std::size_t>(s.tier)] -= alloc_bytes(s);
+  held_[s.tier] -= alloc_bytes(s);
   data_[slot] = nullptr;
   if (is_file(slot)) return drop_file(slot);
   if (!buffers_.empty()) buffers_[slot].reset();
@@ -83,13 +83,13 @@ void SlotMemory::leak(int slot) {
   }
   release(slot);
   const Slot& s = program_.slots[slot];
-  held_[static_cast<std::size_t>(s.tier)] += alloc_bytes(s);
+  held_[s.tier] += alloc_bytes(s);
 }
 
-std::array<std::int64_t, tier_count> SlotMemory::held_bytes() const {
+EnumArray<Tier, std::int64_t> SlotMemory::held_bytes() const {
   const bool strict = program_.memory_mode == MemoryMode::strict;
   auto held = strict && ledger_ != nullptr ? ledger_->live_bytes() : held_;
-  held[static_cast<std::size_t>(Tier::nvme)] = file_sizes_.live_bytes;
+  held[Tier::nvme] = file_sizes_.live_bytes;
   return held;
 }
 

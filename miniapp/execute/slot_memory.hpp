@@ -34,7 +34,7 @@ class SlotMemory {
   /// The bytes that slots occupy now, by tier. In `strict` mode the ledger counts them. In `pooled`
   /// mode, where the ledger sees only the arenas, and without a ledger, these are the slots that
   /// are alive or leaked.
-  std::array<std::int64_t, tier_count> held_bytes() const;
+  EnumArray<Tier, std::int64_t> held_bytes() const;
   /// The first byte of a slot that is alive. A file is mapped until `unmap_files`.
   std::byte* data(int slot) const {
     return is_file(slot) ? files_[static_cast<std::size_t>(slot)]->map() : data_[slot];
@@ -51,15 +51,15 @@ class SlotMemory {
 
   const Program& program_;
   Ledger* ledger_;
-  ArenaLayout layout_;                                    // pooled
-  std::array<std::optional<Buffer>, tier_count> arenas_;  // pooled
-  std::vector<std::optional<Buffer>> buffers_;            // strict, by slot
-  std::vector<std::byte*> data_;                          // by slot; null: not alive
+  ArenaLayout layout_;                             // pooled
+  EnumArray<Tier, std::optional<Buffer>> arenas_;  // pooled
+  std::vector<std::optional<Buffer>> buffers_;     // strict, by slot
+  std::vector<std::byte*> data_;                   // by slot; null: not alive
   std::vector<Buffer> leaked_;
   DiskOptions disk_;
   std::vector<std::optional<SwapFile>> files_;  // by slot; empty if the slot is not a file
   TierLedger file_sizes_;
-  std::array<std::int64_t, tier_count> held_{};  // of slots alive and leaked
+  EnumArray<Tier, std::int64_t> held_{};  // of slots alive and leaked
 };
 
 }  // namespace shardmark

@@ -21,8 +21,8 @@ class SlotMemory;  // declared only, so that reports, which include this file, n
 struct TracedEvent {
   std::int32_t segment = 0, event = 0;  // of the program; event -1: the wait at a segment's end
   std::int64_t begin_ns = 0, end_ns = 0;
-  std::int64_t exposed_ns = 0;  // waiting for collectives or copies in this time
-  std::array<std::int64_t, tier_count> held_bytes{};  // SlotMemory::held_bytes() after it
+  std::int64_t exposed_ns = 0;                 // waiting for collectives or copies in this time
+  EnumArray<Tier, std::int64_t> held_bytes{};  // SlotMemory::held_bytes() after it
 };
 
 /// When the link carried a copy, which may last long after its event.

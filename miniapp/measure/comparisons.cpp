@@ -35,8 +35,8 @@ std::string memory_difference(const TierResult& tier, std::string_view name, boo
   };
   compare(pooled ? "arena" : "live peak", tier.predicted_peak, tier.measured_peak);
   if (pooled) return text;  // the arena is one allocation, so its categories are not measured
-  for (int c = 0; c < category_count; ++c)
-    compare(to_string(static_cast<Category>(c)), tier.predicted[c], tier.measured[c]);
+  for (const Category c : all_values<Category>)
+    compare(to_string(c), tier.predicted[c], tier.measured[c]);
   return text;
 }
 
@@ -49,7 +49,7 @@ void compare_memory(const Program& program, const std::vector<bool>& ran,
   const Footprint predicted = footprint(program, ran);
   const auto allocated = allocated_bytes(program);
   std::string difference;
-  for (std::size_t t = 0; t < tier_count; ++t) {
+  for (const Tier t : all_values<Tier>) {
     TierResult& tier = result.tiers[t];
     tier.live_peak = predicted.tiers[t].peak_bytes;
     tier.pinned_peak = predicted.tiers[t].pinned_peak_bytes;
@@ -58,7 +58,7 @@ void compare_memory(const Program& program, const std::vector<bool>& ran,
     tier.measured_peak = ledger.tiers[t].peak_bytes;
     tier.measured = ledger.tiers[t].category_peaks;
     tier.at = describe_event(program, predicted.tiers[t].segment, predicted.tiers[t].event);
-    const std::string text = memory_difference(tier, to_string(static_cast<Tier>(t)), pooled);
+    const std::string text = memory_difference(tier, to_string(t), pooled);
     if (!text.empty())
       difference += fmt::format("{}{} (measured peak on acquiring {})",
                                 difference.empty() ? "" : ", ", text, ledger.tiers[t].peak_at);
@@ -96,16 +96,15 @@ void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVol
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
   result.emulated_link_gb_per_s = deck.machine.host_link_gbps;
   std::string difference;
-  for (std::size_t d = 0; d < direction_count; ++d) {
+  for (const Direction d : all_values<Direction>) {
     const LinkTimes& t = record.link[d];
     result.link[d] = {predicted[d], carried[d], static_cast<double>(t.bytes) / steps,
                       static_cast<double>(t.busy_ns) * 1e-9 / steps,
                       static_cast<double>(t.exposed_ns) * 1e-9 / steps};
     if (predicted[d] == carried[d]) continue;
-    difference +=
-        fmt::format("{}{}: predicted {} copies of {} bytes in all, measured {} of {}",
-                    difference.empty() ? "" : ", ", to_string(static_cast<Direction>(d)),
-                    predicted[d].copies, predicted[d].bytes, carried[d].copies, carried[d].bytes);
+    difference += fmt::format("{}{}: predicted {} copies of {} bytes in all, measured {} of {}",
+                              difference.empty() ? "" : ", ", to_string(d), predicted[d].copies,
+                              predicted[d].bytes, carried[d].copies, carried[d].bytes);
   }
   observed.copies_mismatch = first_text(peers, difference);
 }
@@ -113,7 +112,7 @@ void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVol
 // The kernel counts whole blocks, and also what the file system reads for its own use.
 void compare_disk(const LinkVolume& carried, const DiskResult& kernel, Peers& peers, Result& result,
                   Observed& observed) {
-  const auto bytes = [&](Direction d) { return carried[static_cast<std::size_t>(d)].bytes; };
+  const auto bytes = [&](Direction d) { return carried[d].bytes; };
   if (bytes(Direction::host_to_nvme) > 0) result.disk = kernel;
   std::string difference;
   if (result.disk && result.disk->direct && result.disk->kernel) {

@@ -103,12 +103,12 @@ struct Result {
   std::string deck_text, deck_hash, plan_hash;
   std::vector<LossRow> rows;  // one per step; loss and norm are those of the global batch
   StepTrace trace;            // of the warm-up step that the page draws, on rank 0
-  std::array<TierResult, tier_count> tiers;
+  EnumArray<Tier, TierResult> tiers;
   std::map<std::pair<int, Op>, CollectiveResult>
       collectives;                    // by group of the program and operation
   std::vector<CommsLogOp> comms_log;  // of the whole run, if the deck's comms_logger asks for it
   std::string comms_calls;            // one line for each call, if it is verbose
-  std::array<LinkResult, direction_count> link;
+  EnumArray<Direction, LinkResult> link;
   std::optional<double> emulated_link_gb_per_s;  // machine.host_link_gbps
   std::optional<DiskResult> disk;                // where states are in files
   bool copies() const {

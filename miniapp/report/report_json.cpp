@@ -24,27 +24,25 @@ Json number(double value) {
 
 Json by_category(const CategoryBytes& bytes) {
   Json o = Json::object();
-  for (int c = 0; c < category_count; ++c)
-    if (bytes[c] > 0) o[std::string(to_string(static_cast<Category>(c)))] = bytes[c];
+  for (const Category c : all_values<Category>)
+    if (bytes[c] > 0) o[std::string(to_string(c))] = bytes[c];
   return o;
 }
 
 Json memory(const Result& r) {
   Json o;
-  for (int t = 0; t < tier_count; ++t) {
+  for (const Tier t : all_values<Tier>) {
     const TierResult& tier = r.tiers[t];
-    if (static_cast<Tier>(t) == Tier::nvme && tier.predicted_peak + tier.measured_peak == 0)
-      continue;
-    o[std::string(to_string(static_cast<Tier>(t)))] = {
-        {"predicted_peak", tier.predicted_peak},
-        {"measured_peak", tier.measured_peak},
-        {"live_peak", tier.live_peak},
-        {"predicted_pinned_peak", tier.pinned_peak},
-        {"predicted_by_category", by_category(tier.predicted)},
-        {"measured_by_category", by_category(tier.measured)},
-        {"at", tier.at},
-        {"budget", tier.budget},
-        {"budget_source", tier.budget_source}};
+    if (t == Tier::nvme && tier.predicted_peak + tier.measured_peak == 0) continue;
+    o[std::string(to_string(t))] = {{"predicted_peak", tier.predicted_peak},
+                                    {"measured_peak", tier.measured_peak},
+                                    {"live_peak", tier.live_peak},
+                                    {"predicted_pinned_peak", tier.pinned_peak},
+                                    {"predicted_by_category", by_category(tier.predicted)},
+                                    {"measured_by_category", by_category(tier.measured)},
+                                    {"at", tier.at},
+                                    {"budget", tier.budget},
+                                    {"budget_source", tier.budget_source}};
   }
   o["system"] = {{"rss_start", r.rss_start},
                  {"rss_peak", r.rss_peak},
@@ -111,9 +109,8 @@ Json direction(const LinkResult& l) {
 
 Json directions(const Result& r, bool disk) {
   Json o = Json::object();
-  for (std::size_t d = 0; d < direction_count; ++d)
-    if (is_disk(static_cast<Direction>(d)) == disk)
-      o[std::string(to_string(static_cast<Direction>(d)))] = direction(r.link[d]);
+  for (const Direction d : all_values<Direction>)
+    if (is_disk(d) == disk) o[std::string(to_string(d))] = direction(r.link[d]);
   return o;
 }
 

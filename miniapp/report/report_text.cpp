@@ -20,14 +20,13 @@ void memory_table(Out out, const Program& p, const Result& r) {
   const auto measured = [&](std::int64_t bytes) { return pooled ? "-" : std::to_string(bytes); };
   fmt::format_to(out, "\nMemory, this rank (bytes; each row has its own peak)\n");
   fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}\n", "tier", "category", "predicted", "measured");
-  for (int t = 0; t < tier_count; ++t) {
+  for (const Tier t : all_values<Tier>) {
     const TierResult& tier = r.tiers[t];
     if (tier.predicted_peak == 0 && tier.measured_peak == 0) continue;
-    const auto name = to_string(static_cast<Tier>(t));
-    for (int c = 0; c < category_count; ++c)
+    const auto name = to_string(t);
+    for (const Category c : all_values<Category>)
       if (tier.predicted[c] > 0 || tier.measured[c] > 0)
-        fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}\n", name,
-                       to_string(static_cast<Category>(c)), tier.predicted[c],
+        fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}\n", name, to_string(c), tier.predicted[c],
                        measured(tier.measured[c]));
     fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {} at once, at {}\n", name, "live peak",
                    tier.live_peak, measured(tier.measured_peak), human_bytes(tier.live_peak),
@@ -35,7 +34,7 @@ void memory_table(Out out, const Program& p, const Result& r) {
     if (tier.pinned_peak > 0)
       fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {} that the driver of a device would lock\n",
                      name, "pinned", tier.pinned_peak, "-", human_bytes(tier.pinned_peak));
-    if (static_cast<Tier>(t) == Tier::nvme)
+    if (t == Tier::nvme)
       fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}, in unnamed files\n", name, "files",
                      tier.predicted_peak, tier.measured_peak, human_bytes(tier.measured_peak));
     else if (pooled)
@@ -77,13 +76,12 @@ void link_table(Out out, const Result& r) {
                      : "as fast as this machine copies");
   fmt::format_to(out, "  {:<15}{:>9}{:>11}{:>16}{:>15}{:>11}{:>9}{:>12}\n", "", "copies",
                  "predicted", "bytes", "bytes/step", "ms/step", "GB/s", "exposed ms");
-  for (std::size_t d = 0; d < direction_count; ++d) {
+  for (const Direction d : all_values<Direction>) {
     const LinkResult& l = r.link[d];
     if (l.predicted.copies + l.measured.copies == 0) continue;
     fmt::format_to(out, "  {:<15}{:>9}{:>11}{:>16}{:>15.0f}{:>11.3f}{:>9.2f}{:>12.3f}\n",
-                   to_string(static_cast<Direction>(d)), l.measured.copies, l.predicted.copies,
-                   l.measured.bytes, l.bytes_per_step, l.busy_s * 1e3, l.gb_per_s(),
-                   l.exposed_s * 1e3);
+                   to_string(d), l.measured.copies, l.predicted.copies, l.measured.bytes,
+                   l.bytes_per_step, l.busy_s * 1e3, l.gb_per_s(), l.exposed_s * 1e3);
   }
   if (r.disk) fmt::format_to(out, "  {}\n", describe(*r.disk));
 }

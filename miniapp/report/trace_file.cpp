@@ -184,9 +184,8 @@ class Writer {
     if (t.held_bytes == held_) return;
     held_ = t.held_bytes;
     Json held = Json::object();
-    for (std::size_t tier = 0; tier < tier_count; ++tier)
-      if (static_cast<Tier>(tier) != Tier::nvme || p_.has_files())
-        held[std::string(to_string(static_cast<Tier>(tier)))] = held_[tier];
+    for (const Tier tier : all_values<Tier>)
+      if (tier != Tier::nvme || p_.has_files()) held[std::string(to_string(tier))] = held_[tier];
     put({{"ph", "C"},
          {"name", "held bytes"},
          {"pid", p_.rank},
@@ -226,7 +225,7 @@ class Writer {
   const Program& p_;
   const TraceClock& clock_;
   std::vector<std::string> lane_names_;
-  std::array<std::int64_t, tier_count> held_{};
+  EnumArray<Tier, std::int64_t> held_{};
   std::string text_;
 };
 

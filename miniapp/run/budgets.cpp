@@ -30,7 +30,7 @@ std::int64_t usable_disk_bytes(const Deck& deck, const OffloadSpec& spec, const 
 // With two disks, the one with less free space counts.
 void add_disk_budget(const Deck& deck, std::int64_t needed, int ranks_per_node, RunBudgets& r) {
   if (needed == 0) return;
-  const auto nvme = static_cast<std::size_t>(Tier::nvme);
+  constexpr Tier nvme = Tier::nvme;
   const bool given = r.bytes[nvme].has_value();
   if (given) r.source[nvme] = "memory.nvme_gib of the deck";
   for (const auto& [spec, section] : {std::pair{&deck.zero.offload_optimizer, "offload_optimizer"},
@@ -49,27 +49,25 @@ void add_disk_budget(const Deck& deck, std::int64_t needed, int ranks_per_node, 
 
 Budgets deck_budgets(const Deck& deck, int ranks_per_node) {
   Budgets budgets;
-  for (std::size_t t = 0; t < tier_count; ++t)
+  for (const Tier t : all_values<Tier>)
     if (deck.memory.budget_gib[t])
       budgets[t] = static_cast<std::int64_t>(std::llround(*deck.memory.budget_gib[t] * gib_bytes));
   for (Tier shared : {Tier::host, Tier::nvme})
-    if (auto& budget = budgets[static_cast<std::size_t>(shared)])
-      *budget /= std::max(1, ranks_per_node);
+    if (auto& budget = budgets[shared]) *budget /= std::max(1, ranks_per_node);
   return budgets;
 }
 
-RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_count>& needed,
+RunBudgets run_budgets(const Deck& deck, const EnumArray<Tier, std::int64_t>& needed,
                        int ranks_per_node) {
-  const auto device = static_cast<std::size_t>(Tier::device);
-  const auto host = static_cast<std::size_t>(Tier::host);
+  constexpr Tier device = Tier::device;
+  constexpr Tier host = Tier::host;
   RunBudgets r;
   r.bytes = deck_budgets(deck, ranks_per_node);
-  const bool given[] = {r.bytes[device].has_value(), r.bytes[host].has_value()};
+  EnumArray<Tier, bool> given{};
+  for (const Tier t : memory_tiers) given[t] = r.bytes[t].has_value();
   for (Tier t : memory_tiers)
-    if (given[static_cast<std::size_t>(t)])
-      r.source[static_cast<std::size_t>(t)] =
-          fmt::format("memory.{}_gib of the deck", to_string(t));
-  add_disk_budget(deck, needed[static_cast<std::size_t>(Tier::nvme)], ranks_per_node, r);
+    if (given[t]) r.source[t] = fmt::format("memory.{}_gib of the deck", to_string(t));
+  add_disk_budget(deck, needed[Tier::nvme], ranks_per_node, r);
   if (given[host] && ranks_per_node > 1)
     r.source[host] += fmt::format(", shared by {} ranks", ranks_per_node);
   if (given[device] && given[host]) return r;
@@ -78,7 +76,7 @@ RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_cou
   const auto device_memory =
       find_device_memory(ranks_per_node);  // only of a device with its own memory
   if (!device_memory && !given[device] && !given[host]) r.shared = found.bytes;
-  for (const std::size_t t : {device, host}) {
+  for (const Tier t : {device, host}) {
     if (given[t]) continue;
     const FoundMemory& own = device_memory && t == device ? *device_memory : found;
     const std::int64_t other = device_memory ? 0 : needed[t == device ? host : device];

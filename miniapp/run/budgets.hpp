@@ -19,7 +19,7 @@ Budgets deck_budgets(const Deck& deck, int ranks_per_node);
 /// The budgets of one rank in a run, in bytes.
 struct RunBudgets {
   Budgets bytes;
-  std::array<std::string, tier_count> source;  // for the report: who set the budget
+  EnumArray<Tier, std::string> source;  // for the report: who set the budget
   std::optional<std::int64_t> shared;  // of device and host together, where the deck limits neither
 };
 
@@ -27,7 +27,7 @@ struct RunBudgets {
 /// CPU-only build both tiers are host memory, so each may use what the other one, by the bytes
 /// `needed` of the plan, leaves. Local. Throws DeckError if states go to files and their folder
 /// cannot be used.
-RunBudgets run_budgets(const Deck& deck, const std::array<std::int64_t, tier_count>& needed,
+RunBudgets run_budgets(const Deck& deck, const EnumArray<Tier, std::int64_t>& needed,
                        int ranks_per_node);
 
 }  // namespace shardmark

@@ -12,7 +12,7 @@
 namespace shardmark {
 
 FitBudget deck_fit_budget(const Deck& deck) {
-  const auto device = deck_budgets(deck, 1)[static_cast<std::size_t>(Tier::device)];
+  const auto device = deck_budgets(deck, 1)[Tier::device];
   return {device.value_or(0), false, "memory.device_gib of the deck"};
 }
 

@@ -21,7 +21,7 @@ void compare_with_plan(const RunPlan& run, RunSession& session, const RunRecord&
   const Program& program = run.program;
   const StepRunner& steps = session.steps();
   const LedgerSnapshot memory = session.session().memory();
-  for (std::size_t t = 0; t < tier_count; ++t) {
+  for (const Tier t : all_values<Tier>) {
     result.tiers[t].budget = run.budgets.bytes[t].value_or(0);
     result.tiers[t].budget_source = run.budgets.source[t];
   }

@@ -20,7 +20,7 @@ std::int64_t PlanFigures::bytes() const {
 std::int64_t PlanFigures::peak() const {
   std::int64_t sum = 0;
   for (Tier t : memory_tiers) {
-    const CategoryBytes& tier = at_peak[static_cast<std::size_t>(t)];
+    const CategoryBytes& tier = at_peak[t];
     sum = std::accumulate(tier.begin(), tier.end(), sum);
   }
   return sum;
@@ -47,7 +47,7 @@ PlanFigures plan_figures(const Deck& deck, const Program& p, const Budgets& budg
   f.per_parameter = volume_per_parameter(p, f.step);
   f.allocated = allocated_bytes(p);
   const Footprint bytes = footprint(p);
-  for (std::size_t t = 0; t < tier_count; ++t) {
+  for (const Tier t : all_values<Tier>) {
     f.at_peak[t] = bytes.tiers[t].at_peak;
     if (budgets[t]) f.fits[t] = f.allocated[t] <= *budgets[t];
   }
@@ -70,7 +70,7 @@ RunFigures run_figures(const Deck& deck, const Result& r, double wall_s) {
   f.hidden_s = times.hidden;
   const bool trained = deck.run.compute == Compute::train && !r.rows.empty();
   f.loss = trained ? r.rows.back().loss : std::numeric_limits<double>::quiet_NaN();
-  for (std::size_t t = 0; t < tier_count; ++t) f.measured[t] = r.tiers[t].measured_peak;
+  for (const Tier t : all_values<Tier>) f.measured[t] = r.tiers[t].measured_peak;
   f.resident_peak = r.rss_peak_most;
   for (const auto& [op, c] : r.collectives) {
     f.calls += c.measured.calls;

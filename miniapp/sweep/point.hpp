@@ -23,10 +23,10 @@ struct PlanFigures {
   std::int64_t parameters = 0, layers = 0;
   Batch batch;
   Volume step;
-  double per_parameter = 0;                          // elements that volume_per_parameter() counts
-  std::array<std::int64_t, tier_count> allocated{};  // the arena, or the peak (strict)
-  std::array<CategoryBytes, tier_count> at_peak{};   // sums to the live peak
-  std::array<std::optional<bool>, tier_count> fits{};  // empty if there is no budget
+  double per_parameter = 0;                     // elements that volume_per_parameter() counts
+  EnumArray<Tier, std::int64_t> allocated{};    // the arena, or the peak (strict)
+  EnumArray<Tier, CategoryBytes> at_peak{};     // sums to the live peak
+  EnumArray<Tier, std::optional<bool>> fits{};  // empty if there is no budget
 
   std::int64_t calls() const;  // collectives per step
   std::int64_t bytes() const;  // that they move per step, as nccl-tests counts them
@@ -39,12 +39,12 @@ struct RunFigures {
   double tokens_per_s = 0, step_p50_s = 0, step_p99_s = 0;
   double forward_s = 0, backward_s = 0, optimizer_s = 0, copies_s = 0, matmul_s = 0;
   double exposed_s = 0, hidden_s = 0;
-  double loss = 0;                                  // of the last step; NaN: none
-  std::array<std::int64_t, tier_count> measured{};  // bytes allocated at the peak
-  std::int64_t slowest_rank = 0;                    // whose seconds these are
-  std::int64_t resident_peak = 0;                   // of the largest process, bytes
-  std::int64_t calls = 0, predicted_calls = 0;      // collectives of the whole run
-  double wall_s = 0;                                // from reading the deck to the report
+  double loss = 0;                              // of the last step; NaN: none
+  EnumArray<Tier, std::int64_t> measured{};     // bytes allocated at the peak
+  std::int64_t slowest_rank = 0;                // whose seconds these are
+  std::int64_t resident_peak = 0;               // of the largest process, bytes
+  std::int64_t calls = 0, predicted_calls = 0;  // collectives of the whole run
+  double wall_s = 0;                            // from reading the deck to the report
 };
 
 /// One point of a sweep, with what is known about it.

@@ -13,21 +13,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string tier_name(std::size_t tier) {
-  return std::string(to_string(static_cast<Tier>(tier)));
+std::string tier_name(Tier tier) {
+  return std::string(to_string(tier));
 }
 
 Json of_categories(const CategoryBytes& bytes) {
   Json o = Json::object();
-  for (std::size_t c = 0; c < category_count; ++c)
-    if (bytes[c] > 0) o[std::string(to_string(static_cast<Category>(c)))] = bytes[c];
+  for (const Category c : all_values<Category>)
+    if (bytes[c] > 0) o[std::string(to_string(c))] = bytes[c];
   return o;
 }
 
 CategoryBytes categories_of(const Json& json) {
   CategoryBytes bytes{};
-  for (std::size_t c = 0; c < category_count; ++c)
-    bytes[c] = json.value(std::string(to_string(static_cast<Category>(c))), std::int64_t{0});
+  for (const Category c : all_values<Category>)
+    bytes[c] = json.value(std::string(to_string(c)), std::int64_t{0});
   return bytes;
 }
 
@@ -43,7 +43,7 @@ Json of_plan(const PlanFigures& f) {
   Json& step = o["step"] = Json::object();
   for (const auto& [op, t] : f.step)
     step[std::string(to_string(op))] = {{"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
-  for (std::size_t t = 0; t < tier_count; ++t) {
+  for (const Tier t : all_values<Tier>) {
     Json tier = {{"allocated_bytes", f.allocated[t]},
                  {"at_peak_bytes", of_categories(f.at_peak[t])}};
     if (f.fits[t]) tier["fits"] = *f.fits[t];
@@ -66,7 +66,7 @@ PlanFigures plan_of(const Json& o) {
     if (it != o.at("step").end())
       f.step[static_cast<Op>(i)] = {it->at("calls"), it->at("elems"), it->at("bytes")};
   }
-  for (std::size_t t = 0; t < tier_count; ++t) {
+  for (const Tier t : all_values<Tier>) {
     const Json& tier = o.at(tier_name(t));
     f.allocated[t] = tier.at("allocated_bytes");
     f.at_peak[t] = categories_of(tier.at("at_peak_bytes"));
@@ -80,7 +80,7 @@ Json of_run(const RunFigures& f) {
   for (const NamedReal& n : run_reals)  // JSON has no NaN
     o[n.name] = std::isfinite(f.*n.of) ? Json(f.*n.of) : Json(nullptr);
   for (const NamedCount& n : run_counts) o[n.name] = f.*n.of;
-  for (std::size_t t = 0; t < tier_count; ++t) o[tier_name(t) + "_measured_bytes"] = f.measured[t];
+  for (const Tier t : all_values<Tier>) o[tier_name(t) + "_measured_bytes"] = f.measured[t];
   return o;
 }
 
@@ -90,8 +90,7 @@ RunFigures run_of(const Json& o) {
     f.*n.of = o.at(n.name).is_null() ? std::numeric_limits<double>::quiet_NaN()
                                      : o.at(n.name).get<double>();
   for (const NamedCount& n : run_counts) f.*n.of = o.at(n.name);
-  for (std::size_t t = 0; t < tier_count; ++t)
-    f.measured[t] = o.at(tier_name(t) + "_measured_bytes");
+  for (const Tier t : all_values<Tier>) f.measured[t] = o.at(tier_name(t) + "_measured_bytes");
   return f;
 }
 

@@ -44,11 +44,11 @@ std::vector<std::string> plan_head() {
   for (const Op op : collectives) head.push_back(fmt::format("step_calls_{}", to_string(op)));
   for (const char* name : {"step_bytes", "elems_per_parameter", "live_peak_bytes"})
     head.emplace_back(name);
-  for (int t = 0; t < tier_count; ++t) {
-    const auto tier = to_string(static_cast<Tier>(t));
+  for (const Tier t : all_values<Tier>) {
+    const auto tier = to_string(t);
     head.push_back(fmt::format("{}_allocated_bytes", tier));
-    for (int c = 0; c < category_count; ++c)
-      head.push_back(fmt::format("{}_{}_bytes", tier, to_string(static_cast<Category>(c))));
+    for (const Category c : all_values<Category>)
+      head.push_back(fmt::format("{}_{}_bytes", tier, to_string(c)));
     head.push_back(fmt::format("{}_fits", tier));
   }
   return head;
@@ -68,7 +68,7 @@ std::vector<std::string> plan_cells(const PlanFigures& f) {
   cells.push_back(std::to_string(f.bytes()));
   cells.push_back(number(f.per_parameter));
   cells.push_back(std::to_string(f.peak()));
-  for (std::size_t t = 0; t < tier_count; ++t) {
+  for (const Tier t : all_values<Tier>) {
     cells.push_back(std::to_string(f.allocated[t]));
     for (const std::int64_t bytes : f.at_peak[t]) cells.push_back(std::to_string(bytes));
     cells.push_back(f.fits[t] ? (*f.fits[t] ? "yes" : "no") : "");
@@ -80,8 +80,8 @@ std::vector<std::string> run_head() {
   std::vector<std::string> head;
   for (const NamedReal& n : run_reals) head.emplace_back(n.name);
   for (const NamedCount& n : run_counts) head.emplace_back(n.name);
-  for (int t = 0; t < tier_count; ++t)
-    head.push_back(fmt::format("{}_measured_bytes", to_string(static_cast<Tier>(t))));
+  for (const Tier t : all_values<Tier>)
+    head.push_back(fmt::format("{}_measured_bytes", to_string(t)));
   return head;
 }
 

@@ -53,7 +53,7 @@ class Sizes {
   std::int64_t peak(std::int64_t layers) {
     return known(peaks_, layers, Extent::whole, [](const Program& p) {
       const Footprint f = footprint(p);
-      return std::array<std::int64_t, tier_count>{f.tiers[0].peak_bytes, f.tiers[1].peak_bytes};
+      return EnumArray<Tier, std::int64_t>{f.tiers[0].peak_bytes, f.tiers[1].peak_bytes};
     });
   }
   std::int64_t allocated(std::int64_t layers) {
@@ -64,9 +64,9 @@ class Sizes {
   /// that a model that is far too deep is not planned as a whole.
   std::int64_t peak_or_beyond(std::int64_t layers, std::int64_t limit) {
     const std::int64_t at_start = known(states_, layers, Extent::start_up, [](const Program& p) {
-      std::array<std::int64_t, tier_count> bytes{};
+      EnumArray<Tier, std::int64_t> bytes{};
       const auto live = live_at(p, p.segments[0].exit);
-      for (std::size_t t = 0; t < tier_count; ++t)
+      for (const Tier t : all_values<Tier>)
         bytes[t] = std::accumulate(live[t].begin(), live[t].end(), std::int64_t{0});
       return bytes;
     });
@@ -83,8 +83,8 @@ class Sizes {
     deck_.model.layers = layers;
     for (int rank : heaviest_ranks(deck_, world_)) {
       const auto bytes = size(build_program(deck_, batch_, world_, rank, profile_, extent));
-      const auto device = bytes[static_cast<std::size_t>(Tier::device)];
-      const auto host = bytes[static_cast<std::size_t>(Tier::host)];
+      const auto device = bytes[Tier::device];
+      const auto host = bytes[Tier::host];
       at->second = std::max(at->second, both_tiers_ ? device + host : device);
     }
     return at->second;

@@ -79,14 +79,16 @@ enum class Role : std::uint8_t {
 template<>
 inline constexpr std::size_t enum_size<Role> = 17;
 
+/// The part of a step that an event belongs to. The phase `init` is start-up, before the first
+/// step.
 enum class Phase : std::uint8_t { init, forward, backward, step };
 template<>
 inline constexpr std::size_t enum_size<Phase> = 4;
+
 /// Where states lie: in memory of the device or the host, or in files on a disk of the node.
 enum class Tier : std::uint8_t { device, host, nvme };
 template<>
 inline constexpr std::size_t enum_size<Tier> = 3;
-inline constexpr int tier_count = static_cast<int>(enum_size<Tier>);
 inline constexpr Tier memory_tiers[] = {Tier::device, Tier::host};
 
 /// What memory is used for, after the model states and residual states of the ZeRO paper.
@@ -104,11 +106,13 @@ enum class Category : std::uint8_t {
 };
 template<>
 inline constexpr std::size_t enum_size<Category> = 10;
-inline constexpr int category_count = static_cast<int>(enum_size<Category>);
 
+/// The type of the elements of a slot, a message or a parameter.
 enum class Dtype : std::uint8_t { fp32, bf16, fp16, fp64, uint8, int32, int64 };
 template<>
 inline constexpr std::size_t enum_size<Dtype> = 7;
+
+/// How a collective combines the values of its ranks; `none` for those that only move values.
 enum class Reduction : std::uint8_t { none, sum, average, max };
 template<>
 inline constexpr std::size_t enum_size<Reduction> = 4;
@@ -118,6 +122,8 @@ inline constexpr std::size_t enum_size<Reduction> = 4;
 enum class Reductions : std::uint8_t { native, ordered };
 template<>
 inline constexpr std::size_t enum_size<Reductions> = 2;
+
+/// Whether a run computes (`train`), or only communicates and keeps the memory (`none`).
 enum class Compute : std::uint8_t { train, none };
 template<>
 inline constexpr std::size_t enum_size<Compute> = 2;
@@ -154,9 +160,12 @@ constexpr std::int64_t dtype_bytes(Dtype d) {
   return 0;
 }
 
+/// Whether all ranks of a group take part in the operation.
 constexpr bool is_collective(Op op) {
   return op >= Op::all_gather;
 }
+
+/// Whether the operation combines values of several ranks. These have a `Reduction`.
 constexpr bool is_reduction(Op op) {
   return op == Op::reduce_scatter || op == Op::all_reduce || op == Op::reduce;
 }

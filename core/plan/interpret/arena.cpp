@@ -56,7 +56,7 @@ class Placer {
   explicit Placer(const Program& program)
       : p_(program),
         lives_(lifetimes(program)),
-        taken_(tier_count, OccupiedMemory(lives_.moments)) {
+        taken_(enum_size<Tier>, OccupiedMemory(lives_.moments)) {
     layout_.offset.assign(p_.slots.size(), -1);
     for (const Slot& s : p_.slots)
       padded_.push_back(round_up(alloc_bytes(s), arena_alignment, "arena: padding"));

@@ -16,11 +16,12 @@ namespace shardmark {
 /// a vector register.
 inline constexpr std::int64_t arena_alignment = 256;
 
+/// The place of each slot, in bytes from the beginning of its arena.
 struct ArenaLayout {
-  std::array<std::int64_t, tier_count> bytes{};  // size of each tier's arena; 0: none
+  EnumArray<Tier, std::int64_t> bytes{};  // size of each tier's arena; 0: none
   std::vector<std::int64_t> offset;  // by slot, in its tier's arena; -1: never alive, or a file
   std::int64_t work = 0;  // address sets searched or extended: about n log n for n acquires
-  std::int64_t operator[](Tier t) const { return bytes[static_cast<std::size_t>(t)]; }
+  std::int64_t operator[](Tier t) const { return bytes[t]; }
 };
 
 /// Pure, so the size of an arena is a figure of the plan. Slots that are alive all the time come

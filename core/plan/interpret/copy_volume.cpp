@@ -5,13 +5,13 @@
 namespace shardmark {
 
 std::string_view to_string(Direction direction) {
-  static constexpr std::array<std::string_view, direction_count> names{
-      "device_to_host", "host_to_device", "nvme_to_host", "host_to_nvme"};
-  return names[static_cast<std::size_t>(direction)];
+  static constexpr auto names =
+      enum_names<Direction>("device_to_host", "host_to_device", "nvme_to_host", "host_to_nvme");
+  return names[direction];
 }
 
 void add(LinkVolume& into, const LinkVolume& from) {
-  for (int d = 0; d < direction_count; ++d) {
+  for (const Direction d : all_values<Direction>) {
     into[d].copies += from[d].copies;
     into[d].bytes += from[d].bytes;
   }
@@ -22,7 +22,7 @@ LinkVolume link_volume(const Segment& segment, std::int64_t times) {
   LinkVolume v;
   for (const Event& e : segment.events) {
     if (e.op != Op::copy) continue;
-    LinkTraffic& t = v[static_cast<std::size_t>(direction_of(e))];
+    LinkTraffic& t = v[direction_of(e)];
     t.copies += times;
     t.bytes = checked_add(t.bytes, checked_mul(times, e.elems * dtype_bytes(e.dtype), what), what);
   }

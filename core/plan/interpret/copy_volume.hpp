@@ -13,7 +13,8 @@ namespace shardmark {
 
 /// The tiers between which a copy moves data, and which way.
 enum class Direction : std::uint8_t { device_to_host, host_to_device, nvme_to_host, host_to_nvme };
-inline constexpr int direction_count = 4;
+template<>
+inline constexpr std::size_t enum_size<Direction> = 4;
 std::string_view to_string(Direction);
 constexpr bool is_disk(Direction d) {
   return d >= Direction::nvme_to_host;
@@ -31,7 +32,7 @@ struct LinkTraffic {
   std::int64_t copies = 0, bytes = 0;
   bool operator==(const LinkTraffic&) const = default;
 };
-using LinkVolume = std::array<LinkTraffic, direction_count>;
+using LinkVolume = EnumArray<Direction, LinkTraffic>;
 
 /// The copies of one segment that runs `times` times. Throws SizeError beyond 63 bits.
 LinkVolume link_volume(const Segment& segment, std::int64_t times = 1);

@@ -12,41 +12,34 @@
 namespace shardmark {
 namespace {
 
-std::size_t index(Tier t) {
-  return static_cast<std::size_t>(t);
-}
-std::size_t index(Category c) {
-  return static_cast<std::size_t>(c);
-}
-
 // The live bytes during a walk over events.
 class Live {
  public:
   Live(const Program& program, const EndState& entry) : bytes_(live_at(program, entry)) {
-    for (std::size_t t = 0; t < tier_count; ++t)
+    for (const Tier t : all_values<Tier>)
       total_[t] = std::accumulate(bytes_[t].begin(), bytes_[t].end(), std::int64_t{0});
     for (std::int32_t s : entry.alive)
-      if (program.slots[s].pinned) pinned_[index(program.slots[s].tier)] += bytes_of(program, s);
+      if (program.slots[s].pinned) pinned_[program.slots[s].tier] += bytes_of(program, s);
   }
   // Returns whether the event changes any figure.
   bool apply(const Program& program, const Event& e) {
     if (e.op != Op::acquire && e.op != Op::release) return false;
     const std::int64_t bytes = bytes_of(program, e.slot) * (e.op == Op::acquire ? 1 : -1);
-    bytes_[index(e.tier)][index(e.category)] += bytes;
-    total_[index(e.tier)] += bytes;
-    if (program.slots[e.slot].pinned) pinned_[index(e.tier)] += bytes;
+    bytes_[e.tier][e.category] += bytes;
+    total_[e.tier] += bytes;
+    if (program.slots[e.slot].pinned) pinned_[e.tier] += bytes;
     return true;
   }
-  std::int64_t total(std::size_t tier) const { return total_[tier]; }
-  std::int64_t pinned(std::size_t tier) const { return pinned_[tier]; }
-  const CategoryBytes& by_category(std::size_t tier) const { return bytes_[tier]; }
+  std::int64_t total(Tier tier) const { return total_[tier]; }
+  std::int64_t pinned(Tier tier) const { return pinned_[tier]; }
+  const CategoryBytes& by_category(Tier tier) const { return bytes_[tier]; }
 
  private:
   static std::int64_t bytes_of(const Program& program, std::int32_t slot) {
     return alloc_bytes(program.slots[slot]);
   }
-  std::array<CategoryBytes, tier_count> bytes_{};
-  std::array<std::int64_t, tier_count> total_{}, pinned_{};
+  EnumArray<Tier, CategoryBytes> bytes_{};
+  EnumArray<Tier, std::int64_t> total_{}, pinned_{};
 };
 
 // Calls `look(segment, event, live)` before the first event (-1) and after each one that acquires
@@ -66,11 +59,11 @@ void walk(const Program& program, const std::vector<bool>& only, Look look) {
 
 }  // namespace
 
-std::array<CategoryBytes, tier_count> live_at(const Program& program, const EndState& end) {
-  std::array<CategoryBytes, tier_count> bytes{};
+EnumArray<Tier, CategoryBytes> live_at(const Program& program, const EndState& end) {
+  EnumArray<Tier, CategoryBytes> bytes{};
   for (std::int32_t s : end.alive) {
     const Slot& slot = program.slots[s];
-    bytes[index(slot.tier)][index(slot.category)] += alloc_bytes(slot);
+    bytes[slot.tier][slot.category] += alloc_bytes(slot);
   }
   return bytes;
 }
@@ -79,14 +72,14 @@ std::int64_t state_bytes(const CategoryBytes& bytes) {
   std::int64_t sum = 0;
   for (Category c :
        {Category::param, Category::grad, Category::master, Category::momentum, Category::variance})
-    sum += bytes[index(c)];
+    sum += bytes[c];
   return sum;
 }
 
 Footprint footprint(const Program& program, const std::vector<bool>& only) {
   Footprint f;
   walk(program, only, [&](int s, int e, const Live& live) {
-    for (std::size_t t = 0; t < tier_count; ++t) {
+    for (const Tier t : all_values<Tier>) {
       TierFootprint& tier = f.tiers[t];
       if (live.total(t) > tier.peak_bytes) {
         tier.peak_bytes = live.total(t);
@@ -94,7 +87,7 @@ Footprint footprint(const Program& program, const std::vector<bool>& only) {
         tier.segment = s, tier.event = e;
       }
       tier.pinned_peak_bytes = std::max(tier.pinned_peak_bytes, live.pinned(t));
-      for (std::size_t c = 0; c < category_count; ++c)
+      for (const Category c : all_values<Category>)
         tier.category_peaks[c] = std::max(tier.category_peaks[c], live.by_category(t)[c]);
     }
     return true;
@@ -102,14 +95,14 @@ Footprint footprint(const Program& program, const std::vector<bool>& only) {
   return f;
 }
 
-std::vector<std::array<CategoryBytes, tier_count>> live_after(const Program& program, int segment) {
+std::vector<EnumArray<Tier, CategoryBytes>> live_after(const Program& program, int segment) {
   const Segment& s = program.segments[static_cast<std::size_t>(segment)];
   Live live(program, s.entry);
-  std::vector<std::array<CategoryBytes, tier_count>> bytes;
+  std::vector<EnumArray<Tier, CategoryBytes>> bytes;
   for (const Event& e : s.events) {
     live.apply(program, e);
     auto& now = bytes.emplace_back();
-    for (std::size_t t = 0; t < tier_count; ++t) now[t] = live.by_category(t);
+    for (const Tier t : all_values<Tier>) now[t] = live.by_category(t);
   }
   return bytes;
 }
@@ -128,21 +121,21 @@ std::string describe_event(const Program& program, int segment, int event) {
 std::optional<BudgetOverrun> first_over(const Program& program, const Budgets& budgets) {
   std::optional<BudgetOverrun> over;
   walk(program, {}, [&](int segment, int event, const Live& live) {
-    for (std::size_t t = 0; t < tier_count && !over; ++t)
-      if (budgets[t] && live.total(t) > *budgets[t])
-        over = BudgetOverrun{static_cast<Tier>(t), segment, event};
+    for (const Tier t : all_values<Tier>)
+      if (!over && budgets[t] && live.total(t) > *budgets[t])
+        over = BudgetOverrun{t, segment, event};
     return !over;
   });
   return over;
 }
 
-std::array<std::int64_t, tier_count> allocated_bytes(const Program& program) {
+EnumArray<Tier, std::int64_t> allocated_bytes(const Program& program) {
   const bool pooled = program.memory_mode == MemoryMode::pooled;
-  std::array<std::int64_t, tier_count> bytes{};
+  EnumArray<Tier, std::int64_t> bytes{};
   if (pooled) bytes = arena_layout(program).bytes;
   const Footprint f = footprint(program);
-  for (std::size_t t = 0; t < tier_count; ++t)
-    if (!pooled || t == index(Tier::nvme)) bytes[t] = f.tiers[t].peak_bytes;
+  for (const Tier t : all_values<Tier>)
+    if (!pooled || t == Tier::nvme) bytes[t] = f.tiers[t].peak_bytes;
   return bytes;
 }
 

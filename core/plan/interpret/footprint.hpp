@@ -12,8 +12,10 @@
 
 namespace shardmark {
 
+/// Bytes of one tier by category.
 using CategoryBytes = EnumArray<Category, std::int64_t>;
 
+/// The memory that a program needs in one tier, in bytes.
 struct TierFootprint {
   std::int64_t peak_bytes = 0;
   CategoryBytes at_peak{};  // sums to peak_bytes: what is live when the peak is first reached
@@ -22,6 +24,7 @@ struct TierFootprint {
   int segment = -1, event = -1;        // where the peak is first reached; -1: the tier is unused
 };
 
+/// The memory that a program needs.
 struct Footprint {
   EnumArray<Tier, TierFootprint> tiers;
   const TierFootprint& operator[](Tier t) const { return tiers[t]; }
@@ -32,10 +35,10 @@ struct Footprint {
 Footprint footprint(const Program& program, const std::vector<bool>& only = {});
 
 /// Live bytes by tier and category at one end of a segment.
-std::array<CategoryBytes, tier_count> live_at(const Program& program, const EndState& end);
+EnumArray<Tier, CategoryBytes> live_at(const Program& program, const EndState& end);
 
 /// Live bytes by tier and category after each event of a segment, in their order.
-std::vector<std::array<CategoryBytes, tier_count>> live_after(const Program& program, int segment);
+std::vector<EnumArray<Tier, CategoryBytes>> live_after(const Program& program, int segment);
 
 /// "micro_only, event 57: acquire saved.block3 (b0)", or "nothing" if `segment` is -1.
 std::string describe_event(const Program& program, int segment, int event);
@@ -48,7 +51,7 @@ std::int64_t state_bytes(const CategoryBytes& bytes);
 using Budgets = EnumArray<Tier, std::optional<std::int64_t>>;
 
 /// The bytes that a run allocates in each tier: its arena, or its peak with memory_mode strict.
-std::array<std::int64_t, tier_count> allocated_bytes(const Program& program);
+EnumArray<Tier, std::int64_t> allocated_bytes(const Program& program);
 
 /// Where a budget is first exceeded. Event -1 is the entry of the segment.
 struct BudgetOverrun {

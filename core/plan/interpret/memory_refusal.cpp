@@ -10,9 +10,6 @@
 namespace shardmark {
 namespace {
 
-constexpr auto device_tier = static_cast<std::size_t>(Tier::device);
-constexpr auto host_tier = static_cast<std::size_t>(Tier::host);
-
 bool on_device(const Program& p, State state) {
   return std::any_of(p.states.begin(), p.states.end(), [&](const StatePiece& s) {
     return s.state == state && p.slots[s.slot].tier == Tier::device;
@@ -41,7 +38,7 @@ std::string host_advice(const Program& p) {
 
 // Names the buffers on top of the model states only if the states fit.
 std::string device_advice(const Program& p, const TierFootprint& at, bool states_fit) {
-  const auto bytes = [&](Category c) { return at.at_peak[static_cast<std::size_t>(c)]; };
+  const auto bytes = [&](Category c) { return at.at_peak[c]; };
   const std::int64_t states = state_bytes(at.at_peak);
   std::string text;
   auto add = [&](std::string_view s) {
@@ -72,9 +69,9 @@ std::string device_advice(const Program& p, const TierFootprint& at, bool states
 }
 
 std::string_view place(Tier tier) {
-  static constexpr std::array<std::string_view, tier_count> places{
-      "in device memory", "in host memory", "on the disk of nvme_path"};
-  return places[static_cast<std::size_t>(tier)];
+  static constexpr auto places =
+      enum_names<Tier>("in device memory", "in host memory", "on the disk of nvme_path");
+  return places[tier];
 }
 
 std::string advice(const Program& p, Tier tier, const TierFootprint& at, bool states_fit) {
@@ -98,13 +95,13 @@ std::string place_of_death(const Program& p, const BudgetOverrun& over) {
 std::optional<std::string> over_shared_budget(const Program& program, std::int64_t bytes,
                                               int ranks_per_node) {
   const auto needed = allocated_bytes(program);
-  const std::int64_t both = needed[device_tier] + needed[host_tier];
-  if (needed[host_tier] == 0 || both <= bytes) return {};
+  const std::int64_t both = needed[Tier::device] + needed[Tier::host];
+  if (needed[Tier::host] == 0 || both <= bytes) return {};
   const TierFootprint on_host = footprint(program)[Tier::host];
   return fmt::format(
       "it does not fit in memory: rank {} needs {} as device memory and {} as host memory, which "
       "are the same here: the budget is {}, {} missing.{} What would help: {}",
-      program.rank, human_bytes(needed[device_tier]), human_bytes(needed[host_tier]),
+      program.rank, human_bytes(needed[Tier::device]), human_bytes(needed[Tier::host]),
       human_bytes(bytes), human_bytes(both - bytes), host_figures(on_host, ranks_per_node),
       host_advice(program));
 }
@@ -114,7 +111,7 @@ std::optional<std::string> over_budget(const Program& program, const Budgets& bu
   const Footprint f = footprint(program);
   if (const auto over = first_over(program, budgets)) {
     const TierFootprint& tier = f[over->tier];
-    const std::int64_t budget = *budgets[static_cast<std::size_t>(over->tier)];
+    const std::int64_t budget = *budgets[over->tier];
     const bool states_fit = state_bytes(tier.at_peak) <= budget;
     return fmt::format(
         "it does not fit {}: rank {} needs {} ({} bytes) at its peak, the "
@@ -129,16 +126,16 @@ std::optional<std::string> over_budget(const Program& program, const Budgets& bu
         advice(program, over->tier, tier, states_fit));
   }
   const auto allocated = allocated_bytes(program);
-  for (std::size_t t = 0; t < tier_count; ++t)
+  for (const Tier t : all_values<Tier>)
     if (budgets[t] && allocated[t] > *budgets[t])
       return fmt::format(
           "it does not fit {}: rank {} needs an arena of {} ({} bytes; {} of them at its "
           "peak, the rest lies in gaps), the budget is {}: {} missing.{} What would help: "
           "run.memory_mode \"strict\", {}",
-          place(static_cast<Tier>(t)), program.rank, human_bytes(allocated[t]), allocated[t],
-          f.tiers[t].peak_bytes, human_bytes(*budgets[t]), human_bytes(allocated[t] - *budgets[t]),
-          static_cast<Tier>(t) == Tier::host ? host_figures(f.tiers[t], ranks_per_node) : "",
-          advice(program, static_cast<Tier>(t), f.tiers[t], true));
+          place(t), program.rank, human_bytes(allocated[t]), allocated[t], f.tiers[t].peak_bytes,
+          human_bytes(*budgets[t]), human_bytes(allocated[t] - *budgets[t]),
+          t == Tier::host ? host_figures(f.tiers[t], ranks_per_node) : "",
+          advice(program, t, f.tiers[t], true));
   return {};
 }
 
@@ -147,34 +144,33 @@ std::optional<std::string> states_over_budget(const Program& start_up, const Bud
                                               int ranks_per_node) {
   Footprint f = footprint(start_up);
   const auto live = live_at(start_up, start_up.segments[0].exit);
-  std::array<std::int64_t, tier_count> states{};
-  for (std::size_t t = 0; t < tier_count; ++t) {
+  EnumArray<Tier, std::int64_t> states{};
+  for (const Tier t : all_values<Tier>) {
     states[t] = state_bytes(live[t]);
     f.tiers[t].at_peak = live[t];
     f.tiers[t].peak_bytes = states[t];
   }
-  for (std::size_t t = 0; t < tier_count; ++t) {
-    if (!budgets[t] || states[t] <= *budgets[t]) continue;
+  for (const Tier tier : all_values<Tier>) {
+    if (!budgets[tier] || states[tier] <= *budgets[tier]) continue;
     Budgets one;  // of this tier alone
-    one[t] = budgets[t];
-    const Tier tier = static_cast<Tier>(t);
+    one[tier] = budgets[tier];
     return fmt::format(
         "it does not fit {}: rank {} needs at least {} ({} bytes) for its model states alone, the "
         "budget is {}: {} missing.{} It would die at {}. The model states alone do not fit. What "
         "would help: {}",
-        place(tier), start_up.rank, human_bytes(states[t]), states[t], human_bytes(*budgets[t]),
-        human_bytes(states[t] - *budgets[t]),
+        place(tier), start_up.rank, human_bytes(states[tier]), states[tier],
+        human_bytes(*budgets[tier]), human_bytes(states[tier] - *budgets[tier]),
         tier == Tier::host ? host_figures(f[tier], ranks_per_node) : "",
         place_of_death(start_up, *first_over(start_up, one)),
         advice(start_up, tier, f[tier], false));
   }
-  const std::int64_t both = states[device_tier] + states[host_tier];
-  if (!shared || states[host_tier] == 0 || both <= *shared) return {};
+  const std::int64_t both = states[Tier::device] + states[Tier::host];
+  if (!shared || states[Tier::host] == 0 || both <= *shared) return {};
   return fmt::format(
       "it does not fit in memory: for its model states alone rank {} needs at least {} as device "
       "memory and {} as host memory, which are the same here: the budget is {}, {} missing.{} What "
       "would help: {}",
-      start_up.rank, human_bytes(states[device_tier]), human_bytes(states[host_tier]),
+      start_up.rank, human_bytes(states[Tier::device]), human_bytes(states[Tier::host]),
       human_bytes(*shared), human_bytes(both - *shared),
       host_figures(f[Tier::host], ranks_per_node), host_advice(start_up));
 }

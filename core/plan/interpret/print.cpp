@@ -66,11 +66,10 @@ std::string body(const Program& p, const Event& e) {
 std::string alive_text(const Program& p, const EndState& end) {
   const auto bytes = live_at(p, end);
   std::string text = fmt::format("gradients {}", to_string(end.gradients));
-  for (int t = 0; t < tier_count; ++t)
-    for (int c = 0; c < category_count; ++c)
+  for (const Tier t : all_values<Tier>)
+    for (const Category c : all_values<Category>)
       if (bytes[t][c] > 0)
-        text += fmt::format(", {} {} {}", to_string(static_cast<Tier>(t)),
-                            to_string(static_cast<Category>(c)), bytes[t][c]);
+        text += fmt::format(", {} {} {}", to_string(t), to_string(c), bytes[t][c]);
   return text;
 }
 
@@ -137,8 +136,7 @@ std::string print_text(const Program& p) {
 std::string print_dot(const Program& p) {
   std::string text = "digraph program {\n  rankdir=TB;\n  node [shape=box, fontname=monospace];\n";
   auto out = std::back_inserter(text);
-  static constexpr std::array<std::string_view, lane_count> colors{"#d7e8fa", "#fbe3c8", "#dff2d8",
-                                                                   "#e6dcf5"};
+  static constexpr auto colors = enum_names<Lane>("#d7e8fa", "#fbe3c8", "#dff2d8", "#e6dcf5");
   for (std::size_t s = 0; s < p.segments.size(); ++s) {
     const Segment& segment = p.segments[s];
     fmt::format_to(out, "  subgraph cluster_{} {{\n    label=\"{}\";\n", s, segment.name);
@@ -158,7 +156,7 @@ std::string print_dot(const Program& p) {
                             e.unit >= 0 ? printable(p.model.units[e.unit].name) : "",
                             to_string(e.dtype), e.elems);
       fmt::format_to(out, "    s{}e{} [label=\"{}\", group={}, style=filled, fillcolor=\"{}\"];\n",
-                     s, i, label, to_string(e.lane), colors[static_cast<std::size_t>(e.lane)]);
+                     s, i, label, to_string(e.lane), colors[e.lane]);
       if (last[queue] >= 0) fmt::format_to(out, "    s{0}e{1} -> s{0}e{2};\n", s, last[queue], i);
       last[queue] = static_cast<int>(i);
       for (int a = 0; a < e.after.count; ++a) {

@@ -103,8 +103,8 @@ Json repeated(const Program& p, const std::vector<std::pair<const char*, int>>& 
 
 Json category_bytes(const CategoryBytes& bytes) {
   Json o = Json::object();
-  for (int c = 0; c < category_count; ++c)
-    if (bytes[c] > 0) o[std::string(to_string(static_cast<Category>(c)))] = bytes[c];
+  for (const Category c : all_values<Category>)
+    if (bytes[c] > 0) o[std::string(to_string(c))] = bytes[c];
   return o;
 }
 
@@ -141,18 +141,18 @@ Json memory(const Program& p, const Budgets& budgets) {
   const ArenaLayout arena = arena_layout(p);
   const auto allocated = allocated_bytes(p);
   Json o;
-  for (int t = 0; t < tier_count; ++t) {
+  for (const Tier t : all_values<Tier>) {
     const TierFootprint& tier = f.tiers[t];
-    if (static_cast<Tier>(t) == Tier::nvme && tier.peak_bytes == 0) continue;
+    if (t == Tier::nvme && tier.peak_bytes == 0) continue;
     Json m;
     m["peak"] = tier.peak_bytes;
     m["at"] = describe_event(p, tier.segment, tier.event);
     m["by_category"] = category_bytes(tier.at_peak);
     m["category_peaks"] = category_bytes(tier.category_peaks);
-    if (static_cast<Tier>(t) != Tier::nvme) m["arena"] = arena.bytes[t];
+    if (t != Tier::nvme) m["arena"] = arena.bytes[t];
     if (tier.pinned_peak_bytes > 0) m["pinned_peak"] = tier.pinned_peak_bytes;
     if (budgets[t]) m["fits"] = allocated[t] <= *budgets[t];
-    o[std::string(to_string(static_cast<Tier>(t)))] = std::move(m);
+    o[std::string(to_string(t))] = std::move(m);
   }
   return o;
 }
@@ -202,11 +202,11 @@ Json print_json(const Program& p, const Budgets& budgets, const std::string& pla
   o["volume"] = volumes(p);
   const LinkVolume link = steady_link_volume(p);
   if (link != LinkVolume{})
-    for (std::size_t d = 0; d < direction_count; ++d) {
-      const bool disk = is_disk(static_cast<Direction>(d));
+    for (const Direction d : all_values<Direction>) {
+      const bool disk = is_disk(d);
       if (disk && link[d].copies == 0) continue;
-      o[disk ? "disk" : "host_link"][std::string(to_string(static_cast<Direction>(d)))] = {
-          {"copies", link[d].copies}, {"bytes", link[d].bytes}};
+      o[disk ? "disk" : "host_link"][std::string(to_string(d))] = {{"copies", link[d].copies},
+                                                                   {"bytes", link[d].bytes}};
     }
   return o;
 }

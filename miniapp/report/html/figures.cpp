@@ -26,10 +26,9 @@ void add_tier(const Program& p, const TierResult& tier, std::string_view name, T
   const auto seen = [&](std::int64_t predicted, std::int64_t measured) {
     return pooled ? std::string("–") : against(predicted, measured);
   };
-  for (std::size_t c = 0; c < category_count; ++c)
+  for (const Category c : all_values<Category>)
     if (tier.predicted[c] > 0 || tier.measured[c] > 0)
-      row(to_string(static_cast<Category>(c)), tier.predicted[c],
-          seen(tier.predicted[c], tier.measured[c]), "");
+      row(to_string(c), tier.predicted[c], seen(tier.predicted[c], tier.measured[c]), "");
   row("live peak", tier.live_peak, seen(tier.live_peak, tier.measured_peak),
       "at " + escape(tier.at));
   if (pooled)
@@ -46,11 +45,10 @@ std::string link_table(const Result& r) {
       {"direction", "copies", "predicted", "bytes", "bytes/step", "ms", "GB/s", "exposed ms"},
       {},
       1};
-  for (std::size_t d = 0; d < direction_count; ++d) {
+  for (const Direction d : all_values<Direction>) {
     const LinkResult& l = r.link[d];
     if (l.predicted.copies + l.measured.copies == 0) continue;
-    table.rows.push_back({std::string(to_string(static_cast<Direction>(d))),
-                          against(l.predicted.copies, l.measured.copies),
+    table.rows.push_back({std::string(to_string(d)), against(l.predicted.copies, l.measured.copies),
                           grouped(l.predicted.copies), against(l.predicted.bytes, l.measured.bytes),
                           grouped(static_cast<std::int64_t>(l.bytes_per_step)),
                           fmt::format("{:.3f}", l.busy_s * 1e3),
@@ -87,9 +85,9 @@ std::string memory_section(const Program& p, const Result& r) {
               {},
               2,
               1};
-  for (int t = 0; t < tier_count; ++t)
+  for (const Tier t : all_values<Tier>)
     if (r.tiers[t].predicted_peak != 0 || r.tiers[t].measured_peak != 0)
-      add_tier(p, r.tiers[t], to_string(static_cast<Tier>(t)), table);
+      add_tier(p, r.tiers[t], to_string(t), table);
   const bool pooled = p.memory_mode == MemoryMode::pooled;
   return "<h2>Memory</h2>\n" + memory_chart(p, r) +
          traced(r,

@@ -20,17 +20,17 @@ struct Sample {
   int micro_batch = 0;
 };
 
-void add_predicted(const std::array<CategoryBytes, tier_count>& live, Sample& sample) {
+void add_predicted(const EnumArray<Tier, CategoryBytes>& live, Sample& sample) {
   for (Tier t : memory_tiers)
-    for (std::size_t c = 0; c < category_count; ++c) {
-      const std::int64_t bytes = live[static_cast<std::size_t>(t)][c];
+    for (const Category c : all_values<Category>) {
+      const std::int64_t bytes = live[t][c];
       sample.predicted[c] += bytes;
       sample.predicted_sum += static_cast<double>(bytes);
     }
 }
 
 std::vector<Sample> samples_of(const Program& p, const StepTrace& trace) {
-  std::map<int, std::vector<std::array<CategoryBytes, tier_count>>> planned;
+  std::map<int, std::vector<EnumArray<Tier, CategoryBytes>>> planned;
   std::vector<Sample> samples;
   int micro = -1;
   for (const TracedEvent& t : trace.events) {
@@ -41,8 +41,7 @@ std::vector<Sample> samples_of(const Program& p, const StepTrace& trace) {
     if (after.empty()) after = live_after(p, t.segment);
     Sample& sample = samples.emplace_back();
     add_predicted(after[static_cast<std::size_t>(t.event)], sample);
-    for (Tier tier : memory_tiers)
-      sample.measured += static_cast<double>(t.held_bytes[static_cast<std::size_t>(tier)]);
+    for (Tier tier : memory_tiers) sample.measured += static_cast<double>(t.held_bytes[tier]);
     sample.phase = segment.events[static_cast<std::size_t>(t.event)].phase;
     sample.micro_batch = std::max(0, micro);
   }
@@ -104,7 +103,7 @@ std::vector<LegendEntry> draw_stack(Svg& svg, const Frame& f, const std::vector<
   }
   std::vector<LegendEntry> entries;
   std::vector<double> height_bytes(kept.size());
-  for (std::size_t c = 0; c < category_count; ++c) {
+  for (const Category c : all_values<Category>) {
     const auto has = [c](const Sample& s) { return s.predicted[c] > 0; };
     if (std::none_of(samples.begin(), samples.end(), has)) continue;
     upper = lower;
@@ -112,7 +111,7 @@ std::vector<LegendEntry> draw_stack(Svg& svg, const Frame& f, const std::vector<
       height_bytes[i] += static_cast<double>(kept[i]->predicted[c]);
       upper[i].y = f.y(height_bytes[i] / unit);
     }
-    const std::string_view name = to_string(static_cast<Category>(c));
+    const std::string_view name = to_string(c);
     svg.area(upper, lower, f.right, name);
     entries.push_back({name, name});
     lower = upper;
@@ -120,10 +119,9 @@ std::vector<LegendEntry> draw_stack(Svg& svg, const Frame& f, const std::vector<
   return entries;
 }
 
-double sum(const std::array<TierResult, tier_count>& tiers) {
+double sum(const EnumArray<Tier, TierResult>& tiers) {
   double bytes = 0;
-  for (Tier t : memory_tiers)
-    bytes += static_cast<double>(tiers[static_cast<std::size_t>(t)].measured_peak);
+  for (Tier t : memory_tiers) bytes += static_cast<double>(tiers[t].measured_peak);
   return bytes;
 }
 

@@ -38,8 +38,7 @@ template<Category c>
 double category(const SweepPoint& p) {
   double sum = 0;
   if (p.plan)
-    for (const CategoryBytes& tier : p.plan->at_peak)
-      sum += static_cast<double>(tier[static_cast<std::size_t>(c)]);
+    for (const CategoryBytes& tier : p.plan->at_peak) sum += static_cast<double>(tier[c]);
   return sum;
 }
 

@@ -14,9 +14,9 @@ TEST(MemoryLabel, is_spelled_as_documented) {
 
 TEST(MemoryLabel, parsing_inverts_writing) {
   for (const std::string name : {"param.block0", "", "with::separators::", "::", "white space"})
-    for (int t = 0; t < tier_count; ++t)
-      for (int c = 0; c < category_count; ++c) {
-        const MemoryLabel label{static_cast<Tier>(t), static_cast<Category>(c), name};
+    for (const Tier t : all_values<Tier>)
+      for (const Category c : all_values<Category>) {
+        const MemoryLabel label{t, c, name};
         const std::string text = memory_label(label.tier, *label.category, label.name);
         EXPECT_EQ(parse_memory_label(text), label) << text;
       }

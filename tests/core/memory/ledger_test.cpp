@@ -20,7 +20,7 @@ Slot slot(std::int64_t elems, Category category = Category::param, Tier tier = T
   return {"a_name", tier, category, dtype, elems};
 }
 std::int64_t of(const CategoryBytes& bytes, Category c) {
-  return bytes[static_cast<std::size_t>(c)];
+  return bytes[c];
 }
 std::int64_t sum(const CategoryBytes& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});

@@ -131,7 +131,7 @@ TEST(CheckpointFile, what_is_wanted_twice_is_read_once) {
 TEST(CheckpointFile, datasets_are_aligned_and_readable_as_plain_bytes) {
   const Checkpoint c;
   for (State s : fp32_states) {
-    const auto at = c.manifest.files[0].first_byte[static_cast<std::size_t>(s)];
+    const auto at = c.manifest.files[0].first_byte[s];
     EXPECT_EQ(at % 4096, 0);
     std::ifstream file(c.file(0), std::ios::binary);
     file.seekg(at + 40);
@@ -173,10 +173,8 @@ TEST(CheckpointFile, a_flipped_bit_of_any_dataset_is_noticed_by_name) {
     for (State s : fp32_states) {
       const Checkpoint c;
       const auto bytes = c.manifest.parts[static_cast<std::size_t>(rank)].elems * 4;
-      flip(
-          c.file(rank),
-          c.manifest.files[static_cast<std::size_t>(rank)].first_byte[static_cast<std::size_t>(s)] +
-              bytes - 1);
+      flip(c.file(rank),
+           c.manifest.files[static_cast<std::size_t>(rank)].first_byte[s] + bytes - 1);
       expect_says(message_of<IoError>([&] { c.read(s, 0, elems); }),
                   {c.file(rank), "dataset " + std::string(to_string(s)), "checksum"});
       for (State other : fp32_states)

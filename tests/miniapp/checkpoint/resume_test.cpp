@@ -208,7 +208,7 @@ TEST(Resume, RefusesAChangedByteOfAnyRank) {
   const std::string checkpoint = folder.path() + "/" + checkpoint_name(stop_after);
   const Manifest m = read_manifest(checkpoint);
   const CheckpointFile& last = m.files.back();
-  const auto at = last.first_byte[static_cast<std::size_t>(State::momentum)] + 8;
+  const auto at = last.first_byte[State::momentum] + 8;
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) {
     std::fstream file(checkpoint + "/" + last.name,

@@ -46,7 +46,7 @@ TEST(DiskQueue, TransfersInOrderAndCountsBytes) {
   EXPECT_EQ(back_b, b);
   EXPECT_LT(done.begin_ns, done.end_ns);
   EXPECT_LE(queue.hold(1, nothing).end_ns, done.begin_ns) << "one after another";
-  const LinkTimes& written = queue.times()[static_cast<std::size_t>(Direction::host_to_nvme)];
+  const LinkTimes& written = queue.times()[Direction::host_to_nvme];
   EXPECT_EQ(written.copies, 3);
   EXPECT_EQ(written.bytes, 3 * bytes);
   EXPECT_GT(written.busy_ns, 0);

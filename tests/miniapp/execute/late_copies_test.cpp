@@ -117,7 +117,7 @@ TEST(LateCopies, ChangeNoBitAndAreCountedAsThoseThatAreMadeAtOnce) {
       EXPECT_EQ(late.copies[i].event, at_once.copies[i].event);
       EXPECT_EQ(late.copies[i].end_ns - late.copies[i].begin_ns, 5);
     }
-    for (std::size_t d = 0; d < direction_count; ++d) {
+    for (const Direction d : all_values<Direction>) {
       EXPECT_EQ(late.times[d].copies, late.carried[d].copies);
       EXPECT_EQ(late.times[d].bytes, late.carried[d].bytes);
       EXPECT_EQ(late.times[d].busy_ns, 5 * late.carried[d].copies);

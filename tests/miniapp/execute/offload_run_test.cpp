@@ -93,7 +93,7 @@ std::int64_t rank() {
   return r;
 }
 
-using Bytes = std::array<std::int64_t, direction_count>;
+using Bytes = EnumArray<Direction, std::int64_t>;
 
 // Stages 1 and 2 copy the owned slices to the host in fp32, and the whole partition to the device.
 // With several micro-batches, stage 2 stores whole gradients of all parameters in the partition in
@@ -243,14 +243,13 @@ TEST(Offload, TakesTheStatesOffTheDevice) {
       const Deck deck = deck_of(c, 2, Dtype::bf16, offloaded);
       const Program p = build_program(deck, Training::batch_of(deck, MPI_COMM_WORLD), world(),
                                       static_cast<int>(rank()), Profile{});
-      std::array<std::array<std::int64_t, tier_count>, state_count> bytes{};
+      EnumArray<State, EnumArray<Tier, std::int64_t>> bytes{};
       for (const StatePiece& s : p.states)
-        bytes[static_cast<std::size_t>(s.state)][static_cast<std::size_t>(p.slots[s.slot].tier)] +=
-            s.elems * dtype_bytes(p.slots[s.slot].dtype);
+        bytes[s.state][p.slots[s.slot].tier] += s.elems * dtype_bytes(p.slots[s.slot].dtype);
       return bytes;
     };
     const auto with = states_at(true), without = states_at(false);
-    for (std::size_t s = 0; s < state_count; ++s) {
+    for (std::size_t s = 0; s < enum_size<State>; ++s) {
       EXPECT_EQ(without[s][1], 0);
       EXPECT_EQ(with[s][0] + with[s][1] + with[s][2], without[s][0]);
       if (s > 0 || c.max_in_cpu < 0) {
@@ -298,7 +297,7 @@ TEST(LinkQueue, AnEmulatedLinkIsNeverFasterThanItsBandwidth) {
   EXPECT_GE(done - before, least);
   std::int64_t busy = 0;
   for (Direction d : {Direction::device_to_host, Direction::host_to_device}) {
-    const LinkTimes& t = link.times()[static_cast<std::size_t>(d)];
+    const LinkTimes& t = link.times()[d];
     EXPECT_EQ(t.copies, 4);
     EXPECT_EQ(t.bytes, 4 * bytes);
     busy += t.busy_ns;

@@ -89,7 +89,7 @@ CategoryBytes recorded_bytes(const Recording& r, int rank, const std::string& at
   for (const auto& [kind, value] : r.raw.at("bytes_by_rank")[rank].at(at).items()) {
     const bool gathered = kind == "params" && r.deck.zero.stage == 3;
     const Category c = gathered ? Category::gathered : category_of.at(kind);
-    bytes[static_cast<std::size_t>(c)] += value.get<std::int64_t>();
+    bytes[c] += value.get<std::int64_t>();
   }
   return bytes;
 }

@@ -21,7 +21,7 @@ void expect_memory_of_the_plan(const Program& p, const StepTrace& trace) {
   for (const TracedEvent& t : trace.events) {
     if (t.event < 0) continue;
     const auto live = live_after(p, t.segment)[static_cast<std::size_t>(t.event)];
-    for (std::size_t tier = 0; tier < tier_count; ++tier) {
+    for (const Tier tier : all_values<Tier>) {
       std::int64_t predicted = 0;
       for (const std::int64_t bytes : live[tier]) predicted += bytes;
       ASSERT_EQ(t.held_bytes[tier], predicted) << describe_event(p, t.segment, t.event);

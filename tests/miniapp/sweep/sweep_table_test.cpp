@@ -225,10 +225,10 @@ TEST(SweepTable, HasARowForEachPointAndACellForEachFigure) {
     }
     if (!p.plan) continue;
     std::int64_t sum = 0;
-    for (int t = 0; t < tier_count; ++t)
-      for (int c = 0; c < category_count; ++c)
-        sum += std::stoll(row[column(std::string(to_string(static_cast<Tier>(t))) + "_" +
-                                     std::string(to_string(static_cast<Category>(c))) + "_bytes")]);
+    for (const Tier t : all_values<Tier>)
+      for (const Category c : all_values<Category>)
+        sum += std::stoll(
+            row[column(std::string(to_string(t)) + "_" + std::string(to_string(c)) + "_bytes")]);
     EXPECT_EQ(std::to_string(sum), row[column("live_peak_bytes")]);
   }
 }

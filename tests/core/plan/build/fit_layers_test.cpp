@@ -19,8 +19,7 @@ Deck deck_of(Schedule schedule, int stage) {
 }
 
 std::int64_t device_bytes(const Deck& deck, int world, int rank, std::int64_t accumulation = 1) {
-  return allocated_bytes(
-      testing::program(deck, world, rank, accumulation))[static_cast<std::size_t>(Tier::device)];
+  return allocated_bytes(testing::program(deck, world, rank, accumulation))[Tier::device];
 }
 
 std::int64_t most_bytes(const Deck& deck, int world, std::int64_t accumulation = 1) {

@@ -119,7 +119,7 @@ TEST_F(ByHand, TiersAreAccountedApart) {
   const Footprint f = footprint(p);
   EXPECT_EQ(f[Tier::device].peak_bytes, 96 + 192);
   EXPECT_EQ(f[Tier::host].peak_bytes, 192 + 192);
-  EXPECT_EQ(f[Tier::host].at_peak[static_cast<std::size_t>(Category::master)], 192);
+  EXPECT_EQ(f[Tier::host].at_peak[Category::master], 192);
   EXPECT_TRUE(over_budget(p, {std::nullopt, 383}).has_value());
   EXPECT_FALSE(over_budget(p, {std::nullopt, 384}).has_value());
 }

@@ -114,7 +114,7 @@ TEST(SecondaryCopies, TakeTrafficFromTheWorldAndCostMemory) {
   EXPECT_EQ(gathered(p, 0), once);
   EXPECT_EQ(gathered(p, 1), 3 * once);
   const auto copies = [](const Program& of) {
-    return live_at(of, of.find("boundary")->exit)[0][static_cast<std::size_t>(Category::param)];
+    return live_at(of, of.find("boundary")->exit)[0][Category::param];
   };
   EXPECT_EQ(copies(p) - copies(without), 4 * once / 2);
   EXPECT_EQ(live_at(p, p.find("update")->exit), live_at(without, without.find("update")->exit));

@@ -10,8 +10,8 @@
 namespace shardmark::memory_refusal_test {
 namespace {
 
-constexpr auto device = static_cast<std::size_t>(Tier::device);
-constexpr auto host = static_cast<std::size_t>(Tier::host);
+constexpr auto device = Tier::device;
+constexpr auto host = Tier::host;
 
 Deck deck_of(Schedule schedule, int stage, Dtype dtype, bool offload) {
   Deck deck = testing::gpt2_deck(stage, 3);
@@ -45,7 +45,7 @@ TEST(MemoryRefusal, StartUpIsTheWholePlansFirstSegmentAndALowerBoundOfItsMemory)
     EXPECT_EQ(start_up.segments[0].events.size(), whole.segments[0].events.size());
     EXPECT_EQ(start_up.segments[0].exit.alive, whole.segments[0].exit.alive);
     const auto live = live_at(start_up, start_up.segments[0].exit);
-    for (std::size_t t : {device, host})
+    for (const Tier t : {device, host})
       EXPECT_LE(state_bytes(live[t]), footprint(whole).tiers[t].peak_bytes);
   });
 }
@@ -56,7 +56,7 @@ TEST(MemoryRefusal, StatesThatDoNotFitAreRefusedFromStartUpAlone) {
     const Program start_up =
         build_program(deck, testing::batch(3), 3, 1, Profile{}, Extent::start_up);
     const auto live = live_at(start_up, start_up.segments[0].exit);
-    for (std::size_t t : {device, host}) {
+    for (const Tier t : {device, host}) {
       const std::int64_t states = state_bytes(live[t]);
       if (states == 0) continue;
       Budgets budgets;

@@ -167,7 +167,7 @@ TEST(Paper, VolumeIsThePapers) {
 }
 
 std::int64_t at_exit(const Program& p, std::string_view segment, Category c) {
-  return live_at(p, p.find(segment)->exit)[0][static_cast<std::size_t>(c)];
+  return live_at(p, p.find(segment)->exit)[0][c];
 }
 
 // Between steps: parameters and two moments in fp32, of the whole model or of a rank's shards.
@@ -235,7 +235,7 @@ TEST(Paper, FootprintOfARunIsTheMaximumOverItsSegments) {
     std::int64_t sum = 0;
     for (std::int64_t bytes : device.at_peak) sum += bytes;
     EXPECT_EQ(sum, device.peak_bytes);
-    for (std::size_t c = 0; c < category_count; ++c)
+    for (const Category c : all_values<Category>)
       EXPECT_GE(device.category_peaks[c], device.at_peak[c]);
     EXPECT_EQ(f[Tier::host].peak_bytes, 0);
   }

@@ -11,7 +11,7 @@
 namespace shardmark::compute_writer_test {
 namespace {
 
-constexpr std::size_t activation = static_cast<std::size_t>(Category::activation);
+constexpr Category activation = Category::activation;
 
 Deck deck_of(Family family, Schedule schedule, int stage, std::int64_t layers, bool recompute) {
   Deck d = testing::gpt2_deck(stage, layers);
