@@ -11,7 +11,7 @@
 namespace shardmark {
 
 /// Returns `text` on one line: control characters, marks that change the direction of writing, and
-/// bytes that are not UTF-8 are replaced by escapes like \n, \x1b and \u202e.
+/// bytes that are not UTF-8 are replaced by escapes like `\n`, `\x1b` and `\u202e`.
 inline std::string printable(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string result;

@@ -11,6 +11,8 @@
 
 namespace shardmark {
 
+/// A communicator that passes every call on to `inner` and proves, in the steps that `proof` has
+/// begun, that the collectives delivered what was sent.
 class ProvingCommunicator : public ForwardingCommunicator {
  public:
   /// Collective. `lane` connects the same ranks as `inner` and carries the folds; nothing else may

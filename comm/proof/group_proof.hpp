@@ -24,6 +24,7 @@ namespace shardmark {
 /// Copies `bytes` bytes from a buffer of collectives to the host, after all work queued for it.
 using ReadBuffer = void (*)(void* to, const void* from, std::int64_t bytes);
 
+/// What the proof has to know about the run.
 struct ProofOptions {
   Reductions reductions = Reductions::native;
   ReadBuffer read = nullptr;  // null where the host can read the buffers itself

@@ -8,6 +8,7 @@
 
 namespace shardmark {
 
+/// Bytes, at one moment.
 struct OutsideMemory {
   std::int64_t children_bytes = 0;  // proportional set size of all descendants
   std::int64_t memfd_bytes = 0;     // allocated blocks of memory files that are open, not mapped

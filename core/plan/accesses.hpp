@@ -16,6 +16,8 @@
 
 namespace shardmark {
 
+/// The accesses to one slot that a later event may have to wait for. They are kept in order of
+/// place, so asking and adding take logarithmic time however many pieces the slot has.
 class Accesses {
  public:
   /// By queue, the newest event that has to be complete first; -1: none.

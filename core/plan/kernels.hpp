@@ -38,6 +38,7 @@ namespace shardmark {
 /// What a module of a transformer works on besides its parameters and gradients.
 enum class ModuleBuffer : std::uint8_t { tokens, x_in, x_out, dx, saved, loss, workspace };
 
+/// One operand of a module's call, and whether the call reads or writes it.
 struct BufferUse {
   ModuleBuffer buffer;
   bool reads, writes;

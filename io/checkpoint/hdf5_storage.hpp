@@ -14,6 +14,7 @@
 
 namespace shardmark {
 
+/// The bytes of one HDF5 file, which the driver reads and writes.
 class Hdf5Storage {
  public:
   Hdf5Storage() = default;

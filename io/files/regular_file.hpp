@@ -10,6 +10,7 @@
 
 namespace shardmark {
 
+/// A regular file that is open, and its size.
 struct OpenFile {
   int fd = -1;  // for reading; the caller closes it
   std::int64_t bytes = 0;

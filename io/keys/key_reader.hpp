@@ -109,6 +109,7 @@ class KeyReader {
 
 /// Returns "an integer, at least 1" or "an integer from 1 to 8".
 std::string describe(IntRange range);
+/// Returns "a number, at least 0" or "a number, above 0 and at most 1".
 std::string describe(RealRange range);
 
 /// Returns an integer, written as such or as a whole number like 5e8; empty if `value` is not an

@@ -16,6 +16,8 @@
 
 namespace shardmark {
 
+/// One checkpoint that is being written. The constructor starts the thread; the destructor gives up
+/// and waits for it. Only the training thread may call the members, and none of them is collective.
 class BackgroundWrite {
  public:
   /// Writes the rank's file and flushes it to the disk. Runs in the thread; throws IoError.

@@ -21,6 +21,7 @@
 
 namespace shardmark {
 
+/// All checkpoints of one run. Ranks that fail make every rank throw the same AgreedError.
 class Checkpoints {
  public:
   /// Collective. Locks the folder if the run writes checkpoints, finds the checkpoint that the deck

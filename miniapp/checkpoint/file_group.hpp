@@ -14,6 +14,7 @@
 
 namespace shardmark {
 
+/// The ranks that write one file with this rank, and the layout of all files.
 class FileGroup {
  public:
   /// Collective over `world`. `ranks_per_file` 0 stands for all ranks; with 1 no communicator is

@@ -12,6 +12,7 @@
 
 namespace shardmark {
 
+/// Arguments of `shardmark plan`.
 struct PlanArguments {
   std::string deck;
   std::vector<std::string> sets;
@@ -21,13 +22,17 @@ struct PlanArguments {
 /// Prints the program of one rank. Throws DeckError, PlanError.
 ExitStatus plan_command(const PlanArguments& arguments);
 
+/// Arguments of `shardmark deck check`.
 struct CheckArguments {
   std::string deck;
   std::vector<std::string> sets;
   int ranks = 0;  // 0: not given
 };
+/// Prints what the deck leaves open, which keys have no effect, and what a run would take instead.
+/// Throws DeckError.
 ExitStatus deck_check_command(const CheckArguments& arguments);
 
+/// Arguments of `shardmark ckpt`.
 struct CkptArguments {
   enum class What : std::uint8_t { info, verify, consolidate } what = What::info;
   std::string dir;                    // a checkpoint, or a folder of them
@@ -40,6 +45,7 @@ ExitStatus ckpt_command(const CkptArguments& arguments);
 /// every rank.
 ExitStatus run_command(const RunArguments& arguments);
 
+/// Arguments of `shardmark sweep`.
 struct SweepArguments {
   std::string deck;
   std::vector<std::string> sets, vary;

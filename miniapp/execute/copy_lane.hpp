@@ -12,6 +12,7 @@
 
 namespace shardmark {
 
+/// A stream of a device that carries copies only. Nothing here is collective.
 class CopyLane {
  public:
   /// Names a copy: its number on the lane, from 1.

@@ -10,6 +10,7 @@
 
 namespace shardmark {
 
+/// Where files of states are, and how they are read and written.
 struct DiskOptions {
   std::string folder;                               // of optimizer states and gradients
   std::string param_folder;                         // of parameters
@@ -17,6 +18,8 @@ struct DiskOptions {
   double timeout_s = 600;                           // of one transfer
 };
 
+/// Reads the options from the sections offload_optimizer, offload_param, aio and comm. The folders
+/// are empty if no state lies in files.
 DiskOptions disk_options(const Deck& deck);
 
 /// Bytes that the disk lane's thread transferred to and from disks, as the kernel counts them.

@@ -25,6 +25,7 @@
 
 namespace shardmark {
 
+/// What a run sets beside its program.
 struct ExecutorOptions {
   Fault fault = Fault::none;
   Idle idle = {};                            // how a rank pauses while it waits for several groups
@@ -32,6 +33,7 @@ struct ExecutorOptions {
   DiskOptions disk = {};                     // of states in files
 };
 
+/// Runs the segments of one program on one rank, with its memory, its collectives and its clocks.
 class Executor {
  public:
   /// `groups[g]` is the communicator of Program::groups[g]; more may follow. `ledger` may be null.

@@ -23,6 +23,7 @@ struct CommsLogRow {
                                          // the true rate, for tput of an all_reduce twice
   double nccl_gb_s = 0;                  // nccl-tests' bus bandwidth, 1e9 bytes
 };
+/// The rows of one operation.
 struct CommsLogOp {
   std::string name;               // DeepSpeed's: "all_gather_into_tensor"
   std::vector<CommsLogRow> rows;  // by message size

@@ -30,7 +30,10 @@ struct DeviceFigure {
   bool judged() const { return ranks == 1; }
 };
 
+/// Computes the figure from the three looks of this rank; empty if the driver was not asked each
+/// time.
 std::optional<DeviceFigure> device_figure(const DeviceLooks& looks);
+/// One sentence for the report that says whether the excess is within the allowance.
 std::string describe(const DeviceFigure& figure, std::int64_t allowance_bytes);
 
 }  // namespace shardmark

@@ -7,6 +7,7 @@
 
 namespace shardmark {
 
+/// How many timed steps and collectives were proved, and what that cost.
 struct ProofResult {
   std::int64_t timed_steps = 0, proved_steps = 0;
   std::int64_t period = 1;       // one step in each run of so many timed steps is proved

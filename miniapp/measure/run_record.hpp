@@ -14,6 +14,7 @@
 
 namespace shardmark {
 
+/// The values of one rank. `collect_results` compares them over ranks and with the plan.
 struct RunRecord {
   // By step of this run:
   std::vector<double> losses, norms, seconds, lrs, loss_scales;

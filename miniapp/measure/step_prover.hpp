@@ -17,6 +17,7 @@
 
 namespace shardmark {
 
+/// Begins and ends the proof of the steps that it draws, and keeps account of its cost.
 class StepProver {
  public:
   /// All must outlive it. Where nothing is communicated (one rank), `proof` may be null, and

@@ -37,6 +37,7 @@ struct StepValues {
   int micro_batch = 0;
 };
 
+/// The arithmetic of a run.
 class Model {
  public:
   virtual ~Model() = default;

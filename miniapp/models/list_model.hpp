@@ -13,6 +13,7 @@
 
 namespace shardmark {
 
+/// The model of `run.compute` "none".
 class ListModel : public Model {
  public:
   /// Both must outlive it.

@@ -7,6 +7,7 @@
 
 namespace shardmark {
 
+/// The faults that SHARDMARK_FAULT names; docs/valid.md says which check finds each of them.
 enum class Fault : std::uint8_t {
   none,
   leak,         // a buffer is never released

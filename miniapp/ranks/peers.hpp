@@ -19,6 +19,7 @@ struct AgreedError : Error {
   AgreedError(ExitStatus status, const std::string& what) : Error(status, what) {}
 };
 
+/// All ranks of a run, for agreement and for figures.
 class Peers {
  public:
   explicit Peers(Communicator& comm) : comm_(comm) {}

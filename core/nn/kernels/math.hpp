@@ -90,10 +90,11 @@ KOKKOS_INLINE_FUNCTION CosSin cos_sin_f32(double angle) {
 /// sqrt(2/pi) (x + 0.044715 x^3).
 inline constexpr float gelu_scale = 0.797884560802865356f, gelu_cubic = 0.044715f;
 
-/// The logistic factor of GELU, and GELU itself.
+/// The logistic factor of GELU.
 KOKKOS_INLINE_FUNCTION Logistic gelu_gate(float x) {
   return logistic_f32(2.0f * gelu_scale * (x + gelu_cubic * (x * x * x)));
 }
+/// GELU.
 KOKKOS_INLINE_FUNCTION float gelu_f32(float x) {
   return x * gelu_gate(x).value;
 }
@@ -102,6 +103,7 @@ KOKKOS_INLINE_FUNCTION float gelu_f32(float x) {
 struct GeluValue {
   float value, slope;
 };
+/// Computes both with one exponential.
 KOKKOS_INLINE_FUNCTION GeluValue gelu_with_slope_f32(float x) {
   const Logistic gate = gelu_gate(x);
   const float value = x * gate.value;

@@ -17,6 +17,7 @@ enum class Schedule : std::uint8_t { deepspeed, paper };
 template<>
 inline constexpr std::size_t enum_size<Schedule> = 2;
 
+/// What distinguishes the schedules for code that is common to them.
 struct ScheduleTraits {
   std::string_view name;
   bool follows_deepspeed;  // DeepSpeed's knobs, its offload and its types for sums have an effect
@@ -25,6 +26,7 @@ struct ScheduleTraits {
 inline constexpr auto schedule_traits = enum_table<Schedule>(
     ScheduleTraits{.name = "deepspeed", .follows_deepspeed = true, .takes_shard_size = false},
     ScheduleTraits{.name = "paper", .follows_deepspeed = false, .takes_shard_size = true});
+/// The row of the table above.
 constexpr const ScheduleTraits& traits(Schedule s) {
   return schedule_traits[s];
 }
@@ -35,6 +37,7 @@ enum class Backend : std::uint8_t { automatic, self, mpi, shm, nccl };
 template<>
 inline constexpr std::size_t enum_size<Backend> = 5;
 
+/// What distinguishes the back-ends for code that is common to them.
 struct BackendTraits {
   std::string_view name;
   bool one_rank = false;     // works for a single rank only
@@ -46,6 +49,7 @@ inline constexpr auto backend_traits = enum_table<Backend>(
     BackendTraits{.name = "auto"}, BackendTraits{.name = "self", .one_rank = true},
     BackendTraits{.name = "mpi"}, BackendTraits{.name = "shm", .one_node = true},
     BackendTraits{.name = "nccl", .needs_nccl = true, .ordered_sums = false});
+/// The row of the table above.
 constexpr const BackendTraits& traits(Backend b) {
   return backend_traits[b];
 }
@@ -55,6 +59,7 @@ enum class Family : std::uint8_t { gpt2, llama, list };
 template<>
 inline constexpr std::size_t enum_size<Family> = 3;
 
+/// What distinguishes the model families for code that is common to them.
 struct FamilyTraits {
   std::string_view name;
   bool has_arithmetic;  // core/nn computes it; otherwise it has sizes only and trains nothing
@@ -63,6 +68,7 @@ inline constexpr auto family_traits =
     enum_table<Family>(FamilyTraits{.name = "gpt2", .has_arithmetic = true},
                        FamilyTraits{.name = "llama", .has_arithmetic = true},
                        FamilyTraits{.name = "list", .has_arithmetic = false});
+/// The row of the table above.
 constexpr const FamilyTraits& traits(Family f) {
   return family_traits[f];
 }
@@ -72,6 +78,7 @@ enum class Optimizer : std::uint8_t { adam, adamw };
 template<>
 inline constexpr std::size_t enum_size<Optimizer> = 2;
 
+/// What distinguishes the optimizers for code that is common to them.
 struct OptimizerTraits {
   std::string_view name;
   bool decoupled_decay;  // weights decay by themselves; otherwise the decay is added to gradients
@@ -79,6 +86,7 @@ struct OptimizerTraits {
 inline constexpr auto optimizer_traits =
     enum_table<Optimizer>(OptimizerTraits{.name = "adam", .decoupled_decay = false},
                           OptimizerTraits{.name = "adamw", .decoupled_decay = true});
+/// The row of the table above.
 constexpr const OptimizerTraits& traits(Optimizer o) {
   return optimizer_traits[o];
 }

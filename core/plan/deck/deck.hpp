@@ -27,11 +27,13 @@ struct ListModule {
 /// Module.
 enum class VisitKind : std::uint8_t { pre_forward, post_forward, pre_backward, post_backward };
 inline constexpr int root_module = -1;
+/// One hook of one module.
 struct Visit {
   VisitKind kind = VisitKind::pre_forward;
   int module = root_module;
 };
 
+/// The section `model`: the sizes of a family, or a list of modules with their parameters.
 struct ModelSpec {
   Family family = Family::gpt2;
   // gpt2, llama
@@ -47,6 +49,7 @@ struct ModelSpec {
   std::vector<std::vector<int>> param_groups;             // of the optimizer; empty: one group
 };
 
+/// `data.source`: what a run trains on.
 enum class DataSource : std::uint8_t { none, file, markov, uniform };
 template<>
 inline constexpr std::size_t enum_size<DataSource> = 4;
@@ -55,6 +58,7 @@ inline constexpr auto data_source_names =
 constexpr std::string_view to_string(DataSource source) {
   return data_source_names[source];
 }
+/// The section `data`.
 struct DataSpec {
   DataSource source = DataSource::none;  // none if nothing is trained
   std::string path;                      // absolute, or relative to the current folder
@@ -70,6 +74,7 @@ struct OptimizerSpec {
 
 /// DeepSpeed's learning rate schedulers, with its defaults; `constant` if none is configured.
 enum class LrSchedule : std::uint8_t { constant, warmup, warmup_decay, warmup_cosine };
+/// The section `scheduler` of a DeepSpeed config. Steps are optimizer steps that were not skipped.
 struct SchedulerSpec {
   LrSchedule type = LrSchedule::constant;
   double warmup_min_lr = 0, warmup_max_lr = 1e-3;  // warmup, warmup_decay
@@ -161,6 +166,7 @@ struct ZeroSpec {
   AioSpec aio;
 };
 
+/// The section `run`: how long a run is, and how it carries out its steps.
 struct RunSpec {
   std::int64_t steps = 0, warmup = 0;
   std::uint64_t seed = 1;
@@ -173,12 +179,14 @@ struct RunSpec {
   std::optional<double> time_limit_s;  // since the start of the run, which then stops after a step
 };
 
+/// The section `comm`.
 struct CommSpec {
   Backend backend = Backend::automatic;
   double timeout_s = 600;
   double delay_ms = 0;  // makes each collective longer, to show overlap; unofficial
 };
 
+/// The section `memory`: how much a rank may use.
 struct MemorySpec {
   EnumArray<Tier, std::optional<double>> budget_gib;  // empty: found at run time
   std::optional<double> allowance_mib;  // empty: half the predicted peak, from 64 to 512
@@ -205,6 +213,7 @@ struct CheckpointSpec {
   bool writes() const { return every > 0 || benchmark > 0; }
 };
 
+/// The section `expect`: the results that make a run VALID.
 struct ExpectSpec {
   std::optional<double> loss;
   double tolerance = 0;  // absolute, around `loss`
@@ -213,6 +222,8 @@ struct ExpectSpec {
   std::int64_t train_batch_size = 0, steps = 0;
 };
 
+/// Everything that a deck and the DeepSpeed config in it say, checked and with all defaults filled
+/// in. Plans and runs depend on nothing else that a user gives.
 struct Deck {
   std::string path;  // as given on the command line, for messages
   std::string name;

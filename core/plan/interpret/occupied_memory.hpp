@@ -21,6 +21,7 @@ struct TimeSpan {
 /// When a slot is alive: spans in ascending order, apart from each other.
 using Lifetime = std::vector<TimeSpan>;
 
+/// Address ranges of one arena with the times at which they are taken.
 class OccupiedMemory {
  public:
   /// For lifetimes that end at `moments` at the latest.

@@ -85,9 +85,11 @@ struct HeadBackwardWorkspace {
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
 
-/// Computes these offsets. The matrix products get at most `gemm_cap_bytes` of scratch.
+/// Computes the offsets above. The matrix products get at most `gemm_cap_bytes` of scratch. Throws
+/// SizeError beyond 63 bits.
 HeadForwardWorkspace head_forward_workspace(const TransformerDims& dims,
                                             std::int64_t gemm_cap_bytes);
+/// The same for the backward pass.
 HeadBackwardWorkspace head_backward_workspace(const TransformerDims& dims,
                                               std::int64_t gemm_cap_bytes);
 

@@ -21,6 +21,7 @@ struct UnitSlots {
   int part = no_slot;      // stages 2, 3: this rank's reduced share before it is accumulated
 };
 
+/// The slots of all units, and those that exist once.
 struct PaperSlots {
   std::vector<UnitSlots> units;
   int sum = no_slot, clip = no_slot;  // sum of squares; norm and coefficient

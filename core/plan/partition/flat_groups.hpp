@@ -16,6 +16,8 @@
 
 namespace shardmark {
 
+/// One flat buffer. `padded` is its length and `partition` the length of one rank's part, in
+/// elements.
 struct FlatGroup {
   std::vector<int> params;        // as the optimizer lists them
   std::vector<FlatParam> layout;  // as they lie in the buffer
@@ -28,6 +30,7 @@ struct OwnedSlice {
   std::int64_t first = 0, elems = 0;
 };
 
+/// The flat buffers of a model, and where each parameter lies in them.
 class FlatGroups {
  public:
   /// Throws SizeError when a padded size leaves 63 bits.

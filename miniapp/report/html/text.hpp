@@ -20,6 +20,7 @@ std::string grouped(std::int64_t number);
 /// "2.693500" with `decimals` digits after the point, "nan", "inf", "-inf".
 std::string decimal(double number, int decimals);
 
+/// A table of figures with text at its sides.
 struct Table {
   std::string caption;  // may be empty
   std::vector<std::string> head;
@@ -27,6 +28,7 @@ struct Table {
   std::size_t text_columns = 1;  // how many columns at the left are text; the others are figures
   std::size_t note_columns = 0;  // how many columns at the right are text again
 };
+/// The table as HTML.
 std::string to_html(const Table& table);
 
 }  // namespace shardmark::html

@@ -54,6 +54,7 @@ class FlatBuckets {
   struct Sent {
     std::vector<BucketEntry> entries;
     int slot = no_slot;  // where the entries lie; no_slot if each lies in its own gradient
+    /// A message that was copied into a buffer of its own to be sent.
     struct Flattened {
       int slot;
       std::vector<BucketSlice> back;  // slices that this rank copies back

@@ -20,6 +20,7 @@
 
 namespace shardmark {
 
+/// Writes the events that bring optimizer states and gradients from files into buffers and back.
 class OptimizerSwapper {
  public:
   OptimizerSwapper(PlanWriter& writer, const Deck& deck)

@@ -36,6 +36,8 @@ class FetchActions {
   virtual void compare_lists(std::int64_t elems) = 0;
 };
 
+/// Decides at each visit which parameters to gather, to wait for and to drop, and orders that from
+/// `FetchActions`. A plain value: a copy continues from the same state.
 class Coordinator {
  public:
   /// Parameters of up to param_persistence_threshold elements stay gathered once the trace is

@@ -21,6 +21,7 @@ namespace shardmark {
 /// The buffer of each parameter whose shard is in one; part of what one segment hands to the next.
 using Buffered = std::map<int, int>;
 
+/// Writes the events that bring shards of parameters from files into buffers and back.
 class ParamSwapper {
  public:
   ParamSwapper(PlanWriter& writer, const Deck& deck)

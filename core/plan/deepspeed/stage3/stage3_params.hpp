@@ -45,6 +45,8 @@ struct GatherState {
   std::string key() const;
 };
 
+/// Owns the slots of the shards and of the gathered parameters, and writes the events that gather,
+/// drop and convert them.
 class ShardedParams : public FetchActions {
  public:
   ShardedParams(DeepSpeedContext& context, Collectives& collectives, OptimizerSwapper& swapper,

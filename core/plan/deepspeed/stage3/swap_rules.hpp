@@ -9,6 +9,8 @@
 
 namespace shardmark {
 
+/// Whether a tensor of `elems` elements is written to a file. DeepSpeed keeps smaller ones in
+/// memory.
 inline bool worth_a_file(const AioSpec& aio, Dtype dtype, std::int64_t elems) {
   return elems * dtype_bytes(dtype) >= aio.least_bytes;
 }
