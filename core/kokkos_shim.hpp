@@ -31,9 +31,9 @@ inline void* native_stream(const Space&) {
 }
 #endif
 
-/// Starts Kokkos; `device` 0 or above: on that device of the node. Without its warnings of
-/// placement, where it can be told so (3.7 on): every rank prints them, and a run's report has its
-/// own.
+/// Starts Kokkos, on device number `device` of the node if that is 0 or above. Kokkos' own warnings
+/// about the placement of threads are switched off from Kokkos 3.7 on, because every rank would
+/// print them and a run's report has warnings of its own.
 inline void initialize_kokkos([[maybe_unused]] int device) {
 #if KOKKOS_VERSION >= 30700
   Kokkos::InitializationSettings settings;

@@ -82,7 +82,7 @@ void write_values(DirectFile& file, std::int64_t at, const float* values, std::i
 }  // namespace
 
 void consolidate(const std::string& folder, const Manifest& manifest, const std::string& stem,
-                 const WorkDone& told) {
+                 const WorkDone& progress) {
   const Unfinished hdf5(stem + ".h5"), tensors(stem + ".safetensors");
   const auto hdf5_at = lay_out_hdf5(hdf5.temp(), manifest);
   const auto tensors_at = lay_out_safetensors(tensors.temp(), manifest);
@@ -109,7 +109,7 @@ void consolidate(const std::string& folder, const Manifest& manifest, const std:
         at += n;
         if (done + n == p.elems) begin = at, ++i;
       }
-      told(end * fp32_bytes, all * fp32_bytes);
+      progress(end * fp32_bytes, all * fp32_bytes);
     }
     hdf5_file.flush_and_close();
     tensors_file.flush_and_close();

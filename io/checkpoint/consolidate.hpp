@@ -14,8 +14,9 @@ namespace shardmark {
 using WorkDone = std::function<void(std::int64_t done, std::int64_t all)>;
 
 /// Writes `stem`.h5 and `stem`.safetensors, each whole or not at all; existing files are replaced.
-/// Uses about 100 MiB of memory, whatever the size of the model. Throws IoError.
+/// Calls `progress` after each chunk. Uses about 100 MiB of memory, whatever the size of the model.
+/// Not collective. Throws IoError.
 void consolidate(const std::string& folder, const Manifest& manifest, const std::string& stem,
-                 const WorkDone& told);
+                 const WorkDone& progress);
 
 }  // namespace shardmark

@@ -90,7 +90,7 @@ Hdf5Image lay_out(const PartPlace& place, std::span<const StateSource> sources, 
   return image;
 }
 
-// Striping and the like are chosen when a file is made: MPI knows how each file system is told.
+// Striping and the like are chosen when a file is made. MPI knows how each file system takes them.
 void create_with_hints(const PartPlace& place) {
   MPI_Info info = MPI_INFO_NULL;
   bool good = MPI_Info_create(&info) == MPI_SUCCESS;

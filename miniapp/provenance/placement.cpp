@@ -79,15 +79,15 @@ std::string sharing(const Share& s) {
 
 void add_sharing(const std::vector<RankInfo>& ranks, std::vector<std::string>& list) {
   const std::vector<Share> masks = by_mask(ranks);
-  std::set<int> told;
+  std::set<int> reported;
   for (const Share& s : masks) {
     if (!s.too_few()) continue;
     list.push_back(sharing(s));
-    told.insert(s.ranks.begin(), s.ranks.end());
+    reported.insert(s.ranks.begin(), s.ranks.end());
   }
   for (const Share& s : merged(masks))
     if (s.too_few() &&
-        std::none_of(s.ranks.begin(), s.ranks.end(), [&](int r) { return told.contains(r); }))
+        std::none_of(s.ranks.begin(), s.ranks.end(), [&](int r) { return reported.contains(r); }))
       list.push_back(sharing(s));
 }
 

@@ -44,16 +44,16 @@ TEST_P(LostRank, StoppedIsNamedAndAllEnd) {
   EXPECT_EQ(outcome.status, 5);
   const std::string named = "rank " + std::to_string(GetParam()) + " (host ";
   const std::string answer = "pid " + std::to_string(pid) + ") does not answer";
-  int told = 0;
+  int messages = 0;
   for (const std::string& line : lines_of(outcome.err)) {
     if (!line.starts_with("shardmark: ")) continue;  // a line of MPI_Abort
-    ++told;
+    ++messages;
     EXPECT_NE(line.find("not finished after 2 s"), std::string::npos) << line;
     EXPECT_NE(line.find(named), std::string::npos) << line;
     EXPECT_NE(line.find(answer), std::string::npos) << line;
     EXPECT_NE(line.find("comm.timeout_s"), std::string::npos) << line;
   }
-  EXPECT_EQ(told, 1) << outcome.err;
+  EXPECT_EQ(messages, 1) << outcome.err;
   EXPECT_EQ(outcome.out.find("RESULT="), std::string::npos);
   EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
 }

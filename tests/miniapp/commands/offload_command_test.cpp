@@ -195,7 +195,8 @@ TEST(Offload, StatesInFilesTrainAndTheKernelTransfersWhatWasPredicted) {
 
 TEST(Offload, ADiskThatCannotBeUsedIsRefusedBeforeAnythingIsMade) {
   const Workplace place;
-  const auto told = [&](const Json& patch, int status, std::initializer_list<const char*> parts) {
+  const auto expect_refusal = [&](const Json& patch, int status,
+                                  std::initializer_list<const char*> parts) {
     Json whole = in_files(place.path("none"));
     whole.merge_patch(patch);
     place.deck(3, whole);
@@ -205,14 +206,14 @@ TEST(Offload, ADiskThatCannotBeUsedIsRefusedBeforeAnythingIsMade) {
     for (const char* part : parts)
       EXPECT_NE(ran.err.find(part), std::string::npos) << "no \"" << part << "\" in: " << ran.err;
   };
-  told(Json::object(), 2, {"nvme_path", "No such file or directory", "mount the disk"});
+  expect_refusal(Json::object(), 2, {"nvme_path", "No such file or directory", "mount the disk"});
   const Json there = in_files(place.path(""));
   Json small = there;
   small["memory"] = {{"nvme_gib", 0.001}};
-  told(small, 3, {"does not fit on the disk of nvme_path", "missing", "would help"});
+  expect_refusal(small, 3, {"does not fit on the disk of nvme_path", "missing", "would help"});
   Json few = there;
   few["deepspeed"]["zero_optimization"]["offload_optimizer"]["buffer_count"] = 3;
-  told(few, 2, {"buffer_count = 3", "AdamW needs 4", "give 4"});
+  expect_refusal(few, 2, {"buffer_count = 3", "AdamW needs 4", "give 4"});
 }
 
 TEST(Offload, ARunWithFilesResumesAsIfItHadNotEnded) {
