@@ -152,6 +152,16 @@ class CommandLine {
          {"--ranks-per-node", &plan_.ranks_per_node, 1},
          {"--format", &plan_.format}},
         [this] { return plan_command(plan_); });
+    add("predict",
+        {{"DECK", &predict_.deck},
+         {"--set", &predict_.sets},
+         {"--machine", &predict_.machine},
+         {"--ranks", &predict_.ranks},
+         {"--ranks-per-node", &predict_.ranks_per_node, 0},
+         {"--format", &predict_.format}},
+        [this] { return predict_command(predict_); });
+    add("machine check", {{"FILE", &machine_check_.file}},
+        [this] { return machine_check_command(machine_check_); });
     add("sweep",
         {{"DECK", &sweep_.deck},
          {"--set", &sweep_.sets},
@@ -212,6 +222,8 @@ class CommandLine {
   std::map<std::string, std::function<ExitStatus()>> calls_;
   RunArguments run_;
   PlanArguments plan_;
+  PredictArguments predict_;
+  MachineCheckArguments machine_check_;
   SweepArguments sweep_;
   CkptArguments ckpt_;
   CheckArguments check_;

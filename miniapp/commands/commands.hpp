@@ -22,6 +22,24 @@ struct PlanArguments {
 /// Prints the program of one rank. Throws DeckError, PlanError.
 ExitStatus plan_command(const PlanArguments& arguments);
 
+/// Arguments of `shardmark predict`.
+struct PredictArguments {
+  std::string deck, machine;
+  std::vector<std::string> sets;
+  std::string ranks = "1";  // "1,2,8"
+  int ranks_per_node = 0;   // 0: as many as the machine file says
+  std::string format = "text";
+};
+/// Prints the step time of a deck on a machine file. Throws DeckError, PlanError.
+ExitStatus predict_command(const PredictArguments& arguments);
+
+/// Arguments of `shardmark machine check`.
+struct MachineCheckArguments {
+  std::string file;
+};
+/// Prints what a machine file lacks. Throws DeckError.
+ExitStatus machine_check_command(const MachineCheckArguments& arguments);
+
 /// Arguments of `shardmark deck check`.
 struct CheckArguments {
   std::string deck;

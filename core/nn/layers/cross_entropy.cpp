@@ -85,16 +85,12 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
       });
 }
 
-// Keeps the distance between rows off powers of two. On matrix tiles, oneDNN 2.6 is fastest if no
-// side over which a product sums is longer than about 768.
-std::int64_t columns_of_piece(Dtype dtype) {
-  return kernel::on_host && dtype != Dtype::fp32 ? 768 : 8256;
-}
-
 }  // namespace
 
 HeadPieces::HeadPieces(const TransformerDims& dims)
-    : rows(dims.rows()), vocab(dims.vocab), columns(columns_of_piece(dims.dtype)) {}
+    : rows(dims.rows()),
+      vocab(dims.vocab),
+      columns(head_piece_columns(dims.dtype, kernel::on_host)) {}
 
 void cross_entropy(const Context& ctx, const TransformerDims& dims, const std::int32_t* tokens,
                    Stored logits, float* row_loss, float scale) {

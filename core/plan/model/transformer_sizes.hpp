@@ -45,6 +45,14 @@ struct HeadSaved {
 };
 HeadSaved head_saved(const TransformerDims& dims);
 
+/// How many tokens of the vocabulary a product of the head covers, so that communication progresses
+/// in between (core/nn/layers/cross_entropy.hpp). On the matrix tiles of a processor, oneDNN 2.6 is
+/// fastest if no side over which a product sums is longer than about 768; the other value keeps the
+/// distance between rows off powers of two.
+constexpr std::int64_t head_piece_columns(Dtype dtype, bool on_host) {
+  return on_host && dtype != Dtype::fp32 ? 768 : 8256;
+}
+
 /// Attention runs over tiles. A tile has `query_rows` rows of one sample and `heads` heads that
 /// share no keys, and all keys that these rows may see. `heads` divides kv_heads; the scores of a
 /// tile stay in a core's cache.

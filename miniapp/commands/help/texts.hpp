@@ -37,6 +37,15 @@ inline OptionHelp ranks_per_node_option() {
           .preset = "1"};
 }
 
+/// The option `--machine`.
+inline OptionHelp machine_option(bool required) {
+  return {.name = "--machine",
+          .value = "FILE",
+          .text = "The machine file, JSON; docs/machines.md explains its keys.",
+          .offer = Offer::deck,
+          .required = required};
+}
+
 /// The option `--out`, with its default `preset`.
 inline OptionHelp out_option(std::string_view text, std::string_view preset) {
   return {.name = "--out", .value = "DIR", .text = text, .offer = Offer::folder, .preset = preset};
@@ -69,7 +78,9 @@ inline constexpr StatusHelp defect{
 CommandHelp run_help();
 CommandHelp sweep_help();
 CommandHelp plan_help();
+CommandHelp predict_help();
 /// A group and its commands.
+std::vector<CommandHelp> machine_help();
 std::vector<CommandHelp> deck_help();
 std::vector<CommandHelp> ckpt_help();
 

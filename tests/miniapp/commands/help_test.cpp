@@ -97,9 +97,9 @@ std::string shell(const Workplace& at, const std::string& command) {
 }
 
 TEST(Help, ListsAllCommands) {
-  EXPECT_EQ(commands(),
-            (std::vector<std::string>{"", "run", "plan", "sweep", "ckpt info", "ckpt verify",
-                                      "ckpt consolidate", "deck check"}));
+  EXPECT_EQ(commands(), (std::vector<std::string>{"", "run", "plan", "predict", "sweep",
+                                                  "ckpt info", "ckpt verify", "ckpt consolidate",
+                                                  "deck check", "machine check"}));
 }
 
 TEST(Help, SaysWhatIsNeededToUseACommand) {

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <core/plan/price/event_time.hpp>
+
+namespace shardmark {
+namespace {
+
+ProductForm form_of(const Product& p) {
+  return p.transpose_a ? ProductForm::tn : p.transpose_b ? ProductForm::nt : ProductForm::nn;
+}
+
+double of(std::int64_t n) {
+  return static_cast<double>(n);
+}
+
+// How badly measurements with `have` busy ranks stand for `want`.
+int busy_distance(int have, int want) {
+  return std::abs(have - want) * 2 + (have < want ? 1 : 0);
+}
+
+}  // namespace
+
+// Points as tables to interpolate in, of the number of busy ranks that comes closest.
+struct EventTimes::Tables {
+  using ProductKey = std::tuple<Dtype, Dtype, ProductForm, bool>;
+  using StreamKey = std::tuple<std::string, Dtype, Dtype>;
+  std::map<ProductKey, Scatter> products;
+  std::map<StreamKey, Scatter> streams;
+  std::map<
+      std::tuple<Dtype, Dtype, int, bool, std::int64_t, std::int64_t, std::int64_t, std::int64_t>,
+      double>
+      product_s;  // of one product
+  std::map<std::tuple<std::string_view, Dtype, Dtype, double, double>, Cost>
+      stream_s;  // one launch
+
+  Tables(const Machine& machine, int busy_ranks) {
+    std::map<ProductKey, int> product_busy;
+    std::map<StreamKey, int> stream_busy;
+    const auto nearest = [&](auto& busy, const auto& key, int have) {
+      const auto [it, fresh] = busy.emplace(key, have);
+      if (!fresh && busy_distance(have, busy_ranks) < busy_distance(it->second, busy_ranks))
+        it->second = have;
+    };
+    const auto key_of_product = [](const ProductTimes& t) {
+      return ProductKey{t.dtype, t.result, t.form, t.accumulate};
+    };
+    const auto key_of_stream = [](const StreamTimes& t) {
+      return StreamKey{t.kernel, t.dtype, t.source};
+    };
+    for (const auto& t : machine.device.products)
+      nearest(product_busy, key_of_product(t), t.busy_ranks);
+    for (const auto& t : machine.device.streams)
+      nearest(stream_busy, key_of_stream(t), t.busy_ranks);
+    for (const ProductTimes& t : machine.device.products)
+      if (product_busy[key_of_product(t)] == t.busy_ranks)
+        for (const auto& p : t.points)
+          products[key_of_product(t)].add({p.m, p.n, p.k, p.batch},
+                                          p.seconds / (2 * p.m * p.n * p.k * p.batch));
+    for (const StreamTimes& t : machine.device.streams)
+      if (stream_busy[key_of_stream(t)] == t.busy_ranks)
+        for (const auto& p : t.points)
+          streams[key_of_stream(t)].add({p.elems, p.width, 1, 1}, p.seconds / p.elems);
+  }
+
+  // The table of this kind of product, or that of the most similar kind; null: there is none.
+  const Scatter* find(const Product& p) const {
+    const ProductKey wanted{p.type, p.c_type, form_of(p), p.accumulate};
+    const Scatter* best = nullptr;
+    int best_distance = 0;
+    for (const auto& [key, table] : products) {
+      if (std::get<0>(key) != std::get<0>(wanted)) continue;
+      const int distance = (std::get<2>(key) != std::get<2>(wanted) ? 4 : 0) +
+                           (std::get<1>(key) != std::get<1>(wanted) ? 2 : 0) +
+                           (std::get<3>(key) != std::get<3>(wanted) ? 1 : 0);
+      if (best == nullptr || distance < best_distance) best = &table, best_distance = distance;
+    }
+    return best;
+  }
+  const Scatter* find(const Stream& s) const {
+    const auto exact = streams.find({std::string(s.kernel), s.dtype, s.source});
+    if (exact != streams.end()) return &exact->second;
+    for (const auto& [key, table] : streams)
+      if (std::get<0>(key) == s.kernel && std::get<1>(key) == s.dtype) return &table;
+    return nullptr;
+  }
+};
+
+EventTimes::EventTimes(const Machine& machine, int busy_ranks, const Speeds& speeds)
+    : machine_(machine),
+      busy_ranks_(busy_ranks),
+      speeds_(speeds),
+      tables_(std::make_unique<Tables>(machine, busy_ranks)) {}
+EventTimes::~EventTimes() = default;
+EventTimes::EventTimes(EventTimes&&) noexcept = default;
+
+void EventTimes::note(const std::string& what, double beyond) {
+  constexpr double worth_saying = 1.5;
+  if (beyond < worth_saying) return;
+  double& most = extrapolations_[what];
+  most = std::max(most, beyond);
+}
+
+Cost EventTimes::product(const Product& p) {
+  const auto key = std::make_tuple(p.type, p.c_type, static_cast<int>(form_of(p)), p.accumulate,
+                                   p.m, p.n, p.k, p.batch);
+  auto it = tables_->product_s.find(key);
+  if (it == tables_->product_s.end()) {
+    const DeviceModel& d = machine_.device;
+    const double flops = p.flops() / of(p.count);
+    double seconds = 0;
+    if (const Scatter* table = tables_->find(p)) {
+      const Estimate e = table->at({of(p.m), of(p.n), of(p.k), of(p.batch)});
+      seconds = e.value * flops;
+      note("shapes of " + std::string(to_string(p.type)) + " products", e.beyond);
+    } else {
+      const double given = d.product_efficiency_of[p.type];
+      const double peak =
+          d.peak_flops[p.type] > 0 ? d.peak_flops[p.type] : d.peak_flops[Dtype::fp32];
+      if (peak > 0) seconds = flops / (peak * (given > 0 ? given : d.product_efficiency));
+      if (!d.products.empty())
+        note("products of " + std::string(to_string(p.type)) + ", which were not measured", 2);
+    }
+    it = tables_->product_s.emplace(key, std::max(seconds, d.launch_s)).first;
+  }
+  Cost cost;
+  cost[Resource::products] = it->second * of(p.count) / speeds_[Resource::products];
+  return cost;
+}
+
+Cost EventTimes::stream(const Stream& s) {
+  const auto key = std::make_tuple(s.kernel, s.dtype, s.source, s.elems, s.width);
+  auto it = tables_->stream_s.find(key);
+  if (it == tables_->stream_s.end()) {
+    const DeviceModel& d = machine_.device;
+    double seconds = 0;
+    if (const Scatter* table = tables_->find(s)) {
+      const Estimate e = table->at({s.elems, s.width, 1, 1});
+      seconds = e.value * s.elems;
+    } else {
+      double rate = d.memory_bytes_per_s * d.stream_efficiency;
+      if (machine_.node.shares_memory_bus && machine_.node.memory_bytes_per_s > 0)
+        rate = std::min(rate, machine_.node.memory_bytes_per_s * d.stream_efficiency / busy_ranks_);
+      if (rate > 0) seconds = s.bytes / rate;
+    }
+    Cost one;
+    one[Resource::host] = d.launch_s;
+    one[Resource::memory] = std::max(0.0, seconds - d.launch_s);
+    it = tables_->stream_s.emplace(key, one).first;
+  }
+  Cost cost;
+  for (const Resource r : {Resource::host, Resource::memory})
+    cost[r] = it->second[r] * s.launches / speeds_[r];
+  return cost;
+}
+
+Cost EventTimes::compute(const Work& work) {
+  Cost cost;
+  const auto add = [&](const Cost& part) {
+    for (std::size_t r = 0; r < cost.size(); ++r) cost[r] += part[r];
+  };
+  for (const Product& p : work.products) add(product(p));
+  for (const Stream& s : work.streams) add(stream(s));
+  return cost;
+}
+
+Cost EventTimes::copy(Direction direction, std::int64_t bytes) {
+  const CopyModel* models[] = {&machine_.to_host, &machine_.to_device, &machine_.disk_read,
+                               &machine_.disk_write};
+  const CopyModel& model = *models[static_cast<std::size_t>(direction)];
+  const Resource resource = is_disk(direction) ? Resource::disk : Resource::host_link;
+  Cost cost;
+  if (bytes == 0) return cost;
+  if (!model.points.empty()) {
+    const Estimate e = on_curve(model.points, of(bytes));
+    cost[resource] = e.value / speeds_[resource];
+    note(is_disk(direction) ? "sizes of transfers of the disk" : "sizes of copies", e.beyond);
+  } else if (model.link.bytes_per_s > 0) {
+    cost[resource] =
+        (model.link.latency_s + of(bytes) / model.link.bytes_per_s) / speeds_[resource];
+  }
+  return cost;
+}
+
+Cost EventTimes::collective(const CollectiveShape& shape) {
+  const CollectiveTime time = collective_time(machine_, shape);
+  if (time.beyond >= 1.5)
+    note(time.from_points ? "sizes of " + std::string(to_string(shape.op))
+                          : "ranks of " + std::string(to_string(shape.op)),
+         time.beyond);
+  Cost cost;
+  cost[Resource::latency] = time.latency_s / speeds_[Resource::latency];
+  cost[Resource::network] = time.transfer_s / speeds_[Resource::network];
+  return cost;
+}
+
+}  // namespace shardmark

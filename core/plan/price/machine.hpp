@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine as plain data: what a program is priced on. io/machine reads it from a file, and
+// docs/machines.md explains each key. Everything is in seconds, bytes and operations per second;
+// the file has units in its key names. A figure that a machine file does not give is 0 or empty,
+// and price() then uses the next coarser one: a measured point before an efficiency, an efficiency
+// before a nominal peak.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <core/plan/deck/types.hpp>
+
+namespace shardmark {
+
+/// A measured time at one size (bytes or elements).
+struct TimePoint {
+  double size = 0, seconds = 0;
+};
+
+/// How the operands of a product are stored: A B, A B^T or A^T B.
+enum class ProductForm : std::uint8_t { nn, nt, tn };
+template<>
+inline constexpr std::size_t enum_size<ProductForm> = 3;
+inline constexpr auto product_form_names = enum_names<ProductForm>("nn", "nt", "tn");
+constexpr std::string_view to_string(ProductForm form) {
+  return product_form_names[form];
+}
+
+/// Measured times of matrix products of one kind.
+struct ProductTimes {
+  struct Point {
+    double m = 0, n = 0, k = 0, batch = 1;
+    double seconds = 0;  // of all products of the batch
+  };
+  Dtype dtype = Dtype::fp32;   // of the operands
+  Dtype result = Dtype::fp32;  // of C
+  ProductForm form = ProductForm::nn;
+  bool accumulate = false;
+  int busy_ranks = 1;  // ranks of the node that computed at the same time
+  std::vector<Point> points;
+};
+
+/// Measured times of one kernel that is no product.
+struct StreamTimes {
+  struct Point {
+    double elems = 0, width = 1;  // per launch
+    double seconds = 0;
+  };
+  std::string kernel;  // Stream::kernel
+  Dtype dtype = Dtype::fp32, source = Dtype::fp32;
+  int busy_ranks = 1;
+  std::vector<Point> points;
+};
+
+/// The device of one rank. On a CPU it is the cores that the rank has.
+struct DeviceModel {
+  std::string name;
+  bool is_host = false;     // a CPU: the rank's own thread computes, copies and makes collectives
+                            // progress, so none of these is free beside the others
+  double memory_bytes = 0;  // per rank; 0: unknown
+  EnumArray<Dtype, double> peak_flops{};  // of matrix products; 0: unknown
+  double product_efficiency = 0.5;        // of the peak, for products without measured points
+  EnumArray<Dtype, double> product_efficiency_of{};  // the same by type; 0: product_efficiency
+  double memory_bytes_per_s = 0;                     // nominal, or as measured by a triad
+  double stream_efficiency = 0.8;  // of memory_bytes_per_s, for kernels without measured points
+  double launch_s = 0;             // shortest time of a kernel
+  double event_s = 0;              // of the host thread, per event of a plan
+  std::vector<ProductTimes> products;
+  std::vector<StreamTimes> streams;
+};
+
+/// A connection as latency and bandwidth.
+struct LinkModel {
+  double latency_s = 0;
+  double bytes_per_s = 0;  // per rank and direction; 0: unknown
+  bool measured = false;   // otherwise the figures are nominal
+  std::string source;      // where they come from
+};
+
+/// Measured times of one verb among `ranks` ranks, of which `ranks_per_node` share a node. Sizes
+/// are those of the whole array in bytes, as nccl-tests counts them.
+struct CollectiveTimes {
+  Op op = Op::all_reduce;
+  Dtype dtype = Dtype::fp32;
+  int ranks = 2, ranks_per_node = 2;
+  bool beside_compute = false;  // measured while all ranks computed
+  std::vector<TimePoint> points;
+};
+
+/// One level of the network: within a node, or between nodes.
+struct NetworkLevel {
+  std::string name;
+  bool between_nodes = false;
+  std::string library;          // "shm", "mpi", "nccl", "rccl"
+  std::string topology;         // "ring", "switch", …; empty: unknown
+  LinkModel link;               // of one rank
+  double node_bytes_per_s = 0;  // between nodes: of all links of a node together; 0: unlimited
+  double oversubscription = 1;  // above the first switches
+  double efficiency = 1;        // of the bandwidth, where only nominal figures are known
+  /// What a collective of one second takes from the compute lane while it is in flight, in seconds:
+  /// 1 where the rank's own thread moves the data, near 0 where the network does.
+  double compute_share = 0;
+  /// The speed of a collective beside computation, relative to its speed alone.
+  double speed_beside_compute = 1;
+  std::vector<CollectiveTimes> collectives;
+};
+
+/// Copies in one direction: measured points, or latency and bandwidth.
+struct CopyModel {
+  LinkModel link;
+  std::vector<TimePoint> points;
+};
+
+/// The differences between repeated steps, and between ranks.
+struct Jitter {
+  double step_relative_sd = 0;  // standard deviation of a repeated step / its mean
+  double rank_relative_sd = 0;  // of the same work on different ranks at the same time
+  /// Quantiles of step time / median at probabilities 0, 1/(n-1), …, 1; empty: unknown.
+  std::vector<double> step_quantiles;
+};
+
+struct NodeModel {
+  int cores = 0, sockets = 0, numa_domains = 0;
+  int ranks = 0;                   // devices, or ranks that fit; 0: unknown
+  bool shares_memory_bus = false;  // ranks of a node share the bandwidth of one memory
+  double memory_bytes_per_s = 0;   // of the whole node, if it is shared
+  double host_memory_bytes = 0, disk_bytes = 0;  // 0: unknown
+};
+
+/// Where the figures come from.
+struct MachineProvenance {
+  std::string host, date, program, source;
+  std::vector<std::string> commands, versions;
+  std::int64_t samples = 0;
+  double spread = 0;                     // median over points of (75th - 25th percentile) / median
+  std::optional<bool> busy;              // other work ran during the measurements
+  std::optional<double> held_out_error;  // mean |error| over points that interpolation left out
+  std::string note;
+};
+
+struct Machine {
+  static constexpr int schema_version = 1;
+  std::string name;
+  MachineProvenance provenance;
+  NodeModel node;
+  DeviceModel device;
+  std::vector<NetworkLevel> network;  // within a node first
+  CopyModel to_device, to_host;       // the link between host and device
+  CopyModel disk_read, disk_write;
+  Jitter jitter;
+  double step_s = 0;  // what each step costs beside its events
+};
+
+}  // namespace shardmark

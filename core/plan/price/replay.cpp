@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <limits>
+
+#include <core/error.hpp>
+#include <core/plan/price/replay.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr double never = std::numeric_limits<double>::infinity();
+constexpr double in_flight = -1;
+constexpr double rounding_s = 1e-15;
+constexpr std::int64_t replayed_iterations = 2;  // of what repeats
+
+int ranks_of_node(const Program& program, int group, int ranks_per_node) {
+  const std::vector<int>& ranks = program.groups[group].ranks;
+  if (ranks.empty()) return std::min(program.world, ranks_per_node);
+  const int node = program.rank / ranks_per_node;
+  return std::max<int>(1, static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](int r) {
+                         return r / ranks_per_node == node;
+                       })));
+}
+
+}  // namespace
+
+double Arrivals::last(int queue, std::size_t number) const {
+  double latest = 0;
+  for (const auto& rank : times_) {
+    const auto& times = rank[static_cast<std::size_t>(queue)];
+    if (times.size() <= number) return -1;
+    latest = std::max(latest, times[number]);
+  }
+  return latest;
+}
+
+void Replay::Sums::repeat(const Sums& before, double times) {
+  const auto again = [times](double& now, double then) { now += times * (now - then); };
+  const auto all = [&](auto& now, const auto& then) {
+    for (std::size_t i = 0; i < now.size(); ++i) again(now[i], then[i]);
+  };
+  again(clock, before.clock);
+  all(phase, before.phase);
+  all(busy, before.busy);
+  all(waiting, before.waiting);
+  all(by_resource, before.by_resource);
+  all(critical, before.critical);
+  again(copies, before.copies);
+  again(exposed, before.exposed);
+  again(in_flight, before.in_flight);
+  again(flops, before.flops);
+}
+
+Replay::Replay(const Program& program, const Machine& machine, const PriceOptions& options,
+               std::size_t rank, Arrivals& arrivals)
+    : program_(program),
+      machine_(machine),
+      options_(options),
+      rank_(rank),
+      arrivals_(arrivals),
+      times_(machine, std::min(program.world, options.ranks_per_node), options.speeds),
+      work_{machine.device.is_host},
+      runs_(runs_of(program.steps[static_cast<std::size_t>(step_path(program, false).back())],
+                    false)),
+      costs_(program.segments.size()),
+      flops_(program.segments.size()) {}
+
+CollectiveShape Replay::shape_of(const Event& event) const {
+  return {event.op, event.dtype, event.elems, program_.size_of(event.group),
+          ranks_of_node(program_, event.group, options_.ranks_per_node)};
+}
+
+const std::vector<Cost>& Replay::costs() {
+  const auto s = static_cast<std::size_t>(runs_[run_].segments[part_]);
+  const std::vector<Event>& events = program_.segments[s].events;
+  if (costs_[s].size() == events.size()) return costs_[s];
+  for (const Event& e : events) {
+    Cost cost;
+    double flops = 0;
+    if (is_collective(e.op)) {
+      cost = times_.collective(shape_of(e));
+    } else if (e.op == Op::copy) {
+      cost = times_.copy(direction_of(e), e.elems * dtype_bytes(e.dtype));
+    } else if (e.op == Op::compute) {
+      const Work work = work_of(program_, e, work_);
+      cost = times_.compute(work);
+      flops = work.flops();
+    }
+    costs_[s].push_back(cost);
+    flops_[s].push_back(flops);
+  }
+  return costs_[s];
+}
+
+// Time passes on the compute lane; `own` of it is computation.
+void Replay::spend(double dt, double own, bool flying) {
+  if (flying || sums_.clock < flying_until_s_) sums_.in_flight += dt;
+  sums_.clock += dt;
+  sums_.phase[phase_] += dt;
+  const double taken = computing_ ? dt - own : 0;  // by collectives that this rank makes progress
+  sums_.exposed += taken;
+  sums_.waiting[Lane::comm] += taken;
+  sums_.critical[Resource::network] += taken;
+}
+
+// A collective's data have arrived. A delayed one ends later, while the next one may go on.
+void Replay::land(int queue) {
+  auto& flights = queues_[static_cast<std::size_t>(queue)];
+  const Flight& head = flights.front();
+  const double end = std::max(sums_.clock, head.not_before_s);
+  end_s_[static_cast<std::size_t>(head.event)] = end;
+  free_s_[static_cast<std::size_t>(queue)] = sums_.clock;
+  flying_until_s_ = std::max(flying_until_s_, end);
+  sums_.busy[Lane::comm] += end - head.begin_s;
+  if (options_.keep_events) {
+    events_[head.record].begin_s = head.begin_s;
+    events_[head.record].end_s = end;
+  }
+  flights.pop_front();
+}
+
+// Lets time pass until `left_s` seconds of computation are done (if computing_), or else until the
+// time `until_s` or the end of the collective `awaited`. Returns false if that depends on another
+// rank that has not arrived yet.
+bool Replay::pass(double& left_s, double until_s, std::int32_t awaited) {
+  while (true) {
+    if (computing_) {
+      if (left_s <= 0) return true;
+    } else if (awaited >= 0) {
+      if (end_s_[static_cast<std::size_t>(awaited)] != in_flight) return true;
+    } else if (sums_.clock >= until_s) {
+      return true;
+    }
+    std::array<double, queue_count> speed{};
+    double rate = 1, dt = computing_ || awaited >= 0 ? never : until_s - sums_.clock;
+    bool flying = false;
+    for (int q = 0; q < queue_count; ++q) {
+      auto& queue = queues_[static_cast<std::size_t>(q)];
+      if (queue.empty()) continue;
+      flying = true;
+      Flight& head = queue.front();
+      const double last = arrivals_.last(q, head.number);
+      if (last < 0) return false;
+      const double begin = std::max(last, free_s_[static_cast<std::size_t>(q)]);
+      if (begin > sums_.clock) {
+        dt = std::min(dt, begin - sums_.clock);
+        continue;
+      }
+      if (head.begin_s < 0) head.begin_s = begin;
+      double& v = speed[static_cast<std::size_t>(q)];
+      v = computing_ ? head.speed_beside_compute : 1;
+      if (computing_) rate -= head.compute_share * v;
+      if (v > 0) dt = std::min(dt, head.left_s / v);
+    }
+    constexpr double slowest = 0.02;
+    rate = std::max(rate, slowest);
+    if (computing_) dt = std::min(dt, left_s / rate);
+    if (!computing_ && awaited >= 0) {
+      const int q = queue_of(segment().events[static_cast<std::size_t>(awaited)]);
+      sums_.exposed += dt;
+      sums_.waiting[Lane::comm] += dt;
+      // While a collective waits for another rank, no resource of this one is the limit.
+      if (speed[static_cast<std::size_t>(q)] > 0) {
+        const double part = queues_[static_cast<std::size_t>(q)].front().network_part;
+        sums_.critical[Resource::network] += dt * part;
+        sums_.critical[Resource::latency] += dt * (1 - part);
+      }
+    }
+    const double own = computing_ ? dt * rate : 0;
+    spend(dt, own, flying);
+    left_s -= own;
+    if (left_s < rounding_s) left_s = 0;
+    for (int q = 0; q < queue_count; ++q) {
+      const double v = speed[static_cast<std::size_t>(q)];
+      if (v <= 0) continue;
+      Flight& head = queues_[static_cast<std::size_t>(q)].front();
+      head.left_s -= dt * v;
+      if (head.left_s <= rounding_s) land(q);
+    }
+  }
+}
+
+// Waits for a time that is known already.
+bool Replay::wait_until(double until_s, Lane lane, Resource resource) {
+  computing_ = false;
+  double none = 0;
+  const double before = sums_.clock;
+  const bool done = pass(none, until_s, -1);
+  const double waited = sums_.clock - before;
+  sums_.waiting[lane] += waited;
+  sums_.critical[resource] += waited;
+  (lane == Lane::comm ? sums_.exposed : sums_.copies) += waited;
+  return done;
+}
+
+// Like Executor::wait_for.
+bool Replay::wait_for(std::int32_t index) {
+  const Event& e = segment().events[static_cast<std::size_t>(index)];
+  if (e.lane == Lane::compute) return true;
+  double& end_s = end_s_[static_cast<std::size_t>(index)];
+  if (is_collective(e.op)) {
+    computing_ = false;
+    double none = 0;
+    if (end_s == in_flight && !pass(none, 0, index)) return false;
+    return wait_until(end_s, Lane::comm, Resource::latency);
+  }
+  return wait_until(end_s, e.lane, e.lane == Lane::disk ? Resource::disk : Resource::host_link);
+}
+
+void Replay::start_collective(int index) {
+  const Event& e = segment().events[static_cast<std::size_t>(index)];
+  const Cost& cost = costs()[static_cast<std::size_t>(index)];
+  const int q = queue_of(e);
+  Flight f;
+  f.event = index;
+  f.number = issued_[static_cast<std::size_t>(q)]++;
+  f.left_s = cost.total();
+  f.not_before_s = sums_.clock + options_.delay_s;
+  f.record = record_;
+  f.network_part = f.left_s > 0 ? cost[Resource::network] / f.left_s : 0;
+  if (const NetworkLevel* level = level_of(machine_, shape_of(e))) {
+    f.compute_share = level->compute_share;
+    f.speed_beside_compute = level->speed_beside_compute;
+  }
+  end_s_[static_cast<std::size_t>(index)] = in_flight;
+  arrivals_.add(rank_, q, sums_.clock);
+  queues_[static_cast<std::size_t>(q)].push_back(f);
+}
+
+// Copies between memories: on a CPU the rank itself moves the data, and an emulated link may carry
+// them for longer. A device has a lane for them. Transfers of files have a thread.
+void Replay::start_copy(int index) {
+  const Event& e = segment().events[static_cast<std::size_t>(index)];
+  const double duration = costs()[static_cast<std::size_t>(index)].total();
+  double& free_s = e.lane == Lane::disk ? disk_free_s_ : link_free_s_;
+  const double begin = std::max(sums_.clock, free_s);
+  double end = begin + duration;
+  if (e.lane != Lane::disk && options_.host_link_bytes_per_s > 0)
+    end = begin +
+          static_cast<double>(e.elems * dtype_bytes(e.dtype)) / options_.host_link_bytes_per_s;
+  if (e.lane != Lane::disk && machine_.device.is_host) end = std::max(end, sums_.clock);
+  free_s = end;
+  end_s_[static_cast<std::size_t>(index)] = end;
+  sums_.busy[e.lane] += end - begin;
+  if (options_.keep_events) {
+    events_[record_].begin_s = begin;
+    events_[record_].end_s = end;
+  }
+}
+
+// An event goes through the stages: its edges, its computation, its start. It may stop in each of
+// the first two until another rank has arrived somewhere.
+bool Replay::run_event(int index) {
+  const Event& e = segment().events[static_cast<std::size_t>(index)];
+  phase_ = e.phase;
+  for (; waits_ < e.after.count; ++waits_)
+    if (!wait_for(program_.edges[static_cast<std::size_t>(e.after.first + waits_)])) return false;
+  const auto i = static_cast<std::size_t>(index);
+  const bool moved_by_rank = e.op == Op::copy && e.lane == Lane::copy && machine_.device.is_host;
+  if (stage_ == 0) {
+    stage_ = 1;
+    begin_s_ = sums_.clock;
+    if (moved_by_rank) start_copy(index);
+    Cost own;  // of the compute lane
+    if (e.op == Op::compute || moved_by_rank) own = costs()[i];
+    own[Resource::host] += machine_.device.event_s;
+    left_s_ = own.total();
+    for (std::size_t r = 0; r < own.size(); ++r) sums_.critical[r] += own[r];
+    sums_.busy[Lane::compute] += left_s_;
+    if (moved_by_rank) sums_.copies += left_s_;
+    const auto s = static_cast<std::size_t>(runs_[run_].segments[part_]);
+    sums_.flops += flops_[s].empty() ? 0 : flops_[s][i];
+    for (std::size_t r = 0; r < own.size(); ++r)
+      sums_.by_resource[r] += e.op == Op::compute || moved_by_rank ? own[r] : costs()[i][r];
+  }
+  computing_ = true;
+  if (!pass(left_s_, never, -1)) return false;
+  if (is_collective(e.op))
+    start_collective(index);
+  else if (e.op == Op::copy && !moved_by_rank)
+    start_copy(index);
+  else if (e.op == Op::compute && options_.keep_events)
+    events_[record_].begin_s = begin_s_, events_[record_].end_s = sums_.clock;
+  return true;
+}
+
+void Replay::open_record(int event) {
+  record_ = events_.size();
+  waited_before_ = sums_.exposed + sums_.copies;
+  if (!options_.keep_events) return;
+  PricedEvent priced;
+  priced.segment = runs_[run_].segments[part_];
+  priced.event = event;
+  priced.issue_s = priced.begin_s = priced.end_s = sums_.clock;
+  events_.push_back(priced);
+}
+
+void Replay::close_record() {
+  if (!options_.keep_events) return;
+  PricedEvent& priced = events_[record_];
+  priced.waited_s = sums_.exposed + sums_.copies - waited_before_;
+  if (priced.event < 0) priced.end_s = sums_.clock;
+}
+
+bool Replay::advance() {
+  bool further = false;
+  while (!complete()) {
+    const std::vector<Event>& events = segment().events;
+    const bool ends = event_ == static_cast<int>(events.size());
+    if (!opened_) {
+      if (event_ == 0) end_s_.assign(events.size(), 0);
+      open_record(ends ? -1 : event_);
+      opened_ = true;
+      waits_ = stage_ = 0;
+    }
+    if (!ends && !run_event(event_)) return further;
+    for (; ends && waits_ < static_cast<int>(events.size()); ++waits_)
+      if (!wait_for(waits_)) return further;
+    close_record();
+    opened_ = false;
+    further = true;
+    ++event_;
+    if (ends) next_segment();
+  }
+  return further;
+}
+
+void Replay::next_segment() {
+  event_ = 0;
+  const SegmentRun& run = runs_[run_];
+  if (++part_ < run.segments.size()) return;
+  part_ = 0;
+  ++iteration_;
+  if (iteration_ == replayed_iterations && run.times > iteration_) {
+    sums_.repeat(before_, static_cast<double>(run.times - iteration_));
+    iteration_ = run.times;
+  }
+  before_ = sums_;
+  if (iteration_ < run.times) return;
+  iteration_ = 0;
+  ++run_;
+  before_ = sums_;
+}
+
+PricedStep Replay::result() const {
+  PricedStep p;
+  p.step_s = sums_.clock + machine_.step_s;
+  p.phase_s = sums_.phase;
+  p.copies_s = sums_.copies;
+  p.exposed_s = sums_.exposed;
+  p.hidden_s = std::max(0.0, sums_.in_flight - sums_.exposed);
+  p.busy_s = sums_.busy;
+  p.waiting_s = sums_.waiting;
+  p.busy_by_resource = sums_.by_resource;
+  p.critical = sums_.critical;
+  p.flops = sums_.flops;
+  p.events = events_;
+  p.extrapolations = times_.extrapolations();
+  return p;
+}
+
+PricedStep price(const Program& program, const Machine& machine, const PriceOptions& options) {
+  return price(std::vector{&program}, machine, options).front();
+}
+
+std::vector<PricedStep> price(const std::vector<const Program*>& ranks, const Machine& machine,
+                              const PriceOptions& options) {
+  Arrivals arrivals(ranks.size());
+  std::vector<Replay> replays;
+  replays.reserve(ranks.size());
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    replays.emplace_back(*ranks[r], machine, options, r, arrivals);
+  for (bool complete = false; !complete;) {
+    bool further = false;
+    complete = true;
+    for (Replay& replay : replays) {
+      further = replay.advance() || further;
+      complete = complete && replay.complete();
+    }
+    if (!complete && !further)
+      throw PlanError("price: the collectives of the ranks do not agree: one rank waits for ever");
+  }
+  std::vector<PricedStep> steps;
+  for (const Replay& replay : replays) steps.push_back(replay.result());
+  return steps;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/plan/work/step_work.hpp>
+
+namespace shardmark {
+namespace {
+
+// Weights of modules that multiply matrices; a tied head uses those of the embeddings.
+bool multiplies(Role role) {
+  switch (role) {
+    case Role::qkv:
+    case Role::q:
+    case Role::k:
+    case Role::v:
+    case Role::attn_proj:
+    case Role::fc:
+    case Role::gate:
+    case Role::up:
+    case Role::mlp_proj:
+    case Role::head: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+EnumArray<Phase, PhaseWork> steady_work(const Program& program, const WorkOptions& options) {
+  EnumArray<Phase, PhaseWork> sums{};
+  const Step& step = program.steps[static_cast<std::size_t>(step_path(program, false).back())];
+  for (const SegmentRun& run : runs_of(step, false))
+    for (const int segment : run.segments)
+      for (const Event& e : program.segments[static_cast<std::size_t>(segment)].events) {
+        const Work work = work_of(program, e, options);
+        const auto times = static_cast<double>(run.times);
+        sums[e.phase].flops += work.flops() * times;
+        sums[e.phase].streamed_bytes += work.streamed_bytes() * times;
+        sums[e.phase].launches += work.launches() * times;
+      }
+  return sums;
+}
+
+double model_flops_per_token(const ModelShape& model) {
+  if (!traits(model.spec.family).has_arithmetic) return 0;
+  double weights = 0;
+  for (std::size_t m = 0; m < model.modules.size(); ++m) {
+    if (!multiplies(model.modules[m].role)) continue;
+    for (const int p : model.params_of(static_cast<int>(m)))
+      if (model.params[static_cast<std::size_t>(p)].shape.size() == 2)
+        weights += static_cast<double>(model.params[static_cast<std::size_t>(p)].elems);
+  }
+  const ModelSpec& s = model.spec;
+  return 6 * weights + 12 * static_cast<double>(s.layers) * static_cast<double>(s.hidden) *
+                           static_cast<double>(s.sequence);
+}
+
+}  // namespace shardmark

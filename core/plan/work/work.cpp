@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The work of kernels over parameters, gradients and states; that of modules is in module_work.cpp.
+#include <algorithm>
+
+#include <core/exact_sum.hpp>
+#include <core/plan/kernels.hpp>
+#include <core/plan/work/work.hpp>
+
+namespace shardmark {
+namespace {
+
+struct Touched {
+  Dtype dtype;
+  double elems;
+};
+
+class StateWork {
+ public:
+  StateWork(const Program& program, const Event& event, Work& work)
+      : program_(program), event_(event), work_(work) {}
+
+  // Returns whether the kernel is one of those below.
+  bool add() {
+    switch (event_.kernel) {
+      case Kernel::zero:
+        stream("clear", Dtype::uint8, Dtype::uint8, at(0).elems * bytes_of(at(0).dtype),
+               at(0).elems * bytes_of(at(0).dtype));
+        return true;
+      case Kernel::load_batch:
+        stream("load_batch", Dtype::int32, Dtype::int32, at(0).elems, 4 * at(0).elems);
+        return true;
+      case Kernel::accumulate: two("accumulate", 2, 1); return true;
+      case Kernel::convert: convert(); return true;
+      case Kernel::scale: one("divide", 0, 2); return true;
+      case Kernel::interleave: moved("interleave", at(1)); return true;
+      case Kernel::rearrange: moved("rearrange", at(0)); return true;
+      case Kernel::overflow: overflow(); return true;
+      case Kernel::grad_norm: grad_norm(); return true;
+      case Kernel::clip: clip(); return true;
+      case Kernel::adamw: update(); return true;
+      default: return false;
+    }
+  }
+  void list_module();
+
+ private:
+  static double bytes_of(Dtype d) { return static_cast<double>(dtype_bytes(d)); }
+  bool exact() const { return program_.reductions == Reductions::ordered; }
+  Touched at(int operand) const {
+    const Operand& o = program_.operands[event_.operands.first + operand];
+    return {program_.slots[o.slot].dtype, static_cast<double>(o.elems)};
+  }
+  bool updates(int operand) const {
+    const Operand& o = program_.operands[event_.operands.first + operand];
+    return o.reads && o.writes;
+  }
+  void stream(std::string_view kernel, Dtype dtype, Dtype source, double elems, double bytes,
+              double launches = 1) {
+    if (elems > 0)
+      work_.streams.push_back({.kernel = kernel,
+                               .dtype = dtype,
+                               .source = source,
+                               .elems = elems,
+                               .bytes = bytes,
+                               .launches = launches});
+  }
+  // A kernel over one operand that passes over it `passes` times.
+  void one(std::string_view kernel, int operand, double passes) {
+    const Touched x = at(operand);
+    stream(kernel, x.dtype, x.dtype, x.elems, passes * x.elems * bytes_of(x.dtype));
+  }
+  // A kernel from operand 1 into operand 0.
+  void two(std::string_view kernel, double passes_into, double passes_from) {
+    const Touched into = at(0), from = at(1);
+    stream(kernel, into.dtype, from.dtype, into.elems,
+           into.elems * (passes_into * bytes_of(into.dtype) + passes_from * bytes_of(from.dtype)));
+  }
+  void convert() {
+    const bool fp64 = at(0).dtype == Dtype::fp64 || at(1).dtype == Dtype::fp64;
+    const bool both = at(0).dtype == Dtype::fp64 && at(1).dtype == Dtype::fp64;
+    two(fp64 && !both ? "convert_fp64" : "convert", 1, 1);
+  }
+  void moved(std::string_view kernel, Touched whole) {
+    stream(kernel, whole.dtype, whole.dtype, whole.elems, 2 * whole.elems * bytes_of(whole.dtype));
+  }
+  void overflow() {
+    if (event_.operands.count == 1 || !updates(0))
+      stream("clear", Dtype::uint8, Dtype::uint8, 1, 1);
+    for (int i = 1; i < event_.operands.count; ++i) one("flag_not_finite", i, 1);
+  }
+  void grad_norm() {
+    for (int i = 1; i < event_.operands.count; ++i)
+      one(exact() ? "sum_squares_exact" : "sum_squares", i, 1);
+  }
+  void clip() {
+    const Touched sum = event_.operands.count > 1 ? at(1) : at(0);
+    for (int i = 2; i < event_.operands.count; ++i)
+      stream(exact() ? "add_limbs" : "add_sum", sum.dtype, sum.dtype, 1,
+             3 * sum.elems * bytes_of(sum.dtype));
+    const std::string_view kernel = event_.operands.count == 1 ? "clip_without_norm"
+                                    : exact()                  ? "clip_from_limbs"
+                                                               : "clip_from_sum";
+    stream(kernel, Dtype::fp64, Dtype::fp64, 1, 24);
+  }
+  // Master, momentum and variance are read and written, the gradient is read, and the parameter is
+  // written where it has another type than the master.
+  void update() {
+    using namespace operand;
+    const Touched master = at(upd_master), grad = at(upd_grad);
+    const bool rounds = event_.operands.count > static_cast<int>(upd_param);
+    const bool list = program_.model.spec.family == Family::list;
+    double per_elem = 24 + bytes_of(grad.dtype);
+    Dtype rounded = Dtype::fp32;
+    if (rounds) {
+      rounded = at(upd_param).dtype;
+      if (!list) per_elem += bytes_of(rounded);
+    }
+    stream(list ? "list_update" : "adamw_update", list ? Dtype::fp32 : rounded, grad.dtype,
+           master.elems, master.elems * per_elem);
+    if (list && rounds)
+      stream("convert", rounded, master.dtype, master.elems,
+             master.elems * (bytes_of(rounded) + bytes_of(master.dtype)));
+  }
+
+  const Program& program_;
+  const Event& event_;
+  Work& work_;
+};
+
+// A module of a list hashes its parameters, and makes gradients of integers.
+void StateWork::list_module() {
+  for (int i = 0; i < event_.params.count; ++i) {
+    one("state_hash", i, 1);
+    if (event_.kernel == Kernel::backward) {
+      const Touched param = at(i);
+      stream("list_gradient", param.dtype, param.dtype, param.elems,
+             2 * param.elems * bytes_of(param.dtype));
+    }
+  }
+}
+
+}  // namespace
+
+double Work::flops() const {
+  double sum = 0;
+  for (const Product& p : products) sum += p.flops();
+  return sum;
+}
+
+double Work::streamed_bytes() const {
+  double sum = 0;
+  for (const Stream& s : streams) sum += s.bytes * s.launches;
+  return sum;
+}
+
+double Work::launches() const {
+  double sum = 0;
+  for (const Product& p : products) sum += static_cast<double>(p.count);
+  for (const Stream& s : streams) sum += s.launches;
+  return sum;
+}
+
+Work work_of(const Program& program, const Event& event, const WorkOptions& options) {
+  Work work;
+  if (event.op != Op::compute) return work;
+  StateWork states(program, event, work);
+  if (states.add()) return work;
+  if (event.kernel != Kernel::forward && event.kernel != Kernel::backward) return work;
+  if (program.model.spec.family == Family::list)
+    states.list_module();
+  else
+    add_module_work(program, event, options, work);
+  return work;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The work of one event: which matrix products it computes, which elements its other kernels
+// stream, and how often it launches a kernel. It follows core/nn kernel by kernel, so that a time
+// that was measured for a shape or a kernel can be looked up; a test compares both.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <core/plan/plan.hpp>
+
+namespace shardmark {
+
+/// `count` equal matrix products C[m][n] = op(A)[m][k] op(B)[k][n], each `batch` times.
+struct Product {
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  bool transpose_a = false, transpose_b = false;
+  bool accumulate = false;
+  Dtype type = Dtype::fp32;    // of A and B
+  Dtype c_type = Dtype::fp32;  // of C
+  std::int64_t count = 1;
+
+  /// Of all `count` products.
+  double flops() const {
+    return 2.0 * double(m) * double(n) * double(k) * double(batch) * double(count);
+  }
+};
+
+/// `launches` launches of one kernel that reads and writes elements without multiplying matrices.
+struct Stream {
+  std::string_view kernel;     // as the kernel's label names it, without the prefix
+  Dtype dtype = Dtype::fp32;   // of what it writes
+  Dtype source = Dtype::fp32;  // of what it reads, where that may differ
+  double elems = 0;            // per launch
+  double width = 1;            // length of a row, for kernels whose speed depends on it
+  double bytes = 0;            // read and written per launch
+  double launches = 1;
+};
+
+/// All that one event computes. Copies and collectives have bytes and no kernels.
+struct Work {
+  std::vector<Product> products;
+  std::vector<Stream> streams;
+
+  /// Of the matrix products.
+  double flops() const;
+  /// Read and written by kernels other than products.
+  double streamed_bytes() const;
+  double launches() const;
+};
+
+/// How the kernels of a build are cut.
+struct WorkOptions {
+  bool on_host = true;  // core/nn cuts the head's products smaller on a host
+};
+
+/// The work of `event`, which belongs to `program`. Acquire, release and collectives have none; a
+/// barrier neither.
+Work work_of(const Program& program, const Event& event, const WorkOptions& options = {});
+
+/// Appends the work of a module of a transformer; `accumulate` says that gradients are added.
+void add_module_work(const Program& program, const Event& event, const WorkOptions& options,
+                     Work& work);
+
+}  // namespace shardmark

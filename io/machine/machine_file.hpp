@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine files. docs/machines.md explains every key.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <core/plan/price/machine.hpp>
+
+namespace shardmark {
+
+/// Reads a machine file. Throws DeckError for anything that is malformed or absurd, in one line
+/// that names file, key, value, bound and remedy.
+Machine read_machine_file(const std::string& path);
+
+/// What a prediction on this machine must do without or should not trust, one sentence each.
+std::vector<std::string> check_machine(const Machine& machine);
+
+/// The file's text as JSON; read_machine_file gives the same machine back.
+nlohmann::ordered_json machine_json(const Machine& machine);
+
+/// `machine_json` as text in which each list of points has one line per point.
+std::string machine_text(const Machine& machine);
+
+}  // namespace shardmark

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include <core/text.hpp>
+#include <io/machine/machine_file.hpp>
+
+namespace shardmark {
+namespace {
+
+using Object = nlohmann::ordered_json;
+
+// Seven digits, which is far beyond what a clock resolves.
+double rounded(double value) {
+  if (value == 0 || !std::isfinite(value)) return 0;
+  const double digits = std::pow(10.0, 6 - std::floor(std::log10(std::abs(value))));
+  return std::round(value * digits) / digits;
+}
+
+double microseconds(double seconds) {
+  return rounded(seconds * 1e6);
+}
+
+void put(Object& o, const char* name, double value, double unit = 1) {
+  if (value > 0) o[name] = rounded(value / unit);
+}
+void put(Object& o, const char* name, const std::string& value) {
+  if (!value.empty()) o[name] = value;
+}
+void put(Object& o, const char* name, Object section) {
+  if (!section.empty()) o[name] = std::move(section);
+}
+
+Object by_dtype(const EnumArray<Dtype, double>& values, double unit) {
+  Object o = Object::object();
+  for (const Dtype d : all_values<Dtype>)
+    put(o, std::string(to_string(d)).c_str(), values[d], unit);
+  return o;
+}
+
+Object curve(const std::vector<TimePoint>& points) {
+  Object list = Object::array();
+  for (const TimePoint& p : points) list.push_back({rounded(p.size), microseconds(p.seconds)});
+  return list;
+}
+
+void put_link(Object& o, const LinkModel& link) {
+  put(o, "latency_us", link.latency_s, 1e-6);
+  put(o, "gb_per_s", link.bytes_per_s, 1e9);
+  if (link.measured) o["measured"] = true;
+  put(o, "source", link.source);
+}
+
+Object copies(const CopyModel& model) {
+  Object o = Object::object();
+  put_link(o, model.link);
+  put(o, "bytes_us", curve(model.points));
+  return o;
+}
+
+Object provenance(const MachineProvenance& p) {
+  Object o = Object::object();
+  put(o, "host", p.host);
+  put(o, "date", p.date);
+  put(o, "program", p.program);
+  put(o, "source", p.source);
+  if (!p.commands.empty()) o["commands"] = p.commands;
+  if (!p.versions.empty()) o["versions"] = p.versions;
+  if (p.samples > 0) o["samples"] = p.samples;
+  put(o, "spread", p.spread);
+  if (p.busy) o["busy"] = *p.busy;
+  if (p.held_out_error) o["held_out_error"] = rounded(*p.held_out_error);
+  put(o, "note", p.note);
+  return o;
+}
+
+Object node(const NodeModel& n) {
+  Object o = Object::object();
+  for (const auto& [name, value] : {std::pair{"cores", n.cores},
+                                    {"sockets", n.sockets},
+                                    {"numa_domains", n.numa_domains},
+                                    {"ranks", n.ranks}})
+    if (value > 0) o[name] = value;
+  if (n.shares_memory_bus) o["shares_memory_bus"] = true;
+  put(o, "memory_gb_per_s", n.memory_bytes_per_s, 1e9);
+  put(o, "host_memory_gib", n.host_memory_bytes, gib_bytes);
+  put(o, "disk_gib", n.disk_bytes, gib_bytes);
+  return o;
+}
+
+Object device(const DeviceModel& d) {
+  Object o = Object::object();
+  put(o, "name", d.name);
+  if (d.is_host) o["is_host"] = true;
+  put(o, "memory_gib", d.memory_bytes, gib_bytes);
+  put(o, "peak_tflops", by_dtype(d.peak_flops, 1e12));
+  put(o, "product_efficiency", d.product_efficiency);
+  put(o, "product_efficiency_by_dtype", by_dtype(d.product_efficiency_of, 1));
+  put(o, "memory_gb_per_s", d.memory_bytes_per_s, 1e9);
+  put(o, "stream_efficiency", d.stream_efficiency);
+  put(o, "launch_us", d.launch_s, 1e-6);
+  put(o, "event_us", d.event_s, 1e-6);
+  for (const ProductTimes& t : d.products) {
+    Object item{{"dtype", to_string(t.dtype)},
+                {"result", to_string(t.result)},
+                {"form", to_string(t.form)},
+                {"accumulate", t.accumulate},
+                {"busy_ranks", t.busy_ranks}};
+    for (const auto& p : t.points)
+      item["m_n_k_batch_us"].push_back({p.m, p.n, p.k, p.batch, microseconds(p.seconds)});
+    o["products"].push_back(std::move(item));
+  }
+  for (const StreamTimes& t : d.streams) {
+    Object item{{"kernel", t.kernel},
+                {"dtype", to_string(t.dtype)},
+                {"source", to_string(t.source)},
+                {"busy_ranks", t.busy_ranks}};
+    for (const auto& p : t.points)
+      item["elems_width_us"].push_back({p.elems, p.width, microseconds(p.seconds)});
+    o["streams"].push_back(std::move(item));
+  }
+  return o;
+}
+
+Object level(const NetworkLevel& n) {
+  Object o = Object::object();
+  put(o, "name", n.name);
+  o["between_nodes"] = n.between_nodes;
+  put(o, "library", n.library);
+  put(o, "topology", n.topology);
+  Object link = Object::object();
+  put_link(link, n.link);
+  put(o, "link", std::move(link));
+  put(o, "node_gb_per_s", n.node_bytes_per_s, 1e9);
+  put(o, "oversubscription", n.oversubscription);
+  put(o, "efficiency", n.efficiency);
+  o["compute_share"] = rounded(n.compute_share);
+  put(o, "speed_beside_compute", n.speed_beside_compute);
+  for (const CollectiveTimes& t : n.collectives)
+    o["collectives"].push_back({{"op", to_string(t.op)},
+                                {"dtype", to_string(t.dtype)},
+                                {"ranks", t.ranks},
+                                {"ranks_per_node", t.ranks_per_node},
+                                {"beside_compute", t.beside_compute},
+                                {"bytes_us", curve(t.points)}});
+  return o;
+}
+
+// Whether a list holds numbers or lists of numbers only, and is written on one line.
+bool is_flat(const Object& value) {
+  if (!value.is_array()) return false;
+  for (const Object& v : value)
+    if (!v.is_primitive()) return false;
+  return true;
+}
+
+void write(const Object& value, int depth, std::string& text) {
+  const std::string indent(static_cast<std::size_t>(depth), ' '), inner = indent + " ";
+  if (value.is_primitive() || value.empty() || is_flat(value)) {
+    text += value.dump();
+    return;
+  }
+  text += value.is_object() ? "{\n" : "[\n";
+  bool first = true;
+  for (const auto& [key, item] : value.items()) {
+    if (!first) text += ",\n";
+    first = false;
+    text += inner;
+    if (value.is_object()) text += Object(key).dump() + ": ";
+    write(item, depth + 1, text);
+  }
+  text += '\n' + indent + (value.is_object() ? "}" : "]");
+}
+
+}  // namespace
+
+Object machine_json(const Machine& m) {
+  Object o{{"machine_file", Machine::schema_version}, {"name", m.name}};
+  put(o, "provenance", provenance(m.provenance));
+  put(o, "node", node(m.node));
+  o["device"] = device(m.device);
+  for (const NetworkLevel& n : m.network) o["network"].push_back(level(n));
+  Object link = Object::object(), disk = Object::object(), jitter = Object::object();
+  put(link, "to_device", copies(m.to_device));
+  put(link, "to_host", copies(m.to_host));
+  put(o, "host_link", std::move(link));
+  put(disk, "read", copies(m.disk_read));
+  put(disk, "write", copies(m.disk_write));
+  put(o, "disk", std::move(disk));
+  put(jitter, "step_relative_sd", m.jitter.step_relative_sd);
+  put(jitter, "rank_relative_sd", m.jitter.rank_relative_sd);
+  if (!m.jitter.step_quantiles.empty()) jitter["step_quantiles"] = m.jitter.step_quantiles;
+  put(o, "jitter", std::move(jitter));
+  put(o, "step_us", m.step_s, 1e-6);
+  return o;
+}
+
+std::string machine_text(const Machine& machine) {
+  std::string text;
+  write(machine_json(machine), 0, text);
+  return text + '\n';
+}
+
+}  // namespace shardmark

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <miniapp/commands/help/texts.hpp>
+
+namespace shardmark {
+
+CommandHelp predict_help() {
+  return {
+      .name = "predict",
+      .summary = "predict the time of a step on a machine file",
+      .description =
+          {"Predicts how long a step of the deck takes on a machine, for any numbers of ranks: the "
+           "time with an interval, tokens per second, the part of the peak (MFU), the time by "
+           "phase, exposed communication, which resource limits the step, and what a faster one "
+           "would gain. The plan of the deck is replayed with the times of the machine file.",
+           "The machine need not exist. The command uses neither MPI nor a GPU and does not look "
+           "at this machine. What lies outside of what was measured is said."},
+      .options = {deck_argument(),
+                  set_option(),
+                  machine_option(true),
+                  {.name = "--ranks",
+                   .value = "N,...",
+                   .text = "The numbers of ranks to predict.",
+                   .preset = "1"},
+                  {.name = "--ranks-per-node",
+                   .value = "N",
+                   .text = "How many ranks share a node; 0: as many as the machine file says.",
+                   .preset = "0"},
+                  {.name = "--format",
+                   .value = "FORMAT",
+                   .text = "Text to read, or JSON for scripts.",
+                   .preset = "text",
+                   .choices = {"text", "json"}}},
+      .statuses = {{0, "The prediction is printed."},
+                   {2, "A bad deck, machine file or argument."},
+                   defect},
+      .environment = {},
+      .examples = {{"shardmark predict inputs/gpt2-124m-z3.json --machine machine.json --ranks 1,2",
+                    "Step time and tokens per second on one rank and on two."}}};
+}
+
+std::vector<CommandHelp> machine_help() {
+  return {
+      {.name = "machine",
+       .summary = "examine a machine file",
+       .description = {"Examines a machine file."},
+       .options = {},
+       .statuses = {},
+       .environment = {},
+       .examples = {}},
+      {.name = "machine check",
+       .summary = "list what a machine file lacks",
+       .description =
+           {"Reads a machine file. An error is one line that names the file, the key, the value, "
+            "the bound and the remedy. Otherwise the command says where the figures come from, "
+            "which are missing and what is used instead, and which are absurd."},
+       .options = {{.name = "FILE",
+                    .value = "",
+                    .text = "The machine file, JSON; docs/machines.md explains its keys.",
+                    .offer = Offer::deck,
+                    .required = true}},
+       .statuses = {{0, "The machine file can be used."},
+                    {2, "The file is missing, unreadable, malformed or absurd."},
+                    defect},
+       .environment = {},
+       .examples = {{"shardmark machine check machine.json", "What the file lacks."}}}};
+}
+
+}  // namespace shardmark

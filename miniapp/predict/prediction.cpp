@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <core/plan/build/legal_program.hpp>
+#include <core/plan/work/step_work.hpp>
+#include <core/random.hpp>
+#include <io/deepspeed/config.hpp>
+#include <miniapp/predict/prediction.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr double asked_speed = 1.1, guessed_spread = 0.05, normal_90 = 1.645;
+
+// Equal for ranks whose plans take the same time.
+std::uint64_t signature(const Program& program) {
+  std::uint64_t hash = 0;
+  for (const Segment& s : program.segments)
+    if (s.kind != SegmentKind::init)
+      for (const Event& e : s.events)
+        for (const std::int64_t part :
+             {static_cast<std::int64_t>(e.op), static_cast<std::int64_t>(e.kernel), e.elems,
+              static_cast<std::int64_t>(e.dtype), std::int64_t{e.group},
+              std::int64_t{e.operands.count > 0
+                               ? program.operands[static_cast<std::size_t>(e.operands.first)].elems
+                               : 0}})
+          hash = splitmix64(hash ^ static_cast<std::uint64_t>(part));
+  return hash;
+}
+
+// The plans of ranks that differ from `own`. Ranks differ where parameters are not cut into equal
+// shards, and there the first and the last ones differ most.
+std::vector<Program> other_classes(const Deck& deck, const Program& own, int ranks_per_node) {
+  std::vector<Program> others;
+  std::set<std::uint64_t> known{signature(own)};
+  Profile profile;
+  profile.ranks_per_node = ranks_per_node;
+  for (const int rank : {0, 1, own.world - 1}) {
+    if (rank == own.rank || rank >= own.world) continue;
+    Program other = build_program(deck, own.batch, own.world, rank, profile);
+    if (known.insert(signature(other)).second) others.push_back(std::move(other));
+  }
+  return others;
+}
+
+double slowest(const std::vector<PricedStep>& ranks) {
+  double step = 0;
+  for (const PricedStep& r : ranks) step = std::max(step, r.step_s);
+  return step;
+}
+
+// Part by which steps fall below and rise above the prediction: 9 of 10 lie between.
+std::pair<double, double> interval(const Machine& machine) {
+  const Jitter& j = machine.jitter;
+  double below = guessed_spread, above = guessed_spread;
+  if (j.step_relative_sd > 0) below = above = normal_90 * j.step_relative_sd;
+  if (j.step_quantiles.size() >= 5) {
+    const auto at = [&](double p) {
+      const double place = p * static_cast<double>(j.step_quantiles.size() - 1);
+      const auto low = static_cast<std::size_t>(place);
+      const std::size_t high = std::min(low + 1, j.step_quantiles.size() - 1);
+      const double part = place - static_cast<double>(low);
+      return j.step_quantiles[low] * (1 - part) + j.step_quantiles[high] * part;
+    };
+    below = std::max(0.0, 1 - at(0.05));
+    above = std::max(0.0, at(0.95) - 1);
+  }
+  // What interpolation left out is missed by this much.
+  const double missed = machine.provenance.held_out_error.value_or(guessed_spread);
+  return {std::hypot(below, missed), std::hypot(above, missed)};
+}
+
+double peak_of(const Machine& machine, Dtype dtype) {
+  return machine.device.peak_flops[dtype];
+}
+
+}  // namespace
+
+std::string PredictedPoint::limited_by() const {
+  return sensitivities.empty() ? "nothing" : std::string(to_string(sensitivities.front().resource));
+}
+
+PredictedPoint predict_program(const Deck& deck, const Program& program, const Machine& machine,
+                               int ranks_per_node) {
+  const std::vector<Program> others = other_classes(deck, program, ranks_per_node);
+  std::vector<const Program*> ranks{&program};
+  for (const Program& other : others) ranks.push_back(&other);
+  PriceOptions options;
+  options.ranks_per_node = ranks_per_node;
+  options.delay_s = deck.comm.delay_ms * 1e-3;
+  options.host_link_bytes_per_s = deck.machine.host_link_gbps.value_or(0) * 1e9;
+
+  PredictedPoint p;
+  std::vector<PricedStep> priced = price(ranks, machine, options);
+  p.ranks = program.world;
+  p.ranks_per_node = std::min(program.world, ranks_per_node);
+  p.step_s = slowest(priced);
+  p.priced = std::move(priced.front());
+  const auto [below, above] = interval(machine);
+  p.step_s_low = p.step_s * std::max(0.0, 1 - below);
+  p.step_s_high = p.step_s * (1 + above);
+  p.tokens = static_cast<double>(program.batch.global) *
+             static_cast<double>(std::max<std::int64_t>(1, deck.model.sequence));
+  if (p.step_s > 0) p.tokens_per_s = p.tokens / p.step_s;
+  const double peak = peak_of(machine, program.precision.model) * program.world;
+  const double model_flops = model_flops_per_token(program.model) * p.tokens;
+  if (peak > 0 && p.step_s > 0 && model_flops > 0 && deck.run.compute == Compute::train) {
+    p.mfu = model_flops / (p.step_s * peak);
+    p.hfu = p.priced.flops * program.world / (p.step_s * peak);
+  }
+
+  options.keep_events = false;
+  for (const Resource r : all_values<Resource>) {
+    if (p.priced.busy_by_resource[r] <= 0) continue;
+    options.speeds = {};
+    options.speeds[r] = asked_speed;
+    const double step = slowest(price(ranks, machine, options));
+    p.sensitivities.push_back({r, p.step_s > 0 ? 1 - step / p.step_s : 0});
+  }
+  std::stable_sort(p.sensitivities.begin(), p.sensitivities.end(),
+                   [](const Sensitivity& a, const Sensitivity& b) { return a.gain > b.gain; });
+  for (const auto& [what, beyond] : p.priced.extrapolations)
+    p.extrapolates.push_back(
+        fmt::format("{}: {:.3g} times beyond what was measured", what, beyond));
+  return p;
+}
+
+PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks,
+                             int ranks_per_node) {
+  const Batch batch = infer_batch(deck.zero, ranks, deck.path);
+  Profile profile;
+  profile.ranks_per_node = std::min(ranks, ranks_per_node);
+  Program program = build_legal_program(deck, batch, ranks, 0, profile);
+  PredictedPoint point = predict_program(deck, program, machine, profile.ranks_per_node);
+  point.program = std::move(program);
+  return point;
+}
+
+nlohmann::ordered_json point_json(const PredictedPoint& p) {
+  const auto optional = [](const std::optional<double>& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+  };
+  return {{"ranks", p.ranks},
+          {"step_s", p.step_s},
+          {"step_s_low", p.step_s_low},
+          {"step_s_high", p.step_s_high},
+          {"tokens_per_s", p.tokens_per_s},
+          {"mfu", optional(p.mfu)},
+          {"phases_s",
+           {{"forward", p.priced.phase_s[Phase::forward]},
+            {"backward", p.priced.phase_s[Phase::backward]},
+            {"optimizer", p.priced.phase_s[Phase::step]},
+            {"copies", p.priced.copies_s}}},
+          {"exposed_s", p.priced.exposed_s},
+          {"limited_by", p.limited_by()},
+          {"extrapolates", p.extrapolates}};
+}
+
+}  // namespace shardmark

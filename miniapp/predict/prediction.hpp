@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A deck's step time on a machine, for given numbers of ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <core/plan/deck/deck.hpp>
+#include <core/plan/price/price.hpp>
+
+namespace shardmark {
+
+/// A resource, and the part by which a step gets shorter if the resource is 10 % faster.
+struct Sensitivity {
+  Resource resource = Resource::products;
+  double gain = 0;
+};
+
+/// What a deck does on a machine with `ranks` ranks. Seconds are those of one optimizer step.
+struct PredictedPoint {
+  int ranks = 1, ranks_per_node = 1;
+  double step_s = 0, step_s_low = 0, step_s_high = 0;  // the interval holds 9 of 10 steps
+  double tokens = 0, tokens_per_s = 0;                 // a list's sample counts as one token
+  std::optional<double> mfu, hfu;  // of the peak of the model's type; empty: no peak is known
+  PricedStep priced;               // of rank 0
+  std::vector<Sensitivity> sensitivities;  // largest first
+  std::vector<std::string> extrapolates;   // sentences
+  Program program;                         // of rank 0
+
+  /// The name of the most limiting resource.
+  std::string limited_by() const;
+};
+
+/// Predicts the steady step of `deck` on `ranks` ranks; `model.fit` must have been applied. Throws
+/// DeckError if the deck does not suit them.
+PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks,
+                             int ranks_per_node);
+
+/// The same for a program that was built already, for example that of a run. Other ranks' programs
+/// are built from the deck.
+PredictedPoint predict_program(const Deck& deck, const Program& program, const Machine& machine,
+                               int ranks_per_node);
+
+/// A point as `predict --format json` and report.json print it.
+nlohmann::ordered_json point_json(const PredictedPoint& point);
+
+/// What a machine file's figures stand on: one sentence.
+std::string standing(const Machine& machine);
+
+/// The page's and the terminal's text.
+std::string prediction_text(const Deck& deck, const Machine& machine,
+                            const std::vector<PredictedPoint>& points);
+
+}  // namespace shardmark

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <core/text.hpp>
+#include <miniapp/predict/prediction.hpp>
+
+namespace shardmark {
+namespace {
+
+std::string percent(const std::optional<double>& part) {
+  return part ? fmt::format("{:.1f} %", *part * 100) : std::string("–");
+}
+
+std::string detail(const PredictedPoint& p) {
+  const PricedStep& s = p.priced;
+  const double all = p.step_s > 0 ? p.step_s : 1;
+  const auto ms = [](double seconds) { return fmt::format("{:.2f} ms", seconds * 1e3); };
+  std::string text = fmt::format("\n{}\n", plural(p.ranks, "rank"));
+  text += fmt::format("  forward {}   backward {}   optimizer {}   copies {}\n",
+                      ms(s.phase_s[Phase::forward]), ms(s.phase_s[Phase::backward]),
+                      ms(s.phase_s[Phase::step]), ms(s.copies_s));
+  text += fmt::format("  communication exposed {} ({:.1f} % of the step), hidden {}\n",
+                      ms(s.exposed_s), s.exposed_s / all * 100, ms(s.hidden_s));
+  if (p.hfu)
+    text += fmt::format("  MFU {}   HFU {} (with recomputation and attention as computed)\n",
+                        percent(p.mfu), percent(p.hfu));
+  text += "  where the time of the compute lane goes:";
+  for (const Resource r : all_values<Resource>)
+    if (s.critical[r] > 0.0005 * all)
+      text += fmt::format("  {} {:.1f} %", to_string(r), s.critical[r] / all * 100);
+  text += fmt::format("\n  limited by {}\n", p.limited_by());
+  for (const Sensitivity& g : p.sensitivities)
+    if (g.gain > 0.001)
+      text += fmt::format("    10 % faster {}: a step is {:.1f} % shorter\n", to_string(g.resource),
+                          g.gain * 100);
+  for (const std::string& sentence : p.extrapolates)
+    text += fmt::format("  extrapolates {}\n", sentence);
+  return text;
+}
+
+}  // namespace
+
+std::string standing(const Machine& m) {
+  const MachineProvenance& p = m.provenance;
+  std::size_t products = 0, streams = 0, collectives = 0;
+  for (const auto& t : m.device.products) products += t.points.size();
+  for (const auto& t : m.device.streams) streams += t.points.size();
+  for (const auto& n : m.network)
+    for (const auto& t : n.collectives) collectives += t.points.size();
+  std::string text = fmt::format("{}", m.name);
+  if (!p.host.empty() || !p.date.empty())
+    text += fmt::format(", measured{}{}{}{}", p.host.empty() ? "" : " on ", p.host,
+                        p.date.empty() ? "" : " at ", p.date);
+  if (!p.source.empty()) text += fmt::format(", from {}", p.source);
+  text += fmt::format("; {}, {} and {}", plural(static_cast<std::int64_t>(products), "product"),
+                      plural(static_cast<std::int64_t>(streams), "kernel point"),
+                      plural(static_cast<std::int64_t>(collectives), "collective point"));
+  if (p.held_out_error)
+    text += fmt::format("; points that were left out are missed by {:.1f} % on average",
+                        *p.held_out_error * 100);
+  if (p.busy.value_or(false)) text += "; the machine was BUSY meanwhile";
+  return text;
+}
+
+std::string prediction_text(const Deck& deck, const Machine& machine,
+                            const std::vector<PredictedPoint>& points) {
+  std::string text = fmt::format("{} on {}\n\n{:>8} {:>12} {:>25} {:>14} {:>8}  {}\n", deck.name,
+                                 standing(machine), "ranks", "step", "9 of 10 steps within",
+                                 "tokens/s", "MFU", "limited by");
+  for (const PredictedPoint& p : points)
+    text += fmt::format("{:>8} {:>12} {:>25} {:>14.4g} {:>8}  {}\n", p.ranks, duration(p.step_s),
+                        fmt::format("{} to {}", duration(p.step_s_low), duration(p.step_s_high)),
+                        p.tokens_per_s, percent(p.mfu), p.limited_by());
+  for (const PredictedPoint& p : points) text += detail(p);
+  return text;
+}
+
+}  // namespace shardmark
