@@ -81,11 +81,11 @@ class DeckSession {
 
   /// The number of events that one later step runs.
   std::int64_t events_per_step() {
-    const std::vector<std::int64_t> before = runner().runs();
+    const std::vector<std::int64_t> before = executor().runs();
     step();
     std::int64_t events = 0;
     for (std::size_t s = 0; s < before.size(); ++s)
-      events += (runner().runs()[s] - before[s]) * std::ssize(program.segments[s].events);
+      events += (executor().runs()[s] - before[s]) * std::ssize(program.segments[s].events);
     return events;
   }
 

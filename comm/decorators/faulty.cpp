@@ -46,6 +46,8 @@ bool FaultyCommunicator::eligible(const Collective& c) const {
   switch (choice_.fault) {
     case CommFault::none: return false;
     case CommFault::extra_call: return c.elems > 0;
+    case CommFault::own_call: return rank() == choice_.rank && c.elems > 0;
+    case CommFault::fewer_elems: return is_data(c.dtype) && c.elems >= 2 * size();
     case CommFault::skip_wait:
     case CommFault::flip_bit:
       return rank() == choice_.rank && is_data(c.dtype) && received_elems(c, rank(), size()) > 0;
@@ -66,12 +68,12 @@ bool FaultyCommunicator::follows_shard(const Collective& c) const {
          c.op == Op::all_gather && c.elems > 0;
 }
 
-void FaultyCommunicator::make_extra_call() {
+void FaultyCommunicator::make_extra_call(std::int64_t elems) {
   Collective extra;
   extra.op = Op::all_reduce;
   extra.dtype = Dtype::int32;  // integer reductions need no scratch
   extra.reduction = Reduction::max;
-  extra.elems = 1;
+  extra.elems = elems;
   extra.send = extra.recv = &extra_;
   extra.name = "fault extra_call";
   inner().start(extra);
@@ -80,17 +82,21 @@ void FaultyCommunicator::make_extra_call() {
 
 Ticket FaultyCommunicator::start(const Collective& c) {
   const bool hit = eligible(c) && count_and_choose();
-  if (hit && choice_.fault == CommFault::extra_call) make_extra_call();
+  if (hit && choice_.fault == CommFault::extra_call) make_extra_call(1);
+  if (hit && choice_.fault == CommFault::own_call) make_extra_call(0);
   Open open{0, c, {}};
+  const bool shortens = hit && choice_.fault == CommFault::fewer_elems;
+  if (shortens) shorten(open);
   if (hit && choice_.fault == CommFault::skip_wait) {
     const auto recv = received(c, rank(), size());
     open.before.assign(recv.begin(), recv.end());
   }
-  const Ticket inner_ticket = inner().start(c);
+  const Ticket inner_ticket = inner().start(shortens ? open.less : c);
   open.ticket = ++last_;
   before_ours_ = inner_ticket - last_ - extra_before_.size();
-  if (follows_shard(c) || (hit && choice_.fault != CommFault::extra_call))
-    open_.push_back(std::move(open));
+  const bool only_adds =
+      choice_.fault == CommFault::extra_call || choice_.fault == CommFault::own_call;
+  if (follows_shard(c) || (hit && !only_adds)) open_.push_back(std::move(open));
   return last_;
 }
 
@@ -121,6 +127,39 @@ void FaultyCommunicator::corrupt(const Open& open) {
     std::memcpy(open.c.recv, open.before.data(), open.before.size());
   if (choice_.fault == CommFault::flip_bit) flip_bit(open.c);
   if (choice_.fault == CommFault::stale_shard) restore_old_shard(open.c);
+  if (choice_.fault == CommFault::fewer_elems) deliver_shortened(open);
+}
+
+// Where a collective has shards, each of them loses its last element.
+void FaultyCommunicator::shorten(Open& open) const {
+  const Collective& c = open.c;
+  Collective& less = open.less = c;
+  less.elems -= size();
+  const std::int64_t size_bytes = dtype_bytes(c.dtype), shards = size();
+  const bool scatters = c.op == Op::reduce_scatter;
+  const std::int64_t parts = scatters ? shards : 1;
+  const std::int64_t sent = c.op == Op::all_gather ? less.elems / shards : less.elems / parts;
+  if (c.send != nullptr) {
+    for (std::int64_t p = 0; p < parts; ++p) {
+      const auto* from =
+          static_cast<const std::byte*>(offset(c.send, p * c.elems / parts, c.dtype));
+      open.sent.insert(open.sent.end(), from, from + sent * size_bytes);
+    }
+    less.send = open.sent.data();
+  }
+  open.got.resize(static_cast<std::size_t>(less.elems * size_bytes));
+  if (c.recv != nullptr) less.recv = open.got.data();
+}
+
+void FaultyCommunicator::deliver_shortened(const Open& open) const {
+  const Collective &c = open.c, &less = open.less;
+  const std::int64_t parts = c.op == Op::all_gather ? size() : 1;
+  const std::int64_t elems = received_elems(less, rank(), size()) / parts;
+  if (c.recv == nullptr) return;
+  for (std::int64_t p = 0; p < parts; ++p)
+    std::memcpy(offset(c.recv, p * c.elems / parts, c.dtype),
+                offset(less.recv, p * less.elems / parts, c.dtype),
+                static_cast<std::size_t>(elems * dtype_bytes(c.dtype)));
 }
 
 void FaultyCommunicator::flip_bit(const Collective& c) const {

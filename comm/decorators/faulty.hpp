@@ -15,16 +15,19 @@ namespace shardmark {
 /// What goes wrong.
 enum class CommFault : std::uint8_t {
   none,
-  extra_call,  // all ranks issue an all_reduce of one element before the chosen collective
-  skip_wait,   // the chosen rank's receive buffer keeps its old content
-  flip_bit,    // the highest mantissa bit of the middle element flips on the chosen rank
-  stale_shard  // the chosen rank's all_gather returns the last rank's previous shard
+  extra_call,   // all ranks issue an all_reduce of one element before the chosen collective
+  own_call,     // the chosen rank alone issues one of no elements, for which nobody waits
+  fewer_elems,  // on all ranks, the last elements of each shard are not sent
+  skip_wait,    // the chosen rank's receive buffer keeps its old content
+  flip_bit,     // the highest mantissa bit of the middle element flips on the chosen rank
+  stale_shard   // the chosen rank's all_gather returns the last rank's previous shard
 };
 
-/// Which collectives are affected. Only eligible collectives are counted: for extra_call those with
-/// elements; for skip_wait and flip_bit those that deliver data (no flags or lists) to this rank;
-/// for stale_shard all_gathers whose name was gathered before. All ranks of a communicator must use
-/// the same choice.
+/// Which collectives are affected. Only eligible collectives are counted: for extra_call and
+/// own_call those with elements; for fewer_elems those that carry at least two elements per rank;
+/// for skip_wait and flip_bit those that deliver data (no flags or lists) to this rank; for
+/// stale_shard all_gathers whose name was gathered before. All ranks of a communicator must use the
+/// same choice.
 struct FaultChoice {
   CommFault fault = CommFault::none;
   int rank = 0;            // of the communicator; -1: no rank
@@ -50,9 +53,13 @@ class FaultyCommunicator : public ForwardingCommunicator {
     Ticket ticket;  // of this communicator
     Collective c;
     std::vector<std::byte> before;  // for skip_wait: the old content of the receive buffer
+    Collective less = {};           // for fewer_elems: what is made instead, with these buffers
+    std::vector<std::byte> sent = {}, got = {};
   };
   Ticket inner_ticket(Ticket ticket) const;
-  void make_extra_call();
+  void make_extra_call(std::int64_t elems);
+  void shorten(Open& open) const;
+  void deliver_shortened(const Open& open) const;
   bool eligible(const Collective& c) const;
   bool count_and_choose();
   void deliver(Ticket up_to);

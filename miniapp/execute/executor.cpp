@@ -53,7 +53,8 @@ Executor::Executor(const Program& program, Model& model, std::vector<Communicato
       memory_(program, ledger, options_.disk),
       collectives_(std::move(groups), options_.idle),
       link_(space_, options_.link_gb_per_s),
-      disk_(options_.disk) {
+      disk_(options_.disk),
+      runs_(program.segments.size(), 0) {
   require_reachable_host(program);
   // Messages of time-outs contain these names; communicators keep views of them.
   for (const Slot& s : program.slots) collective_names_.push_back(s.name);
@@ -88,6 +89,7 @@ void Executor::poll() {
 
 void Executor::run(int index, const StepValues& values) {
   const Segment& segment = program_.segments[index];
+  ++runs_[static_cast<std::size_t>(index)];
   in_flight_.assign(segment.events.size(), {});
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
     const TracedScope traced(trace_, memory_, index, i, times_.exposed, waited_for_copies_ns_);

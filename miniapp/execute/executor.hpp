@@ -46,6 +46,9 @@ class Executor {
   /// nothing is in flight. Throws CommError, MemoryError, IoError (states in files).
   void run(int segment, const StepValues& values);
 
+  /// How often each segment has been run.
+  const std::vector<std::int64_t>& runs() const { return runs_; }
+
   /// The global gradient norm that the last step made (of unscaled gradients).
   double norm() const { return norm_; }
   /// Whether the last boundary segment found gradients that are not finite.
@@ -107,6 +110,7 @@ class Executor {
   CollectiveQueue collectives_;
   LinkQueue link_;
   DiskQueue disk_;
+  std::vector<std::int64_t> runs_;             // by segment
   std::vector<InFlight> in_flight_;            // by event of the running segment
   std::vector<std::string> collective_names_;  // by slot: messages of collectives view them
   std::vector<Bound> bound_;                   // operands of the current event

@@ -15,7 +15,7 @@ Session::Session(const Deck& deck, const Program& program, const Lanes& lanes, C
       executor_(program, *model_, lanes.by_group(), context.space, ledger_.get(),
                 ExecutorOptions{options.fault, options.idle, deck.machine.host_link_gbps,
                                 disk_options(deck)}),
-      steps_(deck, program, executor_) {
+      steps_(deck, program, executor_, options.fault) {
   executor_.copies_on(make_copy_lane(native_stream(context.space)));
   context_.poll = [](void* executor) { static_cast<Executor*>(executor)->poll(); };
   context_.poll_arg = &executor_;

@@ -3,21 +3,19 @@
 #include <miniapp/execute/step_runner.hpp>
 
 namespace shardmark {
+namespace {
+constexpr std::int64_t repeated_step = 5;  // Fault::repeat_micro
+}
 
-StepRunner::StepRunner(const Deck& deck, const Program& program, Executor& executor)
+StepRunner::StepRunner(const Deck& deck, const Program& program, Executor& executor, Fault fault)
     : deck_(deck),
       program_(program),
       executor_(executor),
-      scaler_(deck.zero.precision.loss_scale, loss_scale_rule(program.stage)),
-      runs_(program.segments.size()) {}
-
-void StepRunner::run(int segment) {
-  executor_.run(segment, values_);
-  ++runs_[segment];
-}
+      fault_(fault),
+      scaler_(deck.zero.precision.loss_scale, loss_scale_rule(program.stage)) {}
 
 void StepRunner::init() {
-  run(0);
+  executor_.run(0, values_);
 }
 
 void StepRunner::resume(const TrainingPosition& position, bool same_dtype) {
@@ -35,41 +33,20 @@ bool StepRunner::step(std::int64_t step, const std::function<void()>& before_upd
   for (const SegmentRun& micros : s.micros.runs())
     for (std::int64_t t = 0; t < micros.times; ++t)
       for (int segment : micros.segments) {
-        run(segment);
+        executor_.run(segment, values_);
         ++values_.micro_batch;
       }
-  run(s.boundary);
+  if (fault_ == Fault::repeat_micro && step == repeated_step)
+    executor_.run(s.micros[s.micros.size() - 1], values_);
+  executor_.run(s.boundary, values_);
   if (before_update) before_update();
   const bool skipped = s.skip >= 0 && executor_.overflowed();
-  run(skipped ? s.skip : s.update);
+  executor_.run(skipped ? s.skip : s.update, values_);
   scaler_.update(skipped);
   values_.updates += skipped ? 0 : 1;
   next_step_ = step + 1;
   at_ = skipped ? s.after_skip : s.after_update;
   return !skipped;
-}
-
-Volume StepRunner::predicted(int group) const {
-  Volume sum;
-  for (std::size_t s = 0; s < runs_.size(); ++s) {
-    if (runs_[s] == 0) continue;  // so that its operations do not appear with zero calls
-    for (auto [op, traffic] : volume(program_.segments[s], group))
-      sum[op] += {traffic.calls * runs_[s], traffic.elems * runs_[s], traffic.bytes * runs_[s]};
-  }
-  return sum;
-}
-
-LinkVolume StepRunner::predicted_copies() const {
-  LinkVolume sum{};
-  for (std::size_t s = 0; s < runs_.size(); ++s)
-    add(sum, link_volume(program_.segments[s], runs_[s]));
-  return sum;
-}
-
-std::vector<bool> StepRunner::ran() const {
-  std::vector<bool> marks;
-  for (std::int64_t count : runs_) marks.push_back(count > 0);
-  return marks;
 }
 
 }  // namespace shardmark

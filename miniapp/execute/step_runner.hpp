@@ -4,21 +4,20 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
 #include <core/plan/deck/loss_scale.hpp>
-#include <core/plan/interpret/copy_volume.hpp>
-#include <core/plan/interpret/volume.hpp>
 #include <io/checkpoint/manifest.hpp>
 #include <miniapp/execute/executor.hpp>
+#include <miniapp/ranks/faults.hpp>
 
 namespace shardmark {
 
 /// Runs a program's start-up and then its optimizer steps, one call per step.
 class StepRunner {
  public:
-  /// All must outlive it.
-  StepRunner(const Deck& deck, const Program& program, Executor& executor);
+  /// All must outlive it. Of the faults it makes `repeat_micro`.
+  StepRunner(const Deck& deck, const Program& program, Executor& executor,
+             Fault fault = Fault::none);
 
   /// Collective. Runs the program's start-up.
   void init();
@@ -39,26 +38,15 @@ class StepRunner {
   /// Learning rate and loss scale of the last step.
   const StepValues& values() const { return values_; }
 
-  /// How often each segment has been run.
-  const std::vector<std::int64_t>& runs() const { return runs_; }
-  /// The collectives that the plan has for the segments that were run, of one group or of all.
-  Volume predicted(int group = all_groups) const;
-  /// The copies between tiers that the plan has for them.
-  LinkVolume predicted_copies() const;
-  /// Which segments have been run, for footprint().
-  std::vector<bool> ran() const;
-
  private:
-  void run(int segment);
-
   const Deck& deck_;
   const Program& program_;
   Executor& executor_;
+  Fault fault_;
   LossScaler scaler_;
   StepValues values_;
   std::int64_t next_step_ = 0;
   int at_ = 0;  // in Program::steps
-  std::vector<std::int64_t> runs_;
 };
 
 }  // namespace shardmark

@@ -20,6 +20,7 @@ namespace {
 
 constexpr double most_difference = 0.005;
 constexpr std::int64_t reading_slack_ns = 5'000'000;  // a rank may lose its core between two clocks
+constexpr std::int64_t wall_slack_ns = 50'000'000;  // time services set the wall clock now and then
 constexpr std::int64_t barrier_slack_ns = 1'000'000'000;  // ranks may leave a barrier one by one
 constexpr std::int64_t enough_ticks_ns = 500'000'000;     // of warm-up, to learn how long a tick is
 
@@ -85,14 +86,16 @@ ClockReadings read_clocks() {
 std::string clock_disagreement(const ClockSpans& spans, const std::vector<std::int64_t>& ranks) {
   const auto& [start, begin, end] = spans;
   const std::int64_t monotonic = end.monotonic - begin.monotonic;
-  const auto against = [&](std::string_view name, std::int64_t span) {
-    return differ(monotonic, span, reading_slack_ns)
+  const auto against = [&](std::string_view name, std::int64_t span,
+                           std::int64_t slack_ns = reading_slack_ns) {
+    return differ(monotonic, span, slack_ns)
                ? fmt::format(
                      "the timed steps took {:.3f} s by the monotonic clock and {:.3f} s by {}",
                      seconds(monotonic), seconds(span), name)
                : std::string{};
   };
-  if (auto text = against("the wall clock", end.wall - begin.wall); !text.empty()) return text;
+  if (auto text = against("the wall clock", end.wall - begin.wall, wall_slack_ns); !text.empty())
+    return text;
   const std::int64_t kernel = end.kernel - begin.kernel, warm_up = begin.kernel - start.kernel;
   if (end.kernel != 0)
     if (auto text = against("the kernel's own clock", kernel); !text.empty()) return text;

@@ -29,7 +29,8 @@ struct ClockSpans {
 };
 
 /// What disagrees by more than 0.5 %, as a text; empty if all agree. Since reading the clocks and
-/// leaving a barrier take time, clocks of a rank may always differ by 5 ms and ranks by 1 s.
+/// leaving a barrier take time, clocks of a rank may always differ by 5 ms and ranks by 1 s; the
+/// wall clock, which time services set, by 50 ms.
 /// `ranks` has the timed span of each rank by its kernel's clock, in ns.
 std::string clock_disagreement(const ClockSpans& spans, const std::vector<std::int64_t>& ranks);
 

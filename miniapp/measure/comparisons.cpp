@@ -40,6 +40,18 @@ std::string memory_difference(const TierResult& tier, std::string_view name, boo
   return text;
 }
 
+// A segment without collectives shows only here that it was run too often.
+std::string segment_difference(const Program& program, const SegmentRuns& planned,
+                               const SegmentRuns& counted) {
+  std::string text;
+  for (std::size_t s = 0; s < planned.size(); ++s)
+    if (planned[s] != counted[s])
+      text +=
+          fmt::format("{}segment {}: {} runs are planned, {} were made", text.empty() ? "" : ", ",
+                      program.segments[s].name, planned[s], counted[s]);
+  return text;
+}
+
 }  // namespace
 
 void compare_memory(const Program& program, const std::vector<bool>& ran,
@@ -66,11 +78,12 @@ void compare_memory(const Program& program, const std::vector<bool>& ran,
   observed.memory_mismatch = first_text(peers, difference);
 }
 
-void compare_calls(const Program& program, const StepRunner& steps, const CommCounters& counted,
+void compare_calls(const Program& program, const SegmentRuns& runs, const CountedRuns& counted,
                    Peers& peers, Result& result, Observed& observed) {
-  std::string difference;
+  std::string difference = segment_difference(program, runs, counted.segments);
   for (int group = 0; group < static_cast<int>(program.groups.size()); ++group) {
-    const Volume predicted = steps.predicted(group), measured = counted.volume(group);
+    const Volume predicted = volume_of_runs(program, runs, group);
+    const Volume measured = counted.collectives.volume(group);
     for (int o = static_cast<int>(Op::all_gather); o <= static_cast<int>(Op::barrier); ++o) {
       const std::pair key{group, static_cast<Op>(o)};
       const auto of = [&](const Volume& v) {

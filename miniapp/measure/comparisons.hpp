@@ -8,7 +8,7 @@
 
 #include <comm/decorators/counting.hpp>
 #include <core/memory/ledger.hpp>
-#include <miniapp/execute/step_runner.hpp>
+#include <core/plan/interpret/planned_runs.hpp>
 #include <miniapp/measure/result.hpp>
 #include <miniapp/measure/run_record.hpp>
 #include <miniapp/measure/verdict.hpp>
@@ -20,9 +20,15 @@ namespace shardmark {
 void compare_memory(const Program& program, const std::vector<bool>& ran,
                     const LedgerSnapshot& ledger, Peers& peers, Result& result, Observed& observed);
 
-/// Collective. The counters, with the collectives that the plan has for the `steps` that were run,
-/// group by group.
-void compare_calls(const Program& program, const StepRunner& steps, const CommCounters& counted,
+/// What a rank has counted: its collectives, and how often the executor ran each segment.
+struct CountedRuns {
+  const CommCounters& collectives;
+  const SegmentRuns& segments;
+};
+
+/// Collective. What was counted, with the segments that had to run and the collectives that the
+/// plan has in them, group by group.
+void compare_calls(const Program& program, const SegmentRuns& runs, const CountedRuns& counted,
                    Peers& peers, Result& result, Observed& observed);
 
 /// Collective. Copies and bytes over the link, with the prediction; also how long they took.

@@ -31,6 +31,17 @@ std::int64_t in_flight_ns(std::vector<CollectiveRecord> records) {
   return sum;
 }
 
+// Collective. Whether the ranks of any group, as each rank lists its own, have different counts.
+bool differ(std::size_t mine, const std::vector<int>& group, Peers& peers) {
+  const auto counts = peers.gather(mine);
+  int differs = 0;
+  for (int r = 0; r < peers.size(); ++r)
+    if (group.empty() || std::find(group.begin(), group.end(), r) != group.end())
+      differs |= static_cast<int>(counts[static_cast<std::size_t>(r)] != mine);
+  const auto all = peers.gather(differs);
+  return std::find(all.begin(), all.end(), 1) != all.end();
+}
+
 }  // namespace
 
 void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers, Result& result) {
@@ -69,8 +80,10 @@ void time_calls(const Program& program, const std::vector<CollectiveRecord>& cal
         records.push_back(r);
         own_issue_s.push_back(static_cast<double>(r.issue_ns + clock_offset_ns) * 1e-9);
       }
-    // All ranks of a group have the same records in the same order. A transfer starts when the last
-    // rank has issued it.
+    // All ranks of a group have the same records in the same order, unless a rank has made a call
+    // that is not planned; then there is nothing to compare. A transfer starts when the last rank
+    // has issued it.
+    if (differ(records.size(), program.groups[group].ranks, peers)) continue;
     std::vector<double> last_issue_s = own_issue_s;
     peers.max(last_issue_s, program.groups[group].ranks);
 

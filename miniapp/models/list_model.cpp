@@ -147,14 +147,14 @@ std::uint64_t ListModel::hash_of(const Bound& param) const {
 }
 
 double ListModel::expected_param(std::int64_t elem, int world, std::int64_t accumulation,
-                                 std::int64_t steps, Dtype dtype) {
+                                 std::int64_t steps, Dtype dtype, std::int64_t gain) {
   auto value = static_cast<double>(first_value(elem));
   for (std::int64_t s = 0; s < steps; ++s) {
     const float seen = rounded(static_cast<float>(value), dtype);
     std::int64_t mean = 0;  // over ranks of world * k, which is the sum of k
     for (std::int64_t g = 0; g < accumulation; ++g)
       for (int r = 0; r < world; ++r) mean += small_integer(elem, seen, r, s, static_cast<int>(g));
-    value -= static_cast<double>(mean);
+    value -= static_cast<double>(mean * gain);
   }
   return value;
 }

@@ -22,9 +22,10 @@ class ListModel : public Model {
            const StepValues& values) override;
 
   /// Value of global element `elem` of the fp32 parameters (the master's) after `steps` updates
-  /// with `dtype` as the model's type, computed without any communication.
+  /// with `dtype` as the model's type, computed without any communication. `gain` is `world` where
+  /// gradients are summed over ranks and not averaged.
   static double expected_param(std::int64_t elem, int world, std::int64_t accumulation,
-                               std::int64_t steps, Dtype dtype);
+                               std::int64_t steps, Dtype dtype, std::int64_t gain = 1);
 
  private:
   std::uint64_t hash_of(const Bound& param) const;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace shardmark {
@@ -10,18 +12,35 @@ namespace shardmark {
 /// The faults that SHARDMARK_FAULT names; docs/valid.md says which check finds each of them.
 enum class Fault : std::uint8_t {
   none,
-  leak,         // a buffer is never released
-  extra_call,   // one collective more than planned
-  skip_wait,    // data is used before its collective is done
-  flip_bit,     // a bit of received data flips on one rank
-  stale_shard,  // an all_gather delivers the last content of one rank's shard
-  nan,          // a gradient becomes not-a-number
-  extra_copy,   // a copy between host and device is made once more than planned
-  illegal_plan  // the plan is broken as by a defect of a schedule, so the run ends with status 70
+  leak,          // a buffer is never released
+  extra_call,    // one collective more than planned
+  skip_wait,     // data is used before its collective is done
+  flip_bit,      // a bit of received data flips on one rank
+  stale_shard,   // an all_gather delivers the last content of one rank's shard
+  nan,           // a gradient becomes not-a-number
+  extra_copy,    // a copy between host and device is made once more than planned
+  illegal_plan,  // the plan is broken as by a defect of a schedule, so the run ends with status 70
+  repeat_micro,  // the last micro-batch of step 5 is run twice
+  fewer_elems    // collectives carry fewer elements than planned, in as many calls
 };
 std::string_view to_string(Fault fault);
 
-/// Reads SHARDMARK_FAULT. Throws DeckError, which lists the names, if it is none of them.
-Fault fault_from_environment();
+/// A fault with the rank on which it happens.
+struct InjectedFault {
+  Fault kind = Fault::none;
+  // Of the world. Empty: the last rank where the data that a rank receives are changed, and
+  // otherwise all ranks.
+  std::optional<int> rank = {};
+
+  /// The fault as far as it concerns what rank `mine` does by itself.
+  Fault on(int mine) const { return rank.value_or(mine) == mine ? kind : Fault::none; }
+};
+/// "flip_bit", "flip_bit:1".
+std::string to_string(const InjectedFault& fault);
+
+/// Reads SHARDMARK_FAULT, which is the name of a fault or NAME:RANK, in a run of `world` ranks.
+/// Throws DeckError, which lists the names, if it is neither, if there is no such rank, or if the
+/// fault is one that all ranks have to make together.
+InjectedFault fault_from_environment(int world);
 
 }  // namespace shardmark

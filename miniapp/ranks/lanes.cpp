@@ -15,9 +15,10 @@
 namespace shardmark {
 namespace {
 
-CommFault comm_fault(Fault fault) {
-  switch (fault) {
-    case Fault::extra_call: return CommFault::extra_call;
+CommFault comm_fault(const InjectedFault& fault) {
+  switch (fault.kind) {
+    case Fault::extra_call: return fault.rank ? CommFault::own_call : CommFault::extra_call;
+    case Fault::fewer_elems: return CommFault::fewer_elems;
     case Fault::skip_wait: return CommFault::skip_wait;
     case Fault::flip_bit: return CommFault::flip_bit;
     case Fault::stale_shard: return CommFault::stale_shard;
@@ -68,16 +69,16 @@ void read_from_device(void* to, const void* from, std::int64_t bytes) {
 }  // namespace
 
 std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watchdog& watch,
-                                            Fault fault, CommCounters& counters) {
+                                            const InjectedFault& fault, CommCounters& counters) {
   auto lane = watched_on_device(deck.comm.backend, world, watch, deck.run.reductions);
   if (deck.comm.delay_ms > 0)
     lane = std::make_unique<DelayingCommunicator>(
         std::move(lane), static_cast<std::int64_t>(deck.comm.delay_ms * 1e6), watch.idle());
   lane = std::make_unique<CountingCommunicator>(std::move(lane), counters);
   if (const CommFault kind = comm_fault(fault); kind != CommFault::none) {
-    const int last_rank = lane->size() - 1;
+    const int rank = fault.rank.value_or(lane->size() - 1);
     lane = std::make_unique<FaultyCommunicator>(std::move(lane),
-                                                FaultChoice{kind, last_rank, 1, all_calls});
+                                                FaultChoice{kind, rank, 1, all_calls});
   }
   return lane;
 }

@@ -22,7 +22,7 @@ namespace shardmark {
 /// Collective over `world`. Makes the communicator of the executor and of the self-check; `watch`
 /// and `counters` must outlive it.
 std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watchdog& watch,
-                                            Fault fault, CommCounters& counters);
+                                            const InjectedFault& fault, CommCounters& counters);
 
 /// How a proof reads the buffers of the run's lane.
 ProofOptions proof_options(const Deck& deck);

@@ -45,7 +45,7 @@ Profile run_profile(const Deck& deck, const Node& node, int world) {
         fmt::format("{}: deepspeed.zero_optimization: device = \"nvme\": states in files are not "
                     "supported on CUDA yet: give \"cpu\"",
                     deck.path));
-  if (const Fault fault = fault_from_environment();
+  if (const Fault fault = fault_from_environment(world).kind;
       !device_is_host && fault != Fault::none && fault != Fault::leak && fault != Fault::nan &&
       fault != Fault::extra_call && fault != Fault::extra_copy && fault != Fault::illegal_plan)
     throw DeckError(

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <fmt/core.h>
 
+#include <core/plan/interpret/planned_runs.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <io/files/hash.hpp>
 #include <miniapp/measure/comparisons.hpp>
@@ -15,19 +18,30 @@
 namespace shardmark {
 namespace {
 
+// For each step that the run had to do, whether it was skipped. Only a run that was stopped says
+// itself how many steps it did.
+std::vector<bool> steps_due(const Deck& deck, const RunRecord& record) {
+  std::vector<bool> skipped = record.skipped;
+  if (record.stop == StopCause::none)
+    skipped.resize(static_cast<std::size_t>(
+        std::max<std::int64_t>(0, deck.run.warmup + deck.run.steps - record.first_step)));
+  return skipped;
+}
+
 void compare_with_plan(const RunPlan& run, RunSession& session, const RunRecord& record,
                        Peers& peers, Result& result, Observed& observed) {
   const Deck& deck = run.loaded.deck;
   const Program& program = run.program;
-  const StepRunner& steps = session.steps();
   const LedgerSnapshot memory = session.session().memory();
   for (const Tier t : all_values<Tier>) {
     result.tiers[t].budget = run.budgets.bytes[t].value_or(0);
     result.tiers[t].budget_source = run.budgets.source[t];
   }
-  compare_memory(program, steps.ran(), memory, peers, result, observed);
-  compare_calls(program, steps, session.counters(), peers, result, observed);
-  compare_copies(deck, steps.predicted_copies(), session.executor().carried(), record, peers,
+  const SegmentRuns runs = planned_runs(program, steps_due(deck, record));
+  compare_memory(program, segments_of_runs(runs), memory, peers, result, observed);
+  compare_calls(program, runs, {session.counters(), session.executor().runs()}, peers, result,
+                observed);
+  compare_copies(deck, copies_of_runs(program, runs), session.executor().carried(), record, peers,
                  result, observed);
   const Executor& executor = session.executor();
   compare_disk(executor.carried(), {executor.disk().direct(), executor.disk().kernel_bytes()},
@@ -85,7 +99,7 @@ Result collect_results(const RunPlan& run, RunSession& session, const Trainer& t
   observed.traced =
       !run.loaded.output.trace.empty() || run.loaded.output.deepspeed.wall_clock_every > 0;
   observed.deck_changed = run.loaded.overridden;
-  if (run.fault != Fault::none)
+  if (run.fault.kind != Fault::none)
     observed.injected = fmt::format("SHARDMARK_FAULT={}", to_string(run.fault));
   judge(deck, program, observed, result);
   return result;

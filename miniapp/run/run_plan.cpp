@@ -42,7 +42,7 @@ RunPlan read_run(const RunArguments& arguments, const World& world) {
   Peers& peers = world.peers;
   RunPlan run;
   peers.agree([&] {
-    run.fault = fault_from_environment();
+    run.fault = fault_from_environment(peers.size());
     run.loaded = read_deck(arguments.deck, arguments.sets, DeckUse::run);
     run.batch = infer_batch(run.loaded.deck.zero, peers.size(), run.loaded.deck.path);
     run.profile = run_profile(run.loaded.deck, world.node, peers.size());
@@ -72,7 +72,7 @@ void plan_run(RunPlan& run, const World& world) {
   refuse_states(run, world);
   peers.agree([&] {
     run.program = build_legal_program(deck, run.batch, peers.size(), peers.rank(), run.profile);
-    if (run.fault != Fault::illegal_plan) return;
+    if (run.fault.on(peers.rank()) != Fault::illegal_plan) return;
     break_plan(run.program);
     require_legal(check(run.program));
   });

@@ -18,7 +18,7 @@ namespace shardmark {
 /// All that is decided before a run begins.
 struct RunPlan {
   std::int64_t start_ns = monotonic_ns();  // before the deck is read
-  Fault fault = Fault::none;
+  InjectedFault fault;
   LoadedDeck loaded;
   Batch batch;
   Profile profile;

@@ -31,14 +31,15 @@ void RunSession::open() {
     context_.emplace(Context{Space(), *matmul_});
   });
   clock_offset_ns_ = shardmark::clock_offset_ns(peers, world_.node.host);
-  self_check_ = shardmark::self_check(deck, profile, *context_, *lanes_, peers, run_.fault);
+  self_check_ =
+      shardmark::self_check(deck, profile, *context_, *lanes_, peers, run_.fault.on(peers.rank()));
   device_.ready = device_memory_in_use(profile.ranks_per_node);
   counters_.reset();
   peers.agree([&] {
     session_.emplace(
         deck, run_.program, *lanes_, *context_,
         SessionOptions{.model = make_model(deck, run_.program, *context_, &data_witness_),
-                       .fault = run_.fault,
+                       .fault = run_.fault.on(peers.rank()),
                        .idle = world_.watch.idle(),
                        .ledger = true});
   });

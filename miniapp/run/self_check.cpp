@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include <fmt/core.h>
@@ -19,15 +20,17 @@ Batch batch_for(int world) {
   return {2 * world, 1, 2};
 }
 
-// Odd sizes, one of them smaller than most worlds; containers and modules without parameters; knobs
-// so small that there are several of everything. Options that scale gradients by inexact numbers
-// are left out.
-Deck small_deck(const Deck& run, int stage) {
+// The largest size of knobs that count elements, of a deck for the self-check.
+struct KnobLimits {
+  std::int64_t elems, persistent;
+};
+
+// The deck of the run with another model, and with knobs that suit its size.
+Deck with_model(const Deck& run, int stage, std::vector<ListModule> modules, KnobLimits most) {
   Deck d;
   d.name = "self_check";
   d.model.family = Family::list;
-  d.model.modules = {{"in", {37}}, {"h.0", {}},      {"h.0.a", {101, 7}}, {"h.0.b", {1}},
-                     {"h.1", {}},  {"h.1.a", {257}}, {"h.1.b", {3, 11}},  {"out", {64}}};
+  d.model.modules = std::move(modules);
   d.zero.stage = stage;
   d.zero.precision = run.zero.precision;
   d.zero.precision.loss_scale = {};
@@ -40,10 +43,14 @@ Deck small_deck(const Deck& run, int stage) {
   ZeroKnobs& k = d.zero.knobs;
   for (std::int64_t* size : {&k.reduce_bucket_size, &k.sub_group_size, &k.max_live_parameters,
                              &k.max_reuse_distance, &k.prefetch_bucket_size})
-    *size = std::min<std::int64_t>(*size, 120);
-  k.param_persistence_threshold = std::min<std::int64_t>(k.param_persistence_threshold, 7);
-  k.prescale_gradients = k.sums_gradients = false;
-  k.gradient_predivide_factor = 1;
+    *size = std::min<std::int64_t>(*size, most.elems);
+  k.param_persistence_threshold = std::min(k.param_persistence_threshold, most.persistent);
+  if (stage != run.zero.stage) {
+    k.prescale_gradients = k.sums_gradients = false;
+    k.gradient_predivide_factor = 1;
+  }
+  // Other factors would round; the nearest power of two takes the same path.
+  k.gradient_predivide_factor = std::exp2(std::round(std::log2(k.gradient_predivide_factor)));
   d.run.compute = Compute::none;
   d.run.schedule = run.run.schedule;
   d.run.reductions = run.run.reductions;
@@ -52,17 +59,49 @@ Deck small_deck(const Deck& run, int stage) {
   return d;
 }
 
+// Odd sizes, one of them smaller than most worlds; containers and modules without parameters; knobs
+// so small that there are several of everything.
+Deck small_deck(const Deck& run, int stage) {
+  return with_model(run, stage,
+                    {{"in", {37}},
+                     {"h.0", {}},
+                     {"h.0.a", {101, 7}},
+                     {"h.0.b", {1}},
+                     {"h.1", {}},
+                     {"h.1.a", {257}},
+                     {"h.1.b", {3, 11}},
+                     {"out", {64}}},
+                    {120, 7});
+}
+
+// Messages of real size: in worlds of up to 16 ranks each rank's share of the largest module and of
+// the bucket has more than 64 Ki elements, and no block size divides it. The limit keeps the memory
+// of the check below the allowance of the smallest runs.
+Deck large_deck(const Deck& run, int world) {
+  const std::int64_t most = std::int64_t{1} << 20;
+  const std::int64_t elems = std::min(world * ((std::int64_t{1} << 16) + 77), most) + 5;
+  return with_model(run, run.zero.stage, {{"in", {4099}}, {"h", {elems, 9}}, {"out", {8209}}},
+                    {elems + 4000, 1000});
+}
+
+// Whether the sums of gradients of the list model stay exact if they are not divided by the number
+// of ranks: bf16 has 8 bits.
+bool exact_as_sums(const Deck& run, int world) {
+  return run.zero.precision.model == Dtype::fp32 || world <= 8;
+}
+
 // Names the first owned master parameter that differs from what this rank computes alone; empty if
 // none does.
-std::string compare_with_closed_form(const Program& p, const Executor& executor) {
+std::string compare_with_closed_form(const Program& p, const Executor& executor,
+                                     std::int64_t gain) {
   for (const StatePiece& piece : p.states) {
     if (piece.state != State::master) continue;
     std::vector<float> have(static_cast<std::size_t>(piece.elems));
     copy_to_host(Space(), have.data(), executor.slot(piece.slot).as<float>() + piece.offset,
                  have.size() * sizeof(float));
     for (std::int64_t i = 0; i < piece.elems; ++i) {
-      const double want = ListModel::expected_param(piece.first_elem + i, p.world,
-                                                    p.batch.accumulation, steps, p.precision.model);
+      const double want = ListModel::expected_param(
+          piece.first_elem + i, p.world, p.batch.accumulation, steps, p.precision.model, gain);
       if (have[static_cast<std::size_t>(i)] != static_cast<float>(want))
         return fmt::format("rank {}: element {} of {} is {}, but must be exactly {}", p.rank, i,
                            p.slots[piece.slot].name, have[static_cast<std::size_t>(i)], want);
@@ -76,19 +115,22 @@ struct StageOutcome {
   std::string wrong;
 };
 
-StageOutcome run_stage(const Deck& run, int stage, const Profile& profile, Context& context,
+StageOutcome run_stage(const Deck& deck, const Profile& profile, Context& context,
                        const Lanes& lanes, Peers& peers, Fault fault) {
-  const Deck deck = small_deck(run, stage);
   const Batch batch = batch_for(peers.size());
   const Program program = build_program(deck, batch, peers.size(), peers.rank(), profile);
   require_legal(check(program));
   Session session(deck, program, lanes, context, SessionOptions{.fault = fault});
   session.steps().init();
   for (std::int64_t s = 0; s < steps; ++s) session.steps().step(s);
+  // At stage 3, gradients are always divided.
+  const std::int64_t gain =
+      deck.zero.knobs.sums_gradients && deck.zero.stage < 3 ? peers.size() : 1;
   StageOutcome o;
   for (const std::string& text :
-       peers.gather(compare_with_closed_form(program, session.executor())))
-    if (o.wrong.empty() && !text.empty()) o.wrong = fmt::format("stage {}: {}", stage, text);
+       peers.gather(compare_with_closed_form(program, session.executor(), gain)))
+    if (o.wrong.empty() && !text.empty())
+      o.wrong = fmt::format("stage {}: {}", deck.zero.stage, text);
   o.hashes = hash_states(context, program, session.executor(), peers);
   return o;
 }
@@ -99,11 +141,18 @@ std::string self_check(const Deck& deck, const Profile& profile, Context& contex
                        const Lanes& lanes, Peers& peers, Fault fault) {
   // A NaN is put into the real run only, whose loss has to show it.
   const Fault here = fault == Fault::nan || fault == Fault::leak ? Fault::none : fault;
-  auto stage = [&](int s) { return run_stage(deck, s, profile, context, lanes, peers, here); };
-  const StageOutcome mine = stage(deck.zero.stage);
+  const auto outcome = [&](Deck small) {
+    if (!exact_as_sums(deck, peers.size())) small.zero.knobs.sums_gradients = false;
+    StageOutcome o = run_stage(small, profile, context, lanes, peers, here);
+    if (o.wrong.empty()) o.wrong = o.hashes.disagreement;
+    return o;
+  };
+  const StageOutcome mine = outcome(small_deck(deck, deck.zero.stage));
   if (!mine.wrong.empty()) return mine.wrong;
-  if (!mine.hashes.disagreement.empty()) return mine.hashes.disagreement;
-  const StageOutcome zero = deck.zero.stage == 0 ? mine : stage(0);
+  if (const StageOutcome large = outcome(large_deck(deck, peers.size())); !large.wrong.empty())
+    return "large messages: " + large.wrong;
+  if (deck.zero.stage == 0 || deck.zero.knobs.sums_gradients) return {};  // other parameters
+  const StageOutcome zero = outcome(small_deck(deck, 0));
   if (!zero.wrong.empty()) return zero.wrong;
   if (zero.hashes.param != mine.hashes.param || zero.hashes.master != mine.hashes.master ||
       zero.hashes.momentum != mine.hashes.momentum || zero.hashes.variance != mine.hashes.variance)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The self-check of a run: a small model with exact integer data on the run's own communicators.
-// The deck's stage must produce the parameters of stage 0, bit for bit, and both must be those that
-// each rank computes alone.
+// The self-check of a run: models with exact integer data on the run's own communicators, with the
+// deck's own knobs. A small model has several of everything; the deck's stage must produce the
+// parameters of stage 0, bit for bit, and both must be those that each rank computes alone. A
+// larger one has messages of real size, in several pieces and with odd tails.
 #pragma once
 
 #include <string>

@@ -19,6 +19,7 @@
 #include <core/nn/products/matmul.hpp>
 #include <core/plan/interpret/arena.hpp>
 #include <core/plan/interpret/footprint.hpp>
+#include <core/plan/interpret/planned_runs.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
 #include <miniapp/execute/session.hpp>
@@ -109,7 +110,13 @@ class Training {
 
   /// Runs one optimizer step without any communication by the test. Returns false if it was
   /// skipped.
-  bool bare_step() { return runner().step(steps_++); }
+  bool bare_step() {
+    const bool updated = runner().step(steps_++);
+    skips_.push_back(!updated);
+    return updated;
+  }
+  /// How often each segment must have run, from the steps so far and the plan alone.
+  SegmentRuns planned_runs() const { return shardmark::planned_runs(program_, skips_); }
 
   /// Runs one optimizer step, and keeps its loss (over all ranks) and norm.
   void step() {
@@ -183,6 +190,7 @@ class Training {
   std::optional<Lanes> lanes_;
   std::optional<Session> session_;
   std::int64_t steps_ = 0;
+  std::vector<bool> skips_;  // by step that was run
 };
 
 /// Sets what a DeepSpeed config of that type sets, with a loss scale that is exact in fp16.
@@ -201,7 +209,7 @@ inline void set_precision(Deck& d, Dtype model, Dtype grad_accum) {
 inline void expect_memory_as_predicted(Training& t) {
   const Program& p = t.program();
   const LedgerSnapshot ledger = t.memory();
-  const TierFootprint files = footprint(p, t.runner().ran())[Tier::nvme];
+  const TierFootprint files = footprint(p, segments_of_runs(t.planned_runs()))[Tier::nvme];
   EXPECT_EQ(t.executor().files().peak_bytes, files.peak_bytes);
   EXPECT_EQ(t.executor().files().category_peaks, files.category_peaks);
   if (p.memory_mode == MemoryMode::pooled) {
@@ -212,7 +220,7 @@ inline void expect_memory_as_predicted(Training& t) {
     }
     return;
   }
-  const Footprint f = footprint(p, t.runner().ran());
+  const Footprint f = footprint(p, segments_of_runs(t.planned_runs()));
   for (Tier tier : memory_tiers) {
     EXPECT_EQ(ledger[tier].peak_bytes, f[tier].peak_bytes);
     EXPECT_EQ(ledger[tier].category_peaks, f[tier].category_peaks);

@@ -12,7 +12,8 @@ std::vector<VariableHelp> run_environment() {
        "measured at start-up, and the faster is taken."},
       {"SHARDMARK_FAULT",
        "Breaks the run on purpose, so that it must end INVALID: leak, extra_call, extra_copy, "
-       "skip_wait, flip_bit, stale_shard or nan. With illegal_plan it must end with status 70."},
+       "skip_wait, flip_bit, stale_shard, nan, repeat_micro or fewer_elems. With illegal_plan it "
+       "must end with status 70. NAME:RANK breaks that rank alone."},
       {"MPIR_CVAR_IREDUCE_SCATTER_BLOCK_INTRA_ALGORITHM",
        "MPICH's algorithm for reduce_scatter; set to sched_pairwise if it is not set."},
       {"OMP_*, KOKKOS_*, ONEDNN_*, DNNL_*, MPICH_*, MPIR_*, FI_*, UCX_*, NCCL_*, SLURM_*",

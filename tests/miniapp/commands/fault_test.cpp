@@ -20,12 +20,14 @@ void PrintTo(const Fault& fault, std::ostream* out) {
   *out << fault.name;
 }
 
-const Fault faults[] = {{"leak", "memory: rank [0-9]+: .*predicted [0-9]+ bytes, measured [0-9]+"},
-                        {"extra_call", "calls: rank [0-9]+: .*predicted [0-9]+ calls"},
-                        {"skip_wait", "(finite|replicas|self_check): "},
-                        {"flip_bit", "(replicas|self_check): "},
-                        {"stale_shard", "(replicas|self_check): "},
-                        {"nan", "finite: .*nan"}};
+const Fault faults[] = {
+    {"leak", "memory: rank [0-9]+: .*predicted [0-9]+ bytes, measured [0-9]+"},
+    {"extra_call", "calls: rank [0-9]+: .*predicted [0-9]+ calls"},
+    {"skip_wait", "(finite|replicas|self_check): "},
+    {"flip_bit", "(replicas|self_check): "},
+    {"stale_shard", "(replicas|self_check): "},
+    {"nan", "finite: .*nan"},
+    {"fewer_elems", "calls: rank [0-9]+: .*predicted [0-9]+ calls of [0-9]+ elements"}};
 
 class Faults : public testing::TestWithParam<std::tuple<Fault, int>> {};
 
@@ -99,6 +101,51 @@ TEST(FaultsOfTheLink, EndInvalidNamingTheirCause) {
                                           "[0-9]+ bytes in all, measured [0-9]+"
                                         : "fault: SHARDMARK_FAULT=extra_copy: nothing in this run"))
         << lines.back();
+  }
+}
+
+// The last line of a run of the tiny deck on two ranks that must be INVALID.
+std::string verdict_of(const std::string& fault, int stage, const std::vector<std::string>& sets) {
+  const Workplace place;
+  Json patch = Json::object();
+  if (stage > 0) patch["deepspeed"]["zero_optimization"]["offload_optimizer"] = {{"device", "cpu"}};
+  place.deck(stage, patch);
+  std::vector<std::string> args = place.run_args();
+  for (const std::string& set : sets) args.insert(args.end(), {"--set", set});
+  const Outcome outcome =
+      run({.args = args, .ranks = 2, .environment = {{"SHARDMARK_FAULT", fault}}});
+  EXPECT_EQ(outcome.status, 1) << fault << ": " << outcome.err;
+  const auto lines = lines_of(outcome.out);
+  return lines.empty() ? "" : lines.back();
+}
+
+// A check that looks at one rank only would miss the fault on the other one. The checks of what a
+// rank does by itself name it.
+TEST(FaultsOnEachRank, EndInvalid) {
+  for (const int rank : {0, 1}) {
+    const std::string on = ":" + std::to_string(rank), named = "rank " + std::to_string(rank);
+    const Fault each[] = {{"leak" + on, "memory: " + named + ": "},
+                          {"extra_call" + on, "calls: " + named + ": .*predicted [0-9]+ calls"},
+                          {"extra_copy" + on, "copies: " + named + ": "},
+                          {"flip_bit" + on, "values: step [0-9]+, " + named + ": "},
+                          {"skip_wait" + on, "values: step [0-9]+, " + named + ": "},
+                          {"stale_shard" + on, "values: step [0-9]+, " + named + ": "},
+                          {"nan" + on, "finite: .*nan"}};
+    for (const Fault& fault : each) {
+      const std::string last = verdict_of(fault.name, 3, {});
+      EXPECT_TRUE(contains(last, fault.check)) << fault.name << ": " << last;
+    }
+  }
+}
+
+// At stage 0 a micro-batch has no collective, so only the number of its runs is wrong.
+TEST(RepeatedMicroBatch, IsSeenInEveryStage) {
+  for (const int stage : {0, 2, 3}) {
+    const std::string last = verdict_of("repeat_micro", stage, {"run.steps=7"});
+    EXPECT_TRUE(contains(last,
+                         "calls: rank 0: segment [a-z0-9_.]+: [0-9]+ runs are planned, "
+                         "[0-9]+ were made"))
+        << last;
   }
 }
 

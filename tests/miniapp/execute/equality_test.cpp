@@ -164,7 +164,7 @@ void expect_as_predicted(const Shape& s) {
   t.init();
   for (int i = 0; i < 3; ++i) t.step();
   expect_memory_as_predicted(t);
-  EXPECT_EQ(t.counting().volume(), t.runner().predicted());
+  EXPECT_EQ(t.counting().volume(), volume_of_runs(t.program(), t.planned_runs()));
 }
 
 TEST(PredictedIsMeasured, EverywhereToTheByteAndToTheCall) {

@@ -164,8 +164,9 @@ Outcome run(const Deck& deck) {
   }
   expect_memory_as_predicted(t);
   for (int g = 0; g < static_cast<int>(t.program().groups.size()); ++g)
-    EXPECT_EQ(t.counting().volume(g), t.runner().predicted(g)) << t.program().groups[g].name;
-  EXPECT_EQ(t.executor().carried(), t.runner().predicted_copies());
+    EXPECT_EQ(t.counting().volume(g), volume_of_runs(t.program(), t.planned_runs(), g))
+        << t.program().groups[g].name;
+  EXPECT_EQ(t.executor().carried(), copies_of_runs(t.program(), t.planned_runs()));
   const Outcome o{t.losses, t.hashes()};
   EXPECT_EQ(o.hashes.disagreement, "");
   return o;

@@ -82,8 +82,8 @@ Outcome run(const Deck& deck) {
   t.init();
   for (int s = 0; s < 3; ++s) t.step();
   expect_memory_as_predicted(t);
-  EXPECT_EQ(t.counting().volume(), t.runner().predicted());
-  EXPECT_EQ(t.executor().carried(), t.runner().predicted_copies());
+  EXPECT_EQ(t.counting().volume(), volume_of_runs(t.program(), t.planned_runs()));
+  EXPECT_EQ(t.executor().carried(), copies_of_runs(t.program(), t.planned_runs()));
   return {t.losses, t.hashes(), steady_link_volume(t.program())};
 }
 

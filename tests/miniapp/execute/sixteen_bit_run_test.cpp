@@ -54,9 +54,9 @@ TEST(LossScale, StepsThatOverflowAreSkippedAndTrainingRecoversAlikeAtEveryStage)
         EXPECT_TRUE(std::isfinite(t.losses.back())) << "the loss carries no scale";
         before = after;
       }
-      const Footprint f = footprint(t.program(), t.runner().ran());
+      const Footprint f = footprint(t.program(), segments_of_runs(t.planned_runs()));
       EXPECT_EQ(t.memory()[Tier::device].peak_bytes, f[Tier::device].peak_bytes);
-      EXPECT_EQ(t.counting().volume(), t.runner().predicted());
+      EXPECT_EQ(t.counting().volume(), volume_of_runs(t.program(), t.planned_runs()));
       if (pattern.empty()) pattern = t.skipped, losses = t.losses, final_hashes = before;
       EXPECT_EQ(t.skipped, pattern);
       EXPECT_EQ(t.losses, losses);

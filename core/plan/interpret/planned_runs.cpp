@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/plan/interpret/planned_runs.hpp>
+
+namespace shardmark {
+
+SegmentRuns planned_runs(const Program& program, const std::vector<bool>& skipped) {
+  SegmentRuns runs(program.segments.size(), 0);
+  runs[0] = 1;
+  int at = 0;
+  for (const bool skip : skipped) {
+    const Step& step = program.steps[static_cast<std::size_t>(at)];
+    for (const SegmentRun& run : runs_of(step, skip))
+      for (const int segment : run.segments) runs[static_cast<std::size_t>(segment)] += run.times;
+    at = skip ? step.after_skip : step.after_update;
+  }
+  return runs;
+}
+
+Volume volume_of_runs(const Program& program, const SegmentRuns& runs, int group) {
+  Volume sum;
+  for (std::size_t s = 0; s < runs.size(); ++s)
+    if (runs[s] > 0) add(sum, volume(program.segments[s], group, runs[s]));
+  return sum;
+}
+
+LinkVolume copies_of_runs(const Program& program, const SegmentRuns& runs) {
+  LinkVolume sum{};
+  for (std::size_t s = 0; s < runs.size(); ++s) add(sum, link_volume(program.segments[s], runs[s]));
+  return sum;
+}
+
+std::vector<bool> segments_of_runs(const SegmentRuns& runs) {
+  std::vector<bool> marks;
+  for (const std::int64_t count : runs) marks.push_back(count > 0);
+  return marks;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a whole run has to do, from its steps and the program alone: how often each segment runs,
+// and what its collectives and copies carry. A run is compared with these figures, so nothing here
+// may come from what the run itself has counted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <core/plan/interpret/copy_volume.hpp>
+#include <core/plan/interpret/volume.hpp>
+
+namespace shardmark {
+
+/// How often each segment of a program runs, by index in Program::segments.
+using SegmentRuns = std::vector<std::int64_t>;
+
+/// Of the start-up and one optimizer step per entry of `skipped`, which says whether the step was
+/// skipped because gradients overflowed. Pure.
+SegmentRuns planned_runs(const Program& program, const std::vector<bool>& skipped);
+
+/// The collectives of `runs`, of one group or of all. Operations that do not occur are absent.
+Volume volume_of_runs(const Program& program, const SegmentRuns& runs, int group = all_groups);
+/// The copies between tiers of `runs`.
+LinkVolume copies_of_runs(const Program& program, const SegmentRuns& runs);
+/// Which segments run at all, for footprint().
+std::vector<bool> segments_of_runs(const SegmentRuns& runs);
+
+}  // namespace shardmark
