@@ -107,8 +107,7 @@ CLI::App* add_command(CLI::App& parent, std::string_view name,
 }
 
 void add_program_options(CLI::App& app) {
-  app.add_flag_callback("--version",
-                        [] { throw Printed{fmt::format("shardmark {}\n", version())}; });
+  app.add_flag_callback("--version", [] { throw Printed{version_page(commit())}; });
   app.add_flag_callback("--help-man", [] { throw Printed{man_page(version())}; });
   app.add_option_function<std::string>(
          "--completion", [](const std::string& shell) { throw Printed{completion(shell)}; })
@@ -178,6 +177,7 @@ class CommandLine {
     add("deck check",
         {{"DECK", &check_.deck}, {"--set", &check_.sets}, {"--ranks", &check_.ranks, 1}},
         [this] { return deck_check_command(check_); });
+    add("decks", {}, decks_command);
   }
 
   /// Parses the arguments and calls the command. Returns the exit status.

@@ -49,7 +49,7 @@ void read_resume(KeyReader& reader, CheckpointSpec& checkpoint) {
 void read_checkpoint(KeyReader reader, CheckpointSpec& checkpoint) {
   Origin& origin = reader.origin();
   reader.need_text("dir", checkpoint.dir);
-  checkpoint.dir = origin.resolve(checkpoint.dir);
+  checkpoint.dir = origin.resolve_output(checkpoint.dir);
   reader.integer("every", checkpoint.every, {0, max_count});
   reader.integer("keep", checkpoint.keep, {0, max_count});
   const Json* alignment = reader.any("alignment_bytes");

@@ -8,6 +8,7 @@
 #include <core/error.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deck/deck_sections.hpp>
+#include <io/deck/shipped_decks.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/files/hash.hpp>
 #include <io/keys/overrides.hpp>
@@ -75,7 +76,8 @@ Deck read_sections(const Json& text, Origin& origin, OutputOptions& output) {
 }  // namespace
 
 LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& sets, DeckUse use) {
-  Origin origin(path);
+  const FoundDeck found = find_deck(path);
+  Origin origin(found.path, found.by_name);
   LoadedDeck loaded;
   const Json text = read_text(sets, origin, loaded.config_file);
   loaded.deck = read_sections(text, origin, loaded.output);
@@ -97,7 +99,7 @@ LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& se
 }
 
 std::string deck_text(const std::string& path, const std::vector<std::string>& sets) {
-  Origin origin(path);
+  Origin origin(find_deck(path).path);
   std::string config_file;
   return printed(read_text(sets, origin, config_file));
 }

@@ -41,10 +41,10 @@ struct LoadedDeck {
   std::vector<Finding> findings;
 };
 
-/// Reads a deck, applies each `key.path=value` of `sets` in order, checks it, and returns typed
-/// values. Relative paths in the deck start from its folder. Needs no MPI and does not depend on
-/// the rank. Throws DeckError for anything that is wrong, in one line that names file, key, value,
-/// bound and remedy.
+/// Reads a deck, given as a path or as the name of a shipped deck, applies each `key.path=value` of
+/// `sets` in order, checks it, and returns typed values. Relative paths in the deck start from its
+/// folder. Needs no MPI and does not depend on the rank. Throws DeckError for anything that is
+/// wrong, in one line that names file, key, value, bound and remedy.
 LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& sets, DeckUse use);
 
 /// Returns LoadedDeck::used_json, whether the deck is sound or not. Throws DeckError if the file is

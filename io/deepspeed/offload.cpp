@@ -39,7 +39,7 @@ OffloadSpec offload_optimizer_spec(const DsConfig& c, Origin& origin) {
                   "\"nvme\" below stage 3: DeepSpeed keeps the states in the host's memory");
   }
   if (spec.nvme) {
-    spec.nvme_path = origin.resolve(o.at("nvme_path").get<std::string>());
+    spec.nvme_path = origin.resolve_output(o.at("nvme_path").get<std::string>());
     spec.buffer_count = o.at("buffer_count").get<std::int64_t>();
     spec.pipeline_read = o.flag("pipeline_read");
     spec.pipeline_write = o.flag("pipeline_write");
@@ -55,7 +55,7 @@ OffloadSpec offload_param_spec(const DsConfig& c, const Origin& origin) {
   const DsValues& o = c.offload_param;
   spec.nvme = spec.enabled && o.at("device") == "nvme";
   if (!spec.nvme) return spec;
-  spec.nvme_path = origin.resolve(o.at("nvme_path").get<std::string>());
+  spec.nvme_path = origin.resolve_output(o.at("nvme_path").get<std::string>());
   spec.pin_memory = o.flag("pin_memory");
   spec.buffer_count = o.at("buffer_count").get<std::int64_t>();
   spec.buffer_size = o.at("buffer_size").get<std::int64_t>();

@@ -35,6 +35,15 @@ std::string Origin::resolve(const std::string& path) const {
   return (std::filesystem::path(folder()) / path).string();
 }
 
+std::string Origin::resolve_output(const std::string& path) const {
+  const std::filesystem::path given(path);
+  if (!shipped_ || given.is_absolute()) return resolve(path);
+  std::filesystem::path below;
+  for (const std::filesystem::path& part : given)
+    if (part != "..") below /= part;
+  return below.string();
+}
+
 std::string Origin::place(std::string_view key) const {
   const bool from_config = !deepspeed_file_.empty() && within(key, "deepspeed");
   std::string result = from_config ? deepspeed_file_ : deck_file_;

@@ -15,7 +15,9 @@ namespace shardmark {
 /// The files that a deck was read from, and the findings about it.
 class Origin {
  public:
-  explicit Origin(std::string deck_file) : deck_file_(std::move(deck_file)) {}
+  /// `shipped`: the deck was found by its name in the folder of an installation.
+  explicit Origin(std::string deck_file, bool shipped = false)
+      : deck_file_(std::move(deck_file)), shipped_(shipped) {}
 
   /// From now on, keys below `deepspeed` come from this file; empty: from the deck itself.
   void deepspeed_file(std::string file) { deepspeed_file_ = std::move(file); }
@@ -26,6 +28,9 @@ class Origin {
   /// Returns the folder from which relative paths in the deck start.
   std::string folder() const;
   std::string resolve(const std::string& path) const;
+  /// Like `resolve`, for a folder that the program writes to. An installation may be read-only, so
+  /// what a shipped deck writes goes below the current folder.
+  std::string resolve_output(const std::string& path) const;
 
   /// Returns `file: key`, or `file (--set): key` if `--set` gave the value.
   std::string place(std::string_view key) const;
@@ -42,6 +47,7 @@ class Origin {
 
  private:
   std::string deck_file_, deepspeed_file_;
+  bool shipped_;
   std::vector<std::string> overridden_;
   std::vector<Finding> findings_;
 };

@@ -50,6 +50,9 @@ struct CheckArguments {
 /// Throws DeckError.
 ExitStatus deck_check_command(const CheckArguments& arguments);
 
+/// Lists the decks that come with the program. Throws IoError.
+ExitStatus decks_command();
+
 /// Arguments of `shardmark ckpt`.
 struct CkptArguments {
   enum class What : std::uint8_t { info, verify, consolidate } what = What::info;

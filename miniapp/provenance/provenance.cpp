@@ -83,6 +83,17 @@ std::map<std::string, std::string> library_versions() {
   return versions;
 }
 
+std::string version_page(const std::string& commit) {
+  auto built = library_versions();
+  built.erase("shardmark");
+  built.erase("mpi_standard");
+  built.erase("system");
+  std::string page = fmt::format("shardmark {}\n", version());
+  if (!commit.empty()) page += fmt::format("  {:<16} {}\n", "commit", commit);
+  for (const auto& [name, value] : built) page += fmt::format("  {:<16} {}\n", name, value);
+  return page;
+}
+
 std::vector<RankInfo> rank_infos(const Node& node, Peers& peers) {
   const auto hosts = peers.gather(node.host);
   const auto processors = peers.gather(processor_model());

@@ -71,4 +71,20 @@ std::vector<CommandHelp> deck_help() {
                      "What has no effect, and which defaults are taken, on 64 ranks."}}}};
 }
 
+CommandHelp decks_help() {
+  return {.name = "decks",
+          .summary = "list the decks that come with the program",
+          .description = {"Lists the decks that come with the program, with one line about each. "
+                          "Every command that takes a DECK also takes one of these names. A deck "
+                          "that is given by name writes its checkpoints and offloaded states below "
+                          "the current folder."},
+          .options = {},
+          .statuses = {{0, "The decks are listed."},
+                       {2, "The program was moved away from its decks."},
+                       defect},
+          .environment = {},
+          .examples = {{"shardmark decks", "Lists the decks."},
+                       {"mpiexec -n 2 shardmark run gpt-tiny-z3", "Runs one of them."}}};
+}
+
 }  // namespace shardmark

@@ -22,9 +22,12 @@ const CommandHelp& program_help() {
     "deepspeed": { "train_micro_batch_size_per_gpu": 4,
                    "zero_optimization": { "stage": 3 } },
     "run": { "steps": 50, "warmup": 5 } })",
-           "`shardmark deck check DECK` lists the keys that a deck leaves at their defaults. The "
-           "source tree has decks in inputs/ and describes every key in docs/decks.md."},
-      .options = {{.name = "--version", .value = "", .text = "Prints the version and exits."},
+           "`shardmark deck check DECK` lists the keys that a deck leaves at their defaults. "
+           "`shardmark decks` lists the decks that come with the program, which can be given by "
+           "name; docs/decks.md describes every key."},
+      .options = {{.name = "--version",
+                   .value = "",
+                   .text = "Prints the version, what the program was built with, and exits."},
                   {.name = "--help-man",
                    .value = "",
                    .text = "Prints this help as a man page (roff) and exits."},
@@ -58,6 +61,7 @@ const std::vector<CommandHelp>& commands_help() {
     std::vector<CommandHelp> list{run_help(), plan_help(), predict_help(), sweep_help()};
     for (auto group : {ckpt_help(), deck_help(), machine_help()})
       for (CommandHelp& command : group) list.push_back(std::move(command));
+    list.push_back(decks_help());
     return list;
   }();
   return all;

@@ -13,7 +13,9 @@ namespace shardmark {
 inline OptionHelp deck_argument() {
   return {.name = "DECK",
           .value = "",
-          .text = "The input deck, a JSON file. `shardmark --help` shows a small one.",
+          .text =
+              "The input deck: a JSON file, or the name of a shipped deck. `shardmark --help` "
+              "shows a small one, and `shardmark decks` lists the shipped ones.",
           .offer = Offer::deck,
           .required = true};
 }
@@ -82,6 +84,7 @@ CommandHelp predict_help();
 /// A group and its commands.
 std::vector<CommandHelp> machine_help();
 std::vector<CommandHelp> deck_help();
+CommandHelp decks_help();
 std::vector<CommandHelp> ckpt_help();
 
 }  // namespace shardmark

@@ -99,7 +99,7 @@ std::string shell(const Workplace& at, const std::string& command) {
 TEST(Help, ListsAllCommands) {
   EXPECT_EQ(commands(), (std::vector<std::string>{"", "run", "plan", "predict", "sweep",
                                                   "ckpt info", "ckpt verify", "ckpt consolidate",
-                                                  "deck check", "machine check"}));
+                                                  "deck check", "machine check", "decks"}));
 }
 
 TEST(Help, SaysWhatIsNeededToUseACommand) {
