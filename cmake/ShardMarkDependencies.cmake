@@ -3,7 +3,7 @@
 # Afterwards these targets exist:
 #   Kokkos::kokkos  MPI::MPI_CXX  DNNL::dnnl  nlohmann_json::nlohmann_json  CLI11::CLI11  fmt::fmt
 #   xxHash::xxhash  ParallelHDF5::hdf5
-# and, with SHARDMARK_BUILD_TESTS, GTest::gtest. Nothing is downloaded without
+# and, with SHARDMARK_BUILD_TESTS, GTest::gtest. SHARDMARK_YAML says whether yaml-cpp was found. Nothing is downloaded without
 # SHARDMARK_FETCH_KOKKOS.
 
 # shardmark_require(<what> <found> <Debian package>): ends with an error message if <found> is
@@ -79,6 +79,8 @@ find_package(xxHash QUIET)
 shardmark_require("xxHash" xxHash_FOUND "libxxhash-dev")
 find_package(ParallelHDF5 1.10 MODULE QUIET)
 shardmark_require("A parallel HDF5 (1.10 or newer) of this MPI" ParallelHDF5_FOUND "libhdf5-mpich-dev")
+find_package(yaml-cpp 0.6 CONFIG QUIET)  # optional: Accelerate's configs in YAML
+set(SHARDMARK_YAML ${yaml-cpp_FOUND})
 if(SHARDMARK_BUILD_TESTS)
   find_package(GTest QUIET)
   shardmark_require("GoogleTest" GTest_FOUND "libgtest-dev")

@@ -16,6 +16,7 @@ std::string_view heading(FindingKind kind) {
     case FindingKind::warning: return "Warnings";
     case FindingKind::ignored: return "Keys that DeepSpeed does not know and ignores";
     case FindingKind::no_effect: return "Keys without effect here";
+    case FindingKind::filled: return "What each \"auto\" became";
     case FindingKind::derived: return "Inferred";
     case FindingKind::defaulted: return "Defaults taken";
   }
@@ -51,8 +52,7 @@ std::string format_findings(const LoadedDeck& loaded, const std::vector<Finding>
   for (std::size_t i = 0; i < findings.size(); ++i) {
     const Finding& f = findings[i];
     if (i == 0 || f.kind != findings[i - 1].kind) text += fmt::format("{}\n", heading(f.kind));
-    const char* sign =
-        f.kind == FindingKind::defaulted || f.kind == FindingKind::derived ? " =" : ":";
+    const char* sign = f.kind >= FindingKind::filled ? " =" : ":";  // followed by a value
     text += fmt::format("  {}{} {}\n", printable(f.key), sign, printable(f.text));
   }
   return text;

@@ -11,33 +11,75 @@
 #include <io/deck/shipped_decks.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/files/hash.hpp>
+#include <io/hf/config_filler.hpp>
+#include <io/hf/hf_arguments.hpp>
+#include <io/hf/model_config.hpp>
 #include <io/keys/overrides.hpp>
 
 namespace shardmark {
 namespace {
 
-// Replaces the path of a DeepSpeed config by the content of that file.
+bool is_yaml(const std::string& path) {
+  return path.ends_with(".yaml") || path.ends_with(".yml");
+}
+
+Json read_config(const std::string& path) {
+  return read_json_file(path, is_yaml(path) ? JsonRules::yaml : JsonRules::deepspeed);
+}
+
+// Replaces the path of a DeepSpeed config, or of Accelerate's config, by the content of that file.
 void inline_deepspeed(Json& deck, Origin& origin, std::string& config_file) {
   const auto it = deck.find("deepspeed");
+  if (it == deck.end()) return;
+  if (it->is_string()) {
+    config_file = origin.resolve(it->get<std::string>());
+    *it = read_config(config_file);
+    origin.section_file("deepspeed", config_file);
+  }
+  // Accelerate's config may name a DeepSpeed config, whose path starts from its own folder here.
+  const Json::json_pointer inner("/deepspeed_config/deepspeed_config_file");
+  if (!it->is_object() || !it->contains("deepspeed_config") ||
+      !(*it)["deepspeed_config"].is_object() || !it->contains(inner) || !(*it)[inner].is_string())
+    return;
+  const std::string& from = config_file.empty() ? origin.deck_file() : config_file;
+  (*it)[inner] = read_config(
+      (std::filesystem::path(from).parent_path() / (*it)[inner].get<std::string>()).string());
+}
+
+// A path in place of the section `model` means {"config": path}.
+void name_model_config(Json& deck, Origin& origin) {
+  const auto it = deck.find("model");
   if (it == deck.end() || !it->is_string()) return;
-  config_file = origin.resolve(it->get<std::string>());
-  *it = read_json_file(config_file, JsonRules::deepspeed);
-  origin.deepspeed_file(config_file);
+  origin.section_file("model", origin.resolve(it->get<std::string>()));
+  *it = Json{{"config", *it}};
+}
+
+// Replaces a model config of Hugging Face by the section that it and the keys beside it amount to.
+void translate_model(Json& deck, Origin& origin) {
+  const auto it = deck.find("model");
+  if (it == deck.end() || !it->is_object() || !it->contains("config")) return;
+  const Json path = (*it)["config"];
+  if (!path.is_string())
+    origin.refuse("model.config", path, "must be the path of a model config of Hugging Face");
+  *it = model_from_config(origin, origin.resolve(path.get<std::string>()), *it);
 }
 
 Json read_text(const std::vector<std::string>& sets, Origin& origin, std::string& config_file) {
   Json deck = read_json_file(origin.deck_file(), JsonRules::deck);
   inline_deepspeed(deck, origin, config_file);
+  name_model_config(deck, origin);
   for (const std::string& argument : sets) {
     const Override change = parse_override(argument);
     apply_override(deck, change);
     origin.overridden(change.key);
     if (change.key == "deepspeed") {  // the value no longer comes from the file that the deck names
       config_file.clear();
-      origin.deepspeed_file("");
+      origin.section_file("deepspeed", "");
     }
     inline_deepspeed(deck, origin, config_file);
+    name_model_config(deck, origin);
   }
+  translate_model(deck, origin);
   return deck;
 }
 
@@ -45,7 +87,8 @@ std::string printed(const Json& text) {
   return text.dump(2, ' ', true, Json::error_handler_t::replace);
 }
 
-Deck read_sections(const Json& text, Origin& origin, OutputOptions& output) {
+Deck read_sections(const Json& text, Origin& origin, OutputOptions& output,
+                   std::optional<int> world) {
   const Json empty = Json::object();
   KeyReader reader(origin, text, "");
   const auto section = [&](const char* name) {
@@ -61,9 +104,13 @@ Deck read_sections(const Json& text, Origin& origin, OutputOptions& output) {
   read_run(section("run"), deck.run);
   read_model(section("model"), deck.model, deck.run.schedule);
   if (reader.any("data")) read_data(section("data"), deck.data, deck.run.seed);
-  const Json* config = reader.any("deepspeed");
-  deck.zero = read_deepspeed(origin, config ? *config : empty, deck.run.schedule);
-  output.deepspeed = read_deepspeed_log(origin, config ? *config : empty);
+  std::optional<HfArguments> hf;
+  if (reader.any("hf")) hf = read_hf(section("hf"));
+  const Json* given = reader.any("deepspeed");
+  const Json config =
+      fill_config(origin, given ? *given : empty, {hf ? &*hf : nullptr, &deck.model, world});
+  deck.zero = read_deepspeed(origin, config, deck.run.schedule);
+  output.deepspeed = read_deepspeed_log(origin, config);
   read_comm(section("comm"), deck.comm);
   read_memory(section("memory"), deck.memory);
   read_machine(section("machine"), deck.machine);
@@ -75,12 +122,13 @@ Deck read_sections(const Json& text, Origin& origin, OutputOptions& output) {
 
 }  // namespace
 
-LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& sets, DeckUse use) {
+LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& sets, DeckUse use,
+                     std::optional<int> world) {
   const FoundDeck found = find_deck(path);
   Origin origin(found.path, found.by_name);
   LoadedDeck loaded;
   const Json text = read_text(sets, origin, loaded.config_file);
-  loaded.deck = read_sections(text, origin, loaded.output);
+  loaded.deck = read_sections(text, origin, loaded.output, world);
   check_together(loaded.deck, origin);
   check_sizes(loaded.deck, origin);
   if (use == DeckUse::plan && loaded.deck.model.fit && !loaded.deck.memory.budget_gib[0])

@@ -2,6 +2,7 @@
 // From the file of a deck to typed values that are sound. This is the only way to make a `Deck`.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,7 @@ struct OutputOptions {
 struct LoadedDeck {
   Deck deck;
   OutputOptions output;
-  std::string
-      used_json;  // JSON text with `--set` and a DeepSpeed config by path applied; keys are sorted
+  std::string used_json;    // JSON text with `--set` and configs by path applied; keys are sorted
   std::string hash;         // XXH3 of `used_json`, 16 hexadecimal digits
   std::string config_file;  // path of the DeepSpeed config, if it was given by path
   bool overridden = false;  // at least one `--set` was given
@@ -43,9 +43,12 @@ struct LoadedDeck {
 
 /// Reads a deck, given as a path or as the name of a shipped deck, applies each `key.path=value` of
 /// `sets` in order, checks it, and returns typed values. Relative paths in the deck start from its
-/// folder. Needs no MPI and does not depend on the rank. Throws DeckError for anything that is
-/// wrong, in one line that names file, key, value, bound and remedy.
-LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& sets, DeckUse use);
+/// folder. Needs no MPI and does not depend on the rank. `world` is the number of ranks if it is
+/// known; only the section `hf` needs it, to compare train_batch_size as Hugging Face's trainer
+/// does. Throws DeckError for anything that is wrong, in one line that names file, key, value,
+/// bound and remedy.
+LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& sets, DeckUse use,
+                     std::optional<int> world = std::nullopt);
 
 /// Returns LoadedDeck::used_json, whether the deck is sound or not. Throws DeckError if the file is
 /// not JSON or `sets` cannot be applied.

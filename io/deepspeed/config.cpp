@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <io/deepspeed/schema/auto_keys.hpp>
 #include <io/deepspeed/sections.hpp>
 
 namespace shardmark {
@@ -26,9 +27,8 @@ std::optional<std::int64_t> batch_key(const DsValues& top, const Origin& origin,
   const auto v = as_integer(value);
   if (!v || *v < 1)
     origin.refuse(top.key(name), value,
-                  value == "auto" ? "must be an integer, at least 1: \"auto\" is for "
-                                    "Hugging Face's trainer to fill in"
-                                  : "must be an integer, at least 1");
+                  "must be an integer, at least 1" +
+                      (value == "auto" ? ": " + auto_remedy(top.key(name)) : ""));
   return v;
 }
 

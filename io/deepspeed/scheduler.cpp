@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <io/deepspeed/schema/auto_keys.hpp>
 #include <io/deepspeed/sections.hpp>
 
 namespace shardmark {
@@ -40,6 +41,14 @@ const Known& known_scheduler(const DsValues& scheduler, const Origin& origin) {
                 fmt::format("DeepSpeed knows no scheduler of this name: {}", remedy));
 }
 
+// Refuses a value; for an "auto" that nobody has filled it says what to give.
+[[noreturn]] void refuse(const DsValues& params, std::string_view name, const Origin& origin,
+                         std::string must) {
+  const std::string key = params.key(name);
+  if (params.at(name) == "auto") must += ": " + auto_remedy(key);
+  origin.refuse(key, params.at(name), must);
+}
+
 // Reads a number, or a list with one number per parameter group. Here all groups have the same
 // rate.
 double rate(const DsValues& params, std::string_view name, const Origin& origin) {
@@ -47,7 +56,7 @@ double rate(const DsValues& params, std::string_view name, const Origin& origin)
   if (value.is_array() && value.size() > 1)
     origin.not_modelled(params.key(name), value, "give one rate for all parameter groups");
   const Json& number = value.is_array() && value.size() == 1 ? value[0] : value;
-  if (!number.is_number()) origin.refuse(params.key(name), value, "must be a number");
+  if (!number.is_number()) refuse(params, name, origin, "must be a number");
   return number.get<double>();
 }
 
@@ -55,8 +64,8 @@ std::int64_t warmup_steps(const DsValues& params, const Origin& origin) {
   const Json value = params.at("warmup_num_steps");
   const auto steps = as_integer(value);
   if (!value.is_number_integer() || !steps || *steps < 1)
-    origin.refuse(params.key("warmup_num_steps"), value,
-                  "must be an integer, at least 1, without a fraction or an exponent");
+    refuse(params, "warmup_num_steps", origin,
+           "must be an integer, at least 1, without a fraction or an exponent");
   return *steps;
 }
 
@@ -64,7 +73,7 @@ std::int64_t total_steps(const DsValues& params, const Origin& origin) {
   const Json value = params.at("total_num_steps");
   const std::string key = params.key("total_num_steps");
   if (value.is_null()) origin.missing(key, "the scheduler needs the number of steps: give it");
-  if (!value.is_number()) origin.refuse(key, value, "must be a number of steps");
+  if (!value.is_number()) refuse(params, "total_num_steps", origin, "must be a number of steps");
   const auto steps = as_integer(value);
   if (!steps) origin.not_modelled(key, value, "give a whole number of steps");
   return *steps;

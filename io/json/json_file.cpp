@@ -44,6 +44,15 @@ std::string read_text(const std::string& path) {
   return std::move(text).str();
 }
 
+const char* rule_of(JsonRules rules) {
+  switch (rules) {
+    case JsonRules::deck: return "comments are allowed, trailing commas are not";
+    case JsonRules::deepspeed: return "it is read as Hjson, as DeepSpeed reads it";
+    case JsonRules::yaml: return "it is read as YAML, because of its name";
+  }
+  return "";
+}
+
 }  // namespace
 
 Json read_json_file(const std::string& path, JsonRules rules) {
@@ -54,10 +63,7 @@ Json read_json_file(const std::string& path, JsonRules rules) {
   try {
     value = parse_json(text, path, rules);
   } catch (const JsonSyntaxError& error) {
-    throw DeckError(fmt::format("{}: {}: correct it ({})", path, error.what(),
-                                rules == JsonRules::deck
-                                    ? "comments are allowed, trailing commas are not"
-                                    : "it is read as Hjson, as DeepSpeed reads it"));
+    throw DeckError(fmt::format("{}: {}: correct it ({})", path, error.what(), rule_of(rules)));
   }
   if (!value.is_object())
     throw DeckError(fmt::format("{}: top level = {}: must be an object: enclose the keys in braces",

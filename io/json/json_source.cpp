@@ -11,6 +11,7 @@
 #include <core/error.hpp>
 #include <io/json/hjson.hpp>
 #include <io/json/json_source.hpp>
+#include <io/json/yaml.hpp>
 
 namespace shardmark {
 namespace {
@@ -173,6 +174,7 @@ class Builder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& name, JsonRules rules) {
+  if (rules == JsonRules::yaml) return parse_yaml(std::string(text), name);
   int line = 1;
   Builder builder(name, text, &line);
   if (rules == JsonRules::deepspeed) {

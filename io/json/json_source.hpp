@@ -16,8 +16,8 @@ namespace shardmark {
 /// A value of any JSON type.
 using Json = nlohmann::json;
 
-/// The rules for a text: strict for decks, lenient for DeepSpeed configs.
-enum class JsonRules : std::uint8_t { deck, deepspeed };
+/// The rules for a text: strict for decks, lenient for DeepSpeed configs, and YAML (yaml.hpp).
+enum class JsonRules : std::uint8_t { deck, deepspeed, yaml };
 
 /// Thrown if the text is not JSON. `what()` has line and column.
 struct JsonSyntaxError : std::runtime_error {

@@ -14,6 +14,7 @@ enum class FindingKind : std::uint8_t {
   warning,    // sound, but probably not what the user meant
   ignored,    // a key that DeepSpeed does not know and silently ignores; ShardMark does the same
   no_effect,  // a known key that changes nothing at this stage or under this schedule
+  filled,     // "auto", and what Hugging Face's trainer or DeepSpeed make of it
   derived,    // inferred from other keys, such as the batch triple
   defaulted   // a key that is absent, and the value it took
 };

@@ -21,6 +21,7 @@ std::string_view to_string(FindingKind kind) {
     case FindingKind::warning: return "warning";
     case FindingKind::ignored: return "ignored";
     case FindingKind::no_effect: return "no effect";
+    case FindingKind::filled: return "filled";
     case FindingKind::derived: return "derived";
     case FindingKind::defaulted: return "default";
   }
@@ -45,10 +46,12 @@ std::string Origin::resolve_output(const std::string& path) const {
 }
 
 std::string Origin::place(std::string_view key) const {
-  const bool from_config = !deepspeed_file_.empty() && within(key, "deepspeed");
-  std::string result = from_config ? deepspeed_file_ : deck_file_;
+  const std::string section(key.substr(0, key.find('.')));
+  const auto file = files_.find(section);
+  const bool from_file = file != files_.end() && !file->second.empty();
+  std::string result = from_file ? file->second : deck_file_;
   for (const std::string& set : overridden_) {
-    if (from_config && set == "deepspeed") continue;  // this --set gave the file, not the value
+    if (from_file && set == section) continue;  // this --set gave the file, not the value
     if (within(key, set) || within(set, key)) {
       result += " (--set)";
       break;

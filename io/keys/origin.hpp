@@ -3,6 +3,7 @@
 // and the findings so far. One Origin accompanies one deck through all its sections.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +20,10 @@ class Origin {
   explicit Origin(std::string deck_file, bool shipped = false)
       : deck_file_(std::move(deck_file)), shipped_(shipped) {}
 
-  /// From now on, keys below `deepspeed` come from this file; empty: from the deck itself.
-  void deepspeed_file(std::string file) { deepspeed_file_ = std::move(file); }
+  /// From now on, keys below `section` of the deck come from this file; empty: from the deck.
+  void section_file(const std::string& section, std::string file) {
+    files_[section] = std::move(file);
+  }
   /// Records that `--set` gave the value of this key path.
   void overridden(std::string key) { overridden_.push_back(std::move(key)); }
 
@@ -46,7 +49,8 @@ class Origin {
   std::vector<Finding>& findings() { return findings_; }
 
  private:
-  std::string deck_file_, deepspeed_file_;
+  std::string deck_file_;
+  std::map<std::string, std::string, std::less<>> files_;  // by section
   bool shipped_;
   std::vector<std::string> overridden_;
   std::vector<Finding> findings_;

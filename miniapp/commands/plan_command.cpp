@@ -64,7 +64,7 @@ std::string fit_line(const std::optional<Fit>& fit) {
 }  // namespace
 
 ExitStatus plan_command(const PlanArguments& a) {
-  Deck deck = read_deck(a.deck, a.sets, DeckUse::plan).deck;
+  Deck deck = read_deck(a.deck, a.sets, DeckUse::plan, a.ranks).deck;
   const Batch batch = infer_batch(deck.zero, a.ranks, deck.path);
   Profile profile;
   profile.ranks_per_node = a.ranks_per_node;
@@ -86,8 +86,8 @@ ExitStatus plan_command(const PlanArguments& a) {
 }
 
 ExitStatus deck_check_command(const CheckArguments& a) {
-  const LoadedDeck loaded = read_deck(a.deck, a.sets, DeckUse::plan);
   const auto ranks = a.ranks > 0 ? std::optional<int>(a.ranks) : std::nullopt;
+  const LoadedDeck loaded = read_deck(a.deck, a.sets, DeckUse::plan, ranks);
   print_out(format_findings(loaded, check_deck(loaded, ranks)));
   if (ranks) {
     Deck deck = loaded.deck;

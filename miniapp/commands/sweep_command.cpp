@@ -130,7 +130,7 @@ class Sweeper {
 };
 
 void plan_point(const SweepArguments& a, SweepPoint& point) {
-  Deck deck = read_deck(a.deck, sets_of(a, point.at), DeckUse::plan).deck;
+  Deck deck = read_deck(a.deck, sets_of(a, point.at), DeckUse::plan, point.at.ranks).deck;
   const int ranks = point.at.ranks;
   const Batch batch = infer_batch(deck.zero, ranks, deck.path);
   Profile profile;

@@ -43,7 +43,7 @@ RunPlan read_run(const RunArguments& arguments, const World& world) {
   RunPlan run;
   peers.agree([&] {
     run.fault = fault_from_environment(peers.size());
-    run.loaded = read_deck(arguments.deck, arguments.sets, DeckUse::run);
+    run.loaded = read_deck(arguments.deck, arguments.sets, DeckUse::run, peers.size());
     run.batch = infer_batch(run.loaded.deck.zero, peers.size(), run.loaded.deck.path);
     run.profile = run_profile(run.loaded.deck, world.node, peers.size());
   });

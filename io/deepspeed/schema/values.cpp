@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <io/deepspeed/schema/auto_keys.hpp>
 #include <io/deepspeed/schema/values.hpp>
 #include <io/keys/nearest.hpp>
 
@@ -68,14 +69,16 @@ DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Ds
     }
     if (row->effect == DsEffect::removed)
       origin.refuse(at, item.value(), "DeepSpeed has removed this key: remove it");
-    if (dropped) continue;
+    if (dropped) {
+      origin.note(FindingKind::filled, at,
+                  fmt::format("{}: DeepSpeed drops \"auto\" here and takes its default{}",
+                              row->fallback, hf_key_of(at).empty() ? "" : ": " + auto_remedy(at)));
+      continue;
+    }
     const auto value = coerce(*row, item.value(), section_.coerces);
     if (!value)
-      origin.refuse(
-          at, item.value(),
-          describe(*row) + (item.value() == "auto" ? ": \"auto\" is for Hugging Face's trainer "
-                                                     "to fill in; give a value"
-                                                   : ""));
+      origin.refuse(at, item.value(),
+                    describe(*row) + (item.value() == "auto" ? ": " + auto_remedy(at) : ""));
     if (const auto twin = values_.find(row->name); twin != values_.end()) {
       if (section_.forbids_extras)
         origin.refuse(at, item.value(),

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The section `hf` of a deck: the arguments of Hugging Face's trainer (`TrainingArguments` of
+// transformers 5.23) from which it fills a DeepSpeed config, with the trainer's own defaults.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include <io/keys/key_reader.hpp>
+
+namespace shardmark {
+
+/// The arguments by the trainer's names. `given` has those that the deck contains.
+struct HfArguments {
+  std::int64_t per_device_train_batch_size = 8, gradient_accumulation_steps = 1;
+  double learning_rate = 5e-5, weight_decay = 0;
+  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;
+  double warmup_steps = 0;  // below 1: a fraction of all steps
+  double warmup_ratio = 0;  // of transformers 4: the fraction, if warmup_steps is 0
+  std::int64_t max_steps = -1;
+  double max_grad_norm = 1;
+  bool bf16 = false, fp16 = false, bf16_full_eval = false, fp16_full_eval = false;
+  std::optional<std::int64_t> hidden_size;  // for models of the family `list`
+  std::set<std::string, std::less<>> given;
+
+  /// Returns the type that the trainer asks Accelerate for: "fp16", "bf16", or nothing.
+  std::string mixed_precision() const { return fp16 ? "fp16" : bf16 ? "bf16" : ""; }
+  /// Returns `hf.name`, and whether its value is the trainer's default.
+  std::string source(std::string_view name) const;
+};
+
+/// Reads the section. Throws DeckError for values that the trainer does not accept.
+HfArguments read_hf(KeyReader reader);
+
+}  // namespace shardmark
