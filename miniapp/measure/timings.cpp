@@ -42,6 +42,69 @@ bool differ(std::size_t mine, const std::vector<int>& group, Peers& peers) {
   return std::find(all.begin(), all.end(), 1) != all.end();
 }
 
+// The timed calls of one group in their order, and when this rank issued them by rank 0's clock.
+struct GroupCalls {
+  std::vector<CollectiveRecord> records;
+  std::vector<double> issued_s;
+};
+
+GroupCalls calls_of(int group, const std::vector<CollectiveRecord>& calls,
+                    std::int64_t clock_offset_ns) {
+  GroupCalls own;
+  for (const CollectiveRecord& r : calls)
+    if (r.group == group) {
+      own.records.push_back(r);
+      own.issued_s.push_back(static_cast<double>(r.issue_ns + clock_offset_ns) * 1e-9);
+    }
+  return own;
+}
+
+struct CallSums {
+  std::vector<double> spans;
+  double bytes = 0, late = 0, transfer = 0;
+};
+
+// A transfer starts when the last rank has issued it, at `last_issue_s` (by call).
+std::map<Op, CallSums> sums_by_op(const GroupCalls& own, const std::vector<double>& last_issue_s) {
+  std::map<Op, CallSums> by_op;
+  for (std::size_t i = 0; i < own.records.size(); ++i) {
+    const CollectiveRecord& r = own.records[i];
+    CallSums& sums = by_op[r.op];
+    const double span = static_cast<double>(r.done_ns - r.issue_ns) * 1e-9;
+    const double late = std::clamp(last_issue_s[i] - own.issued_s[i], 0.0, span);
+    sums.spans.push_back(span);
+    sums.late += late;
+    sums.transfer += span - late;
+    sums.bytes += static_cast<double>(r.elems * dtype_bytes(r.dtype));
+  }
+  return by_op;
+}
+
+TimeResult times_per_step(const RunRecord& record, const std::vector<CollectiveRecord>& calls,
+                          double steps) {
+  const auto per_step = [steps](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
+  const LaneTimes& t = record.times;
+  const std::int64_t hidden_ns = std::max<std::int64_t>(0, in_flight_ns(calls) - t.exposed);
+  return {.forward = per_step(t.forward),
+          .backward = per_step(t.backward),
+          .optimizer = per_step(t.step),
+          .copies = per_step(t.copies),
+          .exposed = per_step(t.exposed),
+          .hidden = per_step(hidden_ns),
+          .matmul = per_step(record.matmul_ns)};
+}
+
+// The tokens that the timed steps trained on. A `list` model has no tokens; its figure of merit
+// counts each sample as one token.
+double tokens_trained(const Deck& deck, const Program& program, const RunRecord& record,
+                      const std::vector<LossRow>& rows, double steps) {
+  const std::int64_t sequence = std::max<std::int64_t>(1, deck.model.sequence);
+  const auto skipped = std::count_if(rows.begin() + static_cast<std::ptrdiff_t>(record.warmup),
+                                     rows.end(), [](const LossRow& row) { return row.skipped; });
+  return static_cast<double>(program.batch.global * sequence) *
+         (steps - static_cast<double>(skipped));
+}
+
 }  // namespace
 
 void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers, Result& result) {
@@ -68,37 +131,15 @@ void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers,
 
 void time_calls(const Program& program, const std::vector<CollectiveRecord>& calls,
                 std::int64_t clock_offset_ns, Peers& peers, Result& result) {
-  struct Sums {
-    std::vector<double> spans;
-    double bytes = 0, late = 0, transfer = 0;
-  };
   for (int group = 0; group < static_cast<int>(program.groups.size()); ++group) {
-    std::vector<CollectiveRecord> records;
-    std::vector<double> own_issue_s;
-    for (const CollectiveRecord& r : calls)
-      if (r.group == group) {
-        records.push_back(r);
-        own_issue_s.push_back(static_cast<double>(r.issue_ns + clock_offset_ns) * 1e-9);
-      }
+    const GroupCalls own = calls_of(group, calls, clock_offset_ns);
     // All ranks of a group have the same records in the same order, unless a rank has made a call
-    // that is not planned; then there is nothing to compare. A transfer starts when the last rank
-    // has issued it.
-    if (differ(records.size(), program.groups[group].ranks, peers)) continue;
-    std::vector<double> last_issue_s = own_issue_s;
-    peers.max(last_issue_s, program.groups[group].ranks);
-
-    std::map<Op, Sums> by_op;
-    for (std::size_t i = 0; i < records.size(); ++i) {
-      const CollectiveRecord& r = records[i];
-      Sums& sums = by_op[r.op];
-      const double span = static_cast<double>(r.done_ns - r.issue_ns) * 1e-9;
-      const double late = std::clamp(last_issue_s[i] - own_issue_s[i], 0.0, span);
-      sums.spans.push_back(span);
-      sums.late += late;
-      sums.transfer += span - late;
-      sums.bytes += static_cast<double>(r.elems * dtype_bytes(r.dtype));
-    }
-    for (auto& [op, sums] : by_op) {
+    // that is not planned; then there is nothing to compare.
+    const std::vector<int>& ranks = program.groups[group].ranks;
+    if (differ(own.records.size(), ranks, peers)) continue;
+    std::vector<double> last_issue_s = own.issued_s;
+    peers.max(last_issue_s, ranks);
+    for (const auto& [op, sums] : sums_by_op(own, last_issue_s)) {
       CollectiveResult& c = result.collectives[{group, op}];
       c.p50_s = percentile(sums.spans, 0.5);
       c.p99_s = percentile(sums.spans, 0.99);
@@ -112,16 +153,7 @@ void time_calls(const Program& program, const std::vector<CollectiveRecord>& cal
 void fill_times(const Deck& deck, const Program& program, const RunRecord& record,
                 const std::vector<CollectiveRecord>& calls, Peers& peers, Result& result) {
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
-  const auto per_step = [steps](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
-  const LaneTimes& t = record.times;
-  const std::int64_t hidden_ns = std::max<std::int64_t>(0, in_flight_ns(calls) - t.exposed);
-  result.times = {.forward = per_step(t.forward),
-                  .backward = per_step(t.backward),
-                  .optimizer = per_step(t.step),
-                  .copies = per_step(t.copies),
-                  .exposed = per_step(t.exposed),
-                  .hidden = per_step(hidden_ns),
-                  .matmul = per_step(record.matmul_ns)};
+  result.times = times_per_step(record, calls, steps);
   std::vector<double> timed;
   for (std::size_t s = static_cast<std::size_t>(record.warmup); s < result.rows.size(); ++s)
     timed.push_back(result.rows[s].seconds);
@@ -135,14 +167,9 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
                        [](const TimeResult& a, const TimeResult& b) { return a.own() < b.own(); });
   result.slowest_rank = static_cast<int>(slowest - all.begin());
   result.slowest_times = *slowest;
-  // A `list` model has no tokens; its figure of merit counts each sample as one token.
-  const std::int64_t sequence = std::max<std::int64_t>(1, deck.model.sequence);
-  const auto skipped =
-      std::count_if(result.rows.begin() + static_cast<std::ptrdiff_t>(record.warmup),
-                    result.rows.end(), [](const LossRow& row) { return row.skipped; });
-  const double tokens =
-      static_cast<double>(program.batch.global * sequence) * (steps - static_cast<double>(skipped));
-  if (result.timed_s > 0 && record.steps > 0) result.tokens_per_s = tokens / result.timed_s;
+  if (result.timed_s > 0 && record.steps > 0)
+    result.tokens_per_s =
+        tokens_trained(deck, program, record, result.rows, steps) / result.timed_s;
 }
 
 }  // namespace shardmark
