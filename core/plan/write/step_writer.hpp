@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The skeleton of a schedule whose steps are all alike: start-up, the micro-batches of a step, and
-// its end, each as a segment. (DeepSpeed's stage 3 has steps of several kinds and its own
-// skeleton.)
+// its end, each as a segment. DeepSpeed's stage 3 has steps of several kinds and does without it
+// (core/plan/deepspeed/stage3/README.md says why).
 #pragma once
 
 #include <core/plan/plan.hpp>
