@@ -13,14 +13,23 @@ namespace {
 // gathered copy, and one more copy for temporary buffers of a step.
 constexpr std::int64_t bytes_per_param = 4 * 7;
 
+// Parameter tensors of one layer.
+std::int64_t tensors_per_layer(Family family) {
+  switch (family) {
+    case Family::gpt2: return 12;
+    case Family::llama: return 9;
+    case Family::list: break;
+  }
+  return 0;
+}
+
 // A plan has about a hundred events for each tensor, and has to be made in seconds. The largest
 // dense models have 1 200 tensors.
 void check_tensors(const Deck& deck) {
   constexpr std::int64_t most_tensors = 16'384;
   const ModelSpec& m = deck.model;
   const bool list = m.family == Family::list;
-  std::int64_t tensors = m.layers * (m.family == Family::gpt2 ? 12 : 9) + 5;
-  if (list) tensors = 0;
+  std::int64_t tensors = list ? 0 : m.layers * tensors_per_layer(m.family) + 5;
   for (const ListModule& module : m.modules)
     tensors += static_cast<std::int64_t>(module.numels.size());
   if (tensors <= most_tensors) return;

@@ -89,7 +89,16 @@ class ModuleWork {
       f(rows, first + rows, size.heads, count);
     }
   }
-  bool gpt2() const { return d_.family == Family::gpt2; }
+  // Whether the layers are those of gpt2 (LayerNorm, biases, GELU) or those of llama (RMSNorm,
+  // rotary positions, SwiGLU).
+  bool gpt2() const {
+    switch (d_.family) {
+      case Family::gpt2: return true;
+      case Family::llama:
+      case Family::list: break;
+    }
+    return false;
+  }
 
   const Event& event_;
   const WorkOptions& options_;
@@ -105,7 +114,7 @@ void ModuleWork::attention_forward() {
   for_each_tile([&](std::int64_t rows, std::int64_t keys, std::int64_t heads, std::int64_t count) {
     product({.m = rows, .n = keys, .k = d, .batch = heads, .transpose_b = true, .count = count});
     const std::int64_t scores = heads * rows * keys;
-    const double bytes = static_cast<double>(scores * (4 + dtype_bytes(d_.dtype)));
+    const auto bytes = static_cast<double>(scores * (4 + dtype_bytes(d_.dtype)));
     typed("attention_softmax", d_.dtype, scores, keys, bytes, count);
     product({.m = rows, .n = d, .k = keys, .batch = heads, .c_type = d_.dtype, .count = count});
   });
@@ -160,7 +169,7 @@ void ModuleWork::head_backward() {
 
 // The gradient that the head leaves is a sum in fp32.
 void ModuleWork::final_norm_backward() {
-  const double bytes = static_cast<double>(rows_ * h_ * (dtype_bytes(d_.dtype) + 4));
+  const auto bytes = static_cast<double>(rows_ * h_ * (dtype_bytes(d_.dtype) + 4));
   typed(gpt2() ? "layer_norm_backward_params" : "rms_norm_backward_params", Dtype::fp32, rows_ * h_,
         h_, bytes, 1);
   typed(gpt2() ? "layer_norm_input_gradient" : "rms_norm_input_gradient", Dtype::fp32, rows_ * h_,
@@ -169,7 +178,7 @@ void ModuleWork::final_norm_backward() {
 
 void ModuleWork::block_norm_backward() {
   if (!gpt2()) {
-    const double bytes = static_cast<double>(rows_ * h_ * (2 * dtype_bytes(d_.dtype) + 4));
+    const auto bytes = static_cast<double>(rows_ * h_ * (2 * dtype_bytes(d_.dtype) + 4));
     typed("rms_norm_input_gradient", Dtype::fp32, rows_ * h_, h_, bytes, 1);
     typed("rms_norm_backward_params", Dtype::fp32, rows_ * h_, h_,
           static_cast<double>(rows_ * h_ * (dtype_bytes(d_.dtype) + 4)), 1);
