@@ -45,7 +45,7 @@ class DeckSession {
  public:
   using MakeModel = std::unique_ptr<Model> (*)();
 
-  /// Collective. `make_model` gives another model than the deck's; may be null.
+  /// Collective. `make_model` makes another model than the deck's; null: the deck's own model.
   DeckSession(const Machine& machine, const std::string& path, const std::vector<std::string>& sets,
               MakeModel make_model = nullptr)
       : deck(load_deck(path, sets)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program while calls on its files fail, by a library that is loaded before it: it ends with
-// one message and status 4 on every rank, never with a signal and never not at all, and what was
-// published stays whole. And the order in which it writes, flushes and renames, from that library's
-// log.
+// Rules: when a call on one of its files fails, the program ends with one message and status 4 on
+// every rank. No signal ends it, it does not hang, and what was published stays whole. Files are
+// written, flushed and renamed in the order that durability needs. A library that is loaded before
+// the program makes the calls fail and keeps a log of them.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -128,8 +128,7 @@ TEST(IoFaultsFull, EveryCallOfEveryRank) {
   std::printf("%d calls failed\n", cases);
 }
 
-// --- durability
-// -----------------------------------------------------------------------------------
+// ---- durability -------------------------------------------------------------------------------
 
 bool is_state_file(const std::string& path) {
   return path.ends_with(".h5");
