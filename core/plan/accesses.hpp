@@ -85,7 +85,7 @@ class Accesses {
     explicit Kind(const Access& a)
         : queue(a.queue),
           writes(a.writes),
-          bits(std::bit_width(static_cast<std::uint64_t>(a.end - a.begin))) {}
+          bits(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(a.end - a.begin)))) {}
     int queue;
     bool writes;
     int bits;  // of its length

@@ -46,8 +46,9 @@ std::vector<bool> always_alive(const Program& p) {
     for (const EndState* end : {&s.entry, &s.exit})
       for (std::int32_t slot : end->alive) ++ends[slot];
   }
-  std::vector<bool> always;
-  for (int n : ends) always.push_back(most > 0 && n == most);
+  std::vector<bool> always(ends.size());
+  for (std::size_t slot = 0; slot < ends.size(); ++slot)
+    always[slot] = most > 0 && ends[slot] == most;
   return always;
 }
 

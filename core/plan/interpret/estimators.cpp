@@ -78,10 +78,10 @@ double paper_state_bytes(double params, int ranks, int stage) {
   }
 }
 
-std::string paper_digits(double gb) {
-  if (gb >= 100) return fmt::format("{:.0f}", std::floor(gb));
-  const double steps = gb >= 10 ? 10 : 100;
-  std::string text = fmt::format("{:.2f}", std::floor(gb * steps + 0.5) / steps);
+std::string paper_digits(double gigabytes) {
+  if (gigabytes >= 100) return fmt::format("{:.0f}", std::floor(gigabytes));
+  const double steps = gigabytes >= 10 ? 10 : 100;
+  std::string text = fmt::format("{:.2f}", std::floor(gigabytes * steps + 0.5) / steps);
   while (text.back() == '0') text.pop_back();
   if (text.back() == '.') text.pop_back();
   return text;
