@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+# Lets a Spack core of version 0.23 read packages that are written for Spack 1.
+from spack.build_systems.cmake import *
+from spack.build_systems.cmake import CMakePackage, generator
