@@ -168,6 +168,10 @@ struct Program {
   ModelShape model;
   Partition partition;
   PrecisionSpec precision;
+  // Optimizer steps that start-up takes on gradients of zero, which the optimizer counts.
+  std::int64_t start_up_updates = 0;
+  // Whether backward multiplies the loss by fp16's scale, which the update divides by in any case.
+  bool scales_loss = true;
   std::vector<Slot> slots;
   std::vector<Group> groups;
   std::vector<Segment> segments;  // segments[0] is init

@@ -50,6 +50,20 @@ void check_file(const Deck& deck, const Origin& origin) {
                     bytes, deck.model.sequence + 1));
 }
 
+// Checkpoints hold an fp32 master of every parameter.
+void check_states(const Deck& deck, const Origin& origin) {
+  const bool writes = !deck.checkpoint.dir.empty();
+  if (writes && !deck.model.frozen.empty())
+    origin.not_modelled("model.frozen", deck.model.frozen,
+                        "checkpoints of frozen parameters: remove the section checkpoint");
+  if (writes && deck.zero.precision.master != Dtype::fp32)
+    origin.not_modelled("deepspeed.bf16.bf16_master_weights_and_grads", true,
+                        "checkpoints of a bf16 master: remove the section checkpoint");
+  if (deck.zero.offload_param.nvme && !deck.model.frozen.empty())
+    origin.not_modelled("model.frozen", deck.model.frozen,
+                        "frozen parameters in files: remove it, or offload_param's \"nvme\"");
+}
+
 void check_shard_size(const Deck& deck, Origin& origin) {
   const std::int64_t size = deck.run.shard_size;
   if (size == 0) return;
@@ -66,6 +80,7 @@ void check_shard_size(const Deck& deck, Origin& origin) {
 }  // namespace
 
 void check_together(const Deck& deck, Origin& origin) {
+  check_states(deck, origin);
   check_shard_size(deck, origin);
   const bool uses_data = trains(deck);
   if (deck.data.source != DataSource::none && !uses_data)
@@ -106,6 +121,11 @@ std::vector<Finding> missing_to_run(const Deck& deck) {
     lack("run.compute",
          "\"train\" needs a forward pass, which a model of family \"list\" does not have: give "
          "\"none\"");
+  if (trains(deck) && deck.zero.precision.master != Dtype::fp32)
+    lack("run.compute",
+         "\"train\" with bf16_master_weights_and_grads: PyTorch's arithmetic in bf16 is not "
+         "modelled, "
+         "so such a deck can be planned, and run without arithmetic: give \"none\"");
   if (trains(deck) && deck.data.source == DataSource::none)
     lack("data",
          "missing: give the section that says what to train on, e.g. {\"source\": \"markov\"}");

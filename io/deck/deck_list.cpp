@@ -103,13 +103,11 @@ void read_tied(KeyReader& reader, ModelSpec& model, const ByName& by_name) {
                       owner, alias));
 }
 
-// Returns the lists of a JSON array. Each index in 0..count-1 must occur exactly once over all
-// lists.
-std::vector<std::vector<int>> read_cover(Origin& origin, const std::string& key,
-                                         const std::vector<const Json*>& lists,
-                                         std::int64_t count) {
+// Returns the lists of a JSON array. Each index in 0..count-1 may occur once over all lists.
+std::vector<std::vector<int>> read_indices(Origin& origin, const std::string& key,
+                                           const std::vector<const Json*>& lists,
+                                           std::int64_t count) {
   std::vector<bool> seen(static_cast<std::size_t>(count));
-  std::int64_t found = 0;
   std::vector<std::vector<int>> result;
   for (const Json* list : lists) {
     if (!list->is_array()) origin.refuse(key, *list, "must be an array of parameter indices");
@@ -123,13 +121,69 @@ std::vector<std::vector<int>> read_cover(Origin& origin, const std::string& key,
         origin.refuse(key, entry, "this parameter is listed twice: list each once");
       seen[static_cast<std::size_t>(*index)] = true;
       indices.push_back(static_cast<int>(*index));
-      ++found;
     }
   }
-  if (found != count)
-    throw DeckError(fmt::format("{}: {} of {} parameters are listed: list each once",
-                                origin.place(key), found, count));
   return result;
+}
+
+// Frozen parameters have no gradient. At least one parameter must have one.
+void read_frozen(KeyReader& reader, ModelSpec& model, Schedule schedule, std::int64_t params) {
+  Origin& origin = reader.origin();
+  const Json* frozen = reader.any("frozen");
+  if (!frozen || (frozen->is_array() && frozen->empty())) return;
+  const std::string key = reader.key("frozen");
+  model.frozen = read_indices(origin, key, {frozen}, params).front();
+  if (static_cast<std::int64_t>(model.frozen.size()) == params)
+    origin.refuse(key, *frozen, "all parameters are frozen: leave one to be trained");
+  if (!traits(schedule).follows_deepspeed)
+    origin.not_modelled(key, *frozen, "remove the key, or set run.schedule to \"deepspeed\"");
+}
+
+// The order leaves out parameters whose gradients no backward makes, frozen ones among them.
+void read_ready_order(KeyReader& reader, ModelSpec& model, Schedule schedule, std::int64_t params) {
+  Origin& origin = reader.origin();
+  const Json* order = reader.any("gradient_ready_order");
+  if (!order) return;
+  const std::string key = reader.key("gradient_ready_order");
+  model.gradient_ready_order = read_indices(origin, key, {order}, params).front();
+  const std::set<int> frozen(model.frozen.begin(), model.frozen.end());
+  for (int id : model.gradient_ready_order)
+    if (frozen.contains(id))
+      origin.refuse(key, id,
+                    "this parameter is frozen, so it has no gradient: remove it here, or "
+                    "from model.frozen");
+  const auto listed = static_cast<std::int64_t>(model.gradient_ready_order.size());
+  if (listed < params && !traits(schedule).follows_deepspeed)
+    throw DeckError(fmt::format(
+        "{}: {} of {} parameters are listed, and only the schedule \"deepspeed\" models parameters "
+        "without gradients: list each once",
+        origin.place(key), listed, params));
+}
+
+// Every parameter that is not frozen must be in a group, and no group may be without such.
+void read_groups(KeyReader& reader, ModelSpec& model, std::int64_t params) {
+  Origin& origin = reader.origin();
+  const Json* groups = reader.any("param_groups");
+  if (!groups) return;
+  const std::string key = reader.key("param_groups");
+  if (!groups->is_array()) origin.refuse(key, *groups, "must be an array of arrays of indices");
+  std::vector<const Json*> lists;
+  for (const Json& group : *groups) lists.push_back(&group);
+  model.param_groups = read_indices(origin, key, lists, params);
+  const std::set<int> frozen(model.frozen.begin(), model.frozen.end());
+  std::int64_t found = 0;
+  for (std::size_t g = 0; g < model.param_groups.size(); ++g) {
+    const auto updated = std::count_if(model.param_groups[g].begin(), model.param_groups[g].end(),
+                                       [&](int id) { return !frozen.contains(id); });
+    if (updated == 0)
+      origin.refuse(fmt::format("{}.{}", key, g), (*groups)[g],
+                    "all its parameters are frozen: remove the group");
+    found += updated;
+  }
+  const std::int64_t wanted = params - static_cast<std::int64_t>(frozen.size());
+  if (found != wanted)
+    throw DeckError(fmt::format("{}: {} of {} parameters are listed: list each once",
+                                origin.place(key), found, wanted));
 }
 
 std::vector<Visit> read_visits(Origin& origin, const std::string& key, const Json& visits,
@@ -157,9 +211,32 @@ std::vector<Visit> read_visits(Origin& origin, const std::string& key, const Jso
   return result;
 }
 
-// A module with parameters must be computed forward once before any backward, and must have
-// gradients.
+// The modules with a parameter whose gradient the order lists. An alias makes those of its owner.
+std::set<std::size_t> modules_with_gradients(const ModelSpec& model) {
+  const std::map<std::string, std::string> owner_of(model.tied.begin(), model.tied.end());
+  const std::set<int> frozen(model.frozen.begin(), model.frozen.end());
+  const std::set<int> ready(model.gradient_ready_order.begin(), model.gradient_ready_order.end());
+  std::set<std::size_t> found;
+  std::set<std::string> names;
+  int id = 0;
+  for (std::size_t i = 0; i < model.modules.size(); ++i) {
+    const ListModule& m = model.modules[i];
+    const auto owner = owner_of.find(m.name);
+    bool any = owner != owner_of.end() && names.contains(owner->second);
+    if (owner == owner_of.end())
+      for (std::size_t n = 0; n < m.numels.size(); ++n, ++id)
+        any = any || (!frozen.contains(id) && (ready.empty() || ready.contains(id)));
+    if (!any) continue;
+    found.insert(i);
+    names.insert(m.name);
+  }
+  return found;
+}
+
+// A module whose gradients become ready must be computed forward once before any backward, and
+// backward; a module that is computed backward must have been computed forward.
 void check_visits(Origin& origin, const std::string& key, const ModelSpec& model) {
+  const std::set<std::size_t> trained = modules_with_gradients(model);
   std::set<int> forward, backward;
   for (const Visit& v : model.visits) {
     if (v.kind == VisitKind::pre_forward && backward.empty()) forward.insert(v.module);
@@ -169,8 +246,8 @@ void check_visits(Origin& origin, const std::string& key, const ModelSpec& model
     const ListModule& m = model.modules[i];
     if (m.numels.empty()) continue;
     const int module = m.name.empty() ? root_module : static_cast<int>(i);
-    const bool runs = forward.contains(module);
-    if (runs && backward.contains(module)) continue;
+    const bool runs = forward.contains(module), back = backward.contains(module);
+    if (runs ? back || !trained.contains(i) : !back && !trained.contains(i)) continue;
     throw DeckError(fmt::format("{}: \"{}\" has parameters and no \"{}{}\"{}: add it",
                                 origin.place(key), m.name, runs ? "b+" : "f+", m.name,
                                 runs ? "" : " before the first \"b+\""));
@@ -199,23 +276,15 @@ void read_list(KeyReader& reader, ModelSpec& model, Schedule schedule) {
                   fmt::format("{}: affects only the schedule \"deepspeed\", not \"{}\"",
                               brief(value), to_string(schedule)));
   };
+  read_frozen(reader, model, schedule, params);
+  read_ready_order(reader, model, schedule, params);
+  read_groups(reader, model, params);
+  for (const char* name : {"gradient_ready_order", "param_groups"})
+    if (const Json* value = reader.any(name)) unused_by_paper(name, *value);
   if (const Json* visits = reader.any("visits")) {
     model.visits = read_visits(origin, reader.key("visits"), *visits, by_name);
     check_visits(origin, reader.key("visits"), model);
     unused_by_paper("visits", *visits);
-  }
-  if (const Json* order = reader.any("gradient_ready_order")) {
-    model.gradient_ready_order =
-        read_cover(origin, reader.key("gradient_ready_order"), {order}, params).front();
-    unused_by_paper("gradient_ready_order", *order);
-  }
-  if (const Json* groups = reader.any("param_groups")) {
-    const std::string key = reader.key("param_groups");
-    if (!groups->is_array()) origin.refuse(key, *groups, "must be an array of arrays of indices");
-    std::vector<const Json*> lists;
-    for (const Json& group : *groups) lists.push_back(&group);
-    model.param_groups = read_cover(origin, key, lists, params);
-    unused_by_paper("param_groups", *groups);
   }
 }
 

@@ -25,6 +25,16 @@ void read_trace(KeyReader& deck, std::string& trace) {
                          "of the run, because it is written to --out: give \"trace.json\"");
 }
 
+void read_checkpointing(KeyReader& reader, RunSpec& run) {
+  const Json* value = reader.any("activation_checkpointing");
+  if (!value) return;
+  run.reentrant = *value == "reentrant";
+  if (!run.reentrant && !value->is_boolean())
+    reader.origin().refuse(reader.key("activation_checkpointing"), *value,
+                           "must be true or false, or \"reentrant\" for torch's older kind");
+  run.activation_checkpointing = run.reentrant || value->get<bool>();
+}
+
 void read_run(KeyReader reader, RunSpec& run) {
   if (reader.any("steps")) reader.integer("steps", run.steps, {1, max_steps});
   reader.integer("warmup", run.warmup, {0, max_steps});
@@ -33,7 +43,7 @@ void read_run(KeyReader reader, RunSpec& run) {
   reader.choice("compute", run.compute, {Compute::train, Compute::none}, {"gemm"});
   reader.choice("reductions", run.reductions);
   reader.choice("memory_mode", run.memory_mode, {MemoryMode::pooled, MemoryMode::strict});
-  reader.boolean("activation_checkpointing", run.activation_checkpointing);
+  read_checkpointing(reader, run);
   if (reader.any("shard_size"))
     reader.integer("shard_size", run.shard_size, {1, std::numeric_limits<int>::max()});
   reader.real("time_limit_s", run.time_limit_s, {0, max_seconds, true});

@@ -151,6 +151,7 @@ ZeroKnobs zero_knobs(const DsConfig& c) {
   k.prefetch_bucket_size =
       k.allgather_sequential && c.stage == 3 ? 1 : elems("prefetch_bucket_size");
   k.memory_efficient_linear = flag("memory_efficient_linear");
+  k.managed_accumulation = c.top.flag("managed_gradient_accumulation");
   k.hpz_partition_size = std::max<std::int64_t>(1, elems("zero_hpz_partition_size"));
   k.prescale_gradients = c.top.effective("prescale_gradients") == true;
   k.gradient_predivide_factor = c.top.effective("gradient_predivide_factor").get<double>();

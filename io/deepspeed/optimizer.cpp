@@ -80,6 +80,7 @@ OptimizerSpec optimizer_spec(const DsConfig& c, const Origin& origin) {
   const bool adam = named(lower_name(c.optimizer)) == Optimizer::adam;
   spec.type = adam && !c.adam.flag("adam_w_mode") ? Optimizer::adam : Optimizer::adamw;
   spec.bias_correction = c.adam.flag("bias_correction");
+  spec.torch = c.adam.flag("torch_adam");
   return spec;
 }
 

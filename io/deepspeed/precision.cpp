@@ -83,6 +83,9 @@ PrecisionSpec precision_spec(const DsConfig& c, const Origin& origin) {
   spec.model = model_dtype(c);
   check_param_dtype(c, spec.model, origin);
   spec.grad_accum = grad_accum_dtype(c, spec.model, origin);
+  if (c.bf16.flag("enabled") && c.bf16.flag("bf16_master_weights_and_grads") &&
+      !uses_bf16_optimizer(c))
+    spec.master = Dtype::bf16;
   const Json comm = c.top.at("communication_data_type");
   spec.comm = comm.is_null() ? spec.model : dtype_of(comm).value_or(spec.model);
   if (spec.model == Dtype::fp16) {

@@ -22,6 +22,35 @@ void check_precision(const DsConfig& c, const Origin& origin) {
                     "must be an integer, at least 1, while the loss scale is dynamic");
 }
 
+// A master in bf16 takes the optimizer's states along, unless DeepSpeed's own Adam runs on the
+// host.
+void check_bf16_master(const DsConfig& c, const Origin& origin) {
+  const bool master = c.bf16.flag("bf16_master_weights_and_grads");
+  const bool states = c.bf16.flag("bf16_optimizer_states");
+  const std::string master_key = c.bf16.key("bf16_master_weights_and_grads");
+  if (c.stage == 0 && (master || states))
+    origin.refuse(c.bf16.key(master ? "bf16_master_weights_and_grads" : "bf16_optimizer_states"),
+                  true, "needs stage 1, 2 or 3: remove the key");
+  if (states && !master)
+    origin.refuse(c.bf16.key("bf16_optimizer_states"), true,
+                  fmt::format("needs {}: set it to true", master_key));
+  if (!master || !c.bf16.flag("enabled") || uses_bf16_optimizer(c)) return;
+  if (offloads_optimizer(c))
+    origin.not_modelled(master_key, true, "a bf16 master beside offload_optimizer: remove one");
+  if (!states)
+    origin.refuse(
+        master_key, true,
+        fmt::format("without offload_optimizer DeepSpeed needs {} as well: set it to true",
+                    c.bf16.key("bf16_optimizer_states")));
+}
+
+// Without managed accumulation, what is offloaded comes back for the step. That was not recorded.
+void check_unmanaged(const DsConfig& c, const Origin& origin) {
+  if (!c.top.flag("managed_gradient_accumulation") && offloads_optimizer(c))
+    origin.not_modelled(c.top.key("managed_gradient_accumulation"), false,
+                        "beside offload_optimizer: remove one of the two");
+}
+
 void check_offload(const DsConfig& c, const Origin& origin) {
   for (const auto& [old_key, key] : {std::pair{"cpu_offload", "offload_optimizer"},
                                      std::pair{"cpu_offload_param", "offload_param"}})
@@ -31,6 +60,13 @@ void check_offload(const DsConfig& c, const Origin& origin) {
   if (c.stage != 3 && c.offload_optimizer.number("ratio") < 1)
     origin.refuse(c.offload_optimizer.key("ratio"), c.offload_optimizer.at("ratio"),
                   "partial offload needs stage 3: use 1.0");
+  if (c.stage == 3 && offloads_optimizer(c) && c.offload_optimizer.number("ratio") < 1 &&
+      c.adam.flag("torch_adam"))
+    origin.refuse(
+        c.adam.key("torch_adam"), true,
+        fmt::format("{} is {}, and DeepSpeed splits only its own Adam between host and "
+                    "device: remove one of the two",
+                    c.offload_optimizer.key("ratio"), brief(c.offload_optimizer.at("ratio"))));
   for (const DsValues* offload : {&c.offload_optimizer, &c.offload_param})
     if (c.stage == 3 && offload->at("device") == "nvme" && !offload->at("nvme_path").is_string())
       origin.missing(offload->key("nvme_path"), "device \"nvme\" needs the folder to write to");
@@ -134,6 +170,8 @@ void check_secondary(const DsConfig& c, const Origin& origin) {
 
 void check_deepspeed_rules(const DsConfig& c, const Origin& origin) {
   check_precision(c, origin);
+  check_bf16_master(c, origin);
+  check_unmanaged(c, origin);
   check_offload(c, origin);
   check_gradients(c, origin);
   check_divisors(c, origin);

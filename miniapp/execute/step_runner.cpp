@@ -28,7 +28,8 @@ bool StepRunner::step(std::int64_t step, const std::function<void()>& before_upd
   const Step& s = program_.steps[at_];
   values_.step = step;
   values_.lr = lr_at(deck_.zero.scheduler, deck_.zero.optimizer.lr, values_.updates);
-  values_.loss_scale = scaler_.scale();
+  values_.loss_scale = values_.unscale = scaler_.scale();
+  values_.norm_factor = 1;
   values_.micro_batch = 0;
   for (const SegmentRun& micros : s.micros.runs())
     for (std::int64_t t = 0; t < micros.times; ++t)
@@ -41,12 +42,26 @@ bool StepRunner::step(std::int64_t step, const std::function<void()>& before_upd
   executor_.run(s.boundary, values_);
   if (before_update) before_update();
   const bool skipped = s.skip >= 0 && executor_.overflowed();
-  executor_.run(skipped ? s.skip : s.update, values_);
   scaler_.update(skipped);
+  set_unscaling();
+  executor_.run(skipped ? s.skip : s.update, values_);
   values_.updates += skipped ? 0 : 1;
   next_step_ = step + 1;
   at_ = skipped ? s.after_skip : s.after_update;
   return !skipped;
+}
+
+// DeepSpeed changes the scale before it divides gradients by it, so a step after which the scale
+// doubles halves its gradients. Stages 1 and 2 report the norm by the scale of the loss, the others
+// by the new one, and the class for torch's own Adam at stage 0 does not divide the norm. Under
+// `ordered`, which exists to compare stages and schedules bit by bit, all do alike.
+void StepRunner::set_unscaling() {
+  if (!traits(program_.schedule).follows_deepspeed) return;
+  if (program_.reductions != Reductions::native) return;
+  values_.unscale = scaler_.scale();
+  if (program_.stage == 1 || program_.stage == 2)
+    values_.norm_factor = values_.unscale / values_.loss_scale;
+  if (program_.stage == 0 && deck_.zero.optimizer.torch) values_.norm_factor = values_.unscale;
 }
 
 }  // namespace shardmark

@@ -39,6 +39,8 @@ class StepRunner {
   const StepValues& values() const { return values_; }
 
  private:
+  void set_unscaling();
+
   const Deck& deck_;
   const Program& program_;
   Executor& executor_;

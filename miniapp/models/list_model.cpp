@@ -60,30 +60,37 @@ void first_values(const Context& context, std::int64_t first_elem, std::int64_t 
 
 // An update in which every value is an exact integer, unlike in AdamW. The clip's coefficient
 // removes the scale of the gradient.
-template<class Grad>
+template<class Master, class Grad>
 void update_typed(const Context& context, std::span<const Bound> ops) {
   using namespace operand;
-  float* p = ops[upd_master].as<float>();
+  auto* p = ops[upd_master].as<Master>();
   const auto* scaled = ops[upd_grad].as<const Grad>();
-  float* m = ops[upd_momentum].as<float>();
-  float* v = ops[upd_variance].as<float>();
+  auto* m = ops[upd_momentum].as<Master>();
+  auto* v = ops[upd_variance].as<Master>();
   const double* coefficient = ops[upd_clip].as<double>() + 1;
   Kokkos::parallel_for(
       "shardmark::list_update", Kokkos::RangePolicy<Space>(context.space, 0, ops[upd_master].elems),
       KOKKOS_LAMBDA(std::int64_t i) {
         const auto g = static_cast<float>(widen(scaled[i]) * *coefficient);
-        p[i] -= g;
-        m[i] += g;
-        v[i] += g * g;
+        round_to(p[i], widen(p[i]) - g);
+        round_to(m[i], widen(m[i]) + g);
+        round_to(v[i], widen(v[i]) + g * g);
       });
 }
 
 void update(const Context& context, std::span<const Bound> ops) {
   using namespace operand;
-  with_storage(ops[upd_grad].dtype, [&](auto type) { update_typed<decltype(type)>(context, ops); });
+  with_storage(ops[upd_master].dtype, [&](auto master) {
+    with_storage(ops[upd_grad].dtype,
+                 [&](auto grad) { update_typed<decltype(master), decltype(grad)>(context, ops); });
+  });
   if (ops.size() <= upd_param) return;
   const Bound &master = ops[upd_master], &param = ops[upd_param];
   convert(context, master.elems, {param.dtype, param.data}, {master.dtype, master.data});
+}
+
+double loss_scale(const Program& program, const StepValues& values) {
+  return program.scales_loss ? values.loss_scale : 1.0;
 }
 
 float rounded(float value, Dtype dtype) {
@@ -96,8 +103,8 @@ float rounded(float value, Dtype dtype) {
 
 void ListModel::run(const Program& program, const Event& event, std::span<const Bound> ops,
                     const StepValues& values) {
-  constexpr double no_clipping = 0;
-  if (run_state_kernel(context_, program, event, ops, no_clipping, values.loss_scale)) return;
+  // Gradients are divided by the scale with which they were made, so that integers stay exact.
+  if (run_state_kernel(context_, program, event, ops, {0, loss_scale(program, values)})) return;
   switch (event.kernel) {
     case Kernel::init_param: return init(program, event, ops[0]);
     case Kernel::forward: return forward(event, program, ops);
@@ -133,7 +140,7 @@ void ListModel::backward(const Event& event, const Program& program, std::span<c
                       values.step,
                       program.rank + (differed ? 1 : 0),
                       values.micro_batch,
-                      static_cast<float>(program.world * values.loss_scale),
+                      static_cast<float>(program.world * loss_scale(program, values)),
                       grad.accumulate};
     with_storage(param.dtype, [&](auto type) {
       using T = decltype(type);

@@ -44,7 +44,7 @@ void clip(const Context& context, bool exact, std::span<const Bound> ops, ClipRu
 }  // namespace
 
 bool run_state_kernel(const Context& context, const Program& program, const Event& event,
-                      std::span<const Bound> ops, double gradient_clipping, double loss_scale) {
+                      std::span<const Bound> ops, const ClipRule& clipping) {
   const bool exact = program.reductions == Reductions::ordered;
   const int rows = program.size_of(event.group);
   const auto row_elems = [&](std::size_t operand) {
@@ -71,7 +71,7 @@ bool run_state_kernel(const Context& context, const Program& program, const Even
       return true;
     case Kernel::overflow: overflow(context, ops); return true;
     case Kernel::grad_norm: grad_norm(context, exact, ops); return true;
-    case Kernel::clip: clip(context, exact, ops, {gradient_clipping, loss_scale}); return true;
+    case Kernel::clip: clip(context, exact, ops, clipping); return true;
     default: return false;
   }
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <core/nn/kernels/context.hpp>
+#include <core/nn/optimizer/grad_norm.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/models/event_model.hpp>
 
@@ -11,6 +12,6 @@ namespace shardmark {
 
 /// Runs `event` if its kernel is one of these; returns false if the kernel belongs to the model.
 bool run_state_kernel(const Context& context, const Program& program, const Event& event,
-                      std::span<const Bound> operands, double gradient_clipping, double loss_scale);
+                      std::span<const Bound> operands, const ClipRule& clipping);
 
 }  // namespace shardmark

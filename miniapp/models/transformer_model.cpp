@@ -28,15 +28,15 @@ TransformerModel::TransformerModel(const Deck& deck, const Program& program, con
 
 void TransformerModel::run(const Program& program, const Event& event,
                            std::span<const Bound> operands, const StepValues& values) {
-  if (run_state_kernel(context_, program, event, operands, deck_.zero.gradient_clipping,
-                       values.loss_scale))
+  if (run_state_kernel(context_, program, event, operands,
+                       {deck_.zero.gradient_clipping, values.unscale, values.norm_factor}))
     return;
   switch (event.kernel) {
     case Kernel::init_param: return init(program, event, operands[0]);
     case Kernel::load_batch: return load_batch(program, operands[0], values);
     case Kernel::forward: return forward(program, event, operands, values);
     case Kernel::backward: return backward(program, event, operands, values);
-    case Kernel::adamw: return update(operands, values);
+    case Kernel::adamw: return update(program, event, operands, values);
     default: break;
   }
   throw PlanError("executor: kernel " + std::string(to_string(event.kernel)) + " has no code");
@@ -70,8 +70,8 @@ TransformerBuffers TransformerModel::buffers(const Program& program, Role role, 
   TransformerBuffers b;
   // The loss of a step is the mean over its micro-batches, so each gradient is divided by their
   // number.
-  b.grad_scale =
-      static_cast<float>(values.loss_scale) / static_cast<float>(program.batch.accumulation);
+  b.grad_scale = static_cast<float>(program.scales_loss ? values.loss_scale : 1.0) /
+                 static_cast<float>(program.batch.accumulation);
   std::size_t i = 0;
   for (const BufferUse& use : buffers_of(role, kernel)) {
     const Bound& bound = ops[i++];
@@ -115,9 +115,16 @@ void TransformerModel::backward(const Program& program, const Event& event,
                        buffers(program, role, Kernel::backward, ops.subspan(2 * count), values));
 }
 
-void TransformerModel::update(std::span<const Bound> ops, const StepValues& values) const {
+void TransformerModel::update(const Program& program, const Event& event,
+                              std::span<const Bound> ops, const StepValues& values) const {
   const OptimizerSpec& o = deck_.zero.optimizer;
-  AdamWStep s{values.lr, o.beta1, o.beta2, o.eps, o.weight_decay, values.updates + 1};
+  const bool start_up = event.phase == Phase::init;  // before there is a scheduler of rates
+  AdamWStep s{start_up ? o.lr : values.lr,
+              o.beta1,
+              o.beta2,
+              o.eps,
+              o.weight_decay,
+              start_up ? 1 : values.updates + program.start_up_updates + 1};
   s.decoupled = traits(o.type).decoupled_decay;
   s.bias_correction = o.bias_correction;
   const double* coefficient = ops[op::upd_clip].as<double>() + 1;

@@ -31,7 +31,8 @@ class TransformerModel : public Model {
                const StepValues& values) const;
   void backward(const Program& program, const Event& event, std::span<const Bound> operands,
                 const StepValues& values) const;
-  void update(std::span<const Bound> operands, const StepValues& values) const;
+  void update(const Program& program, const Event& event, std::span<const Bound> operands,
+              const StepValues& values) const;
 
   const Deck& deck_;
   const Context& context_;

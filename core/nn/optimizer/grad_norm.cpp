@@ -116,7 +116,7 @@ KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::WarpRow& row, std::int64_
 KOKKOS_INLINE_FUNCTION void write_clip(double scaled, const ClipRule& rule, double* clip) {
   const double norm = scaled / rule.loss_scale;
   const double coefficient = rule.clipping / (norm + 1e-6);
-  clip[0] = norm;
+  clip[0] = norm * rule.norm_factor;
   clip[1] = (rule.clipping > 0 && !(coefficient >= 1.0) ? coefficient : 1.0) / rule.loss_scale;
 }
 

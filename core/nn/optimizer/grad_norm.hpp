@@ -28,13 +28,14 @@ void add_limbs(const Context& ctx, std::int64_t* into, const std::int64_t* limbs
 
 /// How gradients are scaled and clipped.
 struct ClipRule {
-  double clipping = 0;    // 0: no clipping
-  double loss_scale = 1;  // the loss scale that the gradients still contain
+  double clipping = 0;     // 0: no clipping
+  double loss_scale = 1;   // by which the gradients are divided
+  double norm_factor = 1;  // of the norm that is reported
 };
 
-/// clip[0] = norm = sqrt(*sum) / loss_scale. clip[1] is the factor of the gradients: (clipping > 0
-/// ? min(1, clipping / (norm + 1e-6)) : 1) / loss_scale, as in torch.nn.utils.clip_grad_norm_ and
-/// in DeepSpeed's unscale_and_clip_grads.
+/// norm = sqrt(*sum) / loss_scale, and clip[0] = norm * norm_factor. clip[1] is the factor of the
+/// gradients: (clipping > 0 ? min(1, clipping / (norm + 1e-6)) : 1) / loss_scale, as in
+/// torch.nn.utils.clip_grad_norm_ and in DeepSpeed's unscale_and_clip_grads.
 void clip_from_sum(const Context& ctx, const double* sum, const ClipRule& rule, double* clip);
 
 /// The same from limbs, which may hold sums over ranks. The norm is not a number if any element was

@@ -40,7 +40,7 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   p.memory_mode = deck.run.memory_mode;
   p.extent = extent;
   p.batch = batch;
-  p.model = build_model_shape(deck.model, deck.run.activation_checkpointing);
+  p.model = build_model_shape(deck.model, deck.run.activation_checkpointing, deck.run.reentrant);
   p.precision = deck.zero.precision;
   p.groups.push_back({"world", {}});
   switch (p.schedule) {

@@ -23,7 +23,8 @@ struct Kept {
 };
 
 std::vector<Kept> kept_gradients(const Deck& deck, int world) {
-  const ModelShape model = build_model_shape(deck.model, deck.run.activation_checkpointing);
+  const ModelShape model =
+      build_model_shape(deck.model, deck.run.activation_checkpointing, deck.run.reentrant);
   const FlatGroups flat(model, deck.zero.knobs, dtype_bytes(deck.zero.precision.model), world);
   std::vector<int> arrival;
   if (deck.zero.stage == 2 || deck.zero.knobs.overlap_comm)

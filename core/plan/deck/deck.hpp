@@ -45,8 +45,10 @@ struct ModelSpec {
   std::vector<ListModule> modules;
   std::vector<std::pair<std::string, std::string>> tied;  // {alias, owner}
   std::vector<Visit> visits;                              // empty: the containers' order
-  std::vector<int> gradient_ready_order;                  // of parameters; empty: reverse order
-  std::vector<std::vector<int>> param_groups;             // of the optimizer; empty: one group
+  // Of parameters, without those that no backward reaches; empty: reverse order.
+  std::vector<int> gradient_ready_order;
+  std::vector<int> frozen;                     // parameters without gradients
+  std::vector<std::vector<int>> param_groups;  // of the optimizer; empty: one group
 };
 
 /// `data.source`: what a run trains on.
@@ -70,6 +72,7 @@ struct OptimizerSpec {
   Optimizer type = Optimizer::adamw;
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
   bool bias_correction = true;
+  bool torch = false;  // PyTorch's own implementation (torch_adam)
 };
 
 /// DeepSpeed's learning rate schedulers, with its defaults; `constant` if none is configured.
@@ -97,6 +100,7 @@ struct LossScaleSpec {
 struct PrecisionSpec {
   Dtype model = Dtype::fp32;       // parameters and gradients: fp32, bf16 or fp16
   Dtype grad_accum = Dtype::fp32;  // data_types.grad_accum_dtype; default: model
+  Dtype master = Dtype::fp32;      // of the master, its gradients and the optimizer's states
   Dtype comm = Dtype::fp32;        // communication_data_type; default: model
   bool check_overflow = false;     // a flag is reduced before the step (at stages 1 to 3)
   LossScaleSpec loss_scale;
@@ -124,6 +128,9 @@ struct ZeroKnobs {
   bool use_all_reduce_for_fetch_params = false, allgather_sequential = false;
   bool memory_efficient_linear = true;
   std::int64_t hpz_partition_size = 1;  // ranks per secondary copy; 1: no such copy
+  // Whether DeepSpeed counts micro-batches. Otherwise the caller does, and the end of a step's
+  // accumulation is known only when the step is taken.
+  bool managed_accumulation = true;
   // stages 0, 1, and 2 without reduce_scatter
   bool prescale_gradients = false;
   double gradient_predivide_factor = 1.0;
@@ -175,6 +182,7 @@ struct RunSpec {
   Reductions reductions = Reductions::native;
   MemoryMode memory_mode = MemoryMode::pooled;
   bool activation_checkpointing = false;
+  bool reentrant = false;  // checkpointing's older kind, whose backward begins after the block's
   std::int64_t shard_size = 0;         // ranks that share one copy of the states; 0: all
   std::optional<double> time_limit_s;  // since the start of the run, which then stops after a step
 };

@@ -38,6 +38,7 @@ struct DeepSpeedContext {
   int world() const { return program.world; }
   int stage() const { return program.stage; }
   int params() const { return static_cast<int>(program.model.params.size()); }
+  const Param& param(int id) const { return program.model.params[id]; }
   std::int64_t elems(int param) const { return program.model.params[param].elems; }
   const std::string& name(int param) const { return program.model.params[param].name; }
   Optimizer optimizer() const { return deck.zero.optimizer.type; }

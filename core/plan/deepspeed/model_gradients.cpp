@@ -28,7 +28,7 @@ void ModelGradients::begin_backward() {
 
 void ModelGradients::backward(int module, const std::vector<Operand>& params, bool adds) {
   std::vector<Operand> grads;
-  for (int id : c_.program.model.params_of(module)) {
+  for (int id : c_.program.model.trained_params_of(module)) {
     const int grad = slot(id);
     if (!w_.alive(grad)) w_.acquire(grad);
     const bool begun = !begun_.insert(id).second;

@@ -55,6 +55,7 @@ void GradientCheck::follow_params(const Event& e) {
   const Levels level = 1U << static_cast<unsigned>(e.group);
   for (int i = 0; i < e.params.count; ++i) {
     const std::int32_t id = p_.param_ids[e.params.first + i];
+    if (p_.model.params[id].use != ParamUse::trained) continue;  // its gradient is always zero
     Pending& g = pending_[id];
     const std::string& param = p_.model.params[id].name;
     if (reduces && (g.missing & level) == 0)
@@ -141,6 +142,7 @@ void GradientCheck::require_reduced(const Event& e) {
 
 void GradientCheck::at_exit(Gradients declared) const {
   for (std::size_t id = 0; id < pending_.size(); ++id) {
+    if (p_.model.params[id].use != ParamUse::trained) continue;
     const Pending& g = pending_[id];
     const Gradients is = g.missing != 0 ? Gradients::accumulated
                          : g.reduced    ? Gradients::reduced

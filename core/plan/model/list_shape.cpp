@@ -31,6 +31,7 @@ class ListBuilder {
   ModelShape build() {
     for (const ListModule& m : spec_.modules) add(m);
     drop_empty_units();
+    mark_uses();
     map_visits();
     return std::move(b_.shape());
   }
@@ -111,6 +112,16 @@ class ListBuilder {
     shape.units = std::move(kept);
     if (shape.units.empty())
       throw DeckError("model.modules: no module has parameters: list at least one");
+  }
+
+  // A list that gives the order of its gradients leaves out those that no backward makes.
+  void mark_uses() {
+    std::vector<Param>& params = b_.shape().params;
+    if (!spec_.gradient_ready_order.empty()) {
+      for (Param& p : params) p.use = ParamUse::unused;
+      for (int id : spec_.gradient_ready_order) params[id].use = ParamUse::trained;
+    }
+    for (int id : spec_.frozen) params[id].use = ParamUse::frozen;
   }
 
   void map_visits() {

@@ -101,6 +101,12 @@ std::vector<int> ModelShape::params_of(int module) const {
   return ids;
 }
 
+std::vector<int> ModelShape::trained_params_of(int module) const {
+  std::vector<int> ids = params_of(module);
+  std::erase_if(ids, [&](int id) { return params[id].use != ParamUse::trained; });
+  return ids;
+}
+
 std::vector<int> ModelShape::computing(VisitKind kind) const {
   std::vector<int> order;
   bool in_backward = false;
@@ -115,23 +121,32 @@ std::vector<int> ModelShape::computing(VisitKind kind) const {
 
 std::vector<std::vector<int>> ModelShape::recomputed_before() const {
   std::vector<std::vector<int>> again(modules.size());
-  int backward = -1;  // the module whose backward is about to run
+  int backward = -1;         // the module whose backward is about to run
+  std::vector<int> waiting;  // modules that run again before the next backward
   for (const Visit& v : visits) {
     if (modules[v.module].role == Role::container) continue;
-    if (v.kind == VisitKind::pre_backward) backward = v.module;
-    if (v.kind == VisitKind::pre_forward && backward >= 0) again[backward].push_back(v.module);
+    if (v.kind == VisitKind::pre_backward) {
+      backward = v.module;
+      again[backward] = std::move(waiting);
+      waiting.clear();
+    }
+    if (v.kind != VisitKind::pre_forward || backward < 0) continue;
+    (reentrant ? waiting : again[backward]).push_back(v.module);
   }
   return again;
 }
 
-ModelShape build_model_shape(const ModelSpec& spec, bool recompute) {
+ModelShape build_model_shape(const ModelSpec& spec, bool recompute, bool reentrant) {
   ModelShape shape = build_family(spec);
   shape.recompute = recompute;
+  shape.reentrant = recompute && reentrant;
   if (shape.visits.empty()) write_visits(shape, recompute);
   if (shape.param_groups.empty()) {
     shape.param_groups.emplace_back(shape.params.size());
     std::iota(shape.param_groups[0].begin(), shape.param_groups[0].end(), 0);
   }
+  for (std::vector<int>& group : shape.param_groups)
+    std::erase_if(group, [&](int id) { return !shape.params[id].updated(); });
   return shape;
 }
 
@@ -141,6 +156,7 @@ std::vector<int> gradient_ready_order(const ModelShape& model, bool weight_first
   if (!traits(model.spec.family).has_arithmetic) {
     order.resize(model.params.size());
     std::iota(order.rbegin(), order.rend(), 0);
+    std::erase_if(order, [&](int id) { return model.params[id].use != ParamUse::trained; });
     return order;
   }
   for (int m : model.computing(VisitKind::pre_backward)) {

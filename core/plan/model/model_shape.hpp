@@ -15,6 +15,10 @@ namespace shardmark {
 /// How a parameter gets its first values, which the model decides and not the run.
 enum class Init : std::uint8_t { uniform, zeros, ones };
 
+/// What training does with a parameter: a frozen one takes no gradient, and an unused one could,
+/// but no forward pass uses it.
+enum class ParamUse : std::uint8_t { trained, frozen, unused };
+
 /// One parameter tensor of the model.
 struct Param {
   std::string name;
@@ -24,6 +28,9 @@ struct Param {
   Init init = Init::uniform;
   double std = 0.02;                // of Init::uniform
   std::vector<std::int64_t> shape;  // slowest dimension first; the product is `elems`
+  ParamUse use = ParamUse::trained;
+  /// Whether the optimizer updates it. Unused parameters have an update too, by gradients of zero.
+  bool updated() const { return use != ParamUse::frozen; }
 };
 
 /// A module. Modules are in registration order; modules[0] is the root, whose name is "".
@@ -57,12 +64,15 @@ struct ModelShape {
   std::vector<Module> modules;
   std::vector<Unit> units;    // in forward order
   std::vector<Visit> visits;  // one forward and one backward pass, as stage 3's hooks see them
-  std::vector<std::vector<int>> param_groups;  // of the optimizer, in its order
+  std::vector<std::vector<int>> param_groups;  // of the optimizer, in its order, none frozen
   std::int64_t elems = 0;                      // Psi, the number of parameters
   bool recompute = false;  // whether each block runs forward again in its backward
+  bool reentrant = false;  // whether it does so as a whole, before any backward of the block begins
 
   /// The parameters that a module uses: its own, or those of its owner if it is tied.
   std::vector<int> params_of(int module) const;
+  /// Those of them whose gradients its backward makes.
+  std::vector<int> trained_params_of(int module) const;
   /// Modules that compute, in the order in which a pass visits them.
   std::vector<int> computing(VisitKind kind) const;
   /// By module: the modules that run forward again right before its backward.
@@ -71,10 +81,11 @@ struct ModelShape {
 
 /// Throws PlanError when counts overflow 63 bits, or a list's units are not contiguous.
 /// `recompute` asks for activation checkpointing by block: each block runs forward again in its
-/// backward, which only the visits show.
-ModelShape build_model_shape(const ModelSpec& spec, bool recompute = false);
+/// backward, which only the visits show; `reentrant` as for ModelShape.
+ModelShape build_model_shape(const ModelSpec& spec, bool recompute = false, bool reentrant = false);
 
-/// The order in which backward makes gradients ready. A list gives its own order; otherwise modules
+/// The order in which backward makes gradients ready, without frozen and unused parameters. A list
+/// gives its own order; otherwise modules
 /// follow in backward order. Within a linear module the bias comes before the weight, or after it
 /// if `weight_first` (stage 3 with memory_efficient_linear); in any other module parameters come in
 /// registration order, as recorded from DeepSpeed 0.19.8. A tied parameter is ready at its last

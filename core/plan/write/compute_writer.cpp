@@ -101,13 +101,13 @@ int ComputeWriter::slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const {
   return no_slot;
 }
 
-void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operands) {
+void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operands,
+                          std::span<const int> params) {
   const int unit = p_.model.modules[module].unit;
   for (const BufferUse& use : buffers_of(role(module), kernel)) {
     const bool adds = use.buffer == ModuleBuffer::loss && !first_micro_;
     operands.push_back(w_.whole(slot_of(use.buffer, unit, kernel), use.reads || adds, use.writes));
   }
-  const std::vector<int> params = p_.model.params_of(module);
   Event& e = w_.compute(kernel, operands, params);
   e.unit = unit;
   e.module = module;
@@ -124,7 +124,8 @@ void ComputeWriter::forward(int module, std::span<const Operand> params) {
   }
   // The backward of the last module waits for its block's recomputation, which need not include
   // that module's own output.
-  if (!last || !in_backward_) write(Kernel::forward, module, {params.begin(), params.end()});
+  if (!last || !in_backward_)
+    write(Kernel::forward, module, {params.begin(), params.end()}, p_.model.params_of(module));
   if (last) release({u.workspace_forward, drops(unit) && !in_backward_ ? u.saved : no_slot});
 }
 
@@ -134,9 +135,14 @@ void ComputeWriter::backward(int module, std::span<const Operand> params,
   const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
   in_backward_ = true;
   if (trains_) acquire({dx_, module == u.last_module ? u.workspace_backward : no_slot});
-  std::vector<Operand> operands(params.begin(), params.end());
+  const std::vector<int> all = p_.model.params_of(module);
+  const std::vector<int> trained = p_.model.trained_params_of(module);
+  if (trained.empty()) return;  // nothing that this module computes backward is kept
+  std::vector<Operand> operands;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (p_.model.params[all[i]].use == ParamUse::trained) operands.push_back(params[i]);
   operands.insert(operands.end(), grads.begin(), grads.end());
-  write(Kernel::backward, module, std::move(operands));
+  write(Kernel::backward, module, std::move(operands), trained);
   if (!trains_ || module != u.first_module) return;
   release({u.workspace_backward, u.saved, u.x_in});
   if (unit == 0) release({dx_});

@@ -29,7 +29,7 @@ class ComputeWriter {
   void end_micro();
 
   /// `params` says where each whole parameter of params_of(module) lies now, and `grads` where the
-  /// gradients go. A gradient operand that reads is added to.
+  /// gradients of trained_params_of(module) go. A gradient operand that reads is added to.
   void forward(int module, std::span<const Operand> params);
   void backward(int module, std::span<const Operand> params, std::span<const Operand> grads);
 
@@ -54,7 +54,7 @@ class ComputeWriter {
   Role role(int module) const;
   bool drops(int unit) const;
   int slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const;
-  void write(Kernel kernel, int module, std::vector<Operand> operands);
+  void write(Kernel kernel, int module, std::vector<Operand> operands, std::span<const int> params);
   void acquire(std::initializer_list<int> slots);
   void release(std::initializer_list<int> slots);
 

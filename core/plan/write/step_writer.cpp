@@ -18,8 +18,11 @@ class StepWriter {
     step.micros.push_back(micro(last == 0 ? "micro_only" : "micro_first", 0));
     if (last > 1) step.micros.resize(last, micro("micro_middle", 1));
     if (last > 0) step.micros.push_back(micro("micro_last", last));
-    step.boundary = segment(SegmentKind::boundary, "boundary", Phase::step, Gradients::reduced,
-                            Gradients::reduced, [&] { schedule_.boundary(); });
+    step.boundary = segment(SegmentKind::boundary, "boundary", Phase::step, after_micros(),
+                            Gradients::reduced, [&] {
+                              if (schedule_.reduces_in_step()) schedule_.reduce_in_step();
+                              schedule_.boundary();
+                            });
     const EndState at_boundary = p_.segments[step.boundary].exit;
     step.update = segment(SegmentKind::update, "update", Phase::step, Gradients::reduced,
                           Gradients::none, [&] { schedule_.update(); });
@@ -43,12 +46,16 @@ class StepWriter {
     return index;
   }
 
+  Gradients after_micros() const {
+    return schedule_.reduces_in_step() ? schedule_.between_micros() : Gradients::reduced;
+  }
+
   int micro(const char* name, int g) {
     const MicroBatch micro{g, g == 0, g == p_.batch.accumulation - 1};
     const Gradients between = schedule_.between_micros();
     return segment(SegmentKind::micro, name, Phase::forward,
-                   micro.first ? Gradients::none : between,
-                   micro.last ? Gradients::reduced : between, [&] {
+                   micro.first ? Gradients::none : between, micro.last ? after_micros() : between,
+                   [&] {
                      w_.phase(Phase::forward, g);
                      compute_.begin_micro(g);
                      schedule_.forward(micro);

@@ -33,6 +33,10 @@ class StepSchedule {
   virtual void after_backward(const MicroBatch& /*micro*/) {}
   virtual void boundary() = 0;
   virtual void update() = 0;
+  /// Whether the end of the accumulation is known only when the step is taken, so that what the
+  /// last micro-batch would reduce is reduced by `reduce_in_step`, before the boundary.
+  virtual bool reduces_in_step() const { return false; }
+  virtual void reduce_in_step() {}
   /// Called only if `may_skip`.
   virtual void skip() {}
   /// Called before each segment ends.

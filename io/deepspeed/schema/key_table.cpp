@@ -27,7 +27,7 @@ constexpr DsKey top_level[] = {
     {"gradient_predivide_factor", "", number, "1.0", values, all_stages, any_real, ""},
     {"gradient_allreduce_op", "", word_any_case, "\"mean\"", values, all_stages, any_real,
      "mean|sum"},
-    {"managed_gradient_accumulation", "", truth, "true", not_modelled, all_stages, any_real, ""},
+    {"managed_gradient_accumulation", "", truth, "true", tunes, all_stages, any_real, ""},
     {"sparse_gradients", "", truth, "false", not_modelled, all_stages, any_real, ""},
     {"disable_allgather", "", truth, "false", inert, all_stages, any_real, ""},
     {"amp", "", any, "null", removed, all_stages, any_real, ""},

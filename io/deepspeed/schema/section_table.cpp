@@ -57,10 +57,10 @@ constexpr DsKey fp16[] = {
 
 constexpr DsKey bf16[] = {
     {"enabled", "", boolean, "false", used, all_stages, any_real, ""},
-    {"immediate_grad_update", "", boolean, "false", not_modelled, all_stages, any_real, ""},
+    {"immediate_grad_update", "", boolean, "false", inert, all_stages, any_real, ""},
     {"check_grad_overflow", "", boolean, "true", used, {1, 2}, any_real, ""},
-    {"bf16_master_weights_and_grads", "", boolean, "false", not_modelled, all_stages, any_real, ""},
-    {"bf16_optimizer_states", "", boolean, "false", not_modelled, all_stages, any_real, ""},
+    {"bf16_master_weights_and_grads", "", boolean, "false", values, {1, 3}, any_real, ""},
+    {"bf16_optimizer_states", "", boolean, "false", values, {1, 3}, any_real, ""},
 };
 
 constexpr std::string_view dtypes =

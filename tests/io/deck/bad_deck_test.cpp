@@ -110,7 +110,7 @@ const std::vector<BadValue>& bad_values() {
       {"deepspeed.gradient_allreduce_op=sum", {"= \"sum\"", "stage 3 can only average"}},
       {"deepspeed.steps_per_print=0", {"= 0", "divides"}},
       {"deepspeed.checkpoint.tag_validation=loud", {"= \"loud\"", "\"warn\""}},
-      {"deepspeed.bf16.bf16_optimizer_states=true", {"= true", "not modelled yet"}},
+      {"deepspeed.fp16.fp16_master_weights_and_grads=true", {"= true", "not modelled yet"}},
       {"deepspeed.zero_optimization.enable_sanity_checks=true", {"= true", "not modelled yet"}},
       {"deepspeed.zero_optimization.leaf_module.names=h", {"= \"h\"", "not modelled yet"}},
       {"deepspeed.zero_optimization.module_granularity_threshold=5", {"= 5", "not modelled yet"}},

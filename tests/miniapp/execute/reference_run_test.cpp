@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: the program trains as an independent float64 implementation does: losses within 1e-6,
-// gradient and final norms within 5e-6 (relative), at every stage, rank count and reduction.
+// gradient and final norms within 5e-6 (relative), at every stage, rank count and reduction, and
+// with accumulation; 16-bit types within their rounding. It trains as DeepSpeed was recorded to.
 #include <cmath>
 #include <fstream>
 #include <tuple>
@@ -8,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <io/deck/deck_reader.hpp>
+#include <tests/support/io_scratch.hpp>
 #include <tests/support/training.hpp>
 
 namespace shardmark::reference_run_test {
@@ -74,6 +77,110 @@ TEST_P(Reference, LossesAndNormsMatch) {
     }
   }
   EXPECT_EQ(cases, 5);
+}
+
+// ---- accumulation -----------------------------------------------------------------------------
+
+struct Bounds {
+  double loss, norm;
+};
+
+// The global batch is the reference's, in micro-batches, so the results are the reference's too.
+void expect_reference(const Deck& deck, const json& c, std::size_t steps, Bounds bounds) {
+  testing::Training t(deck, MPI_COMM_WORLD);
+  t.init();
+  for (std::size_t s = 0; s < steps; ++s) {
+    t.step();
+    EXPECT_LT(relative(t.losses[s], c.at("losses")[s]), bounds.loss) << "step " << s;
+    EXPECT_LT(relative(t.norms[s], c.at("grad_norms")[s]), bounds.norm) << "step " << s;
+  }
+}
+
+struct Precision {
+  Dtype model, accum;
+};
+
+// In 16 bits, stage 0 takes a further step on zeros as DeepSpeed does, so that only its first loss
+// and norm are the reference's.
+TEST(Accumulation, GivesTheLossesAndNormsOfTheWholeBatch) {
+  std::ifstream file(std::string(SHARDMARK_TESTS) + "/data/transformer_reference.json");
+  const json c = json::parse(file).at("cases")[0];
+  int runs = 0;
+  for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
+    for (int stage : {0, 1, 2, 3})
+      for (std::int64_t accumulation : {2, 3})
+        for (const auto& [model, accum] :
+             {Precision{Dtype::fp32, Dtype::fp32}, Precision{Dtype::bf16, Dtype::bf16},
+              Precision{Dtype::bf16, Dtype::fp32}, Precision{Dtype::fp16, Dtype::fp16},
+              Precision{Dtype::fp16, Dtype::fp32}}) {
+          if (stage == 0 && accum != model) continue;
+          Deck d = deck_of(c.at("config"), stage, Reductions::native);
+          if (*d.zero.train_batch_size % (accumulation * testing::world()) != 0) continue;
+          SCOPED_TRACE(std::string(to_string(schedule)) + " stage " + std::to_string(stage) + " " +
+                       std::string(to_string(model)) + " and " + std::string(to_string(accum)) +
+                       ", accumulation " + std::to_string(accumulation));
+          d.run.schedule = schedule;
+          d.zero.accumulation_steps = accumulation;
+          testing::set_precision(d, model, accum);
+          const bool half = model != Dtype::fp32;
+          const bool further = half && stage == 0 && schedule == Schedule::deepspeed;
+          if (further) d.zero.precision.loss_scale = {};  // the norm is divided by it
+          const Bounds bounds = half ? Bounds{3e-4, 1e-2} : Bounds{1e-6, 5e-6};
+          expect_reference(d, c, further ? 1 : 3, bounds);
+          ++runs;
+        }
+  RecordProperty("runs", runs);
+}
+
+// ---- recorded losses --------------------------------------------------------------------------
+
+// The recordings are of two ranks; other rank counts share the same global batch.
+Deck deck_of_recording(const json& all, const json& c, const test::ScratchFolder& folder) {
+  json config = c.at("config");
+  const std::int64_t samples = all.at("world_size").get<std::int64_t>() *
+                               config.at("train_micro_batch_size_per_gpu").get<std::int64_t>() *
+                               config.at("gradient_accumulation_steps").get<std::int64_t>();
+  config.erase("train_micro_batch_size_per_gpu");
+  config["train_batch_size"] = samples;
+  const std::int64_t accumulation = testing::world() == 3 ? 2 : 3;
+  config["gradient_accumulation_steps"] = accumulation;
+  const json deck = {{"name", c.at("name")},
+                     {"model", all.at("model")},
+                     {"data", {{"source", "uniform"}}},
+                     {"deepspeed", config},
+                     {"run", {{"steps", 3}, {"seed", all.at("seed")}}}};
+  return read_deck(folder.write("deck.json", deck.dump()), {}, DeckUse::run).deck;
+}
+
+// Steps overflow by the sums of a rank, so the cases with skipped steps are compared on as many
+// ranks. Losses, reported norms, loss scales and skipped steps, at stage 0 too, where DeepSpeed's
+// optimizer has counted a step before the first and its fp16 does not scale the loss. fp16's window
+// of three steps makes the scale double several times.
+TEST(Recorded, LossesNormsScalesAndSkippedStepsAreThoseOfDeepSpeed) {
+  std::ifstream file(std::string(SHARDMARK_TESTS) + "/data/deepspeed_losses.json");
+  const json all = json::parse(file);
+  const test::ScratchFolder folder;
+  int cases = 0;
+  for (const json& c : all.at("cases")) {
+    ++cases;
+    const auto name = c.at("name").get<std::string>();
+    SCOPED_TRACE(name);
+    const bool skips = name.find("skips") != std::string::npos;
+    if (skips && testing::world() != all.at("world_size").get<int>()) continue;
+    const bool fp32 = !c.at("config").contains("fp16") && !c.at("config").contains("bf16");
+    testing::Training t(deck_of_recording(all, c, folder), MPI_COMM_WORLD);
+    t.init();
+    for (std::size_t s = 0; s < c.at("losses").size(); ++s) {
+      t.step();
+      EXPECT_EQ(t.runner().values().loss_scale, c.at("scales")[s].get<double>()) << "step " << s;
+      EXPECT_EQ(t.skipped.back(), c.at("skipped")[s] == 1) << "step " << s;
+      EXPECT_LT(relative(t.losses[s], c.at("losses")[s]), fp32 ? 2e-6 : 2e-4) << "step " << s;
+      if (!c.at("norms")[s].is_null()) {
+        EXPECT_LT(relative(t.norms[s], c.at("norms")[s]), fp32 ? 2e-5 : 2e-2) << "step " << s;
+      }
+    }
+  }
+  EXPECT_GE(cases, 16);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, Reference,

@@ -67,7 +67,12 @@ class Bf16Schedule final : public StepSchedule {
 
   // Buckets are filled as at stage 0, but with groups instead of tensors.
   void after_backward(const MicroBatch& micro) override {
-    if (!micro.last) return;
+    if (micro.last && !reduces_in_step()) reduce();
+  }
+  bool reduces_in_step() const override { return !c_.knobs.managed_accumulation; }
+  void reduce_in_step() override { reduce(); }
+
+  void reduce() {
     std::vector<std::size_t> bucket;
     std::int64_t held = 0;
     for (std::size_t g = 0; g < groups().size(); ++g) {

@@ -15,8 +15,10 @@ FlatBuckets::FlatBuckets(DeepSpeedContext& context, Collectives& collectives, Mo
       states_(states),
       offload_(context),
       part32_(states.groups().size(), no_slot),
+      zeros_(states.groups().size(), no_slot),
       part_offset_(p_.model.params.size(), -1),
-      accum_(p_.model.params.size(), no_slot) {
+      accum_(p_.model.params.size(), no_slot),
+      unused_(p_.model.params.size(), no_slot) {
   for (int id = 0; id < c_.params(); ++id)
     if (states_.owns(id)) part_elems_ += c_.elems(id);
 }
@@ -25,7 +27,7 @@ void FlatBuckets::acquire() {
   if (!contiguous()) return;
   for (int b = 0; b < (c_.knobs.overlap_comm ? 2 : 1); ++b) {
     const int slot = c_.declare_once(buckets_[b], "bucket." + std::to_string(b), Category::bucket,
-                                     c_.precision.model, c_.knobs.reduce_bucket_size);
+                                     bucket_type(), c_.knobs.reduce_bucket_size);
     if (!w_.alive(slot)) w_.acquire(slot);
   }
 }
@@ -43,20 +45,15 @@ void FlatBuckets::accumulate_locally(int id) {
 }
 
 void FlatBuckets::add(int id) {
-  if (c_.stage() == 1 && separate_accum()) {  // back to the model's type
-    w_.acquire(grads_.slot(id));
-    w_.compute(Kernel::convert, {w_.write(grads_.slot(id)), w_.read(accum_[id])});
-    w_.release(accum_[id]);
-  }
   if (held_ + c_.elems(id) > c_.knobs.reduce_bucket_size) {
     send_bucket();
     if (contiguous() && c_.knobs.overlap_comm) current_ ^= 1;
   }
   const bool copied = contiguous() && c_.elems(id) <= c_.knobs.reduce_bucket_size;
   if (copied) {
-    c_.convert(c_.write_part(buckets_[current_], held_, c_.elems(id)), w_.read(grads_.slot(id)),
+    c_.convert(c_.write_part(buckets_[current_], held_, c_.elems(id)), w_.read(own_tensor(id)),
                bucket_divisors().copies.before);
-    w_.release(grads_.slot(id));
+    w_.release(own_tensor(id));
   }
   in_bucket_.push_back({id, held_});
   held_ += c_.elems(id);
@@ -73,7 +70,7 @@ void FlatBuckets::send_bucket() {
   if (!contiguous()) {
     reduce_flattened(sent);
   } else {
-    sent.slot = alone ? grads_.slot(sent.entries[0].param) : buckets_[current_];
+    sent.slot = alone ? own_tensor(sent.entries[0].param) : buckets_[current_];
     reduce(sent);
   }
   held_ = 0;
@@ -112,8 +109,8 @@ void FlatBuckets::reduce(Sent& sent) {
 void FlatBuckets::send(Sent& sent, const BucketMessage& message) {
   Operand data = c_.update_part(sent.slot, message.slices[0].at, message.elems());
   if (message.slices.size() > 1) {
-    const int flat = w_.slot("flat." + std::to_string(flats_++), Category::bucket,
-                             c_.precision.model, message.elems());
+    const int flat = w_.slot("flat." + std::to_string(flats_++), Category::bucket, bucket_type(),
+                             message.elems());
     w_.acquire(flat);
     Sent::Flattened flattened{flat, {}};
     std::int64_t at = 0;
@@ -139,13 +136,13 @@ void FlatBuckets::reduce_flattened(Sent& sent) {
   for (const BucketEntry& e : sent.entries) params.push_back(e.param);
   const Divisors divisors{c_.averages() ? static_cast<double>(c_.world()) : 1, 1};
   if (params.size() == 1)
-    return collectives_.all_reduce(w_.update(grads_.slot(params[0])), divisors, params);
+    return collectives_.all_reduce(w_.update(own_tensor(params[0])), divisors, params);
   const int flat =
-      w_.slot("flat." + std::to_string(flats_++), Category::bucket, c_.precision.model, held_);
+      w_.slot("flat." + std::to_string(flats_++), Category::bucket, bucket_type(), held_);
   w_.acquire(flat);
   const Collectives::Divided divided = collectives_.divided_by_copies(flat, divisors);
   for (const BucketEntry& e : sent.entries)
-    c_.convert(c_.write_part(flat, e.at, c_.elems(e.param)), w_.read(grads_.slot(e.param)),
+    c_.convert(c_.write_part(flat, e.at, c_.elems(e.param)), w_.read(own_tensor(e.param)),
                divided.copies.before);
   collectives_.all_reduce(w_.update(flat), divided.reduction, params);
   sent.flattened.push_back({flat, {}});
@@ -160,7 +157,7 @@ void FlatBuckets::receive() {
   offload_.release_copied();
   for (const Sent::Flattened& f : sent.flattened) copy_back(sent, f);
   for (const BucketEntry& e : sent.entries) {
-    const int grad = grads_.slot(e.param);
+    const int grad = own_tensor(e.param);
     if (states_.owns(e.param))
       keep(e.param,
            w_.alive(grad) ? w_.read(grad) : c_.read_part(sent.slot, e.at, c_.elems(e.param)));
@@ -172,7 +169,7 @@ void FlatBuckets::receive() {
 void FlatBuckets::copy_back(const Sent& sent, const Sent::Flattened& flattened) {
   if (sent.slot == no_slot) {
     for (const BucketEntry& e : sent.entries)
-      c_.convert(w_.write(grads_.slot(e.param)),
+      c_.convert(w_.write(own_tensor(e.param)),
                  c_.read_part(flattened.slot, e.at, c_.elems(e.param)));
   } else {
     std::int64_t at = 0;
@@ -186,10 +183,12 @@ void FlatBuckets::copy_back(const Sent& sent, const Sent::Flattened& flattened) 
   w_.release(flattened.slot);
 }
 
-// Keeps whole gradients of every parameter that touches the partition, in the order of arrival.
+// Keeps whole gradients of every parameter that touches the partition, in the order of arrival. If
+// gradients add up in a type of their own, only what this rank owns is kept.
 void FlatBuckets::keep(int id, Operand grad) {
   if (c_.offloads()) return keep_on_host(id, grad);
-  const bool again = c_.stage() == 2 && (!micro_.first || separate_accum());
+  if (separate_accum()) return add_to_exact_partition(id, grad);
+  const bool again = c_.stage() == 2 && !micro_.first;
   int& slot = again ? new_part_ : part_;
   c_.declare_once(slot, again ? "partition_gradients.new" : "partition_gradients", Category::grad,
                   c_.precision.model, part_elems_, recorded::partition_gradients);
@@ -210,33 +209,58 @@ void FlatBuckets::finish() {
   offload_.release_copied();
   for (int b : buckets_)
     if (b != no_slot && w_.alive(b)) w_.release(b);
-  if (new_part_ == no_slot || !w_.alive(new_part_)) return;
-  if (separate_accum())
-    accumulate_partition();
-  else
+  if (!c_.offloads() && !separate_accum()) hold_unused();
+  if (new_part_ != no_slot && w_.alive(new_part_)) {
     w_.compute(Kernel::accumulate, {w_.update(part_), w_.read(new_part_)});
-  w_.release(new_part_);
+    w_.release(new_part_);
+  }
 }
 
-// Adds the owned slices to the exact partition, in the accumulation's type.
-void FlatBuckets::accumulate_partition() {
-  for (std::size_t g = 0; g < states_.groups().size(); ++g) {
-    int& sum = part32_[g];
-    c_.declare_once(sum, "partition_gradients" + states_.suffix(g), Category::grad,
-                    c_.precision.grad_accum, states_.groups()[g].partition,
-                    recorded::partition_gradients);
-    const bool begins = !w_.alive(sum);
-    if (begins) acquire_zeroed(w_, sum);
-    for (const FlatParam& f : states_.groups()[g].layout) {
-      const OwnedSlice own = states_.owned(f.param);
-      if (own.elems == 0) continue;
-      const std::int64_t at = f.offset + own.first - states_.own_first(g);
-      const Operand from = c_.read_part(new_part_, part_offset_[f.param] + own.first, own.elems);
-      if (begins)
-        w_.compute(Kernel::convert, {c_.write_part(sum, at, own.elems), from});
-      else
-        w_.compute(Kernel::accumulate, {c_.update_part(sum, at, own.elems), from});
+int FlatBuckets::acquire_exact_partition(std::size_t g) {
+  const int sum = c_.declare_once(part32_[g], "partition_gradients" + states_.suffix(g),
+                                  Category::grad, c_.precision.grad_accum,
+                                  states_.groups()[g].partition, recorded::partition_gradients);
+  if (!w_.alive(sum)) acquire_zeroed(w_, sum);
+  return sum;
+}
+
+// Adds the owned slice of a reduced gradient to the exact partition, in the accumulation's type.
+void FlatBuckets::add_to_exact_partition(int id, Operand grad) {
+  const auto g = static_cast<std::size_t>(states_.flat().group_of(id));
+  const OwnedSlice own = states_.owned(id);
+  const std::int64_t at = states_.flat().offset_of(id) + own.first - states_.own_first(g);
+  w_.compute(Kernel::accumulate, {c_.update_part(acquire_exact_partition(g), at, own.elems),
+                                  c_.read_part(grad.slot, grad.offset + own.first, own.elems)});
+}
+
+// DeepSpeed makes a whole gradient of zeros for an unused parameter that touches the partition.
+void FlatBuckets::hold_unused() {
+  for (const FlatGroup& group : states_.groups())
+    for (int id : group.params) {
+      if (c_.param(id).use != ParamUse::unused || !states_.owns(id)) continue;
+      const int zero =
+          c_.declare_once(unused_[id], "grad_zeros." + c_.name(id), Category::grad,
+                          c_.precision.grad_accum, c_.elems(id), recorded::partition_gradients);
+      if (!w_.alive(zero)) acquire_zeroed(w_, zero);
     }
+}
+
+// After the last backward of a step DeepSpeed has a tensor for each element of the partition: zeros
+// for padding, for the gaps of parameter_alignment, and for a partition that no parameter touches.
+void FlatBuckets::hold_partition() {
+  if (c_.offloads()) return;
+  for (std::size_t g = 0; g < states_.groups().size(); ++g) {
+    const FlatGroup& group = states_.groups()[g];
+    if (separate_accum()) {
+      acquire_exact_partition(g);
+      continue;
+    }
+    std::int64_t covered = 0;
+    for (const FlatParam& f : group.layout) covered += states_.owned(f.param).elems;
+    if (covered == group.partition) continue;
+    acquire_zeroed(w_, c_.declare_once(zeros_[g], "partition_zeros" + states_.suffix(g),
+                                       Category::grad, c_.precision.grad_accum,
+                                       group.partition - covered, recorded::partition_gradients));
   }
 }
 
@@ -247,10 +271,11 @@ int FlatBuckets::exact_partition(std::size_t g) const {
 void FlatBuckets::flatten_owned(std::size_t g, int into) {
   const FlatGroup& group = states_.groups()[g];
   std::int64_t covered = 0;
-  for (const FlatParam& f : group.layout) covered += states_.owned(f.param).elems;
+  for (const FlatParam& f : group.layout)
+    covered += kept(f.param) ? states_.owned(f.param).elems : 0;
   if (covered < group.partition) w_.compute(Kernel::zero, {w_.write(into)});
   for (const FlatParam& f : group.layout)
-    if (const OwnedSlice own = states_.owned(f.param); own.elems > 0)
+    if (const OwnedSlice own = states_.owned(f.param); own.elems > 0 && kept(f.param))
       w_.compute(Kernel::convert,
                  {c_.write_part(into, f.offset + own.first - states_.own_first(g), own.elems),
                   c_.read_part(part_, part_offset_[f.param] + own.first, own.elems)});
@@ -258,15 +283,16 @@ void FlatBuckets::flatten_owned(std::size_t g, int into) {
 
 void FlatBuckets::release_owned() {
   if (part_ != no_slot && w_.alive(part_)) w_.release(part_);
-  for (int part : part32_)
-    if (part != no_slot && w_.alive(part)) w_.release(part);
+  for (const std::vector<int>& held : {part32_, zeros_, unused_})
+    for (int slot : held)
+      if (slot != no_slot && w_.alive(slot)) w_.release(slot);
 }
 
 std::vector<Operand> FlatBuckets::owned_grads(std::size_t g) const {
   if (const int exact = exact_partition(g); exact != no_slot) return {w_.read(exact)};
   std::vector<Operand> slices;
   for (const FlatParam& f : states_.groups()[g].layout)
-    if (const OwnedSlice own = states_.owned(f.param); own.elems > 0)
+    if (const OwnedSlice own = states_.owned(f.param); own.elems > 0 && kept(f.param))
       slices.push_back(c_.read_part(part_, part_offset_[f.param] + own.first, own.elems));
   return slices;
 }

@@ -38,6 +38,8 @@ class FlatBuckets {
   void add(int id);
   /// Sends what is left, keeps what this rank owns, and releases the buckets.
   void finish();
+  /// The end of the accumulation: what DeepSpeed holds for elements of the partition besides.
+  void hold_partition();
 
   /// The slot that holds exactly this rank's partition of a group's gradients; no_slot if they are
   /// kept as whole tensors.
@@ -73,7 +75,19 @@ class FlatBuckets {
   void keep_on_host(int id, Operand grad);
   void accumulate_on_host(int id, Operand grad);
   void place(int id);
-  void accumulate_partition();
+  void add_to_exact_partition(int id, Operand grad);
+  int acquire_exact_partition(std::size_t g);
+  void hold_unused();
+  /// Whether a gradient arrives and is kept as a whole; those of unused parameters never do.
+  bool kept(int id) const { return c_.param(id).use == ParamUse::trained; }
+  /// The type in which gradients lie in the bucket.
+  Dtype bucket_type() const {
+    return accumulates_whole() ? c_.precision.grad_accum : c_.precision.model;
+  }
+  /// Whether each gradient adds up as a whole, in a type of its own, until the step ends.
+  bool accumulates_whole() const { return c_.stage() == 1 && separate_accum(); }
+  /// Where a gradient lies that is not in the bucket.
+  int own_tensor(int id) { return accumulates_whole() ? accum_[id] : grads_.slot(id); }
 
   DeepSpeedContext& c_;
   Program& p_;
@@ -85,9 +99,11 @@ class FlatBuckets {
   GradientOffload offload_;
 
   std::vector<int> part32_;  // by group: owned gradients in a type of their own
+  std::vector<int> zeros_;   // by group: what DeepSpeed holds for elements that no parameter covers
   int part_ = no_slot, new_part_ = no_slot;
   std::vector<std::int64_t> part_offset_;  // by parameter, in part_; -1 if it has no place yet
   std::vector<int> accum_;                 // by parameter, see accumulate_locally
+  std::vector<int> unused_;                // by parameter, see hold_unused
   std::array<int, 2> buckets_{no_slot, no_slot};
   int current_ = 0;                     // the bucket that is being filled
   std::vector<BucketEntry> in_bucket_;  // its gradients

@@ -55,7 +55,9 @@ class Stage12Schedule final : public StepSchedule {
   }
 
   /// Whether this micro-batch reduces gradients, and whether as soon as each is ready.
-  bool reduces(const MicroBatch& micro) const { return stage() == 2 || micro.last; }
+  bool reduces(const MicroBatch& micro) const {
+    return stage() == 2 || (micro.last && !reduces_in_step());
+  }
   bool reduces_when_ready(const MicroBatch& micro) const {
     return reduces(micro) && (stage() == 2 || c_.knobs.overlap_comm);
   }
@@ -77,10 +79,26 @@ class Stage12Schedule final : public StepSchedule {
 
   void after_backward(const MicroBatch& micro) override {
     if (!reduces(micro)) return;
-    if (!reduces_when_ready(micro))  // in the optimizer's order
-      for (const FlatGroup& group : groups())
-        for (int id : group.params) buckets_.add(id);
+    if (!reduces_when_ready(micro)) add_all();
     buckets_.finish();
+    if (micro.last && !reduces_in_step()) buckets_.hold_partition();
+  }
+
+  // In the optimizer's order.
+  void add_all() {
+    for (const FlatGroup& group : groups())
+      for (int id : group.params)
+        if (c_.param(id).use == ParamUse::trained) buckets_.add(id);
+  }
+
+  // Without managed accumulation stage 2 has reduced all it has, and only arranges its partition.
+  bool reduces_in_step() const override { return !c_.knobs.managed_accumulation; }
+  void reduce_in_step() override {
+    if (stage() == 1) {
+      add_all();
+      buckets_.finish();
+    }
+    buckets_.hold_partition();
   }
 
   void boundary() override {
@@ -118,9 +136,10 @@ class Stage12Schedule final : public StepSchedule {
       w_.acquire(grad);
       buckets_.flatten_owned(g, grad);
     }
-    if (w_[grad].dtype != Dtype::fp32) {
-      w_.acquire(c_.declare_once(s.grad32, "step_gradients_fp32" + states_.suffix(g),
-                                 Category::grad, Dtype::fp32, group.partition));
+    if (const Dtype master = c_.precision.master; w_[grad].dtype != master) {
+      w_.acquire(c_.declare_once(
+          s.grad32, "step_gradients_" + std::string(to_string(master)) + states_.suffix(g),
+          Category::grad, master, group.partition));
       w_.compute(Kernel::convert, {w_.write(s.grad32), w_.read(grad)});
       w_.release(grad);
       grad = s.grad32;

@@ -18,8 +18,8 @@ void FlatStates::init() {
     GroupSlots& s = slots_[g];
     const Tier tier = offloads ? Tier::host : Tier::device;
     auto own = [&](std::string_view name, Category category, bool pinned) {
-      return w_.slot(std::string(name) + suffix(g), category, Dtype::fp32, group.partition, tier,
-                     {}, pinned);
+      return w_.slot(std::string(name) + suffix(g), category, c_.precision.master, group.partition,
+                     tier, {}, pinned);
     };
     s.param = w_.slot("param" + suffix(g), Category::param, c_.precision.model, group.padded,
                       Tier::device, recorded::params);
@@ -37,6 +37,7 @@ void FlatStates::init() {
     w_.acquire(s.param);
     init_params(w_, p_, s.param, first_piece);
   }
+  frozen_.init(c_);
   for (int id = 0; id < c_.params(); ++id) collectives_.broadcast_bytes(param(id), id);
   for (std::size_t g = 0; g < groups().size(); ++g) {
     const GroupSlots& s = slots_[g];

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <core/plan/deepspeed/collectives.hpp>
+#include <core/plan/deepspeed/frozen_params.hpp>
 #include <core/plan/deepspeed/step_scalars.hpp>
 #include <core/plan/partition/flat_groups.hpp>
 #include <core/plan/write/state_slots.hpp>
@@ -36,9 +37,10 @@ class FlatStates {
   /// The first element of group `g` that this rank owns.
   std::int64_t own_first(std::size_t g) const { return groups()[g].partition * p_.rank; }
   OwnedSlice owned(int param) const { return flat_.owned(param, p_.rank); }
-  bool owns(int param) const { return owned(param).elems > 0; }
-  /// The place of a parameter in its group's flat buffer.
+  bool owns(int param) const { return c_.param(param).updated() && owned(param).elems > 0; }
+  /// The place of a parameter in its group's flat buffer, or by itself if it is frozen.
   Operand param(int id) const {
+    if (!c_.param(id).updated()) return frozen_.part(c_, id);
     return c_.read_part(slots_[flat_.group_of(id)].param, flat_.offset_of(id), c_.elems(id));
   }
   std::vector<Operand> module_params(int module) const;
@@ -66,6 +68,7 @@ class FlatStates {
   StepScalars& scalars_;
   const FlatGroups& flat_;
   std::vector<GroupSlots> slots_;  // by group
+  FrozenParams frozen_;
 };
 
 }  // namespace shardmark

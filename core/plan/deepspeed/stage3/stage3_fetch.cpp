@@ -179,11 +179,17 @@ void ShardedParams::arrive(const std::vector<int>& list) {
 
 void ShardedParams::release(int id) {
   keep_secondary(id);
-  if (c_.world() > 1 || on_host()) drop(id);
+  if (c_.world() > 1 || on_host() || state_.copied.contains(id)) drop(id);
+}
+
+void ShardedParams::copy_whole(int id) {
+  gather_alone(id);
+  if (c_.world() == 1 && !on_host()) state_.copied.insert(id);
 }
 
 void ShardedParams::drop(int id) {
   state_.buffered.erase(id);
+  state_.copied.erase(id);
   const int slot = state_.where[id].slot;
   if (auto users = state_.users.find(slot); users != state_.users.end()) {
     if (--users->second > 0) return;

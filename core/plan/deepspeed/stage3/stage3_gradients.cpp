@@ -9,7 +9,7 @@ namespace shardmark {
 
 void ShardedBucket::acquire() {
   if (!c_.knobs.contiguous_gradients) return;
-  slot_ = w_.slot("bucket", Category::bucket, c_.precision.model, c_.knobs.reduce_bucket_size);
+  slot_ = w_.slot("bucket", Category::bucket, c_.precision.comm, c_.knobs.reduce_bucket_size);
   w_.acquire(slot_);
 }
 
@@ -63,19 +63,24 @@ void ShardedBucket::reduce_whole(Sent& sent) {
   collectives_.all_reduce(sent.reduced, divisors, ids(sent));
 }
 
-// The data is rank-major, and each shard is padded. A single tensor may be so already.
+// What is sent has the communication's type and is rank-major, and each shard is padded. A single
+// tensor may be so already.
 void ShardedBucket::reduce_scatter(Sent& sent) {
   std::sort(sent.entries.begin(), sent.entries.end(),
             [](const Entry& a, const Entry& b) { return a.param < b.param; });
+  const auto in_comm_type = [&](const Entry& e) {
+    return w_[e.grad.slot].dtype == c_.precision.comm;
+  };
+  const bool converted = !std::all_of(sent.entries.begin(), sent.entries.end(), in_comm_type);
   Operand data = sent.entries[0].grad;
   double left = c_.ordered() ? 1 : c_.world();  // by which it must still be divided
-  if (sent.entries.size() > 1 || c_.elems(sent.entries[0].param) % c_.world() != 0) {
+  if (converted || sent.entries.size() > 1 || c_.elems(sent.entries[0].param) % c_.world() != 0) {
     std::int64_t row = 0;
     for (const Entry& e : sent.entries) row += params_.shard(e.param);
     const int flat = w_.slot(fmt::format("interleaved.{}", flats_++), Category::bucket,
-                             c_.precision.model, row * c_.world());
+                             c_.precision.comm, row * c_.world());
     w_.acquire(flat);
-    const double divisor = collectives_.sends_itself(flat) ? left : 1;
+    const double divisor = converted ? 1 : left;  // the quotient is rounded in the type sent
     if (divisor != 1) left = 1;
     std::int64_t at = 0;
     for (const Entry& e : sent.entries) {
@@ -92,15 +97,9 @@ void ShardedBucket::reduce_scatter(Sent& sent) {
   data.reads = data.writes = true;
   const std::int64_t row = data.elems / c_.world();
   sent.reduced = c_.update_part(data.slot, data.offset + row * p_.rank, row);
-  const std::vector<int> list = ids(sent);
-  collectives_.in_comm_type(data, [&](Operand wire) {
-    collectives_.divide(wire, left);
-    Operand own = wire;
-    own.offset += row * p_.rank;
-    own.elems = row;
-    collectives_.issue(Op::reduce_scatter, c_.ordered() ? Reduction::average : Reduction::sum, wire,
-                       own, list);
-  });
+  collectives_.divide(data, left);
+  collectives_.issue(Op::reduce_scatter, c_.ordered() ? Reduction::average : Reduction::sum, data,
+                     sent.reduced, ids(sent));
 }
 
 // Adds this rank's shards to its gradient partitions, which the first micro-batch overwrites.
@@ -152,7 +151,7 @@ void ShardedBucket::bounce(int id, Operand reduced) {
     w_.copy(sum, w_.write(here));
     w_.compute(Kernel::accumulate, {w_.update(here), reduced});
     w_.copy(w_.read(here), sum);
-  } else if (c_.precision.grad_accum == c_.precision.model) {
+  } else if (w_[reduced.slot].dtype == c_.precision.grad_accum) {
     w_.copy(reduced, sum);
     w_.copy(sum, w_.write(here));
   } else {

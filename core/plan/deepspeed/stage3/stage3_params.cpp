@@ -47,6 +47,7 @@ std::string GatherState::key() const {
   std::string text = coordinator.key();
   for (const auto& [slot, count] : users) text += fmt::format(";{}x{}", slot, count);
   text += fmt::format(";{}", join(secondary, ","));
+  text += fmt::format(";{}", join(copied, ","));
   for (const auto& [id, buffer] : buffered) text += fmt::format(";{}@{}", id, buffer);
   return text;
 }
@@ -92,6 +93,19 @@ void ShardedParams::declare_shards(const SubGroup& group) {
   }
 }
 
+void ShardedParams::declare_frozen() {
+  for (int id = 0; id < c_.params(); ++id) {
+    if (c_.param(id).updated()) continue;
+    const FlatParam alone{id, 0};
+    const int slot = own_slots_[id] =
+        w_.slot("param." + c_.name(id), Category::param, c_.precision.model, shard(id),
+                on_host() ? Tier::host : Tier::device, recorded::param_partitions,
+                on_host() && c_.deck.zero.offload_param.pin_memory);
+    place_state(p_, State::param, slot, 0, {&alone, 1}, shard(id) * p_.rank, shard(id));
+    acquire_zeroed(w_, slot);
+  }
+}
+
 void ShardedParams::declare_group(std::size_t g) {
   const SubGroup& group = groups_.groups()[g];
   SubGroupSlots& s = slots_[g];
@@ -116,7 +130,7 @@ void ShardedParams::declare_states(std::size_t g) {
   s.states = StateSlots(c_.optimizer(), [&](std::string_view name, Category category) {
     const std::string full = std::string(name) + suffix(g);
     return swaps ? swapper_.declare_file(full, category, group.elems)
-                 : w_.slot(full, category, Dtype::fp32, group.elems, tier);
+                 : w_.slot(full, category, c_.precision.master, group.elems, tier);
   });
   if (swaps) {
     s.swapped = swapper_.add_group(s.states, group.elems);
@@ -153,7 +167,8 @@ void ShardedParams::begin_files() {
 }
 
 Operand ShardedParams::own_shard(int id, bool reads, bool writes) const {
-  const SubGroupSlots& s = slots_[groups_.group_of(id)];
+  const bool alone = !c_.param(id).updated();  // in no sub-group
+  const SubGroupSlots& s = alone ? SubGroupSlots{} : slots_[groups_.group_of(id)];
   if (s.param != no_slot) return w_.part(s.param, groups_.offset_of(id), shard(id), reads, writes);
   if (own_slots_[id] != no_slot) return w_.part(own_slots_[id], 0, shard(id), reads, writes);
   Operand there = param_swapper_.shard(id, state_.buffered);

@@ -39,6 +39,7 @@ struct GatherState {
   std::vector<Operand> where = {};  // by parameter: the whole parameter while it is gathered
   std::map<int, int> users = {};    // by slot of a summed buffer: parameters that lie in it
   std::set<int> secondary = {};     // parameters that have a secondary copy
+  std::set<int> copied = {};        // with one rank: parameters that have a copy beside the shard
   Buffered buffered = {};           // parameters whose shards were read from files
   EndState alive = {};
   /// Equal for two states from which the same events follow.
@@ -75,6 +76,8 @@ class ShardedParams : public FetchActions {
 
   /// Declares the slots of a sub-group's states; its shards in memory are then alive and zero.
   void declare_group(std::size_t g);
+  /// Declares the shards of frozen parameters, each by itself; they are then alive and zero.
+  void declare_frozen();
   /// Start-up, after all sub-groups: acquires what parameters in files pass through.
   void begin_files();
   /// Makes a parameter whole, broadcasts it and keeps this rank's shard. `dropped`: as after a use.
@@ -88,6 +91,8 @@ class ShardedParams : public FetchActions {
   /// Gathers one parameter from the world's shards into a buffer of its own, or drops it.
   void gather_alone(int id) { gather_alone(id, primary_); }
   void drop(int id);
+  /// With one rank: gathers a parameter although its shard is all of it, and keeps that copy.
+  void copy_whole(int id);
   /// Records which parts of the parameters secondary copies hold at start-up.
   void note_copies();
   /// The end of a step: secondary copies no longer hold the values of the parameters.

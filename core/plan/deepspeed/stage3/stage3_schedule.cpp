@@ -59,6 +59,7 @@ class Stage3Schedule {
     w_.phase(Phase::init);
     p_.sharded = {true, true, true, true};
     for (std::size_t g = 0; g < groups(); ++g) params_.declare_group(g);
+    params_.declare_frozen();
     params_.begin_files();
     // Parameters are built one at a time, so that no rank ever holds the whole model. DeepSpeed
     // broadcasts each twice: by the engine, and when it is partitioned.
@@ -110,7 +111,7 @@ class Stage3Schedule {
     int pending = -1;  // the module whose backward waits for a recomputation
     for (const Visit& v : p_.model.visits) {
       const bool forwards = v.kind == VisitKind::pre_forward || v.kind == VisitKind::post_forward;
-      if (!forwards) finish_backward(pending);
+      if (!forwards || p_.model.reentrant) finish_backward(pending);
       if (v.kind == VisitKind::pre_backward && !backward_begun) {
         backward_begun = true;
         begin_backward(micro);
@@ -250,17 +251,13 @@ class Stage3Schedule {
 
   // DeepSpeed gathers persistent parameters one by one. With one rank its joint gather does
   // nothing, but a list of one parameter, and stage3_allgather_sequential, take another path, which
-  // gathers although the shard stays the parameter.
+  // makes a whole copy although the shard is the parameter.
   void gather_persistent(const std::vector<int>& list) {
     const bool gathers = c_.world() > 1 || list.size() == 1 || c_.knobs.allgather_sequential;
     if (!gathers && !params_.on_host()) return;
     for (int id : list) {
-      const Operand shard = state().where[id];
-      gathers ? params_.gather_alone(id) : params_.bring_up(id);
+      gathers ? params_.copy_whole(id) : params_.bring_up(id);
       state().buffered.erase(id);
-      if (c_.world() > 1 || params_.on_host()) continue;
-      params_.drop(id);
-      state().where[id] = shard;
     }
   }
 
@@ -288,9 +285,11 @@ class Stage3Schedule {
     w_.acquire(
         c_.declare_once(s.flat, "step_gradients" + params_.suffix(g), Category::grad, accum, size));
     c_.convert(w_.write(s.flat), w_.read(s.grad));
-    if (accum == Dtype::fp32) return s.flat;
-    w_.acquire(c_.declare_once(s.grad32, "step_gradients_fp32" + params_.suffix(g), Category::grad,
-                               Dtype::fp32, size));
+    const Dtype master = c_.precision.master;
+    if (accum == master) return s.flat;
+    w_.acquire(c_.declare_once(
+        s.grad32, "step_gradients_" + std::string(to_string(master)) + params_.suffix(g),
+        Category::grad, master, size));
     c_.convert(w_.write(s.grad32), w_.read(s.flat));
     w_.release(s.flat);
     return s.grad32;
