@@ -26,6 +26,7 @@ class WatchingCommunicator : public ForwardingCommunicator {
   void wait(Ticket ticket) override;
   void progress() override;
   bool holds_compute(Ticket ticket) override;
+  Ticket exchange(const void* own, void* all, std::int64_t bytes) override;
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:

@@ -3,6 +3,7 @@
 // are not seen.
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdlib>
 #include <ctime>
@@ -54,10 +55,11 @@ class Watch {
     const std::lock_guard lock(mutex_);
     if (fault_.under.empty() || path.compare(0, fault_.under.size(), fault_.under) != 0) return 0;
     write_down(call, path, to);
-    if (fault_.call != call) return 0;
+    if (fault_.call != call && fault_.call != "any") return 0;
     ++made_;
     if (made_ != fault_.nth && !(fault_.lasting && made_ > fault_.nth)) return 0;
     ++failed_;
+    if (fault_.signal != 0) (void)std::raise(fault_.signal);
     return fault_.error;
   }
   int judge(const char* call, int fd) { return judge(call, path_of(fd)); }
@@ -85,6 +87,7 @@ class Watch {
       if (key == "nth") fault_.nth = std::atoll(value.c_str());
       if (key == "error") fault_.error = std::atoi(value.c_str());
       if (key == "lasting") fault_.lasting = value == "1";
+      if (key == "signal") fault_.signal = std::atoi(value.c_str());
       if (key == "rank") mine = std::atoi(value.c_str()) == rank_;
       if (key == "log") log_ = value;
     }
@@ -148,7 +151,7 @@ Result watched(const char* call, int fd, Call real_call) {
 std::string io_fault_order(const IoFault& f, int rank, const std::string& log) {
   std::ostringstream order;
   order << "under=" << f.under << " call=" << f.call << " nth=" << f.nth << " error=" << f.error
-        << " lasting=" << (f.lasting ? 1 : 0) << " rank=" << rank;
+        << " lasting=" << (f.lasting ? 1 : 0) << " signal=" << f.signal << " rank=" << rank;
   if (!log.empty()) order << " log=" << log;
   return order.str();
 }

@@ -12,12 +12,14 @@
 namespace shardmark::test {
 
 /// The n-th `call` on a file below `under` fails with `error`, and with `lasting` all that follow.
-/// open, write, pwrite, ftruncate, fallocate, fsync, close, rename (renameat2 too) or pread.
+/// open, write, pwrite, ftruncate, fallocate, fsync, close, rename (renameat2 too), pread, or `any`
+/// of them. With a `signal` the process sends it to itself before that call instead.
 struct IoFault {
   std::string under, call;
   std::int64_t nth = 1;
   int error = 0;
   bool lasting = false;
+  int signal = 0;
 };
 
 /// The name under which programs read their orders, and a fault as such an order, of one rank.

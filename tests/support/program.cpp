@@ -124,10 +124,11 @@ void Program::become(const Launch& launch, int out, int err) {
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
-  if (launch.file_limit_bytes > 0) {
-    const auto limit = static_cast<rlim_t>(launch.file_limit_bytes);
-    const rlimit files{limit, limit};
-    if (setrlimit(RLIMIT_FSIZE, &files) != 0) _exit(127);
+  for (const auto& [resource, most] : {std::pair(RLIMIT_FSIZE, launch.file_limit_bytes),
+                                       std::pair(RLIMIT_AS, launch.memory_limit_bytes),
+                                       std::pair(RLIMIT_CPU, launch.cpu_limit_s)}) {
+    const rlimit limit{static_cast<rlim_t>(most), static_cast<rlim_t>(most)};
+    if (most > 0 && setrlimit(resource, &limit) != 0) _exit(127);
   }
   unsetenv("SHARDMARK_FAULT");
   setenv("OMP_NUM_THREADS", "1", 1);

@@ -17,8 +17,11 @@ struct Launch {
   int ranks = 0;                                        // 0: without mpiexec
   std::map<std::string, std::string> environment = {};  // in addition to the test's own environment
   double limit_s = 60;
-  bool terminal = false;         // standard output is a terminal instead of a file
-  long file_limit_bytes = 0;     // no file may become larger; 0: no limit. Not for mpiexec
+  bool terminal = false;  // standard output is a terminal instead of a file
+  // Limits of the process and of each of its children; 0: none. Not for mpiexec.
+  long file_limit_bytes = 0;     // no file may become larger
+  long memory_limit_bytes = 0;   // of address space
+  long cpu_limit_s = 0;          // a process that computes longer is ended by SIGXCPU
   std::string stdout_path = {};  // the file for standard output, if it is not a temporary one
 };
 

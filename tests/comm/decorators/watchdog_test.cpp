@@ -81,6 +81,18 @@ TEST_P(Late, a_rank_that_does_not_answer_is_named) {
   check_named(message, "does not answer");
 }
 
+// The proof of a step's values exchanges its sums on watched lanes.
+TEST_P(Late, a_rank_is_named_after_an_exchange_too) {
+  std::vector<std::int32_t> all(static_cast<std::size_t>(world_size()));
+  const std::int32_t own = world_rank();
+  for (int i = 0; i < 3; ++i) comm->exchange(&own, all.data(), sizeof own);
+  EXPECT_EQ(all.back(), world_size() - 1);
+  const std::string message =
+      wait_for_late([] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); });
+  if (is_late()) return;
+  check_named(message, "does not answer");
+}
+
 TEST_P(Late, a_rank_that_is_behind_is_named_with_the_call_where_it_is) {
   run(*comm, named(Op::broadcast, "param.head"));
   const std::string message = wait_for_late([this] { comm->progress(); });

@@ -2,11 +2,13 @@
 // SHARDMARK_TEST_VALUES="CALL RANK BIT FIRST COUNT": flips bit BIT of the first 32-bit word that
 // the non-blocking collective CALL ("MPI_Iallgather") delivers to rank RANK (-1: to all), in COUNT
 // calls from number FIRST on. Calls of fewer than 64 bytes are neither counted nor changed.
+// SHARDMARK_TEST_VALUES_LOG names a file that gets a byte for each call that was changed.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <numeric>
 
 #include <mpi.h>
 
@@ -93,6 +95,39 @@ int MPI_Ialltoall(const void* s, int sn, MPI_Datatype st, void* r, int rn, MPI_D
   return status;
 }
 
+int MPI_Iallgatherv(const void* s, int sn, MPI_Datatype st, void* r, const int* rn, const int* at,
+                    MPI_Datatype rt, MPI_Comm comm, MPI_Request* request) {
+  const int status = PMPI_Iallgatherv(s, sn, st, r, rn, at, rt, comm, request);
+  note("MPI_Iallgatherv", *request, r, std::accumulate(rn, rn + group_size(comm), 0L), rt);
+  return status;
+}
+
+int MPI_Ialltoallv(const void* s, const int* sn, const int* s_at, MPI_Datatype st, void* r,
+                   const int* rn, const int* r_at, MPI_Datatype rt, MPI_Comm comm,
+                   MPI_Request* request) {
+  const int status = PMPI_Ialltoallv(s, sn, s_at, st, r, rn, r_at, rt, comm, request);
+  note("MPI_Ialltoallv", *request, r, std::accumulate(rn, rn + group_size(comm), 0L), rt);
+  return status;
+}
+
+int MPI_Ireduce(const void* s, void* r, int n, MPI_Datatype t, MPI_Op op, int root, MPI_Comm comm,
+                MPI_Request* request) {
+  const int status = PMPI_Ireduce(s, r, n, t, op, root, comm, request);
+  int rank = 0;
+  PMPI_Comm_rank(comm, &rank);
+  if (rank == root) note("MPI_Ireduce", *request, r, n, t);
+  return status;
+}
+
+int MPI_Igather(const void* s, int sn, MPI_Datatype st, void* r, int rn, MPI_Datatype rt, int root,
+                MPI_Comm comm, MPI_Request* request) {
+  const int status = PMPI_Igather(s, sn, st, r, rn, rt, root, comm, request);
+  int rank = 0;
+  PMPI_Comm_rank(comm, &rank);
+  if (rank == root) note("MPI_Igather", *request, r, static_cast<long>(rn) * group_size(comm), rt);
+  return status;
+}
+
 int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
   const MPI_Request before = *request;
   const int result = PMPI_Test(request, done, status);
@@ -104,6 +139,11 @@ int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
   word ^= std::uint32_t{1} << choice().bit;
   std::memcpy(found->second, &word, sizeof word);
   open_calls().erase(found);
+  if (const char* log = std::getenv("SHARDMARK_TEST_VALUES_LOG"))
+    if (std::FILE* file = std::fopen(log, "a")) {
+      std::fputc('x', file);
+      std::fclose(file);
+    }
   return result;
 }
 

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all campaigns share: how many cases to run, from which seed, and the line that tells what
+// was run.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <core/random.hpp>
+#include <tests/support/program.hpp>
+
+namespace shardmark::test {
+
+/// One campaign. Its cases come from SHARDMARK_CAMPAIGN_SEED (1) and number
+/// SHARDMARK_CAMPAIGN_CASES, or those of the short form. Prints the totals at its end.
+class Campaign {
+ public:
+  Campaign(std::string name, std::int64_t short_cases)
+      : name_(std::move(name)),
+        seed_(static_cast<std::uint64_t>(number("SHARDMARK_CAMPAIGN_SEED", 1))),
+        wanted_(number("SHARDMARK_CAMPAIGN_CASES", short_cases)) {}
+  ~Campaign() {
+    std::printf("campaign %s: %lld cases, %lld failures, seed %llu\n", name_.c_str(),
+                static_cast<long long>(cases_), static_cast<long long>(failures_),
+                static_cast<unsigned long long>(seed_));
+  }
+  Campaign(const Campaign&) = delete;
+  Campaign& operator=(const Campaign&) = delete;
+
+  bool more() const { return cases_ < wanted_ && failures_ < most_failures; }
+  /// A number from 0 to `bound` - 1, which must be above 0.
+  std::int64_t random(std::int64_t bound) {
+    return static_cast<std::int64_t>(mix(seed_, 77, draws_++) % static_cast<std::uint64_t>(bound));
+  }
+  template<class List>
+  const auto& one_of(const List& list) {
+    return *(std::begin(list) + random(static_cast<std::int64_t>(std::size(list))));
+  }
+  /// Brings all possible cases into a random order; the campaign takes the first ones.
+  template<class T>
+  void shuffle(std::vector<T>& all) {
+    for (auto i = static_cast<std::int64_t>(all.size()) - 1; i > 0; --i)
+      std::swap(all[static_cast<std::size_t>(i)], all[static_cast<std::size_t>(random(i + 1))]);
+  }
+  /// Runs one case; `what` says which, should it fail.
+  template<class Body>
+  void run_case(const std::string& what, Body body) {
+    SCOPED_TRACE(name_ + " " + std::to_string(cases_) + ": " + what);
+    const int before = failed_parts();
+    body();
+    ++cases_;
+    if (failed_parts() > before) ++failures_;
+  }
+
+ private:
+  static constexpr std::int64_t most_failures = 20;
+  static std::int64_t number(const char* name, std::int64_t without) {
+    const char* text = std::getenv(name);
+    return text != nullptr && *text != '\0' ? std::atoll(text) : without;
+  }
+  static int failed_parts() {
+    const auto& result = *::testing::UnitTest::GetInstance()->current_test_info()->result();
+    int failed = 0;
+    for (int i = 0; i < result.total_part_count(); ++i)
+      failed += result.GetTestPartResult(i).failed() ? 1 : 0;
+    return failed;
+  }
+
+  std::string name_;
+  std::uint64_t seed_, draws_ = 0;
+  std::int64_t wanted_, cases_ = 0, failures_ = 0;
+};
+
+/// The program's own lines on standard error; MPI_Abort adds others.
+inline std::vector<std::string> messages_of(const Outcome& o) {
+  std::vector<std::string> own;
+  for (const std::string& line : lines_of(o.err))
+    if (line.starts_with("shardmark")) own.push_back(line);
+  return own;
+}
+
+/// Whether `status` is that of a signal, of a crash of a sanitizer or of nothing at all.
+inline bool is_crash(int status) {
+  return status < 0 || status >= 126 || status == 70;
+}
+
+}  // namespace shardmark::test

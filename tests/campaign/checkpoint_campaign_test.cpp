@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// (c) Changes of a checkpoint: random ones of its files, and structural ones of its manifest with a
+// checksum that fits. `ckpt verify` says yes or no in words, in bounded time and memory; if it says
+// yes after a random change, the values are still those that were written.
+#include <filesystem>
+
+#include <io/files/hash.hpp>
+#include <tests/campaign/campaign.hpp>
+#include <tests/support/workplace.hpp>
+
+namespace shardmark::test::checkpoint_campaign_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckpointChanges {
+ public:
+  explicit CheckpointChanges(Campaign& campaign) : campaign_(campaign) {
+    for (const auto& [name, section] :
+         {std::pair("alone", Json::object()), {"shared", Json{{"layout", "shared"}}}}) {
+      Json all = {{"dir", name}, {"every", 2}};
+      all.update(section);
+      place_.deck(2, {{"checkpoint", all}, {"run", {{"steps", 2}}}});
+      EXPECT_EQ(run({.args = place_.run_args(), .ranks = 3}).status, 0);
+    }
+    values_ = values_of(place_.path("alone/step-00000002"));
+    EXPECT_EQ(values_of(place_.path("shared/step-00000002")), values_);
+  }
+
+  void run_case() {
+    const std::string from = place_.path(campaign_.random(2) == 0 ? "alone" : "shared");
+    const std::string folder = place_.path("changed/step-00000002");
+    fs::remove_all(place_.path("changed"));
+    fs::copy(from, place_.path("changed"), fs::copy_options::recursive);
+    const bool structural = campaign_.random(2) == 0;
+    const std::string what = structural ? change_manifest(folder) : change_file(folder);
+    campaign_.run_case(what, [&] { expect_judged(folder, structural); });
+  }
+
+ private:
+  void expect_judged(const std::string& folder, bool structural) {
+    const Outcome o = run({.args = {"ckpt", "verify", folder},
+                           .memory_limit_bytes = std::int64_t{1} << 30,
+                           .cpu_limit_s = 10});
+    SCOPED_TRACE(o.out + o.err);
+    EXPECT_FALSE(o.timed_out);
+    EXPECT_TRUE(o.status == 0 || o.status == 4) << o.status;
+    // One line for each dataset that is damaged.
+    const auto lines = lines_of(o.err);
+    if (o.status == 4) EXPECT_FALSE(lines.empty());
+    for (const std::string& line : lines) EXPECT_TRUE(line.starts_with("shardmark: ")) << line;
+    if (o.status == 0 && !structural) EXPECT_EQ(values_of(folder), values_);
+    sound_ += o.status == 0 ? 1 : 0;
+  }
+
+  // The values of all parameters, from the safetensors file of `ckpt consolidate`.
+  std::string values_of(const std::string& folder) {
+    const Outcome o = run({.args = {"ckpt", "consolidate", folder, "--out", place_.path("whole")}});
+    EXPECT_EQ(o.status, 0) << o.err;
+    const std::string all = read_text(place_.path("whole/step-00000002.safetensors"));
+    std::uint64_t header = 0;
+    std::memcpy(&header, all.data(), sizeof header);
+    return all.substr(8 + header);
+  }
+
+  std::string change_file(const std::string& folder) {
+    std::vector<std::string> files;
+    for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    const std::string file = campaign_.one_of(files), other = campaign_.one_of(files);
+    std::string text = read_text(file);
+    const std::int64_t at = campaign_.random(static_cast<std::int64_t>(text.size()));
+    const auto i = static_cast<std::size_t>(at);
+    const std::int64_t kind = campaign_.random(9);
+    const std::string name = fs::path(file).filename().string() + ", ";
+    switch (kind) {
+      case 0:
+      case 1: text[i] = static_cast<char>(text[i] ^ (1 << campaign_.random(8))); break;
+      case 2: text.resize(i); break;
+      case 3:
+        text += std::string(static_cast<std::size_t>(1 + campaign_.random(5000)), '\x5a');
+        break;
+      case 4:
+        for (std::size_t j = i; j < std::min(text.size(), i + 4096); ++j) text[j] = 0;
+        break;
+      case 5:
+        for (std::size_t j = i; j < std::min(text.size(), i + 64); ++j)
+          text[j] = static_cast<char>(campaign_.random(256));
+        break;
+      case 6: fs::remove(file); return name + "removed";
+      case 7:
+        if (file != other) {
+          fs::rename(file, folder + "/x");
+          fs::rename(other, file);
+          fs::rename(folder + "/x", other);
+        }
+        return name + "exchanged with " + fs::path(other).filename().string();
+      default:
+        fs::remove(file);
+        fs::create_directory(file);
+        return name + "now a folder";
+    }
+    std::ofstream(file, std::ios::binary) << text;
+    return name + "change " + std::to_string(kind) + " at " + std::to_string(at);
+  }
+
+  std::string change_manifest(const std::string& folder) {
+    const std::string path = folder + "/manifest.json";
+    Json o = Json::parse(read_text(path));
+    std::string what;
+    const std::int64_t changes = 1 + campaign_.random(2);
+    for (std::int64_t i = 0; i < changes; ++i) {
+      const Json flat = o["checkpoint"].flatten();
+      auto it = flat.begin();
+      std::advance(it, campaign_.random(static_cast<std::int64_t>(flat.size())));
+      Json::json_pointer at(it.key());
+      const std::int64_t up = campaign_.random(4);  // often the value itself, else what holds it
+      for (std::int64_t u = 2; u < up && !at.parent_pointer().empty(); ++u)
+        at = at.parent_pointer();
+      Json& value = o["checkpoint"][at];
+      const std::int64_t kind = campaign_.random(6);
+      what += at.to_string() + " change " + std::to_string(kind) + "; ";
+      if (kind == 0) {
+        value = campaign_.one_of(hostile_);
+      } else if (kind == 1 && value.is_number()) {
+        value = value.get<double>() * 2 + 1;
+      } else if (kind == 2 && value.is_number_integer()) {
+        value = value.get<std::int64_t>() + (campaign_.random(2) == 0 ? 1 : -1);
+      } else if (kind == 3 && !at.empty()) {
+        Json& parent = o["checkpoint"][at.parent_pointer()];
+        if (parent.is_object()) parent.erase(at.back());
+        if (parent.is_array()) parent.erase(parent.begin() + std::stol(at.back()));
+      } else if (kind == 4 && !at.empty() && o["checkpoint"][at.parent_pointer()].is_array()) {
+        o["checkpoint"][at.parent_pointer()].push_back(value);
+      } else {
+        auto from = flat.begin();
+        std::advance(from, campaign_.random(static_cast<std::int64_t>(flat.size())));
+        value = from.value();
+      }
+    }
+    o["xxh3"] = hash_hex(o["checkpoint"].dump());
+    std::ofstream(path, std::ios::binary) << o.dump();
+    return what;
+  }
+
+  Campaign& campaign_;
+  const Workplace place_;
+  std::string values_;
+  int sound_ = 0;
+  const std::vector<Json> hostile_ = {nullptr,
+                                      true,
+                                      -1,
+                                      0,
+                                      std::int64_t{1} << 40,
+                                      std::numeric_limits<std::int64_t>::max(),
+                                      std::numeric_limits<std::uint64_t>::max(),
+                                      1e300,
+                                      0.5,
+                                      "",
+                                      "../../x",
+                                      "x\nRESULT=VALID",
+                                      Json::array(),
+                                      Json::object(),
+                                      Json::array({0, 1})};
+};
+
+TEST(CampaignCheckpoint, AnyChangeIsJudged) {
+  Campaign campaign("checkpoints", 150);
+  CheckpointChanges changes(campaign);
+  while (campaign.more()) changes.run_case();
+}
+
+}  // namespace
+}  // namespace shardmark::test::checkpoint_campaign_test
