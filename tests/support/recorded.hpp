@@ -28,15 +28,17 @@ inline json deck_of(const json& recorded) {
   json model = {{"family", "list"}, {"modules", json::array()}};
   for (const json& m : recorded.at("modules"))
     model["modules"].push_back({{"name", m[0]}, {"numels", m[1]}});
-  for (const auto& [from, to] :
-       {std::pair{"module_visits", "visits"},
-        std::pair{"gradient_ready_order", "gradient_ready_order"},
-        std::pair{"param_groups", "param_groups"}, std::pair{"tied", "tied"}})
+  for (const auto& [from, to] : {std::pair{"module_visits", "visits"},
+                                 std::pair{"gradient_ready_order", "gradient_ready_order"},
+                                 std::pair{"param_groups", "param_groups"},
+                                 std::pair{"tied", "tied"}, std::pair{"frozen", "frozen"}})
     if (recorded.contains(from)) model[to] = recorded.at(from);
+  json run = {{"compute", "none"}, {"steps", 3}};
+  if (recorded.contains("run")) run.update(recorded.at("run"));
   return {{"name", recorded.at("name")},
           {"model", model},
           {"deepspeed", recorded.at("config")},
-          {"run", {{"compute", "none"}, {"steps", 3}}}};
+          {"run", run}};
 }
 
 /// Returns all recordings of a file.

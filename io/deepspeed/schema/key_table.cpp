@@ -58,7 +58,7 @@ constexpr DsKey top_level[] = {
     {"dataloader_drop_last", "", truth, "false", inert, all_stages, any_real, ""},
     {"autotuning", "", object, "{}", inert, all_stages, any_real, ""},
     {"elasticity", "", object, "{}", not_modelled, all_stages, any_real, ""},
-    {"torch_autocast", "", object, "{}", not_modelled, all_stages, any_real, ""},
+    {"torch_autocast", "", object, "{}", used, all_stages, any_real, ""},
     {"compile", "", object, "{}", not_modelled, all_stages, any_real, ""},
     {"compression_training", "", object, "{}", not_modelled, all_stages, any_real, ""},
     {"curriculum_learning", "", object, "{}", not_modelled, all_stages, any_real, ""},

@@ -72,6 +72,31 @@ TEST(Resume, IsBitwiseEqualToARunThatNeverStopped) {
       }
 }
 
+// A skipped step is no update, and a resumed run continues both counts.
+TEST(Resume, ContinuesTheCountsOfUpdatesAndSamples) {
+  const SharedFolder folder;
+  Deck deck = small_deck(2, 2 * world());
+  testing::set_precision(deck, Dtype::fp16, Dtype::fp16);
+  deck.zero.precision.loss_scale = {true, 0x1p22, 2, 1, false, 1};
+  std::int64_t trained = 0, skipped = 0;
+  for (const char* resume : {"none", "latest"}) {
+    CheckpointedRun run(with_checkpoints(deck, folder.path(), resume), MPI_COMM_WORLD);
+    for (int s = 0; s < 7; ++s) {
+      run.training.step();
+      ++trained;
+      skipped += run.training.skipped.back() ? 1 : 0;
+    }
+    run.write();
+    run.checkpoints.finish();
+    const Manifest m = read_manifest(folder.path() + "/" + checkpoint_name(trained));
+    EXPECT_EQ(m.position.step, trained);
+    EXPECT_EQ(m.position.updates, trained - skipped);
+    EXPECT_EQ(m.samples, trained * 2 * world());
+  }
+  EXPECT_GT(skipped, 0);
+  EXPECT_LT(skipped, trained);
+}
+
 // An asynchronous write stores the states of its step, although training continues.
 TEST(Resume, IsBitwiseEqualFromAnAsynchronousCheckpoint) {
   for (int stage : {0, 1, 2, 3})

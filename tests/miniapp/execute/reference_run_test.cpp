@@ -132,6 +132,20 @@ TEST(Accumulation, GivesTheLossesAndNormsOfTheWholeBatch) {
   RecordProperty("runs", runs);
 }
 
+// Without contiguous_gradients, one tensor is divided in place and several in their copy.
+TEST(Averages, AreThoseOfTheWholeBatchWithoutContiguousGradients) {
+  std::ifstream file(std::string(SHARDMARK_TESTS) + "/data/transformer_reference.json");
+  const json c = json::parse(file).at("cases")[0];
+  for (int stage : {1, 2, 3})
+    for (std::int64_t bucket : {1, 9000}) {
+      SCOPED_TRACE("stage " + std::to_string(stage) + ", bucket " + std::to_string(bucket));
+      Deck d = deck_of(c.at("config"), stage, Reductions::native);
+      d.zero.knobs.contiguous_gradients = false;
+      d.zero.knobs.reduce_bucket_size = bucket;
+      expect_reference(d, c, 2, {1e-6, 5e-6});
+    }
+}
+
 // ---- recorded losses --------------------------------------------------------------------------
 
 // The recordings are of two ranks; other rank counts share the same global batch.

@@ -54,6 +54,7 @@ TEST(Recorded, CollectivesRowByRow) {
   EXPECT_GE(compare_rows("deepspeed_traces.json"), 26);  // two of them have offload
   EXPECT_GE(compare_rows("deepspeed_more_traces.json"), 20);
   EXPECT_GE(compare_rows("deepspeed_hpz.json"), 9);
+  EXPECT_GE(compare_rows("deepspeed_details.json"), 20);
 }
 
 // Returns how many cases of the file have figures of memory.
@@ -80,6 +81,7 @@ int compare_memory(const std::string& file) {
 TEST(Recorded, MemoryToTheByte) {
   EXPECT_GE(compare_memory("deepspeed_memory.json"), 11);
   EXPECT_GE(compare_memory("deepspeed_hpz.json"), 8);
+  EXPECT_GE(compare_memory("deepspeed_details.json"), 20);
 }
 
 }  // namespace
