@@ -12,7 +12,7 @@
 //   accumulate   into u, from r            into += from, in the type of `into`
 //   convert      into w, from r            from / divisor (*), then in the type of `into`
 //   scale        buffer u                  buffer /= Event::divisor
-//   interleave   into u, from r            a whole tensor / divisor (*) -> rank-major in `into`
+//   interleave   into u, from r            a whole tensor / divisor (*) -> rank-major in `into`, in its type
 //   rearrange    into w, from r            the way back: rank-major `from` -> a whole tensor
 //   overflow     flag w|u, gradient r …    flag = 1 if any element is not finite, else 0 (u: unchanged)
 //   grad_norm    sum w|u, gradient r …     sum of squares (ordered: exact limbs); u: adds to it

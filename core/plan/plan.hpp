@@ -88,9 +88,9 @@ enum class Gradients : std::uint8_t { none, accumulated, reduced };
 template<>
 inline constexpr std::size_t enum_size<Gradients> = 3;
 
-/// The most groups that a program has: the world and, if states are sharded on two levels, two
-/// more.
-inline constexpr int max_groups = 3;
+/// The most groups that a program has: the world, two more if states are sharded on two levels, and
+/// one more if forward leaves parameters in larger parts than the optimizer's.
+inline constexpr int max_groups = 4;
 /// Work within one queue runs in order. Each lane is a queue, except that the lane `comm` has one
 /// queue per group, since each group has its own communicator.
 inline constexpr int queue_count = lane_count - 1 + max_groups;
@@ -181,6 +181,8 @@ struct Program {
   // states in between must set these too.
   std::vector<StatePiece> copies;
   EnumArray<State, bool> sharded{};  // whether a rank holds only its part of a state
+  bool sums_partly_reduced =
+      false;  // gradients of micro-batches add up between their two reductions
   std::vector<Operand> operands;
   std::vector<std::int32_t> param_ids;
   std::vector<std::int32_t> edges;  // event indices within the same segment

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules that join several sections of a deck: for example the data must fit the model, and the
 // model must be able to do what run.compute asks for.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -69,8 +70,10 @@ void check_shard_size(const Deck& deck, Origin& origin) {
   if (size == 0) return;
   if (!traits(deck.run.schedule).takes_shard_size)
     origin.refuse("run.shard_size", size,
-                  "needs run.schedule \"paper\": with DeepSpeed's schedule, set "
-                  "zero_optimization.zero_hpz_partition_size at stage 3");
+                  traits(deck.run.schedule).follows_torch
+                      ? "needs run.schedule \"paper\": with PyTorch's schedule, set torch.mesh"
+                      : "needs run.schedule \"paper\": with DeepSpeed's schedule, set "
+                        "zero_optimization.zero_hpz_partition_size at stage 3");
   if (deck.zero.stage == 0)
     origin.note(
         FindingKind::no_effect, "run.shard_size",
@@ -110,11 +113,31 @@ void check_together(const Deck& deck, Origin& origin) {
                 "uniform data has no structure to learn");
 }
 
+namespace {
+
+// PyTorch may leave parameters untrained. Plans show that; runs train all of them.
+bool visits_all(const ModelSpec& model) {
+  return std::all_of(model.modules.begin(), model.modules.end(), [&](const ListModule& m) {
+    const auto index = static_cast<int>(&m - model.modules.data());
+    return m.numels.empty() || model.visits.empty() ||
+           std::any_of(model.visits.begin(), model.visits.end(), [&](const Visit& v) {
+             return v.module == (m.name.empty() ? root_module : index);
+           });
+  });
+}
+
+}  // namespace
+
 std::vector<Finding> missing_to_run(const Deck& deck) {
   std::vector<Finding> lacks;
   const auto lack = [&](const char* key, std::string text) {
     lacks.push_back({FindingKind::warning, key, std::move(text)});
   };
+  if (traits(deck.run.schedule).follows_torch &&
+      !(deck.torch.frozen.empty() && deck.model.frozen.empty()))
+    lack("torch.frozen", "only `plan` models parameters that are not trained: remove the key");
+  if (traits(deck.run.schedule).follows_torch && !visits_all(deck.model))
+    lack("model.visits", "leaves out modules with parameters, which only `plan` models: add them");
   if (deck.run.steps == 0)
     lack("run.steps", "missing: give the number of steps, an integer, at least 1");
   if (!traits(deck.model.family).has_arithmetic && deck.run.compute == Compute::train)

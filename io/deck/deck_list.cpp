@@ -17,6 +17,33 @@ namespace {
 constexpr std::int64_t max_numel = std::int64_t{1} << 60;
 constexpr std::size_t max_modules = 1'000'000;
 
+std::int64_t read_size(Origin& origin, const std::string& key, const Json& value) {
+  const IntRange range{1, max_numel};
+  const auto n = as_integer(value);
+  if (!n || *n < range.min || *n > range.max)
+    origin.refuse(key, value, "must be " + describe(range));
+  return *n;
+}
+
+// The sizes of each parameter, slowest dimension first. PyTorch's FSDP cuts along one of them.
+void read_shapes(Origin& origin, const std::string& key, const Json& shapes, ListModule& module) {
+  if (!shapes.is_array()) origin.refuse(key, shapes, "must be an array of shapes");
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const std::string at = fmt::format("{}.{}", key, i);
+    if (!shapes[i].is_array() || shapes[i].empty())
+      origin.refuse(at, shapes[i], "must be an array of at least one size, for example [64, 16]");
+    std::vector<std::int64_t>& shape = module.shapes.emplace_back();
+    std::int64_t numel = 1;
+    for (const Json& size : shapes[i]) {
+      shape.push_back(read_size(origin, at, size));
+      if (numel > max_numel / shape.back())
+        origin.refuse(at, shapes[i], fmt::format("must have at most {} elements", max_numel));
+      numel *= shape.back();
+    }
+    module.numels.push_back(numel);
+  }
+}
+
 ListModule read_module(Origin& origin, const Json& value, const std::string& key) {
   ListModule module;
   KeyReader reader(origin, value, key);
@@ -24,19 +51,22 @@ ListModule read_module(Origin& origin, const Json& value, const std::string& key
   if (!name) origin.missing(reader.key("name"), "give the module's name; \"\" is the root");
   if (!name->is_string()) origin.refuse(reader.key("name"), *name, "must be a string");
   module.name = name->get<std::string>();
+  if (const Json* shapes = reader.any("shapes")) {
+    read_shapes(origin, reader.key("shapes"), *shapes, module);
+    if (const Json* both = reader.any("numels"))
+      origin.refuse(reader.key("numels"), *both, "follows from shapes: remove one of the two");
+    reader.finish();
+    return module;
+  }
   const Json* numels = reader.any("numels");
   if (!numels)
-    origin.missing(reader.key("numels"), "give its parameters' element counts; [] for a container");
+    origin.missing(reader.key("numels"),
+                   "give its parameters' element counts, [] for a container, or shapes");
   if (!numels->is_array())
     origin.refuse(reader.key("numels"), *numels, "must be an array of element counts");
-  const IntRange range{1, max_numel};
-  for (std::size_t i = 0; i < numels->size(); ++i) {
-    const auto n = as_integer((*numels)[i]);
-    if (!n || *n < range.min || *n > range.max)
-      origin.refuse(fmt::format("{}.{}", reader.key("numels"), i), (*numels)[i],
-                    "must be " + describe(range));
-    module.numels.push_back(*n);
-  }
+  for (std::size_t i = 0; i < numels->size(); ++i)
+    module.numels.push_back(
+        read_size(origin, fmt::format("{}.{}", reader.key("numels"), i), (*numels)[i]));
   reader.finish();
   return module;
 }
@@ -135,7 +165,7 @@ void read_frozen(KeyReader& reader, ModelSpec& model, Schedule schedule, std::in
   model.frozen = read_indices(origin, key, {frozen}, params).front();
   if (static_cast<std::int64_t>(model.frozen.size()) == params)
     origin.refuse(key, *frozen, "all parameters are frozen: leave one to be trained");
-  if (!traits(schedule).follows_deepspeed)
+  if (!traits(schedule).follows_deepspeed && !traits(schedule).follows_torch)
     origin.not_modelled(key, *frozen, "remove the key, or set run.schedule to \"deepspeed\"");
 }
 
@@ -153,7 +183,7 @@ void read_ready_order(KeyReader& reader, ModelSpec& model, Schedule schedule, st
                     "this parameter is frozen, so it has no gradient: remove it here, or "
                     "from model.frozen");
   const auto listed = static_cast<std::int64_t>(model.gradient_ready_order.size());
-  if (listed < params && !traits(schedule).follows_deepspeed)
+  if (listed < params && !traits(schedule).follows_deepspeed && !traits(schedule).follows_torch)
     throw DeckError(fmt::format(
         "{}: {} of {} parameters are listed, and only the schedule \"deepspeed\" models parameters "
         "without gradients: list each once",
@@ -234,8 +264,10 @@ std::set<std::size_t> modules_with_gradients(const ModelSpec& model) {
 }
 
 // A module whose gradients become ready must be computed forward once before any backward, and
-// backward; a module that is computed backward must have been computed forward.
-void check_visits(Origin& origin, const std::string& key, const ModelSpec& model) {
+// backward; a module that is computed backward must have been computed forward. PyTorch's schedule
+// accepts modules that do not run at all.
+void check_visits(Origin& origin, const std::string& key, const ModelSpec& model,
+                  bool all_must_run) {
   const std::set<std::size_t> trained = modules_with_gradients(model);
   std::set<int> forward, backward;
   for (const Visit& v : model.visits) {
@@ -247,7 +279,8 @@ void check_visits(Origin& origin, const std::string& key, const ModelSpec& model
     if (m.numels.empty()) continue;
     const int module = m.name.empty() ? root_module : static_cast<int>(i);
     const bool runs = forward.contains(module), back = backward.contains(module);
-    if (runs ? back || !trained.contains(i) : !back && !trained.contains(i)) continue;
+    if (runs ? back || !trained.contains(i) : !back && (!trained.contains(i) || !all_must_run))
+      continue;
     throw DeckError(fmt::format("{}: \"{}\" has parameters and no \"{}{}\"{}: add it",
                                 origin.place(key), m.name, runs ? "b+" : "f+", m.name,
                                 runs ? "" : " before the first \"b+\""));
@@ -270,21 +303,24 @@ void read_list(KeyReader& reader, ModelSpec& model, Schedule schedule) {
   const ByName by_name = read_modules(reader, model);
   read_tied(reader, model, by_name);
   const std::int64_t params = count_params(model);
-  const auto unused_by_paper = [&](const char* name, const Json& value) {
-    if (!traits(schedule).follows_deepspeed)
+  const auto used_by = [&](bool used, const char* name, const Json& value) {
+    if (!used)
       origin.note(FindingKind::no_effect, reader.key(name),
                   fmt::format("{}: affects only the schedule \"deepspeed\", not \"{}\"",
                               brief(value), to_string(schedule)));
   };
+  const bool deepspeed = traits(schedule).follows_deepspeed;
+  const bool has_hooks = deepspeed || traits(schedule).follows_torch;
   read_frozen(reader, model, schedule, params);
   read_ready_order(reader, model, schedule, params);
   read_groups(reader, model, params);
-  for (const char* name : {"gradient_ready_order", "param_groups"})
-    if (const Json* value = reader.any(name)) unused_by_paper(name, *value);
+  if (const Json* order = reader.any("gradient_ready_order"))
+    used_by(has_hooks, "gradient_ready_order", *order);
+  if (const Json* groups = reader.any("param_groups")) used_by(deepspeed, "param_groups", *groups);
   if (const Json* visits = reader.any("visits")) {
     model.visits = read_visits(origin, reader.key("visits"), *visits, by_name);
-    check_visits(origin, reader.key("visits"), model);
-    unused_by_paper("visits", *visits);
+    check_visits(origin, reader.key("visits"), model, !traits(schedule).follows_torch);
+    used_by(has_hooks, "visits", *visits);
   }
 }
 

@@ -110,6 +110,13 @@ Deck read_sections(const Json& text, Origin& origin, OutputOptions& output,
   const Json config =
       fill_config(origin, given ? *given : empty, {hf ? &*hf : nullptr, &deck.model, world});
   deck.zero = read_deepspeed(origin, config, deck.run.schedule);
+  read_torch(section("torch"), deck.torch);
+  if (const Json* torch = reader.any("torch");
+      torch != nullptr && !traits(deck.run.schedule).follows_torch)
+    origin.note(FindingKind::no_effect, "torch",
+                fmt::format("affects only the schedule \"torch\", not \"{}\"",
+                            to_string(deck.run.schedule)));
+  apply_torch(deck, origin);
   output.deepspeed = read_deepspeed_log(origin, config);
   read_comm(section("comm"), deck.comm);
   read_memory(section("memory"), deck.memory);

@@ -15,6 +15,7 @@ void read_model(KeyReader reader, ModelSpec& model, Schedule schedule);
 void read_list(KeyReader& reader, ModelSpec& model, Schedule schedule);
 void read_trace(KeyReader& deck, std::string& trace);
 void read_run(KeyReader reader, RunSpec& run);
+void read_torch(KeyReader reader, TorchSpec& torch);
 void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed);
 void read_comm(KeyReader reader, CommSpec& comm);
 void read_memory(KeyReader reader, MemorySpec& memory);
@@ -22,6 +23,9 @@ void read_machine(KeyReader reader, MachineSpec& machine);
 void read_checkpoint(KeyReader reader, CheckpointSpec& checkpoint);
 void read_expect(KeyReader reader, ExpectSpec& expect);
 
+/// Sets the types in which the schedule `torch` stores and computes, from the sections `torch` and
+/// `deepspeed`. Throws DeckError if they contradict each other.
+void apply_torch(Deck& deck, Origin& origin);
 /// Checks the rules that join sections. Throws DeckError.
 void check_together(const Deck& deck, Origin& origin);
 /// Returns what `run` needs, `plan` does not, and the deck lacks: steps, data, or a model that can

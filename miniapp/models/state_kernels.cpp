@@ -63,8 +63,9 @@ bool run_state_kernel(const Context& context, const Program& program, const Even
       return true;
     case Kernel::scale: divide(context, ops[0].elems, stored(ops[0]), event.divisor); return true;
     case Kernel::interleave:
+      // The operand ends with the last row's shard.
       interleave(context, ops[1].elems, rows, row_elems(0), stored(ops[0]), stored(ops[1]),
-                 event.divisor);
+                 event.divisor, ops[0].elems - (rows - 1) * row_elems(0));
       return true;
     case Kernel::rearrange:
       rearrange(context, ops[0].elems, rows, row_elems(1), stored(ops[0]), stored(ops[1]));

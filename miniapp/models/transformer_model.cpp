@@ -24,7 +24,7 @@ TransformerModel::TransformerModel(const Deck& deck, const Program& program, con
     : deck_(deck),
       context_(context),
       tokens_(std::move(tokens)),
-      dims_(transformer_dims(deck.model, program.batch.micro, program.precision.model)) {}
+      dims_(transformer_dims(deck.model, program.batch.micro, program.precision.computes_in())) {}
 
 void TransformerModel::run(const Program& program, const Event& event,
                            std::span<const Bound> operands, const StepValues& values) {

@@ -14,6 +14,7 @@ set(layout_rooms
   "core/plan/interpret: core core/plan/deck core/plan/model core/plan/partition core/plan core/plan/work"
   "core/plan/price: core core/plan/deck core/plan/model core/plan/partition core/plan core/plan/work core/plan/interpret"
   "core/plan/paper: core core/plan/deck core/plan/model core/plan/partition core/plan core/plan/write"
+  "core/plan/torch: core core/plan/deck core/plan/model core/plan/partition core/plan core/plan/write"
   "core/plan/deepspeed: core core/plan/deck core/plan/model core/plan/partition core/plan core/plan/write"
   "core/plan/deepspeed/stage0: core core/plan core/plan/*"
   "core/plan/deepspeed/stage12: core core/plan core/plan/*"

@@ -161,9 +161,9 @@ void for_each_piece(const Context& ctx, const char* label, int rows, std::int64_
 }
 
 // Copies one piece of a row.
-template<class T, class Quotient>
-KOKKOS_INLINE_FUNCTION void copy_piece(const kernel::Row& row, std::int64_t count, T* to,
-                                       const T* from, const Quotient& quotient,
+template<class To, class From, class Quotient>
+KOKKOS_INLINE_FUNCTION void copy_piece(const kernel::Row& row, std::int64_t count, To* to,
+                                       const From* from, const Quotient& quotient,
                                        [[maybe_unused]] bool streaming) {
   if constexpr (!kernel::rows_are_warps)
     if (streaming) return stream_part(count, to, from, quotient);
@@ -171,11 +171,10 @@ KOKKOS_INLINE_FUNCTION void copy_piece(const kernel::Row& row, std::int64_t coun
   row.loop(count, [&](std::int64_t i) { put(to[i], from[i], q); });
 }
 
-template<class T, class Quotient>
+template<class To, class From, class Quotient>
 void interleave_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
-                      T* d, const T* s, const Quotient& quotient) {
-  const std::int64_t shard = (elems + rows - 1) / rows;
-  const bool streaming = kernel::worth_streaming<T>(elems);
+                      To* d, const From* s, const Quotient& quotient, std::int64_t shard) {
+  const bool streaming = kernel::worth_streaming<To>(elems);
   for_each_piece(
       ctx, "shardmark::interleave", rows, shard,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
@@ -183,10 +182,10 @@ void interleave_typed(const Context& ctx, std::int64_t elems, int rows, std::int
         const std::int64_t first = r * shard + begin;
         const std::int64_t rest = elems - first;
         const std::int64_t real = rest < 0 ? 0 : rest < count ? rest : count;
-        T* to = d + r * row_elems + begin;
+        To* to = d + r * row_elems + begin;
         copy_piece(row, real, to, s + first, quotient, streaming);
-        T* padding = to + real;
-        row.loop(count - real, [&](std::int64_t i) { padding[i] = T{}; });
+        To* padding = to + real;
+        row.loop(count - real, [&](std::int64_t i) { padding[i] = To{}; });
       });
 }
 
@@ -262,12 +261,14 @@ void flag_not_finite(const Context& ctx, std::int64_t elems, ConstStored x, std:
 }
 
 void interleave(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
-                Stored into, ConstStored from, double divisor) {
-  with_storage(into.dtype, [&](auto type) {
-    using T = decltype(type);
-    with_divisor(divisor, [&](const auto& quotient) {
-      interleave_typed(ctx, elems, rows, row_elems, static_cast<T*>(into.data),
-                       static_cast<const T*>(from.data), quotient);
+                Stored into, ConstStored from, double divisor, std::int64_t shard) {
+  if (shard == 0) shard = (elems + rows - 1) / rows;
+  with_storage(into.dtype, [&](auto to_type) {
+    with_storage(from.dtype, [&](auto from_type) {
+      with_divisor(divisor, [&](const auto& quotient) {
+        interleave_typed(ctx, elems, rows, row_elems, static_cast<decltype(to_type)*>(into.data),
+                         static_cast<const decltype(from_type)*>(from.data), quotient, shard);
+      });
     });
   });
 }

@@ -87,11 +87,12 @@ void flag_not_finite(const Context& ctx, std::int64_t elems, ConstStored x, std:
 
 /// Copies `elems` elements between a whole tensor and its place in a rank-major buffer. Row r of
 /// its `rows` rows begins at r * row_elems and holds the elements [r * shard, (r + 1) * shard),
-/// where shard = ceil(elems / rows). What lies beyond the end of the tensor is padding:
-/// `interleave` writes zeros there, and `rearrange` does not read it. `interleave` copies into the
-/// buffer and divides each element as `divide` does; `rearrange` copies out of it.
+/// where shard = ceil(elems / rows) unless `interleave` is given a larger one. What lies beyond the
+/// end of the tensor is padding: `interleave` writes zeros there, and `rearrange` does not read it.
+/// `interleave` copies into the buffer, divides each element as `divide` does and then rounds it in
+/// the buffer's type; `rearrange` copies out of it.
 void interleave(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
-                Stored into, ConstStored from, double divisor = 1);
+                Stored into, ConstStored from, double divisor = 1, std::int64_t shard = 0);
 void rearrange(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
                Stored into, ConstStored from);
 

@@ -8,6 +8,7 @@
 #include <core/plan/interpret/owned_elements.hpp>
 #include <core/plan/paper/paper_schedule.hpp>
 #include <core/plan/plan.hpp>
+#include <core/plan/torch/torch_schedule.hpp>
 #include <core/plan/write/rank_groups.hpp>
 
 namespace shardmark {
@@ -46,6 +47,7 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   switch (p.schedule) {
     case Schedule::deepspeed: write_deepspeed(p, deck, profile); break;
     case Schedule::paper: write_paper(p, deck, profile); break;
+    case Schedule::torch: write_torch(p, deck, profile); break;
   }
   if (deck.checkpoint.async && deck.checkpoint.every > 0) add_checkpoint_staging(p);
   return p;

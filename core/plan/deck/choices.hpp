@@ -13,19 +13,24 @@
 namespace shardmark {
 
 /// `run.schedule`: which collectives, copies and computations a step consists of.
-enum class Schedule : std::uint8_t { deepspeed, paper };
+enum class Schedule : std::uint8_t { deepspeed, paper, torch };
 template<>
-inline constexpr std::size_t enum_size<Schedule> = 2;
+inline constexpr std::size_t enum_size<Schedule> = 3;
 
 /// What distinguishes the schedules for code that is common to them.
 struct ScheduleTraits {
   std::string_view name;
   bool follows_deepspeed;  // DeepSpeed's knobs, its offload and its types for sums have an effect
   bool takes_shard_size;   // run.shard_size cuts states over fewer ranks than the world
+  bool follows_torch = false;  // the section `torch` has an effect
 };
 inline constexpr auto schedule_traits = enum_table<Schedule>(
     ScheduleTraits{.name = "deepspeed", .follows_deepspeed = true, .takes_shard_size = false},
-    ScheduleTraits{.name = "paper", .follows_deepspeed = false, .takes_shard_size = true});
+    ScheduleTraits{.name = "paper", .follows_deepspeed = false, .takes_shard_size = true},
+    ScheduleTraits{.name = "torch",
+                   .follows_deepspeed = false,
+                   .takes_shard_size = false,
+                   .follows_torch = true});
 /// The row of the table above.
 constexpr const ScheduleTraits& traits(Schedule s) {
   return schedule_traits[s];

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <core/plan/deck/choices.hpp>
+#include <core/plan/deck/torch_spec.hpp>
 #include <core/plan/deck/types.hpp>
 
 namespace shardmark {
@@ -19,6 +20,7 @@ namespace shardmark {
 struct ListModule {
   std::string name;
   std::vector<std::int64_t> numels;
+  std::vector<std::vector<std::int64_t>> shapes = {};  // if given, one for each of the numels
 };
 
 /// A hook of a module as stage 3 sees it: f+ runs before the module's forward and f- after it; b+
@@ -102,8 +104,10 @@ struct PrecisionSpec {
   Dtype grad_accum = Dtype::fp32;  // data_types.grad_accum_dtype; default: model
   Dtype master = Dtype::fp32;      // of the master, its gradients and the optimizer's states
   Dtype comm = Dtype::fp32;        // communication_data_type; default: model
+  std::optional<Dtype> compute;    // of forward and backward; empty: model
   bool check_overflow = false;     // a flag is reduced before the step (at stages 1 to 3)
   LossScaleSpec loss_scale;
+  Dtype computes_in() const { return compute.value_or(model); }
 };
 
 /// Whether DeepSpeed uses its BF16_Optimizer, which keeps one flat fp32 gradient per parameter
@@ -238,6 +242,7 @@ struct Deck {
   ModelSpec model;
   DataSpec data;
   ZeroSpec zero;
+  TorchSpec torch;
   RunSpec run;
   CommSpec comm;
   MemorySpec memory;

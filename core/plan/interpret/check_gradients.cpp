@@ -18,7 +18,8 @@ GradientCheck::Levels GradientCheck::find_levels() const {
     for (const Event& e : s.events)
       if (is_reduction(e.op) && e.params.count > 0 && e.group >= 0 && e.group < max_groups)
         found |= 1U << static_cast<unsigned>(e.group);
-  return found == 0 ? 1 : found;
+  if (found != 0) return found;
+  return p_.world == 1 ? 0 : 1;  // PyTorch's FSDP sends nothing if there is one rank
 }
 
 template<class Each>
@@ -55,16 +56,17 @@ void GradientCheck::follow_params(const Event& e) {
   const Levels level = 1U << static_cast<unsigned>(e.group);
   for (int i = 0; i < e.params.count; ++i) {
     const std::int32_t id = p_.param_ids[e.params.first + i];
-    if (p_.model.params[id].use != ParamUse::trained) continue;  // its gradient is always zero
+    if (!p_.model.params[id].trained()) continue;  // its gradient is always zero
     Pending& g = pending_[id];
     const std::string& param = p_.model.params[id].name;
     if (reduces && (g.missing & level) == 0)
       report_(param + " is reduced, but nothing new was added to its gradient");
     if (applies && (g.missing != 0 || !g.reduced))
       report_(param + " is applied before its gradient is reduced");
-    if (makes && g.missing != 0 && g.missing != levels_)
+    if (makes && g.missing != 0 && g.missing != levels_ && !p_.sums_partly_reduced)
       report_(param + " has a new gradient while the last one is reduced in part");
     if (makes) g.missing = levels_;
+    if (makes && levels_ == 0) g.reduced = true;
     if (reduces) g.missing &= ~level;
     if (reduces && g.missing == 0) g.reduced = true;
     if (applies) g = {};
@@ -142,7 +144,7 @@ void GradientCheck::require_reduced(const Event& e) {
 
 void GradientCheck::at_exit(Gradients declared) const {
   for (std::size_t id = 0; id < pending_.size(); ++id) {
-    if (p_.model.params[id].use != ParamUse::trained) continue;
+    if (!p_.model.params[id].trained()) continue;
     const Pending& g = pending_[id];
     const Gradients is = g.missing != 0 ? Gradients::accumulated
                          : g.reduced    ? Gradients::reduced

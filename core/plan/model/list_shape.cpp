@@ -77,7 +77,8 @@ class ListBuilder {
   void add_params(const std::string& name, const ListModule& m) {
     const int module = m.name.empty() ? 0 : static_cast<int>(b_.shape().modules.size()) - 1;
     for (std::size_t i = 0; i < m.numels.size(); ++i)
-      b_.param(name + "." + std::to_string(i), {m.numels[i]}, Init::uniform);
+      b_.param(name + "." + std::to_string(i),
+               m.shapes.empty() ? std::vector{m.numels[i]} : m.shapes[i], Init::uniform);
     b_.shape().modules[module].param_count = static_cast<int>(m.numels.size());
   }
 

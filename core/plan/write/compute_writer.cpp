@@ -26,7 +26,8 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Deck& d
 }
 
 void ComputeWriter::declare(const Profile& profile) {
-  const TransformerDims d = transformer_dims(p_.model.spec, p_.batch.micro, p_.precision.model);
+  const TransformerDims d =
+      transformer_dims(p_.model.spec, p_.batch.micro, p_.precision.computes_in());
   const std::int64_t stream = checked_mul(d.rows(), d.hidden, "activations");
   tokens_ = w_.slot("tokens", Category::activation, Dtype::int32,
                     checked_mul(d.micro_batch, d.sequence + 1, "tokens"));

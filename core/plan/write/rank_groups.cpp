@@ -22,11 +22,24 @@ void require_blocks(const Deck& deck, std::string_view key, std::int64_t size, i
       fmt::format("{}: {} = {}: must divide the number of ranks, {}", deck.path, key, size, world));
 }
 
+void require_mesh(const Deck& deck, int world) {
+  const TorchSpec& t = deck.torch;
+  if (t.mesh_shard > 0 && (world % t.mesh_shard != 0 || t.mesh_replicate != world / t.mesh_shard))
+    throw DeckError(fmt::format("{}: torch.mesh = [{}, {}]: must have as many ranks as the run, {}",
+                                deck.path, t.mesh_replicate, t.mesh_shard, world));
+  const std::int64_t shard = t.mesh_shard > 0 ? t.mesh_shard : world;
+  if (t.reshard_ranks > 0 && shard % t.reshard_ranks != 0)
+    throw DeckError(fmt::format(
+        "{}: torch.reshard_after_forward = {}: must divide the ranks that share the parameters, {}",
+        deck.path, t.reshard_ranks, shard));
+}
+
 }  // namespace
 
 void require_groups(const Deck& deck, int world) {
   if (deck.run.shard_size > 0 && deck.zero.stage > 0)
     require_blocks(deck, "run.shard_size", deck.run.shard_size, world);
+  if (traits(deck.run.schedule).follows_torch) require_mesh(deck, world);
   if (deck.zero.stage == 3 && traits(deck.run.schedule).follows_deepspeed)
     require_blocks(deck, "deepspeed.zero_optimization.zero_hpz_partition_size",
                    std::min<std::int64_t>(deck.zero.knobs.hpz_partition_size, world), world);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+
 #include <core/plan/write/step_writer.hpp>
 
 namespace shardmark {
@@ -13,10 +16,24 @@ class StepWriter {
     segment(SegmentKind::init, "init", Phase::init, Gradients::none, Gradients::none,
             [&] { schedule_.init(); });
     if (p_.extent == Extent::start_up) return;
+    const int special = schedule_.special_steps();
+    for (int s = 0; s <= special; ++s) {
+      suffix_ = s < special ? ".step" + std::to_string(s) : "";
+      p_.steps.push_back(step(s < special ? schedule_.special_micros() : 1));
+      p_.steps.back().after_update = p_.steps.back().after_skip = std::min(s + 1, special);
+    }
+  }
+
+ private:
+  // `first` micro-batches have a segment of their own.
+  Step step(int first) {
     Step step;
     const auto last = static_cast<int>(p_.batch.accumulation) - 1;
     step.micros.push_back(micro(last == 0 ? "micro_only" : "micro_first", 0));
-    if (last > 1) step.micros.resize(last, micro("micro_middle", 1));
+    int g = 1;
+    for (; g < std::min(first, last); ++g)
+      step.micros.push_back(micro("micro_" + std::to_string(g), g));
+    if (last > g) step.micros.resize(last, micro("micro_middle", g));
     if (last > 0) step.micros.push_back(micro("micro_last", last));
     step.boundary = segment(SegmentKind::boundary, "boundary", Phase::step, after_micros(),
                             Gradients::reduced, [&] {
@@ -31,14 +48,13 @@ class StepWriter {
       step.skip = segment(SegmentKind::skip, "skip", Phase::step, Gradients::reduced,
                           Gradients::none, [&] { schedule_.skip(); });
     }
-    p_.steps.push_back(std::move(step));
+    return step;
   }
 
- private:
   template<class Body>
-  int segment(SegmentKind kind, const char* name, Phase phase, Gradients entry, Gradients exit,
-              Body body) {
-    const int index = w_.begin(kind, name, entry);
+  int segment(SegmentKind kind, const std::string& name, Phase phase, Gradients entry,
+              Gradients exit, Body body) {
+    const int index = w_.begin(kind, name + suffix_, entry);
     w_.phase(phase);
     body();
     schedule_.end_segment();
@@ -50,7 +66,7 @@ class StepWriter {
     return schedule_.reduces_in_step() ? schedule_.between_micros() : Gradients::reduced;
   }
 
-  int micro(const char* name, int g) {
+  int micro(const std::string& name, int g) {
     const MicroBatch micro{g, g == 0, g == p_.batch.accumulation - 1};
     const Gradients between = schedule_.between_micros();
     return segment(SegmentKind::micro, name, Phase::forward,
@@ -70,6 +86,7 @@ class StepWriter {
   PlanWriter& w_;
   ComputeWriter& compute_;
   StepSchedule& schedule_;
+  std::string suffix_;  // of the names of a special step's segments
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The skeleton of a schedule whose steps are all alike: start-up, the micro-batches of a step, and
-// its end, each as a segment. DeepSpeed's stage 3 has steps of several kinds and does without it
+// The skeleton of a schedule: start-up, the micro-batches of a step, and its end, each as a
+// segment. The first steps may differ from the others. DeepSpeed's stage 3 does without it
 // (core/plan/deepspeed/stage3/README.md says why).
 #pragma once
 
@@ -41,9 +41,15 @@ class StepSchedule {
   virtual void skip() {}
   /// Called before each segment ends.
   virtual void end_segment() {}
+
+  /// How many steps differ from those that follow them. Each is written by itself.
+  virtual int special_steps() const { return 0; }
+  /// How many micro-batches at the start of such a step are unlike those that follow them, apart
+  /// from the last one.
+  virtual int special_micros() const { return 1; }
 };
 
-/// Writes start-up and one step, which follows itself.
+/// Writes start-up, the special steps, and one more step, which follows itself.
 void write_steps(Program& program, PlanWriter& writer, ComputeWriter& compute,
                  StepSchedule& schedule);
 

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/core.h>
+
+#include <core/error.hpp>
+#include <core/plan/torch/ddp_reducer.hpp>
+#include <core/plan/torch/ddp_schedule.hpp>
+#include <core/plan/torch/gradient_flow.hpp>
+#include <core/plan/torch/torch_scalars.hpp>
+#include <core/plan/write/rank_groups.hpp>
+#include <core/plan/write/state_slots.hpp>
+#include <core/plan/write/state_writer.hpp>
+
+namespace shardmark {
+namespace {
+
+class DdpSchedule final : public StepSchedule {
+ public:
+  DdpSchedule(Program& program, const Deck& deck, const Profile& profile)
+      : p_(program),
+        spec_(deck.torch),
+        profile_(profile),
+        optimizer_(deck.zero.optimizer.type),
+        w_(program),
+        compute_(program, w_, deck, profile),
+        flow_(follow_gradients(p_.model, spec_.frozen, deck.path + ": torch.frozen")),
+        reducer_(w_, p_, spec_, flow_.needing()),
+        scalars_(w_, p_, Tier::device) {
+    declare();
+  }
+
+  void write() { write_steps(p_, w_, compute_, *this); }
+
+ private:
+  bool shards() const { return p_.stage == 1; }
+  const Param& param(int id) const { return p_.model.params[id]; }
+  // Whether this rank updates a parameter.
+  bool owns(int id) const { return !shards() || owners_.rank_of[id] == p_.rank; }
+  Gradients between_micros() const override {
+    return spec_.no_sync ? Gradients::accumulated : Gradients::reduced;
+  }
+  bool may_skip() const override { return false; }
+  int special_steps() const override { return reducer_.special_steps(); }
+  int special_micros() const override { return spec_.no_sync ? 1 : 4; }
+
+  void declare() {
+    param_ = w_.slot("param", Category::param, Dtype::fp32, p_.model.elems);
+    owners_ = zero_owners(p_.model, flow_.needing(), p_.world);
+    state_at_.resize(p_.model.params.size());
+    std::int64_t held = 0, steps = 0;
+    for (const int id : flow_.needing()) {
+      if (!param(id).trained() || !owns(id)) continue;
+      state_at_[id] = held;
+      held += param(id).elems;
+      ++steps;
+    }
+    states_ = StateSlots(
+        optimizer_,
+        [&](std::string_view name, Category category) {
+          return w_.slot(std::string(name), category, Dtype::fp32, held);
+        },
+        param_);
+    steps_ = w_.slot("optimizer_steps", Category::workspace, Dtype::fp32, steps, Tier::host,
+                     "optimizer_steps");
+    if (const std::int64_t bytes = reducer_.staging_bytes(profile_); bytes > 0)
+      staging_ = w_.slot("staging", Category::staging, Dtype::uint8, bytes);
+    reducer_.use_staging(staging_, profile_);
+    p_.partition.padded = p_.model.elems;
+    p_.partition.per_rank = shards() ? held : p_.model.elems;
+  }
+
+  void init() override {
+    p_.sharded = {false, shards(), shards(), shards()};
+    const std::size_t first_piece = p_.states.size();
+    for (std::size_t id = 0; id < p_.model.params.size(); ++id) place(static_cast<int>(id));
+    w_.acquire(param_);
+    init_params(w_, p_, param_, first_piece);
+    if (staging_ != no_slot) w_.acquire(staging_);
+    for (const int persistent : compute_.persistent()) w_.acquire(persistent);
+    if (spec_.init_sync) synchronise();
+    states_.begin_moments(w_);
+    acquire_zeroed(w_, steps_);
+    reducer_.init();
+  }
+
+  void place(int id) {
+    const Param& p = param(id);
+    p_.states.push_back({State::param, param_, p.first_elem, p.first_elem, p.elems});
+    if (!owns(id) && p.trained()) return;
+    p_.states.push_back({State::master, param_, p.first_elem, p.first_elem, p.elems});
+    if (!p.trained()) return;
+    const auto moments = moments_of(optimizer_);
+    for (std::size_t i = 0; i < moments.size(); ++i)
+      p_.states.push_back({moments[i], states_.moments()[i], state_at_[id], p.first_elem, p.elems});
+  }
+
+  // Ranks compare the number and the shapes of parameters, and take the values of rank 0.
+  void synchronise() {
+    integers("count", Op::all_gather, 1, p_.world);
+    std::int64_t words = 0;  // sizes and strides
+    for (const int id : flow_.needing())
+      words += 2 * static_cast<std::int64_t>(param(id).shape.size());
+    integers("shapes", Op::broadcast, words, words);
+    constexpr std::int64_t most_bytes = std::int64_t{250} << 20;
+    std::vector<int> all(p_.model.params.size());
+    std::iota(all.begin(), all.end(), 0);
+    for (const std::vector<int>& piece :
+         cut_into_buckets(p_.model, all, {most_bytes}, dtype_bytes(Dtype::fp32))) {
+      const std::int64_t first = param(piece.front()).first_elem;
+      const std::int64_t elems = param(piece.back()).first_elem + param(piece.back()).elems - first;
+      write_collective(w_, p_, profile_, staging_, Op::broadcast, Reduction::none,
+                       w_.part(param_, first, elems, true, false),
+                       w_.part(param_, first, elems, false, true), {}, 0);
+    }
+  }
+
+  void integers(const char* name, Op op, std::int64_t in, std::int64_t out) {
+    const int slot = w_.slot(fmt::format("{}.words", name), Category::workspace, Dtype::int64, out);
+    acquire_zeroed(w_, slot);
+    const std::int64_t at = op == Op::all_gather ? in * p_.rank : 0;
+    const std::vector<Operand> operands{w_.part(slot, at, in, true, false), w_.write(slot)};
+    w_.collective(op, Reduction::none, Dtype::int64, out, operands, {}, 0,
+                  op == Op::broadcast ? 0 : -1);
+    w_.release(slot);
+  }
+
+  std::vector<Operand> whole_params(int module) const {
+    std::vector<Operand> operands;
+    for (const int id : p_.model.params_of(module))
+      operands.push_back(w_.part(param_, param(id).first_elem, param(id).elems, true, false));
+    return operands;
+  }
+
+  void forward(const MicroBatch&) override {
+    reducer_.begin_forward();
+    for (const int m : p_.model.computing(VisitKind::pre_forward))
+      compute_.forward(m, whole_params(m));
+  }
+
+  void backward(const MicroBatch& micro) override {
+    reducer_.begin_backward(micro);
+    const std::vector<int> modules = p_.model.computing(VisitKind::pre_backward);
+    std::vector<int> uses(p_.model.params.size());  // of a tied parameter there are several
+    for (const int m : modules)
+      for (const int id : p_.model.params_of(m)) ++uses[id];
+    const std::vector<int> order = torch_ready_order(p_.model);
+    std::vector<std::size_t> place(p_.model.params.size());
+    for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+    std::vector<bool> begun(p_.model.params.size());
+    for (const int m : modules) {
+      if (!flow_.outputs[m]) continue;
+      compute_.recompute_before(m, [&](int again) { return whole_params(again); });
+      std::vector<int> ids = p_.model.params_of(m);
+      std::vector<Operand> grads;
+      for (const int id : ids) {
+        if (!param(id).trained()) continue;
+        grads.push_back(reducer_.gradient(id, begun[id]));
+        begun[id] = true;
+      }
+      compute_.backward(m, whole_params(m), grads);
+      std::sort(ids.begin(), ids.end(), [&](int a, int b) { return place[a] < place[b]; });
+      for (const int id : ids)
+        if (--uses[id] == 0 && param(id).trained()) reducer_.ready(id);
+    }
+    reducer_.end_backward();
+  }
+
+  // Gradients are the same on all ranks, so is their norm.
+  void boundary() override {
+    std::vector<Operand> grads;
+    for (const int id : flow_.needing())
+      if (param(id).trained()) grads.push_back(reducer_.reduced(id));
+    scalars_.norm(grads, no_group, 0, staging_, profile_);
+  }
+
+  void update() override {
+    std::vector<int> own, others;
+    for (const int id : flow_.needing())
+      if (param(id).trained()) (owns(id) ? own : others).push_back(id);
+    // The gradients of what other ranks update are used up here, too.
+    if (own.empty()) update_tensor(others.front(), 0, others);
+    for (const int id : own) {
+      std::vector<int> ids{id};
+      if (id == own.front()) ids.insert(ids.end(), others.begin(), others.end());
+      update_tensor(id, param(id).elems, ids);
+    }
+    if (shards()) send_updates();
+    reducer_.release();
+    scalars_.release();
+  }
+
+  void update_tensor(int id, std::int64_t elems, const std::vector<int>& ids) {
+    Operand grad = reducer_.reduced(id);
+    grad.elems = elems;
+    UpdatePlaces places{w_.part(param_, param(id).first_elem, elems, true, true), grad, {}};
+    for (const int slot : states_.moments())
+      places.moments.push_back(w_.part(slot, state_at_[id], elems, true, true));
+    write_update(w_, optimizer_, places, scalars_.clip(), ids);
+  }
+
+  // ZeroRedundancyOptimizer: each rank sends what it has updated, tensor by tensor or as one
+  // bucket.
+  void send_updates() {
+    for (int rank = 0; rank < p_.world; ++rank) {
+      std::vector<int> ids;
+      for (const int id : owners_.order)
+        if (owners_.rank_of[id] == rank) ids.push_back(id);
+      if (spec_.parameters_as_bucket_view && !ids.empty())
+        send_bucket(rank, ids);
+      else
+        for (const int id : ids) send(param(id).first_elem, param(id).elems, rank, param_);
+    }
+  }
+
+  void send(std::int64_t first, std::int64_t elems, int rank, int slot) {
+    write_collective(w_, p_, profile_, staging_, Op::broadcast, Reduction::none,
+                     w_.part(slot, first, elems, true, false),
+                     w_.part(slot, first, elems, false, true), {}, rank);
+  }
+
+  // PyTorch keeps parameters in their buckets. Here they lie in registration order, so they are
+  // copied into a bucket and back.
+  void send_bucket(int rank, const std::vector<int>& ids) {
+    std::int64_t elems = 0;
+    for (const int id : ids) elems += param(id).elems;
+    const int slot =
+        w_.slot(fmt::format("update{}.{}", rank, updates_++), Category::bucket, Dtype::fp32, elems);
+    w_.acquire(slot);
+    for (const bool back : {false, true}) {
+      std::int64_t at = 0;
+      for (const int id : ids) {
+        const Operand mine = w_.part(param_, param(id).first_elem, param(id).elems, !back, back);
+        const Operand sent = w_.part(slot, at, param(id).elems, back, !back);
+        w_.compute(Kernel::convert, {back ? mine : sent, back ? sent : mine});
+        at += param(id).elems;
+      }
+      if (!back) send(0, elems, rank, slot);
+    }
+    w_.release(slot);
+  }
+
+  Program& p_;
+  const TorchSpec& spec_;
+  const Profile& profile_;
+  const Optimizer optimizer_;
+  PlanWriter w_;
+  ComputeWriter compute_;
+  const GradientFlow flow_;
+  DdpReducer reducer_;
+  TorchScalars scalars_;
+  StateSlots states_;
+  ZeroOwners owners_;
+  std::vector<std::int64_t> state_at_;  // by parameter: in the slots of moments
+  int param_ = no_slot, steps_ = no_slot, staging_ = no_slot;
+  int updates_ = 0;  // numbers buckets of updates
+};
+
+}  // namespace
+
+ZeroOwners zero_owners(const ModelShape& model, const std::vector<int>& params, int world) {
+  ZeroOwners owners{std::vector<int>(model.params.size(), -1), params};
+  std::stable_sort(owners.order.begin(), owners.order.end(),
+                   [&](int a, int b) { return model.params[a].elems > model.params[b].elems; });
+  std::vector<std::int64_t> held(static_cast<std::size_t>(world));
+  for (const int id : owners.order) {
+    const auto least = std::min_element(held.begin(), held.end());
+    owners.rank_of[id] = static_cast<int>(least - held.begin());
+    *least += model.params[id].elems;
+  }
+  return owners;
+}
+
+void write_ddp(Program& program, const Deck& deck, const Profile& profile) {
+  if (program.precision.computes_in() != Dtype::fp32)
+    throw DeckError(fmt::format(
+        "{}: torch.mp_policy.param_dtype = {}: is an argument of fully_shard, at stages 2 and 3: "
+        "stage {} is DistributedDataParallel, which is modelled in fp32",
+        deck.path, to_string(program.precision.computes_in()), program.stage));
+  DdpSchedule(program, deck, profile).write();
+}
+
+}  // namespace shardmark

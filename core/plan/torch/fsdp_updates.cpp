@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/plan/torch/fsdp_updates.hpp>
+#include <core/plan/write/state_writer.hpp>
+
+namespace shardmark {
+
+std::int64_t FsdpUpdates::trained_count() const {
+  return std::count_if(p_.model.params.begin(), p_.model.params.end(),
+                       [](const Param& p) { return p.trained(); });
+}
+
+// fp32 parameters are their own master.
+void FsdpUpdates::place(int group) {
+  const FsdpSlots& s = c_.slots[group];
+  for (const FsdpParam& f : c_.groups[group].params) {
+    if (f.held == 0) continue;
+    const std::int64_t first = p_.model.params[f.id].first_elem + f.first;
+    p_.states.push_back({State::param, s.param, f.at, first, f.held});
+    p_.states.push_back({State::master, s.param, f.at, first, f.held});
+    if (f.grad < 0) continue;
+    const auto moments = moments_of(c_.optimizer);
+    for (std::size_t i = 0; i < moments.size(); ++i)
+      p_.states.push_back({moments[i], s.states.moments()[i], f.state, first, f.held});
+  }
+}
+
+void FsdpUpdates::init() {
+  p_.sharded = {true, true, true, true};
+  for (std::size_t g = 0; g < c_.groups.size(); ++g) {
+    const std::size_t first_piece = p_.states.size();
+    place(static_cast<int>(g));
+    const FsdpSlots& s = c_.slots[g];
+    w_.acquire(s.param);
+    init_params(w_, p_, s.param, first_piece);
+    if (c_.groups[g].grad_row > 0) s.states.begin_moments(w_);
+  }
+  acquire_zeroed(w_, steps_);
+  if (c_.staging != no_slot) w_.acquire(c_.staging);
+  for (const int persistent : c_.compute.persistent()) w_.acquire(persistent);
+}
+
+void FsdpUpdates::boundary() {
+  std::vector<Operand> grads;
+  for (std::size_t g = 0; g < c_.groups.size(); ++g)
+    if (c_.groups[g].grad_row > 0) grads.push_back(w_.read(c_.slots[g].grad));
+  const bool sends = c_.clips && c_.shares();
+  scalars_.norm(grads, sends ? c_.shard_group : no_group, trained_count(), c_.staging, c_.profile);
+}
+
+void FsdpUpdates::update() {
+  for (std::size_t g = 0; g < c_.groups.size(); ++g) update_group(static_cast<int>(g));
+  for (const FsdpSlots& s : c_.slots)
+    if (s.grad != no_slot) w_.release(s.grad);
+  scalars_.release();
+}
+
+// Tensors that lie side by side in all buffers are updated together.
+void FsdpUpdates::update_group(int group) {
+  const FsdpSlots& s = c_.slots[group];
+  std::vector<int> ids;
+  FsdpParam run{};
+  const auto write = [&] {
+    if (ids.empty()) return;  // a rank that holds nothing of a tensor updates no element of it
+    UpdatePlaces places{w_.part(s.param, run.at, run.held, true, true),
+                        w_.part(s.grad, run.grad, run.held, true, false),
+                        {}};
+    for (const int slot : s.states.moments())
+      places.moments.push_back(w_.part(slot, run.state, run.held, true, true));
+    write_update(w_, c_.optimizer, places, scalars_.clip(), ids);
+  };
+  for (const FsdpParam& p : c_.groups[group].params) {
+    if (p.grad < 0) continue;
+    const bool follows = !ids.empty() && run.at + run.held == p.at &&
+                         run.grad + run.held == p.grad && run.state + run.held == p.state;
+    if (!follows) {
+      write();
+      ids.clear();
+      run = p;
+    } else {
+      run.held += p.held;
+    }
+    ids.push_back(p.id);
+  }
+  write();
+}
+
+}  // namespace shardmark

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/exact_sum.hpp>
+#include <core/plan/torch/torch_scalars.hpp>
+#include <core/plan/write/rank_groups.hpp>
+#include <core/plan/write/state_writer.hpp>
+
+namespace shardmark {
+
+TorchScalars::TorchScalars(PlanWriter& writer, const Program& program, Tier tier)
+    : w_(writer), p_(program), tier_(tier) {
+  const bool limbs = p_.reductions == Reductions::ordered;
+  const Dtype dtype = limbs ? Dtype::int64 : Dtype::fp64;
+  const std::int64_t elems = limbs ? exact_sum_limbs : 1;
+  sum_ = w_.slot("norm_sum", Category::workspace, dtype, elems, tier_);
+  clip_ = w_.slot("clip", Category::workspace, Dtype::fp64, 2, tier_);
+  if (tier_ != Tier::device)
+    device_sum_ = w_.slot("norm_sum.device", Category::workspace, dtype, elems);
+}
+
+void TorchScalars::norm(const std::vector<Operand>& grads, int group, std::int64_t elems,
+                        int staging, const Profile& profile) {
+  w_.acquire(sum_);
+  w_.acquire(clip_);
+  std::vector<Operand> operands{w_.write(sum_)};
+  operands.insert(operands.end(), grads.begin(), grads.end());
+  w_.compute(Kernel::grad_norm, operands);
+  if (group != no_group) reduce(group, elems, staging, profile);
+  w_.compute(Kernel::clip, {w_.write(clip_), w_.read(sum_)});
+}
+
+void TorchScalars::reduce(int group, std::int64_t elems, int staging, const Profile& profile) {
+  int sum = sum_;
+  if (tier_ != Tier::device) {
+    sum = device_sum_;
+    w_.acquire(sum);
+    w_.copy(w_.read(sum_), w_.write(sum));
+  }
+  if (p_.reductions == Reductions::ordered) {
+    write_collective(w_, p_, profile, staging, Op::all_reduce, Reduction::sum, w_.read(sum),
+                     w_.write(sum), {}, -1, group);
+  } else {
+    if (wire_ < 0) wire_ = w_.slot("norms", Category::workspace, Dtype::fp32, elems);
+    acquire_zeroed(w_, wire_);
+    const Operand first = w_.part(wire_, 0, 1, false, true);
+    w_.compute(Kernel::convert, {first, w_.read(sum)});
+    write_collective(w_, p_, profile, staging, Op::all_reduce, Reduction::sum, w_.read(wire_),
+                     w_.write(wire_), {}, -1, group);
+    w_.compute(Kernel::convert, {w_.write(sum), w_.part(wire_, 0, 1, true, false)});
+    w_.release(wire_);
+  }
+  if (tier_ == Tier::device) return;
+  w_.copy(w_.read(sum), w_.write(sum_));
+  w_.release(sum);
+}
+
+void TorchScalars::release() {
+  for (const int slot : {sum_, clip_})
+    if (w_.alive(slot)) w_.release(slot);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The section `torch` of a deck: the arguments that a training script gives to PyTorch's
+// DistributedDataParallel, ZeroRedundancyOptimizer and fully_shard, under PyTorch's names.
+#include <algorithm>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include <io/deck/deck_sections.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr IntRange rank_counts{1, std::numeric_limits<int>::max()};
+
+std::string read_name(Origin& origin, const std::string& key, const Json& value) {
+  if (!value.is_string()) origin.refuse(key, value, "must be the name of a module, a string");
+  return value.get<std::string>();
+}
+
+std::vector<std::string> read_names(Origin& origin, const std::string& key, const Json& value) {
+  if (!value.is_array()) origin.refuse(key, value, "must be an array of names");
+  std::vector<std::string> names;
+  for (const Json& name : value) names.push_back(read_name(origin, key, name));
+  return names;
+}
+
+// A call of fully_shard is given one module or a list of modules.
+void read_calls(KeyReader& reader, TorchSpec& torch) {
+  const Json* calls = reader.any("fully_shard");
+  if (calls == nullptr) return;
+  const std::string key = reader.key("fully_shard");
+  Origin& origin = reader.origin();
+  if (!calls->is_array() || calls->empty())
+    origin.refuse(key, *calls,
+                  "must be an array with one entry per call, a module's name or an array of names; "
+                  "the last one is \"\", the root");
+  for (const Json& call : *calls) {
+    torch.fully_shard.push_back(call.is_array() ? read_names(origin, key, call)
+                                                : std::vector{read_name(origin, key, call)});
+    if (torch.fully_shard.back().empty()) origin.refuse(key, call, "must name at least one module");
+  }
+}
+
+void read_reshard(KeyReader& reader, TorchSpec& torch) {
+  const Json* value = reader.any("reshard_after_forward");
+  if (value == nullptr || value->is_null()) return;
+  if (value->is_boolean()) {
+    torch.reshard_after_forward = value->get<bool>();
+    return;
+  }
+  const auto ranks = as_integer(*value);
+  if (!ranks || *ranks < rank_counts.min || *ranks > rank_counts.max)
+    reader.origin().refuse(reader.key("reshard_after_forward"), *value,
+                           "must be true, false, null (PyTorch's default: true for all but the "
+                           "root) or a number of ranks, at least 1");
+  torch.reshard_ranks = *ranks;
+}
+
+void read_mesh(KeyReader& reader, TorchSpec& torch) {
+  const Json* mesh = reader.any("mesh");
+  if (mesh == nullptr) return;
+  std::vector<std::int64_t> sizes;
+  for (const Json& size : mesh->is_array() ? *mesh : Json::array())
+    sizes.push_back(as_integer(size).value_or(0));
+  const bool valid = (sizes.size() == 1 || sizes.size() == 2) &&
+                     std::all_of(sizes.begin(), sizes.end(), [](std::int64_t s) {
+                       return s >= rank_counts.min && s <= rank_counts.max;
+                     });
+  if (!valid)
+    reader.origin().refuse(reader.key("mesh"), *mesh,
+                           "must be an array of one or two numbers of ranks: [shard] or "
+                           "[replicate, shard]");
+  torch.mesh_shard = sizes.back();
+  torch.mesh_replicate = sizes.size() == 2 ? sizes.front() : 1;
+}
+
+void read_dtype(KeyReader& reader, const char* name, std::optional<Dtype>& dtype) {
+  const Json* value = reader.any(name);
+  if (value == nullptr || value->is_null()) return;
+  Dtype read = Dtype::fp32;
+  reader.choice(name, read, {Dtype::fp32, Dtype::bf16, Dtype::fp16});
+  dtype = read;
+}
+
+void read_mp_policy(KeyReader& reader, TorchSpec& torch) {
+  const Json* value = reader.any("mp_policy");
+  if (value == nullptr) return;
+  KeyReader policy(reader.origin(), *value, reader.key("mp_policy"));
+  read_dtype(policy, "param_dtype", torch.param_dtype);
+  read_dtype(policy, "reduce_dtype", torch.reduce_dtype);
+  for (const char* name : {"output_dtype", "cast_forward_inputs"})
+    if (const Json* unused = policy.any(name))
+      reader.origin().note(
+          FindingKind::no_effect, policy.key(name),
+          brief(*unused) + ": ShardMark's models compute in param_dtype, and the loss in fp32");
+  policy.finish();
+}
+
+void read_offload_policy(KeyReader& reader, TorchSpec& torch) {
+  const Json* value = reader.any("offload_policy");
+  if (value == nullptr || value->is_null()) return;
+  KeyReader policy(reader.origin(), *value, reader.key("offload_policy"));
+  policy.boolean("pin_memory", torch.pin_memory);
+  policy.finish();
+  torch.cpu_offload = true;
+}
+
+void read_stays_sharded(KeyReader& reader, TorchSpec& torch) {
+  const Json* value = reader.any("set_unshard_in_backward");
+  if (value == nullptr) return;
+  const std::string key = reader.key("set_unshard_in_backward");
+  if (!value->is_object())
+    reader.origin().refuse(key, *value,
+                           "must be an object: the name of a module, then true or false");
+  for (const auto& [name, unshards] : value->items()) {
+    if (!unshards.is_boolean())
+      reader.origin().refuse(join_key(key, name), unshards, "must be true or false");
+    if (!unshards.get<bool>()) torch.stays_sharded_in_backward.push_back(name);
+  }
+}
+
+void read_fully_shard(KeyReader& reader, TorchSpec& torch) {
+  read_calls(reader, torch);
+  read_reshard(reader, torch);
+  read_mesh(reader, torch);
+  reader.integer("shard_placement_fn", torch.shard_dim, {0, 16});
+  read_mp_policy(reader, torch);
+  read_offload_policy(reader, torch);
+  reader.integer("set_modules_to_forward_prefetch", torch.forward_prefetch, {0, 1'000'000});
+  reader.integer("set_modules_to_backward_prefetch", torch.backward_prefetch, {0, 1'000'000});
+  reader.boolean("set_requires_gradient_sync", torch.requires_gradient_sync);
+  reader.boolean("set_requires_all_reduce", torch.requires_all_reduce);
+  reader.boolean("set_reshard_after_backward", torch.reshard_after_backward);
+  reader.boolean("set_is_last_backward", torch.is_last_backward);
+  read_stays_sharded(reader, torch);
+  reader.real("set_gradient_divide_factor", torch.gradient_divide_factor, {0, 1e9, true});
+  reader.boolean("set_force_sum_reduction_for_comms", torch.force_sum_reduction);
+  reader.integer("set_reduce_scatter_max_input_buffers", torch.max_input_buffers, {1, 1'000'000});
+}
+
+void read_ddp(KeyReader& reader, TorchSpec& torch) {
+  reader.real("bucket_cap_mb", torch.bucket_cap_mb, {0, 1e9, true});
+  reader.boolean("find_unused_parameters", torch.find_unused_parameters);
+  reader.boolean("static_graph", torch.static_graph);
+  reader.boolean("gradient_as_bucket_view", torch.gradient_as_bucket_view);
+  reader.boolean("init_sync", torch.init_sync);
+  reader.boolean("no_sync", torch.no_sync);
+  reader.boolean("parameters_as_bucket_view", torch.parameters_as_bucket_view);
+}
+
+}  // namespace
+
+void read_torch(KeyReader reader, TorchSpec& torch) {
+  read_fully_shard(reader, torch);
+  read_ddp(reader, torch);
+  if (const Json* frozen = reader.any("frozen"))
+    torch.frozen = read_names(reader.origin(), reader.key("frozen"), *frozen);
+  reader.finish();
+}
+
+// PyTorch keeps parameters, sums of gradients and optimizer states in fp32. Modules compute in
+// mp_policy.param_dtype, for which deepspeed.bf16 is another spelling.
+void apply_torch(Deck& deck, Origin& origin) {
+  if (!traits(deck.run.schedule).follows_torch) return;
+  PrecisionSpec& precision = deck.zero.precision;
+  if (precision.model == Dtype::fp16)
+    origin.refuse("deepspeed.fp16.enabled", true,
+                  "the schedule \"torch\" has no loss scaling: remove the section, or give "
+                  "torch.mp_policy {\"param_dtype\": \"fp16\"}");
+  if (precision.model == Dtype::bf16) {
+    if (deck.torch.param_dtype && *deck.torch.param_dtype != Dtype::bf16)
+      origin.refuse("torch.mp_policy.param_dtype", std::string(to_string(*deck.torch.param_dtype)),
+                    "contradicts deepspeed.bf16.enabled: remove one of the two");
+    deck.torch.param_dtype = Dtype::bf16;
+  }
+  precision = PrecisionSpec{};
+  precision.compute = deck.torch.param_dtype;
+}
+
+}  // namespace shardmark
