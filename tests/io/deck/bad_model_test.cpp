@@ -71,7 +71,15 @@ TEST(BadModel, bad_list_models) {
       {R"([{"name": "a", "numels": [1]}], "visits": ["g+a"])", {"visits.0", "\"g+a\"", "f+"}},
       {R"([{"name": "a", "numels": [1]}], "visits": ["f+b"])", {"visits.0", "no module"}},
       {R"([{"name": "a", "numels": [1, 2]}], "gradient_ready_order": [1, 1])", {"twice"}},
-      {R"([{"name": "a", "numels": [1, 2]}], "gradient_ready_order": [1])", {"1 of 2"}},
+      {R"([{"name": "a", "numels": [1, 2]}], "gradient_ready_order": [])", {"not be empty"}},
+      {R"([{"name": "a", "numels": [1, 2]}], "param_groups": [[1]])", {"1 of 2"}},
+      {R"([{"name": "a", "numels": [1, 2]}], "frozen": [2])", {"frozen = 2", "from 0 to 1"}},
+      {R"([{"name": "a", "numels": [1, 2]}], "frozen": [0, 0])", {"twice"}},
+      {R"([{"name": "a", "numels": [1, 2]}], "frozen": [0, 1])", {"all parameters are frozen"}},
+      {R"([{"name": "a", "numels": [1, 2]}], "frozen": [0], "gradient_ready_order": [0, 1])",
+       {"gradient_ready_order = 0", "frozen"}},
+      {R"([{"name": "a", "numels": [1, 2]}], "frozen": [0], "param_groups": [[0], [1]])",
+       {"param_groups.0", "frozen"}},
       {R"([{"name": "a", "numels": [1, 2]}], "param_groups": [[0], [2]])", {"= 2", "from 0 to 1"}},
       {R"([{"name": "a", "numels": [1, 2]}], "param_groups": [[0, 1], []])", {"not be empty"}},
       {R"([{"name": "a", "numels": [1]}], "visits": ["f+a", "f-a"])",
@@ -85,6 +93,19 @@ TEST(BadModel, bad_list_models) {
     SCOPED_TRACE(c.model);
     const std::string path = folder.write("l.json", head + c.model + "}}");
     expect_says(message_of<DeckError>([&] { load_deck(path, {}); }), c.says);
+  }
+}
+
+// Only DeepSpeed's schedule models parameters without gradients.
+TEST(BadModel, the_schedule_paper_trains_every_parameter) {
+  const ScratchFolder folder;
+  for (const char* key : {"\"frozen\": [0]", "\"gradient_ready_order\": [1]"}) {
+    const std::string path = folder.write(
+        "l.json", std::string(R"({"run": {"steps": 1, "compute": "none", "schedule": "paper"},
+        "deepspeed": {"train_batch_size": 2}, "model": {"family": "list",
+        "modules": [{"name": "a", "numels": [1, 2]}], )") +
+                      key + "}}");
+    expect_says(message_of<DeckError>([&] { load_deck(path, {}); }), {"deepspeed"});
   }
 }
 

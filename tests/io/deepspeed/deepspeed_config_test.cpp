@@ -110,6 +110,10 @@ TEST(DeepSpeedConfig, offload_is_what_deepspeed_takes_for_it) {
       R"({"stage": 3, "offload_optimizer": {"device": "cpu", "ratio": 0.25},
           "offload_param": {"device": "cpu"}})");
   EXPECT_EQ(three.offload_optimizer.ratio, 0.25);
+  EXPECT_THROW(read_offload(R"({"stage": 3, "offload_optimizer": {"device": "cpu", "ratio": 0.25}},
+          "optimizer": {"type": "AdamW", "params": {"torch_adam": true}})"),
+               DeckError)
+      << "DeepSpeed splits only its own Adam";
   EXPECT_TRUE(three.offload_param.enabled);
   EXPECT_TRUE(read_offload(R"({"stage": 2, "cpu_offload": true})").offload_optimizer.enabled);
   EXPECT_TRUE(read_offload(R"({"stage": 3, "cpu_offload_param": true})").offload_param.enabled);
