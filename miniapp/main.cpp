@@ -141,7 +141,7 @@ class CommandLine {
   CommandLine() {
     app_.require_subcommand(1);
     add_program_options(app_);
-    add("run", {{"DECK", &run_.deck}, {"--set", &run_.sets}, {"--out", &run_.out}},
+    add("run", {{"DECK", &run_.deck}, {"--set", &run_.sets}, {"--machine", &run_.machine}, {"--out", &run_.out}},
         [this] { return run_command(run_); });
     add("plan",
         {{"DECK", &plan_.deck},
@@ -159,6 +159,13 @@ class CommandLine {
          {"--ranks-per-node", &predict_.ranks_per_node, 0},
          {"--format", &predict_.format}},
         [this] { return predict_command(predict_); });
+    add("calibrate",
+        {{"--out", &calibrate_.out},
+         {"--for", &calibrate_.deck},
+         {"--set", &calibrate_.sets},
+         {"--disk", &calibrate_.disk},
+         {"--quick", &calibrate_.quick}},
+        [this] { return calibrate_command(calibrate_); });
     add("machine check", {{"FILE", &machine_check_.file}},
         [this] { return machine_check_command(machine_check_); });
     add("sweep",
@@ -223,6 +230,7 @@ class CommandLine {
   RunArguments run_;
   PlanArguments plan_;
   PredictArguments predict_;
+  CalibrateArguments calibrate_;
   MachineCheckArguments machine_check_;
   SweepArguments sweep_;
   CkptArguments ckpt_;

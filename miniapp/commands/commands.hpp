@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <core/error.hpp>
+#include <miniapp/calibrate/calibrate.hpp>
 #include <miniapp/run/run_arguments.hpp>
 
 namespace shardmark {
@@ -32,6 +33,10 @@ struct PredictArguments {
 };
 /// Prints the step time of a deck on a machine file. Throws DeckError, PlanError.
 ExitStatus predict_command(const PredictArguments& arguments);
+
+/// Collective over MPI_COMM_WORLD. Measures this machine and writes a machine file beside a page.
+/// Throws DeckError.
+ExitStatus calibrate_command(const CalibrateArguments& arguments);
 
 /// Arguments of `shardmark machine check`.
 struct MachineCheckArguments {

@@ -25,6 +25,7 @@
 #include <miniapp/measure/device_figure.hpp>
 #include <miniapp/measure/proof_result.hpp>
 #include <miniapp/measure/state_hash.hpp>
+#include <miniapp/predict/prediction.hpp>
 #include <miniapp/ranks/stop_signals.hpp>
 
 namespace shardmark {
@@ -78,6 +79,16 @@ struct TimeResult {
   double own() const { return forward + backward + optimizer - exposed; }
 };
 
+/// A time of a step as predicted and as measured.
+struct PredictedTime {
+  std::string_view name;  // "step", "forward", …
+  double predicted_s = 0, measured_s = 0;
+  /// predicted / measured - 1; empty if nothing was measured.
+  std::optional<double> error() const {
+    return measured_s > 0 ? std::optional(predicted_s / measured_s - 1) : std::nullopt;
+  }
+};
+
 /// Where a rank ran, and with how many threads.
 struct RankInfo {
   std::string host, processor;
@@ -96,6 +107,15 @@ struct Check {
   State state = State::pass;
   std::string detail;
 };
+
+struct Result;
+/// The times of a step, and of its parts on this rank. Empty without a prediction.
+std::vector<PredictedTime> predicted_times(const Result& result);
+/// MFU and HFU as measured: what was predicted, corrected by the time of the step. Empty without.
+struct MeasuredUse {
+  std::optional<double> mfu, hfu;
+};
+MeasuredUse measured_use(const Result& result);
 
 /// The figures of one run, as this rank sees them.
 struct Result {
@@ -132,6 +152,7 @@ struct Result {
   std::string bf16_products;  // how they are computed and why; empty if there are none
   std::vector<std::string> warnings;
   double tokens_per_s = 0;
+  std::optional<Prediction> prediction;  // with --machine, on rank 0
   std::vector<Check> checks;
   std::vector<std::string> unofficial;  // reasons
   StopCause stop = StopCause::none;     // why the run ended before its last step

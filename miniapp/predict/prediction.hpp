@@ -33,6 +33,13 @@ struct PredictedPoint {
   std::string limited_by() const;
 };
 
+/// A prediction of a run, made before it.
+struct Prediction {
+  std::string file;      // the machine file
+  std::string standing;  // what its figures stand on
+  PredictedPoint point;
+};
+
 /// Predicts the steady step of `deck` on `ranks` ranks; `model.fit` must have been applied. Throws
 /// DeckError if the deck does not suit them.
 PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks,

@@ -221,6 +221,15 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["volume_per_parameter"] = volume_per_parameter(p, steady_volume(p));
   o["seconds_per_step"] = seconds(r.times);
   o["step_seconds"] = {{"p50", r.step_p50_s}, {"p99", r.step_p99_s}, {"timed_total", r.timed_s}};
+  if (r.prediction) {
+    o["prediction"] = point_json(r.prediction->point);
+    o["prediction"]["machine"] = r.prediction->standing;
+    for (const PredictedTime& t : predicted_times(r))
+      o["error"][std::string(t.name)] = t.error() ? number(*t.error()) : Json(nullptr);
+    const MeasuredUse use = measured_use(r);
+    if (use.mfu) o["mfu"] = *use.mfu;
+    if (use.hfu) o["hfu"] = *use.hfu;
+  }
   o["slowest_rank"] = {{"rank", r.slowest_rank},
                        {"own_seconds_per_step", r.slowest_times.own()},
                        {"seconds_per_step", seconds(r.slowest_times)}};

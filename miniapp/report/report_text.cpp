@@ -103,6 +103,25 @@ void time_table(Out out, const Result& r) {
   fmt::format_to(out, "\n");
 }
 
+void prediction_table(Out out, const Result& r) {
+  if (!r.prediction) return;
+  const PredictedPoint& p = r.prediction->point;
+  fmt::format_to(out, "\nTime, predicted on {}\n  {:<12}{:>13}{:>13}{:>9}\n", r.prediction->standing,
+                 "", "predicted ms", "measured ms", "error");
+  for (const PredictedTime& t : predicted_times(r))
+    fmt::format_to(out, "  {:<12}{:>13.2f}{:>13.2f}{:>9}\n", t.name, t.predicted_s * 1e3,
+                   t.measured_s * 1e3,
+                   t.error() ? fmt::format("{:+.1f} %", *t.error() * 100) : std::string("–"));
+  const MeasuredUse use = measured_use(r);
+  if (use.mfu && use.hfu)
+    fmt::format_to(out, "  MFU {:.1f} %   HFU {:.1f} %, of the peak that the machine file gives\n",
+                   *use.mfu * 100, *use.hfu * 100);
+  fmt::format_to(out, "  limited by {}; 9 of 10 steps were predicted between {:.2f} and {:.2f} ms\n",
+                 p.limited_by(), p.step_s_low * 1e3, p.step_s_high * 1e3);
+  for (const std::string& sentence : p.extrapolates)
+    fmt::format_to(out, "  extrapolates {}\n", sentence);
+}
+
 void checkpoint_table(Out out, const CheckpointFigures& c) {
   if (c.resumed_from.empty() && c.written == 0 && c.timed_write_s.empty()) return;
   fmt::format_to(out, "\nCheckpoints, all ranks (slowest rank's time, flushes included)\n");
@@ -168,6 +187,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
                    comms_log_text(r.comms_log));
   link_table(out, r);
   time_table(out, r);
+  prediction_table(out, r);
   checkpoint_table(out, r.checkpoints);
   if (deck.run.compute == Compute::train && !r.rows.empty())
     fmt::format_to(out, "\nLoss: {:.6f} at step {}, {:.6f} at step {}\n", r.rows.front().loss,

@@ -70,6 +70,7 @@ Result collect_results(const RunPlan& run, RunSession& session, const Trainer& t
   Result result;
   Observed observed;
   result.fit = run.fit;
+  result.prediction = run.prediction;
   result.bf16_products = session.bf16_products();
   result.trace = trainer.drawn_step();
   fill_rows(record, program.batch.accumulation, peers, result);

@@ -13,6 +13,7 @@ struct RunArguments {
   std::vector<std::string> sets;  // "key.path=value"
   std::string out = "shardmark-out";
   bool quiet = false;  // nothing is printed: the files of the report contain everything
+  std::string machine = {};  // a machine file, for a prediction of the run; empty: none
 };
 
 }  // namespace shardmark

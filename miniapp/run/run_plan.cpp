@@ -6,6 +6,7 @@
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/memory_refusal.hpp>
 #include <io/deepspeed/config.hpp>
+#include <io/machine/machine_file.hpp>
 #include <miniapp/run/fit_budget.hpp>
 #include <miniapp/run/profile.hpp>
 #include <miniapp/run/run_plan.hpp>
@@ -36,11 +37,24 @@ void refuse_states(const RunPlan& run, const World& world) {
   });
 }
 
+// Rank 0 predicts, since it reports.
+void predict_run(RunPlan& run, const World& world) {
+  if (run.machine_file.empty()) return;
+  world.peers.agree([&] {
+    if (world.peers.rank() != 0) return;
+    const Machine machine = read_machine_file(run.machine_file);
+    run.prediction = Prediction{
+        run.machine_file, standing(machine),
+        predict_program(run.loaded.deck, run.program, machine, run.profile.ranks_per_node)};
+  });
+}
+
 }  // namespace
 
 RunPlan read_run(const RunArguments& arguments, const World& world) {
   Peers& peers = world.peers;
   RunPlan run;
+  run.machine_file = arguments.machine;
   peers.agree([&] {
     run.fault = fault_from_environment(peers.size());
     run.loaded = read_deck(arguments.deck, arguments.sets, DeckUse::run, peers.size());
@@ -76,6 +90,7 @@ void plan_run(RunPlan& run, const World& world) {
     break_plan(run.program);
     require_legal(check(run.program));
   });
+  predict_run(run, world);
 }
 
 void require_memory(RunPlan& run, const World& world) {

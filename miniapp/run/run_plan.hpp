@@ -8,6 +8,7 @@
 #include <core/plan/build/fit_layers.hpp>
 #include <core/plan/plan.hpp>
 #include <io/deck/deck_reader.hpp>
+#include <miniapp/predict/prediction.hpp>
 #include <miniapp/ranks/faults.hpp>
 #include <miniapp/run/budgets.hpp>
 #include <miniapp/run/run_arguments.hpp>
@@ -25,6 +26,8 @@ struct RunPlan {
   std::optional<Fit> fit;  // how many layers, where the deck gives `model.fit`
   Program program;         // of this rank
   RunBudgets budgets;
+  std::string machine_file;              // empty: nothing is predicted
+  std::optional<Prediction> prediction;  // on rank 0
 };
 
 /// Collective. Reads deck, batch and environment, and proves that all ranks have the same deck.

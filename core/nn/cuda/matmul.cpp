@@ -41,7 +41,10 @@ void MatMul::operator()(const Space& space, const MatMulShape& shape, const void
                         void* c, const void* bias, std::span<std::byte> scratch) {
   ++calls_;
   flops_ += shape.flops();
-  if (recording_) recorded_.push_back(shape);
+  if (recording_) {
+    recorded_.push_back(shape);
+    recorded_ns_.push_back(0);  // the host does not wait for the product
+  }
   require_result_type(shape);
   // cuBLASLt requires an aligned workspace; what remains of the caller's scratch is the limit.
   constexpr std::uintptr_t line_bytes = 256;

@@ -244,7 +244,9 @@ void MatMul::operator()(const Space& space, const MatMulShape& shape, const void
     direct(shape, a, b, c, bias, scratch);
   else
     widened(space, shape, a, b, c, bias, scratch);
-  matmul_ns_ += ns_since(start) - (prepare_ns_ - prepared_ns);
+  const std::int64_t ns = ns_since(start) - (prepare_ns_ - prepared_ns);
+  matmul_ns_ += ns;
+  if (recording_) recorded_ns_.push_back(ns);
 } catch (const dnnl::error& e) {
   if (e.status == dnnl_out_of_memory)
     throw MemoryError(fmt::format("{}: oneDNN is out of memory", to_string(shape)));

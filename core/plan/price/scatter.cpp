@@ -106,12 +106,7 @@ Estimate on_curve(const std::vector<TimePoint>& curve, double size) {
   if (size <= first.size) return {first.seconds, 1};
   if (size >= last.size) {
     const double factor = size / last.size;
-    double slope = 1;
-    if (curve.size() > 1) {
-      const TimePoint& before = curve[curve.size() - 2];
-      slope = std::log(last.seconds / before.seconds) / std::log(last.size / before.size);
-    }
-    return {last.seconds * std::pow(factor, std::max(1.0, slope)), factor};
+    return {last.seconds * factor, factor};
   }
   const auto above = std::upper_bound(curve.begin(), curve.end(), size,
                                       [](double s, const TimePoint& p) { return s < p.size; });

@@ -40,8 +40,8 @@ class Scatter {
 };
 
 /// The time at `size` on a curve of ascending sizes: interpolated linearly between the logarithms;
-/// before the first point constant, beyond the last one with the slope of the last two, but not
-/// below proportional growth. There must be a point.
+/// before the first point constant, beyond the last one proportional to the size. There must be a
+/// point.
 struct TimePoint;
 Estimate on_curve(const std::vector<TimePoint>& curve, double size);
 

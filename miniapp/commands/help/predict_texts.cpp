@@ -38,6 +38,47 @@ CommandHelp predict_help() {
                     "Step time and tokens per second on one rank and on two."}}};
 }
 
+CommandHelp calibrate_help() {
+  return {
+      .name = "calibrate",
+      .summary = "measure this machine and write a machine file, under mpiexec",
+      .description =
+          {"Measures the machine on all ranks that the launcher starts: matrix products by shape "
+           "and type and all other kernels in small models that it trains, alone and with all "
+           "ranks of a node busy; kernels over states; collectives by verb and size, alone and "
+           "beside computation; copies between host and device; and a disk. It takes under three "
+           "minutes.",
+           "Nothing else should run meanwhile. The file says so if something did. Beside the "
+           "machine file it writes calibration.html, which shows for every point what "
+           "interpolation between the others would have said."},
+      .options = {{.name = "--out",
+                   .value = "FILE",
+                   .text = "The machine file to write.",
+                   .preset = "machine.json"},
+                  {.name = "--for",
+                   .value = "DECK",
+                   .text = "Also measures the shapes of this deck.",
+                   .offer = Offer::deck},
+                  set_option(),
+                  {.name = "--disk",
+                   .value = "DIR",
+                   .text = "A folder on the disk to measure.",
+                   .offer = Offer::folder,
+                   .preset = "."},
+                  {.name = "--quick",
+                   .value = "",
+                   .text = "Measures fewer sizes, in half a minute."}},
+      .statuses = {{0, "The machine file is written."},
+                   {2, "A bad deck or argument."},
+                   {4, "The machine file or a file on the disk cannot be written."},
+                   lost,
+                   defect},
+      .environment = {{"OMP_NUM_THREADS",
+                       "Threads per rank for kernels and matrix products; 1 if it is not set."}},
+      .examples = {{"mpiexec -n 2 shardmark calibrate --out machine.json",
+                    "Measures this machine with two ranks."}}};
+}
+
 std::vector<CommandHelp> machine_help() {
   return {
       {.name = "machine",

@@ -42,7 +42,7 @@ CommandHelp run_help() {
            "at once.",
            "The output folder gets report.json (the whole report), report.html (the same as a page "
            "with drawings) and losses.csv (loss, norm and time of each step)."},
-      .options = {deck_argument(), set_option(),
+      .options = {deck_argument(), set_option(), machine_option(false),
                   out_option("The folder for the report's files. It is created if it is missing.",
                              "shardmark-out")},
       .statuses = {{0, "The run is VALID."},

@@ -81,6 +81,7 @@ CommandHelp run_help();
 CommandHelp sweep_help();
 CommandHelp plan_help();
 CommandHelp predict_help();
+CommandHelp calibrate_help();
 /// A group and its commands.
 std::vector<CommandHelp> machine_help();
 std::vector<CommandHelp> deck_help();

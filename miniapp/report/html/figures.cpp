@@ -125,6 +125,32 @@ std::string collectives_section(const Program& p, const Result& r) {
          (table.rows.empty() ? std::string("<p>None.</p>\n") : to_html(table)) + link_table(r);
 }
 
+namespace {
+
+std::string prediction_table(const Result& r) {
+  if (!r.prediction) return {};
+  Table table{fmt::format("Predicted on {}", escape(r.prediction->standing)),
+              {"", "predicted ms", "measured ms", "error"},
+              {}};
+  for (const PredictedTime& t : predicted_times(r))
+    table.rows.push_back({std::string(t.name), fmt::format("{:.2f}", t.predicted_s * 1e3),
+                          fmt::format("{:.2f}", t.measured_s * 1e3),
+                          t.error() ? fmt::format("{:+.1f} %", *t.error() * 100) : std::string("–")});
+  std::string text = to_html(table);
+  const MeasuredUse use = measured_use(r);
+  if (use.mfu && use.hfu)
+    text += fmt::format("<p>MFU {:.1f} %, HFU {:.1f} % of the peak that the machine file gives. ",
+                        *use.mfu * 100, *use.hfu * 100);
+  else
+    text += "<p>";
+  text += fmt::format("The step is limited by {}.</p>\n", r.prediction->point.limited_by());
+  for (const std::string& sentence : r.prediction->point.extrapolates)
+    text += fmt::format("<p>It extrapolates {}.</p>\n", escape(sentence));
+  return text;
+}
+
+}  // namespace
+
 std::string time_section(const Program& p, const Result& r) {
   const TimeResult& t = r.times;
   Table table{"Per timed step, rank 0", {"", "ms", ""}, {}, 1, 1};
@@ -150,6 +176,7 @@ std::string time_section(const Program& p, const Result& r) {
         fmt::format("<p>Most time without waiting: rank {} on {}, {} per step.</p>\n",
                     r.slowest_rank, escape(r.ranks[static_cast<std::size_t>(r.slowest_rank)].host),
                     duration(r.slowest_times.own()));
+  text += prediction_table(r);
   if (!r.bf16_products.empty())
     text += fmt::format("<p>bf16 products: {}.</p>\n", escape(r.bf16_products));
   return text;

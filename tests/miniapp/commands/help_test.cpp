@@ -97,7 +97,7 @@ std::string shell(const Workplace& at, const std::string& command) {
 }
 
 TEST(Help, ListsAllCommands) {
-  EXPECT_EQ(commands(), (std::vector<std::string>{"", "run", "plan", "predict", "sweep",
+  EXPECT_EQ(commands(), (std::vector<std::string>{"", "run", "plan", "calibrate", "predict", "sweep",
                                                   "ckpt info", "ckpt verify", "ckpt consolidate",
                                                   "deck check", "machine check", "decks"}));
 }

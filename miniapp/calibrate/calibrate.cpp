@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <core/clock.hpp>
+#include <core/kokkos_shim.hpp>
+#include <core/text.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <miniapp/calibrate/calibrate.hpp>
+#include <miniapp/calibrate/probe.hpp>
+#include <miniapp/provenance/machine.hpp>
+#include <miniapp/provenance/provenance.hpp>
+#include <miniapp/provenance/version.hpp>
+#include <miniapp/report/standard_output.hpp>
+#include <miniapp/run/progress.hpp>
+
+namespace shardmark {
+namespace {
+
+// A rank that computes alone should have a core to itself; less than this part means other work.
+constexpr double busy_below = 0.97;
+
+// Rewrites one line on a terminal.
+class Announcer {
+ public:
+  explicit Announcer(bool prints) : on_(prints && output_reaches_terminal()) {}
+  ~Announcer() { clear(); }
+  void operator()(const std::string& what) const {
+    if (on_) print_out(fmt::format("\r\033[Kcalibrating for {}: {}", clock_time(seconds()), what));
+  }
+  void clear() const {
+    if (on_) print_out("\r\033[K");
+  }
+  double seconds() const { return static_cast<double>(monotonic_ns() - start_ns_) * 1e-9; }
+
+ private:
+  bool on_;
+  std::int64_t start_ns_ = monotonic_ns();
+};
+
+double quantile(const std::vector<double>& sorted, double p) {
+  const double place = p * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<std::size_t>(place);
+  const std::size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (place - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+void describe_jitter(StepSamples& steps, Jitter& jitter) {
+  std::vector<double>& ratios = steps.step_over_median;
+  if (ratios.size() < 5) return;
+  std::sort(ratios.begin(), ratios.end());
+  double squares = 0;
+  for (const double r : ratios) squares += (r - 1) * (r - 1);
+  jitter.step_relative_sd = std::min(1.0, std::sqrt(squares / static_cast<double>(ratios.size())));
+  for (int i = 0; i <= 10; ++i) jitter.step_quantiles.push_back(quantile(ratios, 0.1 * i));
+}
+
+// The highest rates that were seen, which are what the machine gives.
+void describe_peaks(Machine& m) {
+  DeviceModel& d = m.device;
+  for (const ProductTimes& t : d.products)
+    for (const auto& p : t.points)
+      d.peak_flops[t.dtype] =
+          std::max(d.peak_flops[t.dtype], 2 * p.m * p.n * p.k * p.batch / p.seconds);
+  double launch = 1;
+  for (const StreamTimes& t : d.streams)
+    for (const auto& p : t.points) {
+      launch = std::min(launch, p.seconds);
+      // AdamW in fp32 reads 16 bytes and writes 12 per element.
+      if (t.kernel == "adamw_update" && t.dtype == Dtype::fp32 && t.source == Dtype::fp32)
+        d.memory_bytes_per_s = std::max(d.memory_bytes_per_s, 28 * p.elems / p.seconds);
+    }
+  d.launch_s = launch;
+}
+
+void describe_machine(const World& world, const StepSamples& steps, Machine& m) {
+  const Node& node = world.node;
+  m.name = node.host;
+  m.node.cores = node.cores;
+  m.node.ranks = node.ranks;
+  m.node.shares_memory_bus = device_is_host;
+  m.device.name = device_is_host ? processor_model() : "GPU";
+  m.device.is_host = device_is_host;
+  if (!steps.event_s.empty()) {
+    std::vector<double> sorted = steps.event_s;
+    std::sort(sorted.begin(), sorted.end());
+    m.device.event_s = quantile(sorted, 0.25);  // of small models, where nothing else is in it
+  }
+  MachineProvenance& p = m.provenance;
+  p.host = node.host;
+  p.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                       fmt::gmtime(std::chrono::system_clock::to_time_t(
+                           std::chrono::system_clock::now())));
+  p.program = fmt::format("shardmark {}", version());
+  for (const auto& [name, number] : library_versions())
+    p.versions.push_back(fmt::format("{} {}", name, number));
+  if (!steps.cpu_part.empty()) {
+    std::vector<double> sorted = steps.cpu_part;
+    std::sort(sorted.begin(), sorted.end());
+    p.busy = quantile(sorted, 0.5) < busy_below;
+  }
+}
+
+}  // namespace
+
+Calibration calibrate(const CalibrateArguments& a, const World& world) {
+  Calibration c;
+  Machine& m = c.machine;
+  std::optional<Deck> deck;
+  world.peers.agree([&] {
+    if (!a.deck.empty()) deck = read_deck(a.deck, a.sets, DeckUse::plan).deck;
+  });
+  const Announcer announce(world.peers.rank() == 0);
+  Samples samples;
+  StepSamples alone, together;
+  Probe probe{.world = world,
+              .quick = a.quick,
+              .busy_ranks = 1,
+              .samples = samples,
+              .progress = announce};
+  std::vector<int> busy{1};
+  if (world.node.ranks > 1) busy.push_back(world.node.ranks);
+  for (const int ranks : busy) {
+    probe.busy_ranks = ranks;
+    StepSamples& steps = ranks == 1 ? alone : together;
+    probe_states(probe);
+    if (deck && traits(deck->model.family).has_arithmetic) probe_models(probe, &*deck, steps);
+    probe_models(probe, nullptr, steps);
+  }
+  probe.busy_ranks = busy.back();
+  probe_collectives(probe, m);
+  probe_copies(probe, a.disk, m);
+
+  samples.fill(m.device);
+  StepSamples& steps = busy.back() > 1 ? together : alone;
+  describe_jitter(steps, m.jitter);
+  describe_peaks(m);
+  describe_machine(world, steps, m);
+  c.left_out = leave_one_out(m.device);
+  m.provenance.samples = samples.count();
+  m.provenance.spread = samples.spread();
+  m.provenance.held_out_error = held_out_error(c.left_out);
+  c.seconds = announce.seconds();
+  m.provenance.commands.push_back(fmt::format("calibrate on {}{}{}", plural(world.peers.size(), "rank"),
+                                              a.quick ? " --quick" : "",
+                                              a.deck.empty() ? "" : " --for " + a.deck));
+  return c;
+}
+
+}  // namespace shardmark

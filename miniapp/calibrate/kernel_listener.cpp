@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include <Kokkos_Core.hpp>
+
+#include <core/clock.hpp>
+#include <miniapp/calibrate/kernel_listener.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr char prefix[] = "shardmark::";
+
+struct Heard {
+  bool on = false;
+  int open = 0;
+  std::int64_t start_ns = 0;
+  std::vector<HeardKernel> kernels;
+};
+Heard heard;
+
+void on_begin(const char* label, const std::uint32_t, std::uint64_t*) {
+  if (!heard.on || heard.open++ > 0) return;
+  const bool ours = std::strncmp(label, prefix, sizeof prefix - 1) == 0;
+  heard.kernels.push_back({ours ? label + sizeof prefix - 1 : label, 0});
+  heard.start_ns = monotonic_ns();
+}
+void on_end(const std::uint64_t) {
+  if (!heard.on || --heard.open > 0) return;
+  heard.kernels.back().ns = monotonic_ns() - heard.start_ns;
+}
+
+void listen(bool on) {
+  namespace tools = Kokkos::Tools::Experimental;
+  tools::set_begin_parallel_for_callback(on ? on_begin : nullptr);
+  tools::set_end_parallel_for_callback(on ? on_end : nullptr);
+  tools::set_begin_parallel_reduce_callback(on ? on_begin : nullptr);
+  tools::set_end_parallel_reduce_callback(on ? on_end : nullptr);
+}
+
+}  // namespace
+
+KernelListener::KernelListener() {
+  heard = {};
+  listen(true);
+}
+KernelListener::~KernelListener() {
+  listen(false);
+}
+void KernelListener::begin() {
+  heard.kernels.clear();
+  heard.open = 0;
+  heard.on = true;
+}
+std::vector<HeardKernel>& KernelListener::end() {
+  heard.on = false;
+  return heard.kernels;
+}
+
+}  // namespace shardmark

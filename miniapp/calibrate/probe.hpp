@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all probes of a calibration share: the ranks, how many of them are busy, where samples go.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <core/plan/deck/deck.hpp>
+#include <core/plan/price/machine.hpp>
+#include <miniapp/calibrate/samples.hpp>
+#include <miniapp/run/world.hpp>
+
+namespace shardmark {
+
+struct Probe {
+  const World& world;
+  bool quick = false;
+  int busy_ranks = 1;  // all ranks of the node, or one
+  Samples& samples;
+  std::function<void(const std::string& what)> progress;  // called before each part
+
+  /// Whether this rank works. The others wait meanwhile.
+  bool works() const { return busy_ranks > 1 || world.peers.rank() == 0; }
+};
+
+/// What a probe model's steps tell besides the times of kernels.
+struct StepSamples {
+  std::vector<double> step_over_median;  // of repeated steps
+  std::vector<double> event_s;           // per event, outside of kernels and products
+  std::vector<double> cpu_part;          // of the wall time, the part that this thread ran
+  std::vector<double> rank_spread;       // sd of the steps of several ranks / mean
+};
+
+/// Trains small models, or the layers of `deck` if it is not null. Collective.
+void probe_models(const Probe& probe, const Deck* deck, StepSamples& steps);
+/// Kernels over parameters, gradients and states. Collective.
+void probe_states(const Probe& probe);
+/// Collectives of all ranks on the back-end that `auto` picks; appends a level. Collective.
+void probe_collectives(const Probe& probe, Machine& machine);
+/// Copies between host and device, and transfers of files in `folder`. Collective.
+void probe_copies(const Probe& probe, const std::string& folder, Machine& machine);
+
+}  // namespace shardmark

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies between host and device, and transfers of files, by size.
+#include <algorithm>
+#include <optional>
+
+#include <fmt/core.h>
+
+#include <core/clock.hpp>
+#include <core/memory/buffer.hpp>
+#include <io/files/swap_file.hpp>
+#include <miniapp/calibrate/probe.hpp>
+#include <miniapp/execute/disk_options.hpp>
+#include <miniapp/execute/huge_pages.hpp>
+#include <miniapp/execute/link_queue.hpp>
+
+namespace shardmark {
+namespace {
+
+// The mean time of `body(at)` over some repetitions, of the slowest rank; 0 on ranks that wait.
+template<class Body>
+double time_of(const Probe& probe, int repeats, Body body) {
+  std::vector<double> times(static_cast<std::size_t>(repeats), 0.0);
+  for (int i = -1; i < repeats; ++i) {
+    probe.world.peers.barrier();
+    const std::int64_t start_ns = monotonic_ns();
+    if (probe.works()) body();
+    if (i >= 0)
+      times[static_cast<std::size_t>(i)] = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+  }
+  probe.world.peers.max(times);
+  return undisturbed_mean(times);
+}
+
+void add(CopyModel& model, std::int64_t bytes, double seconds) {
+  model.points.push_back({static_cast<double>(bytes), seconds});
+  never_faster_when_larger(model.points);
+  model.link = {.latency_s = model.points.front().seconds,
+                .bytes_per_s = static_cast<double>(bytes) / seconds,
+                .measured = true,
+                .source = {}};
+}
+
+void copies(const Probe& probe, std::int64_t arena, Machine& machine) {
+  Buffer device(Tier::device, arena, "shardmark::device::staging::calibrate");
+  Buffer host(Tier::host, arena, "shardmark::host::staging::calibrate");
+  for (Buffer* b : {&device, &host}) prefer_huge_pages(b->tier(), b->data<std::byte>(), arena);
+  LinkQueue link(Space(), {});
+  std::int64_t at = 0;
+  for (const Direction d : {Direction::host_to_device, Direction::device_to_host}) {
+    CopyModel& model = d == Direction::host_to_device ? machine.to_device : machine.to_host;
+    for (std::int64_t bytes = 4096; bytes <= arena; bytes *= 4) {
+      const double s = time_of(probe, bytes > (8 << 20) ? 3 : 9, [&] {
+        if (at + bytes > arena) at = 0;
+        std::byte *on_device = device.data<std::byte>() + at, *on_host = host.data<std::byte>() + at;
+        const bool up = d == Direction::host_to_device;
+        link.start(d, bytes, up ? on_device : on_host, up ? on_host : on_device);
+        at += bytes;
+      });
+      add(model, bytes, s);
+    }
+  }
+}
+
+void files(const Probe& probe, const std::string& folder, std::int64_t most, Machine& machine) {
+  std::optional<SwapFile> file;
+  PageBuffer memory(most);
+  SwapFile::Bounce bounce;
+  std::fill_n(memory.data(), most, std::byte{1});
+  if (probe.works()) file.emplace(folder, most);
+  const std::int64_t step = DiskOptions{}.step_bytes;
+  for (std::int64_t bytes = 64 << 10; bytes <= most; bytes *= 8) {
+    const int repeats = probe.quick ? 2 : 4;
+    add(machine.disk_write, bytes, time_of(probe, repeats, [&] {
+          file->write(0, bytes, memory.data(), step, bounce);
+        }));
+    add(machine.disk_read, bytes, time_of(probe, repeats, [&] {
+          file->read(0, bytes, memory.data(), step, bounce);
+        }));
+  }
+}
+
+}  // namespace
+
+void probe_copies(const Probe& probe, const std::string& folder, Machine& machine) {
+  probe.progress("copies between host and device");
+  copies(probe, std::int64_t{probe.quick ? 64 : 256} << 20, machine);
+  probe.progress("the disk of " + folder);
+  probe.world.peers.agree(
+      [&] { static_cast<void>(free_disk_bytes(folder)); });  // says what is wrong with the folder
+  files(probe, folder, std::int64_t{probe.quick ? 32 : 128} << 20, machine);
+}
+
+}  // namespace shardmark

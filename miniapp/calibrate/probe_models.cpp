@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small transformers that are trained to time the kernels of modules in their places: operands lie
+// where a run has them, in a cache or not, and weights come from memory.
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <optional>
+
+#include <fmt/core.h>
+
+#include <comm/factory/make_communicator.hpp>
+#include <core/clock.hpp>
+#include <core/nn/products/matmul.hpp>
+#include <miniapp/calibrate/measured_model.hpp>
+#include <miniapp/calibrate/probe.hpp>
+#include <miniapp/execute/session.hpp>
+#include <miniapp/models/make_model.hpp>
+#include <miniapp/run/bf16_choice.hpp>
+#include <miniapp/run/profile.hpp>
+
+namespace shardmark {
+namespace {
+
+struct ProbeShape {
+  Family family;
+  std::int64_t layers, hidden, heads, kv_heads, ffn, sequence, vocab, micro;
+};
+
+// Widths from 64 to 1536 and 64 to 1024 rows, a few tens of Gflop each at most; odd sizes between
+// powers of two, where libraries behave differently. The first ones suffice for --quick.
+constexpr ProbeShape shapes[] = {
+    {Family::gpt2, 2, 64, 2, 2, 256, 64, 256, 1},
+    {Family::gpt2, 2, 128, 4, 4, 512, 128, 1000, 4},
+    {Family::gpt2, 2, 256, 4, 4, 1024, 256, 256, 1},
+    {Family::gpt2, 1, 512, 8, 8, 2048, 256, 1000, 1},
+    {Family::llama, 2, 128, 4, 2, 344, 256, 1000, 1},
+    {Family::llama, 1, 384, 6, 2, 1032, 128, 256, 1},
+    {Family::gpt2, 1, 768, 12, 12, 3072, 128, 256, 1},
+    {Family::gpt2, 2, 128, 2, 2, 512, 128, 50257, 1},
+    {Family::gpt2, 1, 256, 8, 8, 1024, 256, 4096, 4},
+    {Family::gpt2, 2, 384, 6, 6, 1536, 128, 256, 1},
+    {Family::gpt2, 1, 384, 6, 6, 1536, 512, 9000, 1},
+    {Family::gpt2, 2, 512, 8, 8, 2048, 64, 256, 1},
+    {Family::gpt2, 1, 768, 12, 12, 3072, 256, 1000, 1},
+    {Family::gpt2, 1, 768, 12, 12, 3072, 128, 16512, 1},
+    {Family::gpt2, 1, 1024, 16, 16, 4096, 128, 256, 1},
+    {Family::gpt2, 1, 1024, 8, 8, 4096, 256, 1000, 1},
+    {Family::gpt2, 1, 1536, 16, 16, 6144, 64, 256, 1},
+    {Family::llama, 2, 64, 2, 1, 192, 64, 256, 2},
+    {Family::llama, 1, 256, 8, 2, 688, 512, 2000, 2},
+    {Family::llama, 1, 512, 8, 4, 1376, 256, 1000, 1},
+    {Family::llama, 1, 512, 8, 2, 1376, 512, 256, 2},
+    {Family::llama, 1, 768, 12, 4, 2048, 256, 1000, 1},
+    {Family::llama, 1, 1024, 16, 4, 2816, 128, 256, 1},
+};
+constexpr std::size_t quick_shapes = 7;
+
+Deck deck_of(const ProbeShape& s, Dtype dtype) {
+  Deck deck;
+  deck.path = "calibrate";
+  deck.name = fmt::format("{} {} x {} {}", to_string(s.family), s.hidden, s.sequence * s.micro,
+                          to_string(dtype));
+  ModelSpec& model = deck.model;
+  model.family = s.family;
+  model.layers = s.layers;
+  model.hidden = s.hidden;
+  model.heads = s.heads;
+  model.sequence = s.sequence;
+  model.vocab = s.vocab;
+  model.kv_heads = s.kv_heads;
+  model.ffn = s.ffn;
+  deck.data.source = DataSource::uniform;
+  deck.run.schedule = Schedule::paper;
+  deck.zero.micro_batch_size = s.micro;
+  deck.zero.precision.model = deck.zero.precision.grad_accum = deck.zero.precision.comm = dtype;
+  return deck;
+}
+
+double thread_cpu_s() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+std::int64_t events_of_step(const Program& program) {
+  std::int64_t events = 0;
+  const Step& step = program.steps[static_cast<std::size_t>(step_path(program, false).back())];
+  for (const SegmentRun& run : runs_of(step, false))
+    for (const int s : run.segments)
+      events += run.times * std::ssize(program.segments[static_cast<std::size_t>(s)].events);
+  return events;
+}
+
+// One model, trained alone on this rank.
+class ModelProbe {
+ public:
+  ModelProbe(const Probe& probe, const Deck& deck, const Batch& batch, Bf16Products bf16)
+      : probe_(probe),
+        deck_(deck),
+        profile_(run_profile(deck, probe.world.node, 1)),
+        program_(build_program(deck, batch, 1, 0, profile_)),
+        matmul_(profile_.workspace_cap_bytes, bf16),
+        context_{Space(), matmul_},
+        lanes_(make_communicator(Backend::self, MPI_COMM_SELF, {}), program_) {
+    auto model = std::make_unique<MeasuredModel>(
+        make_model(deck_, program_, context_), products_, listening_,
+        [this](const Event&, const MeasuredEvent& e) { take(e); });
+    session_.emplace(deck_, program_, lanes_, context_, SessionOptions{.model = std::move(model)});
+    session_->steps().init();
+    session_->steps().step(0);  // prepares products, touches memory
+  }
+
+  // A step whose kernels are timed; returns its seconds.
+  double step(int number, StepSamples& steps) {
+    listening_ = true;
+    timed_s_ = 0;
+    const double cpu = thread_cpu_s();
+    const std::int64_t start_ns = monotonic_ns();
+    session_->steps().step(number);
+    const double seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+    steps.cpu_part.push_back((thread_cpu_s() - cpu) / seconds);
+    steps.event_s.push_back(std::max(0.0, seconds - timed_s_) /
+                            static_cast<double>(events_of_step(program_)));
+    listening_ = false;
+    return seconds;
+  }
+  // A step without any timing inside; returns its seconds.
+  double bare_step(int number) {
+    const std::int64_t start_ns = monotonic_ns();
+    session_->steps().step(number);
+    return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+  }
+
+ private:
+  void take(const MeasuredEvent& e) {
+    for (const auto& p : e.products) {
+      probe_.samples.add(p.product, probe_.busy_ranks, p.seconds);
+      timed_s_ += p.seconds;
+    }
+    for (const auto& s : e.streams) {
+      probe_.samples.add(s.stream, probe_.busy_ranks, s.seconds);
+      timed_s_ += s.seconds;
+    }
+  }
+
+  const Probe& probe_;
+  Deck deck_;
+  Profile profile_;
+  Program program_;
+  MatMul matmul_;
+  MatMul* products_ = &matmul_;
+  Context context_;
+  Lanes lanes_;
+  std::optional<Session> session_;
+  bool listening_ = false;
+  double timed_s_ = 0;
+};
+
+void train(const Probe& probe, const Deck& deck, StepSamples& steps) {
+  Peers& peers = probe.world.peers;
+  Bf16Choice bf16 = choose_bf16_products(deck, Profile{}.workspace_cap_bytes, Space(), peers);
+  const std::int64_t micro = deck.zero.micro_batch_size.value_or(1);
+  std::optional<ModelProbe> model;
+  peers.agree([&] {
+    if (probe.works()) model.emplace(probe, deck, Batch{2 * micro, micro, 2}, bf16.products);
+  });
+  constexpr double enough_s = 0.25;  // of steps per model; at least two steps, at most twelve
+  std::vector<double> bare;
+  double spent = 0;
+  for (int i = 0; i < 12 && (i < 2 || spent < (probe.quick ? enough_s / 4 : enough_s)); ++i) {
+    peers.barrier();
+    double seconds = 0;
+    peers.agree([&] {
+      if (!model) return;
+      const bool timed = i % 2 == 0;
+      if (timed) seconds = model->step(1 + i, steps);
+      else seconds = model->bare_step(1 + i);
+      if (timed) return;
+      bare.push_back(seconds);
+    });
+    spent += peers.max(seconds);
+  }
+  if (!model || bare.empty()) return;
+  std::vector<double> sorted = bare;
+  std::sort(sorted.begin(), sorted.end());
+  for (const double s : bare) steps.step_over_median.push_back(s / sorted[sorted.size() / 2]);
+}
+
+}  // namespace
+
+void probe_models(const Probe& probe, const Deck* given, StepSamples& steps) {
+  if (given != nullptr) {
+    Deck deck = *given;
+    deck.model.layers = std::min<std::int64_t>(deck.model.layers, 2);
+    deck.data.source = DataSource::uniform;
+    deck.run.schedule = Schedule::paper;
+    deck.run.reductions = Reductions::native;
+    deck.comm = {};
+    deck.zero.stage = 0;
+    deck.zero.offload_optimizer = deck.zero.offload_param = {};
+    deck.zero.knobs = {};
+    probe.progress("the layers of " + deck.name);
+    return train(probe, deck, steps);
+  }
+  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16})
+    for (std::size_t i = 0; i < std::size(shapes); ++i) {
+      if (probe.quick && i >= quick_shapes) break;
+      const Deck deck = deck_of(shapes[i], dtype);
+      probe.progress(deck.name);
+      train(probe, deck, steps);
+    }
+}
+
+}  // namespace shardmark

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// `shardmark calibrate`: measures this machine and writes a machine file and a page.
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include <core/text.hpp>
+#include <io/files/durable_file.hpp>
+#include <io/machine/machine_file.hpp>
+#include <miniapp/commands/commands.hpp>
+#include <miniapp/predict/prediction.hpp>
+#include <miniapp/report/standard_output.hpp>
+#include <miniapp/run/launch.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr char remedy[] = "give --out a file in a folder that can be written";
+
+void write(const std::string& out, const Calibration& c) {
+  const std::filesystem::path path(out);
+  const std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
+  if (path.has_parent_path()) {
+    std::error_code error;
+    std::filesystem::create_directories(path.parent_path(), error);
+  }
+  replace_file(folder, path.filename().string(), machine_text(c.machine), remedy);
+  replace_file(folder, "calibration.html", calibration_html(c), remedy);
+}
+
+}  // namespace
+
+ExitStatus calibrate_command(const CalibrateArguments& a) {
+  if (std::filesystem::path(a.out).filename().empty())
+    throw DeckError(fmt::format("--out: {}: is no file name: give a file, such as machine.json",
+                                a.out.empty() ? "empty" : a.out));
+  return launch([&](const World& world) {
+    const Calibration c = calibrate(a, world);
+    world.peers.agree([&] {
+      if (world.peers.rank() != 0) return;
+      write(a.out, c);
+      print_out(fmt::format("{}\n  {} samples in {}; spread {:.1f} %\nwritten: {} and calibration.html\n",
+                            standing(c.machine), c.machine.provenance.samples, clock_time(c.seconds),
+                            c.machine.provenance.spread * 100, a.out));
+    });
+    return ExitStatus::valid;
+  });
+}
+
+}  // namespace shardmark

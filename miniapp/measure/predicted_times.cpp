@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <miniapp/measure/result.hpp>
+
+namespace shardmark {
+
+std::vector<PredictedTime> predicted_times(const Result& r) {
+  if (!r.prediction) return {};
+  const PredictedPoint& p = r.prediction->point;
+  const TimeResult& t = r.times;
+  return {{"step", p.step_s, r.step_p50_s},
+          {"forward", p.priced.phase_s[Phase::forward], t.forward},
+          {"backward", p.priced.phase_s[Phase::backward], t.backward},
+          {"optimizer", p.priced.phase_s[Phase::step], t.optimizer},
+          {"copies", p.priced.copies_s, t.copies},
+          {"exposed", p.priced.exposed_s, t.exposed}};
+}
+
+MeasuredUse measured_use(const Result& r) {
+  if (!r.prediction || r.step_p50_s <= 0) return {};
+  const PredictedPoint& p = r.prediction->point;
+  const auto corrected = [&](const std::optional<double>& part) {
+    return part ? std::optional(*part * p.step_s / r.step_p50_s) : std::nullopt;
+  };
+  return {corrected(p.mfu), corrected(p.hfu)};
+}
+
+}  // namespace shardmark
