@@ -16,6 +16,7 @@
 #include <string_view>
 #include <thread>
 
+#include <comm/moved_volume.hpp>
 #include <core/plan/deck/choices.hpp>
 #include <core/plan/deck/types.hpp>
 
@@ -63,6 +64,10 @@ class Communicator {
   virtual void wait(Ticket ticket) = 0;
   /// Makes progress without blocking; the executor calls it between kernels. Throws CommError.
   virtual void progress() = 0;
+
+  /// What the back-end itself has moved on this lane since it was made, counted where it moves it.
+  /// Complete for collectives that are done.
+  virtual const MovedVolume& moved() const = 0;
 
   /// Whether collectives run on a stream of the device. If so, `start` orders the collective after
   /// all work queued on the compute stream by an event. If not, that work must have finished before

@@ -31,8 +31,19 @@ Volume CommCounters::volume(int group) const {
   return sum;
 }
 
+MovedVolume CommCounters::moved(int group) const {
+  if (group >= static_cast<int>(sources_.size())) return {};
+  const Source& source = sources_[static_cast<std::size_t>(group)];
+  if (source.inner == nullptr) return {};
+  MovedVolume now = source.inner->moved();
+  for (const auto& [op, before] : source.before) now[op] = now[op].since(before);
+  return now;
+}
+
 void CommCounters::reset() {
   for (Volume& v : volumes_) v.clear();
+  for (Source& s : sources_)
+    if (s.inner != nullptr) s.before = s.inner->moved();
   blocked_ns_ = 0;
   records_.clear();
 }
@@ -52,6 +63,11 @@ CountingCommunicator::CountingCommunicator(std::unique_ptr<Communicator> inner,
       counters_(counters),
       group_(static_cast<int>(counters.volumes_.size())) {
   counters.volumes_.emplace_back();
+  counters.sources_.push_back({&this->inner(), {}});
+}
+
+CountingCommunicator::~CountingCommunicator() {
+  counters_.sources_[static_cast<std::size_t>(group_)].inner = nullptr;
 }
 
 Ticket CountingCommunicator::start(const Collective& c) {

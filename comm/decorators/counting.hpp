@@ -32,6 +32,8 @@ class CommCounters {
   /// Group 0 is the communicator that was wrapped; its splits follow in the order in which they
   /// were made.
   Volume volume(int group = all_groups) const;
+  /// What the back-end of a group has moved since the last reset.
+  MovedVolume moved(int group) const;
   /// The time spent inside the counted communicators since the last reset.
   std::int64_t blocked_ns() const { return blocked_ns_; }
   void reset();
@@ -49,7 +51,13 @@ class CommCounters {
   friend class CountingCommunicator;
   int name_index(std::string_view name);
 
+  // A counted communicator, and what its back-end had moved before the last reset.
+  struct Source {
+    const Communicator* inner;  // null: the communicator is gone, and with it its count
+    MovedVolume before;
+  };
   std::vector<Volume> volumes_;  // by group number
+  std::vector<Source> sources_;  // the same
   std::int64_t blocked_ns_ = 0;
   bool recording_ = false;
   std::vector<CollectiveRecord> records_;
@@ -62,6 +70,9 @@ class CountingCommunicator : public ForwardingCommunicator {
  public:
   /// `counters` must outlive this communicator and its splits.
   CountingCommunicator(std::unique_ptr<Communicator> inner, CommCounters& counters);
+  ~CountingCommunicator() override;
+  CountingCommunicator(const CountingCommunicator&) = delete;
+  CountingCommunicator& operator=(const CountingCommunicator&) = delete;
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override;
   void wait(Ticket ticket) override;

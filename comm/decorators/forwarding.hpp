@@ -23,6 +23,7 @@ class ForwardingCommunicator : public Communicator {
   bool test(Ticket ticket) override { return inner_->test(ticket); }
   void wait(Ticket ticket) override { inner_->wait(ticket); }
   void progress() override { inner_->progress(); }
+  const MovedVolume& moved() const override { return inner_->moved(); }
   bool on_stream() const override { return inner_->on_stream(); }
   Ticket exchange(const void* own, void* all, std::int64_t bytes) override {
     return inner_->exchange(own, all, bytes);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -45,7 +47,6 @@ Watchdog::Watchdog(MPI_Comm world, double timeout_s, Idle idle)
   processes_.resize(static_cast<std::size_t>(size_));
   SHARDMARK_MPI(MPI_Allgather(&own, sizeof own, MPI_BYTE, processes_.data(), sizeof own, MPI_BYTE,
                               comm_.get()));
-  receive();
 }
 
 void Watchdog::set_timeout(double timeout_s) {
@@ -53,9 +54,9 @@ void Watchdog::set_timeout(double timeout_s) {
   grace_ns_ = std::clamp(timeout_ns_, shortest_grace_ns, longest_grace_ns);
 }
 
+// No receive is ever posted, so none has to be cancelled: cancelling is slow or impossible over
+// some networks, and a receive that is left open keeps MPI_Finalize waiting.
 Watchdog::~Watchdog() {
-  report_mpi(MPI_Cancel(&incoming_request_), "MPI_Cancel");
-  report_mpi(MPI_Wait(&incoming_request_, MPI_STATUS_IGNORE), "MPI_Wait");
   int complete = 1;
   for (Outgoing& out : outgoing_) {
     if (!abandoned_)  // these answer questions that were dropped: all ranks live and receive them
@@ -69,9 +70,22 @@ Watchdog::~Watchdog() {
   if (!complete) new std::list<Outgoing>(std::move(outgoing_));
 }
 
-void Watchdog::receive() {
-  SHARDMARK_MPI(MPI_Irecv(&incoming_, sizeof incoming_, MPI_BYTE, MPI_ANY_SOURCE, message_tag,
-                          comm_.get(), &incoming_request_));
+WatchdogMessage::Wait Watchdog::own_wait(std::uint64_t other_than) const {
+  const WatchedLane* longest = nullptr;
+  for (const auto& [id, lane] : lanes_)
+    if (id != other_than && lane->done < lane->started &&
+        (longest == nullptr || lane->oldest_since_ns < longest->oldest_since_ns))
+      longest = lane;
+  WatchdogMessage::Wait wait;
+  if (longest == nullptr) return wait;
+  wait.lane = longest->id, wait.done = longest->done, wait.call = longest->oldest;
+  const std::vector<int>& ranks = longest->ranks;
+  wait.first = ranks.front();
+  wait.stride = ranks.size() > 1 ? ranks[1] - ranks[0] : 1;
+  wait.count = static_cast<std::int32_t>(ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    if (ranks[i] != wait.first + static_cast<int>(i) * wait.stride) wait.count = 0;
+  return wait;
 }
 
 void Watchdog::send(WatchdogMessage::Kind kind, std::uint64_t lane, int to) {
@@ -85,6 +99,7 @@ void Watchdog::send(WatchdogMessage::Kind kind, std::uint64_t lane, int to) {
     out.message.done = own.done;
     out.message.current = own.done < own.started ? own.oldest : own.last;
   }
+  out.message.wait = own_wait(lane);
   SHARDMARK_MPI(MPI_Isend(&out.message, sizeof out.message, MPI_BYTE, to, message_tag, comm_.get(),
                           &out.request));
 }
@@ -95,17 +110,18 @@ void Watchdog::handle(const WatchdogMessage& message, int source) {
     send(WatchdogMessage::Kind::answer, message.lane, source);
   }
   // A question carries the same state as an answer.
-  if (message.lane == asked_lane_) answers_[source] = message;
+  if (Asked* asked = find_asked(message.lane)) asked->answers[source] = message;
 }
 
 void Watchdog::poll() {
   for (;;) {
-    int complete = 0;
+    int arrived = 0;
     MPI_Status status;
-    SHARDMARK_MPI(MPI_Test(&incoming_request_, &complete, &status));
-    if (!complete) break;
-    const WatchdogMessage message = incoming_;
-    receive();
+    SHARDMARK_MPI(MPI_Iprobe(MPI_ANY_SOURCE, message_tag, comm_.get(), &arrived, &status));
+    if (!arrived) break;
+    WatchdogMessage message;
+    SHARDMARK_MPI(MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, message_tag,
+                           comm_.get(), MPI_STATUS_IGNORE));
     handle(message, status.MPI_SOURCE);
   }
   for (auto out = outgoing_.begin(); out != outgoing_.end();) {
@@ -125,18 +141,46 @@ bool Watchdog::poll_overdue(const WatchedLane& lane) {
   return now - std::max(lane.oldest_since_ns, waiting_since_ns_) > timeout_ns_;
 }
 
-void Watchdog::ask_peers(const WatchedLane& lane) {
-  answers_.clear();
-  asked_lane_ = lane.id;
+void Watchdog::ask(Asked asked) {
   asked_ns_ = monotonic_ns();
-  for (const int r : lane.ranks)
-    if (r != rank_) send(WatchdogMessage::Kind::ask, lane.id, r);
+  for (const int r : asked.ranks)
+    if (r != rank_) send(WatchdogMessage::Kind::ask, asked.lane, r);
+  chain_.push_back(std::move(asked));
 }
 
-bool Watchdog::answers_complete(const WatchedLane& lane) {
+Watchdog::Asked* Watchdog::find_asked(std::uint64_t lane) {
+  for (Asked& asked : chain_)
+    if (asked.lane == lane) return &asked;
+  return nullptr;
+}
+
+void Watchdog::ask_peers(const WatchedLane& lane) {
+  chain_.clear();
+  ask({lane.id, lane.done + 1, lane.ranks, lane.oldest, -1, {}});
+}
+
+// Asks the group in which a rank waits that is behind; false if there is none left.
+bool Watchdog::ask_further() {
+  for (const Asked& asked : chain_)
+    for (const auto& [r, m] : asked.answers) {
+      if (m.started >= asked.stuck || m.wait.lane == 0 || m.wait.count == 0) continue;
+      if (find_asked(m.wait.lane) != nullptr) continue;
+      Asked next{m.wait.lane, m.wait.done + 1, {}, m.wait.call, r, {}};
+      for (int i = 0; i < m.wait.count; ++i) next.ranks.push_back(m.wait.first + i * m.wait.stride);
+      ask(std::move(next));
+      return true;
+    }
+  return false;
+}
+
+bool Watchdog::answers_complete() {
   poll();
   last_poll_ns_ = monotonic_ns();
-  return answers_.size() + 1 == lane.ranks.size() || last_poll_ns_ - asked_ns_ > grace_ns_;
+  const Asked& last = chain_.back();
+  const bool own = std::find(last.ranks.begin(), last.ranks.end(), rank_) != last.ranks.end();
+  const bool all = last.answers.size() + static_cast<std::size_t>(own) >= last.ranks.size();
+  if (!all && last_poll_ns_ - asked_ns_ <= grace_ns_) return false;
+  return !ask_further();
 }
 
 std::string Watchdog::process(int rank) const {
@@ -144,37 +188,77 @@ std::string Watchdog::process(int rank) const {
   return fmt::format("rank {} (host {}, pid {})", rank, p.host, p.pid);
 }
 
-std::string Watchdog::timeout_message(const WatchedLane& lane) const {
-  constexpr int most_named = 16;
-  const std::uint64_t stuck = lane.done + 1;
-  int silent = 0, behind = 0;
-  std::string silent_text, behind_text;
-  for (const int r : lane.ranks) {
+// Who holds up one of the groups that were asked.
+struct Watchdog::Blame {
+  std::vector<std::string> silent, behind;
+  bool explained = false;  // a rank that is behind waits in a group in which somebody is to blame
+};
+
+// `explained` has the groups in which somebody is to blame, as far as they are known.
+Watchdog::Blame Watchdog::blame(std::size_t index, const std::vector<bool>& explained) const {
+  const Asked& asked = chain_[index];
+  const std::string waiting = asked.waiting < 0 ? ""
+                                                : fmt::format(" (rank {} waits for it in {})",
+                                                              asked.waiting, describe(asked.call));
+  Blame blame;
+  for (const int r : asked.ranks) {
     if (r == rank_) continue;
-    const auto it = answers_.find(r);
-    if (it == answers_.end()) {
-      if (++silent <= most_named) silent_text += process(r) + " does not answer; ";
+    const auto it = asked.answers.find(r);
+    if (it == asked.answers.end()) {
+      blame.silent.push_back(process(r) + " does not answer" + waiting);
       continue;
     }
     const WatchdogMessage& m = it->second;
-    if (m.started >= stuck || ++behind > most_named) continue;
-    if (!m.known || m.started == 0)
-      behind_text += process(r) + " has not started any call; ";
+    if (m.started >= asked.stuck) continue;
+    const auto waits_in = std::find_if(chain_.begin(), chain_.end(), [&](const Asked& other) {
+      return other.lane == m.wait.lane;
+    });
+    if (waits_in != chain_.end() && explained[static_cast<std::size_t>(waits_in - chain_.begin())])
+      blame.explained = true;
+    else if (!m.known || m.started == 0)
+      blame.behind.push_back(process(r) + " has not started any call" + waiting);
     else
-      behind_text +=
-          fmt::format("{} is {} call {}, {}; ", process(r), m.done == m.started ? "past" : "at",
-                      m.done == m.started ? m.done : m.done + 1, describe(m.current));
+      blame.behind.push_back(
+          fmt::format("{} is {} call {}, {}{}", process(r), m.done == m.started ? "past" : "at",
+                      m.done == m.started ? m.done : m.done + 1, describe(m.current), waiting));
   }
-  if (silent > most_named)
-    silent_text += fmt::format("{} more do not answer; ", silent - most_named);
-  if (behind > most_named) behind_text += fmt::format("{} more are behind; ", behind - most_named);
-  std::string who = silent_text + behind_text;
+  return blame;
+}
+
+std::string Watchdog::timeout_message(const WatchedLane& lane) const {
+  constexpr std::size_t most_named = 16;
+  // The last group was asked because of ranks of groups before it.
+  std::vector<Blame> blames(chain_.size());
+  std::vector<bool> explained(chain_.size(), false);
+  for (std::size_t i = chain_.size(); i-- > 0;) {
+    blames[i] = blame(i, explained);
+    explained[i] = blames[i].explained || !blames[i].silent.empty() || !blames[i].behind.empty();
+  }
+  std::vector<std::string> silent, behind;
+  for (const Blame& b : blames) {
+    const auto add = [](std::vector<std::string>& all, const std::vector<std::string>& more) {
+      for (const std::string& text : more) {
+        const auto same = [&](const std::string& t) {  // a rank may be silent in several groups
+          return t.substr(0, t.find(')')) == text.substr(0, text.find(')'));
+        };
+        if (std::none_of(all.begin(), all.end(), same)) all.push_back(text);
+      }
+    };
+    add(silent, b.silent);
+    add(behind, b.behind);
+  }
+  std::string who;
+  for (const auto& [list, more] : {std::pair{&silent, "do not answer"}, {&behind, "are behind"}}) {
+    for (std::size_t i = 0; i < std::min(list->size(), most_named); ++i) who += (*list)[i] + "; ";
+    if (list->size() > most_named)
+      who += fmt::format("{} more {}; ", list->size() - most_named, more);
+  }
   if (who.empty()) who = "all other ranks answer and have started it, so the transport is stuck; ";
   who.resize(who.size() - 2);
   return fmt::format(
       "{} (call {}) not finished after {:g} s: {}: check that process and its node, "
       "or raise comm.timeout_s",
-      describe(lane.oldest), stuck, static_cast<double>(timeout_ns_) / 1e9, who);
+      describe(lane.oldest), lane.done + 1, static_cast<double>(timeout_ns_) / 1e9, who);
 }
 
 }  // namespace shardmark

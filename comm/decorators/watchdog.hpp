@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The watchdog. When a collective does not finish in time, the ranks of its group exchange how far
 // they are, over a communicator that belongs to the watchdog. Ranks that are behind or do not
-// answer are named in the error. There is no thread: a rank answers while it waits or polls. A rank
-// in a long computation answers at its next poll; a rank that is stopped or lost does not answer.
+// answer are named in the error. A rank that is behind because it waits itself, in another group,
+// is not to blame: the members of that group are asked next, and so on to the end of the chain.
+// There is no thread: a rank answers while it waits or polls. A rank in a long computation answers
+// at its next poll; a rank that is stopped or lost does not answer.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +44,12 @@ struct WatchdogMessage {
   std::int32_t known = 0;  // in an answer: whether the sender has this lane
   std::uint64_t lane = 0, started = 0, done = 0;
   WatchedLane::Call current;  // the sender's oldest open call on this lane, or else its last call
+  /// The other lane in which the sender has waited longest for a call.
+  struct Wait {
+    std::uint64_t lane = 0, done = 0;  // lane 0: it waits in none
+    WatchedLane::Call call;
+    std::int32_t first = 0, stride = 1, count = 0;  // the lane's world ranks; count 0: irregular
+  } wait;
 };
 
 /// Detects collectives that do not finish. One per process; it serves all watched lanes.
@@ -72,8 +80,9 @@ class Watchdog {
   bool poll_overdue(const WatchedLane& lane);
   /// Asks the other ranks of `lane` how far they are. Not collective.
   void ask_peers(const WatchedLane& lane);
-  /// True when all ranks have answered or the grace period is over. Not collective.
-  bool answers_complete(const WatchedLane& lane);
+  /// True when all ranks have answered or the grace period is over, and no rank that is behind
+  /// waits in a group that has not been asked yet; such a group is asked here. Not collective.
+  bool answers_complete();
   /// Forgets the questions of other ranks, because the overdue call finished after all.
   void forget_askers() { lowest_asker_ = size_; }
   /// Whether a lower rank asks as well. That rank reports the error and ends this process.
@@ -93,8 +102,22 @@ class Watchdog {
     WatchdogMessage message;
     MPI_Request request;
   };
+  // A group that was asked: the lane whose own call does not finish, then the lanes in which ranks
+  // wait that are behind.
+  struct Asked {
+    std::uint64_t lane = 0, stuck = 0;  // the call that does not finish
+    std::vector<int> ranks;
+    WatchedLane::Call call;
+    int waiting = -1;                        // the rank that waits in it; -1: this one
+    std::map<int, WatchdogMessage> answers;  // by world rank
+  };
+  void ask(Asked asked);
+  Asked* find_asked(std::uint64_t lane);
+  bool ask_further();
+  WatchdogMessage::Wait own_wait(std::uint64_t other_than) const;
+  struct Blame;
+  Blame blame(std::size_t asked, const std::vector<bool>& explained) const;
   void poll();
-  void receive();
   void handle(const WatchdogMessage& message, int source);
   void send(WatchdogMessage::Kind kind, std::uint64_t lane, int to);
   std::string process(int rank) const;
@@ -106,11 +129,9 @@ class Watchdog {
   std::vector<Process> processes_;
   std::map<std::uint64_t, WatchedLane*> lanes_;
   std::int64_t last_poll_ns_ = 0, waiting_since_ns_ = 0, asked_ns_ = 0;
-  std::map<int, WatchdogMessage> answers_;  // by world rank, to the last question
-  std::uint64_t asked_lane_ = 0, ids_ = 0;
+  std::vector<Asked> chain_;
+  std::uint64_t ids_ = 0;
   int lowest_asker_;
-  WatchdogMessage incoming_;
-  MPI_Request incoming_request_ = MPI_REQUEST_NULL;
   std::list<Outgoing> outgoing_;
   bool abandoned_ = false;
 };

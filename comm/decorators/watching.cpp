@@ -107,7 +107,7 @@ bool WatchingCommunicator::finished_after_all() {
     return true;
   };
   watchdog_.ask_peers(lane_);
-  while (!watchdog_.answers_complete(lane_)) {
+  while (!watchdog_.answers_complete()) {
     if (finished()) return true;
     watchdog_.idle().pause();
   }
@@ -115,7 +115,7 @@ bool WatchingCommunicator::finished_after_all() {
   // ends the others while they wait here.
   const std::int64_t deadline = monotonic_ns() + watchdog_.grace_ns();
   while (watchdog_.lower_rank_reports() && monotonic_ns() < deadline) {
-    watchdog_.answers_complete(lane_);
+    watchdog_.answers_complete();
     if (finished()) return true;
     watchdog_.idle().pause();
   }

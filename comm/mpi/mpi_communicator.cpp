@@ -22,7 +22,7 @@ MpiCommunicator::~MpiCommunicator() {
 
 Ticket MpiCommunicator::start(const Collective& c) {
   validate(c, group_.rank, group_.size);
-  return queue_.start(c, route_of(c, group_.size, options_), group_);
+  return queue_.start(c, route_of(c, group_.size, options_), group_, moved_[c.op]);
 }
 
 void MpiCommunicator::wait(Ticket ticket) {

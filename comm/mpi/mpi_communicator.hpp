@@ -25,6 +25,7 @@ class MpiCommunicator : public Communicator {
   bool test(Ticket ticket) override { return queue_.test(ticket); }
   void wait(Ticket ticket) override;
   void progress() override { queue_.progress(); }
+  const MovedVolume& moved() const override { return moved_; }
   /// Collective. First waits for everything in flight on this lane. Throws CommError.
   std::unique_ptr<Communicator> split(int color, int key) override;
 
@@ -35,6 +36,7 @@ class MpiCommunicator : public Communicator {
   OwnedComm comm_;
   MpiGroup group_;
   CommOptions options_;
+  MovedVolume moved_;
   FlightQueue<MpiFlight> queue_;
 };
 

@@ -12,10 +12,11 @@
 
 namespace shardmark {
 
-MpiFlight::MpiFlight(const Collective& c, const Route& route, const MpiGroup& group)
+MpiFlight::MpiFlight(const Collective& c, const Route& route, const MpiGroup& group, Moved& moved)
     : c_(c),
       route_(route),
       group_(group),
+      moved_(moved),
       in_place_(in_place(c, group.rank, group.size)),
       depth_(route.areas == 1 ? 1 : pieces_in_flight) {
   requests_.fill(MPI_REQUEST_NULL);
@@ -38,7 +39,11 @@ MpiFlight::MpiFlight(const Collective& c, const Route& route, const MpiGroup& gr
 }
 
 void MpiFlight::begin() {
-  if (route_.kind == RouteKind::local) copy_whole();
+  if (route_.kind == RouteKind::local) {
+    copy_whole();
+    moved_.send(c_.elems, c_.dtype);
+    moved_.receive(c_.elems, c_.dtype);
+  }
   issue();
 }
 
@@ -102,6 +107,35 @@ void MpiFlight::pack(const Span& s, void* area) const {
   for (int r = 0; r < group_.size; ++r)
     std::memcpy(static_cast<char*>(area) + static_cast<std::size_t>(r) * bytes,
                 offset(c_.send, r * shard_elems_ + s.first, c_.dtype), bytes);
+}
+
+// What a step gives to MPI, and what it puts into the receive buffer. The first calls of sums in
+// rank order fill scratch; this rank's part of the result is made from it.
+void MpiFlight::count(const Step& step, const Span& s) {
+  const bool root = group_.rank == c_.root;
+  const std::int64_t all_parts = s.elems * group_.size;
+  switch (route_.kind) {
+    case RouteKind::all_gather:
+      moved_.send(s.elems, c_.dtype);
+      return moved_.receive(all_parts, c_.dtype);
+    case RouteKind::all_reduce:
+      moved_.send(s.elems, c_.dtype);
+      return moved_.receive(s.elems, c_.dtype);
+    case RouteKind::ordered_all_reduce:
+      return step.second ? moved_.receive(s.elems, c_.dtype) : moved_.send(s.elems, c_.dtype);
+    case RouteKind::reduce_scatter:
+    case RouteKind::ordered_reduce_scatter:
+      moved_.send(all_parts, c_.dtype);
+      return moved_.receive(s.elems, c_.dtype);
+    case RouteKind::reduce:
+    case RouteKind::ordered_reduce:
+      moved_.send(s.elems, c_.dtype);
+      return root ? moved_.receive(s.elems, c_.dtype) : void();
+    case RouteKind::broadcast:
+      if (root) moved_.send(s.elems, c_.dtype);
+      return moved_.receive(s.elems, c_.dtype);
+    default: return;
+  }
 }
 
 void MpiFlight::copy_whole() const {
@@ -170,6 +204,7 @@ void MpiFlight::call(const Step& step, MPI_Request* request) {
 void MpiFlight::finish_step(const Step& step) {
   if (route_.kind == RouteKind::barrier) return;
   const Span s = span(step.piece);
+  count(step, s);
   void* recv = c_.recv == nullptr ? nullptr : offset(c_.recv, s.first, c_.dtype);
   const bool root = group_.rank == c_.root;
   const auto combine = [&](void* out, std::int64_t elems) {

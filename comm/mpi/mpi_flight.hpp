@@ -24,8 +24,9 @@ struct MpiGroup {
 /// The flight of MpiCommunicator's FlightQueue. It uses MPI but is not collective by itself.
 class MpiFlight {
  public:
-  /// Makes no MPI call yet. Throws CommError when the scratch of `c` is too small.
-  MpiFlight(const Collective& c, const Route& route, const MpiGroup& group);
+  /// Makes no MPI call yet. `moved`, which counts what is given to MPI and what comes from it, must
+  /// outlive the flight. Throws CommError when the scratch of `c` is too small.
+  MpiFlight(const Collective& c, const Route& route, const MpiGroup& group, Moved& moved);
 
   /// Makes the first calls. The flight must not be moved afterwards. Throws CommError.
   void begin();
@@ -61,10 +62,12 @@ class MpiFlight {
   void pack(const Span& s, void* area) const;
   void* area(std::int64_t piece) const;
   void copy_whole() const;
+  void count(const Step& step, const Span& s);
 
   Collective c_;
   Route route_;
   MpiGroup group_;
+  Moved& moved_;
   bool in_place_;
   int depth_;
   std::int64_t shard_elems_ = 0;

@@ -23,7 +23,7 @@ ncclRedOp_t nccl_op(Reduction reduction) {
   return reduction == Reduction::max ? ncclMax : ncclSum;
 }
 
-void call_nccl(const Collective& c, const NcclLane& lane) {
+void call_nccl(const Collective& c, const NcclLane& lane, Moved& moved) {
   if (c.op == Op::barrier) {
     SHARDMARK_NCCL(
         ncclAllReduce(lane.word, lane.word, 1, ncclInt32, ncclMax, lane.comm, lane.stream));
@@ -34,22 +34,27 @@ void call_nccl(const Collective& c, const NcclLane& lane) {
   const ncclRedOp_t op = nccl_op(c.reduction);
   const auto whole = static_cast<std::size_t>(c.elems);
   const auto shard = static_cast<std::size_t>(c.elems / lane.size);
+  const bool root = c.root == lane.rank;
+  const auto count = [&](std::size_t sent, std::size_t received) {
+    moved.send(static_cast<std::int64_t>(sent), c.dtype);
+    moved.receive(static_cast<std::int64_t>(received), c.dtype);
+  };
   switch (c.op) {
     case Op::all_gather:
       SHARDMARK_NCCL(ncclAllGather(c.send, c.recv, shard, type, lane.comm, lane.stream));
-      return;
+      return count(shard, whole);
     case Op::reduce_scatter:
       SHARDMARK_NCCL(ncclReduceScatter(c.send, c.recv, shard, type, op, lane.comm, lane.stream));
-      return;
+      return count(whole, shard);
     case Op::all_reduce:
       SHARDMARK_NCCL(ncclAllReduce(c.send, c.recv, whole, type, op, lane.comm, lane.stream));
-      return;
+      return count(whole, whole);
     case Op::reduce:
       SHARDMARK_NCCL(ncclReduce(c.send, c.recv, whole, type, op, c.root, lane.comm, lane.stream));
-      return;
+      return count(whole, root ? whole : 0);
     case Op::broadcast:
       SHARDMARK_NCCL(ncclBroadcast(c.send, c.recv, whole, type, c.root, lane.comm, lane.stream));
-      return;
+      return count(root ? whole : 0, whole);
     default: return;  // validate() accepts no other operation
   }
 }

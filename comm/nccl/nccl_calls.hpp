@@ -34,9 +34,9 @@ struct NcclLane {
   void* word = nullptr;  // 4 bytes of device memory, used by barriers
 };
 
-/// Enqueues `c` on the lane's stream; with no elements it makes no call. Collective. Throws
-/// CommError.
-void call_nccl(const Collective& c, const NcclLane& lane);
+/// Enqueues `c` on the lane's stream; with no elements it makes no call. Counts in `moved` what it
+/// gives to NCCL and gets from it. Collective. Throws CommError.
+void call_nccl(const Collective& c, const NcclLane& lane, Moved& moved);
 
 /// Enqueues what remains of `c` after NCCL's call: the division of an average. Throws CommError.
 void finish_on_stream(const Collective& c, const NcclLane& lane);

@@ -83,7 +83,7 @@ void NcclCommunicator::issue() {
     Flight& flight = flights_[issued_];
     if (!flight.called) {
       flight.ready.make_wait(lane_.stream);
-      call_nccl(flight.c, lane_);
+      call_nccl(flight.c, lane_, moved_[flight.c.op]);
       flight.called = true;
       continue;
     }

@@ -33,6 +33,7 @@ class NcclCommunicator : public Communicator {
   bool test(Ticket ticket) override;
   void wait(Ticket ticket) override;
   void progress() override;
+  const MovedVolume& moved() const override { return moved_; }
   bool on_stream() const override { return true; }
   /// False while NCCL has not yet put the collective on its stream.
   bool holds_compute(Ticket ticket) override;
@@ -71,6 +72,7 @@ class NcclCommunicator : public Communicator {
   DeviceWord word_;
   NcclHandle handle_;
   NcclLane lane_;
+  MovedVolume moved_;
   std::deque<Flight> flights_;
   std::size_t issued_ = 0;  // how many of flights_ are on the stream
   Ticket started_ = 0, done_ = 0;

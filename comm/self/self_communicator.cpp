@@ -9,8 +9,12 @@ namespace shardmark {
 Ticket SelfCommunicator::start(const Collective& c) {
   validate(c, 0, 1);
   // Over one rank, every reduction returns the value itself.
-  if (c.op != Op::barrier && c.elems > 0 && c.send != nullptr && c.send != c.recv)
-    std::memmove(c.recv, c.send, static_cast<std::size_t>(c.elems * dtype_bytes(c.dtype)));
+  if (c.op != Op::barrier) {
+    if (c.elems > 0 && c.send != nullptr && c.send != c.recv)
+      std::memmove(c.recv, c.send, static_cast<std::size_t>(c.elems * dtype_bytes(c.dtype)));
+    moved_[c.op].send(c.elems, c.dtype);
+    moved_[c.op].receive(c.elems, c.dtype);
+  }
   return ++last_;
 }
 

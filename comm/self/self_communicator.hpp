@@ -17,10 +17,12 @@ class SelfCommunicator : public Communicator {
   bool test(Ticket ticket) override;
   void wait(Ticket ticket) override;
   void progress() override {}
+  const MovedVolume& moved() const override { return moved_; }
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:
   Ticket last_ = 0;
+  MovedVolume moved_;
 };
 
 }  // namespace shardmark

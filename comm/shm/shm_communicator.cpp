@@ -32,7 +32,7 @@ Ticket ShmCommunicator::start(const Collective& c) {
   validate(c, rank(), size());
   ShmLimits means{window_->buffer_bytes(), std::nullopt};
   if (peers_.readable()) means.direct_bytes = options_.shm.direct_bytes;
-  return queue_.start(c, plan_shm_rounds(c, size(), means), *window_, peers_);
+  return queue_.start(c, plan_shm_rounds(c, size(), means), *window_, peers_, moved_[c.op]);
 }
 
 void ShmCommunicator::wait(Ticket ticket) {

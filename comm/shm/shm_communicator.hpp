@@ -32,6 +32,7 @@ class ShmCommunicator : public Communicator {
   bool test(Ticket ticket) override { return queue_.test(ticket); }
   void wait(Ticket ticket) override;
   void progress() override { queue_.progress(); }
+  const MovedVolume& moved() const override { return moved_; }
   /// Collective. First waits for everything in flight on this lane. Throws CommError.
   std::unique_ptr<Communicator> split(int color, int key) override;
 
@@ -47,6 +48,7 @@ class ShmCommunicator : public Communicator {
   std::unique_ptr<ShmWindow> window_;
   CommOptions options_;
   PeerMemory peers_;
+  MovedVolume moved_;
   FlightQueue<ShmFlight> queue_;
 };
 

@@ -25,11 +25,12 @@ std::uint64_t signature_of(const Collective& c, std::uint64_t rounds_before) {
 }  // namespace
 
 ShmFlight::ShmFlight(const Collective& c, const ShmRounds& cut, ShmWindow& window,
-                     const PeerMemory& peers)
+                     const PeerMemory& peers, Moved& moved)
     : c_(c),
       rounds_plan_(cut),
       window_(window),
       peers_(peers),
+      moved_(moved),
       receives_(c.op != Op::reduce || c.root == window.rank()),
       rows_(static_cast<std::size_t>(window.size())) {
   if (c.op == Op::barrier) c_.elems = 0;
@@ -40,6 +41,9 @@ void ShmFlight::begin() {
   const bool whole = rounds_plan_.rounds == 0 && c_.elems > 0 && c_.send != nullptr;
   if (whole && c_.send != c_.recv)
     std::memmove(c_.recv, c_.send, static_cast<std::size_t>(c_.elems * dtype_bytes(c_.dtype)));
+  if (rounds_plan_.rounds > 0) return;
+  moved_.send(c_.elems, c_.dtype);
+  moved_.receive(c_.elems, c_.dtype);
 }
 
 // The latest stage comes first: it frees buffers, and its data are still in the caches.

@@ -17,8 +17,9 @@ namespace shardmark {
 /// The flight of ShmCommunicator's FlightQueue. No function is collective or blocks.
 class ShmFlight {
  public:
-  /// `window` and `peers` must outlive the flight.
-  ShmFlight(const Collective& c, const ShmRounds& cut, ShmWindow& window, const PeerMemory& peers);
+  /// `window`, `peers` and `moved`, which counts what is moved, must outlive the flight.
+  ShmFlight(const Collective& c, const ShmRounds& cut, ShmWindow& window, const PeerMemory& peers,
+            Moved& moved);
 
   /// Reserves the rounds. Called once per flight, in the order of the lane.
   void begin();
@@ -64,6 +65,7 @@ class ShmFlight {
   ShmRounds rounds_plan_;
   ShmWindow& window_;
   const PeerMemory& peers_;
+  Moved& moved_;
   bool receives_;
   std::vector<const void*> rows_;
   std::uint64_t base_ = 0;                              // rounds of all earlier collectives

@@ -27,6 +27,7 @@ void* ShmFlight::buffer(int rank, std::uint64_t round, std::int64_t first) const
 void ShmFlight::put(std::uint64_t round, std::int64_t to, std::int64_t from,
                     std::int64_t elems) const {
   const auto bytes = static_cast<std::size_t>(elems * dtype_bytes(c_.dtype));
+  moved_.send(elems, c_.dtype);
   if (bytes > 0)
     std::memcpy(buffer(window_.rank(), round, to), offset(c_.send, from, c_.dtype), bytes);
 }
@@ -34,6 +35,7 @@ void ShmFlight::put(std::uint64_t round, std::int64_t to, std::int64_t from,
 void ShmFlight::deliver(std::int64_t to, const void* from, std::int64_t elems) const {
   const auto bytes = static_cast<std::size_t>(elems * dtype_bytes(c_.dtype));
   void* const into = offset(c_.recv, to, c_.dtype);
+  moved_.receive(elems, c_.dtype);
   if (bytes > 0 && into != from) std::memcpy(into, from, bytes);
 }
 
@@ -41,6 +43,7 @@ void ShmFlight::deliver(std::int64_t to, const void* from, std::int64_t elems) c
 // address.
 void ShmFlight::offer(std::int64_t from, std::int64_t elems) const {
   if (!rounds_plan_.direct) return put(written_, 0, from, elems);
+  moved_.send(elems, c_.dtype);
   window_.notice(window_.rank(), base_ + written_).address =
       reinterpret_cast<std::uintptr_t>(offset(c_.send, from, c_.dtype));
 }
@@ -49,6 +52,7 @@ void ShmFlight::fetch(std::int64_t to, int rank, std::int64_t elems) const {
   if (!rounds_plan_.direct) return deliver(to, buffer(rank, read_, 0), elems);
   peers_.read(rank, window_.notice(rank, base_ + read_).address, offset(c_.recv, to, c_.dtype),
               elems * dtype_bytes(c_.dtype));
+  moved_.receive(elems, c_.dtype);
 }
 
 void ShmFlight::write() {
@@ -136,6 +140,8 @@ void ShmFlight::combine(std::uint64_t round, std::int64_t in_buffers, std::int64
     void* const result = for_others ? buffer(result_holder(rank), round, in_buffers + i)
                                     : offset(c_.recv, to + i, c_.dtype);
     combine_in_rank_order(c_.dtype, c_.reduction, rows_.data(), size, result, n);
+    if (!rounds_plan_.small) moved_.send(n, c_.dtype);  // this rank's own contribution
+    if (!for_others) moved_.receive(n, c_.dtype);
     if (for_others && receives_) deliver(to + i, result, n);
   }
 }

@@ -8,6 +8,7 @@
 #include <core/plan/interpret/volume.hpp>
 #include <core/text.hpp>
 #include <miniapp/measure/comparisons.hpp>
+#include <miniapp/measure/planned_moves.hpp>
 
 namespace shardmark {
 namespace {
@@ -37,6 +38,24 @@ std::string memory_difference(const TierResult& tier, std::string_view name, boo
   if (pooled) return text;  // the arena is one allocation, so its categories are not measured
   for (const Category c : all_values<Category>)
     compare(to_string(c), tier.predicted[c], tier.measured[c]);
+  return text;
+}
+
+// What the back-end moved beneath the calls.
+std::string moved_difference(const Program& program, int group, MovedVolume planned,
+                             MovedVolume counted) {
+  std::string text;
+  for (int o = static_cast<int>(Op::all_gather); o < static_cast<int>(Op::barrier); ++o) {
+    const Op op = static_cast<Op>(o);
+    const Moved &want = planned[op], &have = counted[op];
+    if (want == have) continue;
+    text += fmt::format(
+        "{}{} beneath the calls: predicted {} elements ({} bytes) sent and {} ({}) received, "
+        "measured {} ({}) and {} ({})",
+        text.empty() ? "" : ", ", collective_name(program, {group, op}), want.sent_elems,
+        want.sent_bytes, want.received_elems, want.received_bytes, have.sent_elems, have.sent_bytes,
+        have.received_elems, have.received_bytes);
+  }
   return text;
 }
 
@@ -100,6 +119,11 @@ void compare_calls(const Program& program, const SegmentRuns& runs, const Counte
                         difference.empty() ? "" : ", ", collective_name(program, key), want.calls,
                         want.elems, have.calls, have.elems);
     }
+  }
+  for (int group = 0; group < static_cast<int>(program.groups.size()); ++group) {
+    const std::string moved = moved_difference(program, group, moved_by_runs(program, runs, group),
+                                               counted.collectives.moved(group));
+    if (!moved.empty()) difference += (difference.empty() ? "" : ", ") + moved;
   }
   observed.calls_mismatch = first_text(peers, difference);
 }

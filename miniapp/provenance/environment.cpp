@@ -4,17 +4,20 @@
 #include <map>
 #include <string_view>
 
+#include <fmt/core.h>
+
 #include <miniapp/provenance/environment.hpp>
 
 namespace shardmark {
 namespace {
 
-constexpr std::array<std::string_view, 10> prefixes{
-    "OMP_", "KOKKOS_", "ONEDNN_", "DNNL_", "MPICH_", "MPIR_", "FI_", "UCX_", "NCCL_", "SHARDMARK_"};
-constexpr std::array<std::string_view, 10> names{
-    "GOMP_CPU_AFFINITY", "SLURM_CLUSTER_NAME",  "SLURM_CPUS_PER_TASK", "SLURM_CPU_BIND",
-    "SLURM_JOB_ID",      "SLURM_JOB_NUM_NODES", "SLURM_JOB_PARTITION", "SLURM_MEM_BIND",
-    "SLURM_NTASKS",      "SLURM_DISTRIBUTION"};
+constexpr std::array<std::string_view, 16> prefixes{
+    "OMP_",      "KMP_", "KOKKOS_", "ONEDNN_", "DNNL_", "MKL_",    "MPICH_",     "MPIR_",
+    "OMPI_MCA_", "FI_",  "UCX_",    "NCCL_",   "CUDA_", "MALLOC_", "SHARDMARK_", "GLIBC_TUNABLES"};
+constexpr std::array<std::string_view, 12> names{
+    "LD_PRELOAD",          "LD_AUDIT",       "GOMP_CPU_AFFINITY", "SLURM_CLUSTER_NAME",
+    "SLURM_CPUS_PER_TASK", "SLURM_CPU_BIND", "SLURM_JOB_ID",      "SLURM_JOB_NUM_NODES",
+    "SLURM_JOB_PARTITION", "SLURM_MEM_BIND", "SLURM_NTASKS",      "SLURM_DISTRIBUTION"};
 
 bool is_relevant(std::string_view variable) {
   const auto begins = [&](std::string_view prefix) { return variable.starts_with(prefix); };
@@ -25,7 +28,45 @@ bool is_relevant(std::string_view variable) {
          std::any_of(names.begin(), names.end(), is);
 }
 
+// Parts of the names of variables that say where a rank runs or which device it uses.
+constexpr std::array<std::string_view, 10> of_places{"AFFINITY", "PLACES", "_DEVICE", "VISIBLE",
+                                                     "IFNAME",   "_IFACE", "_HCA",    "HOSTNAME",
+                                                     "SLURM_",   "TOPO_"};
+
+// "rank 2 has 4, rank 0 has none".
+std::string describe_difference(const VariableOfRanks& variable, int ranks) {
+  std::vector<std::string> value_of(static_cast<std::size_t>(ranks), "has none");
+  for (const auto& [value, of] : variable.values)
+    for (const int r : of) value_of[static_cast<std::size_t>(r)] = "has \"" + value + "\"";
+  for (std::size_t r = 1; r < value_of.size(); ++r)
+    if (value_of[r] != value_of[0])
+      return fmt::format("environment: {}: rank {} {}, rank 0 {}", variable.name, r, value_of[r],
+                         value_of[0]);
+  return {};
+}
+
 }  // namespace
+
+bool may_differ_by_rank(std::string_view name) {
+  return std::any_of(of_places.begin(), of_places.end(), [&](std::string_view part) {
+    return name.find(part) != std::string_view::npos;
+  });
+}
+
+std::string environment_difference(const std::vector<RankInfo>& ranks) {
+  for (const VariableOfRanks& v : by_variable(ranks))
+    if (!v.same_everywhere && !may_differ_by_rank(v.name))
+      return describe_difference(v, static_cast<int>(ranks.size()));
+  return {};
+}
+
+std::string environment_warning(const std::vector<RankInfo>& ranks) {
+  std::string names_of;
+  for (const VariableOfRanks& v : by_variable(ranks))
+    if (!v.same_everywhere && may_differ_by_rank(v.name))
+      names_of += (names_of.empty() ? "" : ", ") + v.name;
+  return names_of.empty() ? "" : "The ranks have different values of " + names_of + ".";
+}
 
 std::vector<std::string> relevant_environment(const char* const* environment) {
   std::vector<std::string> found;

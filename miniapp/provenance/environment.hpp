@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,8 +11,9 @@
 
 namespace shardmark {
 
-/// "NAME=value" of this process, by name: OMP_*, KOKKOS_*, ONEDNN_*, DNNL_*, MPICH_*, MPIR_*, FI_*,
-/// UCX_*, NCCL_*, SHARDMARK_*, and those of SLURM_* that say which job this is and how it is bound.
+/// "NAME=value" of this process, by name: OMP_*, KMP_*, KOKKOS_*, ONEDNN_*, DNNL_*, MKL_*, MPICH_*,
+/// MPIR_*, OMPI_MCA_*, FI_*, UCX_*, NCCL_*, CUDA_*, MALLOC_*, SHARDMARK_*, LD_PRELOAD, LD_AUDIT,
+/// GLIBC_TUNABLES, and those of SLURM_* that say which job this is and how it is bound.
 std::vector<std::string> relevant_environment(const char* const* environment);
 
 /// A variable, with the ranks that have each of its values; ranks that lack it are not listed.
@@ -22,5 +24,14 @@ struct VariableOfRanks {
 };
 /// All variables of all ranks, by name.
 std::vector<VariableOfRanks> by_variable(const std::vector<RankInfo>& ranks);
+
+/// Whether a variable says where a rank runs or which device it uses: cores, places, network cards,
+/// GPUs, host names, what a job scheduler says. Launchers give each rank its own value.
+bool may_differ_by_rank(std::string_view name);
+/// The first variable that ranks have to have in common and do not, as a text; empty: there is
+/// none. Ranks with other settings of a library make a figure that nobody can repeat.
+std::string environment_difference(const std::vector<RankInfo>& ranks);
+/// One sentence that names the variables which may differ by rank and do; empty: there is none.
+std::string environment_warning(const std::vector<RankInfo>& ranks);
 
 }  // namespace shardmark

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <thread>
 
 #include <fmt/format.h>
@@ -30,6 +32,16 @@ std::string describe_self() {
   return fmt::format("rank {} (host {}, pid {})", launched_rank(), host, getpid());
 }
 
+constexpr double longest_s = 1e9;  // whose nanoseconds still have 63 bits
+
+// A value that is no positive number has no effect: before MPI_Init there is no way to agree on an
+// error.
+double most_seconds() {
+  const char* text = std::getenv("SHARDMARK_PHASE_LIMIT_S");
+  const double value = text == nullptr ? 0 : std::strtod(text, nullptr);
+  return value > 0 ? value : longest_s;
+}
+
 }  // namespace
 
 DeadlineGuard& DeadlineGuard::start() {
@@ -39,7 +51,7 @@ DeadlineGuard& DeadlineGuard::start() {
 
 // The new thread inherits the mask of the calling one, so that signals find a thread of MPI or of
 // the program, as they would without the guard.
-DeadlineGuard::DeadlineGuard() : self_(describe_self()) {
+DeadlineGuard::DeadlineGuard() : self_(describe_self()), most_s_(most_seconds()) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -50,8 +62,8 @@ DeadlineGuard::DeadlineGuard() : self_(describe_self()) {
 void DeadlineGuard::begin(const char* what, double limit_s) {
   const std::lock_guard lock(mutex_);
   what_ = what;
-  limit_s_ = limit_s;
-  deadline_ns_ = monotonic_ns() + nanoseconds(limit_s);
+  limit_s_ = std::min({limit_s, most_s_, longest_s});
+  deadline_ns_ = monotonic_ns() + nanoseconds(limit_s_);
 }
 
 void DeadlineGuard::end() {

@@ -2,8 +2,9 @@
 // The guard: a thread that ends this process when a phase does not end in time. Collectives have
 // the watchdog, which asks the other ranks; the guard covers what the watchdog cannot see, because
 // it happens inside a library or before and after there is a watchdog: MPI_Init, the duplication of
-// communicators, MPI_Finalize and MPI_Abort. It uses no MPI, no lock of another thread and no
-// buffered output. It also ends the process at a second SIGINT or SIGTERM.
+// communicators, checkpoints and the report's files, MPI_Finalize and MPI_Abort. It uses no MPI, no
+// lock of another thread and no buffered output. It also ends the process at a second SIGINT or
+// SIGTERM.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,8 @@ inline constexpr double start_limit_s = 600;
 inline constexpr double end_limit_s = 30;
 /// Seconds for MPI_Abort.
 inline constexpr double abort_limit_s = 10;
+/// Bytes per second of a rank that a file system has at least, for the limit of a checkpoint.
+inline constexpr double least_file_bytes_per_s = 1e6;
 /// A second SIGINT or SIGTERM within this time after the first is the same one, sent twice.
 inline constexpr double same_signal_s = 1;
 
@@ -33,7 +36,8 @@ class DeadlineGuard {
   DeadlineGuard& operator=(const DeadlineGuard&) = delete;
 
   /// The phase `what` begins, and the one before ends. If it takes longer than `limit_s` seconds,
-  /// the process names itself on standard error and ends by _exit with the status of `ends_with`.
+  /// or SHARDMARK_PHASE_LIMIT_S if that is less, the process names itself on standard error and
+  /// ends by _exit with the status of `ends_with`.
   void begin(const char* what, double limit_s);
   /// The phase ends; nothing is guarded until the next one.
   void end();
@@ -52,6 +56,7 @@ class DeadlineGuard {
   double limit_s_ = 0;
   std::int64_t deadline_ns_ = 0;
   ExitStatus status_ = ExitStatus::comm;
+  double most_s_;            // SHARDMARK_PHASE_LIMIT_S
   int counted_signals_ = 0;  // SIGINT and SIGTERM within same_signal_s after the first
   std::int64_t first_signal_ns_ = 0;
 };

@@ -11,6 +11,7 @@
 #include <miniapp/measure/timings.hpp>
 #include <miniapp/measure/verdict.hpp>
 #include <miniapp/provenance/binaries.hpp>
+#include <miniapp/provenance/environment.hpp>
 #include <miniapp/provenance/placement.hpp>
 #include <miniapp/provenance/provenance.hpp>
 #include <miniapp/run/results.hpp>
@@ -90,11 +91,14 @@ Result collect_results(const RunPlan& run, RunSession& session, const Trainer& t
                                  session.steps().position().step);
   result.ranks = rank_infos(world.node, peers);
   result.warnings = placement_warnings(result.ranks);
+  if (std::string warning = environment_warning(result.ranks); !warning.empty())
+    result.warnings.push_back(std::move(warning));
   if (session.proof() != nullptr) result.proof = trainer.prover().result(record.timed_s);
   observed.values_mismatch = trainer.prover().first_failure();
   result.binaries = loaded_binaries();
   observed.inputs = trainer.prover().data_difference();
   if (observed.inputs.empty()) observed.inputs = compare_binaries(result.binaries, peers);
+  if (observed.inputs.empty()) observed.inputs = environment_difference(result.ranks);
   observed.clocks = compare_clocks(record.clocks, peers);
   observed.self_check = session.self_check();
   observed.traced =

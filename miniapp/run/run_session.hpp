@@ -39,6 +39,7 @@ class RunSession {
   MatMul& matmul() { return *matmul_; }
   CommCounters& counters() { return counters_; }
   DataWitness& data_witness() { return data_witness_; }
+  DeadlineGuard& guard() { return world_.guard; }
   Proof* proof() { return proof_ ? &*proof_ : nullptr; }  // null with one rank
   std::int64_t clock_offset_ns() const { return clock_offset_ns_; }
   const std::string& bf16_products() const { return bf16_products_; }

@@ -19,6 +19,17 @@ namespace {
 
 constexpr double overflow_norm = -1;  // of a skipped step, as DeepSpeed reports it
 
+// Of one phase of checkpoints: comm.timeout_s, and the time that a slow file system needs for the
+// states of a rank, as often as they are transferred.
+double checkpoint_limit_s(const RunPlan& run) {
+  const Deck& deck = run.loaded.deck;
+  double bytes = 0;
+  for (const StatePiece& piece : run.program.states)
+    bytes += static_cast<double>(piece.elems * dtype_bytes(run.program.slots[piece.slot].dtype));
+  const auto times = static_cast<double>(2 + 2 * deck.checkpoint.benchmark);
+  return deck.comm.timeout_s + times * bytes / least_file_bytes_per_s;
+}
+
 }  // namespace
 
 Trainer::Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoints, Peers& peers,
@@ -139,8 +150,10 @@ void Trainer::record_resident() {
 
 // Checkpoints map states in files into memory. Their pages then count as resident, but belong to
 // the page cache, so the peak is measured without them.
+// The calls are collective in libraries that know no deadline, so the guard sees that they end.
 template<class Body>
-void Trainer::with_files_mapped(Body body) {
+void Trainer::with_files_mapped(const char* what, Body body) {
+  const GuardedPhase phase(session_.guard(), what, checkpoint_limit_s(run_));
   if (!run_.program.has_files()) return body();
   record_resident();
   body();
@@ -155,7 +168,8 @@ void Trainer::checkpoint(std::int64_t steps_done) {
   if (!last && !checkpoints_.due(steps_done)) return;
   peers_.barrier();
   const std::int64_t start_ns = monotonic_ns();
-  with_files_mapped([&] { checkpoints_.write(session_.executor(), session_.steps()); });
+  with_files_mapped("writing a checkpoint",
+                    [&] { checkpoints_.write(session_.executor(), session_.steps()); });
   checkpoint_ns_ += monotonic_ns() - start_ns;
 }
 
@@ -173,7 +187,8 @@ void Trainer::train() {
   counters.recording(run_.loaded.output.deepspeed.comms);
   record_.clocks.start = read_clocks();
   session_.steps().init();
-  with_files_mapped([&] { checkpoints_.restore(executor, session_.steps()); });
+  with_files_mapped("reading a checkpoint",
+                    [&] { checkpoints_.restore(executor, session_.steps()); });
   stop_.start(own_cause());  // a signal may have come during the start
   record_.stop = agreed_cause(first);
   record_.warmup = steps(first, record_.warmup, progress);
@@ -198,9 +213,13 @@ void Trainer::train() {
 }
 
 void Trainer::finish() {
-  checkpoints_.finish();
+  {
+    const GuardedPhase phase(session_.guard(), "finishing a checkpoint", checkpoint_limit_s(run_));
+    checkpoints_.finish();
+  }
   if (record_.stop == StopCause::none)
-    with_files_mapped([&] { checkpoints_.measure(session_.executor(), session_.steps()); });
+    with_files_mapped("the storage benchmark",
+                      [&] { checkpoints_.measure(session_.executor(), session_.steps()); });
   record_resident();
   record_.device.end = device_memory_in_use(run_.profile.ranks_per_node);
 }

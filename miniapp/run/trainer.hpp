@@ -53,7 +53,7 @@ class Trainer {
   void checkpoint(std::int64_t steps_done);
   void record_resident();
   template<class Body>
-  void with_files_mapped(Body body);
+  void with_files_mapped(const char* what, Body body);
 
   const RunPlan& run_;
   RunSession& session_;

@@ -30,6 +30,25 @@ double expected(const Collective& c, int size, std::int64_t i) {
   return c.reduction == Reduction::average ? sum / size : sum;
 }
 
+// The back-end counted each element that it took from the send buffer and each that it delivered.
+void check_moved(const Communicator& comm, const Collective& c, const MovedVolume& before) {
+  const auto of = [&](const MovedVolume& volume) {
+    const auto it = volume.find(c.op);
+    return it == volume.end() ? Moved{} : it->second;
+  };
+  const std::int64_t shard = c.elems / comm.size();
+  Moved want;
+  if (c.op == Op::all_gather) want.send(shard, c.dtype);
+  if (is_reduction(c.op) || (c.op == Op::broadcast && c.root == comm.rank()))
+    want.send(c.elems, c.dtype);
+  want.receive(received_elems(c, comm.rank(), comm.size()), c.dtype);
+  const Moved have = of(comm.moved()).since(of(before));
+  ASSERT_EQ(have.sent_elems, want.sent_elems);
+  ASSERT_EQ(have.sent_bytes, want.sent_bytes);
+  ASSERT_EQ(have.received_elems, want.received_elems);
+  ASSERT_EQ(have.received_bytes, want.received_bytes);
+}
+
 // Runs one collective on `comm` and checks all buffers of this rank afterwards.
 void check(Communicator& comm, const CommOptions& options, Collective c, bool in_place) {
   const int rank = comm.rank(), size = comm.size();
@@ -46,7 +65,9 @@ void check(Communicator& comm, const CommOptions& options, Collective c, bool in
   if (c.op == Op::broadcast && rank != c.root && !in_place) c.send = nullptr;
   if (c.op == Op::reduce && rank != c.root && !in_place) c.recv = nullptr;
   const auto scratch = bring_scratch(c, size, options);
+  const MovedVolume before = comm.moved();
   run(comm, c);
+  check_moved(comm, c, before);
 
   const std::int64_t first = c.op == Op::reduce_scatter && in_place ? own : 0;
   const std::int64_t count = received_elems(c, rank, size);

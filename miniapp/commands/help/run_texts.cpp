@@ -14,6 +14,9 @@ std::vector<VariableHelp> run_environment() {
        "Breaks the run on purpose, so that it must end INVALID: leak, extra_call, extra_copy, "
        "skip_wait, flip_bit, stale_shard, nan, repeat_micro or fewer_elems. With illegal_plan it "
        "must end with status 70. NAME:RANK breaks that rank alone."},
+      {"SHARDMARK_PHASE_LIMIT_S",
+       "Seconds after which a rank ends that hangs outside collectives: in MPI_Init (otherwise "
+       "600), communicators, checkpoints, the report, MPI_Finalize (30) or MPI_Abort (10)."},
       {"MPIR_CVAR_IREDUCE_SCATTER_BLOCK_INTRA_ALGORITHM",
        "MPICH's algorithm for reduce_scatter; set to sched_pairwise if it is not set."},
       {"OMP_*, KOKKOS_*, ONEDNN_*, DNNL_*, MPICH_*, MPIR_*, FI_*, UCX_*, NCCL_*, SLURM_*",

@@ -67,6 +67,16 @@ TEST(Binaries, ThatDifferOnOneRankIsSeen) {
   EXPECT_TRUE(contains(last, "inputs: rank 1 has loaded libutil.so.1")) << last;
 }
 
+TEST(Inputs, OfTheEnvironmentThatDifferOnOneRankAreSeen) {
+  const Workplace place;
+  place.deck(3);
+  const std::string last = verdict_of(place, {{"SHARDMARK_TEST_VARIABLE", "UCX_RNDV_THRESH 8192"}});
+  EXPECT_TRUE(contains(last,
+                       "inputs: environment: UCX_RNDV_THRESH: rank 1 has .8192., rank 0 has "
+                       "none"))
+      << last;
+}
+
 TEST(Clock, ThatRunsSlowIsSeen) {
   const Workplace place;
   place.deck(3);

@@ -95,6 +95,24 @@ TEST(Environment, DistinguishesRanks) {
             (std::vector<std::string>{"OMP_NUM_THREADS=1", "UCX_TLS=rc (rank 2)"}));
 }
 
+// What differs is either a sentence of the report or a reason for INVALID, never silent.
+TEST(Environment, OfRanksMustAgreeExceptForPlaces) {
+  std::vector<RankInfo> ranks(3);
+  for (RankInfo& r : ranks) r.environment = {"UCX_NET_DEVICES=a", "UCX_TLS=rc"};
+  EXPECT_EQ(environment_difference(ranks), "");
+  EXPECT_EQ(environment_warning(ranks), "");
+  ranks[1].environment[0] = "UCX_NET_DEVICES=b";
+  EXPECT_EQ(environment_difference(ranks), "");
+  EXPECT_EQ(environment_warning(ranks), "The ranks have different values of UCX_NET_DEVICES.");
+  ranks[2].environment[1] = "UCX_TLS=tcp";
+  EXPECT_EQ(environment_difference(ranks),
+            "environment: UCX_TLS: rank 2 has \"tcp\", rank 0 has \"rc\"");
+  ranks[2].environment[1] = "UCX_TLS=rc";
+  ranks[0].environment.push_back("LD_PRELOAD=x.so");
+  EXPECT_EQ(environment_difference(ranks),
+            "environment: LD_PRELOAD: rank 1 has none, rank 0 has \"x.so\"");
+}
+
 TEST(Placement, IsSilentIfPlacementIsGood) {
   EXPECT_TRUE(placement_warnings({rank_on("a", "0-1"), rank_on("a", "0-1")}).empty());
   EXPECT_TRUE(placement_warnings({rank_on("a", "0"), rank_on("b", "0")}).empty())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SHARDMARK_TEST_DATA="FROM TO": when rank 1 opens a file whose name ends in FROM, it gets TO.
 // SHARDMARK_TEST_LIBRARY="NAME": rank 1 loads one more library before `main` begins.
+// SHARDMARK_TEST_VARIABLE="NAME VALUE": rank 1 has this variable in its environment.
 #include <cstdarg>
 #include <cstdlib>
 #include <sstream>
@@ -27,6 +28,15 @@ __attribute__((constructor)) void load_library() {
   const char* name = std::getenv("SHARDMARK_TEST_LIBRARY");
   if (name == nullptr || shardmark::preload::launched_rank() != 1) return;
   if (::dlopen(name, RTLD_NOW) == nullptr) std::abort();
+}
+
+__attribute__((constructor)) void set_variable() {
+  const char* text = std::getenv("SHARDMARK_TEST_VARIABLE");
+  if (text == nullptr || shardmark::preload::launched_rank() != 1) return;
+  std::istringstream words(text);
+  std::string name, value;
+  words >> name >> value;
+  if (::setenv(name.c_str(), value.c_str(), 1) != 0) std::abort();
 }
 
 }  // namespace
