@@ -83,6 +83,9 @@ function(shardmark_target target)
                                             -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=address,undefined)
   endif()
+  if(SHARDMARK_FUZZ)
+    target_compile_options(${target} PUBLIC -fsanitize=fuzzer-no-link)
+  endif()
 endfunction()
 
 # shardmark_cuda_target(<target>): sets what all targets of .cu files have in common: CUDA C++ 20,

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include <unistd.h>
+
+#include <core/error.hpp>
+#include <io/checkpoint/manifest.hpp>
+#include <io/data/tokens.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <io/files/hash.hpp>
+#include <io/json/json_source.hpp>
+#include <io/keys/overrides.hpp>
+#include <tests/fuzz/readers.hpp>
+
+namespace shardmark::test {
+namespace {
+
+// An error's text is one line and does not grow with what was read.
+void require_one_line(const std::string& what) {
+  if (!what.empty() && what.size() < 2000 && what.find('\n') == std::string::npos) return;
+  std::fprintf(stderr, "not one short line: %s\n", what.c_str());
+  std::abort();
+}
+
+template<class Body>
+void expect_errors_only(Body body) {
+  try {
+    body();
+  } catch (const DeckError& e) {
+    require_one_line(e.what());
+  } catch (const IoError& e) {
+    require_one_line(e.what());
+  } catch (const JsonSyntaxError& e) {
+    require_one_line(e.what());
+  }
+}
+
+// A file of this process, in a folder that is removed at its end.
+class InputFile {
+ public:
+  InputFile() : folder_("/tmp/shardmark-fuzz-" + std::to_string(::getpid())) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~InputFile() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+  std::string write(std::string_view bytes) const {
+    std::ofstream(path(), std::ios::binary).write(bytes.data(), std::ssize(bytes));
+    return path();
+  }
+
+ private:
+  std::string path() const { return folder_ + "/input"; }
+  std::string folder_;
+};
+
+const InputFile& input_file() {
+  static const InputFile file;
+  return file;
+}
+
+void read_as_deck(std::string_view bytes) {
+  const std::string path = input_file().write(bytes);
+  expect_errors_only([&] { (void)read_deck(path, {}, DeckUse::plan); });
+}
+
+void read_as_hjson(std::string_view bytes) {
+  expect_errors_only([&] { (void)parse_json(bytes, "input", JsonRules::deepspeed); });
+  expect_errors_only([&] { (void)parse_json(bytes, "input", JsonRules::deck); });
+}
+
+void read_as_override(std::string_view bytes) {
+  expect_errors_only([&] {
+    Json deck = {{"model", {{"layers", 2}}}, {"list", {1, {{"a", 2}}}}, {"name", "x"}};
+    apply_override(deck, parse_override(std::string(bytes)));
+  });
+}
+
+// As it is, and as the body of a manifest whose checksum is right.
+void read_as_manifest(std::string_view bytes) {
+  expect_errors_only([&] { (void)parse_manifest(std::string(bytes), "input"); });
+  expect_errors_only([&] {
+    const Json body = parse_json(bytes, "input", JsonRules::deck);
+    const Json whole = {{"format", 1}, {"xxh3", hash_hex(body.dump())}, {"checkpoint", body}};
+    (void)parse_manifest(whole.dump(), "input");
+  });
+}
+
+// The first two bytes choose the length of a sample and the step.
+void read_as_tokens(std::string_view bytes) {
+  if (bytes.size() < 2) return;
+  Deck deck;
+  deck.data.source = DataSource::file;
+  deck.data.path = input_file().write(bytes.substr(2));
+  deck.model.sequence = 1 + static_cast<unsigned char>(bytes[0]);
+  deck.model.vocab = 256;
+  expect_errors_only([&] {
+    const auto source = make_token_source(deck);
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(3 * (deck.model.sequence + 1)));
+    source->fill(static_cast<unsigned char>(bytes[1]), 5, 3, tokens.data());
+    for (const std::int32_t token : tokens)
+      if (token < 0 || token > 255) std::abort();
+  });
+}
+
+}  // namespace
+
+const std::map<std::string, Reader>& readers() {
+  static const std::map<std::string, Reader> all{{"deck", read_as_deck},
+                                                 {"hjson", read_as_hjson},
+                                                 {"override", read_as_override},
+                                                 {"manifest", read_as_manifest},
+                                                 {"tokens", read_as_tokens}};
+  return all;
+}
+
+}  // namespace shardmark::test

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a fuzzer calls with any bytes, by the name of the reader.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace shardmark::test {
+
+/// Gives `bytes` to a reader. Returns if the reader accepts them or refuses them with its own error
+/// in one line; any other exception leaves it. Ends the process if an error is not one line.
+using Reader = void (*)(std::string_view bytes);
+
+/// deck, hjson, override, manifest and tokens.
+const std::map<std::string, Reader>& readers();
+
+}  // namespace shardmark::test
