@@ -180,16 +180,18 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
     if (reason) r.unofficial.push_back(std::move(text));
   };
   if (deck.checkpoint.benchmark > 0) {  // the storage benchmark has its own requirements
-    unofficial(
-        deck.checkpoint.benchmark < 10,
-        fmt::format("{} writes and reads, at least 10 are required", deck.checkpoint.benchmark));
+    unofficial(deck.checkpoint.benchmark < OfficialRules::checkpoints,
+               fmt::format("{} writes and reads, at least {} are required",
+                           deck.checkpoint.benchmark, OfficialRules::checkpoints));
     unofficial(r.checkpoints.cached, "the page cache could not be dropped");
   } else {
-    unofficial(deck.run.warmup < 3,
-               fmt::format("{} warm-up steps, at least 3 are required", deck.run.warmup));
-    unofficial(deck.run.steps < 20,
-               fmt::format("{} timed steps, at least 20 are required", deck.run.steps));
-    unofficial(r.timed_s < 60, fmt::format("{:.1f} s timed, at least 60 are required", r.timed_s));
+    const auto at_least = [&](auto have, int required, const std::string& what) {
+      unofficial(have < required, fmt::format("{}, at least {} are required", what, required));
+    };
+    at_least(deck.run.warmup, OfficialRules::warmup,
+             fmt::format("{} warm-up steps", deck.run.warmup));
+    at_least(deck.run.steps, OfficialRules::steps, fmt::format("{} timed steps", deck.run.steps));
+    at_least(r.timed_s, OfficialRules::timed_s, fmt::format("{:.1f} s timed", r.timed_s));
     unofficial(!trains, fmt::format("compute {}", to_string(deck.run.compute)));
   }
   unofficial(deck.run.reductions != Reductions::native,

@@ -7,6 +7,13 @@
 
 namespace shardmark {
 
+/// The least that an official figure needs; docs/valid.md lists all requirements.
+struct OfficialRules {
+  static constexpr int warmup = 3, steps = 20;  // of training
+  static constexpr int timed_s = 60;            // seconds
+  static constexpr int checkpoints = 10;        // writes and reads of the storage benchmark
+};
+
 /// What the driver observed that is not in the figures of a Result.
 struct Observed {
   std::string

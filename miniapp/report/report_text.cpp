@@ -9,6 +9,7 @@
 #include <core/printable.hpp>
 #include <core/text.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
+#include <miniapp/report/next_step.hpp>
 #include <miniapp/report/report_provenance.hpp>
 #include <miniapp/report/report_text.hpp>
 
@@ -173,7 +174,8 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
   return text;
 }
 
-std::string report_text(const Deck& deck, const Program& p, const Result& r) {
+std::string report_text(const Deck& deck, const Program& p, const Result& r,
+                        const std::string& folder) {
   std::string text;
   auto out = std::back_inserter(text);
   memory_table(out, p, r);
@@ -205,7 +207,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r) {
                    printable(c.detail));
   provenance_tables(out, r);
   for (const std::string& w : r.warnings) fmt::format_to(out, "warning: {}\n", printable(w));
-  fmt::format_to(out, "\n");
+  fmt::format_to(out, "\n{}\n\n", next_step(deck, r, folder));
   for (const auto& [name, value] : figures_of_merit(r))
     fmt::format_to(out, "FOM {}={:.6g}\n", name, value);
   fmt::format_to(out, "CLASS={}\n",

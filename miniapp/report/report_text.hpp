@@ -15,7 +15,9 @@ namespace shardmark {
 std::string heading(const Deck& deck, const Program& program, const std::optional<Fit>& fit,
                     const std::string& checkpoint);
 
-/// All tables, then FOM, CLASS and RESULT, each on a line of its own; nothing may follow.
-std::string report_text(const Deck& deck, const Program& program, const Result& result);
+/// All tables, what to do next, then FOM, CLASS and RESULT, each on a line of its own; nothing may
+/// follow. `folder` is the output folder.
+std::string report_text(const Deck& deck, const Program& program, const Result& result,
+                        const std::string& folder);
 
 }  // namespace shardmark

@@ -60,7 +60,7 @@ void RunOutput::report(const Result& result, const std::vector<StepTrace>& steps
   Peers& peers = world_.peers;
   const GuardedPhase phase(world_.guard, "writing the report", deck.comm.timeout_s);
   peers.agree([&] {  // before the files: if they cannot be written, the figures are not lost
-    if (prints_) print_out(report_text(deck, run_.program, result));
+    if (prints_) print_out(report_text(deck, run_.program, result, folder_->path()));
   });
   peers.agree([&] {
     if (!folder_) return;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The line that says what to do after a run names settings with which the next run is official.
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <miniapp/measure/verdict.hpp>
+#include <miniapp/report/next_step.hpp>
+#include <tests/support/programs.hpp>
+
+namespace shardmark::next_step_test {
+namespace {
+
+// A run that is official, unless it is changed.
+struct Case {
+  Deck deck = testing::gpt2_deck(2);
+  Result result;
+
+  Case() {
+    deck.path = "mine.json";
+    deck.run.warmup = 3, deck.run.steps = 100;
+    deck.run.memory_mode = MemoryMode::pooled;
+    result.timed_s = 60;
+  }
+  std::string line(const Observed& observed = {}) const {
+    Result r = result;
+    judge(deck, testing::program(deck, 2, 0), observed, r);
+    return next_step(deck, r, "out");
+  }
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(NextStep, names_the_page_and_is_one_line) {
+  const std::string line = Case().line();
+  EXPECT_TRUE(line.starts_with("Next: open out/report.html; ")) << line;
+  EXPECT_TRUE(contains(line, "deck_hash")) << line;
+  EXPECT_FALSE(contains(next_step({}, {}, "a\nFOM tokens_per_s=1"), "\n"));
+}
+
+TEST(NextStep, leads_to_enough_steps) {
+  for (const double timed_s : {0.001, 0.7, 6.8, 59.9})
+    for (const std::int64_t steps : {1, 19, 50, 12345}) {
+      Case run;
+      run.result.timed_s = timed_s, run.deck.run.steps = steps;
+      const std::string line = run.line();
+      const std::string before = "set run.steps to ";
+      ASSERT_TRUE(contains(line, before)) << line;
+      const auto asked = std::stoll(line.substr(line.find(before) + before.size()));
+      EXPECT_GE(asked, OfficialRules::steps) << line;
+      const double seconds = timed_s / double(steps) * double(asked);
+      EXPECT_GE(seconds, OfficialRules::timed_s) << line;
+      const bool more = asked > OfficialRules::steps;
+      EXPECT_TRUE(!more || seconds < 1.3 * OfficialRules::timed_s) << line;
+      EXPECT_FALSE(contains(line, "CLASS")) << line;
+    }
+}
+
+TEST(NextStep, names_every_reason_for_an_unofficial_figure) {
+  Case run;
+  run.deck.run.warmup = 1;
+  EXPECT_TRUE(run.line().ends_with("set run.warmup to 3 in the deck")) << run.line();
+  run.deck.run.steps = 19;
+  const std::string line = run.line();
+  EXPECT_TRUE(contains(line, "set run.steps to 21 or more and run.warmup to 3 in the deck"))
+      << line;
+  Observed changed;
+  changed.deck_changed = true;
+  EXPECT_TRUE(run.line(changed).ends_with(", and remove what else CLASS names"));
+  EXPECT_TRUE(Case().line(changed).ends_with("; for an official figure remove what CLASS names"));
+  EXPECT_TRUE(contains(Case().line(changed), "shardmark sweep mine.json --vary "));
+}
+
+TEST(NextStep, without_timed_steps_asks_for_the_least) {
+  Case run;
+  run.deck.run.steps = 0, run.result.timed_s = 0;
+  EXPECT_TRUE(contains(run.line(), "set run.steps to 20 or more in the deck")) << run.line();
+}
+
+TEST(NextStep, of_a_storage_benchmark_is_about_checkpoints) {
+  Case run;
+  run.deck.run.steps = 0, run.result.timed_s = 0;
+  run.deck.checkpoint.benchmark = 9;
+  EXPECT_TRUE(contains(run.line(), "set checkpoint.benchmark to 10 in the deck")) << run.line();
+  EXPECT_FALSE(contains(run.line(), "run.steps")) << run.line();
+}
+
+TEST(NextStep, of_an_invalid_run_explains_it) {
+  Observed wrong;
+  wrong.self_check = "rank 0: wrong";
+  EXPECT_TRUE(contains(Case().line(wrong), "docs/valid.md")) << Case().line(wrong);
+  Case stopped;
+  stopped.result.stopped = "stopped by SIGTERM after step 3";
+  EXPECT_TRUE(contains(stopped.line(), "start it again")) << stopped.line();
+}
+
+}  // namespace
+}  // namespace shardmark::next_step_test
