@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <core/error.hpp>
 #include <core/text.hpp>
 #include <io/machine/machine_file.hpp>
 
@@ -64,6 +65,22 @@ void check_level(const NetworkLevel& n, std::size_t i, Sentences& said) {
 }
 
 }  // namespace
+
+void require_ranks(const Machine& m, const std::string& path, int ranks, int ranks_per_node) {
+  const bool between = std::any_of(m.network.begin(), m.network.end(),
+                                   [](const NetworkLevel& n) { return n.between_nodes; });
+  if (ranks > ranks_per_node && !between)
+    throw DeckError(fmt::format(
+        "{}: network: missing: {} ranks with {} per node need a level with between_nodes true: add "
+        "one, or ask for at most {} ranks",
+        path, ranks, ranks_per_node, ranks_per_node));
+  const std::int64_t most = std::int64_t{m.node.nodes} * ranks_per_node;
+  if (m.node.nodes > 0 && ranks > most)
+    throw DeckError(fmt::format(
+        "{}: node.nodes = {}: {} ranks are more than the {} of this machine: ask for at most {} "
+        "ranks",
+        path, m.node.nodes, ranks, most, most));
+}
 
 std::vector<std::string> check_machine(const Machine& m) {
   Sentences said;

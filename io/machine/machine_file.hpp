@@ -15,6 +15,10 @@ namespace shardmark {
 /// that names file, key, value, bound and remedy.
 Machine read_machine_file(const std::string& path);
 
+/// Throws DeckError if the file at `path` does not describe as many ranks: they need a level
+/// between nodes that is missing, or more nodes than the machine has.
+void require_ranks(const Machine& machine, const std::string& path, int ranks, int ranks_per_node);
+
 /// What a prediction on this machine must do without or should not trust, one sentence each.
 std::vector<std::string> check_machine(const Machine& machine);
 

@@ -157,10 +157,34 @@ void read_device(KeyReader& reader, DeviceModel& d) {
   read_by_dtype(reader, "product_efficiency_by_dtype", d.product_efficiency_of, 1, efficiency);
   scaled(reader, "memory_gb_per_s", d.memory_bytes_per_s, gb, bandwidth_gb);
   scaled(reader, "stream_efficiency", d.stream_efficiency, 1, efficiency);
+  scaled(reader, "product_operand_efficiency", d.product_operand_efficiency, 1, efficiency);
+  scaled(reader, "attention_efficiency", d.attention_efficiency, 1, efficiency);
+  scaled(reader, "attention_backward_efficiency", d.attention_backward_efficiency, 1, efficiency);
   scaled(reader, "launch_us", d.launch_s, us, time_us);
   scaled(reader, "event_us", d.event_s, us, time_us);
   read_products(reader, d.products);
   read_streams(reader, d.streams);
+}
+
+void read_channels(KeyReader& reader, const std::string& algorithm, NcclChannels& channels) {
+  number(reader, algorithm + "_channels", channels.count, any_count);
+  scaled(reader, algorithm + "_channel_gb_per_s", channels.bytes_per_s, gb, bandwidth_gb);
+  if ((channels.count == 0) != (channels.bytes_per_s == 0))
+    reader.origin().missing(reader.key(algorithm + "_channel_gb_per_s"),
+                            "give it together with " + algorithm + "_channels");
+}
+
+void read_nccl(KeyReader& reader, NcclTopology& t) {
+  reader.choice("generation", t.generation);
+  read_channels(reader, "ring", t.ring);
+  read_channels(reader, "tree", t.tree);
+  read_channels(reader, "nvls", t.nvls);
+  if (t.ring.count == 0)
+    reader.origin().missing(reader.key("ring_channels"),
+                            "NCCL uses rings for most collectives: give their number");
+  reader.boolean("amd_host", t.amd_host);
+  scaled(reader, "network_latency_us", t.network_s, us, time_us);
+  reader.boolean("over_pci", t.over_pci);
 }
 
 void read_level(KeyReader& reader, NetworkLevel& level) {
@@ -172,6 +196,7 @@ void read_level(KeyReader& reader, NetworkLevel& level) {
   scaled(reader, "node_gb_per_s", level.node_bytes_per_s, gb, bandwidth_gb);
   scaled(reader, "oversubscription", level.oversubscription, 1, factor);
   scaled(reader, "efficiency", level.efficiency, 1, efficiency);
+  section(reader, "nccl", [&](KeyReader& r) { read_nccl(r, level.nccl.emplace()); });
   scaled(reader, "compute_share", level.compute_share, 1, part);
   scaled(reader, "speed_beside_compute", level.speed_beside_compute, 1, efficiency);
   each(reader, "collectives", [&](KeyReader& item) {
@@ -211,6 +236,12 @@ void read_provenance(KeyReader& reader, MachineProvenance& p) {
   }
   reader.real("held_out_error", p.held_out_error, any_amount);
   reader.text("note", p.note);
+  each(reader, "figures", [&](KeyReader& item) {
+    Figure& f = p.figures.emplace_back();
+    item.need_text("key", f.key);
+    item.choice("kind", f.kind);
+    item.need_text("source", f.source);
+  });
 }
 
 void read_node(KeyReader& reader, NodeModel& n) {
@@ -218,6 +249,7 @@ void read_node(KeyReader& reader, NodeModel& n) {
   number(reader, "sockets", n.sockets, any_count);
   number(reader, "numa_domains", n.numa_domains, any_count);
   number(reader, "ranks", n.ranks, any_count);
+  number(reader, "nodes", n.nodes, any_count);
   reader.boolean("shares_memory_bus", n.shares_memory_bus);
   scaled(reader, "memory_gb_per_s", n.memory_bytes_per_s, gb, bandwidth_gb);
   scaled(reader, "host_memory_gib", n.host_memory_bytes, gib_bytes, any_amount);

@@ -72,6 +72,8 @@ Object provenance(const MachineProvenance& p) {
   if (p.busy) o["busy"] = *p.busy;
   if (p.held_out_error) o["held_out_error"] = rounded(*p.held_out_error);
   put(o, "note", p.note);
+  for (const Figure& f : p.figures)
+    o["figures"].push_back({{"key", f.key}, {"kind", to_string(f.kind)}, {"source", f.source}});
   return o;
 }
 
@@ -80,7 +82,8 @@ Object node(const NodeModel& n) {
   for (const auto& [name, value] : {std::pair{"cores", n.cores},
                                     {"sockets", n.sockets},
                                     {"numa_domains", n.numa_domains},
-                                    {"ranks", n.ranks}})
+                                    {"ranks", n.ranks},
+                                    {"nodes", n.nodes}})
     if (value > 0) o[name] = value;
   if (n.shares_memory_bus) o["shares_memory_bus"] = true;
   put(o, "memory_gb_per_s", n.memory_bytes_per_s, 1e9);
@@ -99,6 +102,9 @@ Object device(const DeviceModel& d) {
   put(o, "product_efficiency_by_dtype", by_dtype(d.product_efficiency_of, 1));
   put(o, "memory_gb_per_s", d.memory_bytes_per_s, 1e9);
   put(o, "stream_efficiency", d.stream_efficiency);
+  put(o, "product_operand_efficiency", d.product_operand_efficiency);
+  put(o, "attention_efficiency", d.attention_efficiency);
+  put(o, "attention_backward_efficiency", d.attention_backward_efficiency);
   put(o, "launch_us", d.launch_s, 1e-6);
   put(o, "event_us", d.event_s, 1e-6);
   for (const ProductTimes& t : d.products) {
@@ -123,6 +129,22 @@ Object device(const DeviceModel& d) {
   return o;
 }
 
+Object nccl(const NcclTopology& t) {
+  Object o{{"generation", to_string(t.generation)}};
+  const auto channels = [&](const std::string& algorithm, const NcclChannels& c) {
+    if (c.count == 0) return;
+    o[algorithm + "_channels"] = c.count;
+    o[algorithm + "_channel_gb_per_s"] = rounded(c.bytes_per_s / 1e9);
+  };
+  channels("ring", t.ring);
+  channels("tree", t.tree);
+  channels("nvls", t.nvls);
+  if (t.amd_host) o["amd_host"] = true;
+  put(o, "network_latency_us", t.network_s, 1e-6);
+  if (t.over_pci) o["over_pci"] = true;
+  return o;
+}
+
 Object level(const NetworkLevel& n) {
   Object o = Object::object();
   put(o, "name", n.name);
@@ -135,6 +157,7 @@ Object level(const NetworkLevel& n) {
   put(o, "node_gb_per_s", n.node_bytes_per_s, 1e9);
   put(o, "oversubscription", n.oversubscription);
   put(o, "efficiency", n.efficiency);
+  if (n.nccl) o["nccl"] = nccl(*n.nccl);
   o["compute_share"] = rounded(n.compute_share);
   put(o, "speed_beside_compute", n.speed_beside_compute);
   for (const CollectiveTimes& t : n.collectives)

@@ -48,8 +48,10 @@ ExitStatus predict_command(const PredictArguments& a) {
   const Machine machine = read_machine_file(a.machine);
   const Deck deck = read_deck(a.deck, a.sets, DeckUse::plan).deck;
   std::vector<PredictedPoint> points;
-  for (const int ranks : parse_ranks(a.ranks))
+  for (const int ranks : parse_ranks(a.ranks)) {
+    require_ranks(machine, a.machine, ranks, ranks_per_node(a, machine));
     points.push_back(predict(deck, machine, ranks, ranks_per_node(a, machine)));
+  }
   if (a.format == "json") {
     nlohmann::ordered_json json{{"machine", machine.name}, {"deck", deck.name}};
     json["points"] = nlohmann::ordered_json::array();

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/plan/build/legal_program.hpp>
+#include <core/plan/price/stragglers.hpp>
 #include <core/plan/work/step_work.hpp>
 #include <core/random.hpp>
 #include <io/deepspeed/config.hpp>
@@ -99,7 +100,8 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   std::vector<PricedStep> priced = price(ranks, machine, options);
   p.ranks = program.world;
   p.ranks_per_node = std::min(program.world, ranks_per_node);
-  p.step_s = slowest(priced);
+  const double stragglers = straggler_factor(machine, program.world, ranks_per_node);
+  p.step_s = slowest(priced) * stragglers;
   p.priced = std::move(priced.front());
   const auto [below, above] = interval(machine);
   p.step_s_low = p.step_s * std::max(0.0, 1 - below);
@@ -119,7 +121,7 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
     if (p.priced.busy_by_resource[r] <= 0) continue;
     options.speeds = {};
     options.speeds[r] = asked_speed;
-    const double step = slowest(price(ranks, machine, options));
+    const double step = slowest(price(ranks, machine, options)) * stragglers;
     p.sensitivities.push_back({r, p.step_s > 0 ? 1 - step / p.step_s : 0});
   }
   std::stable_sort(p.sensitivities.begin(), p.sensitivities.end(),

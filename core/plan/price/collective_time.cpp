@@ -48,7 +48,62 @@ const CollectiveTimes* points_for(const NetworkLevel& level, const CollectiveSha
   return best;
 }
 
-CollectiveTime from_points(const CollectiveTimes& t, const CollectiveShape& shape) {
+// The part of a node's links that these ranks have: others of the node communicate with other
+// nodes at the same time.
+double node_part(const CollectiveShape& shape) {
+  return static_cast<double>(shape.ranks_per_node) /
+         std::max({shape.busy_ranks, shape.ranks_per_node, 1});
+}
+
+// What a ring of these ranks carries, counted as bus bandwidth; 0: unknown. A ring whose ranks are
+// in the order of nodes leaves each node once, so all links of a node carry it together.
+double ring_rate(const Machine& machine, const NetworkLevel& level, const CollectiveShape& shape) {
+  double rate = level.link.bytes_per_s;
+  if (!level.between_nodes) return rate * level.efficiency;
+  const double outside = (level.node_bytes_per_s > 0 ? level.node_bytes_per_s * node_part(shape)
+                                                     : rate * shape.ranks_per_node) *
+                         level.efficiency / level.oversubscription;
+  if (shape.ranks_per_node > 1)
+    for (const NetworkLevel& other : machine.network)
+      if (!other.between_nodes && other.link.bytes_per_s > 0)
+        return std::min(outside, other.link.bytes_per_s * other.efficiency);
+  return outside;
+}
+
+// NCCL's topology for these ranks: its channels share what the network carries.
+NcclTopology topology_of(const NetworkLevel& level, const CollectiveShape& shape, double rate) {
+  NcclTopology t = *level.nccl;
+  const auto limit = [&](NcclChannels& c) {
+    if (c.count > 0 && rate > 0) c.bytes_per_s = std::min(c.bytes_per_s, rate / c.count);
+  };
+  limit(t.ring);
+  if (level.between_nodes) limit(t.tree);
+  if (shape.ranks_per_node < shape.busy_ranks) t.nvls = {};
+  return t;
+}
+
+// From latency and bandwidth of links, by the formulas of rings or by NCCL's own model.
+CollectiveTime from_link(const Machine& machine, const NetworkLevel& level,
+                         const CollectiveShape& shape) {
+  CollectiveTime time;
+  const double rate = ring_rate(machine, level, shape), bytes = bytes_of(shape);
+  if (level.nccl && shape.op != Op::barrier) {
+    const int nodes = (shape.ranks + shape.ranks_per_node - 1) / shape.ranks_per_node;
+    const NcclTopology t = topology_of(level, shape, rate);
+    const double all = nccl_estimate(shape.op, bytes, t, shape.ranks, nodes).seconds;
+    time.latency_s = std::min(all, nccl_estimate(shape.op, 1, t, shape.ranks, nodes).seconds);
+    time.transfer_s = all - time.latency_s;
+    return time;
+  }
+  time.latency_s = ring_steps(shape.op, shape.ranks) * level.link.latency_s;
+  if (rate > 0) time.transfer_s = bytes * ring_share(shape.op, shape.ranks) / rate;
+  return time;
+}
+
+// Measured among these ranks, or else among others: then the formulas say how much longer these
+// take.
+CollectiveTime from_points(const Machine& machine, const NetworkLevel& level,
+                           const CollectiveTimes& t, const CollectiveShape& shape) {
   const Estimate e = on_curve(t.points, bytes_of(shape));
   CollectiveTime time;
   time.latency_s = std::min(e.value, t.points.front().seconds);
@@ -56,23 +111,25 @@ CollectiveTime from_points(const CollectiveTimes& t, const CollectiveShape& shap
   time.beyond = e.beyond;
   time.from_points = t.ranks == shape.ranks && t.ranks_per_node == shape.ranks_per_node;
   if (time.from_points) return time;
-  // Measured with other ranks: steps scale the latency, and the ring's shares the transfer.
+  time.beyond = std::max(
+      time.beyond, std::max<double>(shape.ranks, t.ranks) / std::min<double>(shape.ranks, t.ranks));
+  if (level.nccl) {
+    CollectiveShape measured = shape;
+    measured.ranks = t.ranks;
+    measured.ranks_per_node = measured.busy_ranks = t.ranks_per_node;
+    const CollectiveTime here = from_link(machine, level, shape),
+                         there = from_link(machine, level, measured);
+    const auto moved = [](double value, double to, double from) {
+      return std::max(value + to - from, std::min(value, to));
+    };
+    time.latency_s = moved(time.latency_s, here.latency_s, there.latency_s);
+    time.transfer_s = moved(time.transfer_s, here.transfer_s, there.transfer_s);
+    return time;
+  }
+  // Steps scale the latency, and the ring's shares the transfer.
   time.latency_s *= ring_steps(shape.op, shape.ranks) / std::max(1.0, ring_steps(t.op, t.ranks));
   const double share = ring_share(t.op, t.ranks);
   if (share > 0) time.transfer_s *= ring_share(shape.op, shape.ranks) / share;
-  time.beyond = std::max(
-      time.beyond, std::max<double>(shape.ranks, t.ranks) / std::min<double>(shape.ranks, t.ranks));
-  return time;
-}
-
-CollectiveTime from_link(const NetworkLevel& level, const CollectiveShape& shape) {
-  CollectiveTime time;
-  time.latency_s = ring_steps(shape.op, shape.ranks) * level.link.latency_s;
-  double rate = level.link.bytes_per_s * level.efficiency / level.oversubscription;
-  if (level.between_nodes && level.node_bytes_per_s > 0)
-    rate = std::min(rate, level.node_bytes_per_s * level.efficiency / level.oversubscription /
-                              shape.ranks_per_node);
-  if (rate > 0) time.transfer_s = bytes_of(shape) * ring_share(shape.op, shape.ranks) / rate;
   return time;
 }
 
@@ -90,7 +147,8 @@ CollectiveTime collective_time(const Machine& machine, const CollectiveShape& sh
   const NetworkLevel* level = level_of(machine, shape);
   if (shape.ranks <= 1 || level == nullptr) return {};
   const CollectiveTimes* points = points_for(*level, shape);
-  CollectiveTime time = points != nullptr ? from_points(*points, shape) : from_link(*level, shape);
+  CollectiveTime time = points != nullptr ? from_points(machine, *level, *points, shape)
+                                          : from_link(machine, *level, shape);
   time.between_nodes = level->between_nodes;
   return time;
 }

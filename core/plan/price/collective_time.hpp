@@ -17,6 +17,7 @@ struct CollectiveShape {
   std::int64_t elems = 0;  // of the whole array, S of nccl-tests
   int ranks = 1;
   int ranks_per_node = 1;  // of these ranks
+  int busy_ranks = 1;      // of the node, all of which communicate at the same time
 };
 
 /// A collective's time in its parts: `latency_s` does not depend on the size.

@@ -16,6 +16,25 @@ double of(std::int64_t n) {
   return static_cast<double>(n);
 }
 
+double peak_of(const DeviceModel& d, Dtype type) {
+  return d.peak_flops[type] > 0 ? d.peak_flops[type] : d.peak_flops[Dtype::fp32];
+}
+
+// 0: the product is priced by itself.
+double fused_efficiency(const DeviceModel& d, ProductPart part) {
+  if (part == ProductPart::linear) return 0;
+  const double backward = d.attention_backward_efficiency;
+  return part == ProductPart::attention_backward && backward > 0 ? backward
+                                                                 : d.attention_efficiency;
+}
+
+// What one product reads and writes.
+double operand_bytes(const Product& p) {
+  const double c = of(dtype_bytes(p.c_type)) * (p.accumulate ? 2 : 1);
+  return of(p.batch) * (of(dtype_bytes(p.type)) * (of(p.m) * of(p.k) + of(p.k) * of(p.n)) +
+                        c * of(p.m) * of(p.n));
+}
+
 // How badly measurements with `have` busy ranks stand for `want`.
 int busy_distance(int have, int want) {
   return std::abs(have - want) * 2 + (have < want ? 1 : 0);
@@ -29,9 +48,9 @@ struct EventTimes::Tables {
   using StreamKey = std::tuple<std::string, Dtype, Dtype>;
   std::map<ProductKey, Scatter> products;
   std::map<StreamKey, Scatter> streams;
-  std::map<
-      std::tuple<Dtype, Dtype, int, bool, std::int64_t, std::int64_t, std::int64_t, std::int64_t>,
-      double>
+  std::map<std::tuple<Dtype, Dtype, int, bool, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, ProductPart>,
+           double>
       product_s;  // of one product
   std::map<std::tuple<std::string_view, Dtype, Dtype, double, double>, Cost>
       stream_s;  // one launch
@@ -105,25 +124,30 @@ void EventTimes::note(const std::string& what, double beyond) {
 
 Cost EventTimes::product(const Product& p) {
   const auto key = std::make_tuple(p.type, p.c_type, static_cast<int>(form_of(p)), p.accumulate,
-                                   p.m, p.n, p.k, p.batch);
+                                   p.m, p.n, p.k, p.batch, p.part);
   auto it = tables_->product_s.find(key);
   if (it == tables_->product_s.end()) {
     const DeviceModel& d = machine_.device;
     const double flops = p.flops() / of(p.count);
     double seconds = 0;
-    if (const Scatter* table = tables_->find(p)) {
+    const double fused = fused_efficiency(d, p.part);
+    if (fused > 0 && peak_of(d, p.type) > 0) {
+      seconds = flops / (peak_of(d, p.type) * fused);
+    } else if (const Scatter* table = tables_->find(p)) {
       const Estimate e = table->at({of(p.m), of(p.n), of(p.k), of(p.batch)});
       seconds = e.value * flops;
       note("shapes of " + std::string(to_string(p.type)) + " products", e.beyond);
     } else {
       const double given = d.product_efficiency_of[p.type];
-      const double peak =
-          d.peak_flops[p.type] > 0 ? d.peak_flops[p.type] : d.peak_flops[Dtype::fp32];
+      const double peak = peak_of(d, p.type);
       if (peak > 0) seconds = flops / (peak * (given > 0 ? given : d.product_efficiency));
+      const double rate = d.memory_bytes_per_s * d.product_operand_efficiency;
+      if (rate > 0) seconds += operand_bytes(p) / rate;
       if (!d.products.empty())
         note("products of " + std::string(to_string(p.type)) + ", which were not measured", 2);
     }
-    it = tables_->product_s.emplace(key, std::max(seconds, d.launch_s)).first;
+    if (fused == 0) seconds = std::max(seconds, d.launch_s);
+    it = tables_->product_s.emplace(key, seconds).first;
   }
   Cost cost;
   cost[Resource::products] = it->second * of(p.count) / speeds_[Resource::products];
@@ -136,7 +160,10 @@ Cost EventTimes::stream(const Stream& s) {
   if (it == tables_->stream_s.end()) {
     const DeviceModel& d = machine_.device;
     double seconds = 0;
-    if (const Scatter* table = tables_->find(s)) {
+    double launch_s = d.launch_s;
+    if (d.attention_efficiency > 0 && s.in_attention) {
+      launch_s = 0;
+    } else if (const Scatter* table = tables_->find(s)) {
       const Estimate e = table->at({s.elems, s.width, 1, 1});
       seconds = e.value * s.elems;
     } else {
@@ -146,8 +173,8 @@ Cost EventTimes::stream(const Stream& s) {
       if (rate > 0) seconds = s.bytes / rate;
     }
     Cost one;
-    one[Resource::host] = d.launch_s;
-    one[Resource::memory] = std::max(0.0, seconds - d.launch_s);
+    one[Resource::host] = launch_s;
+    one[Resource::memory] = std::max(0.0, seconds - launch_s);
     it = tables_->stream_s.emplace(key, one).first;
   }
   Cost cost;
@@ -184,7 +211,8 @@ Cost EventTimes::copy(Direction direction, std::int64_t bytes) {
   return cost;
 }
 
-Cost EventTimes::collective(const CollectiveShape& shape) {
+Cost EventTimes::collective(CollectiveShape shape) {
+  shape.busy_ranks = std::max(busy_ranks_, shape.ranks_per_node);
   const CollectiveTime time = collective_time(machine_, shape);
   if (time.beyond >= 1.5)
     note(time.from_points ? "sizes of " + std::string(to_string(shape.op))

@@ -63,7 +63,7 @@ class EventTimes {
   Cost copy(Direction direction, std::int64_t bytes);
   /// The duration of a collective, from the arrival of its last rank. `between_nodes` and the
   /// neighbours follow from the group.
-  Cost collective(const CollectiveShape& shape);
+  Cost collective(CollectiveShape shape);
 
   const Extrapolations& extrapolations() const { return extrapolations_; }
 

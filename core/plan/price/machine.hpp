@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <core/plan/deck/types.hpp>
+#include <core/plan/price/nccl_model.hpp>
 
 namespace shardmark {
 
@@ -66,8 +67,15 @@ struct DeviceModel {
   EnumArray<Dtype, double> product_efficiency_of{};  // the same by type; 0: product_efficiency
   double memory_bytes_per_s = 0;                     // nominal, or as measured by a triad
   double stream_efficiency = 0.8;  // of memory_bytes_per_s, for kernels without measured points
-  double launch_s = 0;             // shortest time of a kernel
-  double event_s = 0;              // of the host thread, per event of a plan
+  /// At which part of memory_bytes_per_s products without measured points read their operands and
+  /// write their result, in addition to their arithmetic: small products are slower than large
+  /// ones. 0: their arithmetic alone counts.
+  double product_operand_efficiency = 0;
+  /// Attention as one fused kernel that keeps its scores on the chip: the parts of the peak that
+  /// its products reach in forward and in backward. 0: its kernels are priced one by one.
+  double attention_efficiency = 0, attention_backward_efficiency = 0;
+  double launch_s = 0;  // shortest time of a kernel
+  double event_s = 0;   // of the host thread, per event of a plan
   std::vector<ProductTimes> products;
   std::vector<StreamTimes> streams;
 };
@@ -100,6 +108,9 @@ struct NetworkLevel {
   double node_bytes_per_s = 0;  // between nodes: of all links of a node together; 0: unlimited
   double oversubscription = 1;  // above the first switches
   double efficiency = 1;        // of the bandwidth, where only nominal figures are known
+  /// The channels that NCCL or RCCL finds; times at other numbers of ranks than the measured ones
+  /// then follow its model of rings, trees and NVLS.
+  std::optional<NcclTopology> nccl;
   /// What a collective of one second takes from the compute lane while it is in flight, in seconds:
   /// 1 where the rank's own thread moves the data, near 0 where the network does.
   double compute_share = 0;
@@ -125,9 +136,25 @@ struct Jitter {
 struct NodeModel {
   int cores = 0, sockets = 0, numa_domains = 0;
   int ranks = 0;                   // devices, or ranks that fit; 0: unknown
+  int nodes = 0;                   // of the whole machine; 0: unknown
   bool shares_memory_bus = false;  // ranks of a node share the bandwidth of one memory
   double memory_bytes_per_s = 0;   // of the whole node, if it is shared
   double host_memory_bytes = 0, disk_bytes = 0;  // 0: unknown
+};
+
+/// Where a figure of a machine that nobody has calibrated comes from.
+enum class FigureKind : std::uint8_t { nominal, measured, fitted, assumed };
+template<>
+inline constexpr std::size_t enum_size<FigureKind> = 4;
+inline constexpr auto figure_kind_names =
+    enum_names<FigureKind>("nominal", "measured", "fitted", "assumed");
+constexpr std::string_view to_string(FigureKind kind) {
+  return figure_kind_names[kind];
+}
+struct Figure {
+  std::string key;  // as messages write it: network[0].link.gb_per_s; a section stands for its keys
+  FigureKind kind = FigureKind::nominal;
+  std::string source;
 };
 
 /// Where the figures come from.
@@ -139,6 +166,7 @@ struct MachineProvenance {
   std::optional<bool> busy;              // other work ran during the measurements
   std::optional<double> held_out_error;  // mean |error| over points that interpolation left out
   std::string note;
+  std::vector<Figure> figures;
 };
 
 struct Machine {

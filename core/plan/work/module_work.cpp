@@ -45,6 +45,7 @@ class ModuleWork {
   }
   void product(Product p) {
     p.type = d_.dtype;
+    p.part = part_;
     work_.products.push_back(p);
   }
 
@@ -61,7 +62,8 @@ class ModuleWork {
                              .elems = static_cast<double>(elems),
                              .width = static_cast<double>(width),
                              .bytes = bytes,
-                             .launches = static_cast<double>(launches)});
+                             .launches = static_cast<double>(launches),
+                             .in_attention = part_ != ProductPart::linear});
   }
 
   void forward();
@@ -107,10 +109,12 @@ class ModuleWork {
   const Role role_;
   const std::int64_t rows_, h_;
   bool accumulate_ = false;
+  ProductPart part_ = ProductPart::linear;
 };
 
 void ModuleWork::attention_forward() {
   const std::int64_t d = d_.head_dim();
+  part_ = ProductPart::attention_forward;
   for_each_tile([&](std::int64_t rows, std::int64_t keys, std::int64_t heads, std::int64_t count) {
     product({.m = rows, .n = keys, .k = d, .batch = heads, .transpose_b = true, .count = count});
     const std::int64_t scores = heads * rows * keys;
@@ -118,10 +122,12 @@ void ModuleWork::attention_forward() {
     typed("attention_softmax", d_.dtype, scores, keys, bytes, count);
     product({.m = rows, .n = d, .k = keys, .batch = heads, .c_type = d_.dtype, .count = count});
   });
+  part_ = ProductPart::linear;
 }
 
 void ModuleWork::attention_backward() {
   const std::int64_t d = d_.head_dim();
+  part_ = ProductPart::attention_backward;
   const bool fp32 = d_.dtype == Dtype::fp32;
   stream("attention_delta", rows_ * h_, d, 2);
   const std::int64_t last = (d_.sequence - 1) / attention_tile(d_).query_rows;
@@ -150,6 +156,7 @@ void ModuleWork::attention_backward() {
           static_cast<double>(d_.sequence * columns * (4 + dtype_bytes(d_.dtype))),
           2 * d_.micro_batch * (d_.kv_heads / heads));
   }
+  part_ = ProductPart::linear;
 }
 
 void ModuleWork::head_forward() {

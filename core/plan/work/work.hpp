@@ -12,6 +12,9 @@
 
 namespace shardmark {
 
+/// What a product belongs to. A device may compute all of attention in one fused kernel.
+enum class ProductPart : std::uint8_t { linear, attention_forward, attention_backward };
+
 /// `count` equal matrix products C[m][n] = op(A)[m][k] op(B)[k][n], each `batch` times.
 struct Product {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
@@ -20,6 +23,7 @@ struct Product {
   Dtype type = Dtype::fp32;    // of A and B
   Dtype c_type = Dtype::fp32;  // of C
   std::int64_t count = 1;
+  ProductPart part = ProductPart::linear;
 
   /// Of all `count` products.
   double flops() const {
@@ -36,6 +40,7 @@ struct Stream {
   double width = 1;            // length of a row, for kernels whose speed depends on it
   double bytes = 0;            // read and written per launch
   double launches = 1;
+  bool in_attention = false;  // part of what a fused kernel of attention does
 };
 
 /// All that one event computes. Copies and collectives have bytes and no kernels.

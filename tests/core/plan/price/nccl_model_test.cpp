@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: the model of collectives gives what NCCL's own tuning model gives, in time, algorithm and
+// protocol, for rings, trees and NVLS on one node and on several. The figures were computed with an
+// independent implementation of src/graph/tuning.cc.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <core/plan/price/collective_time.hpp>
+#include <core/plan/price/nccl_model.hpp>
+#include <core/plan/price/stragglers.hpp>
+
+namespace shardmark::nccl_model_test {
+namespace {
+
+constexpr double gb = 1e9, kib = 1024, mib = 1024 * kib;
+
+struct Cluster {
+  NcclTopology topology;
+  int ranks, nodes;
+};
+Cluster hopper() {
+  return {{GpuGeneration::hopper, {24, 15 * gb}, {24, 15 * gb}, {16, 20.6 * 18 / 16 * gb}}, 8, 1};
+}
+Cluster ampere() {
+  return {{GpuGeneration::ampere, {24, 10 * gb}, {24, 10 * gb}, {}}, 8, 1};
+}
+Cluster four_blackwells() {
+  return {{GpuGeneration::blackwell, {8, 48 * gb}, {8, 48 * gb}, {}, false, 10e-6}, 32, 4};
+}
+Cluster two_voltas() {
+  return {{GpuGeneration::volta, {12, 10 * gb}, {12, 10 * gb}, {}}, 32, 2};
+}
+Cluster sixteen_amperes() {
+  return {{GpuGeneration::ampere, {8, 24 * gb}, {8, 24 * gb}, {}, true, 2e-6}, 128, 16};
+}
+
+struct Known {
+  Cluster cluster;
+  Op op;
+  double bytes, us;
+  const char* choice;
+};
+const std::vector<Known>& known() {
+  static const std::vector<Known> all{
+      {hopper(), Op::all_reduce, 4 * kib, 15.0508, "ring/LL"},
+      {hopper(), Op::all_reduce, 16 * mib, 74.6819, "nvls/Simple"},
+      {hopper(), Op::all_gather, 16 * mib, 71.6239, "ring/LL128"},
+      {hopper(), Op::reduce_scatter, 1024 * mib, 2641.9892, "ring/Simple"},
+      {ampere(), Op::all_reduce, 16 * mib, 173.5716, "ring/LL128"},
+      {ampere(), Op::all_gather, mib, 21.2618, "ring/LL"},
+      {ampere(), Op::all_gather, 128 * mib, 521.5355, "ring/Simple"},
+      {four_blackwells(), Op::all_reduce, 4 * kib, 75.7737, "tree/LL"},
+      {four_blackwells(), Op::all_reduce, mib, 127.3453, "tree/LL128"},
+      {four_blackwells(), Op::all_reduce, 1024 * mib, 5981.5627, "ring/Simple"},
+      {four_blackwells(), Op::all_gather, 128 * mib, 515.5232, "ring/LL128"},
+      {two_voltas(), Op::all_reduce, 16 * mib, 428.7193, "tree/LL128"},
+      {two_voltas(), Op::all_reduce, 1024 * mib, 17793.2165, "ring/Simple"},
+      {two_voltas(), Op::reduce_scatter, 256 * kib, 45.8116, "ring/LL"},
+      {sixteen_amperes(), Op::all_reduce, 128 * mib, 2126.2525, "tree/LL128"},
+      {sixteen_amperes(), Op::all_gather, 4 * kib, 301.3139, "ring/LL"},
+      {sixteen_amperes(), Op::all_gather, 1024 * mib, 6499.1147, "ring/Simple"}};
+  return all;
+}
+
+TEST(NcclModel, AgreesWithNcclsOwnTuning) {
+  for (const Known& k : known()) {
+    const NcclEstimate e =
+        nccl_estimate(k.op, k.bytes, k.cluster.topology, k.cluster.ranks, k.cluster.nodes);
+    const std::string choice =
+        std::string(to_string(e.algorithm)) + "/" + std::string(to_string(e.protocol));
+    EXPECT_NEAR(e.seconds * 1e6 / k.us, 1, 1e-4) << to_string(k.op) << " " << k.bytes;
+    EXPECT_EQ(choice, k.choice) << to_string(k.op) << " " << k.bytes;
+  }
+}
+
+TEST(NcclModel, TakesLongerForMoreBytesAndMoreNodes) {
+  for (const Op op :
+       {Op::all_reduce, Op::all_gather, Op::reduce_scatter, Op::reduce, Op::broadcast}) {
+    double before = 0;
+    for (double bytes = 1024; bytes < 4096 * mib; bytes *= 4) {
+      const double s = nccl_estimate(op, bytes, ampere().topology, 64, 8).seconds;
+      EXPECT_GT(s, before * 0.999) << to_string(op) << " " << bytes;
+      before = s;
+    }
+    EXPECT_GT(nccl_estimate(op, 64 * mib, ampere().topology, 1024, 128).seconds,
+              nccl_estimate(op, 64 * mib, ampere().topology, 64, 8).seconds);
+  }
+}
+
+// Two nodes of four ranks: 100 GB/s within a node, 40 GB/s between nodes for all ranks together.
+Machine two_levels() {
+  Machine m;
+  NetworkLevel inside, outside;
+  inside.link.bytes_per_s = 100 * gb;
+  outside.between_nodes = true;
+  outside.link.bytes_per_s = 10 * gb;
+  outside.node_bytes_per_s = 40 * gb;
+  m.network = {inside, outside};
+  return m;
+}
+
+TEST(Collectives, ARingAcrossNodesUsesAllLinksOfANode) {
+  const Machine m = two_levels();
+  const CollectiveShape shape{Op::all_gather, Dtype::fp32, 2'000'000'000, 8, 4, 4};
+  // 8 GB x 7/8 over 40 GB/s.
+  EXPECT_NEAR(collective_time(m, shape).transfer_s, 7.0 / 40, 1e-9);
+}
+
+TEST(Collectives, GroupsThatCommunicateTogetherShareANodesLinks) {
+  const Machine m = two_levels();
+  const CollectiveShape one_of_four{Op::all_gather, Dtype::fp32, 2'000'000'000, 2, 1, 4};
+  // 8 GB x 1/2 over a quarter of 40 GB/s.
+  EXPECT_NEAR(collective_time(m, one_of_four).transfer_s, 4.0 / 10, 1e-9);
+}
+
+TEST(Collectives, MeasuredPointsMoveToOtherRanksByTheDifferenceOfTheModel) {
+  Machine m = two_levels();
+  NetworkLevel& outside = m.network[1];
+  outside.nccl = ampere().topology;
+  outside.node_bytes_per_s = 240 * gb;
+  outside.link.bytes_per_s = 60 * gb;
+  m.network[0].link.bytes_per_s = 240 * gb;
+  const CollectiveShape there{Op::all_gather, Dtype::fp32, 16'777'216, 8, 4, 4},
+      here{Op::all_gather, Dtype::fp32, 16'777'216, 64, 4, 4};
+  const auto total = [](const CollectiveTime& t) { return t.latency_s + t.transfer_s; };
+  const double model_there = total(collective_time(m, there)),
+               model_here = total(collective_time(m, here));
+  CollectiveTimes measured;
+  measured.op = Op::all_gather;
+  measured.ranks = 8;
+  measured.ranks_per_node = 4;
+  measured.points = {{1024, 2 * model_there / 10}, {67'108'864, 2 * model_there}};
+  outside.collectives = {measured};
+  EXPECT_NEAR(total(collective_time(m, there)), 2 * model_there, 1e-9);
+  EXPECT_NEAR(total(collective_time(m, here)), 2 * model_there + model_here - model_there, 1e-9);
+}
+
+TEST(Stragglers, TheSlowestOfMoreRanksIsSlower) {
+  EXPECT_EQ(slowest_draw(1), 0);
+  EXPECT_NEAR(slowest_draw(2), 0.5642, 0.03);  // 1/sqrt(pi)
+  EXPECT_NEAR(slowest_draw(100), 2.5076, 0.02);
+  EXPECT_NEAR(slowest_draw(1000), 3.2414, 0.02);
+  Machine m;
+  EXPECT_EQ(straggler_factor(m, 1024, 8), 1);
+  m.jitter.rank_relative_sd = 0.01;
+  EXPECT_EQ(straggler_factor(m, 8, 8), 1);
+  EXPECT_NEAR(straggler_factor(m, 1000, 1), 1.0324, 0.0005);
+}
+
+}  // namespace
+}  // namespace shardmark::nccl_model_test
