@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <regex>
+
+#include <ci/points.d/deck_of_point.hpp>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <core/error.hpp>
+#include <core/plan/price/price.hpp>
+#include <core/plan/price/stragglers.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <io/deepspeed/config.hpp>
+
+namespace shardmark::points {
+namespace {
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The number before `unit`; 0 if there is none.
+double number_before(const std::string& text, const std::string& unit) {
+  std::smatch m;
+  return std::regex_search(text, m, std::regex("([0-9.]+) ?" + unit)) ? std::stod(m[1]) : 0;
+}
+
+int stage_of(const Point& p) {
+  if (p.strategy.rfind("zero", 0) == 0) return std::clamp(p.strategy[4] - '0', 0, 3);
+  return 3;
+}
+
+// Ranks that share one copy of the states; 0: all.
+int shard_ranks(const Point& p) {
+  if (contains(p.strategy, "hybrid")) return p.gpus_per_node;
+  const double over =
+      number_before(p.strategy.substr(std::min<std::size_t>(5, p.strategy.size())), "ranks");
+  return over > 0 && over < p.gpus && p.gpus % static_cast<int>(over) == 0 ? static_cast<int>(over)
+                                                                           : 0;
+}
+
+struct Cut {
+  std::int64_t micro = 1, accumulation = 1;
+  double scale = 1;  // tokens of the source / tokens of the deck
+};
+
+// A rank's sequences of a step as equal micro-batches.
+Cut cut_of(const Point& p) {
+  const double per_rank = static_cast<double>(p.global_batch) / p.gpus;
+  Cut c;
+  c.micro = p.micro_batch > 0
+                ? p.micro_batch
+                : std::clamp<std::int64_t>(static_cast<std::int64_t>(per_rank), 1, 16);
+  c.accumulation = std::max<std::int64_t>(1, std::llround(per_rank / static_cast<double>(c.micro)));
+  c.scale = per_rank / static_cast<double>(c.micro * c.accumulation);
+  return c;
+}
+
+// Bytes per second between a node and the others; 0: the source does not say it.
+double node_rate(const Point& p) {
+  double gbps = number_before(p.network, "Gb/s");
+  if (gbps == 0) gbps = 1000 * number_before(p.network, "Tb/s");
+  if (const double count = number_before(p.network, "x"); count > 0) gbps *= count;
+  if (contains(p.network, "a GPU") && !contains(p.network, "whether")) gbps *= p.gpus_per_node;
+  return gbps * 1e9 / 8;
+}
+
+// The software of a source, which decides how fast kernels are: eager PyTorch of 2022 and 2023,
+// Megatron-LM before fused attention, or fused kernels. Machine files describe both together.
+std::string stack_of(const Point& p, const std::string& file) {
+  const bool a100 = file.rfind("dgx-a100", 0) == 0, h100 = file == "dgx-h100";
+  if (!a100 && !h100) return "";
+  if (p.source == "vtrain") return file == "dgx-a100-80gb" ? "-unfused" : "";
+  for (const char* eager : {"llm-foundry", "ibm-fsdp-blog", "fsdp-paper"})
+    if (p.source == eager) return "-eager";
+  return contains(p.network, "RoCE") && a100 ? "-roce" : "";
+}
+
+}  // namespace
+
+std::string reason_to_skip(const Point& p) {
+  if (contains(p.precision, "fp8")) return "fp8 products";
+  if (contains(p.strategy, "model parallel")) return "model parallelism";
+  if (contains(p.strategy, "offload")) return "offload without details";
+  if (p.step_s <= 0 || p.global_batch <= 0) return "no time or batch published";
+  if (machine_file_of(p).empty()) return "no machine file";
+  return {};
+}
+
+std::string deck_text_of(const Point& p, bool recompute) {
+  using Json = nlohmann::ordered_json;
+  const PublishedModel& m = p.model;
+  const bool gpt = contains(m.family, "gpt") || m.family == "mpt";
+  Json model{{"family", gpt ? "gpt2" : "llama"},
+             {"layers", m.layers},
+             {"hidden", m.hidden},
+             {"heads", m.heads},
+             {"sequence", m.sequence},
+             {"vocab", m.vocab},
+             {"tied_head", m.tied_head}};
+  if (!gpt) model["kv_heads"] = m.kv_heads, model["ffn"] = m.ffn;
+  const Cut cut = cut_of(p);
+  const int stage = stage_of(p);
+  const std::string type = contains(p.precision, "fp16") ? "fp16" : "bf16";
+  Json deepspeed{{"train_micro_batch_size_per_gpu", cut.micro},
+                 {"gradient_accumulation_steps", cut.accumulation},
+                 {"gradient_clipping", 1.0},
+                 {type, {{"enabled", true}}},
+                 {"zero_optimization", {{"stage", stage}}}};
+  Json run{{"steps", 10}, {"schedule", "paper"}, {"activation_checkpointing", recompute}};
+  if (const int ranks = shard_ranks(p); ranks > 0) run["shard_size"] = ranks;
+  return Json{{"name", p.source}, {"model", model}, {"deepspeed", deepspeed}, {"run", run}}.dump(1);
+}
+
+std::string machine_file_of(const Point& p) {
+  static const std::vector<std::pair<std::string, std::string>> files{
+      {"A100-SXM-40GB", "dgx-a100-40gb"},
+      {"A100-SXM", "dgx-a100-80gb"},
+      {"H100-SXM-96GB", "hgx-h100-96gb"},
+      {"H100-SXM", "dgx-h100"},
+      {"H200", "dgx-h200"},
+      {"B200", "dgx-b200"},
+      {"V100", "dgx-2"}};
+  for (const auto& [gpu, file] : files)
+    if (p.gpu.rfind(gpu, 0) == 0) return file + stack_of(p, file) + ".json";
+  return {};
+}
+
+Machine machine_of(const Point& p, Machine machine) {
+  const double rate = node_rate(p);
+  for (NetworkLevel& level : machine.network)
+    if (level.between_nodes && rate > 0 && rate != level.node_bytes_per_s) {
+      level.node_bytes_per_s = rate;
+      level.link.bytes_per_s = rate / p.gpus_per_node;
+    }
+  return machine;
+}
+
+std::vector<PricedDeck> programs_of(const Point& p, const std::string& folder,
+                                    const std::string& name) {
+  std::vector<bool> recompute;
+  if (p.recomputation)
+    recompute = {*p.recomputation == "full"};
+  else
+    recompute = {false, true};
+  std::vector<PricedDeck> decks;
+  for (const bool again : recompute) {
+    const std::string path = fmt::format("{}/{}{}.json", folder, name, again ? "-recompute" : "");
+    std::ofstream(path) << deck_text_of(p, again) << '\n';
+    const Deck deck = read_deck(path, {}, DeckUse::plan).deck;
+    Profile profile;
+    profile.ranks_per_node = std::min(p.gpus, p.gpus_per_node);
+    decks.push_back({build_program(deck, infer_batch(deck.zero, p.gpus, path), p.gpus, 0, profile),
+                     cut_of(p).scale});
+  }
+  return decks;
+}
+
+double predicted_seconds(const Point& p, const std::vector<PricedDeck>& decks,
+                         const Machine& machine) {
+  PriceOptions options;
+  options.ranks_per_node = std::min(p.gpus, p.gpus_per_node);
+  options.keep_events = false;
+  double sum = 0;
+  for (const PricedDeck& d : decks) sum += price(d.program, machine, options).step_s * d.scale;
+  return sum / static_cast<double>(decks.size()) *
+         straggler_factor(machine, p.gpus, options.ranks_per_node);
+}
+
+}  // namespace shardmark::points

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A deck for each published measurement, and the machine file on which it ran.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ci/points.d/point.hpp>
+
+#include <core/plan/plan.hpp>
+#include <core/plan/price/machine.hpp>
+
+namespace shardmark::points {
+
+/// Why a point is not predicted: an fp8 product or model parallelism, for example. Empty: it is.
+std::string reason_to_skip(const Point& point);
+
+/// The text of a deck that trains the point's model as the point says. `recompute` applies where
+/// the source does not say it.
+std::string deck_text_of(const Point& point, bool recompute);
+
+/// Name of the file below inputs/machines; empty: there is none for this GPU.
+std::string machine_file_of(const Point& point);
+
+/// The machine of a point: the file's, with the network that the point names.
+Machine machine_of(const Point& point, Machine machine);
+
+/// A point's program, and how its tokens relate to those that the source counts.
+struct PricedDeck {
+  Program program;
+  double scale = 1;  // of the step, where the source's micro-batches are not whole
+};
+
+/// Programs of a point: one, or two where it is unknown whether activations are recomputed. Writes
+/// the decks into `folder`, where they stay.
+std::vector<PricedDeck> programs_of(const Point& point, const std::string& folder,
+                                    const std::string& name);
+
+/// Seconds of a step; of two programs the mean.
+double predicted_seconds(const Point& point, const std::vector<PricedDeck>& decks,
+                         const Machine& machine);
+
+}  // namespace shardmark::points

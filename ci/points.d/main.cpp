@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// ci/points says how to call this.
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include <ci/points.d/fit.hpp>
+#include <ci/points.d/null_models.hpp>
+#include <ci/points.d/table.hpp>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <core/error.hpp>
+#include <io/machine/machine_file.hpp>
+
+namespace {
+
+using namespace shardmark;
+using namespace shardmark::points;
+
+struct Arguments {
+  std::string file, format = "text", machines = "inputs/machines", decks, picture;
+  bool fit = false;
+};
+
+Arguments parse(int argc, char** argv) {
+  Arguments a;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto next = [&] {
+      if (++i >= argc) throw DeckError(fmt::format("ci/points: {}: needs a value", word));
+      return std::string(argv[i]);
+    };
+    if (word == "--format")
+      a.format = next();
+    else if (word == "--machines")
+      a.machines = next();
+    else if (word == "--decks")
+      a.decks = next();
+    else if (word == "--picture")
+      a.picture = next();
+    else if (word == "--fit")
+      a.fit = true;
+    else if (word.rfind("--", 0) == 0)
+      throw DeckError(fmt::format("ci/points: {}: unknown option", word));
+    else
+      a.file = word;
+  }
+  if (a.format != "text" && a.format != "json" && a.format != "markdown")
+    throw DeckError(
+        fmt::format("ci/points: --format {}: must be text, json or markdown", a.format));
+  if (a.file.empty()) throw DeckError("ci/points: give a file of points");
+  return a;
+}
+
+class Machines {
+ public:
+  explicit Machines(std::string folder) : folder_(std::move(folder)) {}
+  const Machine& of(const Point& p) {
+    const std::string file = machine_file_of(p);
+    const auto found = known_.find(file);
+    if (found != known_.end()) return found->second;
+    return known_.emplace(file, read_machine_file(folder_ + "/" + file)).first->second;
+  }
+
+ private:
+  std::string folder_;
+  std::map<std::string, Machine> known_;
+};
+
+// Rates per GPU relative to those on the fewest GPUs, predicted and measured.
+void add_scaling(const std::vector<Point>& points, std::vector<Row>& rows) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto j = fewest_gpus(points, i);
+    if (!j || !rows[i].skipped.empty() || !rows[*j].skipped.empty()) continue;
+    rows[i].scaling_error = (1 + rows[i].error()) / (1 + rows[*j].error()) - 1;
+  }
+}
+
+int run(const Arguments& a) {
+  const std::vector<Point> points = read_points(a.file);
+  Machines machines(a.machines);
+  const std::string folder = a.decks.empty() ? (std::filesystem::temp_directory_path() /
+                                                fmt::format("shardmark-points-{}", ::getpid()))
+                                                   .string()
+                                             : a.decks;
+  std::filesystem::create_directories(folder);
+  std::vector<Row> rows(points.size());
+  std::map<std::string, std::vector<Case>> fits;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const Point& p = points[i];
+    Row& row = rows[i];
+    row.point = &p;
+    row.in_fit = in_fit(p);
+    row.skipped = reason_to_skip(p);
+    if (!row.skipped.empty() || (a.fit && !row.in_fit)) continue;
+    try {
+      Case c;
+      c.point = &p;
+      c.machine = machine_of(p, machines.of(p));
+      c.decks = programs_of(p, folder, fmt::format("{}-{}", i, p.source));
+      row.predicted_s = predicted_seconds(p, c.decks, c.machine);
+      if (a.fit) fits[machine_file_of(p)].push_back(std::move(c));
+    } catch (const DeckError& e) {
+      row.skipped = e.what();
+    }
+    row.constant_rate_s = constant_rate_seconds(points, i);
+    row.one_efficiency_s = one_efficiency_seconds(points, i);
+  }
+  if (a.decks.empty()) std::filesystem::remove_all(folder);
+  for (auto& [file, cases] : fits) {
+    double rms = 0;
+    const std::size_t count = cases.size();
+    const auto found = fit(std::move(cases), rms);
+    fmt::print("{}: {} points, rms error {:.2f} %\n", file, count, 100 * rms);
+    for (const auto& [name, value] : found) fmt::print("  {} {:.3f}\n", name, value);
+  }
+  if (a.fit) return 0;
+  add_scaling(points, rows);
+  if (!a.picture.empty()) std::ofstream(a.picture) << picture(rows);
+  if (a.format == "json")
+    fmt::print("{}\n", json_table(rows).dump(1));
+  else
+    fmt::print("{}", a.format == "markdown" ? markdown_table(rows) : text_table(rows));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(parse(argc, argv));
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return 2;
+  }
+}

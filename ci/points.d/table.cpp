@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include <ci/points.d/null_models.hpp>
+#include <ci/points.d/table.hpp>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+namespace shardmark::points {
+namespace {
+
+using Choice = std::function<bool(const Row&)>;
+
+std::optional<double> mean_error(const std::vector<Row>& rows, const Choice& choice,
+                                 std::optional<double> Row::*seconds) {
+  double sum = 0;
+  int count = 0;
+  for (const Row& r : rows)
+    if (choice(r) && (r.*seconds)) sum += std::abs(*(r.*seconds) / r.point->step_s - 1), ++count;
+  if (count == 0) return {};
+  return sum / count;
+}
+
+Mean mean_of(const std::string& name, const std::vector<Row>& rows, const Choice& choice) {
+  Mean m;
+  m.name = name;
+  for (const Row& r : rows) {
+    if (!r.skipped.empty() || !choice(r)) continue;
+    ++m.rows;
+    m.mean += std::abs(r.error());
+    m.bias += r.error();
+    m.worst = std::max(m.worst, std::abs(r.error()));
+  }
+  if (m.rows > 0) m.mean /= m.rows, m.bias /= m.rows;
+  m.constant_rate = mean_error(rows, choice, &Row::constant_rate_s);
+  m.one_efficiency = mean_error(rows, choice, &Row::one_efficiency_s);
+  return m;
+}
+
+// Scaling out: the rate relative to that on the fewest GPUs.
+Mean scaling(const std::vector<Row>& rows) {
+  Mean m;
+  m.name = "scaling out, relative to the fewest GPUs";
+  double null = 0;
+  for (const Row& r : rows) {
+    if (!r.scaling_error || r.point->poor()) continue;
+    ++m.rows;
+    m.mean += std::abs(*r.scaling_error);
+    m.bias += *r.scaling_error;
+    m.worst = std::max(m.worst, std::abs(*r.scaling_error));
+    null += std::abs(*r.constant_rate_s / r.point->step_s - 1);
+  }
+  if (m.rows > 0) m.mean /= m.rows, m.bias /= m.rows, m.constant_rate = null / m.rows;
+  return m;
+}
+
+std::string percent(const std::optional<double>& part) {
+  return part ? fmt::format("{:.1f}", 100 * *part) : "";
+}
+
+nlohmann::ordered_json optional_number(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace
+
+std::vector<Mean> means(const std::vector<Row>& rows) {
+  std::map<std::pair<std::string, std::string>, bool> kinds;
+  for (const Row& r : rows)
+    if (r.skipped.empty() && !r.point->poor()) kinds[{r.point->source, r.point->gpu}] = true;
+  std::vector<Mean> list;
+  for (const auto& [kind, there] : kinds)
+    list.push_back(mean_of(kind.first + ", " + kind.second, rows, [&](const Row& r) {
+      return !r.in_fit && !r.point->poor() && r.point->source == kind.first &&
+             r.point->gpu == kind.second;
+    }));
+  list.push_back(mean_of("all that were not fitted", rows,
+                         [](const Row& r) { return !r.in_fit && !r.point->poor(); }));
+  list.push_back(mean_of("of these, well specified (good)", rows,
+                         [](const Row& r) { return !r.in_fit && r.point->quality == "good"; }));
+  list.push_back(scaling(rows));
+  list.push_back(mean_of("fitted", rows, [](const Row& r) { return r.in_fit; }));
+  list.push_back(mean_of("poor", rows, [](const Row& r) { return r.point->poor(); }));
+  return list;
+}
+
+std::string text_table(const std::vector<Row>& rows) {
+  std::string text = fmt::format("{:<14} {:<14} {:>5}  {:<34} {:>10} {:>10} {:>8}\n", "source",
+                                 "GPU", "GPUs", "model", "measured s", "predicted", "error");
+  for (const Row& r : rows) {
+    const Point& p = *r.point;
+    text += fmt::format("{:<14} {:<14.14} {:>5}  {:<34} {:>10.4g} ", p.source, p.gpu, p.gpus,
+                        describe(p), p.step_s);
+    text += r.skipped.empty()
+                ? fmt::format("{:>10.4g} {:>+7.1f}%{}{}\n", r.predicted_s, 100 * r.error(),
+                              r.in_fit ? " fitted" : "", p.poor() ? " poor" : "")
+                : fmt::format("not predicted: {}\n", r.skipped);
+  }
+  text += fmt::format("\n{:<44} {:>5} {:>7} {:>7} {:>7} {:>14} {:>15}\n", "|error| in %", "rows",
+                      "mean", "worst", "bias", "constant rate", "one efficiency");
+  for (const Mean& m : means(rows))
+    if (m.rows > 0)
+      text += fmt::format("{:<44} {:>5} {:>7.1f} {:>7.1f} {:>+7.1f} {:>14} {:>15}\n", m.name,
+                          m.rows, 100 * m.mean, 100 * m.worst, 100 * m.bias,
+                          percent(m.constant_rate), percent(m.one_efficiency));
+  return text;
+}
+
+std::string markdown_table(const std::vector<Row>& rows) {
+  std::string text =
+      "| points | rows | mean error, % | worst | bias | null: constant rate per GPU | null: one "
+      "efficiency |\n| --- | --- | --- | --- | --- | --- | --- |\n";
+  for (const Mean& m : means(rows))
+    if (m.rows > 0)
+      text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:+.1f} | {} | {} |\n", m.name, m.rows,
+                          100 * m.mean, 100 * m.worst, 100 * m.bias, percent(m.constant_rate),
+                          percent(m.one_efficiency));
+  return text;
+}
+
+nlohmann::ordered_json json_table(const std::vector<Row>& rows) {
+  using Json = nlohmann::ordered_json;
+  Json file{{"unit", "seconds per step"}, {"points", Json::array()}, {"means", Json::array()}};
+  for (const Row& r : rows) {
+    const Point& p = *r.point;
+    Json row{{"source", p.source},   {"gpu", p.gpu},         {"gpus", p.gpus},
+             {"model", describe(p)}, {"quality", p.quality}, {"measured", p.step_s}};
+    if (r.skipped.empty()) {
+      row["predicted"] = r.predicted_s;
+      row["error"] = r.error();
+    } else {
+      row["predicted"] = nullptr;
+      row["error"] = nullptr;
+      row["skipped"] = r.skipped;
+    }
+    row["in_fit"] = r.in_fit;
+    row["constant_rate"] = optional_number(r.constant_rate_s);
+    row["one_efficiency"] = optional_number(r.one_efficiency_s);
+    file["points"].push_back(std::move(row));
+  }
+  for (const Mean& m : means(rows))
+    file["means"].push_back({{"name", m.name},
+                             {"rows", m.rows},
+                             {"mean_error", m.mean},
+                             {"worst_error", m.worst},
+                             {"bias", m.bias},
+                             {"constant_rate_error", optional_number(m.constant_rate)},
+                             {"one_efficiency_error", optional_number(m.one_efficiency)}});
+  return file;
+}
+
+std::string picture(const std::vector<Row>& rows) {
+  constexpr double width = 760, height = 360, left = 60, bottom = 40, top = 20, right = 20;
+  constexpr double least = 1e2, most = 2e5, reach = 0.4;
+  const auto x = [&](double rate) {
+    const double part = std::log(std::clamp(rate, least, most) / least) / std::log(most / least);
+    return left + part * (width - left - right);
+  };
+  const auto y = [&](double error) {
+    const double part = (std::clamp(error, -reach, reach) + reach) / (2 * reach);
+    return height - bottom - part * (height - bottom - top);
+  };
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
+      "{1}\" "
+      "font-family=\"sans-serif\" font-size=\"12\">\n<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
+      "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
+      width, height);
+  for (const double e : {-0.4, -0.2, -0.08, 0.0, 0.08, 0.2, 0.4})
+    svg += fmt::format(
+        "<line x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#{}\"/>"
+        "<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:+.0f} %</text>\n",
+        left, width - right, y(e), y(e), e == 0 ? "444" : "ccc", left - 6, y(e) + 4, 100 * e);
+  for (const double rate : {1e2, 1e3, 1e4, 1e5})
+    svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:.0f}</text>\n",
+                       x(rate), height - bottom + 18, rate);
+  svg += fmt::format(
+      "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">measured tokens per second and "
+      "GPU; error of the predicted step time; rings: fitted</text>\n",
+      width / 2, height - 6);
+  for (const Row& r : rows) {
+    if (!r.skipped.empty() || r.point->poor()) continue;
+    const bool h100 = r.point->gpu.rfind("H100", 0) == 0;
+    const char* colour = r.point->source == "vtrain" ? "#999" : h100 ? "#c60" : "#06c";
+    svg += fmt::format(
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" stroke=\"{}\" fill=\"{}\"/>\n",
+        x(rate_of(*r.point, r.point->step_s)), y(r.error()), colour, r.in_fit ? "none" : colour);
+  }
+  svg += fmt::format(
+      "<text x=\"{}\" y=\"14\"><tspan fill=\"#06c\">A100</tspan> "
+      "<tspan fill=\"#c60\">H100</tspan> <tspan fill=\"#999\">vTrain</tspan></text>\n</svg>\n",
+      left + 8);
+  return svg;
+}
+
+}  // namespace shardmark::points

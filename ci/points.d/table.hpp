@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predicted beside measured: as text, JSON, Markdown and a picture.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ci/points.d/point.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+namespace shardmark::points {
+
+struct Row {
+  const Point* point = nullptr;
+  std::string skipped;  // why there is no prediction; empty: there is one
+  double predicted_s = 0;
+  bool in_fit = false;
+  std::optional<double> constant_rate_s, one_efficiency_s;  // null models
+  std::optional<double> scaling_error;  // of the rate relative to that on the fewest GPUs
+  double error() const { return predicted_s / point->step_s - 1; }
+};
+
+/// Means of |error| over rows.
+struct Mean {
+  std::string name;
+  int rows = 0;
+  double mean = 0, worst = 0, bias = 0;
+  std::optional<double> constant_rate,
+      one_efficiency;  // of the null models, over rows that have one
+};
+
+/// By source, then all that is not in the fit, then the fit; rows that are poor only as "poor".
+std::vector<Mean> means(const std::vector<Row>& rows);
+
+std::string text_table(const std::vector<Row>& rows);
+std::string markdown_table(const std::vector<Row>& rows);
+nlohmann::ordered_json json_table(const std::vector<Row>& rows);
+/// An SVG: the error of each point over the measured tokens per second and GPU.
+std::string picture(const std::vector<Row>& rows);
+
+}  // namespace shardmark::points
