@@ -88,7 +88,8 @@ void add_option(CLI::App& app, const OptionHelp& help, const Binding& binding) {
     option = app.add_option(name, **text);
   } else {
     option = app.add_option(name, *std::get<std::vector<std::string>*>(binding.variable));
-    option->take_all()->allow_extra_args(false);
+    option->take_all();
+    if (name.starts_with("-")) option->allow_extra_args(false);
   }
   if (option == nullptr) return;
   option->required(help.required);
@@ -166,6 +167,22 @@ class CommandLine {
          {"--disk", &calibrate_.disk},
          {"--quick", &calibrate_.quick}},
         [this] { return calibrate_command(calibrate_); });
+    add("advise",
+        {{"DECK", &advise_.deck},
+         {"--set", &advise_.sets},
+         {"--machine", &advise_.machine},
+         {"--ranks", &advise_.ranks, 1},
+         {"--ranks-per-node", &advise_.ranks_per_node, 0},
+         {"--batch", &advise_.batch, 0},
+         {"--top", &advise_.top, 1},
+         {"--write", &advise_.write},
+         {"--networks", &advise_.networks},
+         {"--max-model", &advise_.max_model},
+         {"--format", &advise_.format}},
+        [this] { return advise_command(advise_); });
+    add("compare",
+        {{"FILE", &compare_.files}, {"--html", &compare_.html}, {"--format", &compare_.format}},
+        [this] { return compare_command(compare_); });
     add("machine check", {{"FILE", &machine_check_.file}},
         [this] { return machine_check_command(machine_check_); });
     add("sweep",
@@ -231,6 +248,8 @@ class CommandLine {
   PlanArguments plan_;
   PredictArguments predict_;
   CalibrateArguments calibrate_;
+  AdviseArguments advise_;
+  CompareArguments compare_;
   MachineCheckArguments machine_check_;
   SweepArguments sweep_;
   CkptArguments ckpt_;

@@ -38,6 +38,30 @@ ExitStatus predict_command(const PredictArguments& arguments);
 /// Throws DeckError.
 ExitStatus calibrate_command(const CalibrateArguments& arguments);
 
+/// Arguments of `shardmark advise`.
+struct AdviseArguments {
+  std::string deck, machine;
+  std::vector<std::string> sets;
+  int ranks = 1, ranks_per_node = 0;  // 0: as many as the machine file says
+  int batch = 0;                      // sequences per step; 0: what the deck gives
+  int top = 10;
+  std::string write;  // a folder for decks; empty: none are written
+  bool networks = false, max_model = false;
+  std::string format = "text";
+};
+/// Prints which stage and knobs suit a deck on a machine file. Throws DeckError, MemoryError if
+/// nothing fits, and IoError.
+ExitStatus advise_command(const AdviseArguments& arguments);
+
+/// Arguments of `shardmark compare`.
+struct CompareArguments {
+  std::vector<std::string> files;
+  std::string html;  // the page; empty: none is written
+  std::string format = "text";
+};
+/// Prints runs and predictions side by side. Throws DeckError and IoError.
+ExitStatus compare_command(const CompareArguments& arguments);
+
 /// Arguments of `shardmark machine check`.
 struct MachineCheckArguments {
   std::string file;

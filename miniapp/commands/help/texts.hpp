@@ -82,6 +82,8 @@ CommandHelp sweep_help();
 CommandHelp plan_help();
 CommandHelp predict_help();
 CommandHelp calibrate_help();
+CommandHelp advise_help();
+CommandHelp compare_help();
 /// A group and its commands.
 std::vector<CommandHelp> machine_help();
 std::vector<CommandHelp> deck_help();

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include <miniapp/advise/candidates.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::string_view zero_section = "deepspeed.zero_optimization.";
+constexpr std::size_t most_micro_batches_tried = 8;
+
+enum class Offload : std::uint8_t { none, optimizer, all, optimizer_nvme, all_nvme };
+
+bool has(Offload kind, int stage, const CandidateSpace& space) {
+  switch (kind) {
+    case Offload::none: return true;
+    case Offload::optimizer: return space.has_host_memory && stage > 0;
+    case Offload::all: return space.has_host_memory && stage == 3;
+    case Offload::optimizer_nvme:
+    case Offload::all_nvme: return space.has_host_memory && space.has_disk && stage == 3;
+  }
+  return false;
+}
+
+std::string device_of(bool nvme) {
+  return nvme ? R"({"device": "nvme", "nvme_path": "nvme"})"
+              : R"({"device": "cpu", "pin_memory": true})";
+}
+
+void add_offload(DeckChanges& changes, const Deck& deck, Offload kind) {
+  const std::string zero(zero_section);
+  const bool optimizer = kind != Offload::none;
+  const bool params = kind == Offload::all || kind == Offload::all_nvme;
+  const bool nvme = kind == Offload::optimizer_nvme || kind == Offload::all_nvme;
+  const std::string off = R"({"device": "none"})";
+  if (optimizer || deck.zero.offload_optimizer.enabled)
+    changes.emplace_back(zero + "offload_optimizer", optimizer ? device_of(nvme) : off);
+  if (params || deck.zero.offload_param.enabled)
+    changes.emplace_back(zero + "offload_param", params ? device_of(nvme) : off);
+}
+
+}  // namespace
+
+std::vector<std::string> sets_of(const DeckChanges& changes) {
+  std::vector<std::string> sets;
+  for (const auto& [key, value] : changes) sets.push_back(key + "=" + value);
+  return sets;
+}
+
+std::vector<std::int64_t> micro_batches(std::int64_t sequences_per_rank) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t m = 1; m <= sequences_per_rank && m <= 1024; ++m)
+    if (sequences_per_rank % m == 0) divisors.push_back(m);
+  // Of many divisors those that are closest to powers of two.
+  if (divisors.size() <= most_micro_batches_tried) return divisors;
+  std::vector<std::int64_t> chosen;
+  for (std::int64_t target = 1; chosen.size() < most_micro_batches_tried; target *= 2) {
+    const auto next = std::lower_bound(divisors.begin(), divisors.end(), target);
+    if (next == divisors.end()) break;
+    if (chosen.empty() || *next != chosen.back()) chosen.push_back(*next);
+  }
+  return chosen;
+}
+
+std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace& space) {
+  const std::int64_t per_rank = space.global_batch / space.ranks;
+  const std::vector<bool> recompute = traits(deck.model.family).has_arithmetic
+                                          ? std::vector<bool>{false, true}
+                                          : std::vector<bool>{deck.run.activation_checkpointing};
+  std::vector<DeckChanges> all;
+  for (const Schedule schedule : all_values<Schedule>)
+    for (int stage = 0; stage <= 3; ++stage)
+      for (const Offload kind : {Offload::none, Offload::optimizer, Offload::all,
+                                 Offload::optimizer_nvme, Offload::all_nvme}) {
+        if (kind != Offload::none && !traits(schedule).follows_deepspeed) continue;
+        if (!has(kind, stage, space)) continue;
+        for (const std::int64_t micro : micro_batches(per_rank))
+          for (const bool again : recompute) {
+            DeckChanges changes{
+                {"run.schedule", std::string(to_string(schedule))},
+                {std::string(zero_section) + "stage", std::to_string(stage)},
+                {"deepspeed.train_batch_size", std::to_string(space.global_batch)},
+                {"deepspeed.train_micro_batch_size_per_gpu", std::to_string(micro)},
+                {"deepspeed.gradient_accumulation_steps", std::to_string(per_rank / micro)},
+                {"run.activation_checkpointing", again ? "true" : "false"}};
+            add_offload(changes, deck, kind);
+            all.push_back(std::move(changes));
+          }
+      }
+  return all;
+}
+
+std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule schedule, int stage,
+                                            const CandidateSpace& space) {
+  std::vector<DeckChanges> all;
+  const auto with = [&](std::initializer_list<std::pair<std::string, std::string>> more) {
+    DeckChanges changes = basic;
+    for (const auto& [key, value] : more) changes.emplace_back(key, value);
+    all.push_back(std::move(changes));
+  };
+  const std::string zero(zero_section);
+  const bool splits = space.ranks > space.ranks_per_node && space.ranks_per_node > 1 &&
+                      space.ranks % space.ranks_per_node == 0;
+  const std::string node = std::to_string(space.ranks_per_node);
+  if (traits(schedule).takes_shard_size && stage > 0 && splits) with({{"run.shard_size", node}});
+  if (!traits(schedule).follows_deepspeed) return all;
+  if (stage == 1 || stage == 2)
+    for (const char* bucket : {"50000000", "200000000", "500000000"})
+      for (const char* overlap : {"false", "true"})
+        with({{zero + "reduce_bucket_size", bucket}, {zero + "overlap_comm", overlap}});
+  if (stage != 3) return all;
+  for (const char* bucket : {"50000000", "500000000"})
+    for (const char* prefetch : {"0", "50000000", "500000000"})
+      for (const char* persistent : {"0", "100000", "1000000"}) {
+        with({{zero + "reduce_bucket_size", bucket},
+              {zero + "stage3_prefetch_bucket_size", prefetch},
+              {zero + "stage3_param_persistence_threshold", persistent}});
+        if (splits)
+          with({{zero + "reduce_bucket_size", bucket},
+                {zero + "stage3_prefetch_bucket_size", prefetch},
+                {zero + "stage3_param_persistence_threshold", persistent},
+                {zero + "zero_hpz_partition_size", node}});
+      }
+  return all;
+}
+
+}  // namespace shardmark

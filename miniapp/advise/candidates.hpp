@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changes to a deck that `advise` considers, in the form of `--set`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <core/plan/deck/deck.hpp>
+
+namespace shardmark {
+
+/// Keys of a deck with their new values, as `--set key=value` takes them.
+using DeckChanges = std::vector<std::pair<std::string, std::string>>;
+
+/// The changes as arguments of `--set`.
+std::vector<std::string> sets_of(const DeckChanges& changes);
+
+/// What the candidates start from.
+struct CandidateSpace {
+  std::int64_t global_batch = 0;  // sequences per step, a multiple of `ranks`
+  int ranks = 1, ranks_per_node = 1;
+  bool has_host_memory = true;  // beside the device's, so that offload makes sense
+  bool has_disk = true;
+  bool may_offload_params = true;
+};
+
+/// Micro-batches that divide the sequences of a rank, ascending; at most eight of them.
+std::vector<std::int64_t> micro_batches(std::int64_t sequences_per_rank);
+
+/// Stages 0 to 3 under every schedule, with every micro-batch, with and without recomputation, and
+/// with every kind of offload that the stage has. `deck` gives what stays as it is.
+std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace& space);
+
+/// Variations of one basic candidate: buckets, prefetch, persistence, overlap, secondary partitions
+/// and shards per node, as far as its schedule and stage have them.
+std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule schedule, int stage,
+                                            const CandidateSpace& space);
+
+}  // namespace shardmark

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include <core/error.hpp>
+#include <core/plan/build/fit_layers.hpp>
+#include <core/plan/price/price.hpp>
+#include <core/plan/price/stragglers.hpp>
+#include <core/text.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <io/deepspeed/config.hpp>
+#include <miniapp/advise/evaluate.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::int64_t few_layers = 8, more_layers = 16, many_layers = 48;
+// Of a device's memory, what contexts, libraries and fragmentation leave.
+constexpr double usable_part = 0.94;
+
+struct Outcome {
+  EnumArray<Tier, double> bytes{};
+  double step_s = 0;
+  Cost critical;
+};
+
+Deck changed_deck(const AdviseCase& question, const DeckChanges& changes) {
+  std::vector<std::string> sets = question.sets;
+  for (const std::string& s : sets_of(changes)) sets.push_back(s);
+  return read_deck(question.deck, sets, DeckUse::plan).deck;
+}
+
+Program program_of(const AdviseCase& question, const Deck& deck, int rank) {
+  Profile profile;
+  profile.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
+  const Batch batch = infer_batch(deck.zero, question.ranks, deck.path);
+  return build_program(deck, batch, question.ranks, rank, profile);
+}
+
+PricedStep priced(const Program& program, const Machine& machine, int ranks_per_node) {
+  PriceOptions options;
+  options.ranks_per_node = std::min(program.world, ranks_per_node);
+  options.keep_events = false;
+  return price(program, machine, options);
+}
+
+Outcome outcome_of(const AdviseCase& question, const Deck& deck, bool all_ranks) {
+  Outcome o;
+  const std::vector<int> ranks =
+      all_ranks ? heaviest_ranks(deck, question.ranks) : std::vector<int>{0};
+  bool first = true;
+  for (const int rank : ranks) {
+    const Program program = program_of(question, deck, rank);
+    const auto bytes = allocated_bytes(program);
+    for (const Tier t : all_values<Tier>)
+      o.bytes[t] = std::max(o.bytes[t], static_cast<double>(bytes[t]));
+    if (!std::exchange(first, false)) continue;
+    const PricedStep step = priced(program, *question.machine, question.ranks_per_node);
+    o.critical = step.critical;
+    o.step_s = step.step_s * straggler_factor(*question.machine, question.ranks,
+                                              std::min(question.ranks, question.ranks_per_node));
+  }
+  return o;
+}
+
+// Bytes and seconds grow by the same amount with each layer.
+Outcome extrapolated(const AdviseCase& question, Deck deck) {
+  const auto layers = static_cast<double>(deck.model.layers);
+  deck.model.layers = few_layers;
+  const Outcome few = outcome_of(question, deck, false);
+  deck.model.layers = more_layers;
+  Outcome o = outcome_of(question, deck, false);
+  const double times = (layers - more_layers) / (more_layers - few_layers);
+  const auto extend = [&](double& value, double before) { value += times * (value - before); };
+  for (const Tier t : all_values<Tier>) extend(o.bytes[t], few.bytes[t]);
+  for (std::size_t r = 0; r < o.critical.size(); ++r) extend(o.critical[r], few.critical[r]);
+  extend(o.step_s, few.step_s);
+  return o;
+}
+
+std::string refusal_of(const Candidate& c, const Budgets& budgets, Tier tier) {
+  return fmt::format("it needs {} of {} memory per rank and there are {}: {} are missing",
+                     human_bytes(c.bytes[tier]), to_string(tier), human_bytes(*budgets[tier]),
+                     human_bytes(c.bytes[tier] - *budgets[tier]));
+}
+
+void judge_memory(Candidate& c, const Budgets& budgets) {
+  c.fits = true;
+  for (const Tier t : all_values<Tier>) {
+    if (!budgets[t] || c.bytes[t] <= *budgets[t]) continue;
+    c.fits = false;
+    if (c.bytes[t] - *budgets[t] <= c.missing_bytes) continue;
+    c.missing_bytes = c.bytes[t] - *budgets[t];
+    c.refusal = refusal_of(c, budgets, t);
+  }
+}
+
+}  // namespace
+
+Budgets budgets_of(const Deck& deck, const Machine& machine, int ranks_per_node) {
+  const int ranks = std::max(1, ranks_per_node);
+  Budgets budgets;
+  const EnumArray<Tier, double> found{machine.device.memory_bytes * usable_part,
+                                      machine.node.host_memory_bytes / ranks,
+                                      machine.node.disk_bytes / ranks};
+  for (const Tier t : all_values<Tier>) {
+    if (deck.memory.budget_gib[t])
+      budgets[t] =
+          std::llround(*deck.memory.budget_gib[t] * gib_bytes / (t == Tier::device ? 1 : ranks));
+    else if (found[t] > 0)
+      budgets[t] = std::llround(found[t]);
+  }
+  return budgets;
+}
+
+double step_seconds(const Program& program, const Machine& machine, int ranks_per_node) {
+  return priced(program, machine, ranks_per_node).step_s *
+         straggler_factor(machine, program.world, std::min(program.world, ranks_per_node));
+}
+
+Program program_of(const AdviseCase& question, const DeckChanges& changes) {
+  return program_of(question, changed_deck(question, changes), 0);
+}
+
+Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool exact) {
+  Candidate c;
+  c.changes = changes;
+  try {
+    const Deck deck = changed_deck(question, changes);
+    c.schedule = deck.run.schedule;
+    c.stage = deck.zero.stage;
+    const Batch batch = infer_batch(deck.zero, question.ranks, deck.path);
+    c.exact = exact || deck.model.layers < many_layers;
+    const Outcome o = c.exact ? outcome_of(question, deck, exact) : extrapolated(question, deck);
+    for (const Tier t : all_values<Tier>) c.bytes[t] = std::llround(o.bytes[t]);
+    c.step_s = o.step_s;
+    const double tokens = static_cast<double>(batch.global) *
+                          static_cast<double>(std::max<std::int64_t>(1, deck.model.sequence));
+    c.tokens_per_s = c.step_s > 0 ? tokens / c.step_s : 0;
+    const auto most = std::max_element(o.critical.begin(), o.critical.end());
+    c.limited_by = to_string(static_cast<Resource>(most - o.critical.begin()));
+    judge_memory(c, question.budgets);
+  } catch (const DeckError& e) {
+    c.refusal = e.what();
+  } catch (const SizeError& e) {
+    c.refusal = e.what();
+  }
+  return c;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans one changed deck, and says what it needs and how long a step takes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <core/enum_array.hpp>
+#include <core/plan/interpret/footprint.hpp>
+#include <core/plan/price/machine.hpp>
+#include <miniapp/advise/candidates.hpp>
+
+namespace shardmark {
+
+/// Where a question is asked: a deck on a machine.
+struct AdviseCase {
+  std::string deck;               // its path
+  std::vector<std::string> sets;  // of the user
+  const Machine* machine = nullptr;
+  int ranks = 1, ranks_per_node = 1;
+  Budgets budgets;  // of one rank, in bytes
+};
+
+/// The budgets of one rank: the deck's where it gives them, else the machine's. A part of a device
+/// stays free for the libraries and for what an allocator cannot use.
+Budgets budgets_of(const Deck& deck, const Machine& machine, int ranks_per_node);
+
+/// A candidate with its price.
+struct Candidate {
+  DeckChanges changes;
+  Schedule schedule = Schedule::deepspeed;
+  int stage = 0;
+  bool fits = false;
+  std::string refusal;  // why there is no price: memory, or what the deck's reader says
+  EnumArray<Tier, std::int64_t> bytes{};  // that one rank allocates
+  std::int64_t missing_bytes = 0;         // of the tier that lacks most; 0: it fits
+  double step_s = 0, tokens_per_s = 0;
+  std::string limited_by;  // the resource that takes most of the compute lane's time
+  bool exact = false;      // planned with all layers; otherwise extrapolated from fewer
+};
+
+/// Plans and prices a candidate. With `exact` false, a deck of many layers is planned with two
+/// smaller numbers of layers, and bytes and seconds are extrapolated, since both grow by the layer.
+/// A deck that is refused is a result, not an exception.
+Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool exact);
+
+/// The program of rank 0 of a changed deck, for further prices.
+Program program_of(const AdviseCase& question, const DeckChanges& changes);
+
+/// Seconds of a step of `program` on `machine`, stragglers included.
+double step_seconds(const Program& program, const Machine& machine, int ranks_per_node);
+
+}  // namespace shardmark

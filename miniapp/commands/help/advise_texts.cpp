@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <miniapp/commands/help/texts.hpp>
+
+namespace shardmark {
+
+CommandHelp advise_help() {
+  return {
+      .name = "advise",
+      .summary = "advise which stage and knobs suit a model on a machine",
+      .description =
+          {"Plans and prices the deck at stages 0 to 3 under every schedule, with every "
+           "micro-batch "
+           "that divides the global batch, with and without recomputation, with the kinds of "
+           "offload "
+           "that a stage has, and with other buckets, prefetch and partitions. It leaves out what "
+           "does "
+           "not fit and says by how much, and answers what to use, why, what that costs beside the "
+           "next best, what limits it, and at which network bandwidth the answer changes.",
+           "The machine need not exist; inputs/machines describes several. The command uses "
+           "neither MPI "
+           "nor a GPU."},
+      .options =
+          {deck_argument(),
+           set_option(),
+           machine_option(true),
+           {.name = "--ranks",
+            .value = "N",
+            .text = "The number of ranks, which is the number of devices.",
+            .required = true},
+           {.name = "--ranks-per-node",
+            .value = "N",
+            .text = "How many ranks share a node; 0: as many as the machine file says.",
+            .preset = "0"},
+           {.name = "--batch",
+            .value = "B",
+            .text = "Sequences per step on all ranks together; 0: what the deck gives.",
+            .preset = "0"},
+           {.name = "--top",
+            .value = "K",
+            .text = "How many candidates the table shows.",
+            .preset = "10"},
+           {.name = "--write",
+            .value = "FOLDER",
+            .text = "Writes the best deck, the best of each other stage, and their DeepSpeed "
+                    "configurations.",
+            .offer = Offer::folder},
+           {.name = "--networks",
+            .text = "Also prices the deck as it is at each stage on other networks between nodes."},
+           {.name = "--max-model",
+            .text = "Answers another question: the largest model that fits at each stage."},
+           {.name = "--format",
+            .value = "FORMAT",
+            .text = "Text to read, or JSON for scripts.",
+            .preset = "text",
+            .choices = {"text", "json"}}},
+      .statuses = {{0, "The advice is printed."},
+                   {2, "A bad deck, machine file or argument."},
+                   {3, "No candidate fits in memory."},
+                   {4, "The decks cannot be written."},
+                   defect},
+      .environment = {},
+      .examples = {
+          {"shardmark advise inputs/llama-7b.json --machine inputs/machines/dgx-h100.json --ranks "
+           "64 --batch 512",
+           "What to use for Llama 2 7B on 64 GPUs."},
+          {"shardmark advise inputs/gpt2-1.5b.json --machine inputs/machines/dgx-2.json --ranks 64 "
+           "--max-model",
+           "The largest model that fits on 64 GPUs at each stage."}}};
+}
+
+}  // namespace shardmark

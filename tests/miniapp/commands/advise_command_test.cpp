@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// `advise` and `compare` answer from files: their JSON has the keys on which scripts rely, the
+// advice is the fastest candidate that fits, and bad input ends in one line with the right status.
+#include <algorithm>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include <tests/support/program.hpp>
+#include <tests/support/workplace.hpp>
+
+namespace shardmark::test::advise_command_test {
+namespace {
+
+Json answer(const std::vector<std::string>& args) {
+  const Outcome outcome = run({.args = args, .limit_s = 60});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  return Json::parse(outcome.out);
+}
+
+// A node of two devices with little memory, and a network.
+std::string machine(const Workplace& place, const std::string& memory_gib, bool network = true) {
+  return place.write(
+      "machine" + memory_gib + (network ? "n" : "") + ".json",
+      R"({"machine_file": 1, "name": "small", "node": {"ranks": 2, "host_memory_gib": 8},
+               "device": {"memory_gib": )" +
+          memory_gib +
+          R"(, "peak_tflops": {"fp32": 1, "bf16": 2}, "memory_gb_per_s": 100, "launch_us": 1},
+               "host_link": {"to_device": {"gb_per_s": 10}, "to_host": {"gb_per_s": 10}},
+               "network": [{"name": "bus", "link": {"latency_us": 1, "gb_per_s": 20}})" +
+          (network ? R"(, {"name": "net", "between_nodes": true,
+                   "link": {"latency_us": 5, "gb_per_s": 1}, "node_gb_per_s": 2})"
+                   : "") +
+          "]}");
+}
+
+TEST(Advise, GivesTheFastestCandidateThatFits) {
+  const Workplace place;
+  const Json advice = answer({"advise", place.deck(0), "--machine", machine(place, "1"), "--ranks",
+                              "4", "--batch", "8", "--format", "json"});
+  ASSERT_FALSE(advice.at("candidates").empty());
+  double fastest = 0;
+  for (const Json& c : advice.at("candidates")) {
+    EXPECT_TRUE(c.at("fits"));
+    EXPECT_GT(c.at("step_s").get<double>(), 0);
+    EXPECT_LT(c.at("device_bytes").get<double>(), 1.0 * (1 << 30));
+    EXPECT_FALSE(c.at("limited_by").get<std::string>().empty());
+    fastest = std::max(fastest, c.at("tokens_per_s").get<double>());
+  }
+  EXPECT_EQ(advice.at("best").at("tokens_per_s"), fastest);
+  EXPECT_TRUE(advice.at("best").at("deck_changes").is_object());
+  EXPECT_TRUE(advice.at("refused").is_array());
+  EXPECT_NE(advice.at("verdict").get<std::string>().find("Use stage"), std::string::npos);
+}
+
+TEST(Advise, WritesDecksThatPlanAsAdvised) {
+  const Workplace place;
+  const std::string folder = place.path("decks");
+  const Json advice = answer({"advise", place.deck(0), "--machine", machine(place, "1"), "--ranks",
+                              "4", "--batch", "8", "--format", "json", "--write", folder});
+  int decks = 0;
+  for (const Json& path : advice.at("written")) {
+    const std::string file = path.get<std::string>();
+    if (file.ends_with("-deepspeed.json")) continue;
+    const Json plan =
+        answer({"plan", file, "--ranks", "4", "--ranks-per-node", "2", "--format", "json"});
+    if (file.find("best-") != std::string::npos)
+      EXPECT_EQ(plan.at("memory").at("device").at("arena"), advice.at("best").at("device_bytes"));
+    ++decks;
+  }
+  EXPECT_GE(decks, 1);
+}
+
+TEST(Advise, FindsTheLargestModelOfTheZeroPaper) {
+  const Workplace place;
+  // Table 2 of the ZeRO paper: 32 GB, 64 GPUs: 2, 7.6, 14.4 and 128 billion parameters.
+  const Json models = answer({"advise", place.deck(0), "--machine",
+                              machine(place, "29.802322387695312"), "--ranks", "64", "--max-model",
+                              "--format", "json", "--set", "memory.device_gib=29.802322387695312"});
+  const double expected[] = {2.0, 7.6, 14.4, 128};
+  for (int stage = 0; stage <= 3; ++stage)
+    EXPECT_NEAR(models.at("max_models").at(stage).at("parameters_by_states").get<double>() * 1e-9,
+                expected[stage], 0.006 * expected[stage]);
+}
+
+TEST(Advise, RefusesInOneLine) {
+  const Workplace place;
+  struct Case {
+    std::vector<std::string> args;
+    int status;
+    std::string part;
+  };
+  const std::string deck = place.deck(0);
+  const std::vector<Case> cases{
+      {{deck, "--machine", machine(place, "1"), "--ranks", "4", "--batch", "4", "--set",
+        "memory.device_gib=0.0001"},
+       3,
+       "fit"},
+      {{deck, "--machine", machine(place, "1"), "--ranks", "4", "--batch", "6"}, 2, "use 8"},
+      {{deck, "--machine", machine(place, "1", false), "--ranks", "4", "--batch", "4"},
+       2,
+       "between_nodes"},
+      {{deck, "--machine", place.path("missing.json"), "--ranks", "4"}, 2, "missing.json"}};
+  for (const Case& c : cases) {
+    std::vector<std::string> args{"advise"};
+    args.insert(args.end(), c.args.begin(), c.args.end());
+    const Outcome outcome = run({.args = args, .limit_s = 60});
+    EXPECT_EQ(outcome.status, c.status) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_NE(outcome.err.find(c.part), std::string::npos) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+TEST(Compare, ShowsPredictionsSideBySide) {
+  const Workplace place;
+  const std::string m = machine(place, "1");
+  const Outcome predicted = run(
+      {.args = {"predict", place.deck(1), "--machine", m, "--ranks", "1,2", "--format", "json"}});
+  ASSERT_EQ(predicted.status, 0) << predicted.err;
+  const std::string file = place.write("prediction.json", predicted.out);
+  const Json c =
+      answer({"compare", file, file, "--format", "json", "--html", place.path("c.html")});
+  EXPECT_EQ(c.at("subjects").size(), 4U);
+  EXPECT_FALSE(c.at("comparable"));  // the numbers of ranks differ
+  EXPECT_TRUE(std::filesystem::exists(place.path("c.html")));
+  const Outcome alone = run({.args = {"compare", place.deck(0)}});
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_EQ(std::count(alone.err.begin(), alone.err.end(), '\n'), 1) << alone.err;
+}
+
+}  // namespace
+}  // namespace shardmark::test::advise_command_test
