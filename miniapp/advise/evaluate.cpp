@@ -142,9 +142,7 @@ Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool 
     const auto most = std::max_element(o.critical.begin(), o.critical.end());
     c.limited_by = to_string(static_cast<Resource>(most - o.critical.begin()));
     judge_memory(c, question.budgets);
-  } catch (const DeckError& e) {
-    c.refusal = e.what();
-  } catch (const SizeError& e) {
+  } catch (const Error& e) {
     c.refusal = e.what();
   }
   return c;
