@@ -2,7 +2,7 @@
 # Finds the libraries that ShardMark is built on, or says which Debian package is missing.
 # Afterwards these targets exist:
 #   Kokkos::kokkos  MPI::MPI_CXX  DNNL::dnnl  nlohmann_json::nlohmann_json  CLI11::CLI11  fmt::fmt
-#   xxHash::xxhash  ParallelHDF5::hdf5
+#   xxHash::xxhash  LibZip::zip  ParallelHDF5::hdf5
 # and, with SHARDMARK_BUILD_TESTS, GTest::gtest. SHARDMARK_YAML says whether yaml-cpp was found. Nothing is downloaded without
 # SHARDMARK_FETCH_KOKKOS.
 
@@ -77,6 +77,8 @@ find_package(fmt CONFIG QUIET)
 shardmark_require("fmt" fmt_FOUND "libfmt-dev")
 find_package(xxHash QUIET)
 shardmark_require("xxHash" xxHash_FOUND "libxxhash-dev")
+find_package(LibZip QUIET)
+shardmark_require("libzip" LibZip_FOUND "libzip-dev")
 find_package(ParallelHDF5 1.10 MODULE QUIET)
 shardmark_require("A parallel HDF5 (1.10 or newer) of this MPI" ParallelHDF5_FOUND "libhdf5-mpich-dev")
 find_package(yaml-cpp 0.6 CONFIG QUIET)  # optional: Accelerate's configs in YAML

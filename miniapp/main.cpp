@@ -88,8 +88,7 @@ void add_option(CLI::App& app, const OptionHelp& help, const Binding& binding) {
     option = app.add_option(name, **text);
   } else {
     option = app.add_option(name, *std::get<std::vector<std::string>*>(binding.variable));
-    option->take_all();
-    if (name.starts_with("-")) option->allow_extra_args(false);
+    option->take_all()->allow_extra_args(help.positional());
   }
   if (option == nullptr) return;
   option->required(help.required);
@@ -202,6 +201,16 @@ class CommandLine {
         {{"DECK", &check_.deck}, {"--set", &check_.sets}, {"--ranks", &check_.ranks, 1}},
         [this] { return deck_check_command(check_); });
     add("decks", {}, decks_command);
+    add("submit",
+        {{"DIR", &submit_.folders},
+         {"--out", &submit_.out},
+         {"--form", &submit_.form},
+         {"--machine", &submit_.machine},
+         {"--changes", &submit_.changes}},
+        [this] { return submit_command(submit_); });
+    add("verify", {{"ARCHIVE", &verify_.archive}}, [this] { return verify_command(verify_); });
+    add("table", {{"ARCHIVE", &table_.archives}, {"--out", &table_.out}},
+        [this] { return table_command(table_); });
   }
 
   /// Parses the arguments and calls the command. Returns the exit status.
@@ -254,6 +263,9 @@ class CommandLine {
   SweepArguments sweep_;
   CkptArguments ckpt_;
   CheckArguments check_;
+  SubmitArguments submit_;
+  VerifyArguments verify_;
+  TableArguments table_;
 };
 
 // Ends the program if an exception cannot be passed on. Without memory this is the usual way: the

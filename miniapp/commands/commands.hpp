@@ -10,6 +10,7 @@
 #include <core/error.hpp>
 #include <miniapp/calibrate/calibrate.hpp>
 #include <miniapp/run/run_arguments.hpp>
+#include <miniapp/submission/submission.hpp>
 
 namespace shardmark {
 
@@ -108,5 +109,26 @@ struct SweepArguments {
 /// done yet, and writes the table. The status is that of the first point that is neither planned
 /// nor VALID.
 ExitStatus sweep_command(const SweepArguments& arguments);
+
+/// Packs the output folders of runs into an archive, verifies it, and prints what was found. The
+/// status is `invalid` if a run is refused. Throws IoError, DeckError.
+ExitStatus submit_command(const SubmitArguments& arguments);
+
+/// Arguments of `shardmark verify`.
+struct VerifyArguments {
+  std::string archive;
+};
+/// Verifies an archive without running anything. The status is `invalid` if a run is refused.
+/// Throws IoError.
+ExitStatus verify_command(const VerifyArguments& arguments);
+
+/// Arguments of `shardmark table`.
+struct TableArguments {
+  std::vector<std::string> archives;
+  std::string out;  // folder for table.csv and table.html; empty: none
+};
+/// Prints one ranking of the runs of several archives. Runs that are refused are left out, named,
+/// and make the status `invalid`. Throws IoError.
+ExitStatus table_command(const TableArguments& arguments);
 
 }  // namespace shardmark

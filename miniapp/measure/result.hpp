@@ -120,6 +120,7 @@ MeasuredUse measured_use(const Result& result);
 /// The figures of one run, as this rank sees them.
 struct Result {
   std::optional<Fit> fit;  // how many layers, where the deck gives `model.fit`
+  Profile profile;  // what the plan was made for, besides deck and ranks
   std::string deck_text, deck_hash, plan_hash;
   std::vector<LossRow> rows;  // one per step; loss and norm are those of the global batch
   StepTrace trace;            // of the warm-up step that the page draws, on rank 0
@@ -155,6 +156,8 @@ struct Result {
   std::optional<Prediction> prediction;  // with --machine, on rank 0
   std::vector<Check> checks;
   std::vector<std::string> unofficial;  // reasons
+  std::string division;                 // under the run rules: "as-is", "tuned", "unranked"
+  std::vector<std::string> division_reasons;
   StopCause stop = StopCause::none;     // why the run ended before its last step
   std::string stopped;                  // the same in words; empty if it did all steps
   /// No check failed, and the run was not stopped.

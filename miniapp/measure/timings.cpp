@@ -10,14 +10,6 @@
 namespace shardmark {
 namespace {
 
-double percentile(std::vector<double> values, double p) {
-  if (values.empty()) return 0;
-  const auto rank = static_cast<std::size_t>(std::ceil(p * static_cast<double>(values.size())));
-  const std::size_t i = std::clamp<std::size_t>(rank, 1, values.size()) - 1;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values.end());
-  return values[i];
-}
-
 // The time during which at least one collective was in flight.
 std::int64_t in_flight_ns(std::vector<CollectiveRecord> records) {
   std::sort(
@@ -106,6 +98,14 @@ double tokens_trained(const Deck& deck, const Program& program, const RunRecord&
 }
 
 }  // namespace
+
+double percentile(std::vector<double> values, double p) {
+  if (values.empty()) return 0;
+  const auto rank = static_cast<std::size_t>(std::ceil(p * static_cast<double>(values.size())));
+  const std::size_t i = std::clamp<std::size_t>(rank, 1, values.size()) - 1;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values.end());
+  return values[i];
+}
 
 void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers, Result& result) {
   const std::size_t steps = record.losses.size();

@@ -201,6 +201,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   if (!r.stopped.empty()) o["stopped"] = r.stopped;
   o["class"] = r.unofficial.empty() ? "official" : "unofficial";
   o["unofficial_reasons"] = r.unofficial;
+  o["division"] = {{"name", r.division}, {"reasons", r.division_reasons}};
   const auto merits = figures_of_merit(r);
   o["fom"] = {{"name", merits[0].first}, {"value", number(merits[0].second)}};
   o["world"] = p.world;
@@ -210,6 +211,9 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["parameters"] = p.model.elems;
   if (r.fit) o["fit"] = print_json(*r.fit);
   o["partition"] = {{"padded", p.partition.padded}, {"per_rank", p.partition.per_rank}};
+  o["profile"] = {{"ranks_per_node", r.profile.ranks_per_node},
+                  {"workspace_cap_bytes", r.profile.workspace_cap_bytes},
+                  {"staging_cap_bytes", r.profile.staging_cap_bytes}};
   o["batch"] = {{"train_batch_size", p.batch.global},
                 {"train_micro_batch_size_per_gpu", p.batch.micro},
                 {"gradient_accumulation_steps", p.batch.accumulation}};

@@ -207,7 +207,11 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
                    printable(c.detail));
   provenance_tables(out, r);
   for (const std::string& w : r.warnings) fmt::format_to(out, "warning: {}\n", printable(w));
-  fmt::format_to(out, "\n{}\n\n", next_step(deck, r, folder));
+  fmt::format_to(out, "\ndivision {}{}\n{}\n\n", r.division,
+                 r.division_reasons.empty()
+                     ? std::string(": the shipped deck (docs/run-rules.md)")
+                     : fmt::format(" ({})", printable(join(r.division_reasons, "; "))),
+                 next_step(deck, r, folder));
   for (const auto& [name, value] : figures_of_merit(r))
     fmt::format_to(out, "FOM {}={:.6g}\n", name, value);
   fmt::format_to(out, "CLASS={}\n",

@@ -15,6 +15,7 @@
 #include <miniapp/provenance/placement.hpp>
 #include <miniapp/provenance/provenance.hpp>
 #include <miniapp/run/results.hpp>
+#include <miniapp/submission/division.hpp>
 
 namespace shardmark {
 namespace {
@@ -82,6 +83,10 @@ Result collect_results(const RunPlan& run, RunSession& session, const Trainer& t
   fill_comms_log(run, trainer.untimed_calls(), counters, result);
   result.deck_text = run.loaded.used_json;
   result.deck_hash = run.loaded.hash;
+  result.profile = run.profile;
+  const Judged judged = division_of(nlohmann::json::parse(run.loaded.used_json));
+  result.division = to_string(judged.division);
+  result.division_reasons = judged.reasons;
   result.plan_hash = hash_hex(print_text(program));
   result.versions = library_versions();
   result.checkpoints = checkpoints.figures();

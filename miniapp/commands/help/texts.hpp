@@ -88,6 +88,8 @@ CommandHelp compare_help();
 std::vector<CommandHelp> machine_help();
 std::vector<CommandHelp> deck_help();
 CommandHelp decks_help();
+/// `submit`, `verify` and `table`.
+std::vector<CommandHelp> submission_help();
 std::vector<CommandHelp> ckpt_help();
 
 }  // namespace shardmark

@@ -100,7 +100,7 @@ TEST(Help, ListsAllCommands) {
   EXPECT_EQ(commands(),
             (std::vector<std::string>{"", "run", "plan", "calibrate", "predict", "advise", "sweep",
                                       "compare", "ckpt info", "ckpt verify", "ckpt consolidate",
-                                      "deck check", "machine check", "decks"}));
+                                      "deck check", "machine check", "decks", "submit", "verify", "table"}));
 }
 
 TEST(Help, SaysWhatIsNeededToUseACommand) {

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <miniapp/commands/help/texts.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr StatusHelp refused{1, "A run is refused; the lines above say why."};
+constexpr StatusHelp bad_archive{4, "An archive or a folder cannot be read or written."};
+
+OptionHelp archives(std::string_view text, bool several) {
+  return {.name = "ARCHIVE", .value = "", .text = text, .required = true, .repeatable = several};
+}
+
+CommandHelp submit_help() {
+  return {
+      .name = "submit",
+      .summary = "pack the results of runs into an archive to hand in",
+      .description =
+          {"Packs report.json and losses.csv of one or more runs, with their decks and plans, "
+           "checksums and a form, into one zip archive, and verifies it as `shardmark verify` "
+           "does. "
+           "docs/run-rules.md has the rules for comparable results."},
+      .options = {{.name = "DIR",
+                   .value = "",
+                   .text = "The --out folder of a run. Several can be given, for example five "
+                           "repetitions.",
+                   .offer = Offer::folder,
+                   .required = true,
+                   .repeatable = true},
+                  {.name = "--out",
+                   .value = "FILE",
+                   .text = "The archive. An older one of that name is replaced.",
+                   .preset = "submission.zip"},
+                  {.name = "--form",
+                   .value = "NAME=TEXT",
+                   .text = "Fills an entry of the form: organisation, contact, system, nodes, "
+                           "network, launch (the command line), changes or remarks. The option can "
+                           "be given several times.",
+                   .repeatable = true},
+                  {.name = "--machine", .value = "FILE", .text = "A machine file to add."},
+                  {.name = "--changes",
+                   .value = "FILE",
+                   .text = "The changes of the source, as `git diff` prints them."}},
+      .statuses = {{0, "The archive is written, and every run in it is verified."},
+                   refused,
+                   {2, "A bad argument."},
+                   bad_archive,
+                   defect},
+      .environment = {},
+      .examples = {
+          {"shardmark submit run1 run2 run3 --out ours.zip --form organisation=\"The Centre\"",
+           "Packs three runs."}}};
+}
+
+CommandHelp verify_help() {
+  return {
+      .name = "verify",
+      .summary = "check an archive of results without running anything",
+      .description =
+          {"Makes the plan of every run again from its deck, and compares its hash, collectives, "
+           "volume and memory with the report. Recomputes the figures of merit, the percentiles "
+           "and the rules of VALID and of official from losses.csv. Whatever does not add up is "
+           "refused, with both figures. The last line is VERIFIED or REFUSED."},
+      .options = {archives("An archive that `shardmark submit` made.", false)},
+      .statuses = {{0, "Every run is verified."}, refused, bad_argument, bad_archive, defect},
+      .environment = {},
+      .examples = {{"shardmark verify ours.zip", "Verifies an archive."}}};
+}
+
+CommandHelp table_help() {
+  return {
+      .name = "table",
+      .summary = "rank the results of several archives",
+      .description = {"Verifies archives and prints one table of their runs, best figure of merit "
+                      "first within each deck. Runs that are refused are left out and named."},
+      .options = {archives("Archives that `shardmark submit` made.", true),
+                  {.name = "--out",
+                   .value = "DIR",
+                   .text = "Also writes table.csv and table.html to this folder.",
+                   .offer = Offer::folder}},
+      .statuses = {{0, "Every run is in the table."}, refused, bad_argument, bad_archive, defect},
+      .environment = {},
+      .examples = {{"shardmark table ours.zip theirs.zip --out ranking",
+                    "Ranks the runs of two archives."}}};
+}
+
+}  // namespace
+
+std::vector<CommandHelp> submission_help() {
+  return {submit_help(), verify_help(), table_help()};
+}
+
+}  // namespace shardmark

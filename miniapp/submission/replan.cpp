@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <system_error>
+
+#include <stdlib.h>
+
+#include <core/error.hpp>
+#include <core/plan/build/legal_program.hpp>
+#include <core/plan/interpret/print.hpp>
+#include <io/deepspeed/config.hpp>
+#include <io/files/durable_file.hpp>
+#include <miniapp/submission/replan.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::int64_t largest_world = 131'072;
+
+// A folder that is removed again. Decks are read from files.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "shardmark-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr)
+      fail_io(pattern, "cannot be made", std::generic_category().message(errno),
+              "let TMPDIR name a folder that can be written");
+    path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;  // at worst a folder remains
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+Replanned replan(const ReportReader& report) {
+  const TemporaryFolder folder;
+  nlohmann::json text = report.at("/deck");
+  if (report.has("/fit/layers")) {  // the layers followed from memory that is not here
+    text.at("model").erase("fit");
+    text["model"]["layers"] = report.integer("/fit/layers");
+  }
+  replace_file(folder.path(), "deck.json", text.dump(2, ' ', true), "free the space in TMPDIR");
+  Replanned result;
+  result.loaded = read_deck(folder.path() + "/deck.json", {}, DeckUse::plan);
+  const std::int64_t world = report.integer("/world");
+  if (world < 1 || world > largest_world) throw ReportError("report.json: /world is out of bounds");
+  Deck& deck = result.loaded.deck;
+  Profile profile;
+  profile.ranks_per_node = static_cast<int>(report.integer("/profile/ranks_per_node"));
+  profile.workspace_cap_bytes = report.integer("/profile/workspace_cap_bytes");
+  profile.staging_cap_bytes = report.integer("/profile/staging_cap_bytes");
+  const auto ranks = static_cast<int>(world);
+  const Batch batch = infer_batch(deck.zero, ranks, "deck.json");
+  result.program = build_legal_program(deck, batch, ranks, 0, profile);
+  result.text = print_text(result.program);
+  return result;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads figures from a report.json that somebody else made, so nothing about its form is certain.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace shardmark {
+
+/// Thrown by ReportReader. `what()` names the figure: "report.json: /memory/system is missing".
+struct ReportError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The figures of a report by JSON pointer, such as "/fom/value".
+class ReportReader {
+ public:
+  /// `report` outlives the reader.
+  explicit ReportReader(const nlohmann::json& report) : report_(report) {}
+
+  bool has(const std::string& pointer) const;
+  /// Each throws ReportError if there is no such figure, or if it has another type.
+  const nlohmann::json& at(const std::string& pointer) const;
+  std::int64_t integer(const std::string& pointer) const;
+  double number(const std::string& pointer) const;
+  std::string text(const std::string& pointer) const;
+
+ private:
+  const nlohmann::json& report_;
+};
+
+}  // namespace shardmark
