@@ -15,12 +15,12 @@ namespace {
 constexpr double height = 240;
 constexpr double decade = 10;  // a ratio of values from which on the axis is logarithmic
 
-double value_of(const Figure& figure, const SweepPoint* point) {
+double value_of(const SweepFigure& figure, const SweepPoint* point) {
   return point == nullptr ? NAN : figure.of(*point) * figure.factor;
 }
 
 // The axis begins at 0, so that lengths can be compared, and ends a little above the highest value.
-double top_of(const SeriesSet& series, const Figure& figure) {
+double top_of(const SeriesSet& series, const SweepFigure& figure) {
   double high = 0;
   for (const Series& s : series.list)
     for (const SweepPoint* p : s.points)
@@ -28,12 +28,12 @@ double top_of(const SeriesSet& series, const Figure& figure) {
   return high > 0 ? 1.06 * high : 1;
 }
 
-std::string described(const Figure& figure, const std::string& at, const std::string& name,
+std::string described(const SweepFigure& figure, const std::string& at, const std::string& name,
                       double value) {
   return fmt::format("{}{}{}: {:.4g} {}", at, name.empty() ? "" : ", ", name, value, figure.unit);
 }
 
-std::string heading(const Figure& figure) {
+std::string heading(const SweepFigure& figure) {
   std::string text = "<h3>" + escape(figure.title) + "</h3>\n";
   if (!figure.note.empty()) text += "<p class=\"soft\">" + escape(figure.note) + "</p>\n";
   return text;
@@ -64,7 +64,7 @@ bool bad(const SweepPoint* p) {
 
 }  // namespace
 
-std::string curves_chart(const Dim& dim, const SeriesSet& series, const Figure& figure) {
+std::string curves_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure) {
   std::vector<double> x = dim.numbers();
   const auto [least, most] = std::minmax_element(x.begin(), x.end());
   const bool logarithmic = *least > 0 && *most / *least > decade;
@@ -113,7 +113,7 @@ std::string curves_chart(const Dim& dim, const SeriesSet& series, const Figure& 
   return heading(figure) + svg.str() + (entries.empty() ? std::string{} : legend(entries));
 }
 
-std::string bars_chart(const Dim& dim, const SeriesSet& series, const Figure& figure,
+std::string bars_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure,
                        const std::vector<Part>& parts) {
   const auto groups = static_cast<double>(dim.values.size());
   const auto bars = static_cast<double>(series.list.size());

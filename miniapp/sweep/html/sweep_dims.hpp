@@ -38,7 +38,7 @@ inline constexpr std::size_t most_series = 6;
 SeriesSet series_over(const Sweep& sweep, const std::vector<Dim>& dims, std::size_t dim);
 
 /// A figure of points, for an axis of a drawing.
-struct Figure {
+struct SweepFigure {
   std::string title, unit;
   std::string note;                                 // an explanation below the title
   double (*of)(const SweepPoint& point) = nullptr;  // NaN: the point has none
@@ -46,7 +46,7 @@ struct Figure {
 };
 
 /// Curves of a figure over a dimension of numbers.
-std::string curves_chart(const Dim& dim, const SeriesSet& series, const Figure& figure);
+std::string curves_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure);
 
 /// A part of a stacked bar.
 struct Part {
@@ -54,7 +54,7 @@ struct Part {
   double (*of)(const SweepPoint& point) = nullptr;
 };
 /// Groups of stacked bars: one group per value of the dimension, one bar per series.
-std::string bars_chart(const Dim& dim, const SeriesSet& series, const Figure& figure,
+std::string bars_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure,
                        const std::vector<Part>& parts);
 
 }  // namespace shardmark::html

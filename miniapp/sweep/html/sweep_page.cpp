@@ -50,23 +50,23 @@ double largest(const Sweep& sweep, double (*of)(const SweepPoint&)) {
   return most;
 }
 
-Figure memory_figure(const Sweep& sweep) {
+SweepFigure memory_figure(const Sweep& sweep) {
   const bool large = largest(sweep, live_peak) >= gib_bytes;
   return {
       "Memory: live peak of rank 0", large ? "GiB" : "MiB",
       "Both tiers, each at its own peak. Predicted to the byte; runs that end VALID confirm it.",
       live_peak, 1 / (large ? gib_bytes : mib_bytes)};
 }
-Figure calls_figure() {
+SweepFigure calls_figure() {
   return {"Collectives of a step", "calls", "Calls per step in the steady state.", calls, 1};
 }
-Figure volume_figure() {
+SweepFigure volume_figure() {
   return {"Volume of a step", "elements",
           "Elements communicated per parameter and step (an all_reduce counts twice).", volume_of,
           1};
 }
-Figure time_figure(const Sweep& sweep, const char* title, double (*of)(const SweepPoint&),
-                   const char* note) {
+SweepFigure time_figure(const Sweep& sweep, const char* title, double (*of)(const SweepPoint&),
+                        const char* note) {
   const bool seconds = largest(sweep, step_s) >= 2;
   return {title, seconds ? "s" : "ms", note, of, seconds ? 1.0 : 1e3};
 }
@@ -85,7 +85,7 @@ std::vector<Part> category_parts() {
 }
 
 // A figure that is the same at all points needs no drawing.
-std::string constant(const Sweep& sweep, const Figure& figure) {
+std::string constant(const Sweep& sweep, const SweepFigure& figure) {
   double low = INFINITY, high = -INFINITY;
   for (const SweepPoint& p : sweep.points)
     if (const double v = figure.of(p) * figure.factor; std::isfinite(v))
@@ -97,8 +97,8 @@ std::string constant(const Sweep& sweep, const Figure& figure) {
                      escape(figure.unit));
 }
 
-std::string drawn(const Sweep& sweep, const Dim& dim, const SeriesSet& series, const Figure& figure,
-                  const std::vector<Part>& parts) {
+std::string drawn(const Sweep& sweep, const Dim& dim, const SeriesSet& series,
+                  const SweepFigure& figure, const std::vector<Part>& parts) {
   const std::string same = constant(sweep, figure);
   if (!same.empty()) return same;
   return dim.numbers().empty() ? bars_chart(dim, series, figure, parts)
@@ -117,7 +117,7 @@ std::string dim_section(const Sweep& sweep, const std::vector<Dim>& dims, std::s
       text += (s > 0 ? "; " : "") + escape(series.list[s].name);
     text += ".</p>\n";
   }
-  const auto draw = [&](const Figure& figure, const std::vector<Part>& parts) {
+  const auto draw = [&](const SweepFigure& figure, const std::vector<Part>& parts) {
     text += drawn(sweep, dim, series, figure, parts);
   };
   draw(calls_figure(), {{"communication", "", calls}});
