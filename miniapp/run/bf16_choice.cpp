@@ -49,7 +49,8 @@ std::string describe(const Decision& d) {
 
 Bf16Choice choose_bf16_products(const Deck& deck, std::int64_t scratch_cap_bytes,
                                 const Space& space, Peers& peers) {
-  if (deck.run.compute != Compute::train || deck.zero.precision.model != Dtype::bf16) return {};
+  if (deck.run.compute != Compute::train || deck.zero.precision.computes_in() != Dtype::bf16)
+    return {};
   Decision mine;
   peers.agree([&] {
     if (peers.rank() == 0) mine = decide(space, scratch_cap_bytes);

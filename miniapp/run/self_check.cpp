@@ -34,6 +34,7 @@ Deck with_model(const Deck& run, int stage, std::vector<ListModule> modules, Kno
   d.zero.stage = stage;
   d.zero.precision = run.zero.precision;
   d.zero.precision.loss_scale = {};
+  if (stage < 2) d.zero.precision.compute.reset();  // PyTorch's DDP is modelled in fp32
   d.zero.knobs = run.zero.knobs;
   d.zero.offload_optimizer = run.zero.offload_optimizer;
   d.zero.offload_param = run.zero.offload_param;
@@ -87,7 +88,7 @@ Deck large_deck(const Deck& run, int world) {
 // Whether the sums of gradients of the list model stay exact if they are not divided by the number
 // of ranks: bf16 has 8 bits.
 bool exact_as_sums(const Deck& run, int world) {
-  return run.zero.precision.model == Dtype::fp32 || world <= 8;
+  return run.zero.precision.computes_in() == Dtype::fp32 || world <= 8;
 }
 
 // Names the first owned master parameter that differs from what this rank computes alone; empty if
@@ -100,8 +101,9 @@ std::string compare_with_closed_form(const Program& p, const Executor& executor,
     copy_to_host(Space(), have.data(), executor.slot(piece.slot).as<float>() + piece.offset,
                  have.size() * sizeof(float));
     for (std::int64_t i = 0; i < piece.elems; ++i) {
-      const double want = ListModel::expected_param(
-          piece.first_elem + i, p.world, p.batch.accumulation, steps, p.precision.model, gain);
+      const double want =
+          ListModel::expected_param(piece.first_elem + i, p.world, p.batch.accumulation, steps,
+                                    p.precision.computes_in(), gain);
       if (have[static_cast<std::size_t>(i)] != static_cast<float>(want))
         return fmt::format("rank {}: element {} of {} is {}, but must be exactly {}", p.rank, i,
                            p.slots[piece.slot].name, have[static_cast<std::size_t>(i)], want);
