@@ -157,7 +157,8 @@ class CommandLine {
          {"--machine", &predict_.machine},
          {"--ranks", &predict_.ranks},
          {"--ranks-per-node", &predict_.ranks_per_node, 0},
-         {"--format", &predict_.format}},
+         {"--format", &predict_.format},
+         {"--out", &predict_.out}},
         [this] { return predict_command(predict_); });
     add("calibrate",
         {{"--out", &calibrate_.out},
@@ -191,6 +192,7 @@ class CommandLine {
          {"--plan", &sweep_.plan},
          {"--ranks", &sweep_.ranks},
          {"--ranks-per-node", &sweep_.ranks_per_node, 1},
+         {"--machine", &sweep_.machine},
          {"--out", &sweep_.out}},
         [this] { return sweep_command(sweep_); });
     add("ckpt info", {{"DIR", &ckpt_.dir}}, ckpt(CkptArguments::What::info));

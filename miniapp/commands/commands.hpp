@@ -31,6 +31,7 @@ struct PredictArguments {
   std::string ranks = "1";  // "1,2,8"
   int ranks_per_node = 0;   // 0: as many as the machine file says
   std::string format = "text";
+  std::string out;  // a folder for a page and a trace; empty: none
 };
 /// Prints the step time of a deck on a machine file. Throws DeckError, PlanError.
 ExitStatus predict_command(const PredictArguments& arguments);
@@ -103,6 +104,7 @@ struct SweepArguments {
   bool plan = false;  // plan the points, run nothing
   std::string ranks;  // "1,2,8"; plan only
   int ranks_per_node = 1;
+  std::string machine;  // a machine file, for predictions; empty: none
   std::string out = "shardmark-sweep";
 };
 /// Runs (collective over MPI_COMM_WORLD) or plans (without MPI) each point of a grid that is not

@@ -9,6 +9,7 @@
 #include <core/plan/interpret/estimators.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <core/plan/interpret/volume.hpp>
+#include <core/plan/work/step_work.hpp>
 #include <core/text.hpp>
 #include <io/deck/deck_findings.hpp>
 #include <io/deck/deck_reader.hpp>
@@ -57,6 +58,35 @@ std::string summary(const Program& p, const Budgets& budgets) {
                      volume_per_parameter(p, steady));
 }
 
+// What this rank computes in a step, by phase, beside what the model needs.
+std::string work_lines(const Program& p) {
+  std::string text = "\nwork of this rank per step\n";
+  const auto work = steady_work(p);
+  for (const Phase phase : {Phase::forward, Phase::backward, Phase::step})
+    text += fmt::format("  {:<9} {:>10.4g} GFLOP in products, {:>10.4g} GB in other kernels, {:.0f} launches\n",
+                        phase == Phase::step ? "optimizer" : to_string(phase),
+                        work[phase].flops * 1e-9, work[phase].streamed_bytes * 1e-9,
+                        work[phase].launches);
+  const double tokens = static_cast<double>(p.batch.micro * p.batch.accumulation) *
+                        static_cast<double>(p.model.spec.sequence);
+  if (const double per_token = model_flops_per_token(p.model); per_token > 0)
+    text += fmt::format("  model FLOPs {:.4g} GFLOP, by the usual formulas\n", per_token * tokens * 1e-9);
+  return text;
+}
+
+// The same for scripts.
+nlohmann::ordered_json work_json(const Program& p) {
+  nlohmann::ordered_json json;
+  const auto work = steady_work(p);
+  for (const Phase phase : {Phase::forward, Phase::backward, Phase::step})
+    json[phase == Phase::step ? "optimizer" : std::string(to_string(phase))] = {
+        {"flops", work[phase].flops},
+        {"streamed_bytes", work[phase].streamed_bytes},
+        {"launches", work[phase].launches}};
+  json["model_flops_per_token"] = model_flops_per_token(p.model);
+  return json;
+}
+
 std::string fit_line(const std::optional<Fit>& fit) {
   return fit ? fmt::format("  model.fit {}\n", describe(*fit)) : std::string{};
 }
@@ -76,11 +106,12 @@ ExitStatus plan_command(const PlanArguments& a) {
     print_out(print_dot(program));
   else if (a.format == "json") {
     auto json = print_json(program, budgets, hash_hex(text));
+    json["work"] = work_json(program);
     json["heaviest_ranks"] = heaviest_ranks(deck, a.ranks);
     if (fit) json["fit"] = print_json(*fit);
     print_out(json.dump(2, ' ', true) + "\n");
   } else
-    print_out(text + summary(program, budgets) + fit_line(fit) +
+    print_out(text + summary(program, budgets) + fit_line(fit) + work_lines(program) +
               print_estimates(program.model, program.world, a.ranks_per_node));
   return ExitStatus::valid;
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `shardmark predict` and `shardmark machine check`, which print pure functions of files.
+#include <filesystem>
+
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -7,10 +9,15 @@
 #include <core/plan/build/fit_layers.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
+#include <io/files/durable_file.hpp>
+#include <io/files/output_folder.hpp>
 #include <io/machine/machine_file.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/predict/prediction.hpp>
+#include <miniapp/report/html/prediction_page.hpp>
+#include <miniapp/report/predicted_trace.hpp>
 #include <miniapp/report/standard_output.hpp>
+#include <miniapp/report/trace_file.hpp>
 #include <miniapp/run/fit_budget.hpp>
 #include <miniapp/sweep/grid.hpp>
 
@@ -30,6 +37,21 @@ PredictedPoint predict(Deck deck, const Machine& machine, int ranks, int per_nod
   profile.ranks_per_node = std::min(ranks, per_node);
   apply_fit(deck, batch, ranks, profile, deck_fit_budget(deck));
   return predict_point(deck, machine, ranks, profile.ranks_per_node);
+}
+
+// A page, and a trace of the step on the most ranks.
+void write_files(const std::string& folder, const Deck& deck, const Machine& machine,
+                 const std::vector<PredictedPoint>& points) {
+  std::error_code error;  // replace_file says what is wrong
+  std::filesystem::create_directories(folder, error);
+  replace_file(folder, "prediction.html", prediction_html(deck, machine, points), output_remedy);
+  const PredictedPoint& last = points.back();
+  replace_file(folder, "prediction-trace.json",
+               trace_begin(last.program, deck.name) +
+                   trace_events(last.program, {predicted_trace(last.program, last.priced)}, {},
+                                machine.name) +
+                   trace_end(),
+               output_remedy);
 }
 
 }  // namespace
@@ -52,6 +74,7 @@ ExitStatus predict_command(const PredictArguments& a) {
     require_ranks(machine, a.machine, ranks, ranks_per_node(a, machine));
     points.push_back(predict(deck, machine, ranks, ranks_per_node(a, machine)));
   }
+  if (!a.out.empty()) write_files(a.out, deck, machine, points);
   if (a.format == "json") {
     nlohmann::ordered_json json{{"machine", machine.name}, {"deck", deck.name}};
     json["points"] = nlohmann::ordered_json::array();

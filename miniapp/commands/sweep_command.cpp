@@ -14,6 +14,7 @@
 #include <io/files/durable_file.hpp>
 #include <io/files/folder_lock.hpp>
 #include <io/files/hash.hpp>
+#include <io/machine/machine_file.hpp>
 #include <miniapp/commands/arguments_error.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
 #include <miniapp/provenance/failure_text.hpp>
@@ -35,7 +36,9 @@ namespace {
 std::string identity(const SweepArguments& a) {
   const std::string how =
       a.plan ? fmt::format("plan, {} ranks a node", a.ranks_per_node) : std::string("run");
-  return hash_hex(fmt::format("{}\n{}\n{}", version(), how, deck_text(a.deck, a.sets)));
+  std::string all = fmt::format("{}\n{}\n{}", version(), how, deck_text(a.deck, a.sets));
+  if (!a.machine.empty()) all += "\n" + machine_text(read_machine_file(a.machine));
+  return hash_hex(all);
 }
 
 std::vector<std::string> sets_of(const SweepArguments& a, const GridPoint& at) {
@@ -138,6 +141,9 @@ void plan_point(const SweepArguments& a, SweepPoint& point) {
   apply_fit(deck, batch, ranks, profile, deck_fit_budget(deck));
   const Program program = build_legal_program(deck, batch, ranks, 0, profile);
   point.plan = plan_figures(deck, program, deck_budgets(deck, a.ranks_per_node));
+  if (!a.machine.empty())
+    point.predicted = predicted_figures(
+        predict_program(deck, program, read_machine_file(a.machine), a.ranks_per_node));
 }
 
 ExitStatus plan_points(const SweepArguments& a) {
@@ -175,7 +181,7 @@ SweepPoint run_point(const SweepArguments& a, const GridPoint& at, const std::st
   const std::int64_t start_ns = monotonic_ns();
   try {
     world.peers.agree([&] { refuse_resuming(a, at); });
-    const RunOutcome run = run_deck({a.deck, sets_of(a, at), folder, true}, world);
+    const RunOutcome run = run_deck({a.deck, sets_of(a, at), folder, true, a.machine}, world);
     point.status = run.status;
     point.stop = run.result.stop;
     point.state = run.result.valid() ? SweepPoint::State::valid : SweepPoint::State::invalid;
@@ -184,6 +190,7 @@ SweepPoint run_point(const SweepArguments& a, const GridPoint& at, const std::st
     for (const Tier t : all_values<Tier>) budgets[t] = run.result.tiers[t].budget;
     point.plan = plan_figures(run.deck, run.program, budgets);
     point.run = run_figures(run.deck, run.result, seconds_since(start_ns));
+    if (run.result.prediction) point.predicted = predicted_figures(run.result.prediction->point);
   } catch (const AgreedError& e) {
     if (e.status() == ExitStatus::output || e.status() == ExitStatus::comm) throw;
     point.state = SweepPoint::State::refused;

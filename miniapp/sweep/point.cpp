@@ -54,6 +54,18 @@ PlanFigures plan_figures(const Deck& deck, const Program& p, const Budgets& budg
   return f;
 }
 
+PredictedFigures predicted_figures(const PredictedPoint& p) {
+  return {.step_s = p.step_s,
+          .step_s_low = p.step_s_low,
+          .step_s_high = p.step_s_high,
+          .forward_s = p.priced.phase_s[Phase::forward],
+          .backward_s = p.priced.phase_s[Phase::backward],
+          .optimizer_s = p.priced.phase_s[Phase::step],
+          .exposed_s = p.priced.exposed_s,
+          .tokens_per_s = p.tokens_per_s,
+          .limited_by = p.limited_by()};
+}
+
 RunFigures run_figures(const Deck& deck, const Result& r, double wall_s) {
   const TimeResult& times = r.slowest_times;
   RunFigures f;

@@ -47,6 +47,14 @@ struct RunFigures {
   double wall_s = 0;                            // from reading the deck to the report
 };
 
+/// What a machine file predicts, with --machine. Seconds are those of one step.
+struct PredictedFigures {
+  double step_s = 0, step_s_low = 0, step_s_high = 0;
+  double forward_s = 0, backward_s = 0, optimizer_s = 0, exposed_s = 0;
+  double tokens_per_s = 0;
+  std::string limited_by;
+};
+
 /// One point of a sweep, with what is known about it.
 struct SweepPoint {
   enum class State : std::uint8_t { planned, valid, invalid, refused };
@@ -57,7 +65,24 @@ struct SweepPoint {
   std::string reason = {};           // why it is invalid or was refused
   std::optional<PlanFigures> plan = {};
   std::optional<RunFigures> run = {};
+  std::optional<PredictedFigures> predicted = {};
 };
+
+/// The same for predictions.
+struct NamedPrediction {
+  const char* name;
+  double PredictedFigures::*of;
+};
+inline constexpr NamedPrediction predicted_reals[] = {
+    {"predicted_step_s", &PredictedFigures::step_s},
+    {"predicted_step_s_low", &PredictedFigures::step_s_low},
+    {"predicted_step_s_high", &PredictedFigures::step_s_high},
+    {"predicted_forward_s", &PredictedFigures::forward_s},
+    {"predicted_backward_s", &PredictedFigures::backward_s},
+    {"predicted_optimizer_s", &PredictedFigures::optimizer_s},
+    {"predicted_exposed_s", &PredictedFigures::exposed_s},
+    {"predicted_tokens_per_s", &PredictedFigures::tokens_per_s}};
+
 /// Figures of a run by their names in files. Everything that reads or writes them uses this list.
 struct NamedReal {
   const char* name;
@@ -91,6 +116,7 @@ std::string_view to_string(SweepPoint::State state);
 
 /// The figures of a point that a plan gives, and those that a run gives.
 PlanFigures plan_figures(const Deck& deck, const Program& program, const Budgets& budgets);
+PredictedFigures predicted_figures(const PredictedPoint& point);
 RunFigures run_figures(const Deck& deck, const Result& result, double wall_s);
 
 nlohmann::ordered_json to_json(const SweepPoint& point);

@@ -94,6 +94,20 @@ RunFigures run_of(const Json& o) {
   return f;
 }
 
+Json of_predicted(const PredictedFigures& f) {
+  Json o;
+  for (const NamedPrediction& n : predicted_reals) o[n.name] = f.*n.of;
+  o["limited_by"] = f.limited_by;
+  return o;
+}
+
+PredictedFigures predicted_of(const Json& o) {
+  PredictedFigures f;
+  for (const NamedPrediction& n : predicted_reals) f.*n.of = o.at(n.name);
+  f.limited_by = o.at("limited_by");
+  return f;
+}
+
 }  // namespace
 
 Json to_json(const SweepPoint& point) {
@@ -106,6 +120,7 @@ Json to_json(const SweepPoint& point) {
             {"reason", point.reason}};
   if (point.plan) o["plan"] = of_plan(*point.plan);
   if (point.run) o["run"] = of_run(*point.run);
+  if (point.predicted) o["predicted"] = of_predicted(*point.predicted);
   return o;
 }
 
@@ -124,6 +139,7 @@ SweepPoint point_of_json(const Json& o) {
   p.reason = o.at("reason");
   if (o.contains("plan")) p.plan = plan_of(o.at("plan"));
   if (o.contains("run")) p.run = run_of(o.at("run"));
+  if (o.contains("predicted")) p.predicted = predicted_of(o.at("predicted"));
   return p;
 }
 

@@ -93,6 +93,35 @@ std::vector<std::string> run_cells(const RunFigures& f) {
   return cells;
 }
 
+std::vector<std::string> predicted_head() {
+  std::vector<std::string> head;
+  for (const NamedPrediction& n : predicted_reals) head.emplace_back(n.name);
+  head.emplace_back("limited_by");
+  return head;
+}
+
+std::vector<std::string> predicted_cells(const PredictedFigures& f) {
+  std::vector<std::string> cells;
+  for (const NamedPrediction& n : predicted_reals) cells.push_back(number(f.*n.of));
+  cells.push_back(f.limited_by);
+  return cells;
+}
+
+// The predicted time of a step, and the error where a step was measured.
+std::vector<std::string> short_prediction(const SweepPoint& p) {
+  if (!p.predicted) return {};
+  std::vector<std::string> cells{fmt::format("{:.2f}", p.predicted->step_s * 1e3)};
+  if (p.run && p.run->step_p50_s > 0)
+    cells.push_back(
+        fmt::format("{:+.1f} %", (p.predicted->step_s / p.run->step_p50_s - 1) * 100));
+  return cells;
+}
+
+bool any_predicted(const Sweep& sweep) {
+  return std::any_of(sweep.points.begin(), sweep.points.end(),
+                     [](const SweepPoint& p) { return p.predicted.has_value(); });
+}
+
 // The cells are empty if a point has no such figures.
 void append(std::vector<std::string>& row, const std::vector<std::string>& cells,
             std::size_t columns) {
@@ -122,6 +151,9 @@ std::string sweep_csv(const Sweep& sweep) {
   for (const char* name : {"result", "status", "reason", "folder"}) head.emplace_back(name);
   append(head, plan_columns, plan_columns.size());
   append(head, run_columns, run_columns.size());
+  const bool predicted = any_predicted(sweep);  // without, the columns are those that scripts know
+  const auto predicted_columns = predicted ? predicted_head() : std::vector<std::string>{};
+  append(head, predicted_columns, predicted_columns.size());
   std::string text = joined(head);
   for (std::size_t i = 0; i < sweep.points.size(); ++i) {
     const SweepPoint& p = sweep.points[i];
@@ -133,6 +165,9 @@ std::string sweep_csv(const Sweep& sweep) {
     row.push_back(sweep.folders[i]);
     append(row, p.plan ? plan_cells(*p.plan) : std::vector<std::string>{}, plan_columns.size());
     append(row, p.run ? run_cells(*p.run) : std::vector<std::string>{}, run_columns.size());
+    append(row,
+           p.predicted && predicted ? predicted_cells(*p.predicted) : std::vector<std::string>{},
+           predicted_columns.size());
     text += joined(row);
   }
   return text;
@@ -147,6 +182,10 @@ std::string sweep_text(const Sweep& sweep) {
   if (!sweep.planned)
     for (const char* name : {"step ms", "exposed ms", "hidden ms", "tokens/s"})
       head.emplace_back(name);
+  const bool predicted = any_predicted(sweep);
+  const std::size_t predicted_columns = !predicted ? 0 : sweep.planned ? 1 : 2;
+  if (predicted) head.emplace_back("predicted ms");
+  if (predicted_columns > 1) head.emplace_back("error");
   std::string reasons;
   for (const SweepPoint& p : sweep.points) {
     auto& row = rows.emplace_back(std::vector<std::string>{std::to_string(p.at.ranks)});
@@ -168,6 +207,7 @@ std::string sweep_text(const Sweep& sweep) {
                                               fmt::format("{:.0f}", p.run->tokens_per_s)}
                    : std::vector<std::string>{},
              4);
+    if (predicted) append(row, short_prediction(p), predicted_columns);
     if (!p.reason.empty())
       reasons += fmt::format("  {} on {} ranks, {}: {}\n", to_string(p.state), p.at.ranks,
                              printable(join(p.at.sets(), " ")), printable(p.reason));

@@ -96,6 +96,7 @@ CommandHelp sweep_help() {
                    .value = "N,N",
                    .text = "The rank counts to plan for; only with --plan."},
                   ranks_per_node_option(),
+                  machine_option(false),
                   out_option("The folder for the table, the page and the points.",
                              "shardmark-sweep")},
       .statuses = {{0, "All points are VALID, or are planned."},

@@ -70,6 +70,7 @@ path.area { fill: var(--c); stroke: none }
 .staging { --c: var(--teal) }
 .series0, .work { --c: var(--blue) } .series1 { --c: var(--orange) } .series2 { --c: var(--green) }
 .series3 { --c: var(--purple) } .series4 { --c: var(--teal) } .series5 { --c: var(--gray) }
+.predicted { stroke-dasharray: 5 4 }
 .key.curve { height: 3px; vertical-align: 4px }
 @media (max-width: 700px) { body { padding: 16px 12px 40px } svg { font-size: 14px } }
 @media print { body { max-width: none; padding: 0; font-size: 11px }

@@ -19,12 +19,18 @@ double value_of(const SweepFigure& figure, const SweepPoint* point) {
   return point == nullptr ? NAN : figure.of(*point) * figure.factor;
 }
 
+double predicted_value(const SweepFigure& figure, const SweepPoint* point) {
+  return point == nullptr || figure.predicted == nullptr ? NAN
+                                                         : figure.predicted(*point) * figure.factor;
+}
+
 // The axis begins at 0, so that lengths can be compared, and ends a little above the highest value.
 double top_of(const SeriesSet& series, const SweepFigure& figure) {
   double high = 0;
   for (const Series& s : series.list)
     for (const SweepPoint* p : s.points)
-      if (const double v = value_of(figure, p); std::isfinite(v)) high = std::max(high, v);
+      for (const double v : {value_of(figure, p), predicted_value(figure, p)})
+        if (std::isfinite(v)) high = std::max(high, v);
   return high > 0 ? 1.06 * high : 1;
 }
 
@@ -105,11 +111,21 @@ std::string curves_chart(const Dim& dim, const SeriesSet& series, const SweepFig
               described(figure, short_name(dim.key) + " " + dim.values[i], series.list[s].name, v));
     }
   }
+  bool predicted = false;
+  for (std::size_t s = 0; s < series.list.size(); ++s) {
+    std::vector<Point> line;
+    for (const std::size_t i : order)
+      if (const double v = predicted_value(figure, series.list[s].points[i]); std::isfinite(v))
+        line.push_back({f.x(x[i]), f.y(v)});
+    predicted = predicted || !line.empty();
+    svg.curve(line, css[s] + " predicted");
+  }
   std::vector<LegendEntry> entries;
   for (std::string& c : css) c += " curve";
   for (std::size_t s = 0; s < css.size(); ++s)
     if (!series.list[s].name.empty()) entries.push_back({css[s], series.list[s].name});
   if (invalid) entries.push_back({"lost", "INVALID"});
+  if (predicted && figure.of != figure.predicted) entries.push_back({"curve", "dashed: predicted"});
   return heading(figure) + svg.str() + (entries.empty() ? std::string{} : legend(entries));
 }
 

@@ -43,6 +43,7 @@ struct SweepFigure {
   std::string note;                                 // an explanation below the title
   double (*of)(const SweepPoint& point) = nullptr;  // NaN: the point has none
   double factor = 1;                                // converts the result of `of` to the unit
+  double (*predicted)(const SweepPoint& point) = nullptr;  // drawn over it, dashed; may be null
 };
 
 /// Curves of a figure over a dimension of numbers.

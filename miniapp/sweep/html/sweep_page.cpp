@@ -42,6 +42,13 @@ double category(const SweepPoint& p) {
   return sum;
 }
 
+double predicted_s(const SweepPoint& p) {
+  return p.predicted ? p.predicted->step_s : NAN;
+}
+double measured_s(const SweepPoint& p) {
+  return p.run ? p.run->step_p50_s : NAN;
+}
+
 // Figures whose unit depends on the largest value.
 double largest(const Sweep& sweep, double (*of)(const SweepPoint&)) {
   double most = 0;
@@ -66,9 +73,9 @@ SweepFigure volume_figure() {
           1};
 }
 SweepFigure time_figure(const Sweep& sweep, const char* title, double (*of)(const SweepPoint&),
-                        const char* note) {
-  const bool seconds = largest(sweep, step_s) >= 2;
-  return {title, seconds ? "s" : "ms", note, of, seconds ? 1.0 : 1e3};
+                        const char* note, double (*predicted)(const SweepPoint&) = nullptr) {
+  const bool seconds = std::max(largest(sweep, step_s), largest(sweep, predicted_s)) >= 2;
+  return {title, seconds ? "s" : "ms", note, of, seconds ? 1.0 : 1e3, predicted};
 }
 
 std::vector<Part> category_parts() {
@@ -123,7 +130,18 @@ std::string dim_section(const Sweep& sweep, const std::vector<Dim>& dims, std::s
   draw(calls_figure(), {{"communication", "", calls}});
   draw(memory_figure(sweep), category_parts());
   draw(volume_figure(), {{"communication", "", volume_of}});
-  if (sweep.planned) return text;
+  const bool predicted = largest(sweep, predicted_s) > 0;
+  if (sweep.planned) {
+    if (predicted)
+      draw(time_figure(sweep, "Predicted time of a step", predicted_s, "By the machine file."),
+           {{"work", "predicted", predicted_s}});
+    return text;
+  }
+  if (predicted)
+    draw(time_figure(sweep, "Time of a step, measured and predicted", measured_s,
+                     "Median of the timed steps, slowest rank; predicted by the machine file.",
+                     predicted_s),
+         {{"work", "measured", measured_s}});
   draw(time_figure(sweep, "Time of a step", step_s, "Rank 0, mean of the timed steps."),
        {{"work", "work", own_s}, {"waiting", "exposed communication", exposed_s}});
   if (!dim.numbers().empty())
