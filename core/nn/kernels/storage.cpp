@@ -236,7 +236,7 @@ void divide(const Context& ctx, std::int64_t elems, Stored x, double divisor) {
   if (x.dtype == Dtype::fp64) {
     auto* d = static_cast<double*>(x.data);
     kernel::for_each(
-        ctx, "shardmark::divide_fp64", elems, KOKKOS_LAMBDA(std::int64_t i) { d[i] /= divisor; });
+        ctx, "shardmark::divide", elems, KOKKOS_LAMBDA(std::int64_t i) { d[i] /= divisor; });
     return;
   }
   with_divisor(divisor, [&](const auto& quotient) {
