@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -14,7 +15,10 @@
 namespace shardmark {
 namespace {
 
+using namespace nlohmann::literals;
+
 constexpr std::int64_t largest_world = 131'072;
+constexpr std::string_view space_remedy = "free the space in TMPDIR";
 
 // A folder that is removed again. Decks are read from files.
 class TemporaryFolder {
@@ -38,6 +42,18 @@ class TemporaryFolder {
   std::string path_;
 };
 
+// The data are not part of a submission, and no plan depends on them; a deck is only read if its
+// data file is there and long enough.
+void provide_data(nlohmann::json& text, const std::string& folder) {
+  if (!text.contains("data") || !text["data"].is_object() || !text["data"].contains("path")) return;
+  constexpr std::int64_t longest = 1 << 24;
+  const nlohmann::json sequence = text.value("/model/sequence"_json_pointer, nlohmann::json(0));
+  const std::int64_t tokens = sequence.is_number_integer() ? sequence.get<std::int64_t>() : 0;
+  const auto bytes = static_cast<std::size_t>(std::clamp<std::int64_t>(tokens, 0, longest) + 2);
+  replace_file(folder, "data", std::string(bytes, ' '), space_remedy);
+  text["data"]["path"] = "data";
+}
+
 }  // namespace
 
 Replanned replan(const ReportReader& report) {
@@ -47,7 +63,8 @@ Replanned replan(const ReportReader& report) {
     text.at("model").erase("fit");
     text["model"]["layers"] = report.integer("/fit/layers");
   }
-  replace_file(folder.path(), "deck.json", text.dump(2, ' ', true), "free the space in TMPDIR");
+  provide_data(text, folder.path());
+  replace_file(folder.path(), "deck.json", text.dump(2, ' ', true), space_remedy);
   Replanned result;
   result.loaded = read_deck(folder.path() + "/deck.json", {}, DeckUse::plan);
   const std::int64_t world = report.integer("/world");

@@ -62,6 +62,7 @@ class KillCampaign {
                        {io_fault_variable, io_fault_order(fault, rank, marker)}};
     } else {
       l.environment = {{"LD_PRELOAD", SHARDMARK_TEST_STOP_LIBRARY},
+                       {"SHARDMARK_PHASE_LIMIT_S", "20"},  // of the start-up, where most calls are
                        {"SHARDMARK_TEST_STOP", std::to_string(rank) + " " + std::to_string(nth) +
                                                    " " + std::to_string(signal) + " " + marker}};
     }
