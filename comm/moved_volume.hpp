@@ -11,7 +11,7 @@
 
 namespace shardmark {
 
-/// Of one kind of collective, on one rank.
+/// What one kind of collective has moved on one rank.
 struct Moved {
   std::int64_t sent_elems = 0, sent_bytes = 0, received_elems = 0, received_bytes = 0;
   bool operator==(const Moved&) const = default;
@@ -23,7 +23,7 @@ struct Moved {
     received_elems += elems;
     received_bytes += elems * dtype_bytes(dtype);
   }
-  /// This less `other`.
+  /// Returns what was moved since `other`, an earlier state of the same counters.
   Moved since(const Moved& other) const {
     return {sent_elems - other.sent_elems, sent_bytes - other.sent_bytes,
             received_elems - other.received_elems, received_bytes - other.received_bytes};

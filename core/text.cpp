@@ -13,6 +13,12 @@ std::string plural(std::int64_t count, std::string_view thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
+std::string csv_quoted(std::string_view cell) {
+  std::string text = "\"";
+  for (const char c : cell) text += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return text + '"';
+}
+
 std::string human_bytes(std::int64_t bytes) {
   static constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);

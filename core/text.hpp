@@ -31,6 +31,9 @@ std::string join(const Range& parts, std::string_view separator) {
   return text;
 }
 
+/// A cell of a CSV file in quotes, as RFC 4180 has it: quotes inside it are doubled.
+std::string csv_quoted(std::string_view cell);
+
 /// Four digits in a unit of powers of 1024: "1.234 GiB"; whole bytes below 1 KiB.
 std::string human_bytes(std::int64_t bytes);
 

@@ -21,7 +21,7 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// The number before `unit`; 0 if there is none.
+// Returns the number that stands before `unit`, or 0 if there is none.
 double number_before(const std::string& text, const std::string& unit) {
   std::smatch m;
   return std::regex_search(text, m, std::regex("([0-9.]+) ?" + unit)) ? std::stod(m[1]) : 0;
@@ -32,7 +32,7 @@ int stage_of(const Point& p) {
   return 3;
 }
 
-// Ranks that share one copy of the states; 0: all.
+// Returns how many ranks share one copy of the states; 0 means all ranks.
 int shard_ranks(const Point& p) {
   if (contains(p.strategy, "hybrid")) return p.gpus_per_node;
   const double over =

@@ -20,7 +20,7 @@ std::string reason_to_skip(const Point& point);
 /// the source does not say it.
 std::string deck_text_of(const Point& point, bool recompute);
 
-/// Name of the file below inputs/machines; empty: there is none for this GPU.
+/// Returns the name of the machine file in inputs/machines, or an empty text if this GPU has none.
 std::string machine_file_of(const Point& point);
 
 /// The machine of a point: the file's, with the network that the point names.

@@ -21,7 +21,7 @@ struct Point {
   PublishedModel model;
   int gpus = 1, gpus_per_node = 8;
   std::int64_t micro_batch = 0, global_batch = 0;  // sequences; 0: not published
-  double step_s = 0;                               // measured; 0: it cannot be told
+  double step_s = 0;  // measured; 0: the source does not allow to derive it
   bool poor() const { return quality == "poor"; }
 };
 

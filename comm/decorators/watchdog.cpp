@@ -159,7 +159,8 @@ void Watchdog::ask_peers(const WatchedLane& lane) {
   ask({lane.id, lane.done + 1, lane.ranks, lane.oldest, -1, {}});
 }
 
-// Asks the group in which a rank waits that is behind; false if there is none left.
+// Finds a rank that is behind because it waits in another group, and asks that group. Returns false
+// if every such group has been asked.
 bool Watchdog::ask_further() {
   for (const Asked& asked : chain_)
     for (const auto& [r, m] : asked.answers) {

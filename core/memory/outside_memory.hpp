@@ -18,7 +18,8 @@ struct OutsideMemory {
 /// Reads what the calling process holds now. Not collective. What /proc does not show counts as 0.
 OutsideMemory outside_memory(const std::string& proc = "/proc");
 
-/// "800.0 MiB in processes that it started, 1.0 MiB in memory files"; empty where there is none.
+/// Describes the memory as "800.0 MiB in processes that it started, 1.0 MiB in memory files".
+/// Returns an empty text if there is no such memory.
 std::string describe(const OutsideMemory& memory);
 
 }  // namespace shardmark

@@ -8,7 +8,6 @@
 #include <core/text.hpp>
 #include <miniapp/calibrate/calibrate.hpp>
 #include <miniapp/predict/prediction.hpp>
-#include <miniapp/report/html/style.hpp>
 #include <miniapp/report/html/svg.hpp>
 #include <miniapp/report/html/text.hpp>
 
@@ -55,7 +54,8 @@ std::string by_table(const std::vector<LeftOut>& points) {
     s.error += std::abs(p.error());
     s.worst = std::max(s.worst, std::abs(p.error()));
   }
-  Table table{"Points that were left out in turn", {"table", "points", "mean error", "largest"}, {}};
+  Table table{
+      "Points that were left out in turn", {"table", "points", "mean error", "largest"}, {}};
   for (const auto& [name, s] : tables)
     table.rows.push_back({escape(name), std::to_string(s.count),
                           fmt::format("{:.1f} %", s.error / static_cast<double>(s.count) * 100),
@@ -77,18 +77,14 @@ std::string collectives(const Machine& m) {
 }  // namespace
 
 std::string calibration_html(const Calibration& c) {
-  std::string page = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<title>Calibration of {}: ShardMark</title>\n<style>{}</style></head><body>\n",
-      escape(c.machine.name), style);
-  page += fmt::format("<header><h1>Calibration of {}</h1>\n<p>{}; {} in {}.</p>\n</header>\n",
-                      escape(c.machine.name), escape(standing(c.machine)),
-                      plural(c.machine.provenance.samples, "sample"), clock_time(c.seconds));
+  std::string page =
+      fmt::format("<header><h1>Calibration of {}</h1>\n<p>{}; {} in {}.</p>\n</header>\n",
+                  escape(c.machine.name), escape(standing(c.machine)),
+                  plural(c.machine.provenance.samples, "sample"), clock_time(c.seconds));
   page += "<h2>What interpolation says of points that it does not know</h2>\n";
   page += residuals(c.left_out) + by_table(c.left_out);
   page += "<h2>Collectives</h2>\n" + collectives(c.machine);
-  return page + "</body></html>\n";
+  return document(fmt::format("Calibration of {}: ShardMark", c.machine.name), page);
 }
 
 }  // namespace shardmark

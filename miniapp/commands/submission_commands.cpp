@@ -28,6 +28,18 @@ std::string describe(const VerifiedRun& run) {
   return text;
 }
 
+// Verifies all runs and appends what was found to `text`. The status is `invalid` if one is
+// refused.
+ExitStatus describe_runs(const Submission& submission, std::string& text) {
+  ExitStatus status = ExitStatus::valid;
+  for (const SubmittedRun& run : submission.runs) {
+    const VerifiedRun found = verify_run(run);
+    text += describe(found);
+    if (!found.refusals.empty()) status = ExitStatus::invalid;
+  }
+  return status;
+}
+
 std::string text_of(const nlohmann::json& form, const std::string& name) {
   const auto it = form.find(name);
   return it != form.end() && it->is_string() ? it->get<std::string>() : std::string{};
@@ -40,12 +52,7 @@ ExitStatus submit_command(const SubmitArguments& arguments) {
   const Submission submission = read_submission(arguments.out);
   std::string text = fmt::format("{}: {}\n", arguments.out,
                                  plural(static_cast<std::int64_t>(submission.runs.size()), "run"));
-  ExitStatus status = ExitStatus::valid;
-  for (const SubmittedRun& run : submission.runs) {
-    const VerifiedRun verified = verify_run(run);
-    text += describe(verified);
-    if (!verified.refusals.empty()) status = ExitStatus::invalid;
-  }
+  const ExitStatus status = describe_runs(submission, text);
   if (const auto empty = empty_entries(submission); !empty.empty())
     text += fmt::format("still empty in the form: {}; give them by --form NAME=TEXT\n",
                         join(empty, ", "));
@@ -56,16 +63,11 @@ ExitStatus submit_command(const SubmitArguments& arguments) {
 ExitStatus verify_command(const VerifyArguments& arguments) {
   const Submission submission = read_submission(arguments.archive);
   std::string text;
-  bool verified = true;
-  for (const SubmittedRun& run : submission.runs) {
-    const VerifiedRun found = verify_run(run);
-    text += describe(found);
-    verified = verified && found.refusals.empty();
-  }
+  const ExitStatus status = describe_runs(submission, text);
   if (const auto empty = empty_entries(submission); !empty.empty())
     text += fmt::format("empty in the form: {}\n", join(empty, ", "));
-  print_out(text + (verified ? "VERIFIED\n" : "REFUSED\n"));
-  return verified ? ExitStatus::valid : ExitStatus::invalid;
+  print_out(text + (status == ExitStatus::valid ? "VERIFIED\n" : "REFUSED\n"));
+  return status;
 }
 
 ExitStatus table_command(const TableArguments& arguments) {

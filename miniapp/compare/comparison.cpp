@@ -7,7 +7,6 @@
 
 #include <core/text.hpp>
 #include <miniapp/compare/comparison.hpp>
-#include <miniapp/report/html/style.hpp>
 #include <miniapp/report/html/text.hpp>
 
 namespace shardmark {
@@ -204,15 +203,15 @@ std::string comparison_text(const Comparison& c) {
 std::string comparison_html(const Comparison& c) {
   std::string notes;
   for (const std::string& o : c.objections) notes += "<li>" + html::escape(o) + "</li>\n";
-  return "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head>"
-         "<meta charset=\"utf-8\"/><title>ShardMark: comparison</title><style>" +
-         std::string(html::style) + "</style></head><body><main><h1>Comparison</h1>\n" +
-         (notes.empty() ? "<p>They may be compared: the same work, all VALID and official.</p>"
-                        : "<p>Before comparing, note:</p><ul>" + notes + "</ul>") +
-         html_table(c, "Figures, with the difference to the first", c.figures) +
-         html_table(c, "What differs in the deck", c.deck) +
-         html_table(c, "What differs in versions, placement and environment", c.environment) +
-         "</main></body></html>\n";
+  return html::document(
+      "ShardMark: comparison",
+      "<main><h1>Comparison</h1>\n" +
+          (notes.empty() ? "<p>They may be compared: the same work, all VALID and official.</p>"
+                         : "<p>Before comparing, note:</p><ul>" + notes + "</ul>") +
+          html_table(c, "Figures, with the difference to the first", c.figures) +
+          html_table(c, "What differs in the deck", c.deck) +
+          html_table(c, "What differs in versions, placement and environment", c.environment) +
+          "</main>\n");
 }
 
 nlohmann::ordered_json comparison_json(const Comparison& c) {

@@ -6,7 +6,7 @@
 #include <fmt/core.h>
 
 #include <core/printable.hpp>
-#include <miniapp/report/html/style.hpp>
+#include <core/text.hpp>
 #include <miniapp/report/html/text.hpp>
 #include <miniapp/submission/ranking.hpp>
 
@@ -32,12 +32,6 @@ std::vector<std::vector<std::string>> cells(const std::vector<Ranked>& runs) {
                     runs[i].system, runs[i].processor, runs[i].file});
   }
   return rows;
-}
-
-std::string quoted(const std::string& cell) {
-  std::string text = "\"";
-  for (const char c : cell) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return text + '"';
 }
 
 }  // namespace
@@ -75,7 +69,7 @@ std::string ranking_csv(const std::vector<Ranked>& runs) {
     text += fmt::format("{}{}", c > 0 ? "," : "", columns[c]);
   text += "\n";
   for (const auto& row : cells(runs)) {
-    for (std::size_t c = 0; c < row.size(); ++c) text += (c > 0 ? "," : "") + quoted(row[c]);
+    for (std::size_t c = 0; c < row.size(); ++c) text += (c > 0 ? "," : "") + csv_quoted(row[c]);
     text += "\n";
   }
   return text;
@@ -89,16 +83,13 @@ std::string ranking_html(const std::vector<Ranked>& runs) {
     for (std::string& cell : row) cell = html::escape(cell);
     table.rows.push_back(row);
   }
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n"
-      "<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width\"/>\n"
-      "<title>ShardMark: results</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n"
-      "<h1>ShardMark: results</h1>\n<p>Every row was verified: its plan was made again from its "
-      "deck, and "
-      "its figures were recomputed. Results of one deck and figure are ranked together; those of "
-      "another "
-      "division or class come after.</p>\n{}\n</main>\n</body>\n</html>\n",
-      html::style, html::to_html(table));
+  return html::document(
+      "ShardMark: results",
+      "<main>\n<h1>ShardMark: results</h1>\n<p>Every row was verified: its plan was made again "
+      "from "
+      "its deck, and its figures were recomputed. Results of one deck and figure are ranked "
+      "together; those of another division or class come after.</p>\n" +
+          html::to_html(table) + "\n</main>\n");
 }
 
 }  // namespace shardmark

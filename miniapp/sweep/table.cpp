@@ -17,10 +17,7 @@ std::string number(double value) {
 }
 
 std::string quoted(const std::string& cell) {
-  if (cell.find_first_of(",\"\r\n") == std::string::npos) return cell;
-  std::string text = "\"";
-  for (const char c : cell) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return text + '"';
+  return cell.find_first_of(",\"\r\n") == std::string::npos ? cell : csv_quoted(cell);
 }
 
 std::string joined(const std::vector<std::string>& cells) {
@@ -112,8 +109,7 @@ std::vector<std::string> short_prediction(const SweepPoint& p) {
   if (!p.predicted) return {};
   std::vector<std::string> cells{fmt::format("{:.2f}", p.predicted->step_s * 1e3)};
   if (p.run && p.run->step_p50_s > 0)
-    cells.push_back(
-        fmt::format("{:+.1f} %", (p.predicted->step_s / p.run->step_p50_s - 1) * 100));
+    cells.push_back(fmt::format("{:+.1f} %", (p.predicted->step_s / p.run->step_p50_s - 1) * 100));
   return cells;
 }
 

@@ -24,8 +24,9 @@ struct EstimateInput {
   std::int64_t ranks_per_node = 1, nodes = 1;
 };
 
-/// As in DeepSpeed, a layer is a module with parameters of its own. If `ranks_per_node` does not
-/// divide the world, all ranks count as one node.
+/// Returns the figures of a model that DeepSpeed's estimators take. They treat each module with
+/// parameters of its own as a layer, and so does this function. If `ranks_per_node` does not divide
+/// the world, all ranks count as one node.
 EstimateInput estimate_input(const ModelShape& model, int world, int ranks_per_node);
 
 /// DeepSpeed's estimate_zero2_model_states_mem_needs (0.14.3 and later), with and without offload

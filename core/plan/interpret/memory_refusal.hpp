@@ -16,8 +16,8 @@ namespace shardmark {
 std::optional<std::string> over_budget(const Program& program, const Budgets& budgets,
                                        int ranks_per_node = 1);
 
-/// The same if both tiers lie in one memory, of which a rank has `bytes`. Nothing if the program
-/// does not use the host tier.
+/// Returns the text of the refusal if device and host tier share one memory, of which each rank has
+/// `bytes`. Returns nothing if the program fits or does not use the host tier.
 std::optional<std::string> over_shared_budget(const Program& program, std::int64_t bytes,
                                               int ranks_per_node);
 

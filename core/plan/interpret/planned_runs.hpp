@@ -15,8 +15,9 @@ namespace shardmark {
 /// How often each segment of a program runs, by index in Program::segments.
 using SegmentRuns = std::vector<std::int64_t>;
 
-/// Of the start-up and one optimizer step per entry of `skipped`, which says whether the step was
-/// skipped because gradients overflowed. Pure.
+/// Counts the runs of each segment in a run that consists of the start-up and one optimizer step
+/// per entry of `skipped`. An entry says whether that step was skipped because gradients
+/// overflowed. Pure.
 SegmentRuns planned_runs(const Program& program, const std::vector<bool>& skipped);
 
 /// The collectives of `runs`, of one group or of all. Operations that do not occur are absent.

@@ -97,7 +97,7 @@ struct HeadBackwardWorkspace {
 /// SizeError beyond 63 bits.
 HeadForwardWorkspace head_forward_workspace(const TransformerDims& dims,
                                             std::int64_t gemm_cap_bytes);
-/// The same for the backward pass.
+/// Computes the offsets of the backward pass in the same way.
 HeadBackwardWorkspace head_backward_workspace(const TransformerDims& dims,
                                               std::int64_t gemm_cap_bytes);
 

@@ -133,9 +133,10 @@ std::string prediction_table(const Result& r) {
               {"", "predicted ms", "measured ms", "error"},
               {}};
   for (const PredictedTime& t : predicted_times(r))
-    table.rows.push_back({std::string(t.name), fmt::format("{:.2f}", t.predicted_s * 1e3),
-                          fmt::format("{:.2f}", t.measured_s * 1e3),
-                          t.error() ? fmt::format("{:+.1f} %", *t.error() * 100) : std::string("–")});
+    table.rows.push_back(
+        {std::string(t.name), fmt::format("{:.2f}", t.predicted_s * 1e3),
+         fmt::format("{:.2f}", t.measured_s * 1e3),
+         t.error() ? fmt::format("{:+.1f} %", *t.error() * 100) : std::string("–")});
   std::string text = to_html(table);
   const MeasuredUse use = measured_use(r);
   if (use.mfu && use.hfu)

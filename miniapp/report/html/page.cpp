@@ -4,19 +4,13 @@
 #include <core/printable.hpp>
 #include <miniapp/report/html/page.hpp>
 #include <miniapp/report/html/sections.hpp>
-#include <miniapp/report/html/style.hpp>
 #include <miniapp/report/html/text.hpp>
 
 namespace shardmark {
 
 std::string report_html(const Deck& deck, const Program& p, const Result& r) {
   using namespace html;
-  std::string page = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<title>{}: ShardMark {}</title>\n<style>{}</style></head><body>\n",
-      escape(printable(deck.name)), r.valid() ? "VALID" : "INVALID", style);
-  page += verdict_section(deck, p, r);
+  std::string page = verdict_section(deck, p, r);
   page += checks_section(r);
   page += loss_section(deck, r);
   page += time_section(p, r);
@@ -24,7 +18,8 @@ std::string report_html(const Deck& deck, const Program& p, const Result& r) {
   page += collectives_section(p, r);
   page += provenance_section(r);
   page += deck_section(deck, r);
-  return page + "</body></html>\n";
+  return document(
+      fmt::format("{}: ShardMark {}", printable(deck.name), r.valid() ? "VALID" : "INVALID"), page);
 }
 
 }  // namespace shardmark

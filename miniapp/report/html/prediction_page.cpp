@@ -8,7 +8,6 @@
 #include <miniapp/measure/result.hpp>
 #include <miniapp/report/html/charts.hpp>
 #include <miniapp/report/html/prediction_page.hpp>
-#include <miniapp/report/html/style.hpp>
 #include <miniapp/report/html/svg.hpp>
 #include <miniapp/report/html/text.hpp>
 #include <miniapp/report/predicted_trace.hpp>
@@ -35,8 +34,7 @@ std::string over_ranks(const Points& points, const char* title, const char* unit
   const Frame f = draw_frame(svg, height, columns.front().at, columns.back().at, 0,
                              most > 0 ? 1.1 * most : 1, columns, "ranks", unit);
   std::vector<Point> curve;
-  for (const PredictedPoint& p : points)
-    curve.push_back({f.x(std::log2(p.ranks)), f.y(value(p))});
+  for (const PredictedPoint& p : points) curve.push_back({f.x(std::log2(p.ranks)), f.y(value(p))});
   svg.curve(curve, "s1");
   for (std::size_t i = 0; i < curve.size(); ++i)
     svg.dot(curve[i], "s1",
@@ -53,14 +51,13 @@ std::string table_of(const Points& points) {
               1};
   const auto ms = [](double s) { return fmt::format("{:.2f}", s * 1e3); };
   for (const PredictedPoint& p : points)
-    table.rows.push_back(
-        {std::to_string(p.ranks), duration(p.step_s),
-         fmt::format("{} to {}", duration(p.step_s_low), duration(p.step_s_high)),
-         fmt::format("{:.4g}", p.tokens_per_s),
-         p.mfu ? fmt::format("{:.1f} %", *p.mfu * 100) : std::string("–"),
-         ms(p.priced.phase_s[Phase::forward]), ms(p.priced.phase_s[Phase::backward]),
-         ms(p.priced.phase_s[Phase::step]), ms(p.priced.copies_s), ms(p.priced.exposed_s),
-         p.limited_by()});
+    table.rows.push_back({std::to_string(p.ranks), duration(p.step_s),
+                          fmt::format("{} to {}", duration(p.step_s_low), duration(p.step_s_high)),
+                          fmt::format("{:.4g}", p.tokens_per_s),
+                          p.mfu ? fmt::format("{:.1f} %", *p.mfu * 100) : std::string("–"),
+                          ms(p.priced.phase_s[Phase::forward]),
+                          ms(p.priced.phase_s[Phase::backward]), ms(p.priced.phase_s[Phase::step]),
+                          ms(p.priced.copies_s), ms(p.priced.exposed_s), p.limited_by()});
   return to_html(table);
 }
 
@@ -69,8 +66,9 @@ std::string detail(const PredictedPoint& p) {
   Result result;
   result.trace = predicted_trace(p.program, p.priced);
   text += lanes_chart(p.program, result);
-  text += "<p>One step of rank 0 as it is predicted. Micro-batches that repeat are drawn twice at "
-          "most.</p>\n<ul>";
+  text +=
+      "<p>One step of rank 0 as it is predicted. Micro-batches that repeat are drawn twice at "
+      "most.</p>\n<ul>";
   for (const Sensitivity& s : p.sensitivities)
     if (s.gain > 0.001)
       text += fmt::format("<li>10 % faster {}: a step is {:.1f} % shorter.</li>",
@@ -83,13 +81,8 @@ std::string detail(const PredictedPoint& p) {
 }  // namespace
 
 std::string prediction_html(const Deck& deck, const Machine& machine, const Points& points) {
-  std::string page = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<title>{}: predicted by ShardMark</title>\n<style>{}</style></head><body>\n",
-      escape(deck.name), style);
-  page += fmt::format("<header><h1>{}, predicted</h1>\n<p>On {}.</p>\n</header>\n",
-                      escape(deck.name), escape(standing(machine)));
+  std::string page = fmt::format("<header><h1>{}, predicted</h1>\n<p>On {}.</p>\n</header>\n",
+                                 escape(deck.name), escape(standing(machine)));
   page += table_of(points);
   page += over_ranks(points, "Tokens per second", "tokens/s",
                      [](const PredictedPoint& p) { return p.tokens_per_s; });
@@ -100,7 +93,7 @@ std::string prediction_html(const Deck& deck, const Machine& machine, const Poin
                        return one > 0 ? 100 * p.tokens_per_s / p.ranks / one : 0;
                      });
   for (const PredictedPoint& p : points) page += detail(p);
-  return page + "</body></html>\n";
+  return document(deck.name + ": predicted by ShardMark", page);
 }
 
 }  // namespace shardmark

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <miniapp/report/html/style.hpp>
 #include <miniapp/report/html/text.hpp>
 
 namespace shardmark::html {
@@ -88,6 +89,14 @@ std::string to_html(const Table& table) {
   text += "</thead><tbody>\n";
   for (const auto& row : table.rows) cells("td", row);
   return text + "</tbody></table></div>\n";
+}
+
+std::string document(std::string_view title, std::string_view body) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+      "<title>{}</title>\n<style>{}</style></head><body>\n{}</body></html>\n",
+      escape(title), style, body);
 }
 
 }  // namespace shardmark::html

@@ -31,4 +31,8 @@ struct Table {
 /// The table as HTML.
 std::string to_html(const Table& table);
 
+/// A whole page that needs no other file, no network and no script. `title` is any text, `body` is
+/// markup. The page is well-formed XML if the body is.
+std::string document(std::string_view title, std::string_view body);
+
 }  // namespace shardmark::html

@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 
 #include <core/text.hpp>
-#include <miniapp/report/html/style.hpp>
 #include <miniapp/report/html/text.hpp>
 #include <miniapp/sweep/html/sweep_dims.hpp>
 #include <miniapp/sweep/html/sweep_page.hpp>
@@ -232,15 +231,11 @@ std::string header(const Sweep& sweep) {
 }  // namespace
 
 std::string sweep_html(const Sweep& sweep) {
-  std::string page = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<title>Sweep of {}: ShardMark</title>\n<style>{}</style></head><body>\n",
-      escape(sweep.deck_name), style);
-  page += header(sweep);
+  std::string page = header(sweep);
   const auto dims = dims_of(sweep);
   for (std::size_t d = 0; d < dims.size(); ++d) page += dim_section(sweep, dims, d);
-  return page + points_table(sweep) + "</body></html>\n";
+  return document(fmt::format("Sweep of {}: ShardMark", sweep.deck_name),
+                  page + points_table(sweep));
 }
 
 }  // namespace shardmark
