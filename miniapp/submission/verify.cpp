@@ -87,19 +87,15 @@ class Verification {
                    volume_per_parameter(p, steady_volume(p)));
   }
 
-  SegmentRuns segment_runs() {
+  void collectives() {
     std::vector<bool> skipped;
     for (const LossRow& row : rows()) skipped.push_back(row.skipped);
-    return planned_runs(planned_.program, skipped);
-  }
-
-  void collectives() {
-    const SegmentRuns runs = segment_runs();
+    runs_ = planned_runs(planned_.program, skipped);
     std::set<std::string> reported;
     for (const auto& item : report_.at("/collectives").items()) reported.insert(item.key());
     for (std::size_t g = 0; g < planned_.program.groups.size(); ++g)
       for (const auto& [op, traffic] :
-           volume_of_runs(planned_.program, runs, static_cast<int>(g))) {
+           volume_of_runs(planned_.program, runs_, static_cast<int>(g))) {
         const std::string name = collective_name(planned_.program, {static_cast<int>(g), op});
         reported.erase(name);
         for (const char* side : {"predicted", "measured"}) {
@@ -118,7 +114,7 @@ class Verification {
 
   void memory() {
     const auto allocated = allocated_bytes(planned_.program);
-    const Footprint live = footprint(planned_.program, segments_of_runs(segment_runs()));
+    const Footprint live = footprint(planned_.program, segments_of_runs(runs_));
     for (const Tier t : {Tier::device, Tier::host}) {
       const std::string at = fmt::format("/memory/{}/", to_string(t));
       for (const char* side : {"predicted_peak", "measured_peak"})
@@ -229,6 +225,7 @@ class Verification {
   ReportReader report_;
   VerifiedRun& found_;
   Replanned planned_;
+  SegmentRuns runs_;  // how often each segment of the plan had to run
   std::vector<LossRow> rows_;
 };
 

@@ -8,19 +8,10 @@
 #include <comm/factory/make_communicator.hpp>
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/node.hpp>
+#include <tests/support/world_rank.hpp>
 
 namespace shardmark::testing {
 
-inline int world_rank() {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
-  return rank;
-}
-inline int world_size() {
-  int size = 1;
-  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-  return size;
-}
 inline CommOptions make_options(Reductions reductions = Reductions::native) {
   static const Idle idle = find_node(MPI_COMM_WORLD).idle();
   CommOptions options;

@@ -13,20 +13,11 @@
 #include <io/checkpoint/state_reader.hpp>
 #include <tests/support/io_faults.hpp>
 #include <tests/support/io_scratch.hpp>
+#include <tests/support/world_rank.hpp>
 
 namespace shardmark::test::checkpoint_faults_test {
 namespace {
 
-int rank_of() {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return rank;
-}
-int size_of() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
 bool any(bool mine) {
   int value = mine ? 1 : 0, all = 0;
   MPI_Allreduce(&value, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
@@ -42,11 +33,12 @@ std::string of_first(std::string text) {
 // on the first and on the last, on each in one way.
 std::vector<int> victims() {
 #ifdef SHARDMARK_TEST_ALL
-  std::vector<int> all(static_cast<std::size_t>(size_of()));
+  std::vector<int> all(static_cast<std::size_t>(testing::world_size()));
   std::iota(all.begin(), all.end(), 0);
   return all;
 #else
-  return size_of() == 1 ? std::vector<int>{0} : std::vector<int>{0, size_of() - 1};
+  return testing::world_size() == 1 ? std::vector<int>{0}
+                                    : std::vector<int>{0, testing::world_size() - 1};
 #endif
 }
 
@@ -66,11 +58,11 @@ constexpr std::int64_t elems =
 class Faults : public ::testing::TestWithParam<bool> {
  protected:
   Faults() {
-    dir_ = of_first(rank_of() == 0 ? scratch_.path("c") : "");
-    if (rank_of() == 0) folder_.emplace(dir_);
+    dir_ = of_first(testing::world_rank() == 0 ? scratch_.path("c") : "");
+    if (testing::world_rank() == 0) folder_.emplace(dir_);
     values_.resize(elems);
     for (std::int64_t e = 0; e < elems; ++e)
-      values_[static_cast<std::size_t>(e)] = static_cast<float>(rank_of() * elems + e);
+      values_[static_cast<std::size_t>(e)] = static_cast<float>(testing::world_rank() * elems + e);
   }
   ~Faults() override { MPI_Barrier(MPI_COMM_WORLD); }  // the others may still read
   static bool shared() { return GetParam(); }
@@ -93,7 +85,7 @@ class Faults : public ::testing::TestWithParam<bool> {
     Manifest m = manifest(step);
     WrittenPart written;
     phase([&] { written = write_part(place(path), sources()); });
-    std::vector<WrittenPart> all(static_cast<std::size_t>(size_of()));
+    std::vector<WrittenPart> all(static_cast<std::size_t>(testing::world_size()));
     MPI_Allgather(&written, sizeof written, MPI_BYTE, all.data(), sizeof written, MPI_BYTE,
                   MPI_COMM_WORLD);
     for (std::size_t r = 0; r < all.size(); ++r) {
@@ -110,10 +102,10 @@ class Faults : public ::testing::TestWithParam<bool> {
 
   PartPlace place(const std::string& folder) const {
     PartPlace p;
-    const int rank = rank_of();
+    const int rank = testing::world_rank();
     p.path = folder + "/" + manifest(1).files[shared() ? 0 : static_cast<std::size_t>(rank)].name;
     p.access.comm = shared() ? MPI_COMM_WORLD : MPI_COMM_NULL;
-    const int ranks = shared() ? size_of() : 1;
+    const int ranks = shared() ? testing::world_size() : 1;
     p.offset = shared() ? rank * elems : 0;
     p.first_block = shared() ? rank : 0;
     p.elems = elems;
@@ -130,10 +122,10 @@ class Faults : public ::testing::TestWithParam<bool> {
   static Manifest manifest(int step) {
     Manifest m;
     m.position.step = m.position.updates = step;
-    m.world = size_of();
-    m.params = {{"all", size_of() * elems, {size_of() * elems}}};
+    m.world = testing::world_size();
+    m.params = {{"all", testing::world_size() * elems, {testing::world_size() * elems}}};
     m.deck = "{}";
-    for (int r = 0; r < size_of(); ++r) {
+    for (int r = 0; r < testing::world_size(); ++r) {
       CheckpointPart p;
       p.rank = r, p.file = shared() ? 0 : r;
       p.elems = elems, p.offset = shared() ? r * elems : 0;
@@ -149,7 +141,7 @@ class Faults : public ::testing::TestWithParam<bool> {
     const std::string folder = dir_ + "/" + checkpoint_name(step);
     const Manifest m = read_manifest(folder);
     EXPECT_EQ(m.position.step, step);
-    const CheckpointPart& part = m.parts[static_cast<std::size_t>(rank_of())];
+    const CheckpointPart& part = m.parts[static_cast<std::size_t>(testing::world_rank())];
     for (State s : m.stored()) EXPECT_NO_THROW(verify_part(folder, m, part, s));
   }
 
@@ -158,7 +150,7 @@ class Faults : public ::testing::TestWithParam<bool> {
     SCOPED_TRACE(fault.call + " " + std::to_string(fault.nth) + " on rank " +
                  std::to_string(victim) + ": " + std::strerror(fault.error) +
                  (fault.lasting ? ", from then on" : ""));
-    if (rank_of() == victim) set_io_fault(fault);
+    if (testing::world_rank() == victim) set_io_fault(fault);
     const std::string what = write(2);
     const bool reached = any(io_faults() > 0), failed = any(!what.empty());
     clear_io_fault();
@@ -166,13 +158,14 @@ class Faults : public ::testing::TestWithParam<bool> {
     // open may fail for O_DIRECT alone, and close for what was only read.
     if (reached && fault.call != "open" && fault.call != "close") EXPECT_TRUE(failed);
     if (!reached) EXPECT_FALSE(failed) << what;
-    if (!what.empty() && rank_of() == victim) {
+    if (!what.empty() && testing::world_rank() == victim) {
       EXPECT_NE(what.find(dir_), std::string::npos) << what;
       EXPECT_NE(what.find(std::strerror(fault.error)), std::string::npos) << what;
       EXPECT_NE(what.find("give another checkpoint.dir"), std::string::npos) << what;
       EXPECT_EQ(what.find("H5"), std::string::npos) << what;
     }
-    if (shared() && failed && any(rank_of() == victim && what.find(".h5") != std::string::npos))
+    if (shared() && failed &&
+        any(testing::world_rank() == victim && what.find(".h5") != std::string::npos))
       EXPECT_FALSE(what.empty()) << "this rank does not know";
     expect_whole(1);
     if (!failed) expect_whole(2);
@@ -197,14 +190,14 @@ TEST_P(Faults, any_call_on_any_rank_fails_on_all) {
           ASSERT_LT(nth, 1000) << "the calls never end";
         }
   EXPECT_GT(cases, 30);
-  if (rank_of() == 0) std::printf("%d calls failed\n", cases);
+  if (testing::world_rank() == 0) std::printf("%d calls failed\n", cases);
 }
 
 TEST_P(Faults, a_file_that_cannot_be_read_is_named) {
   ASSERT_EQ(write(1), "");
   const std::string folder = dir_ + "/" + checkpoint_name(1);
   const Manifest m = read_manifest(folder);
-  const CheckpointPart& part = m.parts[static_cast<std::size_t>(rank_of())];
+  const CheckpointPart& part = m.parts[static_cast<std::size_t>(testing::world_rank())];
   for (const bool lasting : {false, true})
     for (std::int64_t nth = 1;; ++nth) {
       set_io_fault({dir_, "pread", nth, EIO, lasting});

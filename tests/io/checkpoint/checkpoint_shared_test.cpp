@@ -10,20 +10,10 @@
 #include <io/checkpoint/part_writer.hpp>
 #include <io/checkpoint/state_reader.hpp>
 #include <tests/support/io_scratch.hpp>
+#include <tests/support/world_rank.hpp>
 
 namespace shardmark::test::checkpoint_shared_test {
 namespace {
-
-int rank_of() {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return rank;
-}
-int size_of() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
 
 // The second rank has nothing; the first has more than one transfer can hold.
 std::int64_t elems_of(int rank) {
@@ -36,21 +26,21 @@ float value_of(State s, std::int64_t elem) {
 struct SharedFile {
   SharedFile() {
     char name[64] = "/tmp/shardmark-shared-XXXXXX";
-    if (rank_of() == 0 && ::mkdtemp(name) == nullptr) name[0] = '\0';
+    if (testing::world_rank() == 0 && ::mkdtemp(name) == nullptr) name[0] = '\0';
     MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
     folder = name;
   }
   ~SharedFile() {
     MPI_Barrier(MPI_COMM_WORLD);
     std::error_code ignored;
-    if (rank_of() == 0) std::filesystem::remove_all(folder, ignored);
+    if (testing::world_rank() == 0) std::filesystem::remove_all(folder, ignored);
   }
   std::string folder;
 };
 
 TEST(SharedFile, is_written_by_all_and_read_by_anyone) {
   const SharedFile shared;
-  const int rank = rank_of(), size = size_of();
+  const int rank = testing::world_rank(), size = testing::world_size();
   PartPlace place;
   place.path = shared.folder + "/all.h5";
   place.access.comm = MPI_COMM_WORLD;
