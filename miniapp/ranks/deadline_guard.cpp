@@ -49,8 +49,8 @@ DeadlineGuard& DeadlineGuard::start() {
   return guard;
 }
 
-// The new thread inherits the mask of the calling one, so that signals find a thread of MPI or of
-// the program, as they would without the guard.
+// The new thread receives the signals that ask the run to stop, and no others: those find a thread
+// of MPI or of the program, as they would without the guard.
 DeadlineGuard::DeadlineGuard() : self_(describe_self()), most_s_(most_seconds()) {
   sigset_t all, before;
   sigfillset(&all);
@@ -77,6 +77,7 @@ void DeadlineGuard::ends_with(ExitStatus status) {
 }
 
 void DeadlineGuard::watch() {
+  receive_stop_signals();
   for (std::int64_t last_ns = monotonic_ns();;) {
     std::this_thread::sleep_for(look_interval);
     const std::int64_t now_ns = monotonic_ns();

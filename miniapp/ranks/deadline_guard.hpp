@@ -30,7 +30,8 @@ inline constexpr double same_signal_s = 1;
 /// process too.
 class DeadlineGuard {
  public:
-  /// Starts the thread, which receives no signals. Throws std::system_error.
+  /// Starts the thread, which receives the signals of stop_signals.hpp and no others. Throws
+  /// std::system_error.
   static DeadlineGuard& start();
   DeadlineGuard(const DeadlineGuard&) = delete;
   DeadlineGuard& operator=(const DeadlineGuard&) = delete;

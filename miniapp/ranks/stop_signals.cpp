@@ -30,6 +30,13 @@ void install(int signal, void (*handler)(int)) {
     throw std::system_error(errno, std::generic_category(), "sigaction");
 }
 
+sigset_t stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&signals, signal);
+  return signals;
+}
+
 }  // namespace
 
 std::string_view to_string(StopCause cause) {
@@ -43,10 +50,19 @@ std::string_view to_string(StopCause cause) {
   return "SIGTERM";
 }
 
+// oneDNN's matrix products let the stack pointer point into a buffer on the heap, so that a handler
+// on such a thread would write its frame over the blocks before that buffer.
 void catch_stop_signals() {
+  const sigset_t signals = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   install(SIGINT, on_interrupt);
   install(SIGTERM, on_termination);
   install(SIGUSR1, on_user_signal);
+}
+
+void receive_stop_signals() {
+  const sigset_t signals = stop_signals();
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
 StopCause signal_received() {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: a phase that does not end in time ends the process with the right status and names it; a
-// phase that ends, or gives way to the next one, does not.
+// phase that ends, or gives way to the next one, does not. A signal that asks the process to stop
+// runs its handler on the guard's thread, and on no other.
 #include <chrono>
+#include <csignal>
 #include <thread>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <miniapp/ranks/deadline_guard.hpp>
+#include <miniapp/ranks/stop_signals.hpp>
 
 namespace shardmark::test {
 namespace {
@@ -50,6 +53,27 @@ TEST_F(DeadlineGuardDeath, LeavesAPhaseThatEndsAlone) {
         { const GuardedPhase phase(guard, "communicators", 0.3); }
         wait(1);
         _exit(7);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
+bool blocks_stop_signals() {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  return sigismember(&blocked, SIGINT) == 1 && sigismember(&blocked, SIGTERM) == 1 &&
+         sigismember(&blocked, SIGUSR1) == 1;
+}
+
+TEST_F(DeadlineGuardDeath, AloneReceivesStopSignals) {
+  EXPECT_EXIT(
+      {
+        catch_stop_signals();
+        DeadlineGuard::start();
+        bool blocked = blocks_stop_signals();
+        std::thread([&] { blocked = blocked && blocks_stop_signals(); }).join();
+        kill(getpid(), SIGUSR1);
+        for (int i = 0; i < 200 && signal_received() == StopCause::none; ++i) wait(0.05);
+        _exit(blocked && signal_received() == StopCause::sigusr1 ? 7 : 1);
       },
       testing::ExitedWithCode(7), "");
 }
