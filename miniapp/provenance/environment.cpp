@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 12> names{
     "SLURM_JOB_PARTITION", "SLURM_MEM_BIND", "SLURM_NTASKS",      "SLURM_DISTRIBUTION"};
 
 bool is_relevant(std::string_view variable) {
-  const auto begins = [&](std::string_view prefix) { return variable.starts_with(prefix); };
+  const auto begins = [&](std::string_view start) { return variable.starts_with(start); };
   const auto is = [name = variable.substr(0, variable.find('='))](std::string_view n) {
     return name == n;
   };

@@ -47,9 +47,13 @@ class CheckpointChanges {
     EXPECT_TRUE(o.status == 0 || o.status == 4) << o.status;
     // One line for each dataset that is damaged.
     const auto lines = lines_of(o.err);
-    if (o.status == 4) EXPECT_FALSE(lines.empty());
+    if (o.status == 4) {
+      EXPECT_FALSE(lines.empty());
+    }
     for (const std::string& line : lines) EXPECT_TRUE(line.starts_with("shardmark: ")) << line;
-    if (o.status == 0 && !structural) EXPECT_EQ(values_of(folder), values_);
+    if (o.status == 0 && !structural) {
+      EXPECT_EQ(values_of(folder), values_);
+    }
     sound_ += o.status == 0 ? 1 : 0;
   }
 

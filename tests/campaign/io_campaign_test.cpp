@@ -109,12 +109,17 @@ class IoCampaign {
     const bool reached = made >= c.fault.nth;
     EXPECT_FALSE(o.timed_out) << o.out << o.err;
     EXPECT_FALSE(is_crash(o.status)) << o.status << "\n" << o.out << o.err;
-    if (!reached) EXPECT_EQ(o.status, 0) << o.out << o.err;
+    if (!reached) {
+      EXPECT_EQ(o.status, 0) << o.out << o.err;
+    }
     // `verify` has a line for each dataset, and a sweep writes into its table what failed.
     const std::size_t messages = messages_of(o).size();
-    if (o.status != 0 && c.job->name == "verify") EXPECT_GE(messages, 1U) << o.err;
-    if (o.status != 0 && c.job->name != "verify" && c.job->name != "sweep")
+    if (o.status != 0 && c.job->name == "verify") {
+      EXPECT_GE(messages, 1U) << o.err;
+    }
+    if (o.status != 0 && c.job->name != "verify" && c.job->name != "sweep") {
       EXPECT_EQ(messages, 1U) << o.err;
+    }
     EXPECT_EQ(o.err.find("H5"), std::string::npos) << o.err;
     const Outcome whole = run({.args = {"ckpt", "verify", place_.path("ckpt")}});
     EXPECT_EQ(whole.status, 0) << whole.out << whole.err;

@@ -44,8 +44,12 @@ class KillCampaign {
     SCOPED_TRACE(o.out + o.err);
     EXPECT_FALSE(o.timed_out);
     EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
-    if (reached) EXPECT_NE(o.status, 0);
-    if (!reached) EXPECT_EQ(o.status, 0);
+    if (reached) {
+      EXPECT_NE(o.status, 0);
+    }
+    if (!reached) {
+      EXPECT_EQ(o.status, 0);
+    }
     const Outcome whole = run({.args = {"ckpt", "verify", place_.path("ckpt")}});
     EXPECT_EQ(whole.status, 0) << whole.out << whole.err;
     return reached;

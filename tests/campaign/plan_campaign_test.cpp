@@ -112,7 +112,9 @@ TEST(CampaignPlan, AnyDeckIsAnsweredWithinItsBounds) {
                .stdout_path = "/dev/null"});
       EXPECT_FALSE(o.timed_out);
       EXPECT_TRUE(o.status == 0 || o.status == 2) << o.status << " " << o.err;
-      if (o.status == 2) EXPECT_EQ(lines_of(o.err).size(), 1U) << o.err;
+      if (o.status == 2) {
+        EXPECT_EQ(lines_of(o.err).size(), 1U) << o.err;
+      }
       legal += o.status == 0 ? 1 : 0;
     });
   }

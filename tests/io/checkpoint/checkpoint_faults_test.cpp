@@ -156,8 +156,12 @@ class Faults : public ::testing::TestWithParam<bool> {
     clear_io_fault();
     MPI_Barrier(MPI_COMM_WORLD);
     // open may fail for O_DIRECT alone, and close for what was only read.
-    if (reached && fault.call != "open" && fault.call != "close") EXPECT_TRUE(failed);
-    if (!reached) EXPECT_FALSE(failed) << what;
+    if (reached && fault.call != "open" && fault.call != "close") {
+      EXPECT_TRUE(failed);
+    }
+    if (!reached) {
+      EXPECT_FALSE(failed) << what;
+    }
     if (!what.empty() && testing::world_rank() == victim) {
       EXPECT_NE(what.find(dir_), std::string::npos) << what;
       EXPECT_NE(what.find(std::strerror(fault.error)), std::string::npos) << what;
@@ -165,8 +169,9 @@ class Faults : public ::testing::TestWithParam<bool> {
       EXPECT_EQ(what.find("H5"), std::string::npos) << what;
     }
     if (shared() && failed &&
-        any(testing::world_rank() == victim && what.find(".h5") != std::string::npos))
+        any(testing::world_rank() == victim && what.find(".h5") != std::string::npos)) {
       EXPECT_FALSE(what.empty()) << "this rank does not know";
+    }
     expect_whole(1);
     if (!failed) expect_whole(2);
     return reached;

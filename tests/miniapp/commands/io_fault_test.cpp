@@ -71,7 +71,9 @@ bool fails(const IoPlace& place, const IoFault& fault, int ranks, int victim) {
   SCOPED_TRACE(o.out + o.err);
   EXPECT_FALSE(o.timed_out);
   EXPECT_TRUE(o.status == 0 || o.status == 4) << o.status;
-  if (!reached) EXPECT_EQ(o.status, 0);
+  if (!reached) {
+    EXPECT_EQ(o.status, 0);
+  }
   if (o.status == 4) {
     const auto lines = lines_of(o.err);
     EXPECT_EQ(lines.size(), 1U);

@@ -143,11 +143,15 @@ TEST(Charts, events_are_as_wide_as_they_are_long) {
   const double width = 820;  // from 124 to 944
   double waiting = 0, working = 0, end = 0;
   for (const auto& box : boxes) {
-    if (box[3] == "lane") EXPECT_EQ(std::stod(box[2]), width);
+    if (box[3] == "lane") {
+      EXPECT_EQ(std::stod(box[2]), width);
+    }
     if (box[3] == "lane") continue;
     (box[3] == "waiting" ? waiting : working) += std::stod(box[2]);
     end = std::max(end, std::stod(box[1]) + std::stod(box[2]));
-    if (box[3] == "waiting") EXPECT_NEAR(std::stod(box[1]), 124 + width / 4, 0.02);
+    if (box[3] == "waiting") {
+      EXPECT_NEAR(std::stod(box[1]), 124 + width / 4, 0.02);
+    }
   }
   EXPECT_NEAR(waiting, width / 4, 0.02);
   EXPECT_NEAR(working, 3 * width / 4, 0.05);
