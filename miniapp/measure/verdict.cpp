@@ -163,6 +163,7 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
       from_text("replicas", r.hashes.disagreement, "replicas and shards agree across ranks"));
   r.checks.push_back(from_text("self_check", o.self_check,
                                "exact integer data gives the parameters of stage 0, bit for bit"));
+  if (o.reference) r.checks.push_back(*o.reference);
 
   // A run with a fault that no check found must not end VALID.
   const bool skipped = o.injected.starts_with("SHARDMARK_FAULT=nan") &&

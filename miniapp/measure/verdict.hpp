@@ -2,6 +2,9 @@
 // VALID or INVALID, and official or not. All rules are here; docs/valid.md explains them.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include <core/plan/deck/deck.hpp>
 #include <miniapp/measure/result.hpp>
 
@@ -20,13 +23,14 @@ struct Observed {
       memory_mismatch;  // of the lowest rank whose ledger differs from its plan; empty: none
   std::string values_mismatch;  // what the proof of the collectives found first
   std::string calls_mismatch, copies_mismatch, disk_mismatch;
-  std::string excess;         // of the lowest rank whose system figure exceeds the allowance
-  std::string inputs;         // of the lowest rank with other data or another program
-  std::string clocks;         // of the lowest rank whose clocks disagree
-  std::string self_check;     // what was wrong; empty: passed
-  bool deck_changed = false;  // by --set
-  bool traced = false;        // the deck's trace or wall_clock_breakdown traces timed steps
-  std::string injected;       // "SHARDMARK_FAULT=leak"
+  std::string excess;              // of the lowest rank whose system figure exceeds the allowance
+  std::string inputs;              // of the lowest rank with other data or another program
+  std::string clocks;              // of the lowest rank whose clocks disagree
+  std::string self_check;          // what was wrong; empty: passed
+  bool deck_changed = false;       // by --set
+  bool traced = false;             // the deck's trace or wall_clock_breakdown traces timed steps
+  std::string injected;            // "SHARDMARK_FAULT=leak"
+  std::optional<Check> reference;  // by the reference answers; empty: there are none for the deck
 };
 
 /// Fills `result.checks` and `result.unofficial`.

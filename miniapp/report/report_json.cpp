@@ -193,6 +193,13 @@ Json ranks(const Result& r, const std::vector<VariableOfRanks>& variables) {
 
 }  // namespace
 
+Json state_hash_json(const StateHashes& hashes) {
+  return {{"param", hex(hashes.param)},
+          {"master", hex(hashes.master)},
+          {"momentum", hex(hashes.momentum)},
+          {"variance", hex(hashes.variance)}};
+}
+
 std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   Json o;
   o["name"] = deck.name;
@@ -237,10 +244,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["slowest_rank"] = {{"rank", r.slowest_rank},
                        {"own_seconds_per_step", r.slowest_times.own()},
                        {"seconds_per_step", seconds(r.slowest_times)}};
-  o["state_hash"] = {{"param", hex(r.hashes.param)},
-                     {"master", hex(r.hashes.master)},
-                     {"momentum", hex(r.hashes.momentum)},
-                     {"variance", hex(r.hashes.variance)}};
+  o["state_hash"] = state_hash_json(r.hashes);
   if (!r.rows.empty() && deck.run.compute == Compute::train)
     o["loss"] = {{"first", number(r.rows.front().loss)}, {"last", number(r.rows.back().loss)}};
   if (!deck.checkpoint.dir.empty()) o["checkpoints"] = checkpoints(r.checkpoints);

@@ -14,8 +14,10 @@
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/provenance/placement.hpp>
 #include <miniapp/provenance/provenance.hpp>
+#include <miniapp/report/report_json.hpp>
 #include <miniapp/run/results.hpp>
 #include <miniapp/submission/division.hpp>
+#include <miniapp/submission/reference.hpp>
 
 namespace shardmark {
 namespace {
@@ -58,6 +60,25 @@ void fill_comms_log(const RunPlan& run, std::vector<CollectiveRecord> calls,
   calls.insert(calls.end(), counters.records().begin(), counters.records().end());
   result.comms_log = comms_log(calls, run.program.world, spec);
   if (spec.comms_verbose) result.comms_calls = comms_calls_text(calls, run.program.world, spec);
+}
+
+// Rank 0 compares, since it has all that is needed.
+std::optional<Check> reference_check(const RunPlan& run, const Result& result, Peers& peers) {
+  std::optional<Check> check;
+  peers.agree([&] {
+    if (peers.rank() != 0) return;
+    const nlohmann::json deck = nlohmann::json::parse(run.loaded.used_json);
+    check = check_reference(
+        {deck, run.loaded.deck, run.program, result.rows, state_hash_json(result.hashes)});
+  });
+  if (!peers.broadcast(std::string(check ? "1" : ""), 0).empty()) {
+    if (!check) check.emplace();
+    check->name = "reference";
+    check->detail = peers.broadcast(check->detail, 0);
+    check->state = static_cast<Check::State>(
+        peers.broadcast(std::to_string(static_cast<int>(check->state)), 0)[0] - '0');
+  }
+  return check;
 }
 
 }  // namespace
@@ -111,6 +132,7 @@ Result collect_results(const RunPlan& run, RunSession& session, const Trainer& t
   observed.deck_changed = run.loaded.overridden;
   if (run.fault.kind != Fault::none)
     observed.injected = fmt::format("SHARDMARK_FAULT={}", to_string(run.fault));
+  observed.reference = reference_check(run, result, peers);
   judge(deck, program, observed, result);
   return result;
 }

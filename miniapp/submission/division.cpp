@@ -51,18 +51,22 @@ Division division_of_key(std::string_view key) {
   return any_holds(fixed_keys, key) ? Division::unranked : Division::tuned;
 }
 
-// Calls `found(key, value, shipped)` for each leaf that differs; null stands for a missing one.
+// Calls `found(key, value, shipped)` for each leaf that differs; null stands for a missing one. A
+// section that only one of both has differs in each of its leaves.
 template<class Found>
 void differences(const Json& a, const Json& b, const std::string& key, const Found& found) {
   if (a == b) return;
-  if (!a.is_object() || !b.is_object()) return found(key, a, b);
+  const auto section = [](const Json& json) { return json.is_object() || json.is_null(); };
+  if (!section(a) || !section(b)) return found(key, a, b);
   std::set<std::string> names;
   for (const auto& item : a.items()) names.insert(item.key());
   for (const auto& item : b.items()) names.insert(item.key());
-  static const Json missing;
+  if (names.empty()) return found(key, a, b);  // an empty section
+  const auto leaf = [](const Json& json, const std::string& name) {
+    return json.is_object() ? json.value(name, Json()) : Json();
+  };
   for (const std::string& name : names)
-    differences(a.value(name, missing), b.value(name, missing),
-                key.empty() ? name : key + "." + name, found);
+    differences(leaf(a, name), leaf(b, name), key.empty() ? name : key + "." + name, found);
 }
 
 // The samples of a rank in each step, which a tuned run divides as it likes between micro-batches.
@@ -107,14 +111,25 @@ Judged judge_division(const Json& deck, const Json* shipped) {
   return judged;
 }
 
-Judged division_of(const Json& deck) {
+std::map<std::string, Json> changed_work(const Json& deck, const Json& shipped) {
+  std::map<std::string, Json> changed;
+  differences(deck, shipped, "", [&](const std::string& key, const Json& value, const Json&) {
+    if (!any_holds(free_keys, key)) changed[key] = value;
+  });
+  return changed;
+}
+
+std::optional<Json> shipped_deck_of(const Json& deck) {
   if (deck.is_object() && deck.contains("name") && deck["name"].is_string())
     for (const ShippedDeck& shipped : shipped_decks())
-      if (shipped.name == deck["name"].get<std::string>()) {
-        const Json usual = read_json_file(shipped.path, JsonRules::deck);
-        return judge_division(deck, &usual);
-      }
-  return judge_division(deck, nullptr);
+      if (shipped.name == deck["name"].get<std::string>())
+        return read_json_file(shipped.path, JsonRules::deck);
+  return std::nullopt;
+}
+
+Judged division_of(const Json& deck) {
+  const std::optional<Json> shipped = shipped_deck_of(deck);
+  return judge_division(deck, shipped ? &*shipped : nullptr);
 }
 
 }  // namespace shardmark

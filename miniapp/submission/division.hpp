@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +29,17 @@ struct Judged {
 /// of no shipped deck is unranked. `shipped` is the shipped deck; null: there is none. Pure.
 Judged judge_division(const nlohmann::json& deck, const nlohmann::json* shipped);
 
-/// The same, with the shipped deck found by the deck's `name`. Throws DeckError if that file is
-/// damaged.
+/// The keys, other than those that any run may change, whose values differ from the shipped deck's,
+/// with the values of `deck`; null: `deck` lacks the key. Pure.
+std::map<std::string, nlohmann::json> changed_work(const nlohmann::json& deck,
+                                                   const nlohmann::json& shipped);
+
+/// Reads the shipped deck that has the deck's `name`; empty if there is none. Throws DeckError if
+/// that file is damaged.
+std::optional<nlohmann::json> shipped_deck_of(const nlohmann::json& deck);
+
+/// The same as judge_division, with the shipped deck found by the deck's `name`. Throws DeckError
+/// if that file is damaged.
 Judged division_of(const nlohmann::json& deck);
 
 }  // namespace shardmark

@@ -14,6 +14,7 @@
 #include <miniapp/measure/timings.hpp>
 #include <miniapp/measure/verdict.hpp>
 #include <miniapp/submission/losses_reader.hpp>
+#include <miniapp/submission/reference.hpp>
 #include <miniapp/submission/replan.hpp>
 #include <miniapp/submission/verify.hpp>
 
@@ -46,6 +47,7 @@ class Verification {
     verdict();
     figure_of_merit();
     environment();
+    reference();
   }
 
  private:
@@ -219,6 +221,12 @@ class Verification {
     for (const auto& item : report_.at("/environment").items())
       if (item.key() == "SHARDMARK_FAULT")
         refuse("SHARDMARK_FAULT was set: the run was broken on purpose");
+  }
+
+  void reference() {
+    const auto check = check_reference({report_.at("/deck"), planned_.loaded.deck, planned_.program,
+                                        rows(), report_.at("/state_hash")});
+    if (check && check->state == Check::State::fail) refuse("reference answers: " + check->detail);
   }
 
   const SubmittedRun& run_;
