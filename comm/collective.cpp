@@ -3,6 +3,7 @@
 
 #include <comm/collective.hpp>
 #include <core/error.hpp>
+#include <core/random.hpp>
 
 namespace shardmark {
 
@@ -36,6 +37,23 @@ void require_started(Ticket ticket, Ticket last) {
   if (ticket == 0 || ticket > last)
     throw CommError(
         fmt::format("ticket {}: must name a started collective, 1 to {}", ticket, last));
+}
+
+std::uint64_t signature_of(const Collective& c, std::uint64_t before) {
+  std::uint64_t hash = 0;
+  for (const std::uint64_t part :
+       {before, static_cast<std::uint64_t>(c.op), static_cast<std::uint64_t>(c.dtype),
+        static_cast<std::uint64_t>(c.reduction), static_cast<std::uint64_t>(c.root),
+        static_cast<std::uint64_t>(c.elems)})
+    hash = splitmix64(hash ^ part);
+  return hash;
+}
+
+void throw_other_collective(const Collective& c, int rank) {
+  throw CommError(fmt::format(
+      "{}: rank {} of the group is in another collective: all ranks must start the same "
+      "collectives in the same order",
+      describe(c), rank));
 }
 
 bool in_place(const Collective& c, int rank, int size) {

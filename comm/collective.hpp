@@ -26,6 +26,14 @@ std::string describe(const Collective& c);
 /// root, and S otherwise.
 std::int64_t received_elems(const Collective& c, int rank, int size);
 
+/// A hash of everything about `c` that must be the same on all ranks, and of `before`, the rounds
+/// of earlier collectives.
+std::uint64_t signature_of(const Collective& c, std::uint64_t before);
+
+/// Throws the CommError of a rank that has found `rank` of its group in another collective than
+/// `c`.
+[[noreturn]] void throw_other_collective(const Collective& c, int rank);
+
 /// The address `elems` elements of `dtype` behind `base`.
 inline void* offset(void* base, std::int64_t elems, Dtype dtype) {
   return static_cast<char*>(base) + elems * dtype_bytes(dtype);

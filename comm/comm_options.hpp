@@ -30,6 +30,16 @@ struct ShmOptions {
   std::int64_t direct_bytes = default_shm_direct_bytes;  // see ShmLimits
 };
 
+/// The bytes of a piece of a collective in two levels. Measured: larger pieces leave the caches.
+inline constexpr std::int64_t default_node_piece_bytes = std::int64_t{512} << 10;
+
+/// Options of the back-end `node`.
+struct NodeOptions {
+  std::int64_t most_piece_bytes = default_node_piece_bytes;  // of an array, per piece
+  std::int64_t least_piece_bytes = 0;  // down to which an array is cut; 0: measured at the start
+  int part = 0;  // ranks with different values count as ranks of different nodes; for tests
+};
+
 /// Options of the back-end `nccl`.
 struct NcclOptions {
   double start_timeout_s = 600;  // seconds until all ranks have joined the communicator
@@ -42,6 +52,7 @@ struct CommOptions {
   void* compute_stream = nullptr;  // the cudaStream_t whose work collectives are ordered with
   MpiOptions mpi;
   ShmOptions shm;
+  NodeOptions node;
   NcclOptions nccl;
 };
 

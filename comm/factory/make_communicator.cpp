@@ -4,7 +4,9 @@
 #include <comm/factory/make_communicator.hpp>
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/mpi_communicator.hpp>
+#include <comm/mpi/node.hpp>
 #include <comm/nccl/nccl_headers.hpp>
+#include <comm/node/node_communicator.hpp>
 #include <comm/self/self_communicator.hpp>
 #include <comm/shm/shm_communicator.hpp>
 #include <core/error.hpp>
@@ -29,11 +31,24 @@ std::unique_ptr<Communicator> make_shm(MPI_Comm comm, const CommOptions& options
   return shared;
 }
 
+std::unique_ptr<Communicator> make_node(MPI_Comm comm, const CommOptions& options) {
+  std::string why_not;
+  auto two_levels = NodeCommunicator::make(comm, options, why_not);
+  if (!two_levels)
+    throw CommError(fmt::format("comm.backend = node: {}: choose auto or mpi", why_not));
+  return two_levels;
+}
+
 std::unique_ptr<Communicator> make_best(MPI_Comm comm, int size, const CommOptions& options) {
   if (size == 1) return make_self(size);
   std::string why_not;
   auto shared = ShmCommunicator::make(comm, options, why_not);
   if (shared) return shared;
+  const NodeMap map(nodes_of_ranks(comm, options.node.part), 0);
+  if (map.nodes() > 1 && map.most_locals() > 1) {
+    auto two_levels = NodeCommunicator::make(comm, options, why_not);
+    if (two_levels) return two_levels;
+  }
   return std::make_unique<MpiCommunicator>(comm, options);
 }
 
@@ -48,6 +63,7 @@ std::unique_ptr<Communicator> make_communicator(Backend backend, MPI_Comm comm,
     case Backend::self: return make_self(size);
     case Backend::mpi: return std::make_unique<MpiCommunicator>(comm, options);
     case Backend::shm: return make_shm(comm, options);
+    case Backend::node: return make_node(comm, options);
     case Backend::nccl: return make_nccl_communicator(comm, options);
   }
   throw CommError("comm.backend: no such back-end");

@@ -11,7 +11,8 @@ namespace shardmark {
 
 /// Collective over `comm`, which stays the caller's. `self` serves one rank only, and
 /// `shm` ranks of one node that can share memory. `automatic` picks `self` for one rank, `shm` if
-/// the ranks can share memory, and `mpi` otherwise; `backend()` of the result tells which.
+/// all ranks can share memory, `node` if there are several nodes and one of them has several ranks,
+/// and `mpi` otherwise; `backend()` of the result tells which.
 /// `options` must be the same on all ranks. Throws CommError.
 std::unique_ptr<Communicator> make_communicator(Backend backend, MPI_Comm comm,
                                                 const CommOptions& options);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <unordered_map>
 #include <vector>
 
 #include <sched.h>
@@ -58,15 +58,25 @@ std::string to_text(const cpu_set_t& mask) {
 
 }  // namespace
 
-OwnedComm ranks_of_node(MPI_Comm comm) {
+std::vector<int> nodes_of_ranks(MPI_Comm comm, int part) {
   int ranks = 0;
   SHARDMARK_MPI(MPI_Comm_size(comm, &ranks));
-  const std::uint64_t own = machine();
+  const std::uint64_t own = splitmix64(machine() ^ static_cast<std::uint64_t>(part));
   std::vector<std::uint64_t> all(static_cast<std::size_t>(ranks));
   SHARDMARK_MPI(MPI_Allgather(&own, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, comm));
-  const auto first = std::find(all.begin(), all.end(), own) - all.begin();
+  std::unordered_map<std::uint64_t, int> lowest;
+  std::vector<int> nodes;
+  for (const std::uint64_t one : all)
+    nodes.push_back(lowest.emplace(one, static_cast<int>(nodes.size())).first->second);
+  return nodes;
+}
+
+OwnedComm ranks_of_node(MPI_Comm comm) {
+  int rank = 0;
+  SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
+  const int first = nodes_of_ranks(comm)[static_cast<std::size_t>(rank)];
   MPI_Comm node = MPI_COMM_NULL;
-  SHARDMARK_MPI(MPI_Comm_split(comm, static_cast<int>(first), 0, &node));
+  SHARDMARK_MPI(MPI_Comm_split(comm, first, 0, &node));
   return OwnedComm(node);
 }
 

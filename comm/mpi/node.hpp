@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <mpi.h>
 
@@ -24,6 +25,10 @@ struct Node {
   /// How a rank of this node waits: with a short sleep if there are more ranks than cores.
   Idle idle() const { return {oversubscribed() ? oversubscribed_sleep_ns : 0}; }
 };
+
+/// The node of each rank of `comm`, as the lowest rank on it. Ranks with different values of `part`
+/// count as ranks of different nodes. Collective over `comm`. Throws CommError.
+std::vector<int> nodes_of_ranks(MPI_Comm comm, int part = 0);
 
 /// The ranks of `comm` on this rank's machine, in the order of `comm`. Collective over `comm`.
 /// Machines are identified by name and boot id. MPI_COMM_TYPE_SHARED is not used because it means

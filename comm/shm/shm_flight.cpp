@@ -1,29 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
-#include <fmt/core.h>
-
 #include <comm/collective.hpp>
 #include <comm/shm/shm_flight.hpp>
-#include <core/error.hpp>
-#include <core/random.hpp>
 
 namespace shardmark {
-namespace {
-
-// A hash of everything that must be the same on all ranks.
-std::uint64_t signature_of(const Collective& c, std::uint64_t rounds_before) {
-  std::uint64_t hash = 0;
-  for (const std::uint64_t part :
-       {rounds_before, static_cast<std::uint64_t>(c.op), static_cast<std::uint64_t>(c.dtype),
-        static_cast<std::uint64_t>(c.reduction), static_cast<std::uint64_t>(c.root),
-        static_cast<std::uint64_t>(c.elems)})
-    hash = splitmix64(hash ^ part);
-  return hash;
-}
-
-}  // namespace
-
 ShmFlight::ShmFlight(const Collective& c, const ShmRounds& cut, ShmWindow& window,
                      const PeerMemory& peers, Moved& moved)
     : c_(c),
@@ -67,10 +48,10 @@ bool ShmFlight::advance() {
 }
 
 bool ShmFlight::may_write() const {
-  if (written_ == rounds_plan_.rounds || written_ == read_ + ShmWindow::buffers) return false;
+  if (written_ == rounds_plan_.rounds || written_ == read_ + window_.buffers()) return false;
   const std::uint64_t round = base_ + written_;  // reuses the buffer of round - `buffers`
-  return round < ShmWindow::buffers ||
-         window_.all_reached(Stage::read, round + 1 - ShmWindow::buffers);
+  return round < window_.buffers() ||
+         window_.all_reached(Stage::read, round + 1 - window_.buffers());
 }
 
 bool ShmFlight::may_reduce() const {
@@ -91,11 +72,7 @@ void ShmFlight::check_signatures() const {
   const std::uint64_t own = signature_of(c_, base_);
   for (int r = 0; r < window_.size(); ++r) {
     if (c_.op == Op::broadcast && r != c_.root) continue;  // the other ranks may be late
-    if (window_.notice(r, base_).signature != own)
-      throw CommError(
-          fmt::format("{}: rank {} of the group is in another collective: all ranks "
-                      "must start the same collectives in the same order",
-                      describe(c_), r));
+    if (window_.notice(r, base_).signature != own) throw_other_collective(c_, r);
   }
 }
 

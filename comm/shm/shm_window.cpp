@@ -28,13 +28,14 @@ struct ShmWindow::Header {
     std::atomic<std::uint64_t> rounds{0};
   };
   Counter stages[3];
-  alignas(apart_bytes) Notice notices[buffers];
+  alignas(apart_bytes) Notice notices[most_buffers];
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
               "counters are shared between processes");
 
 std::int64_t ShmWindow::rank_bytes() const {
-  return round_up_to(static_cast<std::int64_t>(sizeof(Header)) + buffers * buffer_bytes_,
+  return round_up_to(static_cast<std::int64_t>(
+                         sizeof(Header) + buffers_ * static_cast<std::uint64_t>(buffer_bytes_)),
                      page_bytes);
 }
 
@@ -42,18 +43,19 @@ ShmWindow::Header& ShmWindow::header(int rank) const {
   return *std::launder(reinterpret_cast<Header*>(mapping_.base() + rank * rank_bytes()));
 }
 
-ShmWindow::ShmWindow(int rank, int size, std::int64_t buffer_bytes)
+ShmWindow::ShmWindow(int rank, int size, std::int64_t buffer_bytes, int buffers)
     : rank_(rank),
       size_(size),
+      buffers_(static_cast<std::uint64_t>(buffers)),
       // There is room for at least one element of each rank, whatever its type.
       buffer_bytes_(round_up_to(std::max(buffer_bytes, std::int64_t{8} * size), apart_bytes)) {}
 
 std::unique_ptr<ShmWindow> ShmWindow::make(MPI_Comm comm, std::int64_t buffer_bytes,
-                                           std::string& why_not) {
+                                           std::string& why_not, int buffers) {
   int rank = 0, size = 1;
   SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
   SHARDMARK_MPI(MPI_Comm_size(comm, &size));
-  std::unique_ptr<ShmWindow> window(new ShmWindow(rank, size, buffer_bytes));
+  std::unique_ptr<ShmWindow> window(new ShmWindow(rank, size, buffer_bytes, buffers));
   window->mapping_ = SharedMapping::make(comm, size * window->rank_bytes(), why_not);
   if (!window->mapping_) return nullptr;
   // Each rank clears its own part, so that the pages are allocated near that rank.
@@ -66,11 +68,11 @@ std::unique_ptr<ShmWindow> ShmWindow::make(MPI_Comm comm, std::int64_t buffer_by
 
 void* ShmWindow::buffer(int rank, std::uint64_t round) const {
   return mapping_.base() + rank * rank_bytes() + sizeof(Header) +
-         static_cast<std::int64_t>(round % buffers) * buffer_bytes_;
+         static_cast<std::int64_t>(round % buffers_) * buffer_bytes_;
 }
 
 ShmWindow::Notice& ShmWindow::notice(int rank, std::uint64_t round) const {
-  return header(rank).notices[round % buffers];
+  return header(rank).notices[round % buffers_];
 }
 
 void ShmWindow::publish(Stage stage, std::uint64_t round) {

@@ -24,17 +24,20 @@ inline constexpr std::int64_t default_shm_buffer_bytes = std::int64_t{128} << 10
 /// The shared memory of one group. Except for `make`, no function is collective or blocks.
 class ShmWindow {
  public:
-  static constexpr int buffers = 2;
+  /// How many buffers a rank has unless its window is made with another number, and the most.
+  static constexpr int default_buffers = 2, most_buffers = 8;
   enum class Stage : std::uint8_t { written, reduced, read };
 
   /// Collective over `comm`. Null on all ranks, with the reason in `why_not`, if the ranks do not
   /// share one node or cannot share memory. `buffer_bytes` is raised to at least 8 bytes per rank
-  /// and rounded up to whole cache lines. Throws CommError.
+  /// and rounded up to whole cache lines; `buffers` is at most `most_buffers`. Throws CommError.
   static std::unique_ptr<ShmWindow> make(MPI_Comm comm, std::int64_t buffer_bytes,
-                                         std::string& why_not);
+                                         std::string& why_not, int buffers = default_buffers);
   int rank() const { return rank_; }
   int size() const { return size_; }
   std::int64_t buffer_bytes() const { return buffer_bytes_; }
+  /// The buffers of a rank, and so the most rounds in progress.
+  std::uint64_t buffers() const { return buffers_; }
   /// The bytes of all ranks' parts together, as each process maps them.
   std::int64_t bytes() const { return mapping_.bytes(); }
 
@@ -60,11 +63,12 @@ class ShmWindow {
 
  private:
   struct Header;
-  ShmWindow(int rank, int size, std::int64_t buffer_bytes);
+  ShmWindow(int rank, int size, std::int64_t buffer_bytes, int buffers);
   std::int64_t rank_bytes() const;
   Header& header(int rank) const;
 
   int rank_, size_;
+  std::uint64_t buffers_;
   std::int64_t buffer_bytes_;
   SharedMapping mapping_;
   std::uint64_t rounds_ = 0;

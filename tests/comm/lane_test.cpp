@@ -19,12 +19,13 @@ Collective sum_of(Array& data, Dtype dtype) {
   return c;
 }
 
-class Lane : public ::testing::TestWithParam<Backend> {};
-INSTANTIATE_TEST_SUITE_P(comm, Lane, ::testing::ValuesIn(backends), backend_name);
+class Lane : public ::testing::TestWithParam<TestedBackend> {};
+INSTANTIATE_TEST_SUITE_P(comm, Lane, ::testing::ValuesIn(tested_backends()), backend_name);
 
 TEST_P(Lane, collectives_finish_in_the_order_in_which_they_were_started) {
   CommOptions options = make_options();
   options.mpi.piece_bytes = options.shm.buffer_bytes = 256;
+  options.node.most_piece_bytes = options.node.least_piece_bytes = 256;
   const auto comm = make_world(options, GetParam());
   std::vector<Array> data(5, Array(Dtype::int32, 1000));
   std::vector<Ticket> tickets;

@@ -33,6 +33,7 @@ set(layout_rooms
   "comm/self: core comm"
   "comm/mpi: core core/plan/deck comm"
   "comm/shm: core core/plan/deck comm comm/mpi"
+  "comm/node: core core/plan core/plan/deck comm comm/mpi comm/shm"
   "comm/proof: core core/numeric core/plan/deck comm"
   "comm/decorators: core core/plan core/plan/deck core/plan/interpret comm comm/mpi comm/proof"
   "comm/nccl: core core/plan/deck comm comm/mpi comm/decorators"

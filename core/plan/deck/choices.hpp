@@ -38,9 +38,9 @@ constexpr const ScheduleTraits& traits(Schedule s) {
 
 /// `comm.backend`: which library carries out the collectives. `automatic` becomes one of the others
 /// once the ranks are known.
-enum class Backend : std::uint8_t { automatic, self, mpi, shm, nccl };
+enum class Backend : std::uint8_t { automatic, self, mpi, shm, nccl, node };
 template<>
-inline constexpr std::size_t enum_size<Backend> = 5;
+inline constexpr std::size_t enum_size<Backend> = 6;
 
 /// What distinguishes the back-ends for code that is common to them.
 struct BackendTraits {
@@ -53,7 +53,8 @@ struct BackendTraits {
 inline constexpr auto backend_traits = enum_table<Backend>(
     BackendTraits{.name = "auto"}, BackendTraits{.name = "self", .one_rank = true},
     BackendTraits{.name = "mpi"}, BackendTraits{.name = "shm", .one_node = true},
-    BackendTraits{.name = "nccl", .needs_nccl = true, .ordered_sums = false});
+    BackendTraits{.name = "nccl", .needs_nccl = true, .ordered_sums = false},
+    BackendTraits{.name = "node"});
 /// The row of the table above.
 constexpr const BackendTraits& traits(Backend b) {
   return backend_traits[b];

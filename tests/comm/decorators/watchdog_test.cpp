@@ -16,7 +16,7 @@ constexpr double timeout_s = 0.4;
 constexpr std::int64_t late_ns = 2'500'000'000;  // beyond the timeout and the grace period
 
 // The last rank comes late to a call for which all others wait, and calls `busy` until then.
-class Late : public ::testing::TestWithParam<Backend> {
+class Late : public ::testing::TestWithParam<TestedBackend> {
  protected:
   void SetUp() override {
     if (world_size() == 1) GTEST_SKIP() << "one rank waits for nobody";
@@ -68,7 +68,8 @@ class Late : public ::testing::TestWithParam<Backend> {
   const std::string last = std::to_string(world_size() - 1);
 };
 
-INSTANTIATE_TEST_SUITE_P(comm, Late, ::testing::ValuesIn(backends), backend_name);
+INSTANTIATE_TEST_SUITE_P(comm, Late, ::testing::ValuesIn(tested_backends(Placement::halves)),
+                         backend_name);
 
 TEST_P(Late, a_rank_that_does_not_answer_is_named) {
   run(*comm, named(Op::barrier, "start"));

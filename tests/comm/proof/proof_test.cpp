@@ -36,7 +36,7 @@ class Tampering : public ForwardingCommunicator {
   Collective last_;
 };
 
-using Way = std::tuple<Backend, Reductions>;
+using Way = std::tuple<TestedBackend, Reductions>;
 
 // A communicator whose collectives are proved, with handles to what lies beneath.
 class Proving : public ::testing::TestWithParam<Way> {
@@ -45,7 +45,8 @@ class Proving : public ::testing::TestWithParam<Way> {
       : options(make_options(std::get<Reductions>(GetParam()))),
         lane(make_world(make_options())),
         proof({options.reductions}) {
-    auto inner = std::make_unique<Tampering>(make_world(options, std::get<Backend>(GetParam())));
+    auto inner =
+        std::make_unique<Tampering>(make_world(options, std::get<TestedBackend>(GetParam())));
     tampering = inner.get();
     comm = std::make_unique<ProvingCommunicator>(std::move(inner), *lane, proof);
   }
@@ -174,10 +175,10 @@ TEST_P(Proving, proves_nothing_between_steps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Proving,
-                         ::testing::Combine(::testing::ValuesIn(backends),
+                         ::testing::Combine(::testing::ValuesIn(tested_backends()),
                                             ::testing::ValuesIn(backend_reductions)),
                          [](const ::testing::TestParamInfo<Way>& way) {
-                           return std::string(to_string(std::get<0>(way.param))) + "_" +
+                           return std::get<0>(way.param).name() + "_" +
                                   std::string(to_string(std::get<1>(way.param)));
                          });
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <comm/collective.hpp>
+#include <comm/mpi/mpi_check.hpp>
+#include <comm/mpi/mpi_communicator.hpp>
+#include <comm/mpi/node.hpp>
+#include <comm/node/node_communicator.hpp>
+#include <comm/shm/shm_communicator.hpp>
+#include <core/error.hpp>
+
+namespace shardmark {
+namespace {
+
+NodeMap map_of(MPI_Comm comm, const NodeOptions& options) {
+  int rank = 0;
+  SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
+  return NodeMap(nodes_of_ranks(comm, options.part), rank);
+}
+
+PieceLimits limits_of(const NodeMap& map, const NodeOptions& options) {
+  // There is room for one element of each rank, whatever its type.
+  const std::int64_t most = std::max(options.most_piece_bytes, std::int64_t{8} * map.size());
+  return {most, std::min(options.least_piece_bytes, most)};
+}
+
+}  // namespace
+
+NodeCommunicator::NodeCommunicator(OwnedComm comm, const CommOptions& options, NodeMap map)
+    : comm_(std::move(comm)),
+      options_(options),
+      group_{std::move(map), {}, nullptr, limits_of(map, options.node), {}} {}
+
+std::unique_ptr<NodeCommunicator> NodeCommunicator::make(MPI_Comm comm, const CommOptions& options,
+                                                         std::string& why_not) {
+  OwnedComm own = OwnedComm::duplicate(comm);
+  const MPI_Comm all = own.get();
+  std::unique_ptr<NodeCommunicator> made(
+      new NodeCommunicator(std::move(own), options, map_of(all, options.node)));
+  NodeGroup& group = made->group_;
+  const NodeMap& map = group.map;
+  MPI_Comm here = MPI_COMM_NULL;
+  SHARDMARK_MPI(MPI_Comm_split(all, map.node(), map.local(), &here));
+  const OwnedComm locals(here);
+  group.window =
+      ShmWindow::make(here, group.limits.most_bytes + NodeGroup::result_bytes(map, group.limits),
+                      why_not, node_pieces_in_flight);
+  if (!true_on_all_ranks(all, group.window != nullptr)) {
+    if (group.window) why_not = "the ranks of another node cannot share memory";
+    return nullptr;
+  }
+  group.rails = make_rails(all, map);
+  if (options.node.least_piece_bytes == 0) {
+    made->options_.node.least_piece_bytes = measure_links(all, map, group.rails).piece_bytes();
+    group.limits = limits_of(map, made->options_.node);
+  }
+  return made;
+}
+
+NodeCommunicator::~NodeCommunicator() {
+  if (queue_.empty()) return;
+  // After an error calls may be open, and peers may never take part in a collective free.
+  comm_.release();
+  for (Rail& rail : group_.rails) rail.first.release(), rail.second.release();
+}
+
+Ticket NodeCommunicator::start(const Collective& c) {
+  validate(c, rank(), size());
+  return queue_.start(
+      c, plan_node_pieces(c, size(), group_.map.nodes(), options_.reductions, group_.limits),
+      group_, moved_[c.op]);
+}
+
+void NodeCommunicator::wait(Ticket ticket) {
+  while (!queue_.test(ticket)) options_.idle.pause();
+}
+
+std::unique_ptr<Communicator> NodeCommunicator::split(int color, int key) {
+  if (!queue_.empty()) wait(queue_.last());
+  MPI_Comm child = MPI_COMM_NULL;
+  SHARDMARK_MPI(MPI_Comm_split(comm_.get(), color, key, &child));
+  const OwnedComm owned(child);
+  const NodeMap map = map_of(child, options_.node);
+  if (map.nodes() > 1 && map.most_locals() == 1)
+    return std::make_unique<MpiCommunicator>(child, options_);
+  std::string why_not;
+  std::unique_ptr<Communicator> group;
+  if (map.nodes() == 1)
+    group = ShmCommunicator::make(child, options_, why_not);
+  else
+    group = make(child, options_, why_not);
+  if (!group) throw CommError("group of a split: no shared memory: " + why_not);
+  return group;
+}
+
+}  // namespace shardmark

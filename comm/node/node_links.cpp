@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <comm/mpi/mpi_check.hpp>
+#include <comm/node/node_links.hpp>
+#include <core/clock.hpp>
+
+namespace shardmark {
+namespace {
+
+OwnedComm make_comm(MPI_Comm group, const std::vector<int>& ranks, int tag) {
+  MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+  SHARDMARK_MPI(MPI_Comm_group(group, &all));
+  SHARDMARK_MPI(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some));
+  MPI_Comm comm = MPI_COMM_NULL;
+  SHARDMARK_MPI(MPI_Comm_create_group(group, some, tag, &comm));
+  SHARDMARK_MPI(MPI_Group_free(&some));
+  SHARDMARK_MPI(MPI_Group_free(&all));
+  return OwnedComm(comm);
+}
+
+// Each rank sends `bytes` bytes to the next node and receives as many from the previous one.
+// Returns the microseconds that the slowest rank of the group needs.
+double time_shift(MPI_Comm group, const NodeMap& map, const std::vector<Rail>& rails,
+                  std::vector<char>& from, std::vector<char>& to, int bytes) {
+  const int next = (map.node() + 1) % map.nodes();
+  const int previous = (map.node() + map.nodes() - 1) % map.nodes();
+  SHARDMARK_MPI(MPI_Barrier(group));
+  const std::int64_t begin_ns = monotonic_ns();
+  for (const Rail& rail : rails)
+    SHARDMARK_MPI(MPI_Sendrecv(from.data(), bytes, MPI_BYTE, next, 0, to.data(), bytes, MPI_BYTE,
+                               previous, 0, rail.first.get(), MPI_STATUS_IGNORE));
+  double us = static_cast<double>(monotonic_ns() - begin_ns) * 1e-3;
+  SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, &us, 1, MPI_DOUBLE, MPI_MAX, group));
+  return us;
+}
+
+}  // namespace
+
+std::vector<Rail> make_rails(MPI_Comm group, const NodeMap& map) {
+  std::vector<Rail> rails;
+  for (const int number : map.rails_of(map.local())) {
+    Rail rail;
+    rail.number = number;
+    if (map.nodes() > 1) {
+      std::vector<int> members;
+      for (int n = 0; n < map.nodes(); ++n)
+        members.push_back(map.ranks(n)[static_cast<std::size_t>(map.driver(n, number))]);
+      rail.first = make_comm(group, members, 2 * number);
+      rail.second = make_comm(group, members, 2 * number + 1);
+    }
+    rails.push_back(std::move(rail));
+  }
+  return rails;
+}
+
+std::int64_t LinkSpeed::piece_bytes() const {
+  constexpr double latencies = 8;
+  constexpr std::int64_t least = 16 << 10, most = 1 << 20;
+  std::int64_t bytes = least;
+  while (bytes < most && static_cast<double>(bytes) < latencies * latency_us * bytes_per_us)
+    bytes *= 2;
+  return bytes;
+}
+
+LinkSpeed measure_links(MPI_Comm group, const NodeMap& map, const std::vector<Rail>& rails) {
+  LinkSpeed link;
+  if (map.nodes() == 1) return link;
+  constexpr int large_bytes = 1 << 20, turns = 5;
+  const int part_bytes = large_bytes / map.rails();
+  std::vector<char> from(static_cast<std::size_t>(part_bytes) + 1), to(from.size());
+  time_shift(group, map, rails, from, to, part_bytes);  // opens the connections
+  double least_us = 1e30;
+  for (int turn = 0; turn < turns; ++turn)
+    least_us = std::min(least_us, time_shift(group, map, rails, from, to, 1));
+  const double large_us = time_shift(group, map, rails, from, to, part_bytes);
+  link.latency_us = least_us;
+  link.bytes_per_us = large_bytes / std::max(1.0, large_us - least_us);
+  return link;
+}
+
+}  // namespace shardmark
