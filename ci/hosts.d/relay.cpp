@@ -2,8 +2,8 @@
 // hosts_relay LATENCY_US LOSS PID:PORT… carries frames between the device eth0 in the network
 // namespace of each process and the device PORT of its own namespace; both are TAP devices. A frame
 // from a host is lost with probability LOSS, or it arrives LATENCY_US microseconds later; frames to
-// a host pass at once. So a packet between two hosts is delayed and risks loss once. The relay stands
-// in for the queueing discipline `netem`, which many kernels lack.
+// a host pass at once. So a packet between two hosts is delayed and risks loss once. The relay
+// stands in for the queueing discipline `netem`, which many kernels lack.
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>

@@ -20,12 +20,12 @@ constexpr const char* lock_file = ".lock";
 
 constexpr std::int64_t max_lock_bytes = 512;
 
-std::string holder(const std::string& path, std::string_view remedy) {
-  const std::string text = read_regular_file(path, max_lock_bytes, remedy);
-  return text.substr(0, text.find('\n'));
-}
-
 }  // namespace
+
+std::string lock_holder(const std::string& folder, std::string_view remedy) {
+  const auto text = read_regular_file_if_there(folder + "/" + lock_file, max_lock_bytes, remedy);
+  return text ? text->substr(0, text->find('\n')) : "";
+}
 
 FolderLock::FolderLock(const std::string& folder, std::string_view who, std::string_view key,
                        std::string_view remedy) {
@@ -39,7 +39,7 @@ FolderLock::FolderLock(const std::string& folder, std::string_view who, std::str
     if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK)
         throw IoError(fmt::format("{}: {} writes here ({}): wait until it ends, or give another {}",
-                                  folder, who, holder(path, remedy), key));
+                                  folder, who, lock_holder(folder, remedy), key));
       fail_io(path, "cannot be locked", std::strerror(errno), remedy);
     }
     char host[256] = "";

@@ -25,4 +25,8 @@ class FolderLock {
   int fd_ = -1;
 };
 
+/// Returns what the file `.lock` of `folder` says about its holder; empty if there is no such file.
+/// Throws IoError if it cannot be read; `remedy` ends the message.
+std::string lock_holder(const std::string& folder, std::string_view remedy);
+
 }  // namespace shardmark

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <sstream>
+#include <thread>
 
 #include <fmt/core.h>
 
+#include <core/clock.hpp>
+#include <core/error.hpp>
 #include <core/text.hpp>
 #include <io/checkpoint/state_reader.hpp>
+#include <io/files/folder_lock.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
 #include <miniapp/provenance/provenance.hpp>
+#include <miniapp/ranks/launched_rank.hpp>
 
 namespace shardmark {
 namespace {
@@ -41,6 +47,7 @@ void Checkpoints::open_for_writing() {
   peers_.agree([&] {
     if (peers_.rank() == 0) folder_.emplace(spec_.dir);
   });
+  require_shared_folder();
   owned_ = owned_elements(program_);
   group_.emplace(world_, peers_, spec_.ranks_per_file, owned_);
   next_.world = program_.world, next_.stage = program_.stage,
@@ -49,6 +56,27 @@ void Checkpoints::open_for_writing() {
   next_.params = stored_params(program_.model);
   next_.deck = loaded_.used_json;
   next_.versions = library_versions();
+}
+
+// Otherwise the first checkpoint would fail, after much training. All ranks must see what rank 0
+// has written into the folder; a network file system may show it a moment later.
+void Checkpoints::require_shared_folder() {
+  constexpr double longest_s = 3;
+  constexpr std::chrono::milliseconds pause{50};
+  const std::string remedy = "give a checkpoint.dir on a file system that all hosts share";
+  const std::string holder =
+      peers_.broadcast(peers_.rank() == 0 ? lock_holder(spec_.dir, remedy) : "", 0);
+  peers_.agree([&] {
+    const std::int64_t start_ns = monotonic_ns();
+    while (lock_holder(spec_.dir, remedy) != holder) {
+      if (seconds_since(start_ns) > longest_s)
+        throw IoError(fmt::format(
+            "{}: rank {} (host {}) does not see the file .lock that rank 0 has written there ({}): "
+            "{}",
+            spec_.dir, peers_.rank(), host_of_process(), holder, remedy));
+      std::this_thread::sleep_for(pause);
+    }
+  });
 }
 
 void Checkpoints::find() {

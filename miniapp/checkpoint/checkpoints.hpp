@@ -57,6 +57,7 @@ class Checkpoints {
 
  private:
   void open_for_writing();
+  void require_shared_folder();
   void find();
   void find_newest_good();
   void go_on_from(const std::string& name);

@@ -33,6 +33,9 @@ constexpr std::array<std::string_view, 10> of_places{"AFFINITY", "PLACES", "_DEV
                                                      "IFNAME",   "_IFACE", "_HCA",    "HOSTNAME",
                                                      "SLURM_",   "TOPO_"};
 
+// MPICH's launcher sets it to the name of each host.
+constexpr std::string_view own_host_name = "MPIR_CVAR_CH3_INTERFACE_HOSTNAME";
+
 // "rank 2 has 4, rank 0 has none".
 std::string describe_difference(const VariableOfRanks& variable, int ranks) {
   std::vector<std::string> value_of(static_cast<std::size_t>(ranks), "has none");
@@ -63,7 +66,7 @@ std::string environment_difference(const std::vector<RankInfo>& ranks) {
 std::string environment_warning(const std::vector<RankInfo>& ranks) {
   std::string names_of;
   for (const VariableOfRanks& v : by_variable(ranks))
-    if (!v.same_everywhere && may_differ_by_rank(v.name))
+    if (!v.same_everywhere && may_differ_by_rank(v.name) && v.name != own_host_name)
       names_of += (names_of.empty() ? "" : ", ") + v.name;
   return names_of.empty() ? "" : "The ranks have different values of " + names_of + ".";
 }

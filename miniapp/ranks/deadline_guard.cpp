@@ -27,9 +27,7 @@ std::int64_t nanoseconds(double seconds) {
 }
 
 std::string describe_self() {
-  char host[256] = "";
-  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-  return fmt::format("rank {} (host {}, pid {})", launched_rank(), host, getpid());
+  return fmt::format("rank {} (host {}, pid {})", launched_rank(), host_of_process(), getpid());
 }
 
 constexpr double longest_s = 1e9;  // whose nanoseconds still have 63 bits
