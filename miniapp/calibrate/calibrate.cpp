@@ -94,9 +94,9 @@ void describe_machine(const World& world, const StepSamples& steps, Machine& m) 
   }
   MachineProvenance& p = m.provenance;
   p.host = node.host;
-  p.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
-                       fmt::gmtime(std::chrono::system_clock::to_time_t(
-                           std::chrono::system_clock::now())));
+  p.date = fmt::format(
+      "{:%Y-%m-%dT%H:%M:%SZ}",
+      fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
   p.program = fmt::format("shardmark {}", version());
   for (const auto& [name, number] : library_versions())
     p.versions.push_back(fmt::format("{} {}", name, number));
@@ -119,11 +119,8 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   const Announcer announce(world.peers.rank() == 0);
   Samples samples;
   StepSamples alone, together;
-  Probe probe{.world = world,
-              .quick = a.quick,
-              .busy_ranks = 1,
-              .samples = samples,
-              .progress = announce};
+  Probe probe{
+      .world = world, .quick = a.quick, .busy_ranks = 1, .samples = samples, .progress = announce};
   std::vector<int> busy{1};
   if (world.node.ranks > 1) busy.push_back(world.node.ranks);
   for (const int ranks : busy) {
@@ -147,9 +144,9 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   m.provenance.spread = samples.spread();
   m.provenance.held_out_error = held_out_error(c.left_out);
   c.seconds = announce.seconds();
-  m.provenance.commands.push_back(fmt::format("calibrate on {}{}{}", plural(world.peers.size(), "rank"),
-                                              a.quick ? " --quick" : "",
-                                              a.deck.empty() ? "" : " --for " + a.deck));
+  m.provenance.commands.push_back(
+      fmt::format("calibrate on {}{}{}", plural(world.peers.size(), "rank"),
+                  a.quick ? " --quick" : "", a.deck.empty() ? "" : " --for " + a.deck));
   return c;
 }
 

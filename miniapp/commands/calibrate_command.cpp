@@ -39,9 +39,10 @@ ExitStatus calibrate_command(const CalibrateArguments& a) {
     world.peers.agree([&] {
       if (world.peers.rank() != 0) return;
       write(a.out, c);
-      print_out(fmt::format("{}\n  {} samples in {}; spread {:.1f} %\nwritten: {} and calibration.html\n",
-                            standing(c.machine), c.machine.provenance.samples, clock_time(c.seconds),
-                            c.machine.provenance.spread * 100, a.out));
+      print_out(
+          fmt::format("{}\n  {} samples in {}; spread {:.1f} %\nwritten: {} and calibration.html\n",
+                      standing(c.machine), c.machine.provenance.samples, clock_time(c.seconds),
+                      c.machine.provenance.spread * 100, a.out));
     });
     return ExitStatus::valid;
   });

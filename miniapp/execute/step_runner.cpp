@@ -28,6 +28,7 @@ bool StepRunner::step(std::int64_t step, const std::function<void()>& before_upd
   const Step& s = program_.steps[at_];
   values_.step = step;
   values_.lr = lr_at(deck_.zero.scheduler, deck_.zero.optimizer.lr, values_.updates);
+  if (fault_ == Fault::wrong_update) values_.lr *= 1.5;
   values_.loss_scale = values_.unscale = scaler_.scale();
   values_.norm_factor = 1;
   values_.micro_batch = 0;
@@ -57,7 +58,7 @@ bool StepRunner::step(std::int64_t step, const std::function<void()>& before_upd
 // `ordered`, which exists to compare stages and schedules bit by bit, all do alike.
 void StepRunner::set_unscaling() {
   if (!traits(program_.schedule).follows_deepspeed) return;
-  if (program_.reductions != Reductions::native) return;
+  if (deck_.run.reductions != Reductions::native) return;
   values_.unscale = scaler_.scale();
   if (program_.stage == 1 || program_.stage == 2)
     values_.norm_factor = values_.unscale / values_.loss_scale;

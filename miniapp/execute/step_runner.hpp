@@ -15,7 +15,7 @@ namespace shardmark {
 /// Runs a program's start-up and then its optimizer steps, one call per step.
 class StepRunner {
  public:
-  /// All must outlive it. Of the faults it makes `repeat_micro`.
+  /// All must outlive it. Of the faults it makes `repeat_micro` and `wrong_update`.
   StepRunner(const Deck& deck, const Program& program, Executor& executor,
              Fault fault = Fault::none);
 

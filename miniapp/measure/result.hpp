@@ -23,9 +23,10 @@
 #include <miniapp/measure/checkpoint_figures.hpp>
 #include <miniapp/measure/deepspeed_comms_log.hpp>
 #include <miniapp/measure/device_figure.hpp>
-#include <miniapp/measure/proof_result.hpp>
-#include <miniapp/measure/state_hash.hpp>
 #include <miniapp/predict/prediction.hpp>
+#include <miniapp/prove/proof_result.hpp>
+#include <miniapp/prove/replay_result.hpp>
+#include <miniapp/prove/state_hash.hpp>
 #include <miniapp/ranks/stop_signals.hpp>
 
 namespace shardmark {
@@ -120,7 +121,7 @@ MeasuredUse measured_use(const Result& result);
 /// The figures of one run, as this rank sees them.
 struct Result {
   std::optional<Fit> fit;  // how many layers, where the deck gives `model.fit`
-  Profile profile;  // what the plan was made for, besides deck and ranks
+  Profile profile;         // what the plan was made for, besides deck and ranks
   std::string deck_text, deck_hash, plan_hash;
   std::vector<LossRow> rows;  // one per step; loss and norm are those of the global batch
   StepTrace trace;            // of the warm-up step that the page draws, on rank 0
@@ -144,7 +145,8 @@ struct Result {
   OutsideMemory outside;               // counted in rss_excess, not in rss_peak
   std::int64_t rss_peak_most = 0;      // the largest of all ranks
   std::optional<DeviceFigure> device;  // where the device has its own memory
-  std::optional<ProofResult> proof;    // of the collectives; empty with one rank
+  ReplayResult replay;
+  std::optional<ProofResult> proof;  // of the collectives; empty with one rank
   StateHashes hashes;
   CheckpointFigures checkpoints;
   std::vector<RankInfo> ranks;
@@ -158,8 +160,8 @@ struct Result {
   std::vector<std::string> unofficial;  // reasons
   std::string division;                 // under the run rules: "as-is", "tuned", "unranked"
   std::vector<std::string> division_reasons;
-  StopCause stop = StopCause::none;     // why the run ended before its last step
-  std::string stopped;                  // the same in words; empty if it did all steps
+  StopCause stop = StopCause::none;  // why the run ended before its last step
+  std::string stopped;               // the same in words; empty if it did all steps
   /// No check failed, and the run was not stopped.
   bool valid() const { return stopped.empty() && checks_pass(); }
   bool checks_pass() const;

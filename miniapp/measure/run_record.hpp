@@ -23,13 +23,14 @@ struct RunRecord {
   LaneTimes times;
   LinkTimesByDirection link{};
   std::int64_t matmul_ns = 0;
-  double timed_s = 0;  // from barrier to barrier, without checkpoints
+  double timed_s = 0;  // from barrier to barrier, without checkpoints and copies for the replay
   ClockSpans clocks;   // from barrier to barrier, with checkpoints
 
   std::int64_t first_step = 0;         // of this run; a checkpoint contains the steps before
   std::int64_t steps = 0, warmup = 0;  // of this run: timed steps, and those before them
   // Resident memory in bytes: at the start of the session, pages of files in it, and at most.
   std::int64_t rss_start = 0, rss_start_files = 0, rss_peak = 0;
+  std::int64_t kept_bytes = 0;       // of it: the states that are kept for the replay
   OutsideMemory outside;             // the most that was seen
   StopCause stop = StopCause::none;  // why the run ended before its last step
   DeviceLooks device;

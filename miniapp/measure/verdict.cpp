@@ -101,6 +101,11 @@ Check values(const Result& r, const Observed& o) {
   return {"values", Outcome::pass, describe(*r.proof)};
 }
 
+Check replay_check(const ReplayResult& replay) {
+  if (!replay.unused.empty()) return {"replay", Outcome::not_applicable, replay.unused};
+  return from_text("replay", replay.wrong, describe(replay));
+}
+
 Check disk_check(const Result& r, const Observed& o) {
   if (o.disk_mismatch.empty() && (!r.disk->direct || !r.disk->kernel))
     return {"disk", Outcome::not_applicable,
@@ -149,6 +154,7 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
   r.checks.push_back(from_text("calls", o.calls_mismatch,
                                "calls and elements by collective as predicted, on every rank"));
   r.checks.push_back(values(r, o));
+  r.checks.push_back(replay_check(r.replay));
   if (r.copies() || !o.copies_mismatch.empty())
     r.checks.push_back(
         from_text("copies", o.copies_mismatch,

@@ -248,6 +248,10 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   if (!r.rows.empty() && deck.run.compute == Compute::train)
     o["loss"] = {{"first", number(r.rows.front().loss)}, {"last", number(r.rows.back().loss)}};
   if (!deck.checkpoint.dir.empty()) o["checkpoints"] = checkpoints(r.checkpoints);
+  if (r.replay.unused.empty())
+    o["replay"] = {{"step", r.replay.step},
+                   {"gradient_difference", number(r.replay.gradient)},
+                   {"bound", number(r.replay.bound)}};
   if (r.proof)
     o["proof"] = {{"timed_steps", r.proof->timed_steps}, {"proved_steps", r.proof->proved_steps},
                   {"period", r.proof->period},           {"collectives", r.proof->collectives},

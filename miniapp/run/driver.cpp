@@ -18,7 +18,7 @@ RunOutcome run_deck(const RunArguments& arguments, const World& world) {
   Checkpoints checkpoints(run.loaded, run.program, world.comm, world.peers);
   output.announce(checkpoints.notice());
   session.open();  // communicators, self-check, memory
-  Trainer trainer(run, session, checkpoints, world.peers, output.prints());
+  Trainer trainer(run, session, checkpoints, world, output.prints());
   trainer.train();   // start-up, warm-up, timed steps
   trainer.finish();  // the last checkpoint, the storage benchmark
   Result result = collect_results(run, session, trainer, checkpoints, world);

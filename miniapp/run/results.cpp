@@ -7,9 +7,9 @@
 #include <core/plan/interpret/print.hpp>
 #include <io/files/hash.hpp>
 #include <miniapp/measure/comparisons.hpp>
-#include <miniapp/measure/state_hash.hpp>
 #include <miniapp/measure/timings.hpp>
 #include <miniapp/measure/verdict.hpp>
+#include <miniapp/prove/state_hash.hpp>
 #include <miniapp/provenance/binaries.hpp>
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/provenance/placement.hpp>
@@ -83,7 +83,7 @@ std::optional<Check> reference_check(const RunPlan& run, const Result& result, P
 
 }  // namespace
 
-Result collect_results(const RunPlan& run, RunSession& session, const Trainer& trainer,
+Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer,
                        const Checkpoints& checkpoints, const World& world) {
   const Deck& deck = run.loaded.deck;
   const Program& program = run.program;
@@ -133,6 +133,7 @@ Result collect_results(const RunPlan& run, RunSession& session, const Trainer& t
   if (run.fault.kind != Fault::none)
     observed.injected = fmt::format("SHARDMARK_FAULT={}", to_string(run.fault));
   observed.reference = reference_check(run, result, peers);
+  result.replay = trainer.replay().again(record.stop != StopCause::none);
   judge(deck, program, observed, result);
   return result;
 }

@@ -11,7 +11,7 @@ namespace shardmark {
 
 /// Collective, after Trainer::finish(). Gathers what all ranks measured, compares it with the plan,
 /// and judges. Verdict and losses are the same on all ranks; the other figures are this rank's.
-Result collect_results(const RunPlan& run, RunSession& session, const Trainer& trainer,
+Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer,
                        const Checkpoints& checkpoints, const World& world);
 
 }  // namespace shardmark

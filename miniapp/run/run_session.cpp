@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <core/memory/device_memory.hpp>
 #include <miniapp/models/make_model.hpp>
+#include <miniapp/prove/self_check.hpp>
 #include <miniapp/ranks/clock_offset.hpp>
 #include <miniapp/run/bf16_choice.hpp>
 #include <miniapp/run/run_session.hpp>
-#include <miniapp/run/self_check.hpp>
 
 namespace shardmark {
 

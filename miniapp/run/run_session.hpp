@@ -30,6 +30,9 @@ class RunSession {
   /// Collective. Makes the communicators, runs the self-check on them, and opens the session.
   /// Throws AgreedError, CommError.
   void open();
+  /// Local. Frees the memory of the session, whose communicators stay. Only context(), matmul(),
+  /// counters() and what was recorded may be used from here on.
+  void close() { session_.reset(); }
 
   // After open():
   Session& session() { return *session_; }

@@ -32,15 +32,16 @@ double checkpoint_limit_s(const RunPlan& run) {
 
 }  // namespace
 
-Trainer::Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoints, Peers& peers,
-                 bool prints)
+Trainer::Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoints,
+                 const World& world, bool prints)
     : run_(run),
       session_(session),
       checkpoints_(checkpoints),
-      peers_(peers),
+      peers_(world.peers),
       prints_(prints),
-      prover_(session.proof(), session.data_witness(), peers),
-      stop_(peers) {
+      prover_(session.proof(), session.data_witness(), world.peers),
+      replay_(run, session, world),
+      stop_(world.peers) {
   record_.rss_start = session.memory_at_start().resident_bytes;
   record_.rss_start_files = session.memory_at_start().file_bytes;
   record_.device = session.device();
@@ -133,7 +134,10 @@ StopCause Trainer::agreed_cause(std::int64_t next_step) {
 std::int64_t Trainer::steps(std::int64_t first, std::int64_t count, Progress& progress) {
   std::int64_t s = first;
   while (s < first + count && record_.stop == StopCause::none) {
-    step(s, progress);
+    if (replay_.drawn(s))
+      step_to_replay(s, progress);
+    else
+      step(s, progress);
     record_.stop = agreed_cause(s + 1);
     progress.step(s, record_.losses.back() / static_cast<double>(run_.program.batch.accumulation),
                   record_.seconds.back());
@@ -161,16 +165,28 @@ void Trainer::with_files_mapped(const char* what, Body body) {
   static_cast<void>(reset_peak_resident());
 }
 
-// The figure of merit does not include checkpoints. The barrier ends the step for all ranks, so
-// that waiting for a slower rank does not count as writing.
+// What the figure of merit does not include. The barrier ends the step for all ranks, so that
+// waiting for a slower rank does not count as `body`.
+template<class Body>
+void Trainer::untimed(const char* what, Body body) {
+  peers_.barrier();
+  const std::int64_t start_ns = monotonic_ns();
+  with_files_mapped(what, body);
+  untimed_ns_ += monotonic_ns() - start_ns;
+}
+
 void Trainer::checkpoint(std::int64_t steps_done) {
   const bool last = record_.stop != StopCause::none && checkpoints_.possible();
   if (!last && !checkpoints_.due(steps_done)) return;
-  peers_.barrier();
-  const std::int64_t start_ns = monotonic_ns();
-  with_files_mapped("writing a checkpoint",
-                    [&] { checkpoints_.write(session_.executor(), session_.steps()); });
-  checkpoint_ns_ += monotonic_ns() - start_ns;
+  untimed("writing a checkpoint",
+          [&] { checkpoints_.write(session_.executor(), session_.steps()); });
+}
+
+void Trainer::step_to_replay(std::int64_t s, Progress& progress) {
+  untimed("keeping the states before a step", [&] { replay_.before_step(); });
+  step(s, progress);
+  untimed("keeping what a step gave",
+          [&] { replay_.after_step(record_.losses.back(), !record_.skipped.back()); });
 }
 
 void Trainer::train() {
@@ -193,17 +209,20 @@ void Trainer::train() {
   record_.stop = agreed_cause(first);
   record_.warmup = steps(first, record_.warmup, progress);
   prover_.draw(record_.steps);
+  with_files_mapped("drawing a step to make again",
+                    [&] { replay_.draw(first + record_.warmup, record_.steps); });
+  record_.kept_bytes = replay_.kept_bytes();
   peers_.barrier();
   executor.reset_times();
   untimed_calls_ = counters.take_records();
   counters.recording(true);
   const std::int64_t matmul_before_ns = session_.matmul().matmul_ns();
-  checkpoint_ns_ = 0;
+  untimed_ns_ = 0;
   record_.clocks.begin = read_clocks();
   const std::int64_t start_ns = monotonic_ns();
   record_.steps = steps(first + record_.warmup, record_.steps, progress);
   peers_.barrier();
-  record_.timed_s = static_cast<double>(monotonic_ns() - start_ns - checkpoint_ns_) * 1e-9;
+  record_.timed_s = static_cast<double>(monotonic_ns() - start_ns - untimed_ns_) * 1e-9;
   record_.clocks.end = read_clocks();
   record_.matmul_ns = session_.matmul().matmul_ns() - matmul_before_ns;
   record_.times = executor.times();

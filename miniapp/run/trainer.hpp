@@ -10,9 +10,10 @@
 #include <miniapp/checkpoint/checkpoints.hpp>
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/measure/run_record.hpp>
-#include <miniapp/measure/step_prover.hpp>
+#include <miniapp/prove/step_prover.hpp>
 #include <miniapp/ranks/stop_agreement.hpp>
 #include <miniapp/run/progress.hpp>
+#include <miniapp/run/replay.hpp>
 #include <miniapp/run/run_session.hpp>
 
 namespace shardmark {
@@ -21,7 +22,7 @@ namespace shardmark {
 class Trainer {
  public:
   /// All must outlive it; the session is open. `prints`: progress goes to standard output.
-  Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoints, Peers& peers,
+  Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoints, const World& world,
           bool prints);
 
   /// Collective. Runs the start-up, goes on from a checkpoint if the deck says so, and runs all
@@ -35,6 +36,7 @@ class Trainer {
   /// What this rank recorded, complete after finish().
   const RunRecord& record() const { return record_; }
   const StepProver& prover() const { return prover_; }
+  Replay& replay() { return replay_; }
   /// The collectives before the timed steps, where DeepSpeed's log wants them.
   const std::vector<CollectiveRecord>& untimed_calls() const { return untimed_calls_; }
   /// On rank 0, the warm-up step that the report draws.
@@ -50,8 +52,11 @@ class Trainer {
   void plain_step(std::int64_t step);
   bool proves(std::int64_t step) const;
   StepTrace traced_step(std::int64_t step);
+  void step_to_replay(std::int64_t step, Progress& progress);
   void checkpoint(std::int64_t steps_done);
   void record_resident();
+  template<class Body>
+  void untimed(const char* what, Body body);
   template<class Body>
   void with_files_mapped(const char* what, Body body);
 
@@ -61,9 +66,10 @@ class Trainer {
   Peers& peers_;
   bool prints_;
   StepProver prover_;
+  Replay replay_;
   StopAgreement stop_;
   RunRecord record_;
-  std::int64_t checkpoint_ns_ = 0;  // in checkpoints between steps
+  std::int64_t untimed_ns_ = 0;  // between timed steps, in checkpoints and for the replay
   std::vector<CollectiveRecord> untimed_calls_;
   StepTrace drawn_;
   std::vector<StepTrace> traced_;

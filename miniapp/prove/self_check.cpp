@@ -8,9 +8,9 @@
 #include <core/memory/read_back.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <miniapp/execute/session.hpp>
-#include <miniapp/measure/state_hash.hpp>
 #include <miniapp/models/list_model.hpp>
-#include <miniapp/run/self_check.hpp>
+#include <miniapp/prove/self_check.hpp>
+#include <miniapp/prove/state_hash.hpp>
 
 namespace shardmark {
 namespace {
@@ -141,8 +141,9 @@ StageOutcome run_stage(const Deck& deck, const Profile& profile, Context& contex
 
 std::string self_check(const Deck& deck, const Profile& profile, Context& context,
                        const Lanes& lanes, Peers& peers, Fault fault) {
-  // A NaN is put into the real run only, whose loss has to show it.
-  const Fault here = fault == Fault::nan || fault == Fault::leak ? Fault::none : fault;
+  // These are put into the real run only, which has to show them.
+  const bool spared = fault == Fault::nan || fault == Fault::leak || fault == Fault::wrong_update;
+  const Fault here = spared ? Fault::none : fault;
   const auto outcome = [&](Deck small) {
     if (!exact_as_sums(deck, peers.size())) small.zero.knobs.sums_gradients = false;
     StageOutcome o = run_stage(small, profile, context, lanes, peers, here);

@@ -2,23 +2,18 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 
 #include <fmt/core.h>
 
 #include <core/clock.hpp>
 #include <core/random.hpp>
-#include <miniapp/measure/step_prover.hpp>
+#include <miniapp/prove/step_prover.hpp>
+#include <miniapp/ranks/shared_seed.hpp>
 
 namespace shardmark {
 namespace {
 
 constexpr double most_cost = 0.02;  // of a step; what proving every step may cost
-
-std::uint64_t random_word() {
-  std::random_device device;  // the system's source of randomness
-  return static_cast<std::uint64_t>(device()) << 32 | device();
-}
 
 }  // namespace
 
@@ -53,7 +48,7 @@ void StepProver::draw(std::int64_t steps) {
   const double cost = *std::min_element(costs.begin(), costs.end());
   const auto wanted = static_cast<std::int64_t>(std::ceil(std::min(cost / most_cost, 1e9)));
   result_.period = std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(steps, 1));
-  result_.seed = peers_.gather(random_word()).front();
+  result_.seed = shared_seed(peers_);
 }
 
 // The last run of steps may be shorter than the others; one of its steps is drawn all the same.

@@ -7,7 +7,7 @@
 #include <core/nn/kernels/context.hpp>
 #include <core/nn/optimizer/init.hpp>
 #include <miniapp/execute/executor.hpp>
-#include <miniapp/measure/state_hash.hpp>
+#include <miniapp/prove/state_hash.hpp>
 
 namespace shardmark {
 namespace {

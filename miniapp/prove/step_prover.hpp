@@ -12,7 +12,7 @@
 
 #include <comm/proof/proof.hpp>
 #include <io/data/witness.hpp>
-#include <miniapp/measure/proof_result.hpp>
+#include <miniapp/prove/proof_result.hpp>
 #include <miniapp/ranks/peers.hpp>
 
 namespace shardmark {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <miniapp/measure/proof_result.hpp>
+#include <miniapp/prove/proof_result.hpp>
 
 namespace shardmark {
 

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include <miniapp/prove/replay_result.hpp>
+
+namespace shardmark {
+namespace {
+
+double unit_roundoff(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::bf16: return 0x1p-8;
+    case Dtype::fp16: return 0x1p-11;
+    default: return 0x1p-24;
+  }
+}
+
+// The norm of the difference of two sketched vectors, relative to the second. `rounding` is what
+// storing the state in fp32 may have changed in both.
+double relative(const StateSketch& a, const StateSketch& b, double rounding) {
+  const double difference = std::max(0.0, combine(a, b, -1).norm() - rounding);
+  return difference == 0 ? 0 : difference / std::max(b.norm(), 1e-300);
+}
+
+}  // namespace
+
+ReplayBounds replay_bounds(Reductions reductions, Dtype reduced, Dtype computed, int ranks) {
+  if (reductions == Reductions::ordered) return {0, 0, 0};
+  return {4 * unit_roundoff(computed), 16 * ranks * unit_roundoff(reduced), 0.1};
+}
+
+void compare_steps(const StepOutcome& before, const StepOutcome& run, const StepOutcome& again,
+                   double decay, const ReplayBounds& bounds, ReplayResult& result) {
+  result.bound = bounds.gradient;
+  if (run.updated != again.updated) {
+    result.wrong = run.updated ? "the step updated the states, but its replay was skipped"
+                               : "the step was skipped, but its replay updated the states";
+    return;
+  }
+  if (std::abs(run.loss - again.loss) > bounds.loss * std::abs(again.loss)) {
+    result.wrong = fmt::format("the loss was {:.9g}, but is {:.9g} when the step is made again",
+                               run.loss, again.loss);
+    return;
+  }
+  const bool exact = bounds.update == 0;
+  const double rounding = exact ? 0 : 0x1p-22;
+  const auto gradient = [&](const StepOutcome& after) {
+    return combine(after.momentum, before.momentum, -decay);
+  };
+  const auto update = [&](const StepOutcome& after) {
+    return combine(after.master, before.master, -1);
+  };
+  result.gradient = relative(gradient(run), gradient(again), rounding * again.momentum.norm());
+  const double updates = relative(update(run), update(again), rounding * again.master.norm());
+  // Equal gradients of one rank's shard give equal updates: nothing is summed any more.
+  const bool same_gradients = run.momentum == again.momentum && run.variance == again.variance;
+  const double most_update = same_gradients ? 0 : bounds.update;
+  const auto tell = [&](const char* what, double have, double bound) {
+    result.wrong = fmt::format(
+        "{} differ by {:.3g} of their norm when the step is made again, at most {:.3g} is rounding",
+        what, have, bound);
+  };
+  if (!(result.gradient <= bounds.gradient)) {
+    tell("the gradients", result.gradient, bounds.gradient);
+  } else if (!(updates <= most_update)) {
+    tell("the updates of the parameters", updates, most_update);
+  } else if (exact && !same_gradients) {
+    result.wrong = "Adam's moments differ when the step is made again";
+  }
+}
+
+std::string describe(const ReplayResult& replay) {
+  return fmt::format(
+      "timed step {}, made again from its saved states under ordered reductions, gave the same "
+      "loss "
+      "and {}",
+      replay.step,
+      replay.bound == 0 ? "the same states"
+                        : fmt::format("gradients within {:.2g} of their norm (at most {:.2g})",
+                                      replay.gradient, replay.bound));
+}
+
+}  // namespace shardmark

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a timed step compares with the same step made again.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <core/plan/deck/types.hpp>
+#include <miniapp/prove/state_sketch.hpp>
+
+namespace shardmark {
+
+/// What a rank keeps of one step: its loss, and sketches of its fp32 states after the step.
+struct StepOutcome {
+  bool updated = false;
+  double loss = 0;  // NaN if nothing is trained
+  StateSketch master, momentum, variance;
+};
+
+/// By how much the step and its replay may differ, relative to the norm of what they compute.
+struct ReplayBounds {
+  double loss, gradient, update;
+};
+/// The bounds where gradients of `reduced` type are summed over `ranks` ranks in an order that the
+/// library chooses. A sum of n terms in any order differs by at most (n - 1) u sum |x|, u being the
+/// unit roundoff (Higham, Accuracy and Stability of Numerical Algorithms, §4.2); 16 stands for
+/// terms that cancel. Adam divides by the root of the variance, so small gradients may change an
+/// update by more than that: it may differ by a tenth of its norm. With `ordered` reductions,
+/// nothing may.
+ReplayBounds replay_bounds(Reductions reductions, Dtype reduced, Dtype computed, int ranks);
+
+/// The replayed step, for the report and the verdict.
+struct ReplayResult {
+  std::int64_t step = -1;
+  std::string unused = "no step was drawn";  // why none was made again; empty: one was
+  std::string wrong;                         // of the lowest rank whose step differs; empty: none
+  double gradient = 0;  // the largest difference of gradients that a rank found, relative
+  double bound = 0;     // that ReplayBounds::gradient allows
+};
+
+/// Compares what this rank has kept. `before` is the state before the step, and `decay` is Adam's
+/// first beta. Fills `gradient` and `wrong`.
+void compare_steps(const StepOutcome& before, const StepOutcome& run, const StepOutcome& again,
+                   double decay, const ReplayBounds& bounds, ReplayResult& result);
+
+/// "step 17, made again from its saved states under ordered reductions, …".
+std::string describe(const ReplayResult& replay);
+
+}  // namespace shardmark

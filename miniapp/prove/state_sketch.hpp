@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sketch of a state: a few sums from which the norm of the state, and the norm of the difference
+// of two states, can be estimated without keeping either. Element i is added with a random sign to
+// one of `buckets` sums (Charikar, Chen and Farach-Colton, "Finding frequent items in data
+// streams", ICALP 2002). The sketch is linear, and the sum of its squares is the square of the norm
+// within about sqrt(2 / buckets) = 18 %.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace shardmark {
+
+/// The sketch of one state of one rank.
+struct StateSketch {
+  static constexpr std::size_t buckets = 64;
+  std::array<double, buckets> sums{};
+
+  /// Adds the elements `first_elem`, `first_elem` + 1, … of the state.
+  void add(std::span<const float> values, std::int64_t first_elem);
+  /// The estimate of the norm.
+  double norm() const;
+  bool operator==(const StateSketch&) const = default;
+};
+
+/// The sketch of a + `factor` * b.
+StateSketch combine(const StateSketch& a, const StateSketch& b, double factor);
+
+}  // namespace shardmark

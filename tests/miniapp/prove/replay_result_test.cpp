@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: a sketch gives the norm of a difference; a replayed step passes within the rounding of its
+// sums, and fails beyond it, naming what differs.
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <miniapp/prove/replay_result.hpp>
+
+namespace shardmark::test::replay_result_test {
+namespace {
+
+constexpr double decay = 0.9;
+constexpr std::int64_t elems = 5000;
+
+std::vector<float> wave(double amplitude, double frequency) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < elems; ++i)
+    values.push_back(static_cast<float>(amplitude * std::sin(frequency * static_cast<double>(i))));
+  return values;
+}
+
+double norm_of(const std::vector<float>& values) {
+  double squares = 0;
+  for (const double v : values) squares += v * v;
+  return std::sqrt(squares);
+}
+
+StateSketch sketch_of(const std::vector<float>& values) {
+  StateSketch sketch;
+  sketch.add(values, 0);
+  return sketch;
+}
+
+TEST(Sketch, gives_the_norm_of_a_difference) {
+  const std::vector<float> a = wave(1, 0.1), b = wave(1e-3, 0.7);
+  std::vector<float> sum = a;
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += b[i];
+  const double difference = combine(sketch_of(sum), sketch_of(a), -1).norm();
+  EXPECT_NEAR(difference, norm_of(b), 0.5 * norm_of(b));
+  EXPECT_NEAR(sketch_of(a).norm(), norm_of(a), 0.5 * norm_of(a));
+}
+
+// A rank's elements come in pieces of any length.
+TEST(Sketch, does_not_depend_on_the_pieces) {
+  const std::vector<float> values = wave(1, 0.1);
+  for (const std::size_t cut : {1, 7, 8, 2501}) {
+    StateSketch pieces;
+    pieces.add({values.data(), cut}, 0);
+    pieces.add({values.data() + cut, values.size() - cut}, static_cast<std::int64_t>(cut));
+    for (std::size_t i = 0; i < StateSketch::buckets; ++i)
+      EXPECT_NEAR(pieces.sums[i], sketch_of(values).sums[i], 1e-12);
+  }
+}
+
+// A step with Adam whose gradient has the error `wrong`, relative to its norm.
+StepOutcome step(double wrong, double rate = 1e-3) {
+  const std::vector<float> gradient = wave(1, 0.1), error = wave(wrong, 0.7);
+  std::vector<float> momentum, variance, master;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    const float g = gradient[i] + error[i];
+    momentum.push_back(0.1F * g);
+    variance.push_back(0.001F * g * g);
+    master.push_back(1.0F - static_cast<float>(rate) * g);
+  }
+  return {true, 2.5, sketch_of(master), sketch_of(momentum), sketch_of(variance)};
+}
+
+StepOutcome start() {
+  StepOutcome before;
+  before.master = sketch_of(std::vector<float>(elems, 1.0F));
+  return before;
+}
+
+std::string wrong_of(const StepOutcome& run, Reductions reductions, int ranks = 2,
+                     Dtype reduced = Dtype::fp32) {
+  ReplayResult result;
+  compare_steps(start(), run, step(0), decay,
+                replay_bounds(reductions, reduced, Dtype::fp32, ranks), result);
+  return result.wrong;
+}
+
+TEST(Replay, passes_within_rounding_and_fails_beyond) {
+  EXPECT_EQ(wrong_of(step(0), Reductions::ordered), "");
+  EXPECT_EQ(wrong_of(step(1e-6), Reductions::native), "");
+  EXPECT_NE(wrong_of(step(1e-5), Reductions::native).find("the gradients differ"),
+            std::string::npos);
+  EXPECT_EQ(wrong_of(step(1e-5), Reductions::native, 64), "") << "more terms round more";
+  EXPECT_EQ(wrong_of(step(1e-2), Reductions::native, 2, Dtype::bf16), "");
+  EXPECT_NE(wrong_of(step(1e-6), Reductions::ordered), "");
+}
+
+TEST(Replay, sees_an_update_that_does_not_follow_from_the_gradients) {
+  EXPECT_NE(wrong_of(step(0, 1.01e-3), Reductions::native).find("the updates of the parameters"),
+            std::string::npos);
+}
+
+TEST(Replay, sees_another_loss_and_a_step_that_was_skipped) {
+  StepOutcome other = step(0);
+  other.loss = 2.51;
+  EXPECT_EQ(wrong_of(other, Reductions::native),
+            "the loss was 2.51, but is 2.5 when the step is made again");
+  StepOutcome skipped = step(0);
+  skipped.updated = false;
+  EXPECT_NE(wrong_of(skipped, Reductions::native).find("was skipped"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shardmark::test::replay_result_test
