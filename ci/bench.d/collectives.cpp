@@ -3,11 +3,13 @@
 // fp32 sums in place, one call for the whole array. All take turns in one run, so that they meet
 // the same conditions; a time is that of the slowest rank, a figure the median of the turns.
 //
-//     mpiexec -n 2 bench_collectives [LARGEST_MIB [TURNS]]
+//     mpiexec -n 2 bench_collectives [LARGEST_MIB [TURNS [LINK_GBPS]]]
 //
-// Prints a table of bus bandwidths as nccl-tests defines them (array bytes / time, times 2(N-1)/N
-// for all_reduce, (N-1)/N for the others), for 4 KiB microseconds instead, and then one JSON line
-// for each figure.
+// On one node the back-ends are `mpi` and `shm`, on several `mpi` and `node`. LINK_GBPS is the rate
+// of each node's link in Gb/s; the table then also says which part of that rate a collective
+// reaches, counting each byte once that has to leave a node. Prints a table of bus bandwidths as
+// nccl-tests defines them (array bytes / time, times 2(N-1)/N for all_reduce, (N-1)/N for the
+// others), for 4 KiB microseconds instead, and then one JSON line for each figure.
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -106,11 +108,12 @@ std::vector<double> race(MPI_Comm world, std::vector<Contender>& field, Op op, A
   return medians;
 }
 
-std::vector<Contender> make_field(const MpiWorld& world) {
+std::vector<Contender> make_field(const MpiWorld& world, int nodes) {
   std::vector<Contender> field;
   field.push_back({"MPI", nullptr, {}});
-  for (const Backend backend : {Backend::mpi, Backend::shm})
+  for (const Backend backend : {Backend::mpi, nodes > 1 ? Backend::node : Backend::shm})
     for (const Reductions reductions : {Reductions::native, Reductions::ordered}) {
+      if (backend == Backend::mpi && reductions == Reductions::ordered && nodes > 1) continue;
       CommOptions options;
       options.reductions = reductions;
       options.idle = find_node(world.comm()).idle();
@@ -120,19 +123,27 @@ std::vector<Contender> make_field(const MpiWorld& world) {
   return field;
 }
 
-void bench(const MpiWorld& world, std::int64_t largest_mib, int turns) {
-  std::vector<Contender> field = make_field(world);
-  const int ranks = world.size();
+int count_nodes(MPI_Comm world) {
+  std::vector<int> nodes = nodes_of_ranks(world);
+  std::sort(nodes.begin(), nodes.end());
+  return static_cast<int>(std::unique(nodes.begin(), nodes.end()) - nodes.begin());
+}
+
+void bench(const MpiWorld& world, std::int64_t largest_mib, int turns, double link_gbps) {
+  const int nodes = count_nodes(world.comm());
+  std::vector<Contender> field = make_field(world, nodes);
+  const int ranks = world.size(), width = link_gbps > 0 ? 22 : 15;
   Array array(largest_mib << 18);
   std::string json;
   if (world.rank() == 0) {
     fmt::print("{:<15}{:>8}", fmt::format("{} ranks", ranks), "KiB");
-    for (const Contender& f : field) fmt::print("{:>15}", f.name);
-    fmt::print("   GB/s of the bus or us (times as fast as MPI's own)\n");
+    for (const Contender& f : field) fmt::print("{:>{}}", f.name, width);
+    fmt::print("   GB/s of the bus or us (times as fast as MPI's own{})\n",
+               link_gbps > 0 ? ", part of the link" : "");
   }
   for (const Op op : verbs)
-    for (const std::int64_t kib : {4, 1 << 10, 16 << 10, 64 << 10, 256 << 10}) {
-      if (kib > largest_mib << 10) continue;
+    for (const std::int64_t kib : {4, 64, 1 << 10, 16 << 10, 64 << 10, 256 << 10}) {
+      if (kib > largest_mib << 10 || (kib == 64 && nodes == 1)) continue;
       const std::int64_t elems = (kib << 8) / ranks * ranks;
       const auto seconds = race(world.comm(), field, op, array, elems, ranks,
                                 kib < 16384 ? 5 * turns : turns, find_node(world.comm()).idle());
@@ -141,14 +152,22 @@ void bench(const MpiWorld& world, std::int64_t largest_mib, int turns) {
       for (std::size_t k = 0; k < field.size(); ++k) {
         const double algorithm = static_cast<double>(elems) * 4 / seconds[k] / 1e9;
         const double bus = algorithm * (op == Op::all_reduce ? 2 : 1) * (ranks - 1) / ranks;
-        fmt::print("{:>15}", fmt::format("{:.2f} ({:.2f})", kib < 1024 ? seconds[k] * 1e6 : bus,
-                                         seconds[0] / seconds[k]));
+        // What each node has to send, at the rate of its link.
+        const double sent =
+            static_cast<double>(elems) * 4 * (op == Op::all_reduce ? 2 : 1) * (nodes - 1) / nodes;
+        const double of_link = link_gbps > 0 ? sent * 8e-9 / link_gbps / seconds[k] : 0;
+        const std::string part = link_gbps > 0 ? fmt::format(", {:.2f}", of_link) : "";
+        fmt::print("{:>{}}",
+                   fmt::format("{:.2f} ({:.2f}{})", kib < 1024 ? seconds[k] * 1e6 : bus,
+                               seconds[0] / seconds[k], part),
+                   width);
         json += fmt::format(
-            R"({{"bench": "collectives", "op": "{}", "ranks": {}, "bytes": {}, "by": "{}", )"
-            R"("seconds": {:.7f}, "busbw_GBps": {:.3f}, "times_mpi": {:.3f}}})"
+            R"({{"bench": "collectives", "op": "{}", "ranks": {}, "nodes": {}, "link_gbps": {}, )"
+            R"("bytes": {}, "by": "{}", "seconds": {:.7f}, "busbw_GBps": {:.3f}, )"
+            R"("times_mpi": {:.3f}, "part_of_link": {:.3f}}})"
             "\n",
-            to_string(op), ranks, elems * 4, field[k].name, seconds[k], bus,
-            seconds[0] / seconds[k]);
+            to_string(op), ranks, nodes, link_gbps, elems * 4, field[k].name, seconds[k], bus,
+            seconds[0] / seconds[k], of_link);
       }
       fmt::print("\n");
       std::fflush(stdout);
@@ -163,11 +182,12 @@ int main(int argc, char** argv) {
   using namespace shardmark;
   const std::int64_t largest_mib = argc > 1 ? std::atoll(argv[1]) : 256;
   const int turns = argc > 2 ? std::atoi(argv[2]) : 9;
+  const double link_gbps = argc > 3 ? std::atof(argv[3]) : 0;
   const MpiWorld world(argc, argv);
   try {
     if (largest_mib < 1 || turns < 1)
       throw CommError("bench_collectives LARGEST_MIB TURNS: must be 1 or more");
-    bench(world, largest_mib, turns);
+    bench(world, largest_mib, turns, link_gbps);
   } catch (const Error& e) {
     fmt::print(stderr, "bench_collectives: {}\n", e.what());
     abort_all(world.comm(), e.status());

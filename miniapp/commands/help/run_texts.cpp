@@ -19,6 +19,9 @@ std::vector<VariableHelp> run_environment() {
        "600), communicators, checkpoints, the report, MPI_Finalize (30) or MPI_Abort (10)."},
       {"MPIR_CVAR_IREDUCE_SCATTER_BLOCK_INTRA_ALGORITHM",
        "MPICH's algorithm for reduce_scatter; set to sched_pairwise if it is not set."},
+      {"UCX_RNDV_THRESH",
+       "The size from which UCX asks the receiver before it sends; set to 2m if it is not set and "
+       "several nodes have no network with remote memory access."},
       {"OMP_*, KOKKOS_*, ONEDNN_*, DNNL_*, MPICH_*, MPIR_*, FI_*, UCX_*, NCCL_*, SLURM_*",
        "Read by the libraries and the launcher. The report records them."},
   };
