@@ -141,7 +141,11 @@ class CommandLine {
   CommandLine() {
     app_.require_subcommand(1);
     add_program_options(app_);
-    add("run", {{"DECK", &run_.deck}, {"--set", &run_.sets}, {"--machine", &run_.machine}, {"--out", &run_.out}},
+    add("run",
+        {{"DECK", &run_.deck},
+         {"--set", &run_.sets},
+         {"--machine", &run_.machine},
+         {"--out", &run_.out}},
         [this] { return run_command(run_); });
     add("plan",
         {{"DECK", &plan_.deck},
@@ -151,6 +155,15 @@ class CommandLine {
          {"--ranks-per-node", &plan_.ranks_per_node, 1},
          {"--format", &plan_.format}},
         [this] { return plan_command(plan_); });
+    add("trace",
+        {{"DECK", &trace_.deck},
+         {"--set", &trace_.sets},
+         {"--ranks", &trace_.ranks, 1},
+         {"--ranks-per-node", &trace_.ranks_per_node, 0},
+         {"--machine", &trace_.machine},
+         {"--format", &trace_.format},
+         {"--out", &trace_.out}},
+        [this] { return trace_command(trace_); });
     add("predict",
         {{"DECK", &predict_.deck},
          {"--set", &predict_.sets},
@@ -257,6 +270,7 @@ class CommandLine {
   std::map<std::string, std::function<ExitStatus()>> calls_;
   RunArguments run_;
   PlanArguments plan_;
+  TraceArguments trace_;
   PredictArguments predict_;
   CalibrateArguments calibrate_;
   AdviseArguments advise_;

@@ -16,11 +16,22 @@ namespace shardmark {
 namespace {
 
 constexpr std::array<std::string_view, 3> our_files{report_file, page_file, losses_file};
+constexpr std::string_view rank_suffix = ".et";
 
 }  // namespace
 
 bool is_run_file(std::string_view name) {
   return std::find(our_files.begin(), our_files.end(), name) != our_files.end();
+}
+
+bool is_file_of_each_rank(std::string_view name) {
+  return name.ends_with(rank_suffix);
+}
+
+std::string rank_file(const std::string& name, int rank) {
+  const std::string stem(name, 0,
+                         name.size() - (is_file_of_each_rank(name) ? rank_suffix.size() : 0));
+  return fmt::format("{}.{}{}", stem, rank, rank_suffix);
 }
 
 OutputFolder::OutputFolder(std::string path, std::string more)
@@ -44,7 +55,13 @@ OutputFolder::OutputFolder(std::string path, std::string more)
 }
 
 bool OutputFolder::ours(std::string_view name) const {
-  return is_run_file(name) || (!more_.empty() && name == more_);
+  if (is_run_file(name)) return true;
+  if (is_file_of_each_rank(more_)) {
+    const std::string_view stem =
+        std::string_view(more_).substr(0, more_.size() - rank_suffix.size());
+    return name.starts_with(stem) && name.substr(stem.size()).starts_with('.');
+  }
+  return !more_.empty() && name == more_;
 }
 
 void OutputFolder::replace(const std::string& name, std::string_view content) const {

@@ -18,6 +18,11 @@ inline constexpr const char* losses_file = "losses.csv";
 /// Returns whether `name` is one of the three names above.
 bool is_run_file(std::string_view name);
 
+/// Whether a trace of that name is one file for each rank: those of MLCommons Chakra end in ".et".
+bool is_file_of_each_rank(std::string_view name);
+/// "step.3.et": the file of a rank, for the name "step.et".
+std::string rank_file(const std::string& name, int rank);
+
 /// The output folder of one run.
 class OutputFolder {
  public:
@@ -29,7 +34,8 @@ class OutputFolder {
   const std::string& path() const { return path_; }
 
   /// Writes one of the run's files (`report_file`, `page_file`, `losses_file`) and replaces the old
-  /// one. Throws IoError; the old file then still exists.
+  /// one; or a file of one rank, if `more` is such a name (rank_file()). Throws IoError; the old
+  /// file then still exists.
   void replace(const std::string& name, std::string_view content) const;
   /// Writes the further file in pieces: each call of `next` returns a piece, and an empty one ends
   /// the file. Throws IoError; the old file then still exists.

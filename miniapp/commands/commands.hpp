@@ -36,6 +36,18 @@ struct PredictArguments {
 /// Prints the step time of a deck on a machine file. Throws DeckError, PlanError.
 ExitStatus predict_command(const PredictArguments& arguments);
 
+/// Arguments of `shardmark trace`.
+struct TraceArguments {
+  std::string deck;
+  std::vector<std::string> sets;
+  int ranks = 1, ranks_per_node = 0;  // 0: as many as the machine file says
+  std::string machine;                // a machine file, for durations; empty: none
+  std::string format = "chakra";
+  std::string out = "shardmark-trace";
+};
+/// Writes the plans of all ranks as execution traces. Throws DeckError, PlanError, IoError.
+ExitStatus trace_command(const TraceArguments& arguments);
+
 /// Collective over MPI_COMM_WORLD. Measures this machine and writes a machine file beside a page.
 /// Throws DeckError.
 ExitStatus calibrate_command(const CalibrateArguments& arguments);

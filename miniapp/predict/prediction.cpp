@@ -91,11 +91,7 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   const std::vector<Program> others = other_classes(deck, program, ranks_per_node);
   std::vector<const Program*> ranks{&program};
   for (const Program& other : others) ranks.push_back(&other);
-  PriceOptions options;
-  options.ranks_per_node = ranks_per_node;
-  options.delay_s = deck.comm.delay_ms * 1e-3;
-  options.host_link_bytes_per_s = deck.machine.host_link_gbps.value_or(0) * 1e9;
-
+  PriceOptions options = price_options(deck, ranks_per_node);
   PredictedPoint p;
   std::vector<PricedStep> priced = price(ranks, machine, options);
   p.ranks = program.world;
@@ -130,6 +126,14 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
     p.extrapolates.push_back(
         fmt::format("{}: {:.3g} times beyond what was measured", what, beyond));
   return p;
+}
+
+PriceOptions price_options(const Deck& deck, int ranks_per_node) {
+  PriceOptions options;
+  options.ranks_per_node = ranks_per_node;
+  options.delay_s = deck.comm.delay_ms * 1e-3;
+  options.host_link_bytes_per_s = deck.machine.host_link_gbps.value_or(0) * 1e9;
+  return options;
 }
 
 PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks,

@@ -50,6 +50,9 @@ PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks
 PredictedPoint predict_program(const Deck& deck, const Program& program, const Machine& machine,
                                int ranks_per_node);
 
+/// How the steps of `deck` are priced: with what it emulates.
+PriceOptions price_options(const Deck& deck, int ranks_per_node);
+
 /// A point as `predict --format json` and report.json print it.
 nlohmann::ordered_json point_json(const PredictedPoint& point);
 

@@ -2,7 +2,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include <nlohmann/json.hpp>
+
 #include <core/error.hpp>
+#include <io/files/output_folder.hpp>
+#include <miniapp/report/chakra_trace.hpp>
 #include <miniapp/report/html/page.hpp>
 #include <miniapp/report/report_json.hpp>
 #include <miniapp/report/report_text.hpp>
@@ -23,10 +27,33 @@ void RunOutput::announce(const std::string& notice) const {
   if (prints_) print_out(heading(run_.loaded.deck, run_.program, run_.fit, notice) + "\n");
 }
 
+// One file per rank, which rank 0 writes, since the others may not see the folder.
+void RunOutput::write_chakra(const std::vector<StepTrace>& steps) const {
+  Peers& peers = world_.peers;
+  const std::string& name = run_.loaded.output.trace;
+  const std::string mine = steps.empty()
+                               ? chakra_trace(run_.program, run_.loaded.deck.name)
+                               : chakra_trace(run_.program, run_.loaded.deck.name, steps.front());
+  const std::string groups = chakra_groups(run_.program).dump();
+  auto all_groups = nlohmann::ordered_json::object();
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    const std::string part = peers.broadcast(mine, rank);
+    all_groups.update(nlohmann::ordered_json::parse(peers.broadcast(groups, rank)));
+    peers.agree([&] {
+      if (folder_) folder_->replace(rank_file(name, rank), part);
+    });
+  }
+  peers.agree([&] {
+    if (folder_ && !all_groups.empty())
+      folder_->replace(chakra_groups_file(name), all_groups.dump() + "\n");
+  });
+}
+
 // One rank after another, so that no rank holds more than one other rank's part.
 void RunOutput::write_trace(const std::vector<StepTrace>& steps,
                             std::int64_t clock_offset_ns) const {
   if (run_.loaded.output.trace.empty()) return;
+  if (is_file_of_each_rank(run_.loaded.output.trace)) return write_chakra(steps);
   Peers& peers = world_.peers;
   const std::int64_t first_ns =
       steps.empty() ? INT64_MAX : steps[0].events.front().begin_ns + clock_offset_ns;

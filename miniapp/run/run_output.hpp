@@ -31,6 +31,7 @@ class RunOutput {
               std::int64_t clock_offset_ns) const;
 
  private:
+  void write_chakra(const std::vector<StepTrace>& steps) const;
   void write_trace(const std::vector<StepTrace>& steps, std::int64_t clock_offset_ns) const;
 
   const RunPlan& run_;

@@ -49,6 +49,7 @@ set(layout_rooms
   "io/deck: core core/plan/deck core/plan/write io/json io/keys io/files io/deepspeed io/hf"
   "io/machine: core core/plan/deck core/plan/price io/json io/keys"
   "io/archive: core io/files"
+  "io/chakra:"
   "io/checkpoint: core core/numeric core/plan core/plan/deck core/plan/interpret io/json io/files"
   "miniapp/predict: core core/plan core/plan/* io/*"
   "miniapp/advise: core core/plan core/plan/* io/* miniapp/predict"

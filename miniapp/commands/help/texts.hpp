@@ -81,6 +81,7 @@ CommandHelp run_help();
 CommandHelp sweep_help();
 CommandHelp plan_help();
 CommandHelp predict_help();
+CommandHelp trace_help();
 CommandHelp calibrate_help();
 CommandHelp advise_help();
 CommandHelp compare_help();

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// `shardmark trace`, which writes a step of every rank as Chakra execution traces.
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <core/error.hpp>
+#include <core/plan/build/legal_program.hpp>
+#include <core/text.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <io/deepspeed/config.hpp>
+#include <io/files/durable_file.hpp>
+#include <io/files/output_folder.hpp>
+#include <io/machine/machine_file.hpp>
+#include <miniapp/commands/commands.hpp>
+#include <miniapp/predict/prediction.hpp>
+#include <miniapp/report/chakra_trace.hpp>
+#include <miniapp/report/standard_output.hpp>
+#include <miniapp/run/fit_budget.hpp>
+
+namespace shardmark {
+namespace {
+
+// A file name made of the deck's own name, which may contain anything.
+std::string file_name(const std::string& deck_name) {
+  std::string name;
+  for (const char c : deck_name) {
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                       c == '-' || c == '_' || c == '.';
+    name += plain ? c : '_';
+  }
+  return name.empty() || name.front() == '.' ? "deck" + name : name;
+}
+
+int nodes_of_ranks(const TraceArguments& a, const std::optional<Machine>& machine) {
+  if (a.ranks_per_node > 0) return a.ranks_per_node;
+  return machine && machine->node.ranks > 0 ? machine->node.ranks : 1;
+}
+
+}  // namespace
+
+ExitStatus trace_command(const TraceArguments& a) {
+  std::optional<Machine> machine;
+  if (!a.machine.empty()) machine = read_machine_file(a.machine);
+  Deck deck = read_deck(a.deck, a.sets, DeckUse::plan, a.ranks).deck;
+  const Batch batch = infer_batch(deck.zero, a.ranks, deck.path);
+  Profile profile;
+  profile.ranks_per_node = std::min(a.ranks, nodes_of_ranks(a, machine));
+  if (machine) require_ranks(*machine, a.machine, a.ranks, profile.ranks_per_node);
+  apply_fit(deck, batch, a.ranks, profile, deck_fit_budget(deck));
+  const PriceOptions options = price_options(deck, profile.ranks_per_node);
+
+  std::error_code error;  // replace_file says what is wrong
+  std::filesystem::create_directories(a.out, error);
+  const std::string name = file_name(deck.name) + ".et";
+  auto groups = nlohmann::ordered_json::object();
+  for (int rank = 0; rank < a.ranks; ++rank) {
+    const Program program = build_legal_program(deck, batch, a.ranks, rank, profile);
+    const std::string trace =
+        machine ? chakra_trace(program, deck.name, price(program, *machine, options))
+                : chakra_trace(program, deck.name);
+    replace_file(a.out, rank_file(name, rank), trace, output_remedy);
+    groups.update(chakra_groups(program));
+  }
+  std::string text = fmt::format("{}/{}: {} of one step, {}\n", a.out, rank_file(name, 0),
+                                 plural(a.ranks, "trace"),
+                                 machine ? "with the durations that " + a.machine + " predicts"
+                                         : "without durations (give --machine for these)");
+  if (!groups.empty()) {
+    const std::string file = chakra_groups_file(name);
+    replace_file(a.out, file, groups.dump() + "\n", output_remedy);
+    text += fmt::format("{}/{}: the ranks of {}\n", a.out, file,
+                        plural(static_cast<std::int64_t>(groups.size()), "group"));
+  }
+  print_out(text);
+  return ExitStatus::valid;
+}
+
+}  // namespace shardmark
