@@ -54,6 +54,8 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual Backend backend() const = 0;
+  /// For reports: what the back-end chose for this machine and why; empty if it had no choice.
+  virtual std::string about() const { return {}; }
 
   /// Collective. Starts `c` on this lane and returns at once. Throws CommError when `c` is invalid.
   virtual Ticket start(const Collective& c) = 0;

@@ -19,6 +19,7 @@ class ForwardingCommunicator : public Communicator {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   Backend backend() const override { return inner_->backend(); }
+  std::string about() const override { return inner_->about(); }
   Ticket start(const Collective& c) override { return inner_->start(c); }
   bool test(Ticket ticket) override { return inner_->test(ticket); }
   void wait(Ticket ticket) override { inner_->wait(ticket); }

@@ -41,11 +41,12 @@ std::unique_ptr<Communicator> make_node(MPI_Comm comm, const CommOptions& option
 
 std::unique_ptr<Communicator> make_best(MPI_Comm comm, int size, const CommOptions& options) {
   if (size == 1) return make_self(size);
-  std::string why_not;
-  auto shared = ShmCommunicator::make(comm, options, why_not);
-  if (shared) return shared;
   const NodeMap map(nodes_of_ranks(comm, options.node.part), 0);
-  if (map.nodes() > 1 && map.most_locals() > 1) {
+  std::string why_not;
+  if (map.nodes() == 1) {
+    auto shared = ShmCommunicator::make(comm, options, why_not);
+    if (shared) return shared;
+  } else if (map.most_locals() > 1) {
     auto two_levels = NodeCommunicator::make(comm, options, why_not);
     if (two_levels) return two_levels;
   }

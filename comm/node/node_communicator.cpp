@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include <comm/collective.hpp>
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/mpi_communicator.hpp>
@@ -51,7 +53,8 @@ std::unique_ptr<NodeCommunicator> NodeCommunicator::make(MPI_Comm comm, const Co
   }
   group.rails = make_rails(all, map);
   if (options.node.least_piece_bytes == 0) {
-    made->options_.node.least_piece_bytes = measure_links(all, map, group.rails).piece_bytes();
+    made->link_ = measure_links(all, map, group.rails);
+    made->options_.node.least_piece_bytes = made->link_.piece_bytes();
     group.limits = limits_of(map, made->options_.node);
   }
   return made;
@@ -62,6 +65,17 @@ NodeCommunicator::~NodeCommunicator() {
   // After an error calls may be open, and peers may never take part in a collective free.
   comm_.release();
   for (Rail& rail : group_.rails) rail.first.release(), rail.second.release();
+}
+
+std::string NodeCommunicator::about() const {
+  constexpr std::int64_t kib = 1024;
+  std::string text = fmt::format("node: {} nodes, {} streams between them, pieces of {} to {} KiB",
+                                 group_.map.nodes(), group_.map.rails(),
+                                 group_.limits.least_bytes / kib, group_.limits.most_bytes / kib);
+  if (link_.bytes_per_us > 0)
+    text += fmt::format(" (measured: {:.0f} us from node to node, {:.2f} GB/s from each)",
+                        link_.latency_us, link_.bytes_per_us * 1e-3);
+  return text;
 }
 
 Ticket NodeCommunicator::start(const Collective& c) {

@@ -28,6 +28,7 @@ class NodeCommunicator : public Communicator {
   int rank() const override { return group_.map.rank(); }
   int size() const override { return group_.map.size(); }
   Backend backend() const override { return Backend::node; }
+  std::string about() const override;
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override { return queue_.test(ticket); }
   void wait(Ticket ticket) override;
@@ -44,6 +45,7 @@ class NodeCommunicator : public Communicator {
   NodeCommunicator(OwnedComm comm, const CommOptions& options, NodeMap map);
 
   OwnedComm comm_;
+  LinkSpeed link_;  // 0 if it was not measured
   CommOptions options_;
   NodeGroup group_;
   MovedVolume moved_;

@@ -152,7 +152,8 @@ struct Result {
   std::vector<RankInfo> ranks;
   std::map<std::string, std::string> versions;
   std::map<std::string, std::string> binaries;  // hashes of the program and of its libraries
-  std::string bf16_products;  // how they are computed and why; empty if there are none
+  std::string bf16_products;   // how they are computed and why; empty if there are none
+  std::string collectives_by;  // what the back-end chose for this machine; empty if nothing
   std::vector<std::string> warnings;
   double tokens_per_s = 0;
   std::optional<Prediction> prediction;  // with --machine, on rank 0

@@ -33,8 +33,9 @@ StepTrace predicted_trace(const Program& p, const PricedStep& priced) {
       const int operand = event->op == Op::all_gather ? 1 : 0;
       const std::string name =
           event->operands.count > operand
-              ? p.slots[static_cast<std::size_t>(
-                            p.operands[static_cast<std::size_t>(event->operands.first + operand)].slot)]
+              ? p
+                    .slots[static_cast<std::size_t>(
+                        p.operands[static_cast<std::size_t>(event->operands.first + operand)].slot)]
                     .name
               : std::string();
       const auto [it, fresh] = names.emplace(name, static_cast<int>(names.size()));
@@ -49,15 +50,15 @@ StepTrace predicted_trace(const Program& p, const PricedStep& priced) {
       r.done_ns = std::max(r.issue_ns, ns(e.end_s));
       trace.collectives.push_back(r);
     } else if (event != nullptr && event->op == Op::copy) {
-      trace.copies.push_back({trace.events.size(), ns(e.begin_s), std::max(ns(e.begin_s), ns(e.end_s))});
+      trace.copies.push_back(
+          {trace.events.size(), ns(e.begin_s), std::max(ns(e.begin_s), ns(e.end_s))});
       t.end_ns = t.begin_ns + t.exposed_ns;
     }
     trace.events.push_back(t);
   }
-  std::stable_sort(trace.collectives.begin(), trace.collectives.end(),
-                   [](const CollectiveRecord& a, const CollectiveRecord& b) {
-                     return a.done_ns < b.done_ns;
-                   });
+  std::stable_sort(
+      trace.collectives.begin(), trace.collectives.end(),
+      [](const CollectiveRecord& a, const CollectiveRecord& b) { return a.done_ns < b.done_ns; });
   return trace;
 }
 

@@ -264,6 +264,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["environment"] = environment(variables);
   o["versions"] = r.versions;
   if (!r.bf16_products.empty()) o["bf16_products"] = r.bf16_products;
+  if (!r.collectives_by.empty()) o["collectives_by"] = r.collectives_by;
   o["deck_path"] = deck.path;
   o["deck_hash"] = r.deck_hash;
   o["plan_hash"] = r.plan_hash;

@@ -97,6 +97,7 @@ void time_table(Out out, const Result& r) {
                  "{:.2f}\n",
                  t.matmul * 1e3, t.exposed * 1e3, t.hidden * 1e3);
   if (!r.bf16_products.empty()) fmt::format_to(out, "  bf16 products {}\n", r.bf16_products);
+  if (!r.collectives_by.empty()) fmt::format_to(out, "  collectives  {}\n", r.collectives_by);
   fmt::format_to(out, "  step p50 {:.2f}   p99 {:.2f}", r.step_p50_s * 1e3, r.step_p99_s * 1e3);
   if (r.ranks.size() > 1)
     fmt::format_to(out, "   most time without waiting: rank {} on {} ({:.2f})", r.slowest_rank,
@@ -107,8 +108,8 @@ void time_table(Out out, const Result& r) {
 void prediction_table(Out out, const Result& r) {
   if (!r.prediction) return;
   const PredictedPoint& p = r.prediction->point;
-  fmt::format_to(out, "\nTime, predicted on {}\n  {:<12}{:>13}{:>13}{:>9}\n", r.prediction->standing,
-                 "", "predicted ms", "measured ms", "error");
+  fmt::format_to(out, "\nTime, predicted on {}\n  {:<12}{:>13}{:>13}{:>9}\n",
+                 r.prediction->standing, "", "predicted ms", "measured ms", "error");
   for (const PredictedTime& t : predicted_times(r))
     fmt::format_to(out, "  {:<12}{:>13.2f}{:>13.2f}{:>9}\n", t.name, t.predicted_s * 1e3,
                    t.measured_s * 1e3,
@@ -117,7 +118,8 @@ void prediction_table(Out out, const Result& r) {
   if (use.mfu && use.hfu)
     fmt::format_to(out, "  MFU {:.1f} %   HFU {:.1f} %, of the peak that the machine file gives\n",
                    *use.mfu * 100, *use.hfu * 100);
-  fmt::format_to(out, "  limited by {}; 9 of 10 steps were predicted between {:.2f} and {:.2f} ms\n",
+  fmt::format_to(out,
+                 "  limited by {}; 9 of 10 steps were predicted between {:.2f} and {:.2f} ms\n",
                  p.limited_by(), p.step_s_low * 1e3, p.step_s_high * 1e3);
   for (const std::string& sentence : p.extrapolates)
     fmt::format_to(out, "  extrapolates {}\n", sentence);

@@ -95,6 +95,7 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   result.fit = run.fit;
   result.prediction = run.prediction;
   result.bf16_products = session.bf16_products();
+  result.collectives_by = session.collectives();
   result.trace = trainer.drawn_step();
   fill_rows(record, program.batch.accumulation, peers, result);
   compare_with_plan(run, session, record, peers, result, observed);

@@ -22,6 +22,7 @@ void RunSession::open() {
   peers.agree([&] {
     const GuardedPhase phase(world_.guard, "duplicating communicators", deck.comm.timeout_s);
     auto lane = make_run_lane(deck, world_.comm, world_.watch, run_.fault, counters_);
+    collectives_ = lane->about();
     if (peers.size() > 1) {
       proof_.emplace(proof_options(deck));
       lane = make_proved_lane(std::move(lane), peers, *proof_);

@@ -46,6 +46,8 @@ class RunSession {
   Proof* proof() { return proof_ ? &*proof_ : nullptr; }  // null with one rank
   std::int64_t clock_offset_ns() const { return clock_offset_ns_; }
   const std::string& bf16_products() const { return bf16_products_; }
+  /// What the back-end of the collectives chose for this machine; empty if it had no choice.
+  const std::string& collectives() const { return collectives_; }
   const std::string& self_check() const { return self_check_; }  // empty: it passed
   const ProcessMemory& memory_at_start() const { return memory_at_start_; }
   /// The device's memory before and after open(); the look at the end is left to the caller.
@@ -63,7 +65,7 @@ class RunSession {
   std::optional<Session> session_;
   std::int64_t clock_offset_ns_ = 0;
   ProcessMemory memory_at_start_;
-  std::string bf16_products_, self_check_;
+  std::string bf16_products_, collectives_, self_check_;
   DeviceLooks device_;
 };
 

@@ -180,6 +180,8 @@ std::string time_section(const Program& p, const Result& r) {
   text += prediction_table(r);
   if (!r.bf16_products.empty())
     text += fmt::format("<p>bf16 products: {}.</p>\n", escape(r.bf16_products));
+  if (!r.collectives_by.empty())
+    text += fmt::format("<p>Collectives by the back-end {}.</p>\n", escape(r.collectives_by));
   return text;
 }
 
