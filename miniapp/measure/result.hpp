@@ -23,6 +23,7 @@
 #include <miniapp/measure/checkpoint_figures.hpp>
 #include <miniapp/measure/deepspeed_comms_log.hpp>
 #include <miniapp/measure/device_figure.hpp>
+#include <miniapp/measure/straggler_result.hpp>
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/prove/proof_result.hpp>
 #include <miniapp/prove/replay_result.hpp>
@@ -141,6 +142,7 @@ struct Result {
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
   int slowest_rank = 0;      // the rank that spends most time without waiting for others
   TimeResult slowest_times;  // of that rank
+  StragglerResult stragglers;
   std::int64_t rss_start = 0, rss_peak = 0, rss_excess = 0, allowance = 0;  // bytes
   OutsideMemory outside;               // counted in rss_excess, not in rss_peak
   std::int64_t rss_peak_most = 0;      // the largest of all ranks

@@ -18,6 +18,8 @@ namespace shardmark {
 struct RunRecord {
   // By step of this run:
   std::vector<double> losses, norms, seconds, lrs, loss_scales;
+  std::vector<double> own_seconds;       // without waiting for collectives
+  std::vector<double> injected_seconds;  // by how much `perturb` held this rank up
   std::vector<bool> skipped;
   // Of the timed steps:
   LaneTimes times;

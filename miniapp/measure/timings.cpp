@@ -97,6 +97,17 @@ double tokens_trained(const Deck& deck, const Program& program, const RunRecord&
          (steps - static_cast<double>(skipped));
 }
 
+// The time that this rank spent in calls waiting for another one, by the rank that came last.
+// `last_rank` has that rank by call.
+void add_waiting(const GroupCalls& own, const std::vector<double>& last_issue_s,
+                 const std::vector<double>& last_rank, std::vector<double>& caused_s) {
+  for (std::size_t i = 0; i < own.records.size(); ++i) {
+    const auto blocked_s = static_cast<double>(own.records[i].blocked_ns) * 1e-9;
+    const double late_s = std::clamp(last_issue_s[i] - own.issued_s[i], 0.0, blocked_s);
+    if (last_rank[i] >= 0) caused_s[static_cast<std::size_t>(last_rank[i])] += late_s;
+  }
+}
+
 }  // namespace
 
 double percentile(std::vector<double> values, double p) {
@@ -131,6 +142,7 @@ void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers,
 
 void time_calls(const Program& program, const std::vector<CollectiveRecord>& calls,
                 std::int64_t clock_offset_ns, Peers& peers, Result& result) {
+  std::vector<double> caused_s(static_cast<std::size_t>(peers.size()));
   for (int group = 0; group < static_cast<int>(program.groups.size()); ++group) {
     const GroupCalls own = calls_of(group, calls, clock_offset_ns);
     // All ranks of a group have the same records in the same order, unless a rank has made a call
@@ -139,6 +151,11 @@ void time_calls(const Program& program, const std::vector<CollectiveRecord>& cal
     if (differ(own.records.size(), ranks, peers)) continue;
     std::vector<double> last_issue_s = own.issued_s;
     peers.max(last_issue_s, ranks);
+    std::vector<double> last_rank;
+    for (std::size_t i = 0; i < last_issue_s.size(); ++i)
+      last_rank.push_back(own.issued_s[i] == last_issue_s[i] ? peers.rank() : -1);
+    peers.max(last_rank, ranks);
+    add_waiting(own, last_issue_s, last_rank, caused_s);
     for (const auto& [op, sums] : sums_by_op(own, last_issue_s)) {
       CollectiveResult& c = result.collectives[{group, op}];
       c.p50_s = percentile(sums.spans, 0.5);
@@ -148,6 +165,10 @@ void time_calls(const Program& program, const std::vector<CollectiveRecord>& cal
         c.bus_gb_s = sums.bytes / sums.transfer * bus_factor(op, program.size_of(group)) * 1e-9;
     }
   }
+  peers.sum(caused_s);
+  result.stragglers.ranks.resize(caused_s.size());
+  for (std::size_t r = 0; r < caused_s.size(); ++r)
+    result.stragglers.ranks[r].waiting_caused_s = caused_s[r];
 }
 
 void fill_times(const Deck& deck, const Program& program, const RunRecord& record,

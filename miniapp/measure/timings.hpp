@@ -13,8 +13,8 @@
 
 namespace shardmark {
 
-/// The nearest-rank percentile: the smallest value that at least the part `p` (0 to 1) of all values
-/// does not exceed; 0 for no values. Pure.
+/// The nearest-rank percentile: the smallest value that at least the part `p` (0 to 1) of all
+/// values does not exceed; 0 for no values. Pure.
 double percentile(std::vector<double> values, double p);
 
 /// Collective. Rows of losses.csv: losses averaged over ranks in rank order, times of the slowest
@@ -22,7 +22,8 @@ double percentile(std::vector<double> values, double p);
 void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers, Result& result);
 
 /// Collective. How long the collectives of the timed steps took from start to end, and how much of
-/// that was waiting for the last rank. `clock_offset_ns` is that of clock_offset_ns().
+/// that was waiting for the last rank; and how long the others waited for each rank.
+/// `clock_offset_ns` is that of clock_offset_ns().
 void time_calls(const Program& program, const std::vector<CollectiveRecord>& calls,
                 std::int64_t clock_offset_ns, Peers& peers, Result& result);
 

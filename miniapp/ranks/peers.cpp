@@ -55,11 +55,11 @@ std::string Peers::broadcast(const std::string& mine, int rank) {
   return text;
 }
 
-Ticket Peers::start_max(double* values, std::int64_t count) {
+Ticket Peers::start_reduction(double* values, std::int64_t count, Reduction reduction) {
   Collective c;
   c.op = Op::all_reduce;
   c.dtype = Dtype::fp64;
-  c.reduction = Reduction::max;
+  c.reduction = reduction;
   c.elems = count;
   c.send = c.recv = values;
   c.name = "driver";
@@ -67,11 +67,15 @@ Ticket Peers::start_max(double* values, std::int64_t count) {
 }
 
 Ticket Peers::start_max(double& value) {
-  return start_max(&value, 1);
+  return start_reduction(&value, 1, Reduction::max);
 }
 
 void Peers::max(std::vector<double>& values) {
-  wait(start_max(values.data(), static_cast<std::int64_t>(values.size())));
+  wait(start_reduction(values.data(), static_cast<std::int64_t>(values.size()), Reduction::max));
+}
+
+void Peers::sum(std::vector<double>& values) {
+  wait(start_reduction(values.data(), static_cast<std::int64_t>(values.size()), Reduction::sum));
 }
 
 void Peers::max(std::vector<double>& values, const std::vector<int>& group) {

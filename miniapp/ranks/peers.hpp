@@ -56,6 +56,9 @@ class Peers {
   /// ranks. All ranks call it at once, each with its own group.
   void max(std::vector<double>& values, const std::vector<int>& group);
 
+  /// Replaces each element by its sum over ranks. All ranks give equally many.
+  void sum(std::vector<double>& values);
+
   /// Starts to replace `value` by the largest over ranks, and returns at once. `value` must not be
   /// touched until `wait` has returned.
   Ticket start_max(double& value);
@@ -77,7 +80,7 @@ class Peers {
 
  private:
   void gather_bytes(const void* mine, void* all, std::int64_t bytes);
-  Ticket start_max(double* values, std::int64_t count);
+  Ticket start_reduction(double* values, std::int64_t count, Reduction reduction);
   void throw_if_any_failed(const Failure& mine);
 
   Communicator& comm_;

@@ -8,6 +8,7 @@
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/report/report_json.hpp>
+#include <miniapp/report/report_stragglers.hpp>
 
 namespace shardmark {
 namespace {
@@ -231,7 +232,11 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   if (r.disk) o["disk"] = disk(r);
   o["volume_per_parameter"] = volume_per_parameter(p, steady_volume(p));
   o["seconds_per_step"] = seconds(r.times);
-  o["step_seconds"] = {{"p50", r.step_p50_s}, {"p99", r.step_p99_s}, {"timed_total", r.timed_s}};
+  o["step_seconds"] = {{"p50", r.step_p50_s},
+                       {"p99", r.step_p99_s},
+                       {"worst", r.stragglers.worst_step_s},
+                       {"timed_total", r.timed_s}};
+  o.update(stragglers_json(r));
   if (r.prediction) {
     o["prediction"] = point_json(r.prediction->point);
     o["prediction"]["machine"] = r.prediction->standing;

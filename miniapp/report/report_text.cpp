@@ -11,6 +11,7 @@
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/report/next_step.hpp>
 #include <miniapp/report/report_provenance.hpp>
+#include <miniapp/report/report_stragglers.hpp>
 #include <miniapp/report/report_text.hpp>
 
 namespace shardmark {
@@ -191,6 +192,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
                    comms_log_text(r.comms_log));
   link_table(out, r);
   time_table(out, r);
+  text += stragglers_table(r);
   prediction_table(out, r);
   checkpoint_table(out, r.checkpoints);
   if (deck.run.compute == Compute::train && !r.rows.empty())

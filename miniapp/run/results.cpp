@@ -7,6 +7,7 @@
 #include <core/plan/interpret/print.hpp>
 #include <io/files/hash.hpp>
 #include <miniapp/measure/comparisons.hpp>
+#include <miniapp/measure/stragglers.hpp>
 #include <miniapp/measure/timings.hpp>
 #include <miniapp/measure/verdict.hpp>
 #include <miniapp/prove/state_hash.hpp>
@@ -101,6 +102,7 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   compare_with_plan(run, session, record, peers, result, observed);
   time_calls(program, counters.records(), session.clock_offset_ns(), peers, result);
   fill_times(deck, program, record, counters.records(), peers, result);
+  fill_stragglers(record, session.slowed_ranks(), peers, result);
   result.hashes = hash_states(session.context(), program, session.executor(), peers);
   fill_comms_log(run, trainer.untimed_calls(), counters, result);
   result.deck_text = run.loaded.used_json;

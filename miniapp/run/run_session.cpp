@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <core/memory/device_memory.hpp>
 #include <miniapp/models/make_model.hpp>
 #include <miniapp/prove/self_check.hpp>
@@ -13,6 +15,10 @@ void RunSession::open() {
   const Profile& profile = run_.profile;
   Peers& peers = world_.peers;
   world_.guard.ends_with(ExitStatus::comm);  // until the run has a status
+  if (deck.perturb.active()) {
+    const std::vector<std::string> hosts = peers.gather(world_.node.host);
+    peers.agree([&] { slowed_ranks_ = shardmark::slowed_ranks(deck.perturb, hosts, deck.path); });
+  }
   const Bf16Choice bf16 = choose_bf16_products(deck, profile.workspace_cap_bytes, Space(), peers);
   bf16_products_ = bf16.reason;
   memory_at_start_ = process_memory();
@@ -37,13 +43,24 @@ void RunSession::open() {
   device_.ready = device_memory_in_use(profile.ranks_per_node);
   counters_.reset();
   peers.agree([&] {
-    session_.emplace(
-        deck, run_.program, *lanes_, *context_,
-        SessionOptions{.model = make_model(deck, run_.program, *context_, &data_witness_),
-                       .fault = run_.fault.on(peers.rank()),
-                       .idle = world_.watch.idle(),
-                       .ledger = true});
+    auto model = make_model(deck, run_.program, *context_, &data_witness_);
+    if (std::find(slowed_ranks_.begin(), slowed_ranks_.end(), peers.rank()) !=
+        slowed_ranks_.end()) {
+      auto slowed = std::make_unique<SlowedModel>(std::move(model), *context_);
+      slowed_ = slowed.get();
+      model = std::move(slowed);
+    }
+    session_.emplace(deck, run_.program, *lanes_, *context_,
+                     SessionOptions{.model = std::move(model),
+                                    .fault = run_.fault.on(peers.rank()),
+                                    .idle = world_.watch.idle(),
+                                    .ledger = true});
   });
+}
+
+void RunSession::slow_down_in(std::int64_t step) {
+  if (slowed_ != nullptr)
+    slowed_->begin_step(slowness(run_.loaded.deck.perturb, world_.peers.rank(), step));
 }
 
 RunSession::~RunSession() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <comm/decorators/counting.hpp>
 #include <core/memory/process_memory.hpp>
@@ -13,6 +14,7 @@
 #include <io/data/witness.hpp>
 #include <miniapp/execute/session.hpp>
 #include <miniapp/measure/device_figure.hpp>
+#include <miniapp/models/slowed_model.hpp>
 #include <miniapp/run/run_plan.hpp>
 
 namespace shardmark {
@@ -45,6 +47,12 @@ class RunSession {
   DeadlineGuard& guard() { return world_.guard; }
   Proof* proof() { return proof_ ? &*proof_ : nullptr; }  // null with one rank
   std::int64_t clock_offset_ns() const { return clock_offset_ns_; }
+  /// The ranks that the deck makes slower; the same on all ranks.
+  const std::vector<int>& slowed_ranks() const { return slowed_ranks_; }
+  /// Local. Makes this rank as slow as the deck's `perturb` asks in `step`.
+  void slow_down_in(std::int64_t step);
+  /// By how much this rank was made slower so far.
+  std::int64_t injected_ns() const { return slowed_ != nullptr ? slowed_->injected_ns() : 0; }
   const std::string& bf16_products() const { return bf16_products_; }
   /// What the back-end of the collectives chose for this machine; empty if it had no choice.
   const std::string& collectives() const { return collectives_; }
@@ -62,6 +70,8 @@ class RunSession {
   std::optional<Lanes> lanes_;
   std::optional<MatMul> matmul_;
   std::optional<Context> context_;
+  SlowedModel* slowed_ = nullptr;  // of the session; null if this rank is not made slower
+  std::vector<int> slowed_ranks_;
   std::optional<Session> session_;
   std::int64_t clock_offset_ns_ = 0;
   ProcessMemory memory_at_start_;

@@ -17,6 +17,11 @@
 namespace shardmark {
 namespace {
 
+// The time of the compute lane in which it did not wait for collectives.
+std::int64_t own_ns(const LaneTimes& t) {
+  return t.forward + t.backward + t.step - t.exposed;
+}
+
 constexpr double overflow_norm = -1;  // of a skipped step, as DeepSpeed reports it
 
 // Of one phase of checkpoints: comm.timeout_s, and the time that a slow file system needs for the
@@ -65,6 +70,9 @@ void Trainer::plain_step(std::int64_t step) {
   StepRunner& steps = session_.steps();
   const Executor& executor = session_.executor();
   const std::int64_t start_ns = monotonic_ns();
+  const std::int64_t own_before_ns = own_ns(executor.times());
+  const std::int64_t injected_before_ns = session_.injected_ns();
+  session_.slow_down_in(step);
   const bool proved = proves(step);
   if (proved) prover_.begin(step);
   const bool updated = steps.step(step, [this] { stop_.start(own_cause()); });
@@ -86,6 +94,10 @@ void Trainer::plain_step(std::int64_t step) {
   record_.loss_scales.push_back(steps.values().loss_scale);
   record_.skipped.push_back(!updated);
   record_.seconds.push_back(static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
+  record_.own_seconds.push_back(static_cast<double>(own_ns(executor.times()) - own_before_ns) *
+                                1e-9);
+  record_.injected_seconds.push_back(
+      static_cast<double>(session_.injected_ns() - injected_before_ns) * 1e-9);
 }
 
 StepTrace Trainer::traced_step(std::int64_t step) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <core/plan/deck/choices.hpp>
+#include <core/plan/deck/perturb.hpp>
 #include <core/plan/deck/torch_spec.hpp>
 #include <core/plan/deck/types.hpp>
 
@@ -247,6 +248,7 @@ struct Deck {
   CommSpec comm;
   MemorySpec memory;
   MachineSpec machine;
+  PerturbSpec perturb;
   CheckpointSpec checkpoint;
   ExpectSpec expect;
 };

@@ -67,6 +67,7 @@ TEST(Official, needs_the_real_thing) {
   EXPECT_EQ(reason([](Case& r) { r.deck.run.memory_mode = MemoryMode::strict; }),
             "memory_mode strict; ");
   EXPECT_EQ(reason([](Case& r) { r.deck.comm.delay_ms = 2; }), "comm.delay_ms 2; ");
+  EXPECT_EQ(reason([](Case& r) { r.deck.perturb.factor = 2; }), "perturb: factor 2; ");
   EXPECT_EQ(reason([](Case& r) { r.observed.traced = true; }), "timed steps are traced; ");
   EXPECT_EQ(reason([](Case& r) { r.observed.deck_changed = true; }),
             "the deck was changed by --set; ");

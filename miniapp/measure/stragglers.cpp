@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <miniapp/measure/stragglers.hpp>
+#include <miniapp/measure/timings.hpp>
+
+namespace shardmark {
+namespace {
+
+std::vector<double> timed_part(const std::vector<double>& by_step, const RunRecord& record) {
+  const auto warmup = std::min(static_cast<std::size_t>(record.warmup), by_step.size());
+  return {by_step.begin() + static_cast<std::ptrdiff_t>(warmup), by_step.end()};
+}
+
+RankSteps summary(const std::vector<double>& own_s) {
+  return {.p50_s = percentile(own_s, 0.5),
+          .p99_s = percentile(own_s, 0.99),
+          .worst_s = percentile(own_s, 1)};
+}
+
+}  // namespace
+
+PerturbResult lost_time(const std::vector<double>& seconds, const std::vector<double>& injected_s) {
+  PerturbResult result;
+  std::vector<double> calm;
+  for (std::size_t s = 0; s < seconds.size(); ++s)
+    if (injected_s[s] <= 0) calm.push_back(seconds[s]);
+  const double usual = percentile(calm, 0.5);
+  for (std::size_t s = 0; s < seconds.size(); ++s) {
+    if (injected_s[s] <= 0) continue;
+    ++result.slow_steps;
+    result.injected_s += injected_s[s];
+    result.lost_s += seconds[s] - usual;
+  }
+  result.comparable = !calm.empty() && result.slow_steps > 0;
+  if (!result.comparable) result.lost_s = 0;
+  return result;
+}
+
+void fill_stragglers(const RunRecord& record, const std::vector<int>& slowed, Peers& peers,
+                     Result& result) {
+  StragglerResult& stragglers = result.stragglers;
+  stragglers.ranks.resize(static_cast<std::size_t>(peers.size()));
+  const auto all = peers.gather(summary(timed_part(record.own_seconds, record)));
+  const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const double caused_s = stragglers.ranks[r].waiting_caused_s / steps;
+    stragglers.ranks[r] = all[r];
+    stragglers.ranks[r].waiting_caused_s = caused_s;
+  }
+  std::vector<double> seconds;
+  for (const LossRow& row : result.rows) seconds.push_back(row.seconds);
+  seconds = timed_part(seconds, record);
+  stragglers.worst_step_s = percentile(seconds, 1);
+  if (slowed.empty()) return;
+  std::vector<double> injected_s = timed_part(record.injected_seconds, record);
+  peers.max(injected_s);
+  stragglers.perturb = lost_time(seconds, injected_s);
+  stragglers.perturb->ranks = slowed;
+}
+
+}  // namespace shardmark

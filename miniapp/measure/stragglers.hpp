@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What slow ranks cost the others, from what each rank recorded.
+#pragma once
+
+#include <vector>
+
+#include <miniapp/measure/result.hpp>
+#include <miniapp/measure/run_record.hpp>
+#include <miniapp/ranks/peers.hpp>
+
+namespace shardmark {
+
+/// Collective. Fills `result.stragglers`, in which time_calls has left the total waiting; the rows
+/// of `result` are complete. `slowed` are the ranks that the deck makes slower, the same on all
+/// ranks.
+void fill_stragglers(const RunRecord& record, const std::vector<int>& slowed, Peers& peers,
+                     Result& result);
+
+/// What the steps of a run lost. `seconds` has the time of each step, `injected_s` by how much the
+/// slowest rank was held up in it. A step loses what it takes longer than the median of the steps
+/// in which no rank was held up. Pure.
+PerturbResult lost_time(const std::vector<double>& seconds, const std::vector<double>& injected_s);
+
+}  // namespace shardmark

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes the computations of this rank take longer, as the deck's section `perturb` asks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <core/nn/kernels/context.hpp>
+#include <core/plan/deck/perturb.hpp>
+#include <miniapp/models/event_model.hpp>
+
+namespace shardmark {
+
+/// A model whose events take longer than those of the model that it wraps. Values do not change.
+class SlowedModel : public Model {
+ public:
+  /// `context`, which must outlive it, lets collectives progress as a slow kernel would.
+  SlowedModel(std::unique_ptr<Model> inner, const Context& context)
+      : inner_(std::move(inner)), context_(context) {}
+
+  /// From now on, until the next call. A pause comes before the next event, and nothing progresses
+  /// in it.
+  void begin_step(const Slowness& slowness);
+  void run(const Program& program, const Event& event, std::span<const Bound> operands,
+           const StepValues& values) override;
+  /// By how much the events were made longer, in total.
+  std::int64_t injected_ns() const { return injected_ns_; }
+
+ private:
+  std::unique_ptr<Model> inner_;
+  const Context& context_;
+  Slowness now_;
+  std::int64_t injected_ns_ = 0;
+};
+
+}  // namespace shardmark

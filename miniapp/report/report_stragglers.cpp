@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <numeric>
+
+#include <fmt/core.h>
+
+#include <core/printable.hpp>
+#include <core/text.hpp>
+#include <miniapp/report/report_stragglers.hpp>
+
+namespace shardmark {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr std::size_t most_rows = 16;
+
+std::vector<std::size_t> by_waiting_caused(const std::vector<RankSteps>& ranks) {
+  std::vector<std::size_t> order(ranks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return ranks[a].waiting_caused_s > ranks[b].waiting_caused_s;
+  });
+  return order;
+}
+
+std::string perturb_line(const PerturbResult& p) {
+  const std::string who = fmt::format("  perturbed: {} in {}", plural(std::ssize(p.ranks), "rank"),
+                                      plural(p.slow_steps, "timed step"));
+  const auto amplification = p.amplification();
+  if (!amplification)
+    return who + "; no other steps to compare with: set perturb.every to 2 or more\n";
+  return fmt::format("{}: the slowest lost {:.1f} ms, the run {:.1f} ms: amplification {:.2f}\n",
+                     who, p.injected_s * 1e3, p.lost_s * 1e3, *amplification);
+}
+
+OrderedJson rank_steps(const Result& r) {
+  OrderedJson list = OrderedJson::array();
+  for (std::size_t i = 0; i < r.stragglers.ranks.size(); ++i) {
+    const RankSteps& rank = r.stragglers.ranks[i];
+    list.push_back(
+        {{"rank", i},
+         {"own_seconds", {{"p50", rank.p50_s}, {"p99", rank.p99_s}, {"worst", rank.worst_s}}},
+         {"waiting_caused_per_step", rank.waiting_caused_s}});
+  }
+  return list;
+}
+
+// The slowest rank of each host, and the waiting that its ranks cause together.
+OrderedJson host_steps(const Result& r) {
+  std::map<std::string, RankSteps> hosts;
+  for (std::size_t i = 0; i < std::min(r.ranks.size(), r.stragglers.ranks.size()); ++i) {
+    const RankSteps& rank = r.stragglers.ranks[i];
+    RankSteps& host = hosts[r.ranks[i].host];
+    host.p50_s = std::max(host.p50_s, rank.p50_s);
+    host.p99_s = std::max(host.p99_s, rank.p99_s);
+    host.worst_s = std::max(host.worst_s, rank.worst_s);
+    host.waiting_caused_s += rank.waiting_caused_s;
+  }
+  OrderedJson list = OrderedJson::array();
+  for (const auto& [name, host] : hosts)
+    list.push_back(
+        {{"host", name},
+         {"own_seconds", {{"p50", host.p50_s}, {"p99", host.p99_s}, {"worst", host.worst_s}}},
+         {"waiting_caused_per_step", host.waiting_caused_s}});
+  return list;
+}
+
+OrderedJson perturb_json(const PerturbResult& p) {
+  const auto amplification = p.amplification();
+  return {{"ranks", p.ranks},
+          {"slow_steps", p.slow_steps},
+          {"injected_seconds", p.injected_s},
+          {"lost_seconds", p.comparable ? OrderedJson(p.lost_s) : OrderedJson(nullptr)},
+          {"amplification", amplification ? OrderedJson(*amplification) : OrderedJson(nullptr)}};
+}
+
+}  // namespace
+
+std::string stragglers_table(const Result& r) {
+  const StragglerResult& s = r.stragglers;
+  const bool several = std::any_of(r.ranks.begin(), r.ranks.end(), [&](const RankInfo& rank) {
+    return rank.host != r.ranks[0].host;
+  });
+  if (s.ranks.size() != r.ranks.size() || (!several && !s.perturb)) return {};
+  std::string text;
+  auto out = std::back_inserter(text);
+  fmt::format_to(out,
+                 "\nRanks, ms per timed step: own time, and how long the others together wait for "
+                 "each\n  {:<8}{:<18}{:>9}{:>11}{:>11}{:>14}\n",
+                 "rank", "host", "p50", "p99", "worst", "waiting");
+  const std::vector<std::size_t> order = by_waiting_caused(s.ranks);
+  for (std::size_t i = 0; i < std::min(order.size(), most_rows); ++i) {
+    const RankSteps& rank = s.ranks[order[i]];
+    fmt::format_to(out, "  {:<8}{:<18}{:>9.2f}{:>11.2f}{:>11.2f}{:>14.2f}\n", order[i],
+                   printable(r.ranks[order[i]].host), rank.p50_s * 1e3, rank.p99_s * 1e3,
+                   rank.worst_s * 1e3, rank.waiting_caused_s * 1e3);
+  }
+  if (order.size() > most_rows)
+    fmt::format_to(out, "  … and {} ranks that cause less waiting\n", order.size() - most_rows);
+  if (s.perturb) text += perturb_line(*s.perturb);
+  return text;
+}
+
+nlohmann::ordered_json stragglers_json(const Result& r) {
+  OrderedJson o;
+  o["rank_steps"] = rank_steps(r);
+  o["host_steps"] = host_steps(r);
+  if (r.stragglers.perturb) o["perturb"] = perturb_json(*r.stragglers.perturb);
+  return o;
+}
+
+}  // namespace shardmark
