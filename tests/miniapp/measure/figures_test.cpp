@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <miniapp/measure/comparisons.hpp>
+#include <miniapp/measure/stragglers.hpp>
 #include <miniapp/measure/timings.hpp>
 #include <tests/support/programs.hpp>
 #include <tests/support/world.hpp>
@@ -44,6 +45,30 @@ TEST_F(Figures, late_ranks_are_no_part_of_a_transfer) {
   EXPECT_NEAR(c.p99_s, waited + 0.100, 1e-9) << "the 99th of 100";
   // 400 000 bytes in 5.15 s, by the factor of nccl-tests.
   EXPECT_NEAR(c.bus_gb_s, 400'000 / 5.15 * 1e-9 * 2 * (ranks - 1) / ranks, 1e-15);
+}
+
+// Rank r starts r ms after rank 0 and is blocked until the end, so all wait for the last rank.
+TEST_F(Figures, waiting_is_charged_to_the_rank_that_comes_last) {
+  CollectiveRecord late = call(rank * ms, ranks * ms);
+  late.blocked_ns = late.done_ns - late.issue_ns;
+  const CollectiveRecord hidden = call(second + rank * ms, second + ranks * ms);
+  time_calls(p, {late, hidden}, 0, peers, result);
+  ASSERT_EQ(result.stragglers.ranks.size(), static_cast<std::size_t>(ranks));
+  for (int r = 0; r < ranks; ++r) {
+    const double waited = r == ranks - 1 ? 1e-3 * ranks * (ranks - 1) / 2 : 0;
+    EXPECT_NEAR(result.stragglers.ranks[static_cast<std::size_t>(r)].waiting_caused_s, waited,
+                1e-9);
+  }
+}
+
+TEST(LostTime, is_what_slow_steps_take_beyond_the_median_of_the_others) {
+  const PerturbResult lost = lost_time({1, 4, 2, 3, 3}, {0, 1, 0, 0.5, 0});
+  EXPECT_EQ(lost.slow_steps, 2);
+  EXPECT_DOUBLE_EQ(lost.injected_s, 1.5);
+  EXPECT_DOUBLE_EQ(lost.lost_s, 3);  // beyond 2 s
+  EXPECT_DOUBLE_EQ(lost.amplification().value(), 2);
+  EXPECT_FALSE(lost_time({1, 2}, {1, 1}).amplification()) << "no step to compare with";
+  EXPECT_FALSE(lost_time({1, 2}, {0, 0}).amplification());
 }
 
 // The root of a broadcast may be done before another rank starts; the wait is then the whole call.
