@@ -35,7 +35,7 @@ namespace {
 // Identifies what all points of a sweep share.
 std::string identity(const SweepArguments& a) {
   const std::string how =
-      a.plan ? fmt::format("plan, {} ranks a node", a.ranks_per_node) : std::string("run");
+      a.plan ? fmt::format("plan, {} ranks per node", a.ranks_per_node) : std::string("run");
   std::string all = fmt::format("{}\n{}\n{}", version(), how, deck_text(a.deck, a.sets));
   if (!a.machine.empty()) all += "\n" + machine_text(read_machine_file(a.machine));
   return hash_hex(all);

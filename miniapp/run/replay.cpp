@@ -14,6 +14,7 @@
 #include <core/text.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 #include <miniapp/models/make_model.hpp>
+#include <miniapp/prove/step_prover.hpp>
 #include <miniapp/ranks/lanes.hpp>
 #include <miniapp/ranks/shared_seed.hpp>
 #include <miniapp/run/replay.hpp>
@@ -158,7 +159,11 @@ ReplayResult Replay::again(bool stopped) {
   const Program program = program_of_replay(run_, deck);
   session_.close();
   CommCounters counters;
-  const Lanes lanes(make_run_lane(deck, world_.comm, world_.watch, {}, counters), program);
+  Proof proof(proof_options(deck));
+  auto lane = make_run_lane(deck, world_.comm, world_.watch, {}, counters);
+  const bool proved = world_.peers.size() > 1;
+  if (proved) lane = make_proved_lane(std::move(lane), world_.peers, proof);
+  const Lanes lanes(std::move(lane), program);
   // The deck of the run decides what follows DeepSpeed; the plan decides the order of sums.
   Context context{Space(), session_.matmul()};
   Session session(
@@ -167,7 +172,11 @@ ReplayResult Replay::again(bool stopped) {
   session.steps().init();
   restore(program, session.executor());
   session.steps().resume(position_, true);
+  DataWitness witness;
+  StepProver prover(proved ? &proof : nullptr, witness, world_.peers);
+  prover.begin(result_.step);
   const bool updated = session.steps().step(result_.step);
+  prover.end();
   StepOutcome again = sketch(program, session.executor());
   again.loss = loss_of(session.executor());
   again.updated = updated;
@@ -181,6 +190,8 @@ ReplayResult Replay::again(bool stopped) {
   for (std::size_t r = 0; r < wrong.size() && result_.wrong.empty(); ++r)
     if (!wrong[r].empty())
       result_.wrong = fmt::format("step {}, rank {}: {}", result_.step, r, wrong[r]);
+  if (const std::string failure = prover.first_failure(); !failure.empty())
+    result_.wrong = "the step that was made again received wrong values: " + failure;
   result_.gradient = world_.peers.max(result_.gradient);
   return result_;
 }

@@ -35,17 +35,17 @@ void RunOutput::write_chakra(const std::vector<StepTrace>& steps) const {
                                ? chakra_trace(run_.program, run_.loaded.deck.name)
                                : chakra_trace(run_.program, run_.loaded.deck.name, steps.front());
   const std::string groups = chakra_groups(run_.program).dump();
-  auto all_groups = nlohmann::ordered_json::object();
+  auto groups_of_ranks = nlohmann::ordered_json::object();
   for (int rank = 0; rank < peers.size(); ++rank) {
     const std::string part = peers.broadcast(mine, rank);
-    all_groups.update(nlohmann::ordered_json::parse(peers.broadcast(groups, rank)));
+    groups_of_ranks.update(nlohmann::ordered_json::parse(peers.broadcast(groups, rank)));
     peers.agree([&] {
       if (folder_) folder_->replace(rank_file(name, rank), part);
     });
   }
   peers.agree([&] {
-    if (folder_ && !all_groups.empty())
-      folder_->replace(chakra_groups_file(name), all_groups.dump() + "\n");
+    if (folder_ && !groups_of_ranks.empty())
+      folder_->replace(chakra_groups_file(name), groups_of_ranks.dump() + "\n");
   });
 }
 
