@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MatMul in GPU builds: cuBLASLt on the stream of the space, with a workspace from the caller. The
-// host does not wait, so the time inside products is not measured here; use a profiler.
+// host does not wait; events on the stream measure the time inside products.
 #include <compare>
 #include <map>
 
@@ -9,6 +9,7 @@
 #include <core/error.hpp>
 #include <core/nn/cuda/check.hpp>
 #include <core/nn/cuda/product.hpp>
+#include <core/nn/cuda/product_times.hpp>
 #include <core/nn/cuda/stream.hpp>
 #include <core/nn/products/matmul.hpp>
 
@@ -31,20 +32,22 @@ struct MatMul::Impl {
   std::int64_t cap_bytes;
   cublasLtHandle_t handle = nullptr;
   std::map<Key, device::Product> products;
+  device::ProductTimes times;
 };
 
 MatMul::MatMul(std::int64_t scratch_cap_bytes, Bf16Products bf16)
     : impl_(std::make_unique<Impl>(scratch_cap_bytes)), bf16_(bf16) {}
 MatMul::~MatMul() = default;
 
+std::int64_t MatMul::matmul_ns() const {
+  return impl_->times.total_ns();
+}
+
 void MatMul::operator()(const Space& space, const MatMulShape& shape, const void* a, const void* b,
                         void* c, const void* bias, std::span<std::byte> scratch) {
   ++calls_;
   flops_ += shape.flops();
-  if (recording_) {
-    recorded_.push_back(shape);
-    recorded_ns_.push_back(0);  // the host does not wait for the product
-  }
+  if (recording_) recorded_.push_back(shape);
   require_result_type(shape);
   // cuBLASLt requires an aligned workspace; what remains of the caller's scratch is the limit.
   constexpr std::uintptr_t line_bytes = 256;
@@ -63,7 +66,11 @@ void MatMul::operator()(const Space& space, const MatMulShape& shape, const void
         fmt::format("{}: needs {} bytes of scratch: the workspace has {}: size it "
                     "with workspace_bytes",
                     to_string(shape), it->second.workspace_bytes(), room));
-  it->second.run(impl_->handle, device::stream_of(space), operands, scratch.data() + skipped);
+  const cudaStream_t stream = device::stream_of(space);
+  impl_->times.begin(stream);
+  it->second.run(impl_->handle, stream, operands, scratch.data() + skipped);
+  impl_->times.end(stream);
+  if (recording_) recorded_ns_.push_back(impl_->times.last_ns());
 }
 
 }  // namespace shardmark

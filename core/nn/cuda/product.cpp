@@ -70,9 +70,7 @@ std::uint32_t alignment_of(const ProductOperands& p) {
   return static_cast<std::uint32_t>(bits & (~bits + 1));  // the lowest bit that any address has
 }
 
-Product::Product(cublasLtHandle_t handle, const MatMulShape& s, std::uint32_t alignment,
-                 std::size_t workspace_bytes)
-    : accumulate_(s.accumulate) {
+Product::Product(const MatMulShape& s) : accumulate_(s.accumulate) {
   if (s.bias && s.c_type != s.type)
     throw PlanError(to_string(s) + ": a bias of type " + std::string(to_string(s.type)) +
                     " with C of type " + std::string(to_string(s.c_type)) +
@@ -89,7 +87,13 @@ Product::Product(cublasLtHandle_t handle, const MatMulShape& s, std::uint32_t al
   second_ = make_layout(s, s.type, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda,
                         s.stride_a);
   result_ = make_layout(s, s.c_type, s.m, s.n, s.ldc, s.stride_c);
+}
 
+std::vector<cublasLtMatmulHeuristicResult_t> Product::proposals(cublasLtHandle_t handle,
+                                                                const MatMulShape& s,
+                                                                std::uint32_t alignment,
+                                                                std::size_t workspace_bytes,
+                                                                int most) const {
   const Preference preference;
   set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
   set(preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -99,18 +103,43 @@ Product::Product(cublasLtHandle_t handle, const MatMulShape& s, std::uint32_t al
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     set(preference.get(), what, alignment);
-  cublasLtMatmulHeuristicResult_t found{};
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle, desc_, first_, second_, result_, result_, preference.get(), 1, &found, &count);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle, desc_, first_, second_, result_, result_,
+                                     preference.get(), most, found.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
     throw PlanError(to_string(s) + ": cuBLASLt has no algorithm for at most " +
                     std::to_string(workspace_bytes) +
                     " bytes of workspace and operands aligned to " + std::to_string(alignment) +
                     " bytes: raise the workspace cap");
   check(status, "cublasLtMatmulAlgoGetHeuristic");
-  algo_ = found.algo;
-  workspace_bytes_ = found.workspaceSize;
+  found.resize(static_cast<std::size_t>(count));
+  return found;
+}
+
+void Product::choose(const cublasLtMatmulHeuristicResult_t& proposal) {
+  algo_ = proposal.algo;
+  workspace_bytes_ = proposal.workspaceSize;
+}
+
+// The delegated constructor has completed, so that the destructor runs if the choice throws.
+Product::Product(cublasLtHandle_t handle, const MatMulShape& s, std::uint32_t alignment,
+                 std::size_t workspace_bytes)
+    : Product(s) {
+  choose(proposals(handle, s, alignment, workspace_bytes, 1).front());
+}
+
+std::vector<Product> Product::candidates(cublasLtHandle_t handle, const MatMulShape& s,
+                                         std::uint32_t alignment, std::size_t workspace_bytes,
+                                         int most) {
+  std::vector<Product> all;
+  for (const auto& proposal : Product(s).proposals(handle, s, alignment, workspace_bytes, most)) {
+    Product product(s);
+    product.choose(proposal);
+    all.push_back(std::move(product));
+  }
+  return all;
 }
 
 Product::Product(Product&& other) noexcept

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -30,6 +31,11 @@ class Product {
   /// Throws PlanError if cuBLASLt has no algorithm for `shape` within `workspace_bytes`.
   Product(cublasLtHandle_t handle, const MatMulShape& shape, std::uint32_t alignment,
           std::size_t workspace_bytes);
+  /// The products of one shape with up to `most` algorithms that cuBLASLt proposes, the one that it
+  /// would choose first. Throws as the constructor.
+  static std::vector<Product> candidates(cublasLtHandle_t handle, const MatMulShape& shape,
+                                         std::uint32_t alignment, std::size_t workspace_bytes,
+                                         int most);
   ~Product();
   Product(Product&& other) noexcept;
   Product& operator=(Product&&) = delete;
@@ -40,6 +46,14 @@ class Product {
            void* workspace) const;
 
  private:
+  explicit Product(const MatMulShape& shape);  // without an algorithm
+  std::vector<cublasLtMatmulHeuristicResult_t> proposals(cublasLtHandle_t handle,
+                                                         const MatMulShape& shape,
+                                                         std::uint32_t alignment,
+                                                         std::size_t workspace_bytes,
+                                                         int most) const;
+  void choose(const cublasLtMatmulHeuristicResult_t& proposal);
+
   cublasLtMatmulDesc_t desc_ = nullptr;
   cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, result_ = nullptr;
   cublasLtMatmulAlgo_t algo_{};

@@ -232,6 +232,10 @@ MatMul::MatMul(std::int64_t scratch_cap_bytes, Bf16Products bf16)
     : impl_(std::make_unique<Impl>(scratch_cap_bytes)), bf16_(bf16) {}
 MatMul::~MatMul() = default;
 
+std::int64_t MatMul::matmul_ns() const {
+  return matmul_ns_;
+}
+
 void MatMul::operator()(const Space& space, const MatMulShape& shape, const void* a, const void* b,
                         void* c, const void* bias, std::span<std::byte> scratch) try {
   ++calls_;

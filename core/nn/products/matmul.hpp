@@ -36,15 +36,15 @@ class MatMul {
   Bf16Products bf16_products() const { return bf16_; }
 
   /// The time inside products since the start, in nanoseconds. It includes packing but not the
-  /// preparation of primitives.
-  std::int64_t matmul_ns() const { return matmul_ns_; }
+  /// preparation of primitives. On a GPU this is the stream's time, and the call waits for it.
+  std::int64_t matmul_ns() const;
   /// The time that the preparation of primitives took, in nanoseconds.
   std::int64_t prepare_ns() const { return prepare_ns_; }
   std::int64_t calls() const { return calls_; }
   double flops() const { return flops_; }
 
   /// Turns recording on or off. While it is on, the shape of every product is recorded, and its
-  /// time in nanoseconds, as in matmul_ns(); on a GPU the times are 0.
+  /// time in nanoseconds, as in matmul_ns(); on a GPU the host waits for each product meanwhile.
   void record(bool on) { recording_ = on; }
   std::span<const MatMulShape> recorded() const { return recorded_; }
   std::span<const std::int64_t> recorded_ns() const { return recorded_ns_; }
