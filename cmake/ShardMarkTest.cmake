@@ -18,6 +18,10 @@
 #
 # Adds a test that compiles one file and passes if that fails with an error that matches REGEX.
 
+# Where tests look for their data when they run; a relative path for tests that run elsewhere.
+set(SHARDMARK_TESTS_AT "${PROJECT_SOURCE_DIR}/tests" CACHE STRING "Folder of the tests' data")
+mark_as_advanced(SHARDMARK_TESTS_AT)
+
 # Ranks spin while they wait, so two MPI tests at the same time on few cores slow each other down.
 # Therefore a test takes as many of CTest's slots as it has ranks, and all slots if there are no
 # more than that.
@@ -47,7 +51,7 @@ endfunction()
 function(shardmark_test_program target main)
   add_executable(${target})
   shardmark_test_executable(${target})
-  target_compile_definitions(${target} PRIVATE SHARDMARK_TESTS="${PROJECT_SOURCE_DIR}/tests")
+  target_compile_definitions(${target} PRIVATE SHARDMARK_TESTS="${SHARDMARK_TESTS_AT}")
   target_link_libraries(${target} PRIVATE ${ARGN} shardmark_test_${main} fmt::fmt)
 endfunction()
 

@@ -5,7 +5,6 @@
 //
 //     bench_products TURNS DECK [KEY=VALUE ...]
 #include <cstdlib>
-#include <cstring>
 
 #include <ci/bench.d/session.hpp>
 #include <ci/bench.d/turns.hpp>
@@ -22,7 +21,7 @@ class Replay {
  public:
   Replay(std::span<const MatMulShape> products, std::int64_t scratch_bytes)
       : products_(products.begin(), products.end()),
-        scratch_(static_cast<std::size_t>(scratch_bytes)) {
+        scratch_("scratch", static_cast<std::size_t>(scratch_bytes)) {
     for (const MatMulShape& s : products_)
       for (std::int64_t bytes : {a_bytes(s), b_bytes(s), c_bytes(s)})
         largest_ = std::max(largest_, bytes);
@@ -41,8 +40,9 @@ class Replay {
       context.matmul(context.space, s, a == most ? from_memory : near,
                      b == most && a != most ? from_memory : near + largest_,
                      c == most && a != most && b != most ? from_memory : near + 2 * largest_,
-                     near + 3 * largest_, scratch_);
+                     near + 3 * largest_, {scratch_.data(), scratch_.size()});
     }
+    fence(context.space, "bench_products: the host's clock is read next");
   }
 
   double flops() const {
@@ -65,7 +65,7 @@ class Replay {
     return bytes_of(s.m, s.ldc, s.batch, s.stride_c, s.c_type);
   }
   // About 1/1024 in every type, so that sums neither overflow nor become denormal.
-  static void fill(Bytes bytes) { std::memset(bytes.data(), 0x3a, bytes.size()); }
+  static void fill(const Bytes& bytes) { Kokkos::deep_copy(bytes, std::byte{0x3a}); }
 
   std::byte* next(std::int64_t bytes) {
     if (at_ + bytes > static_cast<std::int64_t>(far_.size())) at_ = 0;
@@ -75,7 +75,7 @@ class Replay {
   }
 
   std::vector<MatMulShape> products_;
-  std::vector<std::byte> scratch_;
+  Bytes scratch_;
   std::int64_t largest_ = 0, at_ = 0;
   Bytes near_, far_;
 };

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <core/nn/models/transformer.hpp>
@@ -19,7 +20,12 @@
 
 namespace shardmark::testing {
 
-/// The memory of one buffer, filled with a pattern on which no result may depend.
+/// Whether a kernel may use the memory of any buffer.
+inline bool buffers_in_use = false;
+
+/// The memory of one buffer, filled with a pattern on which no result may depend. On a GPU it is
+/// pinned memory, which kernels and tests both reach, and the host waits for the kernels where it
+/// asks for the memory or reads an element.
 template<class T>
 class Buffer {
  public:
@@ -29,12 +35,24 @@ class Buffer {
     std::memset(static_cast<void*>(view_.data()), 0x7F,
                 static_cast<std::size_t>(elems) * sizeof(T));
   }
-  T* data() const { return view_.data(); }
-  T& operator[](std::int64_t i) const { return view_.data()[i]; }
+  T* data() const {
+    wait();
+    buffers_in_use = !device_is_host;  // perhaps by a kernel that the caller launches next
+    return view_.data();
+  }
+  T& operator[](std::int64_t i) const {
+    wait();
+    return view_.data()[i];
+  }
   std::int64_t size() const { return static_cast<std::int64_t>(view_.size()); }
 
  private:
-  Kokkos::View<T*, Kokkos::HostSpace> view_;
+  static void wait() {
+    if constexpr (!device_is_host)
+      if (std::exchange(buffers_in_use, false)) Kokkos::fence();
+  }
+
+  Kokkos::View<T*, PinnedMemory> view_;
 };
 
 /// T is the storage type of parameters, gradients and activations. 16-bit parameters have an fp32
