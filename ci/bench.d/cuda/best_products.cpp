@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <set>
 
-#include <fmt/core.h>
-
 #include <ci/bench.d/cuda/device.hpp>
 #include <ci/bench.d/session.hpp>
+#include <fmt/core.h>
 
 #include <core/nn/cuda/product.hpp>
 

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage 5: offload over the host link: bytes as planned, bandwidth beside a pinned copy of PyTorch's,
+and how much of the copies' time computation hides."""
+from . import models
+from .first import tiny
+
+DIRECTIONS = ("device_to_host", "host_to_device")
+
+
+def run(v):
+    o = v.peer("device.py", "link", *([] if v.on_gpu else ["--device", "cpu"]), limit_s=60)
+    best = {line["what"]: line["gb_per_s"] for line in o.json_lines()}
+    for direction in DIRECTIONS:
+        if direction in best:
+            v.figure(f"PyTorch's pinned copy, {direction}", best[direction], "GB/s")
+        else:
+            v.skip(f"PyTorch's pinned copy, {direction}", f"PyTorch: {o.why()}")
+    host = '{"device":"cpu","pin_memory":true}'
+    zero = "deepspeed.zero_optimization"
+    small = tiny(v) + (["model.heads=2", "model.sequence=32", "model.vocab=256"] if not v.on_gpu else [])
+    measure(v, "gpt2-124m, stage 2, optimizer", "gpt2-124m-z2-offload", small, best)
+    measure(v, "llama-1b, stage 3, optimizer and parameters", "llama-1b",
+            models.sets(v, "llama-1b") + [f"{zero}.offload_optimizer={host}",
+                                          f"{zero}.offload_param={host}"], best)
+
+
+def measure(v, what, deck, sets, best):
+    r = v.shardmark(v.deck(deck), sets, limit_s=120)
+    if not v.check_valid(what, r):
+        return
+    v.figure(f"{what}: tokens/s", r.tokens_per_s(), "tokens/s")
+    for direction in DIRECTIONS:
+        link = r.report["host_link"].get(direction)
+        if not link or not link["measured"]["bytes"]:
+            continue
+        v.check(f"{what}: bytes {direction}", link["measured"] == link["predicted"],
+                f"{link['measured']}, planned {link['predicted']}")
+        beside = f", {link['gb_per_s'] / best[direction]:.2f} of PyTorch's" if (
+            best.get(direction) and link["gb_per_s"]) else ""
+        hidden = 1 - link["exposed_seconds_per_step"] / link["seconds_per_step"] if (
+            link["seconds_per_step"]) else 0
+        v.figure(f"{what}: {direction}", link["gb_per_s"] or 0, "GB/s",
+                 text=f"{link['bytes_per_step'] / 1e9:.3g} GB per step, {max(0.0, hidden):.0%} of the "
+                      f"time hidden{beside}")
