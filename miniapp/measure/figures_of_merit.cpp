@@ -17,7 +17,13 @@ double mean_gib_per_s(std::int64_t bytes, const std::vector<double>& seconds) {
 
 std::vector<std::pair<std::string, double>> figures_of_merit(const Result& result) {
   const CheckpointFigures& c = result.checkpoints;
-  if (c.timed_write_s.empty()) return {{"tokens_per_s", result.tokens_per_s}};
+  if (c.timed_write_s.empty()) {
+    std::vector<std::pair<std::string, double>> merits{{"tokens_per_s", result.tokens_per_s}};
+    const auto joules = result.energy.joules();
+    if (joules && result.energy.tokens > 0)
+      merits.emplace_back("joules_per_token", *joules / result.energy.tokens);
+    return merits;
+  }
   return {{"checkpoint_write_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_write_s)},
           {"checkpoint_read_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_read_s)}};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that rank a run: tokens per second, or GiB per second for the storage benchmark.
+// The numbers that rank a run: tokens per second, with
+// joules per token where energy is measured, or GiB per second for the storage benchmark.
 #pragma once
 
 #include <cstdint>

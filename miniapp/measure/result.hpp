@@ -18,6 +18,7 @@
 #include <core/plan/interpret/volume.hpp>
 #include <core/plan/plan.hpp>
 #include <io/files/output_folder.hpp>
+#include <miniapp/energy/energy_figure.hpp>
 #include <miniapp/execute/disk_options.hpp>
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/measure/checkpoint_figures.hpp>
@@ -158,6 +159,7 @@ struct Result {
   std::string collectives_by;  // what the back-end chose for this machine; empty if nothing
   std::vector<std::string> warnings;
   double tokens_per_s = 0;
+  EnergyFigure energy;  // of the timed steps, all nodes
   std::optional<Prediction> prediction;  // with --machine, on rank 0
   std::vector<Check> checks;
   std::vector<std::string> unofficial;  // reasons

@@ -195,6 +195,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
   text += stragglers_table(r);
   prediction_table(out, r);
   checkpoint_table(out, r.checkpoints);
+  if (!r.energy.nodes.empty()) fmt::format_to(out, "{}", describe(r.energy));
   if (deck.run.compute == Compute::train && !r.rows.empty())
     fmt::format_to(out, "\nLoss: {:.6f} at step {}, {:.6f} at step {}\n", r.rows.front().loss,
                    r.rows.front().step, r.rows.back().loss, r.rows.back().step);

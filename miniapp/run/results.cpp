@@ -104,6 +104,8 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   fill_times(deck, program, record, counters.records(), peers, result);
   fill_stragglers(record, session.slowed_ranks(), peers, result);
   result.hashes = hash_states(session.context(), program, session.executor(), peers);
+  result.energy = collect_energy(trainer.meters(), world.node.host, world.node.ranks,
+                                 record.timed_s, result.tokens_per_s * record.timed_s, peers);
   fill_comms_log(run, trainer.untimed_calls(), counters, result);
   result.deck_text = run.loaded.used_json;
   result.deck_hash = run.loaded.hash;

@@ -44,6 +44,7 @@ class RunSession {
   MatMul& matmul() { return *matmul_; }
   CommCounters& counters() { return counters_; }
   DataWitness& data_witness() { return data_witness_; }
+  const Node& node() const { return world_.node; }
   DeadlineGuard& guard() { return world_.guard; }
   Proof* proof() { return proof_ ? &*proof_ : nullptr; }  // null with one rank
   std::int64_t clock_offset_ns() const { return clock_offset_ns_; }

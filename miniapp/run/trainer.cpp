@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include <fmt/core.h>
@@ -50,6 +51,8 @@ Trainer::Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoin
   record_.rss_start = session.memory_at_start().resident_bytes;
   record_.rss_start_files = session.memory_at_start().file_bytes;
   record_.device = session.device();
+  const char* root = std::getenv("SHARDMARK_SYSFS");
+  if (session.node().local_rank == 0) meters_.emplace(root != nullptr ? root : "");
 }
 
 // Of the warm-up steps the last one is drawn by the report, so the one before it is proved.
@@ -150,6 +153,7 @@ std::int64_t Trainer::steps(std::int64_t first, std::int64_t count, Progress& pr
       step_to_replay(s, progress);
     else
       step(s, progress);
+    if (meters_) meters_->sample();
     record_.stop = agreed_cause(s + 1);
     progress.step(s, record_.losses.back() / static_cast<double>(run_.program.batch.accumulation),
                   record_.seconds.back());
@@ -230,12 +234,14 @@ void Trainer::train() {
   counters.recording(true);
   const std::int64_t matmul_before_ns = session_.matmul().matmul_ns();
   untimed_ns_ = 0;
+  if (meters_) meters_->begin();
   record_.clocks.begin = read_clocks();
   const std::int64_t start_ns = monotonic_ns();
   record_.steps = steps(first + record_.warmup, record_.steps, progress);
   peers_.barrier();
   record_.timed_s = static_cast<double>(monotonic_ns() - start_ns - untimed_ns_) * 1e-9;
   record_.clocks.end = read_clocks();
+  if (meters_) meters_->sample(true);
   record_.matmul_ns = session_.matmul().matmul_ns() - matmul_before_ns;
   record_.times = executor.times();
   record_.link = executor.link_times();

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <comm/decorators/counting.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
+#include <miniapp/energy/meters.hpp>
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/measure/run_record.hpp>
 #include <miniapp/prove/step_prover.hpp>
@@ -41,6 +43,8 @@ class Trainer {
   const std::vector<CollectiveRecord>& untimed_calls() const { return untimed_calls_; }
   /// On rank 0, the warm-up step that the report draws.
   const StepTrace& drawn_step() const { return drawn_; }
+  /// The energy counters of this node, of the timed steps; null on the other ranks of the node.
+  const EnergyMeters* meters() const { return meters_ ? &*meters_ : nullptr; }
   /// The timed steps that the deck's `trace` asks for.
   const std::vector<StepTrace>& traced_steps() const { return traced_; }
 
@@ -69,6 +73,7 @@ class Trainer {
   Replay replay_;
   StopAgreement stop_;
   RunRecord record_;
+  std::optional<EnergyMeters> meters_;  // on one rank of each node
   std::int64_t untimed_ns_ = 0;  // between timed steps, in checkpoints and for the replay
   std::vector<CollectiveRecord> untimed_calls_;
   StepTrace drawn_;

@@ -17,6 +17,9 @@ std::vector<VariableHelp> run_environment() {
       {"SHARDMARK_PHASE_LIMIT_S",
        "Seconds after which a rank ends that hangs outside collectives: in MPI_Init (otherwise "
        "600), communicators, checkpoints, the report, MPI_Finalize (30) or MPI_Abort (10)."},
+      {"SHARDMARK_SYSFS",
+       "A folder below which sys/class/powercap, sys/class/hwmon and sys/cray/pm_counters are "
+       "looked for, instead of the system's own, to try how energy is reported."},
       {"MPIR_CVAR_IREDUCE_SCATTER_BLOCK_INTRA_ALGORITHM",
        "MPICH's algorithm for reduce_scatter; set to sched_pairwise if it is not set."},
       {"UCX_RNDV_THRESH",
