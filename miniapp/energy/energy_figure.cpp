@@ -26,7 +26,8 @@ NodeEnergy from_json(const Json& json) {
   node.ranks = json.at("ranks");
   node.missing = json.at("missing");
   for (const Json& c : json.at("counters"))
-    node.counters.push_back({c.at(0), c.at(1), static_cast<EnergyPart>(c.at(2).get<int>()), c.at(3)});
+    node.counters.push_back(
+        {c.at(0), c.at(1), static_cast<EnergyPart>(c.at(2).get<int>()), c.at(3)});
   return node;
 }
 
@@ -73,10 +74,10 @@ EnergyFigure collect_energy(const EnergyMeters* meters, const std::string& host,
   EnergyFigure figure;
   figure.seconds = seconds;
   figure.tokens = tokens;
-  const std::string mine =
-      meters != nullptr
-          ? to_json(*meters, host, ranks_of_node).dump(-1, ' ', true, Json::error_handler_t::replace)
-          : "";
+  const std::string mine = meters != nullptr
+                               ? to_json(*meters, host, ranks_of_node)
+                                     .dump(-1, ' ', true, Json::error_handler_t::replace)
+                               : "";
   for (const std::string& text : peers.gather(mine))
     if (!text.empty()) figure.nodes.push_back(from_json(Json::parse(text)));
   return figure;
@@ -101,9 +102,10 @@ std::string describe(const EnergyFigure& f) {
     if (f.seconds > 0) text += fmt::format(", {:.4g} W", *joules / f.seconds);
     if (f.tokens > 0) text += fmt::format(", {:.4g} J per token", *joules / f.tokens);
     text += f.whole() ? " of whole nodes\n"
-                      : fmt::format(" of a part of each node: {}; fans, network and what else has "
-                                    "no counter are not in it\n",
-                                    f.parts());
+                      : fmt::format(
+                            " of a part of each node: {}; fans, network and what else has "
+                            "no counter are not in it\n",
+                            f.parts());
   }
   for (const std::string& reason : missing) text += fmt::format("  not measured: {}\n", reason);
   return text;

@@ -7,9 +7,8 @@
 #include <system_error>
 
 #include <fcntl.h>
-#include <unistd.h>
-
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <core/clock.hpp>
 #include <miniapp/energy/meters.hpp>
@@ -166,8 +165,8 @@ void EnergyMeters::find_powercap(const std::string& root) {
   }
   if (!readable) find_hwmon(root);
   if (!any && counters_.empty())
-    missing_.push_back(fmt::format(
-        "processors: {} has no zone intel-rapl (virtual machines have none)", folder));
+    missing_.push_back(
+        fmt::format("processors: {} has no zone intel-rapl (virtual machines have none)", folder));
 }
 
 void EnergyMeters::find_hwmon(const std::string& root) {
@@ -189,10 +188,10 @@ void EnergyMeters::find_pm_counters(const std::string& root) {
   const std::string folder = root + "/sys/cray/pm_counters";
   for (const std::string& file : entries(folder)) {
     if (!file.ends_with("energy")) continue;
-    const EnergyPart part = file == "energy"              ? EnergyPart::node
-                            : file.starts_with("accel")   ? EnergyPart::gpu
-                            : file.starts_with("memory")  ? EnergyPart::memory
-                                                          : EnergyPart::processor;
+    const EnergyPart part = file == "energy"             ? EnergyPart::node
+                            : file.starts_with("accel")  ? EnergyPart::gpu
+                            : file.starts_with("memory") ? EnergyPart::memory
+                                                         : EnergyPart::processor;
     keep(std::make_unique<FileCounter>(file == "energy" ? "node" : file.substr(0, file.size() - 7),
                                        "pm_counters", part, folder + "/" + file, 1, 0));
   }

@@ -2,7 +2,6 @@
 #include <stdexcept>
 
 #include <dlfcn.h>
-
 #include <fmt/core.h>
 
 #include <miniapp/energy/nvml.hpp>
@@ -24,7 +23,8 @@ void require(int status, const char* name) {
 
 }  // namespace
 
-Nvml::Nvml(const std::string& library) : library_(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+Nvml::Nvml(const std::string& library)
+    : library_(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (library_ == nullptr) throw std::runtime_error(library + " is not there");
   try {
     const auto init = function_of<Call>(library_, "nvmlInit_v2");

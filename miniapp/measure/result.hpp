@@ -159,7 +159,7 @@ struct Result {
   std::string collectives_by;  // what the back-end chose for this machine; empty if nothing
   std::vector<std::string> warnings;
   double tokens_per_s = 0;
-  EnergyFigure energy;  // of the timed steps, all nodes
+  EnergyFigure energy;                   // of the timed steps, all nodes
   std::optional<Prediction> prediction;  // with --machine, on rank 0
   std::vector<Check> checks;
   std::vector<std::string> unofficial;  // reasons

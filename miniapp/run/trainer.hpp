@@ -74,7 +74,7 @@ class Trainer {
   StopAgreement stop_;
   RunRecord record_;
   std::optional<EnergyMeters> meters_;  // on one rank of each node
-  std::int64_t untimed_ns_ = 0;  // between timed steps, in checkpoints and for the replay
+  std::int64_t untimed_ns_ = 0;         // between timed steps, in checkpoints and for the replay
   std::vector<CollectiveRecord> untimed_calls_;
   StepTrace drawn_;
   std::vector<StepTrace> traced_;

@@ -62,7 +62,7 @@ class Shardmark(ExecutableApplication):
         "OMP_NUM_THREADS",
         value="{n_threads}",
         description="Threads per rank",
-        workload_group="all",
+        workloads=["train", "storage"],
     )
 
     output = "{experiment_run_dir}/{experiment_name}.out"
