@@ -53,7 +53,7 @@ const std::vector<BadValue>& bad_values() {
       {"perturb={\"ranks\": [-1]}", {"ranks = -1", "count from 0"}},
       {"perturb={\"ranks\": \"all\"}", {"ranks = \"all\"", "count from 0"}},
       {"perturb={\"hosts\": 1}", {"hosts = 1", "name of a host"}},
-      {"perturb={\"random\": 1, \"factor\": 0.5}", {"factor = 0.5", "from 1"}},
+      {"perturb={\"random\": 1, \"factor\": 0.5}", {"factor = 0.5", "at least 1"}},
       {"perturb={\"random\": 1, \"probability\": 0}", {"probability = 0", "above 0"}},
       {"perturb={\"random\": 1, \"every\": 0}", {"every = 0", "from 1"}},
       {"perturb={\"random\": 1, \"tail\": 1}", {"tail = 1", "above 1"}},
