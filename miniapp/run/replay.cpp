@@ -69,7 +69,7 @@ double loss_of(const Executor& executor) {
 }  // namespace
 
 // A reason why this rank cannot make a step again; empty if it can.
-std::string Replay::reason_against() const {
+std::string StepReplay::reason_against() const {
   try {
     const Program program = program_of_replay(run_, deck_of_replay(run_.loaded.deck));
     const int ranks = world_.node.ranks;
@@ -89,7 +89,7 @@ std::string Replay::reason_against() const {
   return {};
 }
 
-void Replay::draw(std::int64_t first, std::int64_t steps) {
+void StepReplay::draw(std::int64_t first, std::int64_t steps) {
   result_.unused = steps < 1 ? "there are no timed steps" : "";
   if (steps < 1) return;
   const std::vector<std::string> reasons = world_.peers.gather(reason_against());
@@ -106,7 +106,7 @@ void Replay::draw(std::int64_t first, std::int64_t steps) {
 }
 
 // States of 16 bits are left out: they are rounded from others, or compared by the replicas' check.
-StepOutcome Replay::sketch(const Program& program, const Executor& executor) const {
+StepOutcome StepReplay::sketch(const Program& program, const Executor& executor) const {
   StepOutcome outcome;
   std::vector<float> chunk(static_cast<std::size_t>(chunk_elems));
   for (const WantedElements& w : wanted_states(program, executor)) {
@@ -123,7 +123,7 @@ StepOutcome Replay::sketch(const Program& program, const Executor& executor) con
   return outcome;
 }
 
-void Replay::before_step() {
+void StepReplay::before_step() {
   position_ = session_.steps().position();
   for (std::size_t i = 0;
        const WantedElements& w : wanted_states(run_.program, session_.executor()))
@@ -131,7 +131,7 @@ void Replay::before_step() {
   before_ = sketch(run_.program, session_.executor());
 }
 
-void Replay::after_step(double loss, bool updated) {
+void StepReplay::after_step(double loss, bool updated) {
   ran_ = sketch(run_.program, session_.executor());
   ran_.loss = loss;
   ran_.updated = updated;
@@ -139,7 +139,7 @@ void Replay::after_step(double loss, bool updated) {
 }
 
 // Both programs have the same pieces of states, since how the sums are made moves none.
-void Replay::restore(const Program& program, const Executor& executor) const {
+void StepReplay::restore(const Program& program, const Executor& executor) const {
   const std::vector<WantedElements> wanted = wanted_states(program, executor);
   for (std::size_t i = 0; i < std::max(wanted.size(), kept_.size()); ++i) {
     const bool same =
@@ -151,7 +151,7 @@ void Replay::restore(const Program& program, const Executor& executor) const {
   }
 }
 
-ReplayResult Replay::again(bool stopped) {
+ReplayResult StepReplay::again(bool stopped) {
   if (stopped && result_.unused.empty()) result_.unused = "the run was stopped";
   if (!done_ && result_.unused.empty()) result_.unused = "the drawn step was not reached";
   if (!result_.unused.empty()) return result_;

@@ -20,10 +20,10 @@
 namespace shardmark {
 
 /// Draws a timed step, keeps what it began with and what it gave, and makes it again.
-class Replay {
+class StepReplay {
  public:
   /// All must outlive it. Before draw() nothing is drawn.
-  Replay(const RunPlan& run, RunSession& session, const World& world)
+  StepReplay(const RunPlan& run, RunSession& session, const World& world)
       : run_(run), session_(session), world_(world) {}
 
   /// Collective, once, after the warm-up: draws one of `steps` steps from `first` on, if the ranks

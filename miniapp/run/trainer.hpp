@@ -38,7 +38,7 @@ class Trainer {
   /// What this rank recorded, complete after finish().
   const RunRecord& record() const { return record_; }
   const StepProver& prover() const { return prover_; }
-  Replay& replay() { return replay_; }
+  StepReplay& replay() { return replay_; }
   /// The collectives before the timed steps, where DeepSpeed's log wants them.
   const std::vector<CollectiveRecord>& untimed_calls() const { return untimed_calls_; }
   /// On rank 0, the warm-up step that the report draws.
@@ -70,7 +70,7 @@ class Trainer {
   Peers& peers_;
   bool prints_;
   StepProver prover_;
-  Replay replay_;
+  StepReplay replay_;
   StopAgreement stop_;
   RunRecord record_;
   std::optional<EnergyMeters> meters_;  // on one rank of each node
