@@ -127,6 +127,15 @@ other(miniapp/run/a.cpp "${spdx}")
 expect(miniapp/CMakeLists.txt "${hash_spdx}shardmark_target(shardmark_app KOKKOS\n  run/a.cpp)\n"
        "a.cpp is listed under KOKKOS")
 
+# Classes.
+set(other_class "${spdx}#pragma once\nnamespace shardmark {\nclass A {\n};\n}\n")
+other(core/b.hpp "${other_class}")
+expect(core/c.hpp "${other_class}" "c.hpp: defines shardmark::A, as core/b.hpp does")
+other(core/b.hpp "${other_class}")
+expect(core/c.hpp "${spdx}#pragma once\nnamespace shardmark::c {\nclass A {\n};\n}\n" "")
+other(core/b.hpp "${other_class}")
+expect(core/c.hpp "${spdx}#pragma once\nnamespace shardmark {\nclass A;\n}\n" "")
+
 # References in texts.
 expect(core/a.cpp "${spdx}// See core/b.hpp.\n" "names core/b.hpp, which does not exist")
 expect(core/a.cpp "${spdx}// See b.hpp.\n" "names b.hpp, which does not exist")

@@ -5,11 +5,13 @@
 #   rooms.cmake       which folder may include which
 #   includes.cmake    includes, and what reaches Kokkos
 #   files.cmake       SPDX lines, folders, the version
+#   classes.cmake     names of classes
 #   references.cmake  files, links, commands, tests and deck keys that texts name
 #   recipes.cmake     what the recipes of CONTRIBUTING.md name
 include("${CMAKE_CURRENT_LIST_DIR}/rooms.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/includes.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/classes.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/references.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/recipes.cmake")
 
@@ -31,6 +33,7 @@ function(layout_violations root out)
     layout_file_violations("${file}" "${text}")
     if(file MATCHES "[.](cpp|hpp|cu|cuh)$")
       layout_include_violations("${file}" "${text}")
+      layout_class_violations("${file}" "${text}")
     endif()
     layout_reference_violations("${root}" "${file}" "${text}")
     layout_recipe_violations("${root}" "${file}" "${text}")
