@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
 #include <comm/decorators/proving.hpp>
 
 namespace shardmark {
@@ -14,7 +16,9 @@ ProvingCommunicator::ProvingCommunicator(std::unique_ptr<Communicator> inner, Co
     : ForwardingCommunicator(std::move(inner)),
       lane_(lane),
       proof_(proof),
-      group_(proof.add_group(lane_, backend())) {}
+      group_(proof.add_group(lane_, backend())) {
+  proof_.communicators_.push_back(this);
+}
 
 ProvingCommunicator::ProvingCommunicator(std::unique_ptr<Communicator> inner,
                                          std::unique_ptr<Communicator> lane, Proof& proof)
@@ -22,11 +26,20 @@ ProvingCommunicator::ProvingCommunicator(std::unique_ptr<Communicator> inner,
       own_lane_(std::move(lane)),
       lane_(*own_lane_),
       proof_(proof),
-      group_(proof.add_group(lane_, backend())) {}
+      group_(proof.add_group(lane_, backend())) {
+  proof_.communicators_.push_back(this);
+}
 
+ProvingCommunicator::~ProvingCommunicator() {
+  std::erase(proof_.communicators_, this);
+}
+
+// A rank that waits in the proof of a sum makes no progress with what is in flight, and another
+// rank may wait for that before it comes to the same sum.
 Ticket ProvingCommunicator::start(const Collective& c) {
   if (!proof_.on() || c.op == Op::barrier) return inner().start(c);
   make_room();
+  if (group_.waits_for_all(c)) proof_.settle();
   std::size_t number = 0;
   {
     const Proof::Timer timer(proof_);
@@ -40,8 +53,16 @@ Ticket ProvingCommunicator::start(const Collective& c) {
 // All ranks of the group come here at the same collective with the same folds.
 void ProvingCommunicator::make_room() {
   if (group_.held_bytes() < most_held_bytes) return;
-  if (!open_.empty()) wait(open_.back().ticket);
+  settle();
   proof_.compare(group_);
+}
+
+void ProvingCommunicator::settle() {
+  if (!open_.empty()) wait(open_.back().ticket);
+}
+
+void Proof::settle() {
+  for (ProvingCommunicator* communicator : communicators_) communicator->settle();
 }
 
 void ProvingCommunicator::deliver(Ticket up_to) {

@@ -19,6 +19,7 @@ class ProvingCommunicator : public ForwardingCommunicator {
   /// use it between Proof::begin and the return of Proof::end. `lane` and `proof` must outlive this
   /// communicator and its splits.
   ProvingCommunicator(std::unique_ptr<Communicator> inner, Communicator& lane, Proof& proof);
+  ~ProvingCommunicator() override;
   Ticket start(const Collective& c) override;
   bool test(Ticket ticket) override;
   void wait(Ticket ticket) override;
@@ -26,6 +27,7 @@ class ProvingCommunicator : public ForwardingCommunicator {
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:
+  friend class Proof;
   struct Open {
     Ticket ticket;
     std::size_t number;  // in the group's proof
@@ -34,6 +36,7 @@ class ProvingCommunicator : public ForwardingCommunicator {
                       Proof& proof);
   void deliver(Ticket up_to);
   void make_room();
+  void settle();
 
   std::unique_ptr<Communicator> own_lane_;  // of a split
   Communicator& lane_;

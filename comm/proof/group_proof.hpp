@@ -48,6 +48,10 @@ class GroupProof {
   /// Before `c` is started: folds what this rank sends. Returns the number for `received`.
   /// Collective for sums in rank order, sums of integers and maxima, which wait for all ranks.
   std::size_t sent(const Collective& c);
+  /// Whether `sent` waits for all ranks.
+  bool waits_for_all(const Collective& c) const {
+    return c.elems > 0 && kind_of(c) == Kind::reference;
+  }
   /// After it is done, the receive buffer still untouched: folds what this rank received.
   void received(std::size_t number);
   /// The bytes of the sent block sums that wait for `compare`, which are the same on all ranks.

@@ -10,6 +10,8 @@
 
 namespace shardmark {
 
+class ProvingCommunicator;
+
 /// Shared by a ProvingCommunicator and its splits, whose proofs it owns.
 class Proof {
  public:
@@ -33,10 +35,12 @@ class Proof {
   friend class ProvingCommunicator;
   class Timer;
   GroupProof& add_group(Communicator& lane, Backend backend);
+  void settle();
   void compare(GroupProof& group);
 
   ProofOptions options_;
   std::vector<std::unique_ptr<GroupProof>> groups_;  // in the order in which they were split off
+  std::vector<ProvingCommunicator*> communicators_;
   std::vector<ProofFailure> failures_;
   bool on_ = false;
   std::int64_t spent_ns_ = 0;
