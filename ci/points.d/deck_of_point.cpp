@@ -21,7 +21,7 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// Returns the number that stands before `unit`, or 0 if there is none.
+// Returns the number in front of `unit`, or 0 if the text has no such number.
 double number_before(const std::string& text, const std::string& unit) {
   std::smatch m;
   return std::regex_search(text, m, std::regex("([0-9.]+) ?" + unit)) ? std::stod(m[1]) : 0;

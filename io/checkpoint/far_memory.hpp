@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 namespace shardmark {
 
@@ -14,5 +15,17 @@ struct FarMemory {
   void (*fetch)(void* to_host, const void* from, std::int64_t bytes);
   void (*put)(void* to, const void* from_host, std::int64_t bytes);
 };
+
+/// Copies `bytes` bytes to host memory from `from`, which lies in `far`, or in host memory if `far`
+/// is null.
+inline void fetch(const FarMemory* far, void* to, const void* from, std::int64_t bytes) {
+  if (far != nullptr) return far->fetch(to, from, bytes);
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+/// The same in the other direction.
+inline void put(const FarMemory* far, void* to, const void* from, std::int64_t bytes) {
+  if (far != nullptr) return far->put(to, from, bytes);
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
 
 }  // namespace shardmark

@@ -28,8 +28,7 @@ struct StateSlice {
 
 /// Copies `bytes` bytes from `from`, an address in the memory of `slice`, to host memory.
 inline void fetch(const StateSlice& slice, void* to, const std::byte* from, std::int64_t bytes) {
-  if (slice.far != nullptr) return slice.far->fetch(to, from, bytes);
-  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  fetch(slice.far, to, from, bytes);
 }
 
 /// A state as this rank writes it: slices in the order of the part's map.

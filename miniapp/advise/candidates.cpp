@@ -53,7 +53,7 @@ std::vector<std::int64_t> micro_batches(std::int64_t sequences_per_rank) {
   std::vector<std::int64_t> divisors;
   for (std::int64_t m = 1; m <= sequences_per_rank && m <= 1024; ++m)
     if (sequences_per_rank % m == 0) divisors.push_back(m);
-  // Of many divisors those that are closest to powers of two.
+  // If there are many divisors, those closest to powers of two are tried.
   if (divisors.size() <= most_micro_batches_tried) return divisors;
   std::vector<std::int64_t> chosen;
   for (std::int64_t target = 1; chosen.size() < most_micro_batches_tried; target *= 2) {

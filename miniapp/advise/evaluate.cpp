@@ -17,7 +17,7 @@ namespace shardmark {
 namespace {
 
 constexpr std::int64_t few_layers = 8, more_layers = 16, many_layers = 48;
-// Of a device's memory, what contexts, libraries and fragmentation leave.
+// The part of a device's memory that contexts, libraries and fragmentation leave for the run.
 constexpr double usable_part = 0.94;
 
 struct Outcome {

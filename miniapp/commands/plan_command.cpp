@@ -63,18 +63,19 @@ std::string work_lines(const Program& p) {
   std::string text = "\nwork of this rank per step\n";
   const auto work = steady_work(p);
   for (const Phase phase : {Phase::forward, Phase::backward, Phase::step})
-    text += fmt::format("  {:<9} {:>10.4g} GFLOP in products, {:>10.4g} GB in other kernels, {:.0f} launches\n",
-                        phase == Phase::step ? "optimizer" : to_string(phase),
-                        work[phase].flops * 1e-9, work[phase].streamed_bytes * 1e-9,
-                        work[phase].launches);
+    text += fmt::format(
+        "  {:<9} {:>10.4g} GFLOP in products, {:>10.4g} GB in other kernels, {:.0f} launches\n",
+        phase == Phase::step ? "optimizer" : to_string(phase), work[phase].flops * 1e-9,
+        work[phase].streamed_bytes * 1e-9, work[phase].launches);
   const double tokens = static_cast<double>(p.batch.micro * p.batch.accumulation) *
                         static_cast<double>(p.model.spec.sequence);
   if (const double per_token = model_flops_per_token(p.model); per_token > 0)
-    text += fmt::format("  model FLOPs {:.4g} GFLOP, by the usual formulas\n", per_token * tokens * 1e-9);
+    text += fmt::format("  model FLOPs {:.4g} GFLOP, by the usual formulas\n",
+                        per_token * tokens * 1e-9);
   return text;
 }
 
-// The same for scripts.
+// Returns the same figures as JSON, for scripts.
 nlohmann::ordered_json work_json(const Program& p) {
   nlohmann::ordered_json json;
   const auto work = steady_work(p);

@@ -60,7 +60,7 @@ class EnergyMeters {
   void begin();
   /// Takes a reading, at most once per second unless `now`, so that no counter wraps twice.
   void sample(bool now = false);
-  /// Of the interval from begin() to the last reading.
+  /// What each counter has measured from begin() to the last reading.
   std::vector<CounterEnergy> energy() const;
   /// What is not measured and why, in sentences without a full stop.
   const std::vector<std::string>& missing() const { return missing_; }

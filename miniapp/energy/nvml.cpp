@@ -9,7 +9,8 @@
 namespace shardmark {
 namespace {
 
-// A function of the library. Throws std::runtime_error if there is none of that name.
+// Returns the function `name` of the library. Throws std::runtime_error if the library does not
+// have it.
 template<class Function>
 Function function_of(void* library, const char* name) {
   void* found = ::dlsym(library, name);

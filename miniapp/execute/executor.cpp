@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <limits>
 
 #include <Kokkos_Core.hpp>
 
@@ -136,6 +137,12 @@ void Executor::compute(const Event& event, const StepValues& values) {
   model_.run(program_, event, bound_, values);
   if (event.kernel != Kernel::clip) return;
   norm_ = read_back(space_, bound_[0].as<double>());
+}
+
+double Executor::loss() const {
+  const int loss = find_slot("loss");
+  return loss < 0 ? std::numeric_limits<double>::quiet_NaN()
+                  : read_back(space_, slot(loss).as<double>());
 }
 
 void Executor::run_event(const Segment& segment, int index, const StepValues& values) {

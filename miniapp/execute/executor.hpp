@@ -51,6 +51,9 @@ class Executor {
 
   /// The global gradient norm that the last step made (of unscaled gradients).
   double norm() const { return norm_; }
+  /// The loss of this rank's samples in the last step, summed over its micro-batches; NaN if
+  /// nothing is trained. Waits for the work on the compute stream.
+  double loss() const;
   /// Whether the last boundary segment found gradients that are not finite.
   bool overflowed() const { return overflowed_; }
 

@@ -116,10 +116,7 @@ std::string clock_disagreement(const ClockSpans& spans, const std::vector<std::i
 
 std::string compare_clocks(const ClockSpans& spans, Peers& peers) {
   const auto ranks = peers.gather(spans.end.kernel - spans.begin.kernel);
-  const auto texts = peers.gather(clock_disagreement(spans, ranks));
-  for (std::size_t r = 0; r < texts.size(); ++r)
-    if (!texts[r].empty()) return fmt::format("rank {}: {}", r, texts[r]);
-  return {};
+  return peers.first_text(clock_disagreement(spans, ranks));
 }
 
 }  // namespace shardmark

@@ -13,14 +13,6 @@
 namespace shardmark {
 namespace {
 
-// Collective. Returns the text of the lowest rank that has one.
-std::string first_text(Peers& peers, const std::string& mine) {
-  const auto all = peers.gather(mine);
-  for (std::size_t r = 0; r < all.size(); ++r)
-    if (!all[r].empty()) return fmt::format("rank {}: {}", r, all[r]);
-  return {};
-}
-
 // An allowance that is a multiple of what the run itself allocates would hide anything.
 std::int64_t default_allowance(std::int64_t ledger_peak) {
   return std::clamp(ledger_peak / 2, std::int64_t{64} << 20, std::int64_t{512} << 20);
@@ -94,7 +86,7 @@ void compare_memory(const Program& program, const std::vector<bool>& ran,
       difference += fmt::format("{}{} (measured peak on acquiring {})",
                                 difference.empty() ? "" : ", ", text, ledger.tiers[t].peak_at);
   }
-  observed.memory_mismatch = first_text(peers, difference);
+  observed.memory_mismatch = peers.first_text(difference);
 }
 
 void compare_calls(const Program& program, const SegmentRuns& runs, const CountedRuns& counted,
@@ -125,7 +117,7 @@ void compare_calls(const Program& program, const SegmentRuns& runs, const Counte
                                                counted.collectives.moved(group));
     if (!moved.empty()) difference += (difference.empty() ? "" : ", ") + moved;
   }
-  observed.calls_mismatch = first_text(peers, difference);
+  observed.calls_mismatch = peers.first_text(difference);
 }
 
 void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVolume& carried,
@@ -143,7 +135,7 @@ void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVol
                               difference.empty() ? "" : ", ", to_string(d), predicted[d].copies,
                               predicted[d].bytes, carried[d].copies, carried[d].bytes);
   }
-  observed.copies_mismatch = first_text(peers, difference);
+  observed.copies_mismatch = peers.first_text(difference);
 }
 
 // The kernel counts whole blocks, and also what the file system reads for its own use.
@@ -162,7 +154,7 @@ void compare_disk(const LinkVolume& carried, const DiskResult& kernel, Peers& pe
     compare("read", bytes(Direction::nvme_to_host), result.disk->kernel->read);
     compare("wrote", bytes(Direction::host_to_nvme), result.disk->kernel->written);
   }
-  observed.disk_mismatch = first_text(peers, difference);
+  observed.disk_mismatch = peers.first_text(difference);
 }
 
 void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnapshot& ledger,
@@ -193,7 +185,7 @@ void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnaps
     wrong += fmt::format(
         "{}{} of the device beyond the ledger's and the libraries', memory.allowance_mib allows {}",
         wrong.empty() ? "" : ", ", human_bytes(d->excess_bytes), human_bytes(result.allowance));
-  observed.excess = first_text(peers, wrong);
+  observed.excess = peers.first_text(wrong);
 }
 
 }  // namespace shardmark

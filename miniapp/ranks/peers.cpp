@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include <fmt/core.h>
+
 #include <miniapp/ranks/peers.hpp>
 
 namespace shardmark {
@@ -34,6 +36,13 @@ std::vector<std::string> Peers::gather(const std::string& mine) {
   for (std::size_t r = 0; r < lengths.size(); ++r)
     strings.emplace_back(all.data() + r * longest, static_cast<std::size_t>(lengths[r]));
   return strings;
+}
+
+std::string Peers::first_text(const std::string& mine) {
+  const std::vector<std::string> all = gather(mine);
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (!all[r].empty()) return fmt::format("rank {}: {}", r, all[r]);
+  return {};
 }
 
 std::string Peers::broadcast(const std::string& mine, int rank) {

@@ -43,6 +43,9 @@ class Peers {
     return all;
   }
   std::vector<std::string> gather(const std::string& mine);
+  /// Collective. "rank 2: …" with the text of the lowest rank whose `mine` is not empty; empty if
+  /// there is none.
+  std::string first_text(const std::string& mine);
   /// Returns on all ranks what `rank` gives as `mine`.
   std::string broadcast(const std::string& mine, int rank);
   double max(double mine) {

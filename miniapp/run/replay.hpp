@@ -49,13 +49,15 @@ class StepReplay {
     std::vector<std::byte> bytes;
   };
 
-  std::string reason_against() const;
+  std::string plan();
   StepOutcome sketch(const Program& program, const Executor& executor) const;
-  void restore(const Program& program, const Executor& executor) const;
+  void restore(const Executor& executor) const;
 
   const RunPlan& run_;
   RunSession& session_;
   const World& world_;
+  Deck deck_;        // of the run, under `ordered`
+  Program program_;  // the same
   std::int64_t kept_bytes_ = 0;
   std::vector<Kept> kept_;
   TrainingPosition position_;

@@ -72,14 +72,11 @@ std::optional<Check> reference_check(const RunPlan& run, const Result& result, P
     check = check_reference(
         {deck, run.loaded.deck, run.program, result.rows, state_hash_json(result.hashes)});
   });
-  if (!peers.broadcast(std::string(check ? "1" : ""), 0).empty()) {
-    if (!check) check.emplace();
-    check->name = "reference";
-    check->detail = peers.broadcast(check->detail, 0);
-    check->state = static_cast<Check::State>(
-        peers.broadcast(std::to_string(static_cast<int>(check->state)), 0)[0] - '0');
-  }
-  return check;
+  constexpr int none = -1;
+  const int state = peers.gather(check ? static_cast<int>(check->state) : none).front();
+  if (state == none) return {};
+  return Check{"reference", static_cast<Check::State>(state),
+               peers.broadcast(check ? check->detail : "", 0)};
 }
 
 }  // namespace

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 
 #include <fmt/core.h>
 
 #include <core/clock.hpp>
 #include <core/error.hpp>
 #include <core/memory/process_memory.hpp>
-#include <core/memory/read_back.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
 #include <miniapp/report/deepspeed_wall_clock.hpp>
 #include <miniapp/report/standard_output.hpp>
@@ -88,10 +86,7 @@ void Trainer::plain_step(std::int64_t step) {
           "{}: DeepSpeed ends a run there; lower it, or the learning rate, or use bf16",
           deck.path, deck.zero.precision.loss_scale.min_scale, step));
     });
-  const int loss = executor.find_slot("loss");
-  record_.losses.push_back(
-      loss < 0 ? std::numeric_limits<double>::quiet_NaN()
-               : read_back(session_.context().space, executor.slot(loss).as<double>()));
+  record_.losses.push_back(executor.loss());
   record_.norms.push_back(updated ? executor.norm() : overflow_norm);
   record_.lrs.push_back(steps.values().lr);
   record_.loss_scales.push_back(steps.values().loss_scale);

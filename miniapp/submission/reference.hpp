@@ -39,7 +39,7 @@ Check judge_by_reference(const AnsweredRun& run, const nlohmann::json& shipped,
                          const nlohmann::json& answers);
 
 /// The same, with the shipped deck and its answers found by the deck's `name`. Empty if the deck is
-/// none of the shipped ones, or if there are no answers for it.
+/// not one of the shipped decks, or if there are no answers for it.
 std::optional<Check> check_reference(const AnsweredRun& run);
 
 }  // namespace shardmark

@@ -23,7 +23,7 @@ class OutOfTime(Exception):
 
 
 class Interrupted(BaseException):
-    """The visit was told to stop; no stage handles this."""
+    """Raised when a signal stops the visit. No stage catches it."""
 
 
 class Outcome:

@@ -31,7 +31,7 @@ class ProductTimes {
   std::int64_t total_ns();
 
  private:
-  // As many products may be in flight before the host waits for the oldest of them.
+  // At most this many products are in flight; the host then waits for the oldest one.
   static constexpr std::size_t most_in_flight = 1024;
   using Pair = std::array<cudaEvent_t, 2>;
 

@@ -17,8 +17,8 @@ enum class Offer : std::uint8_t { nothing, deck, folder };
 /// One option (its name begins with `--`) or one positional argument of a command.
 struct OptionHelp {
   std::string_view name;  // "--ranks", "DECK"
-  std::string_view value =
-      {};                 // the placeholder of its value; empty: a flag, or a positional argument
+  // The placeholder of its value; empty: a flag, or a positional argument.
+  std::string_view value = {};
   std::string_view text;  // sentences
   Offer offer = Offer::nothing;
   bool required = false;

@@ -31,12 +31,28 @@ inline OptionHelp set_option() {
           .repeatable = true};
 }
 
+/// The option `--ranks` of commands that plan for one number of ranks.
+inline OptionHelp ranks_option() {
+  return {.name = "--ranks",
+          .value = "N",
+          .text = "The number of ranks to plan for.",
+          .required = true};
+}
+
 /// The option `--ranks-per-node`.
 inline OptionHelp ranks_per_node_option() {
   return {.name = "--ranks-per-node",
           .value = "N",
           .text = "How many ranks share a node, and with it the budgets of host memory and files.",
           .preset = "1"};
+}
+
+/// The option `--ranks-per-node` of commands that need a machine file.
+inline OptionHelp machine_ranks_per_node_option() {
+  return {.name = "--ranks-per-node",
+          .value = "N",
+          .text = "How many ranks share a node; 0: as many as the machine file says.",
+          .preset = "0"};
 }
 
 /// The option `--machine`.

@@ -16,10 +16,7 @@ CommandHelp trace_help() {
            "its deck ends in .et."},
       .options = {deck_argument(),
                   set_option(),
-                  {.name = "--ranks",
-                   .value = "N",
-                   .text = "The number of ranks to plan for.",
-                   .required = true},
+                  ranks_option(),
                   {.name = "--ranks-per-node",
                    .value = "N",
                    .text =
@@ -41,7 +38,7 @@ CommandHelp trace_help() {
                    defect},
       .environment = {},
       .examples = {
-          {"shardmark trace gpt2-124m-z3 --ranks 8 --machine inputs/machines/dgx-a100.json",
+          {"shardmark trace gpt2-124m-z3 --ranks 8 --machine inputs/machines/dgx-a100-80gb.json",
            "Eight traces with predicted durations."}}};
 }
 
