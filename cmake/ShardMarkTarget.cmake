@@ -4,7 +4,9 @@
 # to the folder of the CMakeLists.txt>. A source belongs to the first group that matches it; sources
 # that match no group form a group per folder. Two sources of one group must not use a name for
 # different things in their anonymous namespaces. -DSHARDMARK_UNITY=OFF compiles each source by itself,
-# as ci/full does, so that no source relies on the includes of another one.
+# as ci/full does, so that no source relies on the includes of another one. SHARDMARK_BY_ITSELF lists
+# sources (paths below the top) that are compiled by themselves in any case: ci/mutate changes them one
+# after the other.
 function(shardmark_unity target)
   if(NOT SHARDMARK_UNITY)
     return()
@@ -13,6 +15,11 @@ function(shardmark_unity target)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE path)
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE from_top)
+    if(from_top IN_LIST SHARDMARK_BY_ITSELF)
+      set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      continue()
+    endif()
     cmake_path(RELATIVE_PATH path BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
     cmake_path(GET path PARENT_PATH group)
     foreach(pair IN LISTS ARGN)

@@ -2,7 +2,8 @@
 // The main function of tests that run under mpiexec. Rank 0 prints as usual; the other ranks print
 // only failures, each line with the rank. The exit status is the highest of all ranks, the same on
 // each. A run in which no test ran fails. A test that leaves its ranks in different collectives
-// hangs until CTest's timeout ends it.
+// hangs until CTest's timeout ends it. With GTEST_FAIL_FAST the first rank that fails ends all,
+// because the others would wait for it in the next test.
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -50,6 +51,14 @@ class RankPrinter : public testing::EmptyTestEventListener {
   std::string prefix_;
 };
 
+/// Ends all ranks after the first test that fails on this one.
+class AbortAfterFailure : public testing::EmptyTestEventListener {
+ public:
+  void OnTestEnd(const testing::TestInfo& test) override {
+    if (test.result()->Failed()) MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+};
+
 int run_all(int rank) {
   testing::UnitTest& unit = *testing::UnitTest::GetInstance();
   if (rank != 0) {
@@ -57,6 +66,7 @@ int run_all(int rank) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new RankPrinter(rank));  // GoogleTest owns the printer from here on
   }
+  if (GTEST_FLAG_GET(fail_fast)) unit.listeners().Append(new AbortAfterFailure);
   const int status = RUN_ALL_TESTS();
   if (status == 0 && unit.test_to_run_count() == 0) {
     std::fprintf(stderr, "rank %d: no test ran: check the filter and the list of files\n", rank);
