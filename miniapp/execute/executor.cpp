@@ -135,6 +135,7 @@ void Executor::compute(const Event& event, const StepValues& values) {
                    static_cast<std::size_t>(dtype_bytes(bound_[1].dtype)));
   }
   model_.run(program_, event, bound_, values);
+  if (options_.fault == Fault::overrun) overrun(event);
   if (event.kernel != Kernel::clip) return;
   norm_ = read_back(space_, bound_[0].as<double>());
 }
@@ -155,8 +156,9 @@ void Executor::run_event(const Segment& segment, int index, const StepValues& va
     const std::int32_t before = program_.edges[event.after.first + a];
     if (!by_event || segment.events[before].lane != Lane::compute) wait_for(segment, before);
   }
+  if (watch_) watch_->writes(event);
   switch (event.op) {
-    case Op::acquire: return memory_.acquire(event.slot);
+    case Op::acquire: return acquire(event);
     case Op::release: return release(event);
     case Op::copy: return start_copy(event, in_flight_[index]);
     case Op::compute: return compute(event, values);
@@ -164,13 +166,37 @@ void Executor::run_event(const Segment& segment, int index, const StepValues& va
   }
 }
 
+void Executor::acquire(const Event& event) {
+  memory_.acquire(event.slot);
+  if (watch_ && !memory_.is_file(event.slot))
+    watch_->acquired(event.slot, memory_.room(event.slot));
+}
+
 void Executor::release(const Event& event) {
+  if (watch_) watch_->released(event.slot);
   if (options_.fault == Fault::leak && !leaked_ && event.category != Category::workspace) {
     leaked_ = true;
     return memory_.leak(event.slot);
   }
   if (program_.memory_mode == MemoryMode::strict) await_compute();  // kernels may still use it
   memory_.release(event.slot);
+}
+
+SlotUse Executor::end_watch() {
+  const SlotUse use = watch_ ? watch_->finish() : SlotUse{};
+  watch_.reset();
+  return use;
+}
+
+// Fault::overrun: writes one byte too many wherever that harms no other slot.
+void Executor::overrun(const Event& event) {
+  constexpr std::byte any{1};
+  for (const Operand& o : operands(event)) {
+    const auto room = memory_.room(o.slot);
+    const auto bytes = static_cast<std::size_t>(alloc_bytes(program_.slots[o.slot]));
+    if (o.writes && bytes > 0 && bytes < room.size())
+      copy_to_device(space_, room.data() + bytes, &any, sizeof any);
+  }
 }
 
 void Executor::start_collective(const Event& event, InFlight& started) {

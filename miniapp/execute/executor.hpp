@@ -12,6 +12,7 @@
 #include <comm/communicator.hpp>
 #include <comm/idle.hpp>
 #include <core/kokkos_shim.hpp>
+#include <core/memory/slot_watch.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/execute/collective_queue.hpp>
 #include <miniapp/execute/disk_queue.hpp>
@@ -68,6 +69,14 @@ class Executor {
   /// Traces the events that are run from now on into `trace`, which must outlive them; null: none.
   void trace(StepTrace* trace) { trace_ = trace; }
 
+  /// Watches how slots are used, until `end_watch`. To be called before the first segment. Memory
+  /// that kernels use on a device is not watched: the host does not reach it, or does not wait.
+  void watch_slots() {
+    if constexpr (device_is_host) watch_.emplace(program_);
+  }
+  /// Ends the watch, if there is one. Nothing may be in flight.
+  SlotUse end_watch();
+
   const LaneTimes& times() const { return times_; }
   void reset_times() {
     times_ = {};
@@ -90,7 +99,9 @@ class Executor {
  private:
   void run_event(const Segment& segment, int index, const StepValues& values);
   void compute(const Event& event, const StepValues& values);
+  void acquire(const Event& event);
   void release(const Event& event);
+  void overrun(const Event& event);
   void start_collective(const Event& event, InFlight& started);
   void start_copy(const Event& event, InFlight& started);
   void start_transfer(const Event& event, InFlight& started);
@@ -110,6 +121,7 @@ class Executor {
   ExecutorOptions options_;
   StepTrace* trace_ = nullptr;
   SlotMemory memory_;
+  std::optional<SlotWatch> watch_;
   CollectiveQueue collectives_;
   LinkQueue link_;
   DiskQueue disk_;

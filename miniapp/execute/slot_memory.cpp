@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <core/memory/label.hpp>
+#include <core/plan/deck/checked.hpp>
 #include <miniapp/execute/huge_pages.hpp>
 #include <miniapp/execute/slot_memory.hpp>
 
@@ -52,6 +53,13 @@ void SlotMemory::release(int slot) {
   data_[slot] = nullptr;
   if (is_file(slot)) return drop_file(slot);
   if (!buffers_.empty()) buffers_[slot].reset();
+}
+
+std::span<std::byte> SlotMemory::room(int slot) const {
+  const std::int64_t bytes = alloc_bytes(program_.slots[slot]);
+  const bool pooled = program_.memory_mode == MemoryMode::pooled;
+  return {data_[slot], static_cast<std::size_t>(
+                           pooled ? round_up(bytes, arena_alignment, "room of a slot") : bytes)};
 }
 
 void SlotMemory::make_file(int slot) {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <core/memory/buffer.hpp>
@@ -39,6 +40,9 @@ class SlotMemory {
   std::byte* data(int slot) const {
     return is_file(slot) ? files_[static_cast<std::size_t>(slot)]->map() : data_[slot];
   }
+  /// The memory that belongs to a slot that is alive and no file. In `pooled` mode it contains the
+  /// bytes up to the next place where another slot may begin.
+  std::span<std::byte> room(int slot) const;
   const SwapFile& file(int slot) const { return *files_[static_cast<std::size_t>(slot)]; }
   bool is_file(int slot) const { return program_.slots[slot].tier == Tier::nvme; }
   void unmap_files() const;

@@ -65,9 +65,9 @@ std::string segment_difference(const Program& program, const SegmentRuns& planne
 
 }  // namespace
 
-void compare_memory(const Program& program, const std::vector<bool>& ran,
-                    const LedgerSnapshot& ledger, Peers& peers, Result& result,
-                    Observed& observed) {
+void compare_memory(const Program& program, const std::vector<bool>& ran, const SeenMemory& seen,
+                    Peers& peers, Result& result, Observed& observed) {
+  const LedgerSnapshot& ledger = seen.ledger;
   const bool pooled = program.memory_mode == MemoryMode::pooled;
   const Footprint predicted = footprint(program, ran);
   const auto allocated = allocated_bytes(program);
@@ -86,6 +86,7 @@ void compare_memory(const Program& program, const std::vector<bool>& ran,
       difference += fmt::format("{}{} (measured peak on acquiring {})",
                                 difference.empty() ? "" : ", ", text, ledger.tiers[t].peak_at);
   }
+  if (!seen.slots.wrong.empty()) difference += (difference.empty() ? "" : ", ") + seen.slots.wrong;
   observed.memory_mismatch = peers.first_text(difference);
 }
 

@@ -16,9 +16,15 @@
 
 namespace shardmark {
 
-/// Collective. The ledger, with the footprint of the segments that `ran`.
-void compare_memory(const Program& program, const std::vector<bool>& ran,
-                    const LedgerSnapshot& ledger, Peers& peers, Result& result, Observed& observed);
+/// What a rank has seen of its memory.
+struct SeenMemory {
+  const LedgerSnapshot& ledger;
+  const SlotUse& slots;
+};
+
+/// Collective. The ledger, with the footprint of the segments that `ran`, and how slots were used.
+void compare_memory(const Program& program, const std::vector<bool>& ran, const SeenMemory& seen,
+                    Peers& peers, Result& result, Observed& observed);
 
 /// What a rank has counted: its collectives, and how often the executor ran each segment.
 struct CountedRuns {

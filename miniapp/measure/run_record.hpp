@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <core/memory/outside_memory.hpp>
+#include <core/memory/slot_watch.hpp>
 #include <miniapp/execute/lane_times.hpp>
 #include <miniapp/execute/link_times.hpp>
 #include <miniapp/measure/clock_readings.hpp>
@@ -34,6 +35,7 @@ struct RunRecord {
   std::int64_t rss_start = 0, rss_start_files = 0, rss_peak = 0;
   std::int64_t kept_bytes = 0;       // of it: the states that are kept for the replay
   OutsideMemory outside;             // the most that was seen
+  SlotUse slots;                     // in start-up and warm-up
   StopCause stop = StopCause::none;  // why the run ended before its last step
   DeviceLooks device;
 };

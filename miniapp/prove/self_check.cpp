@@ -123,14 +123,17 @@ StageOutcome run_stage(const Deck& deck, const Profile& profile, Context& contex
   const Program program = build_program(deck, batch, peers.size(), peers.rank(), profile);
   require_legal(check(program));
   Session session(deck, program, lanes, context, SessionOptions{.fault = fault});
+  session.executor().watch_slots();
   session.steps().init();
   for (std::int64_t s = 0; s < steps; ++s) session.steps().step(s);
   // At stage 3, gradients are always divided.
   const std::int64_t gain =
       deck.zero.knobs.sums_gradients && deck.zero.stage < 3 ? peers.size() : 1;
   StageOutcome o;
-  for (const std::string& text :
-       peers.gather(compare_with_closed_form(program, session.executor(), gain)))
+  std::string wrong = compare_with_closed_form(program, session.executor(), gain);
+  if (const SlotUse use = session.executor().end_watch(); wrong.empty() && !use.wrong.empty())
+    wrong = fmt::format("rank {}: {}", peers.rank(), use.wrong);
+  for (const std::string& text : peers.gather(wrong))
     if (o.wrong.empty() && !text.empty())
       o.wrong = fmt::format("stage {}: {}", deck.zero.stage, text);
   o.hashes = hash_states(context, program, session.executor(), peers);

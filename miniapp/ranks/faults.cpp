@@ -11,9 +11,10 @@
 namespace shardmark {
 namespace {
 
-constexpr std::array<std::string_view, 12> names{
-    "none", "leak",       "extra_call",   "skip_wait",    "flip_bit",     "stale_shard",
-    "nan",  "extra_copy", "illegal_plan", "repeat_micro", "wrong_update", "fewer_elems"};
+constexpr std::array<std::string_view, 13> names{
+    "none",         "leak",        "extra_call", "skip_wait",    "flip_bit",
+    "stale_shard",  "nan",         "extra_copy", "illegal_plan", "repeat_micro",
+    "wrong_update", "fewer_elems", "overrun"};
 
 [[noreturn]] void refuse(std::string_view value, const std::string& why) {
   throw DeckError(fmt::format("environment: SHARDMARK_FAULT = {}: {}", value, why));

@@ -22,7 +22,8 @@ enum class Fault : std::uint8_t {
   illegal_plan,  // the plan is broken as by a defect of a schedule, so the run ends with status 70
   repeat_micro,  // the last micro-batch of step 5 is run twice
   wrong_update,  // updates are made with a learning rate that is too large
-  fewer_elems    // collectives carry fewer elements than planned, in as many calls
+  fewer_elems,   // collectives carry fewer elements than planned, in as many calls
+  overrun        // computations write beyond the end of their buffers
 };
 std::string_view to_string(Fault fault);
 

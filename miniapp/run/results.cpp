@@ -43,7 +43,7 @@ void compare_with_plan(const RunPlan& run, RunSession& session, const RunRecord&
     result.tiers[t].budget_source = run.budgets.source[t];
   }
   const SegmentRuns runs = planned_runs(program, steps_due(deck, record));
-  compare_memory(program, segments_of_runs(runs), memory, peers, result, observed);
+  compare_memory(program, segments_of_runs(runs), {memory, record.slots}, peers, result, observed);
   compare_calls(program, runs, {session.counters(), session.executor().runs()}, peers, result,
                 observed);
   compare_copies(deck, copies_of_runs(program, runs), session.executor().carried(), record, peers,

@@ -213,12 +213,14 @@ void Trainer::train() {
 
   counters.recording(run_.loaded.output.deepspeed.comms);
   record_.clocks.start = read_clocks();
+  executor.watch_slots();
   session_.steps().init();
   with_files_mapped("reading a checkpoint",
                     [&] { checkpoints_.restore(executor, session_.steps()); });
   stop_.start(own_cause());  // a signal may have come during the start
   record_.stop = agreed_cause(first);
   record_.warmup = steps(first, record_.warmup, progress);
+  record_.slots = executor.end_watch();
   prover_.draw(record_.steps);
   with_files_mapped("drawing a step to make again",
                     [&] { replay_.draw(first + record_.warmup, record_.steps); });
