@@ -41,6 +41,7 @@ void read_llama(KeyReader& reader, ModelSpec& model) {
   model.kv_heads = model.heads;
   reader.integer("kv_heads", model.kv_heads, {1, model.heads});
   reader.need_integer("ffn", model.ffn, size_range);
+  reader.boolean("qkv_bias", model.qkv_bias);
   if (model.heads % model.kv_heads != 0)
     reader.origin().refuse(reader.key("kv_heads"), model.kv_heads,
                            fmt::format("must divide {} = {}: each key head serves as many heads as "
@@ -66,9 +67,9 @@ std::int64_t gpt2_params(const ModelSpec& m) {
 
 std::int64_t llama_params(const ModelSpec& m) {
   // Per block: q and o have h^2 weights each, k and v h x kv channels, and gate, up and down h x
-  // ffn; and there are two norms.
+  // ffn; there are two norms, and biases of at most 3 h.
   const auto kv_channels = m.hidden / m.heads * m.kv_heads;
-  const auto columns = 2 * m.hidden + 2 * kv_channels + 3 * m.ffn + 2;
+  const auto columns = 2 * m.hidden + 2 * kv_channels + 3 * m.ffn + 2 + 3;
   const auto blocks =
       checked_mul(m.layers, checked_mul(m.hidden, columns, "model.ffn"), "model.layers");
   const auto rows = 2 * m.vocab + 1;  // embedding, head, last norm

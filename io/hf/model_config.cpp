@@ -83,9 +83,10 @@ void refuse_experts(const ModelConfig& c) {
                        type == "dbrx" || type == "deepseek_v2" || type == "deepseek_v3" ||
                        type == "gpt_oss" || type == "llama4";
   c.cannot("model_type",
-           fmt::format("{}gpt2, llama and mistral can be expressed: list its modules in a model of "
-                       "family \"list\" to plan it",
-                       experts ? "it has experts; " : ""));
+           fmt::format(
+               "{}gpt2, llama, mistral and qwen2 can be expressed: list its modules in a model of "
+               "family \"list\" to plan it",
+               experts ? "it has experts; " : ""));
 }
 
 void refuse_common(const ModelConfig& c) {
@@ -128,13 +129,10 @@ Json gpt2_model(Origin& origin, const ModelConfig& c) {
           {"tied_head", c.flag("tie_word_embeddings", true)}};
 }
 
-void refuse_biases(const ModelConfig& c, std::string_view type) {
-  if (type == "qwen2")
-    c.cannot("model_type",
-             "its attention has biases in q, k and v, and family \"llama\" has none: list its "
-             "modules in a model of family \"list\" to plan it");
+void refuse_biases(const ModelConfig& c) {
   for (const char* key : {"attention_bias", "mlp_bias", "qkv_bias", "use_bias"})
-    if (c.flag(key)) c.cannot(key, "family \"llama\" has no biases");
+    if (c.flag(key))
+      c.cannot(key, "family \"llama\" has biases in q, k and v at most, and none for this type");
 }
 
 // A window that is at least as long as the sequence hides nothing.
@@ -158,7 +156,9 @@ void refuse_window(const ModelConfig& c, const Defaults& own, std::int64_t seque
 }
 
 Json llama_model(Origin& origin, const ModelConfig& c, const Defaults& own, const Json& section) {
-  refuse_biases(c, own.type);
+  // The class of Qwen2 gives q, k and v biases whatever the config says, and nothing else.
+  const bool qkv_bias = own.type == "qwen2";
+  if (!qkv_bias) refuse_biases(c);
   const std::int64_t hidden = c.size("hidden_size", 4096);
   const std::int64_t heads = c.size("num_attention_heads", 32);
   const bool nulled = c.has("num_key_value_heads") && !c.find("num_key_value_heads");
@@ -172,15 +172,17 @@ Json llama_model(Origin& origin, const ModelConfig& c, const Defaults& own, cons
   const auto given = section.contains("sequence") ? as_integer(section["sequence"]) : std::nullopt;
   refuse_window(c, own, given.value_or(positions));
   note_values(origin, c, "hidden_act", {"silu", "swish"});
-  return {{"family", "llama"},
-          {"layers", c.size("num_hidden_layers", 32)},
-          {"hidden", hidden},
-          {"heads", heads},
-          {"kv_heads", kv},
-          {"ffn", c.size("intermediate_size", own.ffn)},
-          {"sequence", positions},
-          {"vocab", c.size("vocab_size", own.vocab)},
-          {"tied_head", c.flag("tie_word_embeddings")}};
+  Json model = {{"family", "llama"},
+                {"layers", c.size("num_hidden_layers", 32)},
+                {"hidden", hidden},
+                {"heads", heads},
+                {"kv_heads", kv},
+                {"ffn", c.size("intermediate_size", own.ffn)},
+                {"sequence", positions},
+                {"vocab", c.size("vocab_size", own.vocab)},
+                {"tied_head", c.flag("tie_word_embeddings")}};
+  if (qkv_bias) model["qkv_bias"] = true;
+  return model;
 }
 
 }  // namespace
@@ -195,7 +197,7 @@ Json model_from_config(Origin& origin, const std::string& path, const Json& sect
   if (type.empty())
     throw DeckError(
         fmt::format("{}: model_type: missing: a Hugging Face model config names its "
-                    "type: give \"gpt2\", \"llama\" or \"mistral\"",
+                    "type: give \"gpt2\", \"llama\", \"mistral\" or \"qwen2\"",
                     file));
   Json model;
   const auto own = std::find_if(llama_like.begin(), llama_like.end(),

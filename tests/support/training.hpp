@@ -254,12 +254,13 @@ inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumu
 }
 
 /// Turns the model of `small_deck` into a Llama in which two query heads share one head of keys and
-/// values.
+/// values, and q, k and v have biases, as in Qwen2.
 inline void make_llama(ModelSpec& m) {
   m.family = Family::llama;
   m.heads = 10;
   m.kv_heads = 5;
   m.ffn = 56;
+  m.qkv_bias = true;
 }
 
 }  // namespace shardmark::testing

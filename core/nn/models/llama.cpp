@@ -9,11 +9,12 @@
 namespace shardmark {
 namespace {
 
-// A projection from saved[x] to saved[y], which has `out` columns.
+// A projection from saved[x] to saved[y], which has `out` columns, with a bias if the module has
+// one.
 void product_forward(const ModuleCall& c, Tensors t, std::int64_t x, std::int64_t out,
                      std::int64_t y) {
   const Scratch scratch(c, "projection", llama_block_forward_workspace(c.dims, 0).gemm);
-  scratch.linear().forward(c.h, out, c.saved(x), t.weight, nullptr, c.saved(y));
+  scratch.linear().forward(c.h, out, c.saved(x), t.weight, t.bias, c.saved(y));
 }
 
 void llama_attn_proj_forward(const ModuleCall& c, Tensors t) {
@@ -72,6 +73,7 @@ void product_backward(const ModuleCall& c, Tensors t, Gradients g, std::int64_t 
   const Linear linear = scratch.linear();
   linear.backward_input(c.h, out, scratch[dy], t.weight, scratch.fp32(w.dnorm), !first);
   linear.backward_weight(c.h, out, scratch[dy], c.saved(norm), g.weight, g.accumulate);
+  if (t.bias.data != nullptr) bias_backward(c.ctx, c.rows, out, scratch[dy], g.bias, g.accumulate);
 }
 
 // x_mid = x_in + o(attention(rotated q and k, v)): computes dq, dk and dv from dx.

@@ -43,6 +43,7 @@ struct ModelSpec {
   std::int64_t layers = 0, hidden = 0, heads = 0, sequence = 0, vocab = 0;
   std::optional<double> fit;  // the part of the budget to fill; `layers` is 0 until that is done
   std::int64_t kv_heads = 0, ffn = 0;  // llama
+  bool qkv_bias = false;               // llama: whether q, k and v have biases
   bool tied_head = false;
   // list
   std::vector<ListModule> modules;

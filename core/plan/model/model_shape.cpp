@@ -44,7 +44,8 @@ ModelShape build_gpt2(const ModelSpec& s) {
   return std::move(b.shape());
 }
 
-// Llama has RMSNorm, rotary positions, grouped-query attention and SwiGLU, and no biases.
+// Llama has RMSNorm, rotary positions, grouped-query attention and SwiGLU. It has no biases, unless
+// its q, k and v have them, as in Qwen2.
 ModelShape build_llama(const ModelSpec& s) {
   ShapeBuilder b(s);
   const double residual_std = std_dev / std::sqrt(2.0 * static_cast<double>(s.layers));
@@ -59,12 +60,14 @@ ModelShape build_llama(const ModelSpec& s) {
     b.unit(name, UnitKind::block);
     const int block = b.module(name, Role::container, 0);
     auto linear = [&](const char* part, Role role, int parent, std::int64_t out, std::int64_t in,
-                      double std) { b.linear(name + part, role, parent, out, in, std, false); };
+                      double std, bool bias = false) {
+      b.linear(name + part, role, parent, out, in, std, bias);
+    };
     b.norm(name + ".input_norm", Role::norm1, block, h, false);
     const int attn = b.module(name + ".attn", Role::container, block);
-    linear(".attn.q", Role::q, attn, h, h, std_dev);
-    linear(".attn.k", Role::k, attn, kv, h, std_dev);
-    linear(".attn.v", Role::v, attn, kv, h, std_dev);
+    linear(".attn.q", Role::q, attn, h, h, std_dev, s.qkv_bias);
+    linear(".attn.k", Role::k, attn, kv, h, std_dev, s.qkv_bias);
+    linear(".attn.v", Role::v, attn, kv, h, std_dev, s.qkv_bias);
     linear(".attn.o", Role::attn_proj, attn, h, h, residual_std);
     b.norm(name + ".post_norm", Role::norm2, block, h, false);
     const int mlp = b.module(name + ".mlp", Role::container, block);
@@ -88,7 +91,18 @@ ModelShape build_family(const ModelSpec& spec) {
 }
 
 bool is_linear(Role role) {
-  return role == Role::qkv || role == Role::attn_proj || role == Role::fc || role == Role::mlp_proj;
+  switch (role) {
+    case Role::qkv:
+    case Role::q:
+    case Role::k:
+    case Role::v:
+    case Role::attn_proj:
+    case Role::fc:
+    case Role::gate:
+    case Role::up:
+    case Role::mlp_proj: return true;
+    default: return false;
+  }
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
           .vocab = s.vocab,
           .micro_batch = micro_batch,
           .tied_head = s.tied_head,
+          .qkv_bias = s.qkv_bias,
           .family = s.family,
           .dtype = dtype};
 }

@@ -20,6 +20,7 @@ struct TransformerDims {
   std::int64_t ffn = 0;       // width of the feed-forward layer
   std::int64_t sequence = 0, vocab = 0, micro_batch = 0;
   bool tied_head = false;
+  bool qkv_bias = false;  // llama: q, k and v have biases
   Family family = Family::gpt2;
   Dtype dtype = Dtype::fp32;  // of the model: fp32, bf16 or fp16
 

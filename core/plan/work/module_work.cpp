@@ -230,6 +230,7 @@ void ModuleWork::forward() {
 void ModuleWork::llama_projection_backward(std::int64_t out, bool first) {
   product_input(h_, out, Dtype::fp32, !first);
   product_weight(h_, out);
+  if (event_.params.count > 1) stream("bias_backward", rows_ * out, out, 1);
 }
 
 void ModuleWork::backward() {

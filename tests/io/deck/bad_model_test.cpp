@@ -18,8 +18,13 @@ TEST(BadModel, heads_of_a_llama_must_fit) {
   expect_says(refused("model.kv_heads=3"), {"kv_heads = 3", "must divide model.heads = 4"});
   expect_says(refused("model.kv_heads=8"), {"kv_heads = 8", "from 1 to 4"});
   expect_says(refused("model.heads=32"), {"heads = 32", "even"});
+  EXPECT_FALSE(read({}).model.qkv_bias);
+  EXPECT_TRUE(read({"model.qkv_bias=true"}).model.qkv_bias);
+  expect_says(refused("model.qkv_bias=1"), {"qkv_bias = 1", "must be true or false"});
   expect_says(message_of<DeckError>([&] { load_deck(path, {"model.ffn=64"}); }),
               {"model.ffn = 64", "unknown key"});
+  expect_says(message_of<DeckError>([&] { load_deck(path, {"model.qkv_bias=true"}); }),
+              {"model.qkv_bias = true", "unknown key"});
 }
 
 TEST(BadModel, a_part_of_the_budget_takes_the_place_of_layers) {

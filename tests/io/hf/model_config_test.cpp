@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Hugging Face model config becomes the section `model` if a family has its shape, and is refused
 // by the name of what no family has.
+#include <core/plan/model/model_shape.hpp>
 #include <io/hf/model_config.hpp>
 #include <tests/support/io_scratch.hpp>
 
@@ -49,6 +50,18 @@ TEST_F(ModelConfigFile, takes_shapes_that_a_family_has) {
                          {"tied_head", true}}));
 }
 
+// The sizes of Qwen2.5-0.5B, of which 494,032,768 parameters are published.
+TEST_F(ModelConfigFile, gives_qwen2_its_biases) {
+  folder_.write("config.json", R"({"model_type": "qwen2", "hidden_size": 896,
+    "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
+    "intermediate_size": 4864, "max_position_embeddings": 32768, "vocab_size": 151936,
+    "sliding_window": 32768, "use_sliding_window": false, "tie_word_embeddings": true})");
+  const std::string path = folder_.write("d.json", good_deck);
+  const Deck deck = read_deck(path, {"model=config.json"}, DeckUse::plan).deck;
+  EXPECT_TRUE(deck.model.qkv_bias);
+  EXPECT_EQ(build_model_shape(deck.model).elems, 494'032'768);
+}
+
 TEST_F(ModelConfigFile, takes_the_defaults_of_each_type) {
   const Json llama = read(R"({"model_type": "llama", "num_attention_heads": 16})");
   EXPECT_EQ(llama["kv_heads"], 16);
@@ -71,7 +84,8 @@ TEST_F(ModelConfigFile, refuses_by_name_what_no_family_has) {
       {R"({"model_type": "mixtral", "num_local_experts": 8})", "experts"},
       {R"({"model_type": "llama", "num_local_experts": 8})", "num_local_experts = 8"},
       {R"({"model_type": "qwen2_moe"})", "experts"},
-      {R"({"model_type": "qwen2", "hidden_size": 1536})", "biases in q, k and v"},
+      {R"({"model_type": "qwen2", "num_experts": 4})", "num_experts = 4"},
+      {R"({"model_type": "mistral", "attention_bias": true})", "attention_bias = true"},
       {R"({"model_type": "llama", "attention_bias": true})", "attention_bias = true"},
       {R"({"model_type": "llama", "mlp_bias": true})", "mlp_bias = true"},
       {R"({"model_type": "llama", "head_dim": 64, "hidden_size": 4096})", "head_dim = 64"},

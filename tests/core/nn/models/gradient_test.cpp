@@ -19,17 +19,18 @@ struct Shape {
   bool tied;
   std::int64_t probes;                 // parameters that are checked in each tensor
   std::int64_t kv_heads = 0, ffn = 0;  // of a Llama; with 0 the model is a GPT-2
+  bool qkv_bias = false;               // of a Llama
 
   ModelSpec spec() const {
     ModelSpec m;
     m.family = kv_heads > 0 ? Family::llama : Family::gpt2;
     m.layers = layers, m.hidden = hidden, m.heads = heads, m.kv_heads = kv_heads, m.ffn = ffn;
-    m.sequence = sequence, m.vocab = vocab, m.tied_head = tied;
+    m.sequence = sequence, m.vocab = vocab, m.tied_head = tied, m.qkv_bias = qkv_bias;
     return m;
   }
   friend void PrintTo(const Shape& s, std::ostream* out) {
     *out << to_string(s.spec().family) << " hidden " << s.hidden << " sequence " << s.sequence
-         << " vocab " << s.vocab;
+         << " vocab " << s.vocab << (s.qkv_bias ? " with biases" : "");
   }
 };
 
@@ -81,6 +82,7 @@ INSTANTIATE_TEST_SUITE_P(shapes, GradientCheck,
                                            Shape{1, 4, 2, 131, 5, 2, false, 6},
                                            Shape{1, 72, 3, 70, 130, 1, true, 3},
                                            Shape{2, 12, 6, 5, 11, 3, false, 1000, 2, 7},
+                                           Shape{2, 12, 6, 5, 11, 3, false, 1000, 2, 7, true},
                                            Shape{1, 20, 5, 7, 17, 2, true, 100, 5, 33},
                                            Shape{1, 16, 4, 131, 5, 2, false, 6, 1, 9},
                                            Shape{1, 72, 6, 70, 130, 1, true, 3, 3, 80}));
@@ -90,7 +92,8 @@ INSTANTIATE_TEST_SUITE_P(shapes, GradientCheck,
 TEST(gradients, accumulate_doubles_them) {
   for (const Shape& s :
        {Shape{2, 24, 3, 70, 37, 2, false, 0}, Shape{2, 24, 3, 70, 37, 2, true, 0},
-        Shape{2, 24, 6, 70, 37, 2, false, 0, 3, 50}, Shape{2, 24, 6, 70, 37, 2, true, 0, 3, 50}}) {
+        Shape{2, 24, 6, 70, 37, 2, false, 0, 3, 50}, Shape{2, 24, 6, 70, 37, 2, true, 0, 3, 50},
+        Shape{2, 24, 6, 70, 37, 2, false, 0, 3, 50, true}}) {
     SingleProcess model(s.spec(), s.micro_batch, 5);
     model.uniform_tokens(3, 0);
     model.forward();

@@ -155,15 +155,15 @@ class ReferenceModel {
 
   const double* llama_block(const double* p, Doubles& x) const {
     const std::int64_t h = d_.hidden, kv = d_.kv_dim(), ffn = d_.ffn;
-    auto take = [&](const Doubles& in, std::int64_t columns, std::int64_t out) {
+    auto take = [&](const Doubles& in, std::int64_t columns, std::int64_t out, bool bias = false) {
       const double* weight = p;
-      p += out * columns;
-      return linear(in, weight, columns, out, false);
+      p += out * columns + (bias ? out : 0);
+      return linear(in, weight, columns, out, bias);
     };
     Doubles norm = rms_norm(x, p);
     p += h;
-    Doubles q = take(norm, h, h), k = take(norm, h, kv);
-    const Doubles v = take(norm, h, kv);
+    Doubles q = take(norm, h, h, d_.qkv_bias), k = take(norm, h, kv, d_.qkv_bias);
+    const Doubles v = take(norm, h, kv, d_.qkv_bias);
     rotate(q, d_.heads);
     rotate(k, d_.kv_heads);
     add(x, take(attention(q, k, v), h, h));
