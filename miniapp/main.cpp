@@ -180,6 +180,13 @@ class CommandLine {
          {"--disk", &calibrate_.disk},
          {"--quick", &calibrate_.quick}},
         [this] { return calibrate_command(calibrate_); });
+    add("noise",
+        {{"--seconds", &noise_.seconds, 1},
+         {"--quantum-us", &noise_.quantum_us, 10},
+         {"--machine", &noise_.machine},
+         {"--out", &noise_.out},
+         {"--format", &noise_.format}},
+        [this] { return noise_command(noise_); });
     add("advise",
         {{"DECK", &advise_.deck},
          {"--set", &advise_.sets},
@@ -273,6 +280,7 @@ class CommandLine {
   TraceArguments trace_;
   PredictArguments predict_;
   CalibrateArguments calibrate_;
+  NoiseArguments noise_;
   AdviseArguments advise_;
   CompareArguments compare_;
   MachineCheckArguments machine_check_;

@@ -12,6 +12,9 @@ namespace {
 
 using Sentences = std::vector<std::string>;
 
+// An operating system alone takes far less of the processors' time.
+constexpr double noisy_part = 0.05;
+
 void check_products(const DeviceModel& d, Sentences& said) {
   if (d.products.empty())
     said.push_back(
@@ -95,6 +98,11 @@ std::vector<std::string> check_machine(const Machine& m) {
     said.push_back("disk: missing: transfers of files are free");
   if (m.jitter.step_quantiles.empty() && m.jitter.step_relative_sd == 0)
     said.push_back("jitter: missing: intervals are guessed at 5 %");
+  if (m.jitter.noise && m.jitter.noise->lost_part > noisy_part)
+    said.push_back(fmt::format(
+        "jitter.noise.lost_part = {:.2g}: absurd for a machine of its own: other work ran while it "
+        "was measured",
+        m.jitter.noise->lost_part));
   if (m.provenance.source.empty() && m.provenance.host.empty())
     said.push_back("provenance: missing: nobody can tell where these figures come from");
   if (m.provenance.busy.value_or(false))

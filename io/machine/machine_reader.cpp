@@ -256,6 +256,19 @@ void read_node(KeyReader& reader, NodeModel& n) {
   scaled(reader, "disk_gib", n.disk_bytes, gib_bytes, any_amount);
 }
 
+void read_noise(KeyReader& reader, NoiseModel& n) {
+  scaled(reader, "quantum_us", n.quantum_s, us, time_us);
+  reader.integer("quanta", n.quanta, {0, std::int64_t{1} << 50});
+  scaled(reader, "lost_part", n.lost_part, 1, part);
+  scaled(reader, "detours_per_s", n.detours_per_s, 1, any_amount);
+  scaled(reader, "detour_us", n.detour_s, us, time_us);
+  n.delays = curve(reader, "quanta_us");
+  n.slowest = curve(reader, "ranks_us");
+  points(reader, "period_us_us", 2, [&](const std::vector<double>& p) {
+    n.periods.push_back({p[0] * us, p[1] * us});
+  });
+}
+
 void read_jitter(KeyReader& reader, Jitter& j) {
   reader.real("step_relative_sd", j.step_relative_sd, part);
   reader.real("rank_relative_sd", j.rank_relative_sd, part);
@@ -265,6 +278,7 @@ void read_jitter(KeyReader& reader, Jitter& j) {
         reader.origin().refuse(reader.key("step_quantiles"), q, "must be a number above 0");
       j.step_quantiles.push_back(q.get<double>());
     }
+  section(reader, "noise", [&](KeyReader& r) { read_noise(r, j.noise.emplace()); });
 }
 
 }  // namespace

@@ -170,6 +170,22 @@ Object level(const NetworkLevel& n) {
   return o;
 }
 
+Object noise(const NoiseModel& n) {
+  Object o = Object::object();
+  put(o, "quantum_us", n.quantum_s, 1e-6);
+  if (n.quanta > 0) o["quanta"] = n.quanta;
+  put(o, "lost_part", n.lost_part);
+  put(o, "detours_per_s", n.detours_per_s);
+  put(o, "detour_us", n.detour_s, 1e-6);
+  put(o, "quanta_us", curve(n.delays));
+  put(o, "ranks_us", curve(n.slowest));
+  Object periods = Object::array();
+  for (const TimePoint& p : n.periods)
+    periods.push_back({microseconds(p.size), microseconds(p.seconds)});
+  put(o, "period_us_us", std::move(periods));
+  return o;
+}
+
 // Whether a list holds numbers or lists of numbers only, and is written on one line.
 bool is_flat(const Object& value) {
   if (!value.is_array()) return false;
@@ -214,6 +230,7 @@ Object machine_json(const Machine& m) {
   put(jitter, "step_relative_sd", m.jitter.step_relative_sd);
   put(jitter, "rank_relative_sd", m.jitter.rank_relative_sd);
   if (!m.jitter.step_quantiles.empty()) jitter["step_quantiles"] = m.jitter.step_quantiles;
+  if (m.jitter.noise) put(jitter, "noise", noise(*m.jitter.noise));
   put(o, "jitter", std::move(jitter));
   put(o, "step_us", m.step_s, 1e-6);
   return o;

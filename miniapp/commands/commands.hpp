@@ -9,6 +9,7 @@
 
 #include <core/error.hpp>
 #include <miniapp/calibrate/calibrate.hpp>
+#include <miniapp/noise/noise.hpp>
 #include <miniapp/run/run_arguments.hpp>
 #include <miniapp/submission/submission.hpp>
 
@@ -51,6 +52,10 @@ ExitStatus trace_command(const TraceArguments& arguments);
 /// Collective over MPI_COMM_WORLD. Measures this machine and writes a machine file beside a page.
 /// Throws DeckError.
 ExitStatus calibrate_command(const CalibrateArguments& arguments);
+
+/// Collective over MPI_COMM_WORLD. Measures the jitter of this machine, prints it, and adds it to a
+/// machine file and a page if the arguments name them. Throws DeckError.
+ExitStatus noise_command(const NoiseArguments& arguments);
 
 /// Arguments of `shardmark advise`.
 struct AdviseArguments {

@@ -68,6 +68,7 @@ set(layout_rooms
   "miniapp/submission: core core/plan core/plan/* io/* miniapp/execute miniapp/measure miniapp/report miniapp/report/html"
   "miniapp/run: core core/* comm comm/* io/* miniapp/*"
   "miniapp/calibrate: core core/* comm comm/* io/* miniapp/*"
+  "miniapp/noise: core core/* comm comm/* io/* miniapp/*"
   "miniapp/sweep: core core/plan core/plan/* io/* miniapp/execute miniapp/measure miniapp/provenance miniapp/report miniapp/run"
   "miniapp/sweep/html: core core/plan core/plan/* miniapp/report/html miniapp/sweep"
   "miniapp/commands/help: core"

@@ -125,12 +125,26 @@ struct CopyModel {
   std::vector<TimePoint> points;
 };
 
+/// How much longer fixed quanta of work take than undisturbed ones, from `shardmark noise`. In
+/// seconds.
+struct NoiseModel {
+  double quantum_s = 0;  // of an undisturbed quantum
+  std::int64_t quanta = 0;
+  double lost_part = 0;            // of the time
+  double detours_per_s = 0;        // of one rank
+  double detour_s = 0;             // mean
+  std::vector<TimePoint> delays;   // one in `size` quanta is delayed by more
+  std::vector<TimePoint> slowest;  // expected delay of the slowest of `size` ranks in one quantum
+  std::vector<TimePoint> periods;  // each `size` seconds an interruption takes so long
+};
+
 /// The differences between repeated steps, and between ranks.
 struct Jitter {
   double step_relative_sd = 0;  // standard deviation of a repeated step / its mean
   double rank_relative_sd = 0;  // of the same work on different ranks at the same time
   /// Quantiles of step time / median at probabilities 0, 1/(n-1), …, 1; empty: unknown.
   std::vector<double> step_quantiles;
+  std::optional<NoiseModel> noise;
 };
 
 struct NodeModel {

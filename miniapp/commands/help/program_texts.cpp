@@ -58,8 +58,9 @@ const CommandHelp& program_help() {
 
 const std::vector<CommandHelp>& commands_help() {
   static const std::vector<CommandHelp> all = [] {
-    std::vector<CommandHelp> list{run_help(),    plan_help(),  calibrate_help(), predict_help(),
-                                  advise_help(), sweep_help(), compare_help(),   trace_help()};
+    std::vector<CommandHelp> list{run_help(),   plan_help(),    calibrate_help(),
+                                  noise_help(), predict_help(), advise_help(),
+                                  sweep_help(), compare_help(), trace_help()};
     for (auto group : {ckpt_help(), deck_help(), machine_help()})
       for (CommandHelp& command : group) list.push_back(std::move(command));
     list.push_back(decks_help());

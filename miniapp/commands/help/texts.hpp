@@ -99,6 +99,7 @@ CommandHelp plan_help();
 CommandHelp predict_help();
 CommandHelp trace_help();
 CommandHelp calibrate_help();
+CommandHelp noise_help();
 CommandHelp advise_help();
 CommandHelp compare_help();
 /// A group and its commands.
