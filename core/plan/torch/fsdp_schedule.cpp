@@ -159,10 +159,9 @@ class FsdpSchedule final : public StepSchedule {
       pre_backward(ends);
     if (v.kind == VisitKind::post_backward && begins >= 0 && c_.flow.inputs[v.module])
       post_backward(begins);
-    if (v.kind == VisitKind::pre_forward && computes)  // a recomputation, whose weights are there
-      c_.compute.forward(v.module, params_.of_module(v.module));
-    if (v.kind == VisitKind::pre_backward && computes && c_.flow.outputs[v.module])
-      grads_.backward(v.module);
+    if (v.kind != VisitKind::pre_backward || !computes || !c_.flow.outputs[v.module]) return;
+    c_.compute.recompute_before(v.module, [&](int again) { return params_.of_module(again); });
+    grads_.backward(v.module);
   }
 
   void pre_backward(int g) {
