@@ -2,7 +2,7 @@
 // The base class of the decorators: it owns the inner communicator and forwards every call to it; a
 // decorator overrides what it changes. `holds_compute` is not forwarded: by default it waits for
 // the end of the collective, so that the decorator's work on the result is done. In a run the order
-// is, from the inside: back-end, watching, delaying, counting, faulty, proving.
+// is, from the inside: back-end, congesting, watching, delaying, counting, faulty, proving.
 #pragma once
 
 #include <utility>

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The section `perturb` of a deck.
+// The sections `perturb` and `congestion` of a deck.
 #include <io/deck/deck_sections.hpp>
 
 namespace shardmark {
 namespace {
 
 constexpr std::int64_t most_steps_between = 1'000'000'000;
-constexpr double most_factor = 1000, most_pause_ms = 1e6, most_tail = 100;
+constexpr double most_factor = 1000, most_pause_ms = 1e6, most_tail = 100, most_gbps = 1e5,
+                 most_mib = 1024;
 
-void read_ranks(KeyReader& reader, PerturbSpec& perturb) {
+void read_ranks(KeyReader& reader, std::vector<std::int64_t>& ranks) {
   const Json* list = reader.any("ranks");
   if (list == nullptr) return;
   for (const Json& rank : list->is_array() ? *list : Json::array({*list})) {
@@ -16,17 +17,17 @@ void read_ranks(KeyReader& reader, PerturbSpec& perturb) {
     if (!number || *number < 0 || *number >= most_ranks)
       reader.origin().refuse(reader.key("ranks"), rank,
                              "must be a rank or an array of ranks, which count from 0");
-    perturb.ranks.push_back(*number);
+    ranks.push_back(*number);
   }
 }
 
-void read_hosts(KeyReader& reader, PerturbSpec& perturb) {
+void read_hosts(KeyReader& reader, std::vector<std::string>& hosts) {
   const Json* list = reader.any("hosts");
   if (list == nullptr) return;
   for (const Json& host : list->is_array() ? *list : Json::array({*list})) {
     if (!host.is_string())
       reader.origin().refuse(reader.key("hosts"), host, "must be the name of a host or an array");
-    perturb.hosts.push_back(host.get<std::string>());
+    hosts.push_back(host.get<std::string>());
   }
 }
 
@@ -34,26 +35,42 @@ void read_hosts(KeyReader& reader, PerturbSpec& perturb) {
 
 void read_perturb(KeyReader reader, PerturbSpec& perturb, std::uint64_t run_seed) {
   perturb.seed = run_seed;
-  read_ranks(reader, perturb);
-  read_hosts(reader, perturb);
+  read_ranks(reader, perturb.ranks);
+  read_hosts(reader, perturb.hosts);
   reader.integer("random", perturb.random, {0, most_ranks});
   reader.integer("every", perturb.every, {1, most_steps_between});
   reader.real("probability", perturb.probability, {0, 1, true});
   reader.real("factor", perturb.factor, {1, most_factor});
   reader.real("pause_ms", perturb.pause_ms, {0, most_pause_ms});
   reader.real("tail", perturb.tail, {1, most_tail, true});
+  reader.real("memory_gbps", perturb.memory.gbps, {0, most_gbps});
+  reader.real("memory_share", perturb.memory.share, {0, 1});
   reader.seed("seed", perturb.seed);
   reader.finish();
   Origin& origin = reader.origin();
+  if (perturb.memory.gbps > 0 && perturb.memory.share > 0)
+    origin.refuse("perturb.memory_share", perturb.memory.share,
+                  "stands beside perturb.memory_gbps: give one of both");
   if (perturb.ranks.empty() && perturb.hosts.empty() && perturb.random == 0)
     origin.missing("perturb.ranks",
                    "say who is made slower: ranks, hosts, or random for a number "
                    "of ranks that are drawn");
   if (!perturb.active())
     origin.note(FindingKind::no_effect, "perturb",
-                "nobody is made slower: give a factor above 1 or a pause_ms above 0");
+                "nobody is made slower: give a factor above 1, or pause_ms, memory_gbps or "
+                "memory_share above 0");
   if (perturb.tail && perturb.pause_ms == 0)
     origin.note(FindingKind::no_effect, "perturb.tail", "there are no pauses: give pause_ms");
+}
+
+void read_congestion(KeyReader reader, CongestionSpec& congestion) {
+  congestion.given = true;
+  read_ranks(reader, congestion.ranks);
+  read_hosts(reader, congestion.hosts);
+  reader.choice("pattern", congestion.pattern);
+  reader.real("mib", congestion.mib, {0, most_mib, true});
+  reader.real("gbps", congestion.gbps, {0, most_gbps, true});
+  reader.finish();
 }
 
 }  // namespace shardmark

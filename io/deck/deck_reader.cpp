@@ -122,6 +122,7 @@ Deck read_sections(const Json& text, Origin& origin, OutputOptions& output,
   read_memory(section("memory"), deck.memory);
   read_machine(section("machine"), deck.machine);
   if (reader.any("perturb")) read_perturb(section("perturb"), deck.perturb, deck.run.seed);
+  if (reader.any("congestion")) read_congestion(section("congestion"), deck.congestion);
   if (reader.any("checkpoint")) read_checkpoint(section("checkpoint"), deck.checkpoint);
   read_expect(section("expect"), deck.expect);
   reader.finish();

@@ -22,6 +22,7 @@ void read_memory(KeyReader reader, MemorySpec& memory);
 void read_machine(KeyReader reader, MachineSpec& machine);
 /// `run_seed` is the default of its seed.
 void read_perturb(KeyReader reader, PerturbSpec& perturb, std::uint64_t run_seed);
+void read_congestion(KeyReader reader, CongestionSpec& congestion);
 void read_checkpoint(KeyReader reader, CheckpointSpec& checkpoint);
 void read_expect(KeyReader reader, ExpectSpec& expect);
 

@@ -169,9 +169,9 @@ void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnaps
   const auto peaks = peers.gather(record.rss_peak);
   result.rss_peak_most = *std::max_element(peaks.begin(), peaks.end());
   result.outside = record.outside;
-  result.rss_excess =
-      std::max<std::int64_t>(0, record.rss_peak - record.rss_start_files - ledger_peak -
-                                    record.kept_bytes + record.outside.total());
+  result.rss_excess = std::max<std::int64_t>(
+      0, record.rss_peak - record.rss_start_files - ledger_peak - record.kept_bytes -
+             record.emulated.buffer_bytes + record.outside.total());
   result.allowance =
       deck.memory.allowance_mib
           ? static_cast<std::int64_t>(std::llround(*deck.memory.allowance_mib * mib_bytes))

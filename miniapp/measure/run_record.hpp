@@ -15,12 +15,20 @@
 
 namespace shardmark {
 
+/// What the sections `perturb` and `congestion` of a deck made this rank do beside its work.
+struct EmulatedTraffic {
+  std::int64_t written_bytes = 0;   // to memory
+  std::int64_t received_bytes = 0;  // from other ranks
+  std::int64_t buffer_bytes = 0;    // resident memory for both, which is in no ledger
+};
+
 /// The values of one rank. `collect_results` compares them over ranks and with the plan.
 struct RunRecord {
   // By step of this run:
   std::vector<double> losses, norms, seconds, lrs, loss_scales;
   std::vector<double> own_seconds;       // without waiting for collectives
   std::vector<double> injected_seconds;  // by how much `perturb` held this rank up
+  std::vector<double> memory_traffic;    // bytes that `perturb` wrote to memory beside it
   std::vector<bool> skipped;
   // Of the timed steps:
   LaneTimes times;
@@ -34,6 +42,7 @@ struct RunRecord {
   // Resident memory in bytes: at the start of the session, pages of files in it, and at most.
   std::int64_t rss_start = 0, rss_start_files = 0, rss_peak = 0;
   std::int64_t kept_bytes = 0;       // of it: the states that are kept for the replay
+  EmulatedTraffic emulated;          // in the timed steps
   OutsideMemory outside;             // the most that was seen
   SlotUse slots;                     // in start-up and warm-up
   StopCause stop = StopCause::none;  // why the run ended before its last step

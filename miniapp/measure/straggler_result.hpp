@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace shardmark {
@@ -26,6 +27,17 @@ struct PerturbResult {
     return comparable && injected_s > 0 ? std::optional(lost_s / injected_s) : std::nullopt;
   }
   bool comparable = false;
+  double written_bytes = 0;  // to memory beside the work, by all these ranks
+  double written_s = 0;      // in this time of each of them
+};
+
+/// What the section `congestion` did in the timed steps.
+struct CongestionResult {
+  std::vector<int> ranks;   // with background traffic
+  std::string description;  // "ring, messages of 1 MiB"
+  std::int64_t message_bytes = 0;
+  std::size_t flows = 0;
+  double moved_bytes = 0, seconds = 0;
 };
 
 /// All ranks, and what was done to them.
@@ -33,6 +45,7 @@ struct StragglerResult {
   std::vector<RankSteps> ranks;          // by rank
   double worst_step_s = 0;               // of the timed steps
   std::optional<PerturbResult> perturb;  // where the deck asks for it
+  std::optional<CongestionResult> congestion;
 };
 
 }  // namespace shardmark

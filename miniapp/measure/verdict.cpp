@@ -207,6 +207,7 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
              fmt::format("memory_mode {}", to_string(deck.run.memory_mode)));
   unofficial(deck.comm.delay_ms > 0, fmt::format("comm.delay_ms {}", deck.comm.delay_ms));
   unofficial(deck.perturb.active(), "perturb: " + describe(deck.perturb));
+  unofficial(deck.congestion.given, "congestion: " + describe(deck.congestion));
   unofficial(o.traced, "timed steps are traced");
   if (r.copies() && deck.machine.host_link_gbps)
     unofficial(true,

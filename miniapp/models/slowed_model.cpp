@@ -10,6 +10,7 @@ namespace shardmark {
 
 void SlowedModel::begin_step(const Slowness& slowness) {
   now_ = slowness;
+  if (burner_ != nullptr) burner_->burn(slowness.memory);
 }
 
 void SlowedModel::run(const Program& program, const Event& event, std::span<const Bound> operands,

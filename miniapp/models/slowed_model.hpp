@@ -8,27 +8,31 @@
 #include <core/nn/kernels/context.hpp>
 #include <core/plan/deck/perturb.hpp>
 #include <miniapp/models/event_model.hpp>
+#include <miniapp/models/memory_burner.hpp>
 
 namespace shardmark {
 
 /// A model whose events take longer than those of the model that it wraps. Values do not change.
 class SlowedModel : public Model {
  public:
-  /// `context`, which must outlive it, lets collectives progress as a slow kernel would.
-  SlowedModel(std::unique_ptr<Model> inner, const Context& context)
-      : inner_(std::move(inner)), context_(context) {}
+  /// `context`, which must outlive it, lets collectives progress as a slow kernel would. `burner`
+  /// may be null if no step asks for traffic in memory; it must outlive the model, too.
+  SlowedModel(std::unique_ptr<Model> inner, const Context& context, MemoryBurner* burner)
+      : inner_(std::move(inner)), context_(context), burner_(burner) {}
 
   /// From now on, until the next call. A pause comes before the next event, and nothing progresses
   /// in it.
   void begin_step(const Slowness& slowness);
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
            const StepValues& values) override;
+  bool burns_memory() const { return now_.memory.active(); }
   /// By how much the events were made longer, in total.
   std::int64_t injected_ns() const { return injected_ns_; }
 
  private:
   std::unique_ptr<Model> inner_;
   const Context& context_;
+  MemoryBurner* burner_;
   Slowness now_;
   std::int64_t injected_ns_ = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 
+#include <comm/decorators/congesting.hpp>
 #include <comm/decorators/delaying.hpp>
 #include <comm/decorators/faulty.hpp>
 #include <comm/decorators/proving.hpp>
@@ -37,10 +38,12 @@ CommOptions options_of(const Watchdog& watch, Reductions reductions) {
   return options;
 }
 
-std::unique_ptr<Communicator> watched(Backend backend, MPI_Comm world, Watchdog& watch,
-                                      Reductions reductions) {
-  const CommOptions options = options_of(watch, reductions);
-  return std::make_unique<WatchingCommunicator>(make_communicator(backend, world, options), watch);
+// With the background traffic, if there is any, and the watchdog around it.
+std::unique_ptr<Communicator> watched(std::unique_ptr<Communicator> lane, Watchdog& watch,
+                                      BackgroundTraffic* traffic) {
+  if (traffic != nullptr)
+    lane = std::make_unique<CongestingCommunicator>(std::move(lane), *traffic);
+  return std::make_unique<WatchingCommunicator>(std::move(lane), watch);
 }
 
 // `automatic` is NCCL on a GPU if the build has NCCL.
@@ -52,14 +55,14 @@ Backend device_backend(Backend backend) {
 // The same for buffers in device memory: collectives are ordered with the compute stream, by NCCL
 // or by staging through the host.
 std::unique_ptr<Communicator> watched_on_device(Backend backend, MPI_Comm world, Watchdog& watch,
-                                                Reductions reductions) {
-  if (device_is_host) return watched(backend, world, watch, reductions);
+                                                Reductions reductions, BackgroundTraffic* traffic) {
   CommOptions options = options_of(watch, reductions);
+  if (device_is_host) return watched(make_communicator(backend, world, options), watch, traffic);
   options.compute_stream = native_stream(Space());
   options.mpi.device_buffers = mpi_takes_device_buffers();
   auto lane = make_communicator(device_backend(backend), world, options);
   if (!lane->on_stream()) lane = stage_through_host(std::move(lane), options);
-  return std::make_unique<WatchingCommunicator>(std::move(lane), watch);
+  return watched(std::move(lane), watch, traffic);
 }
 
 void read_from_device(void* to, const void* from, std::int64_t bytes) {
@@ -69,8 +72,9 @@ void read_from_device(void* to, const void* from, std::int64_t bytes) {
 }  // namespace
 
 std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watchdog& watch,
-                                            const InjectedFault& fault, CommCounters& counters) {
-  auto lane = watched_on_device(deck.comm.backend, world, watch, deck.run.reductions);
+                                            const InjectedFault& fault, CommCounters& counters,
+                                            BackgroundTraffic* traffic) {
+  auto lane = watched_on_device(deck.comm.backend, world, watch, deck.run.reductions, traffic);
   if (deck.comm.delay_ms > 0)
     lane = std::make_unique<DelayingCommunicator>(
         std::move(lane), static_cast<std::int64_t>(deck.comm.delay_ms * 1e6), watch.idle());
@@ -101,7 +105,8 @@ Lanes::Lanes(std::unique_ptr<Communicator> world, const Program& program) {
 }
 
 std::unique_ptr<Communicator> make_driver_lane(MPI_Comm world, Watchdog& watch) {
-  return watched(Backend::automatic, world, watch, Reductions::native);
+  const CommOptions options = options_of(watch, Reductions::native);
+  return watched(make_communicator(Backend::automatic, world, options), watch, nullptr);
 }
 
 }  // namespace shardmark

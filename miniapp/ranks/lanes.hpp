@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The run's communicator with its decorators, from the inside out: back-end, watchdog, delay,
-// counters, faults, proof. The counters are inside the faults, so they also count a call that a
-// fault adds; the proof is outside them, so it sees what the program sees.
+// The run's communicator with its decorators, from the inside out: back-end, background traffic,
+// watchdog, delay, counters, faults, proof. The counters are inside the faults, so they also count
+// a call that a fault adds; the proof is outside them, so it sees what the program sees.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,7 @@
 #include <comm/communicator.hpp>
 #include <comm/decorators/counting.hpp>
 #include <comm/decorators/watchdog.hpp>
+#include <comm/mpi/background_traffic.hpp>
 #include <comm/proof/proof.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/ranks/faults.hpp>
@@ -20,9 +21,10 @@
 namespace shardmark {
 
 /// Collective over `world`. Makes the communicator of the executor and of the self-check; `watch`
-/// and `counters` must outlive it.
+/// and `counters` must outlive it, and so must `traffic`, which it lets progress if it is not null.
 std::unique_ptr<Communicator> make_run_lane(const Deck& deck, MPI_Comm world, Watchdog& watch,
-                                            const InjectedFault& fault, CommCounters& counters);
+                                            const InjectedFault& fault, CommCounters& counters,
+                                            BackgroundTraffic* traffic = nullptr);
 
 /// How a proof reads the buffers of the run's lane.
 ProofOptions proof_options(const Deck& deck);

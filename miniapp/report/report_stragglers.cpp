@@ -30,10 +30,42 @@ std::string perturb_line(const PerturbResult& p) {
   const std::string who = fmt::format("  perturbed: {} in {}", plural(std::ssize(p.ranks), "rank"),
                                       plural(p.slow_steps, "timed step"));
   const auto amplification = p.amplification();
+  if (!amplification && p.comparable)
+    return fmt::format("{}: the run lost {:.1f} ms\n", who, p.lost_s * 1e3);
   if (!amplification)
     return who + "; no other steps to compare with: set perturb.every to 2 or more\n";
   return fmt::format("{}: the slowest lost {:.1f} ms, the run {:.1f} ms: amplification {:.2f}\n",
                      who, p.injected_s * 1e3, p.lost_s * 1e3, *amplification);
+}
+
+double written_rate(const PerturbResult& p) {
+  return p.written_s > 0 ? p.written_bytes / p.written_s : 0;
+}
+
+double moved_rate(const CongestionResult& c) {
+  return c.seconds > 0 ? c.moved_bytes / c.seconds : 0;
+}
+
+std::string written_line(const PerturbResult& p) {
+  if (p.written_bytes <= 0) return {};
+  return fmt::format("  beside them, {} were written to memory, at {:.2f} GB/s in these steps\n",
+                     human_bytes(static_cast<std::int64_t>(p.written_bytes)),
+                     written_rate(p) * 1e-9);
+}
+
+std::string congestion_line(const CongestionResult& c) {
+  return fmt::format("  congestion: {} among {}: {} in the timed steps, {:.3f} GB/s\n",
+                     c.description, plural(std::ssize(c.ranks), "rank"),
+                     human_bytes(static_cast<std::int64_t>(c.moved_bytes)), moved_rate(c) * 1e-9);
+}
+
+OrderedJson congestion_json(const CongestionResult& c) {
+  return {{"traffic", c.description},
+          {"ranks", c.ranks},
+          {"flows", c.flows},
+          {"message_bytes", c.message_bytes},
+          {"moved_bytes", c.moved_bytes},
+          {"gb_per_s", moved_rate(c) * 1e-9}};
 }
 
 OrderedJson rank_steps(const Result& r) {
@@ -70,11 +102,17 @@ OrderedJson host_steps(const Result& r) {
 
 OrderedJson perturb_json(const PerturbResult& p) {
   const auto amplification = p.amplification();
-  return {{"ranks", p.ranks},
-          {"slow_steps", p.slow_steps},
-          {"injected_seconds", p.injected_s},
-          {"lost_seconds", p.comparable ? OrderedJson(p.lost_s) : OrderedJson(nullptr)},
-          {"amplification", amplification ? OrderedJson(*amplification) : OrderedJson(nullptr)}};
+  OrderedJson o{
+      {"ranks", p.ranks},
+      {"slow_steps", p.slow_steps},
+      {"injected_seconds", p.injected_s},
+      {"lost_seconds", p.comparable ? OrderedJson(p.lost_s) : OrderedJson(nullptr)},
+      {"amplification", amplification ? OrderedJson(*amplification) : OrderedJson(nullptr)}};
+  if (p.written_bytes > 0) {
+    o["memory_bytes"] = p.written_bytes;
+    o["memory_gb_per_s"] = written_rate(p) * 1e-9;
+  }
+  return o;
 }
 
 }  // namespace
@@ -84,7 +122,7 @@ std::string stragglers_table(const Result& r) {
   const bool several = std::any_of(r.ranks.begin(), r.ranks.end(), [&](const RankInfo& rank) {
     return rank.host != r.ranks[0].host;
   });
-  if (s.ranks.size() != r.ranks.size() || (!several && !s.perturb)) return {};
+  if (s.ranks.size() != r.ranks.size() || (!several && !s.perturb && !s.congestion)) return {};
   std::string text;
   auto out = std::back_inserter(text);
   fmt::format_to(out,
@@ -100,7 +138,8 @@ std::string stragglers_table(const Result& r) {
   }
   if (order.size() > most_rows)
     fmt::format_to(out, "  … and {} ranks that cause less waiting\n", order.size() - most_rows);
-  if (s.perturb) text += perturb_line(*s.perturb);
+  if (s.perturb) text += perturb_line(*s.perturb) + written_line(*s.perturb);
+  if (s.congestion) text += congestion_line(*s.congestion);
   return text;
 }
 
@@ -109,6 +148,7 @@ nlohmann::ordered_json stragglers_json(const Result& r) {
   o["rank_steps"] = rank_steps(r);
   o["host_steps"] = host_steps(r);
   if (r.stragglers.perturb) o["perturb"] = perturb_json(*r.stragglers.perturb);
+  if (r.stragglers.congestion) o["congestion"] = congestion_json(*r.stragglers.congestion);
   return o;
 }
 

@@ -100,6 +100,7 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   time_calls(program, counters.records(), session.clock_offset_ns(), peers, result);
   fill_times(deck, program, record, counters.records(), peers, result);
   fill_stragglers(record, session.slowed_ranks(), peers, result);
+  result.stragglers.congestion = congestion_result(deck, session.congested_ranks(), record, peers);
   result.hashes = hash_states(session.context(), program, session.executor(), peers);
   result.energy = collect_energy(trainer.meters(), world.node.host, world.node.ranks,
                                  record.timed_s, result.tokens_per_s * record.timed_s, peers);

@@ -15,10 +15,7 @@ void RunSession::open() {
   const Profile& profile = run_.profile;
   Peers& peers = world_.peers;
   world_.guard.ends_with(ExitStatus::comm);  // until the run has a status
-  if (deck.perturb.active()) {
-    const std::vector<std::string> hosts = peers.gather(world_.node.host);
-    peers.agree([&] { slowed_ranks_ = shardmark::slowed_ranks(deck.perturb, hosts, deck.path); });
-  }
+  find_emulated_ranks();
   const Bf16Choice bf16 = choose_bf16_products(deck, profile.workspace_cap_bytes, Space(), peers);
   bf16_products_ = bf16.reason;
   memory_at_start_ = process_memory();
@@ -27,7 +24,14 @@ void RunSession::open() {
   world_.watch.set_timeout(deck.comm.timeout_s);
   peers.agree([&] {
     const GuardedPhase phase(world_.guard, "duplicating communicators", deck.comm.timeout_s);
-    auto lane = make_run_lane(deck, world_.comm, world_.watch, run_.fault, counters_);
+    if (deck.congestion.given) {
+      std::optional<double> most_rate;
+      if (deck.congestion.gbps) most_rate = *deck.congestion.gbps * 1e9;
+      traffic_.emplace(world_.comm, flows(deck.congestion.pattern, congested_ranks_),
+                       deck.congestion.message_bytes(), most_rate);
+    }
+    auto lane = make_run_lane(deck, world_.comm, world_.watch, run_.fault, counters_,
+                              traffic_ ? &*traffic_ : nullptr);
     collectives_ = lane->about();
     if (peers.size() > 1) {
       proof_.emplace(proof_options(deck));
@@ -44,9 +48,10 @@ void RunSession::open() {
   counters_.reset();
   peers.agree([&] {
     auto model = make_model(deck, run_.program, *context_, &data_witness_);
-    if (std::find(slowed_ranks_.begin(), slowed_ranks_.end(), peers.rank()) !=
-        slowed_ranks_.end()) {
-      auto slowed = std::make_unique<SlowedModel>(std::move(model), *context_);
+    if (slowed_here()) {
+      if (deck.perturb.memory.active()) burner_.emplace();
+      auto slowed =
+          std::make_unique<SlowedModel>(std::move(model), *context_, burner_ ? &*burner_ : nullptr);
       slowed_ = slowed.get();
       model = std::move(slowed);
     }
@@ -63,10 +68,56 @@ void RunSession::slow_down_in(std::int64_t step) {
     slowed_->begin_step(slowness(run_.loaded.deck.perturb, world_.peers.rank(), step));
 }
 
+void RunSession::slow_down_no_more() {
+  if (slowed_ != nullptr) slowed_->begin_step({});
+}
+
+bool RunSession::slowed_here() const {
+  return std::binary_search(slowed_ranks_.begin(), slowed_ranks_.end(), world_.peers.rank());
+}
+
+void RunSession::find_emulated_ranks() {
+  const Deck& deck = run_.loaded.deck;
+  if (!deck.perturb.active() && !deck.congestion.given) return;
+  const std::vector<std::string> hosts = world_.peers.gather(world_.node.host);
+  world_.peers.agree([&] {
+    if (deck.perturb.active())
+      slowed_ranks_ = shardmark::slowed_ranks(deck.perturb, hosts, deck.path);
+    if (deck.congestion.given)
+      congested_ranks_ = shardmark::congested_ranks(deck.congestion, hosts, deck.path);
+  });
+}
+
+EmulatedTraffic RunSession::emulated() const {
+  EmulatedTraffic t;
+  if (burner_) {
+    t.written_bytes = burner_->written_bytes();
+    t.buffer_bytes += MemoryBurner::buffer_bytes;
+  }
+  if (traffic_) {
+    t.received_bytes = traffic_->received_bytes();
+    t.buffer_bytes += traffic_->buffer_bytes();
+  }
+  return t;
+}
+
+void RunSession::begin_congestion() {
+  if (traffic_) traffic_->begin();
+}
+
+void RunSession::end_congestion() {
+  if (!traffic_) return;
+  const GuardedPhase phase(world_.guard, "ending the background traffic",
+                           run_.loaded.deck.comm.timeout_s);
+  traffic_->end(world_.watch.idle());
+}
+
 RunSession::~RunSession() {
   session_.reset();  // frees memory, which may take long and needs no other rank
+  burner_.reset();
   const GuardedPhase phase(world_.guard, "closing the communicators of the run", end_limit_s);
   lanes_.reset();
+  traffic_.reset();
 }
 
 }  // namespace shardmark

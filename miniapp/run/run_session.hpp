@@ -9,11 +9,14 @@
 #include <vector>
 
 #include <comm/decorators/counting.hpp>
+#include <comm/mpi/background_traffic.hpp>
 #include <core/memory/process_memory.hpp>
 #include <core/nn/products/matmul.hpp>
 #include <io/data/witness.hpp>
 #include <miniapp/execute/session.hpp>
 #include <miniapp/measure/device_figure.hpp>
+#include <miniapp/measure/run_record.hpp>
+#include <miniapp/models/memory_burner.hpp>
 #include <miniapp/models/slowed_model.hpp>
 #include <miniapp/run/run_plan.hpp>
 
@@ -52,8 +55,19 @@ class RunSession {
   const std::vector<int>& slowed_ranks() const { return slowed_ranks_; }
   /// Local. Makes this rank as slow as the deck's `perturb` asks in `step`.
   void slow_down_in(std::int64_t step);
+  void slow_down_no_more();
+  /// Whether a thread of this rank writes to memory beside the work since then.
+  bool burns_memory() const { return slowed_ != nullptr && slowed_->burns_memory(); }
   /// By how much this rank was made slower so far.
   std::int64_t injected_ns() const { return slowed_ != nullptr ? slowed_->injected_ns() : 0; }
+  /// What the deck's `perturb` and `congestion` did on this rank so far, and the memory for it.
+  EmulatedTraffic emulated() const;
+  /// The ranks with background traffic; the same on all ranks.
+  const std::vector<int>& congested_ranks() const { return congested_ranks_; }
+  /// Begins and ends the background traffic, if the deck asks for any. Each of them once; the end
+  /// is collective. Throws CommError.
+  void begin_congestion();
+  void end_congestion();
   const std::string& bf16_products() const { return bf16_products_; }
   /// What the back-end of the collectives chose for this machine; empty if it had no choice.
   const std::string& collectives() const { return collectives_; }
@@ -67,12 +81,16 @@ class RunSession {
   const World& world_;
   CommCounters counters_;
   std::optional<Proof> proof_;
+  std::optional<BackgroundTraffic> traffic_;
+  std::optional<MemoryBurner> burner_;
   DataWitness data_witness_;
   std::optional<Lanes> lanes_;
   std::optional<MatMul> matmul_;
   std::optional<Context> context_;
   SlowedModel* slowed_ = nullptr;  // of the session; null if this rank is not made slower
-  std::vector<int> slowed_ranks_;
+  std::vector<int> slowed_ranks_, congested_ranks_;
+  bool slowed_here() const;
+  void find_emulated_ranks();
   std::optional<Session> session_;
   std::int64_t clock_offset_ns_ = 0;
   ProcessMemory memory_at_start_;

@@ -73,6 +73,7 @@ void Trainer::plain_step(std::int64_t step) {
   const std::int64_t start_ns = monotonic_ns();
   const std::int64_t own_before_ns = own_ns(executor.times());
   const std::int64_t injected_before_ns = session_.injected_ns();
+  const std::int64_t written_before = session_.emulated().written_bytes;
   session_.slow_down_in(step);
   const bool proved = proves(step);
   if (proved) prover_.begin(step);
@@ -96,6 +97,11 @@ void Trainer::plain_step(std::int64_t step) {
                                 1e-9);
   record_.injected_seconds.push_back(
       static_cast<double>(session_.injected_ns() - injected_before_ns) * 1e-9);
+  // At least 1, so that a step counts as slow even if the thread did not get to run in it; what is
+  // left of a burst in the next step does not count.
+  const std::int64_t written = session_.emulated().written_bytes - written_before;
+  record_.memory_traffic.push_back(
+      session_.burns_memory() ? static_cast<double>(std::max<std::int64_t>(1, written)) : 0);
 }
 
 StepTrace Trainer::traced_step(std::int64_t step) {
@@ -219,6 +225,7 @@ void Trainer::train() {
                     [&] { checkpoints_.restore(executor, session_.steps()); });
   stop_.start(own_cause());  // a signal may have come during the start
   record_.stop = agreed_cause(first);
+  session_.begin_congestion();
   record_.warmup = steps(first, record_.warmup, progress);
   record_.slots = executor.end_watch();
   prover_.draw(record_.steps);
@@ -233,17 +240,23 @@ void Trainer::train() {
   untimed_ns_ = 0;
   if (meters_) meters_->begin();
   record_.clocks.begin = read_clocks();
+  const EmulatedTraffic before = session_.emulated();
   const std::int64_t start_ns = monotonic_ns();
   record_.steps = steps(first + record_.warmup, record_.steps, progress);
   peers_.barrier();
   record_.timed_s = static_cast<double>(monotonic_ns() - start_ns - untimed_ns_) * 1e-9;
   record_.clocks.end = read_clocks();
+  record_.emulated = session_.emulated();
+  record_.emulated.written_bytes -= before.written_bytes;
+  record_.emulated.received_bytes -= before.received_bytes;
   if (meters_) meters_->sample(true);
   record_.matmul_ns = session_.matmul().matmul_ns() - matmul_before_ns;
   record_.times = executor.times();
   record_.link = executor.link_times();
   counters.recording(false);
   progress.done();
+  session_.slow_down_no_more();
+  session_.end_congestion();
 }
 
 void Trainer::finish() {

@@ -179,6 +179,10 @@ stragglers() {
   check says "perturb: pauses of 100 ms, every 2 steps"
   check matches 'perturbed: 1 rank in 4 timed steps: the slowest lost [0-9.]+ ms, the run [0-9.]+ ms: amplification'
   check [ "$(grep -A2 '^Ranks, ms' <<<"$text" | tail -1 | cut -c1-17)" == "  1       host1  " ]
+  run_on 2 -- --set run.steps=8 --set congestion.pattern=pairs --set 'congestion.hosts=["host0", "host1"]'
+  check ended_as 0
+  check [ "$(grep '^State hashes' <<<"$text")" == "$hashes" ]
+  check matches 'congestion: pairs, messages of 1 MiB among 2 ranks: [0-9.]+ [KMG]iB in the timed steps'
   run_on 2 -- --set 'perturb.hosts=["host2"]' --set perturb.pause_ms=100
   check ends_with 2
   check says 'perturb.hosts = "host2": no rank runs there'

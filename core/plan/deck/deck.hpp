@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <core/plan/deck/choices.hpp>
+#include <core/plan/deck/congestion.hpp>
 #include <core/plan/deck/perturb.hpp>
 #include <core/plan/deck/torch_spec.hpp>
 #include <core/plan/deck/types.hpp>
@@ -250,6 +251,7 @@ struct Deck {
   MemorySpec memory;
   MachineSpec machine;
   PerturbSpec perturb;
+  CongestionSpec congestion;
   CheckpointSpec checkpoint;
   ExpectSpec expect;
 };

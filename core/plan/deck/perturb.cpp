@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <core/plan/deck/named_ranks.hpp>
 #include <core/plan/deck/perturb.hpp>
 #include <core/random.hpp>
 
@@ -31,23 +32,7 @@ std::uint64_t draw(const PerturbSpec& spec, PerturbStream stream, int rank, std:
 std::vector<int> slowed_ranks(const PerturbSpec& spec, const std::vector<std::string>& hosts,
                               const std::string& deck) {
   const auto world = static_cast<int>(hosts.size());
-  std::set<int> slowed;
-  for (const std::int64_t rank : spec.ranks) {
-    if (rank >= world)
-      throw DeckError(
-          fmt::format("{}: perturb.ranks = {}: must be a rank of this run, from 0 to {}", deck,
-                      rank, world - 1));
-    slowed.insert(static_cast<int>(rank));
-  }
-  for (const std::string& host : spec.hosts) {
-    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end())
-      throw DeckError(fmt::format(
-          "{}: perturb.hosts = \"{}\": no rank runs there: name a host of this run, for example "
-          "\"{}\"",
-          deck, host, hosts.front()));
-    for (int r = 0; r < world; ++r)
-      if (hosts[static_cast<std::size_t>(r)] == host) slowed.insert(r);
-  }
+  std::set<int> slowed = named_ranks(spec.ranks, spec.hosts, hosts, "perturb", deck);
   if (spec.random > world)
     throw DeckError(
         fmt::format("{}: perturb.random = {}: must be at most {}, the ranks of this run", deck,
@@ -68,7 +53,9 @@ Slowness slowness(const PerturbSpec& spec, int rank, std::int64_t step) {
     const double u = uniform(draw(spec, pause_lengths, rank, step));
     pause_ms *= std::min(longest_pause, std::pow(u, -1 / *spec.tail));
   }
-  return {spec.factor, static_cast<std::int64_t>(pause_ms * 1e6)};
+  return {.factor = spec.factor,
+          .pause_ns = static_cast<std::int64_t>(pause_ms * 1e6),
+          .memory = spec.memory};
 }
 
 std::string describe(const PerturbSpec& spec) {
@@ -78,6 +65,9 @@ std::string describe(const PerturbSpec& spec) {
   if (spec.pause_ms > 0)
     add(spec.tail ? fmt::format("heavy-tailed pauses from {:g} ms", spec.pause_ms)
                   : fmt::format("pauses of {:g} ms", spec.pause_ms));
+  if (spec.memory.gbps > 0) add(fmt::format("{:g} GB/s of memory traffic", spec.memory.gbps));
+  if (spec.memory.share > 0)
+    add(fmt::format("memory traffic in {:g} of the time", spec.memory.share));
   if (spec.every > 1) add(fmt::format("every {} steps", spec.every));
   if (spec.probability < 1) add(fmt::format("probability {:g}", spec.probability));
   return text;

@@ -10,6 +10,13 @@
 
 namespace shardmark {
 
+/// A thread beside the computations that writes to memory: so many 10^9 bytes per second, or as
+/// many as it can in a part of the time. At most one of both is above 0.
+struct MemoryTraffic {
+  double gbps = 0, share = 0;
+  bool active() const { return gbps > 0 || share > 0; }
+};
+
 /// Who is made slower, when, and by how much. Such a run is unofficial; neither its plan nor its
 /// values change.
 struct PerturbSpec {
@@ -20,17 +27,20 @@ struct PerturbSpec {
   // When: each such step, with this probability, drawn for each rank.
   std::int64_t every = 1;
   double probability = 1;
-  // How: computing takes `factor` times as long, and a pause comes before the first computation.
+  // How: computing takes `factor` times as long, a pause comes before the first computation, and a
+  // thread of the rank keeps the memory busy.
   double factor = 1, pause_ms = 0;
   std::optional<double> tail;  // pauses have a Pareto distribution of this shape
+  MemoryTraffic memory;
   std::uint64_t seed = 1;
-  bool active() const { return factor > 1 || pause_ms > 0; }
+  bool active() const { return factor > 1 || pause_ms > 0 || memory.active(); }
 };
 
 /// What happens to one rank in one step.
 struct Slowness {
   double factor = 1;
   std::int64_t pause_ns = 0;
+  MemoryTraffic memory;
 };
 
 /// Returns the ranks that are made slower, in ascending order; `hosts` names the host of each rank.

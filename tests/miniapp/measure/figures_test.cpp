@@ -69,6 +69,12 @@ TEST(LostTime, is_what_slow_steps_take_beyond_the_median_of_the_others) {
   EXPECT_DOUBLE_EQ(lost.amplification().value(), 2);
   EXPECT_FALSE(lost_time({1, 2}, {1, 1}).amplification()) << "no step to compare with";
   EXPECT_FALSE(lost_time({1, 2}, {0, 0}).amplification());
+  const PerturbResult traffic = lost_time({1, 4, 2, 3, 3}, {0, 0, 0, 0, 0}, {0, 8, 0, 2, 0});
+  EXPECT_EQ(traffic.slow_steps, 2);
+  EXPECT_DOUBLE_EQ(traffic.lost_s, 3);
+  EXPECT_DOUBLE_EQ(traffic.written_s, 7);
+  EXPECT_TRUE(traffic.comparable);
+  EXPECT_FALSE(traffic.amplification()) << "no rank was held up for a known time";
 }
 
 // The root of a broadcast may be done before another rank starts; the wait is then the whole call.

@@ -68,6 +68,8 @@ TEST(Official, needs_the_real_thing) {
             "memory_mode strict; ");
   EXPECT_EQ(reason([](Case& r) { r.deck.comm.delay_ms = 2; }), "comm.delay_ms 2; ");
   EXPECT_EQ(reason([](Case& r) { r.deck.perturb.factor = 2; }), "perturb: factor 2; ");
+  EXPECT_EQ(reason([](Case& r) { r.deck.congestion.given = true; }),
+            "congestion: pairs, messages of 1 MiB; ");
   EXPECT_EQ(reason([](Case& r) { r.observed.traced = true; }), "timed steps are traced; ");
   EXPECT_EQ(reason([](Case& r) { r.observed.deck_changed = true; }),
             "the deck was changed by --set; ");

@@ -78,6 +78,18 @@ TEST(Perturb, has_the_probability_and_the_tail_that_the_deck_gives) {
   EXPECT_LT(same, 90) << "ranks have draws of their own";
 }
 
+TEST(Perturb, writes_to_memory_in_the_steps_that_are_due) {
+  PerturbSpec spec;
+  spec.memory.gbps = 3, spec.every = 2;
+  EXPECT_TRUE(spec.active());
+  EXPECT_EQ(slowness(spec, 0, 2).memory.gbps, 3);
+  EXPECT_FALSE(slowness(spec, 0, 3).memory.active());
+  EXPECT_EQ(describe(spec), "3 GB/s of memory traffic, every 2 steps");
+  spec.memory = {.gbps = 0, .share = 0.5};
+  EXPECT_EQ(slowness(spec, 0, 2).memory.share, 0.5);
+  EXPECT_EQ(describe(spec), "memory traffic in 0.5 of the time, every 2 steps");
+}
+
 TEST(Perturb, is_described_in_a_few_words) {
   PerturbSpec spec;
   EXPECT_FALSE(spec.active());
