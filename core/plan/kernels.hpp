@@ -18,6 +18,9 @@
 //   grad_norm    sum w|u, gradient r …     sum of squares (ordered: exact limbs); u: adds to it
 //   clip         clip w (fp64: norm, coefficient), sum r|u, [further sums r …]
 //   adamw        master u, gradient r, momentum u, variance u, clip r, [param w: the master rounded]
+//   lion         the same without variance
+//   sgd          the same without variance; without momentum too if the optimizer keeps none
+//   adagrad      the same without momentum
 // clang-format on
 //
 // (*) The quotient by Event::divisor is rounded in the type of `from`, as if a `scale` had come
@@ -49,7 +52,9 @@ struct BufferUse {
 std::span<const BufferUse> buffers_of(Role role, Kernel kernel);
 
 namespace operand {
-enum Update : std::size_t { upd_master, upd_grad, upd_momentum, upd_variance, upd_clip, upd_param };
-}
+/// The operands of an update: its moments are followed by the clip and, if the master is rounded,
+/// the parameter.
+enum Update : std::size_t { upd_master, upd_grad, upd_moments };
+}  // namespace operand
 
 }  // namespace shardmark

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <core/plan/deck/checked.hpp>
+#include <core/plan/kernels.hpp>
 #include <core/plan/plan.hpp>
 #include <core/text.hpp>
 
@@ -41,6 +42,19 @@ std::string_view to_string(SegmentKind kind) {
 std::string_view to_string(Gradients g) {
   static constexpr auto names = enum_names<Gradients>("none", "accumulated", "reduced");
   return names[g];
+}
+
+// Of the operands after the gradient, the moments are those that an update reads and writes.
+UpdateOperands update_operands(const Program& program, const Event& event) {
+  UpdateOperands found;
+  int i = static_cast<int>(operand::upd_moments);
+  for (; i < event.operands.count; ++i, ++found.moments) {
+    const Operand& o = program.operands[event.operands.first + i];
+    if (!o.reads || !o.writes) break;
+  }
+  found.clip = i;
+  if (i + 1 < event.operands.count) found.param = i + 1;
+  return found;
 }
 
 std::string_view to_string(State state) {

@@ -132,12 +132,6 @@ struct Group {
   std::vector<int> ranks;  // empty: all ranks, 0..world-1 (16 384 ranks are not listed)
 };
 
-/// The model states that a rank keeps from step to step, in the order of their bytes in a
-/// checkpoint.
-enum class State : std::uint8_t { param, master, momentum, variance };
-template<>
-inline constexpr std::size_t enum_size<State> = 4;
-
 /// Where a part of a model state lies on this rank. Elements are counted over the whole model, with
 /// the parameters in registration order.
 struct StatePiece {
@@ -168,8 +162,11 @@ struct Program {
   ModelShape model;
   Partition partition;
   PrecisionSpec precision;
+  Optimizer optimizer = Optimizer::adamw;
   // Optimizer steps that start-up takes on gradients of zero, which the optimizer counts.
   std::int64_t start_up_updates = 0;
+  // Whether an update of exactly 0 lowers the parameter, as DeepSpeed's Lion for the host does.
+  bool zero_is_positive = false;
   // Whether backward multiplies the loss by fp16's scale, which the update divides by in any case.
   bool scales_loss = true;
   std::vector<Slot> slots;
@@ -196,6 +193,15 @@ struct Program {
   /// The segment called `name`, or null.
   const Segment* find(std::string_view name) const;
 };
+
+/// Where an update finds its operands besides the master and the gradient; `param` is -1 if the
+/// master is not rounded.
+struct UpdateOperands {
+  int moments = 0;  // how many there are, from operand::upd_moments on
+  int clip = 0, param = -1;
+};
+/// The operands of `event`, which is an update.
+UpdateOperands update_operands(const Program& program, const Event& event);
 
 /// "ranks 0, 2, 4, 6", or "256 ranks, 0, 8, 16 ... 2040".
 std::string describe_ranks(const Group& group);

@@ -98,6 +98,8 @@ Json write_body(const Manifest& m) {
   o["world"] = m.world;
   o["stage"] = m.stage;
   o["schedule"] = m.schedule;
+  // Checkpoints of Adam, of which alone there are older ones, do not name it.
+  if (!share_states(m.optimizer, Optimizer::adamw)) o["optimizer"] = to_string(m.optimizer);
   o["block_elems"] = checksum_block_elems;
   o["dtypes"] = Json::object();
   for (State s : m.stored()) o["dtypes"][std::string(to_string(s))] = to_string(m.dtype_of(s));
@@ -117,6 +119,15 @@ Dtype float_type(const Json& name) {
   for (Dtype d : {Dtype::fp32, Dtype::bf16, Dtype::fp16})
     if (name == to_string(d)) return d;
   throw std::invalid_argument("unknown type " + name.dump());
+}
+
+// Optimizers of one name differ in their states.
+Optimizer read_optimizer(const Json& name, const Json& dtypes) {
+  for (const Optimizer o : all_values<Optimizer>) {
+    const auto stored = [&](State s) { return dtypes.contains(to_string(s)) == has_moment(o, s); };
+    if (name == to_string(o) && stored(State::momentum) && stored(State::variance)) return o;
+  }
+  throw std::invalid_argument("optimizer " + brief(name) + " with dtypes = " + brief(dtypes));
 }
 
 CheckpointPart read_part(const Manifest& m, const Json& o) {
@@ -186,6 +197,7 @@ Manifest read_body(const Json& o) {
   (void)integer_at(o, "block_elems", checksum_block_elems, checksum_block_elems);
   const Json& dtypes = o.at("dtypes");
   if (dtypes.contains("param")) m.model_dtype = float_type(dtypes.at("param"));
+  m.optimizer = read_optimizer(o.value("optimizer", Json(to_string(Optimizer::adamw))), dtypes);
   for (State s : m.stored())
     if (float_type(dtypes.at(std::string(to_string(s)))) != m.dtype_of(s))
       throw std::invalid_argument("dtypes = " + brief(dtypes));

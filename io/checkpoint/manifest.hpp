@@ -62,15 +62,16 @@ struct Manifest {
   std::int64_t samples = 0;  // the number of samples that were used for training
   int world = 1, stage = 0;
   std::string schedule;
-  Dtype model_dtype = Dtype::fp32;  // of param; all other states are fp32
+  Dtype model_dtype = Dtype::fp32;         // of param; all other states are fp32
+  Optimizer optimizer = Optimizer::adamw;  // one of those that share its states
   std::vector<StoredParam> params;
   std::vector<CheckpointFile> files;
   std::vector<CheckpointPart> parts;
   std::string deck;  // the JSON text of the deck that was used
   std::map<std::string, std::string> versions;
 
-  bool stores(State state) const { return stores_state(model_dtype, state); }
-  std::vector<State> stored() const { return stored_states(model_dtype); }
+  bool stores(State state) const { return stores_state(model_dtype, optimizer, state); }
+  std::vector<State> stored() const { return stored_states(model_dtype, optimizer); }
   Dtype dtype_of(State state) const { return state == State::param ? model_dtype : Dtype::fp32; }
   std::int64_t elems() const;
   std::int64_t state_bytes() const;  // without checksums and HDF5's own data

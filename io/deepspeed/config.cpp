@@ -45,8 +45,8 @@ void judge_offload(const DsConfig& c, Origin& origin, Schedule schedule) {
 
 void judge(const DsConfig& c, Origin& origin, Schedule schedule) {
   judge_offload(c, origin, schedule);
-  for (const DsValues* values :
-       {&c.top, &c.zero, &c.leaf_module, &c.fp16, &c.bf16, &c.data_types, &c.optimizer, &c.adam})
+  for (const DsValues* values : {&c.top, &c.zero, &c.leaf_module, &c.fp16, &c.bf16, &c.data_types,
+                                 &c.optimizer, &c.optimizer_params})
     values->judge(origin, c.stage, schedule);
   if (c.top.given("aio")) c.aio.judge(origin, c.stage, schedule);
   if (c.top.given("comms_logger")) c.comms_logger.judge(origin, c.stage, schedule);
@@ -77,7 +77,7 @@ DsConfig parse_deepspeed(Origin& origin, const Json& config) {
       .bf16 = section_of(origin, top, "bf16", ds_bf16()),
       .data_types = section_of(origin, top, "data_types", ds_data_types()),
       .optimizer = optimizer,
-      .adam = adam_of(origin, optimizer),
+      .optimizer_params = optimizer_params_of(origin, optimizer),
       .scheduler = scheduler,
       .scheduler_params = scheduler_params_of(origin, scheduler),
       .comms_logger = section_of(origin, top, "comms_logger", ds_comms_logger()),
@@ -88,6 +88,7 @@ ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule) {
   DsConfig c = parse_deepspeed(origin, config);
   mute_without_effect(c);
   check_deepspeed_rules(c, origin);
+  check_optimizer(c, origin, schedule);
   ZeroSpec spec;
   spec.stage = c.stage;
   spec.train_batch_size = batch_key(c.top, origin, "train_batch_size");

@@ -13,7 +13,8 @@ namespace shardmark {
 /// A whole config, one member per section.
 struct DsConfig {
   DsValues top, zero, leaf_module, offload_param, offload_optimizer;
-  DsValues aio, fp16, bf16, data_types, optimizer, adam, scheduler, scheduler_params, comms_logger;
+  DsValues aio, fp16, bf16, data_types, optimizer, optimizer_params;
+  DsValues scheduler, scheduler_params, comms_logger;
   int stage = 0;
 };
 

@@ -100,7 +100,7 @@ void mute_rate(DsConfig& c) {
   const Json type = c.scheduler.at("type");
   const bool own_rates = type == "WarmupLR" || type == "WarmupDecayLR";
   if (own_rates && !c.scheduler_params.at("warmup_max_lr").is_null())
-    c.adam.mute("lr", "the scheduler sets the rate");
+    c.optimizer_params.mute("lr", "the scheduler sets the rate");
 }
 
 void mute_logging(DsConfig& c) {

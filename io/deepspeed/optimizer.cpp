@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adam and AdamW. DeepSpeed uses its fused Adam or, with `torch_adam`, that of PyTorch. Each
-// accepts its own parameter names only.
+// The optimizers that DeepSpeed makes by name. Its own Adam and Lion, and Adagrad on the host, are
+// DeepSpeed's; the others, and Adam with `torch_adam`, are PyTorch's. Each implementation accepts
+// its own parameter names only.
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -12,75 +14,188 @@
 namespace shardmark {
 namespace {
 
-std::string lower_name(const DsValues& optimizer) {
+std::string type_of(const DsValues& optimizer) {
   const Json type = optimizer.at("type");
-  auto name = type.is_null() ? std::string() : type.get<std::string>();
+  return type.is_null() ? std::string() : type.get<std::string>();
+}
+
+std::string lower_case(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return name;
 }
 
-// The optimizer of that name in lower case, or nothing if it is not modelled.
-std::optional<Optimizer> named(const std::string& name) {
+// The kernel of the optimizer of that name, or nothing if it is not modelled. Without a name the
+// trainer's own AdamW stands in.
+std::optional<Kernel> kernel_named(const std::string& type) {
+  if (type.empty()) return Kernel::adamw;
   for (const Optimizer o : all_values<Optimizer>)
-    if (name == to_string(o)) return o;
+    if (lower_case(type) == lower_case(std::string(to_string(o)))) return traits(o).kernel;
   return {};
 }
 
-void check_names(Origin& origin, const DsValues& adam) {
-  const bool torch = adam.flag("torch_adam");
-  const auto refuse_if_given = [&](std::initializer_list<const char*> names, const char* why) {
-    for (const char* name : names)
-      if (adam.given(name)) origin.refuse(adam.key(name), adam.at(name), why);
+Kernel kernel_of(const DsConfig& c) {
+  return kernel_named(type_of(c.optimizer)).value_or(Kernel::none);
+}
+
+DsSection section_of(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::lion: return ds_lion();
+    case Kernel::sgd: return ds_sgd();
+    case Kernel::adagrad: return ds_adagrad();
+    default: return ds_adam();
+  }
+}
+
+void refuse_unknown_type(const Origin& origin, const DsValues& optimizer) {
+  const std::string type = type_of(optimizer), key = optimizer.key("type");
+  if (lower_case(type) == "muon")
+    origin.not_modelled(key, type,
+                        "it updates whole matrices, for which ZeRO sends pieces of them between "
+                        "ranks: use \"AdamW\" or another optimizer");
+  if (!kernel_named(type))
+    origin.not_modelled(key, type, "use \"AdamW\", \"Adam\", \"Lion\", \"SGD\" or \"Adagrad\"");
+  // DeepSpeed looks names other than those of its own optimizers up in torch.optim.
+  if (kernel_named(type) == Kernel::sgd && type != to_string(Optimizer::sgd))
+    origin.refuse(key, type,
+                  "DeepSpeed looks it up in torch.optim, by its exact name: use \"SGD\"");
+}
+
+void refuse_given(const DsValues& params, const Origin& origin,
+                  std::initializer_list<const char*> names, const char* why) {
+  for (const char* name : names)
+    if (params.given(name)) origin.refuse(params.key(name), params.at(name), why);
+}
+
+void check_names(const DsConfig& c, const Origin& origin) {
+  const DsValues& params = c.optimizer_params;
+  const Kernel kernel = kernel_of(c);
+  const bool on_host = offloads_optimizer(c);
+  if (kernel == Kernel::adamw && params.flag("torch_adam"))
+    refuse_given(params, origin, {"bias_correction", "set_grad_none", "fp32_optimizer_states"},
+                 "PyTorch's Adam, which torch_adam asks for, has no such parameter: remove it");
+  else if (kernel == Kernel::adamw)
+    refuse_given(params, origin, {"maximize", "fused", "foreach", "capturable", "differentiable"},
+                 "DeepSpeed's own Adam has no such parameter: remove it, or set torch_adam");
+  if (kernel == Kernel::lion && on_host)
+    refuse_given(params, origin, {"set_grad_none"},
+                 "DeepSpeed's Lion for the host has no such parameter: remove it");
+  else if (kernel == Kernel::lion)
+    refuse_given(params, origin, {"fp32_optimizer_states"},
+                 "only DeepSpeed's Lion for the host has this parameter: remove it");
+  if (kernel == Kernel::adagrad && on_host)
+    refuse_given(
+        params, origin,
+        {"lr_decay", "initial_accumulator_value", "maximize", "foreach", "differentiable", "fused"},
+        "DeepSpeed's Adagrad for the host has no such parameter: remove it");
+  else if (kernel == Kernel::adagrad)
+    refuse_given(params, origin, {"amsgrad", "fp32_optimizer_states"},
+                 "only DeepSpeed's Adagrad for the host has this parameter: remove it");
+}
+
+// ZeRO splits states between host and device for its own Adam only.
+void check_ratio(const DsConfig& c, const Origin& origin) {
+  if (c.stage != 3 || !offloads_optimizer(c) || c.offload_optimizer.number("ratio") >= 1) return;
+  const bool adam = kernel_of(c) == Kernel::adamw;
+  if (adam && !c.optimizer_params.flag("torch_adam")) return;
+  const std::string why = fmt::format(
+      "{} is {}, and DeepSpeed splits only its own Adam between host and device: remove one of the "
+      "two",
+      c.offload_optimizer.key("ratio"), brief(c.offload_optimizer.at("ratio")));
+  if (adam) origin.refuse(c.optimizer_params.key("torch_adam"), true, why);
+  origin.refuse(c.optimizer.key("type"), c.optimizer.at("type"), why);
+}
+
+void read_betas(const DsValues& params, const Origin& origin, OptimizerSpec& spec) {
+  const Json betas = params.at("betas");
+  const auto is_beta = [](const Json& b) {
+    return b.is_number() && b.get<double>() >= 0 && b.get<double>() < 1;
   };
-  if (torch)
-    refuse_if_given({"bias_correction", "set_grad_none", "fp32_optimizer_states"},
-                    "PyTorch's Adam, which torch_adam asks for, has no such parameter: remove it");
-  else
-    refuse_if_given({"maximize", "fused", "foreach", "capturable", "differentiable"},
-                    "DeepSpeed's own Adam has no such parameter: remove it, or set torch_adam");
+  if (betas.size() != 2 || !is_beta(betas[0]) || !is_beta(betas[1]))
+    origin.refuse(params.key("betas"), betas, "must be two numbers, at least 0 and below 1");
+  spec.beta1 = betas[0].get<double>();
+  spec.beta2 = betas[1].get<double>();
+}
+
+// In DeepSpeed "Adam" means AdamW too, unless adam_w_mode is false.
+void read_adam(const DsConfig& c, const Origin& origin, OptimizerSpec& spec) {
+  const DsValues& params = c.optimizer_params;
+  const bool adam = lower_case(type_of(c.optimizer)) == "adam";
+  spec.type = adam && !params.flag("adam_w_mode") ? Optimizer::adam : Optimizer::adamw;
+  read_betas(params, origin, spec);
+  spec.eps = params.number("eps");
+  spec.bias_correction = params.flag("bias_correction");
+  spec.unfused = params.flag("torch_adam");
+}
+
+void read_sgd(const DsValues& params, const Origin& origin, OptimizerSpec& spec) {
+  spec.momentum = params.number("momentum");
+  spec.dampening = params.number("dampening");
+  spec.nesterov = params.flag("nesterov");
+  spec.type = spec.momentum != 0 ? Optimizer::momentum_sgd : Optimizer::sgd;
+  if (spec.nesterov && (spec.momentum == 0 || spec.dampening != 0))
+    origin.refuse(
+        params.key("nesterov"), params.at("nesterov"),
+        fmt::format("needs {} above 0 and {} 0", params.key("momentum"), params.key("dampening")));
 }
 
 }  // namespace
 
 // DeepSpeed uses an optimizer only if its type is given. An unknown optimizer is refused before its
 // parameters are read.
-DsValues adam_of(Origin& origin, const DsValues& optimizer) {
-  const std::string name = lower_name(optimizer);
+DsValues optimizer_params_of(Origin& origin, const DsValues& optimizer) {
+  const std::string key = optimizer.key("params");
   if (optimizer.at("type").is_null()) {
     if (optimizer.given("params"))
       origin.note(
-          FindingKind::no_effect, optimizer.key("params"),
+          FindingKind::no_effect, key,
           "the optimizer has no type, so DeepSpeed does not use this section: add \"type\": "
           "\"AdamW\"");
-    return {optimizer.key("params"), ds_adam()};
+    return {key, ds_adam()};
   }
-  if (!named(name))
-    origin.not_modelled(optimizer.key("type"), optimizer.at("type"), "use \"AdamW\" or \"Adam\"");
-  if (!optimizer.given("params")) return {optimizer.key("params"), ds_adam()};
-  DsValues adam(origin, optimizer.key("params"), optimizer.at("params"), ds_adam());
-  check_names(origin, adam);
-  return adam;
+  refuse_unknown_type(origin, optimizer);
+  const DsSection section = section_of(*kernel_named(type_of(optimizer)));
+  if (!optimizer.given("params")) return {key, section};
+  return DsValues(origin, key, optimizer.at("params"), section);
+}
+
+void check_optimizer(const DsConfig& c, const Origin& origin, Schedule schedule) {
+  check_names(c, origin);
+  check_ratio(c, origin);
+  const Kernel kernel = kernel_of(c);
+  const Json type = c.optimizer.at("type");
+  const bool torch = traits(schedule).follows_torch;
+  if (torch && kernel == Kernel::lion)
+    origin.not_modelled(c.optimizer.key("type"), type,
+                        "PyTorch has no Lion: use \"AdamW\", or run.schedule \"deepspeed\"");
+  if (!torch && c.stage > 0 && kernel == Kernel::sgd &&
+      !c.top.flag("zero_allow_untested_optimizer"))
+    origin.refuse(c.optimizer.key("type"), type,
+                  fmt::format("ZeRO takes optimizers that it was not tested with only if {} is "
+                              "true: set it",
+                              c.top.key("zero_allow_untested_optimizer")));
 }
 
 OptimizerSpec optimizer_spec(const DsConfig& c, const Origin& origin) {
+  const DsValues& params = c.optimizer_params;
   OptimizerSpec spec;
-  spec.lr = c.adam.number("lr");
-  spec.eps = c.adam.number("eps");
-  spec.weight_decay = c.adam.number("weight_decay");
-  const Json betas = c.adam.at("betas");
-  const auto is_beta = [](const Json& b) {
-    return b.is_number() && b.get<double>() >= 0 && b.get<double>() < 1;
-  };
-  if (betas.size() != 2 || !is_beta(betas[0]) || !is_beta(betas[1]))
-    origin.refuse(c.adam.key("betas"), betas, "must be two numbers, at least 0 and below 1");
-  spec.beta1 = betas[0].get<double>();
-  spec.beta2 = betas[1].get<double>();
-  // In DeepSpeed "Adam" means AdamW too, unless adam_w_mode is false.
-  const bool adam = named(lower_name(c.optimizer)) == Optimizer::adam;
-  spec.type = adam && !c.adam.flag("adam_w_mode") ? Optimizer::adam : Optimizer::adamw;
-  spec.bias_correction = c.adam.flag("bias_correction");
-  spec.torch = c.adam.flag("torch_adam");
+  spec.lr = params.number("lr");
+  spec.weight_decay = params.number("weight_decay");
+  spec.unfused = true;
+  switch (kernel_of(c)) {
+    case Kernel::lion:
+      spec.type = offloads_optimizer(c) ? Optimizer::host_lion : Optimizer::lion;
+      read_betas(params, origin, spec);
+      break;
+    case Kernel::sgd: read_sgd(params, origin, spec); break;
+    case Kernel::adagrad:
+      spec.type = Optimizer::adagrad;
+      spec.eps = params.number("eps");
+      spec.lr_decay = params.number("lr_decay");
+      spec.first_accumulator = params.number("initial_accumulator_value");
+      break;
+    default: read_adam(c, origin, spec);
+  }
   return spec;
 }
 

@@ -71,13 +71,6 @@ void check_offload(const DsConfig& c, const Origin& origin) {
   if (c.stage != 3 && c.offload_optimizer.number("ratio") < 1)
     origin.refuse(c.offload_optimizer.key("ratio"), c.offload_optimizer.at("ratio"),
                   "partial offload needs stage 3: use 1.0");
-  if (c.stage == 3 && offloads_optimizer(c) && c.offload_optimizer.number("ratio") < 1 &&
-      c.adam.flag("torch_adam"))
-    origin.refuse(
-        c.adam.key("torch_adam"), true,
-        fmt::format("{} is {}, and DeepSpeed splits only its own Adam between host and "
-                    "device: remove one of the two",
-                    c.offload_optimizer.key("ratio"), brief(c.offload_optimizer.at("ratio"))));
   for (const DsValues* offload : {&c.offload_optimizer, &c.offload_param})
     if (c.stage == 3 && offload->at("device") == "nvme" && !offload->at("nvme_path").is_string())
       origin.missing(offload->key("nvme_path"), "device \"nvme\" needs the folder to write to");

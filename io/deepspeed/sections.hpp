@@ -7,9 +7,13 @@
 
 namespace shardmark {
 
-/// Returns the parameters of the optimizer as values. Throws DeckError for an optimizer other than
-/// Adam and AdamW, and for parameters that DeepSpeed's choice of implementation does not accept.
-DsValues adam_of(Origin& origin, const DsValues& optimizer);
+/// Returns the parameters of the optimizer as values. Throws DeckError for an optimizer that is not
+/// modelled, and for parameters that none of its implementations accepts.
+DsValues optimizer_params_of(Origin& origin, const DsValues& optimizer);
+/// Throws DeckError for parameters that DeepSpeed's choice of implementation does not accept, and
+/// where DeepSpeed, or the schedule, does not take the optimizer.
+void check_optimizer(const DsConfig& config, const Origin& origin, Schedule schedule);
+/// Returns the optimizer. The config must have passed check_optimizer.
 OptimizerSpec optimizer_spec(const DsConfig& config, const Origin& origin);
 
 /// Returns the parameters of the scheduler as values; empty if no scheduler is named.

@@ -40,7 +40,7 @@ const FarMemory* far_memory_of(const Slot& slot) {
 std::vector<StateSource> state_sources(const Program& program, const Executor& executor,
                                        const std::vector<ElementRange>& owned) {
   std::vector<StateSource> sources;
-  for (State state : stored_states(program.precision.model)) {
+  for (State state : stored_states(program.precision.model, program.optimizer)) {
     auto pieces = pieces_of(program, state);
     std::sort(pieces.begin(), pieces.end(),
               [](const StatePiece& a, const StatePiece& b) { return a.first_elem < b.first_elem; });
@@ -70,7 +70,7 @@ std::vector<StateSource> state_sources(const Program& program, const Executor& e
 
 std::vector<StateSource> staging_slots(const Program& program, const Executor& executor) {
   std::vector<StateSource> slots;
-  for (State state : stored_states(program.precision.model)) {
+  for (State state : stored_states(program.precision.model, program.optimizer)) {
     const Bound slot = executor.slot(executor.find_slot(checkpoint_slot(state)));
     slots.push_back({state, slot.dtype, {{slot.as<std::byte>(), slot.elems}}});
   }

@@ -53,6 +53,7 @@ void Checkpoints::open_for_writing() {
   next_.world = program_.world, next_.stage = program_.stage,
   next_.schedule = to_string(program_.schedule);
   next_.model_dtype = program_.precision.model;
+  next_.optimizer = program_.optimizer;
   next_.params = stored_params(program_.model);
   next_.deck = loaded_.used_json;
   next_.versions = library_versions();
@@ -131,8 +132,11 @@ void Checkpoints::find_newest_good() {
 }
 
 void Checkpoints::go_on_from(const std::string& name) {
-  peers_.agree([&] { require_same_model(); });
   figures_.resumed_from = name;
+  peers_.agree([&] {
+    require_same_model();
+    require_same_optimizer();
+  });
   figures_.first_step = from_->position.step;
   notice_ += fmt::format("goes on from {}/{} after step {}: written by {}, {}, ZeRO stage {}",
                          spec_.dir, name, from_->position.step, plural(from_->world, "rank"),
@@ -153,6 +157,20 @@ void Checkpoints::require_same_model() const {
         "wrote it, or another checkpoint.resume",
         spec_.dir, manifest_file, i, tell(theirs), tell(mine)));
   }
+}
+
+void Checkpoints::require_same_optimizer() const {
+  if (share_states(from_->optimizer, program_.optimizer)) return;
+  const auto states = [](Optimizer o) {
+    std::string text;
+    for (const State s : traits(o).moments)
+      text += fmt::format("{}{}", text.empty() ? " with " : " and ", to_string(s));
+    return fmt::format("{}{}", to_string(o), text);
+  };
+  throw IoError(fmt::format(
+      "{}/{}: holds the states of {}, and the deck's optimizer is {}: give that optimizer in "
+      "deepspeed.optimizer, or another checkpoint.resume",
+      spec_.dir, figures_.resumed_from, states(from_->optimizer), states(program_.optimizer)));
 }
 
 void Checkpoints::restore(const Executor& executor, StepRunner& runner) {

@@ -62,6 +62,7 @@ class Checkpoints {
   void find_newest_good();
   void go_on_from(const std::string& name);
   void require_same_model() const;
+  void require_same_optimizer() const;
   std::string begin(const StepRunner& runner);
   double write_now(const Executor& executor, const std::string& folder);
   void write_beside(const Executor& executor, const std::string& folder);

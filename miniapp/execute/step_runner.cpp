@@ -54,15 +54,15 @@ bool StepRunner::step(std::int64_t step, const std::function<void()>& before_upd
 
 // DeepSpeed changes the scale before it divides gradients by it, so a step after which the scale
 // doubles halves its gradients. Stages 1 and 2 report the norm by the scale of the loss, the others
-// by the new one, and the class for torch's own Adam at stage 0 does not divide the norm. Under
-// `ordered`, which exists to compare stages and schedules bit by bit, all do alike.
+// by the new one. At stage 0 only the class for its own Adam divides the norm. Under `ordered`,
+// which exists to compare stages and schedules bit by bit, all do alike.
 void StepRunner::set_unscaling() {
   if (!traits(program_.schedule).follows_deepspeed) return;
   if (deck_.run.reductions != Reductions::native) return;
   values_.unscale = scaler_.scale();
   if (program_.stage == 1 || program_.stage == 2)
     values_.norm_factor = values_.unscale / values_.loss_scale;
-  if (program_.stage == 0 && deck_.zero.optimizer.torch) values_.norm_factor = values_.unscale;
+  if (program_.stage == 0 && deck_.zero.optimizer.unfused) values_.norm_factor = values_.unscale;
 }
 
 }  // namespace shardmark

@@ -58,35 +58,53 @@ void first_values(const Context& context, std::int64_t first_elem, std::int64_t 
       });
 }
 
+// The operands of an update; a moment that the optimizer does not keep is null.
+struct ListUpdate {
+  const Bound *master, *grad, *momentum, *variance, *clip, *param;
+};
+
+ListUpdate operands_of(const Program& program, const Event& event, std::span<const Bound> ops) {
+  const UpdateOperands found = update_operands(program, event);
+  const auto at = [&](int i) { return &ops[static_cast<std::size_t>(i)]; };
+  ListUpdate u{at(operand::upd_master),
+               at(operand::upd_grad),
+               nullptr,
+               nullptr,
+               at(found.clip),
+               found.param < 0 ? nullptr : at(found.param)};
+  int next = operand::upd_moments;
+  for (const State state : traits(program.optimizer).moments)
+    (state == State::momentum ? u.momentum : u.variance) = at(next++);
+  return u;
+}
+
 // An update in which every value is an exact integer, unlike in AdamW. The clip's coefficient
 // removes the scale of the gradient.
 template<class Master, class Grad>
-void update_typed(const Context& context, std::span<const Bound> ops) {
-  using namespace operand;
-  auto* p = ops[upd_master].as<Master>();
-  const auto* scaled = ops[upd_grad].as<const Grad>();
-  auto* m = ops[upd_momentum].as<Master>();
-  auto* v = ops[upd_variance].as<Master>();
-  const double* coefficient = ops[upd_clip].as<double>() + 1;
+void update_typed(const Context& context, const ListUpdate& u) {
+  auto* p = u.master->as<Master>();
+  const auto* scaled = u.grad->as<const Grad>();
+  auto* m = u.momentum != nullptr ? u.momentum->as<Master>() : nullptr;
+  auto* v = u.variance != nullptr ? u.variance->as<Master>() : nullptr;
+  const double* coefficient = u.clip->as<double>() + 1;
   Kokkos::parallel_for(
-      "shardmark::list_update", Kokkos::RangePolicy<Space>(context.space, 0, ops[upd_master].elems),
+      "shardmark::list_update", Kokkos::RangePolicy<Space>(context.space, 0, u.master->elems),
       KOKKOS_LAMBDA(std::int64_t i) {
         const auto g = static_cast<float>(widen(scaled[i]) * *coefficient);
         round_to(p[i], widen(p[i]) - g);
-        round_to(m[i], widen(m[i]) + g);
-        round_to(v[i], widen(v[i]) + g * g);
+        if (m != nullptr) round_to(m[i], widen(m[i]) + g);
+        if (v != nullptr) round_to(v[i], widen(v[i]) + g * g);
       });
 }
 
-void update(const Context& context, std::span<const Bound> ops) {
-  using namespace operand;
-  with_storage(ops[upd_master].dtype, [&](auto master) {
-    with_storage(ops[upd_grad].dtype,
-                 [&](auto grad) { update_typed<decltype(master), decltype(grad)>(context, ops); });
+void update(const Context& context, const ListUpdate& u) {
+  with_storage(u.master->dtype, [&](auto master) {
+    with_storage(u.grad->dtype,
+                 [&](auto grad) { update_typed<decltype(master), decltype(grad)>(context, u); });
   });
-  if (ops.size() <= upd_param) return;
-  const Bound &master = ops[upd_master], &param = ops[upd_param];
-  convert(context, master.elems, {param.dtype, param.data}, {master.dtype, master.data});
+  if (u.param == nullptr) return;
+  convert(context, u.master->elems, {u.param->dtype, u.param->data},
+          {u.master->dtype, u.master->data});
 }
 
 double loss_scale(const Program& program, const StepValues& values) {
@@ -109,9 +127,9 @@ void ListModel::run(const Program& program, const Event& event, std::span<const 
     case Kernel::init_param: return init(program, event, ops[0]);
     case Kernel::forward: return forward(event, program, ops);
     case Kernel::backward: return backward(event, program, ops, values);
-    case Kernel::adamw: return update(context_, ops);
     default: break;
   }
+  if (is_update(event.kernel)) return update(context_, operands_of(program, event, ops));
   throw PlanError("executor: kernel " + std::string(to_string(event.kernel)) + " has no code");
 }
 

@@ -6,15 +6,13 @@
 #include <core/error.hpp>
 #include <core/memory/read_back.hpp>
 #include <core/nn/models/transformer.hpp>
-#include <core/nn/optimizer/adamw.hpp>
 #include <core/nn/optimizer/init.hpp>
 #include <core/plan/kernels.hpp>
 #include <miniapp/models/state_kernels.hpp>
 #include <miniapp/models/transformer_model.hpp>
+#include <miniapp/models/update_states.hpp>
 
 namespace shardmark {
-
-namespace op = operand;
 
 namespace {
 constexpr std::size_t most_params = 2;  // of a module: weight and bias
@@ -36,9 +34,9 @@ void TransformerModel::run(const Program& program, const Event& event,
     case Kernel::load_batch: return load_batch(program, operands[0], values);
     case Kernel::forward: return forward(program, event, operands, values);
     case Kernel::backward: return backward(program, event, operands, values);
-    case Kernel::adamw: return update(program, event, operands, values);
     default: break;
   }
+  if (is_update(event.kernel)) return update(program, event, operands, values);
   throw PlanError("executor: kernel " + std::string(to_string(event.kernel)) + " has no code");
 }
 
@@ -117,24 +115,11 @@ void TransformerModel::backward(const Program& program, const Event& event,
 
 void TransformerModel::update(const Program& program, const Event& event,
                               std::span<const Bound> ops, const StepValues& values) const {
-  const OptimizerSpec& o = deck_.zero.optimizer;
   const bool start_up = event.phase == Phase::init;  // before there is a scheduler of rates
-  AdamWStep s{start_up ? o.lr : values.lr,
-              o.beta1,
-              o.beta2,
-              o.eps,
-              o.weight_decay,
-              start_up ? 1 : values.updates + program.start_up_updates + 1};
-  s.decoupled = traits(o.type).decoupled_decay;
-  s.bias_correction = o.bias_correction;
-  const double* coefficient = ops[op::upd_clip].as<double>() + 1;
-  const Bound& grad = ops[op::upd_grad];
-  std::optional<Stored> rounded;
-  if (ops.size() > op::upd_param)
-    rounded.emplace(ops[op::upd_param].dtype, ops[op::upd_param].data);
-  adamw_update(context_, ops[op::upd_master].elems, ops[op::upd_master].as<float>(),
-               {grad.dtype, grad.data}, ops[op::upd_momentum].as<float>(),
-               ops[op::upd_variance].as<float>(), s, coefficient, rounded);
+  OptimizerSpec spec = deck_.zero.optimizer;
+  if (!start_up) spec.lr = values.lr;
+  const std::int64_t step = start_up ? 1 : values.updates + program.start_up_updates + 1;
+  update_states(context_, program, event, spec, step, ops);
 }
 
 }  // namespace shardmark

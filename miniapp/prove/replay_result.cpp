@@ -17,6 +17,14 @@ double unit_roundoff(Dtype dtype) {
   }
 }
 
+const StateSketch& of(const StepOutcome& outcome, State state) {
+  switch (state) {
+    case State::momentum: return outcome.momentum;
+    case State::variance: return outcome.variance;
+    default: return outcome.master;
+  }
+}
+
 // The norm of the difference of two sketched vectors, relative to the second. `rounding` is what
 // storing the state in fp32 may have changed in both.
 double relative(const StateSketch& a, const StateSketch& b, double rounding) {
@@ -31,9 +39,23 @@ ReplayBounds replay_bounds(Reductions reductions, Dtype reduced, Dtype computed,
   return {4 * unit_roundoff(computed), 16 * ranks * unit_roundoff(reduced), 0.1};
 }
 
+// Lion moves each element by the sign of its momentum, and an element whose gradient is nothing but
+// rounding may take either sign. Adagrad adds squares, whose errors are larger, above all where few
+// elements make up the norm.
+GradientTrace gradient_trace(const OptimizerSpec& optimizer) {
+  switch (traits(optimizer.type).kernel) {
+    case Kernel::lion: return {State::momentum, optimizer.beta2, 1, 0.5};
+    case Kernel::adagrad: return {State::variance, 1, 4};
+    case Kernel::sgd:
+      if (has_moment(optimizer.type, State::momentum)) return {State::momentum, optimizer.momentum};
+      return {State::master, 1};
+    default: return {State::momentum, optimizer.beta1};
+  }
+}
+
 void compare_steps(const StepOutcome& before, const StepOutcome& run, const StepOutcome& again,
-                   double decay, const ReplayBounds& bounds, ReplayResult& result) {
-  result.bound = bounds.gradient;
+                   const GradientTrace& trace, const ReplayBounds& bounds, ReplayResult& result) {
+  result.bound = bounds.gradient * trace.errors;
   if (run.updated != again.updated) {
     result.wrong = run.updated ? "the step updated the states, but its replay was skipped"
                                : "the step was skipped, but its replay updated the states";
@@ -47,27 +69,30 @@ void compare_steps(const StepOutcome& before, const StepOutcome& run, const Step
   const bool exact = bounds.update == 0;
   const double rounding = exact ? 0 : 0x1p-22;
   const auto gradient = [&](const StepOutcome& after) {
-    return combine(after.momentum, before.momentum, -decay);
+    return combine(of(after, trace.state), of(before, trace.state), -trace.decay);
   };
   const auto update = [&](const StepOutcome& after) {
     return combine(after.master, before.master, -1);
   };
-  result.gradient = relative(gradient(run), gradient(again), rounding * again.momentum.norm());
+  result.gradient =
+      relative(gradient(run), gradient(again), rounding * of(again, trace.state).norm());
   const double updates = relative(update(run), update(again), rounding * again.master.norm());
   // Equal gradients of one rank's shard give equal updates: nothing is summed any more.
   const bool same_gradients = run.momentum == again.momentum && run.variance == again.variance;
-  const double most_update = same_gradients ? 0 : bounds.update;
+  // Where the gradients show in the parameters themselves, the bound of gradients is the stricter.
+  const bool follows = same_gradients && trace.state != State::master;
+  const double most_update = follows || exact ? 0 : std::max(bounds.update, trace.update);
   const auto tell = [&](const char* what, double have, double bound) {
     result.wrong = fmt::format(
         "{} differ by {:.3g} of their norm when the step is made again, at most {:.3g} is rounding",
         what, have, bound);
   };
-  if (!(result.gradient <= bounds.gradient)) {
-    tell("the gradients", result.gradient, bounds.gradient);
+  if (!(result.gradient <= result.bound)) {
+    tell("the gradients", result.gradient, result.bound);
   } else if (!(updates <= most_update)) {
     tell("the updates of the parameters", updates, most_update);
   } else if (exact && !same_gradients) {
-    result.wrong = "Adam's moments differ when the step is made again";
+    result.wrong = "the optimizer's moments differ when the step is made again";
   }
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include <core/plan/deck/types.hpp>
+#include <core/plan/deck/deck.hpp>
 #include <miniapp/prove/state_sketch.hpp>
 
 namespace shardmark {
@@ -38,10 +38,20 @@ struct ReplayResult {
   double bound = 0;     // that ReplayBounds::gradient allows
 };
 
-/// Compares what this rank has kept. `before` is the state before the step, and `decay` is Adam's
-/// first beta. Fills `gradient` and `wrong`.
+/// How the gradient of a step shows in the states: as the difference of `state` after the step and
+/// `decay` times the same before it.
+struct GradientTrace {
+  State state = State::momentum;
+  double decay = 0.9;
+  double errors = 1;  // by how much that difference multiplies the gradient's relative error
+  double update = 0;  // a larger bound of the update than ReplayBounds has, where one is needed
+};
+GradientTrace gradient_trace(const OptimizerSpec& optimizer);
+
+/// Compares what this rank has kept. `before` is the state before the step. Fills `gradient` and
+/// `wrong`.
 void compare_steps(const StepOutcome& before, const StepOutcome& run, const StepOutcome& again,
-                   double decay, const ReplayBounds& bounds, ReplayResult& result);
+                   const GradientTrace& trace, const ReplayBounds& bounds, ReplayResult& result);
 
 /// "step 17, made again from its saved states under ordered reductions, …".
 std::string describe(const ReplayResult& replay);

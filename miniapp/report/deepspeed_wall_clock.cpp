@@ -17,10 +17,12 @@ struct Times {
   double step = 0, gradients = 0, update = 0, gather = 0;  // the last three are parts of the first
 };
 
-// The index of the last event of a segment with this kernel; -1 if there is none.
-int last_of(const Segment& segment, Kernel kernel) {
+// The index of the last event of a segment whose kernel is one of those asked for; -1 if there is
+// none.
+template<class Asked>
+int last_of(const Segment& segment, Asked asked) {
   for (int i = static_cast<int>(segment.events.size()) - 1; i >= 0; --i)
-    if (segment.events[static_cast<std::size_t>(i)].kernel == kernel) return i;
+    if (asked(segment.events[static_cast<std::size_t>(i)].kernel)) return i;
   return -1;
 }
 
@@ -36,7 +38,8 @@ int first_gather(const Segment& segment, int after) {
 }
 
 Bounds bounds_of(const Segment& segment) {
-  Bounds b{last_of(segment, Kernel::backward), last_of(segment, Kernel::adamw)};
+  Bounds b{last_of(segment, [](Kernel k) { return k == Kernel::backward; }),
+           last_of(segment, is_update)};
   b.first_gather = first_gather(segment, b.last_update);
   return b;
 }
@@ -52,7 +55,7 @@ void add_micro(const Segment& segment, const Bounds& bounds, int at, double ms, 
 
 void add_step(const Segment& segment, const Bounds& bounds, int at, double ms, Times& times) {
   times.step += ms;
-  const bool updates = segment.events[static_cast<std::size_t>(at)].kernel == Kernel::adamw;
+  const bool updates = is_update(segment.events[static_cast<std::size_t>(at)].kernel);
   if (bounds.last_update >= 0 && at >= bounds.first_gather)
     times.gather += ms;
   else if (updates || (bounds.last_update >= 0 && at > bounds.last_update))

@@ -39,6 +39,7 @@ Program program_of_replay(const RunPlan& run, const Deck& deck) {
   // restored contain its effect.
   program.start_up_updates = p.start_up_updates;
   program.scales_loss = p.scales_loss;
+  program.zero_is_positive = p.zero_is_positive;
   require_legal(check(program));
   return program;
 }
@@ -159,7 +160,7 @@ ReplayResult StepReplay::again(bool stopped) {
   again.loss = session.executor().loss();
   again.updated = updated;
   const PrecisionSpec& precision = deck_.zero.precision;
-  compare_steps(before_, ran_, again, deck_.zero.optimizer.beta1,
+  compare_steps(before_, ran_, again, gradient_trace(deck_.zero.optimizer),
                 replay_bounds(run_.loaded.deck.run.reductions, precision.comm,
                               precision.computes_in(), world_.peers.size()),
                 result_);

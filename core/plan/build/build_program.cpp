@@ -43,6 +43,9 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   p.batch = batch;
   p.model = build_model_shape(deck.model, deck.run.activation_checkpointing, deck.run.reentrant);
   p.precision = deck.zero.precision;
+  p.optimizer = deck.zero.optimizer.type;
+  // `ordered` exists to compare runs bit by bit, with offload and without.
+  p.zero_is_positive = p.optimizer == Optimizer::host_lion && p.reductions == Reductions::native;
   p.groups.push_back({"world", {}});
   switch (p.schedule) {
     case Schedule::deepspeed: write_deepspeed(p, deck, profile); break;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a deck chooses between where each choice has an implementation of its own: the schedule, the
-// back-end, the model family and the optimizer. A table per enum says what differs, so that code
-// elsewhere asks for a property and not for a value. Where each value needs code of its own, that
-// code is a `switch` without a default, which does not compile when a value is missing.
+// back-end and the model family; optimizers.hpp has the optimizers. A table per enum says what
+// differs, so that code elsewhere asks for a property and not for a value. Where each value needs
+// code of its own, that code is a `switch` without a default, which does not compile when a value
+// is missing.
 #pragma once
 
 #include <cstdint>
@@ -79,24 +80,6 @@ constexpr const FamilyTraits& traits(Family f) {
   return family_traits[f];
 }
 
-/// `optimizer.type` of a DeepSpeed config, as its parameters decide it.
-enum class Optimizer : std::uint8_t { adam, adamw };
-template<>
-inline constexpr std::size_t enum_size<Optimizer> = 2;
-
-/// What distinguishes the optimizers for code that is common to them.
-struct OptimizerTraits {
-  std::string_view name;
-  bool decoupled_decay;  // weights decay by themselves; otherwise the decay is added to gradients
-};
-inline constexpr auto optimizer_traits =
-    enum_table<Optimizer>(OptimizerTraits{.name = "adam", .decoupled_decay = false},
-                          OptimizerTraits{.name = "adamw", .decoupled_decay = true});
-/// The row of the table above.
-constexpr const OptimizerTraits& traits(Optimizer o) {
-  return optimizer_traits[o];
-}
-
 constexpr std::string_view to_string(Schedule s) {
   return traits(s).name;
 }
@@ -105,9 +88,6 @@ constexpr std::string_view to_string(Backend b) {
 }
 constexpr std::string_view to_string(Family f) {
   return traits(f).name;
-}
-constexpr std::string_view to_string(Optimizer o) {
-  return traits(o).name;
 }
 
 }  // namespace shardmark

@@ -12,6 +12,7 @@
 
 #include <core/plan/deck/choices.hpp>
 #include <core/plan/deck/congestion.hpp>
+#include <core/plan/deck/optimizers.hpp>
 #include <core/plan/deck/perturb.hpp>
 #include <core/plan/deck/torch_spec.hpp>
 #include <core/plan/deck/types.hpp>
@@ -72,12 +73,15 @@ struct DataSpec {
   std::uint64_t seed = 1;
 };
 
-/// The optimizer as DeepSpeed configures it, with DeepSpeed's defaults.
+/// The optimizer as DeepSpeed configures it, with DeepSpeed's defaults for AdamW.
 struct OptimizerSpec {
   Optimizer type = Optimizer::adamw;
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
   bool bias_correction = true;
-  bool torch = false;  // PyTorch's own implementation (torch_adam)
+  double momentum = 0, dampening = 0;          // SGD
+  bool nesterov = false;                       // SGD
+  double lr_decay = 0, first_accumulator = 0;  // Adagrad
+  bool unfused = false;  // not DeepSpeed's own Adam, which stage 0 treats differently
 };
 
 /// DeepSpeed's learning rate schedulers, with its defaults; `constant` if none is configured.

@@ -43,10 +43,17 @@ enum class Kernel : std::uint8_t {
   overflow,
   grad_norm,
   clip,
-  adamw
+  adamw,
+  lion,
+  sgd,
+  adagrad
 };
 template<>
-inline constexpr std::size_t enum_size<Kernel> = 15;
+inline constexpr std::size_t enum_size<Kernel> = 18;
+/// Whether a kernel is the update of an optimizer.
+constexpr bool is_update(Kernel kernel) {
+  return kernel >= Kernel::adamw;
+}
 
 /// A queue whose work is done in order: a stream on a device, program order on the host. The lane
 /// `disk` reads and writes files.
@@ -106,6 +113,12 @@ enum class Category : std::uint8_t {
 };
 template<>
 inline constexpr std::size_t enum_size<Category> = 10;
+
+/// The model states that a rank keeps from step to step, in the order of their bytes in a
+/// checkpoint.
+enum class State : std::uint8_t { param, master, momentum, variance };
+template<>
+inline constexpr std::size_t enum_size<State> = 4;
 
 /// The type of the elements of a slot, a message or a parameter.
 enum class Dtype : std::uint8_t { fp32, bf16, fp16, fp64, uint8, int32, int64 };

@@ -77,6 +77,15 @@ struct DeepSpeedContext {
   void convert(Operand into, Operand from, double divisor = 1) {
     writer.compute(Kernel::convert, {into, from}).divisor = divisor;
   }
+  /// Acquires what PyTorch's Adagrad made of the 16-bit parameters, before DeepSpeed gave it the
+  /// master instead: it makes other states of that, and the first ones stay. DeepSpeed's classes
+  /// for stages 1 to 3, but for BF16_Optimizer, make Adagrad anew.
+  void keep_first_sums() {
+    if (optimizer() != Optimizer::adagrad) return;
+    std::int64_t updated = 0;
+    for (const Param& p : program.model.params) updated += p.updated() ? p.elems : 0;
+    writer.acquire(writer.slot("variance_of_param", Category::variance, precision.model, updated));
+  }
   /// Acquires what init leaves alive beyond the states, which is the loss.
   void acquire_persistent() {
     for (int slot : compute.persistent()) writer.acquire(slot);

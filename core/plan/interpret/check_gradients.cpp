@@ -50,7 +50,7 @@ void GradientCheck::follow(const Event& e) {
 
 void GradientCheck::follow_params(const Event& e) {
   const bool makes = e.kernel == Kernel::backward;
-  const bool applies = e.kernel == Kernel::adamw;
+  const bool applies = is_update(e.kernel);
   const bool reduces = is_reduction(e.op);
   if (!makes && !applies && !reduces) return;
   const Levels level = 1U << static_cast<unsigned>(e.group);
@@ -101,8 +101,9 @@ void GradientCheck::follow_values(const Event& e) {
       return each_level([&](auto& slots) {
         copy_values(slots, nth(e, 0), nth(e, 1), e.kernel != Kernel::convert);
       });
-    case Kernel::adamw: return require_reduced(e);
-    default: return;
+    default:
+      if (is_update(e.kernel)) require_reduced(e);
+      return;
   }
 }
 

@@ -19,7 +19,7 @@ bool on_device(const Program& p, State state) {
 // The section of the deck that could move more states away from the device; empty: none.
 std::string_view offload_left(const Program& p) {
   if (!traits(p.schedule).follows_deepspeed || p.stage == 0) return "";
-  if (on_device(p, State::momentum)) return "offload_optimizer";
+  if (on_device(p, State::master)) return "offload_optimizer";
   return p.stage == 3 && on_device(p, State::param) ? "offload_param" : "";
 }
 

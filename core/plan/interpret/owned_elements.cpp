@@ -34,14 +34,15 @@ std::vector<ElementRange> owned_elements(const Program& program) {
   return ranges;
 }
 
-std::vector<State> stored_states(Dtype model) {
-  std::vector<State> states{State::param, State::master, State::momentum, State::variance};
-  std::erase_if(states, [&](State s) { return !stores_state(model, s); });
+std::vector<State> stored_states(Dtype model, Optimizer optimizer) {
+  std::vector<State> states(all_values<State>.begin(), all_values<State>.end());
+  std::erase_if(states, [&](State s) { return !stores_state(model, optimizer, s); });
   return states;
 }
 
-bool stores_state(Dtype model, State state) {
-  return state != State::param || model != Dtype::fp32;
+bool stores_state(Dtype model, Optimizer optimizer, State state) {
+  if (state == State::param) return model != Dtype::fp32;
+  return state == State::master || has_moment(optimizer, state);
 }
 
 std::string checkpoint_slot(State state) {
@@ -51,7 +52,7 @@ std::string checkpoint_slot(State state) {
 void add_checkpoint_staging(Program& program) {
   std::int64_t elems = 0;
   for (const ElementRange& r : owned_elements(program)) elems += r.elems;
-  for (State state : stored_states(program.precision.model)) {
+  for (State state : stored_states(program.precision.model, program.optimizer)) {
     const auto id = static_cast<std::int32_t>(program.slots.size());
     Slot slot;
     slot.name = checkpoint_slot(state);

@@ -19,10 +19,10 @@ struct ElementRange {
 /// share of them if other ranks hold the same. All ranks together cover the model once.
 std::vector<ElementRange> owned_elements(const Program& program);
 
-/// The states that a checkpoint of a model of this type stores, in the order of State. Parameters
-/// in fp32 equal their master bit for bit and are not stored a second time.
-std::vector<State> stored_states(Dtype model);
-bool stores_state(Dtype model, State state);
+/// The states that a checkpoint of a model of this type and of this optimizer stores, in the order
+/// of State. Parameters in fp32 equal their master bit for bit and are not stored a second time.
+std::vector<State> stored_states(Dtype model, Optimizer optimizer);
+bool stores_state(Dtype model, Optimizer optimizer, State state);
 
 /// Adds the host memory to which this rank's states are copied before they are written: one slot
 /// `checkpoint.STATE` per state, alive from start-up to the end of the run, so that training can

@@ -54,7 +54,7 @@ class DdpSchedule final : public StepSchedule {
       if (!param(id).trained() || !owns(id)) continue;
       state_at_[id] = held;
       held += param(id).elems;
-      ++steps;
+      steps += traits(optimizer_).counts_steps ? 1 : 0;
     }
     states_ = StateSlots(
         optimizer_,
@@ -91,7 +91,7 @@ class DdpSchedule final : public StepSchedule {
     if (!owns(id) && p.trained()) return;
     p_.states.push_back({State::master, param_, p.first_elem, p.first_elem, p.elems});
     if (!p.trained()) return;
-    const auto moments = moments_of(optimizer_);
+    const auto moments = traits(optimizer_).moments;
     for (std::size_t i = 0; i < moments.size(); ++i)
       p_.states.push_back({moments[i], states_.moments()[i], state_at_[id], p.first_elem, p.elems});
   }

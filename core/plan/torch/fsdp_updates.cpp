@@ -20,7 +20,7 @@ void FsdpUpdates::place(int group) {
     p_.states.push_back({State::param, s.param, f.at, first, f.held});
     p_.states.push_back({State::master, s.param, f.at, first, f.held});
     if (f.grad < 0) continue;
-    const auto moments = moments_of(c_.optimizer);
+    const auto moments = traits(c_.optimizer).moments;
     for (std::size_t i = 0; i < moments.size(); ++i)
       p_.states.push_back({moments[i], s.states.moments()[i], f.state, first, f.held});
   }

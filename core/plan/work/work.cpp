@@ -14,6 +14,16 @@ struct Touched {
   double elems;
 };
 
+// The name of an update's kernel in core/nn.
+std::string_view update_name(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::lion: return "lion_update";
+    case Kernel::sgd: return "sgd_update";
+    case Kernel::adagrad: return "adagrad_update";
+    default: return "adamw_update";
+  }
+}
+
 class StateWork {
  public:
   StateWork(const Program& program, const Event& event, Work& work)
@@ -37,9 +47,11 @@ class StateWork {
       case Kernel::overflow: overflow(); return true;
       case Kernel::grad_norm: grad_norm(); return true;
       case Kernel::clip: clip(); return true;
-      case Kernel::adamw: update(); return true;
-      default: return false;
+      default: break;
     }
+    if (!is_update(event_.kernel)) return false;
+    update();
+    return true;
   }
   void list_module();
 
@@ -102,21 +114,22 @@ class StateWork {
                                                                : "clip_from_sum";
     stream(kernel, Dtype::fp64, Dtype::fp64, 1, 24);
   }
-  // Master, momentum and variance are read and written, the gradient is read, and the parameter is
-  // written where it has another type than the master.
+  // Master and moments are read and written, the gradient is read, and the parameter is written
+  // where it has another type than the master.
   void update() {
     using namespace operand;
     const Touched master = at(upd_master), grad = at(upd_grad);
-    const bool rounds = event_.operands.count > static_cast<int>(upd_param);
+    const UpdateOperands found = update_operands(program_, event_);
+    const bool rounds = found.param >= 0;
     const bool list = program_.model.spec.family == Family::list;
-    double per_elem = 24 + bytes_of(grad.dtype);
+    double per_elem = 8 * (1 + found.moments) + bytes_of(grad.dtype);
     Dtype rounded = Dtype::fp32;
     if (rounds) {
-      rounded = at(upd_param).dtype;
+      rounded = at(found.param).dtype;
       if (!list) per_elem += bytes_of(rounded);
     }
-    stream(list ? "list_update" : "adamw_update", list ? Dtype::fp32 : rounded, grad.dtype,
-           master.elems, master.elems * per_elem);
+    stream(list ? "list_update" : update_name(event_.kernel), list ? Dtype::fp32 : rounded,
+           grad.dtype, master.elems, master.elems * per_elem);
     if (list && rounds)
       stream("convert", rounded, master.dtype, master.elems,
              master.elems * (bytes_of(rounded) + bytes_of(master.dtype)));

@@ -1,31 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-
 #include <core/error.hpp>
 #include <core/plan/write/state_slots.hpp>
 #include <core/plan/write/state_writer.hpp>
 
 namespace shardmark {
-namespace {
-
-Kernel kernel_of(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::adam:
-    case Optimizer::adamw: return Kernel::adamw;  // the decay is an argument of the kernel
-  }
-  throw PlanError("optimizer: has no kernel");
-}
-
-}  // namespace
-
-std::span<const State> moments_of(Optimizer optimizer) {
-  static constexpr std::array adam{State::momentum, State::variance};
-  switch (optimizer) {
-    case Optimizer::adam:
-    case Optimizer::adamw: return adam;
-  }
-  return {};
-}
 
 Category category_of(State state) {
   switch (state) {
@@ -43,20 +21,20 @@ Event& write_update(PlanWriter& writer, Optimizer optimizer, const UpdatePlaces&
   operands.insert(operands.end(), places.moments.begin(), places.moments.end());
   operands.push_back(writer.read(clip));
   if (rounded) operands.push_back(*rounded);
-  return writer.compute(kernel_of(optimizer), operands, params);
+  return writer.compute(traits(optimizer).kernel, operands, params);
 }
 
 void StateSlots::place(Program& program, std::int64_t master_at, std::int64_t at,
                        std::span<const FlatParam> layout, std::int64_t first,
                        std::int64_t elems) const {
   place_state(program, State::master, master(), master_at, layout, first, elems);
-  const std::span<const State> states = moments_of(optimizer_);
+  const std::span<const State> states = traits(optimizer_).moments;
   for (std::size_t i = 0; i < states.size(); ++i)
     place_state(program, states[i], moments()[i], at, layout, first, elems);
 }
 
 void StateSlots::begin_moments(PlanWriter& writer) const {
-  for (int slot : moments()) acquire_zeroed(writer, slot);
+  for (int slot : all().subspan(1)) acquire_zeroed(writer, slot);
 }
 
 UpdatePlaces StateSlots::whole(const PlanWriter& writer, Operand grad) const {

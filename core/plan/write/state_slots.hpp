@@ -14,9 +14,6 @@
 
 namespace shardmark {
 
-/// The states that `optimizer` keeps besides the master, in the order of its kernel's operands.
-std::span<const State> moments_of(Optimizer optimizer);
-
 /// The memory category of a state.
 Category category_of(State state);
 
@@ -40,15 +37,18 @@ class StateSlots {
   template<class Declare>
   StateSlots(Optimizer optimizer, Declare declare, int master = no_slot) : optimizer_(optimizer) {
     slots_.push_back(master != no_slot ? master : declare("master", Category::master));
-    for (const State state : moments_of(optimizer)) {
-      const Category category = category_of(state);
-      slots_.push_back(declare(to_string(category), category));
-    }
+    for (const auto states : {traits(optimizer).moments, traits(optimizer).idle})
+      for (const State state : states) {
+        const Category category = category_of(state);
+        slots_.push_back(declare(to_string(category), category));
+      }
   }
 
   int master() const { return slots_.empty() ? no_slot : slots_.front(); }
-  std::span<const int> moments() const { return std::span(slots_).subspan(1); }
-  /// The master, then the moments.
+  std::span<const int> moments() const {
+    return std::span(slots_).subspan(1, traits(optimizer_).moments.size());
+  }
+  /// The master, then the moments, then the idle states.
   std::span<const int> all() const { return slots_; }
 
   /// Adds the states to the program's: the slots hold elements [first, first + elems) of the flat
@@ -60,7 +60,7 @@ class StateSlots {
     place(program, at, at, layout, first, elems);
   }
 
-  /// Acquires the moments and clears them.
+  /// Acquires the moments and the idle states, and clears them.
   void begin_moments(PlanWriter& writer) const;
 
   /// The operands of an update of all elements.
@@ -71,7 +71,7 @@ class StateSlots {
 
  private:
   Optimizer optimizer_ = Optimizer::adamw;
-  std::vector<int> slots_;  // the master, then the moments
+  std::vector<int> slots_;  // the master, the moments, the idle states
 };
 
 }  // namespace shardmark

@@ -87,7 +87,11 @@ DsSection ds_aio();
 DsSection ds_fp16();
 DsSection ds_bf16();
 DsSection ds_optimizer();
+/// The parameters of each optimizer.
 DsSection ds_adam();
+DsSection ds_lion();
+DsSection ds_sgd();
+DsSection ds_adagrad();
 DsSection ds_data_types();
 DsSection ds_leaf_module();
 DsSection ds_scheduler();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sections of a DeepSpeed config below the top level: precision, optimizer, scheduler, offload.
+// Sections of a DeepSpeed config below the top level: precision, scheduler, offload.
 // Checked against DeepSpeed 0.19.8.
 #include <io/deepspeed/schema/key_table.hpp>
 
@@ -72,31 +72,6 @@ constexpr DsKey data_types[] = {
     {"buffer_dtype", "", word, "null", inert, all_stages, any_real, dtypes},
 };
 
-constexpr DsKey optimizer[] = {
-    {"type", "", text, "null", used, all_stages, any_real, ""},
-    {"params", "", object, "{}", used, all_stages, any_real, ""},
-    {"legacy_fusion", "", boolean, "false", inert, all_stages, any_real, ""},
-};
-
-constexpr DsKey adam[] = {
-    {"lr", "", number, "0.001", used, all_stages, not_negative, ""},
-    {"betas", "", array, "[0.9,0.999]", used, all_stages, any_real, ""},
-    {"eps", "", number, "1e-08", used, all_stages, not_negative, ""},
-    {"weight_decay", "", number, "0.01", used, all_stages, not_negative, ""},
-    {"adam_w_mode", "", truth, "true", used, all_stages, any_real, ""},
-    {"bias_correction", "", truth, "true", used, all_stages, any_real, ""},
-    {"amsgrad", "", truth, "false", not_modelled, all_stages, any_real, ""},
-    {"maximize", "", truth, "false", not_modelled, all_stages, any_real, ""},
-    {"torch_adam", "", truth, "false", inert, all_stages, any_real, ""},
-    {"fp32_optimizer_states", "", boolean, "true", not_modelled, all_stages, any_real, ""},
-    {"set_grad_none", "", boolean, "true", inert, all_stages, any_real, ""},
-    {"fused", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
-    {"foreach", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
-    {"capturable", "", boolean, "false", inert, all_stages, any_real, ""},
-    {"differentiable", "", boolean, "false", inert, all_stages, any_real, ""},
-    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, ""},
-};
-
 constexpr DsKey scheduler[] = {
     {"type", "", text, "null", used, all_stages, any_real, ""},
     {"params", "", any, "null", used, all_stages, any_real, ""},
@@ -148,12 +123,6 @@ DsSection ds_bf16() {
 }
 DsSection ds_data_types() {
   return {data_types, false, false};
-}
-DsSection ds_optimizer() {
-  return {optimizer, false, false};
-}
-DsSection ds_adam() {
-  return {adam, false, true};
 }
 DsSection ds_scheduler() {
   return {scheduler, false, false};

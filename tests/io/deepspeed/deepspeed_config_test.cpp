@@ -196,9 +196,9 @@ TEST(DeepSpeedConfig, a_key_and_its_alias_together_are_refused) {
 }
 
 TEST(DeepSpeedConfig, no_spelling_is_in_a_table_twice) {
-  for (const DsSection& section :
-       {ds_top_level(), ds_zero(), ds_adam(), ds_fp16(), ds_bf16(), ds_data_types(), ds_warmup(),
-        ds_warmup_decay(), ds_warmup_cosine(), ds_leaf_module()}) {
+  for (const DsSection& section : {ds_top_level(), ds_zero(), ds_adam(), ds_lion(), ds_sgd(),
+                                   ds_adagrad(), ds_fp16(), ds_bf16(), ds_data_types(), ds_warmup(),
+                                   ds_warmup_decay(), ds_warmup_cosine(), ds_leaf_module()}) {
     std::set<std::string_view> seen;
     for (const DsKey& key : section.keys) {
       EXPECT_TRUE(seen.insert(key.name).second) << key.name;

@@ -126,6 +126,52 @@ TEST(DeepSpeedOptimizer, each_adam_knows_its_own_parameters) {
     expect_says(message_of<DeckError>([&] { adam("AdamW", params); }), {key, "torch_adam"});
 }
 
+ZeroSpec optimizer(int stage, const char* type, const char* params, const char* more = "",
+                   const char* zero = "") {
+  return read(
+      stage,
+      fmt::format(R"("optimizer": {{"type": "{}", "params": {{{}}}}}{})", type, params, more),
+      zero);
+}
+
+TEST(DeepSpeedOptimizer, has_the_defaults_of_its_implementation) {
+  const OptimizerSpec lion = optimizer(1, "LION", "").optimizer;
+  EXPECT_EQ(lion.type, Optimizer::lion);
+  EXPECT_EQ(lion.lr, 1e-3);
+  EXPECT_EQ(lion.weight_decay, 0);
+  const OptimizerSpec sgd = optimizer(0, "SGD", "").optimizer;
+  EXPECT_EQ(sgd.type, Optimizer::sgd);
+  EXPECT_EQ(sgd.lr, 1e-3);
+  EXPECT_EQ(optimizer(0, "SGD", R"("momentum": 0.9)").optimizer.type, Optimizer::momentum_sgd);
+  const OptimizerSpec adagrad = optimizer(2, "adagrad", R"("lr_decay": 0.5)").optimizer;
+  EXPECT_EQ(adagrad.type, Optimizer::adagrad);
+  EXPECT_EQ(adagrad.lr, 1e-2);
+  EXPECT_EQ(adagrad.eps, 1e-10);
+  EXPECT_EQ(adagrad.lr_decay, 0.5);
+}
+
+// Each of these was refused by DeepSpeed 0.19.8 when it was run.
+TEST(DeepSpeedOptimizer, is_refused_where_deepspeed_refuses_it) {
+  const char* host = R"(, "offload_optimizer": {"device": "cpu"})";
+  const char* split = R"(, "offload_optimizer": {"device": "cpu", "ratio": 0.5})";
+  const auto refused = [](int stage, const char* type, const char* params, const char* zero,
+                          const std::vector<std::string>& says) {
+    expect_says(message_of<DeckError>([&] { optimizer(stage, type, params, "", zero); }), says);
+  };
+  refused(2, "SGD", R"("lr": 0.1)", "", {"optimizer.type", "zero_allow_untested_optimizer"});
+  EXPECT_NO_THROW(optimizer(2, "SGD", "", R"(, "zero_allow_untested_optimizer": true)"));
+  refused(0, "sgd", "", "", {"optimizer.type = \"sgd\"", "\"SGD\""});
+  refused(0, "Lion", R"("eps": 1e-8)", "", {"optimizer.params.eps"});
+  refused(0, "Lion", R"("fp32_optimizer_states": true)", "", {"fp32_optimizer_states", "host"});
+  refused(3, "Lion", R"("set_grad_none": true)", host, {"set_grad_none", "host"});
+  refused(3, "Adagrad", R"("lr_decay": 0.1)", host, {"lr_decay", "host"});
+  refused(3, "Lion", "", split, {"optimizer.type", "ratio", "splits only its own Adam"});
+  refused(0, "SGD", R"("nesterov": true)", "", {"nesterov = true", "momentum", "dampening"});
+  refused(2, "Muon", "", "", {"optimizer.type", "Muon", "whole matrices"});
+  refused(0, "RMSprop", "", "", {"optimizer.type", "Lion", "SGD", "Adagrad"});
+  EXPECT_EQ(optimizer(3, "Lion", "", "", host).optimizer.type, Optimizer::host_lion);
+}
+
 ZeroSpec scheduled(const char* type, const char* params) {
   return read(1, fmt::format(R"("optimizer": {{"type": "AdamW", "params": {{"lr": 0.5}}}},
                                 "scheduler": {{"type": "{}", "params": {{{}}}}})",

@@ -166,21 +166,42 @@ Deck deck_of_recording(const json& all, const json& c, const test::ScratchFolder
   return read_deck(folder.write("deck.json", deck.dump()), {}, DeckUse::run).deck;
 }
 
+using MomentBytes = std::pair<std::int64_t, std::int64_t>;  // momentum, variance
+
+MomentBytes moment_bytes(const Program& p) {
+  MomentBytes bytes{};
+  for (const Slot& s : p.slots) {
+    if (s.category == Category::momentum) bytes.first += alloc_bytes(s);
+    if (s.category == Category::variance) bytes.second += alloc_bytes(s);
+  }
+  return bytes;
+}
+
+// By the names that PyTorch's and DeepSpeed's optimizers give their states.
+MomentBytes recorded_moment_bytes(const json& state_bytes) {
+  MomentBytes bytes{};
+  for (const auto& [name, size] : state_bytes.items())
+    (name == "exp_avg" || name == "momentum_buffer" ? bytes.first : bytes.second) +=
+        size.get<std::int64_t>();
+  return bytes;
+}
+
 // Steps overflow by the sums of a rank, so the cases with skipped steps are compared on as many
 // ranks. Losses, reported norms, loss scales and skipped steps, at stage 0 too, where DeepSpeed's
 // optimizer has counted a step before the first and its fp16 does not scale the loss. fp16's window
 // of three steps makes the scale double several times.
-TEST(Recorded, LossesNormsScalesAndSkippedStepsAreThoseOfDeepSpeed) {
-  std::ifstream file(std::string(SHARDMARK_TESTS) + "/data/deepspeed_losses.json");
+void expect_recorded(const char* file_name, int least_cases) {
+  std::ifstream file(std::string(SHARDMARK_TESTS) + "/data/" + file_name);
   const json all = json::parse(file);
   const test::ScratchFolder folder;
+  const bool same_ranks = testing::world() == all.at("world_size").get<int>();
   int cases = 0;
   for (const json& c : all.at("cases")) {
     ++cases;
     const auto name = c.at("name").get<std::string>();
     SCOPED_TRACE(name);
     const bool skips = name.find("skips") != std::string::npos;
-    if (skips && testing::world() != all.at("world_size").get<int>()) continue;
+    if (skips && !same_ranks) continue;
     const bool fp32 = !c.at("config").contains("fp16") && !c.at("config").contains("bf16");
     testing::Training t(deck_of_recording(all, c, folder), MPI_COMM_WORLD);
     t.init();
@@ -193,8 +214,20 @@ TEST(Recorded, LossesNormsScalesAndSkippedStepsAreThoseOfDeepSpeed) {
         EXPECT_LT(relative(t.norms[s], c.at("norms")[s]), fp32 ? 2e-5 : 2e-2) << "step " << s;
       }
     }
+    if (same_ranks && c.contains("state_bytes")) {
+      EXPECT_EQ(moment_bytes(t.program()), recorded_moment_bytes(c.at("state_bytes")));
+    }
   }
-  EXPECT_GE(cases, 16);
+  EXPECT_GE(cases, least_cases);
+}
+
+TEST(Recorded, LossesNormsScalesAndSkippedStepsAreThoseOfDeepSpeed) {
+  expect_recorded("deepspeed_losses.json", 16);
+}
+
+// Lion, SGD and Adagrad, and the bytes of their states.
+TEST(Recorded, OtherOptimizersTrainAsInDeepSpeed) {
+  expect_recorded("deepspeed_optimizers.json", 40);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, Reference,

@@ -77,7 +77,7 @@ StepOutcome start() {
 std::string wrong_of(const StepOutcome& run, Reductions reductions, int ranks = 2,
                      Dtype reduced = Dtype::fp32) {
   ReplayResult result;
-  compare_steps(start(), run, step(0), decay,
+  compare_steps(start(), run, step(0), {State::momentum, decay},
                 replay_bounds(reductions, reduced, Dtype::fp32, ranks), result);
   return result.wrong;
 }
@@ -105,6 +105,28 @@ TEST(Replay, sees_another_loss_and_a_step_that_was_skipped) {
   StepOutcome skipped = step(0);
   skipped.updated = false;
   EXPECT_NE(wrong_of(skipped, Reductions::native).find("was skipped"), std::string::npos);
+}
+
+// Where the optimizer keeps no momentum, the gradient shows in another state, whose errors count.
+TEST(Replay, sees_gradients_in_the_states_that_the_optimizer_has) {
+  for (const Optimizer type : all_values<Optimizer>) {
+    OptimizerSpec spec;
+    spec.type = type;
+    spec.momentum = 0.9;
+    GradientTrace trace = gradient_trace(spec);
+    if (trace.state != State::master) {
+      EXPECT_TRUE(has_moment(type, trace.state)) << to_string(type);
+    }
+    const auto judged = [&](const StepOutcome& run) {
+      ReplayResult result;
+      compare_steps(start(), run, step(0), trace,
+                    replay_bounds(Reductions::native, Dtype::fp32, Dtype::fp32, 2), result);
+      return result.wrong;
+    };
+    EXPECT_EQ(judged(step(0)), "") << to_string(type);
+    EXPECT_EQ(judged(step(1e-6)), "") << to_string(type);
+    EXPECT_NE(judged(step(3e-2)), "") << to_string(type);
+  }
 }
 
 }  // namespace

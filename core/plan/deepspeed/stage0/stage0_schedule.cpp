@@ -48,6 +48,7 @@ class Stage0Schedule final : public StepSchedule {
       w_.compute(Kernel::convert, {w_.write(states_.master()), w_.read(param_)});
     }
     states_.begin_moments(w_);
+    if (c_.has_master()) c_.keep_first_sums();
     if (c_.has_master() && !c_.ordered()) step_on_zeros();
     c_.acquire_persistent();
   }

@@ -38,6 +38,7 @@ class Bf16Schedule final : public StepSchedule {
                               recorded::full_fp32_gradients));
       acquire_zeroed(w_, full_.back());
     }
+    c_.keep_first_sums();
     c_.acquire_persistent();
   }
 

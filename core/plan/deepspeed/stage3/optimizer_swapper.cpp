@@ -48,9 +48,10 @@ void OptimizerSwapper::begin(std::int64_t largest) {
   const int needed = sets() * set_size();
   if (spec_.buffer_count < needed)
     throw DeckError(fmt::format(
-        "{}: deepspeed.zero_optimization.offload_optimizer.buffer_count = {}: AdamW needs {} "
-        "(master, gradient and two moments of {} at a time): give {}{}",
-        deck_.path, spec_.buffer_count, needed, plural(sets(), "sub-group"), needed,
+        "{}: deepspeed.zero_optimization.offload_optimizer.buffer_count = {}: {} needs {} "
+        "(master, gradient and {} of {} at a time): give {}{}",
+        deck_.path, spec_.buffer_count, to_string(deck_.zero.optimizer.type), needed,
+        plural(set_size() - 2, "state"), plural(sets(), "sub-group"), needed,
         sets() == 1 ? "" : ", or neither pipeline_read nor pipeline_write"));
   for (std::int64_t i = 0; i < spec_.buffer_count; ++i) {
     buffers_.push_back(w_.slot(fmt::format("swap.{}", i), Category::staging, Dtype::fp32,
@@ -155,7 +156,7 @@ UpdatePlaces OptimizerSwapper::swap_in(int index) {
   UpdatePlaces places{part(buffer++, group.elems), {}, {}};
   for (std::size_t i = 0; i < group.states.moments().size(); ++i)
     places.moments.push_back(part(buffer++, group.elems));
-  places.grad = part(buffer, group.elems);
+  places.grad = part(first_buffer(index) + set_size() - 1, group.elems);
   places.grad.writes = false;
   return places;
 }

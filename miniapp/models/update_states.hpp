@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// An event of the plan that updates states, carried out by the kernel of the deck's optimizer.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <core/nn/kernels/context.hpp>
+#include <core/plan/deck/deck.hpp>
+#include <core/plan/plan.hpp>
+#include <miniapp/models/event_model.hpp>
+
+namespace shardmark {
+
+/// Updates the fp32 states of `event`, with the hyperparameters of `spec` in update number `step`,
+/// which is counted from 1.
+void update_states(const Context& context, const Program& program, const Event& event,
+                   const OptimizerSpec& spec, std::int64_t step, std::span<const Bound> operands);
+
+}  // namespace shardmark
