@@ -89,11 +89,9 @@ Product::Product(const MatMulShape& s) : accumulate_(s.accumulate) {
   result_ = make_layout(s, s.c_type, s.m, s.n, s.ldc, s.stride_c);
 }
 
-std::vector<cublasLtMatmulHeuristicResult_t> Product::proposals(cublasLtHandle_t handle,
-                                                                const MatMulShape& s,
-                                                                std::uint32_t alignment,
-                                                                std::size_t workspace_bytes,
-                                                                int most) const {
+std::vector<Product::Proposal> Product::proposals(cublasLtHandle_t handle, const MatMulShape& s,
+                                                  std::uint32_t alignment,
+                                                  std::size_t workspace_bytes, int most) const {
   const Preference preference;
   set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
   set(preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -103,7 +101,8 @@ std::vector<cublasLtMatmulHeuristicResult_t> Product::proposals(cublasLtHandle_t
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     set(preference.get(), what, alignment);
-  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
+  std::vector<Proposal> found(static_cast<std::size_t>(most));
+  static_assert(sizeof(Proposal) == sizeof(cublasLtMatmulHeuristicResult_t));
   int count = 0;
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle, desc_, first_, second_, result_, result_,
@@ -118,7 +117,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> Product::proposals(cublasLtHandle_t
   return found;
 }
 
-void Product::choose(const cublasLtMatmulHeuristicResult_t& proposal) {
+void Product::choose(const Proposal& proposal) {
   algo_ = proposal.algo;
   workspace_bytes_ = proposal.workspaceSize;
 }
@@ -134,7 +133,8 @@ std::vector<Product> Product::candidates(cublasLtHandle_t handle, const MatMulSh
                                          std::uint32_t alignment, std::size_t workspace_bytes,
                                          int most) {
   std::vector<Product> all;
-  for (const auto& proposal : Product(s).proposals(handle, s, alignment, workspace_bytes, most)) {
+  for (const Proposal& proposal :
+       Product(s).proposals(handle, s, alignment, workspace_bytes, most)) {
     Product product(s);
     product.choose(proposal);
     all.push_back(std::move(product));

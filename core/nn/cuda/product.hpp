@@ -46,13 +46,15 @@ class Product {
            void* workspace) const;
 
  private:
+  // The library's struct has no tag, and nvcc 13.0 aborts where a vector of such a struct is
+  // destroyed, so it gets a name here.
+  struct Proposal : cublasLtMatmulHeuristicResult_t {};
+
   explicit Product(const MatMulShape& shape);  // without an algorithm
-  std::vector<cublasLtMatmulHeuristicResult_t> proposals(cublasLtHandle_t handle,
-                                                         const MatMulShape& shape,
-                                                         std::uint32_t alignment,
-                                                         std::size_t workspace_bytes,
-                                                         int most) const;
-  void choose(const cublasLtMatmulHeuristicResult_t& proposal);
+  std::vector<Proposal> proposals(cublasLtHandle_t handle, const MatMulShape& shape,
+                                  std::uint32_t alignment, std::size_t workspace_bytes,
+                                  int most) const;
+  void choose(const Proposal& proposal);
 
   cublasLtMatmulDesc_t desc_ = nullptr;
   cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, result_ = nullptr;
