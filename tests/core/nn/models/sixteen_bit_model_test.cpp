@@ -29,6 +29,7 @@ struct Both {
   }
   Stored in_t() const { return {storage_of<T>, t.data()}; }
   Stored in_f() const { return f.data(); }
+  Stored in(bool sixteen) const { return sixteen ? in_t() : in_f(); }
   std::int64_t size() const { return t.size(); }
 
   Buffer<T> t;
@@ -68,18 +69,14 @@ TYPED_TEST(SixteenBits, layer_norm_is_rounded_once) {
       EXPECT_EQ(mean[r], mean_f[r]);
       EXPECT_EQ(rstd[r], rstd_f[r]);
     }
-    auto both = [&](auto kernel) {
-      kernel(&B::in_t);
-      kernel(&B::in_f);
-    };
-    both([&](auto in) {
-      layer_norm_backward_rows(this->ctx, rows, h, (x.*in)(), mean.data(), rstd.data(),
-                               (weight.*in)(), (dy.*in)(), (dx.*in)());
-      layer_norm_input_gradient(this->ctx, rows, h, (x.*in)(), mean.data(), rstd.data(),
-                                (weight.*in)(), dy.in_f(), (alone.*in)());
-      layer_norm_backward_params(this->ctx, rows, h, (x.*in)(), mean.data(), rstd.data(),
-                                 (dy.*in)(), (dweight.*in)(), (dbias.*in)(), true);
-    });
+    for (const bool sixteen : {true, false}) {
+      layer_norm_backward_rows(this->ctx, rows, h, x.in(sixteen), mean.data(), rstd.data(),
+                               weight.in(sixteen), dy.in(sixteen), dx.in(sixteen));
+      layer_norm_input_gradient(this->ctx, rows, h, x.in(sixteen), mean.data(), rstd.data(),
+                                weight.in(sixteen), dy.in_f(), alone.in(sixteen));
+      layer_norm_backward_params(this->ctx, rows, h, x.in(sixteen), mean.data(), rstd.data(),
+                                 dy.in(sixteen), dweight.in(sixteen), dbias.in(sixteen), true);
+    }
     expect_rounded(dx, "dx");
     expect_rounded(alone, "dx from an fp32 dy");
     expect_rounded(dweight, "dweight");
@@ -93,14 +90,15 @@ TYPED_TEST(SixteenBits, rms_norm_is_rounded_once) {
   const B x(rows * h, 1, 3), weight(h, 2), y(rows * h, 3), dy(rows * h, 4), dx(rows * h, 5);
   const B alone(rows * h, 6), dweight(h, 7);
   Buffer<float> rstd(rows);
-  for (auto in : {&B::in_t, &B::in_f}) {
-    rms_norm_forward(this->ctx, rows, h, (x.*in)(), (weight.*in)(), (y.*in)(), rstd.data());
-    rms_norm_input_gradient(this->ctx, rows, h, (x.*in)(), rstd.data(), (weight.*in)(), (dy.*in)(),
-                            (dx.*in)(), true);
-    rms_norm_input_gradient(this->ctx, rows, h, (x.*in)(), rstd.data(), (weight.*in)(), dy.in_f(),
-                            (alone.*in)(), false);
-    rms_norm_backward_params(this->ctx, rows, h, (x.*in)(), rstd.data(), (dy.*in)(),
-                             (dweight.*in)(), true);
+  for (const bool sixteen : {true, false}) {
+    rms_norm_forward(this->ctx, rows, h, x.in(sixteen), weight.in(sixteen), y.in(sixteen),
+                     rstd.data());
+    rms_norm_input_gradient(this->ctx, rows, h, x.in(sixteen), rstd.data(), weight.in(sixteen),
+                            dy.in(sixteen), dx.in(sixteen), true);
+    rms_norm_input_gradient(this->ctx, rows, h, x.in(sixteen), rstd.data(), weight.in(sixteen),
+                            dy.in_f(), alone.in(sixteen), false);
+    rms_norm_backward_params(this->ctx, rows, h, x.in(sixteen), rstd.data(), dy.in(sixteen),
+                             dweight.in(sixteen), true);
   }
   expect_rounded(y, "y");
   expect_rounded(dx, "dx");
@@ -114,9 +112,9 @@ TYPED_TEST(SixteenBits, rotations_are_rounded_once) {
   dims.heads = 4, dims.kv_heads = 2, dims.hidden = 4 * 10, dims.sequence = 50, dims.micro_batch = 2;
   const B q(dims.rows() * dims.hidden, 1), k(dims.rows() * dims.kv_dim(), 2);
   const B dq(q.size(), 3), dk(k.size(), 4);
-  for (auto in : {&B::in_t, &B::in_f}) {
-    rotary_forward(this->ctx, dims, (q.*in)(), (k.*in)());
-    rotary_backward(this->ctx, dims, (dq.*in)(), (dk.*in)());
+  for (const bool sixteen : {true, false}) {
+    rotary_forward(this->ctx, dims, q.in(sixteen), k.in(sixteen));
+    rotary_backward(this->ctx, dims, dq.in(sixteen), dk.in(sixteen));
   }
   expect_rounded(q, "q");
   expect_rounded(k, "k");
@@ -130,15 +128,15 @@ TYPED_TEST(SixteenBits, elementwise_kernels_are_rounded_once) {
   const B x(n, 1, 4), bias(h, 2), out(n, 3), y(n, 4), act(n, 5), d(n, 6), dbias(h, 7);
   const B gate(n, 8, 4), up(n, 9), glu(n, 10), glu_again(n, 11), dgate(n, 12), dup(n, 13),
       sum(n, 14);
-  for (auto in : {&B::in_t, &B::in_f}) {
-    bias_residual(this->ctx, rows, h, (x.*in)(), (bias.*in)(), (out.*in)());
-    gelu_forward(this->ctx, n, (x.*in)(), (y.*in)());
-    gelu_backward(this->ctx, n, (x.*in)(), (act.*in)(), (d.*in)());
-    bias_backward(this->ctx, rows, h, (x.*in)(), (dbias.*in)(), true);
-    residual(this->ctx, n, (x.*in)(), (sum.*in)());
-    swiglu_forward(this->ctx, n, (gate.*in)(), (up.*in)(), (glu.*in)());
-    swiglu_backward(this->ctx, n, (gate.*in)(), (up.*in)(), (glu_again.*in)(), (dgate.*in)(),
-                    (dup.*in)());
+  for (const bool sixteen : {true, false}) {
+    bias_residual(this->ctx, rows, h, x.in(sixteen), bias.in(sixteen), out.in(sixteen));
+    gelu_forward(this->ctx, n, x.in(sixteen), y.in(sixteen));
+    gelu_backward(this->ctx, n, x.in(sixteen), act.in(sixteen), d.in(sixteen));
+    bias_backward(this->ctx, rows, h, x.in(sixteen), dbias.in(sixteen), true);
+    residual(this->ctx, n, x.in(sixteen), sum.in(sixteen));
+    swiglu_forward(this->ctx, n, gate.in(sixteen), up.in(sixteen), glu.in(sixteen));
+    swiglu_backward(this->ctx, n, gate.in(sixteen), up.in(sixteen), glu_again.in(sixteen),
+                    dgate.in(sixteen), dup.in(sixteen));
   }
   expect_rounded(out, "bias_residual");
   expect_rounded(y, "gelu");
@@ -165,13 +163,14 @@ TYPED_TEST(SixteenBits, embeddings_and_the_loss_are_rounded_once) {
   const B wte(dims.vocab * h, 1), wpe(dims.sequence * h, 2), x(rows * h, 3), dx(rows * h, 4);
   const B dwte(dims.vocab * h, 5), dwpe(dims.sequence * h, 6), logits(rows * dims.vocab, 7, 20);
   Buffer<float> losses(rows), losses_f(rows);
-  for (auto in : {&B::in_t, &B::in_f}) {
-    token_embedding_forward(this->ctx, dims, tokens.data(), (wte.*in)(), (x.*in)());
-    position_embedding_forward(this->ctx, dims, (wpe.*in)(), (x.*in)());
-    token_embedding_backward(this->ctx, dims, tokens.data(), (dx.*in)(), (dwte.*in)(), true);
-    position_embedding_backward(this->ctx, dims, (dx.*in)(), (dwpe.*in)(), true);
-    cross_entropy(this->ctx, dims, tokens.data(), (logits.*in)(),
-                  in == &B::in_t ? losses.data() : losses_f.data(), 0.25f);
+  for (const bool sixteen : {true, false}) {
+    token_embedding_forward(this->ctx, dims, tokens.data(), wte.in(sixteen), x.in(sixteen));
+    position_embedding_forward(this->ctx, dims, wpe.in(sixteen), x.in(sixteen));
+    token_embedding_backward(this->ctx, dims, tokens.data(), dx.in(sixteen), dwte.in(sixteen),
+                             true);
+    position_embedding_backward(this->ctx, dims, dx.in(sixteen), dwpe.in(sixteen), true);
+    cross_entropy(this->ctx, dims, tokens.data(), logits.in(sixteen),
+                  sixteen ? losses.data() : losses_f.data(), 0.25f);
   }
   expect_rounded(x, "x");
   expect_rounded(dwte, "dwte");
