@@ -93,7 +93,7 @@ std::string_view to_string(Division division) {
 }
 
 Judged judge_division(const Json& deck, const Json* shipped) {
-  if (shipped == nullptr) return {Division::unranked, {"the deck is none of the shipped ones"}};
+  if (shipped == nullptr) return {Division::unranked, {"the deck is not one of the shipped decks"}};
   Judged judged;
   differences(deck, *shipped, "",
               [&](const std::string& key, const Json& value, const Json& usual) {
