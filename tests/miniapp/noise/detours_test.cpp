@@ -112,6 +112,20 @@ TEST(Periods, are_found_with_their_cost) {
   }
 }
 
+TEST(Periods, of_a_few_quanta_are_found_once) {
+  // Some come at the period, some a part of it later.
+  std::mt19937_64 random(3);
+  std::vector<Detour> late = each(0.004, 300e-6, 5);
+  for (Detour& d : late) d.at_s += random() % 3 == 0 ? 0.0013 : 0;
+  for (const auto& detours : {each(0.004, 50e-6, 5), late}) {
+    const auto found = periods_of(quanta(5, detours));
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_NEAR(found[0].period_s, 0.004, 1e-5);
+    EXPECT_GT(found[0].hit_part, 0.6);
+    EXPECT_LE(found[0].hit_part, 1);
+  }
+}
+
 TEST(Periods, are_found_among_others_and_among_random_ones) {
   const auto both = together(each(0.01, 50e-6, 5), each(0.137, 2e-3, 5, 0.05));
   auto found = periods_of(quanta(5, together(both, at_random(20, 1e-4, 5, 1))));
