@@ -189,9 +189,11 @@ TEST(Latest, names_a_checkpoint_that_is_there_or_is_an_error) {
   publish(scratch, {1, 2});
   std::filesystem::create_directories(scratch.path("other"));
   scratch.write("other/manifest.json", write_manifest(sound(7)));
-  for (const std::string& bad : {std::string("../other/step-2\n"), scratch.path("other") + "\n",
-                                 std::string(""), std::string("\n"), std::string("."),
-                                 std::string("step-00000002\x1b[2J\n"), std::string(300, 'x')}) {
+  for (const std::string& bad :
+       {std::string("../other/step-2\n"), scratch.path("other") + "\n",
+        std::string("step-00000001/../other\n"), std::string("step-00000001/\n"), std::string(""),
+        std::string("\n"), std::string("."), std::string("step-00000002\x1b[2J\n"),
+        std::string(300, 'x')}) {
     scratch.write("latest", bad);
     const std::string what = message_of<IoError>([&] { latest_checkpoint(scratch.path()); });
     expect_says(what, {scratch.path("latest"), "newest-good", "checkpoint.resume"});
