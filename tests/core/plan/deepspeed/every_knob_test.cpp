@@ -78,6 +78,20 @@ const Variant variants[] = {
        d.zero.offload_param.max_in_cpu = 900;
        d.zero.knobs.sub_group_size = 700;
      }},
+    {"Lion", [](Deck& d) { d.zero.optimizer.type = Optimizer::lion; }},
+    {"Adagrad", [](Deck& d) { d.zero.optimizer.type = Optimizer::adagrad; }},
+    {"SGD in files, ahead and behind",
+     [](Deck& d) {
+       testing::put_in_files(d, true, false);
+       d.zero.optimizer.type = Optimizer::sgd;
+       d.zero.offload_optimizer.pipeline_read = d.zero.offload_optimizer.pipeline_write = true;
+       d.zero.knobs.sub_group_size = 700;
+     }},
+    {"Lion offloaded",
+     [](Deck& d) {
+       d.zero.offload_optimizer.enabled = true;
+       d.zero.optimizer.type = Optimizer::host_lion;
+     }},
     {"recomputed", [](Deck& d) { d.run.activation_checkpointing = true; }},
     {"two groups",
      [](Deck& d) {
