@@ -87,5 +87,16 @@ TEST(MeasuredWork, CoversLlamaAndLongSequences) {
   }
 }
 
+TEST(MeasuredWork, CoversEveryOptimizer) {
+  for (const Optimizer type : all_values<Optimizer>) {
+    SCOPED_TRACE(to_string(type));
+    Deck deck = testing::small_deck(1, 2 * testing::world());
+    deck.zero.optimizer.type = type;
+    deck.zero.optimizer.momentum = 0.9;
+    testing::set_precision(deck, Dtype::bf16, Dtype::bf16);
+    EXPECT_GT(compare(deck), 40);
+  }
+}
+
 }  // namespace
 }  // namespace shardmark::measured_work_test
