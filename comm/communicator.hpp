@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How data moves between ranks. A process group has one abstract Communicator. The back-ends
-// `self`, `mpi`, `shm`, `node` and `nccl` implement it; decorators (counting, delaying, faulty,
-// watching) wrap it.
+// `self`, `mpi`, `shm`, `node` and `nccl` implement it; decorators (counting, watching,
+// delaying, congesting, faulty, proving) wrap it.
 //
 // A communicator is one lane: its collectives run in the order in which they were started, and all
 // ranks of the group must start the same collectives in the same order. Starting never blocks;

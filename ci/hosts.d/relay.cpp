@@ -98,7 +98,7 @@ class Relay {
   }
 
  private:
-  // Until a frame comes or is due.
+  // Waits until a frame arrives or is due.
   void wait() {
     std::int64_t first = -1;
     for (const Link& link : links_)

@@ -209,7 +209,7 @@ bool GroupProof::same_calls(const std::vector<Totals>& ranks,
                             std::vector<ProofFailure>& failures) const {
   for (std::size_t r = 1; r < ranks.size(); ++r)
     if (ranks[r].calls != ranks[0].calls) {
-      failures.push_back({step_, fmt::format("rank {} of the group made other collectives than "
+      failures.push_back({step_, fmt::format("rank {} of the group made different collectives from "
                                              "rank 0 of it",
                                              r)});
       return false;

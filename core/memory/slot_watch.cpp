@@ -83,7 +83,7 @@ void SlotWatch::look_at(int slot) {
   if (!all_are(memory.subspan(bytes), guard)) return report(slot, "was written beyond its end");
   if (written_[slot] < s.elems) return;
   if (all_are(memory.subspan(bytes - tail, tail), mark))
-    return report(slot, "was never written at its end, to which the plan writes it");
+    return report(slot, "was not written up to its end, although the plan writes it completely");
   ++use_.to_the_end;
 }
 

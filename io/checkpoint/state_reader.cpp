@@ -76,8 +76,8 @@ class PartitionMap {
   std::vector<Entry> entries_;
 };
 
-// Bypasses the caches if nothing is to be converted: the source is in the caches, the result need
-// not be.
+// Bypasses the caches if nothing is to be converted: the source is already in the caches, and the
+// result does not have to be.
 void convert(const std::byte* from, Dtype stored, const StoredRun& run) {
   const auto count = static_cast<std::size_t>(run.elems);
   if (stored == run.dtype)

@@ -72,7 +72,7 @@ void Executor::copies_on(std::unique_ptr<CopyLane> lane) {
     link_.copies_on(std::move(lane));
 }
 
-// Only here the host learns how long the copies on a lane of the device took. They are the last
+// Only here does the host learn how long the copies on a lane of the device took. They are the last
 // that were traced, since such a session has no other copies.
 void Executor::finish_copies() {
   if (!link_.on_lane()) return;

@@ -37,7 +37,7 @@ void StepProver::end() {
   ++result_.proved_steps;
 }
 
-// The rank that waits least for the others has the time that the proof adds to a step.
+// The cost of the proof is taken from the rank that waits least for the others.
 void StepProver::draw(std::int64_t steps) {
   result_ = {};
   spent_s_ = 0;
@@ -51,7 +51,7 @@ void StepProver::draw(std::int64_t steps) {
   result_.seed = shared_seed(peers_);
 }
 
-// The last run of steps may be shorter than the others; one of its steps is drawn all the same.
+// The last run of steps may be shorter than the others; one of its steps is still drawn.
 bool StepProver::drawn(std::int64_t timed) const {
   if (proof_ == nullptr || timed < 0 || timed >= result_.timed_steps) return false;
   const std::int64_t window = timed / result_.period, first = window * result_.period;

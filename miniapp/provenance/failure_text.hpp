@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is printed of an error.
+// The text that is printed for an error.
 #pragma once
 
 #include <string>

@@ -126,7 +126,7 @@ std::vector<std::string> placement_warnings(const std::vector<RankInfo>& ranks) 
     std::string text;
     for (const auto& [model, of] : models)
       text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", model, name_ranks(of));
-    list.push_back("ranks run on different processors, the slowest sets the pace: " + text);
+    list.push_back("ranks run on different processors; the slowest sets the pace: " + text);
   }
   return list;
 }

@@ -30,11 +30,11 @@ std::string_view to_string(Fault fault);
 /// A fault with the rank on which it happens.
 struct InjectedFault {
   Fault kind = Fault::none;
-  // Of the world. Empty: the last rank where the data that a rank receives are changed, and
-  // otherwise all ranks.
+  // A rank of the world. If empty, the last rank for faults that change received data, and all
+  // ranks for the others.
   std::optional<int> rank = {};
 
-  /// The fault as far as it concerns what rank `mine` does by itself.
+  /// The fault that rank `mine` commits, or none.
   Fault on(int mine) const { return rank.value_or(mine) == mine ? kind : Fault::none; }
 };
 /// "flip_bit", "flip_bit:1".

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Benchpark, interface of 2026. It belongs into experiments/shardmark/ of a Benchpark tree, beside
+# Benchpark, interface of 2026. It belongs in experiments/shardmark/ of a Benchpark tree, beside
 # repo/shardmark/ with this project's Spack package and Ramble application. Its syntax is tested; it
 # has not been run with Benchpark.
 from benchpark.directives import maintainers, variant

@@ -193,7 +193,7 @@ struct Machine {
   CopyModel to_device, to_host;       // the link between host and device
   CopyModel disk_read, disk_write;
   Jitter jitter;
-  double step_s = 0;  // what each step costs beside its events
+  double step_s = 0;  // what each step costs in addition to its events
 };
 
 }  // namespace shardmark

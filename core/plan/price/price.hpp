@@ -37,7 +37,7 @@ struct PricedEvent {
 struct PricedStep {
   double step_s = 0;
   EnumArray<Phase, double> phase_s{};  // of the compute lane, waiting included; they add up to the
-                                       // step, less what a step costs beside its events
+                                       // step, less what a step costs in addition to its events
   double copies_s = 0;                 // of the compute lane, making copies or waiting for them
   double exposed_s = 0;  // of the compute lane, waiting for collectives or making them progress
   double hidden_s = 0;   // collectives in flight beside computation

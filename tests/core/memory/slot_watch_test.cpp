@@ -54,8 +54,8 @@ TEST(SlotWatch, ReportsAnEndThatIsNotWritten) {
   OneWrite w(elems);
   const SlotUse use = used(w, [&] { std::fill_n(w.values(), elems - 1, 0.0F); });
   EXPECT_EQ(use.wrong,
-            "the memory of a (device grad, 400 bytes) was never written at its end, to which the "
-            "plan writes it");
+            "the memory of a (device grad, 400 bytes) was not written up to its end, although "
+            "the plan writes it completely");
   EXPECT_EQ(use.to_the_end, 0);
 }
 
