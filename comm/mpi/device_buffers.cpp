@@ -9,7 +9,9 @@ namespace shardmark {
 
 #if defined(MPIX_GPU_SUPPORT_CUDA)
 bool mpi_takes_device_buffers() {
-  int supported = 0;
+  int running = 0, supported = 0;
+  SHARDMARK_MPI(MPI_Initialized(&running));
+  if (!running) return false;  // MPICH ends the process if it is asked now
   SHARDMARK_MPI(MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &supported));
   return supported != 0;
 }

@@ -11,7 +11,7 @@ namespace shardmark {
 /// Whether the non-blocking collectives of this MPI library accept CUDA device addresses, as the
 /// library reports at run time. MPICH does if it was built with support and started with
 /// MPIR_CVAR_ENABLE_GPU. Open MPI reports only its blocking collectives, so for it the answer is
-/// no. Not collective; call it after MPI_Init. Throws CommError.
+/// no, and so it is before MPI_Init. Not collective. Throws CommError.
 bool mpi_takes_device_buffers();
 
 /// Whether only MPI accesses the buffers of `c` on this rank. That is not so

@@ -88,6 +88,7 @@ std::string version_page(const std::string& commit) {
   built.erase("shardmark");
   built.erase("mpi_standard");
   built.erase("system");
+  built.erase("mpi_device_buffers");  // known only where MPI runs
   std::string page = fmt::format("shardmark {}\n", version());
   if (!commit.empty()) page += fmt::format("  {:<16} {}\n", "commit", commit);
   for (const auto& [name, value] : built) page += fmt::format("  {:<16} {}\n", name, value);
