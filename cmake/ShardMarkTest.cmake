@@ -31,11 +31,11 @@ ProcessorCount(shardmark_cores)
 # What every program of tests shares is compiled once, and so are the two main functions.
 add_library(shardmark_test_support STATIC "${PROJECT_SOURCE_DIR}/tests/support/select_files.cpp"
                                           "${PROJECT_SOURCE_DIR}/tests/support/pattern.cpp")
-shardmark_target(shardmark_test_support OPTIMIZE 1)
+shardmark_target(shardmark_test_support OPTIMIZE g)
 target_link_libraries(shardmark_test_support PUBLIC GTest::gtest)
 foreach(main main mpi_main)
   add_library(shardmark_test_${main} OBJECT "${PROJECT_SOURCE_DIR}/tests/support/${main}.cpp")
-  shardmark_target(shardmark_test_${main} OPTIMIZE 1)
+  shardmark_target(shardmark_test_${main} OPTIMIZE g)
   target_link_libraries(shardmark_test_${main} PUBLIC shardmark_test_support Kokkos::kokkos)
 endforeach()
 target_link_libraries(shardmark_test_mpi_main PUBLIC MPI::MPI_CXX)
@@ -43,7 +43,7 @@ target_link_libraries(shardmark_test_mpi_main PUBLIC MPI::MPI_CXX)
 # Sets what all executables of tests have in common. Tests only call the libraries, which are compiled
 # for speed.
 function(shardmark_test_executable target)
-  shardmark_target(${target} OPTIMIZE 1)
+  shardmark_target(${target} OPTIMIZE g)
   set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 5)
 endfunction()
 
