@@ -132,7 +132,8 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app) {
   std::string known;
   for (const CommandHelp* c : below)
     known += fmt::format("{}{}", known.empty() ? "" : ", ", last_word(c->name));
-  return fmt::format("\"{}\" is no subcommand: give one of {}", last->remaining().front(), known);
+  return fmt::format("\"{}\" is not a subcommand: give one of {}", last->remaining().front(),
+                     known);
 }
 
 // All commands, the variables that their options set, and how each is called.

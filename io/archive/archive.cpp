@@ -123,7 +123,7 @@ ArchiveFiles read_archive(const std::string& path) {
       refuse(path, "its directory is damaged");
     const std::string name = stat.name;
     if (!is_safe(name))
-      refuse(path, fmt::format("\"{}\" is no name of a file in a submission", printable(name)));
+      refuse(path, fmt::format("\"{}\" is not a file name of a submission", printable(name)));
     total += stat.size;
     if (stat.size > most_bytes || total > most_bytes)
       refuse(path, fmt::format("its files have more than {} MiB", most_bytes >> 20));

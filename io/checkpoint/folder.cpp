@@ -186,7 +186,7 @@ void CheckpointWriterFolder::publish(const std::string& name, const std::string&
   std::error_code missing;
   if (fs::exists(fs::symlink_status(final, missing))) {
     if (!is_checkpoint(dir_, name) && !is_remains(final))
-      fail_io(final, "cannot be replaced", "it is no checkpoint", "remove or rename it");
+      fail_io(final, "cannot be replaced", "it is not a checkpoint", "remove or rename it");
     // A run that went back writes the same step again: the two change places at once.
     if (::renameat2(AT_FDCWD, temp.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) != 0)
       fail_io(final, "cannot be replaced", std::strerror(errno), folder_remedy);

@@ -289,9 +289,10 @@ Machine read_machine_file(const std::string& path) {
   KeyReader reader(origin, file, "");
   std::int64_t version = 0;
   if (reader.any("machine_file") == nullptr)
-    origin.missing("machine_file", fmt::format("this is no machine file: give the version of its "
-                                               "schema, {}; docs/machines.md explains the keys",
-                                               Machine::schema_version));
+    origin.missing("machine_file",
+                   fmt::format("this is not a machine file: give the version of its "
+                               "schema, {}; docs/machines.md explains the keys",
+                               Machine::schema_version));
   reader.need_integer("machine_file", version, {1, Machine::schema_version});
   Machine m;
   reader.need_text("name", m.name);

@@ -32,7 +32,7 @@ void write(const std::string& out, const Calibration& c) {
 
 ExitStatus calibrate_command(const CalibrateArguments& a) {
   if (std::filesystem::path(a.out).filename().empty())
-    throw DeckError(fmt::format("--out: {}: is no file name: give a file, such as machine.json",
+    throw DeckError(fmt::format("--out: {}: is not a file name: give a file, such as machine.json",
                                 a.out.empty() ? "empty" : a.out));
   return launch([&](const World& world) {
     const Calibration c = calibrate(a, world);

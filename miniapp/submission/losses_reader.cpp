@@ -18,7 +18,7 @@ double number(const std::string& cell, int line) {
   const double value = std::strtod(cell.c_str(), &end);
   if (cell.empty() || *end != '\0')
     throw ReportError(
-        fmt::format("losses.csv: line {}: \"{}\" is no number", line, cell.substr(0, 40)));
+        fmt::format("losses.csv: line {}: \"{}\" is not a number", line, cell.substr(0, 40)));
   return value;
 }
 

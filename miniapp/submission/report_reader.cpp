@@ -24,19 +24,19 @@ const nlohmann::json& ReportReader::at(const std::string& pointer) const {
 
 std::int64_t ReportReader::integer(const std::string& pointer) const {
   const nlohmann::json& value = at(pointer);
-  if (!value.is_number_integer()) refuse(pointer, "is no integer");
+  if (!value.is_number_integer()) refuse(pointer, "is not an integer");
   return value.get<std::int64_t>();
 }
 
 double ReportReader::number(const std::string& pointer) const {
   const nlohmann::json& value = at(pointer);
-  if (!value.is_number()) refuse(pointer, "is no number");
+  if (!value.is_number()) refuse(pointer, "is not a number");
   return value.get<double>();
 }
 
 std::string ReportReader::text(const std::string& pointer) const {
   const nlohmann::json& value = at(pointer);
-  if (!value.is_string()) refuse(pointer, "is no text");
+  if (!value.is_string()) refuse(pointer, "is not text");
   return value.get<std::string>();
 }
 

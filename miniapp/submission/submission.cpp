@@ -71,7 +71,7 @@ const std::string& required(const ArchiveFiles& files, const std::string& name,
                             const std::string& path) {
   const auto it = files.find(name);
   if (it == files.end())
-    throw IoError(fmt::format("{}: {} is missing: the archive is no submission", path, name));
+    throw IoError(fmt::format("{}: {} is missing: the archive is not a submission", path, name));
   return it->second;
 }
 
@@ -132,7 +132,7 @@ Submission read_submission(const std::string& path) {
     submission.runs.push_back(std::move(run));
   }
   if (submission.runs.empty())
-    throw IoError(path + ": contains no run: the archive is no submission");
+    throw IoError(path + ": contains no run: the archive is not a submission");
   return submission;
 }
 

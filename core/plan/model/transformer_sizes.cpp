@@ -51,7 +51,7 @@ const FamilySizes& sizes_of(Family family) {
     case Family::llama: return llama_sizes;
     case Family::list: break;
   }
-  throw PlanError("model.family " + std::string(to_string(family)) + ": is no transformer");
+  throw PlanError("model.family " + std::string(to_string(family)) + ": is not a transformer");
 }
 
 }  // namespace

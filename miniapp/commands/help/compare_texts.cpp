@@ -29,7 +29,7 @@ CommandHelp compare_help() {
                    .preset = "text",
                    .choices = {"text", "json"}}},
       .statuses = {{0, "The comparison is printed, whatever it says."},
-                   {2, "A file is missing, or it is no report."},
+                   {2, "A file is missing, or it is not a report."},
                    {4, "The page cannot be written."},
                    defect},
       .environment = {},

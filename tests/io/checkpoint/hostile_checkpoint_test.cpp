@@ -230,7 +230,7 @@ TEST(Latest, remains_of_a_checkpoint_are_replaced_and_nothing_else) {
   std::filesystem::create_directories(scratch.path("step-00000003"));
   scratch.write("step-00000003/notes.txt", "mine");
   expect_says(message_of<IoError>([&] { publish(scratch, {3}); }),
-              {"step-00000003", "it is no checkpoint", "remove or rename it"});
+              {"step-00000003", "it is not a checkpoint", "remove or rename it"});
   EXPECT_EQ(slurp(scratch.path("step-00000003/notes.txt")), "mine");
   EXPECT_EQ(latest_checkpoint(scratch.path()), "step-00000002");
 }

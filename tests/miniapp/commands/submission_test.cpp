@@ -115,7 +115,7 @@ TEST_F(Submissions, WithOtherLossesAreRefused) {
   expect_refused(
       losses([](const std::string& t) { return t.substr(0, t.rfind('\n', t.size() - 2) + 1); }),
       "losses.csv has");
-  expect_refused(losses([](const std::string& t) { return t + "x\n"; }), "is no number");
+  expect_refused(losses([](const std::string& t) { return t + "x\n"; }), "is not a number");
   expect_refused(losses([](const std::string&) { return std::string("a,b\n"); }), "the first line");
 }
 
