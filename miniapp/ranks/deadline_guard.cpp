@@ -30,6 +30,10 @@ std::string describe_self() {
   return fmt::format("rank {} (host {}, pid {})", launched_rank(), host_of_process(), getpid());
 }
 
+// A launcher kills all ranks when one ends. The ranks that miss the same deadline do so within this
+// time, and all of them must be heard, since only one of them may be the one that hangs.
+constexpr std::chrono::seconds others_speak{1};
+
 constexpr double longest_s = 1e9;  // whose nanoseconds still have 63 bits
 
 // A value that is no positive number has no effect: before MPI_Init there is no way to agree on an
@@ -87,26 +91,29 @@ void DeadlineGuard::watch() {
 }
 
 void DeadlineGuard::look(std::int64_t now_ns) {
-  if (what_ != nullptr && now_ns > deadline_ns_)
-    leave(
+  if (what_ != nullptr && now_ns > deadline_ns_) {
+    say(
         fmt::format("{} not finished after {:g} s: another rank or the network may be lost: check "
                     "the other ranks' messages, their processes and their nodes",
-                    what_, limit_s_),
-        status_);
+                    what_, limit_s_));
+    std::this_thread::sleep_for(others_speak);
+    ::_exit(static_cast<int>(status_));
+  }
   const int signals = urgent_signals_received();
   if (signals == 0) return;
   if (first_signal_ns_ == 0) first_signal_ns_ = now_ns;
   if (now_ns - first_signal_ns_ <= nanoseconds(same_signal_s)) counted_signals_ = signals;
-  if (signals > counted_signals_)
-    leave("a second SIGINT or SIGTERM ended it at once", ExitStatus::stopped);
+  if (signals > counted_signals_) {
+    say("a second SIGINT or SIGTERM ended it at once");
+    ::_exit(static_cast<int>(ExitStatus::stopped));
+  }
 }
 
 // Another thread may hold the lock of stderr, and a pipe that nobody reads may be full.
-void DeadlineGuard::leave(const std::string& why, ExitStatus status) const {
+void DeadlineGuard::say(const std::string& why) const {
   const std::string line = fmt::format("shardmark: {}: {}\n", self_, why);
   pollfd err{STDERR_FILENO, POLLOUT, 0};
   if (::poll(&err, 1, 1000) == 1) (void)!::write(STDERR_FILENO, line.data(), line.size());
-  ::_exit(static_cast<int>(status));
 }
 
 }  // namespace shardmark

@@ -49,7 +49,7 @@ class DeadlineGuard {
   DeadlineGuard();
   void watch();
   void look(std::int64_t now_ns);
-  [[noreturn]] void leave(const std::string& why, ExitStatus status) const;
+  void say(const std::string& why) const;
 
   std::string self_;  // "rank 1 (host n3, pid 12)"
   std::mutex mutex_;  // guards what follows
