@@ -39,7 +39,7 @@ class BackgroundTraffic {
 
   /// What this rank has received so far.
   std::int64_t received_bytes() const { return received_bytes_; }
-  /// Of the messages of this rank, which are in no ledger.
+  /// The bytes that hold the messages of this rank. No ledger counts them.
   std::int64_t buffer_bytes() const { return static_cast<std::int64_t>(memory_.size()); }
 
  private:

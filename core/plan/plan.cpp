@@ -44,7 +44,8 @@ std::string_view to_string(Gradients g) {
   return names[g];
 }
 
-// Of the operands after the gradient, the moments are those that an update reads and writes.
+// An update reads and writes its moments; the operands that follow them it only reads or only
+// writes.
 UpdateOperands update_operands(const Program& program, const Event& event) {
   UpdateOperands found;
   int i = static_cast<int>(operand::upd_moments);

@@ -22,7 +22,8 @@ inline void fetch(const FarMemory* far, void* to, const void* from, std::int64_t
   if (far != nullptr) return far->fetch(to, from, bytes);
   std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
-/// The same in the other direction.
+/// Copies `bytes` bytes from host memory to `to`, which lies in `far`, or in host memory if `far`
+/// is null.
 inline void put(const FarMemory* far, void* to, const void* from, std::int64_t bytes) {
   if (far != nullptr) return far->put(to, from, bytes);
   std::memcpy(to, from, static_cast<std::size_t>(bytes));

@@ -28,7 +28,7 @@ class SliceReader {
     for (std::int64_t done = 0; done < elems;) {
       const StateSlice& s = slices_[slice_];
       const std::int64_t n = std::min(elems - done, s.elems - at_);
-      fetch(s, into + done * size_, s.data + at_ * size_, n * size_);
+      fetch(s.far, into + done * size_, s.data + at_ * size_, n * size_);
       done += n, at_ += n;
       if (at_ == s.elems) ++slice_, at_ = 0;
     }

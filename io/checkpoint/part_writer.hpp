@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,11 +24,6 @@ struct StateSlice {
   std::int64_t elems = 0;
   const FarMemory* far = nullptr;  // set if the host cannot access `data`; must outlive the slice
 };
-
-/// Copies `bytes` bytes from `from`, an address in the memory of `slice`, to host memory.
-inline void fetch(const StateSlice& slice, void* to, const std::byte* from, std::int64_t bytes) {
-  fetch(slice.far, to, from, bytes);
-}
 
 /// A state as this rank writes it: slices in the order of the part's map.
 struct StateSource {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 
-#include <fmt/chrono.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -94,9 +92,7 @@ void describe_machine(const World& world, const StepSamples& steps, Machine& m) 
   }
   MachineProvenance& p = m.provenance;
   p.host = node.host;
-  p.date = fmt::format(
-      "{:%Y-%m-%dT%H:%M:%SZ}",
-      fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+  p.date = utc_now();
   p.program = fmt::format("shardmark {}", version());
   for (const auto& [name, number] : library_versions())
     p.versions.push_back(fmt::format("{} {}", name, number));

@@ -82,7 +82,7 @@ void copy_aside(const std::vector<StateSource>& sources, const std::vector<State
     const std::int64_t size = dtype_bytes(sources[i].dtype);
     auto* into = const_cast<std::byte*>(staging[i].slices[0].data);  // the executor's own memory
     for (const StateSlice& s : sources[i].slices) {
-      fetch(s, into, s.data, s.elems * size);
+      fetch(s.far, into, s.data, s.elems * size);
       into += s.elems * size;
     }
   }

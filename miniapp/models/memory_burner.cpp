@@ -70,7 +70,8 @@ void MemoryBurner::run() {
                                std::min(bytes / now.gbps, 1000.0 * static_cast<double>(period_ns)));
     }
     lock.lock();
-    // Ends early when told otherwise, so that a step that is not slow begins without it.
+    // The wait ends early when the traffic is switched off, so that the next step begins without
+    // it.
     const std::int64_t left_ns = next_ns - monotonic_ns();
     if (left_ns > 0)
       changed_.wait_for(lock, std::chrono::nanoseconds(left_ns),

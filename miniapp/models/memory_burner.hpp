@@ -14,11 +14,11 @@
 
 namespace shardmark {
 
-/// Writes to memory past the caches while it is told to. The thread has the cores that the rank
-/// has; it uses neither MPI nor Kokkos.
+/// A thread that writes to memory past the caches while the rank computes. It runs on the cores of
+/// the rank, and uses neither MPI nor Kokkos.
 class MemoryBurner {
  public:
-  /// Of its memory, which is allocated and touched at once and is in no ledger.
+  /// The size of its memory, which is allocated and touched at once. No ledger counts it.
   static constexpr std::int64_t buffer_bytes = std::int64_t{32} << 20;
 
   /// Starts the thread, which waits. Throws std::system_error.

@@ -24,7 +24,7 @@ struct NoiseFigures {
 
   double undisturbed_s() const { return quanta > 0 ? base_s / static_cast<double>(quanta) : 0; }
   double lost_part() const { return work_s > 0 ? lost_s / work_s : 0; }
-  /// Of one rank.
+  /// Detours per second of work of one rank.
   double detours_per_s() const { return work_s > 0 ? static_cast<double>(detours) / work_s : 0; }
   double mean_detour_s() const { return detours > 0 ? detour_s / static_cast<double>(detours) : 0; }
   NoiseFigures& operator+=(const NoiseFigures& other);

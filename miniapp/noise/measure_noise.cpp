@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
-#include <fmt/chrono.h>
 #include <fmt/core.h>
 
 #include <core/clock.hpp>
 #include <core/random.hpp>
 #include <miniapp/noise/noise.hpp>
+#include <miniapp/provenance/provenance.hpp>
 
 namespace shardmark {
 namespace {
@@ -39,7 +38,7 @@ class NoiseProbe {
     quanta_.resize(static_cast<std::size_t>(most));
   }
 
-  // As many iterations as take the rank that needs longest a quantum, if nothing disturbs it.
+  // Returns how many iterations take one quantum on the slowest rank if nothing disturbs it.
   std::int64_t choose_iterations() {
     iterations_ = 1000;
     for (int round = 0; round < 3; ++round) {
@@ -47,7 +46,7 @@ class NoiseProbe {
       for (int i = 0; i < 20; ++i) fastest_s = std::min(fastest_s, timed_quantum());
       const double wanted =
           static_cast<double>(iterations_) * quantum_s_ / std::max(1e-9, fastest_s);
-      iterations_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(-peers_.max(-wanted)));
+      iterations_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(peers_.min(wanted)));
     }
     return iterations_;
   }
@@ -143,7 +142,7 @@ double spread(Peers& peers, const std::vector<Quantum>& quanta, std::size_t per_
     for (std::size_t k = i; k < i + per_block; ++k) s += quanta[k].seconds;
     blocks.push_back(s);
   }
-  const auto fewest = static_cast<std::size_t>(-peers.max(-static_cast<double>(blocks.size())));
+  const auto fewest = static_cast<std::size_t>(peers.min(static_cast<double>(blocks.size())));
   blocks.resize(fewest);
   const std::vector<double> all = peers.gather(blocks);
   std::vector<std::vector<double>> by_rank;
@@ -187,9 +186,7 @@ Noise measure_noise(const NoiseArguments& a, const World& world) {
   Peers& peers = world.peers;
   Noise noise;
   noise.arguments = a;
-  noise.date = fmt::format(
-      "{:%Y-%m-%dT%H:%M:%SZ}",
-      fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+  noise.date = utc_now();
   NoiseProbe probe(a, world);
   noise.iterations = probe.choose_iterations();
   const std::vector<Quantum> quanta = probe.alone();

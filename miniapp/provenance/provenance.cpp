@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 
+#include <fmt/chrono.h>
 #include <fmt/core.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -62,6 +64,12 @@ std::vector<std::string> split(const std::string& text) {
 
 std::string version() {
   return SHARDMARK_VERSION;
+}
+
+std::string utc_now() {
+  return fmt::format(
+      "{:%Y-%m-%dT%H:%M:%SZ}",
+      fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
 }
 
 std::map<std::string, std::string> library_versions() {

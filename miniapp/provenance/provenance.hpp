@@ -16,6 +16,9 @@ namespace shardmark {
 /// system.
 std::map<std::string, std::string> library_versions();
 
+/// Returns the current time in UTC, such as "2026-11-23T12:30:00Z".
+std::string utc_now();
+
 /// Collective. Host, cores and environment of every rank, in rank order, on all ranks.
 std::vector<RankInfo> rank_infos(const Node& node, Peers& peers);
 

@@ -43,8 +43,8 @@ class Peers {
     return all;
   }
   std::vector<std::string> gather(const std::string& mine);
-  /// Collective. "rank 2: …" with the text of the lowest rank whose `mine` is not empty; empty if
-  /// there is none.
+  /// Collective. Returns "rank 2: …" with the text of the lowest rank whose `mine` is not empty, or
+  /// an empty text if every rank's is empty.
   std::string first_text(const std::string& mine);
   /// Returns on all ranks what `rank` gives as `mine`.
   std::string broadcast(const std::string& mine, int rank);
@@ -53,6 +53,7 @@ class Peers {
     max(all);
     return all[0];
   }
+  double min(double mine) { return -max(-mine); }
   /// Replaces each element by the largest over ranks. All ranks give equally many.
   void max(std::vector<double>& values);
   /// The same over the ranks of a group, which give equally many; an empty group stands for all

@@ -253,6 +253,14 @@ inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumu
   return d;
 }
 
+/// Starts a training, makes `steps` steps, and checks that memory and traffic were as predicted.
+inline void train_as_predicted(Training& t, int steps) {
+  t.init();
+  for (int s = 0; s < steps; ++s) t.step();
+  expect_memory_as_predicted(t);
+  EXPECT_EQ(t.counting().volume(), volume_of_runs(t.program(), t.planned_runs()));
+}
+
 /// Turns the model of `small_deck` into a Llama in which two query heads share one head of keys and
 /// values, and q, k and v have biases, as in Qwen2.
 inline void make_llama(ModelSpec& m) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include <core/error.hpp>
+#include <core/plan/model/linear_roles.hpp>
 #include <core/plan/model/shape_builder.hpp>
 
 namespace shardmark {
@@ -88,21 +89,6 @@ ModelShape build_family(const ModelSpec& spec) {
     case Family::list: return build_list(spec);
   }
   throw PlanError("model.family: no such family");
-}
-
-bool is_linear(Role role) {
-  switch (role) {
-    case Role::qkv:
-    case Role::q:
-    case Role::k:
-    case Role::v:
-    case Role::attn_proj:
-    case Role::fc:
-    case Role::gate:
-    case Role::up:
-    case Role::mlp_proj: return true;
-    default: return false;
-  }
 }
 
 }  // namespace

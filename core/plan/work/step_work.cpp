@@ -1,27 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <core/plan/model/linear_roles.hpp>
 #include <core/plan/work/step_work.hpp>
 
 namespace shardmark {
-namespace {
-
-// Weights of modules that multiply matrices; a tied head uses those of the embeddings.
-bool multiplies(Role role) {
-  switch (role) {
-    case Role::qkv:
-    case Role::q:
-    case Role::k:
-    case Role::v:
-    case Role::attn_proj:
-    case Role::fc:
-    case Role::gate:
-    case Role::up:
-    case Role::mlp_proj:
-    case Role::head: return true;
-    default: return false;
-  }
-}
-
-}  // namespace
 
 EnumArray<Phase, PhaseWork> steady_work(const Program& program, const WorkOptions& options) {
   EnumArray<Phase, PhaseWork> sums{};
@@ -42,7 +23,8 @@ double model_flops_per_token(const ModelShape& model) {
   if (!traits(model.spec.family).has_arithmetic) return 0;
   double weights = 0;
   for (std::size_t m = 0; m < model.modules.size(); ++m) {
-    if (!multiplies(model.modules[m].role)) continue;
+    // A tied head uses the weights of the embeddings.
+    if (!is_linear(model.modules[m].role)) continue;
     for (const int p : model.params_of(static_cast<int>(m)))
       if (model.params[static_cast<std::size_t>(p)].shape.size() == 2)
         weights += static_cast<double>(model.params[static_cast<std::size_t>(p)].elems);

@@ -161,10 +161,7 @@ void expect_as_predicted(const Shape& s) {
   testing::set_precision(deck, s.dtype, s.grad_accum);
   deck.run.activation_checkpointing = s.recompute;
   Training t(deck, MPI_COMM_WORLD);
-  t.init();
-  for (int i = 0; i < 3; ++i) t.step();
-  expect_memory_as_predicted(t);
-  EXPECT_EQ(t.counting().volume(), volume_of_runs(t.program(), t.planned_runs()));
+  train_as_predicted(t, 3);
 }
 
 TEST(PredictedIsMeasured, EverywhereToTheByteAndToTheCall) {

@@ -52,10 +52,7 @@ struct Ran {
 
 Ran run(const Deck& deck) {
   Training t(deck, MPI_COMM_WORLD);
-  t.init();
-  for (int s = 0; s < 3; ++s) t.step();
-  expect_memory_as_predicted(t);
-  EXPECT_EQ(t.counting().volume(), volume_of_runs(t.program(), t.planned_runs()));
+  train_as_predicted(t, 3);
   EXPECT_EQ(t.executor().carried(), copies_of_runs(t.program(), t.planned_runs()));
   Ran ran{{t.losses, t.norms, t.hashes()}, steady_link_volume(t.program())};
   EXPECT_EQ(ran.outcome.hashes.disagreement, "");

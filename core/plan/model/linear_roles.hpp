@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which modules are linear layers.
+#pragma once
+
+#include <core/plan/deck/types.hpp>
+
+namespace shardmark {
+
+/// Whether a module of this role multiplies its input by its weight.
+constexpr bool is_linear(Role role) {
+  switch (role) {
+    case Role::qkv:
+    case Role::q:
+    case Role::k:
+    case Role::v:
+    case Role::attn_proj:
+    case Role::fc:
+    case Role::gate:
+    case Role::up:
+    case Role::mlp_proj:
+    case Role::head: return true;
+    default: return false;
+  }
+}
+
+}  // namespace shardmark
