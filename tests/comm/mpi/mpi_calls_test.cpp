@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The MPI calls of each collective, counted through PMPI, are exactly those that mpi_calls() lists.
-// The back-end `shm` makes none.
+// The MPI calls of each collective, counted through PMPI, are exactly those that mpi_calls() lists,
+// and the calls of each function carry every element of the collective once. The back-end `shm`
+// makes none.
 #include <gtest/gtest.h>
 
 #include <tests/comm/mpi/mpi_counter.hpp>
@@ -38,6 +39,13 @@ TEST(MpiCalls, are_those_that_the_table_lists) {
               ASSERT_EQ(mpi_counts(), mpi_calls(c, n, options))
                   << to_string(op) << " " << to_string(dtype) << " x " << c.elems << " "
                   << to_string(reductions) << ", pieces of " << piece_bytes;
+              for (const auto& [name, carried] : mpi_data()) {
+                const std::int64_t elems = op == Op::barrier ? 0 : c.elems;
+                EXPECT_EQ(carried, (MpiData{elems, elems * dtype_bytes(dtype)}))
+                    << name << " of " << to_string(op) << " " << to_string(dtype) << " x "
+                    << c.elems << ": " << carried.elems << " elements, " << carried.bytes
+                    << " bytes";
+              }
               for (const auto& [name, count] : mpi_counts()) seen[name] += count;
             }
       }

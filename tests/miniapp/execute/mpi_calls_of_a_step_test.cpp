@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: the MPI calls of a step, counted by PMPI beneath the communicator, are exactly those that
-// the table of comm/mpi/mpi_calls gives for the plan's collectives.
+// the table of comm/mpi/mpi_calls gives for the plan's collectives, and they carry exactly the
+// elements and bytes of these collectives.
 #include <gtest/gtest.h>
 
 #include <comm/mpi/mpi_calls.hpp>
@@ -14,46 +15,65 @@ namespace {
 using testing::small_deck;
 using testing::Training;
 
-std::map<std::string, std::int64_t> expected_calls(const Program& p, const std::vector<int>& run,
-                                                   const CommOptions& options) {
+// What the collectives of some segments cost beneath the communicator, by MPI function.
+struct MpiCost {
   std::map<std::string, std::int64_t> calls;
+  std::map<std::string, testing::MpiData> data;
+};
+
+MpiCost expected(const Program& p, const std::vector<int>& run, const CommOptions& options) {
+  MpiCost sum;
   for (int segment : run)
     for (const Event& e : p.segments[segment].events) {
       if (!is_collective(e.op)) continue;
       Collective c;
       c.op = e.op, c.dtype = e.dtype, c.reduction = e.reduction, c.root = e.root, c.elems = e.elems;
-      for (const auto& [name, count] : mpi_calls(c, p.world, options)) calls[name] += count;
+      for (const auto& [name, count] : mpi_calls(c, p.world, options)) {
+        sum.calls[name] += count;
+        sum.data[name].elems += e.elems;
+        sum.data[name].bytes += e.elems * dtype_bytes(e.dtype);
+      }
     }
-  return calls;
+  return sum;
+}
+
+void expect_counted(const MpiCost& e) {
+  EXPECT_EQ(testing::mpi_counts(), e.calls);
+  for (const auto& [name, carried] : e.data) {
+    EXPECT_EQ(testing::mpi_data()[name].elems, carried.elems) << name;
+    EXPECT_EQ(testing::mpi_data()[name].bytes, carried.bytes) << name;
+  }
 }
 
 TEST(Beneath, AStepMakesTheMpiCallsOfItsPlan) {
   for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
     for (int stage : {0, 1, 2, 3})
       for (std::int64_t accumulation : {1, 3})
-        for (Reductions reductions : {Reductions::native, Reductions::ordered}) {
+        for (const auto& [dtype, reductions] : {std::pair{Dtype::fp32, Reductions::native},
+                                                std::pair{Dtype::fp32, Reductions::ordered},
+                                                std::pair{Dtype::bf16, Reductions::ordered}}) {
           SCOPED_TRACE(std::string(to_string(schedule)) + ", stage " + std::to_string(stage) +
                        ", accumulation " + std::to_string(accumulation) + ", " +
-                       std::string(to_string(reductions)));
+                       std::string(to_string(reductions)) + ", " + std::string(to_string(dtype)));
           int world = 0;
           MPI_Comm_size(MPI_COMM_WORLD, &world);
           Deck deck = small_deck(stage, 2 * world * accumulation, accumulation);
           deck.run.reductions = reductions;
           deck.run.schedule = schedule;
           deck.comm.backend = Backend::mpi;
+          if (dtype != Dtype::fp32) testing::set_precision(deck, dtype, dtype);
           Training t(deck, MPI_COMM_WORLD);
           const Program& p = t.program();
           const CommOptions options = testing::mpi_options(reductions);
           testing::reset_mpi_counts();
           t.init();
-          EXPECT_EQ(testing::mpi_counts(), expected_calls(p, {0}, options));
+          expect_counted(expected(p, {0}, options));
           int at = 0;
           for (int s = 0; s < 3; ++s) {
             testing::reset_mpi_counts();
+            SCOPED_TRACE("step " + std::to_string(s));
             t.bare_step();
-            EXPECT_EQ(testing::mpi_counts(),
-                      expected_calls(p, testing::segments_of(p.steps[at], false), options))
-                << "step " << s;
+            expect_counted(expected(p, testing::segments_of(p.steps[at], false), options));
             at = p.steps[at].after_update;
           }
         }
