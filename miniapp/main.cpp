@@ -21,6 +21,7 @@
 #include <miniapp/commands/help/help_page.hpp>
 #include <miniapp/commands/help/man_page.hpp>
 #include <miniapp/provenance/failure_text.hpp>
+#include <miniapp/provenance/fatal_signals.hpp>
 #include <miniapp/provenance/version.hpp>
 #include <miniapp/report/standard_output.hpp>
 
@@ -308,6 +309,7 @@ int main(int argc, char** argv) {
   open_standard_streams();
   std::set_terminate(end_at_once);
   try {
+    end_fatal_signals_with_a_status();
     // A write beyond the limit of file sizes then fails with EFBIG, which is reported as any other
     // failed write.
     if (std::signal(SIGXFSZ, SIG_IGN) == SIG_ERR)

@@ -71,6 +71,48 @@ TEST_P(LostRank, KilledEndsAll) {
   EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
 }
 
+// How a process must end that receives one of these signals.
+struct Ending {
+  int signal, status;
+  const char* text;
+};
+constexpr Ending endings[] = {{SIGABRT, 70, "SIGABRT"}, {SIGILL, 2, "SHARDMARK_NATIVE"}};
+
+// MPICH's launcher gives the number of a signal as its status: 6 for SIGABRT and 4 for SIGILL,
+// which mean something else here. It may also give the 9 of a rank that it killed afterwards.
+TEST_P(LostRank, AbortedHasAStatusOfItsOwn) {
+  for (const Ending& ending : endings) {
+    const Workplace place;
+    Program program(endless(place));
+    const pid_t pid = victim(program);
+    ASSERT_GT(pid, 0);
+    ASSERT_EQ(kill(pid, ending.signal), 0);
+    const Outcome outcome = program.wait();
+    EXPECT_FALSE(outcome.timed_out);
+    EXPECT_TRUE(outcome.status == ending.status || outcome.status >= SIGKILL) << outcome.status;
+    EXPECT_NE(outcome.err.find(ending.text), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out.find("RESULT="), std::string::npos);
+    EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
+  }
+}
+
+TEST(LostProcess, AbortedHasOneLineAndAStatusOfItsOwn) {
+  for (const Ending& ending : endings) {
+    const Workplace place;
+    Launch launch = endless(place);
+    launch.ranks = 0;
+    Program program(launch);
+    ASSERT_TRUE(program.wait_for_output("step ", start_limit_s));
+    ASSERT_EQ(kill(program.pid(), ending.signal), 0);
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.status, ending.status);
+    const auto lines = lines_of(outcome.err);
+    ASSERT_EQ(lines.size(), 1u) << outcome.err;
+    EXPECT_TRUE(lines[0].starts_with("shardmark: ")) << lines[0];
+    EXPECT_NE(lines[0].find(ending.text), std::string::npos) << lines[0];
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Program, LostRank, testing::Values(0, 1));
 
 }  // namespace
