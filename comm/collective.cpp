@@ -19,7 +19,7 @@ void validate(const Collective& c, int rank, int size) {
   if (!is_collective(c.op)) refuse("op: must be a collective");
   if (c.op == Op::barrier) return;
   if (c.elems < 0) refuse(fmt::format("elems = {}: must not be negative", c.elems));
-  if ((c.op == Op::all_gather || c.op == Op::reduce_scatter) && c.elems % size != 0)
+  if (has_parts(c.op) && c.elems % size != 0)
     refuse(fmt::format("elems = {}: must divide by the {} ranks: pad the array", c.elems, size));
   const bool rooted = c.op == Op::reduce || c.op == Op::broadcast;
   if (rooted && (c.root < 0 || c.root >= size))
@@ -31,6 +31,8 @@ void validate(const Collective& c, int rank, int size) {
   const bool receives = c.op != Op::reduce || c.root == rank;
   if (c.elems > 0 && ((sends && c.send == nullptr) || (receives && c.recv == nullptr)))
     refuse("buffer: null: must hold the elements");
+  if (c.op == Op::all_to_all && c.elems > 0 && c.send == c.recv)
+    refuse("buffer: sends and receives at one address: must be two arrays");
 }
 
 void require_started(Ticket ticket, Ticket last) {
@@ -68,6 +70,7 @@ std::int64_t received_elems(const Collective& c, int rank, int size) {
     case Op::reduce: return c.root == rank ? c.elems : 0;
     case Op::all_gather:
     case Op::all_reduce:
+    case Op::all_to_all:
     case Op::broadcast: return c.elems;
     default: return 0;
   }

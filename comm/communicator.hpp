@@ -25,10 +25,11 @@ namespace shardmark {
 /// The description of one collective, as a plain value that decorators can inspect and pass on.
 ///
 /// `elems` is S as defined by nccl-tests, the size of the whole array: all_gather receives S
-/// elements and sends S/size of them; reduce_scatter sends S and receives S/size; `size` must
-/// divide S for both. In place means send == recv + rank*S/size for all_gather, recv == send +
+/// elements and sends S/size of them; reduce_scatter sends S and receives S/size; all_to_all sends
+/// S and receives S, S/size of them to and from each rank, in rank order. `size` must divide S for
+/// these three. In place means send == recv + rank*S/size for all_gather, recv == send +
 /// rank*S/size for reduce_scatter (whose other elements are undefined afterwards), and send == recv
-/// for the other operations.
+/// for the other operations; all_to_all has no such form, so its buffers must not overlap.
 struct Collective {
   Op op = Op::barrier;
   Dtype dtype = Dtype::fp32;

@@ -123,6 +123,7 @@ void combine_in_rank_order(Dtype dtype, Reduction reduction, const void* const* 
     case Dtype::fp16: return combine<WideFp16>(reduction, rows, size, out, elems);
     case Dtype::int32: return combine<Plain<std::int32_t>>(reduction, rows, size, out, elems);
     case Dtype::int64: return combine<Plain<std::int64_t>>(reduction, rows, size, out, elems);
+    case Dtype::int8: return combine<Plain<std::int8_t, int>>(reduction, rows, size, out, elems);
     case Dtype::uint8: return combine<Plain<std::uint8_t, int>>(reduction, rows, size, out, elems);
   }
 }
@@ -133,6 +134,7 @@ void divide(Dtype dtype, void* data, std::int64_t elems, int divisor) {
     case Dtype::fp64: return divide_all<double>(data, elems, divisor);
     case Dtype::int32: return divide_all<std::int32_t>(data, elems, divisor);
     case Dtype::int64: return divide_all<std::int64_t>(data, elems, divisor);
+    case Dtype::int8: return divide_all<std::int8_t, int>(data, elems, divisor);
     case Dtype::uint8: return divide_all<std::uint8_t, int>(data, elems, divisor);
     default: refuse("division", dtype);
   }

@@ -136,7 +136,7 @@ void FaultyCommunicator::shorten(Open& open) const {
   Collective& less = open.less = c;
   less.elems -= size();
   const std::int64_t size_bytes = dtype_bytes(c.dtype), shards = size();
-  const bool scatters = c.op == Op::reduce_scatter;
+  const bool scatters = c.op == Op::reduce_scatter || c.op == Op::all_to_all;
   const std::int64_t parts = scatters ? shards : 1;
   const std::int64_t sent = c.op == Op::all_gather ? less.elems / shards : less.elems / parts;
   if (c.send != nullptr) {
@@ -153,7 +153,8 @@ void FaultyCommunicator::shorten(Open& open) const {
 
 void FaultyCommunicator::deliver_shortened(const Open& open) const {
   const Collective &c = open.c, &less = open.less;
-  const std::int64_t parts = c.op == Op::all_gather ? size() : 1;
+  const bool gathers = c.op == Op::all_gather || c.op == Op::all_to_all;
+  const std::int64_t parts = gathers ? size() : 1;
   const std::int64_t elems = received_elems(less, rank(), size()) / parts;
   if (c.recv == nullptr) return;
   for (std::int64_t p = 0; p < parts; ++p)

@@ -24,6 +24,7 @@ bool mpi_takes_device_buffers() {
 bool done_by_mpi_alone(const Collective& c, int rank, int size, const CommOptions& options) {
   switch (route_of(c, size, options).kind) {
     case RouteKind::barrier:
+    case RouteKind::all_to_all:
     case RouteKind::all_gather: return true;
     case RouteKind::broadcast: return rank != c.root || c.send == c.recv;
     case RouteKind::all_reduce:

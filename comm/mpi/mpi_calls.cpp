@@ -12,6 +12,7 @@ RouteKind kind_of(const Collective& c, int size, Reductions reductions) {
   switch (c.op) {
     case Op::barrier: return RouteKind::barrier;
     case Op::all_gather: return RouteKind::all_gather;
+    case Op::all_to_all: return RouteKind::all_to_all;
     case Op::broadcast: return RouteKind::broadcast;
     case Op::all_reduce: return ours ? RouteKind::ordered_all_reduce : RouteKind::all_reduce;
     case Op::reduce: return ours ? RouteKind::ordered_reduce : RouteKind::reduce;
@@ -35,10 +36,10 @@ Route route_of(const Collective& c, int size, const CommOptions& options) {
     route.pieces = 1;
     return route;
   }
-  const bool by_shard = route.kind == RouteKind::all_gather ||
-                        route.kind == RouteKind::reduce_scatter ||
-                        route.kind == RouteKind::ordered_reduce_scatter ||
-                        route.kind == RouteKind::ordered_all_reduce;
+  const bool by_shard =
+      route.kind == RouteKind::all_gather || route.kind == RouteKind::all_to_all ||
+      route.kind == RouteKind::reduce_scatter || route.kind == RouteKind::ordered_reduce_scatter ||
+      route.kind == RouteKind::ordered_all_reduce;
   route.part_elems = by_shard ? divide_up(c.elems, size) : c.elems;
   const std::int64_t piece_bytes = route.kind == RouteKind::all_gather
                                        ? options.mpi.gather_bytes / size
@@ -63,6 +64,7 @@ std::map<std::string, std::int64_t> mpi_calls(const Collective& c, int size,
     case RouteKind::local: return {};
     case RouteKind::barrier: return {{"MPI_Ibarrier", n}};
     case RouteKind::all_gather: return {{"MPI_Iallgather", n}};
+    case RouteKind::all_to_all: return {{"MPI_Ialltoall", n}};
     case RouteKind::all_reduce: return {{"MPI_Iallreduce", n}};
     case RouteKind::ordered_all_reduce: return {{"MPI_Ialltoallv", n}, {"MPI_Iallgatherv", n}};
     case RouteKind::reduce_scatter: return {{"MPI_Ireduce_scatter_block", n}};

@@ -18,6 +18,7 @@ enum class RouteKind : std::uint8_t {
   local,                   // one rank, or no elements: a copy without MPI calls
   barrier,                 // MPI_Ibarrier
   all_gather,              // MPI_Iallgather
+  all_to_all,              // MPI_Ialltoall
   all_reduce,              // MPI_Iallreduce
   ordered_all_reduce,      // MPI_Ialltoallv, local sums, MPI_Iallgatherv
   reduce_scatter,          // MPI_Ireduce_scatter_block

@@ -28,7 +28,8 @@ MpiFlight::MpiFlight(const Collective& c, const Route& route, const MpiGroup& gr
   shard_elems_ = c.elems / group.size;
   const Span last = route.pieces > 0 ? span(route.pieces - 1) : Span{0, 0};
   const RouteKind kind = route.kind;
-  if (kind == RouteKind::all_gather || kind == RouteKind::ordered_reduce_scatter) {
+  if (kind == RouteKind::all_gather || kind == RouteKind::all_to_all ||
+      kind == RouteKind::ordered_reduce_scatter) {
     column_ = PieceType(c.dtype, route.piece_elems, shard_elems_);
     tail_column_ = PieceType(c.dtype, last.elems, shard_elems_);
   } else if (kind == RouteKind::ordered_all_reduce) {
@@ -118,6 +119,9 @@ void MpiFlight::count(const Step& step, const Span& s) {
     case RouteKind::all_gather:
       moved_.send(s.elems, c_.dtype);
       return moved_.receive(all_parts, c_.dtype);
+    case RouteKind::all_to_all:
+      moved_.send(all_parts, c_.dtype);
+      return moved_.receive(all_parts, c_.dtype);
     case RouteKind::all_reduce:
       moved_.send(s.elems, c_.dtype);
       return moved_.receive(s.elems, c_.dtype);
@@ -160,6 +164,9 @@ void MpiFlight::call(const Step& step, MPI_Request* request) {
     case RouteKind::all_gather:
       SHARDMARK_MPI(MPI_Iallgather(in_place_ ? MPI_IN_PLACE : send, in_place_ ? 0 : count, type,
                                    recv, 1, column(s), comm, request));
+      return;
+    case RouteKind::all_to_all:
+      SHARDMARK_MPI(MPI_Ialltoall(send, 1, column(s), recv, 1, column(s), comm, request));
       return;
     case RouteKind::all_reduce:
       SHARDMARK_MPI(

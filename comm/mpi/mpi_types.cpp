@@ -10,6 +10,7 @@ MPI_Datatype mpi_type(Dtype dtype) {
     case Dtype::int32: return MPI_INT32_T;
     case Dtype::int64: return MPI_INT64_T;
     case Dtype::uint8: return MPI_UINT8_T;
+    case Dtype::int8: return MPI_INT8_T;
     case Dtype::bf16:
     case Dtype::fp16: return MPI_UINT16_T;
   }

@@ -54,6 +54,7 @@ void divide_on_stream(cudaStream_t stream, Dtype dtype, void* data, std::int64_t
     case Dtype::bf16: return launch<__nv_bfloat16>(stream, data, elems, divisor);
     case Dtype::fp16: return launch<__half>(stream, data, elems, divisor);
     case Dtype::fp64: return launch<double>(stream, data, elems, divisor);
+    case Dtype::int8: return launch<std::int8_t>(stream, data, elems, divisor);
     case Dtype::uint8: return launch<std::uint8_t>(stream, data, elems, divisor);
     case Dtype::int32: return launch<std::int32_t>(stream, data, elems, divisor);
     case Dtype::int64: return launch<std::int64_t>(stream, data, elems, divisor);

@@ -13,6 +13,7 @@ ncclDataType_t nccl_type(Dtype dtype) {
     case Dtype::fp16: return ncclFloat16;
     case Dtype::fp64: return ncclFloat64;
     case Dtype::uint8: return ncclUint8;
+    case Dtype::int8: return ncclInt8;
     case Dtype::int32: return ncclInt32;
     case Dtype::int64: return ncclInt64;
   }
@@ -22,6 +23,22 @@ ncclDataType_t nccl_type(Dtype dtype) {
 ncclRedOp_t nccl_op(Reduction reduction) {
   return reduction == Reduction::max ? ncclMax : ncclSum;
 }
+
+namespace {
+
+// Every rank exchanges a part with every rank, itself included. NCCL makes one call of the group.
+void exchange_parts(const Collective& c, const NcclLane& lane, std::size_t shard,
+                    ncclDataType_t type) {
+  SHARDMARK_NCCL(ncclGroupStart());
+  for (int r = 0; r < lane.size; ++r) {
+    const std::int64_t at = r * static_cast<std::int64_t>(shard);
+    SHARDMARK_NCCL(ncclSend(offset(c.send, at, c.dtype), shard, type, r, lane.comm, lane.stream));
+    SHARDMARK_NCCL(ncclRecv(offset(c.recv, at, c.dtype), shard, type, r, lane.comm, lane.stream));
+  }
+  SHARDMARK_NCCL(ncclGroupEnd());
+}
+
+}  // namespace
 
 void call_nccl(const Collective& c, const NcclLane& lane, Moved& moved) {
   if (c.op == Op::barrier) {
@@ -52,6 +69,7 @@ void call_nccl(const Collective& c, const NcclLane& lane, Moved& moved) {
     case Op::reduce:
       SHARDMARK_NCCL(ncclReduce(c.send, c.recv, whole, type, op, c.root, lane.comm, lane.stream));
       return count(whole, root ? whole : 0);
+    case Op::all_to_all: exchange_parts(c, lane, shard, type); return count(whole, whole);
     case Op::broadcast:
       SHARDMARK_NCCL(ncclBroadcast(c.send, c.recv, whole, type, c.root, lane.comm, lane.stream));
       return count(root ? whole : 0, whole);

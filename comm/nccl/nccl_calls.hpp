@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which NCCL call implements each operation. One call is enough for any size, since NCCL's counts
+// Which NCCL calls implement each operation. One is enough for any size, since NCCL's counts
 // have 64 bits.
 //
 //   all_gather      ncclAllGather      count S / size
@@ -7,6 +7,7 @@
 //   all_reduce      ncclAllReduce      count S
 //   reduce          ncclReduce         count S
 //   broadcast       ncclBroadcast      count S
+//   all_to_all      ncclSend, ncclRecv to and from each rank in one group, count S / size
 //   barrier         ncclAllReduce      of one word that belongs to the lane
 //
 // NCCL recognises in-place collectives by their addresses, as Collective defines them. An average

@@ -46,8 +46,12 @@ void NodeFlight::start_exchange(std::uint64_t round) {
 }
 
 void NodeFlight::turn_exchange(std::uint64_t round) {
-  if (!is_reduction(c_.op)) return;
+  if (!is_reduction(c_.op) && c_.op != Op::all_to_all) return;
   for (std::size_t i = 0; i < group_.rails.size(); ++i) {
+    if (c_.op == Op::all_to_all) {
+      hand_out(round, i);
+      continue;
+    }
     if (c_.op != Op::reduce || pieces_.two_steps || map().node() == root_node_) add_up(round, i);
     if (pieces_.two_steps) spread(round, i);
   }
@@ -88,7 +92,7 @@ void NodeFlight::broadcast(std::uint64_t round) {
 // the sums are not divided among them.
 Span NodeFlight::part_of(std::uint64_t round, int rail, int node) const {
   const std::int64_t elems = pieces_.elems(round);
-  if (c_.op == Op::reduce_scatter) {
+  if (scatters()) {
     const Span part = map().rail(rail, map().locals(node) * elems);
     return {map().before(node) * elems + part.first, part.elems};
   }
@@ -100,7 +104,7 @@ Span NodeFlight::part_of(std::uint64_t round, int rail, int node) const {
 
 // What rank `local` of this node contributes from element `at` of the piece on.
 const void* NodeFlight::contribution(int local, std::uint64_t round, std::int64_t at) const {
-  if (local == map().local() && c_.op != Op::reduce_scatter)
+  if (local == map().local() && !scatters())
     return offset(c_.send, pieces_.first(round) + at, c_.dtype);
   return buffer(local, round) + bytes(at);
 }
@@ -180,22 +184,35 @@ void NodeFlight::send_sums(std::uint64_t round, std::size_t i) {
   }
 }
 
+// What rank `local` of `node` has sent on a rail, or the sum of that node.
+const std::byte* NodeFlight::row(std::uint64_t round, std::size_t i, int node, int local) const {
+  const PieceMemory& piece = memory(round);
+  const Span part = part_of(round, group_.rails[i].number, map().node());
+  return piece.inbox.data() + piece.transfers[i].recv_to[static_cast<std::size_t>(node)] +
+         local * bytes(part.elems);
+}
+
+// Delivers what all ranks have sent to this one.
+void NodeFlight::hand_out(std::uint64_t round, std::size_t i) {
+  const Span part = part_of(round, group_.rails[i].number, map().node());
+  const std::int64_t before = (map().before(map().node()) + map().local()) * pieces_.elems(round);
+  const std::int64_t shard_elems = c_.elems / map().size();
+  for (int r = 0; r < map().size(); ++r)
+    deliver(r * shard_elems + pieces_.first(round) + part.first - before,
+            row(round, i, map().node_of(r), map().local_of(r)), part.elems);
+}
+
 // Adds up what the nodes have sent: rows of ranks in rank order, or the sums of the nodes in
 // theirs.
 void NodeFlight::add_up(std::uint64_t round, std::size_t i) {
-  PieceMemory& piece = memory(round);
   const Span part = part_of(round, group_.rails[i].number, map().node());
   if (part.elems == 0) return;
-  const auto row = [&](int node, int k) {
-    return piece.inbox.data() + piece.transfers[i].recv_to[static_cast<std::size_t>(node)] +
-           k * bytes(part.elems);
-  };
   rows_.clear();
   if (pieces_.rows_of_ranks)
     for (int r = 0; r < map().size(); ++r)
-      rows_.push_back(row(map().node_of(r), map().local_of(r)));
+      rows_.push_back(row(round, i, map().node_of(r), map().local_of(r)));
   else
-    for (int n = 0; n < map().nodes(); ++n) rows_.push_back(row(n, 0));
+    for (int n = 0; n < map().nodes(); ++n) rows_.push_back(row(round, i, n, 0));
 
   void* out = nullptr;
   const std::int64_t elems = pieces_.elems(round);

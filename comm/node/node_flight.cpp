@@ -75,7 +75,7 @@ bool NodeFlight::may_exchange() const {
 
 bool NodeFlight::may_read() const {
   if (read_ == finished_) return false;
-  if (c_.op == Op::reduce_scatter || !receives_) return true;
+  if (scatters() || !receives_) return true;
   if (c_.op == Op::broadcast && root_node_ == map().node()) return true;
   return group_.window->all_reached(Stage::reduced, base_ + read_ + 1);
 }

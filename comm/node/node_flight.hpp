@@ -11,6 +11,8 @@
 // Sums: `native` adds up the ranks of a node in rank order and then the nodes in their order, so
 // the bits do not depend on the size of the pieces. `ordered`, and 16-bit types always, send the
 // contributions of all ranks and add them up in rank order.
+//
+// An all_to_all adds up nothing: the exchange delivers what each rank has sent to this one.
 #pragma once
 
 #include <array>
@@ -99,12 +101,16 @@ class NodeFlight {
   void start_sums(std::uint64_t round);
   void lay_out_sums(std::uint64_t round);
   void send_sums(std::uint64_t round, std::size_t rail);
+  const std::byte* row(std::uint64_t round, std::size_t rail, int node, int local) const;
   void add_up(std::uint64_t round, std::size_t rail);
+  void hand_out(std::uint64_t round, std::size_t rail);
   void spread(std::uint64_t round, std::size_t rail);
   void fill_rows(std::byte* to, std::uint64_t round, const Span& part);
   const void* contribution(int local, std::uint64_t round, std::int64_t at) const;
   Span part_of(std::uint64_t round, int rail, int node) const;
-  bool to_one_node() const { return pieces_.two_steps || c_.op == Op::reduce_scatter; }
+  bool to_one_node() const { return pieces_.two_steps || scatters(); }
+  // Whether each rank receives something else; then the exchange delivers it.
+  bool scatters() const { return c_.op == Op::reduce_scatter || c_.op == Op::all_to_all; }
 
   int rows(int node) const { return pieces_.rows_of_ranks ? map().locals(node) : 1; }
   std::int64_t bytes(std::int64_t elems) const { return elems * dtype_bytes(c_.dtype); }

@@ -15,9 +15,10 @@ NodePieces plan_node_pieces(const Collective& c, int size, int nodes, Reductions
     return pieces;
   }
   if (size == 1 || c.elems == 0) return pieces;
-  pieces.by_shard = c.op == Op::all_gather || c.op == Op::reduce_scatter;
+  pieces.by_shard = has_parts(c.op);
   pieces.part_elems = pieces.by_shard ? c.elems / size : c.elems;
-  pieces.rows_of_ranks = is_reduction(c.op) && sums_in_rank_order(c.dtype, reductions);
+  pieces.rows_of_ranks =
+      c.op == Op::all_to_all || (is_reduction(c.op) && sums_in_rank_order(c.dtype, reductions));
 
   // Enough pieces that all are in progress at once, unless they would become too small.
   const std::int64_t elem_bytes = dtype_bytes(c.dtype), row_elems = pieces.by_shard ? size : 1;

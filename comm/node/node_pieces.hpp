@@ -23,8 +23,8 @@ struct NodePieces {
   bool by_shard = false;         // a piece has a part of every shard, else a part of the array
   std::int64_t part_elems = 0;   // what is split: a shard (all_gather, reduce_scatter) or the array
   std::int64_t piece_elems = 0;  // elements of the part per piece
-  /// Whether the contributions of all ranks cross the links, so that they are added up in rank
-  /// order. Otherwise only one sum of each node does.
+  /// Whether the contributions of all ranks cross the links, because they are added up in rank
+  /// order or not at all. Otherwise only one sum of each node does.
   bool rows_of_ranks = false;
   /// Whether an all_reduce or reduce between the nodes consists of a reduce_scatter and a gather.
   /// Otherwise every node gets the sums of all nodes in one step, which moves more data between

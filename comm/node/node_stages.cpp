@@ -41,6 +41,7 @@ void NodeFlight::write() {
           put(result(own, written_) + bytes(at), first + part.first - own * elems, part.elems);
       });
       return deliver(map().rank() * shard_elems + first, offset(c_.send, first, c_.dtype), elems);
+    case Op::all_to_all:
     case Op::reduce_scatter:
       // The parts of all shards, node by node.
       for (int n = 0; n < map().nodes(); ++n)

@@ -54,6 +54,7 @@ void GroupProof::begin(std::int64_t step, std::uint64_t key) {
 }
 
 GroupProof::Kind GroupProof::kind_of(const Collective& c) const {
+  if (c.op == Op::all_to_all) return Kind::parts;
   if (!is_reduction(c.op)) return Kind::hashes;
   const bool ours = options_.reductions == Reductions::ordered || !is_floating(c.dtype) ||
                     c.reduction == Reduction::max;
@@ -123,6 +124,12 @@ std::size_t GroupProof::sent(const Collective& c) {
     if (c.op == Op::all_gather) sent_hash = hash(c.send, bytes / size_, key_of(number, rank_));
     if (c.op == Op::broadcast && c.root == rank_)
       sent_hash = hash(c.send, bytes, key_of(number, 0));
+  } else if (c.elems > 0 && record.kind == Kind::parts) {
+    const std::int64_t bytes = c.elems / size_ * dtype_bytes(c.dtype);
+    record.first_part = sent_parts_.size();
+    for (int r = 0; r < size_; ++r)
+      sent_parts_.push_back(static_cast<std::int64_t>(hash(
+          static_cast<const char*>(c.send) + r * bytes, bytes, key_of_part(number, rank_, r))));
   } else if (c.elems > 0 && record.kind == Kind::reference) {
     record.reference = reference(c, key_of(number, 0));
   } else if (c.elems > 0) {
@@ -151,6 +158,11 @@ void GroupProof::received(std::size_t number) {
     for (std::int64_t p = 0; p < parts; ++p)
       record.received_hash +=
           hash(static_cast<const char*>(c.recv) + p * bytes, bytes, key_of(number, p));
+  } else if (record.kind == Kind::parts) {
+    const std::int64_t bytes = c.elems / size_ * dtype_bytes(c.dtype);
+    for (int r = 0; r < size_; ++r)
+      record.received_hash +=
+          hash(static_cast<const char*>(c.recv) + r * bytes, bytes, key_of_part(number, r, rank_));
   } else if (record.kind == Kind::reference) {
     record.received_hash = hash(c.recv, elems * dtype_bytes(c.dtype), key_of(number, 0));
   } else {
@@ -161,14 +173,17 @@ void GroupProof::received(std::size_t number) {
 }
 
 std::int64_t GroupProof::held_bytes() const {
-  return static_cast<std::int64_t>(sent_.size() * sizeof(BlockSum));
+  return static_cast<std::int64_t>(sent_.size() * sizeof(BlockSum) +
+                                   sent_parts_.size() * sizeof(std::int64_t));
 }
 
 // What each rank says of its whole step. One exchange of these is enough where nothing is wrong.
 struct GroupProof::Totals {
-  std::uint64_t calls = 0;            // the hash of which collectives were made
-  std::uint64_t sent = 0;             // the sum of sent hashes
-  std::uint64_t received = 0;         // the sum of received hashes
+  std::uint64_t calls = 0;       // the hash of which collectives were made
+  std::uint64_t sent = 0;        // the sum of sent hashes
+  std::uint64_t received = 0;    // the sum of received hashes
+  std::uint64_t sent_parts = 0;  // the same of an all_to_all, whose parts go to one rank each
+  std::uint64_t received_parts = 0;
   std::uint64_t wrong_reference = 0;  // results that are not those of the reference
 };
 
@@ -183,18 +198,22 @@ void GroupProof::compare(std::vector<ProofFailure>& failures) {
     calls.add(call.data(), sizeof call);
     own.sent += static_cast<std::uint64_t>(sent_hashes_[i]);
     if (r.kind == Kind::hashes) own.received += r.received_hash;
+    if (r.kind == Kind::parts) own.received_parts += r.received_hash;
     own.wrong_reference += is_wrong_reference(r);
   }
+  for (const std::int64_t hash : sent_parts_) own.sent_parts += static_cast<std::uint64_t>(hash);
   own.calls = calls.value();
   std::vector<Totals> ranks(static_cast<std::size_t>(size_));
   lane_.exchange(&own, ranks.data(), sizeof own);
   if (same_calls(ranks, failures)) {
     compare_hashes(ranks, failures);
+    compare_parts(ranks, failures);
     compare_blocks(failures);
     proved_ += static_cast<std::int64_t>(records_.size());
   }
   records_.clear();
   sent_hashes_.clear();
+  sent_parts_.clear();
   sent_.clear();
   received_.clear();
 }
@@ -237,6 +256,23 @@ void GroupProof::compare_hashes(const std::vector<Totals>& ranks,
     if (is_wrong_reference(record))
       fail(record, "the result is not that of the contributions combined in rank order", failures);
   }
+}
+
+// A part goes to one rank only, so one sum over all ranks is compared; if it is not right, the sums
+// of each collective and receiving rank are.
+void GroupProof::compare_parts(const std::vector<Totals>& ranks,
+                               std::vector<ProofFailure>& failures) {
+  std::uint64_t difference = 0;
+  for (const Totals& r : ranks) difference += r.sent_parts - r.received_parts;
+  if (difference == 0) return;
+  add_over_ranks(lane_, Dtype::int64, sent_parts_.data(),
+                 static_cast<std::int64_t>(sent_parts_.size()));
+  for (const Record& record : records_)
+    if (record.kind == Kind::parts && record.c.elems > 0 &&
+        record.received_hash !=
+            static_cast<std::uint64_t>(
+                sent_parts_[record.first_part + static_cast<std::size_t>(rank_)]))
+      fail(record, "what was received is not what was sent", failures);
 }
 
 void GroupProof::compare_blocks(std::vector<ProofFailure>& failures) {

@@ -5,6 +5,8 @@
 //
 // - all_gather, broadcast: a keyed hash of each sent part. The hashes that the ranks sent are added
 //   (modulo 2^64), and each rank's sum over the parts that it received must be equal.
+// - all_to_all: a keyed hash of each sent part. The hashes of the parts for a rank are added over
+//   the ranks, and the rank's sum over the parts that it received must be equal.
 // - a floating-point sum that the library makes: weighted sums of short blocks. The ranks' sums are
 //   added and compared with the blocks of the result, within the bound of rounding.
 // - a sum that is made in rank order (`ordered`), sums of integers and maxima: the contributions
@@ -54,7 +56,8 @@ class GroupProof {
   }
   /// After it is done, the receive buffer still untouched: folds what this rank received.
   void received(std::size_t number);
-  /// The bytes of the sent block sums that wait for `compare`, which are the same on all ranks.
+  /// The bytes of the sent sums and hashes of parts that wait for `compare`, which are the same on
+  /// all ranks.
   std::int64_t held_bytes() const;
 
   /// Collective; each collective that was sent has been received. Appends what this rank finds
@@ -65,7 +68,7 @@ class GroupProof {
   std::int64_t proved() const { return proved_; }
 
  private:
-  enum class Kind : std::uint8_t { hashes, blocks, reference };
+  enum class Kind : std::uint8_t { hashes, parts, blocks, reference };
   struct Record {
     Collective c;
     std::string name;
@@ -73,6 +76,7 @@ class GroupProof {
     std::uint64_t received_hash = 0, reference = 0;
     std::int64_t block = 1, blocks_per_part = 0;  // Kind::blocks
     std::size_t first_sent = 0, first_received = 0;
+    std::size_t first_part = 0;  // Kind::parts
   };
   Kind kind_of(const Collective& c) const;
   std::uint64_t key_of(std::size_t number, std::int64_t part) const;
@@ -83,9 +87,13 @@ class GroupProof {
   std::uint64_t reference(const Collective& c, std::uint64_t key);
   std::int64_t parts(const Collective& c) const { return c.op == Op::reduce_scatter ? size_ : 1; }
   struct Totals;
+  std::uint64_t key_of_part(std::size_t number, int from, int to) const {
+    return key_of(number, std::int64_t{from} * size_ + to);
+  }
   bool is_wrong_reference(const Record& record) const;
   bool same_calls(const std::vector<Totals>& ranks, std::vector<ProofFailure>& failures) const;
   void compare_hashes(const std::vector<Totals>& ranks, std::vector<ProofFailure>& failures);
+  void compare_parts(const std::vector<Totals>& ranks, std::vector<ProofFailure>& failures);
   void compare_blocks(std::vector<ProofFailure>& failures);
   void judge_blocks(const Record& record, std::vector<ProofFailure>& failures) const;
   void fail(const Record& record, const std::string& what,
@@ -100,6 +108,7 @@ class GroupProof {
   Weights weights_{};
   std::vector<Record> records_;
   std::vector<std::int64_t> sent_hashes_;  // by record; 0 where it sends nothing that is hashed
+  std::vector<std::int64_t> sent_parts_;   // by record of Kind::parts and receiving rank
   std::vector<BlockSum> sent_, received_;
   std::vector<char> buffer_, rows_;
   std::int64_t proved_ = 0;

@@ -14,7 +14,7 @@ ShmRounds plan_shm_rounds(const Collective& c, int size, const ShmLimits& means)
   }
   if (size == 1 || c.elems == 0) return cut;
   const std::int64_t elem_bytes = dtype_bytes(c.dtype);
-  const bool by_shard = c.op == Op::all_gather || c.op == Op::reduce_scatter;
+  const bool by_shard = has_parts(c.op);
   cut.part_elems = by_shard ? c.elems / size : c.elems;
   cut.small = c.op == Op::all_reduce &&
               c.elems * elem_bytes <= std::min(shm_small_bytes, means.buffer_bytes);
@@ -23,7 +23,7 @@ ShmRounds plan_shm_rounds(const Collective& c, int size, const ShmLimits& means)
   cut.reduces_by_share = (c.op == Op::all_reduce && !cut.small) || c.op == Op::reduce;
 
   std::int64_t room = means.buffer_bytes * (cut.direct ? shm_direct_buffers : 1) / elem_bytes;
-  if (c.op == Op::reduce_scatter) room /= size;
+  if (c.op == Op::reduce_scatter || c.op == Op::all_to_all) room /= size;
   // Pieces and the ranks' shares of them end on cache lines if they are long enough.
   const std::int64_t line_elems = cache_line_bytes / elem_bytes * (cut.reduces_by_share ? size : 1);
   if (room > line_elems) room -= room % line_elems;

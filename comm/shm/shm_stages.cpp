@@ -68,6 +68,12 @@ void ShmFlight::write() {
       offer(p.first, p.elems);
       if (c_.recv != nullptr) deliver(p.first, offset(c_.send, p.first, c_.dtype), p.elems);
       return;
+    case Op::all_to_all: {
+      const std::int64_t own = rank * shard_elems() + p.first;
+      moved_.send(p.elems, c_.dtype);
+      deliver(own, offset(c_.send, own, c_.dtype), p.elems);
+      [[fallthrough]];
+    }
     case Op::reduce_scatter:
       for (int r = 0; r < window_.size(); ++r)
         if (r != rank)
@@ -105,6 +111,13 @@ void ShmFlight::read() {
       return;
     case Op::broadcast:
       if (rank != c_.root) fetch(p.first, c_.root, p.elems);
+      return;
+    case Op::all_to_all:
+      for (int k = 1; k < size; ++k) {
+        const int from = (rank + k) % size;
+        deliver(from * shard_elems() + p.first,
+                buffer(from, read_, rank * rounds_plan_.piece_elems), p.elems);
+      }
       return;
     case Op::reduce_scatter:
       return combine(read_, rank * rounds_plan_.piece_elems, rank * shard_elems() + p.first,

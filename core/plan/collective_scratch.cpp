@@ -21,8 +21,8 @@ bool gathers_pieces(Op op, Dtype dtype, Reductions reductions) {
 
 // The part of the array per rank, which is cut into pieces.
 std::int64_t part_elems(Op op, Dtype dtype, std::int64_t elems, int size, Reductions reductions) {
-  const bool by_shard = op == Op::all_gather || op == Op::reduce_scatter ||
-                        (op == Op::all_reduce && sums_in_rank_order(dtype, reductions));
+  const bool by_shard =
+      has_parts(op) || (op == Op::all_reduce && sums_in_rank_order(dtype, reductions));
   return by_shard ? round_up(elems, size, "elements of a collective") / size : elems;
 }
 

@@ -33,8 +33,8 @@ std::int64_t collective_scratch_bytes(Op op, Dtype dtype, std::int64_t elems, in
 
 /// Elements of each rank's part in one piece of a collective: the most for which the scratch stays
 /// within the cap and the bytes within `piece_bytes`, and at least 1. A rank's part is its shard
-/// for all_gather, reduce_scatter and an all_reduce that adds up in rank order, and otherwise the
-/// whole array.
+/// for all_gather, reduce_scatter, all_to_all and an all_reduce that adds up in rank order, and
+/// otherwise the whole array.
 std::int64_t piece_elems(Op op, Dtype dtype, std::int64_t elems, int size, Reductions reductions,
                          std::int64_t cap_bytes, std::int64_t piece_bytes = default_piece_bytes);
 

@@ -20,6 +20,7 @@ enum class Collective : std::uint8_t {
   reduce = 1,
   all_gather = 2,
   broadcast = 5,
+  all_to_all = 6,
   reduce_scatter = 7
 };
 

@@ -203,7 +203,7 @@ void read_level(KeyReader& reader, NetworkLevel& level) {
     CollectiveTimes& t = level.collectives.emplace_back();
     item.choice("op", t.op,
                 {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,
-                 Op::barrier});
+                 Op::all_to_all, Op::barrier});
     item.choice("dtype", t.dtype);
     number(item, "ranks", t.ranks, count);
     t.ranks_per_node = t.ranks;

@@ -165,7 +165,8 @@ void probe_collectives(const Probe& probe, Machine& machine) {
     never_faster_when_larger(t.points);
     level.collectives.push_back(std::move(t));
   };
-  for (const Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast})
+  for (const Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,
+                      Op::all_to_all})
     measure(op, Dtype::fp32, 64);
   for (const Op op : {Op::reduce_scatter, Op::all_reduce, Op::reduce})
     measure(op, Dtype::bf16, 64);

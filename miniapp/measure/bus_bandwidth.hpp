@@ -13,6 +13,7 @@ inline double bus_factor(Op op, int n) {
   switch (op) {
     case Op::all_reduce: return 2.0 * (ranks - 1.0) / ranks;
     case Op::all_gather:
+    case Op::all_to_all:
     case Op::reduce_scatter: return (ranks - 1.0) / ranks;
     default: return 1.0;
   }

@@ -38,6 +38,7 @@ Rates rates_of(Op op, std::int64_t bytes, double ms, int world) {
   switch (op) {
     case Op::all_gather:
     case Op::reduce_scatter: return {rate * ranks, rate * (ranks - 1)};
+    case Op::all_to_all: return {rate, rate * (ranks - 1) / ranks};
     case Op::all_reduce: return {rate * 2, rate * 2 * (ranks - 1) / ranks};
     default: return {rate, rate};
   }
@@ -76,6 +77,7 @@ std::string deepspeed_name(Op op) {
   switch (op) {
     case Op::all_gather: return "all_gather_into_tensor";
     case Op::reduce_scatter: return "reduce_scatter_tensor";
+    case Op::all_to_all: return "all_to_all_single";
     default: return std::string(to_string(op));
   }
 }

@@ -29,6 +29,7 @@ chakra::Collective collective_type(Op op) {
     case Op::reduce_scatter: return chakra::Collective::reduce_scatter;
     case Op::reduce: return chakra::Collective::reduce;
     case Op::broadcast: return chakra::Collective::broadcast;
+    case Op::all_to_all: return chakra::Collective::all_to_all;
     default: return chakra::Collective::all_reduce;
   }
 }

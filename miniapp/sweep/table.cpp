@@ -26,8 +26,8 @@ std::string joined(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
-constexpr Op collectives[] = {Op::all_gather, Op::reduce_scatter, Op::all_reduce,
-                              Op::reduce,     Op::broadcast,      Op::barrier};
+constexpr Op collectives[] = {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce,
+                              Op::broadcast,  Op::all_to_all,     Op::barrier};
 
 std::vector<std::string> plan_head() {
   std::vector<std::string> head{"stage",

@@ -118,6 +118,11 @@ TEST_P(Lane, refusals_name_the_value_and_the_bound) {
   EXPECT_EQ(refusal([n](Collective& x) { x.op = Op::reduce, x.root = n; }),
             "reduce grad.block3: root = " + std::to_string(n) + ": must be a rank, 0 to " +
                 std::to_string(n - 1));
+  EXPECT_EQ(
+      refusal([n](Collective& x) {
+        x.op = Op::all_to_all, x.elems = n, x.reduction = Reduction::none;
+      }),
+      "all_to_all grad.block3: buffer: sends and receives at one address: must be two arrays");
   if (n > 1) {
     EXPECT_EQ(refusal([](Collective& x) { x.op = Op::reduce_scatter; }),
               "reduce_scatter grad.block3: elems = " + std::to_string(2 * n + 1) +

@@ -83,6 +83,7 @@ TEST(LocalReduction, IsExactForEveryElement) {
   check_type<Fp16>(Dtype::fp16);
   check_type<std::int32_t>(Dtype::int32);
   check_type<std::int64_t>(Dtype::int64);
+  check_type<std::int8_t>(Dtype::int8);
   check_type<std::uint8_t>(Dtype::uint8);
 }
 
@@ -104,6 +105,7 @@ TEST(LocalReduction, DividesEveryElement) {
   check_division<double>(Dtype::fp64);
   check_division<std::int32_t>(Dtype::int32);
   check_division<std::int64_t>(Dtype::int64);
+  check_division<std::int8_t>(Dtype::int8);
   check_division<std::uint8_t>(Dtype::uint8);
 }
 

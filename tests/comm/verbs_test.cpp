@@ -39,6 +39,7 @@ void check_moved(const Communicator& comm, const Collective& c, const MovedVolum
   const std::int64_t shard = c.elems / comm.size();
   Moved want;
   if (c.op == Op::all_gather) want.send(shard, c.dtype);
+  if (c.op == Op::all_to_all) want.send(c.elems, c.dtype);
   if (is_reduction(c.op) || (c.op == Op::broadcast && c.root == comm.rank()))
     want.send(c.elems, c.dtype);
   want.receive(received_elems(c, comm.rank(), comm.size()), c.dtype);
@@ -75,6 +76,8 @@ void check(Communicator& comm, const CommOptions& options, Collective c, bool in
     double want = 0;
     if (c.op == Op::all_gather)
       want = value(static_cast<int>(i / shard), i, size);
+    else if (c.op == Op::all_to_all)
+      want = value(static_cast<int>(i / shard), own + i % shard, size);
     else if (c.op == Op::broadcast)
       want = value(c.root, i, size);
     else
@@ -118,6 +121,7 @@ class Verbs : public ::testing::TestWithParam<Way> {
             for (bool in_place : {false, true}) {
               if (is_reduction(op) == (reduction == Reduction::none)) continue;
               if (s.cap_bytes < 64 && elems > 40) continue;
+              if (op == Op::all_to_all && in_place) continue;
               SCOPED_TRACE(std::string(to_string(op)) + " " + std::string(to_string(dtype)) + " " +
                            std::string(to_string(reduction)) + " x " + std::to_string(elems) +
                            (in_place ? " in place" : "") + ", pieces of " +
@@ -141,19 +145,20 @@ TEST_P(Verbs, large_messages_are_exact_to_the_last_element) {
   const auto comm = make_world(options, backend);
   const std::int64_t share = 70'001, n = comm->size();
   bool in_place = false;
-  for (Op op : {Op::all_reduce, Op::reduce_scatter, Op::all_gather, Op::reduce, Op::broadcast})
+  for (Op op : {Op::all_reduce, Op::reduce_scatter, Op::all_gather, Op::reduce, Op::broadcast,
+                Op::all_to_all})
     for (Dtype dtype : all_dtypes)
       for (Reduction reduction :
            {Reduction::none, Reduction::sum, Reduction::average, Reduction::max}) {
         if (is_reduction(op) == (reduction == Reduction::none)) continue;
         const bool uneven = backend.placement > Placement::halves;  // two types tell enough there
         if (uneven && dtype != Dtype::fp32 && dtype != Dtype::bf16) continue;
-        const bool shards = op == Op::reduce_scatter || op == Op::all_gather;
+        const bool shards = has_parts(op);
         Collective c;
         c.op = op, c.dtype = dtype, c.reduction = reduction;
         c.elems = share * n + (shards ? 0 : 3);
         c.root = static_cast<int>(n) - 1;
-        in_place = !in_place;
+        in_place = !in_place && op != Op::all_to_all;
         SCOPED_TRACE(std::string(to_string(op)) + " " + std::string(to_string(dtype)) + " " +
                      std::string(to_string(reduction)) + (in_place ? " in place" : ""));
         check(*comm, options, c, in_place);
@@ -171,6 +176,10 @@ TEST_P(Verbs, reduce_scatter_gives_every_rank_its_shard) {
 TEST_P(Verbs, all_gather_gives_every_rank_all_shards) {
   const std::int64_t n = world_size();
   check_all(Op::all_gather, {0, n, 3 * n, 7 * n, 251 * n});
+}
+TEST_P(Verbs, all_to_all_gives_every_rank_its_part_of_each) {
+  const std::int64_t n = world_size();
+  check_all(Op::all_to_all, {0, n, 3 * n, 7 * n, 251 * n});
 }
 TEST_P(Verbs, reduce_gives_the_root_the_result) {
   for (int root : {0, world_size() - 1}) check_all(Op::reduce, {0, 1, 3, 37, 251}, root);
@@ -226,10 +235,12 @@ TEST_P(EachBackend, barriers_hold_until_all_have_come) {
 TEST(Self, performs_every_operation_for_one_rank) {
   SelfCommunicator comm;
   const CommOptions options;
-  for (Op op : {Op::all_reduce, Op::reduce_scatter, Op::all_gather, Op::reduce, Op::broadcast})
+  for (Op op : {Op::all_reduce, Op::reduce_scatter, Op::all_gather, Op::reduce, Op::broadcast,
+                Op::all_to_all})
     for (Dtype dtype : all_dtypes)
       for (std::int64_t elems : {0, 1, 37, 70'001})
         for (bool in_place : {false, true}) {
+          if (op == Op::all_to_all && in_place) continue;
           Collective c;
           c.op = op, c.dtype = dtype, c.elems = elems, c.root = 0;
           c.reduction = is_reduction(op) ? Reduction::average : Reduction::none;

@@ -28,6 +28,7 @@ class Array {
       case Dtype::fp64: return put(i, v);
       case Dtype::bf16: return put(i, round_bf16(static_cast<float>(v)));
       case Dtype::fp16: return put(i, round_fp16(static_cast<float>(v)));
+      case Dtype::int8: return put(i, static_cast<std::int8_t>(v));
       case Dtype::uint8: return put(i, static_cast<std::uint8_t>(v));
       case Dtype::int32: return put(i, static_cast<std::int32_t>(v));
       case Dtype::int64: return put(i, static_cast<std::int64_t>(v));
@@ -39,6 +40,7 @@ class Array {
       case Dtype::fp64: return take<double>(i);
       case Dtype::bf16: return widen(take<Bf16>(i));
       case Dtype::fp16: return widen(take<Fp16>(i));
+      case Dtype::int8: return take<std::int8_t>(i);
       case Dtype::uint8: return take<std::uint8_t>(i);
       case Dtype::int32: return take<std::int32_t>(i);
       case Dtype::int64: return static_cast<double>(take<std::int64_t>(i));
@@ -73,7 +75,7 @@ inline std::vector<std::byte> bring_scratch(Collective& c, int size, const CommO
   return scratch;
 }
 
-inline constexpr Dtype all_dtypes[] = {Dtype::fp32,  Dtype::bf16,  Dtype::fp16, Dtype::fp64,
-                                       Dtype::uint8, Dtype::int32, Dtype::int64};
+inline constexpr Dtype all_dtypes[] = {Dtype::fp32,  Dtype::bf16,  Dtype::fp16,  Dtype::fp64,
+                                       Dtype::uint8, Dtype::int32, Dtype::int64, Dtype::int8};
 
 }  // namespace shardmark::testing

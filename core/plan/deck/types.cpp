@@ -6,7 +6,7 @@ namespace {
 
 constexpr auto ops =
     enum_names<Op>("acquire", "release", "compute", "copy", "all_gather", "reduce_scatter",
-                   "all_reduce", "reduce", "broadcast", "barrier");
+                   "all_reduce", "reduce", "broadcast", "all_to_all", "barrier");
 constexpr auto kernels =
     enum_names<Kernel>("none", "init_param", "zero", "load_batch", "forward", "backward",
                        "accumulate", "convert", "scale", "interleave", "rearrange", "overflow",
@@ -21,7 +21,7 @@ constexpr auto categories =
     enum_names<Category>("param", "grad", "master", "momentum", "variance", "bucket", "gathered",
                          "activation", "workspace", "staging");
 constexpr auto dtypes =
-    enum_names<Dtype>("fp32", "bf16", "fp16", "fp64", "uint8", "int32", "int64");
+    enum_names<Dtype>("fp32", "bf16", "fp16", "fp64", "uint8", "int32", "int64", "int8");
 constexpr auto reduction_names = enum_names<Reduction>("none", "sum", "average", "max");
 constexpr auto reductions_names = enum_names<Reductions>("native", "ordered");
 constexpr auto computes = enum_names<Compute>("train", "none");

@@ -21,10 +21,11 @@ enum class Op : std::uint8_t {
   all_reduce,
   reduce,
   broadcast,
+  all_to_all,
   barrier
 };
 template<>
-inline constexpr std::size_t enum_size<Op> = 10;
+inline constexpr std::size_t enum_size<Op> = 11;
 
 /// Which computation an event of `Op::compute` carries out. kernels.hpp says what each reads and
 /// writes.
@@ -121,9 +122,9 @@ template<>
 inline constexpr std::size_t enum_size<State> = 4;
 
 /// The type of the elements of a slot, a message or a parameter.
-enum class Dtype : std::uint8_t { fp32, bf16, fp16, fp64, uint8, int32, int64 };
+enum class Dtype : std::uint8_t { fp32, bf16, fp16, fp64, uint8, int32, int64, int8 };
 template<>
-inline constexpr std::size_t enum_size<Dtype> = 7;
+inline constexpr std::size_t enum_size<Dtype> = 8;
 
 /// How a collective combines the values of its ranks; `none` for those that only move values.
 enum class Reduction : std::uint8_t { none, sum, average, max };
@@ -168,6 +169,7 @@ constexpr std::int64_t dtype_bytes(Dtype d) {
     case Dtype::int32: return 4;
     case Dtype::bf16:
     case Dtype::fp16: return 2;
+    case Dtype::int8:
     case Dtype::uint8: return 1;
   }
   return 0;
@@ -176,6 +178,11 @@ constexpr std::int64_t dtype_bytes(Dtype d) {
 /// Whether all ranks of a group take part in the operation.
 constexpr bool is_collective(Op op) {
   return op >= Op::all_gather;
+}
+
+/// Whether the whole array of the operation consists of a part for or from each rank.
+constexpr bool has_parts(Op op) {
+  return op == Op::all_gather || op == Op::reduce_scatter || op == Op::all_to_all;
 }
 
 /// Whether the operation combines values of several ranks. These have a `Reduction`.

@@ -20,6 +20,7 @@ double ring_share(Op op, int ranks) {
   switch (op) {
     case Op::all_reduce: return 2 * (n - 1) / n;
     case Op::all_gather:
+    case Op::all_to_all:
     case Op::reduce_scatter: return (n - 1) / n;
     case Op::reduce:
     case Op::broadcast: return 1;
@@ -55,14 +56,18 @@ double node_part(const CollectiveShape& shape) {
          std::max({shape.busy_ranks, shape.ranks_per_node, 1});
 }
 
+// What the links of a node carry for these ranks; 0: unknown.
+double node_rate(const NetworkLevel& level, const CollectiveShape& shape) {
+  return (level.node_bytes_per_s > 0 ? level.node_bytes_per_s * node_part(shape)
+                                     : level.link.bytes_per_s * shape.ranks_per_node) *
+         level.efficiency / level.oversubscription;
+}
+
 // What a ring of these ranks carries, counted as bus bandwidth; 0: unknown. A ring whose ranks are
 // in the order of nodes leaves each node once, so all links of a node carry it together.
 double ring_rate(const Machine& machine, const NetworkLevel& level, const CollectiveShape& shape) {
-  double rate = level.link.bytes_per_s;
-  if (!level.between_nodes) return rate * level.efficiency;
-  const double outside = (level.node_bytes_per_s > 0 ? level.node_bytes_per_s * node_part(shape)
-                                                     : rate * shape.ranks_per_node) *
-                         level.efficiency / level.oversubscription;
+  if (!level.between_nodes) return level.link.bytes_per_s * level.efficiency;
+  const double outside = node_rate(level, shape);
   if (shape.ranks_per_node > 1)
     for (const NetworkLevel& other : machine.network)
       if (!other.between_nodes && other.link.bytes_per_s > 0)
@@ -87,7 +92,15 @@ CollectiveTime from_link(const Machine& machine, const NetworkLevel& level,
                          const CollectiveShape& shape) {
   CollectiveTime time;
   const double rate = ring_rate(machine, level, shape), bytes = bytes_of(shape);
-  if (level.nccl && shape.op != Op::barrier) {
+  const double outside = node_rate(level, shape);
+  if (shape.op == Op::all_to_all && level.between_nodes && outside > 0) {
+    // No ring: each rank sends its parts for other nodes over the links of its node.
+    const double to_others = static_cast<double>(shape.ranks - shape.ranks_per_node) / shape.ranks;
+    time.latency_s = ring_steps(shape.op, shape.ranks) * level.link.latency_s;
+    time.transfer_s = bytes * to_others * shape.ranks_per_node / outside;
+    return time;
+  }
+  if (level.nccl && shape.op != Op::barrier && shape.op != Op::all_to_all) {
     const int nodes = (shape.ranks + shape.ranks_per_node - 1) / shape.ranks_per_node;
     const NcclTopology t = topology_of(level, shape, rate);
     const double all = nccl_estimate(shape.op, bytes, t, shape.ranks, nodes).seconds;

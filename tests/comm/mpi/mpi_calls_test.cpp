@@ -23,16 +23,17 @@ TEST(MpiCalls, are_those_that_the_table_lists) {
         options.mpi.staging_cap_bytes = cap_bytes;
         const auto comm = make_world(options);
         for (Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,
-                      Op::barrier})
+                      Op::all_to_all, Op::barrier})
           for (Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::int64})
             for (std::int64_t k : {0, 1, 50}) {
-              Array data(dtype, k * n);
+              Array data(dtype, k * n), other(dtype, k * n);
               Collective c;
               c.op = op, c.dtype = dtype, c.elems = k * n, c.root = n - 1;
               c.reduction = is_reduction(op) ? Reduction::average : Reduction::none;
               c.send = c.recv = data.at(0);
               if (op == Op::all_gather) c.send = data.at(rank * k);
               if (op == Op::reduce_scatter) c.recv = data.at(rank * k);
+              if (op == Op::all_to_all) c.recv = other.at(0);
               const auto scratch = bring_scratch(c, n, options);
               reset_mpi_counts();
               run(*comm, c);
@@ -56,16 +57,17 @@ TEST(MpiCalls, are_those_that_the_table_lists) {
 TEST(MpiCalls, are_absent_with_shared_memory) {
   const int n = world_size();
   const auto comm = make_world(make_options(), Backend::shm);
-  Array data(Dtype::fp32, 5000 * n);
+  Array data(Dtype::fp32, 5000 * n), other(Dtype::fp32, 5000 * n);
   reset_mpi_counts();
   for (Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,
-                Op::barrier}) {
+                Op::all_to_all, Op::barrier}) {
     Collective c;
     c.op = op, c.elems = 5000 * n, c.root = 0;
     c.reduction = is_reduction(op) ? Reduction::sum : Reduction::none;
     c.send = c.recv = data.at(0);
     if (op == Op::all_gather) c.send = data.at(comm->rank() * 5000);
     if (op == Op::reduce_scatter) c.recv = data.at(comm->rank() * 5000);
+    if (op == Op::all_to_all) c.recv = other.at(0);
     run(*comm, c);
   }
   EXPECT_EQ(mpi_counts(), (std::map<std::string, std::int64_t>{}));

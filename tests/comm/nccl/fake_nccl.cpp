@@ -135,6 +135,7 @@ Dtype dtype_of(ncclDataType_t type) {
     case ncclFloat16: return Dtype::fp16;
     case ncclFloat64: return Dtype::fp64;
     case ncclUint8: return Dtype::uint8;
+    case ncclInt8: return Dtype::int8;
     case ncclInt64: return Dtype::int64;
     default: return Dtype::int32;
   }
@@ -210,9 +211,92 @@ ncclResult_t collective(const char* name, const void* send, void* recv, std::siz
   });
 }
 
+// The sends and receives between ncclGroupStart and ncclGroupEnd: each pair of ranks exchanges at
+// most one message.
+struct PartExchange {
+  struct Part {
+    void* at;
+    std::size_t bytes;
+    int peer;
+  };
+  std::shared_ptr<Comm> comm = nullptr;
+  cudaStream_t stream = nullptr;
+  FakeCall call{};
+  std::vector<Part> gives = {}, takes = {};
+  bool begun = false;
+  std::vector<Message*> received = {}, sent = {};
+
+  void begin() {
+    begun = true;
+    const auto peer = [&](const Part& p) { return comm->world[static_cast<std::size_t>(p.peer)]; };
+    for (const Part& p : gives)
+      sent.push_back(&post(true, peer(p), comm->id.tag, bytes_of(p.at, p.bytes)));
+    for (const Part& p : takes)
+      received.push_back(&post(false, peer(p), comm->id.tag, Bytes(p.bytes)));
+  }
+
+  bool done() {
+    if (comm->gone || !fake().moves_data) return true;
+    if (!begun) begin();
+    for (const auto* messages : {&received, &sent})
+      for (Message* m : *messages)
+        if (!m->done()) return false;
+    for (std::size_t i = 0; i < takes.size(); ++i)
+      std::memcpy(takes[i].at, received[i]->data.data(), takes[i].bytes);
+    return true;
+  }
+};
+
+std::shared_ptr<PartExchange>& open_group() {
+  static std::shared_ptr<PartExchange> group;
+  return group;
+}
+
+// Remembers a send or receive of the open group. The call that the tests see has the addresses of
+// the first of each.
+ncclResult_t in_group(bool send, void* at, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t handle, cudaStream_t stream) {
+  if (!open_group()) return ncclInvalidUsage;
+  PartExchange& group = *open_group();
+  group.comm = comms().at(handle), group.stream = stream;
+  const auto bytes = count * static_cast<std::size_t>(dtype_bytes(dtype_of(type)));
+  auto& parts = send ? group.gives : group.takes;
+  if (group.gives.empty() && group.takes.empty())
+    group.call = {"ncclGroupEnd", nullptr, nullptr, count, type, -1, -1};
+  if (parts.empty() && send) group.call.send = at;
+  if (parts.empty() && !send) group.call.recv = at;
+  parts.push_back({at, bytes, peer});
+  return ncclSuccess;
+}
+
 }  // namespace
 
 extern "C" {
+
+ncclResult_t ncclGroupStart() {
+  open_group() = std::make_shared<PartExchange>();
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  const auto group = std::exchange(open_group(), nullptr);
+  const std::shared_ptr<Comm> c = group->comm;
+  return call(*c, group->call, [=] {
+    ++c->open;
+    testing::enqueue(group->stream, [=] {
+      if (!group->done()) return false;
+      --c->open;
+      return true;
+    });
+  });
+}
+ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return in_group(true, const_cast<void*>(data), count, type, peer, comm, stream);
+}
+ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return in_group(false, data, count, type, peer, comm, stream);
+}
 
 ncclResult_t ncclGetVersion(int* version) {
   *version = NCCL_VERSION_CODE;

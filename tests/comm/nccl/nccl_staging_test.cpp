@@ -37,9 +37,11 @@ class Staging : public ::testing::TestWithParam<std::tuple<Reductions, bool>> {
 
 TEST_P(Staging, every_operation_works_in_place_and_out_of_place) {
   const int n = comm->size(), rank = comm->rank();
-  for (Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast})
+  for (Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,
+                Op::all_to_all})
     for (Dtype dtype : {Dtype::fp32, Dtype::bf16})
       for (bool inside : {false, true}) {
+        if (op == Op::all_to_all && inside) continue;
         SCOPED_TRACE(to_string(op));
         const std::int64_t shard = 37, elems = shard * n, own = rank * shard;
         Array send(dtype, elems), recv(dtype, elems);
@@ -59,7 +61,7 @@ TEST_P(Staging, every_operation_works_in_place_and_out_of_place) {
         const std::int64_t first = op == Op::reduce_scatter && inside ? own : 0;
         for (std::int64_t i = 0; i < received_elems(c, rank, n); ++i) {
           double want = (n + 1) * n / 2.0;  // the mean of n, 2n … n*n
-          if (op == Op::all_gather) want = (i / shard + 1) * n;
+          if (op == Op::all_gather || op == Op::all_to_all) want = (i / shard + 1) * n;
           if (op == Op::broadcast) want = n * n;
           ASSERT_EQ(out.get(first + i), want) << i;
         }

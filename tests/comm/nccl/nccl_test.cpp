@@ -62,13 +62,19 @@ TEST_F(Nccl, counts_have_64_bits_and_in_place_is_by_address) {
     call = only_call(*comm, c);
     EXPECT_EQ(call.name, "ncclBroadcast");
     EXPECT_EQ(call.count, static_cast<std::size_t>(shard * n));
+    c.op = Op::all_to_all, c.recv = base + 2 * n * shard * dtype_bytes(dtype);
+    call = only_call(*comm, c);
+    EXPECT_EQ(call.name, "ncclGroupEnd") << "one group of a send and a receive for each rank";
+    EXPECT_EQ(call.count, static_cast<std::size_t>(shard));
+    EXPECT_EQ(call.send, base);
+    EXPECT_EQ(call.recv, c.recv);
   }
 }
 
 TEST_F(Nccl, every_dtype_has_a_type_of_its_own) {
   std::vector<ncclDataType_t> seen;
   for (Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16, Dtype::fp64, Dtype::uint8,
-                      Dtype::int32, Dtype::int64}) {
+                      Dtype::int32, Dtype::int64, Dtype::int8}) {
     EXPECT_LT(nccl_type(dtype), ncclNumTypes);
     EXPECT_EQ(std::count(seen.begin(), seen.end(), nccl_type(dtype)), 0);
     seen.push_back(nccl_type(dtype));

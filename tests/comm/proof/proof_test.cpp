@@ -12,6 +12,11 @@
 namespace shardmark::testing::proof_test {
 namespace {
 
+bool is_integer(Dtype dtype) {
+  return dtype == Dtype::uint8 || dtype == Dtype::int8 || dtype == Dtype::int32 ||
+         dtype == Dtype::int64;
+}
+
 // Flips a bit of what one rank receives.
 class Tampering : public ForwardingCommunicator {
  public:
@@ -68,7 +73,7 @@ class Proving : public ::testing::TestWithParam<Way> {
   static double value(Dtype dtype, int rank, std::int64_t i) {
     const std::uint64_t bits =
         mix(1, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(i));
-    const bool integer = dtype == Dtype::uint8 || dtype == Dtype::int32 || dtype == Dtype::int64;
+    const bool integer = is_integer(dtype);
     if (integer) return static_cast<double>(bits % 50);
     return 0.5 + static_cast<double>(bits >> 12) * 0x1p-53;
   }
@@ -87,7 +92,7 @@ struct Verb {
 constexpr Verb verbs[] = {{Op::all_gather, Reduction::none},    {Op::broadcast, Reduction::none},
                           {Op::reduce_scatter, Reduction::sum}, {Op::all_reduce, Reduction::sum},
                           {Op::all_reduce, Reduction::average}, {Op::all_reduce, Reduction::max},
-                          {Op::reduce, Reduction::sum}};
+                          {Op::reduce, Reduction::sum},         {Op::all_to_all, Reduction::none}};
 
 // A few elements, and several blocks with an odd tail in more than one chunk of the reference.
 constexpr std::int64_t elems_per_rank[] = {1, 37, 35003};
@@ -101,7 +106,8 @@ TEST_P(Proving, accepts_what_every_verb_delivers) {
   run_one(*comm, Op::all_gather, Dtype::fp32, Reduction::none, 0);
   proof.end();
   for (const ProofFailure& f : proof.failures()) ADD_FAILURE() << f.text;
-  EXPECT_EQ(proof.proved(), 7 * 7 * 3 + 1);
+  EXPECT_EQ(proof.proved(),
+            static_cast<std::int64_t>(std::size(verbs) * std::size(all_dtypes)) * 3 + 1);
 }
 
 TEST_P(Proving, accepts_collectives_of_groups) {
@@ -122,7 +128,7 @@ TEST_P(Proving, finds_the_lowest_bit_where_the_result_is_exact) {
   for (const Verb& verb : verbs)
     for (const Dtype dtype : all_dtypes) {
       const bool sum = verb.reduction == Reduction::sum || verb.reduction == Reduction::average;
-      const bool integer = dtype == Dtype::uint8 || dtype == Dtype::int32 || dtype == Dtype::int64;
+      const bool integer = is_integer(dtype);
       if (sum && !integer && !ordered) continue;
       for (const std::int64_t elems : elems_per_rank) {
         tampering->elem = elems - 1;

@@ -15,7 +15,7 @@ TEST(Scratch, is_needed_only_where_contributions_are_laid_side_by_side) {
   const auto bytes = [](Op op, Dtype dtype, Reductions r) {
     return collective_scratch_bytes(op, dtype, 3000, 3, r, cap);
   };
-  for (Op op : {Op::all_gather, Op::broadcast, Op::barrier})
+  for (Op op : {Op::all_gather, Op::broadcast, Op::all_to_all, Op::barrier})
     for (Reductions r : {Reductions::native, Reductions::ordered})
       EXPECT_EQ(bytes(op, Dtype::bf16, r), 0);
   EXPECT_EQ(bytes(Op::all_reduce, Dtype::fp32, Reductions::native), 0);

@@ -77,6 +77,11 @@ TEST(CommsLog, HasDeepSpeedsBandwidthsAndNcclTests) {
   EXPECT_NEAR(scatter.busbw_gbps, 4 * 0.75 * gbps, 1e-9) << "DeepSpeed counts its message n times";
   EXPECT_NEAR(scatter.nccl_gb_s, 0.75 * gb_s, 1e-9) << "which nccl-tests does not";
   EXPECT_NEAR(row(Op::broadcast, 1000000).busbw_gbps, gbps, 1e-9);
+  const CommsLogRow exchange = row(Op::all_to_all, 1000000);
+  EXPECT_NEAR(exchange.tput_gbps, gbps, 1e-9);
+  EXPECT_NEAR(exchange.busbw_gbps, 0.75 * gbps, 1e-9);
+  EXPECT_NEAR(exchange.nccl_gb_s, 0.75 * gb_s, 1e-9);
+  EXPECT_EQ(deepspeed_name(Op::all_to_all), "all_to_all_single");
 }
 
 TEST(CommsLog, LeavesOutTheHighestAndLowestTenth) {
