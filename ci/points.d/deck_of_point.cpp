@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/error.hpp>
+#include <core/plan/interpret/footprint.hpp>
 #include <core/plan/price/price.hpp>
 #include <core/plan/price/stragglers.hpp>
 #include <io/deck/deck_reader.hpp>
@@ -46,13 +47,25 @@ struct Cut {
   double scale = 1;  // tokens of the source / tokens of the deck
 };
 
+double sequences_per_rank(const Point& p) {
+  return static_cast<double>(p.global_batch) / p.gpus;
+}
+
+// Micro-batches that the point may have used: the published one, or else the powers of two up to
+// 16, largest first.
+std::vector<std::int64_t> micro_batches_of(const Point& p) {
+  if (p.micro_batch > 0) return {p.micro_batch};
+  std::vector<std::int64_t> list;
+  for (std::int64_t micro = 16; micro >= 1; micro /= 2)
+    if (micro == 1 || static_cast<double>(micro) <= sequences_per_rank(p)) list.push_back(micro);
+  return list;
+}
+
 // A rank's sequences of a step as equal micro-batches.
-Cut cut_of(const Point& p) {
-  const double per_rank = static_cast<double>(p.global_batch) / p.gpus;
+Cut cut_of(const Point& p, std::int64_t micro) {
+  const double per_rank = sequences_per_rank(p);
   Cut c;
-  c.micro = p.micro_batch > 0
-                ? p.micro_batch
-                : std::clamp<std::int64_t>(static_cast<std::int64_t>(per_rank), 1, 16);
+  c.micro = micro;
   c.accumulation = std::max<std::int64_t>(1, std::llround(per_rank / static_cast<double>(c.micro)));
   c.scale = per_rank / static_cast<double>(c.micro * c.accumulation);
   return c;
@@ -89,7 +102,20 @@ std::string reason_to_skip(const Point& p) {
   return {};
 }
 
-std::string deck_text_of(const Point& p, bool recompute) {
+std::optional<double> recomputed_part(const Point& p) {
+  constexpr double selective = 0.5;
+  if (!p.recomputation) return {};
+  const std::string& text = *p.recomputation;
+  if (text == "none") return 0;
+  if (text == "full") return 1;
+  std::smatch m;
+  if (std::regex_search(text, m, std::regex("([0-9]+) ?/ ?([0-9]+)")) && std::stod(m[2]) > 0)
+    return std::clamp(std::stod(m[1]) / std::stod(m[2]), 0.0, 1.0);
+  if (std::regex_search(text, m, std::regex("(0?\\.[0-9]+)"))) return std::stod(m[1]);
+  return selective;
+}
+
+std::string deck_text_of(const Point& p, bool recompute, std::int64_t micro) {
   using Json = nlohmann::ordered_json;
   const PublishedModel& m = p.model;
   const bool gpt = contains(m.family, "gpt") || m.family == "mpt";
@@ -101,7 +127,7 @@ std::string deck_text_of(const Point& p, bool recompute) {
              {"vocab", m.vocab},
              {"tied_head", m.tied_head}};
   if (!gpt) model["kv_heads"] = m.kv_heads, model["ffn"] = m.ffn;
-  const Cut cut = cut_of(p);
+  const Cut cut = cut_of(p, micro);
   const int stage = stage_of(p);
   const std::string type = contains(p.precision, "fp16") ? "fp16" : "bf16";
   Json deepspeed{{"train_micro_batch_size_per_gpu", cut.micro},
@@ -138,23 +164,30 @@ Machine machine_of(const Point& p, Machine machine) {
   return machine;
 }
 
-std::vector<PricedDeck> programs_of(const Point& p, const std::string& folder,
-                                    const std::string& name) {
-  std::vector<bool> recompute;
-  if (p.recomputation)
-    recompute = {*p.recomputation == "full"};
-  else
-    recompute = {false, true};
-  std::vector<PricedDeck> decks;
-  for (const bool again : recompute) {
+std::vector<PricedDeck> programs_of(const Point& p, const Machine& machine,
+                                    const std::string& folder, const std::string& name) {
+  constexpr double unknown = 0.5;
+  const auto built = [&](bool again, std::int64_t micro, double weight) {
     const std::string path = fmt::format("{}/{}{}.json", folder, name, again ? "-recompute" : "");
-    std::ofstream(path) << deck_text_of(p, again) << '\n';
+    std::ofstream(path) << deck_text_of(p, again, micro) << '\n';
     const Deck deck = read_deck(path, {}, DeckUse::plan).deck;
     Profile profile;
     profile.ranks_per_node = std::min(p.gpus, p.gpus_per_node);
-    decks.push_back({build_program(deck, infer_batch(deck.zero, p.gpus, path), p.gpus, 0, profile),
-                     cut_of(p).scale});
+    return PricedDeck{build_program(deck, infer_batch(deck.zero, p.gpus, path), p.gpus, 0, profile),
+                      cut_of(p, micro).scale, weight};
+  };
+  const std::vector<std::int64_t> micros = micro_batches_of(p);
+  std::optional<double> part = recomputed_part(p);
+  std::vector<PricedDeck> decks;
+  for (std::size_t i = 0; i < micros.size() && !part; ++i) {
+    PricedDeck deck = built(false, micros[i], 1);
+    const double bytes = static_cast<double>(allocated_bytes(deck.program)[Tier::device]);
+    if (machine.device.memory_bytes == 0 || bytes <= machine.device.memory_bytes)
+      return decks.push_back(std::move(deck)), decks;
   }
+  if (!part) part = unknown;
+  if (*part < 1) decks.push_back(built(false, micros.front(), 1 - *part));
+  if (*part > 0) decks.push_back(built(true, micros.front(), *part));
   return decks;
 }
 
@@ -164,9 +197,9 @@ double predicted_seconds(const Point& p, const std::vector<PricedDeck>& decks,
   options.ranks_per_node = std::min(p.gpus, p.gpus_per_node);
   options.keep_events = false;
   double sum = 0;
-  for (const PricedDeck& d : decks) sum += price(d.program, machine, options).step_s * d.scale;
-  return sum / static_cast<double>(decks.size()) *
-         straggler_factor(machine, p.gpus, options.ranks_per_node);
+  for (const PricedDeck& d : decks)
+    sum += price(d.program, machine, options).step_s * d.scale * d.weight;
+  return sum * straggler_factor(machine, p.gpus, options.ranks_per_node);
 }
 
 }  // namespace shardmark::points

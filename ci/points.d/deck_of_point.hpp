@@ -16,9 +16,13 @@ namespace shardmark::points {
 /// Why a point is not predicted: an fp8 product or model parallelism, for example. Empty: it is.
 std::string reason_to_skip(const Point& point);
 
-/// The text of a deck that trains the point's model as the point says. `recompute` applies where
-/// the source does not say it.
-std::string deck_text_of(const Point& point, bool recompute);
+/// The part of the forward pass that runs again during backward: 0 for "none", 1 for "full", a
+/// number in the text of a selective one, else 1/2 for a selective one. Empty: not published.
+std::optional<double> recomputed_part(const Point& point);
+
+/// The text of a deck that trains the point's model as the point says, with micro-batches of
+/// `micro` sequences and with or without recomputation.
+std::string deck_text_of(const Point& point, bool recompute, std::int64_t micro);
 
 /// Returns the name of the machine file in inputs/machines, or an empty text if this GPU has none.
 std::string machine_file_of(const Point& point);
@@ -29,15 +33,18 @@ Machine machine_of(const Point& point, Machine machine);
 /// A point's program, and how its tokens relate to those that the source counts.
 struct PricedDeck {
   Program program;
-  double scale = 1;  // of the step, where the source's micro-batches are not whole
+  double scale = 1;   // of the step, where the source's micro-batches are not whole
+  double weight = 1;  // of this program in the prediction; those of a point add up to 1
 };
 
-/// Programs of a point: one, or two where it is unknown whether activations are recomputed. Writes
-/// the decks into `folder`, where they stay.
-std::vector<PricedDeck> programs_of(const Point& point, const std::string& folder,
-                                    const std::string& name);
+/// Programs of a point: one, or two where a part is recomputed, weighted by that part. Where the
+/// source does not say whether it recomputes, it does not if the plan then fits the device, with
+/// the published micro-batch or one that fits; otherwise the weights are equal. Writes the decks
+/// into `folder`, where they stay.
+std::vector<PricedDeck> programs_of(const Point& point, const Machine& machine,
+                                    const std::string& folder, const std::string& name);
 
-/// Seconds of a step; of two programs the mean.
+/// Seconds of a step: the weighted mean over the programs.
 double predicted_seconds(const Point& point, const std::vector<PricedDeck>& decks,
                          const Machine& machine);
 

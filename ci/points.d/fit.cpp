@@ -71,10 +71,10 @@ bool in_fit(const Point& p) {
   const PublishedModel& m = p.model;
   if (p.source == "llm-foundry")
     return (p.gpus == 8 && (m.hidden == 2048 || m.hidden == 4096)) ||
-           (m.hidden == 8192 && p.gpu == "A100-SXM-40GB");
+           (p.gpu == "A100-SXM-40GB" && (m.hidden == 8192 || (m.hidden == 768 && p.gpus == 8)));
   if (p.source == "dgxc-nemo") return p.gpus == 8;
   if (p.source == "llm.c") return m.hidden == 1024;
-  if (p.source == "torchtitan") return p.gpus == 8 && p.step_s < 2.6;
+  if (p.source == "torchtitan") return p.gpus == 8;
   return p.source == "vtrain" && p.gpus <= 8 && m.layers == 24;
 }
 

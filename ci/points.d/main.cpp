@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <core/error.hpp>
+#include <core/plan/price/step_interval.hpp>
 #include <io/machine/machine_file.hpp>
 
 namespace {
@@ -99,8 +100,11 @@ int run(const Arguments& a) {
       Case c;
       c.point = &p;
       c.machine = machine_of(p, machines.of(p));
-      c.decks = programs_of(p, folder, fmt::format("{}-{}", i, p.source));
+      c.decks = programs_of(p, c.machine, folder, fmt::format("{}-{}", i, p.source));
       row.predicted_s = predicted_seconds(p, c.decks, c.machine);
+      const StepInterval spread = step_interval(c.machine);
+      row.low_s = row.predicted_s * std::max(0.0, 1 - spread.below);
+      row.high_s = row.predicted_s * (1 + spread.above);
       if (a.fit) fits[machine_file_of(p)].push_back(std::move(c));
     } catch (const DeckError& e) {
       row.skipped = e.what();

@@ -33,8 +33,9 @@ Mean mean_of(const std::string& name, const std::vector<Row>& rows, const Choice
     m.mean += std::abs(r.error());
     m.bias += r.error();
     m.worst = std::max(m.worst, std::abs(r.error()));
+    if (r.contains_measured()) ++m.covered;
   }
-  if (m.rows > 0) m.mean /= m.rows, m.bias /= m.rows;
+  if (m.rows > 0) m.mean /= m.rows, m.bias /= m.rows, m.covered /= m.rows;
   m.constant_rate = mean_error(rows, choice, &Row::constant_rate_s);
   m.one_efficiency = mean_error(rows, choice, &Row::one_efficiency_s);
   return m;
@@ -44,6 +45,7 @@ Mean mean_of(const std::string& name, const std::vector<Row>& rows, const Choice
 Mean scaling(const std::vector<Row>& rows) {
   Mean m;
   m.name = "scaling out, relative to the fewest GPUs";
+  m.covered = -1;  // errors of ratios have no interval
   double null = 0;
   for (const Row& r : rows) {
     if (!r.scaling_error || r.point->poor()) continue;
@@ -59,6 +61,10 @@ Mean scaling(const std::vector<Row>& rows) {
 
 std::string percent(const std::optional<double>& part) {
   return part ? fmt::format("{:.1f}", 100 * *part) : "";
+}
+
+std::string covered(const Mean& m) {
+  return m.covered < 0 ? "" : fmt::format("{:.0f}", 100 * m.covered);
 }
 
 nlohmann::ordered_json optional_number(const std::optional<double>& value) {
@@ -99,25 +105,27 @@ std::string text_table(const std::vector<Row>& rows) {
                               r.in_fit ? " fitted" : "", p.poor() ? " poor" : "")
                 : fmt::format("not predicted: {}\n", r.skipped);
   }
-  text += fmt::format("\n{:<44} {:>5} {:>7} {:>7} {:>7} {:>14} {:>15}\n", "|error| in %", "rows",
-                      "mean", "worst", "bias", "constant rate", "one efficiency");
+  text +=
+      fmt::format("\n{:<44} {:>5} {:>7} {:>7} {:>7} {:>9} {:>14} {:>15}\n", "|error| in %", "rows",
+                  "mean", "worst", "bias", "interval", "constant rate", "one efficiency");
   for (const Mean& m : means(rows))
     if (m.rows > 0)
-      text += fmt::format("{:<44} {:>5} {:>7.1f} {:>7.1f} {:>+7.1f} {:>14} {:>15}\n", m.name,
-                          m.rows, 100 * m.mean, 100 * m.worst, 100 * m.bias,
+      text += fmt::format("{:<44} {:>5} {:>7.1f} {:>7.1f} {:>+7.1f} {:>9} {:>14} {:>15}\n", m.name,
+                          m.rows, 100 * m.mean, 100 * m.worst, 100 * m.bias, covered(m),
                           percent(m.constant_rate), percent(m.one_efficiency));
   return text;
 }
 
 std::string markdown_table(const std::vector<Row>& rows) {
   std::string text =
-      "| points | rows | mean error, % | worst | bias | null: constant rate per GPU | null: one "
-      "efficiency |\n| --- | --- | --- | --- | --- | --- | --- |\n";
+      "| points | rows | mean error, % | worst | bias | in the interval, % | null: constant rate "
+      "per "
+      "GPU | null: one efficiency |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n";
   for (const Mean& m : means(rows))
     if (m.rows > 0)
-      text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:+.1f} | {} | {} |\n", m.name, m.rows,
-                          100 * m.mean, 100 * m.worst, 100 * m.bias, percent(m.constant_rate),
-                          percent(m.one_efficiency));
+      text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:+.1f} | {} | {} | {} |\n", m.name,
+                          m.rows, 100 * m.mean, 100 * m.worst, 100 * m.bias, covered(m),
+                          percent(m.constant_rate), percent(m.one_efficiency));
   return text;
 }
 
@@ -131,6 +139,8 @@ nlohmann::ordered_json json_table(const std::vector<Row>& rows) {
     if (r.skipped.empty()) {
       row["predicted"] = r.predicted_s;
       row["error"] = r.error();
+      row["low"] = r.low_s;
+      row["high"] = r.high_s;
     } else {
       row["predicted"] = nullptr;
       row["error"] = nullptr;
@@ -147,6 +157,7 @@ nlohmann::ordered_json json_table(const std::vector<Row>& rows) {
                              {"mean_error", m.mean},
                              {"worst_error", m.worst},
                              {"bias", m.bias},
+                             {"covered", m.covered < 0 ? Json(nullptr) : Json(m.covered)},
                              {"constant_rate_error", optional_number(m.constant_rate)},
                              {"one_efficiency_error", optional_number(m.one_efficiency)}});
   return file;

@@ -15,10 +15,12 @@ struct Row {
   const Point* point = nullptr;
   std::string skipped;  // why there is no prediction; empty: there is one
   double predicted_s = 0;
+  double low_s = 0, high_s = 0;  // the interval of the prediction
   bool in_fit = false;
   std::optional<double> constant_rate_s, one_efficiency_s;  // null models
   std::optional<double> scaling_error;  // of the rate relative to that on the fewest GPUs
   double error() const { return predicted_s / point->step_s - 1; }
+  bool contains_measured() const { return low_s <= point->step_s && point->step_s <= high_s; }
 };
 
 /// Means of |error| over rows.
@@ -26,6 +28,7 @@ struct Mean {
   std::string name;
   int rows = 0;
   double mean = 0, worst = 0, bias = 0;
+  double covered = 0;  // the part of the rows whose interval contains the measurement
   std::optional<double> constant_rate,
       one_efficiency;  // of the null models, over rows that have one
 };

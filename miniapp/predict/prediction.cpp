@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/plan/build/legal_program.hpp>
+#include <core/plan/price/step_interval.hpp>
 #include <core/plan/price/stragglers.hpp>
 #include <core/plan/work/step_work.hpp>
 #include <core/random.hpp>
@@ -16,7 +17,7 @@
 namespace shardmark {
 namespace {
 
-constexpr double asked_speed = 1.1, guessed_spread = 0.05, normal_90 = 1.645;
+constexpr double asked_speed = 1.1;
 
 // Equal for ranks whose plans take the same time.
 std::uint64_t signature(const Program& program) {
@@ -55,27 +56,6 @@ double slowest(const std::vector<PricedStep>& ranks) {
   return step;
 }
 
-// Part by which steps fall below and rise above the prediction: 9 of 10 lie between.
-std::pair<double, double> interval(const Machine& machine) {
-  const Jitter& j = machine.jitter;
-  double below = guessed_spread, above = guessed_spread;
-  if (j.step_relative_sd > 0) below = above = normal_90 * j.step_relative_sd;
-  if (j.step_quantiles.size() >= 5) {
-    const auto at = [&](double p) {
-      const double place = p * static_cast<double>(j.step_quantiles.size() - 1);
-      const auto low = static_cast<std::size_t>(place);
-      const std::size_t high = std::min(low + 1, j.step_quantiles.size() - 1);
-      const double part = place - static_cast<double>(low);
-      return j.step_quantiles[low] * (1 - part) + j.step_quantiles[high] * part;
-    };
-    below = std::max(0.0, 1 - at(0.05));
-    above = std::max(0.0, at(0.95) - 1);
-  }
-  // What interpolation left out is missed by this much.
-  const double missed = machine.provenance.held_out_error.value_or(guessed_spread);
-  return {std::hypot(below, missed), std::hypot(above, missed)};
-}
-
 double peak_of(const Machine& machine, Dtype dtype) {
   return machine.device.peak_flops[dtype];
 }
@@ -99,7 +79,7 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   const double stragglers = straggler_factor(machine, program.world, ranks_per_node);
   p.step_s = slowest(priced) * stragglers;
   p.priced = std::move(priced.front());
-  const auto [below, above] = interval(machine);
+  const auto [below, above] = step_interval(machine);
   p.step_s_low = p.step_s * std::max(0.0, 1 - below);
   p.step_s_high = p.step_s * (1 + above);
   p.tokens = static_cast<double>(program.batch.global) *

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What ci/points says about published points: points_test.py shardmark_points SOURCE_FOLDER."""
+
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+PROGRAM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+
+POINT = {
+    "source": "a-source", "gpus": 8, "gpu": "H100-SXM-80GB", "gpus_per_node": 8,
+    "model": {"family": "llama2", "layers": 8, "hidden": 1024, "heads": 8, "ffn": 4096,
+              "vocab": 32000, "seq": 1024},
+    "stage_or_strategy": "zero1", "precision": "bf16", "micro_batch": 4, "global_batch": 32,
+    "step_s": 0.1, "holdout": "good"}
+
+
+def points(rows):
+    """The JSON that ci/points prints for these rows."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"points": rows}, file)
+        file.flush()
+        run = subprocess.run(
+            [PROGRAM, "--format", "json", "--machines", str(SOURCE / "inputs/machines"), file.name],
+            capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)
+
+
+def predicted(**changes):
+    """The predicted seconds of POINT with changes, of which some belong to its model."""
+    point = copy.deepcopy(POINT)
+    for key, value in changes.items():
+        (point["model"] if key in point["model"] else point)[key] = value
+    return points([point])["points"][0]["predicted"]
+
+
+def close(a, b):
+    return abs(a - b) <= 1e-9 * max(abs(a), abs(b))
+
+
+def recomputation_follows_the_published_part():
+    none, full = predicted(checkpointing="none"), predicted(checkpointing="full")
+    assert full > 1.1 * none, (none, full)
+    half, quarter = (none + full) / 2, 0.75 * none + 0.25 * full
+    assert close(predicted(checkpointing="selective"), half)
+    assert close(predicted(checkpointing="selective 1/4"), quarter)
+    assert close(predicted(checkpointing="selective 0.25 (of the layers)"), quarter)
+
+
+def a_source_that_does_not_say_recomputes_only_what_does_not_fit():
+    assert close(predicted(), predicted(checkpointing="none"))
+    huge = {"layers": 48, "hidden": 5120, "heads": 40, "micro_batch": 16, "global_batch": 128}
+    none, full = predicted(checkpointing="none", **huge), predicted(checkpointing="full", **huge)
+    assert close(predicted(**huge), (none + full) / 2), (none, full)
+
+
+def an_unpublished_micro_batch_is_the_largest_that_fits():
+    large = {"layers": 32, "hidden": 4096, "heads": 32, "seq": 4096, "global_batch": 128,
+             "stage_or_strategy": "zero3"}
+    fits = [m for m in (16, 8, 4, 2, 1)
+            if close(predicted(micro_batch=m, **large),
+                     predicted(micro_batch=m, checkpointing="none", **large))]
+    assert fits and fits[0] < 16, fits
+    assert close(predicted(micro_batch=None, **large), predicted(micro_batch=fits[0], **large))
+
+
+def published_points_are_met():
+    lines = (SOURCE / "ci/points.d/published.json").read_text().splitlines()
+    rows = json.loads("\n".join(x for x in lines if not x.startswith("//")))["points"]
+    found = points([r for r in rows if r["source"] != "vtrain"])
+    means = {m["name"]: m for m in found["means"]}
+    rest = means["all that were not fitted"]
+    assert rest["mean_error"] <= 0.08 and rest["worst_error"] <= 0.20, rest
+    assert rest["covered"] >= 0.88, rest
+    scaling = means["scaling out, relative to the fewest GPUs"]
+    assert scaling["mean_error"] <= 0.025, scaling
+    assert scaling["covered"] is None
+    for row in found["points"]:
+        if row["predicted"] is not None:
+            assert row["low"] < row["predicted"] < row["high"], row
+
+
+for test in (recomputation_follows_the_published_part,
+             a_source_that_does_not_say_recomputes_only_what_does_not_fit,
+             an_unpublished_micro_batch_is_the_largest_that_fits,
+             published_points_are_met):
+    test()
+    print(test.__name__)
