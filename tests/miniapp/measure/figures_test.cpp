@@ -230,5 +230,52 @@ TEST_F(Figures, the_excess_over_the_allowance_is_that_of_any_rank) {
   }
 }
 
+// Memory outside the process counts; states for the replay and the buffers of emulated traffic are
+// the program's own. Beside background traffic the allowance is the largest.
+TEST_F(Figures, the_excess_counts_what_is_outside_and_no_buffers_of_the_program) {
+  Deck deck = gpt2_deck(2);
+  LedgerSnapshot ledger;
+  ledger.tiers[0].peak_bytes = 300 * mib;
+  RunRecord record;
+  record.rss_start_files = 30 * mib, record.rss_peak = 1000 * mib;
+  record.kept_bytes = 200 * mib, record.emulated.buffer_bytes = 100 * mib;
+  record.outside = {50 * mib, 7 * mib};
+  Observed observed;
+  compare_system(deck, record, ledger, peers, result, observed);
+  EXPECT_EQ(result.rss_excess, (1000 - 30 - 300 - 200 - 100 + 57) * mib);
+  EXPECT_EQ(result.allowance, 150 * mib);
+  EXPECT_NE(observed.excess, "");
+  deck.congestion.given = true;
+  compare_system(deck, record, ledger, peers, result, observed);
+  EXPECT_EQ(result.allowance, 512 * mib);
+  EXPECT_EQ(observed.excess, "");
+  record.rss_peak = 0;
+  compare_system(deck, record, ledger, peers, result, observed);
+  EXPECT_EQ(result.rss_excess, 0) << "never negative";
+}
+
+// One copy or one byte more or less is a difference, in each direction and on any rank.
+TEST_F(Figures, copies_are_compared_on_every_rank) {
+  RunRecord record = record_of({1, 1, 1, 1, 1}, 1);
+  LinkVolume predicted{};
+  for (const Direction d : all_values<Direction>) {
+    predicted[d] = {4, 4000};
+    record.link[d] = {.bytes = 4000, .busy_ns = 8 * ms, .exposed_ns = 2 * ms};
+  }
+  for (int r = -1; r < ranks; ++r)
+    for (const Direction d : all_values<Direction>)
+      for (const LinkTraffic& wrong : {LinkTraffic{5, 4000}, LinkTraffic{4, 3999}}) {
+        LinkVolume carried = predicted;
+        if (rank == r) carried[d] = wrong;
+        Observed observed;
+        compare_copies(gpt2_deck(2), predicted, carried, record, peers, result, observed);
+        const std::string name = "rank " + std::to_string(r) + ": " + std::string(to_string(d));
+        EXPECT_EQ(observed.copies_mismatch.substr(0, name.size()), r < 0 ? "" : name);
+        EXPECT_NEAR(result.link[d].bytes_per_step, 1000, 1e-9);
+        EXPECT_NEAR(result.link[d].busy_s, 2e-3, 1e-12);
+        EXPECT_NEAR(result.link[d].exposed_s, 5e-4, 1e-12);
+      }
+}
+
 }  // namespace
 }  // namespace shardmark::testing::figures_test

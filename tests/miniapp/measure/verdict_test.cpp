@@ -80,6 +80,26 @@ TEST(Official, needs_the_real_thing) {
   EXPECT_EQ(reason([](Case& r) { r.result.stopped = "stopped"; }), "the run was stopped; ");
 }
 
+TEST(Official, has_other_bounds_for_storage) {
+  Case storage;
+  storage.deck.checkpoint.benchmark = 10;
+  storage.deck.run.warmup = 0, storage.deck.run.steps = 1, storage.result.timed_s = 0;
+  EXPECT_EQ(storage.unofficial(), "");
+  storage.deck.checkpoint.benchmark = 9;
+  EXPECT_EQ(storage.unofficial(), "9 writes and reads, at least 10 are required; ");
+  storage.deck.checkpoint.benchmark = 10;
+  storage.result.checkpoints.cached = true;
+  EXPECT_EQ(storage.unofficial(), "the page cache could not be dropped; ");
+}
+
+TEST(Official, an_emulated_link_counts_where_something_is_copied) {
+  Case run;
+  run.deck.machine.host_link_gbps = 25;
+  EXPECT_EQ(run.unofficial(), "");
+  run.result.link[Direction::host_to_device].predicted.copies = 1;
+  EXPECT_EQ(run.unofficial(), "emulated: machine.host_link_gbps 25; ");
+}
+
 TEST(Finite, every_loss_and_every_norm_of_an_update) {
   EXPECT_TRUE(Case().judged().valid());
   for (const double bad : {nan, inf, -inf})
@@ -111,6 +131,39 @@ TEST(LossDrop, compares_the_first_and_the_last_fifth) {
   EXPECT_TRUE(level.judged().valid()) << "too few steps to say";
 }
 
+TEST(LossDrop, applies_to_whole_runs_on_data_with_structure) {
+  const auto fails = [](auto change) {
+    Case run;
+    for (LossRow& row : run.result.rows) row.loss = 4;
+    run.result.rows.resize(20);
+    change(run);
+    return run.judged().invalid_reasons().find("loss_drop") != std::string::npos;
+  };
+  EXPECT_TRUE(fails([](Case&) {})) << "20 steps are enough";
+  EXPECT_TRUE(fails([](Case& r) { r.deck.data.source = DataSource::file; }));
+  EXPECT_FALSE(fails([](Case& r) { r.deck.data.source = DataSource::uniform; }));
+  EXPECT_FALSE(fails([](Case& r) { r.deck.run.compute = Compute::none; }));
+  EXPECT_FALSE(fails([](Case& r) { r.result.stopped = "stopped"; }));
+  EXPECT_FALSE(fails([](Case& r) { r.result.checkpoints.resumed_from = "step-3"; }));
+}
+
+// The last step decides, at the bound, and only in the run for which the loss was given: 2 ranks
+// with a micro-batch each.
+TEST(ExpectedLoss, belongs_to_one_batch_and_to_whole_runs) {
+  Case run;
+  run.result.rows.back().loss = 2.75;
+  run.deck.expect.loss = 3, run.deck.expect.tolerance = 0.25;
+  EXPECT_TRUE(run.judged().valid()) << "the tolerance itself is allowed";
+  run.deck.expect.tolerance = 0.24;
+  run.deck.expect.train_batch_size = program(run.deck, 2, 0).batch.global;
+  EXPECT_FALSE(run.judged().valid());
+  Case other = run;
+  ++other.deck.expect.train_batch_size;
+  EXPECT_TRUE(other.judged().valid());
+  run.result.stopped = "stopped by SIGTERM after step 23";
+  EXPECT_EQ(run.judged().invalid_reasons(), "stopped by SIGTERM after step 23");
+}
+
 TEST(ExpectedLoss, is_that_of_the_last_step_within_the_tolerance) {
   Case run;
   run.deck.expect.loss = 2.9, run.deck.expect.tolerance = 0.11;
@@ -128,6 +181,34 @@ TEST(Updates, a_run_that_skips_all_steps_trains_nothing) {
   for (LossRow& row : run.result.rows) row.skipped = true;
   EXPECT_FALSE(run.judged().valid());
   run.result.rows[5].skipped = false;
+  EXPECT_TRUE(run.judged().valid());
+}
+
+TEST(Updates, a_run_that_was_stopped_or_that_does_not_train_may_skip_all) {
+  Case stopped;
+  for (LossRow& row : stopped.result.rows) row.skipped = true;
+  Case untrained = stopped;
+  stopped.result.stopped = "stopped";
+  EXPECT_EQ(stopped.judged().invalid_reasons(), "stopped");
+  EXPECT_FALSE(stopped.judged().valid());
+  untrained.deck.run.compute = Compute::none;
+  EXPECT_TRUE(untrained.judged().valid());
+}
+
+TEST(Checks, a_fault_that_no_check_finds_is_invalid) {
+  Case run;
+  run.observed.injected = "SHARDMARK_FAULT=leak";
+  EXPECT_EQ(run.judged().invalid_reasons().substr(0, 7), "fault: ");
+  run.observed.memory_mismatch = "is wrong";
+  EXPECT_EQ(run.judged().invalid_reasons(), "memory: is wrong");
+}
+
+TEST(Checks, what_was_not_replayed_is_not_wrong) {
+  Case run;
+  run.result.replay.unused.clear();
+  run.result.replay.wrong = "differs";
+  EXPECT_EQ(run.judged().invalid_reasons(), "replay: differs");
+  run.result.replay.unused = "no memory";
   EXPECT_TRUE(run.judged().valid());
 }
 
