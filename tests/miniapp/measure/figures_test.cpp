@@ -29,6 +29,16 @@ CollectiveRecord call(std::int64_t issue_ns, std::int64_t done_ns, Op op = Op::a
   return {op, Dtype::fp32, 1000, -1, 0, issue_ns, done_ns, 0};
 }
 
+RunRecord record_of(std::vector<double> seconds, std::int64_t warmup) {
+  RunRecord record;
+  record.seconds = std::move(seconds);
+  const std::size_t n = record.seconds.size();
+  record.losses = record.norms = record.lrs = record.loss_scales = std::vector<double>(n, 1);
+  record.skipped.assign(n, false);
+  record.warmup = warmup, record.steps = static_cast<std::int64_t>(n) - warmup;
+  return record;
+}
+
 // Rank r starts each of 100 calls r ms after rank 0, all are done together, and the last rank needs
 // 2 to 101 ms. The clocks of the ranks are 5 s apart.
 TEST_F(Figures, late_ranks_are_no_part_of_a_transfer) {
@@ -61,6 +71,30 @@ TEST_F(Figures, waiting_is_charged_to_the_rank_that_comes_last) {
   }
 }
 
+// One warm-up step, which counts nowhere, and four timed steps; rank r is r s slower in each.
+TEST_F(Figures, steps_of_each_rank_are_the_timed_ones) {
+  RunRecord record = record_of({90.0 + rank, 1.0 + rank, 4.0 + rank, 2.0 + rank, 3.0 + rank}, 1);
+  record.own_seconds = {90, 0.1 + rank, 0.4 + rank, 0.2 + rank, 0.3 + rank};
+  record.injected_seconds = {50, 0, 2.0 * rank, 0, 0};
+  record.memory_traffic = {7, 0, 0, 0, 0};
+  fill_rows(record, 1, peers, result);
+  result.stragglers.ranks.resize(static_cast<std::size_t>(ranks));
+  for (RankSteps& steps : result.stragglers.ranks) steps.waiting_caused_s = 8;
+  fill_stragglers(record, {ranks - 1}, peers, result);
+  for (int r = 0; r < ranks; ++r) {
+    const RankSteps& steps = result.stragglers.ranks[static_cast<std::size_t>(r)];
+    EXPECT_NEAR(steps.p50_s, 0.2 + r, 1e-12);
+    EXPECT_NEAR(steps.p99_s, 0.4 + r, 1e-12);
+    EXPECT_NEAR(steps.worst_s, 0.4 + r, 1e-12);
+    EXPECT_NEAR(steps.waiting_caused_s, 2, 1e-12) << "per timed step";
+  }
+  EXPECT_NEAR(result.stragglers.worst_step_s, 4.0 + ranks - 1, 1e-12);
+  ASSERT_TRUE(result.stragglers.perturb);
+  EXPECT_EQ(result.stragglers.perturb->slow_steps, ranks > 1 ? 1 : 0);
+  EXPECT_NEAR(result.stragglers.perturb->injected_s, 2.0 * (ranks - 1), 1e-12);
+  EXPECT_EQ(result.stragglers.perturb->written_bytes, 0);
+}
+
 TEST(LostTime, is_what_slow_steps_take_beyond_the_median_of_the_others) {
   const PerturbResult lost = lost_time({1, 4, 2, 3, 3}, {0, 1, 0, 0.5, 0});
   EXPECT_EQ(lost.slow_steps, 2);
@@ -84,16 +118,6 @@ TEST_F(Figures, a_wait_is_no_longer_than_its_call) {
   const CollectiveResult& c = result.collectives.at({0, Op::broadcast});
   EXPECT_NEAR(c.late_s, rank == 0 && ranks > 1 ? 1e-3 : 0, 1e-9);
   EXPECT_NEAR(c.bus_gb_s, rank == 0 && ranks > 1 ? 0 : 4000 / 1e-3 * 1e-9, 1e-9);
-}
-
-RunRecord record_of(std::vector<double> seconds, std::int64_t warmup) {
-  RunRecord record;
-  record.seconds = std::move(seconds);
-  const std::size_t n = record.seconds.size();
-  record.losses = record.norms = record.lrs = record.loss_scales = std::vector<double>(n, 1);
-  record.skipped.assign(n, false);
-  record.warmup = warmup, record.steps = static_cast<std::int64_t>(n) - warmup;
-  return record;
 }
 
 TEST_F(Figures, rows_have_the_mean_loss_and_the_slowest_ranks_time) {
