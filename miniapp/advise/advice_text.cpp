@@ -24,7 +24,11 @@ std::string extras(const Candidate& c) {
       {"deepspeed.zero_optimization.stage3_prefetch_bucket_size", "prefetch"},
       {"deepspeed.zero_optimization.stage3_param_persistence_threshold", "persistence"},
       {"deepspeed.zero_optimization.zero_hpz_partition_size", "hpZ"},
-      {"run.shard_size", "shard_size"}};
+      {"deepspeed.zero_optimization.stage3_max_reuse_distance", "reuse"},
+      {"run.shard_size", "shard_size"},
+      {"torch.mesh", "mesh"},
+      {"torch.reshard_after_forward", "reshard"},
+      {"torch.set_modules_to_forward_prefetch", "prefetch"}};
   std::string text;
   const auto offload = [&](std::string_view key, std::string_view what) {
     const std::string* value =
@@ -46,15 +50,19 @@ std::string value_or_dash(const Candidate& c, std::string_view key) {
   return value == nullptr ? "–" : *value;
 }
 
+std::string accumulation(const Candidate& c) {
+  const std::string* steps = value_of(c, "deepspeed.gradient_accumulation_steps");
+  return steps == nullptr || *steps == "1" ? "1 accumulation step" : *steps + " accumulation steps";
+}
+
 std::string configuration(const Candidate& c) {
   const bool again = value_or_dash(c, "run.activation_checkpointing") == "true";
   const std::string more = extras(c);
   return fmt::format(
-      "stage {} under the schedule {}, micro-batch {} with {} accumulation steps, {} "
+      "stage {} under the schedule {}, micro-batch {} with {}, {} "
       "recomputation{}{}",
       c.stage, to_string(c.schedule), value_or_dash(c, "deepspeed.train_micro_batch_size_per_gpu"),
-      value_or_dash(c, "deepspeed.gradient_accumulation_steps"), again ? "with" : "without",
-      more.empty() ? "" : ", ", more);
+      accumulation(c), again ? "with" : "without", more.empty() ? "" : ", ", more);
 }
 
 std::string crossing_text(const Advice& a, const Crossing& c) {

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view zero_section = "deepspeed.zero_optimization.";
 constexpr std::size_t most_micro_batches_tried = 8;
+constexpr int most_hpz_nodes = 2;
 
 enum class Offload : std::uint8_t { none, optimizer, all, optimizer_nvme, all_nvme };
 
@@ -39,6 +40,15 @@ void add_offload(DeckChanges& changes, const Deck& deck, Offload kind) {
     changes.emplace_back(zero + "offload_optimizer", optimizer ? device_of(nvme) : off);
   if (params || deck.zero.offload_param.enabled)
     changes.emplace_back(zero + "offload_param", params ? device_of(nvme) : off);
+}
+
+// Whole nodes, 1, 2, 4, …, that hold a copy of the states and divide the world.
+std::vector<int> shards_of_nodes(const CandidateSpace& space) {
+  std::vector<int> ranks;
+  if (space.ranks_per_node <= 1) return ranks;
+  for (int n = space.ranks_per_node; n < space.ranks; n *= 2)
+    if (space.ranks % n == 0) ranks.push_back(n);
+  return ranks;
 }
 
 }  // namespace
@@ -101,27 +111,37 @@ std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule s
     all.push_back(std::move(changes));
   };
   const std::string zero(zero_section);
-  const bool splits = space.ranks > space.ranks_per_node && space.ranks_per_node > 1 &&
-                      space.ranks % space.ranks_per_node == 0;
-  const std::string node = std::to_string(space.ranks_per_node);
-  if (traits(schedule).takes_shard_size && stage > 0 && splits) with({{"run.shard_size", node}});
+  const std::vector<int> shards = shards_of_nodes(space);
+  if (traits(schedule).takes_shard_size && stage > 0)
+    for (const int ranks : shards) with({{"run.shard_size", std::to_string(ranks)}});
+  if (schedule == Schedule::torch && stage >= 2) {
+    for (const char* groups : {"1", "2"})
+      with({{"torch.set_modules_to_forward_prefetch", groups},
+            {"torch.set_modules_to_backward_prefetch", groups}});
+    for (const int ranks : shards) {
+      with({{"torch.mesh", fmt::format("[{}, {}]", space.ranks / ranks, ranks)}});
+      if (stage == 3) with({{"torch.reshard_after_forward", std::to_string(ranks)}});
+    }
+  }
   if (!traits(schedule).follows_deepspeed) return all;
   if (stage == 1 || stage == 2)
     for (const char* bucket : {"50000000", "200000000", "500000000"})
       for (const char* overlap : {"false", "true"})
         with({{zero + "reduce_bucket_size", bucket}, {zero + "overlap_comm", overlap}});
   if (stage != 3) return all;
+  with({{zero + "stage3_max_reuse_distance", "0"}});
   for (const char* bucket : {"50000000", "500000000"})
     for (const char* prefetch : {"0", "50000000", "500000000"})
       for (const char* persistent : {"0", "100000", "1000000"}) {
         with({{zero + "reduce_bucket_size", bucket},
               {zero + "stage3_prefetch_bucket_size", prefetch},
               {zero + "stage3_param_persistence_threshold", persistent}});
-        if (splits)
-          with({{zero + "reduce_bucket_size", bucket},
-                {zero + "stage3_prefetch_bucket_size", prefetch},
-                {zero + "stage3_param_persistence_threshold", persistent},
-                {zero + "zero_hpz_partition_size", node}});
+        for (const int ranks : shards)
+          if (ranks <= most_hpz_nodes * space.ranks_per_node)
+            with({{zero + "reduce_bucket_size", bucket},
+                  {zero + "stage3_prefetch_bucket_size", prefetch},
+                  {zero + "stage3_param_persistence_threshold", persistent},
+                  {zero + "zero_hpz_partition_size", std::to_string(ranks)}});
       }
   return all;
 }

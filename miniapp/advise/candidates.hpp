@@ -33,8 +33,8 @@ std::vector<std::int64_t> micro_batches(std::int64_t sequences_per_rank);
 /// with every kind of offload that the stage has. `deck` gives what stays as it is.
 std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace& space);
 
-/// Variations of one basic candidate: buckets, prefetch, persistence, overlap, secondary partitions
-/// and shards per node, as far as its schedule and stage have them.
+/// Variations of one basic candidate: buckets, prefetch, persistence, reuse, overlap, secondary
+/// partitions, and shards over 1, 2, 4, … nodes, as far as its schedule and stage have them.
 std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule schedule, int stage,
                                             const CandidateSpace& space);
 

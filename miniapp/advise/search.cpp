@@ -18,6 +18,8 @@ namespace shardmark {
 namespace {
 
 constexpr std::size_t refined_per_kind = 1, kept_exact = 8;
+// Candidates that lack less than this part of the memory they need may fit with other knobs.
+constexpr double almost = 0.2;
 
 std::vector<Candidate> evaluate_all(const AdviseCase& question,
                                     const std::vector<DeckChanges>& changes, bool exact) {
@@ -47,15 +49,24 @@ void sort_into(Advice& advice, std::vector<Candidate> results) {
   std::stable_sort(advice.candidates.begin(), advice.candidates.end(), faster);
 }
 
-// The fastest candidates of each schedule and stage with changed knobs.
+// The fastest candidates of each schedule and stage with changed knobs, and those that almost fit.
 std::vector<DeckChanges> refinements(const Advice& advice, const CandidateSpace& space) {
   std::map<std::pair<Schedule, int>, std::size_t> taken;
   std::vector<DeckChanges> all;
-  for (const Candidate& c : advice.candidates) {
-    if (taken[{c.schedule, c.stage}]++ >= refined_per_kind) continue;
+  const auto refine = [&](const Candidate& c) {
     for (DeckChanges& more : refined_candidates(c.changes, c.schedule, c.stage, space))
       all.push_back(std::move(more));
+  };
+  for (const Candidate& c : advice.candidates)
+    if (taken[{c.schedule, c.stage}]++ < refined_per_kind) refine(c);
+  std::map<std::pair<Schedule, int>, const Candidate*> leanest;
+  for (const Candidate& c : advice.refused) {
+    const auto bytes = static_cast<double>(c.bytes[Tier::device]);
+    if (c.missing_bytes == 0 || static_cast<double>(c.missing_bytes) > almost * bytes) continue;
+    const Candidate*& least = leanest[{c.schedule, c.stage}];
+    if (least == nullptr || c.missing_bytes < least->missing_bytes) least = &c;
   }
+  for (const auto& [kind, c] : leanest) refine(*c);
   return all;
 }
 
@@ -228,7 +239,6 @@ Advice advise(AdviseCase question, std::int64_t global_batch) {
   space.has_host_memory = !question.machine->device.is_host;
   space.has_disk = question.machine->node.disk_bytes > 0;
   sort_into(advice, evaluate_all(question, basic_candidates(deck, space), false));
-  if (advice.candidates.empty()) refuse_all(advice);
   sort_into(advice, evaluate_all(question, refinements(advice, space), false));
   make_exact(advice);
   if (advice.candidates.empty()) refuse_all(advice);

@@ -3,6 +3,7 @@
 // advice is the fastest candidate that fits, and bad input ends in one line with the right status.
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -52,6 +53,48 @@ TEST(Advise, GivesTheFastestCandidateThatFits) {
   EXPECT_TRUE(advice.at("best").at("deck_changes").is_object());
   EXPECT_TRUE(advice.at("refused").is_array());
   EXPECT_NE(advice.at("verdict").get<std::string>().find("Use stage"), std::string::npos);
+}
+
+TEST(Advise, TriesShardsOverWholeNodes) {
+  const Workplace place;
+  const Json advice = answer({"advise", place.deck(0), "--machine", machine(place, "1"), "--ranks",
+                              "8", "--batch", "8", "--format", "json"});
+  std::set<std::string> tried;
+  for (const char* list : {"candidates", "refused"})
+    for (const Json& c : advice.at(list))
+      for (const auto& [key, value] : c.at("deck_changes").items())
+        tried.insert(key + "=" + value.dump());
+  for (const char* change :
+       {"run.shard_size=2", "run.shard_size=4", "torch.mesh=[4,2]", "torch.mesh=[2,4]",
+        "torch.reshard_after_forward=2", "deepspeed.zero_optimization.zero_hpz_partition_size=2",
+        "deepspeed.zero_optimization.stage3_max_reuse_distance=0"})
+    EXPECT_TRUE(tried.contains(change)) << change;
+}
+
+TEST(Advise, LooksForKnobsWithWhichAStageThatAlmostFitsDoes) {
+  const Workplace place;
+  // Stage 2 fits with small buckets only.
+  const Json advice =
+      answer({"advise",    place.deck(2),
+              "--machine", machine(place, "16"),
+              "--ranks",   "8",
+              "--batch",   "8",
+              "--format",  "json",
+              "--set",     "deepspeed.bf16.enabled=true",
+              "--set",     "model.layers=48",
+              "--set",     "model.hidden=1600",
+              "--set",     "model.heads=25",
+              "--set",     "model.vocab=50257",
+              "--set",     "memory.device_gib=7.7",
+              "--set",     "deepspeed.zero_optimization.reduce_bucket_size=500000000"});
+  bool found = false;
+  for (const Json& c : advice.at("candidates")) {
+    const Json& changes = c.at("deck_changes");
+    if (c.at("schedule") != "deepspeed" || c.at("stage") != 2 || c.at("host_bytes") != 0) continue;
+    EXPECT_TRUE(changes.contains("deepspeed.zero_optimization.reduce_bucket_size"));
+    found = true;
+  }
+  EXPECT_TRUE(found);
 }
 
 TEST(Advise, WritesDecksThatPlanAsAdvised) {
