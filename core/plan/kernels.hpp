@@ -14,6 +14,8 @@
 //   scale        buffer u                  buffer /= Event::divisor
 //   interleave   into u, from r            a whole tensor / divisor (*) -> rank-major in `into`, in its type
 //   rearrange    into w, from r            the way back: rank-major `from` -> a whole tensor
+//   quantize     into w (int8), steps w, from r (fp16): in as many groups as there are steps
+//   dequantize   into w (fp16), from r (int8), steps r: the way back
 //   overflow     flag w|u, gradient r …    flag = 1 if any element is not finite, else 0 (u: unchanged)
 //   grad_norm    sum w|u, gradient r …     sum of squares (ordered: exact limbs); u: adds to it
 //   clip         clip w (fp64: norm, coefficient), sum r|u, [further sums r …]

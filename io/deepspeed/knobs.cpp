@@ -68,6 +68,8 @@ void mute_fetches(DsConfig& c) {
     c.zero.mute("model_persistence_threshold", "no parameter is persistent");
   if (c.zero.at("zero_hpz_partition_size") == 0)
     c.zero.mute("zero_hpz_partition_size", "there is no secondary partition");
+  if (c.zero.flag("zero_quantized_weights"))
+    c.zero.mute("use_all_reduce_for_fetch_params", "quantized parameters are always gathered");
   if (c.zero.at("module_granularity_threshold").get<std::int64_t>() <= 0)
     c.zero.mute("module_granularity_threshold", "modules are gathered one by one");
 }
@@ -153,6 +155,7 @@ ZeroKnobs zero_knobs(const DsConfig& c) {
   k.memory_efficient_linear = flag("memory_efficient_linear");
   k.managed_accumulation = c.top.flag("managed_gradient_accumulation");
   k.hpz_partition_size = std::max<std::int64_t>(1, elems("zero_hpz_partition_size"));
+  k.quantized_weights = flag("zero_quantized_weights");
   k.prescale_gradients = c.top.effective("prescale_gradients") == true;
   k.gradient_predivide_factor = c.top.effective("gradient_predivide_factor").get<double>();
   k.sums_gradients = c.top.at("gradient_allreduce_op") == "sum";

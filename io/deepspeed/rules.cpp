@@ -147,14 +147,13 @@ void check_leaf_module(const DsConfig& c, const Origin& origin) {
   }
 }
 
-// The other two parts of ZeRO++ change every value that they transfer.
+// Parts of ZeRO++ that change every value that they transfer.
 void check_quantized(const DsConfig& c, const Origin& origin) {
   if (c.stage != 3) return;
-  for (const char* name : {"zero_quantized_weights", "zero_quantized_nontrainable_weights"})
-    if (c.zero.flag(name))
-      origin.not_modelled(c.zero.key(name), true,
-                          "parameters are gathered in the model's type, not as int8 with scales, "
-                          "which DeepSpeed makes on a GPU only: remove the key");
+  if (c.zero.flag("zero_quantized_nontrainable_weights"))
+    origin.not_modelled(c.zero.key("zero_quantized_nontrainable_weights"), true,
+                        "the shards of frozen parameters are kept in the model's type, not as int8 "
+                        "with scales: remove the key");
   if (c.zero.flag("zero_quantized_gradients"))
     origin.not_modelled(c.zero.key("zero_quantized_gradients"), true,
                         "gradients are reduce-scattered in the model's type, not sent as int4 "

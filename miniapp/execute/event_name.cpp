@@ -10,6 +10,8 @@ bool moves_data(const Event& e) {
     case Kernel::convert:
     case Kernel::interleave:
     case Kernel::rearrange:
+    case Kernel::quantize:
+    case Kernel::dequantize:
     case Kernel::accumulate:
     case Kernel::zero: return true;
     default: return e.op == Op::copy;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <core/nn/kernels/quantize.hpp>
 #include <core/nn/kernels/storage.hpp>
 #include <core/nn/optimizer/grad_norm.hpp>
 #include <miniapp/models/state_kernels.hpp>
@@ -69,6 +70,14 @@ bool run_state_kernel(const Context& context, const Program& program, const Even
       return true;
     case Kernel::rearrange:
       rearrange(context, ops[0].elems, rows, row_elems(1), stored(ops[0]), stored(ops[1]));
+      return true;
+    case Kernel::quantize:
+      quantize(context, ops[0].elems, ops[1].elems, ops[0].as<std::int8_t>(), ops[1].as<float>(),
+               ops[2].as<Fp16>());
+      return true;
+    case Kernel::dequantize:
+      dequantize(context, ops[0].elems, ops[2].elems, ops[0].as<Fp16>(), ops[1].as<std::int8_t>(),
+                 ops[2].as<float>());
       return true;
     case Kernel::overflow: overflow(context, ops); return true;
     case Kernel::grad_norm: grad_norm(context, exact, ops); return true;

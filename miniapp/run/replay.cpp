@@ -52,6 +52,9 @@ std::int64_t bytes_of(const WantedElements& wanted) {
 
 // Plans the step under `ordered`. Returns a reason why this rank cannot make it; empty if it can.
 std::string StepReplay::plan() {
+  if (run_.program.world > 1 && run_.loaded.deck.zero.knobs.quantized_weights)
+    return "quantized gathers of a first step, which a replay is, have other groups than later "
+           "ones";
   try {
     deck_ = deck_of_replay(run_.loaded.deck);
     program_ = program_of_replay(run_, deck_);

@@ -139,6 +139,7 @@ struct ZeroKnobs {
   bool use_all_reduce_for_fetch_params = false, allgather_sequential = false;
   bool memory_efficient_linear = true;
   std::int64_t hpz_partition_size = 1;  // ranks per secondary copy; 1: no such copy
+  bool quantized_weights = false;       // gathers send int8 and scales
   // Whether DeepSpeed counts micro-batches. Otherwise the caller does, and the end of a step's
   // accumulation is known only when the step is taken.
   bool managed_accumulation = true;

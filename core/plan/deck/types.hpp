@@ -41,6 +41,8 @@ enum class Kernel : std::uint8_t {
   scale,
   interleave,
   rearrange,
+  quantize,
+  dequantize,
   overflow,
   grad_norm,
   clip,
@@ -50,7 +52,7 @@ enum class Kernel : std::uint8_t {
   adagrad
 };
 template<>
-inline constexpr std::size_t enum_size<Kernel> = 18;
+inline constexpr std::size_t enum_size<Kernel> = 20;
 /// Whether a kernel is the update of an optimizer.
 constexpr bool is_update(Kernel kernel) {
   return kernel >= Kernel::adamw;

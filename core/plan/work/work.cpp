@@ -44,6 +44,8 @@ class StateWork {
       case Kernel::scale: one("divide", 0, 2); return true;
       case Kernel::interleave: moved("interleave", at(1)); return true;
       case Kernel::rearrange: moved("rearrange", at(0)); return true;
+      case Kernel::quantize: quantized("quantize", at(0), at(2), 2); return true;
+      case Kernel::dequantize: quantized("dequantize", at(0), at(1), 1); return true;
       case Kernel::overflow: overflow(); return true;
       case Kernel::grad_norm: grad_norm(); return true;
       case Kernel::clip: clip(); return true;
@@ -94,6 +96,11 @@ class StateWork {
   }
   void moved(std::string_view kernel, Touched whole) {
     stream(kernel, whole.dtype, whole.dtype, whole.elems, 2 * whole.elems * bytes_of(whole.dtype));
+  }
+  // A kernel that passes `passes` times over what it reads.
+  void quantized(std::string_view kernel, Touched into, Touched from, double passes) {
+    stream(kernel, into.dtype, from.dtype, into.elems,
+           into.elems * (bytes_of(into.dtype) + passes * bytes_of(from.dtype)));
   }
   void overflow() {
     if (event_.operands.count == 1 || !updates(0))

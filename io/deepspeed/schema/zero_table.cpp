@@ -53,7 +53,7 @@ constexpr DsKey zero[] = {
     {"legacy_stage1", "", boolean, "false", inert, all_stages, any_real, ""},
     {"round_robin_gradients", "", boolean, "false", tunes, one_two, any_real, ""},
     {"zero_hpz_partition_size", "", integer, "1", values, three, not_negative, ""},
-    {"zero_quantized_weights", "", boolean, "false", not_modelled, three, any_real, ""},
+    {"zero_quantized_weights", "", boolean, "false", values, three, any_real, ""},
     {"zero_quantized_nontrainable_weights", "", boolean, "false", not_modelled, three, any_real,
      ""},
     {"zero_quantized_gradients", "", boolean, "false", not_modelled, three, any_real, ""},

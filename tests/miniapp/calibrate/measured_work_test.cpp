@@ -56,6 +56,15 @@ std::int64_t compare(const Deck& deck) {
   return events;
 }
 
+TEST(MeasuredWork, IsWhatPlansListForQuantizedGathers) {
+  Deck deck = testing::small_deck(3, 2 * testing::world());
+  deck.model.hidden = 16 * testing::world();
+  deck.model.heads = 2;
+  deck.zero.knobs.quantized_weights = true;
+  testing::set_precision(deck, Dtype::bf16, Dtype::bf16);
+  EXPECT_GT(compare(deck), 40);
+}
+
 TEST(MeasuredWork, IsWhatPlansListAtEveryStage) {
   for (const Schedule schedule : {Schedule::deepspeed, Schedule::paper})
     for (int stage = 0; stage <= 3; ++stage)

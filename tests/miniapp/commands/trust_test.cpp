@@ -33,6 +33,20 @@ struct Change {
   std::vector<std::string> sets = {};
 };
 
+constexpr const char* quantized = "deepspeed.zero_optimization.zero_quantized_weights=true";
+constexpr const char* none_persistent =
+    "deepspeed.zero_optimization.stage3_param_persistence_threshold=0";
+
+TEST(Values, OfQuantizedGathersAreValid) {
+  const Workplace place;
+  place.deck(3);
+  std::vector<std::string> args = place.run_args();
+  args.insert(args.end(), {"--set", quantized, "--set", none_persistent});
+  const Outcome outcome = run({.args = args, .ranks = 2});
+  EXPECT_EQ(outcome.status, 0) << outcome.err << outcome.out;
+  EXPECT_TRUE(outcome.out.ends_with("\nRESULT=VALID\n")) << outcome.out;
+}
+
 TEST(Values, ChangedInTimedStepsAreSeen) {
   const Change changes[] = {
       {3, "MPI_Ireduce_scatter_block 0 22 1 1000000", "reduce_scatter"},
@@ -41,6 +55,7 @@ TEST(Values, ChangedInTimedStepsAreSeen) {
       {1, "MPI_Iallgather 1 30 1 1000000", "all_gather"},
       {0, "MPI_Iallreduce -1 27 1 1000000", "all_reduce"},
       {3, "MPI_Ialltoall 1 0 1 1000000", "reduce_scatter", {"run.reductions=ordered"}},
+      {3, "MPI_Iallgather 0 2 1 1000000", "all_gather", {quantized, none_persistent}},
   };
   for (const Change& change : changes) {
     const Workplace place;

@@ -109,7 +109,11 @@ void ShardedParams::gather_list(const std::vector<int>& list) {
     return;
   }
   if (list.size() == 1 || c_.knobs.allgather_sequential) {
-    for (int id : list) gather_alone(id, sharers(id));
+    for (int id : list)
+      if (quantizes())
+        gather_quantized(id, sharers(id));
+      else
+        gather_alone(id, sharers(id));
     return;
   }
   if (by_sum(list[0]))
@@ -123,25 +127,76 @@ int ShardedParams::flat_slot(const std::vector<int>& list) {
   for (int id : list) sum = checked_add(sum, whole(id), "gathered parameters");
   const auto [it, fresh] = flat_of_.try_emplace(list, no_slot);
   return c_.declare_once(it->second, fmt::format("fetch.{}", flat_of_.size()), Category::gathered,
-                         c_.precision.model, sum, recorded::params);
+                         quantizes() ? Dtype::fp16 : c_.precision.model, sum, recorded::params);
 }
 
 void ShardedParams::fetch_together(const std::vector<int>& list) {
   const int flat = flat_slot(list);
   const Sharers of = sharers(list[0]);
+  if (quantizes()) return gather_quantized(flat, list, of);
   const std::int64_t row = w_[flat].elems / of.ranks;
   w_.acquire(flat);
-  std::int64_t at = row * of.rank;
+  join_shares(flat, row * of.rank, list, of);
+  collectives_.issue(Op::all_gather, Reduction::none, c_.read_part(flat, row * of.rank, row),
+                     w_.write(flat), list, -1, of.group);
+}
+
+// Puts this rank's shares of the parameters one after another into `slot` from `at` on.
+void ShardedParams::join_shares(int slot, std::int64_t at, const std::vector<int>& list,
+                                const Sharers& of) {
   for (int id : list) {
-    const Operand place = c_.write_part(flat, at, share(id, of));
+    const Operand place = c_.write_part(slot, at, share(id, of));
     if (has_secondary(id))
       w_.compute(Kernel::convert, {place, own_share(id, of)});
     else
       shard_into(place, id);
     at += share(id, of);
   }
-  collectives_.issue(Op::all_gather, Reduction::none, c_.read_part(flat, row * of.rank, row),
-                     w_.write(flat), list, -1, of.group);
+}
+
+int ShardedParams::passing_slot(const std::string& name, Dtype dtype, std::int64_t elems) {
+  const auto [it, fresh] = on_way_.try_emplace(name, no_slot);
+  return c_.declare_once(it->second, name, Category::gathered, dtype, elems);
+}
+
+void ShardedParams::gather_quantized(int id, const Sharers& of) {
+  const std::string& name = c_.name(id);
+  if (of.group == secondary_.group || !on_host())
+    return quantized_.start(name, own_share(id, of), {id}, of.group, of.ranks);
+  const int shard_here = passing_slot("upload." + name, c_.precision.model, shard(id));
+  w_.acquire(shard_here);
+  shard_into(w_.write(shard_here), id);
+  quantized_.start(name, w_.read(shard_here), {id}, of.group, of.ranks);
+  w_.release(shard_here);
+}
+
+void ShardedParams::gather_quantized(int flat, const std::vector<int>& list, const Sharers& of) {
+  const std::string name = w_[flat].name;  // a copy, since slots are added
+  const std::int64_t row = w_[flat].elems / of.ranks;
+  const int joined =
+      passing_slot(fmt::format("joined.{}.of{}", name, of.ranks), c_.precision.model, row);
+  w_.acquire(joined);
+  join_shares(joined, 0, list, of);
+  quantized_.start(name, w_.read(joined), list, of.group, of.ranks);
+  w_.release(joined);
+}
+
+// Makes a parameter whole: `fill` writes it as the fp16 that DeepSpeed's quantizer restores.
+template<class Fill>
+void ShardedParams::settle(int id, Fill fill) {
+  const int slot = gathered_slot(id);
+  if (!quantizes() || c_.precision.model == Dtype::fp16) {
+    w_.acquire(slot);
+    fill(slot);
+  } else {
+    const int half = passing_slot("restored." + c_.name(id), Dtype::fp16, whole(id));
+    w_.acquire(half);
+    fill(half);
+    w_.acquire(slot);
+    c_.convert(w_.write(slot), w_.read(half));
+    w_.release(half);
+  }
+  state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
 }
 
 // Each rank sets its shards in a copy of zeros; the sum of the copies over ranks is the parameters.
@@ -159,19 +214,27 @@ void ShardedParams::fetch_by_sum(const std::vector<int>& list) {
 }
 
 void ShardedParams::arrive(const std::vector<int>& list) {
-  if (c_.world() == 1 || list.size() == 1 || c_.knobs.allgather_sequential || by_sum(list[0]))
+  if (c_.world() == 1 || by_sum(list[0])) return;
+  if (list.size() == 1 || c_.knobs.allgather_sequential) {
+    if (!quantizes()) return;
+    for (int id : list)
+      settle(id, [&](int slot) { quantized_.finish(c_.name(id), sharers(id).ranks, slot); });
     return;
+  }
   const int flat = flat_slot(list);
   const Sharers of = sharers(list[0]);
   const std::int64_t row = w_[flat].elems / of.ranks;
+  if (quantizes()) {
+    w_.acquire(flat);
+    quantized_.finish(w_[flat].name, of.ranks, flat);
+  }
   std::int64_t at = 0;
   for (int id : list) {
-    const int slot = gathered_slot(id);
-    w_.acquire(slot);
-    w_.compute(Kernel::rearrange,
-               {w_.write(slot), c_.read_part(flat, at, row * (of.ranks - 1) + share(id, of))})
-        .group = of.group;
-    state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
+    const std::int64_t last = row * (of.ranks - 1) + share(id, of);
+    settle(id, [&](int slot) {
+      w_.compute(Kernel::rearrange, {w_.write(slot), c_.read_part(flat, at, last)}).group =
+          of.group;
+    });
     at += share(id, of);
   }
   w_.release(flat);

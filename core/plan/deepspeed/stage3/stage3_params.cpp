@@ -24,7 +24,8 @@ ShardedParams::ShardedParams(DeepSpeedContext& context, Collectives& collectives
       primary_{0, p_.world, p_.rank},
       gathered_(p_.model.params.size(), no_slot),
       secondary_slots_(p_.model.params.size(), no_slot),
-      param_swapper_(w_, c_.deck) {
+      param_swapper_(w_, c_.deck),
+      quantized_(c_, collectives_) {
   find_flat_groups();
   secondary_.group = no_group;
   if (c_.knobs.hpz_partition_size <= 1) return;

@@ -17,6 +17,7 @@
 #include <core/plan/deepspeed/stage3/optimizer_swapper.hpp>
 #include <core/plan/deepspeed/stage3/param_coordinator.hpp>
 #include <core/plan/deepspeed/stage3/param_swapper.hpp>
+#include <core/plan/deepspeed/stage3/quantized_gather.hpp>
 #include <core/plan/partition/sub_groups.hpp>
 #include <core/plan/write/rank_groups.hpp>
 #include <core/plan/write/state_slots.hpp>
@@ -125,8 +126,13 @@ class ShardedParams : public FetchActions {
   Operand own_shard(int id, bool reads, bool writes) const;
   Operand own_share(int id, const Sharers& of) const;
   bool by_sum(int id) const {
-    return c_.knobs.use_all_reduce_for_fetch_params && !has_secondary(id);
+    return c_.knobs.use_all_reduce_for_fetch_params && !has_secondary(id) && !quantizes();
   }
+  bool quantizes() const { return c_.knobs.quantized_weights; }
+  void gather_quantized(int id, const Sharers& of);
+  void gather_quantized(int flat, const std::vector<int>& list, const Sharers& of);
+  template<class Fill>
+  void settle(int id, Fill fill);
   int secondary_slot(int id);
   void keep_secondary(int id);
   void gather_alone(int id, const Sharers& of);
@@ -141,7 +147,9 @@ class ShardedParams : public FetchActions {
   Operand part_of(Operand master, int id) const;
   void gather_list(const std::vector<int>& list);
   int flat_slot(const std::vector<int>& list);
+  int passing_slot(const std::string& name, Dtype dtype, std::int64_t elems);
   void fetch_together(const std::vector<int>& list);
+  void join_shares(int slot, std::int64_t at, const std::vector<int>& list, const Sharers& of);
   void fetch_by_sum(const std::vector<int>& list);
 
   DeepSpeedContext& c_;
@@ -157,6 +165,8 @@ class ShardedParams : public FetchActions {
   std::vector<int> gathered_;         // by parameter
   std::vector<int> secondary_slots_;  // by parameter
   ParamSwapper param_swapper_;
+  QuantizedGather quantized_;
+  std::map<std::string, int> on_way_;        // buffers that parameters pass on their way to int8
   std::vector<bool> flat_;                   // by sub-group: its shards lie in one buffer
   std::vector<int> rests_;                   // parts of those buffers that no sub-group fits into
   std::vector<int> own_slots_;               // by parameter: a shard that lies by itself
