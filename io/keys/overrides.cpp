@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <core/printable.hpp>
 #include <io/keys/origin.hpp>
 #include <io/keys/overrides.hpp>
 
@@ -46,6 +47,13 @@ std::optional<std::size_t> index_of(const std::string& part) {
   return index;
 }
 
+// How an argument, or a part of one, stands in a message: on one line, and not too long.
+std::string shown(const std::string& text) {
+  constexpr std::size_t max_chars = 80;
+  if (text.size() <= max_chars) return printable(text);
+  return printable(std::string_view(text).substr(0, max_chars - 3)) + "...";
+}
+
 bool is_utf8(const Json& value) {
   try {
     (void)value.dump();
@@ -61,20 +69,19 @@ Override parse_override(const std::string& argument) {
   const auto equals = argument.find('=');
   if (equals == std::string::npos || equals == 0)
     throw DeckError(
-        fmt::format("--set {}: must be key.path=value, as in --set run.steps=10", argument));
+        fmt::format("--set {}: must be key.path=value, as in --set run.steps=10", shown(argument)));
   Override result{dotted(std::string_view(argument).substr(0, equals)), {}};
   const std::vector<std::string> parts = split(result.key);
   if (std::find(parts.begin(), parts.end(), "") != parts.end())
     throw DeckError(fmt::format(
-        "--set {}: a part of the key path is empty: write it like run.steps", argument));
+        "--set {}: a part of the key path is empty: write it like run.steps", shown(argument)));
   if (parts.size() > max_parts)
     throw DeckError(
-        fmt::format("--set {}...: the key path has {} parts, a deck at most {}: "
-                    "shorten it",
-                    result.key.substr(0, 40), parts.size(), max_parts));
+        fmt::format("--set {}: the key path has {} parts, a deck at most {}: shorten it",
+                    shown(result.key), parts.size(), max_parts));
   const std::string text = argument.substr(equals + 1);
   try {
-    result.value = parse_json(text, "--set " + argument, JsonRules::deck);
+    result.value = parse_json(text, "--set " + shown(argument), JsonRules::deck);
   } catch (const JsonSyntaxError&) {
     result.value = text;
   }
@@ -89,13 +96,13 @@ void apply_override(Json& deck, const Override& override_) {
   for (const std::string& part : split(override_.key)) {
     if (at->is_null() && above.empty()) *at = Json::object();
     const auto stop = [&](std::string_view why) {
-      throw DeckError(fmt::format("--set {}={}: {} = {}: {}", override_.key, brief(override_.value),
-                                  above, brief(*at), why));
+      throw DeckError(fmt::format("--set {}={}: {} = {}: {}", shown(override_.key),
+                                  brief(override_.value), shown(above), brief(*at), why));
     };
     if (at->is_array()) {
       const auto index = index_of(part);
       if (!index || *index >= at->size())
-        stop(fmt::format("\"{}\" is not an index of it: use 0 to {}", part,
+        stop(fmt::format("\"{}\" is not an index of it: use 0 to {}", shown(part),
                          static_cast<std::int64_t>(at->size()) - 1));
       at = &(*at)[*index];
     } else if (at->is_object()) {
