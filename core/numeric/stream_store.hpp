@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include <core/numeric/prefetch.hpp>
+#include <core/plan/deck/types.hpp>
 
 #if defined(__AVX512F__) || defined(__AVX__)
 #include <immintrin.h>
@@ -21,10 +22,9 @@ namespace shardmark::kernel {
 /// From this size on, a result would not stay in a core's cache anyway.
 inline constexpr std::int64_t stream_bytes = std::int64_t{1} << 20;
 
-/// Whether a result of `elems` elements of type T has at least that size.
-template<class T>
-constexpr bool worth_streaming(std::int64_t elems) {
-  return elems * std::int64_t{sizeof(T)} >= stream_bytes;
+/// Whether a result of `elems` elements of this type has at least that size.
+constexpr bool worth_streaming(Dtype dtype, std::int64_t elems) {
+  return elems * dtype_bytes(dtype) >= stream_bytes;
 }
 
 /// How many elements one thread streams as one block of work; each block ends with one store fence.
@@ -71,21 +71,6 @@ inline void finish_streams() {
 #if defined(__SSE2__)
   _mm_sfence();
 #endif
-}
-
-/// Writes `count` results to `to` with non-temporal stores. `make(first, elems, results)` computes
-/// the results from index `first` on, a few at a time, into a scratch array that stays in the L1
-/// cache. Host memory only.
-template<class T, class Make>
-void stream_results(std::int64_t count, T* to, const Make& make) {
-  constexpr std::int64_t chunk = 2048;
-  T scratch[chunk];
-  for (std::int64_t first = 0; first < count; first += chunk) {
-    const std::int64_t elems = count - first < chunk ? count - first : chunk;
-    make(first, elems, scratch);
-    stream_copy(to + first, scratch, static_cast<std::size_t>(elems) * sizeof(T));
-  }
-  finish_streams();
 }
 
 }  // namespace shardmark::kernel

@@ -2,97 +2,95 @@
 #include <cmath>
 #include <cstring>
 
+#include <core/nn/kernels/pieces.hpp>
 #include <core/nn/kernels/rows.hpp>
 #include <core/nn/kernels/storage.hpp>
 #include <core/numeric/half.hpp>
-#include <core/numeric/prefetch.hpp>
-#include <core/numeric/stream_store.hpp>
 
 namespace shardmark {
 namespace {
 
-constexpr std::int64_t piece_elems = 8192;  // elements that one row of a kernel processes
+constexpr std::int64_t row_piece = 8192;  // elements that one row of a kernel processes
 
-// What happens to a value before it is stored: nothing, a multiplication or a division. If the
-// divisor is a power of two, multiplying by its reciprocal gives the same bits several times
-// faster.
-struct Unchanged {
-  KOKKOS_INLINE_FUNCTION float operator()(float x) const { return x; }
-};
-struct MultiplyBy {
-  float factor;
-  KOKKOS_INLINE_FUNCTION float operator()(float x) const { return x * factor; }
-};
-struct DivideBy {
+// What happens to a value before it is stored. If the divisor is a power of two, multiplying by its
+// reciprocal gives the same bits several times faster.
+struct Quotient {
+  explicit Quotient(double divisor) : by(static_cast<float>(divisor)) {
+    int exponent = 0;
+    multiplies = std::frexp(by, &exponent) == 0.5f;
+    if (multiplies) by = 1.0f / by;
+  }
+  KOKKOS_INLINE_FUNCTION bool changes() const { return by != 1.0f; }
+  // Returns the quotients of `x`, in `results` if they differ from x.
+  KOKKOS_INLINE_FUNCTION const float* of(std::int64_t n, const float* x, float* results) const {
+    const float with = by;
+    if (!changes()) return x;
+    if (multiplies)
+      kernel::simd_loop(n, [&](std::int64_t j) { results[j] = x[j] * with; });
+    else
+      kernel::simd_loop(n, [&](std::int64_t j) { results[j] = x[j] / with; });
+    return results;
+  }
+
   float by;
-  KOKKOS_INLINE_FUNCTION float operator()(float x) const { return x / by; }
+  bool multiplies;
 };
 
-template<class F>
-void with_divisor(double divisor, const F& f) {
-  const auto by = static_cast<float>(divisor);
-  int exponent = 0;
-  if (by == 1.0f) return f(Unchanged{});
-  if (std::frexp(by, &exponent) == 0.5f) return f(MultiplyBy{1.0f / by});
-  f(DivideBy{by});
-}
+// to = quotient of `from`, for tensors of any storage types.
+struct Transfer {
+  Stored to;
+  ConstStored from;
+  Quotient quotient;
+  bool streams;
 
-// A quotient is first rounded in the type of the value that is divided.
-template<class To, class From, class Quotient>
-KOKKOS_INLINE_FUNCTION void put(To& to, const From& from, const Quotient& quotient) {
-  constexpr bool same = std::is_same_v<To, From>, divides = !std::is_same_v<Quotient, Unchanged>;
-  if constexpr (same && !divides) {
-    to = from;
-  } else if constexpr (same || !divides) {
-    round_to(to, quotient(widen(from)));
-  } else {
-    From rounded;
-    round_to(rounded, quotient(widen(from)));
-    round_to(to, widen(rounded));
-  }
-}
-
-// Writes one thread's part of a large result, computed from `from`, with stores that bypass the
-// caches.
-template<class To, class From, class Quotient>
-void stream_part(std::int64_t count, To* to, const From* from, const Quotient& quotient) {
-  if constexpr (std::is_same_v<To, From> && std::is_same_v<Quotient, Unchanged>) {
-    kernel::stream_copy(to, from, static_cast<std::size_t>(count) * sizeof(To));
-    kernel::finish_streams();
-  } else {
-    kernel::stream_results(count, to, [&](std::int64_t first, std::int64_t elems, To* results) {
-      const From* source = from + first;
-      const Quotient q = quotient;
-      kernel::strip_loop(
-          elems, [&](std::int64_t j) { put(results[j], source[j], q); },
-          [&](std::int64_t j) { kernel::prefetch_after(source + j, kernel::lanes); });
-    });
-  }
-}
-
-template<class To, class From, class Quotient>
-void convert_typed(const Context& ctx, std::int64_t elems, To* to, const From* from,
-                   const Quotient& quotient) {
-  const char* label = "shardmark::convert";
-  if constexpr (kernel::on_host)
-    if (kernel::worth_streaming<To>(elems)) {
-      constexpr std::int64_t block = kernel::stream_block;
-      return kernel::for_each(
-          ctx, label, (elems + block - 1) / block, KOKKOS_LAMBDA(std::int64_t b) {
-            const std::int64_t first = b * block, rest = elems - first;
-            stream_part(rest < block ? rest : block, to + first, from + first, quotient);
-          });
+  // Stores `n` elements, at most a piece, as elements of `to` from `at` on.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, std::int64_t source,
+                                         std::int64_t n) const {
+    if (to.dtype == from.dtype && !quotient.changes()) return copy(at, source, n);
+    float widened[kernel::piece_elems], results[kernel::piece_elems];
+    const float* values = kernel::widen_piece(from.dtype, from.data, source, n, widened);
+    values = quotient.of(n, values, results);
+    // A quotient is first rounded in the type of the value that is divided.
+    if (quotient.changes() && from.dtype != to.dtype && from.dtype != Dtype::fp32) {
+      Bits rounded[kernel::piece_elems];
+      kernel::round_piece(from.dtype, rounded, 0, n, values, false);
+      values = kernel::widen_piece(from.dtype, rounded, 0, n, widened);
     }
-  kernel::for_each_elem(
-      ctx, label, elems, KOKKOS_LAMBDA(std::int64_t i) { put(to[i], from[i], quotient); });
+    kernel::round_piece(to.dtype, to.data, at, n, values, streams);
+  }
+
+ private:
+  using Bits = std::uint16_t;
+  KOKKOS_INLINE_FUNCTION void copy(std::int64_t at, std::int64_t source, std::int64_t n) const {
+    const bool wide = to.dtype == Dtype::fp32;
+    if constexpr (kernel::on_host) {
+      const std::int64_t bytes = wide ? 4 : 2;
+      auto* d = static_cast<unsigned char*>(to.data) + at * bytes;
+      const auto* s = static_cast<const unsigned char*>(from.data) + source * bytes;
+      if (streams) return kernel::stream_copy(d, s, static_cast<std::size_t>(n * bytes));
+      std::memcpy(d, s, static_cast<std::size_t>(n * bytes));
+    } else if (wide) {
+      static_cast<float*>(to.data)[at] = static_cast<const float*>(from.data)[source];
+    } else {
+      static_cast<Bits*>(to.data)[at] = static_cast<const Bits*>(from.data)[source];
+    }
+  }
+};
+
+Transfer transfer_of(std::int64_t elems, Stored to, ConstStored from, double divisor) {
+  for (const Dtype dtype : {to.dtype, from.dtype}) with_storage(dtype, [](auto) {});
+  return {to, from, Quotient(divisor), kernel::worth_streaming(to.dtype, elems)};
 }
 
 // Gradient norms are converted between fp32 and fp64.
 void convert_double(const Context& ctx, std::int64_t elems, Stored to, ConstStored from) {
   const Dtype other = to.dtype == Dtype::fp64 ? from.dtype : to.dtype;
-  if (other == Dtype::fp64)
-    return convert_typed(ctx, elems, static_cast<double*>(to.data),
-                         static_cast<const double*>(from.data), Unchanged{});
+  if (other == Dtype::fp64) {
+    auto* d = static_cast<double*>(to.data);
+    const auto* s = static_cast<const double*>(from.data);
+    return kernel::for_each_elem(
+        ctx, "shardmark::convert", elems, KOKKOS_LAMBDA(std::int64_t i) { d[i] = s[i]; });
+  }
   if (other != Dtype::fp32)
     throw PlanError("convert: fp64 and " + std::string(to_string(other)) +
                     ": fp64 must be converted from or to fp32: convert in two steps");
@@ -110,97 +108,51 @@ void convert_double(const Context& ctx, std::int64_t elems, Stored to, ConstStor
   }
 }
 
-// The kernels are in function templates of their own, because nvcc accepts no kernel inside a
-// generic lambda.
-template<class Into, class From>
-void accumulate_typed(const Context& ctx, std::int64_t elems, Into* d, const From* s) {
-  kernel::for_each_elem(
-      ctx, "shardmark::accumulate", elems,
-      KOKKOS_LAMBDA(std::int64_t i) { round_to(d[i], widen(d[i]) + widen(s[i])); });
-}
-
-template<class T, class Quotient>
-void divide_typed(const Context& ctx, std::int64_t elems, T* d, const Quotient& quotient) {
-  kernel::for_each_elem(
-      ctx, "shardmark::divide", elems,
-      KOKKOS_LAMBDA(std::int64_t i) { put(d[i], d[i], quotient); });
-}
-
 // Several rows may store to the flag, but all store the same value.
+// It is a function template of its own, because nvcc accepts no kernel inside a generic lambda.
 template<class T>
 void find_not_finite(const Context& ctx, std::int64_t elems, const T* s, std::uint8_t* flag) {
   kernel::for_each_row(
-      ctx, "shardmark::flag_not_finite", (elems + piece_elems - 1) / piece_elems,
+      ctx, "shardmark::flag_not_finite", (elems + row_piece - 1) / row_piece,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t p) {
-        const T* part = s + p * piece_elems;
-        const std::int64_t rest = elems - p * piece_elems;
-        const int found =
-            row.sum<int>(rest < piece_elems ? rest : piece_elems, [&](std::int64_t i) {
-              std::uint32_t bits = 0;
-              const float v = widen(part[i]);
-              std::memcpy(&bits, &v, sizeof bits);
-              return (bits & 0x7f800000u) == 0x7f800000u ? 1 : 0;
-            });
+        const T* part = s + p * row_piece;
+        const std::int64_t rest = elems - p * row_piece;
+        const int found = row.sum<int>(rest < row_piece ? rest : row_piece, [&](std::int64_t i) {
+          std::uint32_t bits = 0;
+          const float v = widen(part[i]);
+          std::memcpy(&bits, &v, sizeof bits);
+          return (bits & 0x7f800000u) == 0x7f800000u ? 1 : 0;
+        });
         row.once([&] {
           if (found > 0) *flag = 1;
         });
       });
 }
 
-// Calls `f(row, r, begin, count)` for each piece of each of the `rows` rows of `row_elems`
-// elements. There are only as many rows as ranks, too few to occupy a GPU.
+// Calls `f(row, r, begin, count)` for each part of each of the `rows` rows of `row_elems` elements.
+// There are only as many rows as ranks, too few to occupy a GPU.
 template<class F>
-void for_each_piece(const Context& ctx, const char* label, int rows, std::int64_t row_elems,
-                    const F& f) {
-  const std::int64_t pieces = (row_elems + piece_elems - 1) / piece_elems;
+void for_each_part(const Context& ctx, const char* label, int rows, std::int64_t row_elems,
+                   const F& f) {
+  const std::int64_t parts = (row_elems + row_piece - 1) / row_piece;
   kernel::for_each_row(
-      ctx, label, rows * pieces, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t p) {
-        const std::int64_t begin = p % pieces * piece_elems, rest = row_elems - begin;
-        f(row, p / pieces, begin, rest < piece_elems ? rest : piece_elems);
+      ctx, label, rows * parts, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t p) {
+        const std::int64_t begin = p % parts * row_piece, rest = row_elems - begin;
+        f(row, p / parts, begin, rest < row_piece ? rest : row_piece);
       });
 }
 
-// Copies one piece of a row.
-template<class To, class From, class Quotient>
-KOKKOS_INLINE_FUNCTION void copy_piece(const kernel::Row& row, std::int64_t count, To* to,
-                                       const From* from, const Quotient& quotient,
-                                       [[maybe_unused]] bool streaming) {
-  if constexpr (!kernel::rows_are_warps)
-    if (streaming) return stream_part(count, to, from, quotient);
-  const Quotient q = quotient;
-  row.loop(count, [&](std::int64_t i) { put(to[i], from[i], q); });
-}
-
-template<class To, class From, class Quotient>
-void interleave_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
-                      To* d, const From* s, const Quotient& quotient, std::int64_t shard) {
-  const bool streaming = kernel::worth_streaming<To>(elems);
-  for_each_piece(
-      ctx, "shardmark::interleave", rows, shard,
-      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
-                    std::int64_t count) {
-        const std::int64_t first = r * shard + begin;
-        const std::int64_t rest = elems - first;
-        const std::int64_t real = rest < 0 ? 0 : rest < count ? rest : count;
-        To* to = d + r * row_elems + begin;
-        copy_piece(row, real, to, s + first, quotient, streaming);
-        To* padding = to + real;
-        row.loop(count - real, [&](std::int64_t i) { padding[i] = To{}; });
-      });
-}
-
-template<class T>
-void rearrange_typed(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems, T* d,
-                     const T* s) {
-  const std::int64_t shard = elems / rows;
-  const bool streaming = kernel::worth_streaming<T>(elems);
-  for_each_piece(
-      ctx, "shardmark::rearrange", rows, shard,
-      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
-                    std::int64_t count) {
-        copy_piece(row, count, d + r * shard + begin, s + r * row_elems + begin, Unchanged{},
-                   streaming);
-      });
+// Transfers `count` elements of a row.
+KOKKOS_INLINE_FUNCTION void transfer_part(const kernel::Row& row, const Transfer& transfer,
+                                          std::int64_t at, std::int64_t source,
+                                          std::int64_t count) {
+  if constexpr (kernel::rows_are_warps) {
+    row.loop(count, [&](std::int64_t i) { transfer(at + i, source + i, 1); });
+  } else {
+    kernel::for_pieces(0, count,
+                       [&](std::int64_t i, std::int64_t n) { transfer(at + i, source + i, n); });
+    if (transfer.streams) kernel::finish_streams();
+  }
 }
 
 }  // namespace
@@ -211,25 +163,22 @@ void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from
       throw PlanError("convert: divisor with fp64: must be 1: call divide before or after");
     return convert_double(ctx, elems, to, from);
   }
-  with_storage(to.dtype, [&](auto to_type) {
-    using To = decltype(to_type);
-    with_storage(from.dtype, [&](auto from_type) {
-      using From = decltype(from_type);
-      with_divisor(divisor, [&](const auto& quotient) {
-        convert_typed(ctx, elems, static_cast<To*>(to.data), static_cast<const From*>(from.data),
-                      quotient);
-      });
-    });
-  });
+  const Transfer transfer = transfer_of(elems, to, from, divisor);
+  kernel::for_each_piece(
+      ctx, "shardmark::convert", elems, transfer.streams,
+      KOKKOS_LAMBDA(std::int64_t at, std::int64_t n) { transfer(at, at, n); });
 }
 
 void accumulate(const Context& ctx, std::int64_t elems, Stored into, ConstStored from) {
-  with_storage(into.dtype, [&](auto into_type) {
-    with_storage(from.dtype, [&](auto from_type) {
-      accumulate_typed(ctx, elems, static_cast<decltype(into_type)*>(into.data),
-                       static_cast<const decltype(from_type)*>(from.data));
-    });
-  });
+  for (const Dtype dtype : {into.dtype, from.dtype}) with_storage(dtype, [](auto) {});
+  kernel::for_each_piece(
+      ctx, "shardmark::accumulate", elems, false, KOKKOS_LAMBDA(std::int64_t at, std::int64_t n) {
+        float widened[kernel::piece_elems], other[kernel::piece_elems], sums[kernel::piece_elems];
+        const float* a = kernel::widen_piece(into.dtype, into.data, at, n, widened);
+        const float* b = kernel::widen_piece(from.dtype, from.data, at, n, other);
+        kernel::simd_loop(n, [&](std::int64_t j) { sums[j] = a[j] + b[j]; });
+        kernel::round_piece(into.dtype, into.data, at, n, sums, false);
+      });
 }
 
 void divide(const Context& ctx, std::int64_t elems, Stored x, double divisor) {
@@ -239,11 +188,11 @@ void divide(const Context& ctx, std::int64_t elems, Stored x, double divisor) {
         ctx, "shardmark::divide", elems, KOKKOS_LAMBDA(std::int64_t i) { d[i] /= divisor; });
     return;
   }
-  with_divisor(divisor, [&](const auto& quotient) {
-    with_storage(x.dtype, [&](auto type) {
-      divide_typed(ctx, elems, static_cast<decltype(type)*>(x.data), quotient);
-    });
-  });
+  Transfer transfer = transfer_of(elems, x, x, divisor);
+  transfer.streams = false;
+  kernel::for_each_piece(
+      ctx, "shardmark::divide", elems, false,
+      KOKKOS_LAMBDA(std::int64_t at, std::int64_t n) { transfer(at, at, n); });
 }
 
 void clear(const Context& ctx, std::int64_t bytes, void* data) {
@@ -263,23 +212,32 @@ void flag_not_finite(const Context& ctx, std::int64_t elems, ConstStored x, std:
 void interleave(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
                 Stored into, ConstStored from, double divisor, std::int64_t shard) {
   if (shard == 0) shard = (elems + rows - 1) / rows;
-  with_storage(into.dtype, [&](auto to_type) {
-    with_storage(from.dtype, [&](auto from_type) {
-      with_divisor(divisor, [&](const auto& quotient) {
-        interleave_typed(ctx, elems, rows, row_elems, static_cast<decltype(to_type)*>(into.data),
-                         static_cast<const decltype(from_type)*>(from.data), quotient, shard);
+  const Transfer transfer = transfer_of(elems, into, from, divisor);
+  for_each_part(
+      ctx, "shardmark::interleave", rows, shard,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
+                    std::int64_t count) {
+        const std::int64_t first = r * shard + begin;
+        const std::int64_t rest = elems - first;
+        const std::int64_t real = rest < 0 ? 0 : rest < count ? rest : count;
+        const std::int64_t at = r * row_elems + begin;
+        transfer_part(row, transfer, at, first, real);
+        const std::int64_t bytes = into.dtype == Dtype::fp32 ? 4 : 2;
+        auto* padding = static_cast<unsigned char*>(into.data) + (at + real) * bytes;
+        row.loop((count - real) * bytes, [&](std::int64_t i) { padding[i] = 0; });
       });
-    });
-  });
 }
 
 void rearrange(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,
                Stored into, ConstStored from) {
-  with_storage(into.dtype, [&](auto type) {
-    using T = decltype(type);
-    rearrange_typed(ctx, elems, rows, row_elems, static_cast<T*>(into.data),
-                    static_cast<const T*>(from.data));
-  });
+  const std::int64_t shard = elems / rows;
+  const Transfer transfer = transfer_of(elems, into, from, 1);
+  for_each_part(
+      ctx, "shardmark::rearrange", rows, shard,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
+                    std::int64_t count) {
+        transfer_part(row, transfer, r * shard + begin, r * row_elems + begin, count);
+      });
 }
 
 }  // namespace shardmark
