@@ -39,8 +39,8 @@ endfunction()
 # what all targets of ShardMark have in common. There are no global flags. A GPU build compiles sources
 # that do not include Kokkos with the host's compiler, which is several times faster than nvcc:
 # HOST_ONLY means the whole target, KOKKOS means all sources except these. OPTIMIZE is the optimization
-# of a Release build where CMake's -O3 does not pay: 2 and 1 for what a run does once, g for text and
-# tests, which compile in half of the time.
+# of a Release build where CMake's -O3 does not pay: 1 for what runs once or waits for others, g for
+# text and tests, which compile in half of the time.
 function(shardmark_target target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "HOST_ONLY" "OPTIMIZE" "KOKKOS;UNITY")
   shardmark_unity(${target} ${arg_UNITY})

@@ -13,6 +13,13 @@ std::string plural(std::int64_t count, std::string_view thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
+  return lower;
+}
+
 std::string csv_quoted(std::string_view cell) {
   std::string text = "\"";
   for (const char c : cell) text += c == '"' ? std::string("\"\"") : std::string(1, c);

@@ -31,6 +31,9 @@ std::string join(const Range& parts, std::string_view separator) {
   return text;
 }
 
+/// The text with the letters A to Z in lower case.
+std::string lower_case(std::string_view text);
+
 /// A cell of a CSV file in quotes, as RFC 4180 has it: quotes inside it are doubled.
 std::string csv_quoted(std::string_view cell);
 

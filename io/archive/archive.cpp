@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t most_bytes = std::int64_t{256} << 20;
 constexpr zip_int64_t most_files = 4096;
-constexpr std::string_view remedy = "give an archive that `shardmark submit` made";
+constexpr std::string_view archive_remedy = "give an archive that `shardmark submit` made";
 
 struct Discard {
   void operator()(zip_t* zip) const { zip_discard(zip); }
@@ -31,7 +31,7 @@ using Archive = std::unique_ptr<zip_t, Discard>;
 using Source = std::unique_ptr<zip_source_t, Free>;
 
 [[noreturn]] void refuse(const std::string& path, std::string_view what) {
-  throw IoError(fmt::format("{}: {}: {}", path, what, remedy));
+  throw IoError(fmt::format("{}: {}: {}", path, what, archive_remedy));
 }
 
 [[noreturn]] void defect(std::string_view what) {
@@ -104,7 +104,7 @@ void write_archive(const std::string& path, const ArchiveFiles& files) {
 }
 
 ArchiveFiles read_archive(const std::string& path) {
-  const std::string bytes = read_regular_file(path, most_bytes, remedy);
+  const std::string bytes = read_regular_file(path, most_bytes, archive_remedy);
   zip_error_t error;
   zip_error_init(&error);
   Source buffer(zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error));

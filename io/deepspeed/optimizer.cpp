@@ -9,6 +9,7 @@
 
 #include <fmt/core.h>
 
+#include <core/text.hpp>
 #include <io/deepspeed/sections.hpp>
 
 namespace shardmark {
@@ -19,18 +20,12 @@ std::string type_of(const DsValues& optimizer) {
   return type.is_null() ? std::string() : type.get<std::string>();
 }
 
-std::string lower_case(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return name;
-}
-
 // The kernel of the optimizer of that name, or nothing if it is not modelled. Without a name the
 // trainer's own AdamW stands in.
 std::optional<Kernel> kernel_named(const std::string& type) {
   if (type.empty()) return Kernel::adamw;
   for (const Optimizer o : all_values<Optimizer>)
-    if (lower_case(type) == lower_case(std::string(to_string(o)))) return traits(o).kernel;
+    if (lower_case(type) == lower_case(to_string(o))) return traits(o).kernel;
   return {};
 }
 

@@ -19,7 +19,7 @@
 namespace shardmark {
 namespace {
 
-constexpr std::string_view remedy = "free the space, or give another nvme_path";
+constexpr std::string_view swap_remedy = "free the space, or give another nvme_path";
 
 struct Alignment {
   std::int64_t memory = page_bytes, place = page_bytes;
@@ -46,7 +46,7 @@ std::int64_t free_disk_bytes(const std::string& folder) {
   if (!S_ISDIR(about.st_mode))
     fail_io(folder, "cannot be used", "it is not a folder", "give a folder on the disk");
   if (::statvfs(folder.c_str(), &disk) != 0)
-    fail_io(folder, "its free space cannot be determined", std::strerror(errno), remedy);
+    fail_io(folder, "its free space cannot be determined", std::strerror(errno), swap_remedy);
   return static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize);
 }
 
@@ -59,7 +59,7 @@ SwapFile::SwapFile(std::string folder, std::int64_t bytes)
   if (error != 0) {
     ::close(buffered_);
     fail_io(folder_, fmt::format("a file of {} bytes cannot be created", bytes),
-            std::strerror(error), remedy);
+            std::strerror(error), swap_remedy);
   }
   open_direct();
 }
@@ -83,10 +83,10 @@ int SwapFile::open_unnamed() const {
   int fd = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0) return fd;
   if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
-    fail_io(folder_, "no file can be created in it", std::strerror(errno), remedy);
+    fail_io(folder_, "no file can be created in it", std::strerror(errno), swap_remedy);
   std::string name = folder_ + "/.shardmark-swap-XXXXXX";
   fd = ::mkostemp(name.data(), O_CLOEXEC);
-  if (fd < 0) fail_io(folder_, "no file can be created in it", std::strerror(errno), remedy);
+  if (fd < 0) fail_io(folder_, "no file can be created in it", std::strerror(errno), swap_remedy);
   ::unlink(name.c_str());
   return fd;
 }
@@ -113,7 +113,7 @@ void SwapFile::transfer(std::int64_t at, std::int64_t bytes, Byte* memory, std::
     if (moved < 0 && errno == EINTR) continue;
     if (moved <= 0)
       fail_io(folder_, fmt::format("{} bytes cannot be {}", bytes, what),
-              moved < 0 ? std::strerror(errno) : "the file ends", remedy);
+              moved < 0 ? std::strerror(errno) : "the file ends", swap_remedy);
     done += moved;
   }
 }
@@ -147,7 +147,7 @@ void SwapFile::write(std::int64_t at, std::int64_t bytes, const std::byte* from,
 std::int64_t SwapFile::bytes() const {
   struct stat about {};
   if (::fstat(buffered_, &about) != 0)
-    fail_io(folder_, "the size of a file cannot be determined", std::strerror(errno), remedy);
+    fail_io(folder_, "the size of a file cannot be determined", std::strerror(errno), swap_remedy);
   return about.st_size;
 }
 
@@ -156,7 +156,7 @@ std::byte* SwapFile::map() const {
   void* memory = ::mmap(nullptr, static_cast<std::size_t>(std::max<std::int64_t>(bytes_, 1)),
                         PROT_READ | PROT_WRITE, MAP_SHARED, buffered_, 0);
   if (memory == MAP_FAILED)
-    fail_io(folder_, "a file cannot be mapped", std::strerror(errno), remedy);
+    fail_io(folder_, "a file cannot be mapped", std::strerror(errno), swap_remedy);
   return mapped_ = static_cast<std::byte*>(memory);
 }
 

@@ -12,7 +12,7 @@
 namespace shardmark {
 namespace {
 
-const std::string root = "deepspeed";
+const std::string accelerate_root = "deepspeed";
 
 // Keys at the top of Accelerate's file that say how processes start, which mpiexec does here.
 constexpr std::array launch_keys{"compute_environment",
@@ -78,19 +78,13 @@ bool deepspeed_knows(const std::string& name) {
                      [&](const DsKey& row) { return row.name == name || row.alias == name; });
 }
 
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  return text;
-}
-
 // The plugin's keys, which reach it as text in environment variables.
 class PluginKeys {
  public:
   PluginKeys(const Origin& origin, const Json& keys) : origin_(origin), keys_(keys) {}
 
   std::string key(std::string_view name) const {
-    return join_key(join_key(root, "deepspeed_config"), name);
+    return join_key(join_key(accelerate_root, "deepspeed_config"), name);
   }
   const Json* find(const char* name) const {
     const auto it = keys_.find(name);
@@ -113,7 +107,7 @@ class PluginKeys {
   std::string device(const char* name) const {
     const Json* value = find(name);
     const std::string device = value == nullptr     ? "none"
-                               : value->is_string() ? lower(value->get<std::string>())
+                               : value->is_string() ? lower_case(value->get<std::string>())
                                                     : "?";
     if (device != "none" && device != "cpu" && device != "nvme")
       origin_.refuse(key(name), *value, "must be \"none\", \"cpu\" or \"nvme\"");
@@ -123,7 +117,7 @@ class PluginKeys {
     const Json* value = find(name);
     if (value == nullptr) return false;
     if (value->is_boolean()) return *value == true;
-    const std::string text = value->is_string() ? lower(value->get<std::string>()) : "?";
+    const std::string text = value->is_string() ? lower_case(value->get<std::string>()) : "?";
     if (text != "true" && text != "false")
       origin_.refuse(key(name), *value, "must be true or false");
     return text == "true";
@@ -178,8 +172,8 @@ void check_keys(Origin& origin, const Json& config) {
   for (const auto& item : config.items())
     if (!contains(used_keys, item.key()) && !contains(launch_keys, item.key()) &&
         !deepspeed_knows(item.key()))
-      refuse_unknown(origin, root, item.key(), item.value(), accelerate_names());
-  const std::string section = join_key(root, "deepspeed_config");
+      refuse_unknown(origin, accelerate_root, item.key(), item.value(), accelerate_names());
+  const std::string section = join_key(accelerate_root, "deepspeed_config");
   const Json empty;
   const Json& keys = config.contains("deepspeed_config") ? config["deepspeed_config"] : empty;
   if (!keys.is_object())
@@ -195,9 +189,9 @@ void check_keys(Origin& origin, const Json& config) {
 void check_kind(const Origin& origin, const Json& config) {
   const auto it = config.find("distributed_type");
   if (it == config.end()) return;
-  const std::string type = it->is_string() ? lower(it->get<std::string>()) : "?";
+  const std::string type = it->is_string() ? lower_case(it->get<std::string>()) : "?";
   if (type != "deepspeed")
-    origin.refuse(join_key(root, "distributed_type"), *it,
+    origin.refuse(join_key(accelerate_root, "distributed_type"), *it,
                   "must be \"DEEPSPEED\": ShardMark trains as DeepSpeed does");
 }
 
@@ -205,7 +199,7 @@ void note_processes(Origin& origin, const Json& config, std::optional<int> world
   const auto it = config.find("num_processes");
   if (it != config.end() && world && *it != *world)
     origin.note(
-        FindingKind::no_effect, join_key(root, "num_processes"),
+        FindingKind::no_effect, join_key(accelerate_root, "num_processes"),
         fmt::format("{}: the ranks are those of mpiexec or --ranks, {} here", brief(*it), *world));
 }
 
@@ -242,10 +236,12 @@ std::string accelerate_precision(const Origin& origin, const Json& config) {
   const auto old = config.find("fp16");  // how older versions wrote mixed_precision
   if (it == config.end()) return old != config.end() && *old == true ? "fp16" : "no";
   if (it->is_null() || *it == false) return "no";  // YAML reads no as false
-  const std::string type = it->is_string() ? lower(it->get<std::string>()) : "?";
-  if (type == "fp8") origin.not_modelled(join_key(root, "mixed_precision"), *it, "use \"bf16\"");
+  const std::string type = it->is_string() ? lower_case(it->get<std::string>()) : "?";
+  if (type == "fp8")
+    origin.not_modelled(join_key(accelerate_root, "mixed_precision"), *it, "use \"bf16\"");
   if (type != "no" && type != "fp16" && type != "bf16")
-    origin.refuse(join_key(root, "mixed_precision"), *it, "must be \"no\", \"fp16\" or \"bf16\"");
+    origin.refuse(join_key(accelerate_root, "mixed_precision"), *it,
+                  "must be \"no\", \"fp16\" or \"bf16\"");
   return type;
 }
 

@@ -23,7 +23,7 @@ void scaled(KeyReader& reader, std::string_view name, double& field, double unit
   field = value * unit;
 }
 
-void number(KeyReader& reader, std::string_view name, int& field, IntRange range) {
+void whole_number(KeyReader& reader, std::string_view name, int& field, IntRange range) {
   std::int64_t value = field;
   reader.integer(name, value, range);
   field = static_cast<int>(value);
@@ -127,7 +127,7 @@ void read_products(KeyReader& parent, std::vector<ProductTimes>& products) {
     reader.choice("result", t.result, {Dtype::fp32, Dtype::bf16, Dtype::fp16});
     reader.choice("form", t.form);
     reader.boolean("accumulate", t.accumulate);
-    number(reader, "busy_ranks", t.busy_ranks, count);
+    whole_number(reader, "busy_ranks", t.busy_ranks, count);
     points(reader, "m_n_k_batch_us", 5, [&](const std::vector<double>& p) {
       t.points.push_back({p[0], p[1], p[2], p[3], p[4] * us});
     });
@@ -141,7 +141,7 @@ void read_streams(KeyReader& parent, std::vector<StreamTimes>& streams) {
     reader.choice("dtype", t.dtype);
     t.source = t.dtype;
     reader.choice("source", t.source);
-    number(reader, "busy_ranks", t.busy_ranks, count);
+    whole_number(reader, "busy_ranks", t.busy_ranks, count);
     points(reader, "elems_width_us", 3, [&](const std::vector<double>& p) {
       t.points.push_back({p[0], p[1], p[2] * us});
     });
@@ -167,7 +167,7 @@ void read_device(KeyReader& reader, DeviceModel& d) {
 }
 
 void read_channels(KeyReader& reader, const std::string& algorithm, NcclChannels& channels) {
-  number(reader, algorithm + "_channels", channels.count, any_count);
+  whole_number(reader, algorithm + "_channels", channels.count, any_count);
   scaled(reader, algorithm + "_channel_gb_per_s", channels.bytes_per_s, gb, bandwidth_gb);
   if ((channels.count == 0) != (channels.bytes_per_s == 0))
     reader.origin().missing(reader.key(algorithm + "_channel_gb_per_s"),
@@ -205,9 +205,9 @@ void read_level(KeyReader& reader, NetworkLevel& level) {
                 {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,
                  Op::all_to_all, Op::barrier});
     item.choice("dtype", t.dtype);
-    number(item, "ranks", t.ranks, count);
+    whole_number(item, "ranks", t.ranks, count);
     t.ranks_per_node = t.ranks;
-    number(item, "ranks_per_node", t.ranks_per_node, count);
+    whole_number(item, "ranks_per_node", t.ranks_per_node, count);
     item.boolean("beside_compute", t.beside_compute);
     t.points = curve(item, "bytes_us");
   });
@@ -245,11 +245,11 @@ void read_provenance(KeyReader& reader, MachineProvenance& p) {
 }
 
 void read_node(KeyReader& reader, NodeModel& n) {
-  number(reader, "cores", n.cores, any_count);
-  number(reader, "sockets", n.sockets, any_count);
-  number(reader, "numa_domains", n.numa_domains, any_count);
-  number(reader, "ranks", n.ranks, any_count);
-  number(reader, "nodes", n.nodes, any_count);
+  whole_number(reader, "cores", n.cores, any_count);
+  whole_number(reader, "sockets", n.sockets, any_count);
+  whole_number(reader, "numa_domains", n.numa_domains, any_count);
+  whole_number(reader, "ranks", n.ranks, any_count);
+  whole_number(reader, "nodes", n.nodes, any_count);
   reader.boolean("shares_memory_bus", n.shares_memory_bus);
   scaled(reader, "memory_gb_per_s", n.memory_bytes_per_s, gb, bandwidth_gb);
   scaled(reader, "host_memory_gib", n.host_memory_bytes, gib_bytes, any_amount);

@@ -15,7 +15,7 @@ namespace {
 constexpr int rounds_per_look = 32;
 constexpr double block_wanted_s = 0.1;
 // The values that all ranks together hold of all distributions.
-constexpr std::size_t most_values = std::size_t{1} << 22;
+constexpr std::size_t most_samples = std::size_t{1} << 22;
 constexpr int scales[] = {64, 1024, 16384};
 
 double seconds_since(std::int64_t start_ns) {
@@ -114,7 +114,7 @@ class NoiseProbe {
 // The distributions of all ranks, in rank order. What is too much for one rank is thinned.
 std::vector<Distribution> gather(Peers& peers, const Distribution& mine) {
   const auto most =
-      std::max<std::size_t>(200, most_values / static_cast<std::size_t>(peers.size()));
+      std::max<std::size_t>(200, most_samples / static_cast<std::size_t>(peers.size()));
   std::vector<Distribution::Value> values = thinned(mine, most).values;
   const auto longest = static_cast<std::size_t>(peers.max(static_cast<double>(values.size())));
   values.resize(longest);  // with counts of zero

@@ -10,7 +10,7 @@
 namespace shardmark {
 namespace {
 
-constexpr std::size_t most_rows = 16;
+constexpr std::size_t most_listed = 16;
 
 std::string percent(double part) {
   return part < 1 ? fmt::format("{:.3g} %", part * 100) : fmt::format("{:.0f} %", part * 100);
@@ -31,12 +31,12 @@ std::string rank_rows(const Noise& noise) {
   std::vector<const NoiseGroup*> ranks;
   for (const NoiseGroup& r : noise.ranks) ranks.push_back(&r);
   std::string text;
-  if (ranks.size() > most_rows) {
+  if (ranks.size() > most_listed) {
     std::stable_sort(ranks.begin(), ranks.end(), [](const NoiseGroup* a, const NoiseGroup* b) {
       return a->figures.lost_part() > b->figures.lost_part();
     });
-    ranks.resize(most_rows);
-    text = fmt::format("  the {} ranks that lost most:\n", most_rows);
+    ranks.resize(most_listed);
+    text = fmt::format("  the {} ranks that lost most:\n", most_listed);
   }
   for (const NoiseGroup* r : ranks) text += row(fmt::format("rank {}", r->rank), *r);
   return text;
@@ -44,10 +44,10 @@ std::string rank_rows(const Noise& noise) {
 
 std::string host_rows(const Noise& noise) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(noise.hosts.size(), most_rows); ++i)
+  for (std::size_t i = 0; i < std::min(noise.hosts.size(), most_listed); ++i)
     text += row(noise.hosts[i].host, noise.hosts[i]);
-  if (noise.hosts.size() > most_rows)
-    text += fmt::format("  and {} more hosts\n", noise.hosts.size() - most_rows);
+  if (noise.hosts.size() > most_listed)
+    text += fmt::format("  and {} more hosts\n", noise.hosts.size() - most_listed);
   return text + row("all", noise.all);
 }
 
@@ -56,11 +56,11 @@ std::string period_lines(const Noise& noise) {
   std::size_t rows = 0;
   for (const NoiseGroup& r : noise.ranks)
     for (const Period& p : r.periods)
-      if (++rows <= most_rows)
+      if (++rows <= most_listed)
         text += fmt::format(
             "  rank {}: each {}, at {:.0f} % of these times, {} each: {} of the time\n", r.rank,
             duration(p.period_s), p.hit_part * 100, duration(p.detour_s), percent(p.lost_part));
-  if (rows > most_rows) text += fmt::format("  and {} more\n", rows - most_rows);
+  if (rows > most_listed) text += fmt::format("  and {} more\n", rows - most_listed);
   return text.empty() ? "  none found\n" : text;
 }
 

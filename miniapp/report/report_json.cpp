@@ -13,25 +13,25 @@
 namespace shardmark {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json hex(std::uint64_t value) {
+OrderedJson hex(std::uint64_t value) {
   return fmt::format("{:016x}", value);
 }
 // JSON has no NaN; a figure that is not a number becomes null.
-Json number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
+OrderedJson number(double value) {
+  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
 }
 
-Json by_category(const CategoryBytes& bytes) {
-  Json o = Json::object();
+OrderedJson by_category(const CategoryBytes& bytes) {
+  OrderedJson o = OrderedJson::object();
   for (const Category c : all_values<Category>)
     if (bytes[c] > 0) o[std::string(to_string(c))] = bytes[c];
   return o;
 }
 
-Json memory(const Result& r) {
-  Json o;
+OrderedJson memory(const Result& r) {
+  OrderedJson o;
   for (const Tier t : all_values<Tier>) {
     const TierResult& tier = r.tiers[t];
     if (t == Tier::nvme && tier.predicted_peak + tier.measured_peak == 0) continue;
@@ -58,12 +58,12 @@ Json memory(const Result& r) {
   return o;
 }
 
-Json traffic(const Traffic& t) {
+OrderedJson traffic(const Traffic& t) {
   return {{"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
 }
 
-Json collectives(const Program& p, const Result& r) {
-  Json o = Json::object();
+OrderedJson collectives(const Program& p, const Result& r) {
+  OrderedJson o = OrderedJson::object();
   for (const auto& [key, c] : r.collectives)
     o[collective_name(p, key)] = {
         {"predicted", traffic(c.predicted)}, {"measured", traffic(c.measured)},
@@ -73,7 +73,7 @@ Json collectives(const Program& p, const Result& r) {
 }
 
 // The form of DeepSpeed's log_summary(return_dict=True), with nccl-tests' bandwidth.
-Json seconds(const TimeResult& t) {
+OrderedJson seconds(const TimeResult& t) {
   return {{"forward", t.forward},
           {"backward", t.backward},
           {"optimizer", t.optimizer},
@@ -83,8 +83,8 @@ Json seconds(const TimeResult& t) {
           {"hidden_communication", t.hidden}};
 }
 
-Json comms(const Result& r) {
-  Json o = Json::object();
+OrderedJson comms(const Result& r) {
+  OrderedJson o = OrderedJson::object();
   for (const CommsLogOp& op : r.comms_log)
     for (const CommsLogRow& row : op.rows)
       o[op.name][std::to_string(row.message_bytes)] = {
@@ -99,39 +99,39 @@ Json comms(const Result& r) {
   return o;
 }
 
-Json direction(const LinkResult& l) {
+OrderedJson direction(const LinkResult& l) {
   const auto traffic_of = [](const LinkTraffic& t) {
-    return Json{{"copies", t.copies}, {"bytes", t.bytes}};
+    return OrderedJson{{"copies", t.copies}, {"bytes", t.bytes}};
   };
   return {{"predicted", traffic_of(l.predicted)},    {"measured", traffic_of(l.measured)},
           {"bytes_per_step", l.bytes_per_step},      {"seconds_per_step", l.busy_s},
           {"exposed_seconds_per_step", l.exposed_s}, {"gb_per_s", number(l.gb_per_s())}};
 }
 
-Json directions(const Result& r, bool disk) {
-  Json o = Json::object();
+OrderedJson directions(const Result& r, bool disk) {
+  OrderedJson o = OrderedJson::object();
   for (const Direction d : all_values<Direction>)
     if (is_disk(d) == disk) o[std::string(to_string(d))] = direction(r.link[d]);
   return o;
 }
 
-Json disk(const Result& r) {
-  Json o = directions(r, true);
+OrderedJson disk(const Result& r) {
+  OrderedJson o = directions(r, true);
   o["direct"] = r.disk->direct;
   if (r.disk->kernel)
     o["kernel"] = {{"read_bytes", r.disk->kernel->read}, {"write_bytes", r.disk->kernel->written}};
   return o;
 }
 
-Json host_link(const Result& r) {
-  Json o = {{"emulated", r.emulated_link_gb_per_s.has_value()}};
+OrderedJson host_link(const Result& r) {
+  OrderedJson o = {{"emulated", r.emulated_link_gb_per_s.has_value()}};
   if (r.emulated_link_gb_per_s) o["emulated_gb_per_s"] = *r.emulated_link_gb_per_s;
   o.update(directions(r, false));
   return o;
 }
 
-Json checks(const Result& r) {
-  Json list = Json::array();
+OrderedJson checks(const Result& r) {
+  OrderedJson list = OrderedJson::array();
   for (const Check& c : r.checks)
     list.push_back({{"name", c.name},
                     {"state", c.state == Check::State::pass   ? "pass"
@@ -142,16 +142,16 @@ Json checks(const Result& r) {
 }
 
 // Null where nothing was measured, since 0 would be wrong.
-Json energy(const EnergyFigure& f) {
+OrderedJson energy(const EnergyFigure& f) {
   const auto joules = f.joules();
   const auto per = [&](double count) {
-    return joules && count > 0 ? number(*joules / count) : Json(nullptr);
+    return joules && count > 0 ? number(*joules / count) : OrderedJson(nullptr);
   };
-  Json nodes = Json::array();
+  OrderedJson nodes = OrderedJson::array();
   double ranks = 0;
   for (const NodeEnergy& node : f.nodes) {
     ranks += node.ranks;
-    Json counters = Json::array();
+    OrderedJson counters = OrderedJson::array();
     for (const CounterEnergy& c : node.counters)
       counters.push_back({{"name", c.name},
                           {"source", c.source},
@@ -160,7 +160,7 @@ Json energy(const EnergyFigure& f) {
     const auto own = node.joules();
     nodes.push_back({{"host", node.host},
                      {"ranks", node.ranks},
-                     {"joules", own ? number(*own) : Json(nullptr)},
+                     {"joules", own ? number(*own) : OrderedJson(nullptr)},
                      {"counters", counters},
                      {"missing", node.missing}});
   }
@@ -173,11 +173,11 @@ Json energy(const EnergyFigure& f) {
           {"nodes", nodes}};
 }
 
-Json checkpoints(const CheckpointFigures& c) {
-  Json o = {{"written", c.written},
-            {"written_bytes", c.written_bytes},
-            {"write_s", c.write_s},
-            {"blocked_s", c.blocked_s}};
+OrderedJson checkpoints(const CheckpointFigures& c) {
+  OrderedJson o = {{"written", c.written},
+                   {"written_bytes", c.written_bytes},
+                   {"write_s", c.write_s},
+                   {"blocked_s", c.blocked_s}};
   if (!c.timed_write_s.empty())
     o["benchmark"] = {{"state_bytes", c.timed_bytes},
                       {"write_s", c.timed_write_s},
@@ -195,16 +195,16 @@ Json checkpoints(const CheckpointFigures& c) {
   return o;
 }
 
-Json environment(const std::vector<VariableOfRanks>& variables) {
-  Json o = Json::object();
+OrderedJson environment(const std::vector<VariableOfRanks>& variables) {
+  OrderedJson o = OrderedJson::object();
   for (const VariableOfRanks& v : variables)
     if (v.same_everywhere) o[v.name] = v.values[0].first;
   return o;
 }
 
 // The environment of one rank contains only variables that differ between ranks.
-Json ranks(const Result& r, const std::vector<VariableOfRanks>& variables) {
-  Json list = Json::array();
+OrderedJson ranks(const Result& r, const std::vector<VariableOfRanks>& variables) {
+  OrderedJson list = OrderedJson::array();
   for (std::size_t i = 0; i < r.ranks.size(); ++i) {
     const RankInfo& rank = r.ranks[i];
     list.push_back({{"rank", i},
@@ -215,7 +215,7 @@ Json ranks(const Result& r, const std::vector<VariableOfRanks>& variables) {
                     {"processor", rank.processor},
                     {"kernel_threads", rank.kernel_threads},
                     {"matmul_threads", rank.matmul_threads},
-                    {"environment", Json::object()}});
+                    {"environment", OrderedJson::object()}});
   }
   for (const VariableOfRanks& v : variables)
     if (!v.same_everywhere)
@@ -226,7 +226,7 @@ Json ranks(const Result& r, const std::vector<VariableOfRanks>& variables) {
 
 }  // namespace
 
-Json state_hash_json(const StateHashes& hashes) {
+OrderedJson state_hash_json(const StateHashes& hashes) {
   return {{"param", hex(hashes.param)},
           {"master", hex(hashes.master)},
           {"momentum", hex(hashes.momentum)},
@@ -234,7 +234,7 @@ Json state_hash_json(const StateHashes& hashes) {
 }
 
 std::string report_json(const Deck& deck, const Program& p, const Result& r) {
-  Json o;
+  OrderedJson o;
   o["name"] = deck.name;
   o["result"] = r.valid() ? "VALID" : "INVALID";
   o["invalid_reasons"] = r.invalid_reasons();
@@ -273,7 +273,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
     o["prediction"] = point_json(r.prediction->point);
     o["prediction"]["machine"] = r.prediction->standing;
     for (const PredictedTime& t : predicted_times(r))
-      o["error"][std::string(t.name)] = t.error() ? number(*t.error()) : Json(nullptr);
+      o["error"][std::string(t.name)] = t.error() ? number(*t.error()) : OrderedJson(nullptr);
     const MeasuredUse use = measured_use(r);
     if (use.mfu) o["mfu"] = *use.mfu;
     if (use.hfu) o["hfu"] = *use.hfu;
@@ -306,9 +306,9 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["deck_path"] = deck.path;
   o["deck_hash"] = r.deck_hash;
   o["plan_hash"] = r.plan_hash;
-  o["deck"] = Json::parse(r.deck_text, nullptr, false, true);
+  o["deck"] = OrderedJson::parse(r.deck_text, nullptr, false, true);
   // An environment may contain bytes that are not UTF-8; they must not prevent the report.
-  return o.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return o.dump(2, ' ', true, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace shardmark

@@ -12,7 +12,7 @@
 namespace shardmark {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // The lanes of a rank, in the order in which viewers show them: compute, communication (one lane
 // per group of ranks), copies, and the disk if there are states in files.
@@ -93,9 +93,9 @@ class Writer {
   std::string str() && { return std::move(text_); }
 
  private:
-  void put(const Json& event) {
+  void put(const OrderedJson& event) {
     if (!text_.empty()) text_ += ",\n";
-    text_ += event.dump(-1, ' ', true, Json::error_handler_t::replace);
+    text_ += event.dump(-1, ' ', true, OrderedJson::error_handler_t::replace);
   }
 
   double us(std::int64_t ns) const { return to_us(ns + clock_.offset_ns - clock_.zero_ns); }
@@ -106,7 +106,7 @@ class Writer {
   int disk_lane() const { return copy_lane() + 1; }
 
   void span(int lane, const std::string& name, const char* category, std::int64_t begin_ns,
-            std::int64_t end_ns, Json args) {
+            std::int64_t end_ns, OrderedJson args) {
     put({{"ph", "X"},
          {"name", name},
          {"cat", category},
@@ -118,9 +118,9 @@ class Writer {
   }
 
   // The names of the first parameters of an event.
-  Json params(const Event& e) const {
+  OrderedJson params(const Event& e) const {
     constexpr int most = 32;
-    Json names = Json::array();
+    OrderedJson names = OrderedJson::array();
     for (int i = 0; i < std::min(e.params.count, most); ++i) {
       const auto id =
           static_cast<std::size_t>(p_.param_ids[static_cast<std::size_t>(e.params.first + i)]);
@@ -131,10 +131,10 @@ class Writer {
   }
 
   // What an event works on: elements and bytes, read and written, and buffers.
-  Json sizes(const Event& e) const {
-    Json args = {{"op", to_string(e.op)}};
+  OrderedJson sizes(const Event& e) const {
+    OrderedJson args = {{"op", to_string(e.op)}};
     std::int64_t elems = 0, bytes = 0;
-    Json buffers = Json::array();
+    OrderedJson buffers = OrderedJson::array();
     for (int i = 0; i < e.operands.count; ++i) {
       const Operand& o = p_.operands[static_cast<std::size_t>(e.operands.first + i)];
       const Slot& slot = p_.slots[static_cast<std::size_t>(o.slot)];
@@ -166,9 +166,10 @@ class Writer {
     if (e == nullptr || collective) return;
     const bool memory = e->op == Op::acquire || e->op == Op::release;
     if (memory && p_.memory_mode == MemoryMode::pooled) return;  // takes no time
-    Json args = memory ? Json{{"op", to_string(e->op)},
-                              {"bytes", alloc_bytes(p_.slots[static_cast<std::size_t>(e->slot)])}}
-                       : sizes(*e);
+    OrderedJson args =
+        memory ? OrderedJson{{"op", to_string(e->op)},
+                             {"bytes", alloc_bytes(p_.slots[static_cast<std::size_t>(e->slot)])}}
+               : sizes(*e);
     args["phase"] = phase_name(e->phase, micro);
     args["at"] = at;
     if (carried == nullptr)
@@ -183,7 +184,7 @@ class Writer {
   void held(const TracedEvent& t) {
     if (t.held_bytes == held_) return;
     held_ = t.held_bytes;
-    Json held = Json::object();
+    OrderedJson held = OrderedJson::object();
     for (const Tier tier : all_values<Tier>)
       if (tier != Tier::nvme || p_.has_files()) held[std::string(to_string(tier))] = held_[tier];
     put({{"ph", "C"},
@@ -208,11 +209,11 @@ class Writer {
 
   void add(const StepTrace& trace, const CollectiveRecord& r, std::int64_t begin_ns) {
     const std::string& buffer = trace.collective_names[static_cast<std::size_t>(r.name)];
-    Json args = {{"op", to_string(r.op)},
-                 {"elems", r.elems},
-                 {"bytes", r.elems * dtype_bytes(r.dtype)},
-                 {"dtype", to_string(r.dtype)},
-                 {"buffer", buffer}};
+    OrderedJson args = {{"op", to_string(r.op)},
+                        {"elems", r.elems},
+                        {"bytes", r.elems * dtype_bytes(r.dtype)},
+                        {"dtype", to_string(r.dtype)},
+                        {"buffer", buffer}};
     args["group"] = p_.groups[static_cast<std::size_t>(r.group)].name;
     if (const Event* e = issuer(trace, r); e != nullptr && e->params.count > 0)
       args["params"] = params(*e);
@@ -232,13 +233,14 @@ class Writer {
 }  // namespace
 
 std::string trace_begin(const Program& p, const std::string& deck_name) {
-  const Json about = {{"deck", deck_name},
-                      {"world", p.world},
-                      {"stage", p.stage},
-                      {"schedule", to_string(p.schedule)},
-                      {"steps", fmt::format("the first {} timed ones", most_traced_steps)}};
+  const OrderedJson about = {{"deck", deck_name},
+                             {"world", p.world},
+                             {"stage", p.stage},
+                             {"schedule", to_string(p.schedule)},
+                             {"steps", fmt::format("the first {} timed ones", most_traced_steps)}};
   return "{\"displayTimeUnit\": \"ms\", \"otherData\": " +
-         about.dump(-1, ' ', true, Json::error_handler_t::replace) + ", \"traceEvents\": [\n";
+         about.dump(-1, ' ', true, OrderedJson::error_handler_t::replace) +
+         ", \"traceEvents\": [\n";
 }
 
 std::string trace_events(const Program& p, const std::vector<StepTrace>& steps,

@@ -37,9 +37,9 @@ void differing_figures(const Json& have, const Json& want, const std::string& at
 }
 
 /// One comparison with the answers for a deck.
-class Comparison {
+class ReferenceCheck {
  public:
-  Comparison(const AnsweredRun& run, const Json& shipped, const Json& answers)
+  ReferenceCheck(const AnsweredRun& run, const Json& shipped, const Json& answers)
       : run_(run), answers_(answers), changes_(changed_work(run.deck, shipped)) {}
 
   Check compare() {
@@ -133,7 +133,7 @@ Json plan_answer(const Program& program) {
 
 Check judge_by_reference(const AnsweredRun& run, const Json& shipped, const Json& answers) {
   try {
-    return Comparison(run, shipped, answers).compare();
+    return ReferenceCheck(run, shipped, answers).compare();
   } catch (const Json::exception& e) {
     throw DeckError(fmt::format(
         "the reference answers for {}: a figure is missing or has another form ({}): install the "

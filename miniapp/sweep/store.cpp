@@ -16,7 +16,7 @@ namespace shardmark {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view prefix = "point-";
 constexpr const char* point_file = "point.json";
@@ -53,7 +53,8 @@ PointStore::PointStore(std::string folder, std::string identity)
 
 void PointStore::read(const std::string& file) {
   try {
-    const Json json = Json::parse(read_regular_file(file, max_point_bytes, output_remedy));
+    const OrderedJson json =
+        OrderedJson::parse(read_regular_file(file, max_point_bytes, output_remedy));
     if (json.at("sweep") != identity_) {
       ++foreign_;
       return;
@@ -116,8 +117,9 @@ void PointStore::keep(const SweepPoint& point) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail_io(folder, "cannot be created", error.message(), output_remedy);
-  const Json json = {{"sweep", identity_}, {"point", to_json(point)}};
-  replace_file(folder, point_file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n",
+  const OrderedJson json = {{"sweep", identity_}, {"point", to_json(point)}};
+  replace_file(folder, point_file,
+               json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n",
                output_remedy);
   points_.insert_or_assign(point.at.name(), point);
 }

@@ -8,6 +8,7 @@
 
 #include <fmt/core.h>
 
+#include <core/text.hpp>
 #include <io/deepspeed/schema/values.hpp>
 
 namespace shardmark {
@@ -22,12 +23,6 @@ std::vector<std::string> split_words(std::string_view words) {
       result.back() += c;
   }
   return result;
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return text;
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -80,7 +75,7 @@ std::optional<Json> to_boolean(const Json& value) {
     if (v == 0 || v == 1) return Json(v == 1);
   }
   if (!value.is_string()) return std::nullopt;
-  const std::string text = lower(value.get<std::string>());
+  const std::string text = lower_case(value.get<std::string>());
   constexpr std::array yes{"1", "on", "t", "true", "y", "yes"};
   constexpr std::array no{"0", "off", "f", "false", "n", "no"};
   if (std::find(yes.begin(), yes.end(), text) != yes.end()) return Json(true);
@@ -132,7 +127,7 @@ std::optional<Json> coerce_integer(const DsKey& key, const Json& value) {
 std::optional<Json> coerce_word(const DsKey& key, const Json& value) {
   if (!value.is_string()) return std::nullopt;
   auto text = value.get<std::string>();
-  if (key.type == DsType::word_any_case) text = lower(std::move(text));
+  if (key.type == DsType::word_any_case) text = lower_case(text);
   const auto words = split_words(key.words);
   const bool is_known = std::find(words.begin(), words.end(), text) != words.end();
   return is_known ? std::optional<Json>(std::move(text)) : std::nullopt;

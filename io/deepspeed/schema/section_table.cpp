@@ -33,11 +33,11 @@ constexpr DsKey offload_optimizer[] = {
     {"cpuadam_cores_perc", "", number, "0.8", inert, {3, 3}, share, ""},
 };
 
-constexpr RealRange some{1, 1 << 30};
+constexpr RealRange positive_int{1, 1 << 30};
 constexpr DsKey aio[] = {
-    {"block_size", "", integer, "1048576", used, {3, 3}, some, ""},
-    {"queue_depth", "", integer, "8", used, {3, 3}, some, ""},
-    {"intra_op_parallelism", "", integer, "1", used, {3, 3}, some, ""},
+    {"block_size", "", integer, "1048576", used, {3, 3}, positive_int, ""},
+    {"queue_depth", "", integer, "8", used, {3, 3}, positive_int, ""},
+    {"intra_op_parallelism", "", integer, "1", used, {3, 3}, positive_int, ""},
     {"single_submit", "", boolean, "false", inert, {3, 3}, any_real, ""},
     {"overlap_events", "", boolean, "true", inert, {3, 3}, any_real, ""},
     {"use_gds", "", boolean, "false", not_modelled, {3, 3}, any_real, ""},

@@ -10,7 +10,7 @@ using enum DsEffect;
 
 constexpr Stages one_up{1, 3}, one_two{1, 2}, three{3, 3};
 
-constexpr DsKey zero[] = {
+constexpr DsKey zero_keys[] = {
     {"stage", "", integer, "0", used, all_stages, any_real, "0|1|2|3"},
     {"contiguous_gradients", "", boolean, "true", tunes, one_up, any_real, ""},
     {"reduce_scatter", "", boolean, "true", tunes, one_up, any_real, ""},
@@ -80,7 +80,7 @@ DsSection ds_leaf_module() {
   return {leaf_module, true, true};
 }
 DsSection ds_zero() {
-  return {zero, true, true};
+  return {zero_keys, true, true};
 }
 
 }  // namespace shardmark
