@@ -70,9 +70,22 @@ void check_level(const NetworkLevel& n, std::size_t i, Sentences& said) {
 }  // namespace
 
 void require_ranks(const Machine& m, const std::string& path, int ranks, int ranks_per_node) {
-  const bool between = std::any_of(m.network.begin(), m.network.end(),
-                                   [](const NetworkLevel& n) { return n.between_nodes; });
-  if (ranks > ranks_per_node && !between)
+  const auto has_level = [&](bool between) {
+    return std::any_of(m.network.begin(), m.network.end(),
+                       [&](const NetworkLevel& n) { return n.between_nodes == between; });
+  };
+  const bool shares_node = std::min(ranks, ranks_per_node) > 1;
+  if (shares_node && has_level(true) && !has_level(false))
+    throw DeckError(
+        fmt::format("{}: network: missing: {} ranks per node need a level with between_nodes "
+                    "false: add one, or give --ranks-per-node 1",
+                    path, std::min(ranks, ranks_per_node)));
+  if (!m.device.is_host && m.node.ranks > 0 && std::min(ranks, ranks_per_node) > m.node.ranks)
+    throw DeckError(
+        fmt::format("{}: node.ranks = {}: {} ranks per node are more than the devices of a node: "
+                    "give --ranks-per-node {}",
+                    path, m.node.ranks, std::min(ranks, ranks_per_node), m.node.ranks));
+  if (ranks > ranks_per_node && !has_level(true))
     throw DeckError(fmt::format(
         "{}: network: missing: {} ranks with {} per node need a level with between_nodes true: add "
         "one, or ask for at most {} ranks",

@@ -11,13 +11,28 @@ namespace shardmark {
 namespace {
 
 constexpr double us = 1e-6, gb = 1e9, tera = 1e12;
-constexpr RealRange any_amount{0, 1e15};
+constexpr RealRange any_amount{0, 1e15}, memory_gib{0, 1e6}, disk_gib{0, 1e9};
 constexpr RealRange bandwidth_gb{0, 1e6, true}, peak_tflops{0, 1e6, true}, part{0, 1},
     efficiency{0, 1, true}, time_us{0, 1e9}, factor{1, 1e4};
 constexpr IntRange count{1, 1 << 24}, any_count{0, 1 << 30};
 
+// Refuses a number that is too large, but right in the unit without its prefix: bytes instead of
+// gigabytes, or per cent instead of a part.
+void refuse_wrong_unit(KeyReader& reader, std::string_view name, const Json& value, double unit,
+                       RealRange range) {
+  constexpr double per_cent = 100;
+  const double divisor = range.max == 1 ? per_cent : unit;
+  if (!value.is_number() || divisor <= 1 || value.get<double>() <= range.max) return;
+  const double meant = value.get<double>() / divisor;
+  if (meant <= range.max)
+    reader.origin().refuse(reader.key(name), value,
+                           fmt::format("must be {}: did you mean {:.6g}?", describe(range), meant));
+}
+
 void scaled(KeyReader& reader, std::string_view name, double& field, double unit, RealRange range) {
-  if (reader.any(name) == nullptr) return;
+  const Json* given = reader.any(name);
+  if (given == nullptr) return;
+  refuse_wrong_unit(reader, name, *given, unit, range);
   double value = 0;
   reader.real(name, value, range);
   field = value * unit;
@@ -151,7 +166,7 @@ void read_streams(KeyReader& parent, std::vector<StreamTimes>& streams) {
 void read_device(KeyReader& reader, DeviceModel& d) {
   reader.text("name", d.name);
   reader.boolean("is_host", d.is_host);
-  scaled(reader, "memory_gib", d.memory_bytes, gib_bytes, any_amount);
+  scaled(reader, "memory_gib", d.memory_bytes, gib_bytes, memory_gib);
   read_by_dtype(reader, "peak_tflops", d.peak_flops, tera, peak_tflops);
   scaled(reader, "product_efficiency", d.product_efficiency, 1, efficiency);
   read_by_dtype(reader, "product_efficiency_by_dtype", d.product_efficiency_of, 1, efficiency);
@@ -252,8 +267,8 @@ void read_node(KeyReader& reader, NodeModel& n) {
   whole_number(reader, "nodes", n.nodes, any_count);
   reader.boolean("shares_memory_bus", n.shares_memory_bus);
   scaled(reader, "memory_gb_per_s", n.memory_bytes_per_s, gb, bandwidth_gb);
-  scaled(reader, "host_memory_gib", n.host_memory_bytes, gib_bytes, any_amount);
-  scaled(reader, "disk_gib", n.disk_bytes, gib_bytes, any_amount);
+  scaled(reader, "host_memory_gib", n.host_memory_bytes, gib_bytes, memory_gib);
+  scaled(reader, "disk_gib", n.disk_bytes, gib_bytes, disk_gib);
 }
 
 void read_noise(KeyReader& reader, NoiseModel& n) {

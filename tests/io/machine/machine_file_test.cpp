@@ -109,6 +109,12 @@ TEST_F(MachineFile, refuses_what_is_malformed_or_absurd) {
       {"/network/1/nccl/ring_channels", 0, {"network[1].nccl.ring_channel_gb_per_s"}},
       {"/jitter/step_quantiles/1", 0, {"jitter.step_quantiles = 0", "above 0"}},
       {"/jitter/rank_relative_sd", 2, {"jitter.rank_relative_sd = 2"}},
+      {"/device/memory_gib", 8.5e10, {"device.memory_gib", "did you mean 79.1624?"}},
+      {"/device/peak_tflops/bf16", 989e12, {"device.peak_tflops.bf16", "did you mean 989?"}},
+      {"/device/stream_efficiency", 85, {"device.stream_efficiency", "did you mean 0.85?"}},
+      {"/network/1/node_gb_per_s", 400e9, {"network[1].node_gb_per_s", "did you mean 400?"}},
+      {"/device/launch_us", 4e12, {"device.launch_us", "at most 1000000000"}},
+      {"/node/host_memory_gib", 1e9, {"node.host_memory_gib", "at most 1000000"}},
       {"/provenance/figures/0/kind", "guess", {"provenance.figures[0].kind = \"guess\""}},
   };
   for (const auto& c : cases) {
@@ -152,6 +158,24 @@ TEST_F(MachineFile, knows_how_many_ranks_it_describes) {
   one_node["network"].erase(1);
   expect_says(message_of<DeckError>([&] { require_ranks(read(one_node), "m.json", 5, 4); }),
               {"network: missing", "between_nodes", "at most 4"});
+  Json nodes_alone = Json::parse(whole);
+  nodes_alone["network"].erase(0);
+  const Machine no_links = read(nodes_alone);
+  EXPECT_NO_THROW(require_ranks(no_links, "m.json", 3, 1));
+  expect_says(message_of<DeckError>([&] { require_ranks(no_links, "m.json", 12, 4); }),
+              {"network: missing", "between_nodes false", "--ranks-per-node 1"});
+}
+
+TEST_F(MachineFile, has_no_more_devices_in_a_node_than_it_says) {
+  Json json = Json::parse(whole);
+  json["device"]["is_host"] = false;
+  json["node"] = {{"ranks", 4}};
+  const Machine devices = read(json);
+  EXPECT_NO_THROW(require_ranks(devices, "m.json", 8, 4));
+  expect_says(message_of<DeckError>([&] { require_ranks(devices, "m.json", 16, 8); }),
+              {"node.ranks = 4", "8 ranks per node", "--ranks-per-node 4"});
+  json["device"]["is_host"] = true;  // cores may be shared
+  EXPECT_NO_THROW(require_ranks(read(json), "m.json", 16, 8));
 }
 
 TEST_F(MachineFile, shipped_ones_are_sound) {
