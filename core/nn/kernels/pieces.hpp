@@ -47,9 +47,11 @@ KOKKOS_INLINE_FUNCTION void round_piece(void* to, std::int64_t at, std::int64_t 
   T* const result = static_cast<T*>(to) + at;
   if constexpr (on_host)
     if (streams) {
+      const auto bytes = static_cast<std::size_t>(n) * sizeof(T);
+      if constexpr (std::is_same_v<T, float>) return stream_copy(result, values, bytes);
       T rounded[piece_elems];
       simd_loop(n, [&](std::int64_t j) { round_to(rounded[j], values[j]); });
-      return stream_copy(result, rounded, static_cast<std::size_t>(n) * sizeof(T));
+      return stream_copy(result, rounded, bytes);
     }
   simd_loop(n, [&](std::int64_t j) { round_to(result[j], values[j]); });
 }
