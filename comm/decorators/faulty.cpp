@@ -47,7 +47,7 @@ bool FaultyCommunicator::eligible(const Collective& c) const {
     case CommFault::none: return false;
     case CommFault::extra_call: return c.elems > 0;
     case CommFault::own_call: return rank() == choice_.rank && c.elems > 0;
-    case CommFault::fewer_elems: return is_data(c.dtype) && c.elems >= 2 * size();
+    case CommFault::fewer_elems: return is_data(c.dtype) && c.elems >= std::int64_t{2} * size();
     case CommFault::skip_wait:
     case CommFault::flip_bit:
       return rank() == choice_.rank && is_data(c.dtype) && received_elems(c, rank(), size()) > 0;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include <fmt/core.h>
@@ -67,7 +68,7 @@ Watchdog::~Watchdog() {
   if (!abandoned_) return;
   comm_.release();
   // MPI may still read messages that a stopped rank has not received, so their memory is leaked.
-  if (!complete) new std::list<Outgoing>(std::move(outgoing_));
+  if (!complete) static_cast<void>(new (std::nothrow) std::list<Outgoing>(std::move(outgoing_)));
 }
 
 WatchdogMessage::Wait Watchdog::own_wait(std::uint64_t other_than) const {

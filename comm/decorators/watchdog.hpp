@@ -116,7 +116,7 @@ class Watchdog {
   bool ask_further();
   WatchdogMessage::Wait own_wait(std::uint64_t other_than) const;
   struct Blame;
-  Blame blame(std::size_t asked, const std::vector<bool>& explained) const;
+  Blame blame(std::size_t index, const std::vector<bool>& explained) const;
   void poll();
   void handle(const WatchdogMessage& message, int source);
   void send(WatchdogMessage::Kind kind, std::uint64_t lane, int to);

@@ -126,7 +126,7 @@ bool WatchingCommunicator::finished_after_all() {
 // make every later ticket one too high for it.
 Ticket WatchingCommunicator::exchange(const void* own, void* all, std::int64_t bytes) {
   if (on_stream()) return inner().exchange(own, all, bytes);  // it uses no ticket there
-  return Communicator::exchange(own, all, bytes);
+  return Communicator::exchange(own, all, bytes);  // NOLINT(bugprone-parent-virtual-call)
 }
 
 std::unique_ptr<Communicator> WatchingCommunicator::split(int color, int key) {

@@ -38,7 +38,7 @@ OwnedComm::~OwnedComm() {
 PieceType::PieceType(Dtype dtype, std::int64_t elems, std::int64_t extent_elems) {
   MPI_Datatype run = MPI_DATATYPE_NULL;
   SHARDMARK_MPI(MPI_Type_contiguous(static_cast<int>(elems), mpi_type(dtype), &run));
-  const MPI_Aint extent = static_cast<MPI_Aint>(extent_elems * dtype_bytes(dtype));
+  const auto extent = static_cast<MPI_Aint>(extent_elems * dtype_bytes(dtype));
   const int code = MPI_Type_create_resized(run, 0, extent, &type_);
   SHARDMARK_MPI(MPI_Type_free(&run));
   check_mpi(code, "MPI_Type_create_resized");

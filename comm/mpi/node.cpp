@@ -66,6 +66,7 @@ std::vector<int> nodes_of_ranks(MPI_Comm comm, int part) {
   SHARDMARK_MPI(MPI_Allgather(&own, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, comm));
   std::unordered_map<std::uint64_t, int> lowest;
   std::vector<int> nodes;
+  nodes.reserve(all.size());
   for (const std::uint64_t one : all)
     nodes.push_back(lowest.emplace(one, static_cast<int>(nodes.size())).first->second);
   return nodes;

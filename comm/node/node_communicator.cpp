@@ -17,7 +17,7 @@ namespace {
 NodeMap map_of(MPI_Comm comm, const NodeOptions& options) {
   int rank = 0;
   SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
-  return NodeMap(nodes_of_ranks(comm, options.part), rank);
+  return {nodes_of_ranks(comm, options.part), rank};
 }
 
 PieceLimits limits_of(const NodeMap& map, const NodeOptions& options) {

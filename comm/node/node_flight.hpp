@@ -100,11 +100,12 @@ class NodeFlight {
   void broadcast(std::uint64_t round);
   void start_sums(std::uint64_t round);
   void lay_out_sums(std::uint64_t round);
-  void send_sums(std::uint64_t round, std::size_t rail);
-  const std::byte* row(std::uint64_t round, std::size_t rail, int node, int local) const;
-  void add_up(std::uint64_t round, std::size_t rail);
-  void hand_out(std::uint64_t round, std::size_t rail);
-  void spread(std::uint64_t round, std::size_t rail);
+  // i is the index of a rail.
+  void send_sums(std::uint64_t round, std::size_t i);
+  const std::byte* row(std::uint64_t round, std::size_t i, int node, int local) const;
+  void add_up(std::uint64_t round, std::size_t i);
+  void hand_out(std::uint64_t round, std::size_t i);
+  void spread(std::uint64_t round, std::size_t i);
   void fill_rows(std::byte* to, std::uint64_t round, const Span& part);
   const void* contribution(int local, std::uint64_t round, std::int64_t at) const;
   Span part_of(std::uint64_t round, int rail, int node) const;

@@ -8,12 +8,12 @@
 namespace shardmark {
 namespace {
 
-OwnedComm make_comm(MPI_Comm group, const std::vector<int>& ranks, int tag) {
+OwnedComm make_comm(MPI_Comm parent, const std::vector<int>& ranks, int tag) {
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
-  SHARDMARK_MPI(MPI_Comm_group(group, &all));
+  SHARDMARK_MPI(MPI_Comm_group(parent, &all));
   SHARDMARK_MPI(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some));
   MPI_Comm comm = MPI_COMM_NULL;
-  SHARDMARK_MPI(MPI_Comm_create_group(group, some, tag, &comm));
+  SHARDMARK_MPI(MPI_Comm_create_group(parent, some, tag, &comm));
   SHARDMARK_MPI(MPI_Group_free(&some));
   SHARDMARK_MPI(MPI_Group_free(&all));
   return OwnedComm(comm);
@@ -44,6 +44,7 @@ std::vector<Rail> make_rails(MPI_Comm group, const NodeMap& map) {
     rail.number = number;
     if (map.nodes() > 1) {
       std::vector<int> members;
+      members.reserve(static_cast<std::size_t>(map.nodes()));
       for (int n = 0; n < map.nodes(); ++n)
         members.push_back(map.ranks(n)[static_cast<std::size_t>(map.driver(n, number))]);
       rail.first = make_comm(group, members, 2 * number);

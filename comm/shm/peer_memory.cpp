@@ -40,6 +40,7 @@ PeerMemory::PeerMemory(MPI_Comm comm) {
 void PeerMemory::read(int rank, std::uint64_t address, void* to, std::int64_t bytes) const {
   while (bytes > 0) {
     const iovec into{to, static_cast<std::size_t>(bytes)};
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of another process
     const iovec from{reinterpret_cast<void*>(address), static_cast<std::size_t>(bytes)};
     const std::int64_t process = processes_[static_cast<std::size_t>(rank)];
     const ssize_t got = process_vm_readv(static_cast<pid_t>(process), &into, 1, &from, 1, 0);

@@ -36,8 +36,8 @@ constexpr float widen(Fp16 v) {
   const bool denormal = magnitude < (1u << 23),
              infinite = magnitude >= (31u << 23);  // infinity or NaN
   const std::uint32_t rebias = ((infinite ? 255u - 31u : 127u - 15u) + (denormal ? 1u : 0u)) << 23;
-  const float one = std::bit_cast<float>(denormal ? (127u - 14u) << 23 : 0u);
-  const float wide = std::bit_cast<float>(magnitude + rebias) - one;
+  const auto one = std::bit_cast<float>(denormal ? (127u - 14u) << 23 : 0u);
+  const auto wide = std::bit_cast<float>(magnitude + rebias) - one;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(wide) | sign);
 }
 

@@ -152,7 +152,7 @@ Product::Product(Product&& other) noexcept
       accumulate_(other.accumulate_) {}
 
 Product::~Product() {
-  for (const cublasLtMatrixLayout_t layout : {first_, second_, result_})
+  for (auto* layout : {first_, second_, result_})
     if (layout != nullptr) static_cast<void>(cublasLtMatrixLayoutDestroy(layout));
   if (desc_ != nullptr) static_cast<void>(cublasLtMatmulDescDestroy(desc_));
 }

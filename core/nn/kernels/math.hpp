@@ -66,7 +66,7 @@ KOKKOS_INLINE_FUNCTION CosSin cos_sin_f32(double angle) {
   constexpr double round_to_int = 6755399441055744.0;     // 1.5 * 2^52, as in exp_f32
   const double shifted = angle * two_over_pi + round_to_int;
   const double n = shifted - round_to_int;
-  const float r = static_cast<float>((angle - n * half_pi_high) - n * half_pi_low);
+  const auto r = static_cast<float>((angle - n * half_pi_high) - n * half_pi_low);
   std::uint64_t quadrant = 0;
   std::memcpy(&quadrant, &shifted, sizeof quadrant);
   const float z = r * r;

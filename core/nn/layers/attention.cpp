@@ -76,7 +76,7 @@ void softmax(const Context& ctx, const Tile& t, float* scores, T* probabilities,
         const float scale = t.scale;
         const float top = scale * kernel::lane_max(seen, [&](std::int64_t j) { return s[j]; });
         kernel::simd_loop(seen, [&](std::int64_t j) { s[j] = exp_f32(s[j] * scale - top); });
-        const float sum = kernel::lane_sum<float>(seen, [&](std::int64_t j) { return s[j]; });
+        const auto sum = kernel::lane_sum<float>(seen, [&](std::int64_t j) { return s[j]; });
         const float inverse = 1.0f / sum;
         kernel::simd_loop(seen, [&](std::int64_t j) { round_to(p[j], s[j] * inverse); });
         kernel::simd_loop(keys - seen, [&](std::int64_t j) { p[seen + j] = T{}; });

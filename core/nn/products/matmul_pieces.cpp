@@ -24,7 +24,7 @@ std::int64_t even_piece(std::int64_t total, std::int64_t most, std::int64_t mult
 Pieces packed_pieces(const MatMulShape& s, std::int64_t cap_bytes) {
   constexpr std::int64_t packed_elems = std::int64_t{1} << 20, min_rows = 1024;
   const Pieces whole{s.m, s.n, s.k, ProductMethod::standard};
-  if (s.batch != 1 || s.transpose_b || s.m < 64 || s.k * s.n < 64 * 64) return whole;
+  if (s.batch != 1 || s.transpose_b || s.m < 64 || s.k * s.n < std::int64_t{64} * 64) return whole;
   const std::int64_t k = even_piece(s.k, std::max(min_rows, packed_elems / s.n), 16);
   const std::int64_t n = even_piece(s.n, std::max<std::int64_t>(64, packed_elems / k), 64);
   return k * n * std::int64_t{sizeof(float)} <= cap_bytes / 2

@@ -33,6 +33,7 @@ class DeviceArray {
     std::vector<T> values(size_);
     SHARDMARK_DEVICE(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost));
     std::vector<float> wide;
+    wide.reserve(size_);
     for (const T& v : values) wide.push_back(widen(v));
     return wide;
   }
