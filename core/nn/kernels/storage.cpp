@@ -36,6 +36,16 @@ struct Quotient {
   bool multiplies;
 };
 
+// Writes `values`, rounded in the type T, to `widened`.
+template<class T>
+KOKKOS_INLINE_FUNCTION void round_in(std::int64_t n, const float* values, float* widened) {
+  kernel::simd_loop(n, [&](std::int64_t j) {
+    T rounded;
+    round_to(rounded, values[j]);
+    widened[j] = widen(rounded);
+  });
+}
+
 // to = quotient of `from`, for tensors of any storage types.
 struct Transfer {
   Stored to;
@@ -43,36 +53,38 @@ struct Transfer {
   Quotient quotient;
   bool streams;
 
-  // Stores `n` elements, at most a piece, as elements of `to` from `at` on.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, std::int64_t source,
-                                         std::int64_t n) const {
-    if (to.dtype == from.dtype && !quotient.changes()) return copy(at, source, n);
-    float widened[kernel::piece_elems], results[kernel::piece_elems];
-    const float* values = kernel::widen_piece(from.dtype, from.data, source, n, widened);
-    values = quotient.of(n, values, results);
-    // A quotient is first rounded in the type of the value that is divided.
-    if (quotient.changes() && from.dtype != to.dtype && from.dtype != Dtype::fp32) {
-      Bits rounded[kernel::piece_elems];
-      kernel::round_piece(from.dtype, rounded, 0, n, values, false);
-      values = kernel::widen_piece(from.dtype, rounded, 0, n, widened);
-    }
-    kernel::round_piece(to.dtype, to.data, at, n, values, streams);
+  // Stores `count` quotients from element `source` on as elements of `to` from `at` on.
+  KOKKOS_INLINE_FUNCTION void part(std::int64_t at, std::int64_t source, std::int64_t count) const {
+    if (to.dtype == from.dtype && !quotient.changes()) return copy(at, source, count);
+    kernel::Results results(to.dtype, to.data, streams);
+    kernel::for_pieces(0, count, [&](std::int64_t first, std::int64_t n) {
+      float widened[kernel::piece_elems], quotients[kernel::piece_elems];
+      const float* values = kernel::widen_piece(from.dtype, from.data, source + first, n, widened);
+      values = quotient.of(n, values, quotients);
+      // A quotient is first rounded in the type of the value that is divided.
+      if (quotient.changes() && from.dtype != to.dtype && from.dtype != Dtype::fp32) {
+        if (from.dtype == Dtype::bf16)
+          round_in<Bf16>(n, values, quotients);
+        else
+          round_in<Fp16>(n, values, quotients);
+      }
+      results.put(at + first, n, values);
+    });
+    results.finish();
   }
 
  private:
-  using Bits = std::uint16_t;
-  KOKKOS_INLINE_FUNCTION void copy(std::int64_t at, std::int64_t source, std::int64_t n) const {
-    const bool wide = to.dtype == Dtype::fp32;
+  KOKKOS_INLINE_FUNCTION void copy(std::int64_t at, std::int64_t source, std::int64_t count) const {
+    const std::int64_t bytes = to.dtype == Dtype::fp32 ? 4 : 2;
+    auto* d = static_cast<unsigned char*>(to.data) + at * bytes;
+    const auto* s = static_cast<const unsigned char*>(from.data) + source * bytes;
     if constexpr (kernel::on_host) {
-      const std::int64_t bytes = wide ? 4 : 2;
-      auto* d = static_cast<unsigned char*>(to.data) + at * bytes;
-      const auto* s = static_cast<const unsigned char*>(from.data) + source * bytes;
-      if (streams) return kernel::stream_copy(d, s, static_cast<std::size_t>(n * bytes));
-      std::memcpy(d, s, static_cast<std::size_t>(n * bytes));
-    } else if (wide) {
-      static_cast<float*>(to.data)[at] = static_cast<const float*>(from.data)[source];
+      const auto size = static_cast<std::size_t>(count * bytes);
+      if (!streams) return static_cast<void>(std::memcpy(d, s, size));
+      kernel::stream_copy(d, s, size);
+      kernel::finish_streams();
     } else {
-      static_cast<Bits*>(to.data)[at] = static_cast<const Bits*>(from.data)[source];
+      for (std::int64_t i = 0; i < count * bytes; i += 2) std::memcpy(d + i, s + i, 2);
     }
   }
 };
@@ -132,8 +144,8 @@ void find_not_finite(const Context& ctx, std::int64_t elems, const T* s, std::ui
 // Calls `f(row, r, begin, count)` for each part of each of the `rows` rows of `row_elems` elements.
 // There are only as many rows as ranks, too few to occupy a GPU.
 template<class F>
-void for_each_part(const Context& ctx, const char* label, int rows, std::int64_t row_elems,
-                   const F& f) {
+void for_each_row_part(const Context& ctx, const char* label, int rows, std::int64_t row_elems,
+                       const F& f) {
   const std::int64_t parts = (row_elems + row_piece - 1) / row_piece;
   kernel::for_each_row(
       ctx, label, rows * parts, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t p) {
@@ -146,13 +158,10 @@ void for_each_part(const Context& ctx, const char* label, int rows, std::int64_t
 KOKKOS_INLINE_FUNCTION void transfer_part(const kernel::Row& row, const Transfer& transfer,
                                           std::int64_t at, std::int64_t source,
                                           std::int64_t count) {
-  if constexpr (kernel::rows_are_warps) {
-    row.loop(count, [&](std::int64_t i) { transfer(at + i, source + i, 1); });
-  } else {
-    kernel::for_pieces(0, count,
-                       [&](std::int64_t i, std::int64_t n) { transfer(at + i, source + i, n); });
-    if (transfer.streams) kernel::finish_streams();
-  }
+  if constexpr (kernel::rows_are_warps)
+    row.loop(count, [&](std::int64_t i) { transfer.part(at + i, source + i, 1); });
+  else
+    transfer.part(at, source, count);
 }
 
 }  // namespace
@@ -164,20 +173,21 @@ void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from
     return convert_double(ctx, elems, to, from);
   }
   const Transfer transfer = transfer_of(elems, to, from, divisor);
-  kernel::for_each_piece(
+  kernel::for_each_part(
       ctx, "shardmark::convert", elems, transfer.streams,
-      KOKKOS_LAMBDA(std::int64_t at, std::int64_t n) { transfer(at, at, n); });
+      KOKKOS_LAMBDA(std::int64_t at, std::int64_t count) { transfer.part(at, at, count); });
 }
 
 void accumulate(const Context& ctx, std::int64_t elems, Stored into, ConstStored from) {
   for (const Dtype dtype : {into.dtype, from.dtype}) with_storage(dtype, [](auto) {});
   kernel::for_each_piece(
-      ctx, "shardmark::accumulate", elems, false, KOKKOS_LAMBDA(std::int64_t at, std::int64_t n) {
+      ctx, "shardmark::accumulate", elems, into, false,
+      KOKKOS_LAMBDA(std::int64_t at, std::int64_t n, kernel::Results & results) {
         float widened[kernel::piece_elems], other[kernel::piece_elems], sums[kernel::piece_elems];
         const float* a = kernel::widen_piece(into.dtype, into.data, at, n, widened);
         const float* b = kernel::widen_piece(from.dtype, from.data, at, n, other);
         kernel::simd_loop(n, [&](std::int64_t j) { sums[j] = a[j] + b[j]; });
-        kernel::round_piece(into.dtype, into.data, at, n, sums, false);
+        results.put(at, n, sums);
       });
 }
 
@@ -190,9 +200,9 @@ void divide(const Context& ctx, std::int64_t elems, Stored x, double divisor) {
   }
   Transfer transfer = transfer_of(elems, x, x, divisor);
   transfer.streams = false;
-  kernel::for_each_piece(
+  kernel::for_each_part(
       ctx, "shardmark::divide", elems, false,
-      KOKKOS_LAMBDA(std::int64_t at, std::int64_t n) { transfer(at, at, n); });
+      KOKKOS_LAMBDA(std::int64_t at, std::int64_t count) { transfer.part(at, at, count); });
 }
 
 void clear(const Context& ctx, std::int64_t bytes, void* data) {
@@ -213,7 +223,7 @@ void interleave(const Context& ctx, std::int64_t elems, int rows, std::int64_t r
                 Stored into, ConstStored from, double divisor, std::int64_t shard) {
   if (shard == 0) shard = (elems + rows - 1) / rows;
   const Transfer transfer = transfer_of(elems, into, from, divisor);
-  for_each_part(
+  for_each_row_part(
       ctx, "shardmark::interleave", rows, shard,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
                     std::int64_t count) {
@@ -232,7 +242,7 @@ void rearrange(const Context& ctx, std::int64_t elems, int rows, std::int64_t ro
                Stored into, ConstStored from) {
   const std::int64_t shard = elems / rows;
   const Transfer transfer = transfer_of(elems, into, from, 1);
-  for_each_part(
+  for_each_row_part(
       ctx, "shardmark::rearrange", rows, shard,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r, std::int64_t begin,
                     std::int64_t count) {

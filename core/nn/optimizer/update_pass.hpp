@@ -38,7 +38,8 @@ void run(const Context& ctx, const char* name, const Arrays<count>& arrays, Cons
   if constexpr (count > 0) first_moment = arrays.moments.front();
   if constexpr (count > 1) second_moment = arrays.moments.back();
   kernel::for_each_piece(
-      ctx, name, arrays.elems, streams, KOKKOS_LAMBDA(std::int64_t at, std::int64_t n) {
+      ctx, name, arrays.elems, result, streams,
+      KOKKOS_LAMBDA(std::int64_t at, std::int64_t n, kernel::Results & results) {
         const Rule of = rule;
         const float clip = static_cast<float>(*clip_coefficient);
         float widened[kernel::piece_elems];
@@ -60,9 +61,8 @@ void run(const Context& ctx, const char* name, const Arrays<count>& arrays, Cons
               kernel::prefetch_after(p + j, kernel::lanes);
               if constexpr (count > 0) kernel::prefetch_after(m + j, kernel::lanes);
               if constexpr (count > 1) kernel::prefetch_after(v + j, kernel::lanes);
-              kernel::prefetch_after(g + j, kernel::lanes);
             });
-        if (rounds) kernel::round_piece(result.dtype, result.data, at, n, p, streams);
+        if (rounds) results.put(at, n, p);
       });
 }
 
