@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
+#include <array>
+#include <ctime>
 
-#include <fmt/chrono.h>
 #include <fmt/core.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -67,9 +67,12 @@ std::string version() {
 }
 
 std::string utc_now() {
-  return fmt::format(
-      "{:%Y-%m-%dT%H:%M:%SZ}",
-      fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, sizeof "2026-01-01T00:00:00Z"> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text.data();
 }
 
 std::map<std::string, std::string> library_versions() {
