@@ -26,6 +26,9 @@ import unittest
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 STAND_INS = pathlib.Path(__file__).resolve().parent / "stand_ins"
 BUILD, MPIEXEC = sys.argv[1:3]
+if shutil.which("xz") is None:
+    print("skipped: xz is missing, which ci/gpu/pack compresses with")
+    sys.exit(77)
 TOOLS = ("nvidia-smi", "ncu", "compute-sanitizer")
 PROGRAMS = ("cuda_check", "nccl_info", "test_nn", "bench_products", "bench_attention",
             "bench_best_products")

@@ -120,7 +120,8 @@ TEST(StopOf, ASecondSignalIsAtOnce) {
   send(program, 1, SIGINT);
   const Outcome outcome = program.wait();
   EXPECT_FALSE(outcome.timed_out);
-  EXPECT_EQ(outcome.status, 6) << outcome.err;
+  // MPICH's launcher kills the other rank, and may report that rank's end by SIGKILL instead.
+  EXPECT_TRUE(outcome.status == 6 || outcome.status == 9) << outcome.status << outcome.err;
   EXPECT_NE(outcome.err.find("shardmark: rank 1 (host "), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("second SIGINT"), std::string::npos) << outcome.err;
   EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
