@@ -111,7 +111,8 @@ TEST(Collectives, ARingAcrossNodesUsesAllLinksOfANode) {
 TEST(Collectives, AnAllToAllSendsEachRanksPartsForOtherNodes) {
   const Machine m = two_levels();
   const CollectiveShape shape{Op::all_to_all, Dtype::fp32, 2'000'000'000, 8, 4, 4};
-  // Of each rank's 8 GB half is for the other node, of 4 ranks, over 40 GB/s.
+  // Each rank sends half of its 8 GB to the other node, so the 4 ranks of a node send 16 GB over
+  // its 40 GB/s.
   EXPECT_NEAR(collective_time(m, shape).transfer_s, 16.0 / 40, 1e-9);
   const CollectiveShape inside{Op::all_to_all, Dtype::fp32, 2'000'000'000, 4, 4, 4};
   EXPECT_NEAR(collective_time(m, inside).transfer_s, 8.0 * 3 / 4 / 100, 1e-9);
