@@ -253,6 +253,13 @@ inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumu
   return d;
 }
 
+/// Checks that the calls and the traffic of each group of ranks were as predicted.
+inline void expect_groups_as_predicted(Training& t) {
+  for (int g = 0; g < static_cast<int>(t.program().groups.size()); ++g)
+    EXPECT_EQ(t.counting().volume(g), volume_of_runs(t.program(), t.planned_runs(), g))
+        << t.program().groups[g].name;
+}
+
 /// Starts a training, makes `steps` steps, and checks that memory and traffic were as predicted.
 inline void train_as_predicted(Training& t, int steps) {
   t.init();

@@ -163,9 +163,7 @@ Outcome run(const Deck& deck) {
     EXPECT_FALSE(t.skipped.back());
   }
   expect_memory_as_predicted(t);
-  for (int g = 0; g < static_cast<int>(t.program().groups.size()); ++g)
-    EXPECT_EQ(t.counting().volume(g), volume_of_runs(t.program(), t.planned_runs(), g))
-        << t.program().groups[g].name;
+  expect_groups_as_predicted(t);
   EXPECT_EQ(t.executor().carried(), copies_of_runs(t.program(), t.planned_runs()));
   const Outcome o{t.losses, t.hashes()};
   EXPECT_EQ(o.hashes.disagreement, "");

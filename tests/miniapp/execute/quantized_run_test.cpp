@@ -37,12 +37,8 @@ struct Outcome {
 Outcome run(const Deck& deck, int steps = 3) {
   Training t(deck, MPI_COMM_WORLD);
   require_legal(check(t.program()));
-  t.init();
-  for (int s = 0; s < steps; ++s) t.step();
-  testing::expect_memory_as_predicted(t);
-  for (int g = 0; g < static_cast<int>(t.program().groups.size()); ++g)
-    EXPECT_EQ(t.counting().volume(g), volume_of_runs(t.program(), t.planned_runs(), g))
-        << t.program().groups[g].name;
+  testing::train_as_predicted(t, steps);
+  testing::expect_groups_as_predicted(t);
   const Outcome o{t.losses, t.hashes()};
   EXPECT_EQ(o.hashes.disagreement, "");
   return o;

@@ -15,10 +15,7 @@ namespace {
 
 using shardmark::testing::Buffer;
 
-struct Quantize : ::testing::Test {
-  MatMul matmul{0};
-  Context ctx{Space(), matmul};
-};
+struct Quantize : shardmark::testing::KernelTest {};
 
 float value(std::int64_t i, float scale) {
   const std::uint64_t bits = mix(7, 0, static_cast<std::uint64_t>(i));

@@ -19,9 +19,7 @@ namespace {
 
 using shardmark::testing::Buffer;
 
-struct Storage : ::testing::Test {
-  MatMul matmul{0};
-  Context ctx{Space(), matmul};
+struct Storage : shardmark::testing::KernelTest {
   template<class T>
   static Stored stored(const Buffer<T>& b) {
     if constexpr (std::is_same_v<T, Bf16>) return {Dtype::bf16, b.data()};

@@ -20,10 +20,7 @@ using shardmark::testing::Buffer;
 static_assert(std::is_same_v<kernel::Row, kernel::WarpRow>);
 static_assert(std::is_same_v<kernel::Strip, kernel::TeamStrip>);
 
-struct Warps : ::testing::Test {
-  MatMul matmul{0};
-  Context ctx{Space(), matmul};
-
+struct Warps : shardmark::testing::KernelTest {
   static Buffer<float> filled(std::int64_t elems, std::uint64_t stream) {
     Buffer<float> b(elems);
     for (std::int64_t i = 0; i < elems; ++i)

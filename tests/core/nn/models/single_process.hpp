@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include <core/nn/models/transformer.hpp>
 #include <core/nn/optimizer/adamw.hpp>
 #include <core/nn/optimizer/grad_norm.hpp>
@@ -19,6 +21,12 @@
 #include <core/random.hpp>
 
 namespace shardmark::testing {
+
+/// The fixture of tests that launch kernels.
+struct KernelTest : ::testing::Test {
+  MatMul matmul{0};
+  Context ctx{Space(), matmul};
+};
 
 /// Whether a kernel may use the memory of any buffer.
 inline bool buffers_in_use = false;

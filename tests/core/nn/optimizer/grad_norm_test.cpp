@@ -19,10 +19,7 @@ namespace {
 using shardmark::testing::Buffer;
 using LimbArray = std::array<std::int64_t, exact_sum_limbs>;
 
-struct GradNorm : ::testing::Test {
-  MatMul matmul{0};
-  Context ctx{Space(), matmul};
-
+struct GradNorm : shardmark::testing::KernelTest {
   LimbArray limbs(const float* x, std::int64_t n) {
     Buffer<std::int64_t> out(exact_sum_limbs);
     sum_squares_exact(ctx, n, x, out.data(), true);

@@ -12,9 +12,7 @@ namespace {
 
 using shardmark::testing::Buffer;
 
-struct InitTest : ::testing::Test {
-  MatMul matmul{0};
-  Context ctx{Space(), matmul};
+struct InitTest : shardmark::testing::KernelTest {
   const std::int64_t n = 20011;
 };
 
