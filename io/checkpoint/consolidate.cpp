@@ -2,20 +2,51 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <set>
+#include <string_view>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <core/error.hpp>
 #include <io/checkpoint/consolidate.hpp>
 #include <io/checkpoint/direct_file.hpp>
 #include <io/checkpoint/hdf5.hpp>
 #include <io/checkpoint/state_reader.hpp>
 #include <io/files/durable_file.hpp>
+#include <io/json/json_source.hpp>
 
 namespace shardmark {
 namespace {
 
 constexpr std::int64_t chunk_elems = std::int64_t{16} << 20;  // 64 MiB
 constexpr std::int64_t fp32_bytes = 4;
+
+// HDF5 reads a name as a path of groups that ends in a dataset, and stops at a zero byte. In
+// safetensors one name is reserved.
+void require_names(const std::string& folder, const Manifest& m) {
+  const auto refuse = [&](const std::string& name, const std::string& why) {
+    throw IoError(fmt::format(
+        "{}: tensor {}: cannot be written to an HDF5 and a safetensors file: {}: write the "
+        "checkpoint with other names in model.modules",
+        folder, brief(name), why));
+  };
+  std::set<std::string_view> names;
+  for (const StoredParam& p : m.params)
+    if (!names.insert(p.name).second) refuse(p.name, "the name is given twice");
+  for (const StoredParam& p : m.params) {
+    if (p.name == "__metadata__") refuse(p.name, "the name is reserved");
+    if (p.name.find('\0') != std::string::npos) refuse(p.name, "the name contains a zero byte");
+    const std::string_view name = p.name;
+    for (std::size_t at = 0, end = 0; end != name.npos; at = end + 1) {
+      end = name.find('/', at);
+      const std::string_view part = name.substr(at, end == name.npos ? end : end - at);
+      if (part.empty() || part == ".") refuse(p.name, "a part of the name is empty or a dot");
+      if (end != name.npos && names.contains(name.substr(0, end)))
+        refuse(p.name, brief(std::string(name.substr(0, end))) + " is a tensor, too");
+    }
+  }
+}
 
 // A file that has a temporary name until it is complete.
 class Unfinished {
@@ -83,6 +114,7 @@ void write_values(DirectFile& file, std::int64_t at, const float* values, std::i
 
 void consolidate(const std::string& folder, const Manifest& manifest, const std::string& stem,
                  const WorkDone& progress) {
+  require_names(folder, manifest);
   const Unfinished hdf5(stem + ".h5"), tensors(stem + ".safetensors");
   const auto hdf5_at = lay_out_hdf5(hdf5.temp(), manifest);
   const auto tensors_at = lay_out_safetensors(tensors.temp(), manifest);

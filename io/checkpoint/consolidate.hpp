@@ -15,6 +15,7 @@ using WorkDone = std::function<void(std::int64_t done, std::int64_t all)>;
 
 /// Writes `stem`.h5 and `stem`.safetensors, each whole or not at all; existing files are replaced.
 /// Calls `progress` after each chunk. Uses about 100 MiB of memory, whatever the size of the model.
+/// Refuses names that HDF5 or safetensors cannot hold before it writes anything.
 /// Not collective. Throws IoError.
 void consolidate(const std::string& folder, const Manifest& manifest, const std::string& stem,
                  const WorkDone& progress);

@@ -12,6 +12,7 @@
 #include <core/text.hpp>
 #include <io/checkpoint/state_reader.hpp>
 #include <io/files/folder_lock.hpp>
+#include <io/json/json_source.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
@@ -148,14 +149,16 @@ void Checkpoints::require_same_model() const {
   const auto& theirs = from_->params;
   for (std::size_t i = 0; i < std::max(mine.size(), theirs.size()); ++i) {
     const auto tell = [&](const std::vector<StoredParam>& params) {
-      return i < params.size() ? fmt::format("{} of {} elements", params[i].name, params[i].elems)
-                               : std::string("none");
+      return i < params.size()
+                 ? fmt::format("{} of {} elements", brief(params[i].name), params[i].elems)
+                 : std::string("none");
     };
     if (i < mine.size() && i < theirs.size() && mine[i] == theirs[i]) continue;
-    throw IoError(fmt::format(
-        "{}/{}: is of another model: parameter {} is {} there, {} in the deck: give the deck that "
-        "wrote it, or another checkpoint.resume",
-        spec_.dir, manifest_file, i, tell(theirs), tell(mine)));
+    throw IoError(
+        fmt::format("{}/{}/{}: is of another model: parameter {} is {} there, {} in the deck: give "
+                    "the deck that "
+                    "wrote it, or another checkpoint.resume",
+                    spec_.dir, figures_.resumed_from, manifest_file, i, tell(theirs), tell(mine)));
   }
 }
 

@@ -3,6 +3,7 @@
 // one file. It works without MPI: one process reads what any number of ranks wrote.
 #include <filesystem>
 #include <iterator>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -46,14 +47,18 @@ std::string describe(const std::string& folder, const Manifest& m) {
     states += fmt::format("{}{} ({})", states.empty() ? "" : ", ", to_string(s),
                           to_string(m.dtype_of(s)));
   fmt::format_to(out, "  states     {}: {}\n", states, human_bytes(m.state_bytes()));
-  fmt::format_to(out, "  files\n");
-  for (std::size_t f = 0; f < m.files.size(); ++f) {
+  struct Contents {
     std::int64_t elems = 0, ranges = 0;
-    for (const CheckpointPart& p : m.parts)
-      if (p.file == static_cast<int>(f)) elems += p.elems, ranges += std::ssize(p.map);
-    fmt::format_to(out, "    {:<16} {:>12}  {} elements in {} ranges\n", printable(m.files[f].name),
-                   human_bytes(m.files[f].bytes), elems, ranges);
+  };
+  std::vector<Contents> of_file(m.files.size());
+  for (const CheckpointPart& p : m.parts) {
+    Contents& c = of_file[static_cast<std::size_t>(p.file)];
+    c.elems += p.elems, c.ranges += std::ssize(p.map);
   }
+  fmt::format_to(out, "  files\n");
+  for (std::size_t f = 0; f < m.files.size(); ++f)
+    fmt::format_to(out, "    {:<16} {:>12}  {} elements in {} ranges\n", printable(m.files[f].name),
+                   human_bytes(m.files[f].bytes), of_file[f].elems, of_file[f].ranges);
   return text;
 }
 

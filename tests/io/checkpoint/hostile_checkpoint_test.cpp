@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
+#include <io/checkpoint/consolidate.hpp>
 #include <io/checkpoint/folder.hpp>
 #include <io/checkpoint/manifest.hpp>
 #include <io/data/tokens.hpp>
@@ -117,6 +118,35 @@ TEST(HostileManifest, a_folder_holds_the_step_of_its_name) {
     expect_says(message_of<IoError>([&] { read_manifest(scratch.path(name)); }),
                 {scratch.path(name), "it is of step 2, its folder's name says 3"});
   EXPECT_EQ(read_manifest(scratch.path("mine")).position.step, 2);
+}
+
+// HDF5 takes a name for a path, and safetensors reserves one; nothing is written then.
+TEST(HostileManifest, names_that_the_exported_files_cannot_hold_are_refused) {
+  const ScratchFolder scratch;
+  const std::vector<std::vector<std::string>> all = {{""},
+                                                     {"."},
+                                                     {"/"},
+                                                     {"a/"},
+                                                     {"/a"},
+                                                     {"a//b"},
+                                                     {"a/./b"},
+                                                     {"a", "a"},
+                                                     {"a", "a/b"},
+                                                     {"b/c/d", "b"},
+                                                     {"__metadata__"},
+                                                     {"a\nb", ""},
+                                                     {"b", "a/."},
+                                                     {std::string("a\0b", 3)}};
+  for (const auto& names : all) {
+    Manifest m = sound(1);
+    m.params.clear();
+    for (const std::string& name : names) m.params.push_back({name, 1, {1}});
+    const std::string what = message_of<IoError>(
+        [&] { consolidate(scratch.path("step-1"), m, scratch.path("whole"), [](auto, auto) {}); });
+    expect_says(what, {scratch.path("step-1"), "tensor \"", "model.modules"});
+    EXPECT_EQ(what.find("memory"), std::string::npos) << what;
+    EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+  }
 }
 
 // A pipe would make its reader wait for ever, a device give no end.

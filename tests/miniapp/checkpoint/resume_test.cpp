@@ -221,7 +221,7 @@ TEST(Resume, RefusesWhatIsNotThere) {
   Deck other = deck;
   other.model.hidden = 45;
   expect_refused(with_checkpoints(other, folder.path(), "latest", 0),
-                 {"another model", "parameter 0", "wte"});
+                 {"/step-", "/manifest.json: is of another model", "parameter 0", "wte"});
 }
 
 TEST(Resume, RefusesAChangedByteOfAnyRank) {

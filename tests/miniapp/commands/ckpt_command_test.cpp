@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <io/checkpoint/manifest.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
@@ -36,6 +37,26 @@ TEST_F(Ckpt, InfoDescribesTheLatestOrTheNamedCheckpoint) {
   o = run({.args = {"ckpt", "info", place_.out()}});
   EXPECT_EQ(o.status, 4);
   expect_has(o.err, {"contains no checkpoint", "manifest.json"});
+}
+
+// A manifest may list a great many files and parts, each of which is looked at once.
+TEST_F(Ckpt, InfoTakesTimeInProportionToTheManifest) {
+  const std::string folder = dir() + "/step-00000004";
+  Manifest m = read_manifest(folder);
+  constexpr int many = 120'000;
+  for (int i = 0; i < many; ++i) m.files.push_back({"f" + std::to_string(i), 0, {}});
+  for (int i = 0; i < many; ++i) {
+    CheckpointPart nothing;
+    nothing.file = static_cast<int>(m.files.size()) - 1;
+    m.parts.push_back(nothing);
+  }
+  std::ofstream(folder + "/manifest.json") << write_manifest(m);
+  const Outcome o = run({.args = {"ckpt", "info", folder},
+                         .memory_limit_bytes = std::int64_t{1} << 30,
+                         .cpu_limit_s = 10,
+                         .stdout_path = place_.path("info")});
+  EXPECT_EQ(o.status, 0) << o.err;
+  expect_has(read_text(place_.path("info")), {"rank-00001.h5", "f119999"});
 }
 
 TEST_F(Ckpt, ConsolidateGivesTensorsByName) {
