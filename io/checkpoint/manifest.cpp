@@ -36,8 +36,8 @@ constexpr std::size_t max_dimensions = 32;  // HDF5's own bound
 }
 
 // A whole number within bounds: nlohmann's own conversions wrap around.
-std::int64_t integer(const Json& value, const std::string& what, std::int64_t lowest,
-                     std::int64_t highest) {
+std::int64_t integer_of(const Json& value, const std::string& what, std::int64_t lowest,
+                        std::int64_t highest) {
   const bool good = value.is_number_unsigned()
                         ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(highest) &&
                               static_cast<std::int64_t>(value.get<std::uint64_t>()) >= lowest
@@ -50,7 +50,7 @@ std::int64_t integer(const Json& value, const std::string& what, std::int64_t lo
 }
 std::int64_t integer_at(const Json& object, const char* key, std::int64_t lowest,
                         std::int64_t highest) {
-  return integer(object.at(key), std::string(key), lowest, highest);
+  return integer_of(object.at(key), std::string(key), lowest, highest);
 }
 
 std::string hex(std::uint64_t value) {
@@ -138,8 +138,8 @@ CheckpointPart read_part(const Manifest& m, const Json& o) {
   const Json& map = o.at("map");
   if (!map.is_array() || map.size() % 2 != 0) throw std::invalid_argument("a part's map");
   for (std::size_t i = 0; i < map.size(); i += 2)
-    p.map.push_back({integer(map[i], "an element in a map", 0, max_elems),
-                     integer(map[i + 1], "a count in a map", 1, max_elems)});
+    p.map.push_back({integer_of(map[i], "an element in a map", 0, max_elems),
+                     integer_of(map[i + 1], "a count in a map", 1, max_elems)});
   for (State s : m.stored()) p.digest[s] = from_hex(o.at("xxh3").at(std::string(to_string(s))));
   return p;
 }
@@ -163,7 +163,7 @@ StoredParam read_param(const Json& o) {
   if (!shape.is_array() || shape.size() > max_dimensions)
     throw std::invalid_argument("shape of " + brief(o.at(0)));
   for (const Json& size : shape) {
-    param.shape.push_back(integer(size, "a size of " + brief(o.at(0)), 1, max_elems));
+    param.shape.push_back(integer_of(size, "a size of " + brief(o.at(0)), 1, max_elems));
     param.elems = checked_mul(param.elems, param.shape.back(), "elements of " + brief(o.at(0)));
   }
   return param;
@@ -180,7 +180,7 @@ CheckpointFile read_file(const Manifest& m, const Json& o) {
   for (State s : m.stored()) {
     const std::string state(to_string(s));
     file.first_byte[s] =
-        integer(o.at("first_byte").at(state), "first_byte of " + state, 0, file.bytes);
+        integer_of(o.at("first_byte").at(state), "first_byte of " + state, 0, file.bytes);
   }
   return file;
 }

@@ -14,7 +14,7 @@
 namespace shardmark {
 namespace {
 
-constexpr std::uintmax_t max_file_bytes = std::uintmax_t{64} << 20;
+constexpr std::uintmax_t max_json_bytes = std::uintmax_t{64} << 20;
 
 std::string read_text(const std::string& path) {
   std::error_code error;
@@ -35,9 +35,9 @@ std::string read_text(const std::string& path) {
   if (!in)
     throw DeckError(
         fmt::format("{}: cannot be read: {}: check the permissions", path, std::strerror(errno)));
-  if (std::filesystem::file_size(path, error) > max_file_bytes && !error)
+  if (std::filesystem::file_size(path, error) > max_json_bytes && !error)
     throw DeckError(
-        fmt::format("{}: larger than {} MiB: this is not a deck", path, max_file_bytes >> 20));
+        fmt::format("{}: larger than {} MiB: this is not a deck", path, max_json_bytes >> 20));
   std::ostringstream text;
   text << in.rdbuf();
   if (in.bad()) throw DeckError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));

@@ -11,11 +11,11 @@ bool speaks_for_launch() {
   return launched_rank() == 0;
 }
 
-int arguments_error(const std::string& what, const std::string& command) {
+ExitStatus arguments_error(const std::string& what, const std::string& command) {
   if (speaks_for_launch())
     print_error(
         fmt::format("{}: see `shardmark {}--help`", what, command.empty() ? "" : command + " "));
-  return static_cast<int>(ExitStatus::usage);
+  return ExitStatus::usage;
 }
 
 }  // namespace shardmark

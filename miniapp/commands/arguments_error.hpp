@@ -13,6 +13,6 @@ bool speaks_for_launch();
 
 /// Prints what is wrong with the arguments of a command ("ckpt info"; "" for the program), once for
 /// all processes of a launch. Returns the exit status.
-int arguments_error(const std::string& what, const std::string& command);
+ExitStatus arguments_error(const std::string& what, const std::string& command);
 
 }  // namespace shardmark

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options are declared from the texts in help/, which say what each of them means.
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <variant>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include <miniapp/commands/arguments_error.hpp>
+#include <miniapp/commands/command_line.hpp>
+#include <miniapp/commands/commands.hpp>
+#include <miniapp/commands/help/completion.hpp>
+#include <miniapp/commands/help/help_page.hpp>
+#include <miniapp/commands/help/man_page.hpp>
+#include <miniapp/provenance/version.hpp>
+#include <miniapp/report/standard_output.hpp>
+
+namespace shardmark {
+namespace {
+
+// What an option of the program itself prints; thrown, since parsing ends there.
+struct Printed {
+  std::string text;
+};
+
+// The variable that takes the value of an option. An integer has a lower bound.
+struct Binding {
+  std::string_view name;
+  std::variant<bool*, int*, std::string*, std::vector<std::string>*> variable;
+  int lowest = 0;
+};
+
+ExitStatus show(const std::string& text) {
+  if (speaks_for_launch()) print_out(text);
+  return ExitStatus::valid;
+}
+
+CLI::Validator at_least(int lowest) {
+  return CLI::Validator(
+      [lowest](std::string& text) {
+        int value = 0;
+        const bool ok = CLI::detail::lexical_cast(text, value) && value >= lowest;
+        return ok ? std::string()
+                  : fmt::format("{}: must be an integer, at least {} and below 2^31", text, lowest);
+      },
+      "", "");
+}
+
+CLI::Validator one_of(const std::vector<std::string_view>& choices) {
+  return CLI::IsMember(std::vector<std::string>(choices.begin(), choices.end()));
+}
+
+// Help that shows another default than the program has is a defect.
+void require_preset(const OptionHelp& help, const std::string& value) {
+  if (!help.preset.empty() && help.preset != value)
+    throw std::logic_error(fmt::format("help of {}: the default is {}", help.name, value));
+}
+
+void add_option(CLI::App& app, const OptionHelp& help, const Binding& binding) {
+  const std::string name(help.name);
+  CLI::Option* option = nullptr;
+  if (auto* const* flag = std::get_if<bool*>(&binding.variable)) {
+    app.add_flag(name, **flag);
+  } else if (auto* const* number = std::get_if<int*>(&binding.variable)) {
+    require_preset(help, fmt::format("{}", **number));
+    option = app.add_option(name, **number)->check(at_least(binding.lowest));
+  } else if (auto* const* text = std::get_if<std::string*>(&binding.variable)) {
+    require_preset(help, **text);
+    option = app.add_option(name, **text);
+  } else {
+    option = app.add_option(name, *std::get<std::vector<std::string>*>(binding.variable));
+    option->take_all()->allow_extra_args(help.positional());
+  }
+  if (option == nullptr) return;
+  option->required(help.required);
+  if (!help.choices.empty()) option->check(one_of(help.choices));
+}
+
+// Adds a command below `parent` with the options of its help, each of which is bound to a variable.
+CLI::App* add_command(CLI::App& parent, std::string_view name,
+                      const std::vector<Binding>& bindings) {
+  const CommandHelp& help = help_of(name);
+  CLI::App* app = parent.add_subcommand(std::string(last_word(name)));
+  if (bindings.size() != help.options.size())
+    throw std::logic_error(fmt::format("help of {}: has other options", name));
+  for (const Binding& binding : bindings) add_option(*app, option_of(help, binding.name), binding);
+  return app;
+}
+
+void add_program_options(CLI::App& app, const std::string& commit) {
+  app.add_flag_callback("--version", [commit] { throw Printed{version_page(commit)}; });
+  app.add_flag_callback("--help-man", [] { throw Printed{man_page(version())}; });
+  app.add_option_function<std::string>(
+         "--completion", [](const std::string& shell) { throw Printed{completion(shell)}; })
+      ->check(one_of(option_of(program_help(), "--completion").choices));
+}
+
+// "ckpt info", as far as the arguments were understood.
+std::string parsed_command(const CLI::App& app) {
+  if (app.get_subcommands().empty()) return "";
+  const CLI::App* first = app.get_subcommands().front();
+  const std::string rest = parsed_command(*first);
+  return first->get_name() + (rest.empty() ? "" : " " + rest);
+}
+
+// What is wrong, where CLI11 says only that a subcommand is missing.
+std::string explain(const CLI::ParseError& error, const CLI::App& app) {
+  const std::string name = parsed_command(app);
+  const CLI::App* last = &app;
+  while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
+  const auto below = commands_below(name);
+  if (below.empty() || last->remaining().empty()) return error.what();
+  std::string known;
+  for (const CommandHelp* c : below)
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", last_word(c->name));
+  return fmt::format("\"{}\" is not a subcommand: give one of {}", last->remaining().front(),
+                     known);
+}
+
+// All commands, the variables that their options set, and how each is called.
+class CommandLine {
+ public:
+  explicit CommandLine(const std::string& commit) {
+    app_.require_subcommand(1);
+    add_program_options(app_, commit);
+    add("run",
+        {{"DECK", &run_.deck},
+         {"--set", &run_.sets},
+         {"--machine", &run_.machine},
+         {"--out", &run_.out}},
+        [this] { return run_command(run_); });
+    add("plan",
+        {{"DECK", &plan_.deck},
+         {"--set", &plan_.sets},
+         {"--ranks", &plan_.ranks, 1},
+         {"--rank", &plan_.rank, 0},
+         {"--ranks-per-node", &plan_.ranks_per_node, 1},
+         {"--format", &plan_.format}},
+        [this] { return plan_command(plan_); });
+    add("trace",
+        {{"DECK", &trace_.deck},
+         {"--set", &trace_.sets},
+         {"--ranks", &trace_.ranks, 1},
+         {"--ranks-per-node", &trace_.ranks_per_node, 0},
+         {"--machine", &trace_.machine},
+         {"--format", &trace_.format},
+         {"--out", &trace_.out}},
+        [this] { return trace_command(trace_); });
+    add("predict",
+        {{"DECK", &predict_.deck},
+         {"--set", &predict_.sets},
+         {"--machine", &predict_.machine},
+         {"--ranks", &predict_.ranks},
+         {"--ranks-per-node", &predict_.ranks_per_node, 0},
+         {"--format", &predict_.format},
+         {"--out", &predict_.out}},
+        [this] { return predict_command(predict_); });
+    add("calibrate",
+        {{"--out", &calibrate_.out},
+         {"--for", &calibrate_.deck},
+         {"--set", &calibrate_.sets},
+         {"--disk", &calibrate_.disk},
+         {"--quick", &calibrate_.quick}},
+        [this] { return calibrate_command(calibrate_); });
+    add("noise",
+        {{"--seconds", &noise_.seconds, 1},
+         {"--quantum-us", &noise_.quantum_us, 10},
+         {"--machine", &noise_.machine},
+         {"--out", &noise_.out},
+         {"--format", &noise_.format}},
+        [this] { return noise_command(noise_); });
+    add("advise",
+        {{"DECK", &advise_.deck},
+         {"--set", &advise_.sets},
+         {"--machine", &advise_.machine},
+         {"--ranks", &advise_.ranks, 1},
+         {"--ranks-per-node", &advise_.ranks_per_node, 0},
+         {"--batch", &advise_.batch, 0},
+         {"--top", &advise_.top, 1},
+         {"--write", &advise_.write},
+         {"--networks", &advise_.networks},
+         {"--max-model", &advise_.max_model},
+         {"--format", &advise_.format}},
+        [this] { return advise_command(advise_); });
+    add("compare",
+        {{"FILE", &compare_.files}, {"--html", &compare_.html}, {"--format", &compare_.format}},
+        [this] { return compare_command(compare_); });
+    add("machine check", {{"FILE", &machine_check_.file}},
+        [this] { return machine_check_command(machine_check_); });
+    add("sweep",
+        {{"DECK", &sweep_.deck},
+         {"--set", &sweep_.sets},
+         {"--vary", &sweep_.vary},
+         {"--plan", &sweep_.plan},
+         {"--ranks", &sweep_.ranks},
+         {"--ranks-per-node", &sweep_.ranks_per_node, 1},
+         {"--machine", &sweep_.machine},
+         {"--out", &sweep_.out}},
+        [this] { return sweep_command(sweep_); });
+    add("ckpt info", {{"DIR", &ckpt_.dir}}, ckpt(CkptArguments::What::info));
+    add("ckpt verify", {{"DIR", &ckpt_.dir}}, ckpt(CkptArguments::What::verify));
+    add("ckpt consolidate", {{"DIR", &ckpt_.dir}, {"--out", &ckpt_.out}},
+        ckpt(CkptArguments::What::consolidate));
+    add("deck check",
+        {{"DECK", &check_.deck}, {"--set", &check_.sets}, {"--ranks", &check_.ranks, 1}},
+        [this] { return deck_check_command(check_); });
+    add("decks", {}, decks_command);
+    add("submit",
+        {{"DIR", &submit_.folders},
+         {"--out", &submit_.out},
+         {"--form", &submit_.form},
+         {"--machine", &submit_.machine},
+         {"--changes", &submit_.changes}},
+        [this] { return submit_command(submit_); });
+    add("verify", {{"ARCHIVE", &verify_.archive}}, [this] { return verify_command(verify_); });
+    add("table", {{"ARCHIVE", &table_.archives}, {"--out", &table_.out}},
+        [this] { return table_command(table_); });
+  }
+
+  /// Parses the arguments and calls the command. Returns the exit status.
+  ExitStatus run(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const Printed& printed) {
+      return show(printed.text);
+    } catch (const CLI::CallForHelp&) {
+      return show(help_page(help_of(parsed_command(app_))));
+    } catch (const CLI::ParseError& e) {
+      return arguments_error(explain(e, app_), parsed_command(app_));
+    }
+    return calls_.at(parsed_command(app_))();
+  }
+
+ private:
+  std::function<ExitStatus()> ckpt(CkptArguments::What what) {
+    return [this, what] {
+      ckpt_.what = what;
+      return ckpt_command(ckpt_);
+    };
+  }
+
+  void add(std::string_view name, const std::vector<Binding>& bindings,
+           const std::function<ExitStatus()>& call) {
+    CLI::App* parent = &app_;
+    if (const auto space = name.find(' '); space != std::string_view::npos) {
+      const std::string_view group = name.substr(0, space);
+      if (!groups_.contains(group)) {
+        groups_[group] = add_command(app_, group, {});
+        groups_[group]->require_subcommand(1);
+      }
+      parent = groups_[group];
+    }
+    add_command(*parent, name, bindings);
+    calls_[std::string(name)] = call;
+  }
+
+  CLI::App app_;
+  std::map<std::string_view, CLI::App*> groups_;
+  std::map<std::string, std::function<ExitStatus()>> calls_;
+  RunArguments run_;
+  PlanArguments plan_;
+  TraceArguments trace_;
+  PredictArguments predict_;
+  CalibrateArguments calibrate_;
+  NoiseArguments noise_;
+  AdviseArguments advise_;
+  CompareArguments compare_;
+  MachineCheckArguments machine_check_;
+  SweepArguments sweep_;
+  CkptArguments ckpt_;
+  CheckArguments check_;
+  SubmitArguments submit_;
+  VerifyArguments verify_;
+  TableArguments table_;
+};
+
+}  // namespace
+
+ExitStatus run_command_line(int argc, char** argv, const std::string& commit) {
+  return CommandLine(commit).run(argc, argv);
+}
+
+}  // namespace shardmark
