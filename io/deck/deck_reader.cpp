@@ -133,7 +133,7 @@ Deck read_sections(const Json& text, Origin& origin, OutputOptions& output,
 
 LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& sets, DeckUse use,
                      std::optional<int> world) {
-  const FoundDeck found = find_deck(path);
+  const FoundFile found = find_deck(path);
   Origin origin(found.path, found.by_name);
   LoadedDeck loaded;
   const Json text = read_text(sets, origin, loaded.config_file);

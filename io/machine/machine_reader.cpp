@@ -5,6 +5,7 @@
 
 #include <core/text.hpp>
 #include <io/keys/key_reader.hpp>
+#include <io/keys/shipped.hpp>
 #include <io/machine/machine_file.hpp>
 
 namespace shardmark {
@@ -296,9 +297,12 @@ void read_jitter(KeyReader& reader, Jitter& j) {
   section(reader, "noise", [&](KeyReader& r) { read_noise(r, j.noise.emplace()); });
 }
 
+const ShippedKind machines_kind{"machines", "machine file", "inputs/machines has them"};
+
 }  // namespace
 
-Machine read_machine_file(const std::string& path) {
+Machine read_machine_file(const std::string& text) {
+  const std::string path = find_shipped(text, machines_kind).path;
   const Json file = read_json_file(path, JsonRules::deck);
   Origin origin(path);
   KeyReader reader(origin, file, "");

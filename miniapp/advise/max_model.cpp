@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <core/plan/build/fit_layers.hpp>
+#include <core/text.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/advise/max_model.hpp>
@@ -55,6 +58,11 @@ std::vector<MaxModel> max_models(const AdviseCase& question) {
     }
     found.push_back(m);
   }
+  if (std::all_of(found.begin(), found.end(), [](const MaxModel& m) { return m.layers == 0; }))
+    throw MemoryError(
+        fmt::format("{}: not even one layer fits on {} at any stage: use devices with more memory, "
+                    "a narrower model or a smaller micro-batch",
+                    question.deck, plural(question.ranks, "device")));
   return found;
 }
 

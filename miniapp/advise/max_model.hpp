@@ -29,7 +29,8 @@ struct MaxModel {
 };
 
 /// The largest models at stages 0 to 3, with the deck's width, micro-batch and schedule. Throws
-/// DeckError for a deck that is wrong, a list of modules, or a machine whose memory is unknown.
+/// DeckError for a deck that is wrong, a list of modules, or a machine whose memory is unknown, and
+/// MemoryError if no layer fits at any stage.
 std::vector<MaxModel> max_models(const AdviseCase& question);
 
 }  // namespace shardmark

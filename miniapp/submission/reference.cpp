@@ -9,9 +9,9 @@
 #include <core/plan/build/legal_program.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <core/text.hpp>
-#include <io/deck/shipped_decks.hpp>
 #include <io/files/hash.hpp>
 #include <io/json/json_source.hpp>
+#include <io/keys/shipped.hpp>
 #include <miniapp/submission/division.hpp>
 #include <miniapp/submission/reference.hpp>
 

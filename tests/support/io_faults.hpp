@@ -39,4 +39,10 @@ struct IoCall {
 };
 std::vector<IoCall> read_io_log(const std::string& path);
 
+/// Whether a message shows internals of HDF5, such as H5Fclose. Folders of tests have random names,
+/// which may contain "H5" too, but never after a blank.
+inline bool names_hdf5(const std::string& message) {
+  return message.find(" H5") != std::string::npos || message.find("HDF5") != std::string::npos;
+}
+
 }  // namespace shardmark::test

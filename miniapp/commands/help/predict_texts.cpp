@@ -99,7 +99,8 @@ std::vector<CommandHelp> machine_help() {
             "which are missing and what is used instead, and which are absurd."},
        .options = {{.name = "FILE",
                     .value = "",
-                    .text = "The machine file, JSON; docs/machines.md explains its keys.",
+                    .text = "The machine file, JSON, or the name of a shipped one such as "
+                  "dgx-h100; docs/machines.md explains its keys.",
                     .offer = Offer::deck,
                     .required = true}},
        .statuses = {{0, "The machine file can be used."},

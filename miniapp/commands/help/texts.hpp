@@ -59,7 +59,9 @@ inline OptionHelp machine_ranks_per_node_option() {
 inline OptionHelp machine_option(bool required) {
   return {.name = "--machine",
           .value = "FILE",
-          .text = "The machine file, JSON; docs/machines.md explains its keys.",
+          .text =
+              "The machine file, JSON, or the name of a shipped one such as "
+              "dgx-h100; docs/machines.md explains its keys.",
           .offer = Offer::deck,
           .required = required};
 }

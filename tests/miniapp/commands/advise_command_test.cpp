@@ -145,7 +145,12 @@ TEST(Advise, RefusesInOneLine) {
       {{deck, "--machine", machine(place, "1", false), "--ranks", "4", "--batch", "4"},
        2,
        "between_nodes"},
-      {{deck, "--machine", place.path("missing.json"), "--ranks", "4"}, 2, "missing.json"}};
+      {{deck, "--machine", place.path("missing.json"), "--ranks", "4"}, 2, "missing.json"},
+      {{deck, "--machine", "dgx-h10", "--ranks", "4"}, 2, "did you mean dgx-h100?"},
+      {{deck, "--machine", "dgx-h100", "--ranks", "4", "--max-model", "--set",
+        "memory.device_gib=0.00001"},
+       3,
+       "not even one layer fits"}};
   for (const Case& c : cases) {
     std::vector<std::string> args{"advise"};
     args.insert(args.end(), c.args.begin(), c.args.end());
