@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// SHARDMARK_TEST_VALUES="CALL RANK BIT FIRST COUNT": flips bit BIT of the first 32-bit word that
-// the non-blocking collective CALL ("MPI_Iallgather") delivers to rank RANK (-1: to all), in COUNT
-// calls from number FIRST on. Calls of fewer than 64 bytes are neither counted nor changed.
-// SHARDMARK_TEST_VALUES_LOG names a file that gets a byte for each call that was changed.
+// SHARDMARK_TEST_VALUES="CALL RANK BIT FIRST COUNT": flips bit BIT of one 32-bit word that the
+// non-blocking collective CALL ("MPI_Iallgather") delivers to rank RANK (-1: to all), in COUNT
+// calls from number FIRST on. It is the first word in the first of these calls, the last one in the
+// second, and any one in the others, alike on all ranks. Calls of fewer than 64 bytes are neither
+// counted nor changed. SHARDMARK_TEST_VALUES_LOG names a file that gets a byte for each call that
+// was changed.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -32,8 +34,8 @@ const Choice& choice() {
   return chosen;
 }
 
-std::map<MPI_Request, void*>& open_calls() {
-  static std::map<MPI_Request, void*> calls;
+std::map<MPI_Request, char*>& open_calls() {  // and the word to change
+  static std::map<MPI_Request, char*> calls;
   return calls;
 }
 
@@ -46,8 +48,10 @@ void note(const char* call, MPI_Request request, void* received, long elems, MPI
   ++seen;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (choice().rank >= 0 && choice().rank != rank) return;
-  if (seen >= choice().first && seen < choice().first + choice().count)
-    open_calls()[request] = received;
+  if (seen < choice().first || seen >= choice().first + choice().count) return;
+  const long changed = seen - choice().first, words = elems * bytes / 4;
+  const long word = changed == 1 ? words - 1 : changed * 7919 % words;
+  open_calls()[request] = static_cast<char*>(received) + 4 * word;
 }
 
 int group_size(MPI_Comm comm) {
