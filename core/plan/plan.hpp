@@ -158,6 +158,8 @@ struct Program {
   Reductions reductions = Reductions::native;
   MemoryMode memory_mode = MemoryMode::strict;
   Extent extent = Extent::whole;
+  // Whether modules compute. Otherwise (run.compute none, a list) they make gradients of integers.
+  bool trains = true;
   Batch batch;
   ModelShape model;
   Partition partition;

@@ -173,8 +173,10 @@ void train(const Probe& probe, const Deck& deck, StepSamples& steps) {
     peers.agree([&] {
       if (!model) return;
       const bool timed = i % 2 == 0;
-      if (timed) seconds = model->step(1 + i, steps);
-      else seconds = model->bare_step(1 + i);
+      if (timed)
+        seconds = model->step(1 + i, steps);
+      else
+        seconds = model->bare_step(1 + i);
       if (timed) return;
       bare.push_back(seconds);
     });
@@ -184,6 +186,19 @@ void train(const Probe& probe, const Deck& deck, StepSamples& steps) {
   std::vector<double> sorted = bare;
   std::sort(sorted.begin(), sorted.end());
   for (const double s : bare) steps.step_over_median.push_back(s / sorted[sorted.size() / 2]);
+}
+
+// With run.compute `none` modules launch other kernels, over one parameter at a time.
+void probe_integers(const Probe& probe) {
+  constexpr std::size_t wide = 6;  // tensors from 64 to 2.4 million elements with the first one
+  StepSamples unused;
+  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16})
+    for (const std::size_t shape : {std::size_t{0}, wide}) {
+      Deck deck = deck_of(shapes[shape], dtype);
+      deck.run.compute = Compute::none;
+      probe.progress(deck.name + ", without arithmetic");
+      train(probe, deck, unused);
+    }
 }
 
 }  // namespace
@@ -209,6 +224,7 @@ void probe_models(const Probe& probe, const Deck* given, StepSamples& steps) {
       probe.progress(deck.name);
       train(probe, deck, steps);
     }
+  probe_integers(probe);
 }
 
 }  // namespace shardmark

@@ -40,6 +40,7 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   p.reductions = deck.run.reductions;
   p.memory_mode = deck.run.memory_mode;
   p.extent = extent;
+  p.trains = deck.run.compute == Compute::train && traits(deck.model.family).has_arithmetic;
   p.batch = batch;
   p.model = build_model_shape(deck.model, deck.run.activation_checkpointing, deck.run.reentrant);
   p.precision = deck.zero.precision;

@@ -31,7 +31,7 @@ struct DeepSpeedContext {
         knobs(d.zero.knobs),
         precision(d.zero.precision),
         writer(p),
-        compute(p, writer, d, machine) {}
+        compute(p, writer, machine) {}
   DeepSpeedContext(const DeepSpeedContext&) = delete;
   DeepSpeedContext& operator=(const DeepSpeedContext&) = delete;
 

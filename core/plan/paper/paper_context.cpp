@@ -20,7 +20,7 @@ PaperContext::PaperContext(Program& p, const Deck& deck, const Profile& machine)
       profile(machine),
       optimizer(deck.zero.optimizer.type),
       writer(p),
-      compute(p, writer, deck, machine),
+      compute(p, writer, machine),
       groups(partition_states(p, deck)),
       slots(declare_paper_slots(writer, p, optimizer, machine, groups)) {}
 

@@ -24,7 +24,7 @@ class DdpSchedule final : public StepSchedule {
         profile_(profile),
         optimizer_(deck.zero.optimizer.type),
         w_(program),
-        compute_(program, w_, deck, profile),
+        compute_(program, w_, profile),
         flow_(follow_gradients(p_.model, spec_.frozen, deck.path + ": torch.frozen")),
         reducer_(w_, p_, spec_, flow_.needing()),
         scalars_(w_, p_, Tier::device) {

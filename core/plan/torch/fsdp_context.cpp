@@ -38,7 +38,7 @@ FsdpContext::FsdpContext(Program& p, const Deck& deck, const Profile& machine)
       optimizer(deck.zero.optimizer.type),
       clips(deck.zero.gradient_clipping > 0),
       writer(p),
-      compute(p, writer, deck, machine),
+      compute(p, writer, machine),
       flow(follow_gradients(p.model, spec.frozen, deck.path + ": torch.frozen")),
       param_dtype(p.precision.computes_in()),
       reduce_dtype(spec.reduce_dtype.value_or(Dtype::fp32)),

@@ -128,7 +128,7 @@ class StateWork {
     const Touched master = at(upd_master), grad = at(upd_grad);
     const UpdateOperands found = update_operands(program_, event_);
     const bool rounds = found.param >= 0;
-    const bool list = program_.model.spec.family == Family::list;
+    const bool list = !program_.trains;
     double per_elem = 8 * (1 + found.moments) + bytes_of(grad.dtype);
     Dtype rounded = Dtype::fp32;
     if (rounds) {
@@ -147,7 +147,7 @@ class StateWork {
   Work& work_;
 };
 
-// A module of a list hashes its parameters, and makes gradients of integers.
+// A module that does not compute hashes its parameters, and makes gradients of integers.
 void StateWork::list_module() {
   for (int i = 0; i < event_.params.count; ++i) {
     one("state_hash", i, 1);
@@ -186,10 +186,10 @@ Work work_of(const Program& program, const Event& event, const WorkOptions& opti
   StateWork states(program, event, work);
   if (states.add()) return work;
   if (event.kernel != Kernel::forward && event.kernel != Kernel::backward) return work;
-  if (program.model.spec.family == Family::list)
-    states.list_module();
-  else
+  if (program.trains)
     add_module_work(program, event, options, work);
+  else
+    states.list_module();
   return work;
 }
 

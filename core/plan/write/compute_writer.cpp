@@ -8,11 +8,10 @@
 
 namespace shardmark {
 
-ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Deck& deck,
-                             const Profile& profile)
+ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Profile& profile)
     : p_(program),
       w_(writer),
-      trains_(deck.run.compute == Compute::train && traits(deck.model.family).has_arithmetic),
+      trains_(program.trains),
       units_(program.model.units.size()),
       again_(program.model.recomputed_before()) {
   for (int m : p_.model.computing(VisitKind::pre_forward)) {

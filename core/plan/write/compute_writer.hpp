@@ -18,8 +18,8 @@ inline constexpr int no_slot = -1;
 /// Appends the forward and backward events of modules to a plan.
 class ComputeWriter {
  public:
-  /// Declares the slots of activations if the deck trains a model that has arithmetic.
-  ComputeWriter(Program& program, PlanWriter& writer, const Deck& deck, const Profile& profile);
+  /// Declares the slots of activations if the program trains.
+  ComputeWriter(Program& program, PlanWriter& writer, const Profile& profile);
 
   /// The slots that init must acquire for the whole run, which is the loss.
   std::vector<int> persistent() const;

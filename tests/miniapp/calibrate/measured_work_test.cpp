@@ -96,6 +96,18 @@ TEST(MeasuredWork, CoversLlamaAndLongSequences) {
   }
 }
 
+TEST(MeasuredWork, CoversRunsWithoutArithmetic) {
+  for (const Family family : {Family::gpt2, Family::llama})
+    for (int stage = 0; stage <= 3; ++stage) {
+      SCOPED_TRACE(std::string(to_string(family)) + " " + std::to_string(stage));
+      Deck deck = testing::small_deck(stage, 2 * testing::world());
+      deck.model.family = family;
+      deck.run.compute = Compute::none;
+      testing::set_precision(deck, Dtype::bf16, Dtype::fp32);
+      EXPECT_GT(compare(deck), 20);
+    }
+}
+
 TEST(MeasuredWork, CoversEveryOptimizer) {
   for (const Optimizer type : all_values<Optimizer>) {
     SCOPED_TRACE(to_string(type));
