@@ -283,6 +283,13 @@ void read_noise(KeyReader& reader, NoiseModel& n) {
   points(reader, "period_us_us", 2, [&](const std::vector<double>& p) {
     n.periods.push_back({p[0] * us, p[1] * us});
   });
+  each(reader, "ranks", [&](KeyReader& item) {
+    NoiseModel::Rank& r = n.ranks.emplace_back();
+    whole_number(item, "rank", r.rank, {0, 1 << 30});
+    item.text("host", r.host);
+    scaled(item, "lost_part", r.lost_part, 1, part);
+    r.delays = curve(item, "quanta_us");
+  });
 }
 
 void read_jitter(KeyReader& reader, Jitter& j) {

@@ -183,6 +183,12 @@ Object noise(const NoiseModel& n) {
   for (const TimePoint& p : n.periods)
     periods.push_back({microseconds(p.size), microseconds(p.seconds)});
   put(o, "period_us_us", std::move(periods));
+  for (const NoiseModel::Rank& r : n.ranks) {
+    Object rank{{"rank", r.rank}, {"host", r.host}};
+    put(rank, "lost_part", r.lost_part);
+    put(rank, "quanta_us", curve(r.delays));
+    o["ranks"].push_back(std::move(rank));
+  }
   return o;
 }
 

@@ -12,6 +12,7 @@
 #include <io/deck/deck_reader.hpp>
 #include <miniapp/calibrate/calibrate.hpp>
 #include <miniapp/calibrate/probe.hpp>
+#include <miniapp/noise/noise.hpp>
 #include <miniapp/provenance/machine.hpp>
 #include <miniapp/provenance/provenance.hpp>
 #include <miniapp/provenance/version.hpp>
@@ -129,6 +130,10 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   probe.busy_ranks = busy.back();
   probe_collectives(probe, m);
   probe_copies(probe, a.disk, m);
+  announce("noise");
+  NoiseArguments noise;
+  if (a.quick) noise.seconds = 2;
+  describe_noise(measure_noise(noise, world), m);
 
   samples.fill(m.device);
   StepSamples& steps = busy.back() > 1 ? together : alone;

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <comm/factory/make_communicator.hpp>
+#include <comm/mpi/node.hpp>
 #include <core/clock.hpp>
 #include <core/memory/buffer.hpp>
 #include <core/nn/kernels/storage.hpp>
@@ -19,9 +20,9 @@ namespace {
 
 class CollectiveProbe {
  public:
-  CollectiveProbe(const Probe& probe, std::int64_t largest_bytes)
-      : probe_(probe),
-        peers_(probe.world.peers),
+  // Among the ranks of `comm`. All ranks of the program measure at once, each in its group.
+  CollectiveProbe(const Probe& probe, MPI_Comm comm, std::int64_t largest_bytes)
+      : peers_(probe.world.peers),
         largest_(largest_bytes),
         send_(Tier::device, largest_bytes, "shardmark::device::staging::calibrate.send"),
         recv_(Tier::device, largest_bytes, "shardmark::device::staging::calibrate.recv"),
@@ -29,7 +30,7 @@ class CollectiveProbe {
         context_{Space(), matmul_} {
     options_.idle = probe.world.node.idle();
     options_.compute_stream = native_stream(Space());
-    comm_ = make_communicator(Backend::automatic, probe.world.comm, options_);
+    comm_ = make_communicator(Backend::automatic, comm, options_);
     for (Buffer* b : {&send_, &recv_}) {
       prefer_huge_pages(Tier::device, b->data<std::byte>(), b->bytes());
       clear(context_, b->bytes(), b->data<std::byte>());
@@ -42,11 +43,12 @@ class CollectiveProbe {
   }
 
   std::string_view library() const { return to_string(comm_->backend()); }
+  int size() const { return comm_->size(); }
 
   // The time from the arrival of the last rank to the end on the slowest one.
   std::vector<double> times(Op op, Dtype dtype, std::int64_t bytes, int repeats) {
     const std::int64_t elems =
-        std::max<std::int64_t>(1, bytes / dtype_bytes(dtype) / peers_.size()) * peers_.size();
+        std::max<std::int64_t>(1, bytes / dtype_bytes(dtype) / size()) * size();
     std::vector<double> mine;
     for (int i = 0; i <= repeats; ++i) {
       const Collective c = next(op, dtype, elems);
@@ -64,7 +66,7 @@ class CollectiveProbe {
 
  private:
   std::int64_t scratch_bytes(Op op, Dtype d, std::int64_t elems) const {
-    return collective_scratch_bytes(op, d, elems, peers_.size(), options_.reductions,
+    return collective_scratch_bytes(op, d, elems, size(), options_.reductions,
                                     options_.mpi.staging_cap_bytes, options_.mpi.piece_bytes);
   }
   // Operands walk through the buffers, so that small ones are in no cache, as in a step.
@@ -85,7 +87,6 @@ class CollectiveProbe {
     return c;
   }
 
-  const Probe& probe_;
   Peers& peers_;
   std::int64_t largest_, at_ = 0;
   Buffer send_, recv_, scratch_{Tier::device, 0, "shardmark::device::staging::none"};
@@ -96,7 +97,7 @@ class CollectiveProbe {
 };
 
 double CollectiveProbe::share_of_compute(std::int64_t bytes) {
-  const std::int64_t elems = bytes / 4 / peers_.size() * peers_.size();
+  const std::int64_t elems = bytes / 4 / size() * size();
   const double alone = undisturbed_mean(times(Op::all_gather, Dtype::fp32, bytes, 5));
   std::vector<float> work(1 << 16, 1.0f);
   Communicator* comm = comm_.get();
@@ -135,26 +136,20 @@ double CollectiveProbe::share_of_compute(std::int64_t bytes) {
   return undisturbed_mean(shares);
 }
 
-}  // namespace
-
-void probe_collectives(const Probe& probe, Machine& machine) {
-  Peers& peers = probe.world.peers;
-  if (peers.size() < 2) return;
-  const std::int64_t largest =
-      probe.quick ? std::int64_t{64} << 20 : std::int64_t{512} << 20;
-  CollectiveProbe collectives(probe, largest);
+// Measures all verbs among the ranks of `comm`, of which `ranks_per_node` share a node.
+NetworkLevel measure_level(const Probe& probe, MPI_Comm comm, int ranks_per_node) {
+  const std::int64_t largest = probe.quick ? std::int64_t{64} << 20 : std::int64_t{512} << 20;
+  CollectiveProbe collectives(probe, comm, largest);
+  const int ranks = collectives.size();
   NetworkLevel level;
-  level.name = probe.world.node.ranks == peers.size() ? "within the node" : "all ranks";
-  level.between_nodes = probe.world.node.ranks < peers.size();
+  level.name = ranks_per_node == ranks ? "within the node" : "all ranks";
+  level.between_nodes = ranks_per_node < ranks;
   level.library = collectives.library();
   level.link.measured = true;
   const auto measure = [&](Op op, Dtype dtype, std::int64_t from) {
-    probe.progress(fmt::format("{} {}", to_string(op), to_string(dtype)));
-    CollectiveTimes t{.op = op,
-                      .dtype = dtype,
-                      .ranks = peers.size(),
-                      .ranks_per_node = probe.world.node.ranks,
-                      .points = {}};
+    probe.progress(fmt::format("{} {} {}", to_string(op), to_string(dtype), level.name));
+    CollectiveTimes t{
+        .op = op, .dtype = dtype, .ranks = ranks, .ranks_per_node = ranks_per_node, .points = {}};
     for (std::int64_t bytes = from; bytes <= largest; bytes *= op == Op::barrier ? largest : 4) {
       const double guess = t.points.empty() ? 1e-4 : t.points.back().seconds * 4;
       const int repeats = std::clamp(static_cast<int>(0.08 / guess), probe.quick ? 2 : 3, 25);
@@ -168,17 +163,28 @@ void probe_collectives(const Probe& probe, Machine& machine) {
   for (const Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,
                       Op::all_to_all})
     measure(op, Dtype::fp32, 64);
-  for (const Op op : {Op::reduce_scatter, Op::all_reduce, Op::reduce})
-    measure(op, Dtype::bf16, 64);
+  for (const Op op : {Op::reduce_scatter, Op::all_reduce, Op::reduce}) measure(op, Dtype::bf16, 64);
   measure(Op::barrier, Dtype::uint8, 1);
   const CollectiveTimes& gather = level.collectives.front();
   level.link.latency_s = gather.points.front().seconds;
-  level.link.bytes_per_s = gather.points.back().size / gather.points.back().seconds *
-                           (peers.size() - 1) / peers.size();
+  level.link.bytes_per_s =
+      gather.points.back().size / gather.points.back().seconds * (ranks - 1) / ranks;
   probe.progress("collectives beside computation");
   level.compute_share = collectives.share_of_compute(std::int64_t{16} << 20);
   level.speed_beside_compute = level.compute_share > 0.5 ? 0.5 : 1;
-  machine.network.push_back(std::move(level));
+  return level;
+}
+
+}  // namespace
+
+void probe_collectives(const Probe& probe, Machine& machine) {
+  const World& world = probe.world;
+  const int ranks = world.peers.size(), of_node = world.node.ranks;
+  if (ranks < 2) return;
+  // The nodes' own collectives are measured on all nodes at once, as a run has them; rank 0 writes.
+  if (of_node < ranks && world.peers.gather(of_node).front() > 1)
+    machine.network.push_back(measure_level(probe, ranks_of_node(world.comm).get(), of_node));
+  machine.network.push_back(measure_level(probe, world.comm, of_node));
 }
 
 }  // namespace shardmark

@@ -15,10 +15,8 @@
 namespace shardmark {
 namespace {
 
-// Replaces what an earlier measurement said.
 void add_to(Machine& machine, const Noise& noise) {
-  machine.jitter.noise = noise_model(noise);
-  if (noise.rank_spread > 0) machine.jitter.rank_relative_sd = std::min(1.0, noise.rank_spread);
+  describe_noise(noise, machine);
   const std::string command = fmt::format("noise on {}", plural(noise.all.ranks, "rank"));
   std::vector<std::string>& commands = machine.provenance.commands;
   if (std::find(commands.begin(), commands.end(), command) == commands.end())

@@ -11,6 +11,18 @@ namespace shardmark {
 namespace {
 
 constexpr double most_quanta = 4e6;  // of a rank
+constexpr double shortest_s = 1e-9;  // a machine file has no times of zero
+constexpr std::size_t most_described = 64;
+
+// By how much one in 2, 10, 100, … quanta is delayed.
+std::vector<TimePoint> delay_curve(const NoiseGroup& group) {
+  std::vector<TimePoint> curve;
+  for (std::int64_t one_in = 2; one_in <= group.figures.quanta; one_in *= one_in == 2 ? 5 : 10) {
+    const auto size = static_cast<double>(one_in);
+    curve.push_back({size, std::max(shortest_s, group.delays.quantile(1 - 1 / size))});
+  }
+  return curve;
+}
 
 }  // namespace
 
@@ -42,7 +54,6 @@ NoiseAtScale noise_at_scale(const Noise& noise, int ranks) {
 }
 
 NoiseModel noise_model(const Noise& noise) {
-  constexpr double least_s = 1e-9;  // a machine file has no times of zero
   const NoiseFigures& f = noise.all.figures;
   NoiseModel m;
   m.quantum_s = f.undisturbed_s();
@@ -50,25 +61,31 @@ NoiseModel noise_model(const Noise& noise) {
   m.lost_part = f.lost_part();
   m.detours_per_s = f.detours_per_s();
   m.detour_s = f.mean_detour_s();
-  for (std::int64_t one_in = 2; one_in <= f.quanta; one_in *= one_in == 2 ? 5 : 10) {
-    const double p = 1 - 1 / static_cast<double>(one_in);
-    m.delays.push_back(
-        {static_cast<double>(one_in), std::max(least_s, noise.all.delays.quantile(p))});
-  }
+  m.delays = delay_curve(noise.all);
   for (const NoiseAtScale& s : noise.at_scale)
     m.slowest.push_back(
-        {static_cast<double>(s.ranks), std::max(least_s, s.tail_s.value_or(s.delay_s))});
+        {static_cast<double>(s.ranks), std::max(shortest_s, s.tail_s.value_or(s.delay_s))});
   for (const NoiseGroup& r : noise.ranks)
     for (const Period& p : r.periods) {
       const auto known = [&](const TimePoint& t) {
         return std::abs(t.size / p.period_s - 1) < 0.01;
       };
       if (std::none_of(m.periods.begin(), m.periods.end(), known))
-        m.periods.push_back({p.period_s, std::max(least_s, p.detour_s)});
+        m.periods.push_back({p.period_s, std::max(shortest_s, p.detour_s)});
     }
   std::sort(m.periods.begin(), m.periods.end(),
             [](const TimePoint& x, const TimePoint& y) { return x.size < y.size; });
+  for (const NoiseGroup& r : noise.ranks)
+    m.ranks.push_back({r.rank, r.host, r.figures.lost_part(), delay_curve(r)});
+  std::stable_sort(m.ranks.begin(), m.ranks.end(),
+                   [](const auto& x, const auto& y) { return x.lost_part > y.lost_part; });
+  m.ranks.resize(std::min(m.ranks.size(), most_described));
   return m;
+}
+
+void describe_noise(const Noise& noise, Machine& machine) {
+  machine.jitter.noise = noise_model(noise);
+  if (noise.rank_spread > 0) machine.jitter.rank_relative_sd = std::min(1.0, noise.rank_spread);
 }
 
 }  // namespace shardmark

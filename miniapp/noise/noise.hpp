@@ -81,6 +81,8 @@ NoiseAtScale noise_at_scale(const Noise& noise, int ranks);
 
 /// The result as a part of a machine file. Pure.
 NoiseModel noise_model(const Noise& noise);
+/// Replaces what an earlier measurement said.
+void describe_noise(const Noise& noise, Machine& machine);
 
 std::string noise_text(const Noise& noise);
 /// noise.json. docs/hosts.md explains the keys.

@@ -128,6 +128,13 @@ struct CopyModel {
 /// How much longer fixed quanta of work take than undisturbed ones, from `shardmark noise`. In
 /// seconds.
 struct NoiseModel {
+  /// The noise of one rank.
+  struct Rank {
+    int rank = 0;
+    std::string host;
+    double lost_part = 0;           // of the time
+    std::vector<TimePoint> delays;  // as below
+  };
   double quantum_s = 0;  // of an undisturbed quantum
   std::int64_t quanta = 0;
   double lost_part = 0;            // of the time
@@ -136,6 +143,7 @@ struct NoiseModel {
   std::vector<TimePoint> delays;   // one in `size` quanta is delayed by more
   std::vector<TimePoint> slowest;  // expected delay of the slowest of `size` ranks in one quantum
   std::vector<TimePoint> periods;  // each `size` seconds an interruption takes so long
+  std::vector<Rank> ranks;         // those that lost most
 };
 
 /// The differences between repeated steps, and between ranks.

@@ -49,7 +49,9 @@ CommandHelp calibrate_help() {
           {"Measures the machine on all ranks that the launcher starts: matrix products by shape "
            "and type and all other kernels in small models that it trains, alone and with all "
            "ranks of a node busy; kernels over states; collectives by verb and size, alone and "
-           "beside computation; copies between host and device; and a disk. It takes under three "
+           "beside computation; copies between host and device; a disk; and the noise of the "
+           "ranks. On "
+           "several nodes, collectives within the nodes and between them. It takes under three "
            "minutes.",
            "Nothing else should run meanwhile. The file says so if something did. Beside the "
            "machine file it writes calibration.html, which shows for every point what "

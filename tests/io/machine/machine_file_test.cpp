@@ -50,7 +50,9 @@ constexpr const char* whole = R"({
   "jitter": {"step_relative_sd": 0.25, "rank_relative_sd": 0.125, "step_quantiles": [0.5, 1, 2],
              "noise": {"quantum_us": 1024, "quanta": 1000, "lost_part": 0.03125, "detours_per_s": 4,
                        "detour_us": 8, "quanta_us": [[2, 1]], "ranks_us": [[64, 2]],
-                       "period_us_us": [[4096, 8]]}},
+                       "period_us_us": [[4096, 8]],
+                       "ranks": [{"rank": 1, "host": "h", "lost_part": 0.5,
+                                  "quanta_us": [[2, 1], [10, 4]]}]}},
   "step_us": 16
 })";
 

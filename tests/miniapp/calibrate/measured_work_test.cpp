@@ -102,6 +102,8 @@ TEST(MeasuredWork, CoversRunsWithoutArithmetic) {
       SCOPED_TRACE(std::string(to_string(family)) + " " + std::to_string(stage));
       Deck deck = testing::small_deck(stage, 2 * testing::world());
       deck.model.family = family;
+      deck.model.kv_heads = 1;
+      deck.model.ffn = 40;
       deck.run.compute = Compute::none;
       testing::set_precision(deck, Dtype::bf16, Dtype::fp32);
       EXPECT_GT(compare(deck), 20);
