@@ -14,7 +14,9 @@ namespace shardmark {
 /// "unreadable" if it cannot be read. Not collective.
 std::map<std::string, std::string> loaded_binaries();
 
-/// Collective. Which rank has loaded something else than rank 0, as a text; empty if none has.
-std::string compare_binaries(const std::map<std::string, std::string>& mine, Peers& peers);
+/// Collective. Which rank on which host has loaded something else than rank 0, as a text; empty if
+/// none has. `host` is that of this rank.
+std::string compare_binaries(const std::map<std::string, std::string>& mine,
+                             const std::string& host, Peers& peers);
 
 }  // namespace shardmark

@@ -126,7 +126,8 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   observed.values_mismatch = trainer.prover().first_failure();
   result.binaries = loaded_binaries();
   observed.inputs = trainer.prover().data_difference();
-  if (observed.inputs.empty()) observed.inputs = compare_binaries(result.binaries, peers);
+  if (observed.inputs.empty())
+    observed.inputs = compare_binaries(result.binaries, world.node.host, peers);
   if (observed.inputs.empty()) observed.inputs = environment_difference(result.ranks);
   observed.clocks = compare_clocks(record.clocks, peers);
   observed.self_check = session.self_check();

@@ -62,13 +62,14 @@ RunPlan read_run(const RunArguments& arguments, const World& world) {
     run.profile = run_profile(run.loaded.deck, world.node, peers.size());
   });
   const auto hashes = peers.gather(run.loaded.hash);  // a node may have a stale copy
+  const auto hosts = peers.gather(world.node.host);
   peers.agree([&] {
     for (std::size_t r = 1; r < hashes.size(); ++r)
       if (hashes[r] != hashes[0])
-        throw DeckError(
-            fmt::format("{}: rank {} has another deck (hash {}) than rank 0 (hash {}): "
-                        "give all ranks the same file and arguments",
-                        run.loaded.deck.path, r, hashes[r], hashes[0]));
+        throw DeckError(fmt::format(
+            "{}: rank {} (host {}) has another deck (hash {}) than rank 0 (host {}, hash "
+            "{}): give all ranks the same file and arguments",
+            run.loaded.deck.path, r, hosts[r], hashes[r], hosts[0], hashes[0]));
   });
   return run;
 }

@@ -156,19 +156,52 @@ bad_links() {
   check says RESULT=VALID
 }
 
+# Rule: random collectives, several in flight, give no wrong value while packets are lost and ranks pause.
+# ci/campaign collectives does the same many times.
+many_collectives() {
+  local options
+  for options in "2 --ranks 2" 3; do
+    # shellcheck disable=SC2086  # the options are words
+    go "$hosts" $options --loss 0.01 --limit 140 -- "$BUILD_DIR/tests/hosts/many_collectives" \
+      "${SHARDMARK_CAMPAIGN_CASES:-200}" "${SHARDMARK_CAMPAIGN_SEED:-1}"
+    check matches '^[0-9]+ collectives of .*, 0 wrong elements$'
+    check ended_as 0
+  done
+}
+
 # Rule: hosts with another deck are refused, and hosts with another program make the run INVALID.
 inputs() {
   sed 's/"hidden": 64/"hidden": 32/' "$place/deck.json" >"$place/deck1.json"
   go "$hosts" 2 --limit 60 -- sh -c '[ $(hostname) = host0 ] || other=1
                                      exec "$1" run "$2/deck$other.json" --out "$2/out"' - "$program" "$place"
   check ends_with 2
-  check says "rank 1 has another deck"
+  check says "rank 1 (host host1) has another deck"
   cp "$program" "$place/other"
   echo >>"$place/other"
   go "$hosts" 2 --limit 60 -- sh -c '[ $(hostname) = host0 ] && own=$1
                                      exec "${own:-$2/other}" run "$2/deck.json" --out "$2/out"' - "$program" "$place"
   check ended_as 1
-  check says "RESULT=INVALID (inputs: rank 1"
+  check says "RESULT=INVALID (inputs: rank 1 (host host1) has loaded other"
+}
+
+# Rule: clocks of hosts may differ by any time. Losses and hashes are the same, waiting ranks end within
+# the timeout, and the report's times are those of one clock.
+clocks() {
+  go "$hosts" 2 --clocks 0,500000 -- cat /proc/uptime
+  check [ "$(sort -n <<<"$text" | awk '{ if (NR > 1) printf "%d", ($1 - first) / 10000; first = $1 }')" == 50 ]
+  same_as_one_host 3 2 2 --clocks 0,500000
+  same_as_one_host 2 4 2 --ranks 2 --clocks 90000,0
+  run_on 2 --clocks 500000,0 -- --set run.steps=8 --set 'perturb.hosts=["host1"]' --set perturb.pause_ms=100 \
+    --set perturb.every=2
+  check ended_as 0
+  check [ "$(grep -A2 '^Ranks, ms' <<<"$text" | tail -1 | cut -c1-17)" == "  1       host1  " ]
+  LIMIT=100 run_on 2 --clocks 0,500000 --meanwhile "$begun; link host1 down" -- --set run.steps=100000000 \
+    --set comm.timeout_s=2
+  check ends_with 5
+  check matches "rank 1 \(host host1, pid [0-9]+\) does not answer"
+  go "$hosts" 2 --clocks 1,2,3 -- true
+  check ends_with 2
+  check says "--clocks names 3 hosts"
 }
 
 # Rule: a rank that is made slower changes no value; the report names it, and the run is unofficial.

@@ -162,7 +162,8 @@ TEST(RanksThatDisagree, AreNamed) {
   EXPECT_EQ(outcome.status, 2);
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(lines_of(outcome.err).size(), 1U) << outcome.err;
-  EXPECT_NE(outcome.err.find("rank 1 has another deck"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("rank 1 (host "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(") has another deck"), std::string::npos) << outcome.err;
 }
 
 }  // namespace
