@@ -20,16 +20,14 @@ int number_in_environment(const char* name) {
   return text == nullptr ? 0 : std::atoi(text);
 }
 
-// As far as the launcher's variables and the system tell: several nodes whose network has no remote
-// memory access.
+}  // namespace
+
 bool only_tcp_between_nodes() {
   std::error_code ignored;
   return number_in_environment("PMI_SIZE") > number_in_environment("MPI_LOCALNRANKS") &&
          number_in_environment("MPI_LOCALNRANKS") > 0 &&
          !std::filesystem::exists("/sys/class/infiniband", ignored);
 }
-
-}  // namespace
 
 void tune_mpich() {
   // Pairwise exchange sends (N-1)/N of the array per rank; MPICH's default sends it log N times.

@@ -12,4 +12,8 @@ namespace shardmark {
 /// before MPI_Init. Throws CommError.
 void tune_mpich();
 
+/// Whether the ranks run on several nodes whose network has no remote memory access, as far as the
+/// variables of the launcher and the system tell. Not collective; ranks may differ.
+bool only_tcp_between_nodes();
+
 }  // namespace shardmark

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <unordered_map>
@@ -94,6 +95,8 @@ Node find_node(MPI_Comm comm) {
   node.own_cores = CPU_COUNT(&own);
   node.cores = CPU_COUNT(&all);
   node.own_mask = to_text(own);
+  const char* const shared_cores = std::getenv("SHARDMARK_SHARED_CORES");
+  node.shares_cores = shared_cores != nullptr && *shared_cores == '1';
   return node;
 }
 

@@ -15,13 +15,14 @@ namespace shardmark {
 /// The ranks of one node and the cores that they may use.
 struct Node {
   std::string host;
-  int ranks = 1;         // ranks of the communicator on this node
-  int local_rank = 0;    // this rank's number among them
-  int cores = 1;         // in the union of their affinity masks
-  int own_cores = 1;     // in this process's affinity mask
-  std::string own_mask;  // "0-3,8"
+  int ranks = 1;              // ranks of the communicator on this node
+  int local_rank = 0;         // this rank's number among them
+  int cores = 1;              // in the union of their affinity masks
+  int own_cores = 1;          // in this process's affinity mask
+  std::string own_mask;       // "0-3,8"
+  bool shares_cores = false;  // with ranks of other nodes: SHARDMARK_SHARED_CORES, of ci/hosts
 
-  bool oversubscribed() const { return ranks > cores; }
+  bool oversubscribed() const { return shares_cores || ranks > cores; }
   /// How a rank of this node waits: with a short sleep if there are more ranks than cores.
   Idle idle() const { return {oversubscribed() ? oversubscribed_sleep_ns : 0}; }
 };

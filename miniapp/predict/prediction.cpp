@@ -50,9 +50,12 @@ std::vector<Program> other_classes(const Deck& deck, const Program& own, int ran
   return others;
 }
 
-double slowest(const std::vector<PricedStep>& ranks) {
+// The step of the slowest rank, whose own work takes longer by the factor of stragglers; the
+// network does not get slower by them.
+double slowest(const std::vector<PricedStep>& ranks, double stragglers) {
   double step = 0;
-  for (const PricedStep& r : ranks) step = std::max(step, r.step_s);
+  for (const PricedStep& r : ranks)
+    step = std::max(step, r.step_s + (stragglers - 1) * std::max(0.0, r.step_s - r.exposed_s));
   return step;
 }
 
@@ -77,7 +80,7 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   p.ranks = program.world;
   p.ranks_per_node = std::min(program.world, ranks_per_node);
   const double stragglers = straggler_factor(machine, program.world, ranks_per_node);
-  p.step_s = slowest(priced) * stragglers;
+  p.step_s = slowest(priced, stragglers);
   p.priced = std::move(priced.front());
   const auto [below, above] = step_interval(machine);
   p.step_s_low = p.step_s * std::max(0.0, 1 - below);
@@ -97,7 +100,7 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
     if (p.priced.busy_by_resource[r] <= 0) continue;
     options.speeds = {};
     options.speeds[r] = asked_speed;
-    const double step = slowest(price(ranks, machine, options)) * stragglers;
+    const double step = slowest(price(ranks, machine, options), stragglers);
     p.sensitivities.push_back({r, p.step_s > 0 ? 1 - step / p.step_s : 0});
   }
   std::stable_sort(p.sensitivities.begin(), p.sensitivities.end(),

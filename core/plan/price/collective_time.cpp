@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <core/plan/deck/choices.hpp>
 #include <core/plan/price/collective_time.hpp>
 
 namespace shardmark {
@@ -26,6 +27,13 @@ double ring_share(Op op, int ranks) {
     case Op::broadcast: return 1;
     default: return 0;
   }
+}
+
+// What communicates between nodes: the back-end `node` adds up and hands out within each node, so
+// its steps and shares are those of as many ranks as there are nodes.
+int parties(const NetworkLevel& level, int ranks, int ranks_per_node) {
+  if (!level.between_nodes || level.library != to_string(Backend::node)) return ranks;
+  return (ranks + ranks_per_node - 1) / ranks_per_node;
 }
 
 double bytes_of(const CollectiveShape& shape) {
@@ -108,8 +116,9 @@ CollectiveTime from_link(const Machine& machine, const NetworkLevel& level,
     time.transfer_s = all - time.latency_s;
     return time;
   }
-  time.latency_s = ring_steps(shape.op, shape.ranks) * level.link.latency_s;
-  if (rate > 0) time.transfer_s = bytes * ring_share(shape.op, shape.ranks) / rate;
+  const int among = parties(level, shape.ranks, shape.ranks_per_node);
+  time.latency_s = ring_steps(shape.op, among) * level.link.latency_s;
+  if (rate > 0) time.transfer_s = bytes * ring_share(shape.op, among) / rate;
   return time;
 }
 
@@ -140,9 +149,11 @@ CollectiveTime from_points(const Machine& machine, const NetworkLevel& level,
     return time;
   }
   // Steps scale the latency, and the ring's shares the transfer.
-  time.latency_s *= ring_steps(shape.op, shape.ranks) / std::max(1.0, ring_steps(t.op, t.ranks));
-  const double share = ring_share(t.op, t.ranks);
-  if (share > 0) time.transfer_s *= ring_share(shape.op, shape.ranks) / share;
+  const int among = parties(level, shape.ranks, shape.ranks_per_node);
+  const int measured_among = parties(level, t.ranks, t.ranks_per_node);
+  time.latency_s *= ring_steps(shape.op, among) / std::max(1.0, ring_steps(t.op, measured_among));
+  const double share = ring_share(t.op, measured_among);
+  if (share > 0) time.transfer_s *= ring_share(shape.op, among) / share;
   return time;
 }
 

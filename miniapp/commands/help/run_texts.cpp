@@ -17,6 +17,9 @@ std::vector<VariableHelp> run_environment() {
       {"SHARDMARK_PHASE_LIMIT_S",
        "Seconds after which a rank ends that hangs outside collectives: in MPI_Init (otherwise "
        "600), communicators, checkpoints, the report, MPI_Finalize (30) or MPI_Abort (10)."},
+      {"SHARDMARK_SHARED_CORES",
+       "1: ranks of other nodes use the cores of this one, so a waiting rank sleeps between polls. "
+       "ci/hosts sets it if its hosts have more ranks than the machine has cores."},
       {"SHARDMARK_SYSFS",
        "A folder below which sys/class/powercap, sys/class/hwmon and sys/cray/pm_counters are "
        "looked for, instead of the system's own, to try how energy is reported."},

@@ -147,6 +147,31 @@ TEST(Collectives, MeasuredPointsMoveToOtherRanksByTheDifferenceOfTheModel) {
   EXPECT_NEAR(total(collective_time(m, here)), 2 * model_there + model_here - model_there, 1e-9);
 }
 
+// Measured on 2 nodes of 2 ranks, asked on 3: a node sends 2/3 of the array instead of a half if
+// its ranks add up among themselves first, and a rank 5/6 instead of 3/4 in a ring of all ranks.
+TEST(Collectives, TheBackEndNodeCommunicatesAmongNodes) {
+  for (const bool node : {true, false}) {
+    Machine m = two_levels();
+    NetworkLevel& outside = m.network[1];
+    outside.library = node ? "node" : "mpi";
+    const CollectiveShape two{Op::all_gather, Dtype::fp32, 250'000'000, 4, 2, 2},
+        three{Op::all_gather, Dtype::fp32, 250'000'000, 6, 2, 2};
+    const double grows = node ? (2.0 / 3) / (1.0 / 2) : (5.0 / 6) / (3.0 / 4);
+    const auto growth = [&] {
+      return collective_time(m, three).transfer_s / collective_time(m, two).transfer_s;
+    };
+    EXPECT_NEAR(growth(), grows, 1e-9);
+    CollectiveTimes measured;
+    measured.op = Op::all_gather;
+    measured.ranks = 4;
+    measured.ranks_per_node = 2;
+    measured.points = {{64, 1e-5}, {1e9, 0.5}};
+    outside.collectives = {measured};
+    EXPECT_NEAR(growth(), grows, 1e-9);
+    EXPECT_NEAR(collective_time(m, three).latency_s, (node ? 2 : 5.0 / 3) * 1e-5, 1e-9);
+  }
+}
+
 TEST(Stragglers, TheSlowestOfMoreRanksIsSlower) {
   EXPECT_EQ(slowest_draw(1), 0);
   EXPECT_NEAR(slowest_draw(2), 0.5642, 0.03);  // 1/sqrt(pi)
