@@ -19,12 +19,16 @@ bool all_are(std::span<const std::byte> bytes, std::byte value) {
 }
 
 // The bytes at the end of a slot of which one must change. What a module keeps from forward to
-// backward is several arrays, each rounded up to whole cache lines.
+// backward is several arrays, each rounded up to whole cache lines. A quantized element may be -1,
+// but not as many as this in a row.
 std::size_t tail_bytes(const Slot& slot) {
-  const std::int64_t element = dtype_bytes(slot.dtype);
-  const bool arrays = slot.category == Category::activation;
-  return static_cast<std::size_t>(std::min(
-      alloc_bytes(slot), arrays ? std::max<std::int64_t>(element, cache_line_bytes) : element));
+  constexpr std::int64_t quantized = 16;
+  std::int64_t bytes = dtype_bytes(slot.dtype);
+  if (slot.category == Category::activation)
+    bytes = std::max<std::int64_t>(bytes, cache_line_bytes);
+  else if (slot.dtype == Dtype::int8)
+    bytes = quantized;
+  return static_cast<std::size_t>(std::min(alloc_bytes(slot), bytes));
 }
 
 bool is_scratch(Category category) {

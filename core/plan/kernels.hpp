@@ -16,6 +16,11 @@
 //   rearrange    into w, from r            the way back: rank-major `from` -> a whole tensor
 //   quantize     into w (int8), steps w, from r (fp16): in as many groups as there are steps
 //   dequantize   into w (fp16), from r (int8), steps r: the way back
+//   quantize_int4    into w (int8), steps w, from r (fp16): two elements per byte; the ranks' parts
+//                    go in the order of their places in the event's group, then of the groups
+//   reduce_int4      into w (int8), steps w, from r (int8), steps r: the sum over the event's group
+//   dequantize_int4  into w (fp16), from r (int8), steps r
+//   sum_parts        into w (fp16), from r (fp16): the sum over the event's group
 //   overflow     flag w|u, gradient r …    flag = 1 if any element is not finite, else 0 (u: unchanged)
 //   grad_norm    sum w|u, gradient r …     sum of squares (ordered: exact limbs); u: adds to it
 //   clip         clip w (fp64: norm, coefficient), sum r|u, [further sums r …]

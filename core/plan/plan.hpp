@@ -73,7 +73,9 @@ struct Event {
   std::int32_t unit = -1;    // of the schedule `paper`: gathered and reduced as one
   std::int32_t module = -1;  // of forward and backward
   std::int32_t slot = -1;    // acquire, release: the buffer
-  std::int32_t group = 0;    // in Program::groups; interleave, rearrange: one row per rank of it
+  // In Program::groups. Kernels: interleave and rearrange have one row per rank of it, sums add up
+  // one part per rank.
+  std::int32_t group = 0;
   std::int32_t root = -1;    // reduce, broadcast: rank within the group
   std::int64_t elems = 0;
   std::int64_t first = 0;  // init_param: element of the parameter at which the operand starts

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <core/plan/deck/quantized.hpp>
 #include <io/deck/deck_sections.hpp>
 
 namespace shardmark {
@@ -108,6 +109,9 @@ void check_together(const Deck& deck, Origin& origin) {
       !deck.zero.offload_param.enabled)
     origin.note(FindingKind::no_effect, "machine.host_link_gbps",
                 "nothing is offloaded, so nothing is copied between host and device");
+  if (deck.machine.ranks_per_node > 0 && !sends_int4(deck))
+    origin.note(FindingKind::no_effect, "machine.ranks_per_node",
+                "only zero_quantized_gradients at stage 3 asks for it");
   if (deck.data.source == DataSource::uniform && deck.expect.loss_drop != 0)
     origin.note(FindingKind::no_effect, "expect.loss_drop",
                 "uniform data has no structure to learn");

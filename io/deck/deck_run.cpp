@@ -83,6 +83,7 @@ void read_memory(KeyReader reader, MemorySpec& memory) {
 
 void read_machine(KeyReader reader, MachineSpec& machine) {
   reader.real("host_link_gbps", machine.host_link_gbps, {0, 1e6, true});
+  reader.integer("ranks_per_node", machine.ranks_per_node, {1, most_ranks});
   reader.finish();
 }
 

@@ -156,6 +156,7 @@ ZeroKnobs zero_knobs(const DsConfig& c) {
   k.managed_accumulation = c.top.flag("managed_gradient_accumulation");
   k.hpz_partition_size = std::max<std::int64_t>(1, elems("zero_hpz_partition_size"));
   k.quantized_weights = flag("zero_quantized_weights");
+  k.quantized_gradients = flag("zero_quantized_gradients");
   k.prescale_gradients = c.top.effective("prescale_gradients") == true;
   k.gradient_predivide_factor = c.top.effective("gradient_predivide_factor").get<double>();
   k.sums_gradients = c.top.at("gradient_allreduce_op") == "sum";

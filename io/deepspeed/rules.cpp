@@ -154,10 +154,9 @@ void check_quantized(const DsConfig& c, const Origin& origin) {
     origin.not_modelled(c.zero.key("zero_quantized_nontrainable_weights"), true,
                         "the shards of frozen parameters are kept in the model's type, not as int8 "
                         "with scales: remove the key");
-  if (c.zero.flag("zero_quantized_gradients"))
-    origin.not_modelled(c.zero.key("zero_quantized_gradients"), true,
-                        "gradients are reduce-scattered in the model's type, not sent as int4 "
-                        "through all-to-alls within and across nodes: remove the key");
+  if (c.zero.flag("zero_quantized_gradients") && !c.zero.flag("reduce_scatter"))
+    origin.refuse(c.zero.key("zero_quantized_gradients"), true,
+                  "needs reduce_scatter: set reduce_scatter, now false, to true");
 }
 
 // A secondary copy stays on the device while its primary is on the host. This combination was not

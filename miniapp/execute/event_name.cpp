@@ -12,6 +12,10 @@ bool moves_data(const Event& e) {
     case Kernel::rearrange:
     case Kernel::quantize:
     case Kernel::dequantize:
+    case Kernel::quantize_int4:
+    case Kernel::reduce_int4:
+    case Kernel::dequantize_int4:
+    case Kernel::sum_parts:
     case Kernel::accumulate:
     case Kernel::zero: return true;
     default: return e.op == Op::copy;

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <core/plan/deck/quantized.hpp>
 #include <miniapp/measure/verdict.hpp>
 
 namespace shardmark {
@@ -212,6 +213,9 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
   if (r.copies() && deck.machine.host_link_gbps)
     unofficial(true,
                fmt::format("emulated: machine.host_link_gbps {}", *deck.machine.host_link_gbps));
+  const std::int64_t node = deck.machine.ranks_per_node;
+  unofficial(sends_int4(deck) && node > 0 && node != r.profile.ranks_per_node,
+             fmt::format("emulated: machine.ranks_per_node {}", node));
   unofficial(!r.stopped.empty(), "the run was stopped");
   unofficial(!r.checkpoints.resumed_from.empty(), "resumed from " + r.checkpoints.resumed_from);
   unofficial(o.deck_changed, "the deck was changed by --set");

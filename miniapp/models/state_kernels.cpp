@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <core/nn/kernels/quantize.hpp>
+#include <core/nn/kernels/quantize_int4.hpp>
 #include <core/nn/kernels/storage.hpp>
 #include <core/nn/optimizer/grad_norm.hpp>
 #include <miniapp/models/state_kernels.hpp>
@@ -78,6 +79,21 @@ bool run_state_kernel(const Context& context, const Program& program, const Even
     case Kernel::dequantize:
       dequantize(context, ops[0].elems, ops[2].elems, ops[0].as<Fp16>(), ops[1].as<std::int8_t>(),
                  ops[2].as<float>());
+      return true;
+    case Kernel::quantize_int4:
+      quantize_int4(context, ops[2].elems, ops[1].elems, program.world / rows, rows,
+                    ops[0].as<std::int8_t>(), ops[1].as<float>(), ops[2].as<Fp16>());
+      return true;
+    case Kernel::reduce_int4:
+      reduce_int4(context, 2 * ops[0].elems, ops[1].elems, rows, ops[0].as<std::int8_t>(),
+                  ops[1].as<float>(), ops[2].as<std::int8_t>(), ops[3].as<float>());
+      return true;
+    case Kernel::dequantize_int4:
+      dequantize_int4(context, ops[0].elems, ops[2].elems, ops[0].as<Fp16>(),
+                      ops[1].as<std::int8_t>(), ops[2].as<float>());
+      return true;
+    case Kernel::sum_parts:
+      sum_parts(context, ops[0].elems, rows, ops[0].as<Fp16>(), ops[1].as<Fp16>());
       return true;
     case Kernel::overflow: overflow(context, ops); return true;
     case Kernel::grad_norm: grad_norm(context, exact, ops); return true;

@@ -42,7 +42,8 @@ Deck with_model(const Deck& run, int stage, std::vector<ListModule> modules, Kno
   d.zero.aio.least_bytes = d.zero.aio.alignment_bytes =
       16;  // so that nearly everything goes to files
   ZeroKnobs& k = d.zero.knobs;
-  k.quantized_weights = false;  // it would round the values that must be exact
+  // They would round the values that must be exact.
+  k.quantized_weights = k.quantized_gradients = false;
   for (std::int64_t* size : {&k.reduce_bucket_size, &k.sub_group_size, &k.max_live_parameters,
                              &k.max_reuse_distance, &k.prefetch_bucket_size})
     *size = std::min<std::int64_t>(*size, most.elems);

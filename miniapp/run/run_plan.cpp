@@ -3,6 +3,7 @@
 
 #include <core/error.hpp>
 #include <core/plan/build/legal_program.hpp>
+#include <core/plan/deck/quantized.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/memory_refusal.hpp>
 #include <io/deepspeed/config.hpp>
@@ -34,6 +35,22 @@ void refuse_states(const RunPlan& run, const World& world) {
     if (const auto refusal =
             states_over_budget(start_up, most.bytes, most.shared, world.node.ranks))
       throw MemoryError(deck.path + ": " + *refusal);
+  });
+}
+
+// Each rank counts the ranks of its own node, and all must build the same groups of nodes.
+void require_equal_nodes(const RunPlan& run, Peers& peers) {
+  const Deck& deck = run.loaded.deck;
+  if (!sends_int4(deck) || deck.machine.ranks_per_node > 0) return;
+  const auto ranks = peers.gather(std::int64_t{run.profile.ranks_per_node});
+  peers.agree([&] {
+    for (std::size_t r = 1; r < ranks.size(); ++r)
+      if (ranks[r] != ranks[0])
+        throw DeckError(fmt::format(
+            "{}: deepspeed.zero_optimization.zero_quantized_gradients = true: {} ranks are on the "
+            "node of rank {} and {} on that of rank 0: place as many on each node, or give "
+            "machine.ranks_per_node",
+            deck.path, ranks[r], r, ranks[0]));
   });
 }
 
@@ -71,6 +88,7 @@ RunPlan read_run(const RunArguments& arguments, const World& world) {
             "{}): give all ranks the same file and arguments",
             run.loaded.deck.path, r, hosts[r], hashes[r], hosts[0], hashes[0]));
   });
+  require_equal_nodes(run, peers);
   return run;
 }
 

@@ -140,6 +140,8 @@ struct ZeroKnobs {
   bool memory_efficient_linear = true;
   std::int64_t hpz_partition_size = 1;  // ranks per secondary copy; 1: no such copy
   bool quantized_weights = false;       // gathers send int8 and scales
+  // Gradients are sent as int4 and scales, within nodes and then between them.
+  bool quantized_gradients = false;
   // Whether DeepSpeed counts micro-batches. Otherwise the caller does, and the end of a step's
   // accumulation is known only when the step is taken.
   bool managed_accumulation = true;
@@ -216,6 +218,8 @@ struct MemorySpec {
 struct MachineSpec {
   // GB/s (1e9 bytes) between host and device, each way; empty: the speed of this machine.
   std::optional<double> host_link_gbps;
+  // Devices of a node, as DeepSpeed counts them; 0: those of the profile.
+  std::int64_t ranks_per_node = 0;
 };
 
 /// Where and how checkpoints are written, and from which one a run continues; see

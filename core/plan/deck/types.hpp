@@ -43,6 +43,10 @@ enum class Kernel : std::uint8_t {
   rearrange,
   quantize,
   dequantize,
+  quantize_int4,
+  reduce_int4,
+  dequantize_int4,
+  sum_parts,
   overflow,
   grad_norm,
   clip,
@@ -52,7 +56,7 @@ enum class Kernel : std::uint8_t {
   adagrad
 };
 template<>
-inline constexpr std::size_t enum_size<Kernel> = 20;
+inline constexpr std::size_t enum_size<Kernel> = 24;
 /// Whether a kernel is the update of an optimizer.
 constexpr bool is_update(Kernel kernel) {
   return kernel >= Kernel::adamw;

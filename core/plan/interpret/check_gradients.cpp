@@ -7,17 +7,31 @@
 #include <core/plan/kernels.hpp>
 
 namespace shardmark {
+namespace {
+
+// Sums over a group of what an all_to_all of that group exchanged, which two kernels make.
+bool sums_parts(const Event& e) {
+  return e.op == Op::compute && (e.kernel == Kernel::reduce_int4 || e.kernel == Kernel::sum_parts);
+}
+
+bool reduces(const Event& e) {
+  return is_reduction(e.op) || sums_parts(e);
+}
+
+}  // namespace
 
 GradientCheck::GradientCheck(const Program& program, std::function<void(std::string)> report)
     : p_(program), report_(std::move(report)) {}
 
-// The groups that reduce gradients: the world alone, or two groups that span it.
+// The groups that reduce gradients: the world alone, or two groups that span it. Beside two groups
+// the world may reduce some gradients at once.
 GradientCheck::Levels GradientCheck::find_levels() const {
   Levels found = 0;
   for (const Segment& s : p_.segments)
     for (const Event& e : s.events)
-      if (is_reduction(e.op) && e.params.count > 0 && e.group >= 0 && e.group < max_groups)
+      if (reduces(e) && e.params.count > 0 && e.group >= 0 && e.group < max_groups)
         found |= 1U << static_cast<unsigned>(e.group);
+  if (found > 1) found &= ~1U;
   if (found != 0) return found;
   return p_.world == 1 ? 0 : 1;  // PyTorch's FSDP sends nothing if there is one rank
 }
@@ -37,6 +51,7 @@ void GradientCheck::start() {
     report_(fmt::format("the groups that reduce gradients span {} ranks of {}", ranks, p_.world));
   pending_.assign(p_.model.params.size(), {});
   for (auto& slots : lacking_) slots.assign(p_.slots.size(), {});
+  exchanged_.assign(p_.slots.size(), -1);
 }
 
 void GradientCheck::drop() {
@@ -51,15 +66,15 @@ void GradientCheck::follow(const Event& e) {
 void GradientCheck::follow_params(const Event& e) {
   const bool makes = e.kernel == Kernel::backward;
   const bool applies = is_update(e.kernel);
-  const bool reduces = is_reduction(e.op);
-  if (!makes && !applies && !reduces) return;
-  const Levels level = 1U << static_cast<unsigned>(e.group);
+  const bool sums = reduces(e);
+  if (!makes && !applies && !sums) return;
+  const Levels level = e.group == 0 ? levels_ : 1U << static_cast<unsigned>(e.group);
   for (int i = 0; i < e.params.count; ++i) {
     const std::int32_t id = p_.param_ids[e.params.first + i];
     if (!p_.model.params[id].trained()) continue;  // its gradient is always zero
     Pending& g = pending_[id];
     const std::string& param = p_.model.params[id].name;
-    if (reduces && (g.missing & level) == 0)
+    if (sums && (g.missing & level) == 0)
       report_(param + " is reduced, but nothing new was added to its gradient");
     if (applies && (g.missing != 0 || !g.reduced))
       report_(param + " is applied before its gradient is reduced");
@@ -67,8 +82,8 @@ void GradientCheck::follow_params(const Event& e) {
       report_(param + " has a new gradient while the last one is reduced in part");
     if (makes) g.missing = levels_;
     if (makes && levels_ == 0) g.reduced = true;
-    if (reduces) g.missing &= ~level;
-    if (reduces && g.missing == 0) g.reduced = true;
+    if (sums) g.missing &= ~level;
+    if (sums && g.missing == 0) g.reduced = true;
     if (applies) g = {};
   }
 }
@@ -82,7 +97,8 @@ const Operand& GradientCheck::nth(const Event& e, std::size_t i) const {
 void GradientCheck::follow_values(const Event& e) {
   if (e.op == Op::acquire || e.op == Op::release)
     return each_level([&](auto& slots) { slots[e.slot].clear(); });
-  if (is_reduction(e.op) && e.operands.count >= 2) return reduce_values(e);
+  if (is_reduction(e.op) && e.operands.count >= 2) return reduce_values(e, nth(e, 0), nth(e, 1));
+  if (e.op == Op::all_to_all && e.operands.count >= 2) return exchange_values(e);
   if (e.op == Op::copy && e.operands.count == 2)
     return each_level([&](auto& slots) { copy_values(slots, nth(e, 1), nth(e, 0), false); });
   switch (e.kernel) {
@@ -95,11 +111,19 @@ void GradientCheck::follow_values(const Event& e) {
       const Operand& o = nth(e, 0);
       return each_level([&](auto& slots) { slots[o.slot].remove(o.offset, o.offset + o.elems); });
     }
+    case Kernel::reduce_int4: return sum_values(e, nth(e, 2));
+    case Kernel::sum_parts: return sum_values(e, nth(e, 1));
+    case Kernel::quantize_int4:
+      return each_level([&](auto& slots) { copy_values(slots, nth(e, 0), nth(e, 2), false); });
+    case Kernel::dequantize_int4:
+      exchanged_[nth(e, 0).slot] = exchanged_[nth(e, 1).slot];
+      [[fallthrough]];
     case Kernel::convert:
     case Kernel::accumulate:
     case Kernel::interleave:
       return each_level([&](auto& slots) {
-        copy_values(slots, nth(e, 0), nth(e, 1), e.kernel != Kernel::convert);
+        copy_values(slots, nth(e, 0), nth(e, 1),
+                    e.kernel == Kernel::accumulate || e.kernel == Kernel::interleave);
       });
     default:
       if (is_update(e.kernel)) require_reduced(e);
@@ -107,8 +131,22 @@ void GradientCheck::follow_values(const Event& e) {
   }
 }
 
-void GradientCheck::reduce_values(const Event& e) {
+// The ranks of the group hold parts of each other, which are not added up yet.
+void GradientCheck::exchange_values(const Event& e) {
   const Operand &from = nth(e, 0), &into = nth(e, 1);
+  exchanged_[into.slot] = e.group;
+  each_level([&](auto& slots) { copy_values(slots, into, from, false); });
+}
+
+void GradientCheck::sum_values(const Event& e, const Operand& parts) {
+  if (exchanged_[parts.slot] != e.group)
+    report_(fmt::format("{} adds up {}, which no all_to_all of group {} delivered",
+                        to_string(e.kernel), p_.slots[parts.slot].name, p_.groups[e.group].name));
+  exchanged_[nth(e, 0).slot] = -1;
+  reduce_values(e, parts, nth(e, 0));
+}
+
+void GradientCheck::reduce_values(const Event& e, const Operand& from, const Operand& into) {
   for (int g = 0; g < max_groups; ++g) {
     auto& slots = lacking_[static_cast<std::size_t>(g)];
     if (e.group == 0 || e.group == g)

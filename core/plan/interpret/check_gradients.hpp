@@ -2,7 +2,8 @@
 // The part of check that follows gradients: by parameter (each is made, reduced once and applied)
 // and by value (the optimizer gets what a reduction delivered, and not a sum of this rank alone).
 //
-// A reduction may have two levels, one group each. Every gradient goes through both once.
+// A reduction may have two levels, one group each. Every gradient goes through both once. An
+// all_to_all and a kernel that adds up the parts are a reduction, too.
 #pragma once
 
 #include <array>
@@ -40,7 +41,9 @@ class GradientCheck {
   Levels find_levels() const;
   void follow_params(const Event& event);
   void follow_values(const Event& event);
-  void reduce_values(const Event& event);
+  void reduce_values(const Event& event, const Operand& from, const Operand& into);
+  void exchange_values(const Event& event);
+  void sum_values(const Event& event, const Operand& parts);
   static void copy_values(std::vector<Intervals>& slots, const Operand& into, const Operand& from,
                           bool adds);
   void require_reduced(const Event& event);
@@ -54,6 +57,7 @@ class GradientCheck {
   Levels levels_ = 1;             // of the program: the world or two groups
   // By group and slot: the elements whose gradients lack the reduction of that group.
   std::array<std::vector<Intervals>, max_groups> lacking_;
+  std::vector<std::int32_t> exchanged_;  // by slot: the group whose ranks' parts are in it, or -1
 };
 
 }  // namespace shardmark

@@ -46,6 +46,10 @@ class StateWork {
       case Kernel::rearrange: moved("rearrange", at(0)); return true;
       case Kernel::quantize: quantized("quantize", at(0), at(2), 2); return true;
       case Kernel::dequantize: quantized("dequantize", at(0), at(1), 1); return true;
+      case Kernel::quantize_int4: quantized("quantize_int4", at(0), at(2), 2); return true;
+      case Kernel::reduce_int4: quantized("reduce_int4", at(0), at(2), 2); return true;
+      case Kernel::dequantize_int4: quantized("dequantize_int4", at(0), at(1), 1); return true;
+      case Kernel::sum_parts: quantized("sum_parts", at(0), at(1), 1); return true;
       case Kernel::overflow: overflow(); return true;
       case Kernel::grad_norm: grad_norm(); return true;
       case Kernel::clip: clip(); return true;
@@ -99,8 +103,8 @@ class StateWork {
   }
   // A kernel that passes `passes` times over what it reads.
   void quantized(std::string_view kernel, Touched into, Touched from, double passes) {
-    stream(kernel, into.dtype, from.dtype, into.elems,
-           into.elems * (bytes_of(into.dtype) + passes * bytes_of(from.dtype)));
+    stream(kernel, into.dtype, from.dtype, std::max(into.elems, from.elems),
+           into.elems * bytes_of(into.dtype) + passes * from.elems * bytes_of(from.dtype));
   }
   void overflow() {
     if (event_.operands.count == 1 || !updates(0))

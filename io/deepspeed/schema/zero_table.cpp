@@ -56,7 +56,7 @@ constexpr DsKey zero_keys[] = {
     {"zero_quantized_weights", "", boolean, "false", values, three, any_real, ""},
     {"zero_quantized_nontrainable_weights", "", boolean, "false", not_modelled, three, any_real,
      ""},
-    {"zero_quantized_gradients", "", boolean, "false", not_modelled, three, any_real, ""},
+    {"zero_quantized_gradients", "", boolean, "false", values, three, any_real, ""},
     {"mics_shard_size", "", any, "null", removed, all_stages, any_real, ""},
     {"mics_hierarchical_params_gather", "", any, "null", removed, all_stages, any_real, ""},
     {"memory_efficient_linear", "", boolean, "true", tunes, three, any_real, ""},

@@ -68,6 +68,19 @@ TEST(SlotWatch, TakesActivationsThatAreWrittenUpToTheirLastLine) {
   }
 }
 
+// Quantized elements have any value, also that of the mark.
+TEST(SlotWatch, TakesQuantizedElementsOfMinusOne) {
+  for (const auto& [written, right] : {std::pair{elems, true}, std::pair{elems - 16, false}}) {
+    OneWrite w(elems);
+    w.p.slots[0].dtype = Dtype::int8;
+    const SlotUse use = used(w, [&] {
+      std::fill_n(w.bytes.data(), written, std::byte{0});
+      if (right) std::fill_n(w.bytes.data() + elems - 8, 8, std::byte{0xFF});
+    });
+    EXPECT_EQ(use.wrong.empty(), right) << use.wrong;
+  }
+}
+
 TEST(SlotWatch, AsksOnlyForWhatThePlanWrites) {
   OneWrite shorter(elems - 1), scratch(elems, Category::workspace);
   for (OneWrite* w : {&shorter, &scratch}) {

@@ -18,7 +18,7 @@ void ShardedBucket::add(int id) {
   Operand at = w_.read(grads_.slot(id));
   if (c_.knobs.contiguous_gradients && held_ + c_.elems(id) <= c_.knobs.reduce_bucket_size) {
     // Gradients that were reduced in the buffer itself must be kept before it fills again.
-    if (in_flight_ && in_flight_->reduced.slot == slot_) receive();
+    if (in_flight_ && in_flight_->in(slot_)) receive();
     at = c_.read_part(slot_, held_, c_.elems(id));
     w_.compute(Kernel::convert,
                {c_.write_part(slot_, held_, c_.elems(id)), w_.read(grads_.slot(id))});
@@ -35,24 +35,28 @@ void ShardedBucket::send() {
   sent.entries = std::move(in_bucket_);
   in_bucket_.clear();
   const bool in_buffer = c_.knobs.contiguous_gradients && held_ <= c_.knobs.reduce_bucket_size;
-  if (in_buffer && !c_.knobs.reduce_scatter)
+  if (in_buffer && !c_.knobs.reduce_scatter) {
     reduce_whole(sent);
-  else
-    reduce_scatter(sent);
+  } else {
+    std::sort(sent.entries.begin(), sent.entries.end(),
+              [](const Entry& a, const Entry& b) { return a.param < b.param; });
+    quantized_.active() ? reduce_quantized(sent) : reduce_scatter(sent, sent.entries);
+  }
   held_ = 0;
   in_flight_ = std::move(sent);
-  if (!c_.knobs.overlap_comm) receive();
+  if (!c_.knobs.overlap_comm || quantized_.active()) receive();
 }
 
-std::vector<int> ShardedBucket::ids(const Sent& sent) const {
+std::vector<int> ShardedBucket::ids(std::span<const Entry> entries) {
   std::vector<int> list;
-  for (const Entry& e : sent.entries) list.push_back(e.param);
+  for (const Entry& e : entries) list.push_back(e.param);
   return list;
 }
 
 void ShardedBucket::reduce_whole(Sent& sent) {
-  sent.whole = true;
-  sent.reduced = c_.update_part(slot_, 0, held_);
+  for (Entry& e : sent.entries)
+    e.reduced = c_.read_part(slot_, e.grad.offset + params_.shard(e.param) * p_.rank,
+                             params_.real(e.param));
   const auto ranks = static_cast<double>(c_.world());
   const double factor = c_.knobs.gradient_predivide_factor;
   Divisors divisors{ranks, 1};
@@ -60,46 +64,75 @@ void ShardedBucket::reduce_whole(Sent& sent) {
     divisors.before = ranks * factor;
     if (factor != ranks) divisors.after = 1 / factor;
   }
-  collectives_.all_reduce(sent.reduced, divisors, ids(sent));
+  collectives_.all_reduce(c_.update_part(slot_, 0, held_), divisors, ids(sent.entries));
 }
 
 // What is sent has the communication's type and is rank-major, and each shard is padded. A single
 // tensor may be so already.
-void ShardedBucket::reduce_scatter(Sent& sent) {
-  std::sort(sent.entries.begin(), sent.entries.end(),
-            [](const Entry& a, const Entry& b) { return a.param < b.param; });
+void ShardedBucket::reduce_scatter(Sent& sent, std::span<Entry> entries) {
   const auto in_comm_type = [&](const Entry& e) {
     return w_[e.grad.slot].dtype == c_.precision.comm;
   };
-  const bool converted = !std::all_of(sent.entries.begin(), sent.entries.end(), in_comm_type);
-  Operand data = sent.entries[0].grad;
+  const bool converted = !std::all_of(entries.begin(), entries.end(), in_comm_type);
+  Operand data = entries[0].grad;
   double left = c_.ordered() ? 1 : c_.world();  // by which it must still be divided
-  if (converted || sent.entries.size() > 1 || c_.elems(sent.entries[0].param) % c_.world() != 0) {
+  if (converted || entries.size() > 1 || c_.elems(entries[0].param) % c_.world() != 0) {
     std::int64_t row = 0;
-    for (const Entry& e : sent.entries) row += params_.shard(e.param);
+    for (const Entry& e : entries) row += params_.shard(e.param);
     const int flat = w_.slot(fmt::format("interleaved.{}", flats_++), Category::bucket,
                              c_.precision.comm, row * c_.world());
     w_.acquire(flat);
     const double divisor = converted ? 1 : left;  // the quotient is rounded in the type sent
     if (divisor != 1) left = 1;
     std::int64_t at = 0;
-    for (const Entry& e : sent.entries) {
+    for (const Entry& e : entries) {
       w_.compute(Kernel::interleave,
                  {c_.write_part(flat, at, row * (c_.world() - 1) + params_.shard(e.param)), e.grad})
           .divisor = divisor;
       at += params_.shard(e.param);
     }
-    sent.flattened = flat;
+    sent.made.push_back(flat);
     data = w_.update(flat);
-    for (Entry& e : sent.entries)
+    for (const Entry& e : entries)
       if (w_.alive(grads_.slot(e.param))) w_.release(grads_.slot(e.param));
   }
   data.reads = data.writes = true;
   const std::int64_t row = data.elems / c_.world();
-  sent.reduced = c_.update_part(data.slot, data.offset + row * p_.rank, row);
+  const Operand own = c_.update_part(data.slot, data.offset + row * p_.rank, row);
+  std::int64_t at = own.offset;
+  for (Entry& e : entries) {
+    e.reduced = c_.read_part(data.slot, at, params_.real(e.param));
+    at += params_.shard(e.param);
+  }
   collectives_.divide(data, left);
   collectives_.issue(Op::reduce_scatter, c_.ordered() ? Reduction::average : Reduction::sum, data,
-                     sent.reduced, ids(sent));
+                     own, ids(entries));
+}
+
+// DeepSpeed converts all gradients of the bucket that have another type before it sends the first.
+void ShardedBucket::reduce_quantized(Sent& sent) {
+  for (Entry& e : sent.entries) e.grad = as_sent(sent, e);
+  for (Entry& e : sent.entries) {
+    if (quantized_.quantizes(e.param)) {
+      e.reduced = quantized_.reduce(e.param, e.grad);
+      sent.made.push_back(e.reduced.slot);
+    } else {
+      reduce_scatter(sent, {&e, 1});
+    }
+  }
+  quantized_.finish();
+}
+
+Operand ShardedBucket::as_sent(Sent& sent, const Entry& e) {
+  if (w_[e.grad.slot].dtype == c_.precision.comm) return e.grad;
+  if (wires_.empty()) wires_.assign(p_.model.params.size(), no_slot);
+  const int wire =
+      c_.declare_once(wires_[static_cast<std::size_t>(e.param)], "wire." + c_.name(e.param),
+                      Category::bucket, c_.precision.comm, c_.elems(e.param));
+  w_.acquire(wire);
+  c_.convert(w_.write(wire), e.grad);
+  sent.made.push_back(wire);
+  return w_.read(wire);
 }
 
 // Adds this rank's shards to its gradient partitions, which the first micro-batch overwrites.
@@ -108,22 +141,18 @@ void ShardedBucket::receive() {
   const Sent sent = std::move(*in_flight_);
   in_flight_.reset();
   offload_.release_copied();
-  std::int64_t at = sent.reduced.offset;
   for (const Entry& e : sent.entries) {
-    const std::int64_t from = sent.whole ? at + params_.shard(e.param) * p_.rank : at;
-    at += sent.whole ? c_.elems(e.param) : params_.shard(e.param);
     if (params_.real(e.param) > 0 && c_.offloads()) {
-      bounce(e.param, c_.read_part(sent.reduced.slot, from, params_.real(e.param)));
+      bounce(e.param, e.reduced);
     } else if (params_.real(e.param) > 0) {
       const SubGroupSlots& s = params_.slots_of(e.param);
       const Operand into = w_.part(s.grad, params_.groups().offset_of(e.param),
                                    params_.real(e.param), !micro_.first, true);
-      w_.compute(micro_.first ? Kernel::convert : Kernel::accumulate,
-                 {into, c_.read_part(sent.reduced.slot, from, params_.real(e.param))});
+      w_.compute(micro_.first ? Kernel::convert : Kernel::accumulate, {into, e.reduced});
     }
     if (w_.alive(grads_.slot(e.param))) drop_after_copies(grads_.slot(e.param));
   }
-  if (sent.flattened != no_slot) drop_after_copies(sent.flattened);
+  for (int slot : sent.made) drop_after_copies(slot);
   if (!c_.knobs.overlap_comm) offload_.release_copied();
 }
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way of the gradients of DeepSpeed's stage 3: through one bucket, reduce-scattered rank-major,
-// into this rank's gradient partitions. At most one bucket is in flight.
+// into this rank's gradient partitions. At most one bucket is in flight. With
+// zero_quantized_gradients and several nodes, the gradients of a bucket are reduced one by one.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <core/plan/deepspeed/gradient_offload.hpp>
 #include <core/plan/deepspeed/model_gradients.hpp>
+#include <core/plan/deepspeed/stage3/quantized_reduce.hpp>
 #include <core/plan/deepspeed/stage3/stage3_params.hpp>
 #include <core/plan/deepspeed/step_scalars.hpp>
 #include <core/plan/write/step_writer.hpp>
@@ -27,6 +30,7 @@ class ShardedBucket {
         scalars_(scalars),
         swapper_(swapper),
         params_(params),
+        quantized_(context, collectives),
         offload_(context) {}
 
   /// Start-up: acquires the bucket for the whole run, if gradients are contiguous.
@@ -42,21 +46,22 @@ class ShardedBucket {
  private:
   struct Entry {
     int param;
-    Operand grad;  // in the bucket, or its own tensor
+    Operand grad;          // in the bucket, or its own tensor
+    Operand reduced = {};  // this rank's shard, without padding
   };
-  // A bucket in flight. `reduced` holds this rank's shards of the entries, one after another, or,
-  // after an all_reduce, whole gradients.
+  // A bucket in flight.
   struct Sent {
     std::vector<Entry> entries;
-    Operand reduced;
-    bool whole = false;
-    int flattened = no_slot;
+    std::vector<int> made;  // slots that live until the shards are kept
+    bool in(int slot) const { return !entries.empty() && entries[0].reduced.slot == slot; }
   };
-  std::vector<int> ids(const Sent& sent) const;
+  static std::vector<int> ids(std::span<const Entry> entries);
   void send();
   void receive();
   void reduce_whole(Sent& sent);
-  void reduce_scatter(Sent& sent);
+  void reduce_scatter(Sent& sent, std::span<Entry> entries);
+  void reduce_quantized(Sent& sent);
+  Operand as_sent(Sent& sent, const Entry& entry);
   void bounce(int id, Operand reduced);
   void drop_after_copies(int slot);
 
@@ -68,6 +73,7 @@ class ShardedBucket {
   StepScalars& scalars_;
   OptimizerSwapper& swapper_;
   ShardedParams& params_;
+  QuantizedReduce quantized_;
   GradientOffload offload_;
   int slot_ = no_slot;  // the bucket
   std::vector<Entry> in_bucket_;
@@ -76,6 +82,7 @@ class ShardedBucket {
   MicroBatch micro_;
   std::vector<int> bounced_;  // by parameter: its shard's gradient, back from the host
   int flats_ = 0;             // numbers the interleaved copies
+  std::vector<int> wires_;    // by parameter: its gradient in the type that is sent
 };
 
 }  // namespace shardmark
