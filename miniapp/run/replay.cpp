@@ -44,6 +44,16 @@ Program program_of_replay(const RunPlan& run, const Deck& deck) {
   return program;
 }
 
+// Whether init leaves copies of states alive that the end of a step drops.
+bool drops_copies(const Program& p) {
+  return std::any_of(p.copies.begin(), p.copies.end(), [&](const StatePiece& copy) {
+    return std::any_of(p.steps.begin(), p.steps.end(), [&](const Step& step) {
+      const std::vector<std::int32_t>& alive = p.segments[step.update].exit.alive;
+      return std::find(alive.begin(), alive.end(), copy.slot) == alive.end();
+    });
+  });
+}
+
 std::int64_t bytes_of(const WantedElements& wanted) {
   return wanted.elems * dtype_bytes(wanted.dtype);
 }
@@ -55,6 +65,9 @@ std::string StepReplay::plan() {
   if (run_.program.world > 1 && run_.loaded.deck.zero.knobs.quantized_weights)
     return "quantized gathers of a first step, which a replay is, have other groups than later "
            "ones";
+  if (drops_copies(run_.program))
+    return "a first step, which a replay is, gathers parameters from secondary copies, which later "
+           "ones do not have";
   try {
     deck_ = deck_of_replay(run_.loaded.deck);
     program_ = program_of_replay(run_, deck_);
