@@ -33,14 +33,14 @@ TEST(Counting, counts_calls_elements_and_bytes_in_groups_too) {
   CommCounters counters;
   CountingCommunicator comm(make_world(make_options()), counters);
   const int n = comm.size();
-  Array data(Dtype::fp32, 8 * n), none(Dtype::fp32, 0);
+  Array data(Dtype::fp32, 8 * n), none(Dtype::fp32, 0), half(Dtype::bf16, 8 * n);
   run(comm, all_reduce(data, Dtype::fp32));
   run(comm, all_reduce(none, Dtype::fp32));
   Collective gather;
-  gather.op = Op::all_gather, gather.elems = 8 * n;
-  gather.send = data.at(8 * comm.rank()), gather.recv = data.at(0);
+  gather.op = Op::all_gather, gather.dtype = Dtype::bf16, gather.elems = 8 * n;
+  gather.send = half.at(8 * comm.rank()), gather.recv = half.at(0);
   run(*comm.split(0, comm.rank()), gather);
-  const Volume want{{Op::all_gather, {1, 8 * n, 32 * n}}, {Op::all_reduce, {2, 8 * n, 32 * n}}};
+  const Volume want{{Op::all_gather, {1, 8 * n, 16 * n}}, {Op::all_reduce, {2, 8 * n, 32 * n}}};
   EXPECT_EQ(counters.volume(), want);
   EXPECT_EQ(counters.volume(0), (Volume{{Op::all_reduce, want.at(Op::all_reduce)}}));
   EXPECT_EQ(counters.volume(1), (Volume{{Op::all_gather, want.at(Op::all_gather)}}));
