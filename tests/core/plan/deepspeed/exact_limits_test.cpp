@@ -99,6 +99,11 @@ TEST(ExactLimits, OfPersistence) {
   Deck deck = deck_of(3, tensors);
   deck.zero.knobs.param_persistence_threshold = 1000;
   expect_changes(deck, &ZeroKnobs::model_persistence_threshold, true, 2);
+  // It bounds the sum of all tensors that persist, here 320 elements.
+  deck.zero.knobs.model_persistence_threshold = 319;
+  const Work all_but_the_last = work_of(deck, 2);
+  deck.zero.knobs.model_persistence_threshold = 320;
+  EXPECT_NE(work_of(deck, 2), all_but_the_last);
 }
 
 TEST(ExactLimits, OfFetching) {
