@@ -44,7 +44,7 @@ target_link_libraries(shardmark_test_mpi_main PUBLIC MPI::MPI_CXX)
 # for speed.
 function(shardmark_test_executable target)
   shardmark_target(${target} OPTIMIZE g)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 5)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 10)
 endfunction()
 
 # Adds an executable with its main function and libraries, and without files.

@@ -31,7 +31,7 @@ constexpr DsKey top_level[] = {
     {"sparse_gradients", "", truth, "false", not_modelled, all_stages, any_real, ""},
     {"disable_allgather", "", truth, "false", inert, all_stages, any_real, ""},
     {"amp", "", any, "null", removed, all_stages, any_real, ""},
-    {"zero_allow_untested_optimizer", "", truth, "false", inert, all_stages, any_real, ""},
+    {"zero_allow_untested_optimizer", "", truth, "false", used, all_stages, any_real, ""},
     {"zero_force_ds_cpu_optimizer", "", truth, "true", inert, all_stages, any_real, ""},
     {"steps_per_print", "", number, "null", used, all_stages, any_real, ""},
     {"wall_clock_breakdown", "", boolean, "false", used, all_stages, any_real, ""},
