@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
 
-class FindMemory : public testing::Test {
+class FindMemory : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();

@@ -27,7 +27,7 @@ struct OtherTool {
   static void on_free(SpaceHandle, const char*, const void*, std::uint64_t) { ++freed; }
 };
 
-class LedgerChaining : public testing::Test {
+class LedgerChaining : public ::testing::Test {
  protected:
   void SetUp() override {
     before_ = tools::get_callbacks();

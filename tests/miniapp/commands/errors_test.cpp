@@ -115,7 +115,7 @@ std::vector<Wrong> wrongs() {
   return all;
 }
 
-class Errors : public testing::TestWithParam<std::tuple<Wrong, int>> {};
+class Errors : public ::testing::TestWithParam<std::tuple<Wrong, int>> {};
 
 TEST_P(Errors, ArePrintedOnceWithTheirStatus) {
   const auto& [wrong, ranks] = GetParam();
@@ -143,7 +143,7 @@ TEST_P(Errors, ArePrintedOnceWithTheirStatus) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Program, Errors,
-                         testing::Combine(testing::ValuesIn(wrongs()), testing::Values(1, 3)),
+                         ::testing::Combine(::testing::ValuesIn(wrongs()), ::testing::Values(1, 3)),
                          [](const auto& test) {
                            return std::get<0>(test.param).name + "_np" +
                                   std::to_string(std::get<1>(test.param));

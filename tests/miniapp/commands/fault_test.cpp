@@ -31,7 +31,7 @@ const Fault faults[] = {
     {"fewer_elems", "calls: rank [0-9]+: .*predicted [0-9]+ calls of [0-9]+ elements"},
     {"overrun", "self_check: stage [0-9]: rank 0: the memory of .* was written beyond its end"}};
 
-class Faults : public testing::TestWithParam<std::tuple<Fault, int>> {};
+class Faults : public ::testing::TestWithParam<std::tuple<Fault, int>> {};
 
 TEST_P(Faults, EndInvalidNamingTheirCause) {
   const auto& [fault, stage] = GetParam();
@@ -53,15 +53,15 @@ TEST_P(Faults, EndInvalidNamingTheirCause) {
   EXPECT_EQ(place.report().at("result"), "INVALID");
 }
 
-std::string name_of(const testing::TestParamInfo<std::tuple<Fault, int>>& info) {
+std::string name_of(const ::testing::TestParamInfo<std::tuple<Fault, int>>& info) {
   return std::get<0>(info.param).name + "_z" + std::to_string(std::get<1>(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(Outer, Faults,
-                         testing::Combine(testing::ValuesIn(faults), testing::Values(0, 3)),
+                         ::testing::Combine(::testing::ValuesIn(faults), ::testing::Values(0, 3)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Inner, Faults,
-                         testing::Combine(testing::ValuesIn(faults), testing::Values(1, 2)),
+                         ::testing::Combine(::testing::ValuesIn(faults), ::testing::Values(1, 2)),
                          name_of);
 
 // With sharding in two levels, no collective uses the world's own lane.
@@ -155,7 +155,7 @@ TEST(RepeatedMicroBatch, IsSeenInEveryStage) {
 }
 
 // A defect of ShardMark itself: a plan that is not legal.
-class Defect : public testing::TestWithParam<int> {};
+class Defect : public ::testing::TestWithParam<int> {};
 
 TEST_P(Defect, EndsWithStatus70AndSaysWhatToReport) {
   const Workplace place;
@@ -171,10 +171,10 @@ TEST_P(Defect, EndsWithStatus70AndSaysWhatToReport) {
     EXPECT_NE(lines[0].find(part), std::string::npos) << part << ": " << lines[0];
 }
 
-INSTANTIATE_TEST_SUITE_P(Program, Defect, testing::Values(0, 1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Program, Defect, ::testing::Values(0, 1, 2, 3));
 
 // Scripts read the end of a report.
-class Sound : public testing::TestWithParam<int> {};
+class Sound : public ::testing::TestWithParam<int> {};
 
 TEST_P(Sound, RunsEndWithTheirThreeLines) {
   const Workplace place;
@@ -193,7 +193,7 @@ TEST_P(Sound, RunsEndWithTheirThreeLines) {
   EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
 }
 
-INSTANTIATE_TEST_SUITE_P(Program, Sound, testing::Values(0, 1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Program, Sound, ::testing::Values(0, 1, 2, 3));
 
 }  // namespace
 }  // namespace shardmark::test::fault_test

@@ -24,7 +24,7 @@ void PrintTo(const Hang& hang, std::ostream* out) {
   *out << hang.call;
 }
 
-class Hangs : public testing::TestWithParam<Hang> {};
+class Hangs : public ::testing::TestWithParam<Hang> {};
 
 TEST_P(Hangs, EndInBoundedTimeAndNameThePhase) {
   const Workplace place;
@@ -55,7 +55,7 @@ const Hang hangs[] = {
     {"MPI_Finalize 1 1", 0, "rank 1 .*MPI_Finalize not finished"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Calls, Hangs, testing::ValuesIn(hangs));
+INSTANTIATE_TEST_SUITE_P(Calls, Hangs, ::testing::ValuesIn(hangs));
 
 // Rank 1 hangs in a collective, and rank 0, which says so, in MPI_Abort: its own guard ends it.
 TEST(HangOfAbort, EndsTheRankAlone) {

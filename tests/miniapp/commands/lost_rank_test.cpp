@@ -20,7 +20,7 @@ Launch endless(const Workplace& place) {
   return {.args = place.run_args(), .ranks = world, .limit_s = 40};
 }
 
-class LostRank : public testing::TestWithParam<int> {
+class LostRank : public ::testing::TestWithParam<int> {
  protected:
   // The process of the rank that this test is about, once all train.
   pid_t victim(Program& program) {
@@ -113,7 +113,7 @@ TEST(LostProcess, AbortedHasOneLineAndAStatusOfItsOwn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Program, LostRank, testing::Values(0, 1));
+INSTANTIATE_TEST_SUITE_P(Program, LostRank, ::testing::Values(0, 1));
 
 }  // namespace
 }  // namespace shardmark::test::lost_rank_test

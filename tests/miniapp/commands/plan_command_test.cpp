@@ -22,7 +22,7 @@ std::string printed(const std::vector<std::string>& args) {
   return outcome.out;
 }
 
-class Plan : public testing::TestWithParam<int> {};
+class Plan : public ::testing::TestWithParam<int> {};
 
 TEST_P(Plan, IsOneJsonObject) {
   const Workplace place;
@@ -84,7 +84,7 @@ TEST_P(Plan, IsText) {
   EXPECT_NE(text.find("elements per parameter and step"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Stage, Plan, testing::Values(0, 1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Stage, Plan, ::testing::Values(0, 1, 2, 3));
 
 TEST(LargePlan, Of16384RanksNeedsNoMpi) {
   const std::string text =

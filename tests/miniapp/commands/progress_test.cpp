@@ -9,7 +9,7 @@
 namespace shardmark::test::progress_test {
 namespace {
 
-class Progress : public testing::TestWithParam<int> {
+class Progress : public ::testing::TestWithParam<int> {
  protected:
   std::string train(bool terminal) {
     const Workplace place;
@@ -44,7 +44,7 @@ TEST_P(Progress, RewritesItsLineOnATerminal) {
 }
 
 // Without a launcher, and with one between the program and the terminal.
-INSTANTIATE_TEST_SUITE_P(Ranks, Progress, testing::Values(0, 2));
+INSTANTIATE_TEST_SUITE_P(Ranks, Progress, ::testing::Values(0, 2));
 
 }  // namespace
 }  // namespace shardmark::test::progress_test

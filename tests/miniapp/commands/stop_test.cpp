@@ -76,7 +76,7 @@ struct Case {
   int ranks, to, stage;
 };
 
-class Stop : public testing::TestWithParam<Case> {};
+class Stop : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Stop, AfterTheSameStepWithCheckpointAndReport) {
   const Case& c = GetParam();
@@ -94,10 +94,10 @@ TEST_P(Stop, AfterTheSameStepWithCheckpointAndReport) {
 
 INSTANTIATE_TEST_SUITE_P(
     Signals, Stop,
-    testing::Values(Case{SIGTERM, "SIGTERM", 1, 0, 0}, Case{SIGINT, "SIGINT", 1, launcher, 2},
-                    Case{SIGTERM, "SIGTERM", 2, launcher, 3}, Case{SIGUSR1, "SIGUSR1", 2, 1, 1},
-                    Case{SIGINT, "SIGINT", 3, launcher, 3}, Case{SIGTERM, "SIGTERM", 3, 2, 0},
-                    Case{SIGUSR1, "SIGUSR1", 4, launcher, 2}, Case{SIGINT, "SIGINT", 4, 3, 3}));
+    ::testing::Values(Case{SIGTERM, "SIGTERM", 1, 0, 0}, Case{SIGINT, "SIGINT", 1, launcher, 2},
+                      Case{SIGTERM, "SIGTERM", 2, launcher, 3}, Case{SIGUSR1, "SIGUSR1", 2, 1, 1},
+                      Case{SIGINT, "SIGINT", 3, launcher, 3}, Case{SIGTERM, "SIGTERM", 3, 2, 0},
+                      Case{SIGUSR1, "SIGUSR1", 4, launcher, 2}, Case{SIGINT, "SIGINT", 4, 3, 3}));
 
 TEST(StopOf, TheTimeLimit) {
   const Workplace place;

@@ -15,7 +15,7 @@ namespace shardmark::test::submission_test {
 namespace {
 
 // A run of two ranks and its archive, made once for all tests of this file.
-class Submissions : public testing::Test {
+class Submissions : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     place_ = new Workplace;

@@ -13,7 +13,7 @@ namespace {
 
 const std::string no_nvml = "libshardmark-has-no-such-library.so";
 
-class Energy : public testing::Test {
+class Energy : public ::testing::Test {
  protected:
   void put(const std::string& file, const std::string& text) const {
     std::filesystem::create_directories(std::filesystem::path(place.path(file)).parent_path());

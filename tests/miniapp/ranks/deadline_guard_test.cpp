@@ -19,7 +19,7 @@ void wait(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-class DeadlineGuardDeath : public testing::Test {
+class DeadlineGuardDeath : public ::testing::Test {
  protected:
   void SetUp() override { testing::GTEST_FLAG(death_test_style) = "threadsafe"; }
 };

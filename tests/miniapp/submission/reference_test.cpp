@@ -18,7 +18,7 @@ using State = Check::State;
 
 const std::string deck_path = std::string(SHARDMARK_TESTS) + "/../inputs/gpt-tiny-z3.json";
 
-class Reference : public testing::Test {
+class Reference : public ::testing::Test {
  protected:
   // A run of the deck, changed by `sets`, whose losses are 5.0, 4.9, 4.8.
   Check judged(const std::vector<std::string>& sets = {}, const Json* shipped = nullptr) {
