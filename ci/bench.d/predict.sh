@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+# Parts of ci/bench, which sources this file.
+# shellcheck shell=bash disable=SC2154
+
+# Calibrates this machine and then runs decks that the calibration did not use. Prints the predicted and the measured step time,
+# the errors, and the spread of repeated steps (p99 / p50 - 1). One deck, which is run right after the calibration and again before
+# each other deck, shows as "drift" how much slower the machine itself has become since, and "less drift" is the error without it.
+# MACHINE names an existing machine file, which replaces the calibration. DECKS is a pattern that selects names in
+# ci/bench.d/predict_decks.
+predict() {
+  local machine=${MACHINE:-$scratch/machine.json} name n family line sets since_ms now_ms
+  [[ -n ${MACHINE:-} ]] || on "$ranks" "$build_dir/shardmark" calibrate --out "$machine" --disk "$scratch"
+  since_ms=$(drift_ms)
+  grep -vE '^#' ci/bench.d/predict_decks | grep -E "${DECKS:-.}" | while read -r name n family line; do
+    read -ra sets <<<"$line"
+    now_ms=$(drift_ms)
+    run_predicted "$name" "$n" "$family" "${sets[@]}"
+    predicted_beside_measured "$name" "$scratch/$name.log" "$(awk -v now="$now_ms" -v since="$since_ms" 'BEGIN { print now / since - 1 }')"
+  done | table_of_predictions
+}
+
+# Runs a deck of predict_decks on the machine file of predict(), and leaves what it says in a log.
+run_predicted() {  # name ranks family sets ...
+  local name=$1 n=$2 deck=inputs/gpt-tiny-z0.json set=() s
+  [[ $3 == llama ]] && deck=inputs/llama-tiny-z3.json
+  for s in "${@:4}"; do
+    s=${s/#m./model.} s=${s/#r./run.} s=${s/#z./$zero.} s=${s/#d./deepspeed.}
+    set+=(--set "${s/@scratch@/$scratch}")
+  done
+  on "$n" "$build_dir/shardmark" run "$deck" "${set[@]}" --set "run.steps=$((4 * turns))" --set run.warmup=2 \
+    --set expect.loss_drop=0 --machine "$machine" --out "$scratch/$name" >"$scratch/$name.log" 2>&1 </dev/null || true
+}
+
+# Prints the median step of the deck that shows the drift, in ms.
+drift_ms() {
+  on "$ranks" "$build_dir/shardmark" run inputs/gpt-tiny-z0.json --set model.hidden=320 --set model.heads=5 \
+    --set "run.steps=$((2 * turns))" --set run.warmup=2 --set expect.loss_drop=0 --out "$scratch/drift" 2>&1 </dev/null |
+    awk '/^  step p50/ { print $3 }'
+}
+
+# For each of LINKS ("0.5 1 2"): calibrates 2 hosts, and then runs a deck without computation at each stage on 2, 3 and 4 hosts.
+# RANKS ranks run on each host (1). CALIBRATION="" measures more sizes (--quick). The calibration waits as runs on more hosts do,
+# which share the cores of this machine.
+hosts_predict() {
+  export SHARDMARK_SHARED_CORES=1
+  local link n stage name machine on_hosts ranks=${RANKS:-1}
+  for link in ${LINKS:-0.5 1 2}; do
+    on_hosts=(--ranks "$ranks" --gbps "$link" -- "$build_dir/shardmark")
+    machine=$scratch/$link.json
+    # shellcheck disable=SC2086  # the options are words
+    ci/hosts 2 "${on_hosts[@]}" calibrate ${CALIBRATION---quick} --out "$machine" --disk "$scratch" >&2
+    for n in 2 3 4; do
+      for stage in 0 1 2 3; do
+        name=$link-gbps-$n-hosts-z$stage
+        ci/hosts "$n" "${on_hosts[@]}" run inputs/gpt-tiny-z3.json --set run.compute=none --set "run.steps=$((2 * turns))" \
+          --set run.warmup=2 --set "$zero.stage=$stage" --machine "$machine" --out "$scratch/$name" \
+          >"$scratch/$name.log" 2>&1 </dev/null || true
+        predicted_beside_measured "$name" "$scratch/$name.log"
+      done
+    done
+  done | table_of_predictions
+  unset SHARDMARK_SHARED_CORES
+}
+
+# What the log of a run with --machine says, as a line of JSON. `drift` is what else is known of the machine, see predict().
+predicted_beside_measured() {  # name log [drift]
+  awk -v name="$1" -v drift="${3:-0}" '
+    /^Time, predicted on/ { on = 1 }
+    on && /^  (step|forward|backward|optimizer|copies|exposed) / { p[$1] = $2; m[$1] = $3 }
+    /^  step p50/ { noise = $5 / $3 - 1 }
+    END {
+      if (!("step" in p)) { printf "{\"what\": \"predict %s\", \"failed\": true}\n", name; exit }
+      printf "{\"what\": \"predict %s\", \"step_ms\": %s, \"measured_ms\": %s, \"noise\": %.3f, \"drift\": %.3f", name, p["step"], m["step"], noise, drift
+      for (k in p) if (m[k] > 0) printf ", \"error_%s\": %.4f", k, p[k] / m[k] - 1
+      print "}" }' "$2"
+}
+
+table_of_predictions() {
+  tee -a "$out" | tee "$scratch/predicted" | awk '
+    function of(key) { return match($0, "\"" key "\": -?[0-9.]+") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) : "" }
+    function size(x) { return x < 0 ? -x : x }
+    { name = $0; sub(/.*predict /, "", name); sub(/".*/, "", name) }
+    /failed/ { printf "%-28s failed\n", name; next }
+    NR == 1 { printf "%-28s %12s %12s %8s %8s %8s %8s %8s %8s %10s\n", "", "predicted ms", "measured ms", "step", "forward", "backward", "optim.", "noise", "drift", "less drift" }
+    { rest = (1 + of("error_step")) * (1 + of("drift")) - 1
+      printf "%-28s %12.2f %12.2f %7.1f%% %7.1f%% %7.1f%% %7.1f%% %7.1f%% %7.1f%% %9.1f%%\n", name, of("step_ms"), of("measured_ms"), 100 * of("error_step"),
+        100 * of("error_forward"), 100 * of("error_backward"), 100 * of("error_optimizer"), 100 * of("noise"), 100 * of("drift"), 100 * rest
+      n++; sum += size(of("error_step")); if (size(of("error_step")) > worst) worst = size(of("error_step"))
+      moved += size(of("drift")); still += size(rest); if (size(rest) > still_worst) still_worst = size(rest)
+      f += size(of("error_forward")); b += size(of("error_backward")); o += size(of("error_optimizer"))
+      for (i = 1; i < n; i++) if ((m[i] > 1.1 * of("measured_ms") && p[i] < of("step_ms")) || (1.1 * m[i] < of("measured_ms") && p[i] > of("step_ms"))) wrong++
+      m[n] = of("measured_ms"); p[n] = of("step_ms") }
+    END { if (n) printf "%d decks: step %.1f %% mean, %.1f %% worst (the machine drifted by %.1f %%; %.1f %% mean, %.1f %% worst without that); forward %.1f %%, backward %.1f %%, optimizer %.1f %% mean; %d of %d pairs ranked wrongly\n",
+      n, 100 * sum / n, 100 * worst, 100 * moved / n, 100 * still / n, 100 * still_worst, 100 * f / n, 100 * b / n, 100 * o / n, wrong, n * (n - 1) / 2 }'
+}
