@@ -6,8 +6,8 @@
 # for every one) and the best of each stage, one after the other in each of $turns rounds, and prints how much slower the advised
 # one is than the fastest. MACHINE names an existing machine file, which replaces the calibration.
 advise() {
-  local machine=${MACHINE:-$scratch/machine.json} i step_ms line sets
-  [[ -n ${MACHINE:-} ]] || on "$ranks" "$build_dir/shardmark" calibrate --out "$machine" --disk "$scratch"
+  local machine i step_ms line sets
+  calibrate_unless_given
   "$build_dir/shardmark" advise "$deck" --machine "$machine" --ranks "$ranks" --format json | candidates >"$scratch/candidates"
   for _ in $(seq "$turns"); do
     i=0

@@ -2,14 +2,20 @@
 # Parts of ci/bench, which sources this file.
 # shellcheck shell=bash disable=SC2154
 
+# Sets `machine` to the machine file to use: MACHINE, or else a calibration of this machine, made now.
+calibrate_unless_given() {
+  machine=${MACHINE:-$scratch/machine.json}
+  [[ -n ${MACHINE:-} ]] || on "$ranks" "$build_dir/shardmark" calibrate --out "$machine" --disk "$scratch"
+}
+
 # Calibrates this machine and then runs decks that the calibration did not use. Prints the predicted and the measured step time,
 # the errors, and the spread of repeated steps (p99 / p50 - 1). One deck, which is run right after the calibration and again before
 # each other deck, shows as "drift" how much slower the machine itself has become since, and "less drift" is the error without it.
 # MACHINE names an existing machine file, which replaces the calibration. DECKS is a pattern that selects names in
 # ci/bench.d/predict_decks.
 predict() {
-  local machine=${MACHINE:-$scratch/machine.json} name n family line sets since_ms now_ms
-  [[ -n ${MACHINE:-} ]] || on "$ranks" "$build_dir/shardmark" calibrate --out "$machine" --disk "$scratch"
+  local machine name n family line sets since_ms now_ms
+  calibrate_unless_given
   since_ms=$(drift_ms)
   grep -vE '^#' ci/bench.d/predict_decks | grep -E "${DECKS:-.}" | while read -r name n family line; do
     read -ra sets <<<"$line"
@@ -76,7 +82,7 @@ predicted_beside_measured() {  # name log [drift]
 }
 
 table_of_predictions() {
-  tee -a "$out" | tee "$scratch/predicted" | awk '
+  tee -a "$out" | awk '
     function of(key) { return match($0, "\"" key "\": -?[0-9.]+") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) : "" }
     function size(x) { return x < 0 ? -x : x }
     { name = $0; sub(/.*predict /, "", name); sub(/".*/, "", name) }

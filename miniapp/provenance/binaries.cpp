@@ -58,12 +58,11 @@ std::map<std::string, std::string> loaded_binaries() {
 }
 
 std::string compare_binaries(const std::map<std::string, std::string>& mine,
-                             const std::string& host, Peers& peers) {
+                             const std::vector<RankInfo>& ranks, Peers& peers) {
   const auto all = peers.gather(as_text(mine));
-  const auto hosts = peers.gather(host);
   for (std::size_t r = 1; r < all.size(); ++r)
     if (all[r] != all[0])
-      return fmt::format("rank {} (host {}) {}", r, hosts[r], difference(all[0], all[r]));
+      return fmt::format("rank {} (host {}) {}", r, ranks[r].host, difference(all[0], all[r]));
   return {};
 }
 

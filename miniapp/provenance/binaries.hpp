@@ -5,7 +5,9 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include <miniapp/measure/result.hpp>
 #include <miniapp/ranks/peers.hpp>
 
 namespace shardmark {
@@ -15,8 +17,8 @@ namespace shardmark {
 std::map<std::string, std::string> loaded_binaries();
 
 /// Collective. Which rank on which host has loaded something else than rank 0, as a text; empty if
-/// none has. `host` is that of this rank.
+/// none has.
 std::string compare_binaries(const std::map<std::string, std::string>& mine,
-                             const std::string& host, Peers& peers);
+                             const std::vector<RankInfo>& ranks, Peers& peers);
 
 }  // namespace shardmark

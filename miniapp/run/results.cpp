@@ -127,7 +127,7 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   result.binaries = loaded_binaries();
   observed.inputs = trainer.prover().data_difference();
   if (observed.inputs.empty())
-    observed.inputs = compare_binaries(result.binaries, world.node.host, peers);
+    observed.inputs = compare_binaries(result.binaries, result.ranks, peers);
   if (observed.inputs.empty()) observed.inputs = environment_difference(result.ranks);
   observed.clocks = compare_clocks(record.clocks, peers);
   observed.self_check = session.self_check();

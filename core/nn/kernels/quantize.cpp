@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-
 #include <core/nn/kernels/quantize.hpp>
-#include <core/nn/kernels/rows.hpp>
+#include <core/nn/kernels/quantize_group.hpp>
 
 namespace shardmark {
-namespace {
-
-KOKKOS_INLINE_FUNCTION std::int8_t to_int8(float v) {
-  const float rounded = std::rint(v);
-  if (!(rounded == rounded)) return 0;
-  return static_cast<std::int8_t>(rounded < -128 ? -128 : rounded > 127 ? 127 : rounded);
-}
-
-}  // namespace
 
 void quantize(const Context& ctx, std::int64_t elems, std::int64_t groups, std::int8_t* to,
               float* steps, const Fp16* from) {
@@ -23,12 +12,11 @@ void quantize(const Context& ctx, std::int64_t elems, std::int64_t groups, std::
       ctx, "shardmark::quantize", groups, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t g) {
         const Fp16* x = from + g * size;
         std::int8_t* q = to + g * size;
-        const float largest = row.max(size, [&](std::int64_t j) {
-          const float v = widen(x[j]);
-          return v < 0 ? -v : v;
+        const float per_step =
+            kernel::levels_per_unit<128>(row, size, [&](std::int64_t j) { return widen(x[j]); });
+        row.loop(size, [&](std::int64_t j) {
+          q[j] = static_cast<std::int8_t>(kernel::to_level<128>(widen(x[j]) * per_step));
         });
-        const float per_step = largest > 0 ? 256.0f / (2 * largest) : 1.0f;
-        row.loop(size, [&](std::int64_t j) { q[j] = to_int8(widen(x[j]) * per_step); });
         row.once([&] { steps[g] = 1.0f / per_step; });
       });
 }

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-
+#include <core/nn/kernels/quantize_group.hpp>
 #include <core/nn/kernels/quantize_int4.hpp>
-#include <core/nn/kernels/rows.hpp>
 
 namespace shardmark {
 namespace {
-
-KOKKOS_INLINE_FUNCTION int to_int4(float v) {
-  const float rounded = std::rint(v);
-  if (!(rounded == rounded)) return 0;
-  return static_cast<int>(rounded < -8 ? -8 : rounded > 7 ? 7 : rounded);
-}
 
 KOKKOS_INLINE_FUNCTION std::int8_t packed(int first, int second) {
   return static_cast<std::int8_t>(static_cast<unsigned>(first) << 4 |
@@ -34,13 +26,10 @@ KOKKOS_INLINE_FUNCTION float in_fp16(float v) {
 template<class Value>
 KOKKOS_INLINE_FUNCTION void quantize_group(const kernel::Row& row, std::int64_t size,
                                            std::int8_t* q, float* step, const Value& value) {
-  const float largest = row.max(size, [&](std::int64_t j) {
-    const float v = value(j);
-    return v < 0 ? -v : v;
-  });
-  const float per_step = largest > 0 ? 16.0f / (2 * largest) : 1.0f;
+  const float per_step = kernel::levels_per_unit<8>(row, size, value);
   row.loop(size / 2, [&](std::int64_t j) {
-    q[j] = packed(to_int4(value(2 * j) * per_step), to_int4(value(2 * j + 1) * per_step));
+    q[j] = packed(kernel::to_level<8>(value(2 * j) * per_step),
+                  kernel::to_level<8>(value(2 * j + 1) * per_step));
   });
   row.once([&] { *step = 1.0f / per_step; });
 }

@@ -7,13 +7,13 @@
 
 #include <gtest/gtest.h>
 
-#include <core/plan/interpret/check.hpp>
 #include <tests/support/training.hpp>
 
 namespace shardmark::quantized_gradients_run_test {
 namespace {
 
 using testing::small_deck;
+using testing::train_in_groups;
 using testing::Training;
 using testing::world;
 
@@ -32,33 +32,11 @@ Deck quantized_deck(Dtype model, std::int64_t accumulation = 1) {
   return d;
 }
 
-struct Outcome {
-  std::vector<double> losses;
-  StateHashes hashes;
-};
-
-Outcome run(const Deck& deck, int steps = 3) {
-  Training t(deck, MPI_COMM_WORLD);
-  require_legal(check(t.program()));
-  testing::train_as_predicted(t, steps);
-  testing::expect_groups_as_predicted(t);
-  const Outcome o{t.losses, t.hashes()};
-  EXPECT_EQ(o.hashes.disagreement, "");
-  return o;
-}
-
 TEST(QuantizedGradients, LeaveLossesNearThoseWithout) {
   for (const Dtype dtype : {Dtype::fp32, Dtype::fp16}) {
     SCOPED_TRACE(to_string(dtype));
     Deck deck = quantized_deck(dtype, 2);
-    const Outcome have = run(deck, 6), again = run(deck, 6);
-    EXPECT_EQ(have.losses, again.losses);
-    EXPECT_EQ(have.hashes, again.hashes);
-    deck.zero.knobs.quantized_gradients = false;
-    const Outcome want = run(deck, 6);
-    EXPECT_EQ(have.losses == want.losses, world() == 1);
-    for (std::size_t s = 0; s < want.losses.size(); ++s)
-      EXPECT_NEAR(have.losses[s], want.losses[s], 0.02 * want.losses[s]) << "step " << s;
+    testing::expect_losses_near_those_without(deck, deck.zero.knobs.quantized_gradients);
   }
 }
 
@@ -71,7 +49,7 @@ TEST(QuantizedGradients, AreAsPredictedInEveryBucket) {
     if (variant < 2) deck.zero.knobs.reduce_bucket_size = 4000;  // smaller than some gradients
     if (variant == 3) deck.zero.offload_optimizer.enabled = true;
     if (variant == 4) deck.run.reductions = Reductions::ordered;
-    run(deck);
+    train_in_groups(deck);
   }
 }
 
@@ -81,7 +59,7 @@ TEST(QuantizedGradients, AreAsPredictedBesideQuantizedWeightsAndSecondaryCopies)
   deck.model.hidden = 64;
   deck.zero.knobs.quantized_weights = true;
   deck.zero.knobs.hpz_partition_size = deck.machine.ranks_per_node;
-  run(deck);
+  train_in_groups(deck);
 }
 
 // One step of SGD without momentum moves each parameter by its gradient.

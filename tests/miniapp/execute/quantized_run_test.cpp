@@ -9,13 +9,13 @@
 #include <gtest/gtest.h>
 
 #include <core/numeric/half.hpp>
-#include <core/plan/interpret/check.hpp>
 #include <tests/support/training.hpp>
 
 namespace shardmark::quantized_run_test {
 namespace {
 
 using testing::small_deck;
+using testing::train_in_groups;
 using testing::Training;
 using testing::world;
 
@@ -29,33 +29,11 @@ Deck quantized_deck(Dtype dtype, std::int64_t accumulation = 1) {
   return d;
 }
 
-struct Outcome {
-  std::vector<double> losses;
-  StateHashes hashes;
-};
-
-Outcome run(const Deck& deck, int steps = 3) {
-  Training t(deck, MPI_COMM_WORLD);
-  require_legal(check(t.program()));
-  testing::train_as_predicted(t, steps);
-  testing::expect_groups_as_predicted(t);
-  const Outcome o{t.losses, t.hashes()};
-  EXPECT_EQ(o.hashes.disagreement, "");
-  return o;
-}
-
 TEST(QuantizedRuns, StayNearThoseWithout) {
   for (const Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
     SCOPED_TRACE(to_string(dtype));
     Deck deck = quantized_deck(dtype, 2);
-    const Outcome have = run(deck, 6), again = run(deck, 6);
-    EXPECT_EQ(have.losses, again.losses);
-    EXPECT_EQ(have.hashes, again.hashes);
-    deck.zero.knobs.quantized_weights = false;
-    const Outcome want = run(deck, 6);
-    EXPECT_EQ(have.losses == want.losses, world() == 1);
-    for (std::size_t s = 0; s < want.losses.size(); ++s)
-      EXPECT_NEAR(have.losses[s], want.losses[s], 0.02 * want.losses[s]) << "step " << s;
+    testing::expect_losses_near_those_without(deck, deck.zero.knobs.quantized_weights);
   }
 }
 
@@ -70,7 +48,7 @@ TEST(QuantizedRuns, AreAsPredictedWithEveryKindOfGather) {
         deck.zero.knobs.hpz_partition_size = copies ? 2 : 1;
         deck.zero.knobs.max_reuse_distance = sequential ? 0 : 6000;
         SCOPED_TRACE(::testing::Message() << sequential << on_host << copies);
-        run(deck);
+        train_in_groups(deck);
       }
 }
 

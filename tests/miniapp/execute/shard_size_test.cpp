@@ -6,14 +6,14 @@
 // by group.
 #include <gtest/gtest.h>
 
-#include <core/plan/interpret/check.hpp>
 #include <tests/support/training.hpp>
 
 namespace shardmark::shard_size_test {
 namespace {
 
 using testing::small_deck;
-using testing::Training;
+using testing::train_in_groups;
+using testing::Trained;
 using testing::world;
 
 std::vector<int> divisors() {
@@ -21,23 +21,6 @@ std::vector<int> divisors() {
   for (int d = 1; d <= world(); ++d)
     if (world() % d == 0) all.push_back(d);
   return all;
-}
-
-struct Outcome {
-  std::vector<double> losses, norms;
-  StateHashes hashes;
-  std::vector<bool> skipped;
-  bool operator==(const Outcome&) const = default;
-};
-
-Outcome run(const Deck& deck, int steps = 3) {
-  Training t(deck, MPI_COMM_WORLD);
-  require_legal(check(t.program()));
-  testing::train_as_predicted(t, steps);
-  testing::expect_groups_as_predicted(t);
-  const Outcome o{t.losses, t.norms, t.hashes(), t.skipped};
-  EXPECT_EQ(o.hashes.disagreement, "");
-  return o;
 }
 
 bool some_but_not_all(const std::vector<bool>& marks) {
@@ -64,7 +47,7 @@ TEST(ShardSize, ExactDataGivesStageZerosStates) {
     Deck zero = paper_deck(0, 0, accumulation);
     make_exact(zero);
     testing::set_precision(zero, dtype, dtype);
-    const Outcome want = run(zero);
+    const Trained want = train_in_groups(zero);
     for (int stage : {1, 2, 3})
       for (int size : divisors()) {
         SCOPED_TRACE(::testing::Message()
@@ -74,19 +57,19 @@ TEST(ShardSize, ExactDataGivesStageZerosStates) {
         testing::set_precision(deck, dtype, dtype);
         deck.comm.backend = (stage + size) % 2 == 0 ? Backend::mpi : Backend::automatic;
         deck.run.memory_mode = size == 2 ? MemoryMode::pooled : MemoryMode::strict;
-        EXPECT_EQ(run(deck).hashes, want.hashes);
+        EXPECT_EQ(train_in_groups(deck).hashes, want.hashes);
       }
   }
 }
 
 void expect_the_same_training(const Deck& without) {
-  const Outcome want = run(without);
+  const Trained want = train_in_groups(without);
   for (int size : divisors()) {
     SCOPED_TRACE(::testing::Message() << "stage " << without.zero.stage << " size " << size << " "
                                       << to_string(without.run.reductions));
     Deck deck = without;
     deck.run.shard_size = size;
-    const Outcome have = run(deck);
+    const Trained have = train_in_groups(deck);
     // With blocks of one rank or of all ranks, ordered sums have the same order.
     const bool one_order = size == 1 && without.run.reductions == Reductions::ordered;
     if (size == world() || one_order) {
@@ -116,7 +99,7 @@ TEST(ShardSize, AStepThatOverflowsIsSkippedByAll) {
       Deck deck = paper_deck(stage, size);
       testing::set_precision(deck, Dtype::fp16, Dtype::fp16);
       deck.zero.precision.loss_scale = {true, 0x1p21, 5, 1, false, 1};
-      const Outcome o = run(deck, 8);
+      const Trained o = train_in_groups(deck, 8);
       EXPECT_TRUE(some_but_not_all(o.skipped)) << stage << " " << size;
     }
 }
@@ -128,7 +111,7 @@ TEST(ShardSize, GroupsDoNotKeepEachOtherWaiting) {
       Deck deck = paper_deck(3, size, 2);
       deck.comm.backend = backend;
       deck.model.layers = 8;
-      run(deck, 2);
+      train_in_groups(deck, 2);
     }
 }
 
@@ -138,14 +121,14 @@ TEST(SecondaryCopies, ChangeNoBit) {
     Deck without = small_deck(3, 2 * world() * accumulation, accumulation);
     without.run.reductions = Reductions::ordered;
     testing::set_precision(without, dtype, dtype);
-    const Outcome want = run(without);
+    const Trained want = train_in_groups(without);
     for (std::int64_t size : {2, 16}) {
       if (world() % std::min<std::int64_t>(size, world()) != 0) continue;
       SCOPED_TRACE(::testing::Message() << to_string(dtype) << " block " << size);
       Deck deck = without;
       deck.zero.knobs.hpz_partition_size = size;
       deck.zero.knobs.param_persistence_threshold = size == 2 ? 0 : 50;
-      EXPECT_EQ(run(deck), want);
+      EXPECT_EQ(train_in_groups(deck), want);
     }
   }
 }
@@ -159,7 +142,7 @@ TEST(SecondaryCopies, OutliveASkippedStep) {
   Deck deck = without;
   deck.zero.knobs.hpz_partition_size = world();
   if (world() == 1) deck.zero.knobs.hpz_partition_size = 2;  // a block is no more than the world
-  const Outcome want = run(without, 8), have = run(deck, 8);
+  const Trained want = train_in_groups(without, 8), have = train_in_groups(deck, 8);
   EXPECT_TRUE(some_but_not_all(want.skipped));
   EXPECT_EQ(have.losses, want.losses);
   EXPECT_EQ(have.hashes, want.hashes);

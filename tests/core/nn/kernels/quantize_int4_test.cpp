@@ -4,25 +4,25 @@
 // of the ranks' numbers in their nodes; and the two exchanges of a gradient, made here without
 // communication, leave each rank its part of the sum, within the sum of the steps.
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include <core/nn/kernels/quantize_int4.hpp>
-#include <core/random.hpp>
-#include <tests/core/nn/models/single_process.hpp>
+#include <tests/core/nn/kernels/quantized.hpp>
 
 namespace shardmark::quantize_int4_test {
 namespace {
 
 using shardmark::testing::Buffer;
+using shardmark::testing::expect_extremes_restored;
+using shardmark::testing::expect_group_restored;
+using shardmark::testing::fill_with_extremes;
 
 struct QuantizeInt4 : shardmark::testing::KernelTest {};
 
 float value(std::int64_t i, float scale) {
-  const std::uint64_t bits = mix(11, 0, static_cast<std::uint64_t>(i));
-  return scale * (static_cast<float>(bits >> 40) * 0x1p-23f - 1.0f);
+  return shardmark::testing::uniform_value(11, i, scale);
 }
 
 // Element `i` of packed values: the first element of a byte is in its upper half.
@@ -42,20 +42,10 @@ TEST_F(QuantizeInt4, restores_each_element_within_its_step) {
       x[i] = round_fp16(value(i, std::ldexp(1.0f, static_cast<int>(i / size) * 3 - 8)));
     quantize_int4(ctx, elems, groups, 1, 3, q.data(), steps.data(), x.data());
     dequantize_int4(ctx, elems, groups, back.data(), q.data(), steps.data());
-    for (std::int64_t g = 0; g < groups; ++g) {
-      float largest = 0;
-      for (std::int64_t i = g * size; i < (g + 1) * size; ++i)
-        largest = std::max(largest, std::abs(widen(x[i])));
-      ASSERT_NEAR(steps[g], largest / 8, largest * 1e-6);
-      for (std::int64_t i = g * size; i < (g + 1) * size; ++i) {
-        const float have = widen(back[i]), want = widen(x[i]);
-        const float rounding = std::max(std::abs(have) * 0x1p-11f, 0x1p-25f) + largest * 1e-6f;
-        const float bound = want > 7.5f * steps[g] ? steps[g] : steps[g] / 2;
-        ASSERT_LE(std::abs(have - want), bound + rounding) << i << " of groups of " << size;
-        const float quotient = std::rint(want * (16.0f / (2 * largest)));
-        ASSERT_EQ(unpacked(q.data(), i), std::min(7.0f, std::max(-8.0f, quotient)));
-      }
-    }
+    for (std::int64_t g = 0; g < groups; ++g)
+      expect_group_restored(
+          x.data() + g * size, back.data() + g * size, size, steps[g], 8,
+          [&](std::int64_t i) { return static_cast<float>(unpacked(q.data(), g * size + i)); });
   }
 }
 
@@ -63,15 +53,11 @@ TEST_F(QuantizeInt4, keeps_zeros_and_what_is_not_finite_shows) {
   Buffer<Fp16> x(24), back(24);
   Buffer<std::int8_t> q(12);
   Buffer<float> steps(3);
-  for (std::int64_t i = 0; i < 24; ++i) x[i] = round_fp16(i < 8 ? 0.0f : 1.0f);
-  x[9] = round_fp16(std::numeric_limits<float>::infinity());
-  x[17] = round_fp16(std::numeric_limits<float>::quiet_NaN());
+  fill_with_extremes(x);
   quantize_int4(ctx, 24, 3, 1, 1, q.data(), steps.data(), x.data());
   dequantize_int4(ctx, 24, 3, back.data(), q.data(), steps.data());
   EXPECT_EQ(steps[0], 1);
-  for (std::int64_t i = 0; i < 8; ++i) EXPECT_EQ(widen(back[i]), 0) << i;
-  for (std::int64_t i = 8; i < 16; ++i) EXPECT_TRUE(std::isnan(widen(back[i]))) << i;
-  EXPECT_EQ(widen(back[17]), 0) << "as a GPU converts it";
+  expect_extremes_restored(back);
   EXPECT_EQ(unpacked(q.data(), 16), 7);
 }
 
