@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include <fmt/core.h>
@@ -13,21 +14,58 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json to_json(const EnergyMeters& meters, const std::string& host, int ranks) {
-  Json counters = Json::array();
-  for (const CounterEnergy& c : meters.energy())
-    counters.push_back({c.name, c.source, static_cast<int>(c.part), c.joules});
-  return {{"host", host}, {"ranks", ranks}, {"counters", counters}, {"missing", meters.missing()}};
+Json to_json(const PhaseReadings& p) {
+  Json spans = Json::array();
+  for (const PhaseSpan& span : p.spans) spans.push_back({span.count, span.seconds});
+  return {{"spans", spans}, {"refused", p.refused}, {"ends", p.ends}, {"seconds", p.seconds}};
 }
 
-NodeEnergy from_json(const Json& json) {
+Json to_json(const CounterEnergy& c) {
+  Json phases = Json::array();
+  for (const auto& joules : c.phases) phases.push_back(joules ? Json(*joules) : Json());
+  return {c.name,         c.source, static_cast<int>(c.part), c.joules, c.steps.update_s,
+          c.steps.joules, phases};
+}
+
+Json to_json(const EnergyMeters& meters, const PhaseReadings& phases, const std::string& host,
+             int ranks) {
+  Json counters = Json::array();
+  for (const CounterEnergy& c : meters.energy()) counters.push_back(to_json(c));
+  return {{"host", host},
+          {"ranks", ranks},
+          {"counters", counters},
+          {"missing", meters.missing()},
+          {"phases", to_json(phases)}};
+}
+
+PhaseReadings readings_of(const Json& json) {
+  PhaseReadings p;
+  for (std::size_t i = 0; i < p.spans.size(); ++i)
+    p.spans[i] = {json.at("spans").at(i).at(0), json["spans"][i].at(1)};
+  p.refused = json.at("refused");
+  p.ends = json.at("ends");
+  p.seconds = json.at("seconds");
+  return p;
+}
+
+CounterEnergy counter_of(const Json& json) {
+  CounterEnergy c{json.at(0),
+                  json.at(1),
+                  static_cast<EnergyPart>(json.at(2).get<int>()),
+                  json.at(3),
+                  {json.at(4), json.at(5)}};
+  for (std::size_t i = 0; i < c.phases.size(); ++i)
+    if (const Json& joules = json.at(6).at(i); !joules.is_null()) c.phases[i] = joules;
+  return c;
+}
+
+NodeEnergy node_of(const Json& json) {
   NodeEnergy node;
   node.host = json.at("host");
   node.ranks = json.at("ranks");
   node.missing = json.at("missing");
-  for (const Json& c : json.at("counters"))
-    node.counters.push_back(
-        {c.at(0), c.at(1), static_cast<EnergyPart>(c.at(2).get<int>()), c.at(3)});
+  node.phases = readings_of(json.at("phases"));
+  for (const Json& c : json.at("counters")) node.counters.push_back(counter_of(c));
   return node;
 }
 
@@ -41,9 +79,15 @@ bool NodeEnergy::whole() const {
 std::optional<double> NodeEnergy::joules() const {
   if (counters.empty()) return std::nullopt;
   double sum = 0;
-  for (const CounterEnergy& c : counters)
-    if (!whole() || c.part == EnergyPart::node) sum += c.joules;
+  for (const CounterEnergy& c : counted()) sum += c.joules;
   return sum;
+}
+
+std::vector<CounterEnergy> NodeEnergy::counted() const {
+  std::vector<CounterEnergy> in;
+  std::copy_if(counters.begin(), counters.end(), std::back_inserter(in),
+               [&](const CounterEnergy& c) { return !whole() || c.part == EnergyPart::node; });
+  return in;
 }
 
 std::optional<double> EnergyFigure::joules() const {
@@ -69,17 +113,18 @@ std::string EnergyFigure::parts() const {
   return join(names, ", ");
 }
 
-EnergyFigure collect_energy(const EnergyMeters* meters, const std::string& host, int ranks_of_node,
-                            double seconds, double tokens, Peers& peers) {
+EnergyFigure collect_energy(const EnergyMeters* meters, const PhaseMeter* phases,
+                            const std::string& host, int ranks_of_node, double seconds,
+                            double tokens, Peers& peers) {
   EnergyFigure figure;
   figure.seconds = seconds;
   figure.tokens = tokens;
-  const std::string mine = meters != nullptr
-                               ? to_json(*meters, host, ranks_of_node)
+  const std::string mine = meters != nullptr && phases != nullptr
+                               ? to_json(*meters, phases->readings(), host, ranks_of_node)
                                      .dump(-1, ' ', true, Json::error_handler_t::replace)
                                : "";
   for (const std::string& text : peers.gather(mine))
-    if (!text.empty()) figure.nodes.push_back(from_json(Json::parse(text)));
+    if (!text.empty()) figure.nodes.push_back(node_of(Json::parse(text)));
   return figure;
 }
 
@@ -107,6 +152,7 @@ std::string describe(const EnergyFigure& f) {
                             "no counter are not in it\n",
                             f.parts());
   }
+  text += describe_phases(f);
   for (const std::string& reason : missing) text += fmt::format("  not measured: {}\n", reason);
   return text;
 }

@@ -20,6 +20,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double microjoule = 1e-6;
+// The longest times between two updates and the least differences of counts: RAPL's registers are
+// updated every ms in units of 2^-14 J, Cray's files as `raw_scan_hz` says, and NVML's counter,
+// which has no documented rate, every 20 to 100 ms as measured.
+constexpr CounterSteps rapl_steps{1e-3, 1.0 / (1 << 14)};
+constexpr CounterSteps pm_steps{0.1, 1};
+constexpr CounterSteps nvml_steps{0.1, 1e-3};
 constexpr std::int64_t sample_every_ns = 1'000'000'000;
 
 // The first line of a file of the kernel, which is small. Throws std::runtime_error.
@@ -70,9 +76,9 @@ std::vector<std::string> entries(const std::string& folder) {
 /// A file that contains a count.
 class FileCounter : public EnergyCounter {
  public:
-  FileCounter(std::string name, std::string source, EnergyPart part, std::string path, double unit,
-              double range)
-      : EnergyCounter(std::move(name), std::move(source), part),
+  FileCounter(std::string name, std::string source, EnergyPart part, CounterSteps steps,
+              std::string path, double unit, double range)
+      : EnergyCounter(std::move(name), std::move(source), part, steps),
         path_(std::move(path)),
         unit_(unit),
         range_(range) {}
@@ -87,7 +93,7 @@ class FileCounter : public EnergyCounter {
 class GpuCounter : public EnergyCounter {
  public:
   GpuCounter(std::shared_ptr<Nvml> nvml, unsigned device)
-      : EnergyCounter(fmt::format("gpu{}", device), "nvml", EnergyPart::gpu),
+      : EnergyCounter(fmt::format("gpu{}", device), "nvml", EnergyPart::gpu, nvml_steps),
         nvml_(std::move(nvml)),
         device_(device) {}
   double read() override { return nvml_->joules(device_); }
@@ -98,31 +104,6 @@ class GpuCounter : public EnergyCounter {
 };
 
 }  // namespace
-
-const char* to_string(EnergyPart part) {
-  switch (part) {
-    case EnergyPart::processor: return "processor";
-    case EnergyPart::memory: return "memory";
-    case EnergyPart::gpu: return "gpu";
-    case EnergyPart::node: return "node";
-  }
-  return "?";
-}
-
-void EnergyCounter::begin() {
-  last_ = read();
-  energy_.joules = 0;
-}
-
-void EnergyCounter::sample() {
-  const double now = read();
-  double used = now - last_;
-  if (used < 0) used += range();
-  if (used < 0)
-    throw std::runtime_error(fmt::format("{} fell from {} J to {} J", energy_.name, last_, now));
-  energy_.joules += used;
-  last_ = now;
-}
 
 EnergyMeters::EnergyMeters(const std::string& root, const std::string& nvml) {
   find_pm_counters(root);
@@ -160,8 +141,8 @@ void EnergyMeters::find_powercap(const std::string& root) {
     const std::string package = zone.substr(0, zone.rfind(':'));
     readable |= keep(std::make_unique<FileCounter>(
         memory ? name + " of " + text_in(folder + "/" + package + "/name", package) : name,
-        "powercap", memory ? EnergyPart::memory : EnergyPart::processor, at + "energy_uj",
-        microjoule, range));
+        "powercap", memory ? EnergyPart::memory : EnergyPart::processor, rapl_steps,
+        at + "energy_uj", microjoule, range));
   }
   if (!readable) find_hwmon(root);
   if (!any && counters_.empty())
@@ -180,12 +161,18 @@ void EnergyMeters::find_hwmon(const std::string& root) {
       // AMD's driver counts sockets and cores; the cores are part of the sockets.
       if (label.starts_with("Ecore")) continue;
       keep(std::make_unique<FileCounter>(text_in(at + "name", chip) + " " + label, "hwmon",
-                                         EnergyPart::processor, at + file, microjoule, 0));
+                                         EnergyPart::processor, rapl_steps, at + file, microjoule,
+                                         0));
     }
 }
 
 void EnergyMeters::find_pm_counters(const std::string& root) {
   const std::string folder = root + "/sys/cray/pm_counters";
+  CounterSteps steps = pm_steps;
+  try {
+    if (const double hz = number_in(folder + "/raw_scan_hz"); hz > 0) steps.update_s = 1 / hz;
+  } catch (const std::runtime_error&) {  // an older version of the files
+  }
   for (const std::string& file : entries(folder)) {
     if (!file.ends_with("energy")) continue;
     const EnergyPart part = file == "energy"             ? EnergyPart::node
@@ -193,7 +180,7 @@ void EnergyMeters::find_pm_counters(const std::string& root) {
                             : file.starts_with("memory") ? EnergyPart::memory
                                                          : EnergyPart::processor;
     keep(std::make_unique<FileCounter>(file == "energy" ? "node" : file.substr(0, file.size() - 7),
-                                       "pm_counters", part, folder + "/" + file, 1, 0));
+                                       "pm_counters", part, steps, folder + "/" + file, 1, 0));
   }
 }
 
@@ -214,19 +201,41 @@ void EnergyMeters::each(Call call) {
       return false;
     } catch (const std::runtime_error& e) {
       missing_.push_back(fmt::format("{}: {}", counter->energy().name, e.what()));
+      following_.erase(counter.get());
       return true;
     }
   });
-  sampled_ns_ = monotonic_ns();
 }
 
 void EnergyMeters::begin() {
   each([](EnergyCounter& counter) { counter.begin(); });
+  sampled_ns_ = monotonic_ns();
 }
 
 void EnergyMeters::sample(bool now) {
   if (!now && monotonic_ns() - sampled_ns_ < sample_every_ns) return;
   each([](EnergyCounter& counter) { counter.sample(); });
+  sampled_ns_ = monotonic_ns();
+}
+
+bool EnergyMeters::resolves(const EnergyCounter& counter, const PhaseSpans& spans) const {
+  const double update_s = counter.energy().steps.update_s;
+  return std::any_of(spans.begin(), spans.end(), [&](const PhaseSpan& span) {
+    return span.count > 0 && update_s <= most_phase_error * span.mean_s();
+  });
+}
+
+bool EnergyMeters::follow_phases(const PhaseSpans& spans) {
+  following_.clear();
+  for (const auto& counter : counters_)
+    if (resolves(*counter, spans)) following_.insert(counter.get());
+  return !following_.empty();
+}
+
+void EnergyMeters::change_phase(std::optional<EnergyPhase> ended, bool all) {
+  each([&](EnergyCounter& counter) {
+    if (all || following_.count(&counter) > 0) counter.change_phase(ended);
+  });
 }
 
 std::vector<CounterEnergy> EnergyMeters::energy() const {

@@ -9,45 +9,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include <miniapp/energy/counter.hpp>
+
 namespace shardmark {
-
-/// What a counter measures; `node` includes all other parts.
-enum class EnergyPart : std::uint8_t { processor, memory, gpu, node };
-/// "processor", "memory", "gpu", "node".
-const char* to_string(EnergyPart part);
-
-/// What a counter measured since the last begin().
-struct CounterEnergy {
-  std::string name, source;  // "package-0", "powercap"
-  EnergyPart part = EnergyPart::processor;
-  double joules = 0;
-};
-
-/// One source of readings. Its count only grows, apart from a wrap that it declares.
-class EnergyCounter {
- public:
-  EnergyCounter(std::string name, std::string source, EnergyPart part)
-      : energy_{std::move(name), std::move(source), part, 0} {}
-  virtual ~EnergyCounter() = default;
-  /// Joules since some moment. Throws std::runtime_error with the reason if it cannot be read.
-  virtual double read() = 0;
-  /// Joules at which the count starts again at 0; 0: never.
-  virtual double range() const { return 0; }
-
-  /// Reads, and forgets what was measured before. Throws as read() does.
-  void begin();
-  /// Reads, and adds what was used since the last reading. A count that fell without a range, or
-  /// below a range, throws std::runtime_error.
-  void sample();
-  const CounterEnergy& energy() const { return energy_; }
-
- private:
-  CounterEnergy energy_;
-  double last_ = 0;
-};
 
 /// All counters of this node.
 class EnergyMeters {
@@ -60,6 +29,13 @@ class EnergyMeters {
   void begin();
   /// Takes a reading, at most once per second unless `now`, so that no counter wraps twice.
   void sample(bool now = false);
+  /// Chooses the counters that resolve a phase as long as one of `spans`, for change_phase().
+  /// Returns whether there are any.
+  bool follow_phases(const PhaseSpans& spans);
+  /// Leaves these counters alone until the next follow_phases().
+  void follow_no_phases() { following_.clear(); }
+  /// Reads the chosen counters, or `all`, at the end of the phase `ended`, if one ends.
+  void change_phase(std::optional<EnergyPhase> ended, bool all);
   /// What each counter has measured from begin() to the last reading.
   std::vector<CounterEnergy> energy() const;
   /// What is not measured and why, in sentences without a full stop.
@@ -74,9 +50,11 @@ class EnergyMeters {
   bool keep(std::unique_ptr<EnergyCounter> counter);
   template<class Call>
   void each(Call call);
+  bool resolves(const EnergyCounter& counter, const PhaseSpans& spans) const;
 
   std::vector<std::unique_ptr<EnergyCounter>> counters_;
   std::vector<std::string> missing_;
+  std::set<const EnergyCounter*> following_;  // read at the ends of phases
   std::int64_t sampled_ns_ = 0;
 };
 

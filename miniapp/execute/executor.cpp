@@ -92,7 +92,10 @@ void Executor::run(int index, const StepValues& values) {
   const Segment& segment = program_.segments[index];
   ++runs_[static_cast<std::size_t>(index)];
   in_flight_.assign(segment.events.size(), {});
+  std::optional<Phase> phase;
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
+    if (enters_phase_ && phase != segment.events[i].phase)
+      enters_phase_(*(phase = segment.events[i].phase));
     const TracedScope traced(trace_, memory_, index, i, times_.exposed, waited_for_copies_ns_);
     ScopedTimer timer(phase_time(times_, segment.events[i].phase));
     run_event(segment, i, values);

@@ -4,6 +4,7 @@
 // are waited for where an order edge requires it, all on the calling thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +70,9 @@ class Executor {
   /// Traces the events that are run from now on into `trace`, which must outlive them; null: none.
   void trace(StepTrace* trace) { trace_ = trace; }
 
+  /// Calls `enters` where a segment or an event of another phase begins; empty: not at all.
+  void on_phase(std::function<void(Phase)> enters) { enters_phase_ = std::move(enters); }
+
   /// Watches how slots are used, until `end_watch`. To be called before the first segment. Memory
   /// that kernels use on a device is not watched: the host does not reach it, or does not wait.
   void watch_slots() {
@@ -120,6 +124,7 @@ class Executor {
   Space space_;
   ExecutorOptions options_;
   StepTrace* trace_ = nullptr;
+  std::function<void(Phase)> enters_phase_;
   SlotMemory memory_;
   std::optional<SlotWatch> watch_;
   CollectiveQueue collectives_;

@@ -7,6 +7,7 @@
 #include <core/plan/interpret/print.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/provenance/environment.hpp>
+#include <miniapp/report/report_energy.hpp>
 #include <miniapp/report/report_json.hpp>
 #include <miniapp/report/report_stragglers.hpp>
 
@@ -141,38 +142,6 @@ OrderedJson checks(const Result& r) {
   return list;
 }
 
-// Null where nothing was measured, since 0 would be wrong.
-OrderedJson energy(const EnergyFigure& f) {
-  const auto joules = f.joules();
-  const auto per = [&](double count) {
-    return joules && count > 0 ? number(*joules / count) : OrderedJson(nullptr);
-  };
-  OrderedJson nodes = OrderedJson::array();
-  double ranks = 0;
-  for (const NodeEnergy& node : f.nodes) {
-    ranks += node.ranks;
-    OrderedJson counters = OrderedJson::array();
-    for (const CounterEnergy& c : node.counters)
-      counters.push_back({{"name", c.name},
-                          {"source", c.source},
-                          {"part", to_string(c.part)},
-                          {"joules", number(c.joules)}});
-    const auto own = node.joules();
-    nodes.push_back({{"host", node.host},
-                     {"ranks", node.ranks},
-                     {"joules", own ? number(*own) : OrderedJson(nullptr)},
-                     {"counters", counters},
-                     {"missing", node.missing}});
-  }
-  return {{"joules", per(1)},
-          {"seconds", number(f.seconds)},
-          {"watts", per(f.seconds)},
-          {"joules_per_token", per(f.tokens)},
-          {"joules_per_rank", per(ranks)},
-          {"whole_nodes", joules && f.whole()},
-          {"nodes", nodes}};
-}
-
 OrderedJson checkpoints(const CheckpointFigures& c) {
   OrderedJson o = {{"written", c.written},
                    {"written_bytes", c.written_bytes},
@@ -284,7 +253,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["state_hash"] = state_hash_json(r.hashes);
   if (!r.rows.empty() && deck.run.compute == Compute::train)
     o["loss"] = {{"first", number(r.rows.front().loss)}, {"last", number(r.rows.back().loss)}};
-  o["energy"] = energy(r.energy);
+  o["energy"] = energy_json(r.energy);
   if (!deck.checkpoint.dir.empty()) o["checkpoints"] = checkpoints(r.checkpoints);
   if (r.replay.unused.empty())
     o["replay"] = {{"step", r.replay.step},

@@ -102,8 +102,9 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   fill_stragglers(record, session.slowed_ranks(), peers, result);
   result.stragglers.congestion = congestion_result(deck, session.congested_ranks(), record, peers);
   result.hashes = hash_states(session.context(), program, session.executor(), peers);
-  result.energy = collect_energy(trainer.meters(), world.node.host, world.node.ranks,
-                                 record.timed_s, result.tokens_per_s * record.timed_s, peers);
+  result.energy =
+      collect_energy(trainer.meters(), trainer.phases(), world.node.host, world.node.ranks,
+                     record.timed_s, result.tokens_per_s * record.timed_s, peers);
   fill_comms_log(run, trainer.untimed_calls(), counters, result);
   result.deck_text = run.loaded.used_json;
   result.deck_hash = run.loaded.hash;

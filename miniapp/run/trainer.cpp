@@ -21,6 +21,16 @@ std::int64_t own_ns(const LaneTimes& t) {
   return t.forward + t.backward + t.step - t.exposed;
 }
 
+std::optional<EnergyPhase> energy_phase(Phase phase) {
+  switch (phase) {
+    case Phase::init: return std::nullopt;
+    case Phase::forward: return EnergyPhase::forward;
+    case Phase::backward: return EnergyPhase::backward;
+    case Phase::step: return EnergyPhase::optimizer;
+  }
+  return std::nullopt;
+}
+
 constexpr double overflow_norm = -1;  // of a skipped step, as DeepSpeed reports it
 
 // Of one phase of checkpoints: comm.timeout_s, and the time that a slow file system needs for the
@@ -49,8 +59,21 @@ Trainer::Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoin
   record_.rss_start = session.memory_at_start().resident_bytes;
   record_.rss_start_files = session.memory_at_start().file_bytes;
   record_.device = session.device();
+  if (session.node().local_rank == 0) open_meters();
+}
+
+// A device works behind the host, which is then in another phase.
+void Trainer::open_meters() {
   const char* root = std::getenv("SHARDMARK_SYSFS");
-  if (session.node().local_rank == 0) meters_.emplace(root != nullptr ? root : "");
+  meters_.emplace(root != nullptr ? root : "");
+  phases_.emplace(*meters_,
+                  device_is_host ? "" : "the device works behind the host, whose phases are known");
+  if (!meters_->energy().empty())
+    session_.executor().on_phase([this](Phase phase) { enter_phase(energy_phase(phase)); });
+}
+
+void Trainer::enter_phase(std::optional<EnergyPhase> phase) {
+  if (phases_) phases_->enter(phase);
 }
 
 // Of the warm-up steps the last one is drawn by the report, so the one before it is proved.
@@ -77,7 +100,9 @@ void Trainer::plain_step(std::int64_t step) {
   session_.slow_down_in(step);
   const bool proved = proves(step);
   if (proved) prover_.begin(step);
+  if (phases_) phases_->step();
   const bool updated = steps.step(step, [this] { stop_.start(own_cause()); });
+  enter_phase(std::nullopt);
   if (proved) prover_.end();
   if (steps.exhausted())
     peers_.agree([&] {
@@ -195,8 +220,11 @@ void Trainer::untimed(const char* what, Body body) {
 void Trainer::checkpoint(std::int64_t steps_done) {
   const bool last = record_.stop != StopCause::none && checkpoints_.possible();
   if (!last && !checkpoints_.due(steps_done)) return;
-  untimed("writing a checkpoint",
-          [&] { checkpoints_.write(session_.executor(), session_.steps()); });
+  untimed("writing a checkpoint", [&] {
+    enter_phase(EnergyPhase::checkpoint);
+    checkpoints_.write(session_.executor(), session_.steps());
+    enter_phase(std::nullopt);
+  });
 }
 
 void Trainer::step_to_replay(std::int64_t s, Progress& progress) {
@@ -238,6 +266,7 @@ void Trainer::train() {
   counters.recording(true);
   const std::int64_t matmul_before_ns = session_.matmul().matmul_ns();
   untimed_ns_ = 0;
+  if (phases_) phases_->begin();
   if (meters_) meters_->begin();
   record_.clocks.begin = read_clocks();
   const EmulatedTraffic before = session_.emulated();
@@ -250,6 +279,7 @@ void Trainer::train() {
   record_.emulated.written_bytes -= before.written_bytes;
   record_.emulated.received_bytes -= before.received_bytes;
   if (meters_) meters_->sample(true);
+  executor.on_phase({});
   record_.matmul_ns = session_.matmul().matmul_ns() - matmul_before_ns;
   record_.times = executor.times();
   record_.link = executor.link_times();

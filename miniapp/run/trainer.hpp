@@ -9,7 +9,7 @@
 
 #include <comm/decorators/counting.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
-#include <miniapp/energy/meters.hpp>
+#include <miniapp/energy/phase_meter.hpp>
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/measure/run_record.hpp>
 #include <miniapp/prove/step_prover.hpp>
@@ -45,6 +45,8 @@ class Trainer {
   const StepTrace& drawn_step() const { return drawn_; }
   /// The energy counters of this node, of the timed steps; null on the other ranks of the node.
   const EnergyMeters* meters() const { return meters_ ? &*meters_ : nullptr; }
+  /// How their joules were divided among phases; null as meters().
+  const PhaseMeter* phases() const { return phases_ ? &*phases_ : nullptr; }
   /// The timed steps that the deck's `trace` asks for.
   const std::vector<StepTrace>& traced_steps() const { return traced_; }
 
@@ -59,6 +61,8 @@ class Trainer {
   void step_to_replay(std::int64_t step, Progress& progress);
   void checkpoint(std::int64_t steps_done);
   void record_resident();
+  void open_meters();
+  void enter_phase(std::optional<EnergyPhase> phase);
   template<class Body>
   void untimed(const char* what, Body body);
   template<class Body>
@@ -74,6 +78,7 @@ class Trainer {
   StopAgreement stop_;
   RunRecord record_;
   std::optional<EnergyMeters> meters_;  // on one rank of each node
+  std::optional<PhaseMeter> phases_;    // of these meters
   std::int64_t untimed_ns_ = 0;         // between timed steps, in checkpoints and for the replay
   std::vector<CollectiveRecord> untimed_calls_;
   StepTrace drawn_;

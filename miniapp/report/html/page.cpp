@@ -16,6 +16,7 @@ std::string report_html(const Deck& deck, const Program& p, const Result& r) {
   page += time_section(p, r);
   page += memory_section(p, r);
   page += collectives_section(p, r);
+  page += energy_section(r);
   page += provenance_section(r);
   page += deck_section(deck, r);
   return document(

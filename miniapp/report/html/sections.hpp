@@ -16,6 +16,8 @@ std::string checks_section(const Result& result);
 std::string memory_section(const Program& program, const Result& result);
 std::string collectives_section(const Program& program, const Result& result);
 std::string time_section(const Program& program, const Result& result);
+/// Empty if no counter of energy was read.
+std::string energy_section(const Result& result);
 /// Empty if nothing was trained.
 std::string loss_section(const Deck& deck, const Result& result);
 /// Ranks, software, environment, warnings.

@@ -47,6 +47,37 @@ Outcome train(const Workplace& place, int ranks = 2, const std::vector<std::stri
   return outcome;
 }
 
+// A counter that stands still gives no joules, but shows which phases there were.
+TEST(Report, HasNoJoulesOfPhasesThatACounterDoesNotResolve) {
+  for (const int ranks : {1, 2, 3, 4}) {
+    SCOPED_TRACE(ranks);
+    const Workplace place;
+    const std::string deck = place.deck(3, {{"run", {{"warmup", 1}}}});
+    const std::string zone = place.path("sys/class/powercap/intel-rapl:0");
+    fs::create_directories(zone);
+    for (const auto& [file, text] : {std::pair("name", "package-0"), {"energy_uj", "1"}})
+      place.write("sys/class/powercap/intel-rapl:0/" + std::string(file), text);
+    const Outcome outcome = run({.args = place.run_args(),
+                                 .ranks = ranks,
+                                 .environment = {{"SHARDMARK_SYSFS", place.path("")}}});
+    ASSERT_EQ(outcome.status, 0) << outcome.err << outcome.out;
+    EXPECT_NE(outcome.out.find("no joules of forward by powercap: "), std::string::npos);
+    const Json report = place.report();
+    const Json& energy = report.at("energy");
+    const std::int64_t steps = report.at("deck").at("run").at("steps");
+    for (const char* phase : {"forward", "backward", "optimizer"}) {
+      EXPECT_TRUE(energy.at("phases").at(phase).at("joules").is_null()) << phase;
+      const Json& spans = energy.at("nodes").at(0).at("phases").at(phase);
+      EXPECT_EQ(spans.at("count"), steps) << phase;
+      EXPECT_GT(spans.at("seconds"), 0) << phase;
+    }
+    EXPECT_EQ(energy.at("nodes").size(), 1U) << "one rank reads";
+    EXPECT_EQ(energy.at("unresolved").size(), 3U) << energy.at("unresolved");
+    EXPECT_NE(read_text(place.out() + "/report.html").find("no joules of optimizer by powercap"),
+              std::string::npos);
+  }
+}
+
 TEST(Report, AgreesWithWhatWasPrinted) {
   const Workplace place;
   const std::string deck = place.deck();

@@ -5,37 +5,12 @@
 
 #include <gtest/gtest.h>
 
-#include <miniapp/energy/energy_figure.hpp>
-#include <tests/support/workplace.hpp>
+#include <tests/miniapp/energy/made_up_counters.hpp>
 
 namespace shardmark::test::energy_test {
 namespace {
 
-const std::string no_nvml = "libshardmark-has-no-such-library.so";
-
-class Energy : public ::testing::Test {
- protected:
-  void put(const std::string& file, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(place.path(file)).parent_path());
-    place.write(file, text + "\n");
-  }
-  void put_zone(const std::string& zone, const std::string& name, const std::string& microjoules) {
-    put("sys/class/powercap/" + zone + "/name", name);
-    put("sys/class/powercap/" + zone + "/max_energy_range_uj", "10000000");
-    put("sys/class/powercap/" + zone + "/energy_uj", microjoules);
-  }
-  EnergyMeters meters(const std::string& nvml = no_nvml) const {
-    return EnergyMeters(place.path(""), nvml);
-  }
-  static bool says(const EnergyMeters& m, const std::string& text) {
-    for (const std::string& sentence : m.missing())
-      if (sentence.find(text) != std::string::npos) return true;
-    return false;
-  }
-  static NodeEnergy node_of(const EnergyMeters& m) { return {"a", 2, m.energy(), m.missing()}; }
-
-  Workplace place;
-};
+class Energy : public ::testing::Test, protected MadeUpCounters {};
 
 TEST_F(Energy, AddsPackagesAndMemoryButNoZoneTwice) {
   put_zone("intel-rapl:0", "package-0", "1000000");

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/core.h>
+
+#include <miniapp/energy/counter.hpp>
+
+namespace shardmark {
+
+const char* to_string(EnergyPart part) {
+  switch (part) {
+    case EnergyPart::processor: return "processor";
+    case EnergyPart::memory: return "memory";
+    case EnergyPart::gpu: return "gpu";
+    case EnergyPart::node: return "node";
+  }
+  return "?";
+}
+
+std::optional<double> CounterEnergy::phase_error(EnergyPhase phase, const PhaseSpans& spans) const {
+  if (!phases[phase] || spans[phase].count == 0) return std::nullopt;
+  double most_watts = 0;
+  for (const EnergyPhase p : all_values<EnergyPhase>)
+    if (phases[p] && spans[p].seconds > 0)
+      most_watts = std::max(most_watts, *phases[p] / spans[p].seconds);
+  const double per_span = *phases[phase] / static_cast<double>(spans[phase].count);
+  if (per_span <= 0) return std::nullopt;
+  return (steps.update_s * most_watts + steps.joules) / per_span;
+}
+
+std::optional<double> CounterEnergy::phase_joules(EnergyPhase phase,
+                                                  const PhaseSpans& spans) const {
+  const auto error = phase_error(phase, spans);
+  return error && *error <= most_phase_error ? phases[phase] : std::nullopt;
+}
+
+void EnergyCounter::begin() {
+  last_ = read();
+  energy_.joules = at_change_ = 0;
+  energy_.phases = {};
+}
+
+void EnergyCounter::sample() {
+  const double now = read();
+  double used = now - last_;
+  if (used < 0) used += range();
+  if (used < 0)
+    throw std::runtime_error(fmt::format("{} fell from {} J to {} J", energy_.name, last_, now));
+  energy_.joules += used;
+  last_ = now;
+}
+
+void EnergyCounter::change_phase(std::optional<EnergyPhase> ended) {
+  sample();
+  if (ended) {
+    std::optional<double>& joules = energy_.phases[*ended];
+    joules = joules.value_or(0) + energy_.joules - at_change_;
+  }
+  at_change_ = energy_.joules;
+}
+
+}  // namespace shardmark

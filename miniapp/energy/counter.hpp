@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// One energy counter: its readings added up, in all and by phase of the steps.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <miniapp/energy/phases.hpp>
+
+namespace shardmark {
+
+/// What a counter measures; `node` includes all other parts.
+enum class EnergyPart : std::uint8_t { processor, memory, gpu, node };
+/// "processor", "memory", "gpu", "node".
+const char* to_string(EnergyPart part);
+
+/// How fine a counter is.
+struct CounterSteps {
+  double update_s = 0;  // between two updates of the count, at most
+  double joules = 0;    // the least difference of two counts
+};
+
+/// What a counter measured since the last begin().
+struct CounterEnergy {
+  std::string name, source;  // "package-0", "powercap"
+  EnergyPart part = EnergyPart::processor;
+  double joules = 0;
+  CounterSteps steps{};
+  /// Joules between the readings at the ends of a phase; empty where there was none.
+  EnumArray<EnergyPhase, std::optional<double>> phases{};
+
+  /// By how much of itself the figure of `phase` may be wrong: a count is up to an update old, in
+  /// which the power was at most that of the phase with the most. Empty: there is no figure.
+  std::optional<double> phase_error(EnergyPhase phase, const PhaseSpans& spans) const;
+  /// The joules of `phase`; empty if there are none, or if they are too uncertain to be reported.
+  std::optional<double> phase_joules(EnergyPhase phase, const PhaseSpans& spans) const;
+};
+
+/// One source of readings. Its count only grows, apart from a wrap that it declares.
+class EnergyCounter {
+ public:
+  EnergyCounter(std::string name, std::string source, EnergyPart part, CounterSteps steps)
+      : energy_{std::move(name), std::move(source), part, 0, steps, {}} {}
+  virtual ~EnergyCounter() = default;
+  /// Joules since some moment. Throws std::runtime_error with the reason if it cannot be read.
+  virtual double read() = 0;
+  /// Joules at which the count starts again at 0; 0: never.
+  virtual double range() const { return 0; }
+
+  /// Reads, and forgets what was measured before. Throws as read() does.
+  void begin();
+  /// Reads, and adds what was used since the last reading. A count that fell without a range, or
+  /// below a range, throws std::runtime_error.
+  void sample();
+  /// The same between two phases: what was used since the last call belongs to `ended`.
+  void change_phase(std::optional<EnergyPhase> ended);
+  const CounterEnergy& energy() const { return energy_; }
+
+ private:
+  CounterEnergy energy_;
+  double last_ = 0, at_change_ = 0;
+};
+
+}  // namespace shardmark
