@@ -72,18 +72,19 @@ hosts_predict() {
 predicted_beside_measured() {  # name log [drift]
   awk -v name="$1" -v drift="${3:-0}" '
     /^Time, predicted on/ { on = 1 }
+    /^$/ { on = 0 }
     on && /^  (step|forward|backward|optimizer|copies|exposed) / { p[$1] = $2; m[$1] = $3 }
     /^  step p50/ { noise = $5 / $3 - 1 }
     END {
       if (!("step" in p)) { printf "{\"what\": \"predict %s\", \"failed\": true}\n", name; exit }
       printf "{\"what\": \"predict %s\", \"step_ms\": %s, \"measured_ms\": %s, \"noise\": %.3f, \"drift\": %.3f", name, p["step"], m["step"], noise, drift
-      for (k in p) if (m[k] > 0) printf ", \"error_%s\": %.4f", k, p[k] / m[k] - 1
+      for (k in p) if (m[k] + 0 > 0) printf ", \"error_%s\": %.4f", k, p[k] / m[k] - 1
       print "}" }' "$2"
 }
 
 table_of_predictions() {
   tee -a "$out" | awk '
-    function of(key) { return match($0, "\"" key "\": -?[0-9.]+") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) : "" }
+    function of(key) { return match($0, "\"" key "\": -?[0-9.]+") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) + 0 : 0 }
     function size(x) { return x < 0 ? -x : x }
     { name = $0; sub(/.*predict /, "", name); sub(/".*/, "", name) }
     /failed/ { printf "%-28s failed\n", name; next }

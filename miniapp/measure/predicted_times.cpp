@@ -6,7 +6,7 @@ namespace shardmark {
 std::vector<PredictedTime> predicted_times(const Result& r) {
   if (!r.prediction) return {};
   const PredictedPoint& p = r.prediction->point;
-  const TimeResult& t = r.times;
+  const PhaseMedians& t = r.median_times;
   return {{"step", p.step_s, r.step_p50_s},
           {"forward", p.priced.phase_s[Phase::forward], t.forward},
           {"backward", p.priced.phase_s[Phase::backward], t.backward},

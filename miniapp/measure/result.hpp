@@ -82,7 +82,13 @@ struct TimeResult {
   double own() const { return forward + backward + optimizer - exposed; }
 };
 
-/// A time of a step as predicted and as measured.
+/// The median over the timed steps, in seconds, on one rank. A few steps that something disturbs
+/// move a mean and not a median, so these are what predictions are compared with.
+struct PhaseMedians {
+  double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0;
+};
+
+/// A time of a step and as measured.
 struct PredictedTime {
   std::string_view name;  // "step", "forward", …
   double predicted_s = 0, measured_s = 0;
@@ -139,7 +145,8 @@ struct Result {
     return std::any_of(link.begin(), link.end(),
                        [](const LinkResult& l) { return l.predicted.copies > 0; });
   }
-  TimeResult times;  // of this rank
+  TimeResult times;           // of this rank
+  PhaseMedians median_times;  // of this rank
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
   int slowest_rank = 0;      // the rank that spends most time without waiting for others
   TimeResult slowest_times;  // of that rank

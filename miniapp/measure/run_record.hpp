@@ -26,7 +26,7 @@ struct EmulatedTraffic {
 struct RunRecord {
   // By step of this run:
   std::vector<double> losses, norms, seconds, lrs, loss_scales;
-  std::vector<double> own_seconds;       // without waiting for collectives
+  std::vector<LaneTimes> step_times;
   std::vector<double> injected_seconds;  // by how much `perturb` held this rank up
   std::vector<double> memory_traffic;    // bytes that `perturb` wrote to memory beside it
   std::vector<bool> skipped;

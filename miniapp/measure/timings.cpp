@@ -86,6 +86,22 @@ TimeResult times_per_step(const RunRecord& record, const std::vector<CollectiveR
           .matmul = per_step(record.matmul_ns)};
 }
 
+PhaseMedians medians(const RunRecord& record) {
+  const auto first =
+      std::min<std::size_t>(static_cast<std::size_t>(record.warmup), record.step_times.size());
+  const auto median_of = [&](std::int64_t LaneTimes::*time) {
+    std::vector<double> seconds;
+    for (std::size_t s = first; s < record.step_times.size(); ++s)
+      seconds.push_back(static_cast<double>(record.step_times[s].*time) * 1e-9);
+    return percentile(std::move(seconds), 0.5);
+  };
+  return {.forward = median_of(&LaneTimes::forward),
+          .backward = median_of(&LaneTimes::backward),
+          .optimizer = median_of(&LaneTimes::step),
+          .copies = median_of(&LaneTimes::copies),
+          .exposed = median_of(&LaneTimes::exposed)};
+}
+
 // The tokens that the timed steps trained on. A `list` model has no tokens; its figure of merit
 // counts each sample as one token.
 double tokens_trained(const Deck& deck, const Program& program, const RunRecord& record,
@@ -175,6 +191,7 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
                 const std::vector<CollectiveRecord>& calls, Peers& peers, Result& result) {
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
   result.times = times_per_step(record, calls, steps);
+  result.median_times = medians(record);
   std::vector<double> timed;
   for (std::size_t s = static_cast<std::size_t>(record.warmup); s < result.rows.size(); ++s)
     timed.push_back(result.rows[s].seconds);

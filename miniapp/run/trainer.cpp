@@ -16,11 +16,6 @@
 namespace shardmark {
 namespace {
 
-// The time of the compute lane in which it did not wait for collectives.
-std::int64_t own_ns(const LaneTimes& t) {
-  return t.forward + t.backward + t.step - t.exposed;
-}
-
 std::optional<EnergyPhase> energy_phase(Phase phase) {
   switch (phase) {
     case Phase::init: return std::nullopt;
@@ -94,7 +89,7 @@ void Trainer::plain_step(std::int64_t step) {
   StepRunner& steps = session_.steps();
   const Executor& executor = session_.executor();
   const std::int64_t start_ns = monotonic_ns();
-  const std::int64_t own_before_ns = own_ns(executor.times());
+  const LaneTimes times_before = executor.times();
   const std::int64_t injected_before_ns = session_.injected_ns();
   const std::int64_t written_before = session_.emulated().written_bytes;
   session_.slow_down_in(step);
@@ -118,8 +113,7 @@ void Trainer::plain_step(std::int64_t step) {
   record_.loss_scales.push_back(steps.values().loss_scale);
   record_.skipped.push_back(!updated);
   record_.seconds.push_back(static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
-  record_.own_seconds.push_back(static_cast<double>(own_ns(executor.times()) - own_before_ns) *
-                                1e-9);
+  record_.step_times.push_back(executor.times().since(times_before));
   record_.injected_seconds.push_back(
       static_cast<double>(session_.injected_ns() - injected_before_ns) * 1e-9);
   // At least 1, so that a step counts as slow even if the thread did not get to run in it; what is

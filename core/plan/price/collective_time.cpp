@@ -174,6 +174,11 @@ CollectiveTime collective_time(const Machine& machine, const CollectiveShape& sh
   CollectiveTime time = points != nullptr ? from_points(machine, *level, *points, shape)
                                           : from_link(machine, *level, shape);
   time.between_nodes = level->between_nodes;
+  const int busy = std::max(shape.busy_ranks, shape.ranks_per_node);
+  const double turns =
+      turns_on_cores(machine, busy, points != nullptr ? points->ranks_per_node : 1);
+  time.latency_s *= turns;
+  time.transfer_s *= turns;
   return time;
 }
 

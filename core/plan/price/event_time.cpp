@@ -77,11 +77,14 @@ struct EventTimes::Tables {
       if (product_busy[key_of_product(t)] == t.busy_ranks)
         for (const auto& p : t.points)
           products[key_of_product(t)].add({p.m, p.n, p.k, p.batch},
-                                          p.seconds / (2 * p.m * p.n * p.k * p.batch));
+                                          turns_on_cores(machine, busy_ranks, t.busy_ranks) *
+                                              p.seconds / (2 * p.m * p.n * p.k * p.batch));
     for (const StreamTimes& t : machine.device.streams)
       if (stream_busy[key_of_stream(t)] == t.busy_ranks)
         for (const auto& p : t.points)
-          streams[key_of_stream(t)].add({p.elems, p.width, 1, 1}, p.seconds / p.elems);
+          streams[key_of_stream(t)].add(
+              {p.elems, p.width, 1, 1},
+              turns_on_cores(machine, busy_ranks, t.busy_ranks) * p.seconds / p.elems);
   }
 
   // The table of this kind of product, or that of the most similar kind; null: there is none.
@@ -143,6 +146,7 @@ Cost EventTimes::product(const Product& p) {
       if (peak > 0) seconds = flops / (peak * (given > 0 ? given : d.product_efficiency));
       const double rate = d.memory_bytes_per_s * d.product_operand_efficiency;
       if (rate > 0) seconds += operand_bytes(p) / rate;
+      seconds *= turns_on_cores(machine_, busy_ranks_, 1);
       if (!d.products.empty())
         note("products of " + std::string(to_string(p.type)) + ", which were not measured", 2);
     }
@@ -170,7 +174,7 @@ Cost EventTimes::stream(const Stream& s) {
       double rate = d.memory_bytes_per_s * d.stream_efficiency;
       if (machine_.node.shares_memory_bus && machine_.node.memory_bytes_per_s > 0)
         rate = std::min(rate, machine_.node.memory_bytes_per_s * d.stream_efficiency / busy_ranks_);
-      if (rate > 0) seconds = s.bytes / rate;
+      if (rate > 0) seconds = turns_on_cores(machine_, busy_ranks_, 1) * s.bytes / rate;
     }
     Cost one;
     one[Resource::host] = launch_s;
@@ -208,6 +212,8 @@ Cost EventTimes::copy(Direction direction, std::int64_t bytes) {
     cost[resource] =
         (model.link.latency_s + of(bytes) / model.link.bytes_per_s) / speeds_[resource];
   }
+  if (!is_disk(direction))
+    cost[resource] *= turns_on_cores(machine_, busy_ranks_, machine_.node.ranks);
   return cost;
 }
 

@@ -6,6 +6,7 @@
 // before a nominal peak.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -203,5 +204,14 @@ struct Machine {
   Jitter jitter;
   double step_s = 0;  // what each step costs in addition to its events
 };
+
+/// How many times as long the own work of a rank takes among `busy` ranks of a node as where it was
+/// measured among `measured` ones, because ranks without a core of their own take turns. 1 unless
+/// the ranks compute on the cores of the node.
+inline double turns_on_cores(const Machine& machine, int busy, int measured) {
+  if (!machine.device.is_host || machine.node.cores <= 0) return 1;
+  return static_cast<double>(std::max(busy, machine.node.cores)) /
+         std::max(measured, machine.node.cores);
+}
 
 }  // namespace shardmark

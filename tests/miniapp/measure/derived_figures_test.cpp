@@ -71,7 +71,8 @@ TEST(Predictions, stand_beside_what_was_measured) {
   p.priced.phase_s[Phase::step] = 13, p.priced.copies_s = 14, p.priced.exposed_s = 15;
   EXPECT_FALSE(measured_use(r).mfu) << "no step was timed";
   r.step_p50_s = 2;
-  r.times = {.forward = 1, .backward = 2, .optimizer = 3, .copies = 4, .exposed = 5};
+  r.times = {.forward = 9, .backward = 9, .optimizer = 9, .copies = 9, .exposed = 9};
+  r.median_times = {.forward = 1, .backward = 2, .optimizer = 3, .copies = 4, .exposed = 5};
   const auto times = predicted_times(r);
   ASSERT_EQ(times.size(), 6u);
   EXPECT_EQ(times[0].predicted_s, 3);

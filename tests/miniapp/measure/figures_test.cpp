@@ -74,7 +74,8 @@ TEST_F(Figures, waiting_is_charged_to_the_rank_that_comes_last) {
 // One warm-up step, which counts nowhere, and four timed steps; rank r is r s slower in each.
 TEST_F(Figures, steps_of_each_rank_are_the_timed_ones) {
   RunRecord record = record_of({90.0 + rank, 1.0 + rank, 4.0 + rank, 2.0 + rank, 3.0 + rank}, 1);
-  record.own_seconds = {90, 0.1 + rank, 0.4 + rank, 0.2 + rank, 0.3 + rank};
+  for (const std::int64_t own_ms : {90'000, 100, 400, 200, 300})
+    record.step_times.push_back({.forward = own_ms * ms + rank * second});
   record.injected_seconds = {50, 0, 2.0 * rank, 0, 0};
   record.memory_traffic = {7, 0, 0, 0, 0};
   fill_rows(record, 1, peers, result);
@@ -173,6 +174,22 @@ TEST_F(Figures, hidden_is_what_was_in_flight_and_not_exposed) {
   record.times.exposed = 26 * ms;
   fill_times(gpt2_deck(2), p, record, calls, peers, result);
   EXPECT_EQ(result.times.hidden, 0) << "never negative";
+}
+
+// One warm-up step, and three timed ones of which one is disturbed.
+TEST_F(Figures, the_times_that_predictions_are_compared_with_are_medians) {
+  RunRecord record = record_of({1, 1, 1, 1}, 1);
+  for (const std::int64_t times : {700, 2, 900, 1}) {
+    LaneTimes t{.forward = times * ms, .backward = 3 * times * ms, .step = 5 * times * ms};
+    t.copies = 7 * times * ms, t.exposed = 9 * times * ms;
+    record.step_times.push_back(t);
+  }
+  fill_times(gpt2_deck(2), p, record, {}, peers, result);
+  EXPECT_NEAR(result.median_times.forward, 2e-3, 1e-12);
+  EXPECT_NEAR(result.median_times.backward, 6e-3, 1e-12);
+  EXPECT_NEAR(result.median_times.optimizer, 10e-3, 1e-12);
+  EXPECT_NEAR(result.median_times.copies, 14e-3, 1e-12);
+  EXPECT_NEAR(result.median_times.exposed, 18e-3, 1e-12);
 }
 
 // Rank 0 spends most time, but waits; the last rank works most.

@@ -158,6 +158,26 @@ TEST(Price, ARankThatMovesTheDataItselfHidesNothing) {
 }
 
 // A share of 0.25 at half speed: the collective takes 8 ms beside computation and 1 ms from it.
+TEST(Price, RanksWithoutACoreOfTheirOwnTakeTurns) {
+  Plan plan;
+  plan.collective(8 * mb);  // 4 ms for two ranks, and nothing beside it
+  plan.kernel(3 * mb);
+  Machine m = machine(1, 1, true);
+  PriceOptions o = on_one_node();
+  const double alone = step(plan, m, o);
+  m.node.cores = 2;
+  EXPECT_NEAR(step(plan, m, o), alone, exact) << "two ranks on two cores";
+  m.node.cores = 1;
+  EXPECT_NEAR(step(plan, m, o), 2 * alone, exact);
+  m.device.is_host = false;
+  EXPECT_NEAR(step(plan, m, o), step(plan, machine(1, 1, false), o), exact) << "devices compute";
+  EXPECT_EQ(turns_on_cores(m, 8, 2), 1) << "devices compute";
+  m.device.is_host = true, m.node.cores = 4;
+  EXPECT_EQ(turns_on_cores(m, 8, 2), 2);
+  EXPECT_EQ(turns_on_cores(m, 8, 8), 1) << "they took turns when they were measured";
+  EXPECT_EQ(turns_on_cores(m, 2, 8), 0.5);
+}
+
 TEST(Price, InterferenceSlowsBothSides) {
   Plan plan;
   const int c = plan.collective(8 * mb);
