@@ -44,6 +44,13 @@ drift_ms() {
     awk '/^  step p50/ { print $3 }'
 }
 
+# Calibrates this machine and then times single collectives of every verb at sizes between the calibrated ones.
+predicted_collectives() {
+  local machine
+  calibrate_unless_given
+  on "$ranks" "$build_dir/ci/bench.d/bench_predicted_collectives" "$machine" "${LARGEST:-1024}" | keep
+}
+
 # For each of LINKS ("0.5 1 2"): calibrates 2 hosts, and then runs a deck without computation at each stage on 2, 3 and 4 hosts.
 # RANKS ranks run on each host (1). CALIBRATION="" measures more sizes (--quick). The calibration waits as runs on more hosts do,
 # which share the cores of this machine.

@@ -11,8 +11,9 @@
 
 namespace shardmark {
 
-/// Reads a machine file, given as a path or by the name of a shipped one (`dgx-h100`). Throws DeckError for anything that is malformed or absurd, in one line
-/// that names file, key, value, bound and remedy.
+/// Reads a machine file, given as a path or by the name of a shipped one (`dgx-h100`). Throws
+/// DeckError for anything that is malformed or absurd, in one line that names file, key, value,
+/// bound and remedy.
 Machine read_machine_file(const std::string& text);
 
 /// Throws DeckError if the file at `path` does not describe as many ranks: they need a level
