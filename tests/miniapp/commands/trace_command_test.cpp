@@ -144,6 +144,65 @@ TEST(ChakraTraces, HaveTheDurationsOfAMachineFile) {
   EXPECT_GT(total, 0);
 }
 
+// Seconds of a step in which nodes wait for what their traces say, and collectives for the last
+// rank.
+double replayed_s(const std::vector<ChakraTrace>& ranks) {
+  std::vector<std::vector<std::int64_t>> ends(ranks.size(), {0});  // by id, in ns
+  std::vector<std::size_t> at(ranks.size(), 0);
+  const auto ready = [&](std::size_t r) {
+    std::int64_t ns = 0;
+    for (const std::uint64_t before : ranks[r].nodes[at[r]].depends_on)
+      ns = std::max(ns, ends[r][before]);
+    return ns;
+  };
+  const auto finish = [&](std::size_t r, std::int64_t begin_ns) {
+    ends[r].push_back(begin_ns + ranks[r].nodes[at[r]++].numbers.at("duration_nanos"));
+  };
+  for (;;) {
+    std::int64_t all_ready = 0, last = 0;
+    std::size_t waiting = 0;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      while (at[r] < ranks[r].nodes.size() && !ranks[r].nodes[at[r]].collective())
+        finish(r, ready(r));
+      waiting += at[r] < ranks[r].nodes.size();
+      if (waiting > r) all_ready = std::max(all_ready, ready(r));
+      last = std::max(last, *std::max_element(ends[r].begin(), ends[r].end()));
+    }
+    if (waiting == 0) return double(last) * 1e-9;
+    EXPECT_EQ(waiting, ranks.size()) << "a rank makes fewer calls";
+    if (waiting != ranks.size()) return 0;
+    for (std::size_t r = 0; r < ranks.size(); ++r) finish(r, all_ready);
+  }
+}
+
+TEST(ChakraTraces, TakeAsLongAsPredicted) {
+  for (const int stage : {0, 1, 2, 3})
+    for (const int ranks : {1, 2, 3}) {
+      SCOPED_TRACE("stage " + std::to_string(stage) + ", ranks " + std::to_string(ranks));
+      const std::string deck = "gpt-tiny-z" + std::to_string(stage);
+      const Workplace place;
+      const std::vector<std::string> where{"--ranks", std::to_string(ranks), "--machine",
+                                           "dgx-a100-80gb"};
+      std::vector<std::string> trace{"trace", deck, "--out", place.out()};
+      trace.insert(trace.end(), where.begin(), where.end());
+      ASSERT_EQ(run({.args = trace}).status, 0);
+      std::vector<std::string> predict{"predict", deck, "--format", "json"};
+      predict.insert(predict.end(), where.begin(), where.end());
+      const Json predicted = Json::parse(run({.args = predict}).out).at("points").at(0);
+      std::vector<ChakraTrace> traces;
+      for (int r = 0; r < ranks; ++r) traces.push_back(trace_of(place.out(), deck, r));
+      const double step_s = predicted.at("step_s");
+      EXPECT_NEAR(replayed_s(traces), step_s, 2e-3 * step_s);
+      std::int64_t communication_ns = 0;
+      for (const ChakraNode& node : traces[0].nodes)
+        if (node.collective()) communication_ns += node.numbers.at("duration_nanos");
+      if (stage == 0) {
+        EXPECT_NEAR(double(communication_ns) * 1e-9, predicted.at("exposed_s"), 1e-7)
+            << "nothing overlaps";
+      }
+    }
+}
+
 TEST(ChakraTraces, OfARunHaveItsTimes) {
   for (const int ranks : {1, 2, 3, 4}) {
     const Workplace place;
