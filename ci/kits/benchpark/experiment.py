@@ -19,7 +19,7 @@ class Shardmark(
         values=("train", "storage"),
         description="train a model, or write and read checkpoints",
     )
-    variant("version", default="0.1.0", values=("main", "0.1.0"), description="version")
+    variant("version", default="main", values=("main",), description="version")
 
     maintainers("shardmark")
 

@@ -12,7 +12,7 @@ class Shardmark(ExecutableApplication):
 
     tags("benchmark-app", "mini-app", "machine-learning", "mpi")
 
-    software_spec("shardmark", pkg_spec="shardmark@0.1.0", package_manager="spack*")
+    software_spec("shardmark", pkg_spec="shardmark@main", package_manager="spack*")
     required_package("shardmark", package_manager="spack*")
 
     executable(

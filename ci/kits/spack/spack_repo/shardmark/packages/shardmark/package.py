@@ -38,6 +38,7 @@ class Shardmark(CMakePackage, CudaPackage):
     depends_on("fmt@9:")
     depends_on("xxhash@0.8:")
     depends_on("libzip@1:")
+    depends_on("yaml-cpp@0.6:")
     depends_on("googletest", type="build", when="+tests")
 
     with when("~cuda"):
