@@ -66,6 +66,27 @@ void check_states(const Deck& deck, const Origin& origin) {
                         "frozen parameters in files: remove it, or offload_param's \"nvme\"");
 }
 
+// Autocast treats modules by their classes. Its arithmetic, in which some values have 16 bits and
+// others 32, is not modelled.
+void check_autocast(const Deck& deck, const Origin& origin) {
+  if (!deck.zero.precision.autocast.dtype) return;
+  if (trains(deck))
+    origin.not_modelled(
+        "deepspeed.torch_autocast.enabled", true,
+        "the arithmetic of run.compute \"train\" under autocast: set run.compute to "
+        "\"none\"");
+  if (deck.zero.stage == 0) return;
+  for (std::size_t i = 0; i < deck.model.modules.size(); ++i) {
+    const ListModule& module = deck.model.modules[i];
+    if (!module.numels.empty() && module.python_class.empty())
+      origin.missing(fmt::format("model.modules.{}.class", i),
+                     fmt::format("deepspeed.torch_autocast sends the gradients of some classes in "
+                                 "16 bits: give the Python class of \"{}\", for example "
+                                 "\"torch.nn.Linear\"",
+                                 module.name));
+  }
+}
+
 void check_shard_size(const Deck& deck, Origin& origin) {
   const std::int64_t size = deck.run.shard_size;
   if (size == 0) return;
@@ -85,6 +106,7 @@ void check_shard_size(const Deck& deck, Origin& origin) {
 
 void check_together(const Deck& deck, Origin& origin) {
   check_states(deck, origin);
+  check_autocast(deck, origin);
   check_shard_size(deck, origin);
   const bool uses_data = trains(deck);
   if (deck.data.source != DataSource::none && !uses_data)

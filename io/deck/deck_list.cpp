@@ -51,6 +51,12 @@ ListModule read_module(Origin& origin, const Json& value, const std::string& key
   if (!name) origin.missing(reader.key("name"), "give the module's name; \"\" is the root");
   if (!name->is_string()) origin.refuse(reader.key("name"), *name, "must be a string");
   module.name = name->get<std::string>();
+  if (const Json* python_class = reader.any("class")) {
+    if (!python_class->is_string() || python_class->get<std::string>().empty())
+      origin.refuse(reader.key("class"), *python_class,
+                    "must be the name of a Python class, for example \"torch.nn.Linear\"");
+    module.python_class = python_class->get<std::string>();
+  }
   if (const Json* shapes = reader.any("shapes")) {
     read_shapes(origin, reader.key("shapes"), *shapes, module);
     if (const Json* both = reader.any("numels"))

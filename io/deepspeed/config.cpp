@@ -49,6 +49,7 @@ void judge(const DsConfig& c, Origin& origin, Schedule schedule) {
                                  &c.optimizer, &c.optimizer_params})
     values->judge(origin, c.stage, schedule);
   if (c.top.given("aio")) c.aio.judge(origin, c.stage, schedule);
+  if (c.top.given("torch_autocast")) c.torch_autocast.judge(origin, c.stage, schedule);
   if (c.top.given("comms_logger")) c.comms_logger.judge(origin, c.stage, schedule);
   if (!c.scheduler.at("type").is_null()) c.scheduler_params.judge(origin, c.stage, schedule);
 }
@@ -81,6 +82,7 @@ DsConfig parse_deepspeed(Origin& origin, const Json& config) {
       .scheduler = scheduler,
       .scheduler_params = scheduler_params_of(origin, scheduler),
       .comms_logger = section_of(origin, top, "comms_logger", ds_comms_logger()),
+      .torch_autocast = section_of(origin, top, "torch_autocast", ds_torch_autocast()),
       .stage = stage};
 }
 
@@ -102,6 +104,7 @@ ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule) {
   spec.optimizer = optimizer_spec(c, origin);
   spec.scheduler = scheduler_spec(c, spec.optimizer.lr, origin);
   spec.precision = precision_spec(c, origin);
+  spec.precision.autocast = autocast_spec(c, origin, schedule);
   if (!traits(schedule).follows_deepspeed && spec.precision.comm != spec.precision.model)
     origin.not_modelled(c.top.key("communication_data_type"), c.top.at("communication_data_type"),
                         "remove the key, or set run.schedule to \"deepspeed\"");

@@ -14,7 +14,7 @@ namespace shardmark {
 struct DsConfig {
   DsValues top, zero, leaf_module, offload_param, offload_optimizer;
   DsValues aio, fp16, bf16, data_types, optimizer, optimizer_params;
-  DsValues scheduler, scheduler_params, comms_logger;
+  DsValues scheduler, scheduler_params, comms_logger, torch_autocast;
   int stage = 0;
 };
 

@@ -40,6 +40,17 @@ void mute_precision(DsConfig& c) {
   }
 }
 
+// Autocast decides by module in which type a gradient is sent. The engine, which reduces at stage
+// 0, does not ask it.
+void mute_autocast(DsConfig& c) {
+  if (!autocasts(c))
+    for (const char* name : {"dtype", "lower_precision_safe_modules"})
+      c.torch_autocast.mute(name, "torch_autocast is not enabled");
+  else if (!replicated(c))
+    c.top.mute("communication_data_type",
+               "torch_autocast decides in which type each gradient is sent");
+}
+
 void mute_buckets(DsConfig& c) {
   if (uses_bf16_optimizer(c)) {
     for (const char* name :
@@ -123,6 +134,7 @@ void mute_without_effect(DsConfig& c) {
   mute_logging(c);
   mute_beside_offload(c);
   mute_precision(c);
+  mute_autocast(c);
   mute_buckets(c);
   mute_fetches(c);
   mute_scaling(c);

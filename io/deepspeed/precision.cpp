@@ -7,16 +7,16 @@
 #include <io/deepspeed/sections.hpp>
 
 namespace shardmark {
-namespace {
 
-// DeepSpeed accepts int8 as a type; ShardMark does not.
-std::optional<Dtype> dtype_of(const Json& value) {
+std::optional<Dtype> named_dtype(const Json& value) {
   const auto name = value.get<std::string>();
   if (name.find("bf") != std::string::npos) return Dtype::bf16;
   if (name.find("16") != std::string::npos || name == "half") return Dtype::fp16;
   if (name.find("int8") != std::string::npos) return std::nullopt;
   return Dtype::fp32;
 }
+
+namespace {
 
 Dtype model_dtype(const DsConfig& c) {
   if (c.fp16.flag("enabled")) return Dtype::fp16;
@@ -26,7 +26,7 @@ Dtype model_dtype(const DsConfig& c) {
 Dtype grad_accum_dtype(const DsConfig& c, Dtype model, const Origin& origin) {
   const Json given = c.data_types.effective("grad_accum_dtype");
   if (given.is_null()) return model;
-  const auto type = dtype_of(given);
+  const auto type = named_dtype(given);
   if (type == model) return model;
   const std::string key = c.data_types.key("grad_accum_dtype");
   if (c.stage == 0)
@@ -62,7 +62,7 @@ LossScaleSpec loss_scale_spec(const DsConfig& c, const Origin& origin) {
 
 void check_param_dtype(const DsConfig& c, Dtype model, const Origin& origin) {
   const Json given = c.data_types.at("param_dtype");
-  if (!given.is_null() && dtype_of(given) != model)
+  if (!given.is_null() && named_dtype(given) != model)
     origin.refuse(c.data_types.key("param_dtype"), given,
                   fmt::format("must be the type that fp16 and bf16 choose, {}: enable the one that "
                               "is meant, or remove the key",
@@ -74,7 +74,7 @@ void check_param_dtype(const DsConfig& c, Dtype model, const Origin& origin) {
 bool uses_bf16_optimizer(const DsConfig& c) {
   const Dtype model = model_dtype(c);
   const Json accum = c.data_types.at("grad_accum_dtype");
-  const Dtype grad_accum = accum.is_null() ? model : dtype_of(accum).value_or(model);
+  const Dtype grad_accum = accum.is_null() ? model : named_dtype(accum).value_or(model);
   return uses_bf16_optimizer(c.stage, model, grad_accum, offloads_optimizer(c));
 }
 
@@ -86,8 +86,8 @@ PrecisionSpec precision_spec(const DsConfig& c, const Origin& origin) {
   if (c.bf16.flag("enabled") && c.bf16.flag("bf16_master_weights_and_grads") &&
       !uses_bf16_optimizer(c))
     spec.master = Dtype::bf16;
-  const Json comm = c.top.at("communication_data_type");
-  spec.comm = comm.is_null() ? spec.model : dtype_of(comm).value_or(spec.model);
+  const Json comm = c.top.effective("communication_data_type");
+  spec.comm = comm.is_null() ? spec.model : named_dtype(comm).value_or(spec.model);
   if (spec.model == Dtype::fp16) {
     spec.check_overflow = true;
     spec.loss_scale = loss_scale_spec(c, origin);

@@ -44,17 +44,6 @@ void check_bf16_master(const DsConfig& c, const Origin& origin) {
                     c.bf16.key("bf16_optimizer_states")));
 }
 
-// Autocast sends the gradients of some of the model's Python classes in 16 bits, and a deck does
-// not say its modules' classes.
-void check_autocast(const DsConfig& c, const Origin& origin) {
-  const Json section = c.top.at("torch_autocast");
-  if (!section.is_object() || !section.contains("enabled") || section.at("enabled") == false)
-    return;
-  origin.not_modelled(join_key(c.top.key("torch_autocast"), "enabled"), section.at("enabled"),
-                      "which gradients are sent in 16 bits follows from the Python classes of the "
-                      "modules, which a deck does not say: use bf16 or fp16");
-}
-
 // Without managed accumulation, what is offloaded comes back for the step. That was not recorded.
 void check_unmanaged(const DsConfig& c, const Origin& origin) {
   if (!c.top.flag("managed_gradient_accumulation") && offloads_optimizer(c))
@@ -174,7 +163,6 @@ void check_deepspeed_rules(const DsConfig& c, const Origin& origin) {
   check_precision(c, origin);
   check_bf16_master(c, origin);
   check_unmanaged(c, origin);
-  check_autocast(c, origin);
   check_offload(c, origin);
   check_gradients(c, origin);
   check_divisors(c, origin);

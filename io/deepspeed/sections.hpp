@@ -21,11 +21,18 @@ DsValues scheduler_params_of(Origin& origin, const DsValues& scheduler);
 /// Returns the scheduler. `optimizer_lr` replaces a maximum that is not given.
 SchedulerSpec scheduler_spec(const DsConfig& config, double optimizer_lr, Origin& origin);
 
+/// Returns the type that DeepSpeed knows by a name; empty for int8, which ShardMark does not model.
+std::optional<Dtype> named_dtype(const Json& name);
 /// Throws DeckError for combinations of types that DeepSpeed refuses or that are not modelled.
 PrecisionSpec precision_spec(const DsConfig& config, const Origin& origin);
 /// Returns whether DeepSpeed uses its BF16_Optimizer for this config, by the rule of
 /// core/plan/deck/deck.hpp.
 bool uses_bf16_optimizer(const DsConfig& config);
+
+/// Returns whether torch_autocast is enabled.
+bool autocasts(const DsConfig& config);
+/// Throws DeckError for what DeepSpeed refuses or what is not modelled beside torch_autocast.
+AutocastSpec autocast_spec(const DsConfig& config, const Origin& origin, Schedule schedule);
 
 /// Return whether optimizer states, or parameters, are on the host, by offload_* or the deprecated
 /// cpu_* keys.

@@ -44,6 +44,7 @@ Deck with_model(const Deck& run, int stage, std::vector<ListModule> modules, Kno
   ZeroKnobs& k = d.zero.knobs;
   // They would round the values that must be exact.
   k.quantized_weights = k.quantized_gradients = false;
+  d.zero.precision.autocast = {};
   for (std::int64_t* size : {&k.reduce_bucket_size, &k.sub_group_size, &k.max_live_parameters,
                              &k.max_reuse_distance, &k.prefetch_bucket_size})
     *size = std::min<std::int64_t>(*size, most.elems);

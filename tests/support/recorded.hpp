@@ -26,8 +26,10 @@ struct Recording {
 
 inline json deck_of(const json& recorded) {
   json model = {{"family", "list"}, {"modules", json::array()}};
-  for (const json& m : recorded.at("modules"))
+  for (const json& m : recorded.at("modules")) {
     model["modules"].push_back({{"name", m[0]}, {"numels", m[1]}});
+    if (m.size() > 2) model["modules"].back()["class"] = m[2];
+  }
   for (const auto& [from, to] : {std::pair{"module_visits", "visits"},
                                  std::pair{"gradient_ready_order", "gradient_ready_order"},
                                  std::pair{"param_groups", "param_groups"},

@@ -24,6 +24,7 @@ struct ListModule {
   std::string name;
   std::vector<std::int64_t> numels;
   std::vector<std::vector<std::int64_t>> shapes = {};  // if given, one for each of the numels
+  std::string python_class = {};                       // torch_autocast asks for it
 };
 
 /// A hook of a module as stage 3 sees it: f+ runs before the module's forward and f- after it; b+
@@ -105,6 +106,14 @@ struct LossScaleSpec {
   double min_scale = 1;
 };
 
+/// The section `torch_autocast`: products are computed in 16 bits. At stages 1 to 3 the parameters
+/// of modules of certain classes, the safe ones, are gathered, and their gradients are sent, in
+/// that type.
+struct AutocastSpec {
+  std::optional<Dtype> dtype;             // empty: not enabled
+  std::vector<std::string> safe_classes;  // see core/plan/model/module_classes.hpp
+};
+
 /// The types in which DeepSpeed stores and sends.
 struct PrecisionSpec {
   Dtype model = Dtype::fp32;       // parameters and gradients: fp32, bf16 or fp16
@@ -112,6 +121,7 @@ struct PrecisionSpec {
   Dtype master = Dtype::fp32;      // of the master, its gradients and the optimizer's states
   Dtype comm = Dtype::fp32;        // communication_data_type; default: model
   std::optional<Dtype> compute;    // of forward and backward; empty: model
+  AutocastSpec autocast;
   bool check_overflow = false;     // a flag is reduced before the step (at stages 1 to 3)
   LossScaleSpec loss_scale;
   Dtype computes_in() const { return compute.value_or(model); }

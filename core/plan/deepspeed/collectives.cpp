@@ -21,10 +21,12 @@ void Collectives::declare_scratch() {
                      collective_scratch_bytes(op, dtype, c_.program.partition.padded, c_.world(),
                                               c_.program.reductions, c_.profile.staging_cap_bytes));
   };
-  need(Op::all_reduce, c_.precision.comm);
   const bool flat = stage == 1 || stage == 2;
-  if (flat && !knobs.use_multi_rank_bucket_allreduce) need(Op::reduce, c_.precision.comm);
-  if (stage == 3) need(Op::reduce_scatter, c_.precision.comm);
+  for (Dtype sent : c_.sent_types()) {
+    need(Op::all_reduce, sent);
+    if (flat && !knobs.use_multi_rank_bucket_allreduce) need(Op::reduce, sent);
+    if (stage == 3) need(Op::reduce_scatter, sent);
+  }
   if (stage == 3 && knobs.use_all_reduce_for_fetch_params) need(Op::all_reduce, c_.precision.model);
   if (bytes > 0) scratch_ = w_.slot("staging", Category::staging, Dtype::uint8, bytes);
 }
@@ -49,13 +51,10 @@ void Collectives::broadcast_bytes(Operand tensor, int param) {
   w_.collective(Op::broadcast, Reduction::none, Dtype::uint8, bytes, operands, {&param, 1}, 0, 0);
 }
 
-bool Collectives::sends_itself(int buffer) const {
-  return w_[buffer].dtype == c_.precision.comm;
-}
-
-Collectives::Divided Collectives::divided_by_copies(int buffer, Divisors divisors) const {
+Collectives::Divided Collectives::divided_by_copies(int buffer, Divisors divisors,
+                                                    Dtype sent) const {
   if (c_.ordered()) return {};
-  return sends_itself(buffer) ? Divided{divisors, {}} : Divided{{}, divisors};
+  return w_[buffer].dtype == sent ? Divided{divisors, {}} : Divided{{}, divisors};
 }
 
 void Collectives::divide(Operand data, double divisor) {
@@ -72,19 +71,19 @@ Divisors Collectives::predivided() const {
   return {factor, factor == ranks ? 1 : ranks / factor};
 }
 
-void Collectives::all_reduce(Operand data, Divisors divisors, const std::vector<int>& params) {
+void Collectives::all_reduce(Operand data, Divisors divisors, const std::vector<int>& params,
+                             Dtype sent) {
   if (c_.ordered()) divisors = {};
   const auto reduce = [&](Operand wire) {
     divide(wire, divisors.before);
     issue(Op::all_reduce, gradient_reduction(), wire, wire, params);
   };
-  in_comm_type(data, reduce, divisors.after);
+  in_type(sent, data, reduce, divisors.after);
 }
 
-void Collectives::reduce_to(Operand data, int root, const std::vector<int>& params) {
-  in_comm_type(data, [&](Operand wire) {
-    issue(Op::reduce, gradient_reduction(), wire, wire, params, root);
-  });
+void Collectives::reduce_to(Operand data, int root, const std::vector<int>& params, Dtype sent) {
+  in_type(sent, data,
+          [&](Operand wire) { issue(Op::reduce, gradient_reduction(), wire, wire, params, root); });
 }
 
 }  // namespace shardmark

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collectives of a DeepSpeed schedule: with the scratch that they need, in the type in which
+// The collectives of a DeepSpeed schedule: with the scratch that they need, in the types in which
 // DeepSpeed sends, and divided as DeepSpeed divides.
 #pragma once
 
@@ -33,26 +33,24 @@ class Collectives {
   /// Broadcasts a parameter from rank 0 as bytes.
   void broadcast_bytes(Operand tensor, int param);
 
-  /// Reduces `data` over the world in place, in the communication's type. `ordered` reductions
-  /// divide within the sum instead, if the result is an average.
-  void all_reduce(Operand data, Divisors divisors, const std::vector<int>& params);
-  void reduce_to(Operand data, int root, const std::vector<int>& params);
+  /// Reduces `data` over the world in place, and sends it as `sent`. `ordered` reductions divide
+  /// within the sum instead, if the result is an average.
+  void all_reduce(Operand data, Divisors divisors, const std::vector<int>& params, Dtype sent);
+  void reduce_to(Operand data, int root, const std::vector<int>& params, Dtype sent);
   void divide(Operand data, double divisor);
   /// The divisors under gradient_predivide_factor and prescale_gradients.
   Divisors predivided() const;
-  /// Whether a reduction sends `buffer` itself, and no converted copy of it.
-  bool sends_itself(int buffer) const;
   /// Which divisions of `buffer` the copies into it and out of it carry out, and which its
-  /// reduction.
+  /// reduction, which sends the buffer itself or a copy of it as `sent`.
   struct Divided {
     Divisors copies, reduction;
   };
-  Divided divided_by_copies(int buffer, Divisors divisors) const;
+  Divided divided_by_copies(int buffer, Divisors divisors, Dtype sent) const;
 
-  /// Runs `send(wire)` with `data` converted to the communication's type, and converts back,
-  /// divided by `after`.
+  /// Runs `send(wire)` with `data` converted to the type `sent`, and converts back, divided by
+  /// `after`.
   template<class Send>
-  void in_comm_type(Operand data, Send send, double after = 1);
+  void in_type(Dtype sent, Operand data, Send send, double after = 1);
 
  private:
   void declare_scratch();
@@ -67,13 +65,12 @@ class Collectives {
 };
 
 template<class Send>
-void Collectives::in_comm_type(Operand data, Send send, double after) {
-  if (sends_itself(data.slot)) {
+void Collectives::in_type(Dtype sent, Operand data, Send send, double after) {
+  if (w_[data.slot].dtype == sent) {
     send(data);
     return divide(data, after);
   }
-  const int wire =
-      w_.slot("wire." + std::to_string(wires_++), Category::bucket, c_.precision.comm, data.elems);
+  const int wire = w_.slot("wire." + std::to_string(wires_++), Category::bucket, sent, data.elems);
   w_.acquire(wire);
   c_.convert(w_.write(wire), c_.read_part(data.slot, data.offset, data.elems));
   send(w_.update(wire));

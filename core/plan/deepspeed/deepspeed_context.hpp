@@ -5,7 +5,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include <core/plan/model/module_classes.hpp>
 #include <core/plan/plan.hpp>
 #include <core/plan/write/compute_writer.hpp>
 #include <core/plan/write/plan_writer.hpp>
@@ -31,7 +33,9 @@ struct DeepSpeedContext {
         knobs(d.zero.knobs),
         precision(d.zero.precision),
         writer(p),
-        compute(p, writer, machine) {}
+        compute(p, writer, machine) {
+    if (autocasts()) lower = params_of_classes(p.model, precision.autocast.safe_classes);
+  }
   DeepSpeedContext(const DeepSpeedContext&) = delete;
   DeepSpeedContext& operator=(const DeepSpeedContext&) = delete;
 
@@ -51,6 +55,27 @@ struct DeepSpeedContext {
   /// Whether optimizer states lie on the host.
   bool offloads() const { return program.stage > 0 && deck.zero.offload_optimizer.enabled; }
   bool pins_memory() const { return deck.zero.offload_optimizer.pin_memory; }
+
+  /// Whether torch_autocast decides in which types parameters and gradients are sent. The engine,
+  /// which reduces the gradients of stage 0, does not ask it.
+  bool autocasts() const { return program.stage > 0 && precision.autocast.dtype.has_value(); }
+  /// The type in which a parameter's gradient is sent, and that in which the parameter is gathered.
+  Dtype sent_as(int param) const { return autocasts() ? gathered_as(param) : precision.comm; }
+  Dtype gathered_as(int param) const {
+    return autocasts() && lower[param] ? *precision.autocast.dtype : precision.model;
+  }
+  /// The types in which gradients are sent, those of 16 bits first, as DeepSpeed sorts them.
+  std::vector<Dtype> sent_types() const {
+    if (!autocasts()) return {precision.comm};
+    std::vector<Dtype> types;
+    for (Dtype type : {*precision.autocast.dtype, precision.model})
+      for (int id = 0; id < params(); ++id)
+        if (this->param(id).updated() && sent_as(id) == type) {
+          types.push_back(type);
+          break;
+        }
+    return types;
+  }
 
   Operand read_part(int slot, std::int64_t offset, std::int64_t count) const {
     return writer.part(slot, offset, count, true, false);
@@ -98,6 +123,7 @@ struct DeepSpeedContext {
   const PrecisionSpec& precision;
   PlanWriter writer;
   ComputeWriter compute;
+  std::vector<bool> lower;  // by parameter: whether torch_autocast sends it in its type
 };
 
 }  // namespace shardmark

@@ -46,6 +46,7 @@ class ListBuilder {
       root.first_param = static_cast<int>(b_.shape().params.size());
       root.role = Role::list;
       root.unit = static_cast<int>(b_.shape().units.size()) - 1;
+      root.python_class = m.python_class;
       add_params("root", m);
       return;
     }
@@ -59,6 +60,7 @@ class ListBuilder {
       add_params(m.name, m);
     }
     by_name_[m.name] = index_of_.back();
+    b_.shape().modules.back().python_class = m.python_class;
   }
 
   // The units of a list are the outermost containers with all that they hold, and all other

@@ -44,6 +44,7 @@ struct Module {
   int parent = 0;                        // the container in which it lies; the root's is the root
   int unit = -1;                         // -1 for a container that belongs to no unit
   Role role = Role::container;
+  std::string python_class = {};  // of a list's module, if the list gives it
 };
 
 /// The part of the model that a unit is; a `list` model has units of one kind only.

@@ -95,6 +95,7 @@ DsSection ds_adagrad();
 DsSection ds_data_types();
 DsSection ds_leaf_module();
 DsSection ds_scheduler();
+DsSection ds_torch_autocast();
 /// The parameters of WarmupLR, WarmupDecayLR and WarmupCosineLR.
 DsSection ds_warmup();
 DsSection ds_warmup_decay();

@@ -72,6 +72,12 @@ constexpr DsKey data_types[] = {
     {"buffer_dtype", "", word, "null", inert, all_stages, any_real, dtypes},
 };
 
+constexpr DsKey torch_autocast[] = {
+    {"enabled", "", truth, "false", used, all_stages, any_real, ""},
+    {"dtype", "", word, "null", used, all_stages, any_real, dtypes.substr(1)},
+    {"lower_precision_safe_modules", "", any, "null", used, {1, 3}, any_real, ""},
+};
+
 constexpr DsKey scheduler[] = {
     {"type", "", text, "null", used, all_stages, any_real, ""},
     {"params", "", any, "null", used, all_stages, any_real, ""},
@@ -123,6 +129,9 @@ DsSection ds_bf16() {
 }
 DsSection ds_data_types() {
   return {data_types, false, false};
+}
+DsSection ds_torch_autocast() {
+  return {torch_autocast, false, false};
 }
 DsSection ds_scheduler() {
   return {scheduler, false, false};

@@ -65,6 +65,7 @@ TEST(BadModel, bad_list_models) {
       {R"([{"numels": [1]}])", {"model.modules.0.name", "missing"}},
       {R"([{"name": "a"}])", {"model.modules.0.numels", "missing"}},
       {R"([{"name": "a", "numels": [0]}])", {"model.modules.0.numels.0 = 0", "from 1"}},
+      {R"([{"name": "a", "numels": [1], "class": 3}])", {"model.modules.0.class = 3", "torch.nn"}},
       {R"([{"name": "a", "numels": [1], "numel": 2}])", {"did you mean \"numels\""}},
       {R"([{"name": "a", "numels": [1]}, {"name": "a", "numels": [2]}])",
        {"modules.1.name", "differ"}},
@@ -112,6 +113,25 @@ TEST(BadModel, the_schedule_paper_trains_every_parameter) {
                       key + "}}");
     expect_says(message_of<DeckError>([&] { load_deck(path, {}); }), {"deepspeed"});
   }
+}
+
+// Autocast treats modules by their classes, except at stage 0; containers have no parameters.
+TEST(BadModel, autocast_asks_for_the_classes_of_modules_with_parameters) {
+  const ScratchFolder folder;
+  const auto write = [&](const char* stage, const char* python_class) {
+    return folder.write("l.json", fmt::format(R"({{"run": {{"steps": 1, "compute": "none"}},
+      "deepspeed": {{"train_batch_size": 2, "zero_optimization": {{"stage": {}}},
+                     "torch_autocast": {{"enabled": true, "dtype": "bf16"}}}},
+      "model": {{"family": "list", "modules": [{{"name": "h", "numels": []}},
+                                               {{"name": "h.a", "numels": [3]{}}}]}}}})",
+                                              stage, python_class));
+  };
+  for (const char* stage : {"1", "2", "3"})
+    expect_says(message_of<DeckError>([&] { load_deck(write(stage, ""), {}); }),
+                {"model.modules.1.class", "missing", "\"h.a\"", "torch.nn.Linear"});
+  EXPECT_NO_THROW(load_deck(write("0", ""), {}));
+  EXPECT_EQ(load_deck(write("3", ", \"class\": \"my.Layer\""), {}).model.modules[1].python_class,
+            "my.Layer");
 }
 
 TEST(BadModel, a_list_cannot_be_trained_but_planned) {

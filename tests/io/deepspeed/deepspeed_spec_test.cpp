@@ -41,6 +41,54 @@ TEST(DeepSpeedPrecision, types_follow_the_model_unless_they_are_given) {
   EXPECT_EQ(read(1, R"("communication_data_type": "bf16")").precision.comm, Dtype::bf16);
 }
 
+// The engine sends the gradients of stage 0, whatever autocast says.
+TEST(DeepSpeedPrecision, autocast_names_a_type_and_the_classes_that_are_sent_in_it) {
+  const std::string bf16_sent = R"(, "communication_data_type": "bf16")";
+  const std::string cast = R"("torch_autocast": {"enabled": true, "dtype": "torch.bfloat16"})";
+  for (int stage : {0, 1, 2, 3}) {
+    const PrecisionSpec p = read(stage, cast + bf16_sent).precision;
+    EXPECT_EQ(p.model, Dtype::fp32);
+    EXPECT_EQ(p.comm, stage == 0 ? Dtype::bf16 : Dtype::fp32);
+    EXPECT_EQ(p.autocast.dtype, Dtype::bf16);
+    EXPECT_EQ(p.autocast.safe_classes.front(), "torch.nn.Linear");
+    EXPECT_EQ(p.autocast.safe_classes.size(), 4U);
+  }
+  const std::string own = R"("torch_autocast": {"enabled": 1, "dtype": "bf16",
+                              "lower_precision_safe_modules": ["a.B"]})";
+  EXPECT_EQ(read(2, own).precision.autocast.safe_classes, std::vector<std::string>{"a.B"});
+  const std::string off = R"("torch_autocast": {"enabled": false, "dtype": "fp16"})";
+  EXPECT_EQ(read(2, off).precision.autocast.dtype, std::nullopt);
+}
+
+TEST(DeepSpeedPrecision, what_is_not_modelled_beside_autocast_is_named) {
+  const std::string cast = R"("torch_autocast": {"enabled": true, "dtype": "bf16"})";
+  EXPECT_NO_THROW(read(3, cast));
+  expect_says(refusal(2, cast + ", " + bf16), {"bf16.enabled", "torch_autocast", "remove"});
+  expect_says(refusal(2, cast + ", " + fp16), {"fp16.enabled", "torch_autocast", "remove"});
+  const struct {
+    int stage;
+    const char *zero, *key;
+  } cases[] = {
+      {1, R"("offload_optimizer": {"device": "cpu"})", "offload_optimizer"},
+      {3, R"("offload_optimizer": {"device": "cpu"})", "offload_optimizer"},
+      {3, R"("offload_param": {"device": "cpu"})", "offload_param"},
+      {3, R"("zero_quantized_gradients": true)", "zero_quantized_gradients"},
+      {3, R"("zero_quantized_weights": true)", "zero_quantized_weights"},
+      {1, R"("zero_quantized_weights": true)", "zero_quantized_weights"},
+      {3, R"("zero_hpz_partition_size": 2)", "zero_hpz_partition_size"},
+  };
+  for (const auto& c : cases)
+    expect_says(refusal(c.stage, cast, std::string(", ") + c.zero),
+                {c.key, "torch_autocast", "remove one"});
+  const std::string text = "{\"train_batch_size\": 4, " + cast + "}";
+  for (const Schedule schedule : {Schedule::paper, Schedule::torch})
+    expect_says(message_of<DeckError>([&] {
+                  Origin origin("d.json");
+                  read_deepspeed(origin, parse_json(text, "d.json", JsonRules::deck), schedule);
+                }),
+                {"torch_autocast.enabled", "run.schedule"});
+}
+
 TEST(DeepSpeedPrecision, stage_0_accumulates_in_the_models_type) {
   expect_says(refusal(0, std::string(bf16) + accum32), {"grad_accum_dtype", "fp32", "stage 0"});
   for (const int stage : {1, 2, 3}) EXPECT_NO_THROW(read(stage, std::string(bf16) + accum32));

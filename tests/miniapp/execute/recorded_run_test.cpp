@@ -46,8 +46,8 @@ json without_phase(json rows) {
 TEST(RecordedRun, CollectivesAtTheCommunicator) {
   int cases = 0;
   std::vector<Recording> all = recordings("deepspeed_traces.json");
-  for (const char* file :
-       {"deepspeed_more_traces.json", "deepspeed_hpz.json", "deepspeed_details.json"})
+  for (const char* file : {"deepspeed_more_traces.json", "deepspeed_hpz.json",
+                           "deepspeed_details.json", "deepspeed_autocast.json"})
     for (Recording& more : recordings(file)) all.push_back(std::move(more));
   for (const Recording& r : all) {
     if (r.world != world()) continue;
@@ -99,7 +99,8 @@ CategoryBytes recorded_bytes(const Recording& r, int rank, const std::string& at
 TEST(RecordedRun, MemoryInTheLedger) {
   int cases = 0;
   std::vector<Recording> all = recordings("deepspeed_memory.json");
-  for (const char* file : {"deepspeed_hpz.json", "deepspeed_details.json"})
+  for (const char* file :
+       {"deepspeed_hpz.json", "deepspeed_details.json", "deepspeed_autocast.json"})
     for (Recording& more : recordings(file)) all.push_back(std::move(more));
   for (const Recording& r : all) {
     if (r.world != world() || !r.raw.contains("bytes_by_rank")) continue;

@@ -131,11 +131,13 @@ class Stage0Schedule final : public StepSchedule {
   void flush(const std::vector<int>& bucket, std::int64_t held) {
     const Divisors divisors = collectives_.predivided();
     if (bucket.size() == 1)
-      return collectives_.all_reduce(w_.update(grads_.slot(bucket[0])), divisors, bucket);
+      return collectives_.all_reduce(w_.update(grads_.slot(bucket[0])), divisors, bucket,
+                                     c_.precision.comm);
     const int flat =
         w_.slot("bucket." + c_.name(bucket[0]), Category::bucket, c_.precision.model, held);
     w_.acquire(flat);
-    const Collectives::Divided divided = collectives_.divided_by_copies(flat, divisors);
+    const Collectives::Divided divided =
+        collectives_.divided_by_copies(flat, divisors, c_.precision.comm);
     auto copy = [&](bool back) {
       std::int64_t at = 0;
       for (int id : bucket) {
@@ -148,7 +150,7 @@ class Stage0Schedule final : public StepSchedule {
       }
     };
     copy(false);
-    collectives_.all_reduce(w_.update(flat), divided.reduction, bucket);
+    collectives_.all_reduce(w_.update(flat), divided.reduction, bucket, c_.precision.comm);
     copy(true);
     w_.release(flat);
   }

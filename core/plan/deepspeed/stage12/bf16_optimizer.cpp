@@ -91,12 +91,13 @@ class Bf16Schedule final : public StepSchedule {
     const Divisors divisors = collectives_.predivided();
     if (bucket.size() == 1)
       return collectives_.all_reduce(w_.update(full_[bucket[0]]), divisors,
-                                     groups()[bucket[0]].params);
+                                     groups()[bucket[0]].params, c_.precision.comm);
     const int flat =
         w_.slot("bucket" + states_.suffix(bucket[0]), Category::bucket, Dtype::fp32, held);
     w_.acquire(flat);
     std::vector<int> params;
-    const Collectives::Divided divided = collectives_.divided_by_copies(flat, divisors);
+    const Collectives::Divided divided =
+        collectives_.divided_by_copies(flat, divisors, c_.precision.comm);
     auto copy = [&](bool back) {
       std::int64_t at = 0;
       for (std::size_t g : bucket) {
@@ -111,7 +112,7 @@ class Bf16Schedule final : public StepSchedule {
     for (std::size_t g : bucket)
       params.insert(params.end(), groups()[g].params.begin(), groups()[g].params.end());
     copy(false);
-    collectives_.all_reduce(w_.update(flat), divided.reduction, params);
+    collectives_.all_reduce(w_.update(flat), divided.reduction, params, c_.precision.comm);
     copy(true);
     w_.release(flat);
   }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <core/plan/deepspeed/stage12/stage12_gradients.hpp>
 #include <core/plan/write/state_writer.hpp>
 
@@ -21,14 +23,25 @@ FlatBuckets::FlatBuckets(DeepSpeedContext& context, Collectives& collectives, Mo
       unused_(p_.model.params.size(), no_slot) {
   for (int id = 0; id < c_.params(); ++id)
     if (states_.owns(id)) part_elems_ += c_.elems(id);
+  for (Dtype type : c_.sent_types()) buckets_.push_back({type});
+}
+
+FlatBuckets::Bucket& FlatBuckets::bucket_of(int id) {
+  return *std::find_if(buckets_.begin(), buckets_.end(),
+                       [&](const Bucket& b) { return b.type == c_.sent_as(id); });
 }
 
 void FlatBuckets::acquire() {
   if (!contiguous()) return;
-  for (int b = 0; b < (c_.knobs.overlap_comm ? 2 : 1); ++b) {
-    const int slot = c_.declare_once(buckets_[b], "bucket." + std::to_string(b), Category::bucket,
-                                     bucket_type(), c_.knobs.reduce_bucket_size);
-    if (!w_.alive(slot)) w_.acquire(slot);
+  for (Bucket& bucket : buckets_) {
+    const std::string type =
+        buckets_.size() > 1 ? std::string(to_string(bucket.type)) + "." : std::string{};
+    for (int b = 0; b < (c_.knobs.overlap_comm ? 2 : 1); ++b) {
+      const int slot =
+          c_.declare_once(bucket.slots[b], "bucket." + type + std::to_string(b), Category::bucket,
+                          bucket_type(), c_.knobs.reduce_bucket_size);
+      if (!w_.alive(slot)) w_.acquire(slot);
+    }
   }
 }
 
@@ -45,59 +58,60 @@ void FlatBuckets::accumulate_locally(int id) {
 }
 
 void FlatBuckets::add(int id) {
-  if (held_ + c_.elems(id) > c_.knobs.reduce_bucket_size) {
-    send_bucket();
-    if (contiguous() && c_.knobs.overlap_comm) current_ ^= 1;
+  Bucket& bucket = bucket_of(id);
+  if (bucket.held + c_.elems(id) > c_.knobs.reduce_bucket_size) {
+    send_bucket(bucket);
+    if (contiguous() && c_.knobs.overlap_comm) bucket.current ^= 1;
   }
   const bool copied = contiguous() && c_.elems(id) <= c_.knobs.reduce_bucket_size;
   if (copied) {
-    c_.convert(c_.write_part(buckets_[current_], held_, c_.elems(id)), w_.read(own_tensor(id)),
-               bucket_divisors().copies.before);
+    c_.convert(c_.write_part(bucket.slot(), bucket.held, c_.elems(id)), w_.read(own_tensor(id)),
+               bucket_divisors(bucket).copies.before);
     w_.release(own_tensor(id));
   }
-  in_bucket_.push_back({id, held_});
-  held_ += c_.elems(id);
+  bucket.entries.push_back({id, bucket.held});
+  bucket.held += c_.elems(id);
 }
 
-void FlatBuckets::send_bucket() {
-  if (in_bucket_.empty()) return;
+void FlatBuckets::send_bucket(Bucket& bucket) {
+  if (bucket.entries.empty()) return;
   const bool alone =
-      in_bucket_.size() == 1 && c_.elems(in_bucket_[0].param) > c_.knobs.reduce_bucket_size;
-  Sent sent;
-  sent.entries = std::move(in_bucket_);
-  in_bucket_.clear();
+      bucket.entries.size() == 1 && c_.elems(bucket.entries[0].param) > c_.knobs.reduce_bucket_size;
+  Sent sent{bucket.type, std::move(bucket.entries)};
+  bucket.entries.clear();
   if (c_.knobs.overlap_comm) receive();  // at most one bucket is in flight
   if (!contiguous()) {
-    reduce_flattened(sent);
+    reduce_flattened(bucket, sent);
   } else {
-    sent.slot = alone ? own_tensor(sent.entries[0].param) : buckets_[current_];
-    reduce(sent);
+    sent.slot = alone ? own_tensor(sent.entries[0].param) : bucket.slot();
+    reduce(bucket, sent);
   }
-  held_ = 0;
+  bucket.held = 0;
   in_flight_ = std::move(sent);
   if (!c_.knobs.overlap_comm) receive();
 }
 
 // How a bucket's elements are divided before they are summed. The copies that fill the bucket
 // divide if the bucket itself is sent.
-Collectives::Divided FlatBuckets::bucket_divisors() const {
+Collectives::Divided FlatBuckets::bucket_divisors(const Bucket& bucket) const {
   if (!c_.averages() || c_.ordered()) return {};
   if (c_.knobs.reduce_scatter) return {{static_cast<double>(c_.world()), 1}, {}};
   Collectives::Divided divided =
-      collectives_.divided_by_copies(buckets_[current_], collectives_.predivided());
+      collectives_.divided_by_copies(bucket.slot(), collectives_.predivided(), bucket.type);
   divided.reduction.after = collectives_.predivided().after;  // only a part is copied out
   divided.copies.after = 1;
   return divided;
 }
 
-void FlatBuckets::reduce(Sent& sent) {
-  const Operand all = c_.update_part(sent.slot, 0, held_);
+void FlatBuckets::reduce(const Bucket& bucket, Sent& sent) {
+  const Operand all = c_.update_part(sent.slot, 0, bucket.held);
   std::vector<int> params;
   for (const BucketEntry& e : sent.entries) params.push_back(e.param);
-  const bool copied = sent.slot == buckets_[current_];
+  const bool copied = sent.slot == bucket.slot();
   if (!c_.knobs.reduce_scatter)
     return collectives_.all_reduce(
-        all, copied ? bucket_divisors().reduction : collectives_.predivided(), params);
+        all, copied ? bucket_divisors(bucket).reduction : collectives_.predivided(), params,
+        bucket.type);
   if (!copied && c_.averages() && !c_.ordered()) collectives_.divide(all, c_.world());
   for (const BucketMessage& message :
        messages_of(sent.entries, states_.flat(), p_.model,
@@ -124,27 +138,27 @@ void FlatBuckets::send(Sent& sent, const BucketMessage& message) {
     data = w_.update(flat);
   }
   if (message.root < 0)
-    collectives_.all_reduce(data, {}, message.completes);
+    collectives_.all_reduce(data, {}, message.completes, sent.type);
   else
-    collectives_.reduce_to(data, message.root, message.completes);
+    collectives_.reduce_to(data, message.root, message.completes, sent.type);
 }
 
 // Without contiguous_gradients the tensors of a bucket are copied together, all-reduced once, and
 // copied back.
-void FlatBuckets::reduce_flattened(Sent& sent) {
+void FlatBuckets::reduce_flattened(const Bucket& bucket, Sent& sent) {
   std::vector<int> params;
   for (const BucketEntry& e : sent.entries) params.push_back(e.param);
   const Divisors divisors{c_.averages() ? static_cast<double>(c_.world()) : 1, 1};
   if (params.size() == 1)
-    return collectives_.all_reduce(w_.update(own_tensor(params[0])), divisors, params);
+    return collectives_.all_reduce(w_.update(own_tensor(params[0])), divisors, params, sent.type);
   const int flat =
-      w_.slot("flat." + std::to_string(flats_++), Category::bucket, bucket_type(), held_);
+      w_.slot("flat." + std::to_string(flats_++), Category::bucket, bucket_type(), bucket.held);
   w_.acquire(flat);
-  const Collectives::Divided divided = collectives_.divided_by_copies(flat, divisors);
+  const Collectives::Divided divided = collectives_.divided_by_copies(flat, divisors, sent.type);
   for (const BucketEntry& e : sent.entries)
     c_.convert(c_.write_part(flat, e.at, c_.elems(e.param)), w_.read(own_tensor(e.param)),
                divided.copies.before);
-  collectives_.all_reduce(w_.update(flat), divided.reduction, params);
+  collectives_.all_reduce(w_.update(flat), divided.reduction, params, sent.type);
   sent.flattened.push_back({flat, {}});
 }
 
@@ -204,11 +218,12 @@ void FlatBuckets::place(int id) {
 }
 
 void FlatBuckets::finish() {
-  send_bucket();
+  for (Bucket& bucket : buckets_) send_bucket(bucket);
   receive();
   offload_.release_copied();
-  for (int b : buckets_)
-    if (b != no_slot && w_.alive(b)) w_.release(b);
+  for (const Bucket& bucket : buckets_)
+    for (int slot : bucket.slots)
+      if (slot != no_slot && w_.alive(slot)) w_.release(slot);
   if (!c_.offloads() && !separate_accum()) hold_unused();
   if (new_part_ != no_slot && w_.alive(new_part_)) {
     w_.compute(Kernel::accumulate, {w_.update(part_), w_.read(new_part_)});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way of the gradients of DeepSpeed's stages 1 and 2: through buckets and messages to the ranks
-// that own them. At most one bucket is in flight while the next one fills.
+// that own them. Each type in which gradients are sent has a bucket of its own. At most one bucket
+// is in flight while the next ones fill.
 #pragma once
 
 #include <array>
@@ -34,7 +35,7 @@ class FlatBuckets {
   void acquire();
   /// Stage 1 with an accumulation type of its own: adds a micro-batch's gradient to a whole copy.
   void accumulate_locally(int id);
-  /// Puts a ready gradient into the bucket, and sends the bucket first if it would grow too large.
+  /// Puts a ready gradient into its bucket, and sends the bucket first if it would grow too large.
   void add(int id);
   /// Sends what is left, keeps what this rank owns, and releases the buckets.
   void finish();
@@ -52,8 +53,18 @@ class FlatBuckets {
   void release_owned();
 
  private:
+  // A bucket that is being filled. With overlap_comm it has two slots, which take turns.
+  struct Bucket {
+    Dtype type;  // in which its gradients are sent
+    std::array<int, 2> slots{no_slot, no_slot};
+    int current = 0;
+    std::vector<BucketEntry> entries = {};
+    std::int64_t held = 0;  // its elements
+    int slot() const { return slots[current]; }
+  };
   // A bucket whose messages have been sent, and what must be done once they have arrived.
   struct Sent {
+    Dtype type;  // in which they were sent
     std::vector<BucketEntry> entries;
     int slot = no_slot;  // where the entries lie; no_slot if each lies in its own gradient
     /// A message that was copied into a buffer of its own to be sent.
@@ -61,14 +72,15 @@ class FlatBuckets {
       int slot;
       std::vector<BucketSlice> back;  // slices that this rank copies back
     };
-    std::vector<Flattened> flattened;
+    std::vector<Flattened> flattened = {};
   };
   bool contiguous() const { return c_.knobs.contiguous_gradients || c_.offloads(); }
-  void send_bucket();
-  Collectives::Divided bucket_divisors() const;
-  void reduce(Sent& sent);
+  Bucket& bucket_of(int id);
+  void send_bucket(Bucket& bucket);
+  Collectives::Divided bucket_divisors(const Bucket& bucket) const;
+  void reduce(const Bucket& bucket, Sent& sent);
   void send(Sent& sent, const BucketMessage& message);
-  void reduce_flattened(Sent& sent);
+  void reduce_flattened(const Bucket& bucket, Sent& sent);
   void receive();
   void copy_back(const Sent& sent, const Sent::Flattened& flattened);
   void keep(int id, Operand grad);
@@ -80,13 +92,13 @@ class FlatBuckets {
   void hold_unused();
   /// Whether a gradient arrives and is kept as a whole; those of unused parameters never do.
   bool kept(int id) const { return c_.param(id).use == ParamUse::trained; }
-  /// The type in which gradients lie in the bucket.
+  /// The type in which gradients lie in the buckets.
   Dtype bucket_type() const {
     return accumulates_whole() ? c_.precision.grad_accum : c_.precision.model;
   }
   /// Whether each gradient adds up as a whole, in a type of its own, until the step ends.
   bool accumulates_whole() const { return c_.stage() == 1 && separate_accum(); }
-  /// Where a gradient lies that is not in the bucket.
+  /// Where a gradient lies that is not in a bucket.
   int own_tensor(int id) { return accumulates_whole() ? accum_[id] : grads_.slot(id); }
 
   DeepSpeedContext& c_;
@@ -104,10 +116,7 @@ class FlatBuckets {
   std::vector<std::int64_t> part_offset_;  // by parameter, in part_; -1 if it has no place yet
   std::vector<int> accum_;                 // by parameter, see accumulate_locally
   std::vector<int> unused_;                // by parameter, see hold_unused
-  std::array<int, 2> buckets_{no_slot, no_slot};
-  int current_ = 0;                     // the bucket that is being filled
-  std::vector<BucketEntry> in_bucket_;  // its gradients
-  std::int64_t held_ = 0;               // its elements
+  std::vector<Bucket> buckets_;            // by type, in DeepSpeed's order
   std::optional<Sent> in_flight_;
   int flats_ = 0;  // numbers the flattened copies
   std::int64_t part_end_ = 0, part_elems_ = 0;

@@ -112,22 +112,62 @@ void ShardedParams::gather_list(const std::vector<int>& list) {
     for (int id : list)
       if (quantizes())
         gather_quantized(id, sharers(id));
+      else if (lowers(id))
+        gather_lowered(id);
       else
         gather_alone(id, sharers(id));
     return;
   }
-  if (by_sum(list[0]))
-    fetch_by_sum(list);
-  else
-    fetch_together(list);
+  if (by_sum(list[0])) return fetch_by_sum(list);
+  for (const std::vector<int>& part : by_type(list)) fetch_together(part);
+}
+
+// Parameters that torch_autocast gathers in different types take one gather for each type.
+std::vector<std::vector<int>> ShardedParams::by_type(const std::vector<int>& list) const {
+  if (!c_.autocasts()) return {list};
+  std::vector<int> low, rest;
+  for (int id : list) (lowers(id) ? low : rest).push_back(id);
+  std::vector<std::vector<int>> parts;
+  for (std::vector<int>* part : {&low, &rest})
+    if (!part->empty()) parts.push_back(std::move(*part));
+  return parts;
+}
+
+int ShardedParams::lowered_slot(int id) {
+  return passing_slot("lowered." + c_.name(id), c_.gathered_as(id), whole(id));
+}
+
+int ShardedParams::lowered_shard(int id) {
+  return passing_slot("lowered_shard." + c_.name(id), c_.gathered_as(id), shard(id));
+}
+
+// Gathers a parameter in torch_autocast's type; what arrives is converted back.
+void ShardedParams::gather_lowered(int id) {
+  const int buffer = lowered_slot(id), own = lowered_shard(id);
+  w_.acquire(buffer);
+  w_.acquire(own);
+  shard_into(w_.write(own), id);
+  collectives_.issue(Op::all_gather, Reduction::none, w_.read(own), w_.write(buffer), {id});
+}
+
+void ShardedParams::restore_lowered(int id) {
+  const int slot = gathered_slot(id), buffer = lowered_slot(id);
+  w_.acquire(slot);
+  state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
+  c_.convert(c_.write_part(slot, 0, c_.elems(id)), c_.read_part(buffer, 0, c_.elems(id)));
+  w_.release(buffer);
+  w_.release(lowered_shard(id));
 }
 
 int ShardedParams::flat_slot(const std::vector<int>& list) {
   std::int64_t sum = 0;
   for (int id : list) sum = checked_add(sum, whole(id), "gathered parameters");
   const auto [it, fresh] = flat_of_.try_emplace(list, no_slot);
+  const Dtype dtype = quantizes()       ? Dtype::fp16
+                      : by_sum(list[0]) ? c_.precision.model
+                                        : c_.gathered_as(list[0]);
   return c_.declare_once(it->second, fmt::format("fetch.{}", flat_of_.size()), Category::gathered,
-                         quantizes() ? Dtype::fp16 : c_.precision.model, sum, recorded::params);
+                         dtype, sum, recorded::params);
 }
 
 void ShardedParams::fetch_together(const std::vector<int>& list) {
@@ -181,15 +221,17 @@ void ShardedParams::gather_quantized(int flat, const std::vector<int>& list, con
   w_.release(joined);
 }
 
-// Makes a parameter whole: `fill` writes it as the fp16 that DeepSpeed's quantizer restores.
+// Makes a parameter whole: `fill` writes it in the type in which it came, which is fp16 if
+// DeepSpeed's quantizer restored it.
 template<class Fill>
 void ShardedParams::settle(int id, Fill fill) {
   const int slot = gathered_slot(id);
-  if (!quantizes() || c_.precision.model == Dtype::fp16) {
+  const Dtype came = quantizes() ? Dtype::fp16 : c_.gathered_as(id);
+  if (came == c_.precision.model) {
     w_.acquire(slot);
     fill(slot);
   } else {
-    const int half = passing_slot("restored." + c_.name(id), Dtype::fp16, whole(id));
+    const int half = passing_slot("restored." + c_.name(id), came, whole(id));
     w_.acquire(half);
     fill(half);
     w_.acquire(slot);
@@ -214,13 +256,20 @@ void ShardedParams::fetch_by_sum(const std::vector<int>& list) {
 }
 
 void ShardedParams::arrive(const std::vector<int>& list) {
-  if (c_.world() == 1 || by_sum(list[0])) return;
+  if (c_.world() == 1) return;
   if (list.size() == 1 || c_.knobs.allgather_sequential) {
-    if (!quantizes()) return;
     for (int id : list)
-      settle(id, [&](int slot) { quantized_.finish(c_.name(id), sharers(id).ranks, slot); });
+      if (quantizes())
+        settle(id, [&](int slot) { quantized_.finish(c_.name(id), sharers(id).ranks, slot); });
+      else if (lowers(id))
+        restore_lowered(id);
     return;
   }
+  if (by_sum(list[0])) return;
+  for (const std::vector<int>& part : by_type(list)) arrive_together(part);
+}
+
+void ShardedParams::arrive_together(const std::vector<int>& list) {
   const int flat = flat_slot(list);
   const Sharers of = sharers(list[0]);
   const std::int64_t row = w_[flat].elems / of.ranks;

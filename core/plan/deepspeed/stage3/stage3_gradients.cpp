@@ -8,41 +8,53 @@
 namespace shardmark {
 
 void ShardedBucket::acquire() {
+  for (Dtype type : c_.sent_types()) buckets_.push_back({type});
   if (!c_.knobs.contiguous_gradients) return;
-  slot_ = w_.slot("bucket", Category::bucket, c_.precision.comm, c_.knobs.reduce_bucket_size);
-  w_.acquire(slot_);
+  for (Bucket& bucket : buckets_) {
+    const std::string name =
+        buckets_.size() > 1 ? fmt::format("bucket.{}", to_string(bucket.type)) : "bucket";
+    bucket.slot = w_.slot(name, Category::bucket, bucket.type, c_.knobs.reduce_bucket_size);
+    w_.acquire(bucket.slot);
+  }
+}
+
+ShardedBucket::Bucket& ShardedBucket::bucket_of(int id) {
+  return *std::find_if(buckets_.begin(), buckets_.end(),
+                       [&](const Bucket& b) { return b.type == c_.sent_as(id); });
 }
 
 void ShardedBucket::add(int id) {
-  if (held_ + c_.elems(id) > c_.knobs.reduce_bucket_size && held_ > 0) send();
+  Bucket& bucket = bucket_of(id);
+  const std::int64_t most = c_.knobs.reduce_bucket_size;
+  if (bucket.held + c_.elems(id) > most && bucket.held > 0) send(bucket);
   Operand at = w_.read(grads_.slot(id));
-  if (c_.knobs.contiguous_gradients && held_ + c_.elems(id) <= c_.knobs.reduce_bucket_size) {
+  if (c_.knobs.contiguous_gradients && bucket.held + c_.elems(id) <= most) {
     // Gradients that were reduced in the buffer itself must be kept before it fills again.
-    if (in_flight_ && in_flight_->in(slot_)) receive();
-    at = c_.read_part(slot_, held_, c_.elems(id));
+    if (in_flight_ && in_flight_->in(bucket.slot)) receive();
+    at = c_.read_part(bucket.slot, bucket.held, c_.elems(id));
     w_.compute(Kernel::convert,
-               {c_.write_part(slot_, held_, c_.elems(id)), w_.read(grads_.slot(id))});
+               {c_.write_part(bucket.slot, bucket.held, c_.elems(id)), w_.read(grads_.slot(id))});
     w_.release(grads_.slot(id));
   }
-  in_bucket_.push_back({id, at});
-  held_ += c_.elems(id);
+  bucket.entries.push_back({id, at});
+  bucket.held += c_.elems(id);
 }
 
-void ShardedBucket::send() {
-  if (in_bucket_.empty()) return;
+void ShardedBucket::send(Bucket& bucket) {
+  if (bucket.entries.empty()) return;
   receive();
-  Sent sent;
-  sent.entries = std::move(in_bucket_);
-  in_bucket_.clear();
-  const bool in_buffer = c_.knobs.contiguous_gradients && held_ <= c_.knobs.reduce_bucket_size;
+  Sent sent{bucket.type, std::move(bucket.entries)};
+  bucket.entries.clear();
+  const bool in_buffer =
+      c_.knobs.contiguous_gradients && bucket.held <= c_.knobs.reduce_bucket_size;
   if (in_buffer && !c_.knobs.reduce_scatter) {
-    reduce_whole(sent);
+    reduce_whole(bucket, sent);
   } else {
     std::sort(sent.entries.begin(), sent.entries.end(),
               [](const Entry& a, const Entry& b) { return a.param < b.param; });
     quantized_.active() ? reduce_quantized(sent) : reduce_scatter(sent, sent.entries);
   }
-  held_ = 0;
+  bucket.held = 0;
   in_flight_ = std::move(sent);
   if (!c_.knobs.overlap_comm || quantized_.active()) receive();
 }
@@ -53,9 +65,9 @@ std::vector<int> ShardedBucket::ids(std::span<const Entry> entries) {
   return list;
 }
 
-void ShardedBucket::reduce_whole(Sent& sent) {
+void ShardedBucket::reduce_whole(const Bucket& bucket, Sent& sent) {
   for (Entry& e : sent.entries)
-    e.reduced = c_.read_part(slot_, e.grad.offset + params_.shard(e.param) * p_.rank,
+    e.reduced = c_.read_part(bucket.slot, e.grad.offset + params_.shard(e.param) * p_.rank,
                              params_.real(e.param));
   const auto ranks = static_cast<double>(c_.world());
   const double factor = c_.knobs.gradient_predivide_factor;
@@ -64,23 +76,22 @@ void ShardedBucket::reduce_whole(Sent& sent) {
     divisors.before = ranks * factor;
     if (factor != ranks) divisors.after = 1 / factor;
   }
-  collectives_.all_reduce(c_.update_part(slot_, 0, held_), divisors, ids(sent.entries));
+  collectives_.all_reduce(c_.update_part(bucket.slot, 0, bucket.held), divisors, ids(sent.entries),
+                          bucket.type);
 }
 
-// What is sent has the communication's type and is rank-major, and each shard is padded. A single
+// What is sent has the type of the message and is rank-major, and each shard is padded. A single
 // tensor may be so already.
 void ShardedBucket::reduce_scatter(Sent& sent, std::span<Entry> entries) {
-  const auto in_comm_type = [&](const Entry& e) {
-    return w_[e.grad.slot].dtype == c_.precision.comm;
-  };
-  const bool converted = !std::all_of(entries.begin(), entries.end(), in_comm_type);
+  const auto in_type = [&](const Entry& e) { return w_[e.grad.slot].dtype == sent.type; };
+  const bool converted = !std::all_of(entries.begin(), entries.end(), in_type);
   Operand data = entries[0].grad;
   double left = c_.ordered() ? 1 : c_.world();  // by which it must still be divided
   if (converted || entries.size() > 1 || c_.elems(entries[0].param) % c_.world() != 0) {
     std::int64_t row = 0;
     for (const Entry& e : entries) row += params_.shard(e.param);
-    const int flat = w_.slot(fmt::format("interleaved.{}", flats_++), Category::bucket,
-                             c_.precision.comm, row * c_.world());
+    const int flat = w_.slot(fmt::format("interleaved.{}", flats_++), Category::bucket, sent.type,
+                             row * c_.world());
     w_.acquire(flat);
     const double divisor = converted ? 1 : left;  // the quotient is rounded in the type sent
     if (divisor != 1) left = 1;
@@ -124,11 +135,11 @@ void ShardedBucket::reduce_quantized(Sent& sent) {
 }
 
 Operand ShardedBucket::as_sent(Sent& sent, const Entry& e) {
-  if (w_[e.grad.slot].dtype == c_.precision.comm) return e.grad;
+  if (w_[e.grad.slot].dtype == sent.type) return e.grad;
   if (wires_.empty()) wires_.assign(p_.model.params.size(), no_slot);
   const int wire =
       c_.declare_once(wires_[static_cast<std::size_t>(e.param)], "wire." + c_.name(e.param),
-                      Category::bucket, c_.precision.comm, c_.elems(e.param));
+                      Category::bucket, sent.type, c_.elems(e.param));
   w_.acquire(wire);
   c_.convert(w_.write(wire), e.grad);
   sent.made.push_back(wire);
@@ -205,7 +216,7 @@ void ShardedBucket::bounce(int id, Operand reduced) {
 }
 
 void ShardedBucket::finish() {
-  send();
+  for (Bucket& bucket : buckets_) send(bucket);
   receive();
   offload_.release_copied();
 }

@@ -146,9 +146,16 @@ class ShardedParams : public FetchActions {
   void convert_across(Operand from, Operand to, const std::string& what);
   Operand part_of(Operand master, int id) const;
   void gather_list(const std::vector<int>& list);
+  std::vector<std::vector<int>> by_type(const std::vector<int>& list) const;
+  bool lowers(int id) const { return c_.gathered_as(id) != c_.precision.model; }
+  void gather_lowered(int id);
+  void restore_lowered(int id);
+  int lowered_slot(int id);
+  int lowered_shard(int id);
   int flat_slot(const std::vector<int>& list);
   int passing_slot(const std::string& name, Dtype dtype, std::int64_t elems);
   void fetch_together(const std::vector<int>& list);
+  void arrive_together(const std::vector<int>& list);
   void join_shares(int slot, std::int64_t at, const std::vector<int>& list, const Sharers& of);
   void fetch_by_sum(const std::vector<int>& list);
 

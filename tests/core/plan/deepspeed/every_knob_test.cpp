@@ -45,6 +45,11 @@ const Variant variants[] = {
      }},
     {"summed", [](Deck& d) { d.zero.knobs.sums_gradients = true; }},
     {"fp32 on the wire", [](Deck& d) { d.zero.precision.comm = Dtype::fp32; }},
+    {"autocast",
+     [](Deck& d) {
+       PrecisionSpec& p = d.zero.precision;
+       if (p.model == Dtype::fp32) p.autocast = {Dtype::bf16, {"torch.nn.Linear"}};
+     }},
     {"fp32 accumulation", [](Deck& d) { d.zero.precision.grad_accum = Dtype::fp32; }},
     {"optimizer offloaded", [](Deck& d) { d.zero.offload_optimizer.enabled = true; }},
     {"optimizer offloaded, overlap_comm flipped",

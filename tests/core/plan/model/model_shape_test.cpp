@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/error.hpp>
+#include <core/plan/model/module_classes.hpp>
 #include <core/plan/partition/unit_partition.hpp>
 #include <tests/support/programs.hpp>
 
@@ -121,6 +122,32 @@ TEST(ModelShape, ATiedAliasAddsNoParameter) {
   ModelSpec s = list({{"wte", {40}}, {"h", {8}}, {"head", {40}}});
   s.tied = {{"head", "wte"}};
   EXPECT_EQ(build_model_shape(s).elems, 48);
+}
+
+// A parameter is sent as the class of any module that uses it asks for, and the class must be the
+// very one.
+TEST(ModelShape, ClassesSelectTheParametersOfTheirModules) {
+  ModelSpec s;
+  s.family = Family::list;
+  s.modules = {{"wte", {40}, {}, "torch.nn.modules.sparse.Embedding"},
+               {"h", {8, 3}, {}, "torch.nn.Linear"},
+               {"own", {8}, {}, "own.Linear"},
+               {"head", {40}, {}, "torch.nn.modules.linear.Linear"}};
+  s.tied = {{"head", "wte"}};
+  const ModelShape shape = build_model_shape(s);
+  using Found = std::vector<bool>;
+  EXPECT_EQ(params_of_classes(shape, {"torch.nn.Linear"}), (Found{true, true, true, false}));
+  EXPECT_EQ(params_of_classes(shape, {"own.Linear"}), (Found{false, false, false, true}));
+  EXPECT_EQ(params_of_classes(shape, {}), (Found{false, false, false, false}));
+
+  const ModelShape gpt2 = build_model_shape(testing::gpt2_deck(0).model);
+  const auto safe = params_of_classes(gpt2, {"torch.nn.Linear"});
+  const auto apart = params_of_classes(gpt2, {"torch.nn.LayerNorm", "torch.nn.Embedding"});
+  for (std::size_t id = 0; id < gpt2.params.size(); ++id) {
+    EXPECT_NE(safe[id], apart[id]) << gpt2.params[id].name;
+    EXPECT_EQ(apart[id], gpt2.params[id].name.find("ln_") != std::string::npos ||
+                             gpt2.params[id].name.starts_with("w"));
+  }
 }
 
 TEST(ModelShape, CountsBeyond63BitsAreRefused) {
