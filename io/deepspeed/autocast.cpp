@@ -48,13 +48,10 @@ void check_beside(const DsConfig& c, const Origin& origin) {
     origin.refuse(c.zero.key("zero_quantized_weights"), true,
                   fmt::format("DeepSpeed refuses it beside {}: remove one of the two",
                               c.top.key("torch_autocast")));
-  if (offloads_optimizer(c))
-    beside(c.zero.key("offload_optimizer"), c.zero.at("offload_optimizer"));
   if (c.stage != 3) return;
-  if (offloads_params(c)) beside(c.zero.key("offload_param"), c.zero.at("offload_param"));
+  for (const DsValues* offload : {&c.offload_optimizer, &c.offload_param})
+    if (offload->at("device") == "nvme") beside(offload->key("device"), "nvme");
   if (c.zero.flag("zero_quantized_gradients")) beside(c.zero.key("zero_quantized_gradients"), true);
-  if (const Json& size = c.zero.at("zero_hpz_partition_size"); size.get<std::int64_t>() > 1)
-    beside(c.zero.key("zero_hpz_partition_size"), size);
 }
 
 }  // namespace

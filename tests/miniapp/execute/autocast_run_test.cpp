@@ -48,19 +48,27 @@ StateHashes run(const Deck& deck) {
 
 struct Variant {
   const char* name;
-  void (*apply)(ZeroKnobs&);
+  void (*apply)(Deck&, ZeroKnobs&);
 };
 const Variant variants[] = {
-    {"as it is", [](ZeroKnobs&) {}},
-    {"overlap_comm flipped", [](ZeroKnobs& k) { k.overlap_comm = !k.overlap_comm; }},
-    {"all-reduced", [](ZeroKnobs& k) { k.reduce_scatter = false; }},
-    {"rooted", [](ZeroKnobs& k) { k.use_multi_rank_bucket_allreduce = false; }},
-    {"not contiguous", [](ZeroKnobs& k) { k.contiguous_gradients = false; }},
-    {"large buckets", [](ZeroKnobs& k) { k.reduce_bucket_size = 5000; }},
-    {"sequential", [](ZeroKnobs& k) { k.allgather_sequential = true; }},
-    {"fetched by sums", [](ZeroKnobs& k) { k.use_all_reduce_for_fetch_params = true; }},
-    {"on demand", [](ZeroKnobs& k) { k.prefetch_bucket_size = k.max_reuse_distance = 0; }},
-    {"none persists", [](ZeroKnobs& k) { k.param_persistence_threshold = 0; }},
+    {"as it is", [](Deck&, ZeroKnobs&) {}},
+    {"overlap_comm flipped", [](Deck&, ZeroKnobs& k) { k.overlap_comm = !k.overlap_comm; }},
+    {"all-reduced", [](Deck&, ZeroKnobs& k) { k.reduce_scatter = false; }},
+    {"rooted", [](Deck&, ZeroKnobs& k) { k.use_multi_rank_bucket_allreduce = false; }},
+    {"not contiguous", [](Deck&, ZeroKnobs& k) { k.contiguous_gradients = false; }},
+    {"large buckets", [](Deck&, ZeroKnobs& k) { k.reduce_bucket_size = 5000; }},
+    {"sequential", [](Deck&, ZeroKnobs& k) { k.allgather_sequential = true; }},
+    {"fetched by sums", [](Deck&, ZeroKnobs& k) { k.use_all_reduce_for_fetch_params = true; }},
+    {"on demand", [](Deck&, ZeroKnobs& k) { k.prefetch_bucket_size = k.max_reuse_distance = 0; }},
+    {"secondary shards",
+     [](Deck&, ZeroKnobs& k) { k.hpz_partition_size = world() % 2 == 0 ? 2 : world(); }},
+    {"optimizer offloaded", [](Deck& d, ZeroKnobs&) { d.zero.offload_optimizer.enabled = true; }},
+    {"all offloaded",
+     [](Deck& d, ZeroKnobs&) {
+       d.zero.offload_optimizer.enabled = true;
+       d.zero.offload_param.enabled = d.zero.stage == 3;
+     }},
+    {"none persists", [](Deck&, ZeroKnobs& k) { k.param_persistence_threshold = 0; }},
 };
 
 TEST(AutocastRuns, SendSmallIntegersInSixteenBitsWithoutAChange) {
@@ -72,7 +80,7 @@ TEST(AutocastRuns, SendSmallIntegersInSixteenBitsWithoutAChange) {
                      << v.name << ", stage " << stage << ", accumulation " << accumulation);
         Deck deck = list_deck(stage, accumulation);
         deck.run.memory_mode = accumulation == 1 ? MemoryMode::strict : MemoryMode::pooled;
-        v.apply(deck.zero.knobs);
+        v.apply(deck, deck.zero.knobs);
         deck.zero.precision.autocast = {Dtype::bf16, {"torch.nn.modules.linear.Linear"}};
         EXPECT_EQ(run(deck), want);
       }

@@ -60,10 +60,18 @@ int ShardedParams::gathered_slot(int id) {
 void ShardedParams::shard_into(Operand place, int id) {
   place.reads = false, place.writes = true;
   param_swapper_.bring_in(id, state_.buffered);
-  if (on_host())
-    w_.copy(own_shard(id, true, false), place);
-  else
-    w_.compute(Kernel::convert, {place, own_shard(id, true, false)});
+  const Operand own = own_shard(id, true, false);
+  if (!on_host()) {
+    w_.compute(Kernel::convert, {place, own});
+  } else if (w_[place.slot].dtype == c_.precision.model) {
+    w_.copy(own, place);
+  } else {
+    const int here = passing_slot("upload." + c_.name(id), c_.precision.model, shard(id));
+    w_.acquire(here);
+    w_.copy(own, w_.write(here));
+    w_.compute(Kernel::convert, {place, w_.read(here)});
+    w_.release(here);
+  }
 }
 
 void ShardedParams::bring_up(int id) {
@@ -113,7 +121,7 @@ void ShardedParams::gather_list(const std::vector<int>& list) {
       if (quantizes())
         gather_quantized(id, sharers(id));
       else if (lowers(id))
-        gather_lowered(id);
+        gather_lowered(id, sharers(id));
       else
         gather_alone(id, sharers(id));
     return;
@@ -137,17 +145,19 @@ int ShardedParams::lowered_slot(int id) {
   return passing_slot("lowered." + c_.name(id), c_.gathered_as(id), whole(id));
 }
 
-int ShardedParams::lowered_shard(int id) {
-  return passing_slot("lowered_shard." + c_.name(id), c_.gathered_as(id), shard(id));
+int ShardedParams::lowered_share(int id, const Sharers& of) {
+  return passing_slot(fmt::format("lowered_share.{}.of{}", c_.name(id), of.ranks),
+                      c_.gathered_as(id), share(id, of));
 }
 
 // Gathers a parameter in torch_autocast's type; what arrives is converted back.
-void ShardedParams::gather_lowered(int id) {
-  const int buffer = lowered_slot(id), own = lowered_shard(id);
+void ShardedParams::gather_lowered(int id, const Sharers& of) {
+  const int buffer = lowered_slot(id), own = lowered_share(id, of);
   w_.acquire(buffer);
   w_.acquire(own);
-  shard_into(w_.write(own), id);
-  collectives_.issue(Op::all_gather, Reduction::none, w_.read(own), w_.write(buffer), {id});
+  join_shares(own, 0, {id}, of);
+  collectives_.issue(Op::all_gather, Reduction::none, w_.read(own), w_.write(buffer), {id}, -1,
+                     of.group);
 }
 
 void ShardedParams::restore_lowered(int id) {
@@ -156,7 +166,7 @@ void ShardedParams::restore_lowered(int id) {
   state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
   c_.convert(c_.write_part(slot, 0, c_.elems(id)), c_.read_part(buffer, 0, c_.elems(id)));
   w_.release(buffer);
-  w_.release(lowered_shard(id));
+  w_.release(lowered_share(id, sharers(id)));
 }
 
 int ShardedParams::flat_slot(const std::vector<int>& list) {

@@ -148,10 +148,10 @@ class ShardedParams : public FetchActions {
   void gather_list(const std::vector<int>& list);
   std::vector<std::vector<int>> by_type(const std::vector<int>& list) const;
   bool lowers(int id) const { return c_.gathered_as(id) != c_.precision.model; }
-  void gather_lowered(int id);
+  void gather_lowered(int id, const Sharers& of);
   void restore_lowered(int id);
   int lowered_slot(int id);
-  int lowered_shard(int id);
+  int lowered_share(int id, const Sharers& of);
   int flat_slot(const std::vector<int>& list);
   int passing_slot(const std::string& name, Dtype dtype, std::int64_t elems);
   void fetch_together(const std::vector<int>& list);
