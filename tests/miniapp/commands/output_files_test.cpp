@@ -52,7 +52,8 @@ TEST(Report, HasNoJoulesOfPhasesThatACounterDoesNotResolve) {
   for (const int ranks : {1, 2, 3, 4}) {
     SCOPED_TRACE(ranks);
     const Workplace place;
-    const std::string deck = place.deck(3, {{"run", {{"warmup", 1}}}});
+    const std::string deck = place.deck(
+        3, {{"run", {{"warmup", 1}}}, {"checkpoint", {{"dir", "states"}, {"every", 2}}}});
     const std::string zone = place.path("sys/class/powercap/intel-rapl:0");
     fs::create_directories(zone);
     for (const auto& [file, text] : {std::pair("name", "package-0"), {"energy_uj", "1"}})
@@ -72,7 +73,10 @@ TEST(Report, HasNoJoulesOfPhasesThatACounterDoesNotResolve) {
       EXPECT_GT(spans.at("seconds"), 0) << phase;
     }
     EXPECT_EQ(energy.at("nodes").size(), 1U) << "one rank reads";
-    EXPECT_EQ(energy.at("unresolved").size(), 3U) << energy.at("unresolved");
+    const Json& checkpoints = energy.at("nodes").at(0).at("phases").at("checkpoint");
+    EXPECT_EQ(checkpoints.at("count"), (steps + 1) / 2)
+        << "every second step, counted from warm-up";
+    EXPECT_EQ(energy.at("unresolved").size(), 4U) << energy.at("unresolved");
     EXPECT_NE(read_text(place.out() + "/report.html").find("no joules of optimizer by powercap"),
               std::string::npos);
   }
