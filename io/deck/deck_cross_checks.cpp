@@ -66,9 +66,20 @@ void check_states(const Deck& deck, const Origin& origin) {
                         "frozen parameters in files: remove it, or offload_param's \"nvme\"");
 }
 
+// The families with arithmetic have classes of torch.nn alone.
+void note_absent_classes(const Deck& deck, Origin& origin) {
+  for (const std::string& name : deck.zero.precision.autocast.safe_classes)
+    if (!name.starts_with("torch.nn.") &&
+        std::none_of(deck.model.modules.begin(), deck.model.modules.end(),
+                     [&](const ListModule& m) { return m.python_class == name; }))
+      origin.note(
+          FindingKind::warning, "deepspeed.torch_autocast.lower_precision_safe_modules",
+          fmt::format("\"{}\": no module of this model has that class, so it selects none", name));
+}
+
 // Autocast treats modules by their classes. Its arithmetic, in which some values have 16 bits and
 // others 32, is not modelled.
-void check_autocast(const Deck& deck, const Origin& origin) {
+void check_autocast(const Deck& deck, Origin& origin) {
   if (!deck.zero.precision.autocast.dtype) return;
   if (trains(deck))
     origin.not_modelled(
@@ -85,6 +96,7 @@ void check_autocast(const Deck& deck, const Origin& origin) {
                                  "\"torch.nn.Linear\"",
                                  module.name));
   }
+  note_absent_classes(deck, origin);
 }
 
 void check_shard_size(const Deck& deck, Origin& origin) {

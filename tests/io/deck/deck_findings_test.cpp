@@ -41,6 +41,20 @@ TEST_F(DeckCheck, says_why_a_key_has_no_effect) {
   expect_says(why("data.path"), {"x", "file"});
 }
 
+// The classes of a family's modules are torch's, not those of a library.
+TEST_F(DeckCheck, names_safe_classes_that_the_model_does_not_have) {
+  const auto text = [&](const std::string& names) {
+    return text_of(read({"run.compute=none",
+                         R"(deepspeed.torch_autocast={"enabled": true, "dtype": "bf16",
+                                                      "lower_precision_safe_modules": )" +
+                             names + "}"}),
+                   FindingKind::warning, "deepspeed.torch_autocast.lower_precision_safe_modules");
+  };
+  expect_says(text(R"(["torch.nn.Linear", "transformers.pytorch_utils.Conv1D"])"),
+              {"transformers.pytorch_utils.Conv1D", "no module"});
+  EXPECT_EQ(text(R"(["torch.nn.Linear"])"), "(no such finding)");
+}
+
 TEST_F(DeckCheck, lists_defaults_with_their_values) {
   const auto loaded = read({});
   const auto value = [&](const std::string& key) {
