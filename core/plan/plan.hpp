@@ -178,8 +178,8 @@ struct Program {
   std::vector<Segment> segments;  // segments[0] is init
   std::vector<Step> steps;        // steps[0] is the first
   std::vector<StatePiece> states;
-  // Further copies of State::param, which init leaves alive until a step drops them. Whoever sets
-  // states in between must set these too.
+  // Further copies of states, which init leaves alive: of State::param, until a step drops them, or
+  // of what other ranks own. Whoever sets states in between must set these too.
   std::vector<StatePiece> copies;
   EnumArray<State, bool> sharded{};  // whether a rank holds only its part of a state
   bool sums_partly_reduced =

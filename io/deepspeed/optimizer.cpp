@@ -38,18 +38,16 @@ DsSection section_of(Kernel kernel) {
     case Kernel::lion: return ds_lion();
     case Kernel::sgd: return ds_sgd();
     case Kernel::adagrad: return ds_adagrad();
+    case Kernel::muon: return ds_muon();
     default: return ds_adam();
   }
 }
 
 void refuse_unknown_type(const Origin& origin, const DsValues& optimizer) {
   const std::string type = type_of(optimizer), key = optimizer.key("type");
-  if (lower_case(type) == "muon")
-    origin.not_modelled(key, type,
-                        "it updates whole matrices, for which ZeRO sends pieces of them between "
-                        "ranks: use \"AdamW\" or another optimizer");
   if (!kernel_named(type))
-    origin.not_modelled(key, type, "use \"AdamW\", \"Adam\", \"Lion\", \"SGD\" or \"Adagrad\"");
+    origin.not_modelled(key, type,
+                        "use \"AdamW\", \"Adam\", \"Lion\", \"SGD\", \"Adagrad\" or \"Muon\"");
   // DeepSpeed looks names other than those of its own optimizers up in torch.optim.
   if (kernel_named(type) == Kernel::sgd && type != to_string(Optimizer::sgd))
     origin.refuse(key, type,
@@ -101,6 +99,29 @@ void check_ratio(const DsConfig& c, const Origin& origin) {
   origin.refuse(c.optimizer.key("type"), c.optimizer.at("type"), why);
 }
 
+// Muon is modelled as DeepSpeed has it at stages 1 and 2, in fp32 and without offload.
+void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
+  const std::string type = c.optimizer.key("type");
+  const auto needs = [&](const std::string& key, const Json& value, const std::string& remedy) {
+    origin.not_modelled(key, value,
+                        fmt::format("{} is \"Muon\": {}, or use another optimizer", type, remedy));
+  };
+  if (!traits(schedule).follows_deepspeed)
+    origin.not_modelled(type, c.optimizer.at("type"),
+                        "only as DeepSpeed has it: set run.schedule to \"deepspeed\", or use "
+                        "another optimizer");
+  if (c.stage == 0 || c.stage == 3) needs(c.zero.key("stage"), c.stage, "set it to 1 or 2");
+  if (offloads_optimizer(c)) needs(c.zero.key("offload_optimizer"), "cpu", "remove it");
+  for (const DsValues* half : {&c.bf16, &c.fp16, &c.torch_autocast})
+    if (half->flag("enabled")) needs(half->key("enabled"), true, "set it to false");
+  if (const Json accum = c.data_types.at("grad_accum_dtype"); !accum.is_null() && accum != "fp32")
+    needs(c.data_types.key("grad_accum_dtype"), accum, "remove it");
+  if (!c.zero.flag("use_multi_rank_bucket_allreduce"))
+    needs(c.zero.key("use_multi_rank_bucket_allreduce"), false, "remove it");
+  if (!c.scheduler.at("type").is_null())
+    needs(c.scheduler.key("type"), c.scheduler.at("type"), "remove the scheduler");
+}
+
 void read_betas(const DsValues& params, const Origin& origin, OptimizerSpec& spec) {
   const Json betas = params.at("betas");
   const auto is_beta = [](const Json& b) {
@@ -121,6 +142,18 @@ void read_adam(const DsConfig& c, const Origin& origin, OptimizerSpec& spec) {
   spec.eps = params.number("eps");
   spec.bias_correction = params.flag("bias_correction");
   spec.unfused = params.flag("torch_adam");
+}
+
+void read_muon(const DsValues& params, const Origin& origin, OptimizerSpec& spec) {
+  const auto rate = [&](const char* own) {
+    return params.number(params.given("lr") && !params.given(own) ? "lr" : own);
+  };
+  spec.type = params.at("ns_method") == "gram" ? Optimizer::muon : Optimizer::standard_muon;
+  spec.lr = rate("muon_lr");
+  spec.adam_lr = rate("adam_lr");
+  spec.momentum = params.number("momentum");
+  spec.eps = params.number("eps");
+  read_betas(params, origin, spec);
 }
 
 void read_sgd(const DsValues& params, const Origin& origin, OptimizerSpec& spec) {
@@ -160,6 +193,7 @@ void check_optimizer(const DsConfig& c, const Origin& origin, Schedule schedule)
   const Kernel kernel = kernel_of(c);
   const Json type = c.optimizer.at("type");
   const bool torch = traits(schedule).follows_torch;
+  if (kernel == Kernel::muon) check_muon(c, origin, schedule);
   if (torch && kernel == Kernel::lion)
     origin.not_modelled(c.optimizer.key("type"), type,
                         "PyTorch has no Lion: use \"AdamW\", or run.schedule \"deepspeed\"");
@@ -189,6 +223,7 @@ OptimizerSpec optimizer_spec(const DsConfig& c, const Origin& origin) {
       spec.lr_decay = params.number("lr_decay");
       spec.first_accumulator = params.number("initial_accumulator_value");
       break;
+    case Kernel::muon: read_muon(params, origin, spec); break;
     default: read_adam(c, origin, spec);
   }
   return spec;

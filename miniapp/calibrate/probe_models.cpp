@@ -208,12 +208,14 @@ void probe_models(const Probe& probe, const Deck* given, StepSamples& steps) {
     Deck deck = *given;
     deck.model.layers = std::min<std::int64_t>(deck.model.layers, 2);
     deck.data.source = DataSource::uniform;
-    deck.run.schedule = Schedule::paper;
+    const bool muon = is_muon(deck.zero.optimizer.type);  // modelled only here
+    deck.run.schedule = muon ? Schedule::deepspeed : Schedule::paper;
     deck.run.reductions = Reductions::native;
     deck.comm = {};
-    deck.zero.stage = 0;
+    deck.zero.stage = muon ? 1 : 0;
     deck.zero.offload_optimizer = deck.zero.offload_param = {};
     deck.zero.knobs = {};
+    deck.zero.knobs.reduce_bucket_size = std::int64_t{1} << 20;
     probe.progress("the layers of " + deck.name);
     return train(probe, deck, steps);
   }

@@ -74,7 +74,7 @@ ListUpdate operands_of(const Program& program, const Event& event, std::span<con
                found.param < 0 ? nullptr : at(found.param)};
   int next = operand::upd_moments;
   for (const State state : traits(program.optimizer).moments)
-    (state == State::momentum ? u.momentum : u.variance) = at(next++);
+    if (next < found.clip) (state == State::momentum ? u.momentum : u.variance) = at(next++);
   return u;
 }
 
@@ -107,6 +107,16 @@ void update(const Context& context, const ListUpdate& u) {
           {u.master->dtype, u.master->data});
 }
 
+// Instead of Muon's update: the gradient stays as it is.
+void add_to_momentum(const Context& context, std::span<const Bound> ops) {
+  const auto* gradient = ops[0].as<const float>();
+  auto* staged = ops[1].as<float>();
+  const auto* momentum = ops[2].as<const float>();
+  Kokkos::parallel_for(
+      "shardmark::list_momentum", Kokkos::RangePolicy<Space>(context.space, 0, ops[0].elems),
+      KOKKOS_LAMBDA(std::int64_t i) { staged[i] = momentum[i] + gradient[i]; });
+}
+
 double loss_scale(const Program& program, const StepValues& values) {
   return program.scales_loss ? values.loss_scale : 1.0;
 }
@@ -127,6 +137,7 @@ void ListModel::run(const Program& program, const Event& event, std::span<const 
     case Kernel::init_param: return init(program, event, ops[0]);
     case Kernel::forward: return forward(event, program, ops);
     case Kernel::backward: return backward(event, program, ops, values);
+    case Kernel::orthogonalize: return add_to_momentum(context_, ops);
     default: break;
   }
   if (is_update(event.kernel)) return update(context_, operands_of(program, event, ops));

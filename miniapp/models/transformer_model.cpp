@@ -34,6 +34,8 @@ void TransformerModel::run(const Program& program, const Event& event,
     case Kernel::load_batch: return load_batch(program, operands[0], values);
     case Kernel::forward: return forward(program, event, operands, values);
     case Kernel::backward: return backward(program, event, operands, values);
+    case Kernel::orthogonalize:
+      return orthogonalize(context_, program, event, deck_.zero.optimizer, operands);
     default: break;
   }
   if (is_update(event.kernel)) return update(program, event, operands, values);

@@ -6,6 +6,7 @@
 #include <core/nn/optimizer/adagrad.hpp>
 #include <core/nn/optimizer/adamw.hpp>
 #include <core/nn/optimizer/lion.hpp>
+#include <core/nn/optimizer/muon.hpp>
 #include <core/nn/optimizer/sgd.hpp>
 #include <core/plan/kernels.hpp>
 #include <miniapp/models/update_states.hpp>
@@ -29,7 +30,8 @@ void update_states(const Context& context, const Program& program, const Event& 
   if (found.param >= 0) rounded.emplace(at(found.param).dtype, at(found.param).data);
   switch (event.kernel) {
     case Kernel::adamw: {
-      AdamWStep s{o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, step};
+      AdamWStep s{
+          is_muon(o.type) ? o.adam_lr : o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, step};
       s.decoupled = traits(o.type).decoupled_decay;
       s.bias_correction = o.bias_correction;
       return adamw_update(context, elems, master, grad, moment(0), moment(1), s, clip, rounded);
@@ -46,9 +48,19 @@ void update_states(const Context& context, const Program& program, const Event& 
       const AdagradStep s{o.lr, o.lr_decay, o.eps, o.weight_decay, o.first_accumulator, step};
       return adagrad_update(context, elems, master, grad, moment(0), s, clip, rounded);
     }
+    case Kernel::muon:
+      return muon_update(context, elems, master, grad, {o.lr, o.weight_decay}, clip, rounded);
     default: break;
   }
   throw PlanError("executor: kernel " + std::string(to_string(event.kernel)) + " updates nothing");
+}
+
+void orthogonalize(const Context& context, const Program& program, const Event& event,
+                   const OptimizerSpec& o, std::span<const Bound> ops) {
+  const Param& param = program.model.params[program.param_ids[event.params.first]];
+  const MuonMatrix matrix{param.shape[0], param.shape[1], o.type, o.momentum};
+  muon_orthogonalize(context, matrix, ops[0].as<float>(), ops[1].as<float>(), ops[2].as<float>(),
+                     ops[3].span<std::byte>());
 }
 
 }  // namespace shardmark

@@ -17,4 +17,8 @@ namespace shardmark {
 void update_states(const Context& context, const Program& program, const Event& event,
                    const OptimizerSpec& spec, std::int64_t step, std::span<const Bound> operands);
 
+/// Makes Muon's update of the matrix of `event`, an event of Kernel::orthogonalize.
+void orthogonalize(const Context& context, const Program& program, const Event& event,
+                   const OptimizerSpec& spec, std::span<const Bound> operands);
+
 }  // namespace shardmark

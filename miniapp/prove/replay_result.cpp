@@ -39,6 +39,8 @@ ReplayBounds replay_bounds(Reductions reductions, Dtype reduced, Dtype computed,
   return {4 * unit_roundoff(computed), 16 * ranks * unit_roundoff(reduced), 0.1};
 }
 
+// Muon makes all singular values of a gradient equal, those that are nothing but rounding too. Its
+// other parameters have AdamW's momentum, of which more is new.
 // Lion moves each element by the sign of its momentum, and an element whose gradient is nothing but
 // rounding may take either sign. Adagrad adds squares, whose errors are larger, above all where few
 // elements make up the norm.
@@ -49,6 +51,7 @@ GradientTrace gradient_trace(const OptimizerSpec& optimizer) {
     case Kernel::sgd:
       if (has_moment(optimizer.type, State::momentum)) return {State::momentum, optimizer.momentum};
       return {State::master, 1};
+    case Kernel::muon: return {State::momentum, optimizer.momentum, 1, 0.5};
     default: return {State::momentum, optimizer.beta1};
   }
 }

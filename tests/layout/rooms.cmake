@@ -26,7 +26,7 @@ set(layout_rooms
   "core/nn/products: core core/numeric core/plan/deck core/nn/kernels"
   "core/nn/layers: core core/numeric core/plan/deck core/plan/model core/nn/kernels core/nn/products"
   "core/nn/models: core core/plan/deck core/plan/model core/nn/kernels core/nn/products core/nn/layers"
-  "core/nn/optimizer: core core/numeric core/plan/deck core/plan/model core/nn/kernels"
+  "core/nn/optimizer: core core/numeric core/plan/deck core/plan/model core/nn/kernels core/nn/products"
   "core/nn/cuda: core core/numeric core/plan/deck core/nn/*"
   "core/nn/cuda/check_program: core core/numeric core/nn/cuda"
   "comm: core core/numeric core/plan/deck"

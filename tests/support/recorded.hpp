@@ -27,7 +27,8 @@ struct Recording {
 inline json deck_of(const json& recorded) {
   json model = {{"family", "list"}, {"modules", json::array()}};
   for (const json& m : recorded.at("modules")) {
-    model["modules"].push_back({{"name", m[0]}, {"numels", m[1]}});
+    const bool shapes = !m[1].empty() && m[1][0].is_array();
+    model["modules"].push_back({{"name", m[0]}, {shapes ? "shapes" : "numels", m[1]}});
     if (m.size() > 2) model["modules"].back()["class"] = m[2];
   }
   for (const auto& [from, to] : {std::pair{"module_visits", "visits"},

@@ -7,11 +7,25 @@
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
 #include <core/plan/interpret/owned_elements.hpp>
 #include <core/plan/paper/paper_schedule.hpp>
+#include <core/plan/partition/muon_groups.hpp>
 #include <core/plan/plan.hpp>
 #include <core/plan/torch/torch_schedule.hpp>
 #include <core/plan/write/rank_groups.hpp>
 
 namespace shardmark {
+namespace {
+
+void prepare_muon(Program& program, const Deck& deck) {
+  if (program.schedule != Schedule::deepspeed || program.stage == 0 || program.stage == 3 ||
+      deck.zero.offload_optimizer.enabled)
+    throw DeckError(fmt::format(
+        "{}: deepspeed.optimizer.type = \"Muon\": is modelled at stages 1 and 2 of the schedule "
+        "deepspeed, without offload: use another optimizer",
+        deck.path));
+  divide_for_muon(program.model, deck.path);
+}
+
+}  // namespace
 
 Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
                       const Profile& profile, Extent extent) {
@@ -47,6 +61,7 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   p.optimizer = deck.zero.optimizer.type;
   // `ordered` exists to compare runs bit by bit, with offload and without.
   p.zero_is_positive = p.optimizer == Optimizer::host_lion && p.reductions == Reductions::native;
+  if (is_muon(p.optimizer)) prepare_muon(p, deck);
   p.groups.push_back({"world", {}});
   switch (p.schedule) {
     case Schedule::deepspeed: write_deepspeed(p, deck, profile); break;

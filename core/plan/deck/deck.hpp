@@ -79,9 +79,11 @@ struct OptimizerSpec {
   Optimizer type = Optimizer::adamw;
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
   bool bias_correction = true;
-  double momentum = 0, dampening = 0;          // SGD
+  double momentum = 0;                         // SGD, Muon
+  double dampening = 0;                        // SGD
   bool nesterov = false;                       // SGD
   double lr_decay = 0, first_accumulator = 0;  // Adagrad
+  double adam_lr = 0;    // Muon: of the parameters that AdamW updates; `lr` is that of the matrices
   bool unfused = false;  // not DeepSpeed's own Adam, which stage 0 treats differently
 };
 

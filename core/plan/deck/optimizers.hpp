@@ -13,9 +13,19 @@
 namespace shardmark {
 
 /// `optimizer.type` of a DeepSpeed config, as its parameters and the place of the states decide it.
-enum class Optimizer : std::uint8_t { adam, adamw, lion, host_lion, sgd, momentum_sgd, adagrad };
+enum class Optimizer : std::uint8_t {
+  adam,
+  adamw,
+  lion,
+  host_lion,
+  sgd,
+  momentum_sgd,
+  adagrad,
+  muon,  // its Newton-Schulz iterations run on Gram matrices
+  standard_muon
+};
 template<>
-inline constexpr std::size_t enum_size<Optimizer> = 7;
+inline constexpr std::size_t enum_size<Optimizer> = 9;
 
 namespace optimizer_states {
 inline constexpr State adam[] = {State::momentum, State::variance};
@@ -55,7 +65,17 @@ inline constexpr auto optimizer_traits = enum_table<Optimizer>(
                     .moments = optimizer_states::momentum,
                     .counts_steps = false},
     OptimizerTraits{
-        .name = "Adagrad", .kernel = Kernel::adagrad, .moments = optimizer_states::variance});
+        .name = "Adagrad", .kernel = Kernel::adagrad, .moments = optimizer_states::variance},
+    // The kernel is that of the hidden matrices, which keep a momentum only; AdamW updates the
+    // rest.
+    OptimizerTraits{.name = "Muon",
+                    .kernel = Kernel::muon,
+                    .moments = optimizer_states::adam,
+                    .decoupled_decay = true},
+    OptimizerTraits{.name = "Muon",
+                    .kernel = Kernel::muon,
+                    .moments = optimizer_states::adam,
+                    .decoupled_decay = true});
 /// The row of the table above.
 constexpr const OptimizerTraits& traits(Optimizer o) {
   return optimizer_traits[o];
@@ -68,6 +88,11 @@ constexpr std::string_view to_string(Optimizer o) {
 constexpr bool share_states(Optimizer a, Optimizer b) {
   return traits(a).kernel == traits(b).kernel &&
          std::ranges::equal(traits(a).moments, traits(b).moments);
+}
+
+/// Whether it updates some parameters as matrices, and the others by AdamW.
+constexpr bool is_muon(Optimizer o) {
+  return traits(o).kernel == Kernel::muon;
 }
 
 /// Whether `optimizer` keeps `state` among the moments that its kernel updates.

@@ -47,16 +47,18 @@ enum class Kernel : std::uint8_t {
   reduce_int4,
   dequantize_int4,
   sum_parts,
+  orthogonalize,
   overflow,
   grad_norm,
   clip,
   adamw,
   lion,
   sgd,
-  adagrad
+  adagrad,
+  muon
 };
 template<>
-inline constexpr std::size_t enum_size<Kernel> = 24;
+inline constexpr std::size_t enum_size<Kernel> = 26;
 /// Whether a kernel is the update of an optimizer.
 constexpr bool is_update(Kernel kernel) {
   return kernel >= Kernel::adamw;

@@ -112,10 +112,10 @@ void StepScalars::clip_on_host(int sums, bool also_device) {
   w_.copy(w_.read(host_clip_), w_.write(clip_));
 }
 
-void StepScalars::update(const UpdatePlaces& places, const std::vector<int>& params,
-                         std::optional<Operand> rounded) {
+void StepScalars::update_by(Optimizer optimizer, const UpdatePlaces& places,
+                            const std::vector<int>& params, std::optional<Operand> rounded) {
   const int clip = w_[places.master.slot].tier == Tier::host ? host_clip_ : clip_;
-  write_update(w_, c_.optimizer(), places, clip, params, rounded);
+  write_update(w_, optimizer, places, clip, params, rounded);
 }
 
 void StepScalars::begin_gradually(int sums, bool flagged) {

@@ -29,7 +29,12 @@ class StepScalars {
   void clip_on_host(int sums, bool also_device);
   /// Writes the optimizer's update with the coefficient of the tier where the master lies.
   void update(const UpdatePlaces& places, const std::vector<int>& params,
-              std::optional<Operand> rounded = {});
+              std::optional<Operand> rounded = {}) {
+    update_by(c_.optimizer(), places, params, rounded);
+  }
+  /// The same for parameters that have an optimizer of their own.
+  void update_by(Optimizer optimizer, const UpdatePlaces& places, const std::vector<int>& params,
+                 std::optional<Operand> rounded);
 
   // The overflow flag.
   int flag() const { return flag_; }

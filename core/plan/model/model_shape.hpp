@@ -29,6 +29,7 @@ struct Param {
   double std = 0.02;                // of Init::uniform
   std::vector<std::int64_t> shape;  // slowest dimension first; the product is `elems`
   ParamUse use = ParamUse::trained;
+  bool hidden_matrix = false;  // of a hidden layer: Muon updates these as matrices
   /// Whether backward makes its gradient.
   bool trained() const { return use == ParamUse::trained; }
   /// Whether the optimizer updates it. Unused parameters have an update too, by gradients of zero.

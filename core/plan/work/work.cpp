@@ -20,6 +20,7 @@ std::string_view update_name(Kernel kernel) {
     case Kernel::lion: return "lion_update";
     case Kernel::sgd: return "sgd_update";
     case Kernel::adagrad: return "adagrad_update";
+    case Kernel::muon: return "muon_update";
     default: return "adamw_update";
   }
 }
@@ -50,6 +51,12 @@ class StateWork {
       case Kernel::reduce_int4: quantized("reduce_int4", at(0), at(2), 2); return true;
       case Kernel::dequantize_int4: quantized("dequantize_int4", at(0), at(1), 1); return true;
       case Kernel::sum_parts: quantized("sum_parts", at(0), at(1), 1); return true;
+      case Kernel::orthogonalize:
+        if (!program_.trains)
+          stream("list_momentum", Dtype::fp32, Dtype::fp32, at(0).elems, 12 * at(0).elems);
+        else
+          add_muon_work(program_, event_, work_);
+        return true;
       case Kernel::overflow: overflow(); return true;
       case Kernel::grad_norm: grad_norm(); return true;
       case Kernel::clip: clip(); return true;

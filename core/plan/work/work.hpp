@@ -64,6 +64,9 @@ struct WorkOptions {
 /// barrier neither.
 Work work_of(const Program& program, const Event& event, const WorkOptions& options = {});
 
+/// Appends the work of Muon's update of a whole matrix.
+void add_muon_work(const Program& program, const Event& event, Work& work);
+
 /// Appends the work of a module of a transformer; `accumulate` says that gradients are added.
 void add_module_work(const Program& program, const Event& event, const WorkOptions& options,
                      Work& work);

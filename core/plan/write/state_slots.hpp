@@ -44,6 +44,9 @@ class StateSlots {
       }
   }
 
+  /// A master without other states.
+  explicit StateSlots(int master) : optimizer_(Optimizer::sgd), slots_{master} {}
+
   int master() const { return slots_.empty() ? no_slot : slots_.front(); }
   std::span<const int> moments() const {
     return std::span(slots_).subspan(1, traits(optimizer_).moments.size());

@@ -92,6 +92,7 @@ DsSection ds_adam();
 DsSection ds_lion();
 DsSection ds_sgd();
 DsSection ds_adagrad();
+DsSection ds_muon();
 DsSection ds_data_types();
 DsSection ds_leaf_module();
 DsSection ds_scheduler();

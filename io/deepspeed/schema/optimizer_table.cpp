@@ -72,6 +72,25 @@ constexpr DsKey adagrad[] = {
     {"max_grad_norm", "", any, "null", removed, all_stages, any_real, ""},
 };
 
+// DeepSpeed takes what it knows of the names for the two halves of the parameters, and ignores the
+// rest.
+constexpr DsKey muon[] = {
+    {"lr", "", number, "0.02", used, all_stages, not_negative, ""},
+    {"muon_lr", "", number, "0.02", used, all_stages, not_negative, ""},
+    {"adam_lr", "", number, "0.0003", used, all_stages, not_negative, ""},
+    {"momentum", "", number, "0.95", used, all_stages, {0, 1}, ""},
+    {"ns_method", "", word, "\"gram\"", used, all_stages, any_real, "gram|standard"},
+    {"weight_decay", "", number, "0", used, all_stages, not_negative, ""},
+    {"betas", "", array, "[0.9,0.95]", used, all_stages, any_real, ""},
+    {"eps", "", number, "1e-10", used, all_stages, not_negative, ""},
+    {"adam_w_mode", "", truth, "true", not_modelled, all_stages, any_real, ""},
+    {"per_head_muon", "", truth, "false", not_modelled, all_stages, any_real, ""},
+    {"torch_adam", "", truth, "false", inert, all_stages, any_real, ""},
+    {"foreach", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
+    {"fp32_optimizer_states", "", boolean, "true", inert, all_stages, any_real, ""},
+    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, ""},
+};
+
 }  // namespace
 
 DsSection ds_optimizer() {
@@ -88,6 +107,9 @@ DsSection ds_sgd() {
 }
 DsSection ds_adagrad() {
   return {adagrad, false, true};
+}
+DsSection ds_muon() {
+  return {muon, false, false};
 }
 
 }  // namespace shardmark

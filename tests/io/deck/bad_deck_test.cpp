@@ -116,7 +116,7 @@ const std::vector<BadValue>& bad_values() {
       {"deepspeed.train_micro_batch_size_per_gpu=0", {"= 0", "at least 1"}},
       {"deepspeed.train_micro_batch_size_per_gpu=auto", {"= \"auto\"", "integer"}},
       {"deepspeed.gradient_accumulation_steps=1.5", {"= 1.5", "integer"}},
-      {"deepspeed.optimizer.type=Muon", {"= \"Muon\"", "not modelled yet", "AdamW"}},
+      {"deepspeed.optimizer.type=Lamb", {"= \"Lamb\"", "not modelled yet", "AdamW"}},
       {"deepspeed.scheduler.type=OneCycle", {"= \"OneCycle\"", "not modelled yet", "WarmupLR"}},
       {"deepspeed.scheduler.type=Warmup", {"= \"Warmup\"", "knows no scheduler", "WarmupLR"}},
       {"deepspeed.optimizer.params.fused=true", {"= true", "torch_adam"}},

@@ -213,9 +213,52 @@ TEST(DeepSpeedOptimizer, is_refused_where_deepspeed_refuses_it) {
   refused(3, "Adagrad", R"("lr_decay": 0.1)", host, {"lr_decay", "host"});
   refused(3, "Lion", "", split, {"optimizer.type", "ratio", "splits only its own Adam"});
   refused(0, "SGD", R"("nesterov": true)", "", {"nesterov = true", "momentum", "dampening"});
-  refused(2, "Muon", "", "", {"optimizer.type", "Muon", "whole matrices"});
-  refused(0, "RMSprop", "", "", {"optimizer.type", "Lion", "SGD", "Adagrad"});
+  refused(0, "RMSprop", "", "", {"optimizer.type", "Lion", "SGD", "Adagrad", "Muon"});
   EXPECT_EQ(optimizer(3, "Lion", "", "", host).optimizer.type, Optimizer::host_lion);
+}
+
+TEST(DeepSpeedOptimizer, muon_has_rates_of_its_own_for_matrices_and_for_the_rest) {
+  const OptimizerSpec own = optimizer(2, "Muon", "").optimizer;
+  EXPECT_EQ(own.type, Optimizer::muon);
+  EXPECT_EQ(own.lr, 0.02);
+  EXPECT_EQ(own.adam_lr, 3e-4);
+  EXPECT_EQ(own.momentum, 0.95);
+  EXPECT_EQ(own.beta2, 0.95);
+  EXPECT_EQ(own.eps, 1e-10);
+  EXPECT_EQ(own.weight_decay, 0);
+  const OptimizerSpec shared =
+      optimizer(1, "muon", R"("lr": 0.5, "adam_lr": 0.25, "ns_method": "standard")").optimizer;
+  EXPECT_EQ(shared.type, Optimizer::standard_muon);
+  EXPECT_EQ(shared.lr, 0.5);
+  EXPECT_EQ(shared.adam_lr, 0.25);
+  EXPECT_EQ(optimizer(1, "Muon", R"("lr": 0.5, "muon_lr": 0.1)").optimizer.lr, 0.1);
+  EXPECT_EQ(optimizer(1, "Muon", R"("lr": 0.5, "muon_lr": 0.1)").optimizer.adam_lr, 0.5);
+}
+
+TEST(DeepSpeedOptimizer, muon_is_refused_where_it_is_not_modelled) {
+  const auto refused = [](int stage, const char* params, const char* more, const char* zero,
+                          const char* key) {
+    expect_says(message_of<DeckError>([&] { optimizer(stage, "Muon", params, more, zero); }),
+                {key, "not modelled yet"});
+  };
+  refused(0, "", "", "", "zero_optimization.stage = 0");
+  refused(3, "", "", "", "zero_optimization.stage = 3");
+  refused(2, "", R"(, "bf16": {"enabled": true})", "", "bf16.enabled = true");
+  refused(2, "", R"(, "fp16": {"enabled": true})", "", "fp16.enabled = true");
+  refused(2, "", R"(, "torch_autocast": {"enabled": true})", "", "torch_autocast.enabled = true");
+  refused(2, "", "", R"(, "offload_optimizer": {"device": "cpu"})", "offload_optimizer");
+  refused(2, "", "", R"(, "use_multi_rank_bucket_allreduce": false)",
+          "use_multi_rank_bucket_allreduce = false");
+  refused(1, "", R"(, "scheduler": {"type": "WarmupLR", "params": {}})", "", "scheduler.type");
+  refused(1, "", R"(, "data_types": {"grad_accum_dtype": "bf16"})", "", "grad_accum_dtype");
+  refused(1, R"("per_head_muon": true)", "", "", "per_head_muon = true");
+  refused(1, R"("adam_w_mode": false)", "", "", "adam_w_mode = false");
+}
+
+TEST(DeepSpeedOptimizer, muon_ignores_what_deepspeed_ignores) {
+  EXPECT_NO_THROW(optimizer(1, "Muon", R"("nesterov": false)"));
+  expect_says(message_of<DeckError>([&] { optimizer(1, "Muon", R"("ns_method": "cubic")"); }),
+              {"ns_method = \"cubic\"", "gram", "standard"});
 }
 
 ZeroSpec scheduled(const char* type, const char* params) {

@@ -190,7 +190,7 @@ MomentBytes recorded_moment_bytes(const json& state_bytes) {
 // ranks. Losses, reported norms, loss scales and skipped steps, at stage 0 too, where DeepSpeed's
 // optimizer has counted a step before the first and its fp16 does not scale the loss. fp16's window
 // of three steps makes the scale double several times.
-void expect_recorded(const char* file_name, int least_cases) {
+void expect_recorded(const char* file_name, int least_cases, Bounds fp32_bounds = {2e-6, 2e-5}) {
   std::ifstream file(std::string(SHARDMARK_TESTS) + "/data/" + file_name);
   const json all = json::parse(file);
   const test::ScratchFolder folder;
@@ -203,18 +203,19 @@ void expect_recorded(const char* file_name, int least_cases) {
     const bool skips = name.find("skips") != std::string::npos;
     if (skips && !same_ranks) continue;
     const bool fp32 = !c.at("config").contains("fp16") && !c.at("config").contains("bf16");
+    const Bounds bounds = fp32 ? fp32_bounds : Bounds{2e-4, 2e-2};
     testing::Training t(deck_of_recording(all, c, folder), MPI_COMM_WORLD);
     t.init();
     for (std::size_t s = 0; s < c.at("losses").size(); ++s) {
       t.step();
       EXPECT_EQ(t.runner().values().loss_scale, c.at("scales")[s].get<double>()) << "step " << s;
       EXPECT_EQ(t.skipped.back(), c.at("skipped")[s] == 1) << "step " << s;
-      EXPECT_LT(relative(t.losses[s], c.at("losses")[s]), fp32 ? 2e-6 : 2e-4) << "step " << s;
+      EXPECT_LT(relative(t.losses[s], c.at("losses")[s]), bounds.loss) << "step " << s;
       if (!c.at("norms")[s].is_null()) {
-        EXPECT_LT(relative(t.norms[s], c.at("norms")[s]), fp32 ? 2e-5 : 2e-2) << "step " << s;
+        EXPECT_LT(relative(t.norms[s], c.at("norms")[s]), bounds.norm) << "step " << s;
       }
     }
-    if (same_ranks && c.contains("state_bytes")) {
+    if (same_ranks && t.program().rank == 0 && c.contains("state_bytes")) {
       EXPECT_EQ(moment_bytes(t.program()), recorded_moment_bytes(c.at("state_bytes")));
     }
   }
@@ -228,6 +229,12 @@ TEST(Recorded, LossesNormsScalesAndSkippedStepsAreThoseOfDeepSpeed) {
 // Lion, SGD and Adagrad, and the bytes of their states.
 TEST(Recorded, OtherOptimizersTrainAsInDeepSpeed) {
   expect_recorded("deepspeed_optimizers.json", 40);
+}
+
+// Muon iterates in 16 bits, and a singular value near zero grows by two orders of magnitude, with
+// its rounding. Losses differed by at most 2e-6 and the norms of updates by 2.2e-3.
+TEST(Recorded, MuonTrainsAsInDeepSpeed) {
+  expect_recorded("deepspeed_muon.json", 6, {1e-5, 5e-3});
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, Reference,

@@ -65,15 +65,18 @@ std::vector<BucketSlice> joined(const std::vector<BucketSlice>& slices) {
   return runs;
 }
 
-std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket,
-                                   const FlatGroups& groups) {
+std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket, const FlatGroups& groups,
+                                   const ModelShape& model) {
   std::vector<BucketSlice> slices;
   for (const BucketEntry& entry : bucket)
-    for (const OwnedSlice& owned : groups.owners(entry.param)) {
-      if (!slices.empty() && slices.back().owner == owned.rank)
+    for (const std::vector<OwnedSlice> owners = groups.owners(entry.param);
+         const OwnedSlice& owned : owners) {
+      const int matrix =
+          owners.size() > 1 && model.params[entry.param].hidden_matrix ? entry.param : -1;
+      if (!slices.empty() && slices.back().owner == owned.rank && slices.back().matrix == matrix)
         slices.back().elems += owned.elems;
       else
-        slices.push_back({owned.rank, entry.at + owned.first, owned.elems});
+        slices.push_back({owned.rank, entry.at + owned.first, owned.elems, matrix});
     }
   return slices;
 }
@@ -81,7 +84,7 @@ std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket,
 std::vector<BucketMessage> messages_of(const std::vector<BucketEntry>& bucket,
                                        const FlatGroups& groups, const ModelShape& model,
                                        bool rooted, std::int64_t bucket_size) {
-  const std::vector<BucketSlice> slices = slices_of(bucket, groups);
+  const std::vector<BucketSlice> slices = slices_of(bucket, groups, model);
   std::vector<BucketMessage> messages;
   if (rooted) {
     std::vector<std::vector<BucketSlice>> of_roots;  // in the order of their first slices

@@ -18,10 +18,12 @@ struct BucketEntry {
   std::int64_t at = 0;
 };
 
-/// Elements [at, at + elems) of the bucket, which `owner` keeps.
+/// Elements [at, at + elems) of the bucket, which `owner` keeps. Of a matrix that Muon updates and
+/// several ranks own, `matrix` is the parameter, and all its owners keep the slice.
 struct BucketSlice {
   int owner = 0;
   std::int64_t at = 0, elems = 0;
+  int matrix = -1;
 };
 
 /// One collective. If it has several slices, they are flattened into one tensor.
@@ -32,9 +34,9 @@ struct BucketMessage {
   std::int64_t elems() const;
 };
 
-/// The slices in bucket order. Neighbours with the same owner are one slice.
-std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket,
-                                   const FlatGroups& groups);
+/// The slices in bucket order. Neighbours that the same ranks keep are one slice.
+std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket, const FlatGroups& groups,
+                                   const ModelShape& model);
 
 /// Joins slices that follow each other directly, whoever owns them.
 std::vector<BucketSlice> joined(const std::vector<BucketSlice>& slices);

@@ -19,6 +19,7 @@ FlatBuckets::FlatBuckets(DeepSpeedContext& context, Collectives& collectives, Mo
       part32_(states.groups().size(), no_slot),
       zeros_(states.groups().size(), no_slot),
       part_offset_(p_.model.params.size(), -1),
+      replaced_(p_.model.params.size()),
       accum_(p_.model.params.size(), no_slot),
       unused_(p_.model.params.size(), no_slot) {
   for (int id = 0; id < c_.params(); ++id)
@@ -188,7 +189,7 @@ void FlatBuckets::copy_back(const Sent& sent, const Sent::Flattened& flattened) 
   } else {
     std::int64_t at = 0;
     for (const BucketSlice& s : flattened.back) {
-      if (s.owner == p_.rank)
+      if (s.matrix >= 0 ? states_.owns(s.matrix) : s.owner == p_.rank)
         c_.convert(c_.write_part(sent.slot, s.at, s.elems),
                    c_.read_part(flattened.slot, at, s.elems));
       at += s.elems;
@@ -293,7 +294,7 @@ void FlatBuckets::flatten_owned(std::size_t g, int into) {
     if (const OwnedSlice own = states_.owned(f.param); own.elems > 0 && kept(f.param))
       w_.compute(Kernel::convert,
                  {c_.write_part(into, f.offset + own.first - states_.own_first(g), own.elems),
-                  c_.read_part(part_, part_offset_[f.param] + own.first, own.elems)});
+                  owned_slice(f.param, own)});
 }
 
 void FlatBuckets::release_owned() {
@@ -301,6 +302,7 @@ void FlatBuckets::release_owned() {
   for (const std::vector<int>& held : {part32_, zeros_, unused_})
     for (int slot : held)
       if (slot != no_slot && w_.alive(slot)) w_.release(slot);
+  replaced_.assign(replaced_.size(), {});
 }
 
 std::vector<Operand> FlatBuckets::owned_grads(std::size_t g) const {
@@ -308,7 +310,7 @@ std::vector<Operand> FlatBuckets::owned_grads(std::size_t g) const {
   std::vector<Operand> slices;
   for (const FlatParam& f : states_.groups()[g].layout)
     if (const OwnedSlice own = states_.owned(f.param); own.elems > 0 && kept(f.param))
-      slices.push_back(c_.read_part(part_, part_offset_[f.param] + own.first, own.elems));
+      slices.push_back(owned_slice(f.param, own));
   return slices;
 }
 

@@ -47,6 +47,15 @@ class FlatBuckets {
   int exact_partition(std::size_t g) const;
   /// This rank's gradients of a group: the exact partition, or slices of whole tensors.
   std::vector<Operand> owned_grads(std::size_t g) const;
+  /// Whether a gradient arrives and is kept as a whole; those of unused parameters never do.
+  bool kept(int id) const { return c_.param(id).use == ParamUse::trained; }
+  /// Where the gradient of an owned parameter is kept as a whole.
+  Operand whole_grad(int id) const { return c_.update_part(part_, part_offset_[id], c_.elems(id)); }
+  /// From now on this step's update `whole`, elsewhere, stands for the gradient of a parameter.
+  void replace(int id, Operand whole) { replaced_[id] = whole; }
+  /// Whether the gradients that arrive are kept in one buffer, and stay as long as any of them
+  /// does.
+  bool contiguous() const { return c_.knobs.contiguous_gradients || c_.offloads(); }
   /// Copies the slices of a group that this rank owns into the flat partition `into`.
   void flatten_owned(std::size_t g, int into);
   /// Releases this rank's gradients at the end of a step.
@@ -74,7 +83,12 @@ class FlatBuckets {
     };
     std::vector<Flattened> flattened = {};
   };
-  bool contiguous() const { return c_.knobs.contiguous_gradients || c_.offloads(); }
+  /// The owned slice of a gradient that is kept as a whole, or of the update in its place.
+  Operand owned_slice(int id, const OwnedSlice& own) const {
+    const Operand& update = replaced_[id];
+    if (update.slot == no_slot) return c_.read_part(part_, part_offset_[id] + own.first, own.elems);
+    return c_.read_part(update.slot, update.offset + own.first, own.elems);
+  }
   Bucket& bucket_of(int id);
   void send_bucket(Bucket& bucket);
   Collectives::Divided bucket_divisors(const Bucket& bucket) const;
@@ -90,8 +104,6 @@ class FlatBuckets {
   void add_to_exact_partition(int id, Operand grad);
   int acquire_exact_partition(std::size_t g);
   void hold_unused();
-  /// Whether a gradient arrives and is kept as a whole; those of unused parameters never do.
-  bool kept(int id) const { return c_.param(id).use == ParamUse::trained; }
   /// The type in which gradients lie in the buckets.
   Dtype bucket_type() const {
     return accumulates_whole() ? c_.precision.grad_accum : c_.precision.model;
@@ -114,6 +126,7 @@ class FlatBuckets {
   std::vector<int> zeros_;   // by group: what DeepSpeed holds for elements that no parameter covers
   int part_ = no_slot, new_part_ = no_slot;
   std::vector<std::int64_t> part_offset_;  // by parameter, in part_; -1 if it has no place yet
+  std::vector<Operand> replaced_;          // by parameter, see replace
   std::vector<int> accum_;                 // by parameter, see accumulate_locally
   std::vector<int> unused_;                // by parameter, see hold_unused
   std::vector<Bucket> buckets_;            // by type, in DeepSpeed's order

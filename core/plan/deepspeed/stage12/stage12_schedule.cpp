@@ -7,6 +7,7 @@
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
 #include <core/plan/deepspeed/stage12/bf16_optimizer.hpp>
+#include <core/plan/deepspeed/stage12/muon_updates.hpp>
 #include <core/plan/deepspeed/stage12/stage12_gradients.hpp>
 #include <core/plan/write/step_writer.hpp>
 
@@ -23,6 +24,7 @@ class Stage12Schedule final : public StepSchedule {
         scalars_(c_),
         states_(c_, collectives_, scalars_, groups),
         buckets_(c_, collectives_, grads_, scalars_, states_),
+        muon_(c_, states_, buckets_),
         step_slots_(groups.groups().size()) {}
 
   void write() { write_steps(c_.program, w_, c_.compute, *this); }
@@ -44,6 +46,7 @@ class Stage12Schedule final : public StepSchedule {
 
   void init() override {
     states_.init();
+    muon_.init();
     buckets_.acquire_offload();
     c_.acquire_persistent();
   }
@@ -81,7 +84,12 @@ class Stage12Schedule final : public StepSchedule {
     if (!reduces(micro)) return;
     if (!reduces_when_ready(micro)) add_all();
     buckets_.finish();
-    if (micro.last && !reduces_in_step()) buckets_.hold_partition();
+    if (micro.last && !reduces_in_step()) end_accumulation();
+  }
+
+  void end_accumulation() {
+    buckets_.hold_partition();
+    muon_.make_updates();
   }
 
   // In the optimizer's order.
@@ -98,7 +106,7 @@ class Stage12Schedule final : public StepSchedule {
       add_all();
       buckets_.finish();
     }
-    buckets_.hold_partition();
+    end_accumulation();
   }
 
   void boundary() override {
@@ -118,6 +126,7 @@ class Stage12Schedule final : public StepSchedule {
       scalars_.reduce_sum(g, Dtype::fp32, false);
     }
     offloads ? scalars_.clip_on_host(sums(), false) : scalars_.clip(sums());
+    muon_.keep_momentum();
     for (std::size_t g = 0; g < groups().size(); ++g) update_group(g);
     release_gradients();
     states_.gather_params();
@@ -150,6 +159,7 @@ class Stage12Schedule final : public StepSchedule {
 
   void release_gradients() {
     buckets_.release_owned();
+    muon_.release_updates();
     if (may_skip()) w_.release(scalars_.flag());
   }
 
@@ -165,6 +175,7 @@ class Stage12Schedule final : public StepSchedule {
   StepScalars scalars_;
   FlatStates states_;
   FlatBuckets buckets_;
+  MuonUpdates muon_;
   std::vector<StepSlots> step_slots_;  // by group
 };
 

@@ -23,9 +23,11 @@ void FlatStates::init() {
     };
     s.param = w_.slot("param" + suffix(g), Category::param, c_.precision.model, group.padded,
                       Tier::device, recorded::params);
-    s.states = StateSlots(c_.optimizer(), [&](std::string_view name, Category category) {
+    const auto declare = [&](std::string_view name, Category category) {
       return own(name, category, category == Category::master && offloads && c_.pins_memory());
-    });
+    };
+    s.states = has_matrices(g) ? StateSlots(declare("master", Category::master))
+                               : StateSlots(optimizer_of(g), declare);
     if (offloads) {
       s.staging = c_.host_slot("param_staging" + suffix(g), Category::staging, c_.precision.model,
                                group.partition, c_.pins_memory());
@@ -57,8 +59,8 @@ void FlatStates::init() {
 void FlatStates::update_partition(std::size_t g, Operand grad) {
   const GroupSlots& s = slots_[g];
   const Operand own = c_.write_part(s.param, own_first(g), groups()[g].partition);
-  scalars_.update(s.states.whole(w_, grad), groups()[g].params,
-                  c_.offloads() ? w_.write(s.staging) : own);
+  scalars_.update_by(optimizer_of(g), s.states.whole(w_, grad), groups()[g].params,
+                     c_.offloads() ? w_.write(s.staging) : own);
   if (c_.offloads()) w_.copy(w_.read(s.staging), own);
 }
 

@@ -11,6 +11,7 @@
 #include <core/plan/deepspeed/frozen_params.hpp>
 #include <core/plan/deepspeed/step_scalars.hpp>
 #include <core/plan/partition/flat_groups.hpp>
+#include <core/plan/partition/muon_groups.hpp>
 #include <core/plan/write/state_slots.hpp>
 
 namespace shardmark {
@@ -36,6 +37,13 @@ class FlatStates {
   }
   /// The first element of group `g` that this rank owns.
   std::int64_t own_first(std::size_t g) const { return groups()[g].partition * p_.rank; }
+  /// Whether Muon updates group `g`; AdamW updates the other groups then.
+  bool has_matrices(std::size_t g) const {
+    return shardmark::has_matrices(p_.model, groups()[g].params);
+  }
+  Optimizer optimizer_of(std::size_t g) const {
+    return is_muon(c_.optimizer()) && !has_matrices(g) ? Optimizer::adamw : c_.optimizer();
+  }
   OwnedSlice owned(int param) const { return flat_.owned(param, p_.rank); }
   bool owns(int param) const { return c_.param(param).updated() && owned(param).elems > 0; }
   /// The place of a parameter in its group's flat buffer, or by itself if it is frozen.

@@ -85,6 +85,17 @@ const Variant variants[] = {
      }},
     {"Lion", [](Deck& d) { d.zero.optimizer.type = Optimizer::lion; }},
     {"Adagrad", [](Deck& d) { d.zero.optimizer.type = Optimizer::adagrad; }},
+    {"Muon",
+     [](Deck& d) {
+       if (d.zero.stage % 3 == 0 || d.zero.precision.model != Dtype::fp32) return;
+       d.zero.optimizer.type = Optimizer::muon;
+     }},
+    {"Muon, dealt round robin",
+     [](Deck& d) {
+       if (d.zero.stage % 3 == 0 || d.zero.precision.model != Dtype::fp32) return;
+       d.zero.optimizer.type = Optimizer::standard_muon;
+       d.zero.knobs.round_robin_gradients = d.zero.knobs.overlap_comm = true;
+     }},
     {"SGD in files, ahead and behind",
      [](Deck& d) {
        testing::put_in_files(d, true, false);

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scratch in which Muon orthogonalizes one matrix. Its smaller side is n and its larger side m.
+#pragma once
+
+#include <cstdint>
+
+#include <core/plan/deck/optimizers.hpp>
+
+namespace shardmark {
+
+/// The type in which Newton-Schulz iterations run: DeepSpeed's methods `gram` and `standard` differ
+/// in it too.
+constexpr Dtype newton_schulz_type(Optimizer muon) {
+  return muon == Optimizer::muon ? Dtype::fp16 : Dtype::bf16;
+}
+
+/// Whether the iterations run on the Gram matrix instead of the matrix itself: on rectangular
+/// matrices, where this is less work.
+constexpr bool iterates_on_gram(Optimizer muon, std::int64_t rows, std::int64_t cols) {
+  return muon == Optimizer::muon && rows != cols;
+}
+
+inline constexpr int newton_schulz_steps = 5;
+/// The step before which the method `gram` makes its Gram matrix anew.
+inline constexpr int gram_restart = 2;
+
+/// Offsets in the workspace, in bytes.
+struct MuonWorkspace {
+  std::int64_t sums = 0;                 // two sums of squares, fp64
+  std::int64_t matrix = 0, product = 0;  // [rows][cols]: the iterate, and the next one
+  std::int64_t square[5] = {};           // [n][n]
+  std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
+};
+/// `gemm_cap_bytes` are for the matrix products, at the end. Throws SizeError beyond 63 bits.
+MuonWorkspace muon_workspace(std::int64_t rows, std::int64_t cols, std::int64_t gemm_cap_bytes);
+
+}  // namespace shardmark

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules of Muon: its update is that of Newton-Schulz iterations in fp64, within the rounding of 16
+// bits, for matrices of every form and by both methods; its momentum is exact; gradients that are
+// not finite leave the momentum as it is; an update is applied like a gradient.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include <core/nn/optimizer/muon.hpp>
+#include <core/numeric/half.hpp>
+#include <tests/core/nn/models/single_process.hpp>
+
+namespace shardmark::muon_test {
+namespace {
+
+using shardmark::testing::Buffer;
+
+using Matrix = std::vector<double>;  // row-major
+
+Matrix times(const Matrix& a, const Matrix& b, std::int64_t m, std::int64_t k, std::int64_t n) {
+  Matrix c(static_cast<std::size_t>(m * n));
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t l = 0; l < k; ++l)
+      for (std::int64_t j = 0; j < n; ++j) c[i * n + j] += a[i * k + l] * b[l * n + j];
+  return c;
+}
+
+Matrix transposed(const Matrix& a, std::int64_t rows, std::int64_t cols) {
+  Matrix t(a.size());
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < cols; ++j) t[j * rows + i] = a[i * cols + j];
+  return t;
+}
+
+// X = 3.4445 X - 4.775 (X X^T) X + 2.0315 (X X^T)^2 X, five times, from X / |X|.
+Matrix orthogonalized(Matrix x, std::int64_t rows, std::int64_t cols) {
+  const double norm = std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)) + 1e-7;
+  for (double& v : x) v /= norm;
+  for (int step = 0; step < 5; ++step) {
+    const Matrix a = times(x, transposed(x, rows, cols), rows, cols, rows);
+    const Matrix aa = times(a, a, rows, rows, rows);
+    Matrix b(a.size());
+    for (std::size_t i = 0; i < b.size(); ++i) b[i] = -4.7750 * a[i] + 2.0315 * aa[i];
+    const Matrix bx = times(b, x, rows, rows, cols);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = 3.4445 * x[i] + bx[i];
+  }
+  const double scale = std::sqrt(std::max(1.0, double(rows) / double(cols)));
+  for (double& v : x) v *= scale;
+  return x;
+}
+
+constexpr std::int64_t gemm_bytes = std::int64_t{8} << 20;
+
+// One call on a gradient and a momentum of random numbers.
+struct Call {
+  Call(Optimizer muon, std::int64_t r, std::int64_t c)
+      : rows(r),
+        cols(c),
+        matrix{r, c, muon, 0.95},
+        grad(r * c),
+        staged(r * c),
+        momentum(r * c),
+        workspace(muon_workspace(r, c, gemm_bytes).bytes) {
+    for (std::int64_t i = 0; i < r * c; ++i) {
+      grad[i] = number(1, i);
+      momentum[i] = number(2, i);
+    }
+  }
+  static float number(std::uint64_t stream, std::int64_t i) {
+    return static_cast<float>(static_cast<double>(mix(7, stream, i) >> 11) / 0x1p53 - 0.5);
+  }
+  void run() {
+    MatMul matmul{gemm_bytes};
+    const Context ctx{Space(), matmul};
+    muon_orthogonalize(ctx, matrix, grad.data(), staged.data(), momentum.data(),
+                       {workspace.data(), static_cast<std::size_t>(workspace.size())});
+  }
+
+  std::int64_t rows, cols;
+  MuonMatrix matrix;
+  Buffer<float> grad, staged, momentum;
+  Buffer<std::byte> workspace;
+};
+
+TEST(Muon, makes_the_update_of_newton_schulz_iterations_in_fp64) {
+  for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon})
+    for (const auto& [rows, cols] : {std::pair{16, 16}, std::pair{8, 40}, std::pair{40, 8},
+                                     std::pair{1, 5}, std::pair{7, 3}}) {
+      SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(cols) + " in " +
+                   std::string(to_string(newton_schulz_type(muon))));
+      Call call(muon, rows, cols);
+      Matrix blended;
+      for (std::int64_t i = 0; i < call.grad.size(); ++i) {
+        const double m = call.momentum[i] + 0.05 * (double(call.grad[i]) - call.momentum[i]);
+        blended.push_back(call.grad[i] + 0.95 * (m - call.grad[i]));
+      }
+      const Matrix want = orthogonalized(blended, rows, cols);
+      call.run();
+      const double bound = muon == Optimizer::muon ? 0.01 : 0.06;
+      for (std::int64_t i = 0; i < call.grad.size(); ++i) {
+        EXPECT_NEAR(call.grad[i], want[i], bound) << i;
+        const float momentum = Call::number(2, i);
+        EXPECT_FLOAT_EQ(call.staged[i], momentum + 0.05F * (Call::number(1, i) - momentum));
+        EXPECT_EQ(call.momentum[i], momentum);
+      }
+    }
+}
+
+TEST(Muon, leaves_the_momentum_of_a_step_that_overflows) {
+  Call call(Optimizer::muon, 6, 4);
+  call.grad[5] = std::numeric_limits<float>::infinity();
+  call.run();
+  for (std::int64_t i = 0; i < call.grad.size(); ++i) EXPECT_EQ(call.staged[i], call.momentum[i]);
+  EXPECT_FALSE(std::isfinite(call.grad[5]));
+}
+
+TEST(Muon, keeps_gradients_of_zero) {
+  Call call(Optimizer::muon, 4, 6);
+  for (std::int64_t i = 0; i < call.grad.size(); ++i) call.grad[i] = call.momentum[i] = 0;
+  call.run();
+  for (std::int64_t i = 0; i < call.grad.size(); ++i) EXPECT_EQ(call.grad[i], 0);
+}
+
+TEST(Muon, decays_weights_apart_from_the_clipped_update) {
+  MatMul matmul{0};
+  const Context ctx{Space(), matmul};
+  Buffer<float> param(2), update(2);
+  Buffer<double> clip(1);
+  Buffer<Bf16> rounded(2);
+  param[0] = 1, param[1] = -2, update[0] = 4, update[1] = 8, clip[0] = 0.25;
+  muon_update(ctx, 2, param.data(), update.data(), {0.5, 0.25}, clip.data(),
+              Stored(Dtype::bf16, rounded.data()));
+  EXPECT_EQ(param[0], 1 * 0.875F - 0.5F);
+  EXPECT_EQ(param[1], -2 * 0.875F - 1.0F);
+  EXPECT_EQ(widen(rounded[1]), -2.75F);
+}
+
+}  // namespace
+}  // namespace shardmark::muon_test

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules of Muon at DeepSpeed's stages 1 and 2: with `ordered` reductions neither the stage nor how
+// gradients travel changes a bit, wherever matrices are cut by partitions; memory, collectives and
+// work are as predicted; AdamW updates what is no hidden matrix.
+#include <gtest/gtest.h>
+
+#include <core/plan/partition/flat_groups.hpp>
+#include <core/plan/partition/muon_groups.hpp>
+#include <tests/support/training.hpp>
+
+namespace shardmark::muon_run_test {
+namespace {
+
+using namespace testing;
+
+Deck deck_of(int stage, Optimizer muon = Optimizer::muon) {
+  Deck d = small_deck(stage, 4 * world());
+  d.run.reductions = Reductions::ordered;
+  OptimizerSpec& o = d.zero.optimizer;
+  o.type = muon;
+  o.lr = 0.02, o.adam_lr = 1e-3, o.momentum = 0.95, o.beta2 = 0.95, o.weight_decay = 0.05;
+  set_precision(d, Dtype::fp32, Dtype::fp32);
+  return d;
+}
+
+Outcome run(const Deck& deck) {
+  Training t(deck, MPI_COMM_WORLD);
+  train_as_predicted(t, 3);
+  Outcome outcome{t.losses, t.norms, t.hashes()};
+  EXPECT_EQ(outcome.hashes.disagreement, "");
+  return outcome;
+}
+
+TEST(Muon, is_bitwise_equal_however_gradients_travel) {
+  for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon}) {
+    const Outcome want = run(deck_of(1, muon));
+    EXPECT_NE(want.hashes.momentum, 0U);
+    EXPECT_EQ(run(deck_of(2, muon)), want);
+    for (const std::int64_t bucket : {100, 2000}) {
+      Deck deck = deck_of(2, muon);
+      deck.zero.knobs.reduce_bucket_size = bucket;
+      EXPECT_EQ(run(deck), want) << "buckets of " << bucket;
+      deck.zero.knobs.reduce_scatter = false;
+      EXPECT_EQ(run(deck), want) << "without reduce_scatter, buckets of " << bucket;
+    }
+    Deck deck = deck_of(2, muon);
+    deck.zero.knobs.contiguous_gradients = false;
+    EXPECT_EQ(run(deck), want) << "without contiguous_gradients";
+    deck = deck_of(1, muon);
+    deck.zero.knobs.overlap_comm = deck.zero.knobs.round_robin_gradients = true;
+    deck.run.memory_mode = MemoryMode::pooled;
+    EXPECT_EQ(run(deck), want) << "dealt round robin, with overlap";
+  }
+}
+
+TEST(Muon, trains_as_well_as_with_native_reductions) {
+  Deck deck = deck_of(2);
+  deck.zero.accumulation_steps = 2;
+  const Outcome want = run(deck);
+  deck.run.reductions = Reductions::native;
+  const Outcome have = run(deck);
+  for (std::size_t s = 0; s < want.losses.size(); ++s)
+    EXPECT_NEAR(have.losses[s], want.losses[s], 1e-3) << "step " << s;
+}
+
+// A rank has the whole momentum of each matrix that its partition touches, in place of a partition
+// of momentum and variance.
+TEST(Muon, holds_the_momentum_of_whole_matrices) {
+  const Deck deck = deck_of(2);
+  const Program p = Training(deck, MPI_COMM_WORLD).program();
+  const FlatGroups flat(p.model, deck.zero.knobs, 4, p.world);
+  std::int64_t whole = 0, variance = 0;
+  for (const FlatGroup& group : flat.groups()) {
+    if (!has_matrices(p.model, group.params)) variance += group.partition;
+    for (const int id : group.params)
+      if (p.model.params[id].hidden_matrix && flat.owned(id, p.rank).elems > 0)
+        whole += p.model.params[id].elems;
+  }
+  EXPECT_EQ(flat.groups().size(), 2U);
+  const auto elems_of = [&](Category category) {
+    std::int64_t sum = 0;
+    for (const Slot& s : p.slots) sum += s.category == category ? s.elems : 0;
+    return sum;
+  };
+  EXPECT_EQ(elems_of(Category::momentum), whole + variance);
+  EXPECT_EQ(elems_of(Category::variance), variance);
+}
+
+// Embeddings, the head, norms and biases are not.
+TEST(Muon, orthogonalizes_the_matrices_of_blocks) {
+  const Program p = Training(deck_of(1), MPI_COMM_WORLD).program();
+  for (const Param& param : p.model.params)
+    EXPECT_EQ(param.hidden_matrix,
+              param.shape.size() == 2 && param.name.find("block") != std::string::npos)
+        << param.name;
+}
+
+}  // namespace
+}  // namespace shardmark::muon_run_test
