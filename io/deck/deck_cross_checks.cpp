@@ -61,9 +61,6 @@ void check_states(const Deck& deck, const Origin& origin) {
   if (writes && deck.zero.precision.master != Dtype::fp32)
     origin.not_modelled("deepspeed.bf16.bf16_master_weights_and_grads", true,
                         "checkpoints of a bf16 master: remove the section checkpoint");
-  if (writes && is_muon(deck.zero.optimizer.type))
-    origin.not_modelled("deepspeed.optimizer.type", to_string(deck.zero.optimizer.type),
-                        "checkpoints of Muon's momentum: remove the section checkpoint");
   if (deck.zero.offload_param.nvme && !deck.model.frozen.empty())
     origin.not_modelled("model.frozen", deck.model.frozen,
                         "frozen parameters in files: remove it, or offload_param's \"nvme\"");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include <core/error.hpp>
@@ -15,6 +16,27 @@ std::vector<StatePiece> pieces_of(const Program& program, State state) {
                [&](const StatePiece& p) { return p.state == state; });
   return pieces;
 }
+
+const Param& param_of(const Program& program, const StatePiece& piece) {
+  const std::vector<Param>& params = program.model.params;
+  return *std::prev(
+      std::upper_bound(params.begin(), params.end(), piece.first_elem,
+                       [](std::int64_t elem, const Param& p) { return elem < p.first_elem; }));
+}
+
+// The pieces of a state, and in their place those of the master where the optimizer has no such
+// state: Muon keeps no variance of matrices. Checkpoints hold zeros there.
+std::vector<StatePiece> stored_pieces(const Program& program, State state) {
+  std::vector<StatePiece> pieces = pieces_of(program, state);
+  for (const StatePiece& p : program.states)
+    if (state == State::variance && p.state == State::master && param_of(program, p).hidden_matrix)
+      pieces.push_back(p);
+  return pieces;
+}
+constexpr FarMemory zeros = {[](void* to, const void*, std::int64_t bytes) {
+                               std::memset(to, 0, static_cast<std::size_t>(bytes));
+                             },
+                             nullptr};
 
 std::byte* address(const Executor& executor, const StatePiece& piece) {
   const Bound slot = executor.slot(piece.slot);
@@ -41,7 +63,7 @@ std::vector<StateSource> state_sources(const Program& program, const Executor& e
                                        const std::vector<ElementRange>& owned) {
   std::vector<StateSource> sources;
   for (State state : stored_states(program.precision.model, program.optimizer)) {
-    auto pieces = pieces_of(program, state);
+    auto pieces = stored_pieces(program, state);
     std::sort(pieces.begin(), pieces.end(),
               [](const StatePiece& a, const StatePiece& b) { return a.first_elem < b.first_elem; });
     StateSource source{state, Dtype::fp32, {}};
@@ -57,8 +79,8 @@ std::vector<StateSource> state_sources(const Program& program, const Executor& e
           throw PlanError("checkpoint: a rank does not hold all of its own states");
         const Slot& slot = program.slots[p.slot];
         source.dtype = slot.dtype;
-        source.slices.push_back(
-            {address(executor, p) + skip * dtype_bytes(slot.dtype), n, far_memory_of(slot)});
+        source.slices.push_back({address(executor, p) + skip * dtype_bytes(slot.dtype), n,
+                                 p.state == state ? far_memory_of(slot) : &zeros});
         done += n;
       }
     }

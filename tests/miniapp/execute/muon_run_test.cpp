@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of Muon at DeepSpeed's stages 1 and 2: with `ordered` reductions neither the stage nor how
 // gradients travel changes a bit, wherever matrices are cut by partitions; memory, collectives and
-// work are as predicted; AdamW updates what is no hidden matrix.
+// work are as predicted; AdamW updates what is no hidden matrix; a resumed run equals one that did
+// not stop.
 #include <gtest/gtest.h>
 
 #include <core/plan/partition/flat_groups.hpp>
 #include <core/plan/partition/muon_groups.hpp>
-#include <tests/support/training.hpp>
+#include <tests/support/checkpoints.hpp>
 
 namespace shardmark::muon_run_test {
 namespace {
@@ -61,6 +62,32 @@ TEST(Muon, trains_as_well_as_with_native_reductions) {
   const Outcome have = run(deck);
   for (std::size_t s = 0; s < want.losses.size(); ++s)
     EXPECT_NEAR(have.losses[s], want.losses[s], 1e-3) << "step " << s;
+}
+
+// The file has every element of the momentum once; a rank reads the whole momentum of its matrices.
+TEST(Muon, goes_on_from_a_checkpoint_at_the_other_stage) {
+  constexpr std::int64_t steps = 4, stop_after = 2;
+  for (const bool async : {false, true}) {
+    const SharedFolder folder;
+    const auto to_the_end = [&](CheckpointedRun& run, bool writes) {
+      for (std::int64_t s = run.checkpoints.first_step(); s < steps; ++s) {
+        run.training.step();
+        if (writes && s + 1 == stop_after) run.write();
+      }
+      run.checkpoints.finish();
+      return Outcome{
+          {run.training.losses.back()}, {run.training.norms.back()}, run.training.hashes()};
+    };
+    Deck deck = deck_of(1);
+    deck.checkpoint.async = async;
+    const Outcome want = [&] {
+      CheckpointedRun whole(with_checkpoints(deck, folder.path()), MPI_COMM_WORLD);
+      return to_the_end(whole, true);
+    }();
+    CheckpointedRun again(with_checkpoints(deck_of(2), folder.path(), "latest", 0), MPI_COMM_WORLD);
+    EXPECT_EQ(again.checkpoints.first_step(), stop_after);
+    EXPECT_EQ(to_the_end(again, false), want);
+  }
 }
 
 // A rank has the whole momentum of each matrix that its partition touches, in place of a partition
