@@ -37,6 +37,26 @@ KOKKOS_INLINE_FUNCTION float lerp(float from, float to, float weight) {
   return weight < 0.5F ? from + weight * (to - from) : to - (to - from) * (1.0F - weight);
 }
 
+KOKKOS_INLINE_FUNCTION bool is_finite(double v) {
+  return v - v == 0;
+}
+
+// to = factor * from
+template<class T>
+void scale(const Context& ctx, std::int64_t elems, T* to, const T* from, float factor) {
+  kernel::for_each_elem(
+      ctx, "shardmark::muon_scale", elems,
+      KOKKOS_LAMBDA(std::int64_t i) { round_to(to[i], factor * widen(from[i])); });
+}
+
+template<class T>
+void add_diagonal(const Context& ctx, std::int64_t n, T* square, float value) {
+  kernel::for_each_elem(
+      ctx, "shardmark::muon_diagonal", n, KOKKOS_LAMBDA(std::int64_t i) {
+        round_to(square[i * n + i], widen(square[i * n + i]) + value);
+      });
+}
+
 // The iterations on one matrix in its workspace. Square matrices are named by their index.
 class NewtonSchulz {
  public:
@@ -67,25 +87,16 @@ class NewtonSchulz {
     ctx_.matmul(ctx_.space, shape, a.data, b.data, c.data, nullptr, scratch_);
     ctx_.progress();
   }
-  // into = factor * from
   void scaled(Stored into, ConstStored from, float factor, std::int64_t elems) {
     with_half(dtype_, [&](auto type) {
       using T = decltype(type);
-      T* to = into.as<T>();
-      const T* source = from.as<T>();
-      kernel::for_each_elem(
-          ctx_, "shardmark::muon_scale", elems,
-          KOKKOS_LAMBDA(std::int64_t i) { round_to(to[i], factor * widen(source[i])); });
+      scale(ctx_, elems, into.as<T>(), from.as<T>(), factor);
     });
   }
   void add_to_diagonal(int into, float value) {
     with_half(dtype_, [&](auto type) {
       using T = decltype(type);
-      T* to = square(into).as<T>();
-      const std::int64_t n = n_;
-      kernel::for_each_elem(
-          ctx_, "shardmark::muon_diagonal", n,
-          KOKKOS_LAMBDA(std::int64_t i) { round_to(to[i * n + i], widen(to[i * n + i]) + value); });
+      add_diagonal(ctx_, n_, square(into).template as<T>(), value);
     });
   }
   // into = factor * first + second * third
@@ -210,7 +221,7 @@ void write_update(const Context& ctx, std::int64_t elems, float* grad, const T* 
       ctx, "shardmark::muon_write", elems, KOKKOS_LAMBDA(std::int64_t i) {
         T scaled;
         round_to(scaled, widen(x[i]) * scale);
-        if (std::isfinite(*sum)) grad[i] = widen(scaled);
+        if (is_finite(*sum)) grad[i] = widen(scaled);
       });
 }
 
@@ -227,7 +238,7 @@ void muon_orthogonalize(const Context& ctx, const MuonMatrix& matrix, float* gra
   kernel::for_each_elem(
       ctx, "shardmark::muon_momentum", elems, KOKKOS_LAMBDA(std::int64_t i) {
         const float g = grad[i], old = momentum[i];
-        const float m = std::isfinite(*first_sum) ? lerp(old, g, fresh) : old;
+        const float m = is_finite(*first_sum) ? lerp(old, g, fresh) : old;
         staged[i] = m;
         grad[i] = lerp(g, m, beta);
       });
