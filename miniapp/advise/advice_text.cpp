@@ -96,9 +96,13 @@ std::string verdict(const Advice& a) {
                         human_bytes(other.bytes[Tier::device]));
   }
   for (int stage = 0; stage <= 3; ++stage) {
-    const bool fits = std::any_of(a.best_of_stage.begin(), a.best_of_stage.end(),
-                                  [&](const Candidate& c) { return c.stage == stage; });
-    if (!fits) text += fmt::format(" Stage {} does not fit.", stage);
+    const auto has_it = [&](const Candidate& c) { return c.stage == stage; };
+    if (std::any_of(a.best_of_stage.begin(), a.best_of_stage.end(), has_it)) continue;
+    const bool lacks_memory = std::any_of(a.refused.begin(), a.refused.end(), [&](const auto& c) {
+      return has_it(c) && c.missing_bytes > 0;
+    });
+    text += fmt::format(" Stage {} {}.", stage,
+                        lacks_memory ? "does not fit" : "is refused with the rest of the deck");
   }
   text += fmt::format(" The step is limited by {}", a.best.limited_by());
   if (!a.best.sensitivities.empty() && a.best.sensitivities.front().gain > 0.001)
