@@ -10,6 +10,12 @@ namespace shardmark {
 namespace {
 // An empty slot is alive too, so it needs an address; nothing reads it.
 std::byte nothing;
+
+std::byte* first_multiple(std::byte* from, std::int64_t alignment) {
+  const auto place = reinterpret_cast<std::uintptr_t>(from);
+  const auto step = static_cast<std::uintptr_t>(alignment);
+  return from + (step - place % step) % step;
+}
 }  // namespace
 
 SlotMemory::SlotMemory(const Program& program, Ledger* ledger, DiskOptions disk)
@@ -30,6 +36,10 @@ SlotMemory::SlotMemory(const Program& program, Ledger* ledger, DiskOptions disk)
     auto& arena = arenas_[tier];
     arena.emplace(tier, layout_[tier], label);
     prefer_huge_pages(tier, arena->data<std::byte>(), arena->bytes());
+    // An arena is no larger than its places, unless they need more than a buffer's alignment.
+    first_place_[tier] = layout_.alignment[tier] == file_alignment
+                             ? first_multiple(arena->data<std::byte>(), file_alignment)
+                             : arena->data<std::byte>();
   }
 }
 
@@ -38,8 +48,7 @@ void SlotMemory::acquire(int slot) {
   held_[s.tier] += alloc_bytes(s);
   if (is_file(slot)) return make_file(slot);
   if (program_.memory_mode == MemoryMode::pooled) {
-    const auto& arena = arenas_[s.tier];
-    data_[slot] = arena ? arena->data<std::byte>() + layout_.offset[slot] : &nothing;
+    data_[slot] = arenas_[s.tier] ? first_place_[s.tier] + layout_.offset[slot] : &nothing;
     return;
   }
   if (ledger_ != nullptr) ledger_->set_at(s.name);

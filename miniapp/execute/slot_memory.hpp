@@ -57,6 +57,7 @@ class SlotMemory {
   Ledger* ledger_;
   ArenaLayout layout_;                             // pooled
   EnumArray<Tier, std::optional<Buffer>> arenas_;  // pooled
+  EnumArray<Tier, std::byte*> first_place_{};      // in them
   std::vector<std::optional<Buffer>> buffers_;     // strict, by slot
   std::vector<std::byte*> data_;                   // by slot; null: not alive
   std::vector<Buffer> leaked_;

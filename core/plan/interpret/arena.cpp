@@ -59,8 +59,10 @@ class Placer {
         lives_(lifetimes(program)),
         taken_(enum_size<Tier>, OccupiedMemory(lives_.moments)) {
     layout_.offset.assign(p_.slots.size(), -1);
+    for (std::int64_t& alignment : layout_.alignment) alignment = arena_alignment;
+    if (p_.has_files()) layout_.alignment[Tier::host] = file_alignment;
     for (const Slot& s : p_.slots)
-      padded_.push_back(round_up(alloc_bytes(s), arena_alignment, "arena: padding"));
+      padded_.push_back(round_up(alloc_bytes(s), layout_.alignment[s.tier], "arena: padding"));
   }
 
   void place() {
@@ -82,6 +84,9 @@ class Placer {
       put(slot, taken.lowest_free(life, bottom[tier(slot)], padded_[slot]));
       taken.take(life, layout_.offset[slot], layout_.offset[slot] + padded_[slot]);
     }
+    // An allocation need not begin at a page.
+    std::int64_t& host = layout_.bytes[Tier::host];
+    if (p_.has_files() && host > 0) host = checked_add(host, file_alignment, "arena");
   }
 
   ArenaLayout layout() && {
