@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between host and device, and transfers of files, by size.
 #include <algorithm>
+#include <numeric>
 #include <optional>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -16,9 +18,9 @@
 namespace shardmark {
 namespace {
 
-// The mean time of `body(at)` over some repetitions, of the slowest rank; 0 on ranks that wait.
+// The times of `body` in some repetitions, of the slowest rank; 0 on ranks that wait.
 template<class Body>
-double time_of(const Probe& probe, int repeats, Body body) {
+std::vector<double> times_of(const Probe& probe, int repeats, Body body) {
   std::vector<double> times(static_cast<std::size_t>(repeats), 0.0);
   for (int i = -1; i < repeats; ++i) {
     probe.world.peers.barrier();
@@ -28,7 +30,7 @@ double time_of(const Probe& probe, int repeats, Body body) {
       times[static_cast<std::size_t>(i)] = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
   }
   probe.world.peers.max(times);
-  return undisturbed_mean(times);
+  return times;
 }
 
 void add(CopyModel& model, std::int64_t bytes, double seconds) {
@@ -49,14 +51,14 @@ void copies(const Probe& probe, std::int64_t arena, Machine& machine) {
   for (const Direction d : {Direction::host_to_device, Direction::device_to_host}) {
     CopyModel& model = d == Direction::host_to_device ? machine.to_device : machine.to_host;
     for (std::int64_t bytes = 4096; bytes <= arena; bytes *= 4) {
-      const double s = time_of(probe, bytes > (8 << 20) ? 3 : 9, [&] {
-        if (at + bytes > arena) at = 0;
-        std::byte *on_device = device.data<std::byte>() + at, *on_host = host.data<std::byte>() + at;
-        const bool up = d == Direction::host_to_device;
-        link.start(d, bytes, up ? on_device : on_host, up ? on_host : on_device);
-        at += bytes;
-      });
-      add(model, bytes, s);
+      add(model, bytes, undisturbed_mean(times_of(probe, bytes > (8 << 20) ? 3 : 9, [&] {
+            if (at + bytes > arena) at = 0;
+            std::byte *on_device = device.data<std::byte>() + at,
+                      *on_host = host.data<std::byte>() + at;
+            const bool up = d == Direction::host_to_device;
+            link.start(d, bytes, up ? on_device : on_host, up ? on_host : on_device);
+            at += bytes;
+          })));
     }
   }
 }
@@ -69,13 +71,21 @@ void files(const Probe& probe, const std::string& folder, std::int64_t most, Mac
   if (probe.works()) file.emplace(folder, most);
   const std::int64_t step = DiskOptions{}.step_bytes;
   for (std::int64_t bytes = 64 << 10; bytes <= most; bytes *= 8) {
-    const int repeats = probe.quick ? 2 : 4;
-    add(machine.disk_write, bytes, time_of(probe, repeats, [&] {
-          file->write(0, bytes, memory.data(), step, bounce);
+    // A step transfers many pieces, one after another, and waits for all of them: slow ones count.
+    const std::int64_t pieces = std::min<std::int64_t>(most / bytes, 8);
+    const auto mean_of = [&](auto transfer) {
+      const auto all = times_of(probe, probe.quick ? 2 : 4, [&] {
+        for (std::int64_t at = 0; at < pieces * bytes; at += bytes)
+          transfer(at, memory.data() + at);
+      });
+      return std::accumulate(all.begin(), all.end(), 0.0) /
+             static_cast<double>(pieces * std::ssize(all));
+    };
+    add(machine.disk_write, bytes, mean_of([&](std::int64_t at, std::byte* from) {
+          file->write(at, bytes, from, step, bounce);
         }));
-    add(machine.disk_read, bytes, time_of(probe, repeats, [&] {
-          file->read(0, bytes, memory.data(), step, bounce);
-        }));
+    add(machine.disk_read, bytes,
+        mean_of([&](std::int64_t at, std::byte* to) { file->read(at, bytes, to, step, bounce); }));
   }
 }
 
