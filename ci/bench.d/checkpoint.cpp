@@ -89,12 +89,6 @@ struct Times {
   std::vector<double> write, plain_write, read, plain_read, blocked, memcpy, checksums;
 };
 
-std::unique_ptr<Communicator> make_lane(const Machine& machine) {
-  CommOptions options;
-  options.idle = machine.node.idle();
-  return make_communicator(Backend::automatic, machine.world.comm(), options);
-}
-
 class Bench {
  public:
   Bench(const Machine& machine, const std::string& path, std::string dir,
@@ -102,7 +96,7 @@ class Bench {
       : machine_(machine),
         dir_(std::move(dir)),
         session_(machine, path, with(sets, true)),
-        lane_(make_lane(machine)),
+        lane_(machine.make_lane()),
         peers_(*lane_) {
     beside_.deck = session_.deck;
     beside_.deck.checkpoint.dir = dir_ + "/beside";

@@ -43,9 +43,7 @@ void print(const char* what, const Errors& errors) {
 
 void compare(const Machine& ranks, const std::string& path, std::int64_t largest_mib) {
   const shardmark::Machine machine = read_machine_file(path);
-  CommOptions options;
-  options.idle = ranks.node.idle();
-  const auto lane = make_communicator(Backend::automatic, ranks.world.comm(), options);
+  const auto lane = ranks.make_lane();
   Peers peers(*lane);
   const std::int64_t largest = largest_mib << 20;
   CollectiveProbe probe(ranks.node, ranks.world.comm(), peers, largest);
@@ -65,12 +63,13 @@ void compare(const Machine& ranks, const std::string& path, std::int64_t largest
       const double predicted = time.latency_s + time.transfer_s;
       const int repeats = std::clamp(static_cast<int>(0.1 / predicted), 3, 50);
       const double measured = undisturbed_mean(probe.times(op, Dtype::fp32, bytes, repeats));
-      of_verb.add(predicted / measured - 1), all.add(predicted / measured - 1);
+      const double error = predicted / measured - 1;
+      of_verb.add(error), all.add(error);
       if (prints)
         fmt::print(
             "{{\"what\": \"{}\", \"bytes\": {}, \"predicted_us\": {:.2f}, \"measured_us\": {:.2f}, "
             "\"error\": {:.4f}}}\n",
-            to_string(op), bytes, 1e6 * predicted, 1e6 * measured, predicted / measured - 1);
+            to_string(op), bytes, 1e6 * predicted, 1e6 * measured, error);
     }
     if (prints) print(std::string(to_string(op)).c_str(), of_verb);
   }

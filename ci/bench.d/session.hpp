@@ -36,6 +36,14 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
+  /// Collective. A communicator of all ranks on the back-end that `auto` picks, for what the driver
+  /// itself exchanges.
+  std::unique_ptr<Communicator> make_lane() const {
+    CommOptions options;
+    options.idle = node.idle();
+    return make_communicator(Backend::automatic, world.comm(), options);
+  }
+
   MpiWorld world;
   Node node;
 };
@@ -51,7 +59,7 @@ class DeckSession {
       : deck(load_deck(path, sets)) {
     CommOptions options;
     options.idle = machine.node.idle();
-    driver_lane_ = make_communicator(Backend::automatic, machine.world.comm(), options);
+    driver_lane_ = machine.make_lane();
     Peers peers(*driver_lane_);
     const Profile profile = run_profile(deck, machine.node, peers.size());
     program = build_program(deck, infer_batch(deck.zero, peers.size(), path), peers.size(),

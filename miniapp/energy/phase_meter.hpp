@@ -22,7 +22,7 @@ struct PhaseReadings {
   double seconds = 0;     // that this took
 };
 
-/// To be told when each phase begins.
+/// Its owner reports each beginning of a phase to it.
 class PhaseMeter {
  public:
   using Clock = std::function<std::int64_t()>;

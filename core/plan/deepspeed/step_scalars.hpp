@@ -32,7 +32,7 @@ class StepScalars {
               std::optional<Operand> rounded = {}) {
     update_by(c_.optimizer(), places, params, rounded);
   }
-  /// The same for parameters that have an optimizer of their own.
+  /// Writes the update of `params` by `optimizer`, which need not be the optimizer of the deck.
   void update_by(Optimizer optimizer, const UpdatePlaces& places, const std::vector<int>& params,
                  std::optional<Operand> rounded);
 
