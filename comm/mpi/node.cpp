@@ -10,6 +10,7 @@
 
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/node.hpp>
+#include <comm/yield_hand_over.hpp>
 #include <core/error.hpp>
 #include <core/random.hpp>
 
@@ -97,6 +98,7 @@ Node find_node(MPI_Comm comm) {
   node.own_mask = to_text(own);
   const char* const shared_cores = std::getenv("SHARDMARK_SHARED_CORES");
   node.shares_cores = shared_cores != nullptr && *shared_cores == '1';
+  if (node.oversubscribed()) node.yields = yield_hands_over();
   return node;
 }
 

@@ -21,10 +21,12 @@ struct Node {
   int own_cores = 1;          // in this process's affinity mask
   std::string own_mask;       // "0-3,8"
   bool shares_cores = false;  // with ranks of other nodes: SHARDMARK_SHARED_CORES, of ci/hosts
+  bool yields = true;         // what waits leaves its core by yielding; if not, it has to sleep
 
   bool oversubscribed() const { return shares_cores || ranks > cores; }
-  /// How a rank of this node waits: with a short sleep if there are more ranks than cores.
-  Idle idle() const { return {oversubscribed() ? oversubscribed_sleep_ns : 0}; }
+  /// How a rank of this node waits: it sleeps for a short time if there are more ranks than cores
+  /// and no other way to leave its core.
+  Idle idle() const { return {oversubscribed() && !yields ? oversubscribed_sleep_ns : 0}; }
 };
 
 /// The node of each rank of `comm`, as the lowest rank on it. Ranks with different values of `part`

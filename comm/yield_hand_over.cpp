@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <system_error>
+#include <thread>
+
+#include <sched.h>
+
+#include <comm/yield_hand_over.hpp>
+#include <core/clock.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr int turns = 64;
+constexpr std::int64_t most_ns = 10'000'000;
+
+// Counts up whenever it is the turn of `own`, 0 or 1, and yields in between.
+void take_turns(int core, int own, std::int64_t end_ns, std::atomic<int>& turn) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0) return;
+  while (turn < turns && monotonic_ns() < end_ns) {
+    if (turn % 2 == own)
+      ++turn;
+    else
+      std::this_thread::yield();
+  }
+}
+
+}  // namespace
+
+bool yield_hands_over() try {
+  const int core = sched_getcpu();
+  if (core < 0 || core >= CPU_SETSIZE) return false;
+  std::atomic<int> turn = 0;
+  const std::int64_t end_ns = monotonic_ns() + most_ns;
+  {
+    const std::jthread first(take_turns, core, 0, end_ns, std::ref(turn));
+    const std::jthread second(take_turns, core, 1, end_ns, std::ref(turn));
+  }
+  return turn >= turns;
+} catch (const std::system_error&) {
+  return false;
+}
+
+}  // namespace shardmark
