@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: plans of the schedule `deepspeed` are legal under every knob, stage, type, world and
 // accumulation.
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include <core/plan/build/legal_program.hpp>
@@ -118,15 +120,20 @@ const Variant variants[] = {
      }},
 };
 
+// A fourth micro-batch and another way to add up change the same events for any number of ranks.
+bool is_worth_a_plan(int world, std::int64_t accumulation, Reductions reductions) {
+  return world == 3 || (accumulation < 4 && reductions == Reductions::native);
+}
+
 TEST(DeepSpeed, IsLegalUnderEveryKnob) {
-  int programs = 0;
+  int cases = 0;
   for (const Variant& v : variants)
     for (int stage : {0, 1, 2, 3})
       for (Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16})
         for (int world : {1, 2, 3, 5})
           for (std::int64_t accumulation : {1, 2, 4})
             for (Reductions reductions : {Reductions::native, Reductions::ordered}) {
-              if (accumulation == 4 && world != 3) continue;
+              if (!is_worth_a_plan(world, accumulation, reductions)) continue;
               Deck deck = testing::deepspeed_deck(stage);
               PrecisionSpec& precision = deck.zero.precision;
               precision.model = precision.grad_accum = precision.comm = dtype;
@@ -135,8 +142,11 @@ TEST(DeepSpeed, IsLegalUnderEveryKnob) {
               deck.run.reductions = reductions;
               deck.run.compute = Compute::none;
               v.apply(deck);
+              std::map<int, Program> programs;
               auto program_of = [&](int rank) {
-                return testing::program(deck, world, rank, accumulation);
+                if (!programs.contains(rank))
+                  programs.emplace(rank, testing::program(deck, world, rank, accumulation));
+                return programs.at(rank);
               };
               SCOPED_TRACE(std::string(v.name) + ", stage " + std::to_string(stage) + ", " +
                            std::string(to_string(dtype)) + ", " + std::to_string(world) +
@@ -144,9 +154,9 @@ TEST(DeepSpeed, IsLegalUnderEveryKnob) {
               for (int rank : {0, world - 1})
                 ASSERT_NO_THROW(require_legal(check(program_of(rank))));
               ASSERT_NO_THROW(require_legal(check_ranks(ranks_to_check(world, 0), program_of)));
-              ++programs;
+              ++cases;
             }
-  EXPECT_GT(programs, 3500);
+  EXPECT_GT(cases, 5000);
 }
 
 }  // namespace
