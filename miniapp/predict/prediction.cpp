@@ -35,18 +35,22 @@ std::uint64_t signature(const Program& program) {
   return hash;
 }
 
-// The plans of ranks that differ from `own`. Ranks differ where parameters are not cut into equal
-// shards, and there the first and the last ones differ most.
+// The plans of ranks that differ from `own`. Where ranks have equal shards, no rank differs from its
+// neighbour or from the last one; elsewhere each rank may have a plan of its own.
 std::vector<Program> other_classes(const Deck& deck, const Program& own, int ranks_per_node) {
   std::vector<Program> others;
+  std::set<int> planned{own.rank};
   std::set<std::uint64_t> known{signature(own)};
   Profile profile;
   profile.ranks_per_node = ranks_per_node;
-  for (const int rank : {0, 1, own.world - 1}) {
-    if (rank == own.rank || rank >= own.world) continue;
+  const auto plan = [&](int rank) {
+    if (rank >= own.world || !planned.insert(rank).second) return;
     Program other = build_program(deck, own.batch, own.world, rank, profile);
     if (known.insert(signature(other)).second) others.push_back(std::move(other));
-  }
+  };
+  for (const int rank : {0, 1, own.world - 1}) plan(rank);
+  if (others.empty()) return others;
+  for (const int rank : ranks_to_check(own)) plan(rank);
   return others;
 }
 

@@ -22,13 +22,17 @@ std::vector<int> ranks_to_check(int world, int rank, std::int64_t events) {
   return ranks;
 }
 
+std::vector<int> ranks_to_check(const Program& program) {
+  std::int64_t events = 0;
+  for (const Segment& s : program.segments) events += static_cast<std::int64_t>(s.events.size());
+  return ranks_to_check(program.world, program.rank, events);
+}
+
 Program build_legal_program(const Deck& deck, const Batch& batch, int world, int rank,
                             const Profile& profile) {
   Program program = build_program(deck, batch, world, rank, profile);
   require_legal(check(program));
-  std::int64_t events = 0;
-  for (const Segment& s : program.segments) events += static_cast<std::int64_t>(s.events.size());
-  require_legal(check_ranks(ranks_to_check(world, rank, events), [&](int r) {
+  require_legal(check_ranks(ranks_to_check(program), [&](int r) {
     return build_program(deck, batch, world, r, profile, Extent::collectives);
   }));
   return program;

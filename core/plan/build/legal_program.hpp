@@ -13,6 +13,8 @@ namespace shardmark {
 /// `rank`, and a few in between. Of a plan with very many `events` fewer ranks are compared, so
 /// that planning takes no more than seconds.
 std::vector<int> ranks_to_check(int world, int rank, std::int64_t events = 0);
+/// Those of the world of `program`, its own rank among them.
+std::vector<int> ranks_to_check(const Program& program);
 
 /// Builds what build_program builds, and checks it by itself and together with the collectives of
 /// other ranks. Throws PlanError if it is not legal, and what build_program throws.
