@@ -2,12 +2,14 @@
 // Rule: at a limit that is reached exactly, a plan does what DeepSpeed does. Buckets, messages and
 // persistent parameters may be as large as their limit (`>`); prefetching, sub-groups and the
 // distance of reuse stop at it (`>=`).
+#include <string>
 #include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include <core/plan/plan.hpp>
+#include <tests/support/programs.hpp>
 
 namespace shardmark::exact_limits_test {
 namespace {
@@ -118,6 +120,29 @@ TEST(ExactLimits, OfFetching) {
 
 TEST(ExactLimits, OfSubGroups) {
   expect_changes(deck_of(3, tensors), &ZeroKnobs::sub_group_size, false, 1);
+}
+
+// On their way to files, gradients fill each buffer of the host to its last element.
+TEST(ExactLimits, OfSwapBuffers) {
+  const auto buffers_of = [](const std::vector<std::int64_t>& tensors) {
+    Deck deck = deck_of(3, tensors);
+    testing::put_in_files(deck, true, false);
+    deck.zero.knobs.sub_group_size = 150;
+    const Program p = build_program(deck, {1, 1, 1}, 1, 0, {});
+    const auto slot = [&](const Event& e, int i) {
+      return p.slots[static_cast<std::size_t>(
+          p.operands[static_cast<std::size_t>(e.operands.first + i)].slot)];
+    };
+    std::vector<std::string> names;
+    for (const Event& e : p.segments[static_cast<std::size_t>(p.steps[0].micros[0])].events)
+      if (e.op == Op::copy && slot(e, 0).tier == Tier::device &&
+          slot(e, 1).name.starts_with("swap."))
+        names.push_back(slot(e, 1).name);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(buffers_of({96, 64}), (Names{"swap.0", "swap.0"}));
+  EXPECT_EQ(buffers_of({96, 64, 64}), (Names{"swap.0", "swap.0", "swap.1"}));
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: of the buffer through which gradients pass from files, an update reads nothing that an
+// earlier gradient left there, padding included.
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <core/plan/kernels.hpp>
+#include <tests/support/programs.hpp>
+
+namespace shardmark::optimizer_swapper_test {
+namespace {
+
+// Counts the updates from buffers, and the elements that each reads and nobody has written since
+// the update before.
+struct Reads {
+  int updates = 0;
+  std::int64_t stale = 0;
+};
+
+Reads reads_of(const Program& p) {
+  Reads reads;
+  std::map<int, std::vector<bool>> written;  // by slot
+  const auto operand_of = [&](const Event& e, int i) -> const Operand& {
+    return p.operands[static_cast<std::size_t>(e.operands.first + i)];
+  };
+  for (const Event& e : p.segments[static_cast<std::size_t>(p.steps[0].update)].events) {
+    if (e.kernel == Kernel::adamw) {
+      const Operand& grad = operand_of(e, operand::upd_grad);
+      const Slot& slot = p.slots[static_cast<std::size_t>(grad.slot)];
+      if (!slot.name.starts_with("swap.")) continue;
+      std::vector<bool>& fresh = written[grad.slot];
+      fresh.resize(static_cast<std::size_t>(slot.elems));
+      for (std::int64_t i = grad.offset; i < grad.offset + grad.elems; ++i)
+        reads.stale += fresh[static_cast<std::size_t>(i)] ? 0 : 1;
+      ++reads.updates;
+      fresh.clear();
+      continue;
+    }
+    for (int i = 0; i < e.operands.count; ++i) {
+      const Operand& o = operand_of(e, i);
+      if (!o.writes) continue;
+      std::vector<bool>& fresh = written[o.slot];
+      fresh.resize(static_cast<std::size_t>(p.slots[static_cast<std::size_t>(o.slot)].elems));
+      std::fill_n(fresh.begin() + o.offset, o.elems, true);
+    }
+  }
+  return reads;
+}
+
+TEST(OptimizerSwapper, EachUpdateReadsItsOwnGradientAlone) {
+  for (const bool pipelined : {false, true})
+    for (const std::int64_t sub_group : {700, 100'000})
+      for (const int world : {1, 2, 3, 5})
+        for (int rank = 0; rank < world; ++rank) {
+          Deck deck = testing::deepspeed_deck(3);
+          deck.run.compute = Compute::none;
+          testing::put_in_files(deck, true, false);
+          deck.zero.offload_optimizer.pipeline_read = pipelined;
+          deck.zero.knobs.sub_group_size = sub_group;
+          const Reads reads = reads_of(testing::program(deck, world, rank));
+          EXPECT_GT(reads.updates, 0);
+          EXPECT_EQ(reads.stale, 0) << "rank " << rank << " of " << world;
+        }
+}
+
+}  // namespace
+}  // namespace shardmark::optimizer_swapper_test
