@@ -31,6 +31,12 @@ inline void* native_stream(const Space&) {
 }
 #endif
 
+/// The number of threads that a kernel on `space` can have. Kokkos 3 makes this a property of the
+/// type, later releases one of the instance.
+inline int concurrency(const Space& space) {
+  return space.concurrency();  // NOLINT(readability-static-accessed-through-instance): of Kokkos 3
+}
+
 /// Starts Kokkos, on device number `device` of the node if that is 0 or above. Kokkos' own warnings
 /// about the placement of threads are switched off from Kokkos 3.7 on, because every rank would
 /// print them and a run's report has warnings of its own.

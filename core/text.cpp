@@ -28,7 +28,7 @@ std::string csv_quoted(std::string_view cell) {
 
 std::string human_bytes(std::int64_t bytes) {
   static constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
+  auto value = static_cast<double>(bytes);
   std::size_t unit = 0;
   while (std::abs(value) >= 1024.0 && unit + 1 < units.size()) value /= 1024.0, ++unit;
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.4g} {}", value, units[unit]);

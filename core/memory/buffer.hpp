@@ -37,9 +37,10 @@ class Buffer {
     // A View would round its size up to a multiple of 8 bytes, and the ledger would count that.
     try {
       const auto size = static_cast<std::size_t>(bytes_);
-      data_ = static_cast<std::byte*>(tier_ == Tier::device
-                                          ? Kokkos::kokkos_malloc<DeviceMemory>(label, size)
-                                          : Kokkos::kokkos_malloc<HostMemory>(label, size));
+      if (tier_ == Tier::device)
+        data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<DeviceMemory>(label, size));
+      else
+        data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<HostMemory>(label, size));
     } catch (const std::exception&) {  // the type of the exception depends on the Kokkos release
       throw MemoryError("memory: " + label + " = " + std::to_string(bytes_) +
                         " bytes: the system cannot allocate this much: set memory." +

@@ -66,7 +66,7 @@ void MatMul::operator()(const Space& space, const MatMulShape& shape, const void
         fmt::format("{}: needs {} bytes of scratch: the workspace has {}: size it "
                     "with workspace_bytes",
                     to_string(shape), it->second.workspace_bytes(), room));
-  const cudaStream_t stream = device::stream_of(space);
+  cudaStream_t stream = device::stream_of(space);
   impl_->times.begin(stream);
   it->second.run(impl_->handle, stream, operands, scratch.data() + skipped);
   impl_->times.end(stream);

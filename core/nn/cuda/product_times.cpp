@@ -8,7 +8,7 @@ namespace shardmark::device {
 
 ProductTimes::~ProductTimes() {
   for (const Pair& pair : pairs_)
-    for (const cudaEvent_t event : pair) static_cast<void>(cudaEventDestroy(event));
+    for (cudaEvent_t event : pair) static_cast<void>(cudaEventDestroy(event));
 }
 
 std::int64_t ProductTimes::elapsed_ns(const Pair& pair) {

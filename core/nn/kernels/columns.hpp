@@ -43,6 +43,7 @@ struct TeamStrip {
   // One memory sector of 2-byte elements; narrow strips make many teams.
   static constexpr int columns = 16;
   static constexpr int parts = 64;
+  static constexpr std::size_t sums_elems = std::size_t{parts} * columns;
   const Team& team;
   float* sums;  // parts x columns
   std::int64_t begin, count;
@@ -91,7 +92,7 @@ struct StripBody {
     f(ThreadStrip{begin, rest < Strip::columns ? rest : Strip::columns});
   }
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
-    const Scratch sums(team.team_scratch(0), TeamStrip::parts * TeamStrip::columns);
+    const Scratch sums(team.team_scratch(0), TeamStrip::sums_elems);
     const std::int64_t begin = std::int64_t{team.league_rank()} * Strip::columns;
     const std::int64_t rest = columns - begin;
     f(TeamStrip{team, sums.data(), begin, rest < Strip::columns ? rest : Strip::columns});
@@ -104,8 +105,7 @@ void for_each_strip(const Context& ctx, const char* label, std::int64_t columns,
   const StripBody<F> body{f, columns};
   const std::int64_t strips = (columns + Strip::columns - 1) / Strip::columns;
   if constexpr (rows_are_warps) {
-    const std::size_t bytes =
-        StripBody<F>::Scratch::shmem_size(TeamStrip::parts * TeamStrip::columns);
+    const std::size_t bytes = StripBody<F>::Scratch::shmem_size(TeamStrip::sums_elems);
     const auto policy = team_policy(ctx, strips, TeamStrip::parts, TeamStrip::columns, bytes, body,
                                     Kokkos::ParallelForTag());
     Kokkos::parallel_for(label, policy, body);

@@ -58,7 +58,7 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
           for (std::int64_t j = 0, n = pieces.columns_of(v); j < n; j += run_elems)
             sum += sum_powers(row, n - j < run_elems ? n - j : run_elems,
                               logits + pieces.row(v, r) + j, top);
-        const float factor = static_cast<float>(scale / sum);
+        const auto factor = static_cast<float>(scale / sum);
         auto store = [&](T* part, std::int64_t count) {
           row.loop(count, [&](std::int64_t j) {
             if constexpr (keeps_powers<T>)

@@ -18,7 +18,7 @@ void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         const T *x = all_x + r * hidden, *w = weight, *b = bias;
         T* y = all_y + r * hidden;
-        const float n = static_cast<float>(hidden);
+        const auto n = static_cast<float>(hidden);
         const float mean = row.sum<float>(hidden, [&](std::int64_t j) { return widen(x[j]); }) / n;
         const float variance = row.sum<float>(hidden, [&](std::int64_t j) {
           const float d = widen(x[j]) - mean;
@@ -46,7 +46,7 @@ struct RowGradient {
   KOKKOS_INLINE_FUNCTION RowGradient(const kernel::Row& row, std::int64_t hidden, const T* x_row,
                                      float row_mean, float row_rstd, const T* w, const D* dy_row)
       : x(x_row), weight(w), dy(dy_row), mean(row_mean), rstd(row_rstd) {
-    const float n = static_cast<float>(hidden);
+    const auto n = static_cast<float>(hidden);
     g_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j); }) / n;
     gn_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j) * normal(j); }) / n;
   }

@@ -17,7 +17,7 @@ void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         const T *x_row = x + r * hidden, *w = weight;
         T* y_row = y + r * hidden;
-        const float squares = row.sum<float>(
+        const auto squares = row.sum<float>(
             hidden, [&](std::int64_t j) { return widen(x_row[j]) * widen(x_row[j]); });
         const float scale = 1.0f / std::sqrt(squares / static_cast<float>(hidden) + eps);
         row.once([&] { rstd[r] = scale; });

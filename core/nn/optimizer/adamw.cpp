@@ -17,7 +17,7 @@ struct Coefficients {
         beta2(static_cast<float>(s.beta2)),
         new2(static_cast<float>(1.0 - s.beta2)),
         eps(static_cast<float>(s.eps)) {
-    const double step = static_cast<double>(s.step);
+    const auto step = static_cast<double>(s.step);
     const double bias1 = s.bias_correction ? 1.0 - std::pow(s.beta1, step) : 1.0;
     const double bias2 = s.bias_correction ? 1.0 - std::pow(s.beta2, step) : 1.0;
     rate = static_cast<float>(s.lr / bias1);

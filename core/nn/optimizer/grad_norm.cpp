@@ -91,11 +91,11 @@ KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::ThreadRow&, std::int64_t 
   Limbs total;
   for (std::uint32_t field = 0; field < not_finite; ++field) {
     std::uint64_t sum = 0;
-    for (int t = 0; t < tables; ++t) sum += by_exponent[t][field];
+    for (const auto& table : by_exponent) sum += table[field];
     if (sum != 0) add_at_exponent(field, sum, total.limb);
   }
-  for (int t = 0; t < tables; ++t)
-    total.limb[exact_sum_payload_limbs] += static_cast<std::int64_t>(by_exponent[t][not_finite]);
+  for (const auto& table : by_exponent)
+    total.limb[exact_sum_payload_limbs] += static_cast<std::int64_t>(table[not_finite]);
   return total;
 }
 

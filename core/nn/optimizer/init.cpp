@@ -37,7 +37,7 @@ template<class T>
 std::uint64_t hash_typed(const Context& ctx, const T* p, std::int64_t elems,
                          std::int64_t first_global_elem) {
   constexpr std::int64_t chunk = 8192;
-  const std::uint64_t first = static_cast<std::uint64_t>(first_global_elem);
+  const auto first = static_cast<std::uint64_t>(first_global_elem);
   std::uint64_t total = 0;
   Kokkos::parallel_reduce(
       "shardmark::state_hash", kernel::Range(ctx.space, 0, (elems + chunk - 1) / chunk),

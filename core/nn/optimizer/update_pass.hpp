@@ -41,7 +41,7 @@ void run(const Context& ctx, const char* name, const Arrays<count>& arrays, Cons
       ctx, name, arrays.elems, result, streams,
       KOKKOS_LAMBDA(std::int64_t at, std::int64_t n, kernel::Results & results) {
         const Rule of = rule;
-        const float clip = static_cast<float>(*clip_coefficient);
+        const auto clip = static_cast<float>(*clip_coefficient);
         float widened[kernel::piece_elems];
         const float* g = kernel::widen_piece(grad.dtype, grad.data, at, n, widened);
         float *p = param + at, *m = first_moment, *v = second_moment;

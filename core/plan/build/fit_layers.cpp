@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -46,8 +47,12 @@ std::vector<Kept> kept_gradients(const Deck& deck, int world) {
 // The memory that plans need, by number of layers. Each figure is computed once.
 class Sizes {
  public:
-  Sizes(const Deck& deck, const Batch& batch, int world, const Profile& profile, bool both_tiers)
-      : deck_(deck), batch_(batch), world_(world), profile_(profile), both_tiers_(both_tiers) {}
+  Sizes(Deck deck, const Batch& batch, int world, const Profile& profile, bool both_tiers)
+      : deck_(std::move(deck)),
+        batch_(batch),
+        world_(world),
+        profile_(profile),
+        both_tiers_(both_tiers) {}
 
   /// The peak of live bytes. It is at most `allocated` and much faster to compute if memory is
   /// pooled.

@@ -108,7 +108,8 @@ class NcclCall {
     }
     const double hop = (t_.over_pci ? tree_pci : tree_nvlink)[p];
     const double network = tree_network[p] + t_.network_s / nccl_us * (p == 2 ? 2 : 1);
-    return time(base_latency_tree[p] + 2 * ((n_ / nodes_ - 1) * hop + std::log2(nodes_) * network),
+    const int others_on_node = n_ / nodes_ - 1;
+    return time(base_latency_tree[p] + 2 * (others_on_node * hop + std::log2(nodes_) * network),
                 bus);
   }
 

@@ -32,7 +32,7 @@ void ComputeWriter::declare(const Profile& profile) {
                     checked_mul(d.micro_batch, d.sequence + 1, "tokens"));
   dx_ = w_.slot("dx", Category::activation, d.dtype, stream);
   loss_ = w_.slot("loss", Category::workspace, Dtype::fp64, 1);
-  for (std::size_t u = 0; u < units_.size(); ++u) {
+  for (int u = 0; u < std::ssize(units_); ++u) {
     const Unit& unit = p_.model.units[u];
     UnitBuffers& s = units_[u];
     if (u > 0) s.x_in = w_.slot("x." + unit.name, Category::activation, d.dtype, stream);

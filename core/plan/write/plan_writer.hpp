@@ -58,6 +58,8 @@ class PlanWriter {
   Operand whole(int slot, bool reads, bool writes) const {
     return {slot, writes, reads, 0, program_.slots[slot].elems};
   }
+  // Needs nothing of the writer, but belongs to `whole` and is called like it.
+  // NOLINTNEXTLINE(readability-convert-member-functions-to-static)
   Operand part(int slot, std::int64_t offset, std::int64_t elems, bool reads, bool writes) const {
     return {slot, writes, reads, offset, elems};
   }

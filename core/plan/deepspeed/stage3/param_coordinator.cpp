@@ -243,9 +243,9 @@ std::string Coordinator::key() const {
   std::uint64_t digest = 0;
   for (const auto& [at, list] : release_cache_)
     for (int p : list)
-      digest =
-          (digest ^ static_cast<std::uint64_t>(at.second * 1000003 + at.first * 8191 + p + 1)) *
-          1099511628211ULL;
+      digest = (digest ^ static_cast<std::uint64_t>(at.second * 1000003 +
+                                                    std::int64_t{at.first} * 8191 + p + 1)) *
+               1099511628211ULL;
   return text + fmt::format("{}:{}", release_cache_.size(), digest);
 }
 
