@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -41,9 +42,10 @@ using Source = std::unique_ptr<zip_source_t, Free>;
 bool is_safe(std::string_view name) {
   if (name.empty() || name.front() == '/' || name.find('\\') != std::string_view::npos)
     return false;
-  for (const auto& part : std::filesystem::path(name))
-    if (part == ".." || part == "." || part.empty()) return false;
-  return true;
+  const std::filesystem::path path(name);
+  return std::none_of(path.begin(), path.end(), [](const std::filesystem::path& part) {
+    return part == ".." || part == "." || part.empty();
+  });
 }
 
 // A library handle that owns `source` once it is open.

@@ -38,11 +38,11 @@ void require_names(const std::string& folder, const Manifest& m) {
     if (p.name == "__metadata__") refuse(p.name, "the name is reserved");
     if (p.name.find('\0') != std::string::npos) refuse(p.name, "the name contains a zero byte");
     const std::string_view name = p.name;
-    for (std::size_t at = 0, end = 0; end != name.npos; at = end + 1) {
+    for (std::size_t at = 0, end = 0; end != std::string_view::npos; at = end + 1) {
       end = name.find('/', at);
-      const std::string_view part = name.substr(at, end == name.npos ? end : end - at);
+      const std::string_view part = name.substr(at, end == std::string_view::npos ? end : end - at);
       if (part.empty() || part == ".") refuse(p.name, "a part of the name is empty or a dot");
-      if (end != name.npos && names.contains(name.substr(0, end)))
+      if (end != std::string_view::npos && names.contains(name.substr(0, end)))
         refuse(p.name, brief(std::string(name.substr(0, end))) + " is a tensor, too");
     }
   }

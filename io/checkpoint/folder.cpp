@@ -123,7 +123,7 @@ std::vector<std::string> published_checkpoints(const std::string& dir) {
 }
 
 std::optional<std::string> latest_checkpoint(const std::string& dir) {
-  if (const auto named = named_latest(dir)) {
+  if (auto named = named_latest(dir)) {
     if (is_checkpoint(dir, *named)) return named;
     std::error_code unknown;
     const bool there = fs::exists(dir + "/" + *named, unknown);
@@ -167,7 +167,7 @@ std::string CheckpointWriterFolder::temp_path(const std::string& name) const {
 }
 
 std::string CheckpointWriterFolder::begin(const std::string& name) {
-  const std::string path = temp_path(name);
+  std::string path = temp_path(name);
   std::error_code error;
   fs::remove_all(path, error);
   if (!error) fs::create_directory(path, error);

@@ -12,7 +12,7 @@ constexpr std::int64_t max_alignment = std::int64_t{1} << 30;
 void read_hints(KeyReader& reader, CheckpointSpec& checkpoint) {
   const Json* hints = reader.any("hints");
   if (!hints) return;
-  const auto must = "must be an object of strings, as MPI_Info_set takes them";
+  constexpr const char* must = "must be an object of strings, as MPI_Info_set takes them";
   if (!hints->is_object()) reader.origin().refuse(reader.key("hints"), *hints, must);
   for (const auto& [name, value] : hints->items()) {
     const std::string key = join_key(reader.key("hints"), name);

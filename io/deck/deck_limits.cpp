@@ -11,7 +11,7 @@ namespace {
 
 // The most bytes that a parameter can cost: param, grad, master, momentum and variance in fp32, a
 // gathered copy, and one more copy for temporary buffers of a step.
-constexpr std::int64_t bytes_per_param = 4 * 7;
+constexpr std::int64_t bytes_per_param = std::int64_t{4} * 7;
 
 // Parameter tensors of one layer.
 std::int64_t tensors_per_layer(Family family) {
@@ -44,7 +44,7 @@ void check_tensors(const Deck& deck) {
 // The largest activations of one micro-batch: the residual stream, what each block saves, and the
 // logits.
 void check_activations(const ModelSpec& m, std::int64_t micro) {
-  constexpr std::int64_t bytes_kept_per_channel = 4 * 32;
+  constexpr std::int64_t bytes_kept_per_channel = std::int64_t{4} * 32;
   const auto tokens = checked_mul(micro, m.sequence + 1, "model.sequence x micro-batch");
   const auto channels = checked_mul(tokens, m.hidden, "model.hidden x tokens of a micro-batch");
   const auto kept = checked_mul(channels, bytes_kept_per_channel, "activations of a block, bytes");
@@ -56,7 +56,7 @@ void check_activations(const ModelSpec& m, std::int64_t micro) {
 void check_buckets(const ZeroSpec& zero) {
   const bool contiguous = zero.knobs.contiguous_gradients || zero.offload_optimizer.enabled;
   if (zero.stage == 0 || !contiguous) return;
-  constexpr std::int64_t bytes_per_elem = 2 * 4;
+  constexpr std::int64_t bytes_per_elem = std::int64_t{2} * 4;
   (void)checked_mul(zero.knobs.reduce_bucket_size, bytes_per_elem,
                     "deepspeed.zero_optimization.reduce_bucket_size = " +
                         std::to_string(zero.knobs.reduce_bucket_size) + ": buckets, bytes");

@@ -18,7 +18,7 @@ Json zero_object(const Json& value) {
 DsValues section_of(Origin& origin, const DsValues& parent, std::string_view name,
                     const DsSection& section) {
   if (!parent.given(name) || parent.at(name).is_null()) return {parent.key(name), section};
-  return DsValues(origin, parent.key(name), parent.at(name), section);
+  return {origin, parent.key(name), parent.at(name), section};
 }
 
 std::optional<std::int64_t> batch_key(const DsValues& top, const Origin& origin, const char* name) {

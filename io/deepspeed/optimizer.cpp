@@ -184,7 +184,7 @@ DsValues optimizer_params_of(Origin& origin, const DsValues& optimizer) {
   refuse_unknown_type(origin, optimizer);
   const DsSection section = section_of(*kernel_named(type_of(optimizer)));
   if (!optimizer.given("params")) return {key, section};
-  return DsValues(origin, key, optimizer.at("params"), section);
+  return {origin, key, optimizer.at("params"), section};
 }
 
 void check_optimizer(const DsConfig& c, const Origin& origin, Schedule schedule) {

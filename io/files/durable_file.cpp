@@ -71,7 +71,7 @@ void publish_file(const std::string& written, const std::string& path, std::stri
   if (std::rename(written.c_str(), path.c_str()) != 0)
     fail_io(path, "cannot be replaced", std::strerror(errno), remedy);
   const auto slash = path.rfind('/');
-  flush_folder(slash == path.npos ? "." : path.substr(0, slash + 1), remedy);
+  flush_folder(slash == std::string::npos ? "." : path.substr(0, slash + 1), remedy);
 }
 
 void write_piece(int fd, const FilePiece& piece, const std::string& what, std::string_view remedy) {

@@ -83,7 +83,7 @@ class PluginKeys {
  public:
   PluginKeys(const Origin& origin, const Json& keys) : origin_(origin), keys_(keys) {}
 
-  std::string key(std::string_view name) const {
+  static std::string key(std::string_view name) {
     return join_key(join_key(accelerate_root, "deepspeed_config"), name);
   }
   const Json* find(const char* name) const {
@@ -106,9 +106,9 @@ class PluginKeys {
   }
   std::string device(const char* name) const {
     const Json* value = find(name);
-    const std::string device = value == nullptr     ? "none"
-                               : value->is_string() ? lower_case(value->get<std::string>())
-                                                    : "?";
+    std::string device = value == nullptr     ? "none"
+                         : value->is_string() ? lower_case(value->get<std::string>())
+                                              : "?";
     if (device != "none" && device != "cpu" && device != "nvme")
       origin_.refuse(key(name), *value, "must be \"none\", \"cpu\" or \"nvme\"");
     return device;
@@ -162,7 +162,7 @@ void refuse_hidden_keys(const Origin& origin, const Json& config, const PluginKe
   if (const auto it = config.find("mixed_precision"); it != config.end() && !it->is_null())
     hidden.emplace_back("mixed_precision");
   if (!hidden.empty())
-    origin.refuse(keys.key("deepspeed_config_file"), "given",
+    origin.refuse(PluginKeys::key("deepspeed_config_file"), "given",
                   fmt::format("Accelerate refuses {} beside it: write them into the DeepSpeed "
                               "config and remove them here",
                               join(hidden, ", ")));
@@ -219,7 +219,7 @@ Json accelerate_config(Origin& origin, const Json& config, std::optional<int> wo
   if (const Json* file = keys.find("deepspeed_config_file")) {
     refuse_hidden_keys(origin, config, keys);
     if (!file->is_object())
-      origin.refuse(keys.key("deepspeed_config_file"), *file, "must be the path of a file");
+      origin.refuse(PluginKeys::key("deepspeed_config_file"), *file, "must be the path of a file");
     result = *file;
   } else {
     result = from_plugin_keys(origin, keys);
@@ -236,7 +236,7 @@ std::string accelerate_precision(const Origin& origin, const Json& config) {
   const auto old = config.find("fp16");  // how older versions wrote mixed_precision
   if (it == config.end()) return old != config.end() && *old == true ? "fp16" : "no";
   if (it->is_null() || *it == false) return "no";  // YAML reads no as false
-  const std::string type = it->is_string() ? lower_case(it->get<std::string>()) : "?";
+  std::string type = it->is_string() ? lower_case(it->get<std::string>()) : "?";
   if (type == "fp8")
     origin.not_modelled(join_key(accelerate_root, "mixed_precision"), *it, "use \"bf16\"");
   if (type != "no" && type != "fp16" && type != "bf16")

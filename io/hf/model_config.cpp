@@ -200,8 +200,8 @@ Json model_from_config(Origin& origin, const std::string& path, const Json& sect
                     "type: give \"gpt2\", \"llama\", \"mistral\" or \"qwen2\"",
                     file));
   Json model;
-  const auto own = std::find_if(llama_like.begin(), llama_like.end(),
-                                [&](const Defaults& d) { return d.type == type; });
+  const auto* own = std::find_if(llama_like.begin(), llama_like.end(),
+                                 [&](const Defaults& d) { return d.type == type; });
   if (own == llama_like.end() && type != "gpt2") refuse_type(c, type);
   refuse_common(c);
   model = type == "gpt2" ? gpt2_model(origin, c) : llama_model(origin, c, *own, section);

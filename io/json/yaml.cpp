@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <fmt/core.h>
 
 #include <core/error.hpp>
@@ -21,9 +23,7 @@ constexpr int max_yaml_depth = 64;
 constexpr std::size_t max_yaml_values = 100'000;  // an alias may repeat what it names many times
 
 bool is_one_of(const std::string& text, std::initializer_list<const char*> words) {
-  for (const char* word : words)
-    if (text == word) return true;
-  return false;
+  return std::find(words.begin(), words.end(), text) != words.end();
 }
 
 // Whether PyYAML reads a scalar as a number: an exponent needs a point before it and a sign.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -194,10 +195,8 @@ Object noise(const NoiseModel& n) {
 
 // Whether a list holds numbers or lists of numbers only, and is written on one line.
 bool is_flat(const Object& value) {
-  if (!value.is_array()) return false;
-  for (const Object& v : value)
-    if (!v.is_primitive()) return false;
-  return true;
+  return value.is_array() &&
+         std::all_of(value.begin(), value.end(), [](const Object& v) { return v.is_primitive(); });
 }
 
 void write(const Object& value, int depth, std::string& text) {

@@ -139,8 +139,8 @@ Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool 
     const double tokens = static_cast<double>(batch.global) *
                           static_cast<double>(std::max<std::int64_t>(1, deck.model.sequence));
     c.tokens_per_s = c.step_s > 0 ? tokens / c.step_s : 0;
-    const auto most = std::max_element(o.critical.begin(), o.critical.end());
-    c.limited_by = to_string(static_cast<Resource>(most - o.critical.begin()));
+    const auto most = std::max_element(o.critical.begin(), o.critical.end()) - o.critical.begin();
+    c.limited_by = to_string(static_cast<Resource>(most));
     judge_memory(c, question.budgets);
   } catch (const Error& e) {
     c.refusal = e.what();

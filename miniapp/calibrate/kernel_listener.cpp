@@ -11,23 +11,17 @@ namespace {
 
 constexpr char prefix[] = "shardmark::";
 
-struct Heard {
-  bool on = false;
-  int open = 0;
-  std::int64_t start_ns = 0;
-  std::vector<HeardKernel> kernels;
-};
-Heard heard;
+Heard* heard = nullptr;  // by the listener that exists; the callbacks have no other way to it
 
 void on_begin(const char* label, const std::uint32_t, std::uint64_t*) {
-  if (!heard.on || heard.open++ > 0) return;
+  if (!heard->on || heard->open++ > 0) return;
   const bool ours = std::strncmp(label, prefix, sizeof prefix - 1) == 0;
-  heard.kernels.push_back({ours ? label + sizeof prefix - 1 : label, 0});
-  heard.start_ns = monotonic_ns();
+  heard->kernels.push_back({ours ? label + sizeof prefix - 1 : label, 0});
+  heard->start_ns = monotonic_ns();
 }
 void on_end(const std::uint64_t) {
-  if (!heard.on || --heard.open > 0) return;
-  heard.kernels.back().ns = monotonic_ns() - heard.start_ns;
+  if (!heard->on || --heard->open > 0) return;
+  heard->kernels.back().ns = monotonic_ns() - heard->start_ns;
 }
 
 void listen(bool on) {
@@ -41,20 +35,21 @@ void listen(bool on) {
 }  // namespace
 
 KernelListener::KernelListener() {
-  heard = {};
+  heard = &heard_;
   listen(true);
 }
 KernelListener::~KernelListener() {
   listen(false);
+  heard = nullptr;
 }
 void KernelListener::begin() {
-  heard.kernels.clear();
-  heard.open = 0;
-  heard.on = true;
+  heard_.kernels.clear();
+  heard_.open = 0;
+  heard_.on = true;
 }
 std::vector<HeardKernel>& KernelListener::end() {
-  heard.on = false;
-  return heard.kernels;
+  heard_.on = false;
+  return heard_.kernels;
 }
 
 }  // namespace shardmark

@@ -14,6 +14,14 @@ struct HeardKernel {
   std::int64_t ns = 0;
 };
 
+/// What a listener has heard since it began.
+struct Heard {
+  bool on = false;
+  int open = 0;  // kernels, of which one may launch others
+  std::int64_t start_ns = 0;
+  std::vector<HeardKernel> kernels;
+};
+
 /// At most one exists at a time. On a GPU Kokkos fences around each kernel while it exists.
 class KernelListener {
  public:
@@ -27,6 +35,9 @@ class KernelListener {
   /// Stops listening. Returns the kernels with a ShardMark label in the order of their launches;
   /// kernels within others are not listed.
   std::vector<HeardKernel>& end();
+
+ private:
+  Heard heard_;
 };
 
 }  // namespace shardmark

@@ -51,11 +51,12 @@ class StateProbe {
   }
 
   // Times `body`, which takes its operands from the arena, for some sizes. `bytes_per_elem` limits
-  // the largest size to a quarter of the arena.
+  // the largest size to half of the arena.
   template<class Body>
   void time(std::string_view kernel, Dtype dtype, Dtype source, double bytes_per_elem, Body body) {
     for (const std::int64_t elems : sizes_) {
-      if (bytes_per_elem * static_cast<double>(elems) > arena_bytes / 2) continue;
+      if (bytes_per_elem * static_cast<double>(elems) > 0.5 * static_cast<double>(arena_bytes))
+        continue;
       probe_.world.peers.barrier();
       if (!arena_) continue;
       const int repeats = elems > (1 << 20) ? 3 : 7;

@@ -38,14 +38,14 @@ ExitStatus show(const std::string& text) {
 }
 
 CLI::Validator at_least(int lowest) {
-  return CLI::Validator(
-      [lowest](std::string& text) {
-        int value = 0;
-        const bool ok = CLI::detail::lexical_cast(text, value) && value >= lowest;
-        return ok ? std::string()
-                  : fmt::format("{}: must be an integer, at least {} and below 2^31", text, lowest);
-      },
-      "", "");
+  return {[lowest](std::string& text) {
+            int value = 0;
+            const bool ok = CLI::detail::lexical_cast(text, value) && value >= lowest;
+            return ok ? std::string()
+                      : fmt::format("{}: must be an integer, at least {} and below 2^31", text,
+                                    lowest);
+          },
+          "", ""};
 }
 
 CLI::Validator one_of(const std::vector<std::string_view>& choices) {

@@ -3,6 +3,7 @@
 // stores them as they finish, and writes one table.
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -50,12 +51,12 @@ std::vector<std::string> sets_of(const SweepArguments& a, const GridPoint& at) {
 // The state of a sweep in one process: which points there are, and which are done.
 class Sweeper {
  public:
-  Sweeper(const SweepArguments& a, const std::vector<int>& ranks)
+  Sweeper(const SweepArguments& a, std::vector<int> ranks)
       : arguments_(a),
         axes_(parse_axes(a.vary)),
         lock_(a.out, "another sweep", "--out", output_remedy),
         store_(a.out, identity(a)),
-        ranks_(ranks) {
+        ranks_(std::move(ranks)) {
     own_ = points_of(axes_, ranks_);
     for (const int n : store_.other_ranks(axes_, ranks_)) ranks_.push_back(n);
     std::sort(ranks_.begin(), ranks_.end());

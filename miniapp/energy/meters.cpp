@@ -103,6 +103,13 @@ class GpuCounter : public EnergyCounter {
   unsigned device_;
 };
 
+bool resolves(const EnergyCounter& counter, const PhaseSpans& spans) {
+  const double update_s = counter.energy().steps.update_s;
+  return std::any_of(spans.begin(), spans.end(), [&](const PhaseSpan& span) {
+    return span.count > 0 && update_s <= most_phase_error * span.mean_s();
+  });
+}
+
 }  // namespace
 
 EnergyMeters::EnergyMeters(const std::string& root, const std::string& nvml) {
@@ -218,13 +225,6 @@ void EnergyMeters::sample(bool now) {
   sampled_ns_ = monotonic_ns();
 }
 
-bool EnergyMeters::resolves(const EnergyCounter& counter, const PhaseSpans& spans) const {
-  const double update_s = counter.energy().steps.update_s;
-  return std::any_of(spans.begin(), spans.end(), [&](const PhaseSpan& span) {
-    return span.count > 0 && update_s <= most_phase_error * span.mean_s();
-  });
-}
-
 bool EnergyMeters::follow_phases(const PhaseSpans& spans) {
   following_.clear();
   for (const auto& counter : counters_)
@@ -234,7 +234,7 @@ bool EnergyMeters::follow_phases(const PhaseSpans& spans) {
 
 void EnergyMeters::change_phase(std::optional<EnergyPhase> ended, bool all) {
   each([&](EnergyCounter& counter) {
-    if (all || following_.count(&counter) > 0) counter.change_phase(ended);
+    if (all || following_.contains(&counter)) counter.change_phase(ended);
   });
 }
 

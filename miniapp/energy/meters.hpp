@@ -50,7 +50,6 @@ class EnergyMeters {
   bool keep(std::unique_ptr<EnergyCounter> counter);
   template<class Call>
   void each(Call call);
-  bool resolves(const EnergyCounter& counter, const PhaseSpans& spans) const;
 
   std::vector<std::unique_ptr<EnergyCounter>> counters_;
   std::vector<std::string> missing_;

@@ -46,10 +46,10 @@ bool host_waits_in(Kernel kernel) {
 }  // namespace
 
 Executor::Executor(const Program& program, Model& model, std::vector<Communicator*> groups,
-                   Space space, Ledger* ledger, ExecutorOptions options)
+                   const Space& space, Ledger* ledger, ExecutorOptions options)
     : program_(program),
       model_(model),
-      space_(std::move(space)),
+      space_(space),
       options_(std::move(options)),
       memory_(program, ledger, options_.disk),
       collectives_(std::move(groups), options_.idle),
@@ -186,7 +186,7 @@ void Executor::release(const Event& event) {
 }
 
 SlotUse Executor::end_watch() {
-  const SlotUse use = watch_ ? watch_->finish() : SlotUse{};
+  SlotUse use = watch_ ? watch_->finish() : SlotUse{};
   watch_.reset();
   return use;
 }

@@ -41,8 +41,8 @@ class Executor {
   /// `groups[g]` is the communicator of Program::groups[g]; more may follow. `ledger` may be null.
   /// All must outlive the executor. Throws DeckError if the program computes in host memory that
   /// this build's device cannot reach, and MemoryError.
-  Executor(const Program& program, Model& model, std::vector<Communicator*> groups, Space space,
-           Ledger* ledger, ExecutorOptions options = {});
+  Executor(const Program& program, Model& model, std::vector<Communicator*> groups,
+           const Space& space, Ledger* ledger, ExecutorOptions options = {});
 
   /// Collective over the program's groups. Runs one segment of Program::segments; at its end
   /// nothing is in flight. Throws CommError, MemoryError, IoError (states in files).

@@ -16,8 +16,7 @@ void prefer_huge_pages(Tier tier, std::byte* data, std::int64_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t first = (begin + page - 1) / page * page;
   const std::uintptr_t last = (begin + static_cast<std::uintptr_t>(bytes)) / page * page;
-  if (first < last)
-    static_cast<void>(madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE));
+  if (first < last) static_cast<void>(madvise(data + (first - begin), last - first, MADV_HUGEPAGE));
 #else
   static_cast<void>(tier), static_cast<void>(data), static_cast<void>(bytes);
 #endif

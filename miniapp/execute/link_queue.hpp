@@ -31,8 +31,8 @@ class LinkQueue {
   };
 
   /// `gb_per_s` is the bandwidth of the emulated link, in each direction; empty: none is emulated.
-  LinkQueue(Space space, std::optional<double> gb_per_s)
-      : space_(std::move(space)), gb_per_s_(gb_per_s) {}
+  LinkQueue(const Space& space, std::optional<double> gb_per_s)
+      : space_(space), gb_per_s_(gb_per_s) {}
 
   /// Uses a lane of the device from now on, if there is one and no link is emulated.
   void copies_on(std::unique_ptr<CopyLane> lane) {

@@ -193,7 +193,7 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
   result.times = times_per_step(record, calls, steps);
   result.median_times = medians(record);
   std::vector<double> timed;
-  for (std::size_t s = static_cast<std::size_t>(record.warmup); s < result.rows.size(); ++s)
+  for (auto s = static_cast<std::size_t>(record.warmup); s < result.rows.size(); ++s)
     timed.push_back(result.rows[s].seconds);
   result.step_p50_s = percentile(timed, 0.5);
   result.step_p99_s = percentile(timed, 0.99);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -13,9 +14,9 @@ namespace {
 
 using Outcome = Check::State;
 
-Check from_text(std::string name, const std::string& wrong, std::string right) {
+Check from_text(std::string name, const std::string& wrong, const std::string& right) {
   return {std::move(name), wrong.empty() ? Outcome::pass : Outcome::fail,
-          wrong.empty() ? std::move(right) : wrong};
+          wrong.empty() ? right : wrong};
 }
 
 Check finite(const Result& r, bool trains) {

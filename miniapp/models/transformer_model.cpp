@@ -13,10 +13,39 @@
 #include <miniapp/models/update_states.hpp>
 
 namespace shardmark {
-
 namespace {
+
 constexpr std::size_t most_params = 2;  // of a module: weight and bias
+
+// The operands after the parameters and gradients, in the order in which the plan wrote them.
+TransformerBuffers buffers(const Program& program, Role role, Kernel kernel,
+                           std::span<const Bound> ops, const StepValues& values) {
+  TransformerBuffers b;
+  // The loss of a step is the mean over its micro-batches, so each gradient is divided by their
+  // number.
+  b.grad_scale = static_cast<float>(program.scales_loss ? values.loss_scale : 1.0) /
+                 static_cast<float>(program.batch.accumulation);
+  std::size_t i = 0;
+  for (const BufferUse& use : buffers_of(role, kernel)) {
+    const Bound& bound = ops[i++];
+    switch (use.buffer) {
+      case ModuleBuffer::tokens: b.tokens = bound.as<std::int32_t>(); break;
+      case ModuleBuffer::x_in: b.x_in = bound.data; break;
+      case ModuleBuffer::x_out: b.x_out = bound.data; break;
+      case ModuleBuffer::dx: b.dx = bound.data; break;
+      case ModuleBuffer::saved: b.saved = bound.data; break;
+      case ModuleBuffer::loss:
+        b.loss = bound.as<double>();
+        b.first_loss = !bound.accumulate;
+        break;
+      case ModuleBuffer::workspace: b.workspace = bound.span<std::byte>(); break;
+    }
+  }
+  return b;
 }
+
+}  // namespace
+
 TransformerModel::TransformerModel(const Deck& deck, const Program& program, const Context& context,
                                    std::unique_ptr<TokenSource> tokens)
     : deck_(deck),
@@ -61,34 +90,6 @@ void TransformerModel::load_batch(const Program& program, const Bound& tokens,
   std::vector<std::int32_t> batch(static_cast<std::size_t>(tokens.elems));
   fill(batch.data());
   copy_to_device(context_.space, tokens.data, batch.data(), batch.size() * sizeof batch[0]);
-}
-
-// The operands after the parameters and gradients, in the order in which the plan wrote them.
-TransformerBuffers TransformerModel::buffers(const Program& program, Role role, Kernel kernel,
-                                             std::span<const Bound> ops,
-                                             const StepValues& values) const {
-  TransformerBuffers b;
-  // The loss of a step is the mean over its micro-batches, so each gradient is divided by their
-  // number.
-  b.grad_scale = static_cast<float>(program.scales_loss ? values.loss_scale : 1.0) /
-                 static_cast<float>(program.batch.accumulation);
-  std::size_t i = 0;
-  for (const BufferUse& use : buffers_of(role, kernel)) {
-    const Bound& bound = ops[i++];
-    switch (use.buffer) {
-      case ModuleBuffer::tokens: b.tokens = bound.as<std::int32_t>(); break;
-      case ModuleBuffer::x_in: b.x_in = bound.data; break;
-      case ModuleBuffer::x_out: b.x_out = bound.data; break;
-      case ModuleBuffer::dx: b.dx = bound.data; break;
-      case ModuleBuffer::saved: b.saved = bound.data; break;
-      case ModuleBuffer::loss:
-        b.loss = bound.as<double>();
-        b.first_loss = !bound.accumulate;
-        break;
-      case ModuleBuffer::workspace: b.workspace = bound.span<std::byte>(); break;
-    }
-  }
-  return b;
 }
 
 void TransformerModel::forward(const Program& program, const Event& event,

@@ -25,8 +25,6 @@ class TransformerModel : public Model {
  private:
   void init(const Program& program, const Event& event, const Bound& param) const;
   void load_batch(const Program& program, const Bound& tokens, const StepValues& values) const;
-  TransformerBuffers buffers(const Program& program, Role role, Kernel kernel,
-                             std::span<const Bound> operands, const StepValues& values) const;
   void forward(const Program& program, const Event& event, std::span<const Bound> operands,
                const StepValues& values) const;
   void backward(const Program& program, const Event& event, std::span<const Bound> operands,

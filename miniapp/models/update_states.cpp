@@ -20,7 +20,7 @@ void update_states(const Context& context, const Program& program, const Event& 
     return ops[static_cast<std::size_t>(operand)];
   };
   const std::int64_t elems = ops[operand::upd_master].elems;
-  float* master = ops[operand::upd_master].as<float>();
+  auto* master = ops[operand::upd_master].as<float>();
   const ConstStored grad{ops[operand::upd_grad].dtype, ops[operand::upd_grad].data};
   const auto moment = [&](int i) {
     return i < found.moments ? at(static_cast<int>(operand::upd_moments) + i).as<float>() : nullptr;

@@ -44,7 +44,7 @@ double Distribution::quantile(double p) const {
   return largest();
 }
 
-Distribution distribution_of(std::vector<double> samples) {
+Distribution distribution_of(const std::vector<double>& samples) {
   std::vector<Distribution::Value> values;
   values.reserve(samples.size());
   for (const double s : samples) values.push_back({s, 1});

@@ -25,7 +25,7 @@ struct Distribution {
   double quantile(double p) const;
 };
 
-Distribution distribution_of(std::vector<double> samples);
+Distribution distribution_of(const std::vector<double>& samples);
 /// All values of all parts.
 Distribution merged(const std::vector<Distribution>& parts);
 /// max(0, value - base) of each value.

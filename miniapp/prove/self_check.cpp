@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t steps = 2;
 Batch batch_for(int world) {
-  return {2 * world, 1, 2};
+  return {std::int64_t{2} * world, 1, 2};
 }
 
 // The largest size of knobs that count elements, of a deck for the self-check.

@@ -115,8 +115,8 @@ std::vector<RankInfo> rank_infos(const Node& node, Peers& peers) {
   struct Numbers {
     int pid, kernel_threads, matmul_threads;
   };
-  const auto numbers = peers.gather(Numbers{
-      static_cast<int>(getpid()), static_cast<int>(Space().concurrency()), matmul_threads()});
+  const auto numbers =
+      peers.gather(Numbers{static_cast<int>(getpid()), concurrency(Space()), matmul_threads()});
   std::vector<RankInfo> infos;
   for (std::size_t r = 0; r < hosts.size(); ++r)
     infos.push_back({hosts[r], processors[r], cores[r], nodes[r], numbers[r].pid,

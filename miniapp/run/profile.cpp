@@ -57,7 +57,7 @@ Profile run_profile(const Deck& deck, const Node& node, int world) {
   // Measured with oneDNN 2.6 on GPT-2's shapes: the default is enough for packed pieces with one
   // thread, and each further thread needs at most 1.7 MB more.
   if (device_is_host)
-    profile.workspace_cap_bytes += (Space().concurrency() - 1) * (std::int64_t{2} << 20);
+    profile.workspace_cap_bytes += (concurrency(Space()) - 1) * (std::int64_t{2} << 20);
   else
     profile.workspace_cap_bytes = std::int64_t{32} << 20;  // the most that cuBLASLt asks for
   return profile;

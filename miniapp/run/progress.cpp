@@ -92,7 +92,7 @@ void Progress::step(std::int64_t step, double loss, double seconds) {
   print_out(terminal_ ? "\r\x1b[K" + line : line + "\n");
 }
 
-void Progress::done() {
+void Progress::done() const {
   if (!on_ || !terminal_) return;
   print_out("\r\x1b[K");
 }

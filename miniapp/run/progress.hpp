@@ -19,7 +19,7 @@ class Progress {
   /// To be called after step `step` (from 0), which took `seconds`; `loss` is this rank's.
   void step(std::int64_t step, double loss, double seconds);
   /// Clears the rewritten line.
-  void done();
+  void done() const;
 
  private:
   bool prints_after(std::int64_t step) const;

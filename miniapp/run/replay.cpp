@@ -58,6 +58,24 @@ std::int64_t bytes_of(const WantedElements& wanted) {
   return wanted.elems * dtype_bytes(wanted.dtype);
 }
 
+// States of 16 bits are left out: they are rounded from others, or compared by the replicas' check.
+StepOutcome sketched(const Program& program, const Executor& executor) {
+  StepOutcome outcome;
+  std::vector<float> chunk(static_cast<std::size_t>(chunk_elems));
+  for (const WantedElements& w : wanted_states(program, executor)) {
+    if (w.dtype != Dtype::fp32) continue;
+    StateSketch& sketch = w.state == State::momentum   ? outcome.momentum
+                          : w.state == State::variance ? outcome.variance
+                                                       : outcome.master;
+    for (std::int64_t done = 0; done < w.elems; done += chunk_elems) {
+      const std::int64_t n = std::min(chunk_elems, w.elems - done);
+      fetch(w.far, chunk.data(), w.into + done * dtype_bytes(w.dtype), n * dtype_bytes(w.dtype));
+      sketch.add({chunk.data(), static_cast<std::size_t>(n)}, w.first_elem + done);
+    }
+  }
+  return outcome;
+}
+
 }  // namespace
 
 // Plans the step under `ordered`. Returns a reason why this rank cannot make it; empty if it can.
@@ -102,34 +120,16 @@ void StepReplay::draw(std::int64_t first, std::int64_t steps) {
   }
 }
 
-// States of 16 bits are left out: they are rounded from others, or compared by the replicas' check.
-StepOutcome StepReplay::sketch(const Program& program, const Executor& executor) const {
-  StepOutcome outcome;
-  std::vector<float> chunk(static_cast<std::size_t>(chunk_elems));
-  for (const WantedElements& w : wanted_states(program, executor)) {
-    if (w.dtype != Dtype::fp32) continue;
-    StateSketch& sketch = w.state == State::momentum   ? outcome.momentum
-                          : w.state == State::variance ? outcome.variance
-                                                       : outcome.master;
-    for (std::int64_t done = 0; done < w.elems; done += chunk_elems) {
-      const std::int64_t n = std::min(chunk_elems, w.elems - done);
-      fetch(w.far, chunk.data(), w.into + done * dtype_bytes(w.dtype), n * dtype_bytes(w.dtype));
-      sketch.add({chunk.data(), static_cast<std::size_t>(n)}, w.first_elem + done);
-    }
-  }
-  return outcome;
-}
-
 void StepReplay::before_step() {
   position_ = session_.steps().position();
   for (std::size_t i = 0;
        const WantedElements& w : wanted_states(run_.program, session_.executor()))
     fetch(w.far, kept_[i++].bytes.data(), w.into, bytes_of(w));
-  before_ = sketch(run_.program, session_.executor());
+  before_ = sketched(run_.program, session_.executor());
 }
 
 void StepReplay::after_step(double loss, bool updated) {
-  ran_ = sketch(run_.program, session_.executor());
+  ran_ = sketched(run_.program, session_.executor());
   ran_.loss = loss;
   ran_.updated = updated;
   done_ = true;
@@ -172,7 +172,7 @@ ReplayResult StepReplay::again(bool stopped) {
   prover.begin(result_.step);
   const bool updated = session.steps().step(result_.step);
   prover.end();
-  StepOutcome again = sketch(program_, session.executor());
+  StepOutcome again = sketched(program_, session.executor());
   again.loss = session.executor().loss();
   again.updated = updated;
   const PrecisionSpec& precision = deck_.zero.precision;

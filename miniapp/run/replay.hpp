@@ -50,7 +50,6 @@ class StepReplay {
   };
 
   std::string plan();
-  StepOutcome sketch(const Program& program, const Executor& executor) const;
   void restore(const Executor& executor) const;
 
   const RunPlan& run_;

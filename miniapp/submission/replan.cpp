@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
-
-#include <stdlib.h>
 
 #include <core/error.hpp>
 #include <core/plan/build/legal_program.hpp>

@@ -32,7 +32,7 @@ struct SubmittedRun {
 
 /// The content of an archive.
 struct Submission {
-  nlohmann::json form;
+  nlohmann::json form = nlohmann::json::object();
   std::vector<SubmittedRun> runs;
   ArchiveFiles files;
 };

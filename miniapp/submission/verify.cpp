@@ -150,7 +150,7 @@ class Verification {
     }
     std::vector<double> timed;
     double sum = 0;
-    for (std::size_t i = static_cast<std::size_t>(run.warmup); i < rows().size(); ++i) {
+    for (auto i = static_cast<std::size_t>(run.warmup); i < rows().size(); ++i) {
       timed.push_back(rows()[i].seconds);
       sum += rows()[i].seconds;
     }
@@ -258,8 +258,9 @@ VerifiedRun verify_run(const SubmittedRun& run) {
 
 std::vector<std::string> empty_entries(const Submission& submission) {
   std::vector<std::string> names;
+  const Json empty = "";
   for (const std::string& name : form_entries)
-    if (submission.form.value(name, Json("")) == "" && name != "changes" && name != "remarks")
+    if (submission.form.value(name, empty) == empty && name != "changes" && name != "remarks")
       names.push_back(name);
   return names;
 }

@@ -68,7 +68,7 @@ std::vector<std::string> plan_cells(const PlanFigures& f) {
   for (const Tier t : all_values<Tier>) {
     cells.push_back(std::to_string(f.allocated[t]));
     for (const std::int64_t bytes : f.at_peak[t]) cells.push_back(std::to_string(bytes));
-    cells.push_back(f.fits[t] ? (*f.fits[t] ? "yes" : "no") : "");
+    cells.emplace_back(f.fits[t] ? (*f.fits[t] ? "yes" : "no") : "");
   }
   return cells;
 }

@@ -89,7 +89,7 @@ std::optional<Json> to_number(const DsKey& key, const Json& value) {
       key.type == DsType::integer_not_boolean || key.type == DsType::number_not_boolean;
   if (value.is_boolean())
     return strict ? std::nullopt : std::optional<Json>(value.get<bool>() ? 1 : 0);
-  if (!value.is_string()) return std::optional<Json>(value);
+  if (!value.is_string()) return std::make_optional(value);
   const auto text = value.get<std::string>();
   const bool integer = key.type == DsType::integer || key.type == DsType::integer_not_boolean;
   return integer ? integer_in(text, !strict) : real_in(text);
@@ -162,7 +162,7 @@ std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces) {
   switch (key.type) {
     case DsType::boolean:
     case DsType::boolean_or_null:
-      if (value.is_boolean()) return std::optional<Json>(value);
+      if (value.is_boolean()) return std::make_optional(value);
       if (coerces) return to_boolean(value);
       return as_integer(value) ? std::optional<Json>(truth_of(value)) : std::nullopt;
     case DsType::integer:
@@ -184,7 +184,7 @@ std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces) {
     case DsType::array: return only_if(value.is_array());
     case DsType::text: return only_if(value.is_string());
     case DsType::truth:
-    case DsType::any: return std::optional<Json>(value);
+    case DsType::any: return std::make_optional(value);
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/core.h>
 
@@ -14,7 +15,7 @@ constexpr double loss_chart_height = 280;
 
 // A range around the losses, with some room.
 std::pair<double, double> range_of(const std::vector<LossRow>& rows) {
-  double low = INFINITY, high = -INFINITY;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const LossRow& r : rows)
     if (std::isfinite(r.loss)) low = std::min(low, r.loss), high = std::max(high, r.loss);
   const double margin = std::max(0.05 * (high - low), 1e-3 * std::max(1.0, std::abs(high)));
@@ -41,7 +42,7 @@ void draw_losses(Svg& svg, const Frame& f, const std::vector<LossRow>& rows) {
 template<class Is>
 bool draw_marks(Svg& svg, const Frame& f, const std::vector<LossRow>& rows, const char* css_class,
                 double size, Is is) {
-  double last = -INFINITY;
+  double last = -std::numeric_limits<double>::infinity();
   for (const LossRow& row : rows) {
     const double x = f.x(static_cast<double>(row.step));
     if (!is(row) || x - last < 1) continue;

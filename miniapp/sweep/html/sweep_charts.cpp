@@ -2,6 +2,7 @@
 // The drawings of a sweep: curves over numbers, bars over names.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/core.h>
 
@@ -50,7 +51,7 @@ std::vector<Tick> readable(const std::vector<Tick>& ticks, double low, double hi
   constexpr double character = 7, margin = 10;
   const double units = (chart_width - 80) / (high - low);
   std::vector<Tick> kept;
-  double until = -INFINITY;
+  double until = -std::numeric_limits<double>::infinity();
   for (const Tick& t : ticks) {
     const double half = static_cast<double>(t.text.size()) * character / 2;
     const double from = t.at * units - half;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include <fmt/core.h>
 
@@ -92,7 +93,7 @@ std::vector<Part> category_parts() {
 
 // A figure that is the same at all points needs no drawing.
 std::string constant(const Sweep& sweep, const SweepFigure& figure) {
-  double low = INFINITY, high = -INFINITY;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const SweepPoint& p : sweep.points)
     if (const double v = figure.of(p) * figure.factor; std::isfinite(v))
       low = std::min(low, v), high = std::max(high, v);
@@ -105,7 +106,7 @@ std::string constant(const Sweep& sweep, const SweepFigure& figure) {
 
 std::string drawn(const Sweep& sweep, const Dim& dim, const SeriesSet& series,
                   const SweepFigure& figure, const std::vector<Part>& parts) {
-  const std::string same = constant(sweep, figure);
+  std::string same = constant(sweep, figure);
   if (!same.empty()) return same;
   return dim.numbers().empty() ? bars_chart(dim, series, figure, parts)
                                : curves_chart(dim, series, figure);
