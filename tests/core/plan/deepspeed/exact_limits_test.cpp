@@ -124,8 +124,8 @@ TEST(ExactLimits, OfSubGroups) {
 
 // On their way to files, gradients fill each buffer of the host to its last element.
 TEST(ExactLimits, OfSwapBuffers) {
-  const auto buffers_of = [](const std::vector<std::int64_t>& tensors) {
-    Deck deck = deck_of(3, tensors);
+  const auto buffers_of = [](const std::vector<std::int64_t>& sizes) {
+    Deck deck = deck_of(3, sizes);
     testing::put_in_files(deck, true, false);
     deck.zero.knobs.sub_group_size = 150;
     const Program p = build_program(deck, {1, 1, 1}, 1, 0, {});
