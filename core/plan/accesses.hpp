@@ -10,6 +10,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <core/plan/plan.hpp>
@@ -29,20 +30,34 @@ class Accesses {
   }
 
   /// Adds `event`'s access on `queue`. newest_conflicts must have been asked for it before: a write
-  /// comes after everything that it overlaps, so accesses within its range are forgotten. What
-  /// comes after the write comes after them, too. A read replaces earlier reads of the same range.
+  /// comes after everything that it overlaps, so accesses within its range are forgotten, and the
+  /// beginning of those that reach beyond its end. What comes after the write comes after them,
+  /// too. A read replaces earlier reads of the same range.
   void add(std::int32_t event, int queue, const Operand& o) {
     const Access access{event, queue, o.writes, o.offset, o.offset + o.elems};
     const auto obsolete = [&](const Access& a) {
       if (access.writes) return access.begin <= a.begin && a.end <= access.end;
       return !a.writes && a.queue == queue && a.begin == access.begin && a.end == access.end;
     };
+    const auto loses_its_beginning = [&](const Access& a) {
+      return access.writes && access.begin <= a.begin && a.begin < access.end;
+    };
     std::erase_if(few_, obsolete);
+    for (Access& a : few_)
+      if (loses_its_beginning(a)) a.begin = access.end;
     for (auto& [kind, accesses] : many_) {
       if (!access.writes && kind != Kind(access)) continue;
       auto it = accesses.lower_bound(access.begin);
-      while (it != accesses.end() && it->first < std::max(access.end, access.begin + 1))
-        it = obsolete(it->second) ? accesses.erase(it) : std::next(it);
+      while (it != accesses.end() && it->first < std::max(access.end, access.begin + 1)) {
+        const auto found = it++;
+        if (obsolete(found->second)) {
+          accesses.erase(found);
+        } else if (loses_its_beginning(found->second)) {
+          auto shorter = accesses.extract(found);
+          shorter.key() = shorter.mapped().begin = access.end;
+          accesses.insert(std::move(shorter));
+        }
+      }
     }
     if (few_.size() < most_few) {
       few_.push_back(access);

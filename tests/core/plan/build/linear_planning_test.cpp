@@ -58,6 +58,30 @@ TEST(LinearPlanning, ABucketsEarlierFillingsAreForgotten) {
   EXPECT_LT(looks_of_fillings(400), 5 * looks_of_fillings(100));
 }
 
+// Kernels interleave tensors into a bucket, each with a long range that overlaps all others, a
+// collective writes the rank's own part, and copies take that part piece by piece.
+std::int64_t looks_of_interleaved(int tensors) {
+  constexpr std::int64_t piece = 100;
+  const std::int64_t part = tensors * piece;
+  Accesses accesses;
+  std::int64_t looks = 0;
+  std::int32_t event = 0;
+  const auto touch = [&](int queue, bool writes, std::int64_t offset, std::int64_t elems) {
+    const Operand o{0, writes, !writes, offset, elems};
+    Accesses::Newest newest{};
+    looks += accesses.newest_conflicts(o, queue, newest);
+    accesses.add(event++, queue, o);
+  };
+  for (int t = 0; t < tensors; ++t) touch(0, true, t * piece, 10 * part);
+  touch(queue_count - 1, true, 0, part);
+  for (int t = 0; t < tensors; ++t) touch(1, false, t * piece, piece);
+  return looks;
+}
+
+TEST(LinearPlanning, ACollectivesResultHidesWhatWasWrittenBefore) {
+  EXPECT_LT(looks_of_interleaved(400), 5 * looks_of_interleaved(100));
+}
+
 // What other ranks' programs are built for, at a small part of the work.
 TEST(LinearPlanning, TheCollectivesAloneAreThoseOfTheWholeProgram) {
   for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
