@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include <sys/stat.h>
+
 #include <core/random.hpp>
 #include <io/data/tokens.hpp>
 #include <tests/support/io_scratch.hpp>
@@ -110,6 +112,19 @@ TEST(Tokens, too_short_or_missing_files_are_refused) {
   expect_says(message_of<DeckError>([&] { make_token_source(deck); }), {"8 bytes", "more than"});
   deck.data.path = folder.path("none");
   expect_says(message_of<DeckError>([&] { make_token_source(deck); }), {"none", "No such file"});
+}
+
+// A pipe must be refused without waiting for its writer, and a device although it has no size.
+TEST(Tokens, only_regular_files_have_windows_to_choose_from) {
+  const ScratchFolder folder;
+  Deck deck = deck_of(DataSource::file, 7, 256, 11);
+  const std::string pipe = folder.path("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, folder.path(), std::string("/dev/zero")}) {
+    deck.data.path = path;
+    expect_says(message_of<DeckError>([&] { make_token_source(deck); }),
+                {"data.path = \"" + path + "\"", "is not a regular file"});
+  }
 }
 
 TEST(Tokens, markov_has_the_entropy_that_it_says) {

@@ -102,6 +102,41 @@ TEST(BadModel, bad_list_models) {
   }
 }
 
+// The bound itself is accepted, and one tensor more is refused before a plan is made.
+TEST(BadModel, a_model_has_at_most_16384_parameter_tensors) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", good_deck);
+  const std::vector<std::string> llama{"model.family=llama", "model.ffn=64"};
+  const struct {
+    std::vector<std::string> sets;
+    std::int64_t layers;  // the first number of layers that gives more, which is 16 385 tensors
+  } cases[] = {{{}, 1365}, {llama, 1820}};
+  for (const auto& c : cases) {
+    const auto read = [&](std::int64_t layers) {
+      auto sets = c.sets;
+      sets.push_back(fmt::format("model.layers={}", layers));
+      return load_deck(path, sets);
+    };
+    EXPECT_EQ(read(c.layers - 1).model.layers, c.layers - 1);
+    expect_says(message_of<DeckError>([&] { read(c.layers); }),
+                {fmt::format("model.layers = {}: gives 16385 parameter tensors", c.layers),
+                 "at most 16384", "fewer layers"});
+  }
+  const auto read_list = [&](int tensors) {
+    std::string numels = "1";
+    for (int i = 1; i < tensors; ++i) numels += ", 1";
+    return load_deck(folder.write("l.json", fmt::format(R"({{
+        "run": {{"steps": 1, "compute": "none"}}, "deepspeed": {{"train_batch_size": 2}},
+        "model": {{"family": "list", "modules": [{{"name": "a", "numels": [{}]}}]}}}})",
+                                                        numels)),
+                     {});
+  };
+  EXPECT_EQ(read_list(16384).model.modules[0].numels.size(), 16384U);
+  expect_says(
+      message_of<DeckError>([&] { read_list(16385); }),
+      {"model.modules = 1: gives 16385 parameter tensors", "at most 16384", "fewer modules"});
+}
+
 // Only DeepSpeed's schedule models parameters without gradients.
 TEST(BadModel, the_schedule_paper_trains_every_parameter) {
   const ScratchFolder folder;
