@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: of the buffer through which gradients pass from files, an update reads nothing that an
-// earlier gradient left there, padding included.
+// Rules: of the buffer through which gradients pass from files, an update reads nothing that an
+// earlier gradient left there, padding included. With pipeline_read the states of the next
+// sub-group are read before the update of the current one, and not before that without.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <core/plan/kernels.hpp>
+#include <core/plan/write/state_slots.hpp>
 #include <tests/support/programs.hpp>
 
 namespace shardmark::optimizer_swapper_test {
@@ -64,6 +66,53 @@ TEST(OptimizerSwapper, EachUpdateReadsItsOwnGradientAlone) {
           EXPECT_GT(reads.updates, 0);
           EXPECT_EQ(reads.stale, 0) << "rank " << rank << " of " << world;
         }
+}
+
+// Whether an operand is the file in which a sub-group has a state.
+bool is_state_file(const Program& p, const Operand& o, State state) {
+  const Slot& slot = p.slots[static_cast<std::size_t>(o.slot)];
+  return slot.tier == Tier::nvme && slot.category == category_of(state);
+}
+
+// For each update from buffers, how many files of a state were read before it.
+std::vector<int> files_read_before_updates(const Program& p, State state) {
+  std::vector<int> before;
+  int files = 0;
+  for (const Event& e : p.segments[static_cast<std::size_t>(p.steps[0].update)].events) {
+    const auto operand_of = [&](int i) -> const Operand& {
+      return p.operands[static_cast<std::size_t>(e.operands.first + i)];
+    };
+    if (e.kernel == Kernel::adamw) {
+      const Slot& grad = p.slots[static_cast<std::size_t>(operand_of(operand::upd_grad).slot)];
+      if (grad.name.starts_with("swap.")) before.push_back(files);
+      continue;
+    }
+    for (int i = 0; i < e.operands.count; ++i)
+      if (operand_of(i).reads && is_state_file(p, operand_of(i), state)) ++files;
+  }
+  return before;
+}
+
+TEST(OptimizerSwapper, PipelineReadReadsOneSubGroupAhead) {
+  for (const bool reads_ahead : {false, true})
+    for (const bool writes_behind : {false, true})
+      for (const State state : {State::master, State::momentum, State::variance}) {
+        Deck deck = testing::deepspeed_deck(3);
+        deck.run.compute = Compute::none;
+        testing::put_in_files(deck, true, false);
+        deck.zero.offload_optimizer.pipeline_read = reads_ahead;
+        deck.zero.offload_optimizer.pipeline_write = writes_behind;
+        deck.zero.knobs.sub_group_size = 700;
+        const std::vector<int> before =
+            files_read_before_updates(testing::program(deck, 2, 0), state);
+        const int groups = static_cast<int>(before.size());
+        ASSERT_GT(groups, 2);
+        for (int i = 0; i < groups; ++i)
+          EXPECT_EQ(before[static_cast<std::size_t>(i)],
+                    reads_ahead ? std::min(i + 2, groups) : i + 1)
+              << to_string(state) << ", update " << i << " of " << groups
+              << (reads_ahead ? ", ahead" : "");
+      }
 }
 
 }  // namespace
