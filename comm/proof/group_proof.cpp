@@ -299,7 +299,8 @@ void GroupProof::judge_blocks(const Record& record, std::vector<ProofFailure>& f
     const double bound =
         rounding_bound(c.dtype, size_, record.block, want, have, factor, rounds_each_sum_);
     const double difference = std::abs(want.weighted - factor * have.weighted);
-    if (have_finite && difference <= bound) continue;
+    // The bound is infinite where a contribution is.
+    if (have_finite && std::isfinite(difference) && difference <= bound) continue;
     return fail(record,
                 fmt::format("elements {} to {} of the result differ from the sum of the "
                             "contributions by {:.3g}, and rounding explains {:.3g}",

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The proof of collectives: it accepts what every back-end delivers, with arbitrary values and in
 // any order of summation, and it finds a single changed bit, on the rank that received it.
+#include <limits>
+#include <optional>
+
 #include <gtest/gtest.h>
 
 #include <comm/collective.hpp>
@@ -17,12 +20,13 @@ bool is_integer(Dtype dtype) {
          dtype == Dtype::int64;
 }
 
-// Flips a bit of what one rank receives.
+// Flips a bit of what one rank receives, or puts a value in place of an element.
 class Tampering : public ForwardingCommunicator {
  public:
   using ForwardingCommunicator::ForwardingCommunicator;
   int victim = -1, bit = 0;
   std::int64_t elem = 0;
+  std::optional<double> instead;
   Ticket start(const Collective& c) override {
     last_ = c;
     return inner().start(c);
@@ -30,7 +34,14 @@ class Tampering : public ForwardingCommunicator {
   void wait(Ticket ticket) override {
     inner().wait(ticket);
     if (rank() != victim) return;
-    auto* byte = static_cast<unsigned char*>(offset(last_.recv, elem, last_.dtype)) + bit / 8;
+    auto* const place = static_cast<unsigned char*>(offset(last_.recv, elem, last_.dtype));
+    if (instead) {
+      Array one(last_.dtype, 1);
+      one.set(0, *instead);
+      std::memcpy(place, one.at(0), static_cast<std::size_t>(dtype_bytes(last_.dtype)));
+      return;
+    }
+    auto* byte = place + bit / 8;
     *byte ^= static_cast<unsigned char>(1u << (bit % 8));
   }
   std::unique_ptr<Communicator> split(int color, int key) override {
@@ -61,6 +72,7 @@ class Proving : public ::testing::TestWithParam<Way> {
     const int rank = on.rank(), size = on.size();
     Array send(dtype, elems), recv(dtype, elems);
     for (std::int64_t i = 0; i < elems; ++i) send.set(i, value(dtype, rank, i));
+    if (sent_at_end && rank == 0) send.set(elems - 1, *sent_at_end);
     Collective c;
     c.op = op, c.dtype = dtype, c.reduction = reduction, c.elems = elems;
     c.root = op == Op::broadcast || op == Op::reduce ? size - 1 : -1;
@@ -83,7 +95,11 @@ class Proving : public ::testing::TestWithParam<Way> {
   Proof proof;
   Tampering* tampering = nullptr;
   std::unique_ptr<ProvingCommunicator> comm;
+  std::optional<double> sent_at_end;  // rank 0's last element, if not a value in [1/2, 1]
 };
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 struct Verb {
   Op op;
@@ -169,6 +185,51 @@ TEST_P(Proving, finds_what_rounding_does_not_explain) {
             << to_string(verb.op) << " of " << elems << " x " << to_string(dtype);
       }
     }
+}
+
+// Rounding never makes an infinity or a NaN of contributions that are small.
+TEST_P(Proving, finds_infinities_and_nans_in_place_of_a_sum) {
+  tampering->victim = comm->size() - 1;
+  const std::size_t expected = comm->rank() == tampering->victim ? 1 : 0;
+  std::int64_t step = 0;
+  for (const Dtype dtype : {Dtype::fp32, Dtype::fp64, Dtype::bf16, Dtype::fp16})
+    for (const Verb& verb :
+         {Verb{Op::reduce_scatter, Reduction::sum}, Verb{Op::all_reduce, Reduction::average}})
+      for (const double wrong : {infinity, not_a_number})
+        for (const std::int64_t elems : {1, 35003}) {
+          tampering->instead = wrong;
+          tampering->elem = elems - 1;
+          const std::size_t before = proof.failures().size();
+          ++step;
+          proof.begin(step, static_cast<std::uint64_t>(step));
+          run_one(*comm, verb.op, dtype, verb.reduction, elems * comm->size());
+          proof.end();
+          EXPECT_EQ(proof.failures().size() - before, expected)
+              << to_string(verb.op) << " of " << elems << " x " << to_string(dtype) << " with "
+              << wrong;
+        }
+}
+
+// A contribution that is not finite makes a result that is not finite, which is right; a finite
+// result in its place is not.
+TEST_P(Proving, contributions_that_are_not_finite_have_no_finite_sum) {
+  std::int64_t step = 0;
+  for (const Dtype dtype : {Dtype::fp32, Dtype::fp64, Dtype::bf16, Dtype::fp16})
+    for (const double sent : {infinity, not_a_number})
+      for (const bool tampered : {false, true}) {
+        const std::int64_t elems = 37 * comm->size();
+        sent_at_end = sent;
+        tampering->victim = tampered ? 0 : -1;
+        tampering->instead = 1;
+        tampering->elem = elems - 1;
+        const std::size_t before = proof.failures().size();
+        ++step;
+        proof.begin(step, static_cast<std::uint64_t>(step));
+        run_one(*comm, Op::all_reduce, dtype, Reduction::sum, elems);
+        proof.end();
+        EXPECT_EQ(proof.failures().size() - before, tampered && comm->rank() == 0 ? 1U : 0U)
+            << to_string(dtype) << " with " << sent << (tampered ? ", tampered with" : "");
+      }
 }
 
 TEST_P(Proving, proves_nothing_between_steps) {
