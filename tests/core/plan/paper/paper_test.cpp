@@ -64,6 +64,25 @@ TEST(ShardSize, IsLegalEverywhere) {
           }
 }
 
+// Where ranks share gradients, each sees a part: whether a step is skipped, and the norm that clips
+// it, are those of all ranks, one reduction each.
+TEST(Paper, RanksAgreeOnOverflowAndNorm) {
+  for (int stage : {0, 1, 2, 3})
+    for (const Dtype dtype : {Dtype::fp32, Dtype::fp16}) {
+      Deck deck = testing::gpt2_deck(stage);
+      deck.zero.precision.model = deck.zero.precision.grad_accum = deck.zero.precision.comm = dtype;
+      deck.zero.precision.check_overflow = dtype == Dtype::fp16;
+      const Program p = testing::program(deck, 3, 1);
+      int flags = 0, norms = 0;
+      for (const Event& e : p.find("boundary")->events) {
+        flags += e.op == Op::all_reduce && e.reduction == Reduction::max ? 1 : 0;
+        norms += e.op == Op::all_reduce && e.reduction == Reduction::sum ? 1 : 0;
+      }
+      EXPECT_EQ(flags, stage > 0 && dtype == Dtype::fp16 ? 1 : 0) << stage;
+      EXPECT_EQ(norms, stage > 0 ? 1 : 0) << stage;
+    }
+}
+
 TEST(ShardSize, OfTheWorldIsThePlanWithout) {
   for (int stage : {0, 1, 2, 3})
     for (int rank : {0, 3})
