@@ -108,7 +108,7 @@ std::vector<double> race(MPI_Comm world, std::vector<Contender>& field, Op op, A
   return medians;
 }
 
-std::vector<Contender> make_field(const MpiWorld& world, int nodes) {
+std::vector<Contender> make_field(const MpiWorld& world, int nodes, const Idle& idle) {
   std::vector<Contender> field;
   field.push_back({"MPI", nullptr, {}});
   for (const Backend backend : {Backend::mpi, nodes > 1 ? Backend::node : Backend::shm})
@@ -116,7 +116,7 @@ std::vector<Contender> make_field(const MpiWorld& world, int nodes) {
       if (backend == Backend::mpi && reductions == Reductions::ordered && nodes > 1) continue;
       CommOptions options;
       options.reductions = reductions;
-      options.idle = find_node(world.comm()).idle();
+      options.idle = idle;
       field.push_back({fmt::format("{} {}", to_string(backend), to_string(reductions)),
                        make_communicator(backend, world.comm(), options), options});
     }
@@ -131,7 +131,9 @@ int count_nodes(MPI_Comm world) {
 
 void bench(const MpiWorld& world, std::int64_t largest_mib, int turns, double link_gbps) {
   const int nodes = count_nodes(world.comm());
-  std::vector<Contender> field = make_field(world, nodes);
+  // Determined once, so that all contenders wait in the same way.
+  const Idle idle = find_node(world.comm()).idle();
+  std::vector<Contender> field = make_field(world, nodes, idle);
   const int ranks = world.size(), width = link_gbps > 0 ? 22 : 15;
   Array array(largest_mib << 18);
   std::string json;
@@ -145,8 +147,8 @@ void bench(const MpiWorld& world, std::int64_t largest_mib, int turns, double li
     for (const std::int64_t kib : {4, 64, 1 << 10, 16 << 10, 64 << 10, 256 << 10}) {
       if (kib > largest_mib << 10 || (kib == 64 && nodes == 1)) continue;
       const std::int64_t elems = (kib << 8) / ranks * ranks;
-      const auto seconds = race(world.comm(), field, op, array, elems, ranks,
-                                kib < 16384 ? 5 * turns : turns, find_node(world.comm()).idle());
+      const auto seconds =
+          race(world.comm(), field, op, array, elems, ranks, kib < 16384 ? 5 * turns : turns, idle);
       if (world.rank() != 0) continue;
       fmt::print("{:<15}{:>8}", to_string(op), kib);
       for (std::size_t k = 0; k < field.size(); ++k) {
