@@ -43,6 +43,15 @@ inline Program program(const Deck& deck, int world, int rank, std::int64_t accum
   return build_program(deck, batch(world, accumulation), world, rank, Profile{});
 }
 
+/// An operand of an event, counted from 0.
+inline const Operand& operand_of(const Program& p, const Event& e, int i) {
+  return p.operands[static_cast<std::size_t>(e.operands.first + i)];
+}
+/// The slot of an event's operand.
+inline const Slot& slot_of(const Program& p, const Event& e, int i) {
+  return p.slots[static_cast<std::size_t>(operand_of(p, e, i).slot)];
+}
+
 /// Segments of one step, one by one, in the order in which the driver runs them.
 inline std::vector<int> segments_of(const Step& step, bool skipped) {
   std::vector<int> order;

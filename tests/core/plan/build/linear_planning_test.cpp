@@ -33,25 +33,31 @@ TEST(LinearPlanning, FourTimesTheLayersTakeAboutFourTimesTheWorkOfAnArena) {
     }
 }
 
+// Events that touch one slot, each of them newer than the one before.
+struct Touches {
+  Accesses accesses;
+  std::int64_t looks = 0;
+  std::int32_t event = 0;
+
+  void touch(int queue, bool reads, bool writes, std::int64_t offset, std::int64_t elems) {
+    const Operand o{0, writes, reads, offset, elems};
+    Accesses::Newest newest{};
+    looks += accesses.newest_conflicts(o, queue, newest);
+    accesses.add(event++, queue, o);
+  }
+};
+
 // Compute kernels fill a bucket piece by piece, a collective takes what is there, and the next
 // filling has its pieces at other places.
 std::int64_t looks_of_fillings(int fillings) {
   constexpr int pieces = 20;
-  Accesses accesses;
-  std::int64_t looks = 0;
-  std::int32_t event = 0;
-  const auto touch = [&](int queue, std::int64_t offset, std::int64_t elems) {
-    const Operand o{0, true, true, offset, elems};
-    Accesses::Newest newest{};
-    looks += accesses.newest_conflicts(o, queue, newest);
-    accesses.add(event++, queue, o);
-  };
+  Touches all;
   for (int f = 0; f < fillings; ++f) {
     const std::int64_t piece = 1000 + f % 10;
-    for (int p = 0; p < pieces; ++p) touch(0, p * piece, piece);
-    touch(queue_count - 1, 0, pieces * piece);
+    for (int p = 0; p < pieces; ++p) all.touch(0, true, true, p * piece, piece);
+    all.touch(queue_count - 1, true, true, 0, pieces * piece);
   }
-  return looks;
+  return all.looks;
 }
 
 TEST(LinearPlanning, ABucketsEarlierFillingsAreForgotten) {
@@ -63,19 +69,11 @@ TEST(LinearPlanning, ABucketsEarlierFillingsAreForgotten) {
 std::int64_t looks_of_interleaved(int tensors) {
   constexpr std::int64_t piece = 100;
   const std::int64_t part = tensors * piece;
-  Accesses accesses;
-  std::int64_t looks = 0;
-  std::int32_t event = 0;
-  const auto touch = [&](int queue, bool writes, std::int64_t offset, std::int64_t elems) {
-    const Operand o{0, writes, !writes, offset, elems};
-    Accesses::Newest newest{};
-    looks += accesses.newest_conflicts(o, queue, newest);
-    accesses.add(event++, queue, o);
-  };
-  for (int t = 0; t < tensors; ++t) touch(0, true, t * piece, 10 * part);
-  touch(queue_count - 1, true, 0, part);
-  for (int t = 0; t < tensors; ++t) touch(1, false, t * piece, piece);
-  return looks;
+  Touches all;
+  for (int t = 0; t < tensors; ++t) all.touch(0, false, true, t * piece, 10 * part);
+  all.touch(queue_count - 1, false, true, 0, part);
+  for (int t = 0; t < tensors; ++t) all.touch(1, true, false, t * piece, piece);
+  return all.looks;
 }
 
 TEST(LinearPlanning, ACollectivesResultHidesWhatWasWrittenBefore) {

@@ -326,7 +326,7 @@ TEST(DeepSpeed, AveragesOnTheWay) {
             divided += e.divisor == 4;
             if (e.kernel != Kernel::scale) continue;
             ++alone;
-            const Operand& o = p.operands[static_cast<std::size_t>(e.operands.first)];
+            const Operand& o = testing::operand_of(p, e, 0);
             const std::string& name = p.slots[static_cast<std::size_t>(o.slot)].name;
             EXPECT_TRUE(name.starts_with("grad.") || (stage == 3 && name == "bucket")) << name;
             EXPECT_LT(bucket, 500'000'000) << "stage " << stage << ": " << name;

@@ -23,8 +23,7 @@ Work work_of(const Deck& deck, int world) {
   for (const Segment& s : p.segments)
     for (const Event& e : s.events) {
       if (is_collective(e.op)) all.emplace_back(e.op, e.root, e.elems);
-      if (e.kernel == Kernel::adamw)
-        all.emplace_back(e.op, -1, p.operands[static_cast<std::size_t>(e.operands.first)].elems);
+      if (e.kernel == Kernel::adamw) all.emplace_back(e.op, -1, testing::operand_of(p, e, 0).elems);
     }
   return all;
 }
@@ -129,15 +128,11 @@ TEST(ExactLimits, OfSwapBuffers) {
     testing::put_in_files(deck, true, false);
     deck.zero.knobs.sub_group_size = 150;
     const Program p = build_program(deck, {1, 1, 1}, 1, 0, {});
-    const auto slot = [&](const Event& e, int i) {
-      return p.slots[static_cast<std::size_t>(
-          p.operands[static_cast<std::size_t>(e.operands.first + i)].slot)];
-    };
     std::vector<std::string> names;
     for (const Event& e : p.segments[static_cast<std::size_t>(p.steps[0].micros[0])].events)
-      if (e.op == Op::copy && slot(e, 0).tier == Tier::device &&
-          slot(e, 1).name.starts_with("swap."))
-        names.push_back(slot(e, 1).name);
+      if (e.op == Op::copy && testing::slot_of(p, e, 0).tier == Tier::device &&
+          testing::slot_of(p, e, 1).name.starts_with("swap."))
+        names.push_back(testing::slot_of(p, e, 1).name);
     return names;
   };
   using Names = std::vector<std::string>;

@@ -30,7 +30,7 @@ Division division_of(int stage, int world, const ZeroKnobs& knobs) {
   for (const int segment : testing::segments_of(p.steps.back(), false))
     for (const Event& e : p.segments[segment].events) {
       summed = summed || (is_reduction(e.op) && e.elems > 1);
-      if (e.divisor == 1 || p.operands[static_cast<std::size_t>(e.operands.first)].elems == 1)
+      if (e.divisor == 1 || testing::operand_of(p, e, 0).elems == 1)
         continue;  // of a norm, which is summed over replicas
       (summed ? result.after : result.before) *= e.divisor;
     }

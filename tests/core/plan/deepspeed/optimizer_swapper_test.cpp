@@ -25,13 +25,10 @@ struct Reads {
 Reads reads_of(const Program& p) {
   Reads reads;
   std::map<int, std::vector<bool>> written;  // by slot
-  const auto operand_of = [&](const Event& e, int i) -> const Operand& {
-    return p.operands[static_cast<std::size_t>(e.operands.first + i)];
-  };
   for (const Event& e : p.segments[static_cast<std::size_t>(p.steps[0].update)].events) {
     if (e.kernel == Kernel::adamw) {
-      const Operand& grad = operand_of(e, operand::upd_grad);
-      const Slot& slot = p.slots[static_cast<std::size_t>(grad.slot)];
+      const Operand& grad = testing::operand_of(p, e, operand::upd_grad);
+      const Slot& slot = testing::slot_of(p, e, operand::upd_grad);
       if (!slot.name.starts_with("swap.")) continue;
       std::vector<bool>& fresh = written[grad.slot];
       fresh.resize(static_cast<std::size_t>(slot.elems));
@@ -42,10 +39,10 @@ Reads reads_of(const Program& p) {
       continue;
     }
     for (int i = 0; i < e.operands.count; ++i) {
-      const Operand& o = operand_of(e, i);
+      const Operand& o = testing::operand_of(p, e, i);
       if (!o.writes) continue;
       std::vector<bool>& fresh = written[o.slot];
-      fresh.resize(static_cast<std::size_t>(p.slots[static_cast<std::size_t>(o.slot)].elems));
+      fresh.resize(static_cast<std::size_t>(testing::slot_of(p, e, i).elems));
       std::fill_n(fresh.begin() + o.offset, o.elems, true);
     }
   }
@@ -68,9 +65,8 @@ TEST(OptimizerSwapper, EachUpdateReadsItsOwnGradientAlone) {
         }
 }
 
-// Whether an operand is the file in which a sub-group has a state.
-bool is_state_file(const Program& p, const Operand& o, State state) {
-  const Slot& slot = p.slots[static_cast<std::size_t>(o.slot)];
+// Whether a slot is the file in which a sub-group has a state.
+bool is_state_file(const Slot& slot, State state) {
   return slot.tier == Tier::nvme && slot.category == category_of(state);
 }
 
@@ -79,16 +75,14 @@ std::vector<int> files_read_before_updates(const Program& p, State state) {
   std::vector<int> before;
   int files = 0;
   for (const Event& e : p.segments[static_cast<std::size_t>(p.steps[0].update)].events) {
-    const auto operand_of = [&](int i) -> const Operand& {
-      return p.operands[static_cast<std::size_t>(e.operands.first + i)];
-    };
     if (e.kernel == Kernel::adamw) {
-      const Slot& grad = p.slots[static_cast<std::size_t>(operand_of(operand::upd_grad).slot)];
-      if (grad.name.starts_with("swap.")) before.push_back(files);
+      if (testing::slot_of(p, e, operand::upd_grad).name.starts_with("swap."))
+        before.push_back(files);
       continue;
     }
     for (int i = 0; i < e.operands.count; ++i)
-      if (operand_of(i).reads && is_state_file(p, operand_of(i), state)) ++files;
+      if (testing::operand_of(p, e, i).reads && is_state_file(testing::slot_of(p, e, i), state))
+        ++files;
   }
   return before;
 }
