@@ -7,6 +7,7 @@
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/copy_volume.hpp>
 #include <core/plan/interpret/estimators.hpp>
+#include <core/plan/interpret/node_volume.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <core/plan/interpret/volume.hpp>
 #include <core/plan/work/step_work.hpp>
@@ -88,6 +89,11 @@ nlohmann::ordered_json work_json(const Program& p) {
   return json;
 }
 
+std::string nodes_line(const Program& p, const Deck& deck, int ranks_per_node) {
+  const auto volume = volume_between_nodes(p, deck, ranks_per_node);
+  return volume ? "  " + describe(*volume, p) + "\n" : "";
+}
+
 std::string fit_line(const std::optional<Fit>& fit) {
   return fit ? fmt::format("  model.fit {}\n", describe(*fit)) : std::string{};
 }
@@ -110,9 +116,12 @@ ExitStatus plan_command(const PlanArguments& a) {
     json["work"] = work_json(program);
     json["heaviest_ranks"] = heaviest_ranks(deck, a.ranks);
     if (fit) json["fit"] = print_json(*fit);
+    if (const auto volume = volume_between_nodes(program, deck, a.ranks_per_node))
+      json["volume"]["between_nodes"] = print_json(*volume);
     print_out(json.dump(2, ' ', true) + "\n");
   } else
-    print_out(text + summary(program, budgets) + fit_line(fit) + work_lines(program) +
+    print_out(text + summary(program, budgets) + nodes_line(program, deck, a.ranks_per_node) +
+              fit_line(fit) + work_lines(program) +
               print_estimates(program.model, program.world, a.ranks_per_node));
   return ExitStatus::valid;
 }
@@ -127,7 +136,8 @@ ExitStatus deck_check_command(const CheckArguments& a) {
     const auto fit = apply_fit(deck, batch, *ranks, Profile{}, deck_fit_budget(deck));
     const Program program = build_program(deck, batch, *ranks, 0, Profile{});
     require_legal(check(program));
-    print_out(summary(program, deck_budgets(deck, 1)) + fit_line(fit));
+    print_out(summary(program, deck_budgets(deck, 1)) + nodes_line(program, deck, 1) +
+              fit_line(fit));
   }
   return ExitStatus::valid;
 }

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <core/plan/interpret/node_volume.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/provenance/environment.hpp>
@@ -232,6 +233,8 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   if (r.copies()) o["host_link"] = host_link(r);
   if (r.disk) o["disk"] = disk(r);
   o["volume_per_parameter"] = volume_per_parameter(p, steady_volume(p));
+  if (const auto volume = volume_between_nodes(p, deck, r.profile.ranks_per_node))
+    o["volume_between_nodes"] = print_json(*volume);
   o["seconds_per_step"] = seconds(r.times);
   o["step_seconds"] = {{"p50", r.step_p50_s},
                        {"p99", r.step_p99_s},

@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <core/plan/interpret/node_volume.hpp>
 #include <core/printable.hpp>
 #include <core/text.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
@@ -53,7 +54,7 @@ void memory_table(Out out, const Program& p, const Result& r) {
   if (r.device) fmt::format_to(out, "  {}\n", describe(*r.device, r.allowance));
 }
 
-void collectives_table(Out out, const Program& p, const Result& r) {
+void collectives_table(Out out, const Deck& deck, const Program& p, const Result& r) {
   const Volume step = steady_volume(p);
   fmt::format_to(out,
                  "\nCollectives, this rank, whole run ({:.3f} elements per parameter and step)\n",
@@ -68,6 +69,8 @@ void collectives_table(Out out, const Program& p, const Result& r) {
                    collective_name(p, key), width, c.measured.calls, c.predicted.calls,
                    c.measured.bytes, c.p50_s * 1e3, c.p99_s * 1e3, c.late_s * 1e3, c.bus_gb_s);
   if (r.collectives.empty()) fmt::format_to(out, "  none\n");
+  if (const auto volume = volume_between_nodes(p, deck, r.profile.ranks_per_node))
+    fmt::format_to(out, "  {}\n", describe(*volume, p));
 }
 
 void link_table(Out out, const Result& r) {
@@ -182,7 +185,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
   std::string text;
   auto out = std::back_inserter(text);
   memory_table(out, p, r);
-  collectives_table(out, p, r);
+  collectives_table(out, deck, p, r);
   if (!r.comms_calls.empty())
     fmt::format_to(out, "\nCollectives one by one, as DeepSpeed's comms_logger prints them\n{}",
                    r.comms_calls);

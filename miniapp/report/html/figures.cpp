@@ -2,6 +2,7 @@
 // The middle of the page: memory, collectives, time and loss, each with its drawing.
 #include <fmt/core.h>
 
+#include <core/plan/interpret/node_volume.hpp>
 #include <core/text.hpp>
 #include <miniapp/report/html/charts.hpp>
 #include <miniapp/report/html/sections.hpp>
@@ -107,7 +108,7 @@ std::string memory_section(const Program& p, const Result& r) {
          (r.device ? "<p>" + describe(*r.device, r.allowance) + "</p>\n" : "");
 }
 
-std::string collectives_section(const Program& p, const Result& r) {
+std::string collectives_section(const Deck& deck, const Program& p, const Result& r) {
   Table table{
       fmt::format("Rank 0, whole run; {:.3f} elements per parameter and step (an all_reduce "
                   "counts twice)",
@@ -121,8 +122,10 @@ std::string collectives_section(const Program& p, const Result& r) {
          grouped(c.predicted.calls), grouped(c.measured.bytes),
          fmt::format("{:.3f}", c.p50_s * 1e3), fmt::format("{:.3f}", c.p99_s * 1e3),
          fmt::format("{:.3f}", c.late_s * 1e3), fmt::format("{:.2f}", c.bus_gb_s)});
+  const auto nodes = volume_between_nodes(p, deck, r.profile.ranks_per_node);
   return "<h2>Collectives</h2>\n" +
-         (table.rows.empty() ? std::string("<p>None.</p>\n") : to_html(table)) + link_table(r);
+         (table.rows.empty() ? std::string("<p>None.</p>\n") : to_html(table)) +
+         (nodes ? "<p>" + escape(describe(*nodes, p)) + ".</p>\n" : "") + link_table(r);
 }
 
 namespace {

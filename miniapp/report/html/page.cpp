@@ -15,7 +15,7 @@ std::string report_html(const Deck& deck, const Program& p, const Result& r) {
   page += loss_section(deck, r);
   page += time_section(p, r);
   page += memory_section(p, r);
-  page += collectives_section(p, r);
+  page += collectives_section(deck, p, r);
   page += energy_section(r);
   page += provenance_section(r);
   page += deck_section(deck, r);

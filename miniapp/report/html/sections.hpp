@@ -14,7 +14,7 @@ namespace shardmark::html {
 std::string verdict_section(const Deck& deck, const Program& program, const Result& result);
 std::string checks_section(const Result& result);
 std::string memory_section(const Program& program, const Result& result);
-std::string collectives_section(const Program& program, const Result& result);
+std::string collectives_section(const Deck& deck, const Program& program, const Result& result);
 std::string time_section(const Program& program, const Result& result);
 /// Empty if no counter of energy was read.
 std::string energy_section(const Result& result);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <core/error.hpp>
+#include <core/plan/deck/quantized.hpp>
 #include <core/plan/deepspeed/stage3/quantized_reduce.hpp>
 #include <core/plan/partition/gradient_groups.hpp>
 #include <core/plan/write/rank_groups.hpp>
@@ -18,8 +19,7 @@ QuantizedReduce::QuantizedReduce(DeepSpeedContext& context, Collectives& collect
     : c_(context), w_(context.writer), collectives_(collectives) {
   held_.fill(no_slot);
   if (!c_.knobs.quantized_gradients) return;
-  const std::int64_t given = c_.deck.machine.ranks_per_node;
-  const std::int64_t ranks = given > 0 ? given : c_.profile.ranks_per_node;
+  const std::int64_t ranks = ranks_of_node(c_.deck, c_.profile.ranks_per_node);
   if (c_.world() <= ranks) return;
   if (c_.world() % ranks != 0)
     throw DeckError(fmt::format(
