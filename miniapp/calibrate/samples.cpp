@@ -81,6 +81,15 @@ void Samples::fill(DeviceModel& device) const {
   }
 }
 
+void smooth_streams(DeviceModel& device) {
+  constexpr double distance = 0.5;
+  for (StreamTimes& t : device.streams) {
+    Scatter measured(distance);
+    for (const auto& p : t.points) measured.add({p.elems, p.width, 1, 1}, p.seconds / p.elems);
+    for (auto& p : t.points) p.seconds = measured.at({p.elems, p.width, 1, 1}).value * p.elems;
+  }
+}
+
 double Samples::spread() const {
   std::vector<double> ranges;
   const auto look = [&](const auto& tables) {

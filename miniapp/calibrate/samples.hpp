@@ -41,6 +41,11 @@ class Samples {
   std::int64_t count_ = 0;
 };
 
+/// Replaces the times of kernels by a local fit through those of similar sizes. Many of them come
+/// from few launches, and a kernel that streams takes a time that is a smooth function of its
+/// sizes.
+void smooth_streams(DeviceModel& device);
+
 /// A point, and what interpolation between the other points of its table says.
 struct LeftOut {
   std::string table;  // "product fp32 nt", "adamw_update fp32"

@@ -86,6 +86,8 @@ struct TimeResult {
 /// move a mean and not a median, so these are what predictions are compared with.
 struct PhaseMedians {
   double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0;
+  /// Without waiting for other ranks.
+  double own() const { return forward + backward + optimizer - exposed; }
 };
 
 /// A time of a step and as measured.
@@ -146,7 +148,8 @@ struct Result {
                        [](const LinkResult& l) { return l.predicted.copies > 0; });
   }
   TimeResult times;           // of this rank
-  PhaseMedians median_times;  // of this rank
+  /// Of the rank that waits least for the others, for whom the others' phases are longer.
+  PhaseMedians median_times;
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
   int slowest_rank = 0;      // the rank that spends most time without waiting for others
   TimeResult slowest_times;  // of that rank

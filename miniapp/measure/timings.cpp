@@ -191,7 +191,10 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
                 const std::vector<CollectiveRecord>& calls, Peers& peers, Result& result) {
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
   result.times = times_per_step(record, calls, steps);
-  result.median_times = medians(record);
+  const auto all_medians = peers.gather(medians(record));
+  result.median_times = *std::max_element(
+      all_medians.begin(), all_medians.end(),
+      [](const PhaseMedians& a, const PhaseMedians& b) { return a.own() < b.own(); });
   std::vector<double> timed;
   for (auto s = static_cast<std::size_t>(record.warmup); s < result.rows.size(); ++s)
     timed.push_back(result.rows[s].seconds);

@@ -73,7 +73,8 @@ Estimate Scatter::at(const Sizes& sizes) const {
   near.resize(count);
 
   // A small pull of all slopes towards zero keeps the fit sound where neighbours lie in a plane.
-  constexpr double pull = 0.02, smallest = 1e-4;
+  constexpr double pull = 0.02;
+  const double smallest = distance_ * distance_;
   std::array<Row, unknowns> a{};
   Row b{};
   double weights = 0, lowest = near.front().second->log_cost, highest = lowest;

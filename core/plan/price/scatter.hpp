@@ -2,7 +2,8 @@
 // A time as a smooth function of a few sizes, known at scattered measured points. It interpolates
 // the logarithm of a cost (seconds per unit of work) over the logarithms of the sizes: a local
 // linear fit through the nearest points, weighted by 1 / distance^4 (moving least squares;
-// Lancaster and Salkauskas, 1981). At a measured point it gives the measured value.
+// Lancaster and Salkauskas, 1981). At a measured point it gives the measured value, unless it is
+// told to average over a distance.
 #pragma once
 
 #include <array>
@@ -22,6 +23,10 @@ class Scatter {
   static constexpr std::size_t most_sizes = 4;
   using Sizes = std::array<double, most_sizes>;  // all positive; unused ones are 1
 
+  /// Points within `distance`, in logarithms of sizes, count about the same, so that the noise of
+  /// one point does not decide.
+  explicit Scatter(double distance = 0.01) : distance_(distance) {}
+
   /// `cost` is positive.
   void add(const Sizes& sizes, double cost);
   bool empty() const { return points_.empty(); }
@@ -35,6 +40,7 @@ class Scatter {
     Sizes log_sizes;
     double log_cost;
   };
+  double distance_;
   std::vector<Point> points_;
   Sizes low_{}, high_{};
 };

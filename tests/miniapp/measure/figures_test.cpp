@@ -192,6 +192,18 @@ TEST_F(Figures, the_times_that_predictions_are_compared_with_are_medians) {
   EXPECT_NEAR(result.median_times.exposed, 18e-3, 1e-12);
 }
 
+// The others wait for the last rank, so that their optimizer takes longer than their own work.
+TEST_F(Figures, predictions_are_compared_with_the_rank_that_waits_least) {
+  RunRecord record = record_of({1}, 0);
+  LaneTimes t{.forward = (2 + rank) * ms, .backward = ms, .step = (1 + ranks - rank) * ms};
+  t.exposed = (ranks - rank - 1) * ms;
+  record.step_times.push_back(t);
+  fill_times(gpt2_deck(2), p, record, {}, peers, result);
+  EXPECT_NEAR(result.median_times.forward, (1 + ranks) * 1e-3, 1e-12);
+  EXPECT_NEAR(result.median_times.optimizer, 2e-3, 1e-12);
+  EXPECT_EQ(result.median_times.exposed, 0);
+}
+
 // Rank 0 spends most time, but waits; the last rank works most.
 TEST_F(Figures, the_slowest_rank_is_the_one_that_works_most) {
   RunRecord record = record_of({1}, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of interpolation: a measured point is met, power laws are met between points, and beyond
-// the points the estimate says how far it goes.
+// the points the estimate says how far it goes. Told to average, it does not follow a single point.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -33,6 +33,15 @@ TEST(Scatter, FollowsAPowerLawBetweenPoints) {
   for (const double m : {90.0, 300.0, 700.0})
     for (const double n : {150.0, 900.0})
       EXPECT_NEAR(s.at({m, n, 1, 1}).value / (std::pow(m, -0.2) * std::pow(n, 0.1)), 1, 0.05);
+}
+
+TEST(Scatter, AveragesOverADistance) {
+  Scatter s(0.5);
+  for (const double n : {80.0, 90.0, 110.0, 120.0}) s.add({n, 1, 1, 1}, 2);
+  s.add({100, 1, 1, 1}, 4);
+  const double disturbed = s.at({100, 1, 1, 1}).value;
+  EXPECT_GT(disturbed, 2);
+  EXPECT_LT(disturbed, 2.5);
 }
 
 TEST(Scatter, SaysHowFarItExtrapolates) {
