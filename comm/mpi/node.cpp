@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -33,6 +35,16 @@ std::uint64_t machine() {
   for (const char c : host_name() + '/' + boot)
     hash = splitmix64(hash ^ static_cast<unsigned char>(c));
   return hash;
+}
+
+// A barrier that leaves the core to others.
+void wait_asleep(MPI_Comm comm) {
+  MPI_Request barrier;
+  SHARDMARK_MPI(MPI_Ibarrier(comm, &barrier));
+  for (int done = 0; done == 0;) {
+    SHARDMARK_MPI(MPI_Test(&barrier, &done, MPI_STATUS_IGNORE));
+    if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 cpu_set_t affinity() {
@@ -98,7 +110,11 @@ Node find_node(MPI_Comm comm) {
   node.own_mask = to_text(own);
   const char* const shared_cores = std::getenv("SHARDMARK_SHARED_CORES");
   node.shares_cores = shared_cores != nullptr && *shared_cores == '1';
+  // Where hosts share cores (ci/hosts), a rank of another one may be on this core, and would keep
+  // it if it spun in MPI meanwhile.
+  wait_asleep(comm);
   if (node.oversubscribed()) node.yields = yield_hands_over();
+  wait_asleep(comm);
   return node;
 }
 
