@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
+#include <core/numeric/half.hpp>
 #include <io/checkpoint/checksum.hpp>
 #include <io/checkpoint/direct_file.hpp>
 #include <io/checkpoint/hdf5.hpp>
@@ -21,14 +23,13 @@ std::string dataset_place(std::string_view name) {
 // Elements of a source one run after another, whatever slices they lie in.
 class SliceReader {
  public:
-  explicit SliceReader(const StateSource& source)
-      : slices_(source.slices), size_(dtype_bytes(source.dtype)) {}
+  explicit SliceReader(const StateSource& source) : slices_(source.slices), dtype_(source.dtype) {}
 
   void copy(std::int64_t elems, std::byte* into) {
     for (std::int64_t done = 0; done < elems;) {
       const StateSlice& s = slices_[slice_];
       const std::int64_t n = std::min(elems - done, s.elems - at_);
-      fetch(s.far, into + done * size_, s.data + at_ * size_, n * size_);
+      fetch_elements(s, at_, n, dtype_, into + done * dtype_bytes(dtype_));
       done += n, at_ += n;
       if (at_ == s.elems) ++slice_, at_ = 0;
     }
@@ -36,7 +37,7 @@ class SliceReader {
 
  private:
   std::span<const StateSlice> slices_;
-  std::int64_t size_;
+  Dtype dtype_;
   std::size_t slice_ = 0;
   std::int64_t at_ = 0;  // the position in the current slice
 };
@@ -135,6 +136,21 @@ void write_states(const PartPlace& place, std::span<const StateSource> sources,
 }
 
 }  // namespace
+
+void fetch_elements(const StateSlice& slice, std::int64_t at, std::int64_t elems, Dtype dtype,
+                    std::byte* into) {
+  const std::int64_t size = dtype_bytes(slice.narrow.value_or(dtype));
+  if (!slice.narrow) return fetch(slice.far, into, slice.data + at * size, elems * size);
+  // The 16-bit values go to the second half of their place, and are widened from its beginning on.
+  std::byte* const narrow = into + elems * (dtype_bytes(dtype) - size);
+  fetch(slice.far, narrow, slice.data + at * size, elems * size);
+  for (std::int64_t i = 0; i < elems; ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, narrow + i * size, sizeof bits);
+    const float value = *slice.narrow == Dtype::bf16 ? widen(Bf16{bits}) : widen(Fp16{bits});
+    std::memcpy(into + i * dtype_bytes(dtype), &value, sizeof value);
+  }
+}
 
 std::string checksum_dataset(State state) {
   return "checksums/" + std::string(to_string(state));

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,7 +24,13 @@ struct StateSlice {
   const std::byte* data = nullptr;
   std::int64_t elems = 0;
   const FarMemory* far = nullptr;  // set if the host cannot access `data`; must outlive the slice
+  // Set if they are of this 16-bit type, although the state is fp32.
+  std::optional<Dtype> narrow = {};
 };
+
+/// Copies elements [at, at + elems) of `slice` to `into` as elements of `dtype`, the state's type.
+void fetch_elements(const StateSlice& slice, std::int64_t at, std::int64_t elems, Dtype dtype,
+                    std::byte* into);
 
 /// A state as this rank writes it: slices in the order of the part's map.
 struct StateSource {

@@ -83,7 +83,7 @@ void convert(const std::byte* from, Dtype stored, const StoredRun& run) {
   if (stored == run.dtype)
     return kernel::stream_copy(run.into, from,
                                count * static_cast<std::size_t>(dtype_bytes(stored)));
-  const auto* values = reinterpret_cast<const float*>(from);  // only the master is converted
+  const auto* values = reinterpret_cast<const float*>(from);  // only fp32 is converted
   if (run.dtype == Dtype::bf16)
     std::transform(values, values + count, reinterpret_cast<Bf16*>(run.into), round_bf16);
   else

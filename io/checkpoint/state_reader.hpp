@@ -31,8 +31,9 @@ struct ReadTotals {
 
 /// Reads from the checkpoint in `folder`, which `manifest` describes. A parameter that is not
 /// stored in the wanted type is computed from its fp32 master: exactly, or rounded to nearest as in
-/// training. Local. Uses a few MiB besides `into`. Throws IoError, which names file and dataset, if
-/// data is missing, truncated, changed, or of another checkpoint.
+/// training. Other states are stored as fp32 and rounded to nearest. Local. Uses a few MiB besides
+/// `into`. Throws IoError, which names file and dataset, if data is missing, truncated, changed, or
+/// of another checkpoint.
 ReadTotals read_states(const std::string& folder, const Manifest& manifest,
                        std::span<const WantedElements> wanted);
 

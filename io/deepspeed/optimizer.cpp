@@ -99,7 +99,8 @@ void check_ratio(const DsConfig& c, const Origin& origin) {
   origin.refuse(c.optimizer.key("type"), c.optimizer.at("type"), why);
 }
 
-// Muon is modelled as DeepSpeed has it at stages 1 and 2, in fp32 and without offload.
+// Muon is modelled as DeepSpeed has it at stages 1 and 2, without offload, where gradients add up
+// in the type of the parameters.
 void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
   const std::string type = c.optimizer.key("type");
   const auto needs = [&](const std::string& key, const Json& value, const std::string& remedy) {
@@ -110,11 +111,21 @@ void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
     origin.not_modelled(type, c.optimizer.at("type"),
                         "only as DeepSpeed has it: set run.schedule to \"deepspeed\", or use "
                         "another optimizer");
+  if (c.stage == 3 && c.zero.flag("reduce_scatter"))
+    origin.refuse(c.zero.key("reduce_scatter"), true,
+                  fmt::format("{} is \"Muon\", and DeepSpeed's stage 3 takes Muon only without "
+                              "reduce-scatter, as it needs whole gradients: use stage 1 or 2, or "
+                              "another optimizer",
+                              type));
   if (c.stage == 0 || c.stage == 3) needs(c.zero.key("stage"), c.stage, "set it to 1 or 2");
   if (offloads_optimizer(c)) needs(c.zero.key("offload_optimizer"), "cpu", "remove it");
-  for (const DsValues* half : {&c.bf16, &c.fp16, &c.torch_autocast})
-    if (half->flag("enabled")) needs(half->key("enabled"), true, "set it to false");
-  if (const Json accum = c.data_types.at("grad_accum_dtype"); !accum.is_null() && accum != "fp32")
+  if (c.torch_autocast.flag("enabled"))
+    needs(c.torch_autocast.key("enabled"), true, "set it to false");
+  if (c.bf16.flag("bf16_master_weights_and_grads"))
+    needs(c.bf16.key("bf16_master_weights_and_grads"), true, "set it to false");
+  const bool half = c.bf16.flag("enabled") || c.fp16.flag("enabled");
+  if (const Json accum = c.data_types.at("grad_accum_dtype");
+      !accum.is_null() && (half ? accum == "fp32" : accum != "fp32"))
     needs(c.data_types.key("grad_accum_dtype"), accum, "remove it");
   if (!c.zero.flag("use_multi_rank_bucket_allreduce"))
     needs(c.zero.key("use_multi_rank_bucket_allreduce"), false, "remove it");

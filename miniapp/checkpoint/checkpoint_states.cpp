@@ -78,9 +78,11 @@ std::vector<StateSource> state_sources(const Program& program, const Executor& e
         if (it == pieces.begin() || skip < 0 || n < 1)
           throw PlanError("checkpoint: a rank does not hold all of its own states");
         const Slot& slot = program.slots[p.slot];
-        source.dtype = slot.dtype;
+        const bool held = p.state == state;
         source.slices.push_back({address(executor, p) + skip * dtype_bytes(slot.dtype), n,
-                                 p.state == state ? far_memory_of(slot) : &zeros});
+                                 held ? far_memory_of(slot) : &zeros});
+        if (held && state != State::param && slot.dtype != source.dtype)
+          source.slices.back().narrow = slot.dtype;
         done += n;
       }
     }
@@ -104,7 +106,7 @@ void copy_aside(const std::vector<StateSource>& sources, const std::vector<State
     const std::int64_t size = dtype_bytes(sources[i].dtype);
     auto* into = const_cast<std::byte*>(staging[i].slices[0].data);  // the executor's own memory
     for (const StateSlice& s : sources[i].slices) {
-      fetch(s.far, into, s.data, s.elems * size);
+      fetch_elements(s, 0, s.elems, sources[i].dtype, into);
       into += s.elems * size;
     }
   }

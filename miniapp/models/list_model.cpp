@@ -108,13 +108,16 @@ void update(const Context& context, const ListUpdate& u) {
 }
 
 // Instead of Muon's update: the gradient stays as it is.
+template<class T>
 void add_to_momentum(const Context& context, std::span<const Bound> ops) {
-  const auto* gradient = ops[0].as<const float>();
-  auto* staged = ops[1].as<float>();
-  const auto* momentum = ops[2].as<const float>();
+  const auto* gradient = ops[0].as<const T>();
+  auto* staged = ops[1].as<T>();
+  const auto* momentum = ops[1].accumulate ? staged : ops[2].as<const T>();
   Kokkos::parallel_for(
       "shardmark::list_momentum", Kokkos::RangePolicy<Space>(context.space, 0, ops[0].elems),
-      KOKKOS_LAMBDA(std::int64_t i) { staged[i] = momentum[i] + gradient[i]; });
+      KOKKOS_LAMBDA(std::int64_t i) {
+        round_to(staged[i], widen(momentum[i]) + widen(gradient[i]));
+      });
 }
 
 double loss_scale(const Program& program, const StepValues& values) {
@@ -137,7 +140,9 @@ void ListModel::run(const Program& program, const Event& event, std::span<const 
     case Kernel::init_param: return init(program, event, ops[0]);
     case Kernel::forward: return forward(event, program, ops);
     case Kernel::backward: return backward(event, program, ops, values);
-    case Kernel::orthogonalize: return add_to_momentum(context_, ops);
+    case Kernel::orthogonalize:
+      return with_storage(ops[0].dtype,
+                          [&](auto type) { add_to_momentum<decltype(type)>(context_, ops); });
     default: break;
   }
   if (is_update(event.kernel)) return update(context_, operands_of(program, event, ops));

@@ -29,18 +29,52 @@ void overflow(const Context& context, std::span<const Bound> ops) {
                     i == 1 && !ops[0].accumulate);
 }
 
-void clip(const Context& context, bool exact, std::span<const Bound> ops, ClipRule rule) {
+// Sums the sums of each kind up in its first one.
+struct ClipSums {
+  const void *grads = nullptr, *updates = nullptr;
+};
+
+template<class Add, class IsUpdate>
+ClipSums add_up(std::span<const Bound> ops, const Add& add, const IsUpdate& is_update) {
+  ClipSums sums;
+  for (std::size_t i = 1; i < ops.size(); ++i) {
+    const void*& first = is_update(i - 1) ? sums.updates : sums.grads;
+    if (first == nullptr)
+      first = ops[i].data;
+    else
+      add(const_cast<void*>(first), ops[i].data);  // the operand of a kernel that updates it
+  }
+  return sums;
+}
+
+void clip(const Context& context, const Program& program, const Event& event,
+          std::span<const Bound> ops, ClipRule rule) {
   auto* out = ops[0].as<double>();
   if (ops.size() == 1) return clip_without_norm(context, rule, out);
-  for (std::size_t i = 2; i < ops.size(); ++i)
-    if (exact)
-      add_limbs(context, ops[1].as<std::int64_t>(), ops[i].as<std::int64_t>());
-    else
-      add_sum(context, ops[1].as<double>(), ops[i].as<double>());
-  if (exact)
-    clip_from_limbs(context, ops[1].as<std::int64_t>(), rule, out);
-  else
-    clip_from_sum(context, ops[1].as<double>(), rule, out);
+  const auto is_update = [&](std::size_t sum) {
+    return event.params.count > 0 &&
+           program.model.params[program.param_ids[event.params.first + static_cast<int>(sum)]]
+               .hidden_matrix;
+  };
+  using Limb = std::int64_t;
+  if (program.reductions == Reductions::ordered) {
+    const ClipSums sums = add_up(
+        ops,
+        [&](void* into, const void* sum) {
+          add_limbs(context, static_cast<Limb*>(into), static_cast<const Limb*>(sum));
+        },
+        is_update);
+    return clip_from_limbs(context, static_cast<const Limb*>(sums.grads), rule, out,
+                           static_cast<const Limb*>(sums.updates));
+  }
+  const ClipSums sums = add_up(
+      ops,
+      [&](void* into, const void* sum) {
+        add_sum(context, static_cast<double*>(into), static_cast<const double*>(sum));
+      },
+      is_update);
+  clip_from_sum(context, static_cast<const double*>(sums.grads), rule, out,
+                static_cast<const double*>(sums.updates));
 }
 
 }  // namespace
@@ -97,7 +131,7 @@ bool run_state_kernel(const Context& context, const Program& program, const Even
       return true;
     case Kernel::overflow: overflow(context, ops); return true;
     case Kernel::grad_norm: grad_norm(context, exact, ops); return true;
-    case Kernel::clip: clip(context, exact, ops, clipping); return true;
+    case Kernel::clip: clip(context, program, event, ops, clipping); return true;
     default: return false;
   }
 }

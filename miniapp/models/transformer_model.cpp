@@ -122,7 +122,7 @@ void TransformerModel::update(const Program& program, const Event& event,
   OptimizerSpec spec = deck_.zero.optimizer;
   if (!start_up) spec.lr = values.lr;
   const std::int64_t step = start_up ? 1 : values.updates + program.start_up_updates + 1;
-  update_states(context_, program, event, spec, step, ops);
+  update_states(context_, program, event, spec, step, values.unscale, ops);
 }
 
 }  // namespace shardmark

@@ -13,9 +13,10 @@
 namespace shardmark {
 
 /// Updates the fp32 states of `event`, with the hyperparameters of `spec` in update number `step`,
-/// which is counted from 1.
+/// which is counted from 1. Gradients are divided by the loss scale `unscale`.
 void update_states(const Context& context, const Program& program, const Event& event,
-                   const OptimizerSpec& spec, std::int64_t step, std::span<const Bound> operands);
+                   const OptimizerSpec& spec, std::int64_t step, double unscale,
+                   std::span<const Bound> operands);
 
 /// Makes Muon's update of the matrix of `event`, an event of Kernel::orthogonalize.
 void orthogonalize(const Context& context, const Program& program, const Event& event,

@@ -112,6 +112,19 @@ KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::WarpRow& row, std::int64_
   });
 }
 
+// The value of an exact sum; not a number if any element was not finite.
+KOKKOS_INLINE_FUNCTION double value_of(const std::int64_t* limbs) {
+  Limbs whole;
+  for (int l = 0; l < exact_sum_limbs; ++l) whole.limb[l] = limbs[l];
+  carry(whole.limb);
+  // From the highest limb down, always in this order; each limb is below 2^32 now.
+  double sum = 0;
+  for (int l = exact_sum_payload_limbs - 1; l >= 0; --l)
+    sum += std::ldexp(static_cast<double>(whole.limb[l]),
+                      exact_sum_lowest_bit + l * exact_sum_limb_bits);
+  return whole.limb[exact_sum_payload_limbs] == 0 ? sum : std::nan("");
+}
+
 // `scaled` is the norm of gradients that still contain the loss scale.
 KOKKOS_INLINE_FUNCTION void write_clip(double scaled, const ClipRule& rule, double* clip) {
   const double norm = scaled / rule.loss_scale;
@@ -193,28 +206,25 @@ void clip_without_norm(const Context& ctx, const ClipRule& rule, double* clip) {
       });
 }
 
-void clip_from_sum(const Context& ctx, const double* sum, const ClipRule& rule, double* clip) {
+void clip_from_sum(const Context& ctx, const double* sum, const ClipRule& rule, double* clip,
+                   const double* updates) {
   const ClipRule r = rule;
   kernel::for_each(
-      ctx, "shardmark::clip_from_sum", 1,
-      KOKKOS_LAMBDA(std::int64_t) { write_clip(std::sqrt(*sum), r, clip); });
+      ctx, "shardmark::clip_from_sum", 1, KOKKOS_LAMBDA(std::int64_t) {
+        const double scaled = (sum != nullptr ? *sum : 0) +
+                              (updates != nullptr ? *updates * r.scale_of_updates() : 0);
+        write_clip(std::sqrt(scaled), r, clip);
+      });
 }
 
 void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, const ClipRule& rule,
-                     double* clip) {
+                     double* clip, const std::int64_t* updates) {
   const ClipRule r = rule;
   kernel::for_each(
       ctx, "shardmark::clip_from_limbs", 1, KOKKOS_LAMBDA(std::int64_t) {
-        Limbs whole;
-        for (int l = 0; l < exact_sum_limbs; ++l) whole.limb[l] = limbs[l];
-        carry(whole.limb);
-        // From the highest limb down, always in this order; each limb is below 2^32 now.
-        double sum = 0;
-        for (int l = exact_sum_payload_limbs - 1; l >= 0; --l)
-          sum += std::ldexp(static_cast<double>(whole.limb[l]),
-                            exact_sum_lowest_bit + l * exact_sum_limb_bits);
-        const bool finite = whole.limb[exact_sum_payload_limbs] == 0;
-        write_clip(finite ? std::sqrt(sum) : std::nan(""), r, clip);
+        const double scaled = (limbs != nullptr ? value_of(limbs) : 0) +
+                              (updates != nullptr ? value_of(updates) * r.scale_of_updates() : 0);
+        write_clip(std::sqrt(scaled), r, clip);
       });
 }
 

@@ -31,17 +31,26 @@ struct ClipRule {
   double clipping = 0;     // 0: no clipping
   double loss_scale = 1;   // by which the gradients are divided
   double norm_factor = 1;  // of the norm that is reported
+  /// By which the squares of updates grow to be like those of the gradients, which were made with
+  /// the scale before.
+  KOKKOS_INLINE_FUNCTION double scale_of_updates() const {
+    const double scale = loss_scale / norm_factor;
+    return scale * scale;
+  }
 };
 
 /// norm = sqrt(*sum) / loss_scale, and clip[0] = norm * norm_factor. clip[1] is the factor of the
 /// gradients: (clipping > 0 ? min(1, clipping / (norm + 1e-6)) : 1) / loss_scale, as in
 /// torch.nn.utils.clip_grad_norm_ and in DeepSpeed's unscale_and_clip_grads.
-void clip_from_sum(const Context& ctx, const double* sum, const ClipRule& rule, double* clip);
+/// `updates` is the sum of the squares of updates, which lack the loss scale; it and `sum` may be
+/// null.
+void clip_from_sum(const Context& ctx, const double* sum, const ClipRule& rule, double* clip,
+                   const double* updates = nullptr);
 
 /// The same from limbs, which may hold sums over ranks. The norm is not a number if any element was
 /// not finite.
 void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, const ClipRule& rule,
-                     double* clip);
+                     double* clip, const std::int64_t* updates = nullptr);
 
 /// Writes 0 for a norm that is not computed; the factor only removes the loss scale.
 void clip_without_norm(const Context& ctx, const ClipRule& rule, double* clip);

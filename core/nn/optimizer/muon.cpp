@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include <core/nn/kernels/kernel.hpp>
@@ -193,70 +194,83 @@ class NewtonSchulz {
   Stored x_, y_;
 };
 
-// X = from / |from|. The method `standard` rounds before it measures the norm, and the norm too.
+// Moves the momentum towards the gradient, and the gradient towards the new momentum.
 template<class T>
-void normalize(const Context& ctx, std::int64_t elems, const float* from, T* x, const double* sum,
-               bool rounds_first) {
+void mix(const Context& ctx, std::int64_t elems, double momentum_kept, T* grad, T* staged,
+         const T* momentum, const double* sum) {
+  const auto beta = static_cast<float>(momentum_kept);
+  const auto fresh = static_cast<float>(1.0 - momentum_kept);
   kernel::for_each_elem(
-      ctx, "shardmark::muon_normalize", elems, KOKKOS_LAMBDA(std::int64_t i) {
-        T rounded;
-        float value = from[i], norm = static_cast<float>(std::sqrt(*sum));
-        if (rounds_first) {
-          round_to(rounded, norm);
-          round_to(rounded, widen(rounded) + 1e-7F);
-          norm = widen(rounded);
-          round_to(rounded, value);
-          value = widen(rounded);
-        } else {
-          norm += 1e-7F;
-        }
-        round_to(x[i], value / norm);
+      ctx, "shardmark::muon_momentum", elems, KOKKOS_LAMBDA(std::int64_t i) {
+        const float g = widen(grad[i]), old = widen(momentum[i]);
+        T m;
+        round_to(m, is_finite(*sum) ? lerp(old, g, fresh) : old);
+        staged[i] = m;
+        round_to(grad[i], lerp(g, widen(m), beta));
       });
 }
 
-template<class T>
-void write_update(const Context& ctx, std::int64_t elems, float* grad, const T* x,
-                  const double* sum, float scale) {
+// X = from / |from|. What has the type R before the iterations is rounded to it: the values, their
+// norm and the quotient.
+template<class R, class From, class X>
+void normalize(const Context& ctx, std::int64_t elems, const From* from, X* x, const double* sum) {
+  kernel::for_each_elem(
+      ctx, "shardmark::muon_normalize", elems, KOKKOS_LAMBDA(std::int64_t i) {
+        R norm, value;
+        round_to(norm, static_cast<float>(std::sqrt(*sum)));
+        round_to(norm, widen(norm) + 1e-7F);
+        round_to(value, widen(from[i]));
+        round_to(value, widen(value) / widen(norm));
+        round_to(x[i], widen(value));
+      });
+}
+
+template<class T, class X>
+void write_update(const Context& ctx, std::int64_t elems, T* grad, const X* x, const double* sum,
+                  float scale) {
   kernel::for_each_elem(
       ctx, "shardmark::muon_write", elems, KOKKOS_LAMBDA(std::int64_t i) {
-        T scaled;
+        X scaled;
         round_to(scaled, widen(x[i]) * scale);
-        if (is_finite(*sum)) grad[i] = widen(scaled);
+        if (is_finite(*sum)) round_to(grad[i], widen(scaled));
       });
+}
+
+// The method `standard` rounds to bf16 before it measures the norm; `gram` measures in the type of
+// the gradient, or in fp32 if that is fp16. `from` is the gradient too.
+template<class T>
+void orthogonalize(const Context& ctx, const MuonMatrix& matrix, ConstStored from, T* grad,
+                   T* staged, const T* momentum, std::span<std::byte> workspace) {
+  const std::int64_t elems = matrix.rows * matrix.cols;
+  NewtonSchulz iterations(ctx, matrix, workspace);
+  double *first_sum = iterations.sums(), *sum = first_sum + 1;
+  // A sum of squares of values of up to 32 bits is finite in fp64 if they are.
+  sum_squares(ctx, elems, from, first_sum, true);
+  mix(ctx, elems, matrix.beta, grad, staged, momentum, first_sum);
+  if (matrix.muon == Optimizer::standard_muon) {
+    convert(ctx, elems, iterations.x(), from);
+    sum_squares(ctx, elems, iterations.x(), sum, true);
+    normalize<Bf16>(ctx, elems, grad, iterations.x().template as<Bf16>(), sum);
+  } else {
+    sum_squares(ctx, elems, from, sum, true);
+    using Norm = std::conditional_t<std::is_same_v<T, Bf16>, Bf16, float>;
+    normalize<Norm>(ctx, elems, grad, iterations.x().template as<Fp16>(), sum);
+  }
+  iterations.iterate();
+  const double ratio = static_cast<double>(matrix.rows) / static_cast<double>(matrix.cols);
+  const float scale = ratio > 1 ? static_cast<float>(std::sqrt(ratio)) : 1.0F;
+  with_half(iterations.x().dtype, [&](auto type) {
+    write_update(ctx, elems, grad, iterations.x().template as<decltype(type)>(), first_sum, scale);
+  });
 }
 
 }  // namespace
 
-void muon_orthogonalize(const Context& ctx, const MuonMatrix& matrix, float* grad, float* staged,
-                        const float* momentum, std::span<std::byte> workspace) {
-  const std::int64_t elems = matrix.rows * matrix.cols;
-  NewtonSchulz iterations(ctx, matrix, workspace);
-  double *first_sum = iterations.sums(), *sum = first_sum + 1;
-  // A sum of squares of fp32 values is finite in fp64 if they are.
-  sum_squares(ctx, elems, grad, first_sum, true);
-  const auto beta = static_cast<float>(matrix.beta), fresh = static_cast<float>(1.0 - matrix.beta);
-  kernel::for_each_elem(
-      ctx, "shardmark::muon_momentum", elems, KOKKOS_LAMBDA(std::int64_t i) {
-        const float g = grad[i], old = momentum[i];
-        const float m = is_finite(*first_sum) ? lerp(old, g, fresh) : old;
-        staged[i] = m;
-        grad[i] = lerp(g, m, beta);
-      });
-  const bool rounds_first = matrix.muon == Optimizer::standard_muon;
-  if (rounds_first) {
-    convert(ctx, elems, iterations.x(), grad);
-    sum_squares(ctx, elems, iterations.x(), sum, true);
-  } else {
-    sum_squares(ctx, elems, grad, sum, true);
-  }
-  with_half(iterations.x().dtype, [&](auto type) {
+void muon_orthogonalize(const Context& ctx, const MuonMatrix& matrix, Stored grad, Stored staged,
+                        ConstStored momentum, std::span<std::byte> workspace) {
+  with_storage(grad.dtype, [&](auto type) {
     using T = decltype(type);
-    normalize(ctx, elems, grad, iterations.x().template as<T>(), sum, rounds_first);
-    iterations.iterate();
-    const bool tall = matrix.rows > matrix.cols;
-    const double ratio = static_cast<double>(matrix.rows) / static_cast<double>(matrix.cols);
-    write_update(ctx, elems, grad, iterations.x().template as<T>(), first_sum,
-                 tall ? static_cast<float>(std::sqrt(ratio)) : 1.0F);
+    orthogonalize(ctx, matrix, grad, grad.as<T>(), staged.as<T>(), momentum.as<T>(), workspace);
   });
 }
 
@@ -264,7 +278,7 @@ void muon_update(const Context& ctx, std::int64_t elems, float* param, ConstStor
                  const MuonStep& step, const double* clip_coefficient,
                  std::optional<Stored> rounded) {
   const MuonRule rule{static_cast<float>(1.0 - step.lr * step.weight_decay),
-                      static_cast<float>(step.lr)};
+                      static_cast<float>(step.lr * step.lacking_scale)};
   update_pass::run<0>(ctx, "shardmark::muon_update", {elems, param, {}}, update, rule,
                       clip_coefficient, rounded);
 }

@@ -81,17 +81,18 @@ void StepScalars::reduce_sum(int i, Dtype wire, bool replicated) {
     w_.compute(Kernel::scale, {w_.update(sum)}).divisor = static_cast<double>(c_.world());
 }
 
-// The sums after the first one are added to it.
-std::vector<Operand> StepScalars::clip_operands(int clip, const std::vector<int>& slots,
-                                                int sums) const {
+// The sums after the first one, or the first of its kind, are added to it.
+std::vector<Operand> StepScalars::clip_operands(int clip, const std::vector<int>& slots, int sums,
+                                                bool adds_to_all) const {
   std::vector<Operand> operands{w_.write(clip)};
   for (int i = 0; i < sums; ++i)
-    operands.push_back(i == 0 && sums > 1 ? w_.update(slots[i]) : w_.read(slots[i]));
+    operands.push_back((i == 0 && sums > 1) || adds_to_all ? w_.update(slots[i])
+                                                           : w_.read(slots[i]));
   return operands;
 }
 
-void StepScalars::clip(int sums) {
-  w_.compute(Kernel::clip, clip_operands(clip_, sums_, sums));
+void StepScalars::clip(int sums, const std::vector<int>& updates) {
+  w_.compute(Kernel::clip, clip_operands(clip_, sums_, sums, !updates.empty()), updates);
 }
 
 void StepScalars::clip_on_host(int sums, bool also_device) {

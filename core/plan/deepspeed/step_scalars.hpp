@@ -24,7 +24,9 @@ class StepScalars {
   void sum_of_squares(int i, const std::vector<Operand>& grads);
   /// Adds sum number `i` up over ranks in the type `wire`; `replicated` if each rank has all of it.
   void reduce_sum(int i, Dtype wire, bool replicated);
-  void clip(int sums);
+  /// `updates`: one parameter of each sum's group, if some sums are over Muon's updates and lack
+  /// the loss scale.
+  void clip(int sums, const std::vector<int>& updates = {});
   /// Copies the sums to the host, which clips; `also_device` for sub-groups that stay there.
   void clip_on_host(int sums, bool also_device);
   /// Writes the optimizer's update with the coefficient of the tier where the master lies.
@@ -52,7 +54,8 @@ class StepScalars {
  private:
   void declare_sums(int sums);
   int declare_clip();
-  std::vector<Operand> clip_operands(int clip, const std::vector<int>& slots, int sums) const;
+  std::vector<Operand> clip_operands(int clip, const std::vector<int>& slots, int sums,
+                                     bool adds_to_all = false) const;
 
   DeepSpeedContext& c_;
   PlanWriter& w_;

@@ -10,8 +10,9 @@ namespace {
 
 class MuonWork {
  public:
-  MuonWork(const Program& program, const Param& param, Work& work)
+  MuonWork(const Program& program, const Param& param, Dtype grad, Work& work)
       : muon_(program.optimizer),
+        grad_(grad),
         dtype_(newton_schulz_type(program.optimizer)),
         rows_(param.shape[0]),
         cols_(param.shape[1]),
@@ -21,14 +22,15 @@ class MuonWork {
   void add() {
     const std::int64_t elems = rows_ * cols_;
     const bool rounds_first = muon_ == Optimizer::standard_muon;
-    stream("sum_squares", Dtype::fp32, Dtype::fp32, elems, 4);
-    stream("muon_momentum", Dtype::fp32, Dtype::fp32, elems, 16);
-    if (rounds_first) stream("convert", dtype_, Dtype::fp32, elems, 6);
-    stream("sum_squares", rounds_first ? dtype_ : Dtype::fp32, rounds_first ? dtype_ : Dtype::fp32,
-           elems, rounds_first ? 2 : 4);
-    stream("muon_normalize", dtype_, Dtype::fp32, elems, 6);
+    const std::int64_t size = dtype_bytes(grad_), half = dtype_bytes(dtype_);
+    const Dtype measured = rounds_first ? dtype_ : grad_;
+    stream("sum_squares", grad_, grad_, elems, size);
+    stream("muon_momentum", grad_, grad_, elems, 4 * size);
+    if (rounds_first) stream("convert", dtype_, grad_, elems, half + size);
+    stream("sum_squares", measured, measured, elems, dtype_bytes(measured));
+    stream("muon_normalize", dtype_, grad_, elems, half + size);
     iterates_on_gram(muon_, rows_, cols_) ? on_gram() : standard();
-    stream("muon_write", Dtype::fp32, dtype_, elems, 6);
+    stream("muon_write", grad_, dtype_, elems, half + size);
   }
 
  private:
@@ -92,7 +94,7 @@ class MuonWork {
   }
 
   const Optimizer muon_;
-  const Dtype dtype_;
+  const Dtype grad_, dtype_;
   const std::int64_t rows_, cols_, n_;
   Work& work_;
 };
@@ -100,7 +102,10 @@ class MuonWork {
 }  // namespace
 
 void add_muon_work(const Program& program, const Event& event, Work& work) {
-  MuonWork(program, program.model.params[program.param_ids[event.params.first]], work).add();
+  const Operand& grad = program.operands[event.operands.first];
+  MuonWork(program, program.model.params[program.param_ids[event.params.first]],
+           program.slots[grad.slot].dtype, work)
+      .add();
 }
 
 }  // namespace shardmark

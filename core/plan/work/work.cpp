@@ -53,7 +53,8 @@ class StateWork {
       case Kernel::sum_parts: quantized("sum_parts", at(0), at(1), 1); return true;
       case Kernel::orthogonalize:
         if (!program_.trains)
-          stream("list_momentum", Dtype::fp32, Dtype::fp32, at(0).elems, 12 * at(0).elems);
+          stream("list_momentum", at(0).dtype, at(0).dtype, at(0).elems,
+                 3 * at(0).elems * bytes_of(at(0).dtype));
         else
           add_muon_work(program_, event_, work_);
         return true;
@@ -122,9 +123,18 @@ class StateWork {
     for (int i = 1; i < event_.operands.count; ++i)
       one(exact() ? "sum_squares_exact" : "sum_squares", i, 1);
   }
+  // Sums over Muon's updates are added up apart, if they lack the loss scale.
+  int kinds_of_sums() const {
+    bool updates = false, grads = event_.params.count == 0;
+    for (int i = 0; i < event_.params.count; ++i)
+      (program_.model.params[program_.param_ids[event_.params.first + i]].hidden_matrix ? updates
+                                                                                        : grads) =
+          true;
+    return (updates ? 1 : 0) + (grads ? 1 : 0);
+  }
   void clip() {
     const Touched sum = event_.operands.count > 1 ? at(1) : at(0);
-    for (int i = 2; i < event_.operands.count; ++i)
+    for (int i = 1 + kinds_of_sums(); i < event_.operands.count; ++i)
       stream(exact() ? "add_limbs" : "add_sum", sum.dtype, sum.dtype, 1,
              3 * sum.elems * bytes_of(sum.dtype));
     const std::string_view kernel = event_.operands.count == 1 ? "clip_without_norm"

@@ -242,9 +242,20 @@ TEST(DeepSpeedOptimizer, muon_is_refused_where_it_is_not_modelled) {
                 {key, "not modelled yet"});
   };
   refused(0, "", "", "", "zero_optimization.stage = 0");
-  refused(3, "", "", "", "zero_optimization.stage = 3");
-  refused(2, "", R"(, "bf16": {"enabled": true})", "", "bf16.enabled = true");
-  refused(2, "", R"(, "fp16": {"enabled": true})", "", "fp16.enabled = true");
+  refused(3, "", "", R"(, "reduce_scatter": false)", "zero_optimization.stage = 3");
+  expect_says(message_of<DeckError>([&] { optimizer(3, "Muon", ""); }),
+              {"reduce_scatter = true", "DeepSpeed's stage 3 takes Muon only without"});
+  for (const char* half : {"bf16", "fp16"}) {
+    const std::string more = fmt::format(R"(, "{}": {{"enabled": true}})", half);
+    const std::string sums = more + R"(, "data_types": {"grad_accum_dtype": "fp32"})";
+    EXPECT_NO_THROW(optimizer(1, "Muon", "", more.c_str()));
+    for (const int stage : {1, 2})
+      refused(stage, "", sums.c_str(), "", "grad_accum_dtype = \"fp32\"");
+  }
+  refused(2, "",
+          R"(, "bf16": {"enabled": true, "bf16_master_weights_and_grads": true,
+                        "bf16_optimizer_states": true})",
+          "", "bf16_master_weights_and_grads = true");
   refused(2, "", R"(, "torch_autocast": {"enabled": true})", "", "torch_autocast.enabled = true");
   refused(2, "", "", R"(, "offload_optimizer": {"device": "cpu"})", "offload_optimizer");
   refused(2, "", "", R"(, "use_multi_rank_bucket_allreduce": false)",

@@ -54,6 +54,44 @@ TEST(Muon, is_bitwise_equal_however_gradients_travel) {
   }
 }
 
+// The momentum of matrices has the type of their gradients.
+TEST(Muon, is_bitwise_equal_at_both_stages_in_16_bits) {
+  for (const Dtype half : {Dtype::bf16, Dtype::fp16})
+    for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon}) {
+      const auto in_half = [&](int stage) {
+        Deck deck = deck_of(stage, muon);
+        set_precision(deck, half, half);
+        return deck;
+      };
+      const Outcome want = run(in_half(1));
+      EXPECT_EQ(run(in_half(2)), want) << to_string(half);
+      Deck deck = in_half(2);
+      deck.zero.knobs.contiguous_gradients = false;
+      deck.zero.knobs.reduce_bucket_size = 100;
+      EXPECT_EQ(run(deck), want) << to_string(half);
+      const Program p = Training(deck, MPI_COMM_WORLD).program();
+      for (const Slot& s : p.slots)
+        if (s.category == Category::momentum) {
+          EXPECT_EQ(s.dtype, s.name == "momentum.0" ? half : Dtype::fp32) << s.name;
+        }
+    }
+}
+
+// Updates do not grow with the loss, so neither their norm nor the step depends on its scale.
+TEST(Muon, does_not_depend_on_the_loss_scale) {
+  const auto scaled = [](double scale) {
+    Deck deck = deck_of(2);
+    set_precision(deck, Dtype::fp16, Dtype::fp16);
+    deck.zero.precision.loss_scale = {.dynamic = false, .initial = scale};
+    return run(deck);
+  };
+  const Outcome want = scaled(256), have = scaled(4096);
+  for (std::size_t s = 0; s < want.losses.size(); ++s) {
+    EXPECT_NEAR(have.losses[s], want.losses[s], 1e-3) << "step " << s;
+    EXPECT_NEAR(have.norms[s], want.norms[s], 0.02 * want.norms[s]) << "step " << s;
+  }
+}
+
 TEST(Muon, trains_as_well_as_with_native_reductions) {
   Deck deck = deck_of(2);
   deck.zero.accumulation_steps = 2;
@@ -67,7 +105,9 @@ TEST(Muon, trains_as_well_as_with_native_reductions) {
 // The file has every element of the momentum once; a rank reads the whole momentum of its matrices.
 TEST(Muon, goes_on_from_a_checkpoint_at_the_other_stage) {
   constexpr std::int64_t steps = 4, stop_after = 2;
-  for (const bool async : {false, true}) {
+  for (const auto& [type, async] : {std::pair{Dtype::fp32, false}, std::pair{Dtype::fp32, true},
+                                    std::pair{Dtype::bf16, false}, std::pair{Dtype::fp16, true}}) {
+    SCOPED_TRACE(to_string(type));
     const SharedFolder folder;
     const auto to_the_end = [&](CheckpointedRun& run, bool writes) {
       for (std::int64_t s = run.checkpoints.first_step(); s < steps; ++s) {
@@ -80,11 +120,14 @@ TEST(Muon, goes_on_from_a_checkpoint_at_the_other_stage) {
     };
     Deck deck = deck_of(1);
     deck.checkpoint.async = async;
+    set_precision(deck, type, type);
     const Outcome want = [&] {
       CheckpointedRun whole(with_checkpoints(deck, folder.path()), MPI_COMM_WORLD);
       return to_the_end(whole, true);
     }();
-    CheckpointedRun again(with_checkpoints(deck_of(2), folder.path(), "latest", 0), MPI_COMM_WORLD);
+    Deck other = deck_of(2);
+    set_precision(other, type, type);
+    CheckpointedRun again(with_checkpoints(other, folder.path(), "latest", 0), MPI_COMM_WORLD);
     EXPECT_EQ(again.checkpoints.first_step(), stop_after);
     EXPECT_EQ(to_the_end(again, false), want);
   }

@@ -26,8 +26,9 @@ void MuonUpdates::init() {
     }
     if (end == 0) continue;
     GroupSlots& s = slots_[g];
-    s.momentum = w_.slot("momentum" + states_.suffix(g), Category::momentum, Dtype::fp32, end);
-    s.staged = w_.slot("staged_momentum" + states_.suffix(g), Category::staging, Dtype::fp32, end,
+    const Dtype type = c_.precision.model;
+    s.momentum = w_.slot("momentum" + states_.suffix(g), Category::momentum, type, end);
+    s.staged = w_.slot("staged_momentum" + states_.suffix(g), Category::staging, type, end,
                        Tier::device, recorded::staged_momentum);
     for (const FlatParam& f : states_.groups()[g].layout)
       if (offset_[f.param] >= 0) place(s.momentum, f.param);
@@ -51,7 +52,7 @@ void MuonUpdates::declare_buffers() {
   }
   if (elems == 0) return;
   if (others && buckets_.contiguous())
-    updates_ = w_.slot("updates", Category::grad, Dtype::fp32, elems, Tier::device,
+    updates_ = w_.slot("updates", Category::grad, c_.precision.model, elems, Tier::device,
                        recorded::partition_gradients);
   if (c_.program.trains) workspace_ = w_.slot("muon", Category::workspace, Dtype::uint8, bytes);
 }

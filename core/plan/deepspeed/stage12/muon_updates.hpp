@@ -2,7 +2,8 @@
 // Muon at DeepSpeed's stages 1 and 2. A rank keeps the whole gradient of each matrix that touches
 // its partition, and so it makes the whole update without another collective: ranks that share a
 // matrix make the same update and each applies its own slice. They also keep the whole momentum of
-// such a matrix. The momentum of a step is staged until the step is known not to be skipped.
+// such a matrix, in the type of the gradients. The momentum of a step is staged until the step is
+// known not to be skipped.
 //
 // Source: DeepSpeed 0.19's stage_1_and_2.py, get_flat_partition, _muon_staging_momentum and
 // _commit_muon_momentum.

@@ -125,12 +125,20 @@ class Stage12Schedule final : public StepSchedule {
       if (!offloads) scalars_.sum_of_squares(g, buckets_.owned_grads(g));
       scalars_.reduce_sum(g, Dtype::fp32, false);
     }
-    offloads ? scalars_.clip_on_host(sums(), false) : scalars_.clip(sums());
+    offloads ? scalars_.clip_on_host(sums(), false) : scalars_.clip(sums(), scaled_updates());
     muon_.keep_momentum();
     for (std::size_t g = 0; g < groups().size(); ++g) update_group(g);
     release_gradients();
     states_.gather_params();
     scalars_.release();
+  }
+
+  // Where Muon's updates lack a loss scale: a parameter of each group that has a sum.
+  std::vector<int> scaled_updates() const {
+    std::vector<int> firsts;
+    if (is_muon(c_.optimizer()) && c_.precision.model == Dtype::fp16)
+      for (int g = 0; g < sums(); ++g) firsts.push_back(groups()[g].params.front());
+    return firsts;
   }
 
   // The optimizer updates the fp32 partition from one flat fp32 copy of the partition's gradients.

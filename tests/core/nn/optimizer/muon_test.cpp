@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include <core/nn/optimizer/grad_norm.hpp>
 #include <core/nn/optimizer/muon.hpp>
 #include <core/numeric/half.hpp>
 #include <tests/core/nn/models/single_process.hpp>
@@ -107,6 +108,39 @@ TEST(Muon, makes_the_update_of_newton_schulz_iterations_in_fp64) {
     }
 }
 
+// Gradient, momentum and update are rounded to the type that the gradient has.
+template<class T>
+void expect_update_in(Dtype dtype, const Optimizer muon) {
+  constexpr std::int64_t rows = 24, cols = 10, elems = rows * cols;
+  Buffer<T> grad(elems), staged(elems), momentum(elems);
+  Matrix blended;
+  std::vector<T> want_staged(elems);
+  for (std::int64_t i = 0; i < elems; ++i) {
+    round_to(grad[i], Call::number(1, i));
+    round_to(momentum[i], Call::number(2, i));
+    const float g = widen(grad[i]), m = widen(momentum[i]);
+    round_to(want_staged[i], m + 0.05F * (g - m));
+    blended.push_back(g + 0.95 * (double(widen(want_staged[i])) - g));
+  }
+  const Matrix want = orthogonalized(blended, rows, cols);
+  Buffer<std::byte> workspace(muon_workspace(rows, cols, gemm_bytes).bytes);
+  MatMul matmul{gemm_bytes};
+  muon_orthogonalize({Space(), matmul}, {rows, cols, muon, 0.95}, {dtype, grad.data()},
+                     {dtype, staged.data()}, {dtype, momentum.data()},
+                     {workspace.data(), static_cast<std::size_t>(workspace.size())});
+  for (std::int64_t i = 0; i < elems; ++i) {
+    EXPECT_NEAR(widen(grad[i]), want[i], 0.06) << i;
+    EXPECT_EQ(staged[i].bits, want_staged[i].bits) << i;
+  }
+}
+
+TEST(Muon, takes_gradients_of_16_bits) {
+  for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon}) {
+    expect_update_in<Bf16>(Dtype::bf16, muon);
+    expect_update_in<Fp16>(Dtype::fp16, muon);
+  }
+}
+
 TEST(Muon, leaves_the_momentum_of_a_step_that_overflows) {
   Call call(Optimizer::muon, 6, 4);
   call.grad[5] = std::numeric_limits<float>::infinity();
@@ -134,6 +168,24 @@ TEST(Muon, decays_weights_apart_from_the_clipped_update) {
   EXPECT_EQ(param[0], 1 * 0.875F - 0.5F);
   EXPECT_EQ(param[1], -2 * 0.875F - 1.0F);
   EXPECT_EQ(widen(rounded[1]), -2.75F);
+}
+
+TEST(Muon, gives_an_update_the_loss_scale_that_it_lacks) {
+  MatMul matmul{0};
+  const Context ctx{Space(), matmul};
+  Buffer<float> param(1), update(1);
+  Buffer<double> clip(1), sum(1), norm(2);
+  param[0] = 1, update[0] = 4, clip[0] = 0.25 / 1024;
+  muon_update(ctx, 1, param.data(), update.data(), {0.5, 0, 1024}, clip.data());
+  EXPECT_EQ(param[0], 0.5F);
+  muon_update(ctx, 1, param.data(), update.data(), {0.125, 0}, nullptr);
+  EXPECT_EQ(param[0], 0);
+  // Gradients of norm 3 * 1024 and updates of norm 4, whose scale was half as large before.
+  sum[0] = 9.0 * 1024 * 1024, clip[0] = 16;
+  clip_from_sum(ctx, sum.data(), {1, 1024}, norm.data(), clip.data());
+  EXPECT_EQ(norm[0], 5);
+  clip_from_sum(ctx, nullptr, {1, 1024, 2}, norm.data(), clip.data());
+  EXPECT_EQ(norm[0], 4);
 }
 
 }  // namespace

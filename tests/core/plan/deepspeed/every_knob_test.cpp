@@ -17,6 +17,12 @@ struct Variant {
   void (*apply)(Deck&);
 };
 
+// At stages 1 and 2, unless 16-bit gradients add up in fp32.
+bool models_muon(const Deck& d) {
+  const PrecisionSpec& p = d.zero.precision;
+  return d.zero.stage % 3 != 0 && p.grad_accum == p.model;
+}
+
 const Variant variants[] = {
     {"as it is", [](Deck&) {}},
     {"default sizes", [](Deck& d) { d.zero.knobs = {}; }},
@@ -89,12 +95,12 @@ const Variant variants[] = {
     {"Adagrad", [](Deck& d) { d.zero.optimizer.type = Optimizer::adagrad; }},
     {"Muon",
      [](Deck& d) {
-       if (d.zero.stage % 3 == 0 || d.zero.precision.model != Dtype::fp32) return;
+       if (!models_muon(d)) return;
        d.zero.optimizer.type = Optimizer::muon;
      }},
     {"Muon, dealt round robin",
      [](Deck& d) {
-       if (d.zero.stage % 3 == 0 || d.zero.precision.model != Dtype::fp32) return;
+       if (!models_muon(d)) return;
        d.zero.optimizer.type = Optimizer::standard_muon;
        d.zero.knobs.round_robin_gradients = d.zero.knobs.overlap_comm = true;
      }},
