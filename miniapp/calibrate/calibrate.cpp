@@ -125,6 +125,7 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
       probe.busy_ranks = ranks;
       StepSamples& steps = ranks == 1 ? alone : together;
       probe_states(probe);
+      if (deck) probe_quantization(probe, *deck);
       if (deck && traits(deck->model.family).has_arithmetic) probe_models(probe, &*deck, steps);
       probe_models(probe, nullptr, steps);
     }

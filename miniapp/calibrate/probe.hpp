@@ -36,6 +36,9 @@ struct StepSamples {
 void probe_models(const Probe& probe, const Deck* deck, StepSamples& steps);
 /// Kernels over parameters, gradients and states. Collective.
 void probe_states(const Probe& probe);
+/// Those with which `deck` quantizes what it sends, if it does. Models do not launch them, since
+/// one rank alone sends nothing. Collective.
+void probe_quantization(const Probe& probe, const Deck& deck);
 /// Collectives of all ranks on the back-end that `auto` picks; appends a level. Collective.
 void probe_collectives(const Probe& probe, Machine& machine);
 /// Copies between host and device, and transfers of files in `folder`. Collective.

@@ -6,6 +6,12 @@
 
 namespace shardmark {
 
+/// Whether parameters are gathered as int8 if there are several ranks.
+inline bool sends_int8(const Deck& deck) {
+  return deck.zero.knobs.quantized_weights && deck.zero.stage == 3 &&
+         traits(deck.run.schedule).follows_deepspeed;
+}
+
 /// Whether gradients are sent as int4 if there are several nodes.
 inline bool sends_int4(const Deck& deck) {
   return deck.zero.knobs.quantized_gradients && deck.zero.stage == 3 &&

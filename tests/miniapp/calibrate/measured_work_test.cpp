@@ -65,6 +65,19 @@ TEST(MeasuredWork, IsWhatPlansListForQuantizedGathers) {
   EXPECT_GT(compare(deck), 40);
 }
 
+// Each rank stands for a node, so a test on one rank sends nothing.
+TEST(MeasuredWork, IsWhatPlansListForQuantizedGradients) {
+  Deck deck = testing::small_deck(3, 2 * testing::world());
+  deck.model.hidden = 16 * testing::world();
+  deck.model.heads = 2;
+  deck.model.vocab = 32;
+  deck.model.sequence = 16;
+  deck.zero.knobs.quantized_gradients = true;
+  deck.machine.ranks_per_node = 1;
+  testing::set_precision(deck, Dtype::fp16, Dtype::fp16);
+  EXPECT_GT(compare(deck), 40);
+}
+
 TEST(MeasuredWork, IsWhatPlansListAtEveryStage) {
   for (const Schedule schedule : {Schedule::deepspeed, Schedule::paper})
     for (int stage = 0; stage <= 3; ++stage)

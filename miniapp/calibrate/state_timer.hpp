@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times kernels on memory that no cache holds, as a step finds it.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include <core/clock.hpp>
+#include <core/memory/buffer.hpp>
+#include <core/nn/products/matmul.hpp>
+#include <miniapp/calibrate/probe.hpp>
+
+namespace shardmark {
+
+/// Launches kernels for some sizes on memory that was used longest ago, and keeps the times.
+class StateTimer {
+ public:
+  /// Collective. `probe` must outlive it. No size has more than `most_elems` elements, before it is
+  /// rounded up.
+  explicit StateTimer(const Probe& probe, std::int64_t most_elems = std::int64_t{40} << 20);
+
+  /// Collective. Times `body(elems)`, which takes its operands from this object, for some sizes,
+  /// rounded up to multiples of `unit`. `bytes_per_elem` limits the largest one to half of the
+  /// memory.
+  template<class Body>
+  void time(std::string_view kernel, Dtype dtype, Dtype source, double bytes_per_elem, Body body,
+            std::int64_t unit = 1);
+
+  void* take(std::int64_t bytes);
+  Stored take(Dtype dtype, std::int64_t elems) { return {dtype, take(elems * dtype_bytes(dtype))}; }
+  template<class T>
+  T* take_as(std::int64_t elems) {
+    return static_cast<T*>(take(elems * static_cast<std::int64_t>(sizeof(T))));
+  }
+  const Context& context() const { return context_; }
+
+ private:
+  static constexpr std::int64_t arena_bytes = std::int64_t{384} << 20;
+  static constexpr std::int64_t sizes[] = {1 << 10, 1 << 14,  1 << 17, 1 << 20,
+                                           3 << 20, 12 << 20, 40 << 20};
+
+  const Probe& probe_;
+  std::int64_t most_elems_;
+  MatMul matmul_;
+  Context context_;
+  std::optional<Buffer> arena_;  // of ranks that work
+  std::int64_t at_ = 0;
+};
+
+template<class Body>
+void StateTimer::time(std::string_view kernel, Dtype dtype, Dtype source, double bytes_per_elem,
+                      Body body, std::int64_t unit) {
+  for (const std::int64_t size : sizes) {
+    if (size > most_elems_) break;
+    const std::int64_t elems = (size + unit - 1) / unit * unit;
+    if (bytes_per_elem * static_cast<double>(elems) > 0.5 * static_cast<double>(arena_bytes))
+      continue;
+    probe_.world.peers.barrier();
+    if (!arena_) continue;
+    const int repeats = elems > (1 << 20) ? 3 : 7;
+    for (int i = 0; i <= repeats; ++i) {
+      const std::int64_t start_ns = monotonic_ns();
+      body(elems);
+      fence(context_.space, "shardmark::calibrate");
+      if (i > 0)
+        probe_.samples.add(Stream{.kernel = kernel,
+                                  .dtype = dtype,
+                                  .source = source,
+                                  .elems = static_cast<double>(elems)},
+                           probe_.busy_ranks,
+                           static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
+    }
+  }
+}
+
+/// Conversions and sums from one type to another. Collective.
+void time_two_types(StateTimer& timer, Dtype to, Dtype from);
+
+}  // namespace shardmark
