@@ -3,6 +3,8 @@
 // gradients travel changes a bit, wherever matrices are cut by partitions; memory, collectives and
 // work are as predicted; AdamW updates what is no hidden matrix; a resumed run equals one that did
 // not stop.
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include <core/plan/partition/flat_groups.hpp>
@@ -77,18 +79,30 @@ TEST(Muon, is_bitwise_equal_at_both_stages_in_16_bits) {
     }
 }
 
-// Updates do not grow with the loss, so neither their norm nor the step depends on its scale.
+// How far three steps move the first matrix.
+double distance_of_a_matrix(const Deck& deck) {
+  Training t(deck, MPI_COMM_WORLD);
+  t.init();
+  const std::vector<Param>& params = t.program().model.params;
+  int id = 0;
+  while (!params[static_cast<std::size_t>(id)].hidden_matrix) ++id;
+  const std::vector<float> from = t.tensor(id);
+  for (int step = 0; step < 3; ++step) t.step();
+  const std::vector<float> to = t.tensor(id);
+  double squares = 0;
+  for (std::size_t i = 0; i < to.size(); ++i) squares += std::pow(double(to[i]) - from[i], 2);
+  return std::sqrt(squares);
+}
+
+// Updates do not grow with the loss, so the step does not depend on its scale.
 TEST(Muon, does_not_depend_on_the_loss_scale) {
-  const auto scaled = [](double scale) {
-    Deck deck = deck_of(2);
-    set_precision(deck, Dtype::fp16, Dtype::fp16);
+  Deck deck = deck_of(2);
+  const double want = distance_of_a_matrix(deck);
+  EXPECT_GT(want, 0);
+  set_precision(deck, Dtype::fp16, Dtype::fp16);
+  for (const double scale : {1.0, 256.0, 4096.0}) {
     deck.zero.precision.loss_scale = {.dynamic = false, .initial = scale};
-    return run(deck);
-  };
-  const Outcome want = scaled(256), have = scaled(4096);
-  for (std::size_t s = 0; s < want.losses.size(); ++s) {
-    EXPECT_NEAR(have.losses[s], want.losses[s], 1e-3) << "step " << s;
-    EXPECT_NEAR(have.norms[s], want.norms[s], 0.02 * want.norms[s]) << "step " << s;
+    EXPECT_NEAR(distance_of_a_matrix(deck), want, 0.1 * want) << scale;
   }
 }
 
