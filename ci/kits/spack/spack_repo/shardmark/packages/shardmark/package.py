@@ -64,6 +64,9 @@ class Shardmark(CMakePackage, CudaPackage):
         ]
         if self.spec.satisfies("+cuda"):
             args.append(self.define("CMAKE_CXX_COMPILER", self["kokkos"].kokkos_cxx))
+        else:
+            # A CUDA toolkit outside Spack is not to be compiled with.
+            args.append(self.define("CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit", True))
         return args
 
     @run_after("install")
