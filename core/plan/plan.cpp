@@ -53,10 +53,14 @@ UpdateOperands update_operands(const Program& program, const Event& event) {
     const Operand& o = program.operands[event.operands.first + i];
     if (!o.reads || !o.writes) break;
   }
-  if (i < event.operands.count && program.operands[event.operands.first + i].reads)
-    found.clip = i++;
-  if (i < event.operands.count) found.param = i;
+  found.clip = i;
+  if (i + 1 < event.operands.count) found.param = i + 1;
   return found;
+}
+
+bool sums_updates(const Program& program, const Event& event, int sum) {
+  return event.params.count > 0 &&
+         program.model.params[program.param_ids[event.params.first + sum]].hidden_matrix;
 }
 
 std::string_view to_string(State state) {

@@ -198,14 +198,18 @@ struct Program {
   const Segment* find(std::string_view name) const;
 };
 
-/// Where an update finds its operands besides the master and the gradient; `clip` is -1 if the
-/// gradient is clipped already, `param` if the master is not rounded.
+/// Where an update finds its operands besides the master and the gradient; `param` is -1 if the
+/// master is not rounded.
 struct UpdateOperands {
   int moments = 0;  // how many there are, from operand::upd_moments on
-  int clip = -1, param = -1;
+  int clip = 0, param = -1;
 };
 /// The operands of `event`, which is an update.
 UpdateOperands update_operands(const Program& program, const Event& event);
+
+/// Whether sum number `sum`, from 0, of `event`, a clip, is over Muon's updates and lacks the loss
+/// scale.
+bool sums_updates(const Program& program, const Event& event, int sum);
 
 /// "ranks 0, 2, 4, 6", or "256 ranks, 0, 8, 16 ... 2040".
 std::string describe_ranks(const Group& group);

@@ -112,7 +112,7 @@ template<class T>
 void add_to_momentum(const Context& context, std::span<const Bound> ops) {
   const auto* gradient = ops[0].as<const T>();
   auto* staged = ops[1].as<T>();
-  const auto* momentum = ops[1].accumulate ? staged : ops[2].as<const T>();
+  const auto* momentum = ops[2].as<const T>();
   Kokkos::parallel_for(
       "shardmark::list_momentum", Kokkos::RangePolicy<Space>(context.space, 0, ops[0].elems),
       KOKKOS_LAMBDA(std::int64_t i) {

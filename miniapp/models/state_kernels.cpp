@@ -29,52 +29,28 @@ void overflow(const Context& context, std::span<const Bound> ops) {
                     i == 1 && !ops[0].accumulate);
 }
 
-// Sums the sums of each kind up in its first one.
-struct ClipSums {
-  const void *grads = nullptr, *updates = nullptr;
-};
-
-template<class Add, class IsUpdate>
-ClipSums add_up(std::span<const Bound> ops, const Add& add, const IsUpdate& is_update) {
-  ClipSums sums;
-  for (std::size_t i = 1; i < ops.size(); ++i) {
-    const void*& first = is_update(i - 1) ? sums.updates : sums.grads;
-    if (first == nullptr)
-      first = ops[i].data;
-    else
-      add(const_cast<void*>(first), ops[i].data);  // the operand of a kernel that updates it
-  }
-  return sums;
-}
-
+// The sums of each kind, over gradients and over updates, are added up in its first one.
 void clip(const Context& context, const Program& program, const Event& event,
           std::span<const Bound> ops, ClipRule rule) {
   auto* out = ops[0].as<double>();
   if (ops.size() == 1) return clip_without_norm(context, rule, out);
-  const auto is_update = [&](std::size_t sum) {
-    return event.params.count > 0 &&
-           program.model.params[program.param_ids[event.params.first + static_cast<int>(sum)]]
-               .hidden_matrix;
-  };
-  using Limb = std::int64_t;
-  if (program.reductions == Reductions::ordered) {
-    const ClipSums sums = add_up(
-        ops,
-        [&](void* into, const void* sum) {
-          add_limbs(context, static_cast<Limb*>(into), static_cast<const Limb*>(sum));
-        },
-        is_update);
-    return clip_from_limbs(context, static_cast<const Limb*>(sums.grads), rule, out,
-                           static_cast<const Limb*>(sums.updates));
+  const bool exact = program.reductions == Reductions::ordered;
+  const Bound *grads = nullptr, *updates = nullptr;
+  for (std::size_t i = 1; i < ops.size(); ++i) {
+    const Bound*& first = sums_updates(program, event, static_cast<int>(i) - 1) ? updates : grads;
+    if (first == nullptr)
+      first = &ops[i];
+    else if (exact)
+      add_limbs(context, first->as<std::int64_t>(), ops[i].as<std::int64_t>());
+    else
+      add_sum(context, first->as<double>(), ops[i].as<double>());
   }
-  const ClipSums sums = add_up(
-      ops,
-      [&](void* into, const void* sum) {
-        add_sum(context, static_cast<double*>(into), static_cast<const double*>(sum));
-      },
-      is_update);
-  clip_from_sum(context, static_cast<const double*>(sums.grads), rule, out,
-                static_cast<const double*>(sums.updates));
+  if (exact)
+    clip_from_limbs(context, grads != nullptr ? grads->as<std::int64_t>() : nullptr, rule, out,
+                    updates != nullptr ? updates->as<std::int64_t>() : nullptr);
+  else
+    clip_from_sum(context, grads != nullptr ? grads->as<double>() : nullptr, rule, out,
+                  updates != nullptr ? updates->as<double>() : nullptr);
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ struct MuonMatrix {
 ///   grad = sqrt(max(1, rows / cols)) * NewtonSchulz(X)
 /// The iterations start with X / |X| and approach the nearest orthogonal matrix; they run in fp16
 /// or bf16, with sums in fp32. If `grad` is not finite, `staged` is `momentum` and `grad` stays so.
-/// The three have one type, fp32, bf16 or fp16; `staged` may be `momentum`. `workspace` is sized by
-/// muon_workspace and begins at a cache line.
+/// The three have one type, fp32, bf16 or fp16. `workspace` is sized by muon_workspace and begins
+/// at a cache line.
 void muon_orthogonalize(const Context& ctx, const MuonMatrix& matrix, Stored grad, Stored staged,
                         ConstStored momentum, std::span<std::byte> workspace);
 

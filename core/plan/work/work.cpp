@@ -125,12 +125,11 @@ class StateWork {
   }
   // Sums over Muon's updates are added up apart, if they lack the loss scale.
   int kinds_of_sums() const {
-    bool updates = false, grads = event_.params.count == 0;
-    for (int i = 0; i < event_.params.count; ++i)
-      (program_.model.params[program_.param_ids[event_.params.first + i]].hidden_matrix ? updates
-                                                                                        : grads) =
-          true;
-    return (updates ? 1 : 0) + (grads ? 1 : 0);
+    const int sums = event_.operands.count - 1;
+    int updates = 0;
+    for (int i = 0; i < sums; ++i)
+      if (sums_updates(program_, event_, i)) ++updates;
+    return updates > 0 && updates < sums ? 2 : 1;
   }
   void clip() {
     const Touched sum = event_.operands.count > 1 ? at(1) : at(0);

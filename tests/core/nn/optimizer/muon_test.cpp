@@ -178,7 +178,8 @@ TEST(Muon, gives_an_update_the_loss_scale_that_it_lacks) {
   param[0] = 1, update[0] = 4, clip[0] = 0.25 / 1024;
   muon_update(ctx, 1, param.data(), update.data(), {0.5, 0, 1024}, clip.data());
   EXPECT_EQ(param[0], 0.5F);
-  muon_update(ctx, 1, param.data(), update.data(), {0.125, 0}, nullptr);
+  clip[0] = 1;
+  muon_update(ctx, 1, param.data(), update.data(), {0.125, 0}, clip.data());
   EXPECT_EQ(param[0], 0);
   // Gradients of norm 3 * 1024 and updates of norm 4, whose scale was half as large before.
   sum[0] = 9.0 * 1024 * 1024, clip[0] = 16;
