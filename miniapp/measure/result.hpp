@@ -147,8 +147,8 @@ struct Result {
     return std::any_of(link.begin(), link.end(),
                        [](const LinkResult& l) { return l.predicted.copies > 0; });
   }
-  TimeResult times;           // of this rank
-  /// Of the rank that waits least for the others, for whom the others' phases are longer.
+  TimeResult times;  // of this rank
+  /// Those of the rank that waits least. The phases of other ranks also contain their waiting.
   PhaseMedians median_times;
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
   int slowest_rank = 0;      // the rank that spends most time without waiting for others

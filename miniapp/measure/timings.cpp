@@ -86,6 +86,13 @@ TimeResult times_per_step(const RunRecord& record, const std::vector<CollectiveR
           .matmul = per_step(record.matmul_ns)};
 }
 
+// Of the times by rank, those of the rank that spends most time without waiting for the others.
+template<class Times>
+auto waits_least(const std::vector<Times>& all) {
+  return std::max_element(all.begin(), all.end(),
+                          [](const Times& a, const Times& b) { return a.own() < b.own(); });
+}
+
 PhaseMedians medians(const RunRecord& record) {
   const auto first =
       std::min<std::size_t>(static_cast<std::size_t>(record.warmup), record.step_times.size());
@@ -192,9 +199,7 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
   result.times = times_per_step(record, calls, steps);
   const auto all_medians = peers.gather(medians(record));
-  result.median_times = *std::max_element(
-      all_medians.begin(), all_medians.end(),
-      [](const PhaseMedians& a, const PhaseMedians& b) { return a.own() < b.own(); });
+  result.median_times = *waits_least(all_medians);
   std::vector<double> timed;
   for (auto s = static_cast<std::size_t>(record.warmup); s < result.rows.size(); ++s)
     timed.push_back(result.rows[s].seconds);
@@ -203,9 +208,7 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
   const auto timed_s = peers.gather(record.timed_s);
   result.timed_s = *std::max_element(timed_s.begin(), timed_s.end());
   const auto all = peers.gather(result.times);
-  const auto slowest =
-      std::max_element(all.begin(), all.end(),
-                       [](const TimeResult& a, const TimeResult& b) { return a.own() < b.own(); });
+  const auto slowest = waits_least(all);
   result.slowest_rank = static_cast<int>(slowest - all.begin());
   result.slowest_times = *slowest;
   if (result.timed_s > 0 && record.steps > 0)
