@@ -110,6 +110,9 @@ Node find_node(MPI_Comm comm) {
   node.own_mask = to_text(own);
   const char* const shared_cores = std::getenv("SHARDMARK_SHARED_CORES");
   node.shares_cores = shared_cores != nullptr && *shared_cores == '1';
+  int shared_anywhere = node.oversubscribed() ? 1 : 0;
+  SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, &shared_anywhere, 1, MPI_INT, MPI_MAX, comm));
+  if (shared_anywhere == 0) return node;
   // Where hosts share cores (ci/hosts), a rank of another one may be on this core, and would keep
   // it if it spun in MPI meanwhile.
   wait_asleep(comm);
