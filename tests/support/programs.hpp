@@ -84,4 +84,14 @@ inline Deck deepspeed_deck(int stage) {
   return d;
 }
 
+/// A deck of stage 3 whose matrices ZeRO++ can quantize on up to 8 ranks.
+inline Deck quantizable_deck(std::int64_t hidden = 64) {
+  Deck d = deepspeed_deck(3);
+  d.model.hidden = hidden;
+  d.model.heads = 2;
+  d.model.vocab = 96;
+  d.model.sequence = 24;
+  return d;
+}
+
 }  // namespace shardmark::testing

@@ -18,11 +18,7 @@ namespace {
 using Key = std::tuple<std::string, Dtype, Dtype>;
 
 Deck deck_of(bool weights, bool gradients, Dtype model) {
-  Deck deck = testing::deepspeed_deck(3);
-  deck.model.hidden = 64;
-  deck.model.heads = 2;
-  deck.model.vocab = 96;
-  deck.model.sequence = 24;
+  Deck deck = testing::quantizable_deck();
   PrecisionSpec& p = deck.zero.precision;
   p.model = p.grad_accum = model;
   p.comm = gradients ? Dtype::fp16 : model;

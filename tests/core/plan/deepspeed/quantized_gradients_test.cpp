@@ -15,11 +15,7 @@ namespace shardmark::quantized_gradients_test {
 namespace {
 
 Deck quantized_deck(std::int64_t node_ranks, Dtype model = Dtype::fp16) {
-  Deck d = testing::deepspeed_deck(3);
-  d.model.hidden = 64;
-  d.model.heads = 2;
-  d.model.vocab = 96;
-  d.model.sequence = 24;
+  Deck d = testing::quantizable_deck();
   PrecisionSpec& p = d.zero.precision;
   p.model = p.grad_accum = model;
   p.comm = Dtype::fp16;

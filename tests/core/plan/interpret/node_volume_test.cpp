@@ -16,11 +16,7 @@ constexpr int world = 8;
 // Parameters are fetched in forward and again in backward, and are large enough that scales and
 // gradients of one dimension hardly count.
 Deck zeropp_deck(bool weights, std::int64_t block, bool gradients) {
-  Deck d = testing::deepspeed_deck(3);
-  d.model.hidden = 1024;
-  d.model.heads = 2;
-  d.model.vocab = 96;
-  d.model.sequence = 24;
+  Deck d = testing::quantizable_deck(1024);
   PrecisionSpec& p = d.zero.precision;
   p.model = p.comm = p.grad_accum = Dtype::fp16;
   ZeroKnobs& knobs = d.zero.knobs;
