@@ -9,7 +9,7 @@
 namespace shardmark {
 namespace {
 
-// In the groups into which DeepSpeed divides as many elements.
+// Times the kernels of weights, in the groups into which DeepSpeed divides that many elements.
 void weights(StateTimer& t) {
   const auto groups = [](std::int64_t n) { return n / weight_group_elems(n); };
   t.time("quantize", Dtype::int8, Dtype::fp16, 3, [&](std::int64_t n) {
@@ -22,8 +22,9 @@ void weights(StateTimer& t) {
   });
 }
 
-// Of two nodes with two ranks each; a group is a row of a matrix. The elements of a kernel are
-// those of the larger of what it reads and writes, as plans count them (core/plan/work).
+// Times the kernels of gradients as two nodes with two ranks per node launch them. A group is a row
+// of a matrix. A kernel has as many elements as the larger of what it reads and writes, as plans
+// count them (core/plan/work).
 void gradients(StateTimer& t, std::int64_t row) {
   constexpr int nodes = 2, ranks = 2, parts = 2;
   const std::int64_t unit = row * nodes * ranks;

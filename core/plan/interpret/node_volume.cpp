@@ -11,7 +11,7 @@
 namespace shardmark {
 namespace {
 
-// Of the ranks of `group`, those on this rank's node.
+// How many ranks of `group` are on this rank's node.
 std::int64_t ranks_here(const Program& p, int group, std::int64_t ranks_per_node) {
   const std::vector<int>& ranks = p.groups[static_cast<std::size_t>(group)].ranks;
   if (ranks.empty()) return ranks_per_node;

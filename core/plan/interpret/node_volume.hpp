@@ -21,9 +21,9 @@ struct NodeVolume {
   double bytes = 0;
   /// Elements of the model's type per parameter: half as many as were sent as int8 beside fp16.
   double per_parameter = 0;
-  /// The same by section 3 of the ZeRO++ paper (arXiv 2306.10209), which gathers each parameter in
-  /// forward and in backward of each micro-batch; and without the three keys of ZeRO++. Of
-  /// DeepSpeed's stage 3 alone.
+  /// `theory` is what section 3 of the ZeRO++ paper (arXiv 2306.10209) gives for `per_parameter` if
+  /// each parameter is gathered in forward and in backward of each micro-batch; `theory_of_zero3`
+  /// is what it gives without the three keys of ZeRO++. Only DeepSpeed's stage 3 has them.
   std::optional<double> theory, theory_of_zero3;
 };
 
@@ -34,7 +34,7 @@ std::optional<NodeVolume> volume_between_nodes(const Program& program, const Dec
 
 /// One line without its end, for people.
 std::string describe(const NodeVolume& volume, const Program& program);
-/// The same figures for scripts (docs/output.md).
+/// Returns the same figures for scripts, as docs/output.md lists them.
 nlohmann::ordered_json print_json(const NodeVolume& volume);
 
 }  // namespace shardmark

@@ -2,8 +2,8 @@
 // A time as a smooth function of a few sizes, known at scattered measured points. It interpolates
 // the logarithm of a cost (seconds per unit of work) over the logarithms of the sizes: a local
 // linear fit through the nearest points, weighted by 1 / distance^4 (moving least squares;
-// Lancaster and Salkauskas, 1981). At a measured point it gives the measured value, unless it is
-// told to average over a distance.
+// Lancaster and Salkauskas, 1981). At a measured point it gives the measured value, unless the
+// constructor is given a distance over which points are averaged.
 #pragma once
 
 #include <array>
