@@ -22,17 +22,18 @@
 //   dequantize_int4  into w (fp16), from r (int8), steps r
 //   sum_parts        into w (fp16), from r (fp16): the sum over the event's group
 //   orthogonalize  gradient u, staged w, momentum r, [workspace w (uint8)]: Muon's update of a whole
-//                  matrix, in one type; `staged` is its momentum after the step. Without
-//                  arithmetic no workspace
+//                  matrix, in one type; `staged` is its momentum after the step, and may be the
+//                  momentum itself (u, without r). Without arithmetic no workspace
 //   overflow     flag w|u, gradient r …    flag = 1 if any element is not finite, else 0 (u: unchanged)
 //   grad_norm    sum w|u, gradient r …     sum of squares (ordered: exact limbs); u: adds to it
 //   clip         clip w (fp64: norm, coefficient), sum r|u, [further sums r …]; with Event::params,
 //                  one of each sum's group (all sums u): sums over Muon's updates lack the loss scale
+//   clip_gradient  gradient u, clip r      gradient *= coefficient, in the type of the gradient
 //   adamw        master u, gradient r, momentum u, variance u, clip r, [param w: the master rounded]
 //   lion         the same without variance
 //   sgd          the same without variance; without momentum too if the optimizer keeps none
 //   adagrad      the same without momentum
-//   muon         the same without moments
+//   muon         the same without moments; without clip too if clip_gradient came before
 // clang-format on
 //
 // (*) The quotient by Event::divisor is rounded in the type of `from`, as if a `scale` had come

@@ -53,8 +53,9 @@ UpdateOperands update_operands(const Program& program, const Event& event) {
     const Operand& o = program.operands[event.operands.first + i];
     if (!o.reads || !o.writes) break;
   }
-  found.clip = i;
-  if (i + 1 < event.operands.count) found.param = i + 1;
+  if (i < event.operands.count && program.operands[event.operands.first + i].reads)
+    found.clip = i++;
+  if (i < event.operands.count) found.param = i;
   return found;
 }
 

@@ -198,11 +198,11 @@ struct Program {
   const Segment* find(std::string_view name) const;
 };
 
-/// Where an update finds its operands besides the master and the gradient; `param` is -1 if the
-/// master is not rounded.
+/// Where an update finds its operands besides the master and the gradient; `clip` is -1 if the
+/// gradient is clipped already, `param` if the master is not rounded.
 struct UpdateOperands {
   int moments = 0;  // how many there are, from operand::upd_moments on
-  int clip = 0, param = -1;
+  int clip = -1, param = -1;
 };
 /// The operands of `event`, which is an update.
 UpdateOperands update_operands(const Program& program, const Event& event);

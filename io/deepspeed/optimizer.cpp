@@ -99,8 +99,8 @@ void check_ratio(const DsConfig& c, const Origin& origin) {
   origin.refuse(c.optimizer.key("type"), c.optimizer.at("type"), why);
 }
 
-// Muon is modelled as DeepSpeed has it at stages 1 and 2, without offload, where gradients add up
-// in the type of the parameters.
+// Muon is modelled as DeepSpeed has it at stages 0 to 2, without offload, where gradients add up in
+// the type of the parameters.
 void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
   const std::string type = c.optimizer.key("type");
   const auto needs = [&](const std::string& key, const Json& value, const std::string& remedy) {
@@ -117,7 +117,7 @@ void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
                               "reduce-scatter, as it needs whole gradients: use stage 1 or 2, or "
                               "another optimizer",
                               type));
-  if (c.stage == 0 || c.stage == 3) needs(c.zero.key("stage"), c.stage, "set it to 1 or 2");
+  if (c.stage == 3) needs(c.zero.key("stage"), c.stage, "set it to 0, 1 or 2");
   if (offloads_optimizer(c)) needs(c.zero.key("offload_optimizer"), "cpu", "remove it");
   if (c.torch_autocast.flag("enabled"))
     needs(c.torch_autocast.key("enabled"), true, "set it to false");
@@ -127,7 +127,7 @@ void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
   if (const Json accum = c.data_types.at("grad_accum_dtype");
       !accum.is_null() && (half ? accum == "fp32" : accum != "fp32"))
     needs(c.data_types.key("grad_accum_dtype"), accum, "remove it");
-  if (!c.zero.flag("use_multi_rank_bucket_allreduce"))
+  if (c.stage != 0 && !c.zero.flag("use_multi_rank_bucket_allreduce"))
     needs(c.zero.key("use_multi_rank_bucket_allreduce"), false, "remove it");
   if (!c.scheduler.at("type").is_null())
     needs(c.scheduler.key("type"), c.scheduler.at("type"), "remove the scheduler");

@@ -39,6 +39,9 @@ double size(Dtype d) {
 void one_type(StateTimer& timer, Dtype d) {
   timer.time("divide", d, d, size(d),
              [&](std::int64_t n) { divide(timer.context(), n, timer.take(d, n), 2.0); });
+  timer.time("clip_gradient", d, d, size(d), [&](std::int64_t n) {
+    clip_gradient(timer.context(), n, timer.take(d, n), static_cast<double*>(timer.take(8)));
+  });
   timer.time("flag_not_finite", d, d, size(d), [&](std::int64_t n) {
     // The flag is cleared by a kernel of its own, which is not part of the search.
     flag_not_finite(timer.context(), n, timer.take(d, n), static_cast<std::uint8_t*>(timer.take(8)),

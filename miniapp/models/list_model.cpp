@@ -70,27 +70,29 @@ ListUpdate operands_of(const Program& program, const Event& event, std::span<con
                at(operand::upd_grad),
                nullptr,
                nullptr,
-               at(found.clip),
+               found.clip < 0 ? nullptr : at(found.clip),
                found.param < 0 ? nullptr : at(found.param)};
   int next = operand::upd_moments;
   for (const State state : traits(program.optimizer).moments)
-    if (next < found.clip) (state == State::momentum ? u.momentum : u.variance) = at(next++);
+    if (next < static_cast<int>(operand::upd_moments) + found.moments)
+      (state == State::momentum ? u.momentum : u.variance) = at(next++);
   return u;
 }
 
 // An update in which every value is an exact integer, unlike in AdamW. The clip's coefficient
-// removes the scale of the gradient.
+// removes the scale of the gradient, unless clip_gradient did so before.
 template<class Master, class Grad>
 void update_typed(const Context& context, const ListUpdate& u) {
   auto* p = u.master->as<Master>();
   const auto* scaled = u.grad->as<const Grad>();
   auto* m = u.momentum != nullptr ? u.momentum->as<Master>() : nullptr;
   auto* v = u.variance != nullptr ? u.variance->as<Master>() : nullptr;
-  const double* coefficient = u.clip->as<double>() + 1;
+  const double* coefficient = u.clip != nullptr ? u.clip->as<double>() + 1 : nullptr;
   Kokkos::parallel_for(
       "shardmark::list_update", Kokkos::RangePolicy<Space>(context.space, 0, u.master->elems),
       KOKKOS_LAMBDA(std::int64_t i) {
-        const auto g = static_cast<float>(widen(scaled[i]) * *coefficient);
+        const auto g =
+            static_cast<float>(widen(scaled[i]) * (coefficient != nullptr ? *coefficient : 1.0));
         round_to(p[i], widen(p[i]) - g);
         if (m != nullptr) round_to(m[i], widen(m[i]) + g);
         if (v != nullptr) round_to(v[i], widen(v[i]) + g * g);
@@ -112,7 +114,7 @@ template<class T>
 void add_to_momentum(const Context& context, std::span<const Bound> ops) {
   const auto* gradient = ops[0].as<const T>();
   auto* staged = ops[1].as<T>();
-  const auto* momentum = ops[2].as<const T>();
+  const auto* momentum = ops[1].accumulate ? staged : ops[2].as<const T>();
   Kokkos::parallel_for(
       "shardmark::list_momentum", Kokkos::RangePolicy<Space>(context.space, 0, ops[0].elems),
       KOKKOS_LAMBDA(std::int64_t i) {

@@ -108,6 +108,9 @@ bool run_state_kernel(const Context& context, const Program& program, const Even
     case Kernel::overflow: overflow(context, ops); return true;
     case Kernel::grad_norm: grad_norm(context, exact, ops); return true;
     case Kernel::clip: clip(context, program, event, ops, clipping); return true;
+    case Kernel::clip_gradient:
+      clip_gradient(context, ops[0].elems, stored(ops[0]), ops[1].as<double>() + 1);
+      return true;
     default: return false;
   }
 }

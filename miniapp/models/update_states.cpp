@@ -26,7 +26,7 @@ void update_states(const Context& context, const Program& program, const Event& 
   const auto moment = [&](int i) {
     return i < found.moments ? at(static_cast<int>(operand::upd_moments) + i).as<float>() : nullptr;
   };
-  const double* clip = at(found.clip).as<double>() + 1;
+  const double* clip = found.clip < 0 ? nullptr : at(found.clip).as<double>() + 1;
   std::optional<Stored> rounded;
   if (found.param >= 0) rounded.emplace(at(found.param).dtype, at(found.param).data);
   switch (event.kernel) {
@@ -50,8 +50,8 @@ void update_states(const Context& context, const Program& program, const Event& 
       return adagrad_update(context, elems, master, grad, moment(0), s, clip, rounded);
     }
     case Kernel::muon:
-      return muon_update(context, elems, master, grad, {o.lr, o.weight_decay, unscale}, clip,
-                         rounded);
+      return muon_update(context, elems, master, grad,
+                         {o.lr, o.weight_decay, clip == nullptr ? 1 : unscale}, clip, rounded);
     default: break;
   }
   throw PlanError("executor: kernel " + std::string(to_string(event.kernel)) + " updates nothing");
@@ -62,8 +62,9 @@ void orthogonalize(const Context& context, const Program& program, const Event& 
   const Param& param = program.model.params[program.param_ids[event.params.first]];
   const MuonMatrix matrix{param.shape[0], param.shape[1], o.type, o.momentum};
   const auto stored = [](const Bound& b) { return Stored(b.dtype, b.data); };
-  muon_orthogonalize(context, matrix, stored(ops[0]), stored(ops[1]), stored(ops[2]),
-                     ops[3].span<std::byte>());
+  const bool in_place = ops[1].accumulate;
+  muon_orthogonalize(context, matrix, stored(ops[0]), stored(ops[1]), stored(ops[in_place ? 1 : 2]),
+                     ops.back().span<std::byte>());
 }
 
 }  // namespace shardmark

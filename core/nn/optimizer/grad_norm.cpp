@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include <core/nn/kernels/pieces.hpp>
 #include <core/nn/kernels/rows.hpp>
 #include <core/nn/optimizer/grad_norm.hpp>
 #include <core/numeric/half.hpp>
@@ -225,6 +226,18 @@ void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, const ClipRu
         const double scaled = (limbs != nullptr ? value_of(limbs) : 0) +
                               (updates != nullptr ? value_of(updates) * r.scale_of_updates() : 0);
         write_clip(std::sqrt(scaled), r, clip);
+      });
+}
+
+void clip_gradient(const Context& ctx, std::int64_t elems, Stored grad, const double* coefficient) {
+  kernel::for_each_piece(
+      ctx, "shardmark::clip_gradient", elems, grad, false,
+      KOKKOS_LAMBDA(std::int64_t at, std::int64_t n, kernel::Results & results) {
+        const auto factor = static_cast<float>(*coefficient);
+        float widened[kernel::piece_elems], clipped[kernel::piece_elems];
+        const float* g = kernel::widen_piece(grad.dtype, grad.data, at, n, widened);
+        kernel::simd_loop(n, [&](std::int64_t j) { clipped[j] = g[j] * factor; });
+        results.put(at, n, clipped);
       });
 }
 

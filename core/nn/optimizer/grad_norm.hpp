@@ -55,4 +55,7 @@ void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, const ClipRu
 /// Writes 0 for a norm that is not computed; the factor only removes the loss scale.
 void clip_without_norm(const Context& ctx, const ClipRule& rule, double* clip);
 
+/// grad[elems] *= *coefficient, in fp32 and then in the type of the gradient.
+void clip_gradient(const Context& ctx, std::int64_t elems, Stored grad, const double* coefficient);
+
 }  // namespace shardmark

@@ -25,8 +25,8 @@ struct MuonMatrix {
 ///   grad = sqrt(max(1, rows / cols)) * NewtonSchulz(X)
 /// The iterations start with X / |X| and approach the nearest orthogonal matrix; they run in fp16
 /// or bf16, with sums in fp32. If `grad` is not finite, `staged` is `momentum` and `grad` stays so.
-/// The three have one type, fp32, bf16 or fp16. `workspace` is sized by muon_workspace and begins
-/// at a cache line.
+/// The three have one type, fp32, bf16 or fp16; `staged` may be `momentum`. `workspace` is sized by
+/// muon_workspace and begins at a cache line.
 void muon_orthogonalize(const Context& ctx, const MuonMatrix& matrix, Stored grad, Stored staged,
                         ConstStored momentum, std::span<std::byte> workspace);
 
@@ -39,7 +39,8 @@ struct MuonStep {
 };
 
 /// Applies an update: param = (1 - lr * weight_decay) * param - lr * lacking_scale *
-/// clip_coefficient * update. The other arguments are those of `adamw_update`.
+/// clip_coefficient * update. `clip_coefficient` is null if the gradient was clipped before its
+/// update was made. The other arguments are those of `adamw_update`.
 void muon_update(const Context& ctx, std::int64_t elems, float* param, ConstStored update,
                  const MuonStep& step, const double* clip_coefficient,
                  std::optional<Stored> rounded = {});

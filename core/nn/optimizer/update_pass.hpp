@@ -21,9 +21,9 @@ struct Arrays {
 };
 
 /// Gives each element of `arrays` to `rule.step(param, clipped gradient, moments &...)`, which
-/// returns the new parameter. `clip_coefficient` is one double that the kernel reads. `rounded`
-/// receives the new parameters in its type in the same pass. Throws PlanError for types that
-/// parameters and gradients cannot have.
+/// returns the new parameter. `clip_coefficient` is one double that the kernel reads, or null
+/// for 1. `rounded` receives the new parameters in its type in the same pass. Throws PlanError for
+/// types that parameters and gradients cannot have.
 template<int count, class Rule>
 void run(const Context& ctx, const char* name, const Arrays<count>& arrays, ConstStored grad,
          const Rule& rule, const double* clip_coefficient, std::optional<Stored> rounded) {
@@ -41,7 +41,8 @@ void run(const Context& ctx, const char* name, const Arrays<count>& arrays, Cons
       ctx, name, arrays.elems, result, streams,
       KOKKOS_LAMBDA(std::int64_t at, std::int64_t n, kernel::Results & results) {
         const Rule of = rule;
-        const auto clip = static_cast<float>(*clip_coefficient);
+        const float clip =
+            clip_coefficient == nullptr ? 1.0F : static_cast<float>(*clip_coefficient);
         float widened[kernel::piece_elems];
         const float* g = kernel::widen_piece(grad.dtype, grad.data, at, n, widened);
         float *p = param + at, *m = first_moment, *v = second_moment;

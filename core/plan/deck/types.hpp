@@ -51,6 +51,7 @@ enum class Kernel : std::uint8_t {
   overflow,
   grad_norm,
   clip,
+  clip_gradient,
   adamw,
   lion,
   sgd,
@@ -58,7 +59,7 @@ enum class Kernel : std::uint8_t {
   muon
 };
 template<>
-inline constexpr std::size_t enum_size<Kernel> = 26;
+inline constexpr std::size_t enum_size<Kernel> = 27;
 /// Whether a kernel is the update of an optimizer.
 constexpr bool is_update(Kernel kernel) {
   return kernel >= Kernel::adamw;

@@ -119,6 +119,11 @@ void StepScalars::update_by(Optimizer optimizer, const UpdatePlaces& places,
   write_update(w_, optimizer, places, clip, params, rounded);
 }
 
+void StepScalars::clip_gradient(Operand grad) {
+  grad.reads = grad.writes = true;
+  w_.compute(Kernel::clip_gradient, {grad, w_.read(clip_)});
+}
+
 void StepScalars::begin_gradually(int sums, bool flagged) {
   declare_sums(sums);
   for (int i = 0; i < sums; ++i) acquire_zeroed(w_, sums_[i]);

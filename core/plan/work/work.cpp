@@ -61,6 +61,7 @@ class StateWork {
       case Kernel::overflow: overflow(); return true;
       case Kernel::grad_norm: grad_norm(); return true;
       case Kernel::clip: clip(); return true;
+      case Kernel::clip_gradient: one("clip_gradient", 0, 2); return true;
       default: break;
     }
     if (!is_update(event_.kernel)) return false;

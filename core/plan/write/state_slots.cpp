@@ -19,7 +19,7 @@ Event& write_update(PlanWriter& writer, Optimizer optimizer, const UpdatePlaces&
                     std::span<const int> params, std::optional<Operand> rounded) {
   std::vector<Operand> operands{places.master, places.grad};
   operands.insert(operands.end(), places.moments.begin(), places.moments.end());
-  operands.push_back(writer.read(clip));
+  if (clip != no_slot) operands.push_back(writer.read(clip));
   if (rounded) operands.push_back(*rounded);
   return writer.compute(traits(optimizer).kernel, operands, params);
 }

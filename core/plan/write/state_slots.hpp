@@ -23,8 +23,9 @@ struct UpdatePlaces {
   std::vector<Operand> moments;
 };
 
-/// Writes the update of `params`. `clip` holds the norm's coefficient; `rounded` receives the new
-/// master in the type of the model, in the same pass over memory.
+/// Writes the update of `params`. `clip` holds the norm's coefficient, or is no_slot if the
+/// gradients are clipped already; `rounded` receives the new master in the type of the model, in
+/// the same pass over memory.
 Event& write_update(PlanWriter& writer, Optimizer optimizer, const UpdatePlaces& places, int clip,
                     std::span<const int> params, std::optional<Operand> rounded = {});
 

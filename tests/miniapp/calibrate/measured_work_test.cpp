@@ -132,6 +132,12 @@ TEST(MeasuredWork, CoversEveryOptimizer) {
     const Dtype dtype = is_muon(type) ? Dtype::fp32 : Dtype::bf16;
     testing::set_precision(deck, dtype, dtype);
     EXPECT_GT(compare(deck), 40);
+    if (!is_muon(type)) continue;
+    deck.zero.stage = 0;
+    for (const Dtype at_stage_0 : {Dtype::fp32, Dtype::bf16}) {
+      testing::set_precision(deck, at_stage_0, at_stage_0);
+      EXPECT_GT(compare(deck), 40);
+    }
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of Muon at DeepSpeed's stages 1 and 2: with `ordered` reductions neither the stage nor how
-// gradients travel changes a bit, wherever matrices are cut by partitions; memory, collectives and
-// work are as predicted; AdamW updates what is no hidden matrix; a resumed run equals one that did
-// not stop.
+// Rules of Muon at DeepSpeed's stages 0 to 2: with `ordered` reductions neither the stage nor how
+// gradients travel changes a bit, wherever matrices are cut by partitions, but that stage 0 clips
+// before updates are made; memory, collectives and work are as predicted; AdamW updates what is no
+// hidden matrix; a resumed run equals one that did not stop.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -34,6 +34,21 @@ Outcome run(const Deck& deck) {
   return outcome;
 }
 
+// How far three steps move the first matrix.
+double distance_of_a_matrix(const Deck& deck) {
+  Training t(deck, MPI_COMM_WORLD);
+  t.init();
+  const std::vector<Param>& params = t.program().model.params;
+  int id = 0;
+  while (!params[static_cast<std::size_t>(id)].hidden_matrix) ++id;
+  const std::vector<float> from = t.tensor(id);
+  for (int step = 0; step < 3; ++step) t.step();
+  const std::vector<float> to = t.tensor(id);
+  double squares = 0;
+  for (std::size_t i = 0; i < to.size(); ++i) squares += std::pow(double(to[i]) - from[i], 2);
+  return std::sqrt(squares);
+}
+
 TEST(Muon, is_bitwise_equal_however_gradients_travel) {
   for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon}) {
     const Outcome want = run(deck_of(1, muon));
@@ -53,6 +68,39 @@ TEST(Muon, is_bitwise_equal_however_gradients_travel) {
     deck.zero.knobs.overlap_comm = deck.zero.knobs.round_robin_gradients = true;
     deck.run.memory_mode = MemoryMode::pooled;
     EXPECT_EQ(run(deck), want) << "dealt round robin, with overlap";
+  }
+}
+
+// Without clipping the order of clip and update does not matter.
+TEST(Muon, is_bitwise_equal_at_stage_0_without_clipping) {
+  for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon}) {
+    const auto unclipped = [&](int stage) {
+      Deck deck = deck_of(stage, muon);
+      deck.zero.gradient_clipping = 0;
+      return deck;
+    };
+    const Outcome want = run(unclipped(1)), have = run(unclipped(0));
+    EXPECT_EQ(have.losses, want.losses);
+    EXPECT_EQ(have.hashes, want.hashes);
+    Deck pooled = unclipped(0);
+    pooled.run.memory_mode = MemoryMode::pooled;
+    EXPECT_EQ(run(pooled).hashes, want.hashes);
+  }
+}
+
+// Stages 1 and 2 clip the updates, whose norm is large. Stage 0 clips the gradients, and an update
+// does not grow with them.
+TEST(Muon, clips_gradients_at_stage_0_and_updates_at_the_others) {
+  for (const Dtype type : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+    const auto distance = [&](int stage, double clipping) {
+      Deck deck = deck_of(stage);
+      set_precision(deck, type, type);
+      deck.zero.gradient_clipping = clipping;
+      return distance_of_a_matrix(deck);
+    };
+    const double want = distance(0, 0);
+    EXPECT_NEAR(distance(0, 0.01), want, 0.1 * want) << to_string(type);
+    EXPECT_LT(distance(1, 0.01), 0.1 * want) << to_string(type);
   }
 }
 
@@ -79,21 +127,6 @@ TEST(Muon, is_bitwise_equal_at_both_stages_in_16_bits) {
     }
 }
 
-// How far three steps move the first matrix.
-double distance_of_a_matrix(const Deck& deck) {
-  Training t(deck, MPI_COMM_WORLD);
-  t.init();
-  const std::vector<Param>& params = t.program().model.params;
-  int id = 0;
-  while (!params[static_cast<std::size_t>(id)].hidden_matrix) ++id;
-  const std::vector<float> from = t.tensor(id);
-  for (int step = 0; step < 3; ++step) t.step();
-  const std::vector<float> to = t.tensor(id);
-  double squares = 0;
-  for (std::size_t i = 0; i < to.size(); ++i) squares += std::pow(double(to[i]) - from[i], 2);
-  return std::sqrt(squares);
-}
-
 // Updates do not grow with the loss, so the step does not depend on its scale.
 TEST(Muon, does_not_depend_on_the_loss_scale) {
   Deck deck = deck_of(2);
@@ -117,10 +150,17 @@ TEST(Muon, trains_as_well_as_with_native_reductions) {
 }
 
 // The file has every element of the momentum once; a rank reads the whole momentum of its matrices.
-TEST(Muon, goes_on_from_a_checkpoint_at_the_other_stage) {
+TEST(Muon, goes_on_from_a_checkpoint) {
   constexpr std::int64_t steps = 4, stop_after = 2;
-  for (const auto& [type, async] : {std::pair{Dtype::fp32, false}, std::pair{Dtype::fp32, true},
-                                    std::pair{Dtype::bf16, false}, std::pair{Dtype::fp16, true}}) {
+  struct Case {
+    Dtype type;
+    bool async;
+    int stage, resumed_at;
+  };
+  for (const auto& [type, async, stage, resumed_at] :
+       {Case{Dtype::fp32, false, 1, 2}, Case{Dtype::fp32, true, 1, 2},
+        Case{Dtype::bf16, false, 1, 2}, Case{Dtype::fp16, true, 1, 2},
+        Case{Dtype::fp32, false, 0, 0}, Case{Dtype::bf16, true, 0, 0}}) {
     SCOPED_TRACE(to_string(type));
     const SharedFolder folder;
     const auto to_the_end = [&](CheckpointedRun& run, bool writes) {
@@ -132,14 +172,14 @@ TEST(Muon, goes_on_from_a_checkpoint_at_the_other_stage) {
       return Outcome{
           {run.training.losses.back()}, {run.training.norms.back()}, run.training.hashes()};
     };
-    Deck deck = deck_of(1);
+    Deck deck = deck_of(stage);
     deck.checkpoint.async = async;
     set_precision(deck, type, type);
     const Outcome want = [&] {
       CheckpointedRun whole(with_checkpoints(deck, folder.path()), MPI_COMM_WORLD);
       return to_the_end(whole, true);
     }();
-    Deck other = deck_of(2);
+    Deck other = deck_of(resumed_at);
     set_precision(other, type, type);
     CheckpointedRun again(with_checkpoints(other, folder.path(), "latest", 0), MPI_COMM_WORLD);
     EXPECT_EQ(again.checkpoints.first_step(), stop_after);

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include <core/plan/deepspeed/stage12/muon_updates.hpp>
-#include <core/plan/model/muon_sizes.hpp>
 #include <core/plan/write/state_writer.hpp>
 
 namespace shardmark {
@@ -12,6 +9,7 @@ MuonUpdates::MuonUpdates(DeepSpeedContext& context, const FlatStates& states, Fl
       w_(context.writer),
       states_(states),
       buckets_(buckets),
+      orthogonalizer_(context),
       slots_(states.groups().size()),
       offset_(context.program.model.params.size(), -1) {}
 
@@ -39,22 +37,22 @@ void MuonUpdates::init() {
 }
 
 void MuonUpdates::declare_buffers() {
-  std::int64_t bytes = 0, elems = 0;  // of the largest workspace, of all updates
-  bool others = false;                // whether the buffer of gradients holds those of AdamW too
+  std::vector<int> matrices;
+  std::int64_t elems = 0;
+  bool others = false;  // whether the buffer of gradients holds those of AdamW too
   for (int id = 0; id < c_.params(); ++id) {
     const Param& p = c_.param(id);
     if (!states_.owns(id) || !buckets_.kept(id)) continue;
     others = others || !p.hidden_matrix;
     if (!p.hidden_matrix) continue;
     elems += p.elems;
-    bytes = std::max(bytes,
-                     muon_workspace(p.shape[0], p.shape[1], c_.profile.workspace_cap_bytes).bytes);
+    matrices.push_back(id);
   }
   if (elems == 0) return;
   if (others && buckets_.contiguous())
     updates_ = w_.slot("updates", Category::grad, c_.precision.model, elems, Tier::device,
                        recorded::partition_gradients);
-  if (c_.program.trains) workspace_ = w_.slot("muon", Category::workspace, Dtype::uint8, bytes);
+  orthogonalizer_.declare(matrices);
 }
 
 // The owned slice is this rank's part of the state; what it holds of others' parts are copies.
@@ -72,25 +70,23 @@ void MuonUpdates::place(int slot, int id) {
 }
 
 void MuonUpdates::make_updates() {
-  for (int slot : {updates_, workspace_})
-    if (slot != no_slot) w_.acquire(slot);
+  if (updates_ != no_slot) w_.acquire(updates_);
+  orthogonalizer_.acquire();
   std::int64_t end = 0;
   for (std::size_t g = 0; g < slots_.size(); ++g)
     for (const FlatParam& f : states_.groups()[g].layout) {
       const std::int64_t at = offset_[f.param], elems = c_.elems(f.param);
       if (at < 0 || !buckets_.kept(f.param)) continue;
       const Operand grad = buckets_.whole_grad(f.param);
-      std::vector<Operand> operands{grad, c_.write_part(slots_[g].staged, at, elems),
-                                    c_.read_part(slots_[g].momentum, at, elems)};
-      if (workspace_ != no_slot) operands.push_back(w_.write(workspace_));
-      w_.compute(Kernel::orthogonalize, operands, {&f.param, 1});
+      orthogonalizer_.update(f.param, grad, c_.read_part(slots_[g].momentum, at, elems),
+                             c_.write_part(slots_[g].staged, at, elems));
       if (updates_ == no_slot) continue;
       const Operand update = c_.write_part(updates_, end, elems);
       c_.convert(update, c_.read_part(grad.slot, grad.offset, elems));
       buckets_.replace(f.param, update);
       end += elems;
     }
-  if (workspace_ != no_slot) w_.release(workspace_);
+  orthogonalizer_.release();
 }
 
 void MuonUpdates::release_updates() {

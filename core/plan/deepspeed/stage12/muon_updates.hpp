@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include <core/plan/deepspeed/orthogonalizer.hpp>
 #include <core/plan/deepspeed/stage12/stage12_gradients.hpp>
 
 namespace shardmark {
@@ -42,10 +43,10 @@ class MuonUpdates {
   PlanWriter& w_;
   const FlatStates& states_;
   FlatBuckets& buckets_;
+  Orthogonalizer orthogonalizer_;
   std::vector<GroupSlots> slots_;     // by group
   std::vector<std::int64_t> offset_;  // by parameter: in its group's momentum; -1 if it has none
   int updates_ = no_slot;             // if they lie apart from the gradients
-  int workspace_ = no_slot;           // if matrices are orthogonalized in this run
 };
 
 }  // namespace shardmark

@@ -170,6 +170,43 @@ TEST(Muon, decays_weights_apart_from_the_clipped_update) {
   EXPECT_EQ(widen(rounded[1]), -2.75F);
 }
 
+TEST(Muon, takes_gradients_that_were_clipped_before) {
+  MatMul matmul{0};
+  const Context ctx{Space(), matmul};
+  Buffer<float> param(1), grad(1);
+  Buffer<Bf16> narrow(3);
+  Buffer<double> clip(1);
+  clip[0] = 0.25, param[0] = 1, grad[0] = 3;
+  clip_gradient(ctx, 1, grad.data(), clip.data());
+  EXPECT_EQ(grad[0], 0.75F);
+  muon_update(ctx, 1, param.data(), grad.data(), {1, 0}, nullptr);
+  EXPECT_EQ(param[0], 0.25F);
+  for (int i = 0; i < 3; ++i) round_to(narrow[i], 1.0F + static_cast<float>(i) / 128);
+  clip[0] = 0.7;
+  clip_gradient(ctx, 3, {Dtype::bf16, narrow.data()}, clip.data());
+  for (int i = 0; i < 3; ++i) {
+    Bf16 want;
+    round_to(want, (1.0F + static_cast<float>(i) / 128) * 0.7F);
+    EXPECT_EQ(narrow[i].bits, want.bits) << i;
+  }
+}
+
+// Momentum in place: stage 0 does not stage it.
+TEST(Muon, replaces_a_momentum_that_is_not_staged) {
+  Call staged(Optimizer::muon, 12, 5), in_place(Optimizer::muon, 12, 5);
+  staged.run();
+  for (std::int64_t i = 0; i < in_place.grad.size(); ++i) in_place.staged[i] = in_place.momentum[i];
+  MatMul matmul{gemm_bytes};
+  muon_orthogonalize(
+      {Space(), matmul}, in_place.matrix, in_place.grad.data(), in_place.staged.data(),
+      in_place.staged.data(),
+      {in_place.workspace.data(), static_cast<std::size_t>(in_place.workspace.size())});
+  for (std::int64_t i = 0; i < staged.grad.size(); ++i) {
+    EXPECT_EQ(in_place.grad[i], staged.grad[i]) << i;
+    EXPECT_EQ(in_place.staged[i], staged.staged[i]) << i;
+  }
+}
+
 TEST(Muon, gives_an_update_the_loss_scale_that_it_lacks) {
   MatMul matmul{0};
   const Context ctx{Space(), matmul};

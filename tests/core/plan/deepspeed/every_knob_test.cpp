@@ -17,10 +17,10 @@ struct Variant {
   void (*apply)(Deck&);
 };
 
-// At stages 1 and 2, unless 16-bit gradients add up in fp32.
+// At stages 0 to 2, unless 16-bit gradients add up in fp32.
 bool models_muon(const Deck& d) {
   const PrecisionSpec& p = d.zero.precision;
-  return d.zero.stage % 3 != 0 && p.grad_accum == p.model;
+  return d.zero.stage != 3 && p.grad_accum == p.model;
 }
 
 const Variant variants[] = {
