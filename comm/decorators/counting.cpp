@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
 #include <comm/decorators/counting.hpp>
 #include <core/clock.hpp>
 
@@ -14,9 +16,11 @@ class CountingCommunicator::BlockedTimer {
   /// Adds the time that has passed so far; called before the oldest collective changes.
   void charge() {
     const std::int64_t now = monotonic_ns();
-    owner_.counters_.blocked_ns_ += now - begin_ns_;
-    if (!owner_.open_.empty()) owner_.open_.front().record.blocked_ns += now - begin_ns_;
-    begin_ns_ = now;
+    const std::int64_t since_ns = std::exchange(begin_ns_, now);
+    if (const bool* emulating = owner_.counters_.emulating_; emulating != nullptr && *emulating)
+      return;
+    owner_.counters_.blocked_ns_ += now - since_ns;
+    if (!owner_.open_.empty()) owner_.open_.front().record.blocked_ns += now - since_ns;
   }
 
  private:

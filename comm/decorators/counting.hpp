@@ -22,7 +22,7 @@ struct CollectiveRecord {
   int name = -1;           // index into CommCounters::names
   int group = 0;           // the group number, as in CommCounters::volume
   std::int64_t issue_ns = 0, done_ns = 0;
-  std::int64_t blocked_ns = 0;  // inside communicator calls while this collective was the oldest
+  std::int64_t blocked_ns = 0;  // as CommCounters::blocked_ns, while this collective was the oldest
 };
 
 /// The counters that a CountingCommunicator and its splits share. Not collective.
@@ -34,9 +34,12 @@ class CommCounters {
   Volume volume(int group = all_groups) const;
   /// What the back-end of a group has moved since the last reset.
   MovedVolume moved(int group) const;
-  /// The time spent inside the counted communicators since the last reset.
+  /// The time spent inside the counted communicators since the last reset; see not_exposed_while.
   std::int64_t blocked_ns() const { return blocked_ns_; }
   void reset();
+  /// While `*flag` holds, the compute lane counts as busy, and time in communicators is not
+  /// exposed. For those who emulate a kernel by waiting. `flag` must outlive the communicators.
+  void not_exposed_while(const bool* flag) { emulating_ = flag; }
 
   /// Turns recording on or off. Only collectives started while recording is on are recorded.
   void recording(bool on) { recording_ = on; }
@@ -60,6 +63,7 @@ class CommCounters {
   std::vector<Source> sources_;  // the same
   std::int64_t blocked_ns_ = 0;
   bool recording_ = false;
+  const bool* emulating_ = nullptr;
   std::vector<CollectiveRecord> records_;
   std::vector<std::string> names_;
   std::map<std::string, int, std::less<>> index_;

@@ -59,8 +59,9 @@ class Executor {
   /// Whether the last boundary segment found gradients that are not finite.
   bool overflowed() const { return overflowed_; }
 
-  /// Lets collectives advance: called between kernels.
-  void poll();
+  /// Lets collectives advance: called between kernels. The time counts as exposed unless the caller
+  /// is `emulating` a kernel.
+  void poll(bool emulating = false);
 
   /// Address of a live slot's first element, and its size. A file is mapped until `unmap_files`.
   Bound slot(int slot) const;

@@ -17,12 +17,15 @@ Session::Session(const Deck& deck, const Program& program, const Lanes& lanes, C
                                 disk_options(deck)}),
       steps_(deck, program, executor_, options.fault) {
   executor_.copies_on(make_copy_lane(native_stream(context.space)));
-  context_.poll = [](void* executor) { static_cast<Executor*>(executor)->poll(); };
-  context_.poll_arg = &executor_;
+  context_.poll = [](void* session) {
+    auto& own = *static_cast<Session*>(session);
+    own.executor_.poll(own.context_.emulating);
+  };
+  context_.poll_arg = this;
 }
 
 Session::~Session() {
-  if (context_.poll_arg != &executor_) return;  // another session polls now
+  if (context_.poll_arg != this) return;  // another session polls now
   context_.poll = nullptr;
   context_.poll_arg = nullptr;
 }

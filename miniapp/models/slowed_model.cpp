@@ -28,7 +28,9 @@ void SlowedModel::run(const Program& program, const Event& event, std::span<cons
   const std::int64_t done_ns = monotonic_ns();
   const auto longer = static_cast<double>(done_ns - start_ns) * (now_.factor - 1);
   const std::int64_t until_ns = done_ns + static_cast<std::int64_t>(longer);
+  context_.emulating = true;
   while (monotonic_ns() < until_ns) context_.progress();
+  context_.emulating = false;
   injected_ns_ += monotonic_ns() - done_ns;
 }
 

@@ -15,9 +15,10 @@ namespace shardmark {
 /// A model whose events take longer than those of the model that it wraps. Values do not change.
 class SlowedModel : public Model {
  public:
-  /// `context`, which must outlive it, lets collectives progress as a slow kernel would. `burner`
-  /// may be null if no step asks for traffic in memory; it must outlive the model, too.
-  SlowedModel(std::unique_ptr<Model> inner, const Context& context, MemoryBurner* burner)
+  /// `context` lets collectives progress while an event takes longer, as beside a device that
+  /// computes, and says so in `emulating`. `burner` may be null if no step asks for traffic in
+  /// memory. Both must outlive the model.
+  SlowedModel(std::unique_ptr<Model> inner, Context& context, MemoryBurner* burner)
       : inner_(std::move(inner)), context_(context), burner_(burner) {}
 
   /// From now on, until the next call. A pause comes before the next event, and nothing progresses
@@ -31,7 +32,7 @@ class SlowedModel : public Model {
 
  private:
   std::unique_ptr<Model> inner_;
-  const Context& context_;
+  Context& context_;
   MemoryBurner* burner_;
   Slowness now_;
   std::int64_t injected_ns_ = 0;

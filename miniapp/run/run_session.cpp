@@ -40,6 +40,7 @@ void RunSession::open() {
     lanes_.emplace(std::move(lane), run_.program);
     matmul_.emplace(profile.workspace_cap_bytes, bf16.products);
     context_.emplace(Context{Space(), *matmul_});
+    counters_.not_exposed_while(&context_->emulating);
   });
   clock_offset_ns_ = shardmark::clock_offset_ns(peers, world_.node.host);
   self_check_ =

@@ -165,6 +165,7 @@ class Training {
 
   const Program& program() const { return program_; }
   CommCounters& counting() { return counters_; }
+  Context& context() { return context_; }
   LedgerSnapshot memory() const { return session_->memory(); }
   Executor& executor() { return session_->executor(); }
   MatMul& matmul() { return matmul_; }

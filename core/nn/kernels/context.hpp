@@ -16,6 +16,8 @@ struct Context {
   MatMul& matmul;
   void (*poll)(void*) = nullptr;  // called after every kernel and product; may be null
   void* poll_arg = nullptr;
+  bool emulating =
+      false;  // a kernel is emulated by waiting: the compute lane is busy, also in polls
 
   void progress() const {
     if (poll != nullptr) poll(poll_arg);

@@ -81,6 +81,21 @@ TEST(Counting, records_each_from_start_to_done_while_recording) {
   EXPECT_LE(blocked_ns, counters.blocked_ns());
 }
 
+TEST(Counting, does_not_count_the_time_beside_an_emulated_kernel) {
+  CommCounters counters;
+  bool emulating = true;
+  counters.not_exposed_while(&emulating);
+  CountingCommunicator comm(make_world(make_options()), counters);
+  Array a(Dtype::fp64, 5);
+  counters.recording(true);
+  run(comm, all_reduce(a, Dtype::fp64, "grad.a"));
+  EXPECT_EQ(counters.blocked_ns(), 0);
+  EXPECT_EQ(counters.records().at(0).blocked_ns, 0);
+  emulating = false;
+  run(comm, all_reduce(a, Dtype::fp64, "grad.a"));
+  EXPECT_GT(counters.blocked_ns(), 0);
+}
+
 TEST(Delaying, delays_each_from_its_own_start) {
   constexpr std::int64_t delay_ns = 50'000'000;
   const CommOptions options = make_options();
