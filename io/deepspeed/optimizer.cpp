@@ -114,7 +114,7 @@ void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
   if (c.stage == 3 && c.zero.flag("reduce_scatter"))
     origin.refuse(c.zero.key("reduce_scatter"), true,
                   fmt::format("{} is \"Muon\", and DeepSpeed's stage 3 takes Muon only without "
-                              "reduce-scatter, as it needs whole gradients: use stage 1 or 2, or "
+                              "reduce-scatter, as it needs whole gradients: use stage 0 to 2, or "
                               "another optimizer",
                               type));
   if (c.stage == 3) needs(c.zero.key("stage"), c.stage, "set it to 0, 1 or 2");
