@@ -61,7 +61,7 @@ class Executor {
 
   /// Lets collectives advance: called between kernels. The time counts as exposed unless the caller
   /// is `emulating` a kernel.
-  void poll(bool emulating = false);
+  void poll(bool emulating);
 
   /// Address of a live slot's first element, and its size. A file is mapped until `unmap_files`.
   Bound slot(int slot) const;

@@ -16,8 +16,7 @@ struct Context {
   MatMul& matmul;
   void (*poll)(void*) = nullptr;  // called after every kernel and product; may be null
   void* poll_arg = nullptr;
-  bool emulating =
-      false;  // a kernel is emulated by waiting: the compute lane is busy, also in polls
+  bool emulating = false;  // a kernel is emulated by waiting: polls count as computing
 
   void progress() const {
     if (poll != nullptr) poll(poll_arg);

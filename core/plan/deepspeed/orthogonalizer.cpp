@@ -19,8 +19,6 @@ void Orthogonalizer::declare(const std::vector<int>& matrices) {
 
 void Orthogonalizer::update(int matrix, Operand grad, Operand momentum,
                             std::optional<Operand> staged) {
-  grad.reads = grad.writes = true;
-  momentum.reads = true, momentum.writes = !staged;
   std::vector<Operand> operands{grad};
   if (staged) operands.push_back(*staged);
   operands.push_back(momentum);

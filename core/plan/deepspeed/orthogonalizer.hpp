@@ -23,8 +23,8 @@ class Orthogonalizer {
   void release() {
     if (workspace_ != no_slot) w_.release(workspace_);
   }
-  /// Makes the update of `matrix` from its gradient, in the gradient's place. The new momentum goes
-  /// to `staged`, or, without it, replaces the old one.
+  /// Makes the update of `matrix` from its gradient, in the gradient's place (u). The new momentum
+  /// goes to `staged` (w), and `momentum` is only read (r); without `staged`, it is replaced (u).
   void update(int matrix, Operand grad, Operand momentum, std::optional<Operand> staged = {});
 
  private:

@@ -120,7 +120,6 @@ void StepScalars::update_by(Optimizer optimizer, const UpdatePlaces& places,
 }
 
 void StepScalars::clip_gradient(Operand grad) {
-  grad.reads = grad.writes = true;
   w_.compute(Kernel::clip_gradient, {grad, w_.read(clip_)});
 }
 

@@ -38,7 +38,7 @@ class StepScalars {
   void update_by(Optimizer optimizer, const UpdatePlaces& places, const std::vector<int>& params,
                  std::optional<Operand> rounded);
 
-  /// Multiplies a gradient by the coefficient, before Muon makes its update of the gradient.
+  /// Multiplies a gradient (u) by the coefficient, before Muon makes its update of the gradient.
   void clip_gradient(Operand grad);
   /// Writes Muon's update from such an update.
   void update_by_clipped(const UpdatePlaces& places, const std::vector<int>& params,

@@ -19,15 +19,17 @@ void Stage0States::lay_out() {
     }
     if (!group.params.empty()) groups_.push_back(std::move(group));
   }
+  if (groups_.size() > 1)
+    for (std::size_t g = 0; g < groups_.size(); ++g) groups_[g].suffix = "." + std::to_string(g);
   for (int id = 0; id < c_.params(); ++id)
     if (c_.param(id).updated()) updated_.push_back(id);
 }
 
-void Stage0States::declare(Group& group, const std::string& suffix) {
+void Stage0States::declare(Group& group) {
   const auto own = [&](std::string_view name, Category category) {
-    return w_.slot(std::string(name) + suffix, category, Dtype::fp32, group.elems);
+    return w_.slot(std::string(name) + group.suffix, category, Dtype::fp32, group.elems);
   };
-  group.param = w_.slot("param" + suffix, Category::param, c_.precision.model, group.elems,
+  group.param = w_.slot("param" + group.suffix, Category::param, c_.precision.model, group.elems,
                         Tier::device, recorded::params);
   const int master = c_.has_master() ? no_slot : group.param;
   place_state(p_, State::param, group.param, 0, group.layout, 0, group.elems);
@@ -44,11 +46,11 @@ void Stage0States::declare(Group& group, const std::string& suffix) {
 
 void Stage0States::init() {
   lay_out();
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
+  for (Group& group : groups_) {
     const std::size_t first_piece = p_.states.size();
-    declare(groups_[g], groups_.size() > 1 ? "." + std::to_string(g) : "");
-    w_.acquire(groups_[g].param);
-    init_params(w_, p_, groups_[g].param, first_piece);
+    declare(group);
+    w_.acquire(group.param);
+    init_params(w_, p_, group.param, first_piece);
   }
   frozen_.init(c_);
   for (int id = 0; id < c_.params(); ++id) collectives_.broadcast_bytes(tensor(id), id);
@@ -71,21 +73,16 @@ void Stage0States::init() {
 void Stage0States::step_on_zeros() {
   p_.start_up_updates = 1;
   p_.scales_loss = c_.precision.model != Dtype::fp16;
-  for (Group& group : groups_) {
-    acquire_grad32(group);
-    w_.compute(Kernel::zero, {w_.write(group.grad32)});
-  }
+  for (Group& group : groups_) acquire_zeroed(w_, declare_grad32(group));
   scalars_.acquire(0);
   scalars_.clip(0);
   for (const Group& group : groups_) update_master(group, {}, {});
   scalars_.release();
 }
 
-void Stage0States::acquire_grad32(Group& group) {
-  const std::string suffix =
-      groups_.size() > 1 ? "." + std::to_string(&group - groups_.data()) : "";
-  w_.acquire(c_.declare_once(group.grad32, "grad_fp32" + suffix, Category::grad, Dtype::fp32,
-                             group.elems));
+int Stage0States::declare_grad32(Group& group) {
+  return c_.declare_once(group.grad32, "grad_fp32" + group.suffix, Category::grad, Dtype::fp32,
+                         group.elems);
 }
 
 Operand Stage0States::tensor(int id) const {
@@ -107,7 +104,7 @@ void Stage0States::update() {
   }
   // The classes for 16-bit parameters make fp32 copies of all gradients before they update.
   for (Group& group : groups_) {
-    acquire_grad32(group);
+    w_.acquire(declare_grad32(group));
     for (const FlatParam& f : group.layout)
       w_.compute(Kernel::convert, {c_.write_part(group.grad32, f.offset, c_.elems(f.param)),
                                    w_.read(grads_.slot(f.param))});

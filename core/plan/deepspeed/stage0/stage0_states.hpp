@@ -44,6 +44,7 @@ class Stage0States {
   /// Parameters that one rule updates, side by side in registration order.
   struct Group {
     bool matrices = false;  // of Muon
+    std::string suffix;     // of the names of its slots
     std::vector<FlatParam> layout;
     std::vector<int> params;
     std::int64_t elems = 0;
@@ -57,10 +58,10 @@ class Stage0States {
   };
 
   void lay_out();
-  void declare(Group& group, const std::string& suffix);
+  void declare(Group& group);
   void step_on_zeros();
   Operand tensor(int id) const;
-  void acquire_grad32(Group& group);
+  int declare_grad32(Group& group);
   void update_tensors(const Group& group);
   /// Updates a group's masters from its fp32 gradients, and releases these.
   void update_master(const Group& group, const std::vector<int>& params,
