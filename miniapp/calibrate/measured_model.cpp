@@ -63,6 +63,7 @@ MeasuredEvent match(const Work& work, const std::vector<HeardKernel>& kernels,
 void MeasuredModel::run(const Program& program, const Event& event,
                         std::span<const Bound> operands, const StepValues& values) {
   if (!on_) return inner_->run(program, event, operands, values);
+  if (before_) before_(event);
   matmul_->clear_recorded();
   matmul_->record(true);
   listener_.begin();

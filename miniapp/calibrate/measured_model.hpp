@@ -42,9 +42,14 @@ class MeasuredModel : public Model {
   using Report = std::function<void(const Event&, const MeasuredEvent&)>;
 
   /// While `on` is false, events just run. `matmul` is the one that `inner` uses, set before `on`
-  /// is; both must outlive the model.
-  MeasuredModel(std::unique_ptr<Model> inner, MatMul* const& matmul, const bool& on, Report report)
-      : inner_(std::move(inner)), matmul_(matmul), on_(on), report_(std::move(report)) {}
+  /// is; both must outlive the model. `before` is called before each event that is timed.
+  MeasuredModel(std::unique_ptr<Model> inner, MatMul* const& matmul, const bool& on, Report report,
+                std::function<void(const Event&)> before = {})
+      : inner_(std::move(inner)),
+        matmul_(matmul),
+        on_(on),
+        report_(std::move(report)),
+        before_(std::move(before)) {}
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
            const StepValues& values) override;
 
@@ -53,6 +58,7 @@ class MeasuredModel : public Model {
   MatMul* const& matmul_;
   const bool& on_;
   Report report_;
+  std::function<void(const Event&)> before_;
   KernelListener listener_;
 };
 

@@ -22,6 +22,12 @@ struct Probe {
 
   /// Whether this rank works. The others wait meanwhile.
   bool works() const { return busy_ranks > 1 || world.peers.rank() == 0; }
+  /// Collective over the ranks that work. In a run a collective precedes the boundary of a step, so
+  /// all ranks are there at once and share the memory's bandwidth. Ranks that drift apart would
+  /// measure it while others compute from their caches.
+  void meet() const {
+    if (busy_ranks > 1) world.peers.barrier();
+  }
 };
 
 /// What a probe model's steps tell besides the times of kernels.

@@ -104,7 +104,8 @@ class ModelProbe {
         lanes_(make_communicator(Backend::self, MPI_COMM_SELF, {}), program_) {
     auto model = std::make_unique<MeasuredModel>(
         make_model(deck_, program_, context_), products_, listening_,
-        [this](const Event&, const MeasuredEvent& e) { take(e); });
+        [this](const Event&, const MeasuredEvent& e) { take(e); },
+        [this](const Event& e) { meet_before(e); });
     session_.emplace(deck_, program_, lanes_, context_, SessionOptions{.model = std::move(model)});
     session_->steps().init();
     session_->steps().step(0);  // prepares products, touches memory
@@ -113,13 +114,13 @@ class ModelProbe {
   // A step whose kernels are timed; returns its seconds.
   double step(int number, StepSamples& steps) {
     listening_ = true;
-    timed_s_ = 0;
+    timed_s_ = met_s_ = 0;
     const double cpu = thread_cpu_s();
     const std::int64_t start_ns = monotonic_ns();
     session_->steps().step(number);
     const double seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
     steps.cpu_part.push_back((thread_cpu_s() - cpu) / seconds);
-    steps.event_s.push_back(std::max(0.0, seconds - timed_s_) /
+    steps.event_s.push_back(std::max(0.0, seconds - met_s_ - timed_s_) /
                             static_cast<double>(events_of_step(program_)));
     listening_ = false;
     return seconds;
@@ -143,6 +144,13 @@ class ModelProbe {
     }
   }
 
+  void meet_before(const Event& e) {
+    if (e.phase != Phase::step) return;
+    const std::int64_t start_ns = monotonic_ns();
+    probe_.meet();
+    met_s_ += static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+  }
+
   const Probe& probe_;
   Deck deck_;
   Profile profile_;
@@ -153,7 +161,7 @@ class ModelProbe {
   Lanes lanes_;
   std::optional<Session> session_;
   bool listening_ = false;
-  double timed_s_ = 0;
+  double timed_s_ = 0, met_s_ = 0;  // in kernels, and waiting for other ranks
 };
 
 void train(const Probe& probe, const Deck& deck, StepSamples& steps) {

@@ -59,6 +59,7 @@ void StateTimer::time(std::string_view kernel, Dtype dtype, Dtype source, double
     if (!arena_) continue;
     const int repeats = elems > (1 << 20) ? 3 : 7;
     for (int i = 0; i <= repeats; ++i) {
+      probe_.meet();
       const std::int64_t start_ns = monotonic_ns();
       body(elems);
       fence(context_.space, "shardmark::calibrate");
