@@ -32,10 +32,13 @@ bool only_tcp_between_nodes() {
 void tune_mpich() {
   // Pairwise exchange sends (N-1)/N of the array per rank; MPICH's default sends it log N times.
   set_unless_set("MPIR_CVAR_IREDUCE_SCATTER_BLOCK_INTRA_ALGORITHM", "sched_pairwise");
-  // Over TCP the handshake of a rendezvous waits behind the data that is under way in both
-  // directions, so a link that is busy in both is used to half or two thirds. Pieces are sent
-  // without one.
-  if (only_tcp_between_nodes()) set_unless_set("UCX_RNDV_THRESH", "2m");
+  if (!only_tcp_between_nodes()) return;
+  // The handshake of a rendezvous waits behind the data that is under way in both directions, so a
+  // link that is busy in both is used to half or two thirds. Pieces are sent without one.
+  set_unless_set("UCX_RNDV_THRESH", "2m");
+  // UCX's own 8 KiB need a system call each, which costs more than the copy of the data.
+  for (const char* name : {"UCX_TCP_TX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE"})
+    set_unless_set(name, "256k");
 }
 
 }  // namespace shardmark

@@ -28,6 +28,8 @@ std::vector<VariableHelp> run_environment() {
       {"UCX_RNDV_THRESH",
        "The size from which UCX asks the receiver before it sends; set to 2m if it is not set and "
        "several nodes have no network with remote memory access."},
+      {"UCX_TCP_TX_SEG_SIZE, UCX_TCP_RX_SEG_SIZE",
+       "How much UCX sends over TCP with one system call; set to 256k under the same conditions."},
       {"OMP_*, KOKKOS_*, ONEDNN_*, DNNL_*, MPICH_*, MPIR_*, FI_*, UCX_*, NCCL_*, SLURM_*",
        "Read by the libraries and the launcher. The report records them."},
   };
