@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include <core/error.hpp>
 #include <core/plan/price/replay.hpp>
@@ -60,6 +61,7 @@ Replay::Replay(const Program& program, const Machine& machine, const PriceOption
       arrivals_(arrivals),
       times_(machine, std::min(program.world, options.ranks_per_node), options.speeds),
       work_{machine.device.is_host},
+      turns_(turns_on_cores(machine, std::min(program.world, options.ranks_per_node), 1)),
       runs_(runs_of(program.steps[static_cast<std::size_t>(step_path(program, false).back())],
                     false)),
       costs_(program.segments.size()),
@@ -101,6 +103,19 @@ void Replay::spend(double dt, double own, bool flying) {
   sums_.exposed += taken;
   sums_.waiting[Lane::comm] += taken;
   sums_.critical[Resource::network] += taken;
+}
+
+// The cost of work includes the turns of the other ranks on the same core. Some of them have theirs
+// while this rank waits for a collective, which begins when the last of them has arrived. Only a
+// rank that computes for longer than the scheduler lets it is interrupted. Returns how long it
+// takes from the begin of the work to its end; the others are owed the rest.
+double Replay::take_turns(double own_s) {
+  constexpr double uninterrupted_s = 4e-3;  // a tick of Linux' scheduler, 250 times per second
+  if (turns_ <= 1) return own_s;
+  const double alone_s = own_s / turns_;
+  owed_s_ += own_s - alone_s;
+  if (owed_s_ <= (turns_ - 1) * uninterrupted_s) return alone_s;
+  return alone_s + std::exchange(owed_s_, 0);
 }
 
 // A collective's data have arrived. A delayed one ends later, while the next one may go on.
@@ -159,6 +174,7 @@ bool Replay::pass(double& left_s, double until_s, std::int32_t awaited) {
       const int q = queue_of(segment().events[static_cast<std::size_t>(awaited)]);
       sums_.exposed += dt;
       sums_.waiting[Lane::comm] += dt;
+      owed_s_ = std::max(0.0, owed_s_ - dt);
       // While a collective waits for another rank, no resource of this one is the limit.
       if (speed[static_cast<std::size_t>(q)] > 0) {
         const double part = queues_[static_cast<std::size_t>(q)].front().network_part;
@@ -223,7 +239,7 @@ void Replay::start_collective(int index) {
     f.speed_beside_compute = level->speed_beside_compute;
   }
   end_s_[static_cast<std::size_t>(index)] = in_flight;
-  arrivals_.add(rank_, q, sums_.clock);
+  arrivals_.add(rank_, q, sums_.clock + owed_s_);
   queues_[static_cast<std::size_t>(q)].push_back(f);
 }
 
@@ -263,8 +279,8 @@ bool Replay::run_event(int index) {
     if (moved_by_rank) start_copy(index);
     Cost own;  // of the compute lane
     if (e.op == Op::compute || moved_by_rank) own = costs()[i];
+    left_s_ = take_turns(own.total()) + machine_.device.event_s;
     own[Resource::host] += machine_.device.event_s;
-    left_s_ = own.total();
     for (std::size_t r = 0; r < own.size(); ++r) sums_.critical[r] += own[r];
     sums_.busy[Lane::compute] += left_s_;
     if (moved_by_rank) sums_.copies += left_s_;
@@ -339,6 +355,12 @@ void Replay::next_segment() {
   if (iteration_ < run.times) return;
   iteration_ = 0;
   ++run_;
+  if (complete()) {
+    computing_ = false;
+    sums_.exposed += owed_s_;
+    sums_.waiting[Lane::comm] += owed_s_;
+    spend(std::exchange(owed_s_, 0), 0, false);
+  }
   before_ = sums_;
 }
 

@@ -73,6 +73,7 @@ class Replay {
   void land(int queue);
   void start_collective(int index);
   void start_copy(int index);
+  double take_turns(double own_s);
   void open_record(int event);
   void close_record();
   void next_segment();
@@ -84,6 +85,7 @@ class Replay {
   Arrivals& arrivals_;
   EventTimes times_;
   WorkOptions work_;
+  double turns_;  // ranks per core, if ranks compute on the cores of the node and outnumber them
   std::vector<SegmentRun> runs_;
   std::vector<std::vector<Cost>> costs_;  // by segment and event; computed at first use
   std::vector<std::vector<double>> flops_;
@@ -106,6 +108,7 @@ class Replay {
   std::array<double, queue_count> free_s_{};  // when a queue's last flight ended
   std::array<std::size_t, queue_count> issued_{};
   double flying_until_s_ = 0, link_free_s_ = 0, disk_free_s_ = 0;
+  double owed_s_ = 0;  // of its core, to the ranks with which this one takes turns
   std::vector<PricedEvent> events_;
   std::size_t record_ = 0;  // of the event
   double waited_before_ = 0;

@@ -178,6 +178,27 @@ TEST(Price, RanksWithoutACoreOfTheirOwnTakeTurns) {
   EXPECT_EQ(turns_on_cores(m, 2, 8), 0.5);
 }
 
+// Of two ranks on one core, one computes while the other one waits for it in a collective.
+TEST(Price, ShortWorkIsNotInterruptedByRanksOnTheSameCore) {
+  Plan plan;
+  plan.kernel(1 * mb);
+  const int c = plan.collective(8 * mb);
+  plan.kernel(3 * mb, {c});
+  plan.kernel(4 * mb);
+  Machine m = machine(1, 1, true);
+  m.node.cores = 1;
+  const PricedStep p = price(plan.program(), m, on_one_node());
+  const auto ms = [&](std::size_t event) {
+    return 1e3 * (p.events[event].end_s - p.events[event].begin_s);
+  };
+  EXPECT_NEAR(ms(0), 1, exact);
+  EXPECT_NEAR(p.events[1].begin_s, 2e-3, exact) << "when both ranks have computed";
+  EXPECT_NEAR(p.events[1].end_s, 10e-3, exact) << "twice as long as with a core of its own";
+  EXPECT_NEAR(ms(2), 3, exact) << "less than a tick of the scheduler";
+  EXPECT_NEAR(ms(3), 4 + 7, exact) << "the other one, which has computed nothing since, comes now";
+  EXPECT_NEAR(p.step_s, 24e-3, exact);
+}
+
 TEST(Price, InterferenceSlowsBothSides) {
   Plan plan;
   const int c = plan.collective(8 * mb);
