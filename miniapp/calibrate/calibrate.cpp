@@ -12,6 +12,7 @@
 #include <io/deck/deck_reader.hpp>
 #include <miniapp/calibrate/calibrate.hpp>
 #include <miniapp/calibrate/probe.hpp>
+#include <miniapp/calibrate/state_timer.hpp>
 #include <miniapp/noise/noise.hpp>
 #include <miniapp/provenance/machine.hpp>
 #include <miniapp/provenance/provenance.hpp>
@@ -124,10 +125,10 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
     for (const int ranks : busy) {
       probe.busy_ranks = ranks;
       StepSamples& steps = ranks == 1 ? alone : together;
-      probe_states(probe);
       if (deck) probe_quantization(probe, *deck);
       if (deck && traits(deck->model.family).has_arithmetic) probe_models(probe, &*deck, steps);
-      probe_models(probe, nullptr, steps);
+      StateTimer states(probe);
+      probe_models(probe, nullptr, steps, [&] { probe_states(probe, states); });
     }
   };
   compute();

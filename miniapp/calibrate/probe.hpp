@@ -13,6 +13,8 @@
 
 namespace shardmark {
 
+class StateTimer;
+
 struct Probe {
   const World& world;
   bool quick = false;
@@ -38,10 +40,12 @@ struct StepSamples {
   std::vector<double> rank_spread;       // sd of the steps of several ranks / mean
 };
 
-/// Trains small models, or the layers of `deck` if it is not null. Collective.
-void probe_models(const Probe& probe, const Deck* deck, StepSamples& steps);
-/// Kernels over parameters, gradients and states. Collective.
-void probe_states(const Probe& probe);
+/// Trains small models, or the layers of `deck` if it is not null. Collective. `between` is called
+/// now and then between models.
+void probe_models(const Probe& probe, const Deck* deck, StepSamples& steps,
+                  const std::function<void()>& between = {});
+/// Kernels over parameters, gradients and states, once or twice each. Collective.
+void probe_states(const Probe& probe, StateTimer& timer);
 /// Those with which `deck` quantizes what it sends, if it does. Models do not launch them, since
 /// one rank alone sends nothing. Collective.
 void probe_quantization(const Probe& probe, const Deck& deck);

@@ -211,7 +211,8 @@ void probe_integers(const Probe& probe) {
 
 }  // namespace
 
-void probe_models(const Probe& probe, const Deck* given, StepSamples& steps) {
+void probe_models(const Probe& probe, const Deck* given, StepSamples& steps,
+                  const std::function<void()>& between) {
   if (given != nullptr) {
     Deck deck = *given;
     deck.model.layers = std::min<std::int64_t>(deck.model.layers, 2);
@@ -230,6 +231,8 @@ void probe_models(const Probe& probe, const Deck* given, StepSamples& steps) {
   for (const Dtype dtype : {Dtype::fp32, Dtype::bf16})
     for (std::size_t i = 0; i < std::size(shapes); ++i) {
       if (probe.quick && i >= quick_shapes) break;
+      constexpr std::size_t at_once = 8;
+      if (between && i % at_once == 0) between();
       const Deck deck = deck_of(shapes[i], dtype);
       probe.progress(deck.name);
       train(probe, deck, steps);

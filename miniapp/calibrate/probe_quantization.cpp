@@ -59,14 +59,17 @@ void probe_quantization(const Probe& probe, const Deck& deck) {
   // matters, and larger ones would take most of the time.
   constexpr std::int64_t large = std::int64_t{12} << 20, enough = std::int64_t{3} << 20;
   StateTimer timer(probe, probe.quick ? enough : large);
-  if (int8) weights(timer);
   constexpr std::int64_t unit = 8, without_width = 1024;
   const std::int64_t width = deck.model.hidden > 0 ? deck.model.hidden : without_width;
-  if (int4) gradients(timer, (width + unit - 1) / unit * unit);
-  // DeepSpeed's kernels know fp16 only, so other types are converted before and after them.
   const Dtype model = deck.zero.precision.model;
-  time_two_types(timer, Dtype::fp16, model);
-  if (model != Dtype::fp16) time_two_types(timer, model, Dtype::fp16);
+  constexpr int rounds = 3;
+  for (int round = 0; round < rounds; ++round) {
+    if (int8) weights(timer);
+    if (int4) gradients(timer, (width + unit - 1) / unit * unit);
+    // DeepSpeed's kernels know fp16 only, so other types are converted before and after them.
+    time_two_types(timer, Dtype::fp16, model);
+    if (model != Dtype::fp16) time_two_types(timer, model, Dtype::fp16);
+  }
 }
 
 }  // namespace shardmark

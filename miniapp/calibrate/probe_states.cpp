@@ -84,9 +84,8 @@ void time_two_types(StateTimer& timer, Dtype to, Dtype from) {
   });
 }
 
-void probe_states(const Probe& probe) {
+void probe_states(const Probe& probe, StateTimer& timer) {
   probe.progress("kernels over states");
-  StateTimer timer(probe);
   constexpr Dtype fp32 = Dtype::fp32, bf16 = Dtype::bf16;
   timer.time("clear", Dtype::uint8, Dtype::uint8, 1,
              [&](std::int64_t n) { clear(timer.context(), n, timer.take(n)); });

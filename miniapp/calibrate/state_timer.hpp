@@ -7,6 +7,7 @@
 
 #include <core/clock.hpp>
 #include <core/memory/buffer.hpp>
+#include <core/nn/kernels/storage.hpp>
 #include <core/nn/products/matmul.hpp>
 #include <miniapp/calibrate/probe.hpp>
 
@@ -21,7 +22,8 @@ class StateTimer {
 
   /// Collective. Times `body(elems)`, which takes its operands from this object, for some sizes,
   /// rounded up to multiples of `unit`. `bytes_per_elem` limits the largest one to half of the
-  /// memory.
+  /// memory. Each call times a size once or twice: calls that lie apart in time average over what
+  /// other programs take from the memory's bandwidth in the meantime.
   template<class Body>
   void time(std::string_view kernel, Dtype dtype, Dtype source, double bytes_per_elem, Body body,
             std::int64_t unit = 1);
@@ -57,13 +59,14 @@ void StateTimer::time(std::string_view kernel, Dtype dtype, Dtype source, double
       continue;
     probe_.world.peers.barrier();
     if (!arena_) continue;
-    const int repeats = elems > (1 << 20) ? 3 : 7;
-    for (int i = 0; i <= repeats; ++i) {
+    // Small operands fit a cache, which the first run fills with the code as well.
+    const int first = elems > (1 << 20) ? 0 : -1, runs = elems > (1 << 20) ? 1 : 2;
+    for (int i = first; i < runs; ++i) {
       probe_.meet();
       const std::int64_t start_ns = monotonic_ns();
       body(elems);
       fence(context_.space, "shardmark::calibrate");
-      if (i > 0)
+      if (i >= 0)
         probe_.samples.add(Stream{.kernel = kernel,
                                   .dtype = dtype,
                                   .source = source,
