@@ -8,13 +8,13 @@
 # disturbed. It prints the median step of each, and how much slower than the fastest the advised one is. MACHINE names an existing
 # machine file, which replaces the calibration.
 advise() {
-  local machine round step_ms line sets
+  local machine round i line sets
   calibrate_unless_given
   "$build_dir/shardmark" advise "$deck" --machine "$machine" --ranks "$ranks" --format json | candidates >"$scratch/candidates"
   : >"$scratch/steps"
   for round in $(seq "$turns"); do
     summarize_candidates | awk -v first="$((round == 1))" '$1 == 1 || first || $4 < 1.2 { print $1 }' >"$scratch/chosen"
-    while read -r i step_ms line; do
+    while read -r i _ line; do
       read -ra sets <<<"$line"
       run "$ranks" "${sets[@]}" run.steps=3 run.warmup=1 expect.loss_drop=0 2>&1 </dev/null |
         awk -v i="$i" '/^  step p50/ { print i, $3 }' >>"$scratch/steps"

@@ -11,17 +11,20 @@ calibrate_unless_given() {
 # Calibrates this machine and then runs decks that the calibration did not use. Prints the predicted and the measured step time,
 # the errors, and the spread of repeated steps (p99 / p50 - 1). One deck, which is run right after the calibration and again before
 # each other deck, shows as "drift" how much slower the machine itself has become since, and "less drift" is the error without it.
-# MACHINE names an existing machine file, which replaces the calibration. DECKS is a pattern that selects names in
+# All decks run in each of ROUNDS rounds (2), and the table has their geometric means: on a shared machine the bandwidth of memory
+# may be a third lower for as long as one run takes. MACHINE names an existing machine file, which replaces the calibration. DECKS is a pattern that selects names in
 # ci/bench.d/predict_decks.
 predict() {
   local machine name n family line sets since_ms now_ms
   calibrate_unless_given
   since_ms=$(drift_ms)
-  grep -vE '^#' ci/bench.d/predict_decks | grep -E "${DECKS:-.}" | while read -r name n family line; do
-    read -ra sets <<<"$line"
-    now_ms=$(drift_ms)
-    run_predicted "$name" "$n" "$family" "${sets[@]}"
-    predicted_beside_measured "$name" "$scratch/$name.log" "$(awk -v now="$now_ms" -v since="$since_ms" 'BEGIN { print now / since - 1 }')"
+  for _ in $(seq "${ROUNDS:-2}"); do
+    grep -vE '^#' ci/bench.d/predict_decks | grep -E "${DECKS:-.}" | while read -r name n family line; do
+      read -ra sets <<<"$line"
+      now_ms=$(drift_ms)
+      run_predicted "$name" "$n" "$family" "${sets[@]}"
+      predicted_beside_measured "$name" "$scratch/$name.log" "$(awk -v now="$now_ms" -v since="$since_ms" 'BEGIN { print now / since - 1 }')"
+    done
   done | table_of_predictions
 }
 
@@ -89,21 +92,32 @@ predicted_beside_measured() {  # name log [drift]
       print "}" }' "$2"
 }
 
+# The figures of a deck that ran several times are geometric means. A pair is ranked wrongly if its measured steps differ by more
+# than 10 % and its predicted ones are in the other order.
 table_of_predictions() {
   tee -a "$out" | awk '
     function of(key) { return match($0, "\"" key "\": -?[0-9.]+") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) + 0 : 0 }
     function size(x) { return x < 0 ? -x : x }
+    function mean(key) { return exp(logs[name, key] / runs[name]) - 1 }
     { name = $0; sub(/.*predict /, "", name); sub(/".*/, "", name) }
     /failed/ { printf "%-28s failed\n", name; next }
-    NR == 1 { printf "%-28s %12s %12s %8s %8s %8s %8s %8s %8s %10s\n", "", "predicted ms", "measured ms", "step", "forward", "backward", "optim.", "noise", "drift", "less drift" }
-    { rest = (1 + of("error_step")) * (1 + of("drift")) - 1
-      printf "%-28s %12.2f %12.2f %7.1f%% %7.1f%% %7.1f%% %7.1f%% %7.1f%% %7.1f%% %9.1f%%\n", name, of("step_ms"), of("measured_ms"), 100 * of("error_step"),
-        100 * of("error_forward"), 100 * of("error_backward"), 100 * of("error_optimizer"), 100 * of("noise"), 100 * of("drift"), 100 * rest
-      n++; sum += size(of("error_step")); if (size(of("error_step")) > worst) worst = size(of("error_step"))
-      moved += size(of("drift")); still += size(rest); if (size(rest) > still_worst) still_worst = size(rest)
-      f += size(of("error_forward")); b += size(of("error_backward")); o += size(of("error_optimizer"))
-      for (i = 1; i < n; i++) if ((m[i] > 1.1 * of("measured_ms") && p[i] < of("step_ms")) || (1.1 * m[i] < of("measured_ms") && p[i] > of("step_ms"))) wrong++
-      m[n] = of("measured_ms"); p[n] = of("step_ms") }
-    END { if (n) printf "%d decks: step %.1f %% mean, %.1f %% worst (the machine drifted by %.1f %%; %.1f %% mean, %.1f %% worst without that); forward %.1f %%, backward %.1f %%, optimizer %.1f %% mean; %d of %d pairs ranked wrongly\n",
-      n, 100 * sum / n, 100 * worst, 100 * moved / n, 100 * still / n, 100 * still_worst, 100 * f / n, 100 * b / n, 100 * o / n, wrong, n * (n - 1) / 2 }'
+    {
+      if (!runs[name]++) names[++n] = name
+      step_ms[name] = of("step_ms"); measured_ms[name] += log(of("measured_ms"))
+      split("error_step error_forward error_backward error_optimizer noise drift", keys)
+      for (k in keys) logs[name, keys[k]] += log(1 + of(keys[k])) }
+    END {
+      if (!n) exit
+      printf "%-28s %12s %12s %8s %8s %8s %8s %8s %8s %10s\n", "", "predicted ms", "measured ms", "step", "forward", "backward", "optim.", "noise", "drift", "less drift"
+      for (i = 1; i <= n; i++) {
+        name = names[i]; p[i] = step_ms[name]; m[i] = exp(measured_ms[name] / runs[name])
+        rest = (1 + mean("error_step")) * (1 + mean("drift")) - 1
+        printf "%-28s %12.2f %12.2f %7.1f%% %7.1f%% %7.1f%% %7.1f%% %7.1f%% %7.1f%% %9.1f%%\n", name, p[i], m[i], 100 * mean("error_step"),
+          100 * mean("error_forward"), 100 * mean("error_backward"), 100 * mean("error_optimizer"), 100 * mean("noise"), 100 * mean("drift"), 100 * rest
+        e = size(mean("error_step")); sum += e; if (e > worst) worst = e
+        moved += size(mean("drift")); still += size(rest); if (size(rest) > still_worst) still_worst = size(rest)
+        f += size(mean("error_forward")); b += size(mean("error_backward")); o += size(mean("error_optimizer"))
+        for (j = 1; j < i; j++) if ((m[j] > 1.1 * m[i] && p[j] < p[i]) || (1.1 * m[j] < m[i] && p[j] > p[i])) { wrong++; print "  ranked wrongly: " names[j] " and " name } }
+      printf "%d decks: step %.1f %% mean, %.1f %% worst (the machine drifted by %.1f %%; %.1f %% mean, %.1f %% worst without that); forward %.1f %%, backward %.1f %%, optimizer %.1f %% mean; %d of %d pairs ranked wrongly\n",
+        n, 100 * sum / n, 100 * worst, 100 * moved / n, 100 * still / n, 100 * still_worst, 100 * f / n, 100 * b / n, 100 * o / n, wrong, n * (n - 1) / 2 }'
 }
