@@ -4,7 +4,7 @@
 
 # Asks `advise` what to use on this machine for the model of $deck on $ranks ranks. Then it runs the TOP best candidates (8; "all"
 # for every one) and the best of each stage, one after the other. In each further one of $turns rounds it runs those again that were
-# at most a fifth slower than the fastest so far, because the fastest of many single runs is often just the one that was not
+# at most an eighth slower than the fastest so far, because the fastest of many single runs is often just the one that was not
 # disturbed. It prints the median step of each, and how much slower than the fastest the advised one is. MACHINE names an existing
 # machine file, which replaces the calibration.
 advise() {
@@ -13,7 +13,7 @@ advise() {
   "$build_dir/shardmark" advise "$deck" --machine "$machine" --ranks "$ranks" --format json | candidates >"$scratch/candidates"
   : >"$scratch/steps"
   for round in $(seq "$turns"); do
-    summarize_candidates | awk -v first="$((round == 1))" '$1 == 1 || first || $4 < 1.2 { print $1 }' >"$scratch/chosen"
+    summarize_candidates | awk -v first="$((round == 1))" '$1 == 1 || first || $4 < 1.125 { print $1 }' >"$scratch/chosen"
     while read -r i _ line; do
       read -ra sets <<<"$line"
       run "$ranks" "${sets[@]}" run.steps=3 run.warmup=1 expect.loss_drop=0 2>&1 </dev/null |
@@ -33,13 +33,14 @@ advise() {
 # Prints a line per candidate: its number, the predicted and the measured median step in ms, the latter over that of the fastest
 # among those that ran most often, the number of runs, and its settings.
 summarize_candidates() {
-  sort -k1,1n -k2,2n "$scratch/steps" | awk '
-    NR == FNR { ms[$1, ++n[$1]] = $2; if (n[$1] > most) most = n[$1]; next }
-    { i = FNR; predicted[i] = $1; sub(/^[^ ]+ ?/, ""); sets[i] = $0; all = i
-      median[i] = n[i] ? (ms[i, int((n[i] + 1) / 2)] + ms[i, int(n[i] / 2) + 1]) / 2 : 0
-      if (n[i] && n[i] == most && (!best || median[i] < best)) best = median[i] }
-    END { for (i = 1; i <= all; i++) print i, predicted[i], median[i], best ? median[i] / best : 0, n[i] + 0, sets[i] }
-  ' - "$scratch/candidates"
+  { sort -k1,1n -k2,2n "$scratch/steps" | sed 's/^/run /'; sed 's/^/candidate /' "$scratch/candidates"; } | awk '
+    $1 == "run" { i = $2; ms[i, ++n[i]] = $3; if (n[i] > most) most = n[i]; next }
+    { predicted[++all] = $2; sub(/^[^ ]+ [^ ]+ ?/, ""); sets[all] = $0 }
+    END {
+      for (i = 1; i <= all; i++) {
+        median[i] = n[i] ? (ms[i, int((n[i] + 1) / 2)] + ms[i, int(n[i] / 2) + 1]) / 2 : 0
+        if (n[i] && n[i] == most && (!best || median[i] < best)) best = median[i] }
+      for (i = 1; i <= all; i++) print i, predicted[i], median[i], best ? median[i] / best : 0, n[i] + 0, sets[i] }'
 }
 
 # From the JSON of `advise`: the predicted step in ms and the changes of each candidate to run, a line each, the best one first.
