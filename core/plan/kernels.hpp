@@ -29,6 +29,8 @@
 //   clip         clip w (fp64: norm, coefficient), sum r|u, [further sums r …]; with Event::params,
 //                  one of each sum's group (all sums u): sums over Muon's updates lack the loss scale
 //   clip_gradient  gradient u, clip r      gradient *= coefficient, in the type of the gradient
+//   unscale      buffer u                  buffer /= the scale with which the step's loss was made
+//   rescale      buffer u                  the way back
 //   adamw        master u, gradient r, momentum u, variance u, clip r, [param w: the master rounded]
 //   lion         the same without variance
 //   sgd          the same without variance; without momentum too if the optimizer keeps none

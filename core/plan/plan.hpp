@@ -76,7 +76,7 @@ struct Event {
   // In Program::groups. Kernels: interleave and rearrange have one row per rank of it, sums add up
   // one part per rank.
   std::int32_t group = 0;
-  std::int32_t root = -1;    // reduce, broadcast: rank within the group
+  std::int32_t root = -1;  // reduce, broadcast: rank within the group
   std::int64_t elems = 0;
   std::int64_t first = 0;  // init_param: element of the parameter at which the operand starts
   double divisor = 1;      // scale, convert, interleave: by which values are divided
@@ -173,10 +173,13 @@ struct Program {
   bool zero_is_positive = false;
   // Whether backward multiplies the loss by fp16's scale, which the update divides by in any case.
   bool scales_loss = true;
+  // Whether Muon's updates lack the loss scale by which clipping divides.
+  bool updates_lack_scale = false;
   std::vector<Slot> slots;
   std::vector<Group> groups;
   std::vector<Segment> segments;  // segments[0] is init
   std::vector<Step> steps;        // steps[0] is the first
+  int resumed_step = 0;           // with which a run goes on that is resumed from a checkpoint
   std::vector<StatePiece> states;
   // Further copies of states, which init leaves alive: of State::param, until a step drops them, or
   // of what other ranks own. Whoever sets states in between must set these too.

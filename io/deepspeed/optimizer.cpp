@@ -99,8 +99,8 @@ void check_ratio(const DsConfig& c, const Origin& origin) {
   origin.refuse(c.optimizer.key("type"), c.optimizer.at("type"), why);
 }
 
-// Muon is modelled as DeepSpeed has it at stages 0 to 2, without offload, where gradients add up in
-// the type of the parameters.
+// Muon is modelled as DeepSpeed has it at stages 0 to 2, where gradients add up in the type of the
+// parameters.
 void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
   const std::string type = c.optimizer.key("type");
   const auto needs = [&](const std::string& key, const Json& value, const std::string& remedy) {
@@ -118,7 +118,6 @@ void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
                               "another optimizer",
                               type));
   if (c.stage == 3) needs(c.zero.key("stage"), c.stage, "set it to 0, 1 or 2");
-  if (offloads_optimizer(c)) needs(c.zero.key("offload_optimizer"), "cpu", "remove it");
   if (c.torch_autocast.flag("enabled"))
     needs(c.torch_autocast.key("enabled"), true, "set it to false");
   if (c.bf16.flag("bf16_master_weights_and_grads"))

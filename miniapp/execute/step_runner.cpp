@@ -20,6 +20,7 @@ void StepRunner::init() {
 
 void StepRunner::resume(const TrainingPosition& position, bool same_dtype) {
   next_step_ = position.step;
+  if (position.step > 0) at_ = program_.resumed_step;
   values_.updates = position.updates;
   if (same_dtype && deck_.zero.precision.loss_scale.dynamic) scaler_.restore(position.loss_scale);
 }

@@ -137,7 +137,9 @@ float rounded(float value, Dtype dtype) {
 void ListModel::run(const Program& program, const Event& event, std::span<const Bound> ops,
                     const StepValues& values) {
   // Gradients are divided by the scale with which they were made, so that integers stay exact.
-  if (run_state_kernel(context_, program, event, ops, {0, loss_scale(program, values)})) return;
+  const double scale = loss_scale(program, values);
+  if (run_state_kernel(context_, program, event, ops, {.loss_scale = scale, .made_scale = scale}))
+    return;
   switch (event.kernel) {
     case Kernel::init_param: return init(program, event, ops[0]);
     case Kernel::forward: return forward(event, program, ops);

@@ -111,6 +111,12 @@ bool run_state_kernel(const Context& context, const Program& program, const Even
     case Kernel::clip_gradient:
       clip_gradient(context, ops[0].elems, stored(ops[0]), ops[1].as<double>() + 1);
       return true;
+    case Kernel::unscale:
+      divide(context, ops[0].elems, stored(ops[0]), clipping.made_scale);
+      return true;
+    case Kernel::rescale:
+      divide(context, ops[0].elems, stored(ops[0]), 1 / clipping.made_scale);
+      return true;
     default: return false;
   }
 }

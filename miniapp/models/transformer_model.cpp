@@ -55,8 +55,9 @@ TransformerModel::TransformerModel(const Deck& deck, const Program& program, con
 
 void TransformerModel::run(const Program& program, const Event& event,
                            std::span<const Bound> operands, const StepValues& values) {
-  if (run_state_kernel(context_, program, event, operands,
-                       {deck_.zero.gradient_clipping, values.unscale, values.norm_factor}))
+  if (run_state_kernel(
+          context_, program, event, operands,
+          {deck_.zero.gradient_clipping, values.unscale, values.norm_factor, values.loss_scale}))
     return;
   switch (event.kernel) {
     case Kernel::init_param: return init(program, event, operands[0]);

@@ -51,7 +51,8 @@ void update_states(const Context& context, const Program& program, const Event& 
     }
     case Kernel::muon:
       return muon_update(context, elems, master, grad,
-                         {o.lr, o.weight_decay, clip == nullptr ? 1 : unscale}, clip, rounded);
+                         {o.lr, o.weight_decay, program.updates_lack_scale ? unscale : 1}, clip,
+                         rounded);
     default: break;
   }
   throw PlanError("executor: kernel " + std::string(to_string(event.kernel)) + " updates nothing");

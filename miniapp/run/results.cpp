@@ -42,7 +42,7 @@ void compare_with_plan(const RunPlan& run, RunSession& session, const RunRecord&
     result.tiers[t].budget = run.budgets.bytes[t].value_or(0);
     result.tiers[t].budget_source = run.budgets.source[t];
   }
-  const SegmentRuns runs = planned_runs(program, steps_due(deck, record));
+  const SegmentRuns runs = planned_runs(program, steps_due(deck, record), record.first_step > 0);
   compare_memory(program, segments_of_runs(runs), {memory, record.slots}, peers, result, observed);
   compare_calls(program, runs, {session.counters(), session.executor().runs()}, peers, result,
                 observed);

@@ -107,6 +107,7 @@ class Training {
     init();
     checkpoints.restore(executor(), runner());
     steps_ = checkpoints.first_step();
+    resumed_ = steps_ > 0;
   }
 
   /// Runs one optimizer step without any communication by the test. Returns false if it was
@@ -117,7 +118,7 @@ class Training {
     return updated;
   }
   /// How often each segment must have run, from the steps so far and the plan alone.
-  SegmentRuns planned_runs() const { return shardmark::planned_runs(program_, skips_); }
+  SegmentRuns planned_runs() const { return shardmark::planned_runs(program_, skips_, resumed_); }
 
   /// Runs one optimizer step, and keeps its loss (over all ranks) and norm.
   void step() {
@@ -192,6 +193,7 @@ class Training {
   std::optional<Lanes> lanes_;
   std::optional<Session> session_;
   std::int64_t steps_ = 0;
+  bool resumed_ = false;
   std::vector<bool> skips_;  // by step that was run
 };
 

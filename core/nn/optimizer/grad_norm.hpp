@@ -31,12 +31,9 @@ struct ClipRule {
   double clipping = 0;     // 0: no clipping
   double loss_scale = 1;   // by which the gradients are divided
   double norm_factor = 1;  // of the norm that is reported
-  /// By which the squares of updates grow to be like those of the gradients, which were made with
-  /// the scale before.
-  KOKKOS_INLINE_FUNCTION double scale_of_updates() const {
-    const double scale = loss_scale / norm_factor;
-    return scale * scale;
-  }
+  double made_scale = 1;   // of the loss of which the gradients were made
+  /// By which the squares of updates grow to be like those of the gradients.
+  KOKKOS_INLINE_FUNCTION double scale_of_updates() const { return made_scale * made_scale; }
 };
 
 /// norm = sqrt(*sum) / loss_scale, and clip[0] = norm * norm_factor. clip[1] is the factor of the

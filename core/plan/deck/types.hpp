@@ -52,6 +52,8 @@ enum class Kernel : std::uint8_t {
   grad_norm,
   clip,
   clip_gradient,
+  unscale,
+  rescale,
   adamw,
   lion,
   sgd,
@@ -59,7 +61,7 @@ enum class Kernel : std::uint8_t {
   muon
 };
 template<>
-inline constexpr std::size_t enum_size<Kernel> = 27;
+inline constexpr std::size_t enum_size<Kernel> = 29;
 /// Whether a kernel is the update of an optimizer.
 constexpr bool is_update(Kernel kernel) {
   return kernel >= Kernel::adamw;

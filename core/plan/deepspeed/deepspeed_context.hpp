@@ -19,6 +19,7 @@ namespace recorded {
 inline constexpr std::string_view params = "params", grads = "grads";
 inline constexpr std::string_view partition_gradients = "partition_gradients";
 inline constexpr std::string_view staged_momentum = "staged_momentum";
+inline constexpr std::string_view muon_gathers = "muon_gathers";
 inline constexpr std::string_view full_fp32_gradients = "full_fp32_gradients";
 inline constexpr std::string_view param_partitions = "param_partitions";
 inline constexpr std::string_view secondary_partitions = "secondary_partitions";

@@ -132,10 +132,14 @@ void StepScalars::begin_gradually(int sums, bool flagged) {
   w_.compute(Kernel::zero, {w_.write(flag_)});
 }
 
-void StepScalars::add_gradient(int sum, Operand grad) {
+void StepScalars::add_to_sum(int sum, Operand grad) {
   grad.reads = true, grad.writes = false;
   if (sum < static_cast<int>(sums_.size()))
     w_.compute(Kernel::grad_norm, {w_.update(sums_[sum]), grad});
+}
+
+void StepScalars::add_to_flag(Operand grad) {
+  grad.reads = true, grad.writes = false;
   if (flags_gradually_) w_.compute(Kernel::overflow, {w_.update(flag_), grad});
 }
 

@@ -57,7 +57,12 @@ class StepScalars {
   /// Acquires `sums` sums and, if `flagged`, the flag, and clears them.
   void begin_gradually(int sums, bool flagged);
   /// Adds a gradient to sum number `sum`, if there is such a sum, and to the flag.
-  void add_gradient(int sum, Operand grad);
+  void add_gradient(int sum, Operand grad) {
+    add_to_sum(sum, grad);
+    add_to_flag(grad);
+  }
+  void add_to_sum(int sum, Operand grad);
+  void add_to_flag(Operand grad);
 
  private:
   void declare_sums(int sums);

@@ -24,9 +24,11 @@ class Checker {
         gradients_(program, [this](std::string what) { report(Rule::gradient, std::move(what)); }) {
   }
 
-  // Takes every junction that the driver can take: all steps done, all skipped, and both in turn.
+  // Takes every junction that the driver can take: all steps done, all skipped, and both in turn,
+  // and a run that is resumed.
   std::vector<Violation> run() {
     walk([](int) { return false; });
+    if (p_.resumed_step != 0) walk([](int) { return false; }, p_.resumed_step);
     const bool may_skip =
         std::any_of(p_.steps.begin(), p_.steps.end(), [](const Step& s) { return s.skip >= 0; });
     if (may_skip) {
@@ -41,7 +43,7 @@ class Checker {
   using Clock = std::array<std::int32_t, queue_count>;
 
   template<class Skipped>
-  void walk(Skipped skipped) {
+  void walk(Skipped skipped, int first_step = 0) {
     segment_ = nullptr;
     defined_.assign(p_.slots.size(), {});
     accesses_.assign(p_.slots.size(), {});
@@ -49,7 +51,7 @@ class Checker {
     alive_.clear();
     last_gradients_ = Gradients::none;
     if (!walk_index(p_.segments.empty() ? -1 : 0)) return;
-    int at = 0;
+    int at = first_step;
     for (int i = 0; i < static_cast<int>(p_.steps.size()) + 3; ++i) {
       const Step& step = p_.steps[at];
       const bool skip = step.skip >= 0 && skipped(i);

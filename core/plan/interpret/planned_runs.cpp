@@ -3,10 +3,10 @@
 
 namespace shardmark {
 
-SegmentRuns planned_runs(const Program& program, const std::vector<bool>& skipped) {
+SegmentRuns planned_runs(const Program& program, const std::vector<bool>& skipped, bool resumed) {
   SegmentRuns runs(program.segments.size(), 0);
   runs[0] = 1;
-  int at = 0;
+  int at = resumed ? program.resumed_step : 0;
   for (const bool skip : skipped) {
     const Step& step = program.steps[static_cast<std::size_t>(at)];
     for (const SegmentRun& run : runs_of(step, skip))

@@ -17,8 +17,9 @@ using SegmentRuns = std::vector<std::int64_t>;
 
 /// Counts the runs of each segment in a run that consists of the start-up and one optimizer step
 /// per entry of `skipped`. An entry says whether that step was skipped because gradients
-/// overflowed. Pure.
-SegmentRuns planned_runs(const Program& program, const std::vector<bool>& skipped);
+/// overflowed. `resumed` says whether the run goes on from a checkpoint. Pure.
+SegmentRuns planned_runs(const Program& program, const std::vector<bool>& skipped,
+                         bool resumed = false);
 
 /// The collectives of `runs`, of one group or of all. Operations that do not occur are absent.
 Volume volume_of_runs(const Program& program, const SegmentRuns& runs, int group = all_groups);

@@ -42,7 +42,9 @@ class StateWork {
         return true;
       case Kernel::accumulate: two("accumulate", 2, 1); return true;
       case Kernel::convert: convert(); return true;
-      case Kernel::scale: one("divide", 0, 2); return true;
+      case Kernel::scale:
+      case Kernel::unscale:
+      case Kernel::rescale: one("divide", 0, 2); return true;
       case Kernel::interleave: moved("interleave", at(1)); return true;
       case Kernel::rearrange: moved("rearrange", at(0)); return true;
       case Kernel::quantize: quantized("quantize", at(0), at(2), 2); return true;

@@ -20,7 +20,9 @@ class StepWriter {
     for (int s = 0; s <= special; ++s) {
       suffix_ = s < special ? ".step" + std::to_string(s) : "";
       p_.steps.push_back(step(s < special ? schedule_.special_micros() : 1));
-      p_.steps.back().after_update = p_.steps.back().after_skip = std::min(s + 1, special);
+      const int next = std::min(s + 1, special);
+      p_.steps.back().after_update = next;
+      p_.steps.back().after_skip = schedule_.repeats_skipped() ? s : next;
     }
   }
 

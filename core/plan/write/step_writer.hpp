@@ -47,6 +47,8 @@ class StepSchedule {
   /// How many micro-batches at the start of such a step are unlike those that follow them, apart
   /// from the last one.
   virtual int special_micros() const { return 1; }
+  /// Whether a special step that is skipped comes again.
+  virtual bool repeats_skipped() const { return false; }
 };
 
 /// Writes start-up, the special steps, and one more step, which follows itself.

@@ -2,7 +2,8 @@
 // Rules of Muon at DeepSpeed's stages 0 to 2: with `ordered` reductions neither the stage nor how
 // gradients travel changes a bit, wherever matrices are cut by partitions, but that stage 0 clips
 // before updates are made; memory, collectives and work are as predicted; AdamW updates what is no
-// hidden matrix; a resumed run equals one that did not stop.
+// hidden matrix; a resumed run equals one that did not stop. The same holds with the optimizer on
+// the host.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -24,6 +25,11 @@ Deck deck_of(int stage, Optimizer muon = Optimizer::muon) {
   o.lr = 0.02, o.adam_lr = 1e-3, o.momentum = 0.95, o.beta2 = 0.95, o.weight_decay = 0.05;
   set_precision(d, Dtype::fp32, Dtype::fp32);
   return d;
+}
+
+Deck offloaded(Deck deck) {
+  deck.zero.offload_optimizer.enabled = true;
+  return deck;
 }
 
 Outcome run(const Deck& deck) {
@@ -68,6 +74,40 @@ TEST(Muon, is_bitwise_equal_however_gradients_travel) {
     deck.zero.knobs.overlap_comm = deck.zero.knobs.round_robin_gradients = true;
     deck.run.memory_mode = MemoryMode::pooled;
     EXPECT_EQ(run(deck), want) << "dealt round robin, with overlap";
+  }
+}
+
+// Every rank then makes all updates from gathered gradients and momenta.
+TEST(Muon, is_bitwise_equal_with_the_optimizer_on_the_host) {
+  for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon}) {
+    const Outcome want = run(deck_of(1, muon));
+    for (const int stage : {1, 2}) {
+      Deck deck = offloaded(deck_of(stage, muon));
+      EXPECT_EQ(run(deck), want) << "stage " << stage;
+      deck.zero.knobs.reduce_bucket_size = 100;
+      deck.zero.knobs.reduce_scatter = false;
+      deck.zero.knobs.overlap_comm = deck.zero.knobs.round_robin_gradients = true;
+      deck.run.memory_mode = MemoryMode::pooled;
+      EXPECT_EQ(run(deck), want) << "stage " << stage << ", dealt round robin, with overlap";
+    }
+  }
+}
+
+// The first step that is not skipped gathers no momentum, since it is zero on every rank.
+TEST(Muon, gathers_momentum_from_the_second_update_on) {
+  Deck deck = offloaded(deck_of(2));
+  set_precision(deck, Dtype::fp16, Dtype::fp16);
+  Training t(deck, MPI_COMM_WORLD);
+  const Program& p = t.program();
+  ASSERT_EQ(p.steps.size(), 2U);
+  EXPECT_EQ(p.steps[0].after_skip, 0);
+  EXPECT_EQ(p.steps[0].after_update, 1);
+  EXPECT_EQ(p.resumed_step, 1);
+  const auto gathered = [&](int step) {
+    return volume(p.segments[static_cast<std::size_t>(p.steps[step].update)])[Op::all_gather].bytes;
+  };
+  if (world() > 1) {
+    EXPECT_GT(gathered(1), gathered(0));
   }
 }
 
@@ -136,6 +176,7 @@ TEST(Muon, does_not_depend_on_the_loss_scale) {
   for (const double scale : {1.0, 256.0, 4096.0}) {
     deck.zero.precision.loss_scale = {.dynamic = false, .initial = scale};
     EXPECT_NEAR(distance_of_a_matrix(deck), want, 0.1 * want) << scale;
+    EXPECT_NEAR(distance_of_a_matrix(offloaded(deck)), want, 0.1 * want) << scale << ", offloaded";
   }
 }
 
@@ -156,11 +197,15 @@ TEST(Muon, goes_on_from_a_checkpoint) {
     Dtype type;
     bool async;
     int stage, resumed_at;
+    bool on_host = false, resumed_on_host = false;
   };
-  for (const auto& [type, async, stage, resumed_at] :
+  for (const auto& [type, async, stage, resumed_at, on_host, resumed_on_host] :
        {Case{Dtype::fp32, false, 1, 2}, Case{Dtype::fp32, true, 1, 2},
         Case{Dtype::bf16, false, 1, 2}, Case{Dtype::fp16, true, 1, 2},
-        Case{Dtype::fp32, false, 0, 0}, Case{Dtype::bf16, true, 0, 0}}) {
+        Case{Dtype::fp32, false, 0, 0}, Case{Dtype::bf16, true, 0, 0},
+        Case{Dtype::fp32, false, 1, 2, true, true}, Case{Dtype::bf16, true, 2, 1, true, true},
+        Case{Dtype::fp16, false, 2, 2, true, true}, Case{Dtype::fp32, true, 2, 1, true, false},
+        Case{Dtype::fp32, false, 1, 1, false, true}}) {
     SCOPED_TRACE(to_string(type));
     const SharedFolder folder;
     const auto to_the_end = [&](CheckpointedRun& run, bool writes) {
@@ -169,17 +214,19 @@ TEST(Muon, goes_on_from_a_checkpoint) {
         if (writes && s + 1 == stop_after) run.write();
       }
       run.checkpoints.finish();
+      EXPECT_EQ(run.training.counting().volume(),
+                volume_of_runs(run.training.program(), run.training.planned_runs()));
       return Outcome{
           {run.training.losses.back()}, {run.training.norms.back()}, run.training.hashes()};
     };
-    Deck deck = deck_of(stage);
+    Deck deck = on_host ? offloaded(deck_of(stage)) : deck_of(stage);
     deck.checkpoint.async = async;
     set_precision(deck, type, type);
     const Outcome want = [&] {
       CheckpointedRun whole(with_checkpoints(deck, folder.path()), MPI_COMM_WORLD);
       return to_the_end(whole, true);
     }();
-    Deck other = deck_of(resumed_at);
+    Deck other = resumed_on_host ? offloaded(deck_of(resumed_at)) : deck_of(resumed_at);
     set_precision(other, type, type);
     CheckpointedRun again(with_checkpoints(other, folder.path(), "latest", 0), MPI_COMM_WORLD);
     EXPECT_EQ(again.checkpoints.first_step(), stop_after);

@@ -14,6 +14,7 @@ MuonUpdates::MuonUpdates(DeepSpeedContext& context, const FlatStates& states, Fl
       offset_(context.program.model.params.size(), -1) {}
 
 void MuonUpdates::init() {
+  c_.program.updates_lack_scale = c_.precision.model == Dtype::fp16;
   for (std::size_t g = 0; g < states_.groups().size(); ++g) {
     if (!states_.has_matrices(g)) continue;
     std::int64_t end = 0;

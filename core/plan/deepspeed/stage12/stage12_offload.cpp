@@ -48,7 +48,8 @@ void FlatBuckets::keep_on_host(int id, Operand grad) {
   const OwnedSlice own = states_.owned(id);
   const auto g = static_cast<std::size_t>(states_.flat().group_of(id));
   const Operand slice = c_.read_part(grad.slot, grad.offset + own.first, own.elems);
-  scalars_.add_gradient(static_cast<int>(g), slice);
+  scalars_.add_to_flag(slice);
+  if (!states_.has_matrices(g)) scalars_.add_to_sum(static_cast<int>(g), slice);
   offload_.send_down(
       id, slice,
       c_.write_part(states_.host_grad(g),

@@ -8,6 +8,7 @@
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
 #include <core/plan/deepspeed/stage12/bf16_optimizer.hpp>
 #include <core/plan/deepspeed/stage12/muon_updates.hpp>
+#include <core/plan/deepspeed/stage12/offloaded_muon.hpp>
 #include <core/plan/deepspeed/stage12/stage12_gradients.hpp>
 #include <core/plan/write/step_writer.hpp>
 
@@ -25,6 +26,7 @@ class Stage12Schedule final : public StepSchedule {
         states_(c_, collectives_, scalars_, groups),
         buckets_(c_, collectives_, grads_, scalars_, states_),
         muon_(c_, states_, buckets_),
+        offloaded_muon_(c_, states_, collectives_, scalars_),
         step_slots_(groups.groups().size()) {}
 
   void write() { write_steps(c_.program, w_, c_.compute, *this); }
@@ -43,10 +45,15 @@ class Stage12Schedule final : public StepSchedule {
   }
   bool may_skip() const override { return c_.precision.check_overflow; }
   void end_segment() override { collectives_.end_segment(); }
+  bool muon_on_host() const { return is_muon(c_.optimizer()) && c_.offloads(); }
+  // The first update of matrices has no momentum to gather.
+  int special_steps() const override { return muon_on_host() ? 1 : 0; }
+  bool repeats_skipped() const override { return muon_on_host(); }
 
   void init() override {
     states_.init();
-    muon_.init();
+    muon_on_host() ? offloaded_muon_.init() : muon_.init();
+    c_.program.resumed_step = special_steps();
     buckets_.acquire_offload();
     c_.acquire_persistent();
   }
@@ -120,6 +127,7 @@ class Stage12Schedule final : public StepSchedule {
 
   void update() override {
     const bool offloads = c_.offloads();
+    if (muon_on_host()) offloaded_muon_.make_updates();
     if (!offloads) scalars_.acquire(sums());
     for (int g = 0; g < sums(); ++g) {
       if (!offloads) scalars_.sum_of_squares(g, buckets_.owned_grads(g));
@@ -136,7 +144,7 @@ class Stage12Schedule final : public StepSchedule {
   // Where Muon's updates lack a loss scale: a parameter of each group that has a sum.
   std::vector<int> scaled_updates() const {
     std::vector<int> firsts;
-    if (is_muon(c_.optimizer()) && c_.precision.model == Dtype::fp16)
+    if (c_.program.updates_lack_scale)
       for (int g = 0; g < sums(); ++g) firsts.push_back(groups()[g].params.front());
     return firsts;
   }
@@ -184,6 +192,7 @@ class Stage12Schedule final : public StepSchedule {
   FlatStates states_;
   FlatBuckets buckets_;
   MuonUpdates muon_;
+  OffloadedMuon offloaded_muon_;
   std::vector<StepSlots> step_slots_;  // by group
 };
 

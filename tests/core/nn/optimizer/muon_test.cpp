@@ -220,9 +220,9 @@ TEST(Muon, gives_an_update_the_loss_scale_that_it_lacks) {
   EXPECT_EQ(param[0], 0);
   // Gradients of norm 3 * 1024 and updates of norm 4, whose scale was half as large before.
   sum[0] = 9.0 * 1024 * 1024, clip[0] = 16;
-  clip_from_sum(ctx, sum.data(), {1, 1024}, norm.data(), clip.data());
+  clip_from_sum(ctx, sum.data(), {1, 1024, 1, 1024}, norm.data(), clip.data());
   EXPECT_EQ(norm[0], 5);
-  clip_from_sum(ctx, nullptr, {1, 1024, 2}, norm.data(), clip.data());
+  clip_from_sum(ctx, nullptr, {1, 1024, 2, 512}, norm.data(), clip.data());
   EXPECT_EQ(norm[0], 4);
 }
 

@@ -104,6 +104,17 @@ const Variant variants[] = {
        d.zero.optimizer.type = Optimizer::standard_muon;
        d.zero.knobs.round_robin_gradients = d.zero.knobs.overlap_comm = true;
      }},
+    {"Muon offloaded",
+     [](Deck& d) {
+       d.zero.offload_optimizer.enabled = true;
+       if (models_muon(d)) d.zero.optimizer.type = Optimizer::muon;
+     }},
+    {"Muon offloaded, dealt round robin",
+     [](Deck& d) {
+       d.zero.offload_optimizer.enabled = true;
+       d.zero.knobs.round_robin_gradients = d.zero.knobs.overlap_comm = true;
+       if (models_muon(d)) d.zero.optimizer.type = Optimizer::standard_muon;
+     }},
     {"SGD in files, ahead and behind",
      [](Deck& d) {
        testing::put_in_files(d, true, false);

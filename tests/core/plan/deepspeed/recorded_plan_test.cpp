@@ -56,7 +56,7 @@ TEST(Recorded, CollectivesRowByRow) {
   EXPECT_GE(compare_rows("deepspeed_hpz.json"), 9);
   EXPECT_GE(compare_rows("deepspeed_details.json"), 20);
   EXPECT_GE(compare_rows("deepspeed_autocast.json"), 40);
-  EXPECT_GE(compare_rows("deepspeed_muon_traces.json"), 46);
+  EXPECT_GE(compare_rows("deepspeed_muon_traces.json"), 72);
 }
 
 // Returns how many cases of the file have figures of memory.
@@ -69,7 +69,8 @@ int compare_memory(const std::string& file) {
     ++cases;
     for (int rank = 0; rank < r.world; ++rank) {
       SCOPED_TRACE(r.name + ", rank " + std::to_string(rank));
-      const json have = plan_json(r, rank).at("memory_at");
+      json have = plan_json(r, rank).at("memory_at");
+      for (json& kinds : have) kinds.erase("workspace");  // scalars, which were not recorded
       json want;
       for (const auto& [at, kinds] : r.raw.at("bytes_by_rank")[rank].items())
         for (const auto& [kind, bytes] : kinds.items())
@@ -85,7 +86,7 @@ TEST(Recorded, MemoryToTheByte) {
   EXPECT_GE(compare_memory("deepspeed_hpz.json"), 8);
   EXPECT_GE(compare_memory("deepspeed_details.json"), 20);
   EXPECT_GE(compare_memory("deepspeed_autocast.json"), 33);
-  EXPECT_GE(compare_memory("deepspeed_muon_traces.json"), 46);
+  EXPECT_GE(compare_memory("deepspeed_muon_traces.json"), 72);
 }
 
 }  // namespace
