@@ -99,7 +99,29 @@ void check_ratio(const DsConfig& c, const Origin& origin) {
   origin.refuse(c.optimizer.key("type"), c.optimizer.at("type"), why);
 }
 
-// Muon is modelled as DeepSpeed has it at stages 0 to 2, where gradients add up in the type of the
+// What DeepSpeed's Muon needs at stage 3, and what is modelled of it there.
+template<class Needs>
+void check_sharded_muon(const DsConfig& c, const Origin& origin, const Needs& needs) {
+  const std::string type = c.optimizer.key("type");
+  if (c.zero.flag("reduce_scatter"))
+    origin.refuse(c.zero.key("reduce_scatter"), true,
+                  fmt::format("{} is \"Muon\", and DeepSpeed's stage 3 takes Muon only without "
+                              "reduce-scatter: set it to false, or use another optimizer",
+                              type));
+  for (const DsValues* section : {&c.offload_optimizer, &c.offload_param})
+    if (section->at("device") == "nvme") needs(section->key("device"), "nvme", "set it to \"cpu\"");
+  if (c.zero.flag("zero_quantized_weights"))
+    needs(c.zero.key("zero_quantized_weights"), true, "set it to false");
+  const bool narrow = c.data_types.at("grad_accum_dtype") != "fp32";
+  if (offloads_optimizer(c) && c.fp16.flag("enabled") && narrow)
+    needs(
+        c.fp16.key("enabled"), true,
+        fmt::format("with the optimizer on the host DeepSpeed multiplies updates by the loss scale "
+                    "in fp16, where they overflow: use bf16, or set {} to \"fp32\"",
+                    c.data_types.key("grad_accum_dtype")));
+}
+
+// Muon is modelled as DeepSpeed has it, at stages 0 to 2 where gradients add up in the type of the
 // parameters.
 void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
   const std::string type = c.optimizer.key("type");
@@ -111,22 +133,16 @@ void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
     origin.not_modelled(type, c.optimizer.at("type"),
                         "only as DeepSpeed has it: set run.schedule to \"deepspeed\", or use "
                         "another optimizer");
-  if (c.stage == 3 && c.zero.flag("reduce_scatter"))
-    origin.refuse(c.zero.key("reduce_scatter"), true,
-                  fmt::format("{} is \"Muon\", and DeepSpeed's stage 3 takes Muon only without "
-                              "reduce-scatter, as it needs whole gradients: use stage 0 to 2, or "
-                              "another optimizer",
-                              type));
-  if (c.stage == 3) needs(c.zero.key("stage"), c.stage, "set it to 0, 1 or 2");
+  if (c.stage == 3) check_sharded_muon(c, origin, needs);
   if (c.torch_autocast.flag("enabled"))
     needs(c.torch_autocast.key("enabled"), true, "set it to false");
   if (c.bf16.flag("bf16_master_weights_and_grads"))
     needs(c.bf16.key("bf16_master_weights_and_grads"), true, "set it to false");
   const bool half = c.bf16.flag("enabled") || c.fp16.flag("enabled");
   if (const Json accum = c.data_types.at("grad_accum_dtype");
-      !accum.is_null() && (half ? accum == "fp32" : accum != "fp32"))
+      !accum.is_null() && (half ? accum == "fp32" && c.stage != 3 : accum != "fp32"))
     needs(c.data_types.key("grad_accum_dtype"), accum, "remove it");
-  if (c.stage != 0 && !c.zero.flag("use_multi_rank_bucket_allreduce"))
+  if (c.stage != 0 && c.stage != 3 && !c.zero.flag("use_multi_rank_bucket_allreduce"))
     needs(c.zero.key("use_multi_rank_bucket_allreduce"), false, "remove it");
   if (!c.scheduler.at("type").is_null())
     needs(c.scheduler.key("type"), c.scheduler.at("type"), "remove the scheduler");

@@ -96,6 +96,8 @@ std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace
                 {"deepspeed.gradient_accumulation_steps", std::to_string(per_rank / micro)},
                 {"run.activation_checkpointing", again ? "true" : "false"}};
             add_offload(changes, deck, kind);
+            if (stage == 3 && is_muon(deck.zero.optimizer.type))
+              changes.emplace_back(std::string(zero_section) + "reduce_scatter", "false");
             all.push_back(std::move(changes));
           }
       }

@@ -16,10 +16,10 @@ namespace shardmark {
 namespace {
 
 void prepare_muon(Program& program, const Deck& deck) {
-  if (program.schedule != Schedule::deepspeed || program.stage == 3)
+  if (program.schedule != Schedule::deepspeed)
     throw DeckError(fmt::format(
-        "{}: deepspeed.optimizer.type = \"Muon\": is modelled at stages 0 to 2 of the schedule "
-        "deepspeed: use another optimizer",
+        "{}: deepspeed.optimizer.type = \"Muon\": is modelled under the schedule deepspeed: use "
+        "another optimizer",
         deck.path));
   divide_for_muon(program.model, deck.path);
 }

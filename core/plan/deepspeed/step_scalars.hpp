@@ -27,16 +27,21 @@ class StepScalars {
   /// `updates`: one parameter of each sum's group, if some sums are over Muon's updates and lack
   /// the loss scale.
   void clip(int sums, const std::vector<int>& updates = {});
+  /// What `clip` needs to know of `sums` groups.
+  template<class Groups>
+  std::vector<int> updates_of(const Groups& groups, int sums) const {
+    std::vector<int> firsts;
+    if (c_.program.updates_lack_scale)
+      for (int g = 0; g < sums; ++g)
+        firsts.push_back(groups[static_cast<std::size_t>(g)].params.front());
+    return firsts;
+  }
   /// Copies the sums to the host, which clips; `also_device` for sub-groups that stay there.
   void clip_on_host(int sums, bool also_device);
-  /// Writes the optimizer's update with the coefficient of the tier where the master lies.
-  void update(const UpdatePlaces& places, const std::vector<int>& params,
-              std::optional<Operand> rounded = {}) {
-    update_by(c_.optimizer(), places, params, rounded);
-  }
-  /// Writes the update of `params` by `optimizer`, which need not be the optimizer of the deck.
+  /// Writes the update of `params` by `optimizer`, which need not be the optimizer of the deck,
+  /// with the coefficient of the tier where the master lies.
   void update_by(Optimizer optimizer, const UpdatePlaces& places, const std::vector<int>& params,
-                 std::optional<Operand> rounded);
+                 std::optional<Operand> rounded = {});
 
   /// Multiplies a gradient (u) by the coefficient, before Muon makes its update of the gradient.
   void clip_gradient(Operand grad);
@@ -56,12 +61,9 @@ class StepScalars {
   // Sums and flag that are updated gradient by gradient, as offloading does.
   /// Acquires `sums` sums and, if `flagged`, the flag, and clears them.
   void begin_gradually(int sums, bool flagged);
-  /// Adds a gradient to sum number `sum`, if there is such a sum, and to the flag.
-  void add_gradient(int sum, Operand grad) {
-    add_to_sum(sum, grad);
-    add_to_flag(grad);
-  }
+  /// Adds a gradient to sum number `sum`, if there is such a sum.
   void add_to_sum(int sum, Operand grad);
+  /// Adds a gradient to the flag, if it is set gradually.
   void add_to_flag(Operand grad);
 
  private:

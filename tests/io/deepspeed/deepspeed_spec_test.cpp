@@ -242,7 +242,23 @@ TEST(DeepSpeedOptimizer, muon_is_refused_where_it_is_not_modelled) {
                 {key, "not modelled yet"});
   };
   EXPECT_NO_THROW(optimizer(0, "Muon", ""));
-  refused(3, "", "", R"(, "reduce_scatter": false)", "zero_optimization.stage = 3");
+  EXPECT_NO_THROW(optimizer(3, "Muon", "", "", R"(, "reduce_scatter": false)"));
+  for (const char* section : {"offload_optimizer", "offload_param"}) {
+    const std::string off =
+        fmt::format(R"(, "reduce_scatter": false, "{}": {{"device": "cpu"}})", section);
+    EXPECT_NO_THROW(optimizer(3, "Muon", "", "", off.c_str()));
+    const std::string files = fmt::format(
+        R"(, "reduce_scatter": false, "{}": {{"device": "nvme", "nvme_path": "x"}})", section);
+    refused(3, "", "", files.c_str(), "device = \"nvme\"");
+  }
+  refused(3, "", R"(, "fp16": {"enabled": true})",
+          R"(, "reduce_scatter": false, "zero_quantized_weights": true)",
+          "zero_quantized_weights = true");
+  const char* host = R"(, "reduce_scatter": false, "offload_optimizer": {"device": "cpu"})";
+  refused(3, "", R"(, "fp16": {"enabled": true})", host, "fp16.enabled = true");
+  EXPECT_NO_THROW(optimizer(
+      3, "Muon", "", R"(, "fp16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"})",
+      host));
   expect_says(message_of<DeckError>([&] { optimizer(3, "Muon", ""); }),
               {"reduce_scatter = true", "DeepSpeed's stage 3 takes Muon only without"});
   for (const char* half : {"bf16", "fp16"}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of Muon at DeepSpeed's stages 0 to 2: with `ordered` reductions neither the stage nor how
+// Rules of Muon at DeepSpeed's stages: with `ordered` reductions neither the stage nor how
 // gradients travel changes a bit, wherever matrices are cut by partitions, but that stage 0 clips
 // before updates are made; memory, collectives and work are as predicted; AdamW updates what is no
 // hidden matrix; a resumed run equals one that did not stop. The same holds with the optimizer on
@@ -20,6 +20,7 @@ using namespace testing;
 Deck deck_of(int stage, Optimizer muon = Optimizer::muon) {
   Deck d = small_deck(stage, 4 * world());
   d.run.reductions = Reductions::ordered;
+  d.zero.knobs.reduce_scatter = stage != 3;
   OptimizerSpec& o = d.zero.optimizer;
   o.type = muon;
   o.lr = 0.02, o.adam_lr = 1e-3, o.momentum = 0.95, o.beta2 = 0.95, o.weight_decay = 0.05;
@@ -77,11 +78,32 @@ TEST(Muon, is_bitwise_equal_however_gradients_travel) {
   }
 }
 
+// Whole matrices are gathered, and each rank makes the updates of some of them.
+TEST(Muon, is_bitwise_equal_at_stage_3) {
+  for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon}) {
+    const Outcome want = run(deck_of(1, muon));
+    EXPECT_EQ(run(deck_of(3, muon)), want);
+    for (const std::int64_t size : {500, 3000}) {
+      Deck deck = deck_of(3, muon);
+      deck.zero.knobs.reduce_bucket_size = deck.zero.knobs.sub_group_size = size;
+      EXPECT_EQ(run(deck), want) << "buckets and sub-groups of " << size;
+    }
+    Deck deck = deck_of(3, muon);
+    deck.zero.knobs.reduce_bucket_size = 1'000'000;  // all matrices at once
+    deck.zero.knobs.contiguous_gradients = deck.zero.knobs.overlap_comm = false;
+    deck.run.memory_mode = MemoryMode::pooled;
+    EXPECT_EQ(run(deck), want) << "without contiguous_gradients";
+    deck = deck_of(3, muon);
+    deck.zero.offload_param.enabled = true;
+    EXPECT_EQ(run(deck), want) << "with parameters on the host";
+  }
+}
+
 // Every rank then makes all updates from gathered gradients and momenta.
 TEST(Muon, is_bitwise_equal_with_the_optimizer_on_the_host) {
   for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon}) {
     const Outcome want = run(deck_of(1, muon));
-    for (const int stage : {1, 2}) {
+    for (const int stage : {1, 2, 3}) {
       Deck deck = offloaded(deck_of(stage, muon));
       EXPECT_EQ(run(deck), want) << "stage " << stage;
       deck.zero.knobs.reduce_bucket_size = 100;
@@ -140,12 +162,13 @@ TEST(Muon, clips_gradients_at_stage_0_and_updates_at_the_others) {
     };
     const double want = distance(0, 0);
     EXPECT_NEAR(distance(0, 0.01), want, 0.1 * want) << to_string(type);
-    EXPECT_LT(distance(1, 0.01), 0.1 * want) << to_string(type);
+    for (const int stage : {1, 3})
+      EXPECT_LT(distance(stage, 0.01), 0.1 * want) << to_string(type) << ", stage " << stage;
   }
 }
 
 // The momentum of matrices has the type of their gradients.
-TEST(Muon, is_bitwise_equal_at_both_stages_in_16_bits) {
+TEST(Muon, is_bitwise_equal_at_stages_1_to_3_in_16_bits) {
   for (const Dtype half : {Dtype::bf16, Dtype::fp16})
     for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon}) {
       const auto in_half = [&](int stage) {
@@ -154,7 +177,8 @@ TEST(Muon, is_bitwise_equal_at_both_stages_in_16_bits) {
         return deck;
       };
       const Outcome want = run(in_half(1));
-      EXPECT_EQ(run(in_half(2)), want) << to_string(half);
+      for (const int stage : {2, 3})
+        EXPECT_EQ(run(in_half(stage)), want) << to_string(half) << ", stage " << stage;
       Deck deck = in_half(2);
       deck.zero.knobs.contiguous_gradients = false;
       deck.zero.knobs.reduce_bucket_size = 100;
@@ -169,15 +193,20 @@ TEST(Muon, is_bitwise_equal_at_both_stages_in_16_bits) {
 
 // Updates do not grow with the loss, so the step does not depend on its scale.
 TEST(Muon, does_not_depend_on_the_loss_scale) {
-  Deck deck = deck_of(2);
-  const double want = distance_of_a_matrix(deck);
+  const double want = distance_of_a_matrix(deck_of(2));
   EXPECT_GT(want, 0);
-  set_precision(deck, Dtype::fp16, Dtype::fp16);
-  for (const double scale : {1.0, 256.0, 4096.0}) {
-    deck.zero.precision.loss_scale = {.dynamic = false, .initial = scale};
-    EXPECT_NEAR(distance_of_a_matrix(deck), want, 0.1 * want) << scale;
-    EXPECT_NEAR(distance_of_a_matrix(offloaded(deck)), want, 0.1 * want) << scale << ", offloaded";
-  }
+  for (const int stage : {2, 3})
+    for (const double scale : {1.0, 256.0, 4096.0}) {
+      SCOPED_TRACE(scale);
+      Deck deck = deck_of(stage);
+      set_precision(deck, Dtype::fp16, Dtype::fp16);
+      deck.zero.precision.loss_scale = {.dynamic = false, .initial = scale};
+      EXPECT_NEAR(distance_of_a_matrix(deck), want, 0.1 * want) << "stage " << stage;
+      if (stage == 3) set_precision(deck, Dtype::fp16, Dtype::fp32);
+      deck.zero.precision.loss_scale = {.dynamic = false, .initial = scale};
+      EXPECT_NEAR(distance_of_a_matrix(offloaded(deck)), want, 0.1 * want)
+          << "stage " << stage << ", offloaded";
+    }
 }
 
 TEST(Muon, trains_as_well_as_with_native_reductions) {
@@ -205,7 +234,9 @@ TEST(Muon, goes_on_from_a_checkpoint) {
         Case{Dtype::fp32, false, 0, 0}, Case{Dtype::bf16, true, 0, 0},
         Case{Dtype::fp32, false, 1, 2, true, true}, Case{Dtype::bf16, true, 2, 1, true, true},
         Case{Dtype::fp16, false, 2, 2, true, true}, Case{Dtype::fp32, true, 2, 1, true, false},
-        Case{Dtype::fp32, false, 1, 1, false, true}}) {
+        Case{Dtype::fp32, false, 1, 1, false, true}, Case{Dtype::fp32, false, 3, 3},
+        Case{Dtype::bf16, true, 3, 3}, Case{Dtype::fp32, true, 3, 1, true, false},
+        Case{Dtype::bf16, false, 3, 3, true, true}, Case{Dtype::fp32, false, 2, 3, false, true}}) {
     SCOPED_TRACE(to_string(type));
     const SharedFolder folder;
     const auto to_the_end = [&](CheckpointedRun& run, bool writes) {
@@ -255,6 +286,20 @@ TEST(Muon, holds_the_momentum_of_whole_matrices) {
   };
   EXPECT_EQ(elems_of(Category::momentum), whole + variance);
   EXPECT_EQ(elems_of(Category::variance), variance);
+}
+
+// At stage 3 each rank has its shards of momentum, and of variance for the rest.
+TEST(Muon, shards_the_momentum_at_stage_3) {
+  const Program p = Training(deck_of(3), MPI_COMM_WORLD).program();
+  std::int64_t matrices = 0, rest = 0, momentum = 0, variance = 0;
+  for (const Param& param : p.model.params)
+    (param.hidden_matrix ? matrices : rest) += (param.elems + p.world - 1) / p.world;
+  for (const Slot& s : p.slots) {
+    if (s.category == Category::momentum) momentum += s.elems;
+    if (s.category == Category::variance) variance += s.elems;
+  }
+  EXPECT_EQ(momentum, matrices + rest);
+  EXPECT_EQ(variance, rest);
 }
 
 // Embeddings, the head, norms and biases are not.

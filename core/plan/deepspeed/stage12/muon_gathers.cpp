@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include <core/plan/deepspeed/kept_buffers.hpp>
 #include <core/plan/deepspeed/stage12/muon_gathers.hpp>
 
 namespace shardmark {
 namespace {
 
-constexpr std::int64_t mib = std::int64_t{1} << 20;
 /// The most that the matrices of a batch take with their momentum, unless there is but one, and the
 /// most that the buffers of one gather take.
-constexpr std::int64_t most_gather_bytes = 64 * mib;
-/// The most that buffers take which wait for the next gather of their size.
-constexpr std::int64_t most_kept_bytes = 256 * mib;
+constexpr std::int64_t most_gather_bytes = std::int64_t{64} << 20;
 constexpr std::int64_t elem_bytes = 4;  // of fp32 on the host
 
 }  // namespace
@@ -64,30 +62,6 @@ MuonGathers::Size MuonGathers::size_of(const MuonBatch& batch, int partitions) c
   return {batch.group, std::min(batch.most_sent, most), partitions};
 }
 
-std::int64_t MuonGathers::bytes_of(const Size& size) const {
-  return (c_.world() + 1) * size.chunk * size.partitions * elem_bytes;
-}
-
-// The buffers that are left after a few steps. The first step gathers gradients alone, the others
-// gradients and momentum, and buffers that were used last push out older ones.
-std::vector<MuonGathers::Size> MuonGathers::kept() const {
-  constexpr int steps = 3;
-  std::vector<Size> kept;
-  std::int64_t bytes = 0;
-  for (int step = 0; step < steps; ++step)
-    for (const MuonBatch& batch : batches_) {
-      const Size size = size_of(batch, step == 0 ? 1 : 2);
-      if (std::erase(kept, size) > 0) bytes -= bytes_of(size);
-      while (!kept.empty() && bytes + bytes_of(size) > most_kept_bytes) {
-        bytes -= bytes_of(kept.front());
-        kept.erase(kept.begin());
-      }
-      kept.push_back(size);
-      bytes += bytes_of(size);
-    }
-  return kept;
-}
-
 MuonGathers::Buffers& MuonGathers::buffers_of(const Size& size) {
   const auto [it, fresh] = buffers_.try_emplace(size);
   if (fresh) {
@@ -100,9 +74,16 @@ MuonGathers::Buffers& MuonGathers::buffers_of(const Size& size) {
   return it->second;
 }
 
+// After a few steps the buffers that are kept are always the same.
 void MuonGathers::init() {
   if (c_.world() == 1) return;
-  for (const Size& size : kept()) {
+  KeptBuffers<Size> kept;
+  for (const int partitions : {1, 2, 2})  // the first step gathers gradients alone
+    for (const MuonBatch& batch : batches_) {
+      const Size size = size_of(batch, partitions);
+      kept.use(size, (c_.world() + 1) * size.chunk * partitions * elem_bytes);
+    }
+  for (const Size& size : kept.sizes()) {
     const Buffers& b = buffers_of(size);
     for (const int slot : {b.local, b.gathered}) w_.acquire(slot);
   }

@@ -58,9 +58,7 @@ class MuonGathers {
   void find_batches(std::size_t g);
   void add_batch(std::size_t g, const std::vector<int>& params);
   Size size_of(const MuonBatch& batch, int partitions) const;
-  std::int64_t bytes_of(const Size& size) const;
   Buffers& buffers_of(const Size& size);
-  std::vector<Size> kept() const;
   void send(const MuonBatch& batch, const Size& size, std::int64_t first,
             const std::vector<int>& partitions, const std::vector<int>& whole);
 

@@ -133,20 +133,13 @@ class Stage12Schedule final : public StepSchedule {
       if (!offloads) scalars_.sum_of_squares(g, buckets_.owned_grads(g));
       scalars_.reduce_sum(g, Dtype::fp32, false);
     }
-    offloads ? scalars_.clip_on_host(sums(), false) : scalars_.clip(sums(), scaled_updates());
+    offloads ? scalars_.clip_on_host(sums(), false)
+             : scalars_.clip(sums(), scalars_.updates_of(groups(), sums()));
     muon_.keep_momentum();
     for (std::size_t g = 0; g < groups().size(); ++g) update_group(g);
     release_gradients();
     states_.gather_params();
     scalars_.release();
-  }
-
-  // Where Muon's updates lack a loss scale: a parameter of each group that has a sum.
-  std::vector<int> scaled_updates() const {
-    std::vector<int> firsts;
-    if (c_.program.updates_lack_scale)
-      for (int g = 0; g < sums(); ++g) firsts.push_back(groups()[g].params.front());
-    return firsts;
   }
 
   // The optimizer updates the fp32 partition from one flat fp32 copy of the partition's gradients.

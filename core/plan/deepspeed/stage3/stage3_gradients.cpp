@@ -200,7 +200,7 @@ void ShardedBucket::bounce(int id, Operand reduced) {
     w_.copy(sum, w_.write(here));
   }
   if (!micro_.last) return;
-  scalars_.add_gradient(static_cast<int>(g), w_.read(here));
+  if (!params_.has_matrices(g)) scalars_.add_to_sum(static_cast<int>(g), w_.read(here));
   if (params_.swaps(g)) {
     const Operand grad = offload_.as_fp32(id, w_.read(here));
     swapper_.send(id, grad);

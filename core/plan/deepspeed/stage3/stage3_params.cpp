@@ -128,11 +128,18 @@ void ShardedParams::declare_states(std::size_t g) {
   SubGroupSlots& s = slots_[g];
   const bool swaps = swapper_.swaps(group.elems);
   const Tier tier = updated_on_host(g) ? Tier::host : Tier::device;
-  s.states = StateSlots(c_.optimizer(), [&](std::string_view name, Category category) {
+  const auto declare = [&](std::string_view name, Category category) {
     const std::string full = std::string(name) + suffix(g);
     return swaps ? swapper_.declare_file(full, category, group.elems)
                  : w_.slot(full, category, c_.precision.master, group.elems, tier);
-  });
+  };
+  if (has_matrices(g)) {
+    s.states = StateSlots(declare("master", Category::master));
+    s.momentum =
+        w_.slot("momentum" + suffix(g), Category::momentum, c_.precision.comm, group.elems, tier);
+  } else {
+    s.states = StateSlots(optimizer_of(g), declare);
+  }
   if (swaps) {
     s.swapped = swapper_.add_group(s.states, group.elems);
     for (int id : group.params)
@@ -151,6 +158,8 @@ void ShardedParams::place_states(std::size_t g) {
     if (s.param != no_slot)
       place_state(p_, State::param, s.param, at, {&alone, 1}, first, shard(id));
     s.states.place(p_, at, {&alone, 1}, first, shard(id));
+    if (s.momentum != no_slot)
+      place_state(p_, State::momentum, s.momentum, at, {&alone, 1}, first, shard(id));
   }
 }
 

@@ -18,6 +18,7 @@
 #include <core/plan/deepspeed/stage3/param_coordinator.hpp>
 #include <core/plan/deepspeed/stage3/param_swapper.hpp>
 #include <core/plan/deepspeed/stage3/quantized_gather.hpp>
+#include <core/plan/partition/muon_groups.hpp>
 #include <core/plan/partition/sub_groups.hpp>
 #include <core/plan/write/rank_groups.hpp>
 #include <core/plan/write/state_slots.hpp>
@@ -29,6 +30,7 @@ struct SubGroupSlots {
   int param = no_slot;  // no_slot if each shard of the sub-group lies by itself
   int grad = no_slot;
   StateSlots states;
+  int momentum = no_slot;  // of Muon's matrices; that of other optimizers is among the states
   int flat = no_slot, grad32 = no_slot;  // of the step; with offloading grad32 lives for the run
   int swapped = -1;                      // its number at the swapper; -1 if it is in memory
 };
@@ -72,6 +74,13 @@ class ShardedParams : public FetchActions {
   bool on_host() const { return c_.deck.zero.offload_param.enabled; }
   /// Whether a sub-group's optimizer states are in files, and pass through the host.
   bool swaps(std::size_t g) const { return slots_[g].swapped >= 0; }
+  /// Whether Muon updates a sub-group; AdamW updates the others then.
+  bool has_matrices(std::size_t g) const {
+    return shardmark::has_matrices(p_.model, groups_.groups()[g].params);
+  }
+  Optimizer optimizer_of(std::size_t g) const {
+    return is_muon(c_.optimizer()) && !has_matrices(g) ? Optimizer::adamw : c_.optimizer();
+  }
   /// Whether the host updates a sub-group.
   bool updated_on_host(std::size_t g) const;
 

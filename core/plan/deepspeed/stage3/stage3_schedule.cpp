@@ -12,6 +12,7 @@
 
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
+#include <core/plan/deepspeed/stage3/sharded_muon.hpp>
 #include <core/plan/deepspeed/stage3/stage3_gradients.hpp>
 #include <core/plan/write/state_writer.hpp>
 
@@ -28,7 +29,8 @@ class Stage3Schedule {
         scalars_(c_),
         swapper_(w_, deck),
         params_(c_, collectives_, swapper_, groups),
-        bucket_(c_, collectives_, grads_, scalars_, swapper_, params_) {}
+        bucket_(c_, collectives_, grads_, scalars_, swapper_, params_),
+        muon_(c_, collectives_, scalars_, params_) {}
 
   void write() {
     init();
@@ -78,6 +80,7 @@ class Stage3Schedule {
     swapper_.begin(largest);
     for (std::size_t g = 0; g < groups(); ++g) begin_states(g);
     bucket_.acquire();
+    if (is_muon(c_.optimizer())) muon_.init();
     c_.acquire_persistent();
     end(Gradients::none);
   }
@@ -92,7 +95,7 @@ class Stage3Schedule {
       params_.master_from_param(g, w_.write(s.states.master()));
       s.states.begin_moments(w_);
     }
-    for (int zeroed : {s.grad, s.grad32})
+    for (int zeroed : {s.momentum, s.grad, s.grad32})
       if (zeroed != no_slot) acquire_zeroed(w_, zeroed);
   }
 
@@ -232,6 +235,7 @@ class Stage3Schedule {
     w_.phase(Phase::step);
     const bool offloads = c_.offloads();
     const auto sums = static_cast<int>(groups());
+    muon_.make_updates();
     if (!offloads) scalars_.acquire(sums);
     for (int g = 0; g < sums; ++g) {
       if (!offloads) scalars_.sum_of_squares(g, {w_.read(params_.slots(g).grad)});
@@ -239,7 +243,8 @@ class Stage3Schedule {
     }
     bool on_device = false;  // whether any sub-group stayed there
     for (std::size_t g = 0; g < groups(); ++g) on_device = on_device || !params_.updated_on_host(g);
-    offloads ? scalars_.clip_on_host(sums, on_device) : scalars_.clip(sums);
+    offloads ? scalars_.clip_on_host(sums, on_device)
+             : scalars_.clip(sums, scalars_.updates_of(params_.groups().groups(), sums));
     for (std::size_t g = 0; g < groups(); ++g) update_group(g);
     gather_persistent(persistent);
     params_.drop_secondary();
@@ -266,13 +271,13 @@ class Stage3Schedule {
     const std::vector<int>& ids = params_.groups().groups()[g].params;
     if (params_.swaps(g)) {
       const UpdatePlaces places = swapper_.swap_in(s.swapped);
-      scalars_.update(places, ids);
+      scalars_.update_by(params_.optimizer_of(g), places, ids);
       params_.param_from_master(g, places.master);
       swapper_.swap_out(s.swapped);
       return bucket_.drop_kept(g);
     }
     const int grad = c_.offloads() ? s.grad32 : flat_gradient(g);
-    scalars_.update(s.states.whole(w_, w_.read(grad)), ids);
+    scalars_.update_by(params_.optimizer_of(g), s.states.whole(w_, w_.read(grad)), ids);
     if (!c_.offloads()) w_.release(grad);
     params_.param_from_master(g, w_.read(s.states.master()));
   }
@@ -328,6 +333,7 @@ class Stage3Schedule {
   OptimizerSwapper swapper_;
   ShardedParams params_;
   ShardedBucket bucket_;
+  ShardedMuon muon_;
   int host_flag_ = no_slot;
   int boundaries_ = 0;                  // numbers the boundaries
   std::vector<GatherState> starts_;     // by step

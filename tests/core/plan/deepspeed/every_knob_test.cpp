@@ -17,10 +17,13 @@ struct Variant {
   void (*apply)(Deck&);
 };
 
-// At stages 0 to 2, unless 16-bit gradients add up in fp32.
-bool models_muon(const Deck& d) {
+// Everywhere but at stages 0 to 2 where 16-bit gradients add up in fp32. Stage 3 needs whole
+// gradients.
+void use_muon(Deck& d, Optimizer muon) {
   const PrecisionSpec& p = d.zero.precision;
-  return d.zero.stage != 3 && p.grad_accum == p.model;
+  if (d.zero.stage != 3 && p.grad_accum != p.model) return;
+  d.zero.optimizer.type = muon;
+  if (d.zero.stage == 3) d.zero.knobs.reduce_scatter = false;
 }
 
 const Variant variants[] = {
@@ -93,27 +96,35 @@ const Variant variants[] = {
      }},
     {"Lion", [](Deck& d) { d.zero.optimizer.type = Optimizer::lion; }},
     {"Adagrad", [](Deck& d) { d.zero.optimizer.type = Optimizer::adagrad; }},
-    {"Muon",
-     [](Deck& d) {
-       if (!models_muon(d)) return;
-       d.zero.optimizer.type = Optimizer::muon;
-     }},
+    {"Muon", [](Deck& d) { use_muon(d, Optimizer::muon); }},
     {"Muon, dealt round robin",
      [](Deck& d) {
-       if (!models_muon(d)) return;
-       d.zero.optimizer.type = Optimizer::standard_muon;
+       use_muon(d, Optimizer::standard_muon);
        d.zero.knobs.round_robin_gradients = d.zero.knobs.overlap_comm = true;
+     }},
+    {"Muon, sub-groups and fp32 on the wire",
+     [](Deck& d) {
+       use_muon(d, Optimizer::muon);
+       d.zero.knobs.sub_group_size = 700;
+       d.zero.precision.comm = Dtype::fp32;
+     }},
+    {"Muon, fp32 accumulation, all offloaded",
+     [](Deck& d) {
+       d.zero.offload_optimizer.enabled = true;
+       d.zero.offload_param.enabled = d.zero.stage == 3;
+       if (d.zero.stage == 3) d.zero.precision.grad_accum = Dtype::fp32;
+       use_muon(d, Optimizer::muon);
      }},
     {"Muon offloaded",
      [](Deck& d) {
        d.zero.offload_optimizer.enabled = true;
-       if (models_muon(d)) d.zero.optimizer.type = Optimizer::muon;
+       use_muon(d, Optimizer::muon);
      }},
     {"Muon offloaded, dealt round robin",
      [](Deck& d) {
        d.zero.offload_optimizer.enabled = true;
        d.zero.knobs.round_robin_gradients = d.zero.knobs.overlap_comm = true;
-       if (models_muon(d)) d.zero.optimizer.type = Optimizer::standard_muon;
+       use_muon(d, Optimizer::standard_muon);
      }},
     {"SGD in files, ahead and behind",
      [](Deck& d) {

@@ -57,6 +57,7 @@ TEST(Recorded, CollectivesRowByRow) {
   EXPECT_GE(compare_rows("deepspeed_details.json"), 20);
   EXPECT_GE(compare_rows("deepspeed_autocast.json"), 40);
   EXPECT_GE(compare_rows("deepspeed_muon_traces.json"), 72);
+  EXPECT_GE(compare_rows("deepspeed_muon_stage3.json"), 29);
 }
 
 // Returns how many cases of the file have figures of memory.
@@ -87,6 +88,7 @@ TEST(Recorded, MemoryToTheByte) {
   EXPECT_GE(compare_memory("deepspeed_details.json"), 20);
   EXPECT_GE(compare_memory("deepspeed_autocast.json"), 33);
   EXPECT_GE(compare_memory("deepspeed_muon_traces.json"), 72);
+  EXPECT_GE(compare_memory("deepspeed_muon_stage3.json"), 29);
 }
 
 }  // namespace
