@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program: it calls a command and returns its exit status. Errors end here: one line on standard
-// error, and the status that belongs to the type of the error.
+// The program: it calls a command and returns its exit status. Errors end here: one line on
+// standard error, and the status that belongs to the type of the error.
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>

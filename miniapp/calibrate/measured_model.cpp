@@ -60,8 +60,8 @@ MeasuredEvent match(const Work& work, const std::vector<HeardKernel>& kernels,
   return found;
 }
 
-void MeasuredModel::run(const Program& program, const Event& event,
-                        std::span<const Bound> operands, const StepValues& values) {
+void MeasuredModel::run(const Program& program, const Event& event, std::span<const Bound> operands,
+                        const StepValues& values) {
   if (!on_) return inner_->run(program, event, operands, values);
   if (before_) before_(event);
   matmul_->clear_recorded();

@@ -49,10 +49,11 @@ void never_faster_when_larger(std::vector<TimePoint>& curve) {
 
 void Samples::add(const Product& p, int busy_ranks, double seconds) {
   if (seconds <= 0) return;
-  const ProductForm form =
-      p.transpose_a ? ProductForm::tn : p.transpose_b ? ProductForm::nt : ProductForm::nn;
-  products_[{p.type, p.c_type, form, p.accumulate, busy_ranks}][{p.m, p.n, p.k, p.batch}]
-      .push_back(seconds);
+  const ProductForm form = p.transpose_a   ? ProductForm::tn
+                           : p.transpose_b ? ProductForm::nt
+                                           : ProductForm::nn;
+  products_[{p.type, p.c_type, form, p.accumulate, busy_ranks}][{p.m, p.n, p.k, p.batch}].push_back(
+      seconds);
   ++count_;
 }
 

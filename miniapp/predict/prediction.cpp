@@ -35,8 +35,8 @@ std::uint64_t signature(const Program& program) {
   return hash;
 }
 
-// The plans of ranks that differ from `own`. Where ranks have equal shards, no rank differs from its
-// neighbour or from the last one; elsewhere each rank may have a plan of its own.
+// The plans of ranks that differ from `own`. Where ranks have equal shards, no rank differs from
+// its neighbour or from the last one; elsewhere each rank may have a plan of its own.
 std::vector<Program> other_classes(const Deck& deck, const Program& own, int ranks_per_node) {
   std::vector<Program> others;
   std::set<int> planned{own.rank};

@@ -12,7 +12,7 @@ struct RunArguments {
   std::string deck;               // path
   std::vector<std::string> sets;  // "key.path=value"
   std::string out = "shardmark-out";
-  bool quiet = false;  // nothing is printed: the files of the report contain everything
+  bool quiet = false;        // nothing is printed: the files of the report contain everything
   std::string machine = {};  // a machine file, for a prediction of the run; empty: none
 };
 

@@ -8,7 +8,8 @@ namespace shardmark::device {
 namespace {
 
 std::string at(std::string_view call, std::string_view file, int line, const char* what) {
-  if (const auto slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
+  if (const auto slash = file.rfind('/'); slash != std::string_view::npos)
+    file.remove_prefix(slash + 1);
   return std::string(file) + ":" + std::to_string(line) + ": " +
          std::string(call.substr(0, call.find('('))) + ": " + what;
 }

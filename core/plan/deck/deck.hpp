@@ -124,7 +124,7 @@ struct PrecisionSpec {
   Dtype comm = Dtype::fp32;        // communication_data_type; default: model
   std::optional<Dtype> compute;    // of forward and backward; empty: model
   AutocastSpec autocast;
-  bool check_overflow = false;     // a flag is reduced before the step (at stages 1 to 3)
+  bool check_overflow = false;  // a flag is reduced before the step (at stages 1 to 3)
   LossScaleSpec loss_scale;
   Dtype computes_in() const { return compute.value_or(model); }
 };

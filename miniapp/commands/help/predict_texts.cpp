@@ -102,7 +102,7 @@ std::vector<CommandHelp> machine_help() {
        .options = {{.name = "FILE",
                     .value = "",
                     .text = "The machine file, JSON, or the name of a shipped one such as "
-                  "dgx-h100; docs/machines.md explains its keys.",
+                            "dgx-h100; docs/machines.md explains its keys.",
                     .offer = Offer::deck,
                     .required = true}},
        .statuses = {{0, "The machine file can be used."},

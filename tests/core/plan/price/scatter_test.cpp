@@ -14,7 +14,8 @@ namespace {
 Scatter power_law() {
   Scatter s;
   for (const double m : {64.0, 256.0, 1024.0})
-    for (const double n : {100.0, 400.0, 1600.0}) s.add({m, n, 1, 1}, std::pow(m, -0.2) * std::pow(n, 0.1));
+    for (const double n : {100.0, 400.0, 1600.0})
+      s.add({m, n, 1, 1}, std::pow(m, -0.2) * std::pow(n, 0.1));
   return s;
 }
 
