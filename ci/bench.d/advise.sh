@@ -22,7 +22,7 @@ advise() {
   done
   summarize_candidates | awk '
     NR == 1 { printf "%10s %12s %12s %5s\n", "", "predicted ms", "measured ms", "runs" }
-    $4 == 1 { fastest = $1 } $1 == 1 { slower = $4 - 1 }
+    $1 == 1 { slower = $4 - 1 }
     { line = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ [^ ]+ [^ ]+ ?/, "", line)
       printf "%-10s %12.1f %12.1f %5d  %s\n", $4 == 1 ? "fastest" : $1 == 1 ? "advised" : "", $2, $3, $5, line }
     END {

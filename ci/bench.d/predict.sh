@@ -12,8 +12,8 @@ calibrate_unless_given() {
 # the errors, and the spread of repeated steps (p99 / p50 - 1). One deck, which is run right after the calibration and again before
 # each other deck, shows as "drift" how much slower the machine itself has become since, and "less drift" is the error without it.
 # All decks run in each of ROUNDS rounds (2), and the table has their geometric means: on a shared machine the bandwidth of memory
-# may be a third lower for as long as one run takes. MACHINE names an existing machine file, which replaces the calibration. DECKS is a pattern that selects names in
-# ci/bench.d/predict_decks.
+# may be a third lower for as long as one run takes. MACHINE names an existing machine file, which replaces the calibration. DECKS
+# is a pattern that selects names in ci/bench.d/predict_decks.
 predict() {
   local machine name n family line sets since_ms now_ms
   calibrate_unless_given
