@@ -61,9 +61,9 @@ class StepScalars {
   // Sums and flag that are updated gradient by gradient, as offloading does.
   /// Acquires `sums` sums and, if `flagged`, the flag, and clears them.
   void begin_gradually(int sums, bool flagged);
-  /// Adds a gradient to sum number `sum`, if there is such a sum.
+  /// Adds a gradient, or Muon's update, to sum number `sum`, if there is such a sum.
   void add_to_sum(int sum, Operand grad);
-  /// Adds a gradient to the flag, if it is set gradually.
+  /// Lets the flag tell whether a gradient has overflowed, if it is set gradually.
   void add_to_flag(Operand grad);
 
  private:
