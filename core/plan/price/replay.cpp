@@ -108,7 +108,7 @@ void Replay::spend(double dt, double own, bool flying) {
 // The cost of work includes the turns of the other ranks on the same core. Some of them have theirs
 // while this rank waits for a collective, which begins when the last of them has arrived. Only a
 // rank that computes for longer than the scheduler lets it is interrupted. Returns how long it
-// takes from the begin of the work to its end; the others are owed the rest.
+// takes from the beginning of the work to its end; the others are owed the rest.
 double Replay::take_turns(double own_s) {
   constexpr double uninterrupted_s = 4e-3;  // a tick of Linux' scheduler, 250 times per second
   if (turns_ <= 1) return own_s;

@@ -157,7 +157,6 @@ TEST(Price, ARankThatMovesTheDataItselfHidesNothing) {
   }
 }
 
-// A share of 0.25 at half speed: the collective takes 8 ms beside computation and 1 ms from it.
 TEST(Price, RanksWithoutACoreOfTheirOwnTakeTurns) {
   Plan plan;
   plan.collective(8 * mb);  // 4 ms for two ranks, and nothing beside it
@@ -178,7 +177,7 @@ TEST(Price, RanksWithoutACoreOfTheirOwnTakeTurns) {
   EXPECT_EQ(turns_on_cores(m, 2, 8), 0.5);
 }
 
-// Of two ranks on one core, one computes while the other one waits for it in a collective.
+// Two ranks share one core: while one of them computes, the other one waits in a collective.
 TEST(Price, ShortWorkIsNotInterruptedByRanksOnTheSameCore) {
   Plan plan;
   plan.kernel(1 * mb);
@@ -199,6 +198,7 @@ TEST(Price, ShortWorkIsNotInterruptedByRanksOnTheSameCore) {
   EXPECT_NEAR(p.step_s, 24e-3, exact);
 }
 
+// A share of 0.25 at half speed: the collective takes 8 ms beside computation and 1 ms from it.
 TEST(Price, InterferenceSlowsBothSides) {
   Plan plan;
   const int c = plan.collective(8 * mb);
