@@ -11,14 +11,14 @@ calibrate_unless_given() {
 # Calibrates this machine and then runs decks that the calibration did not use. Prints the predicted and the measured step time,
 # the errors, and the spread of repeated steps (p99 / p50 - 1). One deck, which is run right after the calibration and again before
 # each other deck, shows as "drift" how much slower the machine itself has become since, and "less drift" is the error without it.
-# All decks run in each of ROUNDS rounds (2), and the table has their geometric means: on a shared machine the bandwidth of memory
-# may be a third lower for as long as one run takes. MACHINE names an existing machine file, which replaces the calibration. DECKS
-# is a pattern that selects names in ci/bench.d/predict_decks.
+# That is done in each of ROUNDS rounds (3), and the table has their geometric means: on a shared machine the bandwidth of memory
+# may be half as high for as long as a calibration or a run takes. MACHINE names an existing machine file, which replaces the
+# calibrations. DECKS is a pattern that selects names in ci/bench.d/predict_decks.
 predict() {
   local machine name n family line sets since_ms now_ms
-  calibrate_unless_given
-  since_ms=$(drift_ms)
-  for _ in $(seq "${ROUNDS:-2}"); do
+  for _ in $(seq "${ROUNDS:-3}"); do
+    calibrate_unless_given >&2
+    since_ms=$(drift_ms)
     grep -vE '^#' ci/bench.d/predict_decks | grep -E "${DECKS:-.}" | while read -r name n family line; do
       read -ra sets <<<"$line"
       now_ms=$(drift_ms)
@@ -103,14 +103,14 @@ table_of_predictions() {
     /failed/ { printf "%-28s failed\n", name; next }
     {
       if (!runs[name]++) names[++n] = name
-      step_ms[name] = of("step_ms"); measured_ms[name] += log(of("measured_ms"))
+      step_ms[name] += log(of("step_ms")); measured_ms[name] += log(of("measured_ms"))
       split("error_step error_forward error_backward error_optimizer noise drift", keys)
       for (k in keys) logs[name, keys[k]] += log(1 + of(keys[k])) }
     END {
       if (!n) exit
       printf "%-28s %12s %12s %8s %8s %8s %8s %8s %8s %10s\n", "", "predicted ms", "measured ms", "step", "forward", "backward", "optim.", "noise", "drift", "less drift"
       for (i = 1; i <= n; i++) {
-        name = names[i]; p[i] = step_ms[name]; m[i] = exp(measured_ms[name] / runs[name])
+        name = names[i]; p[i] = exp(step_ms[name] / runs[name]); m[i] = exp(measured_ms[name] / runs[name])
         rest = (1 + mean("error_step")) * (1 + mean("drift")) - 1
         printf "%-28s %12.2f %12.2f %7.1f%% %7.1f%% %7.1f%% %7.1f%% %7.1f%% %7.1f%% %9.1f%%\n", name, p[i], m[i], 100 * mean("error_step"),
           100 * mean("error_forward"), 100 * mean("error_backward"), 100 * mean("error_optimizer"), 100 * mean("noise"), 100 * mean("drift"), 100 * rest
