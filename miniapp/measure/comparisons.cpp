@@ -168,6 +168,7 @@ void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnaps
   if (!result.device) ledger_peak += ledger[Tier::device].peak_bytes;
   result.rss_start = record.rss_start;
   result.rss_peak = record.rss_peak;
+  result.replay_copy = record.kept_bytes;
   const auto peaks = peers.gather(record.rss_peak);
   result.rss_peak_most = *std::max_element(peaks.begin(), peaks.end());
   result.outside = record.outside;

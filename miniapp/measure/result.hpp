@@ -155,6 +155,7 @@ struct Result {
   TimeResult slowest_times;  // of that rank
   StragglerResult stragglers;
   std::int64_t rss_start = 0, rss_peak = 0, rss_excess = 0, allowance = 0;  // bytes
+  std::int64_t replay_copy = 0;        // bytes of rss_peak: the states that the replay begins with
   OutsideMemory outside;               // counted in rss_excess, not in rss_peak
   std::int64_t rss_peak_most = 0;      // the largest of all ranks
   std::optional<DeviceFigure> device;  // where the device has its own memory
@@ -182,5 +183,9 @@ struct Result {
   bool checks_pass() const;
   std::string invalid_reasons() const;
 };
+
+/// "29.9 MiB at start, 144 MiB at most, 30 MiB of it the states for the replay; …": what the process
+/// of this rank holds.
+std::string describe_resident(const Result& result);
 
 }  // namespace shardmark

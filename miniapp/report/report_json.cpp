@@ -49,6 +49,7 @@ OrderedJson memory(const Result& r) {
   }
   o["system"] = {{"rss_start", r.rss_start},
                  {"rss_peak", r.rss_peak},
+                 {"replay_copy", r.replay_copy},
                  {"excess", r.rss_excess},
                  {"allowance", r.allowance}};
   if (r.device)

@@ -46,11 +46,7 @@ void memory_table(Out out, const Program& p, const Result& r) {
     fmt::format_to(out, "  {:<8}{:<12}{:>18}{:>18}   {}\n", name, "budget", tier.budget, "",
                    printable(tier.budget_source));
   }
-  fmt::format_to(out,
-                 "  system  resident: {} at start, {} at most; {} beyond the ledger's peak "
-                 "(allowance {})\n",
-                 human_bytes(r.rss_start), human_bytes(r.rss_peak), human_bytes(r.rss_excess),
-                 human_bytes(r.allowance));
+  fmt::format_to(out, "  system  resident: {}\n", describe_resident(r));
   if (r.device) fmt::format_to(out, "  {}\n", describe(*r.device, r.allowance));
 }
 

@@ -100,11 +100,7 @@ std::string memory_section(const Program& p, const Result& r) {
                       "counted. Memory is strict, so every buffer is an allocation of its "
                       "own.") +
          to_html(table) +
-         fmt::format(
-             "<p>Resident: {} at start, {} at most; {} beyond the ledger's peak "
-             "(allowance {}).</p>\n",
-             human_bytes(r.rss_start), human_bytes(r.rss_peak), human_bytes(r.rss_excess),
-             human_bytes(r.allowance)) +
+         fmt::format("<p>Resident: {}.</p>\n", describe_resident(r)) +
          (r.device ? "<p>" + describe(*r.device, r.allowance) + "</p>\n" : "");
 }
 

@@ -296,6 +296,10 @@ TEST_F(Figures, the_excess_counts_what_is_outside_and_no_buffers_of_the_program)
   Observed observed;
   compare_system(deck, record, ledger, peers, result, observed);
   EXPECT_EQ(result.rss_excess, (1000 - 30 - 300 - 200 - 100 + 57) * mib);
+  EXPECT_EQ(result.replay_copy, 200 * mib);
+  EXPECT_EQ(describe_resident(result),
+            "0 B at start, 1000 MiB at most, 200 MiB of it the states for the replay; 427 MiB "
+            "beyond the ledger's peak (allowance 150 MiB)");
   EXPECT_EQ(result.allowance, 150 * mib);
   EXPECT_NE(observed.excess, "");
   deck.congestion.given = true;
