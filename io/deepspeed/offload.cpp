@@ -94,9 +94,6 @@ void mute_beside_offload(DsConfig& c) {
   if (!states && !params) mute_all(c.aio, "nothing is offloaded to \"nvme\"");
   if (!offloads_optimizer(c) || c.stage == 3) return;
   c.zero.mute("contiguous_gradients", "offload_optimizer makes it true");
-  if (c.stage == 2)
-    c.data_types.mute("grad_accum_dtype",
-                      "stage 2 accumulates in the model's type where the optimizer is offloaded");
 }
 
 }  // namespace shardmark

@@ -17,16 +17,25 @@ class StepWriter {
             [&] { schedule_.init(); });
     if (p_.extent == Extent::start_up) return;
     const int special = schedule_.special_steps();
+    for (int s = 0; s <= special; ++s) write_step(s, special);
+    if (!schedule_.may_skip() || !schedule_.skips_leave_slots()) return;
     for (int s = 0; s <= special; ++s) {
-      suffix_ = s < special ? ".step" + std::to_string(s) : "";
-      p_.steps.push_back(step(s < special ? schedule_.special_micros() : 1));
-      const int next = std::min(s + 1, special);
-      p_.steps.back().after_update = next;
-      p_.steps.back().after_skip = schedule_.repeats_skipped() ? s : next;
+      w_.resume(p_.segments[p_.steps[s].skip].exit);
+      write_step(s, special, ".after_skip");
     }
+    for (Step& s : p_.steps) s.after_skip += special + 1;
   }
 
  private:
+  void write_step(int s, int special, const std::string& suffix = "") {
+    schedule_.begin_step(s);
+    suffix_ = (s < special ? ".step" + std::to_string(s) : "") + suffix;
+    p_.steps.push_back(step(s < special ? schedule_.special_micros() : 1));
+    const int next = std::min(s + 1, special);
+    p_.steps.back().after_update = next;
+    p_.steps.back().after_skip = schedule_.repeats_skipped() ? s : next;
+  }
+
   // `first` micro-batches have a segment of their own.
   Step step(int first) {
     Step step;
@@ -49,6 +58,7 @@ class StepWriter {
       w_.resume(at_boundary);
       step.skip = segment(SegmentKind::skip, "skip", Phase::step, Gradients::reduced,
                           Gradients::none, [&] { schedule_.skip(); });
+      w_.resume(p_.segments[step.update].exit);
     }
     return step;
   }

@@ -27,6 +27,9 @@ class StepSchedule {
   virtual bool may_skip() const = 0;
 
   virtual void init() = 0;
+  /// Called before what follows is written for a step. `step` counts the special ones; the last one
+  /// is the step that follows itself. Each comes twice if skips leave slots.
+  virtual void begin_step(int /*step*/) {}
   virtual void forward(const MicroBatch& micro) = 0;
   virtual void backward(const MicroBatch& micro) = 0;
   /// The end of a micro-batch, after what its modules shared is released.
@@ -49,6 +52,9 @@ class StepSchedule {
   virtual int special_micros() const { return 1; }
   /// Whether a special step that is skipped comes again.
   virtual bool repeats_skipped() const { return false; }
+  /// Whether `skip` leaves slots alive that `update` releases, so that a step after a skipped one
+  /// is a step of its own.
+  virtual bool skips_leave_slots() const { return false; }
 };
 
 /// Writes start-up, the special steps, and one more step, which follows itself.

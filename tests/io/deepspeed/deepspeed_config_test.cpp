@@ -99,7 +99,7 @@ TEST(DeepSpeedConfig, offload_is_what_deepspeed_takes_for_it) {
   EXPECT_TRUE(two.offload_optimizer.enabled);
   EXPECT_TRUE(two.offload_optimizer.pin_memory);
   EXPECT_FALSE(two.offload_param.enabled);
-  EXPECT_EQ(two.precision.grad_accum, Dtype::bf16) << "stage 2 accumulates in the model's type";
+  EXPECT_EQ(two.precision.grad_accum, Dtype::fp32);
   const ZeroSpec one =
       read_offload(R"({"stage": 1, "offload_optimizer": {"device": "nvme", "pin_memory": false}})");
   EXPECT_TRUE(one.offload_optimizer.enabled) << "below stage 3 nvme is the host's memory";

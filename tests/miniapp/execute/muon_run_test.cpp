@@ -191,6 +191,80 @@ TEST(Muon, is_bitwise_equal_at_stages_1_to_3_in_16_bits) {
     }
 }
 
+Deck with_fp32_sums(Dtype half, int stage) {
+  Deck deck = deck_of(stage);
+  set_precision(deck, half, Dtype::fp32);
+  return deck;
+}
+
+// AdamW's gradients add up in fp32, those of matrices in the type of the parameters. Gradients are
+// sent whole, since DeepSpeed loses some of them otherwise.
+TEST(Muon, is_bitwise_equal_where_gradients_add_up_in_fp32) {
+  for (const Dtype half : {Dtype::bf16, Dtype::fp16}) {
+    SCOPED_TRACE(to_string(half));
+    const auto whole = [&](int stage) {
+      Deck deck = with_fp32_sums(half, stage);
+      deck.zero.knobs.reduce_scatter = false;
+      return deck;
+    };
+    const Outcome want = run(whole(2));
+    if (half == Dtype::fp16) {
+      EXPECT_EQ(run(whole(1)), want);  // bf16 has an optimizer class of its own there
+    }
+    Deck deck = whole(2);
+    deck.zero.knobs.contiguous_gradients = false;
+    deck.zero.knobs.reduce_bucket_size = 100;
+    EXPECT_EQ(run(deck), want) << "without contiguous_gradients";
+    deck = whole(2);
+    deck.zero.knobs.overlap_comm = deck.zero.knobs.round_robin_gradients = true;
+    deck.run.memory_mode = MemoryMode::pooled;
+    EXPECT_EQ(run(deck), want) << "dealt round robin, with overlap";
+    EXPECT_EQ(run(offloaded(whole(1))), run(offloaded(whole(2)))) << "on the host";
+  }
+}
+
+// Without contiguous_gradients DeepSpeed's stage 1 makes updates of the fp32 sums themselves.
+TEST(Muon, has_momentum_in_the_type_of_the_gradients_that_are_kept) {
+  for (const bool contiguous : {true, false}) {
+    Deck deck = with_fp32_sums(Dtype::fp16, 1);
+    deck.zero.knobs.contiguous_gradients = contiguous;
+    const Program p = Training(deck, MPI_COMM_WORLD).program();
+    for (const Slot& s : p.slots)
+      if (s.name == "momentum.0") {
+        EXPECT_EQ(s.dtype, contiguous ? Dtype::fp16 : Dtype::fp32);
+      }
+  }
+}
+
+// How many parameters three steps leave where they are.
+int unmoved(const Deck& deck) {
+  Training t(deck, MPI_COMM_WORLD);
+  t.init();
+  const auto params = static_cast<int>(t.program().model.params.size());
+  std::vector<std::vector<float>> from;
+  for (int id = 0; id < params; ++id) from.push_back(t.tensor(id));
+  for (int step = 0; step < 3; ++step) t.step();
+  int same = 0;
+  for (int id = 0; id < params; ++id) same += t.tensor(id) == from[static_cast<std::size_t>(id)];
+  return same;
+}
+
+// DeepSpeed forgets the gradient of a parameter that lies before a matrix of the same rank in a
+// bucket, where AdamW's gradients add up in a partition of fp32. On more ranks the matrices of this
+// model are cut, so that no parameter loses its whole gradient.
+TEST(Muon, loses_gradients_before_matrices_as_deepspeed_does) {
+  for (const bool on_host : {false, true}) {
+    Deck deck = with_fp32_sums(Dtype::fp16, 2);
+    deck.zero.optimizer.weight_decay = 0;
+    if (on_host) deck = offloaded(deck);
+    if (world() < 3) {
+      EXPECT_GT(unmoved(deck), 0);
+    }
+    deck.zero.knobs.reduce_scatter = false;
+    EXPECT_EQ(unmoved(deck), 0);
+  }
+}
+
 // Updates do not grow with the loss, so the step does not depend on its scale.
 TEST(Muon, does_not_depend_on_the_loss_scale) {
   const double want = distance_of_a_matrix(deck_of(2));
@@ -227,8 +301,9 @@ TEST(Muon, goes_on_from_a_checkpoint) {
     bool async;
     int stage, resumed_at;
     bool on_host = false, resumed_on_host = false;
+    Dtype sums = type;
   };
-  for (const auto& [type, async, stage, resumed_at, on_host, resumed_on_host] :
+  for (const auto& [type, async, stage, resumed_at, on_host, resumed_on_host, sums] :
        {Case{Dtype::fp32, false, 1, 2}, Case{Dtype::fp32, true, 1, 2},
         Case{Dtype::bf16, false, 1, 2}, Case{Dtype::fp16, true, 1, 2},
         Case{Dtype::fp32, false, 0, 0}, Case{Dtype::bf16, true, 0, 0},
@@ -236,7 +311,10 @@ TEST(Muon, goes_on_from_a_checkpoint) {
         Case{Dtype::fp16, false, 2, 2, true, true}, Case{Dtype::fp32, true, 2, 1, true, false},
         Case{Dtype::fp32, false, 1, 1, false, true}, Case{Dtype::fp32, false, 3, 3},
         Case{Dtype::bf16, true, 3, 3}, Case{Dtype::fp32, true, 3, 1, true, false},
-        Case{Dtype::bf16, false, 3, 3, true, true}, Case{Dtype::fp32, false, 2, 3, false, true}}) {
+        Case{Dtype::bf16, false, 3, 3, true, true}, Case{Dtype::fp32, false, 2, 3, false, true},
+        Case{Dtype::fp16, false, 1, 1, false, false, Dtype::fp32},
+        Case{Dtype::bf16, true, 2, 2, false, false, Dtype::fp32},
+        Case{Dtype::bf16, false, 1, 1, true, true, Dtype::fp32}}) {
     SCOPED_TRACE(to_string(type));
     const SharedFolder folder;
     const auto to_the_end = [&](CheckpointedRun& run, bool writes) {
@@ -252,13 +330,13 @@ TEST(Muon, goes_on_from_a_checkpoint) {
     };
     Deck deck = on_host ? offloaded(deck_of(stage)) : deck_of(stage);
     deck.checkpoint.async = async;
-    set_precision(deck, type, type);
+    set_precision(deck, type, sums);
     const Outcome want = [&] {
       CheckpointedRun whole(with_checkpoints(deck, folder.path()), MPI_COMM_WORLD);
       return to_the_end(whole, true);
     }();
     Deck other = resumed_on_host ? offloaded(deck_of(resumed_at)) : deck_of(resumed_at);
-    set_precision(other, type, type);
+    set_precision(other, type, sums);
     CheckpointedRun again(with_checkpoints(other, folder.path(), "latest", 0), MPI_COMM_WORLD);
     EXPECT_EQ(again.checkpoints.first_step(), stop_after);
     EXPECT_EQ(to_the_end(again, false), want);

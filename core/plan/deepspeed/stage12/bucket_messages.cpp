@@ -81,6 +81,20 @@ std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket, const
   return slices;
 }
 
+std::vector<int> lost_gradients(const std::vector<BucketEntry>& bucket, const FlatGroups& groups,
+                                const ModelShape& model, int rank) {
+  std::vector<int> lost;
+  int before = -1;  // what the slice before belongs to, if `rank` owns it and it is no matrix
+  for (const BucketEntry& entry : bucket)
+    for (const std::vector<OwnedSlice> owners = groups.owners(entry.param);
+         const OwnedSlice& owned : owners) {
+      const bool matrix = model.params[entry.param].hidden_matrix;
+      if (before >= 0 && matrix && owned.rank == rank && owners.size() == 1) lost.push_back(before);
+      before = owned.rank == rank && !matrix ? entry.param : -1;
+    }
+  return lost;
+}
+
 std::vector<BucketMessage> messages_of(const std::vector<BucketEntry>& bucket,
                                        const FlatGroups& groups, const ModelShape& model,
                                        bool rooted, std::int64_t bucket_size) {

@@ -38,6 +38,12 @@ struct BucketMessage {
 std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket, const FlatGroups& groups,
                                    const ModelShape& model);
 
+/// Parameters of which `rank` loses the owned slice where gradients add up in partitions of a type
+/// of their own. DeepSpeed joins the slice with that of a matrix if `rank` owns the matrix alone
+/// and its slice comes next in the bucket, and forgets that the first one had to be added there.
+std::vector<int> lost_gradients(const std::vector<BucketEntry>& bucket, const FlatGroups& groups,
+                                const ModelShape& model, int rank);
+
 /// Joins slices that follow each other directly, whoever owns them.
 std::vector<BucketSlice> joined(const std::vector<BucketSlice>& slices);
 

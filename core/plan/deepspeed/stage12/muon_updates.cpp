@@ -25,7 +25,7 @@ void MuonUpdates::init() {
     }
     if (end == 0) continue;
     GroupSlots& s = slots_[g];
-    const Dtype type = c_.precision.model;
+    const Dtype type = buckets_.kept_type();
     s.momentum = w_.slot("momentum" + states_.suffix(g), Category::momentum, type, end);
     s.staged = w_.slot("staged_momentum" + states_.suffix(g), Category::staging, type, end,
                        Tier::device, recorded::staged_momentum);
@@ -50,8 +50,8 @@ void MuonUpdates::declare_buffers() {
     matrices.push_back(id);
   }
   if (elems == 0) return;
-  if (others && buckets_.contiguous())
-    updates_ = w_.slot("updates", Category::grad, c_.precision.model, elems, Tier::device,
+  if ((others && buckets_.contiguous()) || buckets_.separate_accum())
+    updates_ = w_.slot("updates", Category::grad, buckets_.kept_type(), elems, Tier::device,
                        recorded::partition_gradients);
   orthogonalizer_.declare(matrices);
 }

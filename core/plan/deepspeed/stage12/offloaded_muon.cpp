@@ -20,9 +20,8 @@ void OffloadedMuon::init() {
   gathers_.init();
 }
 
-void OffloadedMuon::make_updates() {
-  for (const MuonBatch& batch : gathers_.batches()) make_updates(batch);
-  first_ = false;
+void OffloadedMuon::make_updates(bool first) {
+  for (const MuonBatch& batch : gathers_.batches()) make_updates(batch, first);
 }
 
 int OffloadedMuon::whole(std::map<std::int64_t, int>& slots, const char* name, std::int64_t elems) {
@@ -34,11 +33,11 @@ int OffloadedMuon::whole(std::map<std::int64_t, int>& slots, const char* name, s
 }
 
 // Iterations lose the scale of the loss, so gradients enter the momentum without it.
-void OffloadedMuon::make_updates(const MuonBatch& batch) {
+void OffloadedMuon::make_updates(const MuonBatch& batch, bool first) {
   const int grads = whole(grads_, "whole_gradients.", batch.elems);
   const int momentum = whole(momenta_, "whole_momentum.", batch.elems);
   for (const int slot : {grads, momentum}) w_.acquire(slot);
-  if (first_) {
+  if (first) {
     gathers_.gather(batch, {states_.host_grad(batch.group)}, {grads});
     w_.compute(Kernel::zero, {w_.write(momentum)});
   } else {

@@ -30,11 +30,11 @@ class OffloadedMuon {
   /// Start-up: acquires the momentum, which DeepSpeed makes in the first step.
   void init();
   /// The update of a step, before its norm is taken: the gradients of matrices become updates. The
-  /// first call writes the first step, whose momentum is zero and not gathered.
-  void make_updates();
+  /// momentum of the `first` update is zero and not gathered.
+  void make_updates(bool first);
 
  private:
-  void make_updates(const MuonBatch& batch);
+  void make_updates(const MuonBatch& batch, bool first);
   void take_own(const MuonBatch& batch, const MuonPiece& piece, int grads, int momentum);
   int whole(std::map<std::int64_t, int>& slots, const char* name, std::int64_t elems);
 
@@ -46,7 +46,6 @@ class OffloadedMuon {
   MuonGathers gathers_;
   std::vector<int> momentum_;                    // by group: this rank's partition
   std::map<std::int64_t, int> grads_, momenta_;  // whole matrices of a batch, by their elements
-  bool first_ = true;
 };
 
 }  // namespace shardmark

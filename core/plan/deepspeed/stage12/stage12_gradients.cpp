@@ -22,8 +22,15 @@ FlatBuckets::FlatBuckets(DeepSpeedContext& context, Collectives& collectives, Mo
       replaced_(p_.model.params.size()),
       accum_(p_.model.params.size(), no_slot),
       unused_(p_.model.params.size(), no_slot) {
-  for (int id = 0; id < c_.params(); ++id)
-    if (states_.owns(id)) part_elems_ += c_.elems(id);
+  for (std::size_t g = 0; g < states_.groups().size(); ++g) {
+    const std::vector<int>& params = states_.groups()[g].params;
+    const bool owns =
+        std::any_of(params.begin(), params.end(), [&](int id) { return states_.owns(id); });
+    exact_.push_back(separate_accum() && !(states_.has_matrices(g) && owns));
+    // A buffer has a place for the others, too, which are not put there.
+    if (exact_[g] && (c_.offloads() || !contiguous())) continue;
+    for (const int id : params) part_elems_ += states_.owns(id) ? c_.elems(id) : 0;
+  }
   for (Dtype type : c_.sent_types()) buckets_.push_back({type});
 }
 
@@ -41,7 +48,9 @@ void FlatBuckets::acquire() {
       const int slot =
           c_.declare_once(bucket.slots[b], "bucket." + type + std::to_string(b), Category::bucket,
                           bucket_type(), c_.knobs.reduce_bucket_size);
-      if (!w_.alive(slot)) w_.acquire(slot);
+      if (w_.alive(slot)) continue;
+      w_.acquire(slot);
+      bucket.current = 0;
     }
   }
 }
@@ -114,6 +123,8 @@ void FlatBuckets::reduce(const Bucket& bucket, Sent& sent) {
         all, copied ? bucket_divisors(bucket).reduction : collectives_.predivided(), params,
         bucket.type);
   if (!copied && c_.averages() && !c_.ordered()) collectives_.divide(all, c_.world());
+  if (separate_accum() && is_muon(c_.optimizer()))
+    sent.lost = lost_gradients(sent.entries, states_.flat(), p_.model, p_.rank);
   for (const BucketMessage& message :
        messages_of(sent.entries, states_.flat(), p_.model,
                    !c_.knobs.use_multi_rank_bucket_allreduce, c_.knobs.reduce_bucket_size))
@@ -172,11 +183,16 @@ void FlatBuckets::receive() {
   offload_.release_copied();
   for (const Sent::Flattened& f : sent.flattened) copy_back(sent, f);
   for (const BucketEntry& e : sent.entries) {
-    const int grad = own_tensor(e.param);
-    if (states_.owns(e.param))
-      keep(e.param,
-           w_.alive(grad) ? w_.read(grad) : c_.read_part(sent.slot, e.at, c_.elems(e.param)));
-    if (w_.alive(grad)) w_.release(grad);
+    const int own = own_tensor(e.param);
+    const Operand grad =
+        w_.alive(own) ? w_.read(own) : c_.read_part(sent.slot, e.at, c_.elems(e.param));
+    const auto g = static_cast<std::size_t>(states_.flat().group_of(e.param));
+    if (states_.owns(e.param) && exact_[g])
+      keep_exactly(e.param, grad, std::count(sent.lost.begin(), sent.lost.end(), e.param) > 0);
+    else if (states_.owns(e.param))
+      keep(e.param, grad);
+    if (stays(e.param) && !w_.alive(own)) held_[sent.slot] = std::max(held_[sent.slot], g);
+    if (!stays(e.param) && w_.alive(own)) w_.release(own);
   }
   if (!c_.knobs.overlap_comm) offload_.release_copied();
 }
@@ -198,11 +214,10 @@ void FlatBuckets::copy_back(const Sent& sent, const Sent::Flattened& flattened) 
   w_.release(flattened.slot);
 }
 
-// Keeps whole gradients of every parameter that touches the partition, in the order of arrival. If
-// gradients add up in a type of their own, only what this rank owns is kept.
+// Keeps whole gradients of every parameter that touches the partition, in the order of arrival.
 void FlatBuckets::keep(int id, Operand grad) {
   if (c_.offloads()) return keep_on_host(id, grad);
-  if (separate_accum()) return add_to_exact_partition(id, grad);
+  if (stay_apart()) return;
   const bool again = c_.stage() == 2 && !micro_.first;
   int& slot = again ? new_part_ : part_;
   c_.declare_once(slot, again ? "partition_gradients.new" : "partition_gradients", Category::grad,
@@ -224,10 +239,11 @@ void FlatBuckets::finish() {
   offload_.release_copied();
   for (const Bucket& bucket : buckets_)
     for (int slot : bucket.slots)
-      if (slot != no_slot && w_.alive(slot)) w_.release(slot);
-  if (!c_.offloads() && !separate_accum()) hold_unused();
+      if (slot != no_slot && w_.alive(slot) && !held_.contains(slot)) w_.release(slot);
+  if (!c_.offloads()) hold_unused();
   if (new_part_ != no_slot && w_.alive(new_part_)) {
-    w_.compute(Kernel::accumulate, {w_.update(part_), w_.read(new_part_)});
+    w_.compute(Kernel::accumulate,
+               {c_.update_part(part_, 0, part_end_), c_.read_part(new_part_, 0, part_end_)});
     w_.release(new_part_);
   }
 }
@@ -240,20 +256,24 @@ int FlatBuckets::acquire_exact_partition(std::size_t g) {
   return sum;
 }
 
-// Adds the owned slice of a reduced gradient to the exact partition, in the accumulation's type.
-void FlatBuckets::add_to_exact_partition(int id, Operand grad) {
+// Adds the owned slice of a reduced gradient to the exact partition, in the accumulation's type,
+// and sends the sum to the host after the last micro-batch if the optimizer is there.
+void FlatBuckets::keep_exactly(int id, Operand grad, bool lost) {
   const auto g = static_cast<std::size_t>(states_.flat().group_of(id));
   const OwnedSlice own = states_.owned(id);
   const std::int64_t at = states_.flat().offset_of(id) + own.first - states_.own_first(g);
-  w_.compute(Kernel::accumulate, {c_.update_part(acquire_exact_partition(g), at, own.elems),
-                                  c_.read_part(grad.slot, grad.offset + own.first, own.elems)});
+  const Operand sum = c_.update_part(acquire_exact_partition(g), at, own.elems);
+  if (!lost)
+    w_.compute(Kernel::accumulate,
+               {sum, c_.read_part(grad.slot, grad.offset + own.first, own.elems)});
+  if (c_.offloads() && micro_.last) send_to_host(id, sum);
 }
 
 // DeepSpeed makes a whole gradient of zeros for an unused parameter that touches the partition.
 void FlatBuckets::hold_unused() {
-  for (const FlatGroup& group : states_.groups())
-    for (int id : group.params) {
-      if (c_.param(id).use != ParamUse::unused || !states_.owns(id)) continue;
+  for (std::size_t g = 0; g < states_.groups().size(); ++g)
+    for (int id : states_.groups()[g].params) {
+      if (exact_[g] || c_.param(id).use != ParamUse::unused || !states_.owns(id)) continue;
       const int zero =
           c_.declare_once(unused_[id], "grad_zeros." + c_.name(id), Category::grad,
                           c_.precision.grad_accum, c_.elems(id), recorded::partition_gradients);
@@ -267,7 +287,7 @@ void FlatBuckets::hold_partition() {
   if (c_.offloads()) return;
   for (std::size_t g = 0; g < states_.groups().size(); ++g) {
     const FlatGroup& group = states_.groups()[g];
-    if (separate_accum()) {
+    if (exact_[g]) {
       acquire_exact_partition(g);
       continue;
     }
@@ -297,11 +317,32 @@ void FlatBuckets::flatten_owned(std::size_t g, int into) {
                   owned_slice(f.param, own)});
 }
 
-void FlatBuckets::release_owned() {
+Dtype FlatBuckets::flat_type(std::size_t g) const {
+  return zeros_[g] != no_slot && w_.alive(zeros_[g]) ? w_[zeros_[g]].dtype : kept_type();
+}
+
+void FlatBuckets::drop_kept() {
   if (part_ != no_slot && w_.alive(part_)) w_.release(part_);
-  for (const std::vector<int>& held : {part32_, zeros_, unused_})
-    for (int slot : held)
-      if (slot != no_slot && w_.alive(slot)) w_.release(slot);
+}
+
+void FlatBuckets::drop_accumulated(std::size_t g, bool owned) {
+  for (const int id : states_.groups()[g].params)
+    if (const int sum = accum_[id]; sum != no_slot && w_.alive(sum) && states_.owns(id) == owned)
+      w_.release(sum);
+  if (owned) return;
+  for (const auto& [slot, last] : held_)
+    if (last == g) w_.release(slot);
+}
+
+void FlatBuckets::release_all(bool skipped) {
+  drop_kept();
+  for (const auto& [slot, last] : held_)
+    if (w_.alive(slot)) w_.release(slot);
+  for (const std::vector<int>* held : {&part32_, &zeros_, &unused_, &accum_})
+    for (int slot : *held)
+      if (slot != no_slot && w_.alive(slot) &&
+          !(skipped && held == &part32_ && sums_outlive_skips()))
+        w_.release(slot);
   replaced_.assign(replaced_.size(), {});
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -22,11 +23,10 @@ class FlatBuckets {
   FlatBuckets(DeepSpeedContext& context, Collectives& collectives, ModelGradients& grads,
               StepScalars& scalars, FlatStates& states);
 
-  /// Whether micro-batches add up in a type of their own. With offloading DeepSpeed's stage 2 adds
-  /// up in the model's type.
-  bool separate_accum() const {
-    return c_.precision.grad_accum != c_.precision.model && !(c_.stage() == 2 && c_.offloads());
-  }
+  /// Whether micro-batches add up in a type of their own.
+  bool separate_accum() const { return c_.precision.grad_accum != c_.precision.model; }
+  /// The type in which the gradients of matrices are kept, as Muon's momentum is, too.
+  Dtype kept_type() const { return stay_apart() ? c_.precision.grad_accum : c_.precision.model; }
 
   /// Start-up: acquires what offloading keeps on both sides for the whole run.
   void acquire_offload();
@@ -50,16 +50,31 @@ class FlatBuckets {
   /// Whether a gradient arrives and is kept as a whole; those of unused parameters never do.
   bool kept(int id) const { return c_.param(id).use == ParamUse::trained; }
   /// Where the gradient of an owned parameter is kept as a whole.
-  Operand whole_grad(int id) const { return c_.update_part(part_, part_offset_[id], c_.elems(id)); }
+  Operand whole_grad(int id) const {
+    if (stay_apart()) return w_.update(accum_[id]);
+    return c_.update_part(part_, part_offset_[id], c_.elems(id));
+  }
   /// From now on this step's update `whole`, elsewhere, stands for the gradient of a parameter.
   void replace(int id, Operand whole) { replaced_[id] = whole; }
   /// Whether the gradients that arrive are kept in one buffer, and stay as long as any of them
   /// does.
   bool contiguous() const { return c_.knobs.contiguous_gradients || c_.offloads(); }
+  /// Whether whole gradients are kept until Muon's updates are made, and no longer.
+  bool drops_updated() const { return separate_accum() && c_.stage() == 2; }
+  /// Releases them.
+  void drop_kept();
+  /// The type of the flat partition of a group, which zeros for padding widen.
+  Dtype flat_type(std::size_t g) const;
   /// Copies the slices of a group that this rank owns into the flat partition `into`.
   void flatten_owned(std::size_t g, int into);
-  /// Releases this rank's gradients at the end of a step.
-  void release_owned();
+  /// The update of a group: releases what DeepSpeed still holds of the gradients that other ranks
+  /// own or, if `owned`, of those that this rank owns.
+  void drop_accumulated(std::size_t g, bool owned);
+  /// Whether exact partitions stay after a skipped step with the optimizer on the host. DeepSpeed
+  /// adds to them in the next step, so that what is not finite makes all later steps overflow.
+  bool sums_outlive_skips() const { return separate_accum() && c_.offloads(); }
+  /// Releases all gradients at the end of a step, but for these.
+  void release_all(bool skipped);
 
  private:
   // A bucket that is being filled. With overlap_comm it has two slots, which take turns.
@@ -75,7 +90,8 @@ class FlatBuckets {
   struct Sent {
     Dtype type;  // in which they were sent
     std::vector<BucketEntry> entries;
-    int slot = no_slot;  // where the entries lie; no_slot if each lies in its own gradient
+    int slot = no_slot;          // where the entries lie; no_slot if each lies in its own gradient
+    std::vector<int> lost = {};  // see lost_gradients
     /// A message that was copied into a buffer of its own to be sent.
     struct Flattened {
       int slot;
@@ -98,10 +114,11 @@ class FlatBuckets {
   void receive();
   void copy_back(const Sent& sent, const Sent::Flattened& flattened);
   void keep(int id, Operand grad);
+  void keep_exactly(int id, Operand grad, bool lost);
   void keep_on_host(int id, Operand grad);
+  void send_to_host(int id, Operand slice);
   void accumulate_on_host(int id, Operand grad);
   void place(int id);
-  void add_to_exact_partition(int id, Operand grad);
   int acquire_exact_partition(std::size_t g);
   void hold_unused();
   /// The type in which gradients lie in the buckets.
@@ -110,6 +127,11 @@ class FlatBuckets {
   }
   /// Whether each gradient adds up as a whole, in a type of its own, until the step ends.
   bool accumulates_whole() const { return c_.stage() == 1 && separate_accum(); }
+  /// Whether these sums are no part of a buffer, and stay where they are until the step ends.
+  bool stay_apart() const { return accumulates_whole() && !contiguous(); }
+  /// Whether DeepSpeed holds the sum of a gradient until the step ends. What lies in a bucket then
+  /// keeps the bucket alive.
+  bool stays(int id) const { return accumulates_whole() && (stay_apart() || !states_.owns(id)); }
   /// Where a gradient lies that is not in a bucket.
   int own_tensor(int id) { return accumulates_whole() ? accum_[id] : grads_.slot(id); }
 
@@ -122,12 +144,16 @@ class FlatBuckets {
   FlatStates& states_;
   GradientOffload offload_;
 
-  std::vector<int> part32_;  // by group: owned gradients in a type of their own
-  std::vector<int> zeros_;   // by group: what DeepSpeed holds for elements that no parameter covers
+  // By group: whether owned gradients add up in a partition of a type of their own, and which.
+  // Matrices that Muon updates do not.
+  std::vector<bool> exact_;
+  std::vector<int> part32_;
+  std::vector<int> zeros_;  // by group: what DeepSpeed holds for elements that no parameter covers
   int part_ = no_slot, new_part_ = no_slot;
   std::vector<std::int64_t> part_offset_;  // by parameter, in part_; -1 if it has no place yet
   std::vector<Operand> replaced_;          // by parameter, see replace
   std::vector<int> accum_;                 // by parameter, see accumulate_locally
+  std::map<int, std::size_t> held_;        // buckets that stay, and until which group's update
   std::vector<int> unused_;                // by parameter, see hold_unused
   std::vector<Bucket> buckets_;            // by type, in DeepSpeed's order
   std::optional<Sent> in_flight_;

@@ -2,7 +2,8 @@
 // Gradients of DeepSpeed's stages 1 and 2 if the optimizer is on the host. For each parameter that
 // touches this rank's partition the owned slice is copied to the host in fp32, once per step. Stage
 // 2 with several micro-batches keeps whole gradients on the host in between: each micro-batch, the
-// last one included, fetches the sum, adds to it, and stores it again.
+// last one included, fetches the sum, adds to it, and stores it again. Gradients that add up in a
+// partition of a type of their own stay on the device until then.
 //
 // Source: DeepSpeed 0.19's stage_1_and_2.py, async_accumulate_grad_in_cpu_via_gpu and
 // async_inplace_copy_grad_to_fp32_buffer_from_gpu.
@@ -22,7 +23,7 @@ void FlatBuckets::acquire_offload() {
   host_scratch_ = c_.host_slot("offload_scratch.host", Category::staging, c_.precision.model,
                                largest, c_.pins_memory());
   for (int slot : {scratch_, host_scratch_}) acquire_zeroed(w_, slot);
-  if (c_.stage() < 2 || p_.batch.accumulation < 2) return;
+  if (c_.stage() < 2 || p_.batch.accumulation < 2 || part_elems_ == 0) return;
   host_sum_ = c_.host_slot("grad_sum.host", Category::grad, c_.precision.model, part_elems_,
                            c_.pins_memory());
   acquire_zeroed(w_, host_sum_);
@@ -46,8 +47,12 @@ void FlatBuckets::keep_on_host(int id, Operand grad) {
   if (host_sum_ != no_slot) accumulate_on_host(id, grad);
   if (!micro_.last) return;
   const OwnedSlice own = states_.owned(id);
+  send_to_host(id, c_.read_part(grad.slot, grad.offset + own.first, own.elems));
+}
+
+void FlatBuckets::send_to_host(int id, Operand slice) {
+  const OwnedSlice own = states_.owned(id);
   const auto g = static_cast<std::size_t>(states_.flat().group_of(id));
-  const Operand slice = c_.read_part(grad.slot, grad.offset + own.first, own.elems);
   scalars_.add_to_flag(slice);
   if (!states_.has_matrices(g)) scalars_.add_to_sum(static_cast<int>(g), slice);
   offload_.send_down(

@@ -48,7 +48,9 @@ class Stage12Schedule final : public StepSchedule {
   bool muon_on_host() const { return is_muon(c_.optimizer()) && c_.offloads(); }
   // The first update of matrices has no momentum to gather.
   int special_steps() const override { return muon_on_host() ? 1 : 0; }
+  void begin_step(int step) override { first_update_ = step < special_steps(); }
   bool repeats_skipped() const override { return muon_on_host(); }
+  bool skips_leave_slots() const override { return buckets_.sums_outlive_skips(); }
 
   void init() override {
     states_.init();
@@ -97,6 +99,7 @@ class Stage12Schedule final : public StepSchedule {
   void end_accumulation() {
     buckets_.hold_partition();
     muon_.make_updates();
+    if (buckets_.drops_updated()) buckets_.drop_kept();
   }
 
   // In the optimizer's order.
@@ -127,7 +130,7 @@ class Stage12Schedule final : public StepSchedule {
 
   void update() override {
     const bool offloads = c_.offloads();
-    if (muon_on_host()) offloaded_muon_.make_updates();
+    if (muon_on_host()) offloaded_muon_.make_updates(first_update_);
     if (!offloads) scalars_.acquire(sums());
     for (int g = 0; g < sums(); ++g) {
       if (!offloads) scalars_.sum_of_squares(g, buckets_.owned_grads(g));
@@ -137,7 +140,7 @@ class Stage12Schedule final : public StepSchedule {
              : scalars_.clip(sums(), scalars_.updates_of(groups(), sums()));
     muon_.keep_momentum();
     for (std::size_t g = 0; g < groups().size(); ++g) update_group(g);
-    release_gradients();
+    release_gradients(false);
     states_.gather_params();
     scalars_.release();
   }
@@ -147,13 +150,15 @@ class Stage12Schedule final : public StepSchedule {
     if (c_.offloads()) return states_.update_partition(g, w_.read(states_.host_grad(g)));
     const FlatGroup& group = groups()[g];
     StepSlots& s = step_slots_[g];
+    buckets_.drop_accumulated(g, false);
     int grad = buckets_.exact_partition(g);
     if (grad == no_slot) {
       grad = c_.declare_once(s.grad, "step_gradients" + states_.suffix(g), Category::grad,
-                             c_.precision.model, group.partition);
+                             buckets_.flat_type(g), group.partition);
       w_.acquire(grad);
       buckets_.flatten_owned(g, grad);
     }
+    buckets_.drop_accumulated(g, true);
     if (const Dtype master = c_.precision.master; w_[grad].dtype != master) {
       w_.acquire(c_.declare_once(
           s.grad32, "step_gradients_" + std::string(to_string(master)) + states_.suffix(g),
@@ -166,14 +171,14 @@ class Stage12Schedule final : public StepSchedule {
     w_.release(grad);
   }
 
-  void release_gradients() {
-    buckets_.release_owned();
+  void release_gradients(bool skipped) {
+    buckets_.release_all(skipped);
     muon_.release_updates();
     if (may_skip()) w_.release(scalars_.flag());
   }
 
   void skip() override {
-    release_gradients();
+    release_gradients(true);
     scalars_.release();
   }
 
@@ -187,6 +192,7 @@ class Stage12Schedule final : public StepSchedule {
   MuonUpdates muon_;
   OffloadedMuon offloaded_muon_;
   std::vector<StepSlots> step_slots_;  // by group
+  bool first_update_ = false;
 };
 
 }  // namespace

@@ -17,11 +17,11 @@ struct Variant {
   void (*apply)(Deck&);
 };
 
-// Everywhere but at stages 0 to 2 where 16-bit gradients add up in fp32. Stage 3 needs whole
-// gradients.
+// Everywhere but with BF16_Optimizer. Stage 3 needs whole gradients.
 void use_muon(Deck& d, Optimizer muon) {
   const PrecisionSpec& p = d.zero.precision;
-  if (d.zero.stage != 3 && p.grad_accum != p.model) return;
+  if (uses_bf16_optimizer(d.zero.stage, p.model, p.grad_accum, d.zero.offload_optimizer.enabled))
+    return;
   d.zero.optimizer.type = muon;
   if (d.zero.stage == 3) d.zero.knobs.reduce_scatter = false;
 }
@@ -112,7 +112,26 @@ const Variant variants[] = {
      [](Deck& d) {
        d.zero.offload_optimizer.enabled = true;
        d.zero.offload_param.enabled = d.zero.stage == 3;
-       if (d.zero.stage == 3) d.zero.precision.grad_accum = Dtype::fp32;
+       if (d.zero.stage != 0) d.zero.precision.grad_accum = Dtype::fp32;
+       use_muon(d, Optimizer::muon);
+     }},
+    {"Muon, fp32 accumulation",
+     [](Deck& d) {
+       if (d.zero.stage != 0) d.zero.precision.grad_accum = Dtype::fp32;
+       d.zero.knobs.reduce_bucket_size = 700;
+       use_muon(d, Optimizer::muon);
+     }},
+    {"Muon, fp32 accumulation, not contiguous, dealt round robin",
+     [](Deck& d) {
+       if (d.zero.stage != 0) d.zero.precision.grad_accum = Dtype::fp32;
+       d.zero.knobs.contiguous_gradients = false;
+       d.zero.knobs.round_robin_gradients = d.zero.knobs.overlap_comm = true;
+       use_muon(d, Optimizer::muon);
+     }},
+    {"Muon, fp32 accumulation, not managed",
+     [](Deck& d) {
+       if (d.zero.stage != 0) d.zero.precision.grad_accum = Dtype::fp32;
+       d.zero.knobs.managed_accumulation = d.zero.stage == 3;
        use_muon(d, Optimizer::muon);
      }},
     {"Muon offloaded",

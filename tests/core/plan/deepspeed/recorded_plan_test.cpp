@@ -58,6 +58,7 @@ TEST(Recorded, CollectivesRowByRow) {
   EXPECT_GE(compare_rows("deepspeed_autocast.json"), 40);
   EXPECT_GE(compare_rows("deepspeed_muon_traces.json"), 72);
   EXPECT_GE(compare_rows("deepspeed_muon_stage3.json"), 29);
+  EXPECT_GE(compare_rows("deepspeed_fp32_sums.json"), 69);
 }
 
 // Returns how many cases of the file have figures of memory.
@@ -89,6 +90,7 @@ TEST(Recorded, MemoryToTheByte) {
   EXPECT_GE(compare_memory("deepspeed_autocast.json"), 33);
   EXPECT_GE(compare_memory("deepspeed_muon_traces.json"), 72);
   EXPECT_GE(compare_memory("deepspeed_muon_stage3.json"), 29);
+  EXPECT_GE(compare_memory("deepspeed_fp32_sums.json"), 69);
 }
 
 }  // namespace
