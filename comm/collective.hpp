@@ -3,6 +3,7 @@
 // that several back-ends need. All functions are pure.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include <comm/communicator.hpp>
@@ -23,8 +24,27 @@ bool in_place(const Collective& c, int rank, int size);
 std::string describe(const Collective& c);
 
 /// The elements that rank `rank` receives: S/size for reduce_scatter, 0 for a reduce to another
-/// root, and S otherwise.
+/// root, the sum of its parts for an all_to_all, and S otherwise.
 std::int64_t received_elems(const Collective& c, int rank, int size);
+
+/// The same for what it sends: S/size for all_gather, 0 for a broadcast from another root.
+std::int64_t sent_elems(const Collective& c, int rank, int size);
+
+/// Elements of a buffer.
+struct Part {
+  std::int64_t first = 0, elems = 0;
+  /// What lies in piece [at, at + most) of the part; possibly nothing.
+  Part piece(std::int64_t at, std::int64_t most) const {
+    return {first + at, std::clamp<std::int64_t>(elems - at, 0, most)};
+  }
+};
+/// What this rank of an all_to_all sends to `rank`, and where it receives what `rank` sends.
+Part sent_part(const Collective& c, int rank, int size);
+Part received_part(const Collective& c, int rank, int size);
+
+/// What counters count of `c`: S, or with parts the larger one of what this rank sends and
+/// receives.
+std::int64_t counted_elems(const Collective& c, int rank, int size);
 
 /// A hash of everything about `c` that must be the same on all ranks, and of `before`, the rounds
 /// of earlier collectives.

@@ -30,6 +30,11 @@ namespace shardmark {
 /// these three. In place means send == recv + rank*S/size for all_gather, recv == send +
 /// rank*S/size for reduce_scatter (whose other elements are undefined afterwards), and send == recv
 /// for the other operations; all_to_all has no such form, so its buffers must not overlap.
+///
+/// The parts of an all_to_all may differ by pair of ranks. `parts` then has how many elements this
+/// rank sends to each rank, and behind these how many it receives from each, and the buffers hold
+/// the parts one after the other in rank order. No pair exchanges more than S/size elements, so S
+/// is the same on all ranks, and some pair should.
 struct Collective {
   Op op = Op::barrier;
   Dtype dtype = Dtype::fp32;
@@ -41,6 +46,7 @@ struct Collective {
   // Memory of the caller, of collective_scratch_bytes() (core/plan/collective_scratch.hpp).
   void* scratch = nullptr;
   std::int64_t scratch_bytes = 0;
+  const std::int64_t* parts = nullptr;  // 2 * size counts, which must outlive the ticket
   std::string_view name;  // for messages: "grad.block3"; the text must outlive the ticket
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
+#include <comm/collective.hpp>
 #include <comm/decorators/counting.hpp>
 #include <core/clock.hpp>
 
@@ -75,12 +76,13 @@ CountingCommunicator::~CountingCommunicator() {
 }
 
 Ticket CountingCommunicator::start(const Collective& c) {
-  Open open{0, counters_.recording_, {c.op, c.dtype, c.elems, -1, group_, monotonic_ns(), 0, 0}};
+  const std::int64_t elems = counted_elems(c, rank(), size());
+  Open open{0, counters_.recording_, {c.op, c.dtype, elems, -1, group_, monotonic_ns(), 0, 0}};
   if (open.recorded) open.record.name = counters_.name_index(c.name);
   BlockedTimer blocked(*this);
   open.ticket = inner().start(c);
   Traffic& t = counters_.volumes_[static_cast<std::size_t>(group_)][c.op];
-  t += Traffic{1, c.elems, c.elems * dtype_bytes(c.dtype)};
+  t += Traffic{1, elems, elems * dtype_bytes(c.dtype)};
   open_.push_back(open);
   return open.ticket;
 }

@@ -130,20 +130,25 @@ void FaultyCommunicator::corrupt(const Open& open) {
   if (choice_.fault == CommFault::fewer_elems) deliver_shortened(open);
 }
 
-// Where a collective has shards, each of them loses its last element.
+// Where a collective has shards or parts, each of them loses its last element.
 void FaultyCommunicator::shorten(Open& open) const {
   const Collective& c = open.c;
   Collective& less = open.less = c;
   less.elems -= size();
-  const std::int64_t size_bytes = dtype_bytes(c.dtype), shards = size();
+  if (c.parts != nullptr) {
+    for (int i = 0; i < 2 * size(); ++i)
+      open.parts.push_back(std::max<std::int64_t>(0, c.parts[i] - 1));
+    less.parts = open.parts.data();
+  }
+  const std::int64_t size_bytes = dtype_bytes(c.dtype);
   const bool scatters = c.op == Op::reduce_scatter || c.op == Op::all_to_all;
-  const std::int64_t parts = scatters ? shards : 1;
-  const std::int64_t sent = c.op == Op::all_gather ? less.elems / shards : less.elems / parts;
+  const std::int64_t whole = c.op == Op::all_gather ? less.elems / size() : less.elems;
   if (c.send != nullptr) {
-    for (std::int64_t p = 0; p < parts; ++p) {
-      const auto* from =
-          static_cast<const std::byte*>(offset(c.send, p * c.elems / parts, c.dtype));
-      open.sent.insert(open.sent.end(), from, from + sent * size_bytes);
+    for (int p = 0; p < (scatters ? size() : 1); ++p) {
+      const std::int64_t first = scatters ? sent_part(c, p, size()).first : 0;
+      const std::int64_t elems = scatters ? sent_part(less, p, size()).elems : whole;
+      const auto* from = static_cast<const std::byte*>(offset(c.send, first, c.dtype));
+      open.sent.insert(open.sent.end(), from, from + elems * size_bytes);
     }
     less.send = open.sent.data();
   }
@@ -153,14 +158,15 @@ void FaultyCommunicator::shorten(Open& open) const {
 
 void FaultyCommunicator::deliver_shortened(const Open& open) const {
   const Collective &c = open.c, &less = open.less;
-  const bool gathers = c.op == Op::all_gather || c.op == Op::all_to_all;
-  const std::int64_t parts = gathers ? size() : 1;
-  const std::int64_t elems = received_elems(less, rank(), size()) / parts;
   if (c.recv == nullptr) return;
-  for (std::int64_t p = 0; p < parts; ++p)
-    std::memcpy(offset(c.recv, p * c.elems / parts, c.dtype),
-                offset(less.recv, p * less.elems / parts, c.dtype),
-                static_cast<std::size_t>(elems * dtype_bytes(c.dtype)));
+  const bool gathers = c.op == Op::all_gather || c.op == Op::all_to_all;
+  for (int p = 0; p < (gathers ? size() : 1); ++p) {
+    const Part all{0, received_elems(less, rank(), size())};
+    const Part from = gathers ? received_part(less, p, size()) : all;
+    std::memcpy(offset(c.recv, gathers ? received_part(c, p, size()).first : 0, c.dtype),
+                offset(less.recv, from.first, c.dtype),
+                static_cast<std::size_t>(from.elems * dtype_bytes(c.dtype)));
+  }
 }
 
 void FaultyCommunicator::flip_bit(const Collective& c) const {

@@ -55,6 +55,7 @@ class FaultyCommunicator : public ForwardingCommunicator {
     std::vector<std::byte> before;  // for skip_wait: the old content of the receive buffer
     Collective less = {};           // for fewer_elems: what is made instead, with these buffers
     std::vector<std::byte> sent = {}, got = {};
+    std::vector<std::int64_t> parts = {};
   };
   Ticket inner_ticket(Ticket ticket) const;
   void make_extra_call(std::int64_t elems);

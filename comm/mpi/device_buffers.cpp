@@ -25,6 +25,7 @@ bool done_by_mpi_alone(const Collective& c, int rank, int size, const CommOption
   switch (route_of(c, size, options).kind) {
     case RouteKind::barrier:
     case RouteKind::all_to_all:
+    case RouteKind::all_to_all_parts:
     case RouteKind::all_gather: return true;
     case RouteKind::broadcast: return rank != c.root || c.send == c.recv;
     case RouteKind::all_reduce:

@@ -12,7 +12,8 @@ RouteKind kind_of(const Collective& c, int size, Reductions reductions) {
   switch (c.op) {
     case Op::barrier: return RouteKind::barrier;
     case Op::all_gather: return RouteKind::all_gather;
-    case Op::all_to_all: return RouteKind::all_to_all;
+    case Op::all_to_all:
+      return c.parts != nullptr ? RouteKind::all_to_all_parts : RouteKind::all_to_all;
     case Op::broadcast: return RouteKind::broadcast;
     case Op::all_reduce: return ours ? RouteKind::ordered_all_reduce : RouteKind::all_reduce;
     case Op::reduce: return ours ? RouteKind::ordered_reduce : RouteKind::reduce;
@@ -38,7 +39,8 @@ Route route_of(const Collective& c, int size, const CommOptions& options) {
   }
   const bool by_shard =
       route.kind == RouteKind::all_gather || route.kind == RouteKind::all_to_all ||
-      route.kind == RouteKind::reduce_scatter || route.kind == RouteKind::ordered_reduce_scatter ||
+      route.kind == RouteKind::all_to_all_parts || route.kind == RouteKind::reduce_scatter ||
+      route.kind == RouteKind::ordered_reduce_scatter ||
       route.kind == RouteKind::ordered_all_reduce;
   route.part_elems = by_shard ? divide_up(c.elems, size) : c.elems;
   const std::int64_t piece_bytes = route.kind == RouteKind::all_gather
@@ -65,6 +67,7 @@ std::map<std::string, std::int64_t> mpi_calls(const Collective& c, int size,
     case RouteKind::barrier: return {{"MPI_Ibarrier", n}};
     case RouteKind::all_gather: return {{"MPI_Iallgather", n}};
     case RouteKind::all_to_all: return {{"MPI_Ialltoall", n}};
+    case RouteKind::all_to_all_parts: return {{"MPI_Ialltoallv", n}};
     case RouteKind::all_reduce: return {{"MPI_Iallreduce", n}};
     case RouteKind::ordered_all_reduce: return {{"MPI_Ialltoallv", n}, {"MPI_Iallgatherv", n}};
     case RouteKind::reduce_scatter: return {{"MPI_Ireduce_scatter_block", n}};

@@ -19,6 +19,7 @@ enum class RouteKind : std::uint8_t {
   barrier,                 // MPI_Ibarrier
   all_gather,              // MPI_Iallgather
   all_to_all,              // MPI_Ialltoall
+  all_to_all_parts,        // MPI_Ialltoallv, whose parts differ
   all_reduce,              // MPI_Iallreduce
   ordered_all_reduce,      // MPI_Ialltoallv, local sums, MPI_Iallgatherv
   reduce_scatter,          // MPI_Ireduce_scatter_block

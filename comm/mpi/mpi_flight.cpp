@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include <fmt/core.h>
 
@@ -41,9 +42,10 @@ MpiFlight::MpiFlight(const Collective& c, const Route& route, const MpiGroup& gr
 
 void MpiFlight::begin() {
   if (route_.kind == RouteKind::local) {
-    copy_whole();
-    moved_.send(c_.elems, c_.dtype);
-    moved_.receive(c_.elems, c_.dtype);
+    const std::int64_t elems = counted_elems(c_, group_.rank, group_.size);
+    copy_whole(elems);
+    moved_.send(elems, c_.dtype);
+    moved_.receive(elems, c_.dtype);
   }
   issue();
 }
@@ -122,6 +124,12 @@ void MpiFlight::count(const Step& step, const Span& s) {
     case RouteKind::all_to_all:
       moved_.send(all_parts, c_.dtype);
       return moved_.receive(all_parts, c_.dtype);
+    case RouteKind::all_to_all_parts: {
+      const Shares& parts = parts_[static_cast<std::size_t>(step.piece % pieces_in_flight)];
+      for (const int elems : parts.counts) moved_.send(elems, c_.dtype);
+      for (const int elems : parts.recv_counts) moved_.receive(elems, c_.dtype);
+      return;
+    }
     case RouteKind::all_reduce:
       moved_.send(s.elems, c_.dtype);
       return moved_.receive(s.elems, c_.dtype);
@@ -142,9 +150,31 @@ void MpiFlight::count(const Step& step, const Span& s) {
   }
 }
 
-void MpiFlight::copy_whole() const {
-  if (c_.elems > 0 && c_.send != nullptr && c_.send != c_.recv)
-    std::memmove(c_.recv, c_.send, static_cast<std::size_t>(c_.elems * dtype_bytes(c_.dtype)));
+void MpiFlight::copy_whole(std::int64_t elems) const {
+  if (elems > 0 && c_.send != nullptr && c_.send != c_.recv)
+    std::memmove(c_.recv, c_.send, static_cast<std::size_t>(elems * dtype_bytes(c_.dtype)));
+}
+
+// What a piece has of each part. Beginnings count from the whole buffers, since parts differ.
+const MpiFlight::Shares& MpiFlight::make_parts(std::int64_t piece) {
+  Shares& parts = parts_[static_cast<std::size_t>(piece % pieces_in_flight)];
+  parts = {};
+  const Span s = span(piece);
+  const auto add = [&](const Part& part, std::vector<int>& counts, std::vector<int>& displs) {
+    if (part.first > std::numeric_limits<int>::max())
+      throw CommError(
+          fmt::format("{}: elems: MPI reaches parts only within the first {} elements "
+                      "of a buffer: use another comm.backend",
+                      describe(c_), std::numeric_limits<int>::max()));
+    counts.push_back(static_cast<int>(part.elems));
+    displs.push_back(part.elems > 0 ? static_cast<int>(part.first) : 0);
+  };
+  for (int r = 0; r < group_.size; ++r) {
+    add(sent_part(c_, r, group_.size).piece(s.first, s.elems), parts.counts, parts.displs);
+    add(received_part(c_, r, group_.size).piece(s.first, s.elems), parts.recv_counts,
+        parts.recv_displs);
+  }
+  return parts;
 }
 
 void MpiFlight::call(const Step& step, MPI_Request* request) {
@@ -168,6 +198,13 @@ void MpiFlight::call(const Step& step, MPI_Request* request) {
     case RouteKind::all_to_all:
       SHARDMARK_MPI(MPI_Ialltoall(send, 1, column(s), recv, 1, column(s), comm, request));
       return;
+    case RouteKind::all_to_all_parts: {
+      const Shares& p = make_parts(step.piece);
+      SHARDMARK_MPI(MPI_Ialltoallv(c_.send, p.counts.data(), p.displs.data(), type, c_.recv,
+                                   p.recv_counts.data(), p.recv_displs.data(), type, comm,
+                                   request));
+      return;
+    }
     case RouteKind::all_reduce:
       SHARDMARK_MPI(
           MPI_Iallreduce(in_place_ ? MPI_IN_PLACE : send, recv, count, type, op, comm, request));

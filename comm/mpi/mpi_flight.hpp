@@ -61,7 +61,8 @@ class MpiFlight {
   void finish_step(const Step& step);
   void pack(const Span& s, void* area) const;
   void* area(std::int64_t piece) const;
-  void copy_whole() const;
+  void copy_whole(std::int64_t elems) const;
+  const Shares& make_parts(std::int64_t piece);
   void count(const Step& step, const Span& s);
 
   Collective c_;
@@ -74,6 +75,7 @@ class MpiFlight {
   std::int64_t full_shares_elems_ = 0;
   PieceType column_, tail_column_;
   Shares full_, tail_;
+  std::array<Shares, pieces_in_flight> parts_;  // of the pieces in flight, if parts differ
   std::int64_t issued_ = 0, finished_ = 0;
   std::array<MPI_Request, pieces_in_flight> requests_;
 };

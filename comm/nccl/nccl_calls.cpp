@@ -26,14 +26,20 @@ ncclRedOp_t nccl_op(Reduction reduction) {
 
 namespace {
 
-// Every rank exchanges a part with every rank, itself included. NCCL makes one call of the group.
-void exchange_parts(const Collective& c, const NcclLane& lane, std::size_t shard,
-                    ncclDataType_t type) {
+// Every rank exchanges a part with every rank, itself included, but no empty ones. NCCL makes one
+// call of the group.
+void exchange_parts(const Collective& c, const NcclLane& lane, ncclDataType_t type) {
   SHARDMARK_NCCL(ncclGroupStart());
   for (int r = 0; r < lane.size; ++r) {
-    const std::int64_t at = r * static_cast<std::int64_t>(shard);
-    SHARDMARK_NCCL(ncclSend(offset(c.send, at, c.dtype), shard, type, r, lane.comm, lane.stream));
-    SHARDMARK_NCCL(ncclRecv(offset(c.recv, at, c.dtype), shard, type, r, lane.comm, lane.stream));
+    const Part from = sent_part(c, r, lane.size), into = received_part(c, r, lane.size);
+    if (from.elems > 0)
+      SHARDMARK_NCCL(ncclSend(offset(c.send, from.first, c.dtype),
+                              static_cast<std::size_t>(from.elems), type, r, lane.comm,
+                              lane.stream));
+    if (into.elems > 0)
+      SHARDMARK_NCCL(ncclRecv(offset(c.recv, into.first, c.dtype),
+                              static_cast<std::size_t>(into.elems), type, r, lane.comm,
+                              lane.stream));
   }
   SHARDMARK_NCCL(ncclGroupEnd());
 }
@@ -69,7 +75,10 @@ void call_nccl(const Collective& c, const NcclLane& lane, Moved& moved) {
     case Op::reduce:
       SHARDMARK_NCCL(ncclReduce(c.send, c.recv, whole, type, op, c.root, lane.comm, lane.stream));
       return count(whole, root ? whole : 0);
-    case Op::all_to_all: exchange_parts(c, lane, shard, type); return count(whole, whole);
+    case Op::all_to_all:
+      exchange_parts(c, lane, type);
+      return count(static_cast<std::size_t>(sent_elems(c, lane.rank, lane.size)),
+                   static_cast<std::size_t>(received_elems(c, lane.rank, lane.size)));
     case Op::broadcast:
       SHARDMARK_NCCL(ncclBroadcast(c.send, c.recv, whole, type, c.root, lane.comm, lane.stream));
       return count(root ? whole : 0, whole);

@@ -8,14 +8,6 @@
 #include <comm/nccl/nccl_staging.hpp>
 
 namespace shardmark {
-namespace {
-
-std::int64_t sent_elems(const Collective& c, int rank, int size) {
-  if (c.op == Op::barrier || (c.op == Op::broadcast && c.root != rank)) return 0;
-  return c.op == Op::all_gather ? c.elems / size : c.elems;
-}
-
-}  // namespace
 
 std::unique_ptr<Communicator> stage_through_host(std::unique_ptr<Communicator> inner,
                                                  const CommOptions& options) {

@@ -192,14 +192,16 @@ const std::byte* NodeFlight::row(std::uint64_t round, std::size_t i, int node, i
          local * bytes(part.elems);
 }
 
-// Delivers what all ranks have sent to this one.
+// Delivers what all ranks have sent to this one. Where parts differ, the nodes exchange as much for
+// each pair of ranks as for the largest one.
 void NodeFlight::hand_out(std::uint64_t round, std::size_t i) {
   const Span part = part_of(round, group_.rails[i].number, map().node());
   const std::int64_t before = (map().before(map().node()) + map().local()) * pieces_.elems(round);
-  const std::int64_t shard_elems = c_.elems / map().size();
-  for (int r = 0; r < map().size(); ++r)
-    deliver(r * shard_elems + pieces_.first(round) + part.first - before,
-            row(round, i, map().node_of(r), map().local_of(r)), part.elems);
+  for (int r = 0; r < map().size(); ++r) {
+    const Part into = received_part(c_, r, map().size())
+                          .piece(pieces_.first(round) + part.first - before, part.elems);
+    deliver(into.first, row(round, i, map().node_of(r), map().local_of(r)), into.elems);
+  }
 }
 
 // Adds up what the nodes have sent: rows of ranks in rank order, or the sums of the nodes in

@@ -45,9 +45,11 @@ void NodeFlight::write() {
     case Op::reduce_scatter:
       // The parts of all shards, node by node.
       for (int n = 0; n < map().nodes(); ++n)
-        for (int k = 0; k < map().locals(n); ++k)
-          put(mine + bytes((map().before(n) + k) * elems),
-              map().ranks(n)[static_cast<std::size_t>(k)] * shard_elems + first, elems);
+        for (int k = 0; k < map().locals(n); ++k) {
+          const Part part = sent_part(c_, map().ranks(n)[static_cast<std::size_t>(k)], map().size())
+                                .piece(first, elems);
+          put(mine + bytes((map().before(n) + k) * elems), part.first, part.elems);
+        }
       return;
     case Op::broadcast:
       if (map().rank() != c_.root) return;

@@ -82,6 +82,11 @@ std::uint64_t GroupProof::hash(const void* data, std::int64_t bytes, std::uint64
   return fold.value();
 }
 
+std::uint64_t GroupProof::hash_part(const Collective& c, const void* data, const Part& part,
+                                    std::uint64_t key) {
+  return hash(offset(data, part.first, c.dtype), part.elems * dtype_bytes(c.dtype), key);
+}
+
 void GroupProof::fold(const Collective& c, const void* data, std::int64_t elems, std::int64_t block,
                       BlockSum* out) {
   const std::int64_t chunk =
@@ -125,11 +130,10 @@ std::size_t GroupProof::sent(const Collective& c) {
     if (c.op == Op::broadcast && c.root == rank_)
       sent_hash = hash(c.send, bytes, key_of(number, 0));
   } else if (c.elems > 0 && record.kind == Kind::parts) {
-    const std::int64_t bytes = c.elems / size_ * dtype_bytes(c.dtype);
     record.first_part = sent_parts_.size();
     for (int r = 0; r < size_; ++r)
-      sent_parts_.push_back(static_cast<std::int64_t>(hash(
-          static_cast<const char*>(c.send) + r * bytes, bytes, key_of_part(number, rank_, r))));
+      sent_parts_.push_back(static_cast<std::int64_t>(
+          hash_part(c, c.send, sent_part(c, r, size_), key_of_part(number, rank_, r))));
   } else if (c.elems > 0 && record.kind == Kind::reference) {
     record.reference = reference(c, key_of(number, 0));
   } else if (c.elems > 0) {
@@ -151,7 +155,7 @@ void GroupProof::received(std::size_t number) {
   Record& record = records_[number];
   const Collective& c = record.c;
   const std::int64_t elems = received_elems(c, rank_, size_);
-  if (elems == 0) return;
+  if (elems == 0 && (record.kind != Kind::parts || c.elems == 0)) return;
   if (record.kind == Kind::hashes) {
     const std::int64_t parts = c.op == Op::all_gather ? size_ : 1;
     const std::int64_t bytes = c.elems / parts * dtype_bytes(c.dtype);
@@ -159,10 +163,9 @@ void GroupProof::received(std::size_t number) {
       record.received_hash +=
           hash(static_cast<const char*>(c.recv) + p * bytes, bytes, key_of(number, p));
   } else if (record.kind == Kind::parts) {
-    const std::int64_t bytes = c.elems / size_ * dtype_bytes(c.dtype);
     for (int r = 0; r < size_; ++r)
       record.received_hash +=
-          hash(static_cast<const char*>(c.recv) + r * bytes, bytes, key_of_part(number, r, rank_));
+          hash_part(c, c.recv, received_part(c, r, size_), key_of_part(number, r, rank_));
   } else if (record.kind == Kind::reference) {
     record.received_hash = hash(c.recv, elems * dtype_bytes(c.dtype), key_of(number, 0));
   } else {

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include <comm/communicator.hpp>
+#include <comm/collective.hpp>
 #include <comm/proof/fold.hpp>
 
 namespace shardmark {
@@ -81,6 +81,8 @@ class GroupProof {
   Kind kind_of(const Collective& c) const;
   std::uint64_t key_of(std::size_t number, std::int64_t part) const;
   std::uint64_t hash(const void* data, std::int64_t bytes, std::uint64_t key);
+  std::uint64_t hash_part(const Collective& c, const void* data, const Part& part,
+                          std::uint64_t key);
   void fold(const Collective& c, const void* data, std::int64_t elems, std::int64_t block,
             BlockSum* out);
   const void* on_host(const void* data, std::int64_t bytes);

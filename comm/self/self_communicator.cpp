@@ -10,10 +10,11 @@ Ticket SelfCommunicator::start(const Collective& c) {
   validate(c, 0, 1);
   // Over one rank, every reduction returns the value itself.
   if (c.op != Op::barrier) {
-    if (c.elems > 0 && c.send != nullptr && c.send != c.recv)
-      std::memmove(c.recv, c.send, static_cast<std::size_t>(c.elems * dtype_bytes(c.dtype)));
-    moved_[c.op].send(c.elems, c.dtype);
-    moved_[c.op].receive(c.elems, c.dtype);
+    const std::int64_t elems = counted_elems(c, 0, 1);
+    if (elems > 0 && c.send != nullptr && c.send != c.recv)
+      std::memmove(c.recv, c.send, static_cast<std::size_t>(elems * dtype_bytes(c.dtype)));
+    moved_[c.op].send(elems, c.dtype);
+    moved_[c.op].receive(elems, c.dtype);
   }
   return ++last_;
 }

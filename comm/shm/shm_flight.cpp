@@ -19,12 +19,12 @@ ShmFlight::ShmFlight(const Collective& c, const ShmRounds& cut, ShmWindow& windo
 
 void ShmFlight::begin() {
   base_ = window_.reserve_rounds(rounds_plan_.rounds);
-  const bool whole = rounds_plan_.rounds == 0 && c_.elems > 0 && c_.send != nullptr;
-  if (whole && c_.send != c_.recv)
-    std::memmove(c_.recv, c_.send, static_cast<std::size_t>(c_.elems * dtype_bytes(c_.dtype)));
   if (rounds_plan_.rounds > 0) return;
-  moved_.send(c_.elems, c_.dtype);
-  moved_.receive(c_.elems, c_.dtype);
+  const std::int64_t elems = counted_elems(c_, window_.rank(), window_.size());
+  if (elems > 0 && c_.send != nullptr && c_.send != c_.recv)
+    std::memmove(c_.recv, c_.send, static_cast<std::size_t>(elems * dtype_bytes(c_.dtype)));
+  moved_.send(elems, c_.dtype);
+  moved_.receive(elems, c_.dtype);
 }
 
 // The latest stage comes first: it frees buffers, and its data are still in the caches.

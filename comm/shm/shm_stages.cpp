@@ -68,12 +68,18 @@ void ShmFlight::write() {
       offer(p.first, p.elems);
       if (c_.recv != nullptr) deliver(p.first, offset(c_.send, p.first, c_.dtype), p.elems);
       return;
-    case Op::all_to_all: {
-      const std::int64_t own = rank * shard_elems() + p.first;
-      moved_.send(p.elems, c_.dtype);
-      deliver(own, offset(c_.send, own, c_.dtype), p.elems);
-      [[fallthrough]];
-    }
+    case Op::all_to_all:
+      for (int r = 0; r < window_.size(); ++r) {
+        const Part part = sent_part(c_, r, window_.size()).piece(p.first, p.elems);
+        if (r != rank) {
+          put(written_, r * rounds_plan_.piece_elems, part.first, part.elems);
+        } else {
+          moved_.send(part.elems, c_.dtype);
+          deliver(received_part(c_, r, window_.size()).first + p.first,
+                  offset(c_.send, part.first, c_.dtype), part.elems);
+        }
+      }
+      return;
     case Op::reduce_scatter:
       for (int r = 0; r < window_.size(); ++r)
         if (r != rank)
@@ -115,8 +121,8 @@ void ShmFlight::read() {
     case Op::all_to_all:
       for (int k = 1; k < size; ++k) {
         const int from = (rank + k) % size;
-        deliver(from * shard_elems() + p.first,
-                buffer(from, read_, rank * rounds_plan_.piece_elems), p.elems);
+        const Part part = received_part(c_, from, size).piece(p.first, p.elems);
+        deliver(part.first, buffer(from, read_, rank * rounds_plan_.piece_elems), part.elems);
       }
       return;
     case Op::reduce_scatter:

@@ -56,8 +56,9 @@ struct Operand {
 };
 
 /// One event of a plan. The operands of a collective are the send range, the receive range and, if
-/// there is a third, the scratch; `elems` is S of nccl-tests, the size of the whole array. The
-/// operands of a copy are the source and the destination, which lie in different tiers; copies
+/// there is a third, the scratch; `elems` is S of nccl-tests, the size of the whole array. If the
+/// parts of an all_to_all differ, `elems` is the larger one of what this rank sends and receives.
+/// The operands of a copy are the source and the destination, which lie in different tiers; copies
 /// between memories run on the lane `copy`, those between host memory and files on the lane `disk`.
 /// A computation works within one tier, which is a memory.
 struct Event {
@@ -83,6 +84,10 @@ struct Event {
   Range operands;          // in Program::operands
   Range params;  // in Program::param_ids: of the module, or whose gradients are reduced or applied
   Range after;   // in Program::edges: events of other lanes that must be complete first
+  // Of an all_to_all whose parts differ: in Program::part_counts what this rank sends to each rank
+  // of the group, and then what it receives from each; and the most that any two ranks exchange.
+  Range parts;
+  std::int64_t largest_part = 0;
 };
 
 /// Whether gradients are pending at an end of a segment. `check` proves that ends which meet agree.
@@ -190,6 +195,7 @@ struct Program {
   std::vector<Operand> operands;
   std::vector<std::int32_t> param_ids;
   std::vector<std::int32_t> edges;  // event indices within the same segment
+  std::vector<std::int64_t> part_counts;
 
   /// The number of ranks in a group.
   int size_of(int group) const {

@@ -121,7 +121,7 @@ void check_sharded_muon(const DsConfig& c, const Origin& origin, const Needs& ne
                     c.data_types.key("grad_accum_dtype")));
 }
 
-// Muon is modelled as DeepSpeed has it, but for BF16_Optimizer.
+// Muon is modelled as DeepSpeed has it.
 void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
   const std::string type = c.optimizer.key("type");
   const auto needs = [&](const std::string& key, const Json& value, const std::string& remedy) {
@@ -139,7 +139,7 @@ void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
     needs(c.bf16.key("bf16_master_weights_and_grads"), true, "set it to false");
   const bool half = c.bf16.flag("enabled") || c.fp16.flag("enabled");
   if (const Json accum = c.data_types.at("grad_accum_dtype");
-      !accum.is_null() && (half ? uses_bf16_optimizer(c) : accum != "fp32"))
+      !accum.is_null() && !half && accum != "fp32")
     needs(c.data_types.key("grad_accum_dtype"), accum, "remove it");
   if (c.stage != 0 && c.stage != 3 && !c.zero.flag("use_multi_rank_bucket_allreduce"))
     needs(c.zero.key("use_multi_rank_bucket_allreduce"), false, "remove it");

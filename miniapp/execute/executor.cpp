@@ -211,6 +211,10 @@ void Executor::start_collective(const Event& event, InFlight& started) {
   c.reduction = event.reduction;
   c.root = event.root;
   c.elems = event.elems;
+  if (event.parts.count > 0) {
+    c.elems = event.largest_part * program_.size_of(event.group);
+    c.parts = program_.part_counts.data() + event.parts.first;
+  }
   if (ops.size() >= 2) {
     c.send = bind(ops[0]).data;
     c.recv = bind(ops[1]).data;

@@ -21,6 +21,12 @@ MovedVolume moved_by_runs(const Program& program, const SegmentRuns& runs, int g
   for (std::size_t s = 0; s < runs.size(); ++s)
     for (const Event& e : program.segments[s].events) {
       if (!is_collective(e.op) || e.op == Op::barrier || e.group != group || runs[s] == 0) continue;
+      if (e.parts.count > 0) {
+        const Operand* ops = &program.operands[static_cast<std::size_t>(e.operands.first)];
+        sum[e.op].send(ops[0].elems * runs[s], e.dtype);
+        sum[e.op].receive(ops[1].elems * runs[s], e.dtype);
+        continue;
+      }
       const std::int64_t all = e.elems * runs[s];
       const bool root = e.root == rank;
       Moved& moved = sum[e.op];

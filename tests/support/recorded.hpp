@@ -64,7 +64,7 @@ inline std::vector<Recording> recordings(const std::string& file) {
 }
 
 /// Returns the rows of a recording in ShardMark's words: [phase, op, dtype, elements in, elements
-/// out, root or reduction, and the group unless it is the world].
+/// out, root or reduction or the parts of an all_to_all, and the group unless it is the world].
 inline json in_shardmark_words(const json& rows) {
   json list = json::array();
   for (const json& row : rows) {
@@ -77,8 +77,11 @@ inline json in_shardmark_words(const json& rows) {
   return list;
 }
 
-/// Returns what a recording expects of `first_step` or `steady_step` (which may be "the same").
-inline json expected_rows(const json& raw, const char* key) {
+/// Returns what a recording expects of `first_step` or `steady_step` (which may be "the same"), on
+/// `rank` if ranks differ. All steps of these recordings are alike.
+inline json expected_rows(const json& raw, const char* key, int rank = 0) {
+  if (raw.contains("first_step_by_rank"))
+    return in_shardmark_words(raw.at("first_step_by_rank").at(static_cast<std::size_t>(rank)));
   const json& rows = raw.at(key).is_string() ? raw.at("first_step") : raw.at(key);
   return in_shardmark_words(rows);
 }
@@ -92,6 +95,7 @@ inline json as_recorded(const json& rows) {
       extra = (row.at("op") == "broadcast" ? "src=" : "dst=") +
               std::to_string(row.at("root").get<int>());
     if (row.value("reduce_op", "") == "max") extra = "max";
+    if (row.contains("parts")) extra = row.at("parts");
     list.push_back({row.at("phase"), row.at("op"), row.at("dtype"), row.at("elems_in"),
                     row.at("elems_out"), extra});
     if (row.contains("group")) list.back().push_back(row.at("group"));

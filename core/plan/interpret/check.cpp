@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include <fmt/core.h>
@@ -280,11 +281,28 @@ class Checker {
     const auto elems = [&](const Operand& o) {
       return o.elems * dtype_bytes(p_.slots[o.slot].dtype) / dtype_bytes(e.dtype);
     };
+    if (e.parts.count > 0) return check_parts(e, elems(send), elems(receive), wrong);
     const std::int64_t sent = elems(send) * (e.op == Op::all_gather ? size : 1);
     const std::int64_t received = elems(receive) * (e.op == Op::reduce_scatter ? size : 1);
     if (sent != e.elems || received != e.elems)
       wrong(fmt::format("sends {} and receives {} where the whole is {} over {} ranks", sent,
                         received, e.elems, size));
+  }
+
+  // The parts of an all_to_all, if they differ, make up its buffers.
+  template<class Wrong>
+  void check_parts(const Event& e, std::int64_t sent, std::int64_t received, const Wrong& wrong) {
+    const int size = p_.size_of(e.group);
+    if (e.op != Op::all_to_all || e.parts.count != 2 * size) return wrong("needs no such parts");
+    const std::int64_t* counts = p_.part_counts.data() + e.parts.first;
+    const std::int64_t to = std::accumulate(counts, counts + size, std::int64_t{0});
+    const std::int64_t from = std::accumulate(counts + size, counts + 2 * size, std::int64_t{0});
+    if (sent != to || received != from || e.elems != std::max(to, from) ||
+        *std::max_element(counts, counts + 2 * size) > e.largest_part)
+      wrong(
+          fmt::format("sends {} and receives {} where the parts have {} and {} elements, of "
+                      "which {} are counted, and at most {} each",
+                      sent, received, to, from, e.elems, e.largest_part));
   }
 
   const Program& p_;

@@ -60,6 +60,7 @@ std::string body(const Program& p, const Event& e) {
   if (e.reduction != Reduction::none) text += fmt::format(", {}", to_string(e.reduction));
   if (e.root >= 0) text += fmt::format(", root {}", e.root);
   if (e.group != 0) text += fmt::format(", group {}", p.groups[e.group].name);
+  if (e.parts.count > 0) text += fmt::format(", parts of at most {}", e.largest_part);
   return text + ")";
 }
 

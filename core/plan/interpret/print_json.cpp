@@ -32,6 +32,11 @@ Json row(const Program& p, const Event& e, int micro_batch) {
   if (e.reduction != Reduction::none) r["reduce_op"] = to_string(e.reduction);
   if (e.root >= 0) r["root"] = e.root;
   if (e.group != 0) r["group"] = p.groups[e.group].name;
+  if (e.parts.count > 0) {
+    const auto counts = std::span(p.part_counts).subspan(static_cast<std::size_t>(e.parts.first));
+    const auto size = static_cast<std::size_t>(e.parts.count) / 2;
+    r["parts"] = {counts.first(size), counts.subspan(size, size)};
+  }
   return r;
 }
 

@@ -137,6 +137,20 @@ Event& PlanWriter::collective(Op op, Reduction reduction, Dtype dtype, std::int6
   return emit(e, operands, params);
 }
 
+Event& PlanWriter::exchange(Operand send, Operand receive, std::span<const std::int64_t> to,
+                            std::span<const std::int64_t> from, std::int64_t largest_part,
+                            std::span<const int> params) {
+  const std::array<Operand, 2> operands{send, receive};
+  Event& e = collective(Op::all_to_all, Reduction::none, program_.slots[send.slot].dtype,
+                        std::max(send.elems, receive.elems), operands, params);
+  std::vector<std::int64_t>& counts = program_.part_counts;
+  e.parts = {static_cast<std::int32_t>(counts.size()), static_cast<std::int32_t>(2 * to.size())};
+  e.largest_part = largest_part;
+  counts.insert(counts.end(), to.begin(), to.end());
+  counts.insert(counts.end(), from.begin(), from.end());
+  return e;
+}
+
 Event& PlanWriter::copy(Operand source, Operand destination) {
   source.reads = true, source.writes = false;
   destination.writes = true, destination.reads = false;

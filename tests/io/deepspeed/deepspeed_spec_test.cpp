@@ -265,15 +265,14 @@ TEST(DeepSpeedOptimizer, muon_is_refused_where_it_is_not_modelled) {
     const std::string more = fmt::format(R"(, "{}": {{"enabled": true}})", half);
     const std::string sums = more + R"(, "data_types": {"grad_accum_dtype": "fp32"})";
     EXPECT_NO_THROW(optimizer(1, "Muon", "", more.c_str()));
-    EXPECT_NO_THROW(optimizer(2, "Muon", "", sums.c_str()));
-    for (const int stage : {1, 2})
+    for (const int stage : {1, 2}) {
+      EXPECT_NO_THROW(optimizer(stage, "Muon", "", sums.c_str()));
       EXPECT_NO_THROW(optimizer(stage, "Muon", "", sums.c_str(),
                                 R"(, "offload_optimizer": {"device": "cpu"})"));
+    }
     expect_says(message_of<DeckError>([&] { optimizer(0, "Muon", "", sums.c_str()); }),
                 {"grad_accum_dtype = \"fp32\"", "stage 0 accumulates in the model's own type"});
   }
-  refused(1, "", R"(, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"})", "",
-          "grad_accum_dtype = \"fp32\"");
   refused(2, "",
           R"(, "bf16": {"enabled": true, "bf16_master_weights_and_grads": true,
                         "bf16_optimizer_states": true})",

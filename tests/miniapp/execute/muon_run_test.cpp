@@ -223,6 +223,47 @@ TEST(Muon, is_bitwise_equal_where_gradients_add_up_in_fp32) {
   }
 }
 
+Deck with_bf16_optimizer() {
+  return with_fp32_sums(Dtype::bf16, 1);
+}
+
+// BF16_Optimizer keeps partitions of the momentum, and exchanges what ranks share of matrices.
+TEST(Muon, exchanges_the_momentum_of_shared_matrices) {
+  const Outcome want = run(with_bf16_optimizer());
+  Deck pooled = with_bf16_optimizer();
+  pooled.run.memory_mode = MemoryMode::pooled;
+  EXPECT_EQ(run(pooled), want);
+  const Deck deck = with_bf16_optimizer();
+  const Program p = Training(deck, MPI_COMM_WORLD).program();
+  std::int64_t exchanges = 0, shared = 0;
+  for (const Segment& s : p.segments)
+    for (const Event& e : s.events) exchanges += e.op == Op::all_to_all;
+  const FlatGroups flat(p.model, deck.zero.knobs, 2, p.world);
+  for (std::size_t id = 0; id < p.model.params.size(); ++id)
+    shared += p.model.params[id].hidden_matrix && flat.owners(static_cast<int>(id)).size() > 1;
+  EXPECT_EQ(exchanges, shared > 0 ? 1 : 0);
+  std::int64_t momentum = 0;
+  for (const Slot& s : p.slots)
+    if (s.category == Category::momentum) momentum += s.elems;
+  EXPECT_EQ(momentum, p.partition.per_rank);
+}
+
+// Wrong parts would show from the second step on. Stage 2 holds the whole momentum, though in bf16.
+TEST(Muon, trains_alike_with_whole_and_with_exchanged_momentum) {
+  const auto losses = [](Deck deck) {
+    deck.zero.knobs.reduce_scatter = false;
+    deck.zero.gradient_clipping = 0;
+    Training t(deck, MPI_COMM_WORLD);
+    t.init();
+    for (int step = 0; step < 5; ++step) t.step();
+    return t.losses;
+  };
+  const auto have = losses(with_bf16_optimizer());
+  const auto want = losses(with_fp32_sums(Dtype::bf16, 2));
+  for (std::size_t s = 0; s < want.size(); ++s)
+    EXPECT_NEAR(have[s], want[s], 1e-3 * want[s]) << "step " << s;
+}
+
 // Without contiguous_gradients DeepSpeed's stage 1 makes updates of the fp32 sums themselves.
 TEST(Muon, has_momentum_in_the_type_of_the_gradients_that_are_kept) {
   for (const bool contiguous : {true, false}) {
@@ -304,17 +345,27 @@ TEST(Muon, goes_on_from_a_checkpoint) {
     Dtype sums = type;
   };
   for (const auto& [type, async, stage, resumed_at, on_host, resumed_on_host, sums] :
-       {Case{Dtype::fp32, false, 1, 2}, Case{Dtype::fp32, true, 1, 2},
-        Case{Dtype::bf16, false, 1, 2}, Case{Dtype::fp16, true, 1, 2},
-        Case{Dtype::fp32, false, 0, 0}, Case{Dtype::bf16, true, 0, 0},
-        Case{Dtype::fp32, false, 1, 2, true, true}, Case{Dtype::bf16, true, 2, 1, true, true},
-        Case{Dtype::fp16, false, 2, 2, true, true}, Case{Dtype::fp32, true, 2, 1, true, false},
-        Case{Dtype::fp32, false, 1, 1, false, true}, Case{Dtype::fp32, false, 3, 3},
-        Case{Dtype::bf16, true, 3, 3}, Case{Dtype::fp32, true, 3, 1, true, false},
-        Case{Dtype::bf16, false, 3, 3, true, true}, Case{Dtype::fp32, false, 2, 3, false, true},
+       {Case{Dtype::fp32, false, 1, 2},
+        Case{Dtype::fp32, true, 1, 2},
+        Case{Dtype::bf16, false, 1, 2},
+        Case{Dtype::fp16, true, 1, 2},
+        Case{Dtype::fp32, false, 0, 0},
+        Case{Dtype::bf16, true, 0, 0},
+        Case{Dtype::fp32, false, 1, 2, true, true},
+        Case{Dtype::bf16, true, 2, 1, true, true},
+        Case{Dtype::fp16, false, 2, 2, true, true},
+        Case{Dtype::fp32, true, 2, 1, true, false},
+        Case{Dtype::fp32, false, 1, 1, false, true},
+        Case{Dtype::fp32, false, 3, 3},
+        Case{Dtype::bf16, true, 3, 3},
+        Case{Dtype::fp32, true, 3, 1, true, false},
+        Case{Dtype::bf16, false, 3, 3, true, true},
+        Case{Dtype::fp32, false, 2, 3, false, true},
         Case{Dtype::fp16, false, 1, 1, false, false, Dtype::fp32},
         Case{Dtype::bf16, true, 2, 2, false, false, Dtype::fp32},
-        Case{Dtype::bf16, false, 1, 1, true, true, Dtype::fp32}}) {
+        Case{Dtype::bf16, false, 1, 1, true, true, Dtype::fp32},
+        Case{Dtype::bf16, false, 1, 1, false, false, Dtype::fp32},
+        Case{Dtype::bf16, true, 1, 1, false, false, Dtype::fp32}}) {
     SCOPED_TRACE(to_string(type));
     const SharedFolder folder;
     const auto to_the_end = [&](CheckpointedRun& run, bool writes) {

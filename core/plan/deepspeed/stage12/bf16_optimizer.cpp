@@ -6,6 +6,7 @@
 // Source: DeepSpeed 0.19's runtime/bf16_optimizer.py, and recordings of 0.19.8.
 #include <core/plan/deepspeed/model_gradients.hpp>
 #include <core/plan/deepspeed/stage12/bf16_optimizer.hpp>
+#include <core/plan/deepspeed/stage12/partitioned_muon.hpp>
 #include <core/plan/deepspeed/stage12/stage12_states.hpp>
 #include <core/plan/write/state_writer.hpp>
 #include <core/plan/write/step_writer.hpp>
@@ -20,7 +21,8 @@ class Bf16Schedule final : public StepSchedule {
         collectives_(c_),
         grads_(c_),
         scalars_(c_),
-        states_(c_, collectives_, scalars_, groups) {}
+        states_(c_, collectives_, scalars_, groups),
+        muon_(c_, states_, scalars_) {}
 
   void write() { write_steps(c_.program, w_, c_.compute, *this); }
 
@@ -32,6 +34,7 @@ class Bf16Schedule final : public StepSchedule {
 
   void init() override {
     states_.init();
+    muon_.init();
     for (std::size_t g = 0; g < groups().size(); ++g) {
       full_.push_back(w_.slot("full_fp32_gradients" + states_.suffix(g), Category::grad,
                               Dtype::fp32, groups()[g].padded, Tier::device,
@@ -125,9 +128,11 @@ class Bf16Schedule final : public StepSchedule {
     for (int full : full_) grads.push_back(w_.read(full));
     scalars_.sum_of_squares(0, grads);
     scalars_.clip(1);
+    for (std::size_t g = 0; g < groups().size(); ++g) muon_.make_updates(g, full_[g]);
     for (std::size_t g = 0; g < groups().size(); ++g)
       states_.update_partition(g,
-                               c_.read_part(full_[g], states_.own_first(g), groups()[g].partition));
+                               c_.read_part(full_[g], states_.own_first(g), groups()[g].partition),
+                               states_.has_matrices(g));
     states_.gather_params();
     grads_.release_all();
     scalars_.release();
@@ -139,6 +144,7 @@ class Bf16Schedule final : public StepSchedule {
   ModelGradients grads_;
   StepScalars scalars_;
   FlatStates states_;
+  PartitionedMuon muon_;
   std::vector<int> full_;  // by group: the fp32 gradient of the whole group
 };
 

@@ -56,9 +56,10 @@ void FlatStates::init() {
   }
 }
 
-void FlatStates::update_partition(std::size_t g, Operand grad) {
+void FlatStates::update_partition(std::size_t g, Operand grad, bool clipped) {
   const GroupSlots& s = slots_[g];
   const Operand own = c_.write_part(s.param, own_first(g), groups()[g].partition);
+  if (clipped) return scalars_.update_by_clipped(s.states.whole(w_, grad), groups()[g].params, own);
   scalars_.update_by(optimizer_of(g), s.states.whole(w_, grad), groups()[g].params,
                      c_.offloads() ? w_.write(s.staging) : own);
   if (c_.offloads()) w_.copy(w_.read(s.staging), own);

@@ -57,8 +57,9 @@ class FlatStates {
 
   /// Start-up: makes and broadcasts the parameters, and makes the fp32 states from them.
   void init();
-  /// Updates this rank's partition from its fp32 gradients, and with it the parameters.
-  void update_partition(std::size_t g, Operand grad);
+  /// Updates this rank's partition from its fp32 gradients, and with it the parameters. Muon's
+  /// updates may be made of gradients that were clipped.
+  void update_partition(std::size_t g, Operand grad, bool clipped = false);
   /// Gathers the updated partitions of all ranks, group by group.
   void gather_params();
 

@@ -17,11 +17,8 @@ struct Variant {
   void (*apply)(Deck&);
 };
 
-// Everywhere but with BF16_Optimizer. Stage 3 needs whole gradients.
+// Stage 3 needs whole gradients.
 void use_muon(Deck& d, Optimizer muon) {
-  const PrecisionSpec& p = d.zero.precision;
-  if (uses_bf16_optimizer(d.zero.stage, p.model, p.grad_accum, d.zero.offload_optimizer.enabled))
-    return;
   d.zero.optimizer.type = muon;
   if (d.zero.stage == 3) d.zero.knobs.reduce_scatter = false;
 }
