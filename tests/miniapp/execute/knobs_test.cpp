@@ -177,10 +177,8 @@ using Same = std::tuple<int, int, int, int, int, int, int, int, int>;
 int accumulated_apart(const std::vector<int>& row, const Deck& d) {
   const PrecisionSpec& p = d.zero.precision;
   if (d.run.compute != Compute::train || p.grad_accum == p.model) return 0;
-  // DeepSpeed's other optimizer class rounds sums before it sends them; its stage 2 sums in the
-  // model's type.
+  // DeepSpeed's other optimizer class rounds sums before it sends them.
   if (row[stage] == 1) return 2 + row[comm_dtype] + 2 * offloads_optimizer(row);
-  if (row[stage] == 2 && offloads_optimizer(row)) return 0;
   return row[accumulation];
 }
 Same same_bits(const std::vector<int>& row, const Deck& d) {
