@@ -201,6 +201,11 @@ struct Program {
   int size_of(int group) const {
     return groups[group].ranks.empty() ? world : static_cast<int>(groups[group].ranks.size());
   }
+  /// The elements of a collective's array, which are the same on all ranks. If parts differ, the
+  /// array has room for the largest one per rank.
+  std::int64_t array_elems(const Event& e) const {
+    return e.parts.count > 0 ? e.largest_part * size_of(e.group) : e.elems;
+  }
   /// Whether any state lies in a file.
   bool has_files() const;
   /// The segment called `name`, or null.

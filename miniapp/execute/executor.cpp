@@ -210,11 +210,8 @@ void Executor::start_collective(const Event& event, InFlight& started) {
   c.dtype = event.dtype;
   c.reduction = event.reduction;
   c.root = event.root;
-  c.elems = event.elems;
-  if (event.parts.count > 0) {
-    c.elems = event.largest_part * program_.size_of(event.group);
-    c.parts = program_.part_counts.data() + event.parts.first;
-  }
+  c.elems = program_.array_elems(event);
+  if (event.parts.count > 0) c.parts = program_.part_counts.data() + event.parts.first;
   if (ops.size() >= 2) {
     c.send = bind(ops[0]).data;
     c.recv = bind(ops[1]).data;

@@ -46,8 +46,7 @@ Issued issued_by(const Program& p) {
       if (!is_collective(e.op)) continue;
       const std::string& group = p.groups.at(e.group).name;
       all.by_group[group].push_back(
-          {s.name, e.op, e.dtype, e.reduction, e.micro_batch, e.root,
-           e.parts.count > 0 ? e.largest_part * p.size_of(e.group) : e.elems});
+          {s.name, e.op, e.dtype, e.reduction, e.micro_batch, e.root, p.array_elems(e)});
       if (p.groups.size() > 1) all.order.push_back(group + " in " + s.name);
     }
   return all;

@@ -24,18 +24,10 @@ void OffloadedMuon::make_updates(bool first) {
   for (const MuonBatch& batch : gathers_.batches()) make_updates(batch, first);
 }
 
-int OffloadedMuon::whole(std::map<std::int64_t, int>& slots, const char* name, std::int64_t elems) {
-  const auto [it, fresh] = slots.try_emplace(elems, no_slot);
-  if (fresh)
-    it->second =
-        w_.slot(name + std::to_string(slots.size()), Category::gathered, Dtype::fp32, elems);
-  return it->second;
-}
-
 // Iterations lose the scale of the loss, so gradients enter the momentum without it.
 void OffloadedMuon::make_updates(const MuonBatch& batch, bool first) {
-  const int grads = whole(grads_, "whole_gradients.", batch.elems);
-  const int momentum = whole(momenta_, "whole_momentum.", batch.elems);
+  const int grads = grads_.slot(batch.elems);
+  const int momentum = momenta_.slot(batch.elems);
   for (const int slot : {grads, momentum}) w_.acquire(slot);
   if (first) {
     gathers_.gather(batch, {states_.host_grad(batch.group)}, {grads});

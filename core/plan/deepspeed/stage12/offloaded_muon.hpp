@@ -6,11 +6,11 @@
 // Source: DeepSpeed 0.19's stage_1_and_2.py, _apply_muon_updates_cpu_offload.
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include <core/plan/deepspeed/orthogonalizer.hpp>
 #include <core/plan/deepspeed/stage12/muon_gathers.hpp>
+#include <core/plan/deepspeed/stage12/whole_matrices.hpp>
 
 namespace shardmark {
 
@@ -25,7 +25,9 @@ class OffloadedMuon {
         scalars_(scalars),
         orthogonalizer_(context),
         gathers_(context, states, collectives),
-        momentum_(states.groups().size(), no_slot) {}
+        momentum_(states.groups().size(), no_slot),
+        grads_(w_, "whole_gradients."),
+        momenta_(w_, "whole_momentum.") {}
 
   /// Start-up: acquires the momentum, which DeepSpeed makes in the first step.
   void init();
@@ -36,7 +38,6 @@ class OffloadedMuon {
  private:
   void make_updates(const MuonBatch& batch, bool first);
   void take_own(const MuonBatch& batch, const MuonPiece& piece, int grads, int momentum);
-  int whole(std::map<std::int64_t, int>& slots, const char* name, std::int64_t elems);
 
   DeepSpeedContext& c_;
   PlanWriter& w_;
@@ -44,8 +45,8 @@ class OffloadedMuon {
   StepScalars& scalars_;
   Orthogonalizer orthogonalizer_;
   MuonGathers gathers_;
-  std::vector<int> momentum_;                    // by group: this rank's partition
-  std::map<std::int64_t, int> grads_, momenta_;  // whole matrices of a batch, by their elements
+  std::vector<int> momentum_;      // by group: this rank's partition
+  WholeMatrices grads_, momenta_;  // of a batch
 };
 
 }  // namespace shardmark

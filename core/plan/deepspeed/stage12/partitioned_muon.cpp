@@ -82,15 +82,6 @@ void PartitionedMuon::make_updates(std::size_t g, int grads) {
   if (exchanges) w_.release(groups_[g].received);
 }
 
-int PartitionedMuon::whole(std::map<std::int64_t, int>& slots, const char* name,
-                           std::int64_t elems) {
-  const auto [it, fresh] = slots.try_emplace(elems, no_slot);
-  if (fresh)
-    it->second =
-        w_.slot(name + std::to_string(slots.size()), Category::gathered, Dtype::fp32, elems);
-  return it->second;
-}
-
 void PartitionedMuon::assemble(std::size_t g, int id, int whole) {
   const Group& group = groups_[g];
   const OwnedSlice own = states_.owned(id);
@@ -110,12 +101,12 @@ void PartitionedMuon::update(std::size_t g, int id, int grads) {
   const std::int64_t elems = c_.elems(id), first = states_.flat().offset_of(id);
   const OwnedSlice own = states_.owned(id);
   const Operand own_momentum = c_.update_part(groups_[g].momentum, at(g, id), own.elems);
-  const int momentum = shared(id) ? whole(momenta_, "whole_momentum.", elems) : no_slot;
+  const int momentum = shared(id) ? momenta_.slot(elems) : no_slot;
   if (momentum != no_slot) {
     w_.acquire(momentum);
     assemble(g, id, momentum);
   }
-  const int grad = whole(grads_, "whole_gradient.", elems);
+  const int grad = grads_.slot(elems);
   w_.acquire(grad);
   c_.convert(w_.write(grad), c_.read_part(grads, first, elems));
   scalars_.clip_gradient(w_.update(grad));

@@ -8,11 +8,11 @@
 // _prepare_muon_updates.
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include <core/plan/deepspeed/orthogonalizer.hpp>
 #include <core/plan/deepspeed/stage12/stage12_states.hpp>
+#include <core/plan/deepspeed/stage12/whole_matrices.hpp>
 
 namespace shardmark {
 
@@ -25,7 +25,9 @@ class PartitionedMuon {
         states_(states),
         scalars_(scalars),
         orthogonalizer_(context),
-        groups_(states.groups().size()) {}
+        groups_(states.groups().size()),
+        grads_(w_, "whole_gradient."),
+        momenta_(w_, "whole_momentum.") {}
 
   /// Start-up: acquires the momentum, which DeepSpeed makes in the first step.
   void init();
@@ -50,7 +52,6 @@ class PartitionedMuon {
     return states_.flat().offset_of(id) + states_.owned(id).first - states_.own_first(g);
   }
   bool shared(int id) const { return states_.flat().owners(id).size() > 1; }
-  int whole(std::map<std::int64_t, int>& slots, const char* name, std::int64_t elems);
 
   DeepSpeedContext& c_;
   PlanWriter& w_;
@@ -58,7 +59,7 @@ class PartitionedMuon {
   StepScalars& scalars_;
   Orthogonalizer orthogonalizer_;
   std::vector<Group> groups_;
-  std::map<std::int64_t, int> grads_, momenta_;  // of one matrix at a time, by its elements
+  WholeMatrices grads_, momenta_;  // of one matrix at a time
 };
 
 }  // namespace shardmark
