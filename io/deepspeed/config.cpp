@@ -102,7 +102,7 @@ ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule) {
                    "train_micro_batch_size_per_gpu");
   spec.gradient_clipping = c.top.number("gradient_clipping");
   spec.optimizer = optimizer_spec(c, origin);
-  spec.scheduler = scheduler_spec(c, spec.optimizer.lr, origin);
+  spec.scheduler = scheduler_spec(c, spec.optimizer, origin);
   spec.precision = precision_spec(c, origin);
   spec.precision.autocast = autocast_spec(c, origin, schedule);
   if (!traits(schedule).follows_deepspeed && spec.precision.comm != spec.precision.model)

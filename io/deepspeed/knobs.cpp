@@ -113,7 +113,8 @@ void mute_rate(DsConfig& c) {
   const Json type = c.scheduler.at("type");
   const bool own_rates = type == "WarmupLR" || type == "WarmupDecayLR";
   if (own_rates && !c.scheduler_params.at("warmup_max_lr").is_null())
-    c.optimizer_params.mute("lr", "the scheduler sets the rate");
+    for (const char* name : {"lr", "muon_lr", "adam_lr"})
+      c.optimizer_params.mute(name, "the scheduler sets the rate");
 }
 
 void mute_logging(DsConfig& c) {

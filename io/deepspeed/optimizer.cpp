@@ -143,8 +143,6 @@ void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
     needs(c.data_types.key("grad_accum_dtype"), accum, "remove it");
   if (c.stage != 0 && c.stage != 3 && !c.zero.flag("use_multi_rank_bucket_allreduce"))
     needs(c.zero.key("use_multi_rank_bucket_allreduce"), false, "remove it");
-  if (!c.scheduler.at("type").is_null())
-    needs(c.scheduler.key("type"), c.scheduler.at("type"), "remove the scheduler");
 }
 
 void read_betas(const DsValues& params, const Origin& origin, OptimizerSpec& spec) {

@@ -3,6 +3,8 @@
 // core/plan/deck/lr_schedule.hpp computes their learning rates.
 #include <algorithm>
 #include <array>
+#include <tuple>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -49,15 +51,20 @@ const Known& known_scheduler(const DsValues& scheduler, const Origin& origin) {
   origin.refuse(key, params.at(name), must);
 }
 
-// Reads a number, or a list with one number per parameter group. Here all groups have the same
-// rate.
-double rate(const DsValues& params, std::string_view name, const Origin& origin) {
+// Reads a number, or a list with one number per parameter group. Muon has two groups, its matrices
+// and the rest; otherwise all groups have the same rate here. Returns the rates of the first and of
+// the last group.
+std::pair<double, double> rates(const DsValues& params, std::string_view name, bool muon,
+                                const Origin& origin) {
   const Json value = params.at(name);
-  if (value.is_array() && value.size() > 1)
-    origin.not_modelled(params.key(name), value, "give one rate for all parameter groups");
-  const Json& number = value.is_array() && value.size() == 1 ? value[0] : value;
-  if (!number.is_number()) refuse(params, name, origin, "must be a number");
-  return number.get<double>();
+  if (value.is_array() && !value.empty() && value.size() != (muon ? 2 : 1))
+    origin.not_modelled(params.key(name), value,
+                        muon ? "give one rate, or a list of two: for Muon and for AdamW"
+                             : "give one rate for all parameter groups");
+  const Json list = value.is_array() ? value : Json::array({value});
+  if (list.empty() || !list.front().is_number() || !list.back().is_number())
+    refuse(params, name, origin, "must be a number");
+  return {list.front().get<double>(), list.back().get<double>()};
 }
 
 std::int64_t warmup_steps(const DsValues& params, const Origin& origin) {
@@ -105,7 +112,7 @@ DsValues scheduler_params_of(Origin& origin, const DsValues& scheduler) {
   return {origin, scheduler.key("params"), scheduler.at("params"), type.section()};
 }
 
-SchedulerSpec scheduler_spec(const DsConfig& c, double optimizer_lr, Origin& origin) {
+SchedulerSpec scheduler_spec(const DsConfig& c, const OptimizerSpec& optimizer, Origin& origin) {
   SchedulerSpec spec;
   if (c.scheduler.at("type").is_null()) return spec;
   const DsValues& params = c.scheduler_params;
@@ -116,9 +123,11 @@ SchedulerSpec scheduler_spec(const DsConfig& c, double optimizer_lr, Origin& ori
     spec.warmup_min_ratio = params.number("warmup_min_ratio");
     spec.cos_min_ratio = params.number("cos_min_ratio");
   } else {
-    spec.warmup_min_lr = rate(params, "warmup_min_lr", origin);
-    spec.warmup_max_lr =
-        params.at("warmup_max_lr").is_null() ? optimizer_lr : rate(params, "warmup_max_lr", origin);
+    const bool muon = is_muon(optimizer.type);
+    std::tie(spec.warmup_min_lr, spec.adam_min_lr) = rates(params, "warmup_min_lr", muon, origin);
+    std::tie(spec.warmup_max_lr, spec.adam_max_lr) =
+        params.at("warmup_max_lr").is_null() ? std::pair{optimizer.lr, optimizer.adam_lr}
+                                             : rates(params, "warmup_max_lr", muon, origin);
   }
   if (spec.type == LrSchedule::warmup) return spec;
   spec.total_num_steps = total_steps(params, origin);

@@ -18,8 +18,9 @@ OptimizerSpec optimizer_spec(const DsConfig& config, const Origin& origin);
 
 /// Returns the parameters of the scheduler as values; empty if no scheduler is named.
 DsValues scheduler_params_of(Origin& origin, const DsValues& scheduler);
-/// Returns the scheduler. `optimizer_lr` replaces a maximum that is not given.
-SchedulerSpec scheduler_spec(const DsConfig& config, double optimizer_lr, Origin& origin);
+/// Returns the scheduler. The rates of `optimizer` replace a maximum that is not given.
+SchedulerSpec scheduler_spec(const DsConfig& config, const OptimizerSpec& optimizer,
+                             Origin& origin);
 
 /// Returns the type that DeepSpeed knows by a name; empty for int8, which ShardMark does not model.
 std::optional<Dtype> named_dtype(const Json& name);

@@ -29,6 +29,7 @@ bool StepRunner::step(std::int64_t step, const std::function<void()>& before_upd
   const Step& s = program_.steps[at_];
   values_.step = step;
   values_.lr = lr_at(deck_.zero.scheduler, deck_.zero.optimizer.lr, values_.updates);
+  values_.adam_lr = adam_lr_at(deck_.zero.scheduler, deck_.zero.optimizer.adam_lr, values_.updates);
   if (fault_ == Fault::wrong_update) values_.lr *= 1.5;
   values_.loss_scale = values_.unscale = scaler_.scale();
   values_.norm_factor = 1;

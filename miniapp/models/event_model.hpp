@@ -32,9 +32,9 @@ struct Bound {
 /// What changes from step to step.
 struct StepValues {
   std::int64_t step = 0;  // number of the optimizer step, skipped ones included; chooses the data
-  std::int64_t updates = 0;  // how many steps before this one were not skipped
-  double lr = 0;
-  double loss_scale = 1;  // fp16's, of this step's loss
+  std::int64_t updates = 0;    // how many steps before this one were not skipped
+  double lr = 0, adam_lr = 0;  // see OptimizerSpec
+  double loss_scale = 1;       // fp16's, of this step's loss
   // What gradients are divided by, and the factor of the norm that is reported: DeepSpeed changes
   // the scale before the update, and not all its optimizers report the norm that they clip by.
   double unscale = 1, norm_factor = 1;

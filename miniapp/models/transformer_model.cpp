@@ -121,7 +121,10 @@ void TransformerModel::update(const Program& program, const Event& event,
                               std::span<const Bound> ops, const StepValues& values) const {
   const bool start_up = event.phase == Phase::init;  // before there is a scheduler of rates
   OptimizerSpec spec = deck_.zero.optimizer;
-  if (!start_up) spec.lr = values.lr;
+  if (!start_up) {
+    spec.lr = values.lr;
+    spec.adam_lr = values.adam_lr;
+  }
   const std::int64_t step = start_up ? 1 : values.updates + program.start_up_updates + 1;
   update_states(context_, program, event, spec, step, values.unscale, ops);
 }

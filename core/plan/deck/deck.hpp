@@ -93,6 +93,7 @@ enum class LrSchedule : std::uint8_t { constant, warmup, warmup_decay, warmup_co
 struct SchedulerSpec {
   LrSchedule type = LrSchedule::constant;
   double warmup_min_lr = 0, warmup_max_lr = 1e-3;  // warmup, warmup_decay
+  double adam_min_lr = 0, adam_max_lr = 1e-3;      // Muon: the same for what AdamW updates
   std::int64_t warmup_num_steps = 1000;
   bool linear = false;                                // warmup_type is linear, not log
   std::int64_t total_num_steps = 0;                   // warmup_decay, warmup_cosine

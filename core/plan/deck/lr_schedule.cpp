@@ -54,4 +54,11 @@ double lr_at(const SchedulerSpec& spec, double optimizer_lr, std::int64_t update
   return spec.warmup_min_lr + (spec.warmup_max_lr - spec.warmup_min_lr) * share;
 }
 
+double adam_lr_at(const SchedulerSpec& spec, double adam_lr, std::int64_t updates) {
+  SchedulerSpec of_group = spec;
+  of_group.warmup_min_lr = spec.adam_min_lr;
+  of_group.warmup_max_lr = spec.adam_max_lr;
+  return lr_at(of_group, adam_lr, updates);
+}
+
 }  // namespace shardmark

@@ -25,4 +25,8 @@ namespace shardmark {
 /// `updates` is at least 0.
 double lr_at(const SchedulerSpec& spec, double optimizer_lr, std::int64_t updates);
 
+/// The rate of the parameters that AdamW updates beside Muon, which are a parameter group of their
+/// own: `adam_lr` is the optimizer's, and the bounds are the group's.
+double adam_lr_at(const SchedulerSpec& spec, double adam_lr, std::int64_t updates);
+
 }  // namespace shardmark

@@ -283,7 +283,6 @@ TEST(DeepSpeedOptimizer, muon_is_refused_where_it_is_not_modelled) {
         optimizer(stage, "Muon", "", "", R"(, "offload_optimizer": {"device": "cpu"})"));
   refused(2, "", "", R"(, "use_multi_rank_bucket_allreduce": false)",
           "use_multi_rank_bucket_allreduce = false");
-  refused(1, "", R"(, "scheduler": {"type": "WarmupLR", "params": {}})", "", "scheduler.type");
   refused(1, "", R"(, "data_types": {"grad_accum_dtype": "bf16"})", "", "grad_accum_dtype");
   refused(1, R"("per_head_muon": true)", "", "", "per_head_muon = true");
   refused(1, R"("adam_w_mode": false)", "", "", "adam_w_mode = false");
@@ -326,6 +325,29 @@ TEST(DeepSpeedScheduler, parameters_and_defaults_are_each_schedulers_own) {
   EXPECT_EQ(cosine.warmup_min_ratio, 0.5);
   EXPECT_EQ(cosine.cos_min_ratio, 0.25);
   EXPECT_EQ(cosine.warmup_num_steps, 3);
+}
+
+// Matrices and the rest are two parameter groups, for which a list has a rate each.
+TEST(DeepSpeedScheduler, muon_has_rates_for_both_of_its_groups) {
+  const auto rates = [](const char* type, const char* params) {
+    const SchedulerSpec s = read(1, fmt::format(R"("optimizer": {{"type": "Muon"}},
+                               "scheduler": {{"type": "{}", "params": {{{}}}}})",
+                                                type, params))
+                                .scheduler;
+    return std::vector{s.warmup_min_lr, s.adam_min_lr, s.warmup_max_lr, s.adam_max_lr};
+  };
+  using Rates = std::vector<double>;
+  EXPECT_EQ(rates("WarmupLR", ""), (Rates{0, 0, 0.02, 3e-4})) << "the optimizer's";
+  EXPECT_EQ(rates("WarmupLR", R"("warmup_min_lr": 0.25, "warmup_max_lr": [1, 2])"),
+            (Rates{0.25, 0.25, 1, 2}));
+  EXPECT_EQ(rates("WarmupDecayLR", R"("total_num_steps": 9)"), (Rates{0, 0, 1e-3, 1e-3}));
+  for (const char* list : {"[0.25]", "[1, 2, 3]"}) {
+    const std::string params = fmt::format(R"("warmup_max_lr": {})", list);
+    expect_says(message_of<DeckError>([&] { rates("WarmupLR", params.c_str()); }),
+                {"warmup_max_lr", "not modelled yet", "a list of two"});
+  }
+  expect_says(message_of<DeckError>([&] { rates("WarmupLR", R"("warmup_max_lr": [1, "auto"])"); }),
+              {"warmup_max_lr", "must be a number"});
 }
 
 TEST(DeepSpeedScheduler, what_its_constructor_refuses_is_refused) {

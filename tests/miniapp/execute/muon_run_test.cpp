@@ -381,6 +381,9 @@ TEST(Muon, goes_on_from_a_checkpoint) {
     };
     Deck deck = on_host ? offloaded(deck_of(stage)) : deck_of(stage);
     deck.checkpoint.async = async;
+    SchedulerSpec& rates = deck.zero.scheduler;  // goes on, too
+    rates.type = LrSchedule::warmup_cosine;
+    rates.warmup_num_steps = 2, rates.total_num_steps = 6;
     set_precision(deck, type, sums);
     const Outcome want = [&] {
       CheckpointedRun whole(with_checkpoints(deck, folder.path()), MPI_COMM_WORLD);
@@ -388,6 +391,7 @@ TEST(Muon, goes_on_from_a_checkpoint) {
     }();
     Deck other = resumed_on_host ? offloaded(deck_of(resumed_at)) : deck_of(resumed_at);
     set_precision(other, type, sums);
+    other.zero.scheduler = rates;
     CheckpointedRun again(with_checkpoints(other, folder.path(), "latest", 0), MPI_COMM_WORLD);
     EXPECT_EQ(again.checkpoints.first_step(), stop_after);
     EXPECT_EQ(to_the_end(again, false), want);

@@ -187,6 +187,12 @@ MomentBytes recorded_moment_bytes(const json& state_bytes) {
   return bytes;
 }
 
+// The rates of DeepSpeed's two parameter groups, recorded before the step in nine digits.
+void expect_rates(const StepValues& values, const json& recorded) {
+  EXPECT_NEAR(values.lr, recorded[0], 1e-10);
+  EXPECT_NEAR(values.adam_lr, recorded[1], 1e-10);
+}
+
 // Steps overflow by the sums of a rank, and gradients are lost by where they lie in its partition,
 // so the cases with skipped steps and with lost gradients are compared on as many ranks. Losses,
 // reported norms, loss scales and skipped steps, at stage 0 too, where DeepSpeed's optimizer has
@@ -216,6 +222,7 @@ void expect_recorded(const char* file_name, int least_cases, Bounds fp32_bounds 
       t.step();
       EXPECT_EQ(t.runner().values().loss_scale, c.at("scales")[s].get<double>()) << "step " << s;
       EXPECT_EQ(t.skipped.back(), c.at("skipped")[s] == 1) << "step " << s;
+      if (c.contains("lrs")) expect_rates(t.runner().values(), c.at("lrs")[s]);
       EXPECT_LT(relative(t.losses[s], c.at("losses")[s]), bounds.loss) << "step " << s;
       if (!c.at("norms")[s].is_null()) {
         EXPECT_LT(relative(t.norms[s], c.at("norms")[s]), bounds.norm) << "step " << s;
@@ -241,7 +248,7 @@ TEST(Recorded, OtherOptimizersTrainAsInDeepSpeed) {
 // its rounding. The norms of updates differed by at most 2.2e-3 and losses by 2e-6; at stage 0,
 // where clipping does not shorten updates, by 3.6e-6 with iterations in fp16 and 2.1e-5 in bf16.
 TEST(Recorded, MuonTrainsAsInDeepSpeed) {
-  expect_recorded("deepspeed_muon.json", 58, {1e-5, 5e-3}, Bounds{4e-5, 5e-3});
+  expect_recorded("deepspeed_muon.json", 69, {1e-5, 5e-3}, Bounds{4e-5, 5e-3});
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, Reference,

@@ -76,6 +76,24 @@ TEST(LrSchedule, cosine_is_a_share_of_the_optimizers_rate) {
   EXPECT_DOUBLE_EQ(at(spec, 100), 0.5 * 0.1) << "stays at the floor";
 }
 
+// Muon's matrices and what AdamW updates are two parameter groups.
+TEST(LrSchedule, each_group_has_its_own_rate_and_bounds) {
+  constexpr double adam_lr = 0.03;
+  for (const auto type : {LrSchedule::warmup, LrSchedule::warmup_decay}) {
+    SchedulerSpec spec = warmup(type, true);
+    spec.adam_min_lr = 0.01;
+    spec.adam_max_lr = 0.05;
+    EXPECT_DOUBLE_EQ(adam_lr_at(spec, adam_lr, 0), 0.01);
+    EXPECT_DOUBLE_EQ(adam_lr_at(spec, adam_lr, 2), 0.01 + 0.04 * 0.25);
+    EXPECT_DOUBLE_EQ(adam_lr_at(spec, adam_lr, 5), 0.05);
+    EXPECT_DOUBLE_EQ(at(spec, 2), 0.1 + 0.8 * 0.25);
+  }
+  const SchedulerSpec cosine = warmup(LrSchedule::warmup_cosine, true);
+  for (const std::int64_t u : {0, 3, 7})
+    EXPECT_DOUBLE_EQ(adam_lr_at(cosine, adam_lr, u) * optimizer_lr, at(cosine, u) * adam_lr);
+  EXPECT_EQ(adam_lr_at({}, adam_lr, 5), adam_lr);
+}
+
 TEST(LrSchedule, a_warmup_of_one_step_is_one_of_two) {
   SchedulerSpec spec = warmup(LrSchedule::warmup, true);
   spec.warmup_num_steps = 1;
