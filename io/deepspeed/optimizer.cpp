@@ -141,8 +141,6 @@ void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
   if (const Json accum = c.data_types.at("grad_accum_dtype");
       !accum.is_null() && !half && accum != "fp32")
     needs(c.data_types.key("grad_accum_dtype"), accum, "remove it");
-  if (c.stage != 0 && c.stage != 3 && !c.zero.flag("use_multi_rank_bucket_allreduce"))
-    needs(c.zero.key("use_multi_rank_bucket_allreduce"), false, "remove it");
 }
 
 void read_betas(const DsValues& params, const Origin& origin, OptimizerSpec& spec) {

@@ -281,8 +281,6 @@ TEST(DeepSpeedOptimizer, muon_is_refused_where_it_is_not_modelled) {
   for (const int stage : {1, 2})
     EXPECT_NO_THROW(
         optimizer(stage, "Muon", "", "", R"(, "offload_optimizer": {"device": "cpu"})"));
-  refused(2, "", "", R"(, "use_multi_rank_bucket_allreduce": false)",
-          "use_multi_rank_bucket_allreduce = false");
   refused(1, "", R"(, "data_types": {"grad_accum_dtype": "bf16"})", "", "grad_accum_dtype");
   refused(1, R"("per_head_muon": true)", "", "", "per_head_muon = true");
   refused(1, R"("adam_w_mode": false)", "", "", "adam_w_mode = false");

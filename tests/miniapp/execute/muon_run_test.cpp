@@ -65,6 +65,8 @@ TEST(Muon, is_bitwise_equal_however_gradients_travel) {
       Deck deck = deck_of(2, muon);
       deck.zero.knobs.reduce_bucket_size = bucket;
       EXPECT_EQ(run(deck), want) << "buckets of " << bucket;
+      deck.zero.knobs.use_multi_rank_bucket_allreduce = false;
+      EXPECT_EQ(run(deck), want) << "reduced to their owners, buckets of " << bucket;
       deck.zero.knobs.reduce_scatter = false;
       EXPECT_EQ(run(deck), want) << "without reduce_scatter, buckets of " << bucket;
     }

@@ -98,20 +98,16 @@ std::vector<int> lost_gradients(const std::vector<BucketEntry>& bucket, const Fl
 std::vector<BucketMessage> messages_of(const std::vector<BucketEntry>& bucket,
                                        const FlatGroups& groups, const ModelShape& model,
                                        bool rooted, std::int64_t bucket_size) {
-  const std::vector<BucketSlice> slices = slices_of(bucket, groups, model);
-  std::vector<BucketMessage> messages;
-  if (rooted) {
-    std::vector<std::vector<BucketSlice>> of_roots;  // in the order of their first slices
-    std::unordered_map<int, std::size_t> place;
-    for (const BucketSlice& s : slices) {
-      const std::size_t i = place.try_emplace(s.owner, of_roots.size()).first->second;
-      if (i == of_roots.size()) of_roots.emplace_back();
-      of_roots[i].push_back(s);
-    }
-    for (const auto& own : of_roots) append_cut(messages, own[0].owner, own, bucket_size);
-  } else {
-    append_cut(messages, -1, slices, bucket_size);
+  std::vector<BucketMessage> whole;  // by root, in the order of their first slices
+  std::unordered_map<int, std::size_t> place;
+  for (const BucketSlice& s : slices_of(bucket, groups, model)) {
+    const int root = rooted && s.matrix < 0 ? s.owner : no_root;
+    const std::size_t i = place.try_emplace(root, whole.size()).first->second;
+    if (i == whole.size()) whole.push_back({root, {}, {}});
+    whole[i].slices.push_back(s);
   }
+  std::vector<BucketMessage> messages;
+  for (const BucketMessage& m : whole) append_cut(messages, m.root, m.slices, bucket_size);
   find_completed(bucket, model, messages);
   return messages;
 }

@@ -26,9 +26,12 @@ struct BucketSlice {
   int matrix = -1;
 };
 
+/// The root of a message that is all-reduced.
+inline constexpr int no_root = -1;
+
 /// One collective. If it has several slices, they are flattened into one tensor.
 struct BucketMessage {
-  int root = -1;  // -1 for an all_reduce; otherwise a reduce to this rank
+  int root = no_root;  // no_root for an all_reduce; otherwise a reduce to this rank
   std::vector<BucketSlice> slices;
   std::vector<int> completes;  // parameters whose last element this message carries
   std::int64_t elems() const;
@@ -47,8 +50,9 @@ std::vector<int> lost_gradients(const std::vector<BucketEntry>& bucket, const Fl
 /// Joins slices that follow each other directly, whoever owns them.
 std::vector<BucketSlice> joined(const std::vector<BucketSlice>& slices);
 
-/// The messages of a bucket: one all_reduce of all slices or, if `rooted`, one reduce per owner in
-/// the order of first appearance. Either is cut once it holds more than `bucket_size` elements.
+/// The messages of a bucket: one all_reduce of all slices or, if `rooted`, one reduce per owner and
+/// one all_reduce of the matrices that several ranks keep, in the order of first appearance. Each
+/// is cut once it holds more than `bucket_size` elements.
 std::vector<BucketMessage> messages_of(const std::vector<BucketEntry>& bucket,
                                        const FlatGroups& groups, const ModelShape& model,
                                        bool rooted, std::int64_t bucket_size);

@@ -149,7 +149,7 @@ void FlatBuckets::send(Sent& sent, const BucketMessage& message) {
     sent.flattened.push_back(std::move(flattened));
     data = w_.update(flat);
   }
-  if (message.root < 0)
+  if (message.root == no_root)
     collectives_.all_reduce(data, {}, message.completes, sent.type);
   else
     collectives_.reduce_to(data, message.root, message.completes, sent.type);

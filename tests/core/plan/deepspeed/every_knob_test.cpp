@@ -99,6 +99,20 @@ const Variant variants[] = {
        use_muon(d, Optimizer::standard_muon);
        d.zero.knobs.round_robin_gradients = d.zero.knobs.overlap_comm = true;
      }},
+    {"Muon, rooted",
+     [](Deck& d) {
+       use_muon(d, Optimizer::muon);
+       d.zero.knobs.use_multi_rank_bucket_allreduce = false;
+       d.zero.knobs.reduce_bucket_size = 700;
+     }},
+    {"Muon, rooted, fp32 accumulation, offloaded with overlap",
+     [](Deck& d) {
+       d.zero.offload_optimizer.enabled = true;
+       if (d.zero.stage != 0) d.zero.precision.grad_accum = Dtype::fp32;
+       use_muon(d, Optimizer::muon);
+       d.zero.knobs.use_multi_rank_bucket_allreduce = false;
+       d.zero.knobs.overlap_comm = true;
+     }},
     {"Muon, sub-groups and fp32 on the wire",
      [](Deck& d) {
        use_muon(d, Optimizer::muon);
