@@ -163,6 +163,7 @@ ZeroKnobs zero_knobs(const DsConfig& c) {
   k.max_reuse_distance = elems("max_reuse_distance");
   k.use_all_reduce_for_fetch_params = flag("use_all_reduce_for_fetch_params");
   k.allgather_sequential = flag("allgather_sequential");
+  k.muon_momentum_in_memory = flag("save_muon_momentum_buffer_in_memory");
   k.prefetch_bucket_size =
       k.allgather_sequential && c.stage == 3 ? 1 : elems("prefetch_bucket_size");
   k.memory_efficient_linear = flag("memory_efficient_linear");

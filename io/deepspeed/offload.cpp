@@ -83,6 +83,8 @@ void mute_beside_offload(DsConfig& c) {
   const bool states = in_files(c.offload_optimizer, offloads_optimizer(c));
   const bool params = in_files(c.offload_param, offloads_params(c));
   const char* other = "the device is not \"nvme\"";
+  if (!states || !uses_muon(c))
+    c.zero.mute("save_muon_momentum_buffer_in_memory", "Muon has no states in files");
   if (!states)
     for (const char* key : {"nvme_path", "buffer_count", "pipeline_read", "pipeline_write"})
       c.offload_optimizer.mute(key, other);

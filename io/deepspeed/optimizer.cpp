@@ -108,8 +108,6 @@ void check_sharded_muon(const DsConfig& c, const Origin& origin, const Needs& ne
                   fmt::format("{} is \"Muon\", and DeepSpeed's stage 3 takes Muon only without "
                               "reduce-scatter: set it to false, or use another optimizer",
                               type));
-  for (const DsValues* section : {&c.offload_optimizer, &c.offload_param})
-    if (section->at("device") == "nvme") needs(section->key("device"), "nvme", "set it to \"cpu\"");
   if (c.zero.flag("zero_quantized_weights"))
     needs(c.zero.key("zero_quantized_weights"), true, "set it to false");
   const bool narrow = c.data_types.at("grad_accum_dtype") != "fp32";
@@ -206,6 +204,10 @@ DsValues optimizer_params_of(Origin& origin, const DsValues& optimizer) {
   const DsSection section = section_of(*kernel_named(type_of(optimizer)));
   if (!optimizer.given("params")) return {key, section};
   return {origin, key, optimizer.at("params"), section};
+}
+
+bool uses_muon(const DsConfig& c) {
+  return kernel_of(c) == Kernel::muon;
 }
 
 void check_optimizer(const DsConfig& c, const Origin& origin, Schedule schedule) {

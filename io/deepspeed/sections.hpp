@@ -39,6 +39,8 @@ AutocastSpec autocast_spec(const DsConfig& config, const Origin& origin, Schedul
 /// cpu_* keys.
 bool offloads_optimizer(const DsConfig& config);
 bool offloads_params(const DsConfig& config);
+/// Returns whether the optimizer is Muon.
+bool uses_muon(const DsConfig& config);
 /// Throws DeckError for a device that is not modelled at this stage.
 OffloadSpec offload_optimizer_spec(const DsConfig& config, Origin& origin);
 OffloadSpec offload_param_spec(const DsConfig& config, const Origin& origin);

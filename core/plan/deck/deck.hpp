@@ -151,8 +151,9 @@ struct ZeroKnobs {
   std::int64_t max_live_parameters = 1'000'000'000, max_reuse_distance = 1'000'000'000;
   bool use_all_reduce_for_fetch_params = false, allgather_sequential = false;
   bool memory_efficient_linear = true;
-  std::int64_t hpz_partition_size = 1;  // ranks per secondary copy; 1: no such copy
-  bool quantized_weights = false;       // gathers send int8 and scales
+  bool muon_momentum_in_memory = false;  // and not in files with the other states
+  std::int64_t hpz_partition_size = 1;   // ranks per secondary copy; 1: no such copy
+  bool quantized_weights = false;        // gathers send int8 and scales
   // Gradients are sent as int4 and scales, within nodes and then between them.
   bool quantized_gradients = false;
   // Whether DeepSpeed counts micro-batches. Otherwise the caller does, and the end of a step's

@@ -3,6 +3,7 @@
 // the optimizer keeps besides. Every schedule declares, places and updates them here.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <vector>
@@ -45,14 +46,17 @@ class StateSlots {
       }
   }
 
-  /// A master without other states.
-  explicit StateSlots(int master) : optimizer_(Optimizer::sgd), slots_{master} {}
+  /// A master, and states that lie where it does but are no operands of its update.
+  explicit StateSlots(int master, std::initializer_list<int> beside = {})
+      : optimizer_(Optimizer::sgd), slots_{master} {
+    slots_.insert(slots_.end(), beside);
+  }
 
   int master() const { return slots_.empty() ? no_slot : slots_.front(); }
   std::span<const int> moments() const {
     return std::span(slots_).subspan(1, traits(optimizer_).moments.size());
   }
-  /// The master, then the moments, then the idle states.
+  /// The master, then the moments, then the other states.
   std::span<const int> all() const { return slots_; }
 
   /// Adds the states to the program's: the slots hold elements [first, first + elems) of the flat

@@ -64,7 +64,7 @@ constexpr DsKey zero_keys[] = {
     {"override_module_apply", "", boolean, "true", inert, three, any_real, ""},
     {"log_trace_cache_warnings", "", boolean, "false", inert, three, any_real, ""},
     {"enable_sanity_checks", "", boolean, "false", not_modelled, three, any_real, ""},
-    {"save_muon_momentum_buffer_in_memory", "", boolean, "false", inert, three, any_real, ""},
+    {"save_muon_momentum_buffer_in_memory", "", boolean, "false", tunes, three, any_real, ""},
     {"leaf_module", "", object_or_null, "{}", used, three, any_real, ""},
 };
 

@@ -3,8 +3,9 @@
 // gradients travel changes a bit, wherever matrices are cut by partitions, but that stage 0 clips
 // before updates are made; memory, collectives and work are as predicted; AdamW updates what is no
 // hidden matrix; a resumed run equals one that did not stop. The same holds with the optimizer on
-// the host.
+// the host and in files.
 #include <cmath>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 
@@ -30,6 +31,19 @@ Deck deck_of(int stage, Optimizer muon = Optimizer::muon) {
 
 Deck offloaded(Deck deck) {
   deck.zero.offload_optimizer.enabled = true;
+  return deck;
+}
+
+// So small that the states of some sub-groups, and pieces of some gradients, go to files.
+Deck in_files(Deck deck, bool pipelined = false) {
+  OffloadSpec& o = deck.zero.offload_optimizer;
+  o.enabled = o.nvme = true;
+  o.nvme_path = std::filesystem::temp_directory_path();
+  o.pipeline_read = o.pipeline_write = pipelined;
+  o.buffer_count = 12;
+  deck.zero.aio.least_bytes = 1024;
+  deck.zero.aio.alignment_bytes = 512;
+  deck.zero.knobs.sub_group_size = 3000;
   return deck;
 }
 
@@ -114,6 +128,34 @@ TEST(Muon, is_bitwise_equal_with_the_optimizer_on_the_host) {
       deck.run.memory_mode = MemoryMode::pooled;
       EXPECT_EQ(run(deck), want) << "stage " << stage << ", dealt round robin, with overlap";
     }
+  }
+}
+
+// The momentum is read, updated and written back before the other updates of a step.
+TEST(Muon, is_bitwise_equal_with_states_in_files) {
+  for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon}) {
+    const Outcome want = run(deck_of(1, muon));
+    for (const bool pipelined : {false, true})
+      for (const bool in_memory : {false, true}) {
+        SCOPED_TRACE(pipelined);
+        Deck deck = in_files(deck_of(3, muon), pipelined);
+        deck.zero.knobs.muon_momentum_in_memory = in_memory;
+        EXPECT_EQ(run(deck), want) << in_memory;
+        const Program p = Training(deck, MPI_COMM_WORLD).program();
+        int files = 0;
+        for (const Slot& s : p.slots)
+          files += s.tier == Tier::nvme && s.name.starts_with("momentum");
+        EXPECT_GT(files, 0);
+      }
+    Deck deck = in_files(deck_of(3, muon));
+    deck.zero.offload_param = deck.zero.offload_optimizer;
+    deck.zero.offload_param.buffer_size = 20'000;
+    deck.zero.offload_param.buffer_count = 32;
+    deck.zero.offload_param.max_in_cpu = 0;
+    deck.run.memory_mode = MemoryMode::pooled;
+    EXPECT_EQ(run(deck), want) << "with parameters in files";
+    deck.zero.offload_optimizer = {};
+    EXPECT_EQ(run(deck), want) << "with parameters alone in files";
   }
 }
 
@@ -345,8 +387,9 @@ TEST(Muon, goes_on_from_a_checkpoint) {
     int stage, resumed_at;
     bool on_host = false, resumed_on_host = false;
     Dtype sums = type;
+    bool files = false;  // where it is on the host
   };
-  for (const auto& [type, async, stage, resumed_at, on_host, resumed_on_host, sums] :
+  for (const auto& [type, async, stage, resumed_at, on_host, resumed_on_host, sums, files] :
        {Case{Dtype::fp32, false, 1, 2},
         Case{Dtype::fp32, true, 1, 2},
         Case{Dtype::bf16, false, 1, 2},
@@ -367,7 +410,12 @@ TEST(Muon, goes_on_from_a_checkpoint) {
         Case{Dtype::bf16, true, 2, 2, false, false, Dtype::fp32},
         Case{Dtype::bf16, false, 1, 1, true, true, Dtype::fp32},
         Case{Dtype::bf16, false, 1, 1, false, false, Dtype::fp32},
-        Case{Dtype::bf16, true, 1, 1, false, false, Dtype::fp32}}) {
+        Case{Dtype::bf16, true, 1, 1, false, false, Dtype::fp32},
+        Case{Dtype::fp32, false, 3, 3, true, true, Dtype::fp32, true},
+        Case{Dtype::fp32, true, 3, 2, true, false, Dtype::fp32, true}}) {
+    const auto moved = [&](const Deck& deck, bool from_device) {
+      return !from_device ? deck : files ? in_files(deck) : offloaded(deck);
+    };
     SCOPED_TRACE(to_string(type));
     const SharedFolder folder;
     const auto to_the_end = [&](CheckpointedRun& run, bool writes) {
@@ -381,7 +429,7 @@ TEST(Muon, goes_on_from_a_checkpoint) {
       return Outcome{
           {run.training.losses.back()}, {run.training.norms.back()}, run.training.hashes()};
     };
-    Deck deck = on_host ? offloaded(deck_of(stage)) : deck_of(stage);
+    Deck deck = moved(deck_of(stage), on_host);
     deck.checkpoint.async = async;
     SchedulerSpec& rates = deck.zero.scheduler;  // goes on, too
     rates.type = LrSchedule::warmup_cosine;
@@ -391,7 +439,7 @@ TEST(Muon, goes_on_from_a_checkpoint) {
       CheckpointedRun whole(with_checkpoints(deck, folder.path()), MPI_COMM_WORLD);
       return to_the_end(whole, true);
     }();
-    Deck other = resumed_on_host ? offloaded(deck_of(resumed_at)) : deck_of(resumed_at);
+    Deck other = moved(deck_of(resumed_at), resumed_on_host);
     set_precision(other, type, sums);
     other.zero.scheduler = rates;
     CheckpointedRun again(with_checkpoints(other, folder.path(), "latest", 0), MPI_COMM_WORLD);

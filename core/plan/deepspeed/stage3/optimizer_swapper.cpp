@@ -43,6 +43,21 @@ int OptimizerSwapper::sets() const {
   return std::max(1, std::min(wanted, static_cast<int>(groups_.size())));
 }
 
+int OptimizerSwapper::set_size() const {
+  std::size_t states = 0;
+  for (const Group& group : groups_) states = std::max(states, group.states.all().size());
+  return static_cast<int>(states) + 1;
+}
+
+OptimizerSwapper::Buffers OptimizerSwapper::buffers_of(int group) const {
+  int buffer = group % sets() * set_size();
+  Buffers buffers;
+  for (std::size_t i = 0; i < groups_[group].states.all().size(); ++i)
+    buffers.states.push_back(part(buffer++, groups_[group].elems));
+  buffers.grad = part(buffer, groups_[group].elems);
+  return buffers;
+}
+
 void OptimizerSwapper::begin(std::int64_t largest) {
   if (groups_.empty()) return;
   const int needed = sets() * set_size();
@@ -115,8 +130,14 @@ void OptimizerSwapper::flush() {
   filled_ = 0;
 }
 
-void OptimizerSwapper::read_gradient(Group& group, int buffer) {
-  const int slot = buffers_[static_cast<std::size_t>(buffer)];
+// Where a piece lies between the backward pass and the update.
+Operand OptimizerSwapper::kept(const Gradient& gradient, const Piece& piece) const {
+  if (piece.file != no_slot) return w_.update(piece.file);
+  const Operand& here = gradient.here;
+  return w_.part(here.slot, here.offset + piece.first, piece.elems, true, true);
+}
+
+void OptimizerSwapper::read_gradient(const Group& group, int slot) {
   const auto into = [&](std::int64_t first, std::int64_t elems) {
     return w_.part(slot, first, elems, false, true);
   };
@@ -128,23 +149,25 @@ void OptimizerSwapper::read_gradient(Group& group, int buffer) {
   }
   if (group.elems > end) w_.compute(Kernel::zero, {into(end, group.elems - end)});
   for (const Gradient& gradient : group.gradients)
-    for (const Piece& piece : gradient.pieces) {
-      const Operand place = into(gradient.offset + piece.first, piece.elems);
-      if (piece.file != no_slot)
-        w_.copy(w_.read(piece.file), place);
-      else
-        w_.copy(w_.part(gradient.here.slot, gradient.here.offset + piece.first, piece.elems, true,
-                        false),
-                place);
-    }
+    for (const Piece& piece : gradient.pieces)
+      w_.copy(kept(gradient, piece), into(gradient.offset + piece.first, piece.elems));
+}
+
+// A file is longer than its state, up to the alignment.
+Operand OptimizerSwapper::as_long_as(int file, Operand place) const {
+  place.elems = w_[file].elems;
+  return place;
 }
 
 void OptimizerSwapper::read(int index) {
   Group& group = groups_[index];
   group.read = true;
-  int buffer = first_buffer(index);
-  for (int file : group.states.all()) w_.copy(w_.read(file), part(buffer++, w_[file].elems));
-  read_gradient(group, buffer);
+  const Buffers to = buffers_of(index);
+  for (std::size_t i = 0; i < to.states.size(); ++i) {
+    const int file = group.states.all()[i];
+    w_.copy(w_.read(file), as_long_as(file, to.states[i]));
+  }
+  read_gradient(group, to.grad.slot);
 }
 
 UpdatePlaces OptimizerSwapper::swap_in(int index) {
@@ -152,19 +175,36 @@ UpdatePlaces OptimizerSwapper::swap_in(int index) {
   if (!group.read) read(index);
   group.read = false;
   if (spec_.pipeline_read && index + 1 < static_cast<int>(groups_.size())) read(index + 1);
-  int buffer = first_buffer(index);
-  UpdatePlaces places{part(buffer++, group.elems), {}, {}};
+  const Buffers from = buffers_of(index);
+  UpdatePlaces places{from.states[0], from.grad, {}};
   for (std::size_t i = 0; i < group.states.moments().size(); ++i)
-    places.moments.push_back(part(buffer++, group.elems));
-  places.grad = part(first_buffer(index) + set_size() - 1, group.elems);
+    places.moments.push_back(from.states[i + 1]);
   places.grad.writes = false;
   return places;
 }
 
 void OptimizerSwapper::swap_out(int index) {
-  int buffer = first_buffer(index);
-  for (int file : groups_[index].states.all())
-    w_.copy(part(buffer++, w_[file].elems), w_.write(file));
+  const Buffers from = buffers_of(index);
+  for (std::size_t i = 0; i < from.states.size(); ++i) {
+    const int file = groups_[index].states.all()[i];
+    w_.copy(as_long_as(file, from.states[i]), w_.write(file));
+  }
+}
+
+OptimizerSwapper::Buffers OptimizerSwapper::borrow(int index) {
+  read(index);
+  return buffers_of(index);
+}
+
+void OptimizerSwapper::give_back(int index) {
+  Group& group = groups_[index];
+  group.read = false;
+  if (group.states.all().size() > 1) swap_out(index);
+  const int slot = buffers_of(index).grad.slot;
+  for (const Gradient& gradient : group.gradients)
+    for (const Piece& piece : gradient.pieces)
+      w_.copy(w_.part(slot, gradient.offset + piece.first, piece.elems, true, false),
+              kept(gradient, piece));
 }
 
 }  // namespace shardmark

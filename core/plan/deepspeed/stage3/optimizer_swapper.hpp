@@ -62,6 +62,17 @@ class OptimizerSwapper {
   /// Writes the sub-group's states back.
   void swap_out(int group);
 
+  /// Where the states of a sub-group, the master first, and its gradient lie while they are read.
+  struct Buffers {
+    std::vector<Operand> states;
+    Operand grad;
+  };
+  /// Reads a sub-group's states and gradient, but nothing ahead, before the updates of a step.
+  Buffers borrow(int group);
+  /// Writes it back, but for a master without other states, which cannot have changed. Pieces of
+  /// gradients that are in no file return to the device.
+  void give_back(int group);
+
  private:
   struct Piece {
     std::int64_t first, elems;  // of the gradient
@@ -88,14 +99,16 @@ class OptimizerSwapper {
   Operand part(int buffer, std::int64_t elems) const {
     return w_.part(buffers_[static_cast<std::size_t>(buffer)], 0, elems, true, true);
   }
+  Operand as_long_as(int file, Operand place) const;
   int sets() const;
-  /// Buffers per sub-group: one per state, and the last one for the gradient.
-  int set_size() const { return static_cast<int>(groups_.front().states.all().size()) + 1; }
-  int first_buffer(int group) const { return group % sets() * set_size(); }
+  /// Buffers per sub-group, of the one that needs most: one per state, then one for the gradient.
+  int set_size() const;
+  Buffers buffers_of(int group) const;
   Operand room(std::int64_t elems);
   void write_filled();
   void read(int group);
-  void read_gradient(Group& group, int buffer);
+  Operand kept(const Gradient& gradient, const Piece& piece) const;
+  void read_gradient(const Group& group, int slot);
 
   PlanWriter& w_;
   const Deck& deck_;

@@ -62,11 +62,12 @@ Operand ShardedMuon::shard_in(const MuonChunk& chunk, int slot, std::size_t i) c
   return c_.read_part(slot, chunk.at[i], params_.shard(chunk.params[i]));
 }
 
-// The shards of a chunk in a slot that has those of its sub-group.
-std::vector<Operand> ShardedMuon::shards(const MuonChunk& chunk, int slot) const {
+// The shards of a chunk among those of its sub-group.
+std::vector<Operand> ShardedMuon::shards(const MuonChunk& chunk, Operand group) const {
   std::vector<Operand> list;
   for (const int id : chunk.params)
-    list.push_back(c_.read_part(slot, params_.groups().offset_of(id), params_.shard(id)));
+    list.push_back(
+        c_.read_part(group.slot, group.offset + params_.groups().offset_of(id), params_.shard(id)));
   return list;
 }
 
@@ -84,14 +85,14 @@ void ShardedMuon::update_in_rounds(const MuonChunk& chunk) {
   const int parts =
       passing("muon_momentum_parts", Category::staging, w_[s.momentum].dtype, chunk.row);
   std::vector<Operand> copied;
-  const std::vector<Operand> kept = shards(chunk, s.momentum);
+  const std::vector<Operand> kept = shards(chunk, w_.read(s.momentum));
   for (std::size_t i = 0; i < kept.size(); ++i) {
     copied.push_back(shard_in(chunk, parts, i));
     c_.convert(c_.write_part(parts, chunk.at[i], kept[i].elems), kept[i]);
   }
   const bool grads_whole = gathers_.are_whole(w_[s.grad].dtype);
   int whole_grads = no_slot, whole_momenta = no_slot;
-  std::vector<Operand> grads = shards(chunk, s.grad), momenta = copied;
+  std::vector<Operand> grads = shards(chunk, w_.read(s.grad)), momenta = copied;
   if (!grads_whole) {
     whole_grads = passing("whole_gradients", Category::gathered, gathers_.type(), elems);
     gathers_.gather(chunk, {grads}, {whole_grads});
@@ -170,15 +171,28 @@ void ShardedMuon::share(std::span<const int> ids, std::span<const Operand> matri
   w_.release(shared);
 }
 
-// Shards pass through fp32 on their way up and down.
 void ShardedMuon::update_from_host(const MuonChunk& chunk) {
   const SubGroupSlots& s = params_.slots(chunk.group);
-  const Dtype kept = w_[s.momentum].dtype;
+  if (!params_.swaps(chunk.group)) {
+    host_grads_ = w_.read(s.grad32);
+    host_momentum_ = w_.read(s.momentum);
+    return update_from(chunk);
+  }
+  const OptimizerSwapper::Buffers buffers = swapper_.borrow(s.swapped);
+  host_grads_ = buffers.grad;
+  host_momentum_ = c_.knobs.muon_momentum_in_memory ? w_.read(s.momentum) : buffers.states[1];
+  update_from(chunk);
+  swapper_.give_back(s.swapped);
+}
+
+// Shards pass through fp32 on their way up and down.
+void ShardedMuon::update_from(const MuonChunk& chunk) {
+  const Dtype kept = w_[host_momentum_.slot].dtype;
   grad_parts_ = passing("muon_gradient_parts", Category::staging, Dtype::fp32, chunk.row);
   momentum_parts_ = passing("muon_momentum_parts", Category::staging, kept, chunk.row);
   std::vector<std::vector<Operand>> lists;
   for (const auto& [from, parts] :
-       {std::pair{s.grad32, grad_parts_}, std::pair{s.momentum, momentum_parts_}}) {
+       {std::pair{host_grads_, grad_parts_}, std::pair{host_momentum_, momentum_parts_}}) {
     std::vector<Operand> list;
     for (const Operand& shard : shards(chunk, from)) {
       list.push_back(shard_in(chunk, parts, list.size()));
@@ -216,20 +230,19 @@ void ShardedMuon::update_from_host(const MuonChunk& chunk) {
 void ShardedMuon::take_own(const MuonChunk& chunk, std::size_t i, Operand update,
                            Operand momentum) {
   const int id = chunk.params[i];
-  const SubGroupSlots& s = params_.slots(chunk.group);
   const std::int64_t at = params_.groups().offset_of(id), elems = params_.real(id);
   const Operand mine = own(id, update);
   if (c_.precision.model == Dtype::fp16) w_.compute(Kernel::rescale, {updated(mine)});
   scalars_.add_to_sum(static_cast<int>(chunk.group), mine);
-  const auto send_down = [&](Operand from, int parts, int into) {
+  const auto send_down = [&](Operand from, int parts, const Operand& into) {
     if (from.slot != parts) {
       c_.convert(c_.write_part(parts, chunk.at[i], elems), from);
       from = c_.read_part(parts, chunk.at[i], elems);
     }
-    w_.copy(from, c_.write_part(into, at, elems));
+    w_.copy(from, c_.write_part(into.slot, into.offset + at, elems));
   };
-  send_down(mine, grad_parts_, s.grad32);
-  send_down(own(id, momentum), momentum_parts_, s.momentum);
+  send_down(mine, grad_parts_, host_grads_);
+  send_down(own(id, momentum), momentum_parts_, host_momentum_);
 }
 
 }  // namespace shardmark

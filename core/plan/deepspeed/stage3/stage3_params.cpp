@@ -133,10 +133,13 @@ void ShardedParams::declare_states(std::size_t g) {
     return swaps ? swapper_.declare_file(full, category, group.elems)
                  : w_.slot(full, category, c_.precision.master, group.elems, tier);
   };
-  if (has_matrices(g)) {
-    s.states = StateSlots(declare("master", Category::master));
+  if (has_matrices(g) && swaps && !c_.knobs.muon_momentum_in_memory) {
+    s.momentum = declare("momentum", Category::momentum);
+    s.states = StateSlots(declare("master", Category::master), {s.momentum});
+  } else if (has_matrices(g)) {
     s.momentum =
         w_.slot("momentum" + suffix(g), Category::momentum, c_.precision.comm, group.elems, tier);
+    s.states = StateSlots(declare("master", Category::master));
   } else {
     s.states = StateSlots(optimizer_of(g), declare);
   }

@@ -30,7 +30,7 @@ class Stage3Schedule {
         swapper_(w_, deck),
         params_(c_, collectives_, swapper_, groups),
         bucket_(c_, collectives_, grads_, scalars_, swapper_, params_),
-        muon_(c_, collectives_, scalars_, params_) {}
+        muon_(c_, collectives_, scalars_, swapper_, params_) {}
 
   void write() {
     init();
@@ -96,7 +96,7 @@ class Stage3Schedule {
       s.states.begin_moments(w_);
     }
     for (int zeroed : {s.momentum, s.grad, s.grad32})
-      if (zeroed != no_slot) acquire_zeroed(w_, zeroed);
+      if (zeroed != no_slot && !w_.alive(zeroed)) acquire_zeroed(w_, zeroed);
   }
 
   // ---- one micro-batch ------------------------------------------------------------------------

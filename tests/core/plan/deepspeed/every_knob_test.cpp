@@ -156,6 +156,20 @@ const Variant variants[] = {
        d.zero.knobs.round_robin_gradients = d.zero.knobs.overlap_comm = true;
        use_muon(d, Optimizer::standard_muon);
      }},
+    {"Muon in files, ahead and behind",
+     [](Deck& d) {
+       testing::put_in_files(d, true, false);
+       use_muon(d, Optimizer::muon);
+       d.zero.offload_optimizer.pipeline_read = d.zero.offload_optimizer.pipeline_write = true;
+       d.zero.knobs.sub_group_size = 700;
+     }},
+    {"Muon in files, but its momentum",
+     [](Deck& d) {
+       testing::put_in_files(d, true, true);
+       use_muon(d, Optimizer::muon);
+       d.zero.knobs.muon_momentum_in_memory = true;
+       d.zero.knobs.sub_group_size = 700;
+     }},
     {"SGD in files, ahead and behind",
      [](Deck& d) {
        testing::put_in_files(d, true, false);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <core/plan/interpret/check.hpp>
+#include <core/plan/interpret/copy_volume.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <tests/support/recorded.hpp>
 
@@ -59,7 +60,7 @@ TEST(Recorded, CollectivesRowByRow) {
   EXPECT_GE(compare_rows("deepspeed_muon_traces.json"), 72);
   EXPECT_GE(compare_rows("deepspeed_muon_stage3.json"), 29);
   EXPECT_GE(compare_rows("deepspeed_fp32_sums.json"), 89);
-  EXPECT_GE(compare_rows("deepspeed_muon_knobs.json"), 48);
+  EXPECT_GE(compare_rows("deepspeed_muon_knobs.json"), 76);
 }
 
 // Returns how many cases of the file have figures of memory.
@@ -93,6 +94,23 @@ TEST(Recorded, MemoryToTheByte) {
   EXPECT_GE(compare_memory("deepspeed_muon_stage3.json"), 29);
   EXPECT_GE(compare_memory("deepspeed_fp32_sums.json"), 89);
   EXPECT_GE(compare_memory("deepspeed_muon_knobs.json"), 48);
+}
+
+// What a steady step reads from files and writes to them, on every rank.
+TEST(Recorded, BytesOfFiles) {
+  int cases = 0;
+  for (const Recording& r : recordings("deepspeed_muon_knobs.json")) {
+    if (!r.raw.contains("file_bytes_by_rank")) continue;
+    ++cases;
+    for (int rank = 0; rank < r.world; ++rank) {
+      const LinkVolume have =
+          steady_link_volume(build_program(r.deck, r.batch, r.world, rank, Profile{}));
+      const json& want = r.raw.at("file_bytes_by_rank")[static_cast<std::size_t>(rank)];
+      EXPECT_EQ(have[Direction::nvme_to_host].bytes, want.at("read")) << r.name << ", " << rank;
+      EXPECT_EQ(have[Direction::host_to_nvme].bytes, want.at("write")) << r.name << ", " << rank;
+    }
+  }
+  EXPECT_GE(cases, 28);
 }
 
 }  // namespace
