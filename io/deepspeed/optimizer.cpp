@@ -108,8 +108,6 @@ void check_sharded_muon(const DsConfig& c, const Origin& origin, const Needs& ne
                   fmt::format("{} is \"Muon\", and DeepSpeed's stage 3 takes Muon only without "
                               "reduce-scatter: set it to false, or use another optimizer",
                               type));
-  if (c.zero.flag("zero_quantized_weights"))
-    needs(c.zero.key("zero_quantized_weights"), true, "set it to false");
   const bool narrow = c.data_types.at("grad_accum_dtype") != "fp32";
   if (offloads_optimizer(c) && c.fp16.flag("enabled") && narrow)
     needs(
@@ -131,14 +129,6 @@ void check_muon(const DsConfig& c, const Origin& origin, Schedule schedule) {
                         "only as DeepSpeed has it: set run.schedule to \"deepspeed\", or use "
                         "another optimizer");
   if (c.stage == 3) check_sharded_muon(c, origin, needs);
-  if (c.torch_autocast.flag("enabled"))
-    needs(c.torch_autocast.key("enabled"), true, "set it to false");
-  if (c.bf16.flag("bf16_master_weights_and_grads"))
-    needs(c.bf16.key("bf16_master_weights_and_grads"), true, "set it to false");
-  const bool half = c.bf16.flag("enabled") || c.fp16.flag("enabled");
-  if (const Json accum = c.data_types.at("grad_accum_dtype");
-      !accum.is_null() && !half && accum != "fp32")
-    needs(c.data_types.key("grad_accum_dtype"), accum, "remove it");
 }
 
 void read_betas(const DsValues& params, const Origin& origin, OptimizerSpec& spec) {

@@ -35,6 +35,10 @@ void check_bf16_master(const DsConfig& c, const Origin& origin) {
     origin.refuse(c.bf16.key("bf16_optimizer_states"), true,
                   fmt::format("needs {}: set it to true", master_key));
   if (!master || !c.bf16.flag("enabled") || uses_bf16_optimizer(c)) return;
+  if (offloads_optimizer(c) && uses_muon(c))
+    origin.refuse(master_key, true,
+                  "beside offload_optimizer DeepSpeed needs its own Adam for the host: remove the "
+                  "key, or use another optimizer than \"Muon\"");
   if (offloads_optimizer(c))
     origin.not_modelled(master_key, true, "a bf16 master beside offload_optimizer: remove one");
   if (!states)

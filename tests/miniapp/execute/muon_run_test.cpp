@@ -378,6 +378,17 @@ TEST(Muon, trains_as_well_as_with_native_reductions) {
     EXPECT_NEAR(have.losses[s], want.losses[s], 1e-3) << "step " << s;
 }
 
+// Gathers of parameters are quantized, those of matrices for their updates are not.
+TEST(Muon, trains_with_quantized_gathers_of_parameters) {
+  for (const bool on_host : {false, true}) {
+    Deck deck = on_host ? offloaded(deck_of(3)) : deck_of(3);
+    deck.model.hidden = 16 * world();  // each rank has a multiple of 8 of every parameter
+    deck.model.heads = 2;
+    deck.zero.knobs.quantized_weights = true;
+    expect_losses_near_those_without(deck, deck.zero.knobs.quantized_weights);
+  }
+}
+
 // The file has every element of the momentum once; a rank reads the whole momentum of its matrices.
 TEST(Muon, goes_on_from_a_checkpoint) {
   constexpr std::int64_t steps = 4, stop_after = 2;

@@ -156,6 +156,18 @@ const Variant variants[] = {
        d.zero.knobs.round_robin_gradients = d.zero.knobs.overlap_comm = true;
        use_muon(d, Optimizer::standard_muon);
      }},
+    {"Muon, autocast",
+     [](Deck& d) {
+       use_muon(d, Optimizer::muon);
+       PrecisionSpec& p = d.zero.precision;
+       if (p.model == Dtype::fp32) p.autocast = {Dtype::bf16, {"torch.nn.Linear"}};
+     }},
+    {"Muon, bf16 master",
+     [](Deck& d) {
+       use_muon(d, Optimizer::muon);
+       PrecisionSpec& p = d.zero.precision;
+       if (d.zero.stage != 0 && p.model == Dtype::bf16) p.master = Dtype::bf16;
+     }},
     {"Muon in files, ahead and behind",
      [](Deck& d) {
        testing::put_in_files(d, true, false);
