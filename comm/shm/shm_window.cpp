@@ -11,9 +11,6 @@
 namespace shardmark {
 namespace {
 
-// Two cache lines, because processors fetch lines in pairs. A counter that other ranks poll shares
-// its pair with nothing that is written.
-constexpr std::int64_t apart_bytes = 2 * cache_line_bytes;
 constexpr std::int64_t page_bytes = 4096;
 
 std::int64_t round_up_to(std::int64_t value, std::int64_t unit) {
@@ -24,6 +21,7 @@ std::int64_t round_up_to(std::int64_t value, std::int64_t unit) {
 
 // The start of each rank's part of the window; the rank's buffers follow.
 struct ShmWindow::Header {
+  // A counter that other ranks poll shares its pair of lines with nothing that is written.
   struct alignas(apart_bytes) Counter {
     std::atomic<std::uint64_t> rounds{0};
   };

@@ -11,10 +11,10 @@
 namespace shardmark {
 namespace {
 
-constexpr double us = 1e-6, gb = 1e9, tera = 1e12;
+constexpr double ns = 1e-9, us = 1e-6, gb = 1e9, tera = 1e12;
 constexpr RealRange any_amount{0, 1e15}, memory_gib{0, 1e6}, disk_gib{0, 1e9};
 constexpr RealRange bandwidth_gb{0, 1e6, true}, peak_tflops{0, 1e6, true}, part{0, 1},
-    efficiency{0, 1, true}, time_us{0, 1e9}, factor{1, 1e4};
+    efficiency{0, 1, true}, time_us{0, 1e9}, distance_ns{0, 1e6, true}, factor{1, 1e4};
 constexpr IntRange count{1, 1 << 24}, any_count{0, 1 << 30};
 
 // Refuses a number that is too large, but right in the unit without its prefix: bytes instead of
@@ -266,6 +266,7 @@ void read_node(KeyReader& reader, NodeModel& n) {
   whole_number(reader, "numa_domains", n.numa_domains, any_count);
   whole_number(reader, "ranks", n.ranks, any_count);
   whole_number(reader, "nodes", n.nodes, any_count);
+  scaled(reader, "core_to_core_ns", n.core_to_core_s, ns, distance_ns);
   reader.boolean("shares_memory_bus", n.shares_memory_bus);
   scaled(reader, "memory_gb_per_s", n.memory_bytes_per_s, gb, bandwidth_gb);
   scaled(reader, "host_memory_gib", n.host_memory_bytes, gib_bytes, memory_gib);
@@ -304,6 +305,18 @@ void read_jitter(KeyReader& reader, Jitter& j) {
   section(reader, "noise", [&](KeyReader& r) { read_noise(r, j.noise.emplace()); });
 }
 
+void read_placement(KeyReader& reader, Placement& p) {
+  const std::string key = "core_to_core_ns";
+  if (reader.any(key) == nullptr)
+    reader.origin().missing(reader.key(key),
+                            "give the time from one rank's core to its neighbour's, by which runs "
+                            "choose a placement");
+  scaled(reader, key, p.core_to_core_s, ns, distance_ns);
+  scaled(reader, "part", p.part, 1, part);
+  read_streams(reader, p.streams);
+  each(reader, "network", [&](KeyReader& r) { read_level(r, p.network.emplace_back()); });
+}
+
 const ShippedKind machines_kind{"machines", "machine file", "inputs/machines has them"};
 
 }  // namespace
@@ -330,6 +343,7 @@ Machine read_machine_file(const std::string& text) {
                    "memory_gb_per_s");
   section(reader, "device", [&](KeyReader& r) { read_device(r, m.device); });
   each(reader, "network", [&](KeyReader& r) { read_level(r, m.network.emplace_back()); });
+  each(reader, "placements", [&](KeyReader& r) { read_placement(r, m.placements.emplace_back()); });
   section(reader, "host_link", [&](KeyReader& r) {
     read_copies(r, "to_device", m.to_device);
     read_copies(r, "to_host", m.to_host);

@@ -86,11 +86,26 @@ Object node(const NodeModel& n) {
                                     {"ranks", n.ranks},
                                     {"nodes", n.nodes}})
     if (value > 0) o[name] = value;
+  put(o, "core_to_core_ns", n.core_to_core_s, 1e-9);
   if (n.shares_memory_bus) o["shares_memory_bus"] = true;
   put(o, "memory_gb_per_s", n.memory_bytes_per_s, 1e9);
   put(o, "host_memory_gib", n.host_memory_bytes, gib_bytes);
   put(o, "disk_gib", n.disk_bytes, gib_bytes);
   return o;
+}
+
+Object streams(const std::vector<StreamTimes>& all) {
+  Object list = Object::array();
+  for (const StreamTimes& t : all) {
+    Object item{{"kernel", t.kernel},
+                {"dtype", to_string(t.dtype)},
+                {"source", to_string(t.source)},
+                {"busy_ranks", t.busy_ranks}};
+    for (const auto& p : t.points)
+      item["elems_width_us"].push_back({p.elems, p.width, microseconds(p.seconds)});
+    list.push_back(std::move(item));
+  }
+  return list;
 }
 
 Object device(const DeviceModel& d) {
@@ -118,15 +133,7 @@ Object device(const DeviceModel& d) {
       item["m_n_k_batch_us"].push_back({p.m, p.n, p.k, p.batch, microseconds(p.seconds)});
     o["products"].push_back(std::move(item));
   }
-  for (const StreamTimes& t : d.streams) {
-    Object item{{"kernel", t.kernel},
-                {"dtype", to_string(t.dtype)},
-                {"source", to_string(t.source)},
-                {"busy_ranks", t.busy_ranks}};
-    for (const auto& p : t.points)
-      item["elems_width_us"].push_back({p.elems, p.width, microseconds(p.seconds)});
-    o["streams"].push_back(std::move(item));
-  }
+  put(o, "streams", streams(d.streams));
   return o;
 }
 
@@ -168,6 +175,21 @@ Object level(const NetworkLevel& n) {
                                 {"ranks_per_node", t.ranks_per_node},
                                 {"beside_compute", t.beside_compute},
                                 {"bytes_us", curve(t.points)}});
+  return o;
+}
+
+Object levels(const std::vector<NetworkLevel>& all) {
+  Object list = Object::array();
+  for (const NetworkLevel& n : all) list.push_back(level(n));
+  return list;
+}
+
+Object placement(const Placement& p) {
+  Object o = Object::object();
+  put(o, "core_to_core_ns", p.core_to_core_s, 1e-9);
+  put(o, "part", p.part);
+  put(o, "streams", streams(p.streams));
+  put(o, "network", levels(p.network));
   return o;
 }
 
@@ -224,7 +246,8 @@ Object machine_json(const Machine& m) {
   put(o, "provenance", provenance(m.provenance));
   put(o, "node", node(m.node));
   o["device"] = device(m.device);
-  for (const NetworkLevel& n : m.network) o["network"].push_back(level(n));
+  put(o, "network", levels(m.network));
+  for (const Placement& p : m.placements) o["placements"].push_back(placement(p));
   Object link = Object::object(), disk = Object::object(), jitter = Object::object();
   put(link, "to_device", copies(m.to_device));
   put(link, "to_host", copies(m.to_host));

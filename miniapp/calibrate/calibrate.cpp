@@ -117,8 +117,13 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   const Announcer announce(world.peers.rank() == 0);
   Samples samples;
   StepSamples alone, together;
-  Probe probe{
-      .world = world, .quick = a.quick, .busy_ranks = 1, .samples = samples, .progress = announce};
+  CoreDistance cores(ranks_of_node(world.comm).get());
+  Probe probe{.world = world,
+              .quick = a.quick,
+              .busy_ranks = 1,
+              .samples = samples,
+              .cores = cores,
+              .progress = announce};
   std::vector<int> busy{1};
   if (world.node.ranks > 1) busy.push_back(world.node.ranks);
   const auto compute = [&] {
@@ -132,22 +137,26 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
     }
   };
   compute();
-  probe_collectives(probe, m);
+  m.network = probe_collectives(probe);
   probe_copies(probe, a.disk, m);
   // Once more, so that a minute in which the machine was slower does not decide.
-  if (!a.quick) compute();
+  if (!a.quick) {
+    compute();
+    probe_collectives(probe);
+  }
   announce("noise");
   NoiseArguments noise;
   if (a.quick) noise.seconds = 2;
   describe_noise(measure_noise(noise, world), m);
 
-  samples.fill(m.device);
+  samples.fill(m);
   StepSamples& steps = busy.back() > 1 ? together : alone;
   describe_jitter(steps, m.jitter);
   describe_peaks(m);
   describe_machine(world, steps, m);
   c.left_out = leave_one_out(m.device);
-  smooth_streams(m.device);
+  smooth_streams(m.device.streams);
+  for (Placement& p : m.placements) smooth_streams(p.streams);
   m.provenance.samples = samples.count();
   m.provenance.spread = samples.spread();
   m.provenance.held_out_error = held_out_error(c.left_out);

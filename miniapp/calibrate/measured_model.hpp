@@ -3,6 +3,7 @@
 // plan's event has.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -52,14 +53,20 @@ class MeasuredModel : public Model {
         before_(std::move(before)) {}
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
            const StepValues& values) override;
+  /// How long timing itself has taken until now, apart from what was timed.
+  double overhead_s() const { return static_cast<double>(overhead_ns_) * 1e-9; }
 
  private:
+  void run_timed(const Program& program, const Event& event, std::span<const Bound> operands,
+                 const StepValues& values);
+
   std::unique_ptr<Model> inner_;
   MatMul* const& matmul_;
   const bool& on_;
   Report report_;
   std::function<void(const Event&)> before_;
   KernelListener listener_;
+  std::int64_t overhead_ns_ = 0;
 };
 
 }  // namespace shardmark

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <comm/shm/core_distance.hpp>
 #include <core/plan/deck/deck.hpp>
 #include <core/plan/price/machine.hpp>
 #include <miniapp/calibrate/samples.hpp>
@@ -20,6 +21,7 @@ struct Probe {
   bool quick = false;
   int busy_ranks = 1;  // all ranks of the node, or one
   Samples& samples;
+  CoreDistance& cores;                                    // of the ranks of this node
   std::function<void(const std::string& what)> progress;  // called before each part
 
   /// Whether this rank works. The others wait meanwhile.
@@ -30,6 +32,8 @@ struct Probe {
   void meet() const {
     if (busy_ranks > 1) world.peers.barrier();
   }
+  /// Collective over all ranks. Finds out where the cores are, for the samples that follow.
+  void look() const { samples.cores_are_apart(cores.measure_s()); }
 };
 
 /// What a probe model's steps tell besides the times of kernels.
@@ -49,8 +53,9 @@ void probe_states(const Probe& probe, StateTimer& timer);
 /// Those with which `deck` quantizes what it sends, if it does. Models do not launch them, since
 /// one rank alone sends nothing. Collective.
 void probe_quantization(const Probe& probe, const Deck& deck);
-/// Collectives of all ranks on the back-end that `auto` picks; appends a level. Collective.
-void probe_collectives(const Probe& probe, Machine& machine);
+/// Collectives of all ranks on the back-end that `auto` picks. Returns the levels of the network;
+/// the times of their verbs are in the samples. Collective.
+std::vector<NetworkLevel> probe_collectives(const Probe& probe);
 /// Copies between host and device, and transfers of files in `folder`. Collective.
 void probe_copies(const Probe& probe, const std::string& folder, Machine& machine);
 

@@ -105,7 +105,10 @@ class ModelProbe {
     auto model = std::make_unique<MeasuredModel>(
         make_model(deck_, program_, context_), products_, listening_,
         [this](const Event&, const MeasuredEvent& e) { take(e); },
-        [this](const Event& e) { meet_before(e); });
+        [this](const Event& e) {
+          if (e.phase == Phase::step) probe_.meet();
+        });
+    measured_ = model.get();
     session_.emplace(deck_, program_, lanes_, context_, SessionOptions{.model = std::move(model)});
     session_->steps().init();
     session_->steps().step(0);  // prepares products, touches memory
@@ -114,13 +117,15 @@ class ModelProbe {
   // A step whose kernels are timed; returns its seconds.
   double step(int number, StepSamples& steps) {
     listening_ = true;
-    timed_s_ = met_s_ = 0;
+    timed_s_ = 0;
+    const double overhead_before_s = measured_->overhead_s();
     const double cpu = thread_cpu_s();
     const std::int64_t start_ns = monotonic_ns();
     session_->steps().step(number);
     const double seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
     steps.cpu_part.push_back((thread_cpu_s() - cpu) / seconds);
-    steps.event_s.push_back(std::max(0.0, seconds - met_s_ - timed_s_) /
+    const double overhead_s = measured_->overhead_s() - overhead_before_s;
+    steps.event_s.push_back(std::max(0.0, seconds - overhead_s - timed_s_) /
                             static_cast<double>(events_of_step(program_)));
     listening_ = false;
     return seconds;
@@ -144,13 +149,6 @@ class ModelProbe {
     }
   }
 
-  void meet_before(const Event& e) {
-    if (e.phase != Phase::step) return;
-    const std::int64_t start_ns = monotonic_ns();
-    probe_.meet();
-    met_s_ += static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
-  }
-
   const Probe& probe_;
   Deck deck_;
   Profile profile_;
@@ -161,7 +159,8 @@ class ModelProbe {
   Lanes lanes_;
   std::optional<Session> session_;
   bool listening_ = false;
-  double timed_s_ = 0, met_s_ = 0;  // in kernels, and waiting for other ranks
+  double timed_s_ = 0;                 // in kernels
+  MeasuredModel* measured_ = nullptr;  // of the session
 };
 
 void train(const Probe& probe, const Deck& deck, StepSamples& steps) {
@@ -177,6 +176,7 @@ void train(const Probe& probe, const Deck& deck, StepSamples& steps) {
   double spent = 0;
   for (int i = 0; i < 12 && (i < 2 || spent < (probe.quick ? enough_s / 4 : enough_s)); ++i) {
     peers.barrier();
+    probe.look();
     double seconds = 0;
     peers.agree([&] {
       if (!model) return;

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <core/plan/price/scatter.hpp>
+#include <miniapp/calibrate/placements.hpp>
 #include <miniapp/calibrate/samples.hpp>
 
 namespace shardmark {
@@ -47,44 +48,109 @@ void never_faster_when_larger(std::vector<TimePoint>& curve) {
     curve[i - 1].seconds = std::min(curve[i - 1].seconds, curve[i].seconds);
 }
 
+void Samples::cores_are_apart(double core_to_core_s) {
+  core_to_core_s_ = core_to_core_s;
+  if (core_to_core_s > 0) distances_.push_back(core_to_core_s);
+}
+
 void Samples::add(const Product& p, int busy_ranks, double seconds) {
   if (seconds <= 0) return;
   const ProductForm form = p.transpose_a   ? ProductForm::tn
                            : p.transpose_b ? ProductForm::nt
                                            : ProductForm::nn;
   products_[{p.type, p.c_type, form, p.accumulate, busy_ranks}][{p.m, p.n, p.k, p.batch}].push_back(
-      seconds);
+      {seconds, core_to_core_s_});
   ++count_;
 }
 
 void Samples::add(const Stream& s, int busy_ranks, double seconds) {
   if (seconds <= 0 || s.elems <= 0) return;
   streams_[{std::string(s.kernel), s.dtype, s.source, busy_ranks}][{s.elems, s.width}].push_back(
-      seconds);
+      {seconds, core_to_core_s_});
   ++count_;
 }
 
-void Samples::fill(DeviceModel& device) const {
-  for (const auto& [key, shapes] : products_) {
-    ProductTimes& t = device.products.emplace_back();
-    std::tie(t.dtype, t.result, t.form, t.accumulate, t.busy_ranks) = key;
-    for (const auto& [shape, seconds] : shapes) {
-      const auto& [m, n, k, batch] = shape;
-      t.points.push_back({static_cast<double>(m), static_cast<double>(n), static_cast<double>(k),
-                          static_cast<double>(batch), undisturbed_mean(seconds)});
-    }
+void Samples::add(std::size_t level, Op op, Dtype dtype, std::int64_t bytes,
+                  const std::vector<double>& seconds) {
+  auto& samples = collectives_[{level, op, dtype}][static_cast<double>(bytes)];
+  for (const double s : seconds) samples.push_back({s, core_to_core_s_});
+  count_ += std::ssize(seconds);
+}
+
+// The time at each size while the cores were in this range. Where they never were, the time in the
+// other one counts, times the mean ratio of sizes that were measured in both.
+template<class Size>
+std::map<Size, double> Samples::points(const Table<Size>& table, const CoreRange& cores) const {
+  std::map<Size, double> found;
+  std::map<Size, double> elsewhere;
+  double log_ratios = 0, both = 0;
+  for (const auto& [size, samples] : table) {
+    std::vector<double> inside, outside;
+    for (const Sample& s : samples)
+      (cores.holds(s.core_to_core_s) ? inside : outside).push_back(s.seconds);
+    if (!inside.empty()) found[size] = undisturbed_mean(inside);
+    if (!outside.empty()) elsewhere[size] = undisturbed_mean(outside);
+    if (inside.empty() || outside.empty()) continue;
+    log_ratios += std::log(found[size] / elsewhere[size]);
+    ++both;
   }
-  for (const auto& [key, sizes] : streams_) {
-    StreamTimes& t = device.streams.emplace_back();
+  const double ratio = both > 0 ? std::exp(log_ratios / both) : 1;
+  for (const auto& [size, seconds] : elsewhere) found.try_emplace(size, seconds * ratio);
+  return found;
+}
+
+void Samples::fill_streams(std::vector<StreamTimes>& streams, const CoreRange& cores) const {
+  for (const auto& [key, table] : streams_) {
+    StreamTimes& t = streams.emplace_back();
     std::tie(t.kernel, t.dtype, t.source, t.busy_ranks) = key;
-    for (const auto& [size, seconds] : sizes)
-      t.points.push_back({size.first, size.second, undisturbed_mean(seconds)});
+    for (const auto& [size, seconds] : points(table, cores))
+      t.points.push_back({size.first, size.second, seconds});
   }
 }
 
-void smooth_streams(DeviceModel& device) {
+void Samples::fill_levels(std::vector<NetworkLevel>& levels, const CoreRange& cores) const {
+  for (const auto& [key, table] : collectives_) {
+    const auto& [level, op, dtype] = key;
+    for (CollectiveTimes& t : levels[level].collectives) {
+      if (t.op != op || t.dtype != dtype) continue;
+      for (const auto& [bytes, seconds] : points(table, cores))
+        t.points.push_back({bytes, seconds});
+      never_faster_when_larger(t.points);
+    }
+  }
+  for (NetworkLevel& level : levels) describe_link(level);
+}
+
+void Samples::fill(Machine& machine) const {
+  for (const auto& [key, table] : products_) {
+    ProductTimes& t = machine.device.products.emplace_back();
+    std::tie(t.dtype, t.result, t.form, t.accumulate, t.busy_ranks) = key;
+    for (const auto& [shape, seconds] : points(table, {})) {
+      const auto& [m, n, k, batch] = shape;
+      t.points.push_back({static_cast<double>(m), static_cast<double>(n), static_cast<double>(k),
+                          static_cast<double>(batch), seconds});
+    }
+  }
+  for (const CoreRange& cores : kinds_of_distances(distances_)) {
+    std::vector<double> inside;
+    for (const double d : distances_)
+      if (cores.holds(d)) inside.push_back(d);
+    Placement& p = machine.placements.emplace_back();
+    p.core_to_core_s = undisturbed_mean(inside);
+    p.part = static_cast<double>(inside.size()) / static_cast<double>(distances_.size());
+    p.network = machine.network;
+    fill_streams(p.streams, cores);
+    fill_levels(p.network, cores);
+  }
+  if (!machine.placements.empty()) return average_placements(machine);
+  if (!distances_.empty()) machine.node.core_to_core_s = undisturbed_mean(distances_);
+  fill_streams(machine.device.streams, {});
+  fill_levels(machine.network, {});
+}
+
+void smooth_streams(std::vector<StreamTimes>& streams) {
   constexpr double distance = 0.5;
-  for (StreamTimes& t : device.streams) {
+  for (StreamTimes& t : streams) {
     Scatter measured(distance);
     for (const auto& p : t.points) measured.add({p.elems, p.width, 1, 1}, p.seconds / p.elems);
     for (auto& p : t.points) p.seconds = measured.at({p.elems, p.width, 1, 1}).value * p.elems;
@@ -95,8 +161,11 @@ double Samples::spread() const {
   std::vector<double> ranges;
   const auto look = [&](const auto& tables) {
     for (const auto& [key, points] : tables)
-      for (const auto& [size, seconds] : points)
+      for (const auto& [size, samples] : points) {
+        std::vector<double> seconds;
+        for (const Sample& s : samples) seconds.push_back(s.seconds);
         if (seconds.size() >= 3) ranges.push_back(quartile_range(seconds));
+      }
   };
   look(products_);
   look(streams_);

@@ -9,6 +9,7 @@
 
 #include <core/plan/price/machine.hpp>
 #include <core/plan/work/work.hpp>
+#include <miniapp/calibrate/placements.hpp>
 
 namespace shardmark {
 
@@ -22,29 +23,51 @@ void never_faster_when_larger(std::vector<TimePoint>& curve);
 
 class Samples {
  public:
+  /// How far apart the cores of neighbouring ranks are (CoreDistance), for the samples that follow;
+  /// 0: unknown.
+  void cores_are_apart(double core_to_core_s);
   /// One product, whatever its `count`; one launch of a kernel.
   void add(const Product& product, int busy_ranks, double seconds);
   void add(const Stream& stream, int busy_ranks, double seconds);
+  /// Collectives on the level with this number.
+  void add(std::size_t level, Op op, Dtype dtype, std::int64_t bytes,
+           const std::vector<double>& seconds);
   std::int64_t count() const { return count_; }
 
-  /// Appends the points to `device`.
-  void fill(DeviceModel& device) const;
+  /// Appends the points to `machine`, to the device and to the levels that are there; and once more
+  /// for each placement if the cores moved meanwhile.
+  void fill(Machine& machine) const;
   /// The median over points of interquartile range / median, of points with several samples.
   double spread() const;
 
  private:
+  struct Sample {
+    double seconds, core_to_core_s;
+  };
   using ProductKey = std::tuple<Dtype, Dtype, ProductForm, bool, int>;
   using StreamKey = std::tuple<std::string, Dtype, Dtype, int>;
+  using LevelKey = std::tuple<std::size_t, Op, Dtype>;
   using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
-  std::map<ProductKey, std::map<Shape, std::vector<double>>> products_;
-  std::map<StreamKey, std::map<std::pair<double, double>, std::vector<double>>> streams_;
+  template<class Size>
+  using Table = std::map<Size, std::vector<Sample>>;
+
+  template<class Size>
+  std::map<Size, double> points(const Table<Size>& table, const CoreRange& cores) const;
+  void fill_streams(std::vector<StreamTimes>& streams, const CoreRange& cores) const;
+  void fill_levels(std::vector<NetworkLevel>& levels, const CoreRange& cores) const;
+
+  std::map<ProductKey, Table<Shape>> products_;
+  std::map<StreamKey, Table<std::pair<double, double>>> streams_;
+  std::map<LevelKey, Table<double>> collectives_;
+  std::vector<double> distances_;  // all that were measured
+  double core_to_core_s_ = 0;
   std::int64_t count_ = 0;
 };
 
 /// Replaces the times of kernels by a local fit through those of similar sizes. Many of them come
 /// from few launches, and a kernel that streams takes a time that is a smooth function of its
 /// sizes.
-void smooth_streams(DeviceModel& device);
+void smooth_streams(std::vector<StreamTimes>& streams);
 
 /// A point, and what interpolation between the other points of its table says.
 struct LeftOut {

@@ -2,6 +2,7 @@
 // Times kernels on memory that no cache holds, as a step finds it.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -52,6 +53,7 @@ class StateTimer {
 template<class Body>
 void StateTimer::time(std::string_view kernel, Dtype dtype, Dtype source, double bytes_per_elem,
                       Body body, std::int64_t unit) {
+  probe_.look();
   for (const std::int64_t size : sizes) {
     if (size > most_elems_) break;
     const std::int64_t elems = (size + unit - 1) / unit * unit;
@@ -59,12 +61,14 @@ void StateTimer::time(std::string_view kernel, Dtype dtype, Dtype source, double
       continue;
     probe_.world.peers.barrier();
     if (!arena_) continue;
-    // Small operands fit a cache, which the first run fills with the code as well.
-    const int first = elems > (1 << 20) ? 0 : -1, runs = elems > (1 << 20) ? 1 : 2;
-    for (int i = first; i < runs; ++i) {
+    // The first run brings the code into a cache. It also leaves as much in the cache that is still
+    // to be written to memory as the timed run does, which pays for that of the run before.
+    constexpr std::int64_t fills_a_cache = 3 << 20;
+    const int runs = elems > (1 << 20) ? 1 : 2;
+    for (int i = -1; i < runs; ++i) {
       probe_.meet();
       const std::int64_t start_ns = monotonic_ns();
-      body(elems);
+      body(i < 0 ? std::min(elems, (fills_a_cache + unit - 1) / unit * unit) : elems);
       fence(context_.space, "shardmark::calibrate");
       if (i >= 0)
         probe_.samples.add(Stream{.kernel = kernel,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `shardmark calibrate`: measures this machine and writes a machine file and a page.
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include <fmt/core.h>
 
 #include <core/text.hpp>
 #include <io/files/durable_file.hpp>
 #include <io/machine/machine_file.hpp>
+#include <miniapp/calibrate/placements.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/report/standard_output.hpp>
@@ -28,6 +31,18 @@ void write(const std::string& out, const Calibration& c) {
   replace_file(folder, "calibration.html", calibration_html(c), remedy);
 }
 
+// With --add, the machine file of this host that is to be extended; nothing if there is none yet.
+std::optional<Machine> earlier_file(const CalibrateArguments& a, const std::string& host) {
+  if (!a.add || !std::filesystem::exists(a.out)) return {};
+  Machine earlier = read_machine_file(a.out);
+  if (earlier.name != host)
+    throw DeckError(fmt::format(
+        "--add: {}: name = \"{}\": the file describes another machine than {}: give --out another "
+        "file",
+        a.out, earlier.name, host));
+  return earlier;
+}
+
 }  // namespace
 
 ExitStatus calibrate_command(const CalibrateArguments& a) {
@@ -35,7 +50,12 @@ ExitStatus calibrate_command(const CalibrateArguments& a) {
     throw DeckError(fmt::format("--out: {}: is not a file name: give a file, such as machine.json",
                                 a.out.empty() ? "empty" : a.out));
   return launch([&](const World& world) {
-    const Calibration c = calibrate(a, world);
+    std::optional<Machine> earlier;  // on rank 0, which writes
+    world.peers.agree([&] {
+      if (world.peers.rank() == 0) earlier = earlier_file(a, world.node.host);
+    });
+    Calibration c = calibrate(a, world);
+    if (earlier) c.machine = with_placements_of(std::move(c.machine), *earlier);
     world.peers.agree([&] {
       if (world.peers.rank() != 0) return;
       write(a.out, c);

@@ -162,7 +162,8 @@ class CommandLine {
          {"--for", &calibrate_.deck},
          {"--set", &calibrate_.sets},
          {"--disk", &calibrate_.disk},
-         {"--quick", &calibrate_.quick}},
+         {"--quick", &calibrate_.quick},
+         {"--add", &calibrate_.add}},
         [this] { return calibrate_command(calibrate_); });
     add("noise",
         {{"--seconds", &noise_.seconds, 1},

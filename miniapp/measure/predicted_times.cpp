@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
 #include <miniapp/measure/result.hpp>
 
 namespace shardmark {
@@ -13,6 +15,17 @@ std::vector<PredictedTime> predicted_times(const Result& r) {
           {"optimizer", p.priced.phase_s[Phase::step], t.optimizer},
           {"copies", p.priced.copies_s, t.copies},
           {"exposed", p.priced.exposed_s, t.exposed}};
+}
+
+std::string cores_of_prediction(const Result& r) {
+  if (!r.prediction || r.core_to_core_s <= 0) return {};
+  const double ns = r.core_to_core_s * 1e9, assumed_ns = r.prediction->core_to_core_s * 1e9;
+  if (assumed_ns <= 0)
+    return fmt::format("the cores of neighbouring ranks were {:.0f} ns apart", ns);
+  return fmt::format(
+      "the cores of neighbouring ranks were {:.0f} ns apart, and the prediction is that of {:.0f} "
+      "ns",
+      ns, assumed_ns);
 }
 
 MeasuredUse measured_use(const Result& r) {

@@ -122,6 +122,9 @@ struct Check {
 struct Result;
 /// The times of a step, and of its parts on this rank. Empty without a prediction.
 std::vector<PredictedTime> predicted_times(const Result& result);
+/// How far apart the cores were with --machine, and in which placement of the machine the
+/// prediction is: a sentence without its full stop, or empty if nothing is known.
+std::string cores_of_prediction(const Result& result);
 /// MFU and HFU as measured: what was predicted, corrected by the time of the step. Empty without.
 struct MeasuredUse {
   std::optional<double> mfu, hfu;
@@ -172,6 +175,7 @@ struct Result {
   double tokens_per_s = 0;
   EnergyFigure energy;                   // of the timed steps, all nodes
   std::optional<Prediction> prediction;  // with --machine, on rank 0
+  double core_to_core_s = 0;  // with --machine: median over timed steps, see RunRecord; 0: unknown
   std::vector<Check> checks;
   std::vector<std::string> unofficial;  // reasons
   std::string division;                 // under the run rules: "as-is", "tuned", "unranked"
@@ -184,8 +188,8 @@ struct Result {
   std::string invalid_reasons() const;
 };
 
-/// "29.9 MiB at start, 144 MiB at most, 30 MiB of it the states for the replay; …": what the process
-/// of this rank holds.
+/// "29.9 MiB at start, 144 MiB at most, 30 MiB of it the states for the replay; …": what the
+/// process of this rank holds.
 std::string describe_resident(const Result& result);
 
 }  // namespace shardmark

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include <fmt/core.h>
@@ -87,8 +88,15 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   p.step_s = slowest(priced, stragglers);
   p.priced = std::move(priced.front());
   const auto [below, above] = step_interval(machine);
-  p.step_s_low = p.step_s * std::max(0.0, 1 - below);
-  p.step_s_high = p.step_s * (1 + above);
+  const auto include = [&](double step_s) {
+    p.step_s_low = std::min(p.step_s_low, step_s * std::max(0.0, 1 - below));
+    p.step_s_high = std::max(p.step_s_high, step_s * (1 + above));
+  };
+  p.step_s_low = p.step_s;
+  include(p.step_s);
+  for (const Placement& placement : machine.placements)
+    include(slowest(price(ranks, in_placement(machine, placement.core_to_core_s), options),
+                    stragglers));
   p.tokens = static_cast<double>(program.batch.global) *
              static_cast<double>(std::max<std::int64_t>(1, deck.model.sequence));
   if (p.step_s > 0) p.tokens_per_s = p.tokens / p.step_s;
@@ -132,6 +140,30 @@ PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks
   PredictedPoint point = predict_program(deck, program, machine, profile.ranks_per_node);
   point.program = std::move(program);
   return point;
+}
+
+std::vector<Prediction> predict_run(const Deck& deck, const Program& program,
+                                    const Machine& machine, const std::string& file,
+                                    int ranks_per_node) {
+  std::vector<Prediction> predictions;
+  const auto add = [&](double core_to_core_s, const Machine& there) {
+    predictions.push_back({file, standing(there), core_to_core_s,
+                           predict_program(deck, program, there, ranks_per_node)});
+  };
+  add(machine.node.core_to_core_s, machine);
+  for (const Placement& p : machine.placements)
+    add(p.core_to_core_s, in_placement(machine, p.core_to_core_s));
+  return predictions;
+}
+
+const Prediction& in_placement(const std::vector<Prediction>& predictions, double core_to_core_s) {
+  const auto distance = [&](const Prediction& p) {
+    return std::abs(std::log(p.core_to_core_s / core_to_core_s));
+  };
+  if (core_to_core_s <= 0 || predictions.size() == 1) return predictions.front();
+  return *std::min_element(
+      std::next(predictions.begin()), predictions.end(),
+      [&](const Prediction& a, const Prediction& b) { return distance(a) < distance(b); });
 }
 
 nlohmann::ordered_json point_json(const PredictedPoint& p) {

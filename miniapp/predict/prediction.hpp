@@ -21,10 +21,11 @@ struct Sensitivity {
 /// What a deck does on a machine with `ranks` ranks. Seconds are those of one optimizer step.
 struct PredictedPoint {
   int ranks = 1, ranks_per_node = 1;
-  double step_s = 0, step_s_low = 0, step_s_high = 0;  // the interval holds 9 of 10 steps
-  double tokens = 0, tokens_per_s = 0;                 // a list's sample counts as one token
-  std::optional<double> mfu, hfu;  // of the peak of the model's type; empty: no peak is known
-  PricedStep priced;               // of rank 0
+  /// The interval holds 9 of 10 steps, wherever the cores of the machine are (Placement).
+  double step_s = 0, step_s_low = 0, step_s_high = 0;
+  double tokens = 0, tokens_per_s = 0;  // a list's sample counts as one token
+  std::optional<double> mfu, hfu;       // of the peak of the model's type; empty: no peak is known
+  PricedStep priced;                    // of rank 0
   std::vector<Sensitivity> sensitivities;  // largest first
   std::vector<std::string> extrapolates;   // sentences
   Program program;                         // of rank 0
@@ -35,8 +36,9 @@ struct PredictedPoint {
 
 /// A prediction of a run, made before it.
 struct Prediction {
-  std::string file;      // the machine file
-  std::string standing;  // what its figures stand on
+  std::string file;           // the machine file
+  std::string standing;       // what its figures stand on
+  double core_to_core_s = 0;  // of the placement in which it is made; 0: the mean over all
   PredictedPoint point;
 };
 
@@ -49,6 +51,14 @@ PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks
 /// are built from the deck.
 PredictedPoint predict_program(const Deck& deck, const Program& program, const Machine& machine,
                                int ranks_per_node);
+
+/// Predictions of a run: the first one stands on means over all placements of the machine, and one
+/// for each placement follows.
+std::vector<Prediction> predict_run(const Deck& deck, const Program& program,
+                                    const Machine& machine, const std::string& file,
+                                    int ranks_per_node);
+/// The one of them that comes closest to what a run measured; 0: unknown.
+const Prediction& in_placement(const std::vector<Prediction>& predictions, double core_to_core_s);
 
 /// How the steps of `deck` are priced: with what it emulates.
 PriceOptions price_options(const Deck& deck, int ranks_per_node);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <core/text.hpp>
 #include <miniapp/predict/prediction.hpp>
@@ -55,6 +55,12 @@ std::string standing(const Machine& m) {
   text += fmt::format("; {}, {} and {}", plural(static_cast<std::int64_t>(products), "product"),
                       plural(static_cast<std::int64_t>(streams), "kernel point"),
                       plural(static_cast<std::int64_t>(collectives), "collective point"));
+  if (!m.placements.empty()) {
+    std::vector<std::string> distances;
+    for (const Placement& placement : m.placements)
+      distances.push_back(fmt::format("{:.0f}", placement.core_to_core_s * 1e9));
+    text += fmt::format("; cores that were {} ns apart", fmt::join(distances, " or "));
+  }
   if (p.held_out_error)
     text += fmt::format("; points that were left out are missed by {:.1f} % on average",
                         *p.held_out_error * 100);

@@ -245,6 +245,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   if (r.prediction) {
     o["prediction"] = point_json(r.prediction->point);
     o["prediction"]["machine"] = r.prediction->standing;
+    if (r.core_to_core_s > 0) o["prediction"]["core_to_core_ns"] = r.core_to_core_s * 1e9;
     for (const PredictedTime& t : predicted_times(r))
       o["error"][std::string(t.name)] = t.error() ? number(*t.error()) : OrderedJson(nullptr);
     const MeasuredUse use = measured_use(r);

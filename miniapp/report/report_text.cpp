@@ -121,6 +121,8 @@ void prediction_table(Out out, const Result& r) {
   fmt::format_to(out,
                  "  limited by {}; 9 of 10 steps were predicted between {:.2f} and {:.2f} ms\n",
                  p.limited_by(), p.step_s_low * 1e3, p.step_s_high * 1e3);
+  if (const std::string cores = cores_of_prediction(r); !cores.empty())
+    fmt::format_to(out, "  {}\n", cores);
   for (const std::string& sentence : p.extrapolates)
     fmt::format_to(out, "  extrapolates {}\n", sentence);
 }

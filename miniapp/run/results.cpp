@@ -54,6 +54,24 @@ void compare_with_plan(const RunPlan& run, RunSession& session, const RunRecord&
   compare_system(deck, record, memory, peers, result, observed);
 }
 
+// Rank 0 has predictions.
+void fill_prediction(const RunPlan& run, const RunRecord& record, Result& result) {
+  if (run.predictions.empty()) return;
+  const auto warmup =
+      std::min(record.core_to_core_s.size(), static_cast<std::size_t>(record.warmup));
+  const std::vector<double> timed(
+      record.core_to_core_s.begin() + static_cast<std::ptrdiff_t>(warmup),
+      record.core_to_core_s.end());
+  result.core_to_core_s = timed.empty() ? 0 : percentile(timed, 0.5);
+  result.prediction = in_placement(run.predictions, result.core_to_core_s);
+  const double known_s = result.prediction->core_to_core_s;
+  if (known_s > 0 && result.core_to_core_s > 0 &&
+      is_other_placement(result.core_to_core_s, known_s))
+    result.prediction->point.extrapolates.push_back(
+        fmt::format("cores that are {:.0f} ns apart: {:.3g} times what was measured",
+                    result.core_to_core_s * 1e9, result.core_to_core_s / known_s));
+}
+
 void fill_comms_log(const RunPlan& run, std::vector<CollectiveRecord> calls,
                     const CommCounters& counters, Result& result) {
   const DsLogSpec& spec = run.loaded.output.deepspeed;
@@ -91,7 +109,7 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   Result result;
   Observed observed;
   result.fit = run.fit;
-  result.prediction = run.prediction;
+  fill_prediction(run, record, result);
   result.bf16_products = session.bf16_products();
   result.collectives_by = session.collectives();
   result.trace = trainer.drawn_step();

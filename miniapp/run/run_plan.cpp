@@ -55,14 +55,12 @@ void require_equal_nodes(const RunPlan& run, Peers& peers) {
 }
 
 // Rank 0 predicts, since it reports.
-void predict_run(RunPlan& run, const World& world) {
+void predict_on_machine(RunPlan& run, const World& world) {
   if (run.machine_file.empty()) return;
   world.peers.agree([&] {
     if (world.peers.rank() != 0) return;
-    const Machine machine = read_machine_file(run.machine_file);
-    run.prediction = Prediction{
-        run.machine_file, standing(machine),
-        predict_program(run.loaded.deck, run.program, machine, run.profile.ranks_per_node)};
+    run.predictions = predict_run(run.loaded.deck, run.program, read_machine_file(run.machine_file),
+                                  run.machine_file, run.profile.ranks_per_node);
   });
 }
 
@@ -109,7 +107,7 @@ void plan_run(RunPlan& run, const World& world) {
     break_plan(run.program);
     require_legal(check(run.program));
   });
-  predict_run(run, world);
+  predict_on_machine(run, world);
 }
 
 void require_memory(RunPlan& run, const World& world) {

@@ -26,8 +26,8 @@ struct RunPlan {
   std::optional<Fit> fit;  // how many layers, where the deck gives `model.fit`
   Program program;         // of this rank
   RunBudgets budgets;
-  std::string machine_file;              // empty: nothing is predicted
-  std::optional<Prediction> prediction;  // on rank 0
+  std::string machine_file;             // empty: nothing is predicted
+  std::vector<Prediction> predictions;  // on rank 0, see predict_run()
 };
 
 /// Collective. Reads deck, batch and environment, and proves that all ranks have the same deck.

@@ -38,6 +38,7 @@ void RunSession::open() {
       lane = make_proved_lane(std::move(lane), peers, *proof_);
     }
     lanes_.emplace(std::move(lane), run_.program);
+    if (!run_.machine_file.empty()) cores_.emplace(ranks_of_node(world_.comm).get());
     matmul_.emplace(profile.workspace_cap_bytes, bf16.products);
     context_.emplace(Context{Space(), *matmul_});
     counters_.not_exposed_while(&context_->emulating);

@@ -10,6 +10,7 @@
 
 #include <comm/decorators/counting.hpp>
 #include <comm/mpi/background_traffic.hpp>
+#include <comm/shm/core_distance.hpp>
 #include <core/memory/process_memory.hpp>
 #include <core/nn/products/matmul.hpp>
 #include <io/data/witness.hpp>
@@ -49,7 +50,8 @@ class RunSession {
   DataWitness& data_witness() { return data_witness_; }
   const Node& node() const { return world_.node; }
   DeadlineGuard& guard() { return world_.guard; }
-  Proof* proof() { return proof_ ? &*proof_ : nullptr; }  // null with one rank
+  Proof* proof() { return proof_ ? &*proof_ : nullptr; }         // null with one rank
+  CoreDistance* cores() { return cores_ ? &*cores_ : nullptr; }  // null if nothing is predicted
   std::int64_t clock_offset_ns() const { return clock_offset_ns_; }
   /// The ranks that the deck makes slower; the same on all ranks.
   const std::vector<int>& slowed_ranks() const { return slowed_ranks_; }
@@ -81,6 +83,7 @@ class RunSession {
   const World& world_;
   CommCounters counters_;
   std::optional<Proof> proof_;
+  std::optional<CoreDistance> cores_;
   std::optional<BackgroundTraffic> traffic_;
   std::optional<MemoryBurner> burner_;
   DataWitness data_witness_;

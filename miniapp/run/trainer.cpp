@@ -123,6 +123,16 @@ void Trainer::plain_step(std::int64_t step) {
       session_.burns_memory() ? static_cast<double>(std::max<std::int64_t>(1, written)) : 0);
 }
 
+// A prediction is compared with steps in which the cores were where it assumes them. The barrier is
+// there because one rank would wait for its neighbour otherwise.
+void Trainer::look_at_cores() {
+  if (session_.cores() == nullptr) return;
+  peers_.barrier();
+  const std::int64_t start_ns = monotonic_ns();
+  record_.core_to_core_s.push_back(session_.cores()->measure_s());
+  untimed_ns_ += monotonic_ns() - start_ns;
+}
+
 StepTrace Trainer::traced_step(std::int64_t step) {
   CommCounters& counters = session_.counters();
   StepTrace trace;
@@ -169,6 +179,7 @@ StopCause Trainer::agreed_cause(std::int64_t next_step) {
 std::int64_t Trainer::steps(std::int64_t first, std::int64_t count, Progress& progress) {
   std::int64_t s = first;
   while (s < first + count && record_.stop == StopCause::none) {
+    look_at_cores();
     if (replay_.drawn(s))
       step_to_replay(s, progress);
     else

@@ -56,6 +56,7 @@ class Trainer {
   StopCause agreed_cause(std::int64_t next_step);
   void step(std::int64_t step, Progress& progress);
   void plain_step(std::int64_t step);
+  void look_at_cores();
   bool proves(std::int64_t step) const;
   StepTrace traced_step(std::int64_t step);
   void step_to_replay(std::int64_t step, Progress& progress);

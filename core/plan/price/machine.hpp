@@ -157,6 +157,8 @@ struct Jitter {
 };
 
 struct NodeModel {
+  /// One way, between neighbouring ranks, if it was always the same; 0: unknown.
+  double core_to_core_s = 0;
   int cores = 0, sockets = 0, numa_domains = 0;
   int ranks = 0;                   // devices, or ranks that fit; 0: unknown
   int nodes = 0;                   // of the whole machine; 0: unknown
@@ -192,6 +194,16 @@ struct MachineProvenance {
   std::vector<Figure> figures;
 };
 
+/// What depends on where the cores of a node's ranks are: on whether they share a cache, and the
+/// way to memory. Cores that do exchange data faster, and stream from memory more slowly, than
+/// cores that do not.
+struct Placement {
+  double core_to_core_s = 0;  // one way, between neighbouring ranks
+  double part = 0;            // of the calibration, in which the cores were like this
+  std::vector<StreamTimes> streams;
+  std::vector<NetworkLevel> network;
+};
+
 struct Machine {
   static constexpr int schema_version = 1;
   std::string name;
@@ -199,7 +211,10 @@ struct Machine {
   NodeModel node;
   DeviceModel device;
   std::vector<NetworkLevel> network;  // within a node first
-  CopyModel to_device, to_host;       // the link between host and device
+  /// Of a virtual machine whose cores moved during the calibration; the figures of the device and
+  /// the network are then means over all of them. Otherwise empty.
+  std::vector<Placement> placements;
+  CopyModel to_device, to_host;  // the link between host and device
   CopyModel disk_read, disk_write;
   Jitter jitter;
   double step_s = 0;  // what each step costs in addition to its events
@@ -213,5 +228,15 @@ inline double turns_on_cores(const Machine& machine, int busy, int measured) {
   return static_cast<double>(std::max(busy, machine.node.cores)) /
          std::max(measured, machine.node.cores);
 }
+
+/// Cores that are so many times as far apart are in another placement.
+inline constexpr double other_placement = 2.5;
+inline bool is_other_placement(double core_to_core_s, double than_s) {
+  return std::max(core_to_core_s, than_s) > other_placement * std::min(core_to_core_s, than_s);
+}
+
+/// The machine while its cores are as far apart as measured: with the figures of the placement that
+/// comes closest. 0: unknown, and nothing changes.
+Machine in_placement(Machine machine, double core_to_core_s);
 
 }  // namespace shardmark

@@ -99,8 +99,7 @@ std::string memory_section(const Program& p, const Result& r) {
                     : "Colours show the plan's prediction. The line shows what the ledger "
                       "counted. Memory is strict, so every buffer is an allocation of its "
                       "own.") +
-         to_html(table) +
-         fmt::format("<p>Resident: {}.</p>\n", describe_resident(r)) +
+         to_html(table) + fmt::format("<p>Resident: {}.</p>\n", describe_resident(r)) +
          (r.device ? "<p>" + describe(*r.device, r.allowance) + "</p>\n" : "");
 }
 
@@ -144,6 +143,8 @@ std::string prediction_table(const Result& r) {
   else
     text += "<p>";
   text += fmt::format("The step is limited by {}.</p>\n", r.prediction->point.limited_by());
+  if (const std::string cores = cores_of_prediction(r); !cores.empty())
+    text += fmt::format("<p>{}.</p>\n", escape(cores));
   for (const std::string& sentence : r.prediction->point.extrapolates)
     text += fmt::format("<p>It extrapolates {}.</p>\n", escape(sentence));
   return text;

@@ -55,12 +55,16 @@ std::map<Key, std::set<double>> measured_by(Measure measure) {
   Watchdog watch(MPI_COMM_SELF, 600, {});
   const World world{MPI_COMM_SELF, node, watch, peers, DeadlineGuard::start()};
   Samples samples;
-  measure(Probe{
-      .world = world, .quick = true, .samples = samples, .progress = [](const std::string&) {}});
-  DeviceModel device;
-  samples.fill(device);
+  CoreDistance cores(MPI_COMM_SELF);
+  measure(Probe{.world = world,
+                .quick = true,
+                .samples = samples,
+                .cores = cores,
+                .progress = [](const std::string&) {}});
+  Machine machine;
+  samples.fill(machine);
   std::map<Key, std::set<double>> found;
-  for (const StreamTimes& t : device.streams)
+  for (const StreamTimes& t : machine.device.streams)
     for (const auto& point : t.points) found[{t.kernel, t.dtype, t.source}].insert(point.elems);
   return found;
 }

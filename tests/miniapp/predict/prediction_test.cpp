@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: a step lasts as long as that of the slowest rank, whichever rank predicts it.
+// Rules: a step lasts as long as that of the slowest rank, whichever rank predicts it; the interval
+// of a prediction holds the steps of all placements of the machine, and a run is compared with the
+// prediction of the placement that it had.
 #include <gtest/gtest.h>
 
 #include <miniapp/predict/prediction.hpp>
@@ -34,6 +36,29 @@ TEST(Prediction, EveryRankPredictsTheSameStep) {
             << "stage " << stage << ", rank " << rank << " of " << world;
       }
     }
+}
+
+TEST(Prediction, KnowsWhereTheCoresAre) {
+  Machine m = machine();
+  for (const auto& [distance_s, bytes_per_s] : {std::pair{30e-9, 2e9}, {180e-9, 5e8}}) {
+    Placement& p = m.placements.emplace_back();
+    p.core_to_core_s = distance_s;
+    p.part = 0.5;
+    p.network = m.network;
+    p.network[0].link.bytes_per_s = bytes_per_s;
+  }
+  Deck deck = testing::deepspeed_deck(3);
+  deck.run.compute = Compute::none;
+  const Program program = testing::program(deck, 2, 0);
+  const std::vector<Prediction> all = predict_run(deck, program, m, "m.json", 2);
+  ASSERT_EQ(all.size(), 3U);
+  const double near_s = in_placement(all, 31e-9).point.step_s;
+  const double far_s = in_placement(all, 150e-9).point.step_s;
+  const PredictedPoint& mean = in_placement(all, 0).point;
+  EXPECT_LT(near_s, mean.step_s);
+  EXPECT_GT(far_s, mean.step_s);
+  EXPECT_LT(mean.step_s_low, near_s);
+  EXPECT_GT(mean.step_s_high, far_s);
 }
 
 }  // namespace
