@@ -25,7 +25,7 @@ predict() {
       read -ra sets <<<"$line"
       now_ms=$(drift_ms)
       run_predicted "$name" "$n" "$family" "${sets[@]}"
-      if grep -q 'extrapolates cores' "$scratch/$name.log"; then
+      if [[ -z ${MACHINE:-} ]] && grep -q 'extrapolates cores' "$scratch/$name.log"; then
         calibrate_unless_given >&2 </dev/null
         run_predicted "$name" "$n" "$family" "${sets[@]}"
       fi

@@ -31,7 +31,8 @@ void write(const std::string& out, const Calibration& c) {
   replace_file(folder, "calibration.html", calibration_html(c), remedy);
 }
 
-// With --add, the machine file of this host that is to be extended; nothing if there is none yet.
+// Reads the machine file that --add extends. Returns nothing without --add, and if there is no file
+// yet. Throws DeckError if the file describes another host.
 std::optional<Machine> earlier_file(const CalibrateArguments& a, const std::string& host) {
   if (!a.add || !std::filesystem::exists(a.out)) return {};
   Machine earlier = read_machine_file(a.out);

@@ -157,13 +157,8 @@ std::vector<Prediction> predict_run(const Deck& deck, const Program& program,
 }
 
 const Prediction& in_placement(const std::vector<Prediction>& predictions, double core_to_core_s) {
-  const auto distance = [&](const Prediction& p) {
-    return std::abs(std::log(p.core_to_core_s / core_to_core_s));
-  };
   if (core_to_core_s <= 0 || predictions.size() == 1) return predictions.front();
-  return *std::min_element(
-      std::next(predictions.begin()), predictions.end(),
-      [&](const Prediction& a, const Prediction& b) { return distance(a) < distance(b); });
+  return *nearest_placement(std::next(predictions.begin()), predictions.end(), core_to_core_s);
 }
 
 nlohmann::ordered_json point_json(const PredictedPoint& p) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -157,7 +158,8 @@ struct Jitter {
 };
 
 struct NodeModel {
-  /// One way, between neighbouring ranks, if it was always the same; 0: unknown.
+  /// How long a cache line takes from the core of a rank to that of its neighbour, if that never
+  /// changed; 0: unknown.
   double core_to_core_s = 0;
   int cores = 0, sockets = 0, numa_domains = 0;
   int ranks = 0;                   // devices, or ranks that fit; 0: unknown
@@ -211,8 +213,9 @@ struct Machine {
   NodeModel node;
   DeviceModel device;
   std::vector<NetworkLevel> network;  // within a node first
-  /// Of a virtual machine whose cores moved during the calibration; the figures of the device and
-  /// the network are then means over all of them. Otherwise empty.
+  /// Where the cores were during the calibration, if the host of a virtual machine moved them. The
+  /// figures of the device and the network are then the means over all placements. Empty if the
+  /// cores stayed where they were.
   std::vector<Placement> placements;
   CopyModel to_device, to_host;  // the link between host and device
   CopyModel disk_read, disk_write;
@@ -233,6 +236,17 @@ inline double turns_on_cores(const Machine& machine, int busy, int measured) {
 inline constexpr double other_placement = 2.5;
 inline bool is_other_placement(double core_to_core_s, double than_s) {
   return std::max(core_to_core_s, than_s) > other_placement * std::min(core_to_core_s, than_s);
+}
+
+/// Among elements with a `core_to_core_s` above 0, the one that comes closest to the measured
+/// distance by ratio. The range must not be empty.
+template<class Iterator>
+Iterator nearest_placement(Iterator first, Iterator last, double core_to_core_s) {
+  const auto apart = [&](const auto& p) {
+    return std::abs(std::log(p.core_to_core_s / core_to_core_s));
+  };
+  return std::min_element(first, last,
+                          [&](const auto& a, const auto& b) { return apart(a) < apart(b); });
 }
 
 /// The machine while its cores are as far apart as measured: with the figures of the placement that

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include <core/plan/price/machine.hpp>
@@ -9,13 +7,8 @@ namespace shardmark {
 
 Machine in_placement(Machine machine, double core_to_core_s) {
   if (machine.placements.empty() || core_to_core_s <= 0) return machine;
-  const auto distance = [&](const Placement& p) {
-    return std::abs(std::log(p.core_to_core_s / core_to_core_s));
-  };
-  const auto nearest = std::min_element(
-      machine.placements.begin(), machine.placements.end(),
-      [&](const Placement& a, const Placement& b) { return distance(a) < distance(b); });
-  Placement chosen = std::move(*nearest);
+  Placement chosen = std::move(
+      *nearest_placement(machine.placements.begin(), machine.placements.end(), core_to_core_s));
   machine.placements.clear();
   machine.device.streams = std::move(chosen.streams);
   machine.network = std::move(chosen.network);

@@ -15,6 +15,7 @@ int OptimizerSwapper::declare_file(const std::string& name, Category category, s
 }
 
 int OptimizerSwapper::add_group(StateSlots states, std::int64_t elems) {
+  most_states_ = std::max(most_states_, static_cast<int>(states.all().size()));
   groups_.push_back({elems, std::move(states), {}});
   return static_cast<int>(groups_.size()) - 1;
 }
@@ -41,12 +42,6 @@ void OptimizerSwapper::add_gradient(int group, int param, const std::string& nam
 int OptimizerSwapper::sets() const {
   const int wanted = 1 + (spec_.pipeline_read ? 1 : 0) + (spec_.pipeline_write ? 1 : 0);
   return std::max(1, std::min(wanted, static_cast<int>(groups_.size())));
-}
-
-int OptimizerSwapper::set_size() const {
-  std::size_t states = 0;
-  for (const Group& group : groups_) states = std::max(states, group.states.all().size());
-  return static_cast<int>(states) + 1;
 }
 
 OptimizerSwapper::Buffers OptimizerSwapper::buffers_of(int group) const {

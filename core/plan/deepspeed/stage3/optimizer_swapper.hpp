@@ -102,7 +102,7 @@ class OptimizerSwapper {
   Operand as_long_as(int file, Operand place) const;
   int sets() const;
   /// Buffers per sub-group, of the one that needs most: one per state, then one for the gradient.
-  int set_size() const;
+  int set_size() const { return most_states_ + 1; }
   Buffers buffers_of(int group) const;
   Operand room(std::int64_t elems);
   void write_filled();
@@ -115,6 +115,7 @@ class OptimizerSwapper {
   const OffloadSpec& spec_;
   const AioSpec& aio_;
   std::vector<Group> groups_;
+  int most_states_ = 0;                                     // of a group, the master included
   std::map<int, std::pair<int, std::size_t>> gradient_of_;  // by parameter: group, index in it
   std::vector<int> buffers_;
   // While gradients are sent: the buffer that fills, how far it is filled, and what must be
