@@ -9,7 +9,7 @@ std::vector<PredictedTime> predicted_times(const Result& r) {
   if (!r.prediction) return {};
   const PredictedPoint& p = r.prediction->point;
   const PhaseMedians& t = r.median_times;
-  return {{"step", p.step_s, r.step_p50_s},
+  return {{"step", p.step_s, t.step},
           {"forward", p.priced.phase_s[Phase::forward], t.forward},
           {"backward", p.priced.phase_s[Phase::backward], t.backward},
           {"optimizer", p.priced.phase_s[Phase::step], t.optimizer},

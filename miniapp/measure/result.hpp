@@ -86,6 +86,7 @@ struct TimeResult {
 /// move a mean and not a median, so these are what predictions are compared with.
 struct PhaseMedians {
   double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0;
+  double step = 0;  // of the slowest rank
   /// Without waiting for other ranks.
   double own() const { return forward + backward + optimizer - exposed; }
 };
@@ -151,7 +152,8 @@ struct Result {
                        [](const LinkResult& l) { return l.predicted.copies > 0; });
   }
   TimeResult times;  // of this rank
-  /// Those of the rank that waits least. The phases of other ranks also contain their waiting.
+  /// Of the steps that were not proved, unless all were: those of the rank that waits least. The
+  /// phases of other ranks also contain their waiting.
   PhaseMedians median_times;
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
   int slowest_rank = 0;      // the rank that spends most time without waiting for others

@@ -30,7 +30,7 @@ struct RunRecord {
   std::vector<double> injected_seconds;  // by how much `perturb` held this rank up
   std::vector<double> memory_traffic;    // bytes that `perturb` wrote to memory beside it
   std::vector<double> core_to_core_s;    // before it, from this rank to its neighbour; 0: unknown
-  std::vector<bool> skipped;
+  std::vector<bool> skipped, proved;
   // Of the timed steps:
   LaneTimes times;
   LinkTimesByDirection link{};

@@ -93,12 +93,21 @@ auto waits_least(const std::vector<Times>& all) {
                           [](const Times& a, const Times& b) { return a.own() < b.own(); });
 }
 
-PhaseMedians medians(const RunRecord& record) {
-  const auto first =
-      std::min<std::size_t>(static_cast<std::size_t>(record.warmup), record.step_times.size());
+// The timed steps whose time is theirs alone: those that were not proved, or all if there are none.
+std::vector<std::size_t> plain_steps(const RunRecord& record) {
+  const auto first = static_cast<std::size_t>(record.warmup);
+  std::vector<std::size_t> plain, all;
+  for (std::size_t s = first; s < record.step_times.size(); ++s) {
+    all.push_back(s);
+    if (!record.proved[s]) plain.push_back(s);
+  }
+  return plain.empty() ? all : plain;
+}
+
+PhaseMedians medians(const RunRecord& record, const std::vector<std::size_t>& steps) {
   const auto median_of = [&](std::int64_t LaneTimes::*time) {
     std::vector<double> seconds;
-    for (std::size_t s = first; s < record.step_times.size(); ++s)
+    for (const std::size_t s : steps)
       seconds.push_back(static_cast<double>(record.step_times[s].*time) * 1e-9);
     return percentile(std::move(seconds), 0.5);
   };
@@ -198,11 +207,14 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
                 const std::vector<CollectiveRecord>& calls, Peers& peers, Result& result) {
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
   result.times = times_per_step(record, calls, steps);
-  const auto all_medians = peers.gather(medians(record));
+  const std::vector<std::size_t> plain = plain_steps(record);
+  const auto all_medians = peers.gather(medians(record, plain));
   result.median_times = *waits_least(all_medians);
-  std::vector<double> timed;
+  std::vector<double> timed, of_plain;
   for (auto s = static_cast<std::size_t>(record.warmup); s < result.rows.size(); ++s)
     timed.push_back(result.rows[s].seconds);
+  for (const std::size_t s : plain) of_plain.push_back(result.rows[s].seconds);
+  result.median_times.step = percentile(of_plain, 0.5);
   result.step_p50_s = percentile(timed, 0.5);
   result.step_p99_s = percentile(timed, 0.99);
   const auto timed_s = peers.gather(record.timed_s);

@@ -38,7 +38,7 @@ void StepProver::end() {
 }
 
 // The cost of the proof is taken from the rank that waits least for the others.
-void StepProver::draw(std::int64_t steps) {
+void StepProver::draw(std::int64_t steps, std::int64_t least_period) {
   result_ = {};
   spent_s_ = 0;
   result_.timed_steps = steps;
@@ -47,7 +47,8 @@ void StepProver::draw(std::int64_t steps) {
   const auto costs = peers_.gather(cost_);
   const double cost = *std::min_element(costs.begin(), costs.end());
   const auto wanted = static_cast<std::int64_t>(std::ceil(std::min(cost / most_cost, 1e9)));
-  result_.period = std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(steps, 1));
+  const std::int64_t most = std::max<std::int64_t>(steps, 1);
+  result_.period = std::clamp<std::int64_t>(wanted, std::min(least_period, most), most);
   result_.seed = shared_seed(peers_);
 }
 

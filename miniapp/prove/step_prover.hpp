@@ -3,7 +3,8 @@
 // One warm-up step is proved to learn what the proof costs. If that is at most 2 % of a step, every
 // timed step is proved; otherwise one step of each run of `period` timed steps, drawn from a seed
 // that is made after the warm-up. A lasting fault is then seen for certain, and a fault in one step
-// with probability 1 / period.
+// with probability 1 / period. A run that is compared with a prediction asks for a period of 2 or
+// more, so that it has steps whose time is that of the step alone.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,9 @@ class StepProver {
   /// Collective; nothing may be in flight.
   void end();
 
-  /// Collective, once, after the warm-up: draws which of `steps` timed steps are proved.
-  void draw(std::int64_t steps);
+  /// Collective, once, after the warm-up: draws which of `steps` timed steps are proved, one in each
+  /// run of at least `least_period`, at least 1.
+  void draw(std::int64_t steps, std::int64_t least_period);
   /// Whether timed step number `timed`, counted from 0, was drawn. The same on all ranks.
   bool drawn(std::int64_t timed) const;
 

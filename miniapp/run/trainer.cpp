@@ -26,6 +26,9 @@ std::optional<EnergyPhase> energy_phase(Phase phase) {
   return std::nullopt;
 }
 
+// Of proofs in a run that is compared with a prediction, which tells the time of a step alone.
+constexpr std::int64_t compared_period = 2;
+
 constexpr double overflow_norm = -1;  // of a skipped step, as DeepSpeed reports it
 
 // Of one phase of checkpoints: comm.timeout_s, and the time that a slow file system needs for the
@@ -94,6 +97,7 @@ void Trainer::plain_step(std::int64_t step) {
   const std::int64_t written_before = session_.emulated().written_bytes;
   session_.slow_down_in(step);
   const bool proved = proves(step);
+  record_.proved.push_back(proved);
   if (proved) prover_.begin(step);
   if (phases_) phases_->step();
   const bool updated = steps.step(step, [this] { stop_.start(own_cause()); });
@@ -261,7 +265,7 @@ void Trainer::train() {
   session_.begin_congestion();
   record_.warmup = steps(first, record_.warmup, progress);
   record_.slots = executor.end_watch();
-  prover_.draw(record_.steps);
+  prover_.draw(record_.steps, run_.machine_file.empty() ? 1 : compared_period);
   with_files_mapped("drawing a step to make again",
                     [&] { replay_.draw(first + record_.warmup, record_.steps); });
   record_.kept_bytes = replay_.kept_bytes();

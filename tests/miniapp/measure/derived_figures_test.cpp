@@ -72,11 +72,12 @@ TEST(Predictions, stand_beside_what_was_measured) {
   EXPECT_FALSE(measured_use(r).mfu) << "no step was timed";
   r.step_p50_s = 2;
   r.times = {.forward = 9, .backward = 9, .optimizer = 9, .copies = 9, .exposed = 9};
-  r.median_times = {.forward = 1, .backward = 2, .optimizer = 3, .copies = 4, .exposed = 5};
+  r.median_times = {
+      .forward = 1, .backward = 2, .optimizer = 3, .copies = 4, .exposed = 5, .step = 6};
   const auto times = predicted_times(r);
   ASSERT_EQ(times.size(), 6u);
   EXPECT_EQ(times[0].predicted_s, 3);
-  EXPECT_EQ(times[0].measured_s, 2);
+  EXPECT_EQ(times[0].measured_s, 6);
   for (std::size_t i = 1; i < times.size(); ++i) {
     EXPECT_EQ(times[i].predicted_s, 10 + static_cast<double>(i)) << times[i].name;
     EXPECT_EQ(times[i].measured_s, static_cast<double>(i)) << times[i].name;

@@ -35,6 +35,7 @@ RunRecord record_of(std::vector<double> seconds, std::int64_t warmup) {
   const std::size_t n = record.seconds.size();
   record.losses = record.norms = record.lrs = record.loss_scales = std::vector<double>(n, 1);
   record.skipped.assign(n, false);
+  record.proved.assign(n, false);
   record.warmup = warmup, record.steps = static_cast<std::int64_t>(n) - warmup;
   return record;
 }
@@ -176,25 +177,33 @@ TEST_F(Figures, hidden_is_what_was_in_flight_and_not_exposed) {
   EXPECT_EQ(result.times.hidden, 0) << "never negative";
 }
 
-// One warm-up step, and three timed ones of which one is disturbed.
+// One warm-up step, three timed ones of which one is disturbed, and two that are proved.
 TEST_F(Figures, the_times_that_predictions_are_compared_with_are_medians) {
-  RunRecord record = record_of({1, 1, 1, 1}, 1);
-  for (const std::int64_t times : {700, 2, 900, 1}) {
+  RunRecord record = record_of({7, 0.2, 9, 0.1, 3, 4}, 1);
+  record.proved = {false, false, false, false, true, true};
+  for (const std::int64_t times : {700, 2, 900, 1, 300, 400}) {
     LaneTimes t{.forward = times * ms, .backward = 3 * times * ms, .step = 5 * times * ms};
     t.copies = 7 * times * ms, t.exposed = 9 * times * ms;
     record.step_times.push_back(t);
   }
+  fill_rows(record, 1, peers, result);
   fill_times(gpt2_deck(2), p, record, {}, peers, result);
+  EXPECT_NEAR(result.median_times.step, 0.2, 1e-12);
+  EXPECT_NEAR(result.step_p50_s, 3, 1e-12) << "of all timed steps";
   EXPECT_NEAR(result.median_times.forward, 2e-3, 1e-12);
   EXPECT_NEAR(result.median_times.backward, 6e-3, 1e-12);
   EXPECT_NEAR(result.median_times.optimizer, 10e-3, 1e-12);
   EXPECT_NEAR(result.median_times.copies, 14e-3, 1e-12);
   EXPECT_NEAR(result.median_times.exposed, 18e-3, 1e-12);
+  record.proved.assign(6, true);
+  fill_times(gpt2_deck(2), p, record, {}, peers, result);
+  EXPECT_NEAR(result.median_times.step, 3, 1e-12) << "there are no others";
 }
 
 // The others wait for the last rank, so that their optimizer takes longer than their own work.
 TEST_F(Figures, predictions_are_compared_with_the_rank_that_waits_least) {
   RunRecord record = record_of({1}, 0);
+  fill_rows(record, 1, peers, result);
   LaneTimes t{.forward = (2 + rank) * ms, .backward = ms, .step = (1 + ranks - rank) * ms};
   t.exposed = (ranks - rank - 1) * ms;
   record.step_times.push_back(t);
