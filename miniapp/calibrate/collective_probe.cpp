@@ -5,6 +5,7 @@
 #include <core/clock.hpp>
 #include <core/nn/kernels/storage.hpp>
 #include <core/plan/collective_scratch.hpp>
+#include <miniapp/calibrate/cold_memory.hpp>
 #include <miniapp/calibrate/collective_probe.hpp>
 #include <miniapp/calibrate/samples.hpp>
 #include <miniapp/execute/huge_pages.hpp>
@@ -24,7 +25,7 @@ CollectiveProbe::CollectiveProbe(const Node& node, MPI_Comm comm, Peers& peers,
   comm_ = make_communicator(Backend::automatic, comm, options_);
   for (Buffer* b : {&send_, &recv_}) {
     prefer_huge_pages(Tier::device, b->data<std::byte>(), b->bytes());
-    clear(context_, b->bytes(), b->data<std::byte>());
+    write_values(context_, {Dtype::fp32, b->data<std::byte>()}, b->bytes() / 4);
   }
   std::int64_t most = 0;
   for (const Op op : {Op::all_reduce, Op::reduce_scatter, Op::reduce})

@@ -6,7 +6,6 @@
 #include <core/nn/optimizer/grad_norm.hpp>
 #include <core/nn/optimizer/init.hpp>
 #include <miniapp/calibrate/state_timer.hpp>
-#include <miniapp/execute/huge_pages.hpp>
 
 namespace shardmark {
 
@@ -16,18 +15,18 @@ StateTimer::StateTimer(const Probe& probe, std::int64_t most_elems)
       matmul_(std::int64_t{1} << 20),
       context_{Space(), matmul_} {
   if (!probe.works()) return;
-  arena_.emplace(Tier::device, arena_bytes, "shardmark::device::staging::calibrate");
-  prefer_huge_pages(Tier::device, arena_->data<std::byte>(), arena_bytes);
-  clear(context_, arena_bytes, take(arena_bytes));
+  words_.emplace(context_, Dtype::fp32, words_bytes);
+  halves_.emplace(context_, Dtype::bf16, words_bytes / 4 * 3);
+  bytes_.emplace(context_, Dtype::bf16, words_bytes / 4);
+  one_.emplace(Tier::device, 8, "shardmark::device::staging::calibrate");
+  const Stored ones = take(Dtype::fp32, 1);
+  init_param(context_, ones, 1, 0, 0, Init::ones, 1, 0);
+  convert(context_, 1, {Dtype::fp64, one_->data<double>()}, ones);
 }
 
-void* StateTimer::take(std::int64_t bytes) {
-  constexpr std::int64_t line = 4096;
-  bytes = (bytes + line - 1) / line * line;
-  if (at_ + bytes > arena_bytes) at_ = 0;
-  void* memory = arena_->data<std::byte>() + at_;
-  at_ += bytes;
-  return memory;
+void* StateTimer::take(std::size_t elem_bytes, std::int64_t elems) {
+  ColdMemory& memory = elem_bytes == 1 ? *bytes_ : elem_bytes == 2 ? *halves_ : *words_;
+  return memory.take(elems * static_cast<std::int64_t>(elem_bytes));
 }
 
 namespace {
@@ -40,15 +39,14 @@ void one_type(StateTimer& timer, Dtype d) {
   timer.time("divide", d, d, size(d),
              [&](std::int64_t n) { divide(timer.context(), n, timer.take(d, n), 2.0); });
   timer.time("clip_gradient", d, d, size(d), [&](std::int64_t n) {
-    clip_gradient(timer.context(), n, timer.take(d, n), static_cast<double*>(timer.take(8)));
+    clip_gradient(timer.context(), n, timer.take(d, n), timer.one());
   });
   timer.time("flag_not_finite", d, d, size(d), [&](std::int64_t n) {
     // The flag is cleared by a kernel of its own, which is not part of the search.
-    flag_not_finite(timer.context(), n, timer.take(d, n), static_cast<std::uint8_t*>(timer.take(8)),
-                    false);
+    flag_not_finite(timer.context(), n, timer.take(d, n), timer.take_as<std::uint8_t>(1), false);
   });
   timer.time("sum_squares", d, d, size(d), [&](std::int64_t n) {
-    sum_squares(timer.context(), n, timer.take(d, n), static_cast<double*>(timer.take(8)), true);
+    sum_squares(timer.context(), n, timer.take(d, n), timer.take_as<double>(1), true);
   });
   const int rows = 2;
   timer.time("interleave", d, d, 2 * size(d), [&](std::int64_t n) {
@@ -64,12 +62,11 @@ void one_type(StateTimer& timer, Dtype d) {
 
 void update(StateTimer& timer, Dtype param, Dtype grad) {
   timer.time("adamw_update", param, grad, 16 + size(grad), [&](std::int64_t n) {
-    auto* clip = static_cast<double*>(timer.take(8));
     std::optional<Stored> rounded;
     if (param != Dtype::fp32) rounded.emplace(timer.take(param, n));
     adamw_update(timer.context(), n, timer.take(Dtype::fp32, n).as<float>(), timer.take(grad, n),
                  timer.take(Dtype::fp32, n).as<float>(), timer.take(Dtype::fp32, n).as<float>(), {},
-                 clip, rounded);
+                 timer.one(), rounded);
   });
 }
 
@@ -88,7 +85,7 @@ void probe_states(const Probe& probe, StateTimer& timer) {
   probe.progress("kernels over states");
   constexpr Dtype fp32 = Dtype::fp32, bf16 = Dtype::bf16;
   timer.time("clear", Dtype::uint8, Dtype::uint8, 1,
-             [&](std::int64_t n) { clear(timer.context(), n, timer.take(n)); });
+             [&](std::int64_t n) { clear(timer.context(), n, timer.take_as<std::uint8_t>(n)); });
   for (const Dtype d : {fp32, bf16}) one_type(timer, d);
   for (const Dtype to : {fp32, bf16})
     for (const Dtype from : {fp32, bf16}) time_two_types(timer, to, from);

@@ -121,6 +121,43 @@ void Samples::fill_levels(std::vector<NetworkLevel>& levels, const CoreRange& co
   for (NetworkLevel& level : levels) describe_link(level);
 }
 
+std::vector<double> Samples::distances_in(const CoreRange& cores) const {
+  std::vector<double> inside;
+  for (const double d : distances_)
+    if (cores.holds(d)) inside.push_back(d);
+  return inside;
+}
+
+// The part of all points that were measured while the cores were in this range: of kernels or of
+// collectives, whichever is less.
+double Samples::known_part(const CoreRange& cores) const {
+  const auto part = [&](const auto& tables) {
+    double all = 0, known = 0;
+    for (const auto& [key, table] : tables)
+      for (const auto& [size, samples] : table) {
+        ++all;
+        known += std::any_of(samples.begin(), samples.end(),
+                             [&](const Sample& s) { return cores.holds(s.core_to_core_s); });
+      }
+    return all > 0 ? known / all : 1;
+  };
+  return std::min(part(streams_), part(collectives_));
+}
+
+// Where the cores were for long enough to know the machine there, or else for longest.
+std::vector<CoreRange> Samples::known_ranges() const {
+  constexpr double enough = 0.5;
+  if (distances_.empty()) return {};
+  std::vector<CoreRange> ranges = kinds_of_distances(distances_), known;
+  if (ranges.empty()) return {CoreRange{}};
+  std::copy_if(ranges.begin(), ranges.end(), std::back_inserter(known),
+               [&](const CoreRange& r) { return known_part(r) >= enough; });
+  if (!known.empty()) return known;
+  return {*std::max_element(ranges.begin(), ranges.end(), [&](const auto& a, const auto& b) {
+    return known_part(a) < known_part(b);
+  })};
+}
+
 void Samples::fill(Machine& machine) const {
   for (const auto& [key, table] : products_) {
     ProductTimes& t = machine.device.products.emplace_back();
@@ -131,21 +168,30 @@ void Samples::fill(Machine& machine) const {
                           static_cast<double>(batch), seconds});
     }
   }
-  for (const CoreRange& cores : kinds_of_distances(distances_)) {
-    std::vector<double> inside;
-    for (const double d : distances_)
-      if (cores.holds(d)) inside.push_back(d);
+  const std::vector<CoreRange> known = known_ranges();
+  double all = 0;
+  for (const CoreRange& cores : known) {
+    const std::vector<double> inside = distances_in(cores);
+    all += static_cast<double>(inside.size());
     Placement& p = machine.placements.emplace_back();
     p.core_to_core_s = undisturbed_mean(inside);
-    p.part = static_cast<double>(inside.size()) / static_cast<double>(distances_.size());
+    p.part = static_cast<double>(inside.size());
     p.network = machine.network;
     fill_streams(p.streams, cores);
     fill_levels(p.network, cores);
   }
-  if (!machine.placements.empty()) return average_placements(machine);
-  if (!distances_.empty()) machine.node.core_to_core_s = undisturbed_mean(distances_);
-  fill_streams(machine.device.streams, {});
-  fill_levels(machine.network, {});
+  for (Placement& p : machine.placements) p.part /= all;
+  if (known.size() > 1) return average_placements(machine);
+  if (known.empty()) {
+    fill_streams(machine.device.streams, {});
+    fill_levels(machine.network, {});
+    return;
+  }
+  Placement& only = machine.placements.front();
+  machine.node.core_to_core_s = only.core_to_core_s;
+  machine.device.streams = std::move(only.streams);
+  machine.network = std::move(only.network);
+  machine.placements.clear();
 }
 
 void smooth_streams(std::vector<StreamTimes>& streams) {

@@ -35,7 +35,8 @@ class Samples {
   std::int64_t count() const { return count_; }
 
   /// Appends the points to `machine`, to the device and to the levels that are there; and once more
-  /// for each placement if the cores moved meanwhile.
+  /// for each placement if the cores moved meanwhile. A placement in which less than half of the
+  /// points were measured is not known.
   void fill(Machine& machine) const;
   /// The median over points of interquartile range / median, of points with several samples.
   double spread() const;
@@ -53,6 +54,9 @@ class Samples {
 
   template<class Size>
   std::map<Size, double> points(const Table<Size>& table, const CoreRange& cores) const;
+  std::vector<double> distances_in(const CoreRange& cores) const;
+  double known_part(const CoreRange& cores) const;
+  std::vector<CoreRange> known_ranges() const;
   void fill_streams(std::vector<StreamTimes>& streams, const CoreRange& cores) const;
   void fill_levels(std::vector<NetworkLevel>& levels, const CoreRange& cores) const;
 

@@ -10,6 +10,7 @@
 #include <core/memory/buffer.hpp>
 #include <core/nn/kernels/storage.hpp>
 #include <core/nn/products/matmul.hpp>
+#include <miniapp/calibrate/cold_memory.hpp>
 #include <miniapp/calibrate/probe.hpp>
 
 namespace shardmark {
@@ -29,16 +30,22 @@ class StateTimer {
   void time(std::string_view kernel, Dtype dtype, Dtype source, double bytes_per_elem, Body body,
             std::int64_t unit = 1);
 
-  void* take(std::int64_t bytes);
-  Stored take(Dtype dtype, std::int64_t elems) { return {dtype, take(elems * dtype_bytes(dtype))}; }
+  /// Elements that no cache holds, with values if the type has 16 or 32 bits.
   template<class T>
   T* take_as(std::int64_t elems) {
-    return static_cast<T*>(take(elems * static_cast<std::int64_t>(sizeof(T))));
+    return static_cast<T*>(take(sizeof(T), elems));
   }
+  Stored take(Dtype dtype, std::int64_t elems) {
+    return {dtype, take(static_cast<std::size_t>(dtype_bytes(dtype)), elems)};
+  }
+  /// The number 1, as a coefficient that kernels read.
+  const double* one() const { return one_->data<double>(); }
   const Context& context() const { return context_; }
 
  private:
-  static constexpr std::int64_t arena_bytes = std::int64_t{384} << 20;
+  void* take(std::size_t elem_bytes, std::int64_t elems);
+
+  static constexpr std::int64_t words_bytes = std::int64_t{384} << 20;
   static constexpr std::int64_t sizes[] = {1 << 10, 1 << 14,  1 << 17, 1 << 20,
                                            3 << 20, 12 << 20, 40 << 20};
 
@@ -46,8 +53,9 @@ class StateTimer {
   std::int64_t most_elems_;
   MatMul matmul_;
   Context context_;
-  std::optional<Buffer> arena_;  // of ranks that work
-  std::int64_t at_ = 0;
+  // By the size of their elements, on ranks that work; one type's bits are odd values of another.
+  std::optional<ColdMemory> words_, halves_, bytes_;
+  std::optional<Buffer> one_;
 };
 
 template<class Body>
@@ -57,10 +65,10 @@ void StateTimer::time(std::string_view kernel, Dtype dtype, Dtype source, double
   for (const std::int64_t size : sizes) {
     if (size > most_elems_) break;
     const std::int64_t elems = (size + unit - 1) / unit * unit;
-    if (bytes_per_elem * static_cast<double>(elems) > 0.5 * static_cast<double>(arena_bytes))
+    if (bytes_per_elem * static_cast<double>(elems) > 0.5 * static_cast<double>(words_bytes))
       continue;
     probe_.world.peers.barrier();
-    if (!arena_) continue;
+    if (!words_) continue;
     // The first run brings the code into a cache. It also leaves as much in the cache that is still
     // to be written to memory as the timed run does, which pays for that of the run before.
     constexpr std::int64_t fills_a_cache = 3 << 20;
