@@ -47,19 +47,6 @@ TEST(Values, OfQuantizedGathersAreValid) {
   EXPECT_TRUE(outcome.out.ends_with("\nRESULT=VALID\n")) << outcome.out;
 }
 
-// The others tell what a step takes.
-TEST(Values, AreProvedInAtMostHalfOfTheStepsIfThereIsAPrediction) {
-  const Workplace place;
-  place.deck(3);
-  const auto args = place.run_args({"--set", "run.steps=6", "--machine", "cpu-2-socket"});
-  const Outcome outcome = run({.args = args, .ranks = 2});
-  EXPECT_EQ(outcome.status, 0) << outcome.err << outcome.out;
-  const Json proof = place.report().at("proof");
-  EXPECT_EQ(proof.at("timed_steps"), 6);
-  EXPECT_LE(proof.at("proved_steps"), 3);
-  EXPECT_GE(proof.at("proved_steps"), 1);
-}
-
 TEST(Values, ChangedInTimedStepsAreSeen) {
   const Change changes[] = {
       {3, "MPI_Ireduce_scatter_block 0 22 1 1000000", "reduce_scatter"},
