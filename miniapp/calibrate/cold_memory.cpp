@@ -6,8 +6,10 @@
 #include <miniapp/execute/huge_pages.hpp>
 
 namespace shardmark {
+namespace {
 
-// Most of it is copied, because drawing values takes longer than writing them.
+// Writes values between -2 and 2. Most of it is copied, because drawing values takes longer than
+// writing them.
 void write_values(const Context& ctx, Stored dst, std::int64_t elems) {
   constexpr std::int64_t drawn = std::int64_t{1} << 20;
   constexpr std::uint64_t seed = 1;
@@ -16,6 +18,8 @@ void write_values(const Context& ctx, Stored dst, std::int64_t elems) {
     convert(ctx, std::min(drawn, elems - at), dst.at(at), dst);
   fence(ctx.space, "shardmark::calibrate");
 }
+
+}  // namespace
 
 ColdMemory::ColdMemory(const Context& ctx, Dtype values, std::int64_t bytes)
     : buffer_(Tier::device, bytes, "shardmark::device::staging::calibrate") {

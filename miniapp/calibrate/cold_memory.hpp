@@ -10,9 +10,6 @@
 
 namespace shardmark {
 
-/// Writes values between -2 and 2 to `elems` elements.
-void write_values(const Context& ctx, Stored dst, std::int64_t elems);
-
 /// Memory of this rank, which is taken from the beginning to the end and then from the beginning
 /// again, so that what is taken was used longest ago.
 class ColdMemory {

@@ -5,28 +5,21 @@
 #include <core/clock.hpp>
 #include <core/nn/kernels/storage.hpp>
 #include <core/plan/collective_scratch.hpp>
-#include <miniapp/calibrate/cold_memory.hpp>
 #include <miniapp/calibrate/collective_probe.hpp>
 #include <miniapp/calibrate/samples.hpp>
-#include <miniapp/execute/huge_pages.hpp>
 
 namespace shardmark {
 
 CollectiveProbe::CollectiveProbe(const Node& node, MPI_Comm comm, Peers& peers,
                                  std::int64_t largest_bytes)
     : peers_(peers),
-      largest_(largest_bytes),
-      send_(Tier::device, largest_bytes, "shardmark::device::staging::calibrate.send"),
-      recv_(Tier::device, largest_bytes, "shardmark::device::staging::calibrate.recv"),
       matmul_(std::int64_t{1} << 20),
-      context_{Space(), matmul_} {
+      context_{Space(), matmul_},
+      send_(context_, Dtype::fp32, largest_bytes),
+      recv_(context_, Dtype::fp32, largest_bytes) {
   options_.idle = node.idle();
   options_.compute_stream = native_stream(Space());
   comm_ = make_communicator(Backend::automatic, comm, options_);
-  for (Buffer* b : {&send_, &recv_}) {
-    prefer_huge_pages(Tier::device, b->data<std::byte>(), b->bytes());
-    write_values(context_, {Dtype::fp32, b->data<std::byte>()}, b->bytes() / 4);
-  }
   std::int64_t most = 0;
   for (const Op op : {Op::all_reduce, Op::reduce_scatter, Op::reduce})
     for (const Dtype d : {Dtype::fp32, Dtype::bf16})
@@ -54,21 +47,19 @@ std::int64_t CollectiveProbe::scratch_bytes(Op op, Dtype d, std::int64_t elems) 
                                   options_.mpi.staging_cap_bytes, options_.mpi.piece_bytes);
 }
 
-// Operands walk through the buffers, so that small ones are in no cache, as in a step.
+// The operands are in no cache, as in a step.
 Collective CollectiveProbe::next(Op op, Dtype dtype, std::int64_t elems) {
   const std::int64_t bytes = elems * dtype_bytes(dtype);
-  if (at_ + bytes > largest_) at_ = 0;
   Collective c;
   c.op = op, c.dtype = dtype, c.elems = op == Op::barrier ? 0 : elems, c.root = 0;
   if (op != Op::reduce && op != Op::broadcast) c.root = -1;
   c.reduction = is_reduction(op) ? Reduction::sum : Reduction::none;
-  auto *send = send_.data<std::byte>() + at_, *recv = recv_.data<std::byte>() + at_;
+  void *send = send_.take(bytes), *recv = recv_.take(bytes);
   if (op == Op::all_reduce || op == Op::reduce || op == Op::broadcast) recv = send;
   if (op != Op::barrier) c.send = send, c.recv = recv;
   c.scratch_bytes = is_reduction(op) ? scratch_bytes(op, dtype, elems) : 0;
   c.scratch = scratch_.data<std::byte>();
   c.name = "calibrate";
-  at_ += (bytes + 4095) / 4096 * 4096;
   return c;
 }
 

@@ -14,6 +14,7 @@
 #include <core/memory/buffer.hpp>
 #include <core/nn/kernels/context.hpp>
 #include <core/nn/products/matmul.hpp>
+#include <miniapp/calibrate/cold_memory.hpp>
 #include <miniapp/ranks/peers.hpp>
 
 namespace shardmark {
@@ -41,10 +42,10 @@ class CollectiveProbe {
   Collective next(Op op, Dtype dtype, std::int64_t elems);
 
   Peers& peers_;
-  std::int64_t largest_, at_ = 0;
-  Buffer send_, recv_, scratch_{Tier::device, 0, "shardmark::device::staging::none"};
   MatMul matmul_;
   Context context_;
+  ColdMemory send_, recv_;
+  Buffer scratch_{Tier::device, 0, "shardmark::device::staging::none"};
   CommOptions options_;
   std::unique_ptr<Communicator> comm_;
 };

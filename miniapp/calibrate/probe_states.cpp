@@ -16,6 +16,7 @@ StateTimer::StateTimer(const Probe& probe, std::int64_t most_elems)
       context_{Space(), matmul_} {
   if (!probe.works()) return;
   words_.emplace(context_, Dtype::fp32, words_bytes);
+  // The operands of `rearrange` take 240 MiB of 16-bit elements and must not overlap.
   halves_.emplace(context_, Dtype::bf16, words_bytes / 4 * 3);
   bytes_.emplace(context_, Dtype::bf16, words_bytes / 4);
   one_.emplace(Tier::device, 8, "shardmark::device::staging::calibrate");

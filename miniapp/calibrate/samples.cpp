@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/core.h>
 
@@ -144,10 +145,10 @@ double Samples::known_part(const CoreRange& cores) const {
   return std::min(part(streams_), part(collectives_));
 }
 
-// Where the cores were for long enough to know the machine there, or else for longest.
+// Where the cores were for long enough to know the machine there, or else for longest; everywhere
+// if they did not move.
 std::vector<CoreRange> Samples::known_ranges() const {
   constexpr double enough = 0.5;
-  if (distances_.empty()) return {};
   std::vector<CoreRange> ranges = kinds_of_distances(distances_), known;
   if (ranges.empty()) return {CoreRange{}};
   std::copy_if(ranges.begin(), ranges.end(), std::back_inserter(known),
@@ -169,29 +170,23 @@ void Samples::fill(Machine& machine) const {
     }
   }
   const std::vector<CoreRange> known = known_ranges();
-  double all = 0;
+  if (known.size() == 1) {
+    const std::vector<double> inside = distances_in(known.front());
+    if (!inside.empty()) machine.node.core_to_core_s = undisturbed_mean(inside);
+    fill_streams(machine.device.streams, known.front());
+    fill_levels(machine.network, known.front());
+    return;
+  }
   for (const CoreRange& cores : known) {
     const std::vector<double> inside = distances_in(cores);
-    all += static_cast<double>(inside.size());
     Placement& p = machine.placements.emplace_back();
     p.core_to_core_s = undisturbed_mean(inside);
-    p.part = static_cast<double>(inside.size());
+    p.part = static_cast<double>(inside.size()) / static_cast<double>(distances_.size());
     p.network = machine.network;
     fill_streams(p.streams, cores);
     fill_levels(p.network, cores);
   }
-  for (Placement& p : machine.placements) p.part /= all;
-  if (known.size() > 1) return average_placements(machine);
-  if (known.empty()) {
-    fill_streams(machine.device.streams, {});
-    fill_levels(machine.network, {});
-    return;
-  }
-  Placement& only = machine.placements.front();
-  machine.node.core_to_core_s = only.core_to_core_s;
-  machine.device.streams = std::move(only.streams);
-  machine.network = std::move(only.network);
-  machine.placements.clear();
+  average_placements(machine);
 }
 
 void smooth_streams(std::vector<StreamTimes>& streams) {

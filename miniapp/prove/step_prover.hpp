@@ -31,8 +31,8 @@ class StepProver {
   /// Collective; nothing may be in flight.
   void end();
 
-  /// Collective, once, after the warm-up: draws which of `steps` timed steps are proved, one in
-  /// each run of at least `least_period`, at least 1.
+  /// Collective, once, after the warm-up: draws which of `steps` timed steps are proved. One is
+  /// drawn from each run of `least_period` steps or more; `least_period` must be at least 1.
   void draw(std::int64_t steps, std::int64_t least_period);
   /// Whether timed step number `timed`, counted from 0, was drawn. The same on all ranks.
   bool drawn(std::int64_t timed) const;

@@ -26,7 +26,8 @@ std::optional<EnergyPhase> energy_phase(Phase phase) {
   return std::nullopt;
 }
 
-// Of proofs in a run that is compared with a prediction, which tells the time of a step alone.
+// If the run is compared with a prediction, at most one step of this many is proved. The others
+// show how long a step takes without a proof.
 constexpr std::int64_t compared_period = 2;
 
 constexpr double overflow_norm = -1;  // of a skipped step, as DeepSpeed reports it
