@@ -187,7 +187,7 @@ inputs() {
 # the timeout, and the report's times are those of one clock.
 clocks() {
   go "$hosts" 2 --clocks 0,500000 -- cat /proc/uptime
-  check [ "$(sort -n <<<"$text" | awk '{ if (NR > 1) printf "%d", ($1 - first) / 10000; first = $1 }')" == 50 ]
+  check [ "$(sort -n <<<"$text" | awk '{ if (NR > 1) printf "%.0f", ($1 - first) / 10000; first = $1 }')" == 50 ]
   same_as_one_host 3 2 2 --clocks 0,500000
   same_as_one_host 2 4 2 --ranks 2 --clocks 90000,0
   run_on 2 --clocks 500000,0 -- --set run.steps=8 --set 'perturb.hosts=["host1"]' --set perturb.pause_ms=100 \
