@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/core.h>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -45,6 +46,35 @@ Desc describe(const MatMulShape& s, Dtype type, std::int64_t rows, std::int64_t 
   const auto t = library_type(type);
   if (s.batch == 1) return Desc({rows, cols}, t, dnnl::memory::dims{row, col});
   return Desc({s.batch, rows, cols}, t, dnnl::memory::dims{stride, row, col});
+}
+
+// Whether the stored rows of an operand compete for the same few lines of a first-level cache.
+// Implementations without a layout of their own (AVX2) read a column of such rows at a time, at
+// half of their speed, unless the rows are copied a line further apart.
+bool rows_collide(std::int64_t row_elems, Dtype type) {
+  constexpr std::int64_t colliding_bytes = 2048;
+  return row_elems * dtype_bytes(type) % colliding_bytes == 0;
+}
+
+// The distance between such rows when they are copied.
+std::int64_t apart(std::int64_t row_elems, Dtype type) {
+  return row_elems + cache_line_bytes / dtype_bytes(type);
+}
+
+Desc rows_of_b(const MatMulShape& s, std::int64_t ld) {
+  return Desc({s.k, s.n}, library_type(s.type), dnnl::memory::dims{ld, 1});
+}
+
+Desc read_b(const MatMulShape& s) {
+  return rows_of_b(s, rows_collide(s.n, s.type) ? apart(s.n, s.type) : s.n);
+}
+
+// The stored layout of A, or rows that are farther apart if A is stored [k][m] and C has few
+// columns: with more of them the library copies A itself.
+Desc read_a(const MatMulShape& s, const Desc& stored) {
+  constexpr std::int64_t few_columns = 512;
+  if (!s.transpose_a || s.n >= few_columns || !rows_collide(s.lda, s.type)) return stored;
+  return Desc({s.m, s.k}, library_type(s.type), dnnl::memory::dims{1, apart(s.m, s.type)});
 }
 
 // Returns the address of element (row, col) of a matrix as the product sees it.
@@ -101,16 +131,44 @@ class Implementations {
 
 }  // namespace
 
+// A copy of an operand in the layout that a primitive reads.
+struct Packing {
+  dnnl::reorder reorder;
+  dnnl::memory from, to, scratch;
+  std::unordered_map<int, dnnl::memory> args;
+
+  Packing(const dnnl::engine& engine, const Desc& stored, const Desc& read) {
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::reorder::primitive_desc pd(engine, stored, engine, read, attr);
+    reorder = dnnl::reorder(pd);
+    from = dnnl::memory(stored, engine, nullptr);
+    to = dnnl::memory(read, engine, nullptr);
+    scratch = dnnl::memory(pd.scratchpad_desc(), engine, nullptr);
+    args = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, scratch}};
+  }
+  std::int64_t bytes() const { return round_to_line(size_of(to)); }
+  std::int64_t scratch_bytes() const { return size_of(scratch); }
+
+ private:
+  static std::int64_t size_of(const dnnl::memory& m) {
+    return static_cast<std::int64_t>(m.get_desc().get_size());
+  }
+};
+
 // A prepared product: the primitives, and memory objects whose pointers are set at each call.
 struct Prepared {
   dnnl::matmul product;
-  std::optional<dnnl::reorder> pack;
-  dnnl::memory a, b, packed, bias, c, scratch, pack_scratch;
-  std::unordered_map<int, dnnl::memory> args, pack_args;
-  std::int64_t packed_bytes = 0, scratch_bytes = 0;
+  std::optional<Packing> packed_a, packed_b;
+  dnnl::memory a, b, bias, c, scratch;
+  std::unordered_map<int, dnnl::memory> args;
+  std::int64_t scratch_bytes = 0;  // of the primitives, which use it one after the other
 
+  std::int64_t packed_bytes() const {
+    return (packed_a ? packed_a->bytes() : 0) + (packed_b ? packed_b->bytes() : 0);
+  }
   std::int64_t needed_bytes() const {  // the extra line aligns the caller's scratch
-    return cache_line_bytes + round_to_line(packed_bytes) + scratch_bytes;
+    return cache_line_bytes + packed_bytes() + scratch_bytes;
   }
 };
 
@@ -136,63 +194,61 @@ struct MatMul::Impl {
 
 Prepared MatMul::Impl::prepare(const Key& key) const {
   const MatMulShape& s = key.shape;
-  const Desc a = describe(s, s.type, s.m, s.k, s.transpose_a, s.lda, s.stride_a);
-  const Desc b = describe(s, s.type, s.k, s.n, s.transpose_b, s.ldb, s.stride_b);
+  const Desc stored_a = describe(s, s.type, s.m, s.k, s.transpose_a, s.lda, s.stride_a);
+  const Desc stored_b = describe(s, s.type, s.k, s.n, s.transpose_b, s.ldb, s.stride_b);
   const Desc c = describe(s, s.c_type, s.m, s.n, false, s.ldc, s.stride_c);
-  const Desc blocked({s.k, s.n}, library_type(s.type), dnnl::memory::format_tag::any);
   const Desc bias({1, s.n}, library_type(s.type), dnnl::memory::dims{s.n, 1});
 
-  dnnl::primitive_attr attr, pack_attr;
+  dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  pack_attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (s.accumulate) {
     dnnl::post_ops sum;
     sum.append_sum(1.0f);
     attr.set_post_ops(sum);
   }
-  Implementations candidates(engine, a, key.method == ProductMethod::packed ? blocked : b, bias, c,
-                             s.bias, attr);
-  if (key.method == ProductMethod::summed) candidates.skip_tile_sums();
+  std::optional<Implementations> found;
+  if (key.method == ProductMethod::packed) {
+    const Desc any({s.k, s.n}, library_type(s.type), dnnl::memory::format_tag::any);
+    found.emplace(engine, stored_a, any, bias, c, s.bias, attr);
+    if (found->now().weights_desc() == rows_of_b(s, s.n))  // it has no layout of its own
+      found.emplace(engine, read_a(s, stored_a), read_b(s), bias, c, s.bias, attr);
+  } else {
+    found.emplace(engine, stored_a, stored_b, bias, c, s.bias, attr);
+  }
+  if (key.method == ProductMethod::summed) found->skip_tile_sums();
   std::int64_t least_bytes = 0;
   for (;;) {
-    const dnnl::matmul::primitive_desc& pd = candidates.now();
+    const dnnl::matmul::primitive_desc& pd = found->now();
+    const Desc a = pd.src_desc(), b = pd.weights_desc();
     Prepared p;
-    dnnl::reorder::primitive_desc pack_pd;
-    if (pd.weights_desc() != b) {
-      pack_pd = dnnl::reorder::primitive_desc(engine, b, engine, pd.weights_desc(), pack_attr);
-      p.packed_bytes = static_cast<std::int64_t>(pd.weights_desc().get_size());
-      p.scratch_bytes = static_cast<std::int64_t>(pack_pd.scratchpad_desc().get_size());
-    }
-    p.scratch_bytes =
-        std::max(p.scratch_bytes, static_cast<std::int64_t>(pd.scratchpad_desc().get_size()));
+    if (a != stored_a) p.packed_a.emplace(engine, stored_a, a);
+    if (b != stored_b) p.packed_b.emplace(engine, stored_b, b);
+    p.scratch_bytes = static_cast<std::int64_t>(pd.scratchpad_desc().get_size());
+    for (const auto* packed : {&p.packed_a, &p.packed_b})
+      if (*packed) p.scratch_bytes = std::max(p.scratch_bytes, (*packed)->scratch_bytes());
     // The reference implementation is hundreds of times slower, so it never serves to stay below
     // the cap.
-    const bool last_resort = least_bytes > 0 && candidates.named("ref");
+    const bool last_resort = least_bytes > 0 && found->named("ref");
     if (p.needed_bytes() > cap_bytes || last_resort) {
       if (!last_resort)
         least_bytes = least_bytes == 0 ? p.needed_bytes() : std::min(least_bytes, p.needed_bytes());
-      if (candidates.next()) continue;
+      if (found->next()) continue;
       throw MemoryError(
           fmt::format("{}: {} bytes of scratch: must be at most the cap of {}: raise "
                       "the workspace cap or use fewer threads",
                       to_string(s), least_bytes, cap_bytes));
     }
-    auto memory = [&](const Desc& desc) { return dnnl::memory(desc, engine, nullptr); };
+    const auto memory = [&](const Desc& desc) { return dnnl::memory(desc, engine, nullptr); };
     p.product = dnnl::matmul(pd);
     p.a = memory(a), p.b = memory(b), p.c = memory(c), p.scratch = memory(pd.scratchpad_desc());
-    p.args = {{DNNL_ARG_SRC, p.a}, {DNNL_ARG_DST, p.c}, {DNNL_ARG_SCRATCHPAD, p.scratch}};
+    p.args = {{DNNL_ARG_SRC, p.a},
+              {DNNL_ARG_WEIGHTS, p.b},
+              {DNNL_ARG_DST, p.c},
+              {DNNL_ARG_SCRATCHPAD, p.scratch}};
     if (s.bias) {
       p.bias = memory(bias);
       p.args.emplace(DNNL_ARG_BIAS, p.bias);
     }
-    if (p.packed_bytes > 0) {
-      p.pack.emplace(pack_pd);
-      p.packed = memory(pd.weights_desc());
-      p.pack_scratch = memory(pack_pd.scratchpad_desc());
-      p.pack_args = {
-          {DNNL_ARG_FROM, p.b}, {DNNL_ARG_TO, p.packed}, {DNNL_ARG_SCRATCHPAD, p.pack_scratch}};
-    }
-    p.args.emplace(DNNL_ARG_WEIGHTS, p.packed_bytes > 0 ? p.packed : p.b);
     return p;
   }
 }
@@ -214,16 +270,20 @@ void MatMul::Impl::run(Prepared& p, const void* a, const void* b, void* c, const
       scratch.data() + ((base + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes - base);
   // oneDNN takes pointers to non-const even for operands that it only reads.
   auto set = [](dnnl::memory& m, const void* data) { m.set_data_handle(const_cast<void*>(data)); };
-  set(p.a, a);
-  set(p.b, b);
+  std::byte* const library_scratch = at + p.packed_bytes();
+  const auto packed = [&](std::optional<Packing>& packing, const void* stored) {
+    if (!packing) return stored;
+    set(packing->from, stored);
+    set(packing->to, at);
+    set(packing->scratch, library_scratch);
+    packing->reorder.execute(stream, packing->args);
+    return static_cast<const void*>(std::exchange(at, at + packing->bytes()));
+  };
+  set(p.a, packed(p.packed_a, a));
+  set(p.b, packed(p.packed_b, b));
   set(p.c, c);
   if (p.bias) set(p.bias, bias);
-  set(p.scratch, at + round_to_line(p.packed_bytes));
-  if (p.pack) {
-    set(p.packed, at);
-    set(p.pack_scratch, at + round_to_line(p.packed_bytes));
-    p.pack->execute(stream, p.pack_args);
-  }
+  set(p.scratch, library_scratch);
   p.product.execute(stream, p.args);
   stream.wait();
 }
