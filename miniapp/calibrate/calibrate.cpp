@@ -25,6 +25,9 @@ namespace {
 
 // A rank that computes alone should have a core to itself; less than this part means other work.
 constexpr double busy_below = 0.97;
+// So long after the beginning no model is begun for the second time. Collectives and noise follow,
+// and the whole takes less than three minutes.
+constexpr double models_until_s = 150;
 
 // Rewrites one line on a terminal.
 class Announcer {
@@ -124,8 +127,9 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
               .samples = samples,
               .cores = cores,
               .progress = announce};
-  std::vector<int> busy{1};
+  std::vector<int> busy;
   if (world.node.ranks > 1) busy.push_back(world.node.ranks);
+  busy.push_back(1);
   const auto compute = [&] {
     for (const int ranks : busy) {
       probe.busy_ranks = ranks;
@@ -141,6 +145,7 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   probe_copies(probe, a.disk, m);
   // Once more, so that a minute in which the machine was slower does not decide.
   if (!a.quick) {
+    probe.out_of_time = [&] { return world.peers.max(announce.seconds()) > models_until_s; };
     compute();
     probe_collectives(probe);
   }
@@ -150,7 +155,7 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   describe_noise(measure_noise(noise, world), m);
 
   samples.fill(m);
-  StepSamples& steps = busy.back() > 1 ? together : alone;
+  StepSamples& steps = busy.front() > 1 ? together : alone;
   describe_jitter(steps, m.jitter);
   describe_peaks(m);
   describe_machine(world, steps, m);

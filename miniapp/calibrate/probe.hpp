@@ -23,6 +23,8 @@ struct Probe {
   Samples& samples;
   CoreDistance& cores;                                    // of the ranks of this node
   std::function<void(const std::string& what)> progress;  // called before each part
+  /// Collective. Whether models that were measured before are left out, so that it ends in time.
+  std::function<bool()> out_of_time = [] { return false; };
 
   /// Whether this rank works. The others wait meanwhile.
   bool works() const { return busy_ranks > 1 || world.peers.rank() == 0; }

@@ -231,6 +231,7 @@ void probe_models(const Probe& probe, const Deck* given, StepSamples& steps,
   for (const Dtype dtype : {Dtype::fp32, Dtype::bf16})
     for (std::size_t i = 0; i < std::size(shapes); ++i) {
       if (probe.quick && i >= quick_shapes) break;
+      if (probe.out_of_time()) return;
       constexpr std::size_t at_once = 8;
       if (between && i % at_once == 0) between();
       const Deck deck = deck_of(shapes[i], dtype);
