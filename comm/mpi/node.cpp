@@ -102,12 +102,14 @@ Node find_node(MPI_Comm comm) {
   SHARDMARK_MPI(MPI_Comm_size(shared.get(), &node.ranks));
   SHARDMARK_MPI(MPI_Comm_rank(shared.get(), &node.local_rank));
   const cpu_set_t own = affinity();
-  cpu_set_t all;
+  cpu_set_t all, common;
   // Ranks that are bound to different cores do not compete, so the union of their cores counts.
   SHARDMARK_MPI(MPI_Allreduce(&own, &all, sizeof own, MPI_BYTE, MPI_BOR, shared.get()));
+  SHARDMARK_MPI(MPI_Allreduce(&own, &common, sizeof own, MPI_BYTE, MPI_BAND, shared.get()));
   node.own_cores = CPU_COUNT(&own);
   node.cores = CPU_COUNT(&all);
   node.own_mask = to_text(own);
+  node.unbound = CPU_EQUAL(&all, &common) != 0;
   const char* const shared_cores = std::getenv("SHARDMARK_SHARED_CORES");
   node.shares_cores = shared_cores != nullptr && *shared_cores == '1';
   int shared_anywhere = node.oversubscribed() ? 1 : 0;
@@ -119,6 +121,20 @@ Node find_node(MPI_Comm comm) {
   if (node.oversubscribed()) node.yields = yield_hands_over();
   wait_asleep(comm);
   return node;
+}
+
+void spread_over_cores(Node& node) {
+  if (!node.unbound || node.ranks <= node.cores || node.ranks % node.cores != 0) return;
+  const cpu_set_t all = affinity();
+  int core = 0;
+  for (int passed = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &all) && passed++ == node.local_rank % node.cores) break;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0) return;  // it may run anywhere then
+  node.own_cores = 1;
+  node.own_mask = to_text(one);
 }
 
 }  // namespace shardmark

@@ -20,6 +20,7 @@ struct Node {
   int cores = 1;              // in the union of their affinity masks
   int own_cores = 1;          // in this process's affinity mask
   std::string own_mask;       // "0-3,8"
+  bool unbound = true;        // each rank of the node may use all of these cores
   bool shares_cores = false;  // with ranks of other nodes: SHARDMARK_SHARED_CORES, of ci/hosts
   bool yields = true;         // what waits leaves its core by yielding; if not, it has to sleep
 
@@ -41,5 +42,12 @@ OwnedComm ranks_of_node(MPI_Comm comm);
 
 /// Describes this rank's node. Collective over `comm`. Throws CommError.
 Node find_node(MPI_Comm comm);
+
+/// Binds this process, and the threads that it starts later, to one core if several ranks have to
+/// share each core of the node and nobody has bound them; then `node` has that core. The scheduler
+/// would leave three ranks on one core and one on the other for several steps. Neighbouring ranks
+/// get different cores. Does nothing where the ranks cannot be spread evenly. Every rank of the node
+/// must call it.
+void spread_over_cores(Node& node);
 
 }  // namespace shardmark

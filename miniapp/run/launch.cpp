@@ -46,7 +46,8 @@ ExitStatus run_in(const MpiWorld& world, DeadlineGuard& guard,
                   const std::function<ExitStatus(const World&)>& body) {
   try {
     guard.begin("start-up: duplicating communicators", start_limit_s);
-    const Node node = find_node(world.comm());
+    Node node = find_node(world.comm());
+    spread_over_cores(node);
     Watchdog watch(world.comm(), start_limit_s, node.idle());
     const auto driver_lane = make_driver_lane(world.comm(), watch);
     Peers peers(*driver_lane);
