@@ -27,7 +27,7 @@ namespace {
 constexpr double busy_below = 0.97;
 // So long after the beginning no model is begun for the second time. Collectives and noise follow,
 // and the whole takes less than three minutes.
-constexpr double models_until_s = 150;
+constexpr double models_until_s = 140;
 
 // Rewrites one line on a terminal.
 class Announcer {
@@ -127,26 +127,29 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
               .samples = samples,
               .cores = cores,
               .progress = announce};
-  std::vector<int> busy;
-  if (world.node.ranks > 1) busy.push_back(world.node.ranks);
-  busy.push_back(1);
-  const auto compute = [&] {
-    for (const int ranks : busy) {
-      probe.busy_ranks = ranks;
-      StepSamples& steps = ranks == 1 ? alone : together;
-      if (deck) probe_quantization(probe, *deck);
-      if (deck && traits(deck->model.family).has_arithmetic) probe_models(probe, &*deck, steps);
-      StateTimer states(probe);
-      probe_models(probe, nullptr, steps, [&] { probe_states(probe, states); });
-    }
+  const auto compute = [&](int ranks) {
+    probe.busy_ranks = ranks;
+    StepSamples& steps = ranks == 1 ? alone : together;
+    if (deck) probe_quantization(probe, *deck);
+    if (deck && traits(deck->model.family).has_arithmetic) probe_models(probe, &*deck, steps);
+    StateTimer states(probe);
+    probe_models(probe, nullptr, steps, [&] { probe_states(probe, states); });
   };
-  compute();
-  m.network = probe_collectives(probe);
+  const bool several = world.node.ranks > 1;
+  // Collectives come between the models, so that they meet the cores wherever these are.
+  const auto measure = [&] {
+    if (several) compute(world.node.ranks);
+    m.network = probe_collectives(probe);
+    compute(1);
+  };
+  measure();
+  probe.busy_ranks = world.node.ranks;  // they share the memory's bandwidth and the disk
   probe_copies(probe, a.disk, m);
   // Once more, so that a minute in which the machine was slower does not decide.
   if (!a.quick) {
     probe.out_of_time = [&] { return world.peers.max(announce.seconds()) > models_until_s; };
-    compute();
+    probe_collectives(probe);
+    measure();
     probe_collectives(probe);
   }
   announce("noise");
@@ -155,7 +158,7 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   describe_noise(measure_noise(noise, world), m);
 
   samples.fill(m);
-  StepSamples& steps = busy.front() > 1 ? together : alone;
+  StepSamples& steps = several ? together : alone;
   describe_jitter(steps, m.jitter);
   describe_peaks(m);
   describe_machine(world, steps, m);

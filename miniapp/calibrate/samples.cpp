@@ -78,43 +78,62 @@ void Samples::add(std::size_t level, Op op, Dtype dtype, std::int64_t bytes,
   count_ += std::ssize(seconds);
 }
 
-// The time at each size while the cores were in this range. Where they never were, the time in the
-// other one counts, times the mean ratio of sizes that were measured in both.
+// What is known of the ratio of times in this range of cores to those elsewhere.
+struct Samples::Ratio {
+  double log_sum = 0, sizes = 0;  // over sizes that were measured in both
+  double value() const { return sizes > 0 ? std::exp(log_sum / sizes) : 1; }
+};
+
 template<class Size>
-std::map<Size, double> Samples::points(const Table<Size>& table, const CoreRange& cores) const {
-  std::map<Size, double> found;
-  std::map<Size, double> elsewhere;
-  double log_ratios = 0, both = 0;
+void Samples::add_ratio(const Table<Size>& table, const CoreRange& cores, Ratio& ratio) const {
   for (const auto& [size, samples] : table) {
     std::vector<double> inside, outside;
     for (const Sample& s : samples)
       (cores.holds(s.core_to_core_s) ? inside : outside).push_back(s.seconds);
-    if (!inside.empty()) found[size] = undisturbed_mean(inside);
-    if (!outside.empty()) elsewhere[size] = undisturbed_mean(outside);
     if (inside.empty() || outside.empty()) continue;
-    log_ratios += std::log(found[size] / elsewhere[size]);
-    ++both;
+    ratio.log_sum += std::log(undisturbed_mean(inside) / undisturbed_mean(outside));
+    ++ratio.sizes;
   }
-  const double ratio = both > 0 ? std::exp(log_ratios / both) : 1;
-  for (const auto& [size, seconds] : elsewhere) found.try_emplace(size, seconds * ratio);
+}
+
+// The time at each size while the cores were in this range. Where they never were, the time in the
+// other one counts, times the mean ratio of sizes that were measured in both, of this table or else
+// of all that are like it.
+template<class Size>
+std::map<Size, double> Samples::points(const Table<Size>& table, const CoreRange& cores,
+                                       const Ratio& of_all) const {
+  Ratio own;
+  add_ratio(table, cores, own);
+  const double ratio = own.sizes > 0 ? own.value() : of_all.value();
+  std::map<Size, double> found;
+  for (const auto& [size, samples] : table) {
+    std::vector<double> inside, outside;
+    for (const Sample& s : samples)
+      (cores.holds(s.core_to_core_s) ? inside : outside).push_back(s.seconds);
+    found[size] = inside.empty() ? undisturbed_mean(outside) * ratio : undisturbed_mean(inside);
+  }
   return found;
 }
 
 void Samples::fill_streams(std::vector<StreamTimes>& streams, const CoreRange& cores) const {
+  Ratio of_all;
+  for (const auto& [key, table] : streams_) add_ratio(table, cores, of_all);
   for (const auto& [key, table] : streams_) {
     StreamTimes& t = streams.emplace_back();
     std::tie(t.kernel, t.dtype, t.source, t.busy_ranks) = key;
-    for (const auto& [size, seconds] : points(table, cores))
+    for (const auto& [size, seconds] : points(table, cores, of_all))
       t.points.push_back({size.first, size.second, seconds});
   }
 }
 
 void Samples::fill_levels(std::vector<NetworkLevel>& levels, const CoreRange& cores) const {
+  Ratio of_all;
+  for (const auto& [key, table] : collectives_) add_ratio(table, cores, of_all);
   for (const auto& [key, table] : collectives_) {
     const auto& [level, op, dtype] = key;
     for (CollectiveTimes& t : levels[level].collectives) {
       if (t.op != op || t.dtype != dtype) continue;
-      for (const auto& [bytes, seconds] : points(table, cores))
+      for (const auto& [bytes, seconds] : points(table, cores, of_all))
         t.points.push_back({bytes, seconds});
       never_faster_when_larger(t.points);
     }
@@ -163,7 +182,7 @@ void Samples::fill(Machine& machine) const {
   for (const auto& [key, table] : products_) {
     ProductTimes& t = machine.device.products.emplace_back();
     std::tie(t.dtype, t.result, t.form, t.accumulate, t.busy_ranks) = key;
-    for (const auto& [shape, seconds] : points(table, {})) {
+    for (const auto& [shape, seconds] : points(table, {}, {})) {
       const auto& [m, n, k, batch] = shape;
       t.points.push_back({static_cast<double>(m), static_cast<double>(n), static_cast<double>(k),
                           static_cast<double>(batch), seconds});

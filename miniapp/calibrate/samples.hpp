@@ -52,8 +52,12 @@ class Samples {
   template<class Size>
   using Table = std::map<Size, std::vector<Sample>>;
 
+  struct Ratio;
   template<class Size>
-  std::map<Size, double> points(const Table<Size>& table, const CoreRange& cores) const;
+  void add_ratio(const Table<Size>& table, const CoreRange& cores, Ratio& ratio) const;
+  template<class Size>
+  std::map<Size, double> points(const Table<Size>& table, const CoreRange& cores,
+                                const Ratio& of_all) const;
   std::vector<double> distances_in(const CoreRange& cores) const;
   double known_part(const CoreRange& cores) const;
   std::vector<CoreRange> known_ranges() const;
