@@ -158,6 +158,7 @@ void read_streams(KeyReader& parent, std::vector<StreamTimes>& streams) {
     t.source = t.dtype;
     reader.choice("source", t.source);
     whole_number(reader, "busy_ranks", t.busy_ranks, count);
+    reader.boolean("updated", t.updated);
     points(reader, "elems_width_us", 3, [&](const std::vector<double>& p) {
       t.points.push_back({p[0], p[1], p[2] * us});
     });
@@ -225,6 +226,7 @@ void read_level(KeyReader& reader, NetworkLevel& level) {
     t.ranks_per_node = t.ranks;
     whole_number(item, "ranks_per_node", t.ranks_per_node, count);
     item.boolean("beside_compute", t.beside_compute);
+    item.boolean("in_place", t.in_place);
     t.points = curve(item, "bytes_us");
   });
 }

@@ -101,6 +101,7 @@ Object streams(const std::vector<StreamTimes>& all) {
                 {"dtype", to_string(t.dtype)},
                 {"source", to_string(t.source)},
                 {"busy_ranks", t.busy_ranks}};
+    if (t.updated) item["updated"] = true;
     for (const auto& p : t.points)
       item["elems_width_us"].push_back({p.elems, p.width, microseconds(p.seconds)});
     list.push_back(std::move(item));
@@ -168,13 +169,16 @@ Object level(const NetworkLevel& n) {
   if (n.nccl) o["nccl"] = nccl(*n.nccl);
   o["compute_share"] = rounded(n.compute_share);
   put(o, "speed_beside_compute", n.speed_beside_compute);
-  for (const CollectiveTimes& t : n.collectives)
-    o["collectives"].push_back({{"op", to_string(t.op)},
-                                {"dtype", to_string(t.dtype)},
-                                {"ranks", t.ranks},
-                                {"ranks_per_node", t.ranks_per_node},
-                                {"beside_compute", t.beside_compute},
-                                {"bytes_us", curve(t.points)}});
+  for (const CollectiveTimes& t : n.collectives) {
+    Object item{{"op", to_string(t.op)},
+                {"dtype", to_string(t.dtype)},
+                {"ranks", t.ranks},
+                {"ranks_per_node", t.ranks_per_node},
+                {"beside_compute", t.beside_compute},
+                {"bytes_us", curve(t.points)}};
+    if (t.in_place) item["in_place"] = true;
+    o["collectives"].push_back(std::move(item));
+  }
   return o;
 }
 

@@ -27,12 +27,14 @@ CollectiveProbe::CollectiveProbe(const Node& node, MPI_Comm comm, Peers& peers,
   scratch_ = Buffer(Tier::device, most, "shardmark::device::staging::calibrate.scratch");
 }
 
-std::vector<double> CollectiveProbe::times(Op op, Dtype dtype, std::int64_t bytes, int repeats) {
+std::vector<double> CollectiveProbe::times(Op op, Dtype dtype, std::int64_t bytes, int repeats,
+                                           bool in_place) {
   const std::int64_t elems =
       std::max<std::int64_t>(1, bytes / dtype_bytes(dtype) / size()) * size();
   std::vector<double> mine;
   for (int i = 0; i <= repeats; ++i) {
-    const Collective c = next(op, dtype, elems);
+    const Collective c = next(op, dtype, elems, in_place);
+    if (in_place) update_shard(c);
     peers_.barrier();
     const std::int64_t start_ns = monotonic_ns();
     comm_->wait(comm_->start(c));
@@ -48,7 +50,7 @@ std::int64_t CollectiveProbe::scratch_bytes(Op op, Dtype d, std::int64_t elems) 
 }
 
 // The operands are in no cache, as in a step.
-Collective CollectiveProbe::next(Op op, Dtype dtype, std::int64_t elems) {
+Collective CollectiveProbe::next(Op op, Dtype dtype, std::int64_t elems, bool in_place) {
   const std::int64_t bytes = elems * dtype_bytes(dtype);
   Collective c;
   c.op = op, c.dtype = dtype, c.elems = op == Op::barrier ? 0 : elems, c.root = 0;
@@ -56,11 +58,27 @@ Collective CollectiveProbe::next(Op op, Dtype dtype, std::int64_t elems) {
   c.reduction = is_reduction(op) ? Reduction::sum : Reduction::none;
   void *send = send_.take(bytes), *recv = recv_.take(bytes);
   if (op == Op::all_reduce || op == Op::reduce || op == Op::broadcast) recv = send;
+  if (in_place) send = static_cast<std::byte*>(recv) + bytes / size() * comm_->rank();
   if (op != Op::barrier) c.send = send, c.recv = recv;
   c.scratch_bytes = is_reduction(op) ? scratch_bytes(op, dtype, elems) : 0;
   c.scratch = scratch_.data<std::byte>();
   c.name = "calibrate";
   return c;
+}
+
+// Parameters are gathered in place after an update, which leaves a cache full of lines that are
+// still to be written to memory, the shard's own ones among them.
+void CollectiveProbe::update_shard(const Collective& c) {
+  constexpr std::int64_t fills_a_cache = std::int64_t{24} << 20, part = std::int64_t{512} << 10;
+  const auto write = [&](void* to, std::int64_t bytes) {
+    const auto* from = static_cast<const std::byte*>(send_.take(bytes));
+    for (std::int64_t at = 0; at < bytes; at += part)
+      convert(context_, std::min(part, bytes - at) / dtype_bytes(c.dtype),
+              {c.dtype, static_cast<std::byte*>(to) + at}, {c.dtype, from + at});
+  };
+  write(recv_.take(fills_a_cache), fills_a_cache);
+  write(const_cast<void*>(c.send), c.elems / size() * dtype_bytes(c.dtype));
+  fence(context_.space, "shardmark::calibrate");
 }
 
 double CollectiveProbe::share_of_compute(std::int64_t bytes) {

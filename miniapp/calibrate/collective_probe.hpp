@@ -31,15 +31,18 @@ class CollectiveProbe {
 
   /// Collective. The seconds from the arrival of the last rank to the end on the slowest one, of
   /// `repeats` collectives after one that does not count. `bytes` is the size of the whole array,
-  /// which is rounded to whole elements per rank.
-  std::vector<double> times(Op op, Dtype dtype, std::int64_t bytes, int repeats);
+  /// which is rounded to whole elements per rank. With `in_place`, an all_gather's shard lies where
+  /// the array has it.
+  std::vector<double> times(Op op, Dtype dtype, std::int64_t bytes, int repeats,
+                            bool in_place = false);
 
   /// Collective. The part of a collective's time by which computation beside it takes longer.
   double share_of_compute(std::int64_t bytes);
 
  private:
   std::int64_t scratch_bytes(Op op, Dtype d, std::int64_t elems) const;
-  Collective next(Op op, Dtype dtype, std::int64_t elems);
+  Collective next(Op op, Dtype dtype, std::int64_t elems, bool in_place = false);
+  void update_shard(const Collective& c);
 
   Peers& peers_;
   MatMul matmul_;

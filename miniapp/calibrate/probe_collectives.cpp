@@ -14,13 +14,15 @@ namespace {
 struct Verb {
   Op op;
   Dtype dtype;
+  bool in_place = false;
 };
 constexpr Verb verbs[] = {
-    {Op::all_gather, Dtype::fp32},     {Op::reduce_scatter, Dtype::fp32},
-    {Op::all_reduce, Dtype::fp32},     {Op::reduce, Dtype::fp32},
-    {Op::broadcast, Dtype::fp32},      {Op::all_to_all, Dtype::fp32},
-    {Op::reduce_scatter, Dtype::bf16}, {Op::all_reduce, Dtype::bf16},
-    {Op::reduce, Dtype::bf16},         {Op::barrier, Dtype::uint8},
+    {Op::all_gather, Dtype::fp32},     {Op::all_gather, Dtype::fp32, true},
+    {Op::reduce_scatter, Dtype::fp32}, {Op::all_reduce, Dtype::fp32},
+    {Op::reduce, Dtype::fp32},         {Op::broadcast, Dtype::fp32},
+    {Op::all_to_all, Dtype::fp32},     {Op::reduce_scatter, Dtype::bf16},
+    {Op::all_reduce, Dtype::bf16},     {Op::reduce, Dtype::bf16},
+    {Op::barrier, Dtype::uint8},
 };
 
 // Measures all verbs among the ranks of a communicator, of which `ranks_per_node` share a node, as
@@ -42,6 +44,7 @@ class LevelProbe {
                                     .dtype = v.dtype,
                                     .ranks = ranks,
                                     .ranks_per_node = ranks_per_node,
+                                    .in_place = v.in_place,
                                     .points = {}});
   }
 
@@ -55,16 +58,17 @@ class LevelProbe {
 
  private:
   void times(const Verb& v) {
-    probe_.progress(fmt::format("{} {} {}", to_string(v.op), to_string(v.dtype), level_.name));
+    probe_.progress(fmt::format("{} {} {}{}", to_string(v.op), to_string(v.dtype), level_.name,
+                                v.in_place ? ", in place" : ""));
     constexpr double enough_s = 0.04;  // per size
     const std::int64_t from = v.op == Op::barrier ? 1 : 64;
     double guess = 1e-4;
     for (std::int64_t bytes = from; bytes <= largest_;
          bytes *= v.op == Op::barrier ? largest_ : 4) {
-      const int repeats = std::clamp(static_cast<int>(enough_s / guess), 2, 25);
+      const int repeats = std::clamp(static_cast<int>(enough_s / guess), 2, v.in_place ? 8 : 25);
       probe_.look();
-      const auto seconds = collectives_.times(v.op, v.dtype, bytes, repeats);
-      probe_.samples.add(number_, v.op, v.dtype, bytes, seconds);
+      const auto seconds = collectives_.times(v.op, v.dtype, bytes, repeats, v.in_place);
+      probe_.samples.add(number_, v.op, v.dtype, v.in_place, bytes, seconds);
       guess = undisturbed_mean(seconds) * 4;
       if (bytes < largest_ && bytes * 4 > largest_ && v.op != Op::barrier) bytes = largest_ / 4;
     }

@@ -71,6 +71,23 @@ void update(StateTimer& timer, Dtype param, Dtype grad) {
   });
 }
 
+// Parameters in fp32, which are copied from the master after the update.
+void copies_after_update(StateTimer& timer) {
+  constexpr Dtype fp32 = Dtype::fp32;
+  Stored master{fp32, nullptr};
+  timer.time_after_update(
+      {.kernel = "convert", .dtype = fp32, .source = fp32, .updated = true},
+      [&](std::int64_t n) {
+        master = timer.take(fp32, n);
+        adamw_update(timer.context(), n, master.as<float>(), timer.take(fp32, n),
+                     timer.take(fp32, n).as<float>(), timer.take(fp32, n).as<float>(), {},
+                     timer.one(), {});
+      },
+      [&](std::int64_t at, std::int64_t n) {
+        convert(timer.context(), n, timer.take(fp32, n), master.at(at));
+      });
+}
+
 }  // namespace
 
 void time_two_types(StateTimer& timer, Dtype to, Dtype from) {
@@ -94,6 +111,7 @@ void probe_states(const Probe& probe, StateTimer& timer) {
     update(timer, fp32, grad);
     update(timer, bf16, grad);
   }
+  copies_after_update(timer);
 }
 
 }  // namespace shardmark

@@ -66,14 +66,14 @@ void Samples::add(const Product& p, int busy_ranks, double seconds) {
 
 void Samples::add(const Stream& s, int busy_ranks, double seconds) {
   if (seconds <= 0 || s.elems <= 0) return;
-  streams_[{std::string(s.kernel), s.dtype, s.source, busy_ranks}][{s.elems, s.width}].push_back(
-      {seconds, core_to_core_s_});
+  streams_[{std::string(s.kernel), s.dtype, s.source, busy_ranks, s.updated}][{s.elems, s.width}]
+      .push_back({seconds, core_to_core_s_});
   ++count_;
 }
 
-void Samples::add(std::size_t level, Op op, Dtype dtype, std::int64_t bytes,
+void Samples::add(std::size_t level, Op op, Dtype dtype, bool in_place, std::int64_t bytes,
                   const std::vector<double>& seconds) {
-  auto& samples = collectives_[{level, op, dtype}][static_cast<double>(bytes)];
+  auto& samples = collectives_[{level, op, dtype, in_place}][static_cast<double>(bytes)];
   for (const double s : seconds) samples.push_back({s, core_to_core_s_});
   count_ += std::ssize(seconds);
 }
@@ -120,7 +120,7 @@ void Samples::fill_streams(std::vector<StreamTimes>& streams, const CoreRange& c
   for (const auto& [key, table] : streams_) add_ratio(table, cores, of_all);
   for (const auto& [key, table] : streams_) {
     StreamTimes& t = streams.emplace_back();
-    std::tie(t.kernel, t.dtype, t.source, t.busy_ranks) = key;
+    std::tie(t.kernel, t.dtype, t.source, t.busy_ranks, t.updated) = key;
     for (const auto& [size, seconds] : points(table, cores, of_all))
       t.points.push_back({size.first, size.second, seconds});
   }
@@ -130,9 +130,9 @@ void Samples::fill_levels(std::vector<NetworkLevel>& levels, const CoreRange& co
   Ratio of_all;
   for (const auto& [key, table] : collectives_) add_ratio(table, cores, of_all);
   for (const auto& [key, table] : collectives_) {
-    const auto& [level, op, dtype] = key;
+    const auto& [level, op, dtype, in_place] = key;
     for (CollectiveTimes& t : levels[level].collectives) {
-      if (t.op != op || t.dtype != dtype) continue;
+      if (t.op != op || t.dtype != dtype || t.in_place != in_place) continue;
       for (const auto& [bytes, seconds] : points(table, cores, of_all))
         t.points.push_back({bytes, seconds});
       never_faster_when_larger(t.points);

@@ -29,8 +29,8 @@ class Samples {
   /// One product, whatever its `count`; one launch of a kernel.
   void add(const Product& product, int busy_ranks, double seconds);
   void add(const Stream& stream, int busy_ranks, double seconds);
-  /// Collectives on the level with this number.
-  void add(std::size_t level, Op op, Dtype dtype, std::int64_t bytes,
+  /// Collectives on the level with this number; `in_place` as in CollectiveTimes.
+  void add(std::size_t level, Op op, Dtype dtype, bool in_place, std::int64_t bytes,
            const std::vector<double>& seconds);
   std::int64_t count() const { return count_; }
 
@@ -46,8 +46,8 @@ class Samples {
     double seconds, core_to_core_s;
   };
   using ProductKey = std::tuple<Dtype, Dtype, ProductForm, bool, int>;
-  using StreamKey = std::tuple<std::string, Dtype, Dtype, int>;
-  using LevelKey = std::tuple<std::size_t, Op, Dtype>;
+  using StreamKey = std::tuple<std::string, Dtype, Dtype, int, bool>;
+  using LevelKey = std::tuple<std::size_t, Op, Dtype, bool>;
   using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   template<class Size>
   using Table = std::map<Size, std::vector<Sample>>;

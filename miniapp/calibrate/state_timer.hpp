@@ -30,6 +30,12 @@ class StateTimer {
   void time(std::string_view kernel, Dtype dtype, Dtype source, double bytes_per_elem, Body body,
             std::int64_t unit = 1);
 
+  /// Collective. Times `copy(first, elems)` over all that `update(elems)` has just written, one
+  /// after another as a step does with the parameters, for some sizes of the copy. The update
+  /// leaves what it wrote last in the caches.
+  template<class Update, class Copy>
+  void time_after_update(Stream stream, Update update, Copy copy);
+
   /// Elements that no cache holds, with values if the type has 16 or 32 bits.
   template<class T>
   T* take_as(std::int64_t elems) {
@@ -86,6 +92,27 @@ void StateTimer::time(std::string_view kernel, Dtype dtype, Dtype source, double
                            probe_.busy_ranks,
                            static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
     }
+  }
+}
+
+template<class Update, class Copy>
+void StateTimer::time_after_update(Stream stream, Update update, Copy copy) {
+  constexpr std::int64_t updated = 3 << 20, largest = 12 << 20;
+  probe_.look();
+  for (const std::int64_t size : sizes) {
+    if (size > std::min(most_elems_, largest)) break;
+    probe_.world.peers.barrier();
+    if (!words_) continue;
+    const std::int64_t copies = std::max<std::int64_t>(1, updated / size);
+    probe_.meet();
+    update(copies * size);
+    const std::int64_t start_ns = monotonic_ns();
+    for (std::int64_t i = 0; i < copies; ++i) copy(i * size, size);
+    fence(context_.space, "shardmark::calibrate");
+    stream.elems = static_cast<double>(size);
+    probe_.samples.add(
+        stream, probe_.busy_ranks,
+        static_cast<double>(monotonic_ns() - start_ns) * 1e-9 / static_cast<double>(copies));
   }
 }
 

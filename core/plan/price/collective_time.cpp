@@ -40,7 +40,7 @@ double bytes_of(const CollectiveShape& shape) {
   return static_cast<double>(shape.elems) * static_cast<double>(dtype_bytes(shape.dtype));
 }
 
-// The points that fit best: the verb must agree; then the ranks, and then the type.
+// The points that fit best: the verb must agree; then the ranks, the place, and the type.
 const CollectiveTimes* points_for(const NetworkLevel& level, const CollectiveShape& shape) {
   const CollectiveTimes* best = nullptr;
   double best_distance = 0;
@@ -51,7 +51,8 @@ const CollectiveTimes* points_for(const NetworkLevel& level, const CollectiveSha
         std::abs(std::log(static_cast<double>(t.ranks_per_node) / shape.ranks_per_node)) +
         (t.dtype == shape.dtype                             ? 0
          : dtype_bytes(t.dtype) == dtype_bytes(shape.dtype) ? 0.01
-                                                            : 0.02);
+                                                            : 0.02) +
+        (t.in_place == shape.in_place ? 0 : 0.1);
     if (best == nullptr || distance < best_distance) best = &t, best_distance = distance;
   }
   return best;

@@ -18,6 +18,7 @@ struct CollectiveShape {
   int ranks = 1;
   int ranks_per_node = 1;  // of these ranks
   int busy_ranks = 1;      // of the node, all of which communicate at the same time
+  bool in_place = false;   // as in CollectiveTimes
 };
 
 /// A collective's time in its parts: `latency_s` does not depend on the size.

@@ -45,14 +45,14 @@ int busy_distance(int have, int want) {
 // Points as tables to interpolate in, of the number of busy ranks that comes closest.
 struct EventTimes::Tables {
   using ProductKey = std::tuple<Dtype, Dtype, ProductForm, bool>;
-  using StreamKey = std::tuple<std::string, Dtype, Dtype>;
+  using StreamKey = std::tuple<std::string, Dtype, Dtype, bool>;
   std::map<ProductKey, Scatter> products;
   std::map<StreamKey, Scatter> streams;
   std::map<std::tuple<Dtype, Dtype, int, bool, std::int64_t, std::int64_t, std::int64_t,
                       std::int64_t, ProductPart>,
            double>
       product_s;  // of one product
-  std::map<std::tuple<std::string_view, Dtype, Dtype, double, double>, Cost>
+  std::map<std::tuple<std::string_view, Dtype, Dtype, bool, double, double>, Cost>
       stream_s;  // one launch
 
   Tables(const Machine& machine, int busy_ranks) {
@@ -67,7 +67,7 @@ struct EventTimes::Tables {
       return ProductKey{t.dtype, t.result, t.form, t.accumulate};
     };
     const auto key_of_stream = [](const StreamTimes& t) {
-      return StreamKey{t.kernel, t.dtype, t.source};
+      return StreamKey{t.kernel, t.dtype, t.source, t.updated};
     };
     for (const auto& t : machine.device.products)
       nearest(product_busy, key_of_product(t), t.busy_ranks);
@@ -102,8 +102,10 @@ struct EventTimes::Tables {
     return best;
   }
   const Scatter* find(const Stream& s) const {
-    const auto exact = streams.find({std::string(s.kernel), s.dtype, s.source});
-    if (exact != streams.end()) return &exact->second;
+    for (const bool updated : {s.updated, false}) {
+      const auto exact = streams.find({std::string(s.kernel), s.dtype, s.source, updated});
+      if (exact != streams.end()) return &exact->second;
+    }
     for (const auto& [key, table] : streams)
       if (std::get<0>(key) == s.kernel && std::get<1>(key) == s.dtype) return &table;
     return nullptr;
@@ -159,7 +161,7 @@ Cost EventTimes::product(const Product& p) {
 }
 
 Cost EventTimes::stream(const Stream& s) {
-  const auto key = std::make_tuple(s.kernel, s.dtype, s.source, s.elems, s.width);
+  const auto key = std::make_tuple(s.kernel, s.dtype, s.source, s.updated, s.elems, s.width);
   auto it = tables_->stream_s.find(key);
   if (it == tables_->stream_s.end()) {
     const DeviceModel& d = machine_.device;

@@ -55,6 +55,7 @@ struct StreamTimes {
   std::string kernel;  // Stream::kernel
   Dtype dtype = Dtype::fp32, source = Dtype::fp32;
   int busy_ranks = 1;
+  bool updated = false;  // as Stream::updated
   std::vector<Point> points;
 };
 
@@ -97,6 +98,8 @@ struct CollectiveTimes {
   Dtype dtype = Dtype::fp32;
   int ranks = 2, ranks_per_node = 2;
   bool beside_compute = false;  // measured while all ranks computed
+  /// What a rank sends is its part of what it receives, as nccl-tests means it. It copies less.
+  bool in_place = false;
   std::vector<TimePoint> points;
 };
 

@@ -68,8 +68,15 @@ Replay::Replay(const Program& program, const Machine& machine, const PriceOption
       flops_(program.segments.size()) {}
 
 CollectiveShape Replay::shape_of(const Event& event) const {
-  return {event.op, event.dtype, event.elems, program_.size_of(event.group),
-          ranks_of_node(program_, event.group, options_.ranks_per_node)};
+  const auto slot_of = [&](int operand) {
+    return program_.operands[static_cast<std::size_t>(event.operands.first + operand)].slot;
+  };
+  return {.op = event.op,
+          .dtype = event.dtype,
+          .elems = event.elems,
+          .ranks = program_.size_of(event.group),
+          .ranks_per_node = ranks_of_node(program_, event.group, options_.ranks_per_node),
+          .in_place = event.operands.count > 1 && slot_of(0) == slot_of(1)};
 }
 
 const std::vector<Cost>& Replay::costs() {

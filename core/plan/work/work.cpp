@@ -79,6 +79,9 @@ class StateWork {
     const Operand& o = program_.operands[event_.operands.first + operand];
     return {program_.slots[o.slot].dtype, static_cast<double>(o.elems)};
   }
+  Category category(int operand) const {
+    return program_.slots[program_.operands[event_.operands.first + operand].slot].category;
+  }
   bool updates(int operand) const {
     const Operand& o = program_.operands[event_.operands.first + operand];
     return o.reads && o.writes;
@@ -108,6 +111,8 @@ class StateWork {
     const bool fp64 = at(0).dtype == Dtype::fp64 || at(1).dtype == Dtype::fp64;
     const bool both = at(0).dtype == Dtype::fp64 && at(1).dtype == Dtype::fp64;
     two(fp64 && !both ? "convert_fp64" : "convert", 1, 1);
+    if (event_.phase == Phase::step && category(1) == Category::master)
+      for (Stream& s : work_.streams) s.updated = true;
   }
   void moved(std::string_view kernel, Touched whole) {
     stream(kernel, whole.dtype, whole.dtype, whole.elems, 2 * whole.elems * bytes_of(whole.dtype));

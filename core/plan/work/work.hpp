@@ -41,6 +41,7 @@ struct Stream {
   double bytes = 0;            // read and written per launch
   double launches = 1;
   bool in_attention = false;  // part of what a fused kernel of attention does
+  bool updated = false;       // reads what an update has just written: some of it is in a cache
 };
 
 /// All that one event computes. Copies and collectives have bytes and no kernels.

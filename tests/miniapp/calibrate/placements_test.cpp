@@ -32,7 +32,7 @@ Samples measured(int far) {
     s.cores_are_apart((is_far ? far_s : near_s) * (1 + 0.01 * (i % 3)));
     s.add(stream(1000), 2, is_far ? 1e-6 : 2e-6);
     if (!is_far) s.add(stream(2000), 2, 6e-6);
-    s.add(0, Op::all_gather, Dtype::fp32, 4096, {is_far ? 4e-6 : 2e-6});
+    s.add(0, Op::all_gather, Dtype::fp32, false, 4096, {is_far ? 4e-6 : 2e-6});
   }
   return s;
 }
@@ -50,7 +50,7 @@ TEST(Placements, AreKnownOnlyIfMostPointsWereMeasuredThere) {
   for (int i = 0; i < 4; ++i) s.add(stream(1000 * (i + 1)), 2, 1e-6);
   for (int i = 0; i < 30; ++i) {
     s.cores_are_apart(i < 15 ? near_s : far_s);
-    s.add(0, Op::all_gather, Dtype::fp32, 4096, {i < 15 ? 2e-6 : 4e-6});
+    s.add(0, Op::all_gather, Dtype::fp32, false, 4096, {i < 15 ? 2e-6 : 4e-6});
   }
   Machine m = one_level();
   s.fill(m);
@@ -91,6 +91,19 @@ TEST(Placements, HavePointsOfTheirOwn) {
   EXPECT_NEAR(far.network[0].collectives[0].points.at(0).seconds, 4e-6, 1e-12);
   EXPECT_NEAR(kernel_s(m.device.streams, 1000), 0.75 * 2e-6 + 0.25 * 1e-6, 1e-12);
   EXPECT_NEAR(m.network[0].collectives[0].points.at(0).seconds, 0.75 * 2e-6 + 0.25 * 4e-6, 1e-12);
+}
+
+// The cores were far apart while the first verb was measured, but not during the second one.
+TEST(Placements, ScaleAVerbAsTheOthers) {
+  Samples s = measured(10);
+  s.cores_are_apart(near_s);
+  s.add(0, Op::broadcast, Dtype::fp32, false, 4096, {5e-6});
+  Machine m = one_level();
+  m.network[0].collectives.push_back({.op = Op::broadcast, .points = {}});
+  s.fill(m);
+  ASSERT_EQ(m.placements.size(), 2U);
+  EXPECT_NEAR(m.placements[0].network[0].collectives[1].points.at(0).seconds, 5e-6, 1e-12);
+  EXPECT_NEAR(m.placements[1].network[0].collectives[1].points.at(0).seconds, 10e-6, 1e-12);
 }
 
 TEST(Placements, AreNoneIfTheCoresStayed) {

@@ -172,6 +172,20 @@ TEST(Collectives, TheBackEndNodeCommunicatesAmongNodes) {
   }
 }
 
+// An array that a rank gathers into the place of its own part needs no copy of that part.
+TEST(Collectives, ThoseInPlaceHavePointsOfTheirOwn) {
+  Machine m;
+  NetworkLevel& level = m.network.emplace_back();
+  CollectiveShape shape{.op = Op::all_gather, .elems = 256, .ranks = 2, .ranks_per_node = 2};
+  level.collectives.push_back({.op = Op::all_gather, .points = {{1024, 4e-6}}});
+  shape.in_place = true;
+  EXPECT_EQ(collective_time(m, shape).latency_s, 4e-6) << "no others were measured";
+  level.collectives.push_back({.op = Op::all_gather, .in_place = true, .points = {{1024, 3e-6}}});
+  EXPECT_EQ(collective_time(m, shape).latency_s, 3e-6);
+  shape.in_place = false;
+  EXPECT_EQ(collective_time(m, shape).latency_s, 4e-6);
+}
+
 TEST(Stragglers, TheSlowestOfMoreRanksIsSlower) {
   EXPECT_EQ(slowest_draw(1), 0);
   EXPECT_NEAR(slowest_draw(2), 0.5642, 0.03);  // 1/sqrt(pi)

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <core/error.hpp>
+#include <core/plan/price/event_time.hpp>
 #include <core/plan/price/price.hpp>
 
 namespace shardmark::price_test {
@@ -199,6 +200,20 @@ TEST(Price, ShortWorkIsNotInterruptedByRanksOnTheSameCore) {
 }
 
 // A share of 0.25 at half speed: the collective takes 8 ms beside computation and 1 ms from it.
+// A copy of what an update has just written finds some of it in a cache.
+TEST(Price, CopiesAfterAnUpdateHavePointsOfTheirOwn) {
+  Machine m = machine();
+  const Stream copy{.kernel = "convert", .elems = 1000};
+  Stream after = copy;
+  after.updated = true;
+  m.device.streams.push_back({.kernel = "convert", .points = {{1000, 1, 4e-6}}});
+  EXPECT_NEAR(EventTimes(m, 1).stream(after).total(), 4e-6, exact) << "no others were measured";
+  m.device.streams.push_back({.kernel = "convert", .updated = true, .points = {{1000, 1, 3e-6}}});
+  EventTimes times(m, 1);
+  EXPECT_NEAR(times.stream(copy).total(), 4e-6, exact);
+  EXPECT_NEAR(times.stream(after).total(), 3e-6, exact);
+}
+
 TEST(Price, InterferenceSlowsBothSides) {
   Plan plan;
   const int c = plan.collective(8 * mb);
