@@ -15,17 +15,18 @@ calibrate_unless_given() {
 # That is done in each of ROUNDS rounds (3), and the table has their geometric means: on a shared machine the bandwidth of memory
 # may be half as high for as long as a calibration or a run takes. MACHINE names an existing machine file, which replaces the
 # calibrations. Where a run says that its cores were farther apart or closer than in any calibration (on a virtual machine, whose
-# host moves them), there is another calibration, and the deck runs again. DECKS is a pattern that selects names in ci/bench.d/predict_decks.
+# host moves them), there is another calibration, at most twice per round, and the deck runs again. DECKS is a pattern that selects names in ci/bench.d/predict_decks.
 predict() {
-  local machine name n family line sets since_ms now_ms
+  local machine name n family line sets since_ms now_ms again
   for _ in $(seq "${ROUNDS:-3}"); do
     calibrate_unless_given >&2
-    since_ms=$(drift_ms)
+    since_ms=$(drift_ms) again=2
     grep -vE '^#' ci/bench.d/predict_decks | grep -E "${DECKS:-.}" | while read -r name n family line; do
       read -ra sets <<<"$line"
       now_ms=$(drift_ms)
       run_predicted "$name" "$n" "$family" "${sets[@]}"
-      if [[ -z ${MACHINE:-} ]] && grep -q 'extrapolates cores' "$scratch/$name.log"; then
+      if [[ -z ${MACHINE:-} ]] && ((again > 0)) && grep -q 'extrapolates cores' "$scratch/$name.log"; then
+        again=$((again - 1))
         calibrate_unless_given >&2 </dev/null
         run_predicted "$name" "$n" "$family" "${sets[@]}"
       fi

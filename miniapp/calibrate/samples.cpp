@@ -167,7 +167,7 @@ double Samples::known_part(const CoreRange& cores) const {
 // Where the cores were for long enough to know the machine there, or else for longest; everywhere
 // if they did not move.
 std::vector<CoreRange> Samples::known_ranges() const {
-  constexpr double enough = 0.5;
+  constexpr double enough = 0.25;
   std::vector<CoreRange> ranges = kinds_of_distances(distances_), known;
   if (ranges.empty()) return {CoreRange{}};
   std::copy_if(ranges.begin(), ranges.end(), std::back_inserter(known),

@@ -35,8 +35,8 @@ class Samples {
   std::int64_t count() const { return count_; }
 
   /// Appends the points to `machine`, to the device and to the levels that are there; and once more
-  /// for each placement if the cores moved meanwhile. A placement in which less than half of the
-  /// points were measured is not known.
+  /// for each placement if the cores moved meanwhile. A placement in which less than a quarter
+  /// of the points were measured is not known.
   void fill(Machine& machine) const;
   /// The median over points of interquartile range / median, of points with several samples.
   double spread() const;

@@ -44,10 +44,10 @@ double kernel_s(const std::vector<StreamTimes>& streams, double elems) {
 }
 
 // Kernels ran while the cores were near. Only collectives were measured while they were far.
-TEST(Placements, AreKnownOnlyIfMostPointsWereMeasuredThere) {
+TEST(Placements, AreKnownOnlyIfEnoughPointsWereMeasuredThere) {
   Samples s;
   s.cores_are_apart(near_s);
-  for (int i = 0; i < 4; ++i) s.add(stream(1000 * (i + 1)), 2, 1e-6);
+  for (int i = 0; i < 8; ++i) s.add(stream(1000 * (i + 1)), 2, 1e-6);
   for (int i = 0; i < 30; ++i) {
     s.cores_are_apart(i < 15 ? near_s : far_s);
     s.add(0, Op::all_gather, Dtype::fp32, false, 4096, {i < 15 ? 2e-6 : 4e-6});
@@ -57,7 +57,7 @@ TEST(Placements, AreKnownOnlyIfMostPointsWereMeasuredThere) {
   EXPECT_TRUE(m.placements.empty());
   EXPECT_NEAR(m.node.core_to_core_s, near_s, 1e-10);
   EXPECT_EQ(m.network.at(0).collectives.at(0).points.at(0).seconds, 2e-6);
-  for (int i = 0; i < 2; ++i) s.add(stream(1000 * (i + 1)), 2, 3e-6);  // half of the sizes
+  for (int i = 0; i < 2; ++i) s.add(stream(1000 * (i + 1)), 2, 3e-6);  // a quarter of the sizes
   Machine both = one_level();
   s.fill(both);
   EXPECT_EQ(both.placements.size(), 2U);
