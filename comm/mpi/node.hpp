@@ -45,9 +45,8 @@ Node find_node(MPI_Comm comm);
 
 /// Binds this process, and the threads that it starts later, to one core if several ranks have to
 /// share each core of the node and nobody has bound them; then `node` has that core. The scheduler
-/// would leave three ranks on one core and one on the other for several steps. Neighbouring ranks
-/// get different cores. Does nothing where the ranks cannot be spread evenly. Every rank of the
-/// node must call it.
+/// may leave neighbouring ranks on one core for a whole run. They get different ones. Does nothing
+/// where the ranks cannot be spread evenly. Every rank of the node must call it.
 void spread_over_cores(Node& node);
 
 }  // namespace shardmark
