@@ -15,7 +15,8 @@ calibrate_unless_given() {
 # That is done in each of ROUNDS rounds (3), and the table has their geometric means: on a shared machine the bandwidth of memory
 # may be half as high for as long as a calibration or a run takes. MACHINE names an existing machine file, which replaces the
 # calibrations. Where a run says that its cores were farther apart or closer than in any calibration (on a virtual machine, whose
-# host moves them), there is another calibration, at most twice per round, and the deck runs again. DECKS is a pattern that selects names in ci/bench.d/predict_decks.
+# host moves them), there is another calibration, at most twice per round, and the deck runs again. DECKS is a pattern that
+# selects names in ci/bench.d/predict_decks.
 predict() {
   local machine name n family line sets since_ms now_ms again
   for _ in $(seq "${ROUNDS:-3}"); do

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 
 #include <fmt/core.h>
 
@@ -84,14 +85,24 @@ struct Samples::Ratio {
   double value() const { return sizes > 0 ? std::exp(log_sum / sizes) : 1; }
 };
 
-template<class Size>
-void Samples::add_ratio(const Table<Size>& table, const CoreRange& cores, Ratio& ratio) const {
-  for (const auto& [size, samples] : table) {
-    std::vector<double> inside, outside;
+// The mean time of one size in a range of cores and elsewhere, where it was measured.
+struct Samples::Means {
+  std::optional<double> inside, outside;
+  Means(const std::vector<Sample>& samples, const CoreRange& cores) {
+    std::vector<double> there, elsewhere;
     for (const Sample& s : samples)
-      (cores.holds(s.core_to_core_s) ? inside : outside).push_back(s.seconds);
-    if (inside.empty() || outside.empty()) continue;
-    ratio.log_sum += std::log(undisturbed_mean(inside) / undisturbed_mean(outside));
+      (cores.holds(s.core_to_core_s) ? there : elsewhere).push_back(s.seconds);
+    if (!there.empty()) inside = undisturbed_mean(there);
+    if (!elsewhere.empty()) outside = undisturbed_mean(elsewhere);
+  }
+};
+
+template<class Size>
+void Samples::add_ratio(const Table<Size>& table, const CoreRange& cores, Ratio& ratio) {
+  for (const auto& [size, samples] : table) {
+    const Means mean(samples, cores);
+    if (!mean.inside || !mean.outside) continue;
+    ratio.log_sum += std::log(*mean.inside / *mean.outside);
     ++ratio.sizes;
   }
 }
@@ -101,16 +112,14 @@ void Samples::add_ratio(const Table<Size>& table, const CoreRange& cores, Ratio&
 // of all that are like it.
 template<class Size>
 std::map<Size, double> Samples::points(const Table<Size>& table, const CoreRange& cores,
-                                       const Ratio& of_all) const {
+                                       const Ratio& of_all) {
   Ratio own;
   add_ratio(table, cores, own);
   const double ratio = own.sizes > 0 ? own.value() : of_all.value();
   std::map<Size, double> found;
   for (const auto& [size, samples] : table) {
-    std::vector<double> inside, outside;
-    for (const Sample& s : samples)
-      (cores.holds(s.core_to_core_s) ? inside : outside).push_back(s.seconds);
-    found[size] = inside.empty() ? undisturbed_mean(outside) * ratio : undisturbed_mean(inside);
+    const Means mean(samples, cores);
+    found[size] = mean.inside ? *mean.inside : *mean.outside * ratio;
   }
   return found;
 }

@@ -53,11 +53,12 @@ class Samples {
   using Table = std::map<Size, std::vector<Sample>>;
 
   struct Ratio;
+  struct Means;
   template<class Size>
-  void add_ratio(const Table<Size>& table, const CoreRange& cores, Ratio& ratio) const;
+  static void add_ratio(const Table<Size>& table, const CoreRange& cores, Ratio& ratio);
   template<class Size>
-  std::map<Size, double> points(const Table<Size>& table, const CoreRange& cores,
-                                const Ratio& of_all) const;
+  static std::map<Size, double> points(const Table<Size>& table, const CoreRange& cores,
+                                       const Ratio& of_all);
   std::vector<double> distances_in(const CoreRange& cores) const;
   double known_part(const CoreRange& cores) const;
   std::vector<CoreRange> known_ranges() const;

@@ -199,7 +199,6 @@ TEST(Price, ShortWorkIsNotInterruptedByRanksOnTheSameCore) {
   EXPECT_NEAR(p.step_s, 24e-3, exact);
 }
 
-// A share of 0.25 at half speed: the collective takes 8 ms beside computation and 1 ms from it.
 // A copy of what an update has just written finds some of it in a cache.
 TEST(Price, CopiesAfterAnUpdateHavePointsOfTheirOwn) {
   Machine m = machine();
@@ -214,6 +213,7 @@ TEST(Price, CopiesAfterAnUpdateHavePointsOfTheirOwn) {
   EXPECT_NEAR(times.stream(after).total(), 3e-6, exact);
 }
 
+// A share of 0.25 at half speed: the collective takes 8 ms beside computation and 1 ms from it.
 TEST(Price, InterferenceSlowsBothSides) {
   Plan plan;
   const int c = plan.collective(8 * mb);
