@@ -62,7 +62,7 @@ void compare(const Machine& ranks, const std::string& path, std::int64_t largest
       const CollectiveTime time = collective_time(machine, shape);
       const double predicted = time.latency_s + time.transfer_s;
       const int repeats = std::clamp(static_cast<int>(0.1 / predicted), 3, 50);
-      const double measured = undisturbed_mean(probe.times(op, Dtype::fp32, bytes, repeats));
+      const double measured = mean_without_outliers(probe.times(op, Dtype::fp32, bytes, repeats));
       const double error = predicted / measured - 1;
       of_verb.add(error), all.add(error);
       if (prints)

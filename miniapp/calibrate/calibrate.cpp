@@ -136,21 +136,26 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
     probe_models(probe, nullptr, steps, [&] { probe_states(probe, states); });
   };
   const bool several = world.node.ranks > 1;
-  // Collectives come between the models, so that they meet the cores wherever these are.
+  // All ranks share the memory's bandwidth and the disk.
+  const auto all_ranks = [&] { probe.busy_ranks = world.node.ranks; };
+  // Collectives and copies come between the models, so that they meet the cores wherever these are.
   const auto measure = [&] {
     if (several) compute(world.node.ranks);
+    all_ranks();
     m.network = probe_collectives(probe);
+    probe_copies(probe);
     compute(1);
+    all_ranks();
   };
   measure();
-  probe.busy_ranks = world.node.ranks;  // they share the memory's bandwidth and the disk
-  probe_copies(probe, a.disk, m);
+  probe_disk(probe, a.disk, m);
   // Once more, so that a minute in which the machine was slower does not decide.
   if (!a.quick) {
     probe.out_of_time = [&] { return world.peers.max(announce.seconds()) > models_until_s; };
     probe_collectives(probe);
     measure();
     probe_collectives(probe);
+    probe_copies(probe);
   }
   announce("noise");
   NoiseArguments noise;
@@ -163,8 +168,9 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   describe_peaks(m);
   describe_machine(world, steps, m);
   c.left_out = leave_one_out(m.device);
-  smooth_streams(m.device.streams);
-  for (Placement& p : m.placements) smooth_streams(p.streams);
+  smooth(m.device.products);
+  smooth(m.device.streams);
+  for (Placement& p : m.placements) smooth(p.streams);
   m.provenance.samples = samples.count();
   m.provenance.spread = samples.spread();
   m.provenance.held_out_error = held_out_error(c.left_out);

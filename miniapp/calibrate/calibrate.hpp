@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <miniapp/calibrate/samples.hpp>
+#include <miniapp/calibrate/smoothing.hpp>
 #include <miniapp/run/world.hpp>
 
 namespace shardmark {

@@ -83,7 +83,7 @@ void CollectiveProbe::update_shard(const Collective& c) {
 
 double CollectiveProbe::share_of_compute(std::int64_t bytes) {
   const std::int64_t elems = bytes / 4 / size() * size();
-  const double alone = undisturbed_mean(times(Op::all_gather, Dtype::fp32, bytes, 5));
+  const double alone = mean_without_outliers(times(Op::all_gather, Dtype::fp32, bytes, 5));
   std::vector<float> work(1 << 16, 1.0f);
   Communicator* comm = comm_.get();
   context_.poll = [](void* c) { static_cast<Communicator*>(c)->progress(); };
@@ -118,7 +118,7 @@ double CollectiveProbe::share_of_compute(std::int64_t bytes) {
     shares.push_back(std::clamp((both - bare) / alone, 0.0, 1.0));
   }
   peers_.max(shares);
-  return undisturbed_mean(shares);
+  return mean_without_outliers(shares);
 }
 
 }  // namespace shardmark

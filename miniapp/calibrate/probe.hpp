@@ -58,7 +58,9 @@ void probe_quantization(const Probe& probe, const Deck& deck);
 /// Collectives of all ranks on the back-end that `auto` picks. Returns the levels of the network;
 /// the times of their verbs are in the samples. Collective.
 std::vector<NetworkLevel> probe_collectives(const Probe& probe);
-/// Copies between host and device, and transfers of files in `folder`. Collective.
-void probe_copies(const Probe& probe, const std::string& folder, Machine& machine);
+/// Copies between host and device. Collective.
+void probe_copies(const Probe& probe);
+/// Transfers of files in `folder`. Collective.
+void probe_disk(const Probe& probe, const std::string& folder, Machine& machine);
 
 }  // namespace shardmark

@@ -69,7 +69,7 @@ class LevelProbe {
       probe_.look();
       const auto seconds = collectives_.times(v.op, v.dtype, bytes, repeats, v.in_place);
       probe_.samples.add(number_, v.op, v.dtype, v.in_place, bytes, seconds);
-      guess = undisturbed_mean(seconds) * 4;
+      guess = mean_without_outliers(seconds) * 4;
       if (bytes < largest_ && bytes * 4 > largest_ && v.op != Op::barrier) bytes = largest_ / 4;
     }
   }

@@ -33,37 +33,6 @@ std::vector<double> times_of(const Probe& probe, int repeats, Body body) {
   return times;
 }
 
-void add(CopyModel& model, std::int64_t bytes, double seconds) {
-  model.points.push_back({static_cast<double>(bytes), seconds});
-  never_faster_when_larger(model.points);
-  model.link = {.latency_s = model.points.front().seconds,
-                .bytes_per_s = static_cast<double>(bytes) / seconds,
-                .measured = true,
-                .source = {}};
-}
-
-void copies(const Probe& probe, std::int64_t arena, Machine& machine) {
-  Buffer device(Tier::device, arena, "shardmark::device::staging::calibrate");
-  Buffer host(Tier::host, arena, "shardmark::host::staging::calibrate");
-  for (Buffer* b : {&device, &host}) prefer_huge_pages(b->tier(), b->data<std::byte>(), arena);
-  std::fill_n(host.data<std::byte>(), arena, std::byte{1});  // zeros are faster, see ColdMemory
-  LinkQueue link(Space(), {});
-  std::int64_t at = 0;
-  for (const Direction d : {Direction::host_to_device, Direction::device_to_host}) {
-    CopyModel& model = d == Direction::host_to_device ? machine.to_device : machine.to_host;
-    for (std::int64_t bytes = 4096; bytes <= arena; bytes *= 4) {
-      add(model, bytes, undisturbed_mean(times_of(probe, bytes > (8 << 20) ? 3 : 9, [&] {
-            if (at + bytes > arena) at = 0;
-            std::byte *on_device = device.data<std::byte>() + at,
-                      *on_host = host.data<std::byte>() + at;
-            const bool up = d == Direction::host_to_device;
-            link.start(d, bytes, up ? on_device : on_host, up ? on_host : on_device);
-            at += bytes;
-          })));
-    }
-  }
-}
-
 void files(const Probe& probe, const std::string& folder, std::int64_t most, Machine& machine) {
   std::optional<SwapFile> file;
   PageBuffer memory(most);
@@ -82,19 +51,40 @@ void files(const Probe& probe, const std::string& folder, std::int64_t most, Mac
       return std::accumulate(all.begin(), all.end(), 0.0) /
              static_cast<double>(pieces * std::ssize(all));
     };
-    add(machine.disk_write, bytes, mean_of([&](std::int64_t at, std::byte* from) {
-          file->write(at, bytes, from, step, bounce);
-        }));
-    add(machine.disk_read, bytes,
+    add_point(machine.disk_write, static_cast<double>(bytes),
+              mean_of([&](std::int64_t at, std::byte* from) {
+                file->write(at, bytes, from, step, bounce);
+              }));
+    add_point(
+        machine.disk_read, static_cast<double>(bytes),
         mean_of([&](std::int64_t at, std::byte* to) { file->read(at, bytes, to, step, bounce); }));
   }
 }
 
 }  // namespace
 
-void probe_copies(const Probe& probe, const std::string& folder, Machine& machine) {
+void probe_copies(const Probe& probe) {
   probe.progress("copies between host and device");
-  copies(probe, std::int64_t{probe.quick ? 64 : 256} << 20, machine);
+  const std::int64_t arena = std::int64_t{probe.quick ? 64 : 256} << 20;
+  Buffer device(Tier::device, arena, "shardmark::device::staging::calibrate");
+  Buffer host(Tier::host, arena, "shardmark::host::staging::calibrate");
+  for (Buffer* b : {&device, &host}) prefer_huge_pages(b->tier(), b->data<std::byte>(), arena);
+  std::fill_n(host.data<std::byte>(), arena, std::byte{1});  // zeros are faster, see ColdMemory
+  LinkQueue link(Space(), {});
+  std::int64_t at = 0;
+  for (const Direction d : {Direction::host_to_device, Direction::device_to_host})
+    for (std::int64_t bytes = 4096; bytes <= arena; bytes *= 4)
+      probe.samples.add(d, bytes, times_of(probe, bytes > (8 << 20) ? 3 : 9, [&] {
+                          if (at + bytes > arena) at = 0;
+                          std::byte *on_device = device.data<std::byte>() + at,
+                                    *on_host = host.data<std::byte>() + at;
+                          const bool up = d == Direction::host_to_device;
+                          link.start(d, bytes, up ? on_device : on_host, up ? on_host : on_device);
+                          at += bytes;
+                        }));
+}
+
+void probe_disk(const Probe& probe, const std::string& folder, Machine& machine) {
   probe.progress("the disk of " + folder);
   probe.world.peers.agree(
       [&] { static_cast<void>(free_disk_bytes(folder)); });  // says what is wrong with the folder

@@ -2,11 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <optional>
 
-#include <fmt/core.h>
-
-#include <core/plan/price/scatter.hpp>
 #include <miniapp/calibrate/placements.hpp>
 #include <miniapp/calibrate/samples.hpp>
 
@@ -19,35 +17,29 @@ double quartile_range(std::vector<double> values) {
   return median > 0 ? (values[values.size() * 3 / 4] - values[values.size() / 4]) / median : 0;
 }
 
-struct Sized {
-  Scatter::Sizes sizes;
-  double units, seconds;
-};
-
-void leave_out(const std::string& table, const std::vector<Sized>& points,
-               std::vector<LeftOut>& found) {
-  for (std::size_t out = 0; out < points.size() && points.size() > 2; ++out) {
-    Scatter others;
-    for (std::size_t i = 0; i < points.size(); ++i)
-      if (i != out) others.add(points[i].sizes, points[i].seconds / points[i].units);
-    const Estimate e = others.at(points[out].sizes);
-    found.push_back({table, points[out].seconds, e.value * points[out].units, e.beyond});
-  }
+// A larger message is no faster. Where points say so, other work disturbed the smaller one, which
+// gets the time of the larger one.
+void never_faster_when_larger(std::vector<TimePoint>& curve) {
+  for (std::size_t i = curve.size(); i-- > 1;)
+    curve[i - 1].seconds = std::min(curve[i - 1].seconds, curve[i].seconds);
 }
 
 }  // namespace
 
-double undisturbed_mean(std::vector<double> values) {
+double mean_without_outliers(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  const std::size_t first = values.size() / 10, last = values.size() - values.size() * 2 / 5;
-  double sum = 0;
-  for (std::size_t i = first; i < last; ++i) sum += values[i];
-  return sum / static_cast<double>(last - first);
+  const double most = 2 * values[(values.size() - 1) / 2];
+  const auto end = std::upper_bound(values.begin(), values.end(), most);
+  return std::accumulate(values.begin(), end, 0.0) / static_cast<double>(end - values.begin());
 }
 
-void never_faster_when_larger(std::vector<TimePoint>& curve) {
-  for (std::size_t i = curve.size(); i-- > 1;)
-    curve[i - 1].seconds = std::min(curve[i - 1].seconds, curve[i].seconds);
+void add_point(CopyModel& model, double bytes, double seconds) {
+  model.points.push_back({bytes, seconds});
+  never_faster_when_larger(model.points);
+  model.link = {.latency_s = model.points.front().seconds,
+                .bytes_per_s = bytes / seconds,
+                .measured = true,
+                .source = {}};
 }
 
 void Samples::cores_are_apart(double core_to_core_s) {
@@ -79,6 +71,12 @@ void Samples::add(std::size_t level, Op op, Dtype dtype, bool in_place, std::int
   count_ += std::ssize(seconds);
 }
 
+void Samples::add(Direction direction, std::int64_t bytes, const std::vector<double>& seconds) {
+  auto& samples = copies_[direction][static_cast<double>(bytes)];
+  for (const double s : seconds) samples.push_back({s, core_to_core_s_});
+  count_ += std::ssize(seconds);
+}
+
 // What is known of the ratio of times in this range of cores to those elsewhere.
 struct Samples::Ratio {
   double log_sum = 0, sizes = 0;  // over sizes that were measured in both
@@ -92,8 +90,8 @@ struct Samples::Means {
     std::vector<double> there, elsewhere;
     for (const Sample& s : samples)
       (cores.holds(s.core_to_core_s) ? there : elsewhere).push_back(s.seconds);
-    if (!there.empty()) inside = undisturbed_mean(there);
-    if (!elsewhere.empty()) outside = undisturbed_mean(elsewhere);
+    if (!there.empty()) inside = mean_without_outliers(there);
+    if (!elsewhere.empty()) outside = mean_without_outliers(elsewhere);
   }
 };
 
@@ -150,6 +148,13 @@ void Samples::fill_levels(std::vector<NetworkLevel>& levels, const CoreRange& co
   for (NetworkLevel& level : levels) describe_link(level);
 }
 
+void Samples::fill_copies(Machine& machine) const {
+  for (const auto& [direction, table] : copies_) {
+    CopyModel& model = direction == Direction::host_to_device ? machine.to_device : machine.to_host;
+    for (const auto& [bytes, seconds] : points(table, {}, {})) add_point(model, bytes, seconds);
+  }
+}
+
 std::vector<double> Samples::distances_in(const CoreRange& cores) const {
   std::vector<double> inside;
   for (const double d : distances_)
@@ -197,10 +202,11 @@ void Samples::fill(Machine& machine) const {
                           static_cast<double>(batch), seconds});
     }
   }
+  fill_copies(machine);
   const std::vector<CoreRange> known = known_ranges();
   if (known.size() == 1) {
     const std::vector<double> inside = distances_in(known.front());
-    if (!inside.empty()) machine.node.core_to_core_s = undisturbed_mean(inside);
+    if (!inside.empty()) machine.node.core_to_core_s = mean_without_outliers(inside);
     fill_streams(machine.device.streams, known.front());
     fill_levels(machine.network, known.front());
     return;
@@ -208,22 +214,13 @@ void Samples::fill(Machine& machine) const {
   for (const CoreRange& cores : known) {
     const std::vector<double> inside = distances_in(cores);
     Placement& p = machine.placements.emplace_back();
-    p.core_to_core_s = undisturbed_mean(inside);
+    p.core_to_core_s = mean_without_outliers(inside);
     p.part = static_cast<double>(inside.size()) / static_cast<double>(distances_.size());
     p.network = machine.network;
     fill_streams(p.streams, cores);
     fill_levels(p.network, cores);
   }
   average_placements(machine);
-}
-
-void smooth_streams(std::vector<StreamTimes>& streams) {
-  constexpr double distance = 0.5;
-  for (StreamTimes& t : streams) {
-    Scatter measured(distance);
-    for (const auto& p : t.points) measured.add({p.elems, p.width, 1, 1}, p.seconds / p.elems);
-    for (auto& p : t.points) p.seconds = measured.at({p.elems, p.width, 1, 1}).value * p.elems;
-  }
 }
 
 double Samples::spread() const {
@@ -242,34 +239,6 @@ double Samples::spread() const {
   std::nth_element(ranges.begin(), ranges.begin() + static_cast<std::ptrdiff_t>(ranges.size() / 2),
                    ranges.end());
   return ranges[ranges.size() / 2];
-}
-
-std::vector<LeftOut> leave_one_out(const DeviceModel& device) {
-  std::vector<LeftOut> found;
-  for (const ProductTimes& t : device.products) {
-    std::vector<Sized> points;
-    for (const auto& p : t.points)
-      points.push_back({{p.m, p.n, p.k, p.batch}, 2 * p.m * p.n * p.k * p.batch, p.seconds});
-    leave_out(fmt::format("products {} {}{}", to_string(t.dtype), to_string(t.form),
-                          t.accumulate ? " +=" : ""),
-              points, found);
-  }
-  for (const StreamTimes& t : device.streams) {
-    std::vector<Sized> points;
-    for (const auto& p : t.points) points.push_back({{p.elems, p.width, 1, 1}, p.elems, p.seconds});
-    leave_out(fmt::format("{} {}", t.kernel, to_string(t.dtype)), points, found);
-  }
-  return found;
-}
-
-double held_out_error(const std::vector<LeftOut>& points) {
-  double sum = 0, weight = 0;
-  for (const LeftOut& p : points) {
-    if (p.beyond > 1.01) continue;
-    sum += std::abs(p.error()) * p.seconds;
-    weight += p.seconds;
-  }
-  return weight > 0 ? sum / weight : 0;
 }
 
 }  // namespace shardmark

@@ -7,19 +7,20 @@
 #include <tuple>
 #include <vector>
 
+#include <core/plan/interpret/copy_volume.hpp>
 #include <core/plan/price/machine.hpp>
 #include <core/plan/work/work.hpp>
 #include <miniapp/calibrate/placements.hpp>
 
 namespace shardmark {
 
-/// The mean of the values without the fastest tenth and the slowest two fifths: it is not moved by
-/// those that other work disturbed.
-double undisturbed_mean(std::vector<double> values);
+/// The mean of those that are at most twice the median. What disturbs each step a little belongs to
+/// it, since the median of steps has it too: a step is the sum of many times. A rank that lost its
+/// core for a while does not.
+double mean_without_outliers(std::vector<double> values);
 
-/// A larger message is no faster. Where points say so, other work disturbed the smaller one, which
-/// gets the time of the larger one.
-void never_faster_when_larger(std::vector<TimePoint>& curve);
+/// Adds the time of a size that is larger than all others of the model.
+void add_point(CopyModel& model, double bytes, double seconds);
 
 class Samples {
  public:
@@ -32,6 +33,8 @@ class Samples {
   /// Collectives on the level with this number; `in_place` as in CollectiveTimes.
   void add(std::size_t level, Op op, Dtype dtype, bool in_place, std::int64_t bytes,
            const std::vector<double>& seconds);
+  /// Copies of this size.
+  void add(Direction direction, std::int64_t bytes, const std::vector<double>& seconds);
   std::int64_t count() const { return count_; }
 
   /// Appends the points to `machine`, to the device and to the levels that are there; and once more
@@ -64,31 +67,15 @@ class Samples {
   std::vector<CoreRange> known_ranges() const;
   void fill_streams(std::vector<StreamTimes>& streams, const CoreRange& cores) const;
   void fill_levels(std::vector<NetworkLevel>& levels, const CoreRange& cores) const;
+  void fill_copies(Machine& machine) const;
 
   std::map<ProductKey, Table<Shape>> products_;
   std::map<StreamKey, Table<std::pair<double, double>>> streams_;
   std::map<LevelKey, Table<double>> collectives_;
+  std::map<Direction, Table<double>> copies_;
   std::vector<double> distances_;  // all that were measured
   double core_to_core_s_ = 0;
   std::int64_t count_ = 0;
 };
-
-/// Replaces the times of kernels by a local fit through those of similar sizes. Many of them come
-/// from few launches, and a kernel that streams takes a time that is a smooth function of its
-/// sizes.
-void smooth_streams(std::vector<StreamTimes>& streams);
-
-/// A point, and what interpolation between the other points of its table says.
-struct LeftOut {
-  std::string table;  // "product fp32 nt", "adamw_update fp32"
-  double seconds = 0, interpolated_s = 0;
-  double beyond = 1;  // how far the point lies outside of the others
-  double error() const { return interpolated_s / seconds - 1; }
-};
-
-/// Leaves out each point of the device's tables in turn.
-std::vector<LeftOut> leave_one_out(const DeviceModel& device);
-/// The mean of |error| of those that the others surround, weighted by time.
-double held_out_error(const std::vector<LeftOut>& points);
 
 }  // namespace shardmark
