@@ -61,14 +61,16 @@ void one_type(StateTimer& timer, Dtype d) {
   });
 }
 
-void update(StateTimer& timer, Dtype param, Dtype grad) {
-  timer.time("adamw_update", param, grad, 16 + size(grad), [&](std::int64_t n) {
-    std::optional<Stored> rounded;
-    if (param != Dtype::fp32) rounded.emplace(timer.take(param, n));
-    adamw_update(timer.context(), n, timer.take(Dtype::fp32, n).as<float>(), timer.take(grad, n),
-                 timer.take(Dtype::fp32, n).as<float>(), timer.take(Dtype::fp32, n).as<float>(), {},
-                 timer.one(), rounded);
-  });
+// `param` is the type of the result that is written apart from the master; empty: there is none.
+void update(StateTimer& timer, std::optional<Dtype> param, Dtype grad) {
+  timer.time(param ? "adamw_update_rounding" : "adamw_update", param.value_or(Dtype::fp32), grad,
+             12 + size(grad) + (param ? size(*param) : 0), [&](std::int64_t n) {
+               std::optional<Stored> rounded;
+               if (param) rounded.emplace(timer.take(*param, n));
+               adamw_update(timer.context(), n, timer.take(Dtype::fp32, n).as<float>(),
+                            timer.take(grad, n), timer.take(Dtype::fp32, n).as<float>(),
+                            timer.take(Dtype::fp32, n).as<float>(), {}, timer.one(), rounded);
+             });
 }
 
 // Parameters in fp32, which are copied from the master after the update.
@@ -107,10 +109,10 @@ void probe_states(const Probe& probe, StateTimer& timer) {
   for (const Dtype d : {fp32, bf16}) one_type(timer, d);
   for (const Dtype to : {fp32, bf16})
     for (const Dtype from : {fp32, bf16}) time_two_types(timer, to, from);
-  for (const Dtype grad : {fp32, bf16}) {
-    update(timer, fp32, grad);
-    update(timer, bf16, grad);
-  }
+  for (const Dtype grad : {fp32, bf16})
+    for (const std::optional<Dtype> param :
+         {std::optional<Dtype>{}, std::optional(fp32), std::optional(bf16)})
+      update(timer, param, grad);
   copies_after_update(timer);
 }
 

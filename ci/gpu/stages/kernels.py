@@ -79,14 +79,16 @@ def streams(v, copy_gb_per_s):
 
 def bandwidths(machine):
     """GB/s of each kernel at its largest size: what it writes and reads by the types that the file
-    names. AdamW reads four fp32 arrays and writes three; others with more than two operands move more
-    than is counted here."""
+    names. AdamW reads four fp32 arrays and writes three, and some write the parameter once more; others
+    with more than two operands move more than is counted here."""
     width = {"fp32": 4, "bf16": 2, "fp16": 2, "uint8": 1}
     rates = {}
     for s in machine["device"].get("streams", []):
         elems, _, us = max(s["elems_width_us"])
         if us > 0 and elems >= 1 << 20:
             bytes_per_elem = width.get(s.get("dtype"), 4) + width.get(s.get("source"), 0)
-            moved = elems * (28 if s["kernel"] == "adamw_update" else bytes_per_elem)
+            if s["kernel"].startswith("adamw_update"):
+                bytes_per_elem = 28 + (width.get(s.get("dtype"), 4) if "rounding" in s["kernel"] else 0)
+            moved = elems * bytes_per_elem
             rates[f"{s['kernel']} {s.get('dtype', '')}".strip()] = moved / us / 1e3
     return rates

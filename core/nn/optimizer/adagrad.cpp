@@ -31,8 +31,8 @@ struct AdagradRule {
 void adagrad_update(const Context& ctx, std::int64_t elems, float* param, ConstStored grad,
                     float* v, const AdagradStep& step, const double* clip_coefficient,
                     std::optional<Stored> rounded) {
-  update_pass::run<1>(ctx, "shardmark::adagrad_update", {elems, param, {v}}, grad,
-                      AdagradRule(step), clip_coefficient, rounded);
+  update_pass::run<1>(ctx, {"shardmark::adagrad_update", "shardmark::adagrad_update_rounding"},
+                      {elems, param, {v}}, grad, AdagradRule(step), clip_coefficient, rounded);
 }
 
 }  // namespace shardmark

@@ -42,8 +42,8 @@ struct Coefficients {
 void adamw_update(const Context& ctx, std::int64_t elems, float* param, ConstStored grad, float* m,
                   float* v, const AdamWStep& s, const double* clip_coefficient,
                   std::optional<Stored> rounded) {
-  update_pass::run<2>(ctx, "shardmark::adamw_update", {elems, param, {m, v}}, grad, Coefficients(s),
-                      clip_coefficient, rounded);
+  update_pass::run<2>(ctx, {"shardmark::adamw_update", "shardmark::adamw_update_rounding"},
+                      {elems, param, {m, v}}, grad, Coefficients(s), clip_coefficient, rounded);
 }
 
 }  // namespace shardmark

@@ -33,8 +33,8 @@ struct LionRule {
 void lion_update(const Context& ctx, std::int64_t elems, float* param, ConstStored grad, float* m,
                  const LionStep& step, const double* clip_coefficient,
                  std::optional<Stored> rounded) {
-  update_pass::run<1>(ctx, "shardmark::lion_update", {elems, param, {m}}, grad, LionRule(step),
-                      clip_coefficient, rounded);
+  update_pass::run<1>(ctx, {"shardmark::lion_update", "shardmark::lion_update_rounding"},
+                      {elems, param, {m}}, grad, LionRule(step), clip_coefficient, rounded);
 }
 
 }  // namespace shardmark

@@ -279,8 +279,8 @@ void muon_update(const Context& ctx, std::int64_t elems, float* param, ConstStor
                  std::optional<Stored> rounded) {
   const MuonRule rule{static_cast<float>(1.0 - step.lr * step.weight_decay),
                       static_cast<float>(step.lr * step.lacking_scale)};
-  update_pass::run<0>(ctx, "shardmark::muon_update", {elems, param, {}}, update, rule,
-                      clip_coefficient, rounded);
+  update_pass::run<0>(ctx, {"shardmark::muon_update", "shardmark::muon_update_rounding"},
+                      {elems, param, {}}, update, rule, clip_coefficient, rounded);
 }
 
 }  // namespace shardmark

@@ -35,12 +35,12 @@ struct SgdRule {
 void sgd_update(const Context& ctx, std::int64_t elems, float* param, ConstStored grad, float* m,
                 const SgdStep& step, const double* clip_coefficient,
                 std::optional<Stored> rounded) {
-  constexpr const char* name = "shardmark::sgd_update";
+  constexpr update_pass::Labels labels{"shardmark::sgd_update", "shardmark::sgd_update_rounding"};
   const SgdRule rule(step);
   if (m == nullptr)
-    update_pass::run<0>(ctx, name, {elems, param, {}}, grad, rule, clip_coefficient, rounded);
+    update_pass::run<0>(ctx, labels, {elems, param, {}}, grad, rule, clip_coefficient, rounded);
   else
-    update_pass::run<1>(ctx, name, {elems, param, {m}}, grad, rule, clip_coefficient, rounded);
+    update_pass::run<1>(ctx, labels, {elems, param, {m}}, grad, rule, clip_coefficient, rounded);
 }
 
 }  // namespace shardmark

@@ -14,14 +14,15 @@ struct Touched {
   double elems;
 };
 
-// The name of an update's kernel in core/nn.
-std::string_view update_name(Kernel kernel) {
+// The name of an update's kernel in core/nn; `rounds`: it also writes the parameter apart from the
+// master.
+std::string_view update_name(Kernel kernel, bool rounds) {
   switch (kernel) {
-    case Kernel::lion: return "lion_update";
-    case Kernel::sgd: return "sgd_update";
-    case Kernel::adagrad: return "adagrad_update";
-    case Kernel::muon: return "muon_update";
-    default: return "adamw_update";
+    case Kernel::lion: return rounds ? "lion_update_rounding" : "lion_update";
+    case Kernel::sgd: return rounds ? "sgd_update_rounding" : "sgd_update";
+    case Kernel::adagrad: return rounds ? "adagrad_update_rounding" : "adagrad_update";
+    case Kernel::muon: return rounds ? "muon_update_rounding" : "muon_update";
+    default: return rounds ? "adamw_update_rounding" : "adamw_update";
   }
 }
 
@@ -150,7 +151,7 @@ class StateWork {
     stream(kernel, Dtype::fp64, Dtype::fp64, 1, 24);
   }
   // Master and moments are read and written, the gradient is read, and the parameter is written
-  // where it has another type than the master.
+  // where it is not the master itself.
   void update() {
     using namespace operand;
     const Touched master = at(upd_master), grad = at(upd_grad);
@@ -163,7 +164,7 @@ class StateWork {
       rounded = at(found.param).dtype;
       if (!list) per_elem += bytes_of(rounded);
     }
-    stream(list ? "list_update" : update_name(event_.kernel), list ? Dtype::fp32 : rounded,
+    stream(list ? "list_update" : update_name(event_.kernel, rounds), list ? Dtype::fp32 : rounded,
            grad.dtype, master.elems, master.elems * per_elem);
     if (list && rounds)
       stream("convert", rounded, master.dtype, master.elems,

@@ -56,7 +56,7 @@ TEST(Placements, AreKnownOnlyIfEnoughPointsWereMeasuredThere) {
   s.fill(m);
   EXPECT_TRUE(m.placements.empty());
   EXPECT_NEAR(m.node.core_to_core_s, near_s, 1e-10);
-  EXPECT_EQ(m.network.at(0).collectives.at(0).points.at(0).seconds, 2e-6);
+  EXPECT_DOUBLE_EQ(m.network.at(0).collectives.at(0).points.at(0).seconds, 2e-6);
   for (int i = 0; i < 2; ++i) s.add(stream(1000 * (i + 1)), 2, 3e-6);  // a quarter of the sizes
   Machine both = one_level();
   s.fill(both);
