@@ -2,6 +2,7 @@
 // What all probes of a calibration share: the ranks, how many of them are busy, where samples go.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
@@ -34,8 +35,27 @@ struct Probe {
   void meet() const {
     if (busy_ranks > 1) world.peers.barrier();
   }
+  /// Collective over all ranks. Runs `body` on those that work. The others sleep until it has
+  /// ended: beside cores that only wait, a core has less of the caches and of the processor's power
+  /// than in a run on one rank. Throws AgreedError if `body` throws.
+  template<class Body>
+  void let_work(Body body) const {
+    world.peers.agree([&] {
+      std::exception_ptr failed;
+      try {
+        if (works()) body();
+      } catch (...) {
+        failed = std::current_exception();
+      }
+      rest();
+      if (failed) std::rethrow_exception(failed);
+    });
+  }
   /// Collective over all ranks. Finds out where the cores are, for the samples that follow.
   void look() const { samples.cores_are_apart(cores.measure_s()); }
+
+ private:
+  void rest() const;
 };
 
 /// What a probe model's steps tell besides the times of kernels.

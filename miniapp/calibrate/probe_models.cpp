@@ -2,9 +2,11 @@
 // Small transformers that are trained to time the kernels of modules in their places: operands lie
 // where a run has them, in a cache or not, and weights come from memory.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <ctime>
 #include <optional>
+#include <thread>
 
 #include <fmt/core.h>
 
@@ -19,6 +21,18 @@
 #include <miniapp/run/profile.hpp>
 
 namespace shardmark {
+
+void Probe::rest() const {
+  if (busy_ranks > 1) return;
+  Communicator& comm = world.peers.lane();
+  Collective c;
+  c.op = Op::barrier;
+  c.name = "calibrate";
+  const Ticket all = comm.start(c);
+  while (!works() && !comm.test(all)) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  comm.wait(all);
+}
+
 namespace {
 
 struct ProbeShape {
@@ -178,8 +192,7 @@ void train(const Probe& probe, const Deck& deck, StepSamples& steps) {
     peers.barrier();
     probe.look();
     double seconds = 0;
-    peers.agree([&] {
-      if (!model) return;
+    probe.let_work([&] {
       const bool timed = i % 4 != 3;  // large models have few steps
       if (timed)
         seconds = model->step(1 + i, steps);
