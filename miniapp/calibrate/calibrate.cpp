@@ -123,10 +123,12 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   CoreDistance cores(ranks_of_node(world.comm).get());
   Probe probe{.world = world,
               .quick = a.quick,
-              .busy_ranks = 1,
+              .busy_ranks = world.node.ranks,
               .samples = samples,
               .cores = cores,
               .progress = announce};
+  // Times computation on so many ranks of the node. Everything else is measured on all of them,
+  // since they share the memory's bandwidth and the disk.
   const auto compute = [&](int ranks) {
     probe.busy_ranks = ranks;
     StepSamples& steps = ranks == 1 ? alone : together;
@@ -134,18 +136,15 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
     if (deck && traits(deck->model.family).has_arithmetic) probe_models(probe, &*deck, steps);
     StateTimer states(probe);
     probe_models(probe, nullptr, steps, [&] { probe_states(probe, states); });
+    probe.busy_ranks = world.node.ranks;
   };
   const bool several = world.node.ranks > 1;
-  // All ranks share the memory's bandwidth and the disk.
-  const auto all_ranks = [&] { probe.busy_ranks = world.node.ranks; };
   // Collectives and copies come between the models, so that they meet the cores wherever these are.
   const auto measure = [&] {
     if (several) compute(world.node.ranks);
-    all_ranks();
     m.network = probe_collectives(probe);
     probe_copies(probe);
     compute(1);
-    all_ranks();
   };
   measure();
   probe_disk(probe, a.disk, m);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <comm/idle.hpp>
 #include <comm/shm/core_distance.hpp>
 #include <core/plan/deck/deck.hpp>
 #include <core/plan/price/machine.hpp>
@@ -55,7 +56,15 @@ struct Probe {
   void look() const { samples.cores_are_apart(cores.measure_s()); }
 
  private:
-  void rest() const;
+  // Collective over all ranks. Returns when those that work have called it. The others sleep.
+  void rest() const {
+    if (busy_ranks > 1) return;
+    constexpr Idle sleep{.sleep_ns = 200'000};
+    double unused = 0;
+    const Ticket all = world.peers.start_max(unused);
+    while (!works() && !world.peers.lane().test(all)) sleep.pause();
+    world.peers.wait(all);
+  }
 };
 
 /// What a probe model's steps tell besides the times of kernels.

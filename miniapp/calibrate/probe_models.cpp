@@ -2,11 +2,9 @@
 // Small transformers that are trained to time the kernels of modules in their places: operands lie
 // where a run has them, in a cache or not, and weights come from memory.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <ctime>
 #include <optional>
-#include <thread>
 
 #include <fmt/core.h>
 
@@ -21,17 +19,6 @@
 #include <miniapp/run/profile.hpp>
 
 namespace shardmark {
-
-void Probe::rest() const {
-  if (busy_ranks > 1) return;
-  Communicator& comm = world.peers.lane();
-  Collective c;
-  c.op = Op::barrier;
-  c.name = "calibrate";
-  const Ticket all = comm.start(c);
-  while (!works() && !comm.test(all)) std::this_thread::sleep_for(std::chrono::microseconds(200));
-  comm.wait(all);
-}
 
 namespace {
 

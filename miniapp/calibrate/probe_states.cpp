@@ -61,15 +61,21 @@ void one_type(StateTimer& timer, Dtype d) {
   });
 }
 
-// `param` is the type of the result that is written apart from the master; empty: there is none.
+// Updates `master` with moments that no cache holds.
+void adamw(StateTimer& timer, std::int64_t n, Stored master, Dtype grad,
+           std::optional<Stored> rounded = {}) {
+  const auto moment = [&] { return timer.take(Dtype::fp32, n).as<float>(); };
+  adamw_update(timer.context(), n, master.as<float>(), timer.take(grad, n), moment(), moment(), {},
+               timer.one(), rounded);
+}
+
+// An update writes the master, and if `param` is given, it also writes the parameters in this type.
 void update(StateTimer& timer, std::optional<Dtype> param, Dtype grad) {
   timer.time(param ? "adamw_update_rounding" : "adamw_update", param.value_or(Dtype::fp32), grad,
              12 + size(grad) + (param ? size(*param) : 0), [&](std::int64_t n) {
                std::optional<Stored> rounded;
                if (param) rounded.emplace(timer.take(*param, n));
-               adamw_update(timer.context(), n, timer.take(Dtype::fp32, n).as<float>(),
-                            timer.take(grad, n), timer.take(Dtype::fp32, n).as<float>(),
-                            timer.take(Dtype::fp32, n).as<float>(), {}, timer.one(), rounded);
+               adamw(timer, n, timer.take(Dtype::fp32, n), grad, rounded);
              });
 }
 
@@ -81,9 +87,7 @@ void copies_after_update(StateTimer& timer) {
       {.kernel = "convert", .dtype = fp32, .source = fp32, .updated = true},
       [&](std::int64_t n) {
         master = timer.take(fp32, n);
-        adamw_update(timer.context(), n, master.as<float>(), timer.take(fp32, n),
-                     timer.take(fp32, n).as<float>(), timer.take(fp32, n).as<float>(), {},
-                     timer.one(), {});
+        adamw(timer, n, master, fp32);
       },
       [&](std::int64_t at, std::int64_t n) {
         convert(timer.context(), n, timer.take(fp32, n), master.at(at));
@@ -109,10 +113,9 @@ void probe_states(const Probe& probe, StateTimer& timer) {
   for (const Dtype d : {fp32, bf16}) one_type(timer, d);
   for (const Dtype to : {fp32, bf16})
     for (const Dtype from : {fp32, bf16}) time_two_types(timer, to, from);
+  constexpr std::optional<Dtype> params[] = {std::nullopt, fp32, bf16};
   for (const Dtype grad : {fp32, bf16})
-    for (const std::optional<Dtype> param :
-         {std::optional<Dtype>{}, std::optional(fp32), std::optional(bf16)})
-      update(timer, param, grad);
+    for (const auto param : params) update(timer, param, grad);
   copies_after_update(timer);
 }
 

@@ -33,7 +33,7 @@ class Samples {
   /// Collectives on the level with this number; `in_place` as in CollectiveTimes.
   void add(std::size_t level, Op op, Dtype dtype, bool in_place, std::int64_t bytes,
            const std::vector<double>& seconds);
-  /// Copies of this size.
+  /// The times of copies of this size.
   void add(Direction direction, std::int64_t bytes, const std::vector<double>& seconds);
   std::int64_t count() const { return count_; }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/core.h>
 
@@ -60,7 +61,7 @@ double missed_by(const std::vector<Sized>& points, double reach) {
 }
 
 double best_reach(const std::vector<Sized>& points) {
-  double best = reaches[0], least = missed_by(points, best);
+  double best = reaches[0], least = std::numeric_limits<double>::infinity();
   for (const double reach : reaches) {
     const double missed = missed_by(points, reach);
     if (missed < least) best = reach, least = missed;

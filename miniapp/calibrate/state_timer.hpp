@@ -50,6 +50,13 @@ class StateTimer {
 
  private:
   void* take(std::size_t elem_bytes, std::int64_t elems);
+  template<class Body>
+  double seconds_of(Body body) const {
+    const std::int64_t start_ns = monotonic_ns();
+    body();
+    fence(context_.space, "shardmark::calibrate");
+    return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+  }
 
   static constexpr std::int64_t words_bytes = std::int64_t{384} << 20;
   static constexpr std::int64_t sizes[] = {1 << 10, 1 << 14,  1 << 17, 1 << 20,
@@ -81,16 +88,14 @@ void StateTimer::time(std::string_view kernel, Dtype dtype, Dtype source, double
     const int runs = elems > (1 << 20) ? 1 : 2;
     for (int i = -1; i < runs; ++i) {
       probe_.meet();
-      const std::int64_t start_ns = monotonic_ns();
-      body(i < 0 ? std::min(elems, (fills_a_cache + unit - 1) / unit * unit) : elems);
-      fence(context_.space, "shardmark::calibrate");
+      const double seconds = seconds_of(
+          [&] { body(i < 0 ? std::min(elems, (fills_a_cache + unit - 1) / unit * unit) : elems); });
       if (i >= 0)
         probe_.samples.add(Stream{.kernel = kernel,
                                   .dtype = dtype,
                                   .source = source,
                                   .elems = static_cast<double>(elems)},
-                           probe_.busy_ranks,
-                           static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
+                           probe_.busy_ranks, seconds);
     }
   }
 }
@@ -106,13 +111,11 @@ void StateTimer::time_after_update(Stream stream, Update update, Copy copy) {
     const std::int64_t copies = std::max<std::int64_t>(1, updated / size);
     probe_.meet();
     update(copies * size);
-    const std::int64_t start_ns = monotonic_ns();
-    for (std::int64_t i = 0; i < copies; ++i) copy(i * size, size);
-    fence(context_.space, "shardmark::calibrate");
+    const double seconds = seconds_of([&] {
+      for (std::int64_t i = 0; i < copies; ++i) copy(i * size, size);
+    });
     stream.elems = static_cast<double>(size);
-    probe_.samples.add(
-        stream, probe_.busy_ranks,
-        static_cast<double>(monotonic_ns() - start_ns) * 1e-9 / static_cast<double>(copies));
+    probe_.samples.add(stream, probe_.busy_ranks, seconds / static_cast<double>(copies));
   }
 }
 

@@ -14,8 +14,8 @@ struct Touched {
   double elems;
 };
 
-// The name of an update's kernel in core/nn; `rounds`: it also writes the parameter apart from the
-// master.
+// The name of an update's kernel in core/nn. A kernel that `rounds` also writes the parameter apart
+// from the master.
 std::string_view update_name(Kernel kernel, bool rounds) {
   switch (kernel) {
     case Kernel::lion: return rounds ? "lion_update_rounding" : "lion_update";
