@@ -304,6 +304,11 @@ void read_jitter(KeyReader& reader, Jitter& j) {
         reader.origin().refuse(reader.key("step_quantiles"), q, "must be a number above 0");
       j.step_quantiles.push_back(q.get<double>());
     }
+  section(reader, "rank_skew", [&](KeyReader& r) {
+    whole_number(r, "ranks", j.rank_skew.ranks, any_count);
+    j.rank_skew.points = curve(r, "work_us_us");
+    for (TimePoint& p : j.rank_skew.points) p.size *= us;
+  });
   section(reader, "noise", [&](KeyReader& r) { read_noise(r, j.noise.emplace()); });
 }
 

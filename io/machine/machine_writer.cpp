@@ -46,6 +46,14 @@ Object curve(const std::vector<TimePoint>& points) {
   return list;
 }
 
+// Points whose size is a time, too.
+Object times(const std::vector<TimePoint>& points) {
+  Object list = Object::array();
+  for (const TimePoint& p : points)
+    list.push_back({microseconds(p.size), microseconds(p.seconds)});
+  return list;
+}
+
 void put_link(Object& o, const LinkModel& link) {
   put(o, "latency_us", link.latency_s, 1e-6);
   put(o, "gb_per_s", link.bytes_per_s, 1e9);
@@ -206,10 +214,7 @@ Object noise(const NoiseModel& n) {
   put(o, "detour_us", n.detour_s, 1e-6);
   put(o, "quanta_us", curve(n.delays));
   put(o, "ranks_us", curve(n.slowest));
-  Object periods = Object::array();
-  for (const TimePoint& p : n.periods)
-    periods.push_back({microseconds(p.size), microseconds(p.seconds)});
-  put(o, "period_us_us", std::move(periods));
+  put(o, "period_us_us", times(n.periods));
   for (const NoiseModel::Rank& r : n.ranks) {
     Object rank{{"rank", r.rank}, {"host", r.host}};
     put(rank, "lost_part", r.lost_part);
@@ -262,6 +267,9 @@ Object machine_json(const Machine& m) {
   put(jitter, "step_relative_sd", m.jitter.step_relative_sd);
   put(jitter, "rank_relative_sd", m.jitter.rank_relative_sd);
   if (!m.jitter.step_quantiles.empty()) jitter["step_quantiles"] = m.jitter.step_quantiles;
+  if (m.jitter.rank_skew.ranks > 0)
+    jitter["rank_skew"] = {{"ranks", m.jitter.rank_skew.ranks},
+                          {"work_us_us", times(m.jitter.rank_skew.points)}};
   if (m.jitter.noise) put(jitter, "noise", noise(*m.jitter.noise));
   put(o, "jitter", std::move(jitter));
   put(o, "step_us", m.step_s, 1e-6);

@@ -164,6 +164,7 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   samples.fill(m);
   StepSamples& steps = several ? together : alone;
   describe_jitter(steps, m.jitter);
+  m.jitter.rank_skew = together.skew.result();
   describe_peaks(m);
   describe_machine(world, steps, m);
   c.left_out = leave_one_out(m.device);

@@ -11,6 +11,7 @@
 #include <comm/shm/core_distance.hpp>
 #include <core/plan/deck/deck.hpp>
 #include <core/plan/price/machine.hpp>
+#include <miniapp/calibrate/skew_samples.hpp>
 #include <miniapp/calibrate/samples.hpp>
 #include <miniapp/run/world.hpp>
 
@@ -35,6 +36,11 @@ struct Probe {
   /// measure it while others compute from their caches.
   void meet() const {
     if (busy_ranks > 1) world.peers.barrier();
+  }
+  /// Collective over the ranks that work. Returns the times that each of them measured, rank by
+  /// rank: a run's ranks are not all as fast as the first one.
+  std::vector<double> times_of_all(const std::vector<double>& mine) const {
+    return busy_ranks > 1 ? world.peers.gather(mine) : mine;
   }
   /// Collective over all ranks. Runs `body` on those that work. The others sleep until it has
   /// ended: beside cores that only wait, a core has less of the caches and of the processor's power
@@ -72,7 +78,7 @@ struct StepSamples {
   std::vector<double> step_over_median;  // of repeated steps
   std::vector<double> event_s;           // per event, outside of kernels and products
   std::vector<double> cpu_part;          // of the wall time, the part that this thread ran
-  std::vector<double> rank_spread;       // sd of the steps of several ranks / mean
+  SkewSamples skew;                      // of several ranks
 };
 
 /// Trains small models, or the layers of `deck` if it is not null. Collective. `between` is called

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <numeric>
 #include <optional>
 
 #include <fmt/core.h>
@@ -105,7 +106,7 @@ class ModelProbe {
         lanes_(make_communicator(Backend::self, MPI_COMM_SELF, {}), program_) {
     auto model = std::make_unique<MeasuredModel>(
         make_model(deck_, program_, context_), products_, listening_,
-        [this](const Event&, const MeasuredEvent& e) { take(e); },
+        [this](const Event&, const MeasuredEvent& e) { timed_.push_back(e); },
         [this](const Event& e) {
           if (e.phase == Phase::step) probe_.meet();
         });
@@ -118,7 +119,7 @@ class ModelProbe {
   // A step whose kernels are timed; returns its seconds.
   double step(int number, StepSamples& steps) {
     listening_ = true;
-    timed_s_ = 0;
+    timed_.clear();
     const double overhead_before_s = measured_->overhead_s();
     const double cpu = thread_cpu_s();
     const std::int64_t start_ns = monotonic_ns();
@@ -126,10 +127,30 @@ class ModelProbe {
     const double seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
     steps.cpu_part.push_back((thread_cpu_s() - cpu) / seconds);
     const double overhead_s = measured_->overhead_s() - overhead_before_s;
-    steps.event_s.push_back(std::max(0.0, seconds - overhead_s - timed_s_) /
+    const std::vector<double> kernels_s = times();
+    const double in_kernels_s = std::accumulate(kernels_s.begin(), kernels_s.end(), 0.0);
+    steps.event_s.push_back(std::max(0.0, seconds - overhead_s - in_kernels_s) /
                             static_cast<double>(events_of_step(program_)));
     listening_ = false;
     return seconds;
+  }
+  // The seconds of all kernels of the last timed step, in turn.
+  std::vector<double> times() const {
+    std::vector<double> seconds;
+    for (const MeasuredEvent& e : timed_) {
+      for (const auto& p : e.products) seconds.push_back(p.seconds);
+      for (const auto& s : e.streams) seconds.push_back(s.seconds);
+    }
+    return seconds;
+  }
+  // Keeps such times of one or more ranks.
+  void keep(const std::vector<double>& seconds) const {
+    for (auto at = seconds.begin(); at != seconds.end();)
+      for (const MeasuredEvent& e : timed_) {
+        for (const auto& p : e.products)
+          probe_.samples.add(p.product, probe_.busy_ranks, *at++);
+        for (const auto& s : e.streams) probe_.samples.add(s.stream, probe_.busy_ranks, *at++);
+      }
   }
   // A step without any timing inside; returns its seconds.
   double bare_step(int number) {
@@ -139,17 +160,6 @@ class ModelProbe {
   }
 
  private:
-  void take(const MeasuredEvent& e) {
-    for (const auto& p : e.products) {
-      probe_.samples.add(p.product, probe_.busy_ranks, p.seconds);
-      timed_s_ += p.seconds;
-    }
-    for (const auto& s : e.streams) {
-      probe_.samples.add(s.stream, probe_.busy_ranks, s.seconds);
-      timed_s_ += s.seconds;
-    }
-  }
-
   const Probe& probe_;
   Deck deck_;
   Profile profile_;
@@ -160,7 +170,7 @@ class ModelProbe {
   Lanes lanes_;
   std::optional<Session> session_;
   bool listening_ = false;
-  double timed_s_ = 0;                 // in kernels
+  std::vector<MeasuredEvent> timed_;   // of the last timed step
   MeasuredModel* measured_ = nullptr;  // of the session
 };
 
@@ -178,16 +188,17 @@ void train(const Probe& probe, const Deck& deck, StepSamples& steps) {
   for (int i = 0; i < 12 && (i < 2 || spent < (probe.quick ? enough_s / 4 : enough_s)); ++i) {
     peers.barrier();
     probe.look();
+    const bool timed = i % 4 != 3;  // large models have few steps
     double seconds = 0;
     probe.let_work([&] {
-      const bool timed = i % 4 != 3;  // large models have few steps
-      if (timed)
-        seconds = model->step(1 + i, steps);
-      else
-        seconds = model->bare_step(1 + i);
-      if (timed) return;
-      bare.push_back(seconds);
+      seconds = timed ? model->step(1 + i, steps) : model->bare_step(1 + i);
+      if (!timed) bare.push_back(seconds);
     });
+    if (timed && probe.works()) {
+      const std::vector<double> all = probe.times_of_all(model->times());
+      model->keep(all);
+      steps.skew.add(all, probe.busy_ranks > 1 ? peers.size() : 1);
+    }
     spent += peers.max(seconds);
   }
   if (!model || bare.empty()) return;

@@ -26,9 +26,9 @@ void never_faster_when_larger(std::vector<TimePoint>& curve) {
 
 }  // namespace
 
-double mean_without_outliers(std::vector<double> values) {
+double mean_without_outliers(std::vector<double> values, double disturbed) {
   std::sort(values.begin(), values.end());
-  const double most = 2 * values[(values.size() - 1) / 2];
+  const double most = disturbed * values[(values.size() - 1) / 2];
   const auto end = std::upper_bound(values.begin(), values.end(), most);
   return std::accumulate(values.begin(), end, 0.0) / static_cast<double>(end - values.begin());
 }

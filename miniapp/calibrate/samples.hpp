@@ -14,10 +14,10 @@
 
 namespace shardmark {
 
-/// The mean of those that are at most twice the median. What disturbs each step a little belongs to
-/// it, since the median of steps has it too: a step is the sum of many times. A rank that lost its
-/// core for a while does not.
-double mean_without_outliers(std::vector<double> values);
+/// The mean of those that are at most `disturbed` times the median. What disturbs each step a little
+/// belongs to it, since the median of steps has it too: a step is the sum of many times. A rank that
+/// lost its core for a while does not.
+double mean_without_outliers(std::vector<double> values, double disturbed = 2);
 
 /// Adds the time of a size that is larger than all others of the model.
 void add_point(CopyModel& model, double bytes, double seconds);

@@ -49,6 +49,11 @@ class StateTimer {
   const Context& context() const { return context_; }
 
  private:
+  // Collective over the ranks that work.
+  void keep(const Stream& stream, double seconds) const {
+    for (const double s : probe_.times_of_all({seconds}))
+      probe_.samples.add(stream, probe_.busy_ranks, s);
+  }
   void* take(std::size_t elem_bytes, std::int64_t elems);
   template<class Body>
   double seconds_of(Body body) const {
@@ -91,11 +96,11 @@ void StateTimer::time(std::string_view kernel, Dtype dtype, Dtype source, double
       const double seconds = seconds_of(
           [&] { body(i < 0 ? std::min(elems, (fills_a_cache + unit - 1) / unit * unit) : elems); });
       if (i >= 0)
-        probe_.samples.add(Stream{.kernel = kernel,
-                                  .dtype = dtype,
-                                  .source = source,
-                                  .elems = static_cast<double>(elems)},
-                           probe_.busy_ranks, seconds);
+        keep({.kernel = kernel,
+              .dtype = dtype,
+              .source = source,
+              .elems = static_cast<double>(elems)},
+             seconds);
     }
   }
 }
@@ -115,7 +120,7 @@ void StateTimer::time_after_update(Stream stream, Update update, Copy copy) {
       for (std::int64_t i = 0; i < copies; ++i) copy(i * size, size);
     });
     stream.elems = static_cast<double>(size);
-    probe_.samples.add(stream, probe_.busy_ranks, seconds / static_cast<double>(copies));
+    keep(stream, seconds / static_cast<double>(copies));
   }
 }
 

@@ -49,10 +49,10 @@ Desc describe(const MatMulShape& s, Dtype type, std::int64_t rows, std::int64_t 
 }
 
 // Whether the stored rows of an operand compete for the same few lines of a first-level cache.
-// Implementations without a layout of their own (AVX2) read a column of such rows at a time, at
-// half of their speed, unless the rows are copied a line further apart.
+// Implementations without a layout of their own (AVX2) read a column of such rows at a time, and
+// are up to twice as slow unless the rows are copied a line further apart.
 bool rows_collide(std::int64_t row_elems, Dtype type) {
-  constexpr std::int64_t colliding_bytes = 2048;
+  constexpr std::int64_t colliding_bytes = 1024;
   return row_elems * dtype_bytes(type) % colliding_bytes == 0;
 }
 
@@ -73,7 +73,7 @@ Desc read_b(const MatMulShape& s) {
 // columns: with more of them the library copies A itself.
 Desc read_a(const MatMulShape& s, const Desc& stored) {
   constexpr std::int64_t few_columns = 512;
-  if (!s.transpose_a || s.n >= few_columns || !rows_collide(s.lda, s.type)) return stored;
+  if (!s.transpose_a || s.n > few_columns || !rows_collide(s.lda, s.type)) return stored;
   return Desc({s.m, s.k}, library_type(s.type), dnnl::memory::dims{1, apart(s.m, s.type)});
 }
 

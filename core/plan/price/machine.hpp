@@ -151,12 +151,20 @@ struct NoiseModel {
   std::vector<Rank> ranks;         // those that lost most
 };
 
+/// How far ranks of a node end apart that begin the same work together. Each has a core of its own,
+/// but what disturbs one does not disturb the other.
+struct RankSkew {
+  int ranks = 0;                  // that were measured; 0: unknown, and nothing is priced
+  std::vector<TimePoint> points;  // seconds of work -> how much later than their mean the last ends
+};
+
 /// The differences between repeated steps, and between ranks.
 struct Jitter {
   double step_relative_sd = 0;  // standard deviation of a repeated step / its mean
   double rank_relative_sd = 0;  // of the same work on different ranks at the same time
   /// Quantiles of step time / median at probabilities 0, 1/(n-1), …, 1; empty: unknown.
   std::vector<double> step_quantiles;
+  RankSkew rank_skew;
   std::optional<NoiseModel> noise;
 };
 

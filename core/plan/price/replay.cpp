@@ -5,6 +5,7 @@
 
 #include <core/error.hpp>
 #include <core/plan/price/replay.hpp>
+#include <core/plan/price/stragglers.hpp>
 
 namespace shardmark {
 namespace {
@@ -224,7 +225,10 @@ bool Replay::wait_for(std::int32_t index) {
   if (is_collective(e.op)) {
     computing_ = false;
     double none = 0;
-    if (end_s == in_flight && !pass(none, 0, index)) return false;
+    if (end_s == in_flight) {
+      if (!pass(none, 0, index)) return false;
+      apart_s_ = 0;
+    }
     return wait_until(end_s, Lane::comm, Resource::latency);
   }
   return wait_until(end_s, e.lane, e.lane == Lane::disk ? Resource::disk : Resource::host_link);
@@ -241,12 +245,15 @@ void Replay::start_collective(int index) {
   f.not_before_s = sums_.clock + options_.delay_s;
   f.record = record_;
   f.network_part = f.left_s > 0 ? cost[Resource::network] / f.left_s : 0;
-  if (const NetworkLevel* level = level_of(machine_, shape_of(e))) {
+  const CollectiveShape shape = shape_of(e);
+  if (const NetworkLevel* level = level_of(machine_, shape)) {
     f.compute_share = level->compute_share;
     f.speed_beside_compute = level->speed_beside_compute;
   }
   end_s_[static_cast<std::size_t>(index)] = in_flight;
-  arrivals_.add(rank_, q, sums_.clock + owed_s_);
+  // What is replayed is a rank of mean speed; the slowest one of its node arrives later.
+  const double skew_s = rank_skew_s(machine_.jitter.rank_skew, shape.ranks_per_node, apart_s_);
+  arrivals_.add(rank_, q, sums_.clock + owed_s_ + skew_s);
   queues_[static_cast<std::size_t>(q)].push_back(f);
 }
 
@@ -290,6 +297,7 @@ bool Replay::run_event(int index) {
     own[Resource::host] += machine_.device.event_s;
     for (std::size_t r = 0; r < own.size(); ++r) sums_.critical[r] += own[r];
     sums_.busy[Lane::compute] += left_s_;
+    apart_s_ += left_s_;
     if (moved_by_rank) sums_.copies += left_s_;
     const auto s = static_cast<std::size_t>(runs_[run_].segments[part_]);
     sums_.flops += flops_[s].empty() ? 0 : flops_[s][i];

@@ -108,7 +108,8 @@ class Replay {
   std::array<double, queue_count> free_s_{};  // when a queue's last flight ended
   std::array<std::size_t, queue_count> issued_{};
   double flying_until_s_ = 0, link_free_s_ = 0, disk_free_s_ = 0;
-  double owed_s_ = 0;  // of its core, to the ranks with which this one takes turns
+  double owed_s_ = 0;   // of its core, to the ranks with which this one takes turns
+  double apart_s_ = 0;  // worked since it last waited for the others
   std::vector<PricedEvent> events_;
   std::size_t record_ = 0;  // of the event
   double waited_before_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step waits for its slowest rank, and more ranks have a slower one.
+// Ranks that do the same work are not equally fast, and a collective waits for the last of them.
 #pragma once
 
 #include <core/plan/price/machine.hpp>
@@ -10,6 +10,11 @@ namespace shardmark {
 /// formula (Statistical Estimates and Transformed Beta-Variables, 1958) with the quantile of
 /// Abramowitz and Stegun 26.2.23; right to 0.01.
 double slowest_draw(int n);
+
+/// How much later than their mean the last of `ranks` ranks of a node ends work that takes `work_s`
+/// seconds and that they began together: as measured, or in proportion to the expected maximum of
+/// so many normal draws. 0 if the machine file does not know.
+double rank_skew_s(const RankSkew& skew, int ranks, double work_s);
 
 /// By which factor a step of `ranks` ranks takes longer than one of `ranks_per_node` ranks, because
 /// equal ranks are not equally fast (Jitter::rank_relative_sd). What was measured on a node

@@ -198,5 +198,15 @@ TEST(Stragglers, TheSlowestOfMoreRanksIsSlower) {
   EXPECT_NEAR(straggler_factor(m, 1000, 1), 1.0324, 0.0005);
 }
 
+TEST(Stragglers, TheLastRankOfANodeEndsLaterByWhatWasMeasured) {
+  const RankSkew skew{.ranks = 2, .points = {{1e-3, 1e-4}, {4e-3, 2e-4}}};
+  EXPECT_EQ(rank_skew_s({}, 2, 1e-3), 0);
+  EXPECT_EQ(rank_skew_s(skew, 1, 1e-3), 0);
+  EXPECT_NEAR(rank_skew_s(skew, 2, 2e-3), 1.4142e-4, 1e-8);
+  EXPECT_NEAR(rank_skew_s(skew, 2, 0.5e-3), 0.5e-4, 1e-10) << "no work, no skew";
+  EXPECT_NEAR(rank_skew_s(skew, 2, 8e-3), 4e-4, 1e-10) << "beyond what was measured in proportion";
+  EXPECT_NEAR(rank_skew_s(skew, 8, 1e-3), 1e-4 * slowest_draw(8) / slowest_draw(2), 1e-10);
+}
+
 }  // namespace
 }  // namespace shardmark::nccl_model_test

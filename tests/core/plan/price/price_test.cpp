@@ -241,6 +241,50 @@ TEST(Price, ACollectiveStartsWhenTheLastRankArrives) {
   EXPECT_NEAR(p[0].critical[Resource::network], 4e-3, exact);
 }
 
+// A machine whose ranks end 10 % of their work after their mean, if it takes a millisecond or more.
+Machine with_skew() {
+  Machine m = machine();
+  m.jitter.rank_skew = {.ranks = 2, .points = {{1e-3, 0.1e-3}, {100e-3, 10e-3}}};
+  return m;
+}
+
+TEST(Price, ACollectiveWaitsForTheSlowestOfEqualRanks) {
+  Plan plan;
+  plan.kernel(10 * mb);                  // 10 ms, the slowest rank 11 ms
+  const int c = plan.collective(4 * mb);  // 2 ms
+  plan.kernel(20 * mb, {c});
+  const int d = plan.collective(4 * mb);
+  plan.kernel(1 * mb, {d});
+  const PricedStep p = price(plan.program(), with_skew(), on_one_node());
+  // After the first wait the ranks are together again.
+  EXPECT_NEAR(p.step_s, (10 + 1 + 2 + 20 + 2 + 2 + 1) * 1e-3, exact);
+  EXPECT_NEAR(p.exposed_s, 7e-3, exact);
+  EXPECT_NEAR(p.critical[Resource::network], 4e-3, exact) << "no network makes a rank faster";
+}
+
+TEST(Price, ComputationHidesASlowRankAsWell) {
+  Plan plan;
+  plan.kernel(10 * mb);
+  const int c = plan.collective(4 * mb);  // from 11 to 13 ms
+  plan.kernel(3 * mb);
+  plan.kernel(1 * mb, {c});
+  EXPECT_NEAR(step(plan, with_skew()), 14e-3, exact);
+  // The next collective finds the ranks as far apart as 14 ms let them be: none waited.
+  const int d = plan.collective(4 * mb);
+  plan.kernel(1 * mb, {d});
+  EXPECT_NEAR(step(plan, with_skew()), (14 + 1.4 + 2 + 1) * 1e-3, exact);
+}
+
+TEST(Price, RanksOnNodesOfTheirOwnHaveNoneToWaitFor) {
+  Plan plan;
+  plan.kernel(10 * mb);
+  const int c = plan.collective(4 * mb);
+  plan.kernel(1 * mb, {c});
+  PriceOptions apart;
+  apart.ranks_per_node = 1;
+  EXPECT_EQ(step(plan, with_skew(), apart), step(plan, machine(), apart));
+}
+
 TEST(Price, RanksWhoseCollectivesDisagreeAreRefused) {
   Plan one, other;
   one.collective(1 * mb);
