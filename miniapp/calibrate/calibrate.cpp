@@ -108,6 +108,17 @@ void describe_machine(const World& world, const StepSamples& steps, Machine& m) 
   }
 }
 
+// Collective. A machine file describes nodes that are alike.
+void require_equal_nodes(const World& world) {
+  const std::vector<int> of_nodes = world.peers.gather(world.node.ranks);
+  const auto [least, most] = std::minmax_element(of_nodes.begin(), of_nodes.end());
+  if (*least != *most)
+    throw DeckError(fmt::format(
+        "calibrate: the nodes have {} to {} ranks: a machine file describes nodes that are alike: "
+        "start as many ranks on each of them",
+        *least, *most));
+}
+
 }  // namespace
 
 Calibration calibrate(const CalibrateArguments& a, const World& world) {
@@ -115,6 +126,7 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   Machine& m = c.machine;
   std::optional<Deck> deck;
   world.peers.agree([&] {
+    require_equal_nodes(world);
     if (!a.deck.empty()) deck = read_deck(a.deck, a.sets, DeckUse::plan).deck;
   });
   const Announcer announce(world.peers.rank() == 0);

@@ -26,7 +26,7 @@ struct Calibration {
 };
 
 /// Collective over all ranks. Takes a few minutes, or half a minute if `quick`. Throws AgreedError,
-/// CommError.
+/// also if the nodes have different numbers of ranks, and CommError.
 Calibration calibrate(const CalibrateArguments& arguments, const World& world);
 
 /// The points and their residuals as a page that needs no other file.

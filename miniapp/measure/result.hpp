@@ -82,13 +82,11 @@ struct TimeResult {
   double own() const { return forward + backward + optimizer - exposed; }
 };
 
-/// The median over the timed steps, in seconds, on one rank. A few steps that something disturbs
-/// move a mean and not a median, so these are what predictions are compared with.
+/// Medians over the timed steps, in seconds. A few steps that something disturbs move a mean and
+/// not a median, so these are what predictions are compared with.
 struct PhaseMedians {
   double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0;
   double step = 0;  // of the slowest rank
-  /// Without waiting for other ranks.
-  double own() const { return forward + backward + optimizer - exposed; }
 };
 
 /// A time of a step and as measured.
@@ -152,8 +150,8 @@ struct Result {
                        [](const LinkResult& l) { return l.predicted.copies > 0; });
   }
   TimeResult times;  // of this rank
-  /// Of the steps that were not proved, unless all were: those of the rank that waits least. The
-  /// phases of other ranks also contain their waiting.
+  /// Of the steps that were not proved, unless all were: the means over the ranks. A price is that
+  /// of a rank of mean speed, which waits for the slowest one as these did on average.
   PhaseMedians median_times;
   double step_p50_s = 0, step_p99_s = 0, timed_s = 0;
   int slowest_rank = 0;      // the rank that spends most time without waiting for others

@@ -86,13 +86,6 @@ TimeResult times_per_step(const RunRecord& record, const std::vector<CollectiveR
           .matmul = per_step(record.matmul_ns)};
 }
 
-// Of the times by rank, those of the rank that spends most time without waiting for the others.
-template<class Times>
-auto waits_least(const std::vector<Times>& all) {
-  return std::max_element(all.begin(), all.end(),
-                          [](const Times& a, const Times& b) { return a.own() < b.own(); });
-}
-
 // The timed steps whose time is theirs alone: those that were not proved, or all if there are none.
 std::vector<std::size_t> plain_steps(const RunRecord& record) {
   const auto first = static_cast<std::size_t>(record.warmup);
@@ -116,6 +109,20 @@ PhaseMedians medians(const RunRecord& record, const std::vector<std::size_t>& st
           .optimizer = median_of(&LaneTimes::step),
           .copies = median_of(&LaneTimes::copies),
           .exposed = median_of(&LaneTimes::exposed)};
+}
+
+// The same of a rank of mean speed.
+PhaseMedians mean_of(const std::vector<PhaseMedians>& ranks) {
+  const auto mean = [&](double PhaseMedians::*time) {
+    double sum = 0;
+    for (const PhaseMedians& r : ranks) sum += r.*time;
+    return sum / static_cast<double>(ranks.size());
+  };
+  return {.forward = mean(&PhaseMedians::forward),
+          .backward = mean(&PhaseMedians::backward),
+          .optimizer = mean(&PhaseMedians::optimizer),
+          .copies = mean(&PhaseMedians::copies),
+          .exposed = mean(&PhaseMedians::exposed)};
 }
 
 // The tokens that the timed steps trained on. A `list` model has no tokens; its figure of merit
@@ -208,8 +215,7 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
   result.times = times_per_step(record, calls, steps);
   const std::vector<std::size_t> plain = plain_steps(record);
-  const auto all_medians = peers.gather(medians(record, plain));
-  result.median_times = *waits_least(all_medians);
+  result.median_times = mean_of(peers.gather(medians(record, plain)));
   std::vector<double> timed, of_plain;
   for (auto s = static_cast<std::size_t>(record.warmup); s < result.rows.size(); ++s)
     timed.push_back(result.rows[s].seconds);
@@ -220,7 +226,10 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
   const auto timed_s = peers.gather(record.timed_s);
   result.timed_s = *std::max_element(timed_s.begin(), timed_s.end());
   const auto all = peers.gather(result.times);
-  const auto slowest = waits_least(all);
+  // The rank that spends most time without waiting for the others.
+  const auto slowest = std::max_element(
+      all.begin(), all.end(),
+      [](const TimeResult& a, const TimeResult& b) { return a.own() < b.own(); });
   result.slowest_rank = static_cast<int>(slowest - all.begin());
   result.slowest_times = *slowest;
   if (result.timed_s > 0 && record.steps > 0)

@@ -168,13 +168,17 @@ many_collectives() {
   done
 }
 
-# Rule: hosts with another deck are refused, and hosts with another program make the run INVALID.
+# Rule: hosts with another deck are refused, and hosts with another program make the run INVALID. A machine file
+# describes hosts that are alike, so calibrate refuses others.
 inputs() {
   sed 's/"hidden": 64/"hidden": 32/' "$place/deck.json" >"$place/deck1.json"
   go "$hosts" 2 --limit 60 -- sh -c '[ $(hostname) = host0 ] || other=1
                                      exec "$1" run "$2/deck$other.json" --out "$2/out"' - "$program" "$place"
   check ends_with 2
   check says "rank 1 (host host1) has another deck"
+  go "$hosts" 2 --ranks 2,1 --limit 60 -- "$program" calibrate --quick --out "$place/machine.json" --disk "$place"
+  check ends_with 2
+  check says "the nodes have 1 to 2 ranks"
   cp "$program" "$place/other"
   echo >>"$place/other"
   go "$hosts" 2 --limit 60 -- sh -c '[ $(hostname) = host0 ] && own=$1
