@@ -2,8 +2,8 @@
 # Parts of ci/bench, which sources this file.
 # shellcheck shell=bash disable=SC2154
 
-# Sets `machine` to the machine file to use: MACHINE, or else a calibration of this machine, made now. It keeps what earlier ones
-# know of cores that were elsewhere.
+# Sets `machine` to the machine file to use: MACHINE, or else a calibration of this machine, made now. If there is one already,
+# the file has the means of both.
 calibrate_unless_given() {
   machine=${MACHINE:-$scratch/machine.json}
   [[ -n ${MACHINE:-} ]] || on "$ranks" "$build_dir/shardmark" calibrate --add --out "$machine" --disk "$scratch"
@@ -20,6 +20,7 @@ calibrate_unless_given() {
 predict() {
   local machine name n family line sets since_ms now_ms again
   for _ in $(seq "${ROUNDS:-3}"); do
+    rm -f "$scratch/machine.json"
     calibrate_unless_given >&2
     since_ms=$(drift_ms) again=2
     grep -vE '^#' ci/bench.d/predict_decks | grep -E "${DECKS:-.}" | while read -r name n family line; do

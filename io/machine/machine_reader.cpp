@@ -245,6 +245,7 @@ void read_provenance(KeyReader& reader, MachineProvenance& p) {
   reader.text("source", p.source);
   p.commands = texts(reader, "commands");
   p.versions = texts(reader, "versions");
+  reader.integer("calibrations", p.calibrations, {1, 1 << 30});
   reader.integer("samples", p.samples, {0, std::int64_t{1} << 40});
   reader.real("spread", p.spread, any_amount);
   if (reader.any("busy") != nullptr) {

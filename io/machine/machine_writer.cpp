@@ -49,8 +49,7 @@ Object curve(const std::vector<TimePoint>& points) {
 // Points whose size is a time, too.
 Object times(const std::vector<TimePoint>& points) {
   Object list = Object::array();
-  for (const TimePoint& p : points)
-    list.push_back({microseconds(p.size), microseconds(p.seconds)});
+  for (const TimePoint& p : points) list.push_back({microseconds(p.size), microseconds(p.seconds)});
   return list;
 }
 
@@ -76,6 +75,7 @@ Object provenance(const MachineProvenance& p) {
   put(o, "source", p.source);
   if (!p.commands.empty()) o["commands"] = p.commands;
   if (!p.versions.empty()) o["versions"] = p.versions;
+  if (p.calibrations > 1) o["calibrations"] = p.calibrations;
   if (p.samples > 0) o["samples"] = p.samples;
   put(o, "spread", p.spread);
   if (p.busy) o["busy"] = *p.busy;
@@ -269,7 +269,7 @@ Object machine_json(const Machine& m) {
   if (!m.jitter.step_quantiles.empty()) jitter["step_quantiles"] = m.jitter.step_quantiles;
   if (m.jitter.rank_skew.ranks > 0)
     jitter["rank_skew"] = {{"ranks", m.jitter.rank_skew.ranks},
-                          {"work_us_us", times(m.jitter.rank_skew.points)}};
+                           {"work_us_us", times(m.jitter.rank_skew.points)}};
   if (m.jitter.noise) put(jitter, "noise", noise(*m.jitter.noise));
   put(o, "jitter", std::move(jitter));
   put(o, "step_us", m.step_s, 1e-6);

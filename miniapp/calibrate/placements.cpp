@@ -18,26 +18,6 @@ void clear_seconds(Points& points) {
   for (auto& p : points) p.seconds = 0;
 }
 
-// What a machine is like in each placement that its calibration met.
-std::vector<Placement> met_by(const Machine& m) {
-  if (!m.placements.empty() || m.node.core_to_core_s <= 0) return m.placements;
-  return {{m.node.core_to_core_s, 1, m.device.streams, m.network}};
-}
-
-// Whether the tables of two placements list the same sizes, so that they have means.
-bool alike(const Placement& a, const Placement& b) {
-  const auto same = [](const auto& x, const auto& y) {
-    return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const auto& s, const auto& t) {
-      return s.points.size() == t.points.size();
-    });
-  };
-  return same(a.streams, b.streams) &&
-         std::equal(a.network.begin(), a.network.end(), b.network.begin(), b.network.end(),
-                    [&](const NetworkLevel& x, const NetworkLevel& y) {
-                      return same(x.collectives, y.collectives);
-                    });
-}
-
 }  // namespace
 
 std::vector<CoreRange> kinds_of_distances(std::vector<double> distances) {
@@ -68,32 +48,13 @@ void average_placements(Machine& m) {
       for (std::size_t i = 0; i < m.network[l].collectives.size(); ++i)
         add_part(m.network[l].collectives[i].points, p.network[l].collectives[i].points, p.part);
   }
-  for (NetworkLevel& level : m.network) describe_link(level);
+  for (NetworkLevel& level : m.network) describe_level(level);
 }
 
-Machine with_placements_of(Machine machine, const Machine& earlier) {
-  std::vector<Placement> all = met_by(machine);
-  if (all.empty()) return machine;
-  for (Placement& p : met_by(earlier))
-    if (alike(p, all.front()) && std::all_of(all.begin(), all.end(), [&](const Placement& q) {
-          return is_other_placement(p.core_to_core_s, q.core_to_core_s);
-        }))
-      all.push_back(std::move(p));
-  if (all.size() < 2) return machine;
-  double parts = 0;
-  for (const Placement& p : all) parts += p.part;
-  for (Placement& p : all) p.part /= parts;
-  std::sort(all.begin(), all.end(), [](const Placement& a, const Placement& b) {
-    return a.core_to_core_s < b.core_to_core_s;
-  });
-  machine.placements = std::move(all);
-  machine.node.core_to_core_s = 0;
-  average_placements(machine);
-  return machine;
-}
-
-// By the all_gather of the smallest and that of the largest array.
-void describe_link(NetworkLevel& level) {
+// The link by the all_gather of the smallest and that of the largest array.
+void describe_level(NetworkLevel& level) {
+  // Where the rank's own thread moves the data, it does either one or the other.
+  level.speed_beside_compute = level.compute_share > 0.5 ? 0.5 : 1;
   for (const CollectiveTimes& t : level.collectives) {
     if (t.op != Op::all_gather || t.points.empty()) continue;
     const TimePoint& largest = t.points.back();

@@ -25,10 +25,8 @@ std::vector<CoreRange> kinds_of_distances(std::vector<double> distances);
 /// list the same sizes.
 void average_placements(Machine& machine);
 
-/// A calibration with the placements that only an earlier one of the same machine has met.
-Machine with_placements_of(Machine machine, const Machine& earlier);
-
-/// Sets the latency and the bandwidth of a level by its points.
-void describe_link(NetworkLevel& level);
+/// Sets the latency and the bandwidth of a level by its points, and its speed beside computation by
+/// what it takes from it.
+void describe_level(NetworkLevel& level);
 
 }  // namespace shardmark

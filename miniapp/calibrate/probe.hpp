@@ -11,8 +11,8 @@
 #include <comm/shm/core_distance.hpp>
 #include <core/plan/deck/deck.hpp>
 #include <core/plan/price/machine.hpp>
-#include <miniapp/calibrate/skew_samples.hpp>
 #include <miniapp/calibrate/samples.hpp>
+#include <miniapp/calibrate/skew_samples.hpp>
 #include <miniapp/run/world.hpp>
 
 namespace shardmark {
@@ -90,8 +90,8 @@ void probe_states(const Probe& probe, StateTimer& timer);
 /// Those with which `deck` quantizes what it sends, if it does. Models do not launch them, since
 /// one rank alone sends nothing. Collective.
 void probe_quantization(const Probe& probe, const Deck& deck);
-/// Collectives of all ranks on the back-end that `auto` picks. Returns the levels of the network;
-/// the times of their verbs are in the samples. Collective.
+/// Collectives of all ranks on the back-end that `auto` picks, alone and beside computation.
+/// Returns the levels of the network; what was measured is in the samples. Collective.
 std::vector<NetworkLevel> probe_collectives(const Probe& probe);
 /// Copies between host and device. Collective.
 void probe_copies(const Probe& probe);

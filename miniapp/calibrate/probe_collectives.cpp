@@ -51,8 +51,8 @@ class LevelProbe {
   NetworkLevel run() {
     for (const Verb& v : verbs) times(v);
     probe_.progress("collectives beside computation");
-    level_.compute_share = collectives_.share_of_compute(std::int64_t{16} << 20);
-    level_.speed_beside_compute = level_.compute_share > 0.5 ? 0.5 : 1;
+    probe_.samples.add_share_of_compute(number_,
+                                        collectives_.share_of_compute(std::int64_t{16} << 20));
     return level_;
   }
 

@@ -147,8 +147,7 @@ class ModelProbe {
   void keep(const std::vector<double>& seconds) const {
     for (auto at = seconds.begin(); at != seconds.end();)
       for (const MeasuredEvent& e : timed_) {
-        for (const auto& p : e.products)
-          probe_.samples.add(p.product, probe_.busy_ranks, *at++);
+        for (const auto& p : e.products) probe_.samples.add(p.product, probe_.busy_ranks, *at++);
         for (const auto& s : e.streams) probe_.samples.add(s.stream, probe_.busy_ranks, *at++);
       }
   }

@@ -17,6 +17,10 @@ double quartile_range(std::vector<double> values) {
   return median > 0 ? (values[values.size() * 3 / 4] - values[values.size() / 4]) / median : 0;
 }
 
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
 // A larger message is no faster. Where points say so, other work disturbed the smaller one, which
 // gets the time of the larger one.
 void never_faster_when_larger(std::vector<TimePoint>& curve) {
@@ -26,18 +30,24 @@ void never_faster_when_larger(std::vector<TimePoint>& curve) {
 
 }  // namespace
 
-double mean_without_outliers(std::vector<double> values, double disturbed) {
+double mean_without_outliers(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  const double most = disturbed * values[(values.size() - 1) / 2];
-  const auto end = std::upper_bound(values.begin(), values.end(), most);
-  return std::accumulate(values.begin(), end, 0.0) / static_cast<double>(end - values.begin());
+  const double most = 2 * values[(values.size() - 1) / 2];
+  values.erase(std::upper_bound(values.begin(), values.end(), most), values.end());
+  return mean(values);
 }
 
 void add_point(CopyModel& model, double bytes, double seconds) {
   model.points.push_back({bytes, seconds});
+  describe_copies(model);
+}
+
+void describe_copies(CopyModel& model) {
+  if (model.points.empty()) return;
   never_faster_when_larger(model.points);
+  const TimePoint& largest = model.points.back();
   model.link = {.latency_s = model.points.front().seconds,
-                .bytes_per_s = bytes / seconds,
+                .bytes_per_s = largest.size / largest.seconds,
                 .measured = true,
                 .source = {}};
 }
@@ -69,6 +79,10 @@ void Samples::add(std::size_t level, Op op, Dtype dtype, bool in_place, std::int
   auto& samples = collectives_[{level, op, dtype, in_place}][static_cast<double>(bytes)];
   for (const double s : seconds) samples.push_back({s, core_to_core_s_});
   count_ += std::ssize(seconds);
+}
+
+void Samples::add_share_of_compute(std::size_t level, double share) {
+  shares_of_compute_[level].push_back(share);
 }
 
 void Samples::add(Direction direction, std::int64_t bytes, const std::vector<double>& seconds) {
@@ -145,7 +159,9 @@ void Samples::fill_levels(std::vector<NetworkLevel>& levels, const CoreRange& co
       never_faster_when_larger(t.points);
     }
   }
-  for (NetworkLevel& level : levels) describe_link(level);
+  for (const auto& [number, shares] : shares_of_compute_)
+    levels[number].compute_share = mean(shares);
+  for (NetworkLevel& level : levels) describe_level(level);
 }
 
 void Samples::fill_copies(Machine& machine) const {

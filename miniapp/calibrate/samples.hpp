@@ -14,13 +14,15 @@
 
 namespace shardmark {
 
-/// The mean of those that are at most `disturbed` times the median. What disturbs each step a little
-/// belongs to it, since the median of steps has it too: a step is the sum of many times. A rank that
-/// lost its core for a while does not.
-double mean_without_outliers(std::vector<double> values, double disturbed = 2);
+/// The mean of those that are at most twice the median. What disturbs each step a little belongs to
+/// it, since the median of steps has it too: a step is the sum of many times. A rank that lost its
+/// core for a while does not.
+double mean_without_outliers(std::vector<double> values);
 
 /// Adds the time of a size that is larger than all others of the model.
 void add_point(CopyModel& model, double bytes, double seconds);
+/// Sets the latency and the bandwidth of copies by their points.
+void describe_copies(CopyModel& model);
 
 class Samples {
  public:
@@ -33,6 +35,8 @@ class Samples {
   /// Collectives on the level with this number; `in_place` as in CollectiveTimes.
   void add(std::size_t level, Op op, Dtype dtype, bool in_place, std::int64_t bytes,
            const std::vector<double>& seconds);
+  /// What collectives of one second on this level take from computation beside them, in seconds.
+  void add_share_of_compute(std::size_t level, double share);
   /// The times of copies of this size.
   void add(Direction direction, std::int64_t bytes, const std::vector<double>& seconds);
   std::int64_t count() const { return count_; }
@@ -72,6 +76,7 @@ class Samples {
   std::map<ProductKey, Table<Shape>> products_;
   std::map<StreamKey, Table<std::pair<double, double>>> streams_;
   std::map<LevelKey, Table<double>> collectives_;
+  std::map<std::size_t, std::vector<double>> shares_of_compute_;  // by level
   std::map<Direction, Table<double>> copies_;
   std::vector<double> distances_;  // all that were measured
   double core_to_core_s_ = 0;

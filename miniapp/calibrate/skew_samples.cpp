@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include <miniapp/calibrate/skew_samples.hpp>
-#include <miniapp/calibrate/samples.hpp>
 
 namespace shardmark {
 
@@ -34,14 +33,14 @@ void SkewSamples::add(std::span<const double> seconds, int ranks) {
 
 RankSkew SkewSamples::result() const {
   constexpr std::size_t enough = 20;
-  // Two ranks of normal times are seldom farther apart; one that lost its core is.
-  constexpr double disturbed = 5;
   RankSkew skew{.ranks = ranks_, .points = {}};
   for (const auto& [length, samples] : by_length_) {
     if (samples.skews_s.size() < enough) continue;
-    const double mean_s = mean_without_outliers(samples.skews_s, disturbed);
-    if (mean_s > 0)
-      skew.points.push_back({samples.work_s / static_cast<double>(samples.skews_s.size()), mean_s});
+    std::vector<double> skews_s = samples.skews_s;
+    const auto median = skews_s.begin() + std::ssize(skews_s) / 2;
+    std::nth_element(skews_s.begin(), median, skews_s.end());
+    if (*median > 0)
+      skew.points.push_back({samples.work_s / static_cast<double>(skews_s.size()), *median});
   }
   return skew;
 }

@@ -12,10 +12,11 @@ namespace shardmark {
 
 class SkewSamples {
  public:
-  /// `seconds`: of the same kernels on each of `ranks` ranks at the same time, rank by rank. Each run
-  /// of 1, 2, 4, … successive kernels is a sample. Nothing is added for one rank.
+  /// `seconds`: of the same kernels on each of `ranks` ranks at the same time, rank by rank. Each
+  /// run of 1, 2, 4, … successive kernels is a sample. Nothing is added for one rank.
   void add(std::span<const double> seconds, int ranks);
-  /// The mean skew by powers of 2 of the mean time; lengths with few samples are left out.
+  /// The median skew, as predictions are of median steps, by powers of 2 of the mean time; lengths
+  /// with few samples are left out.
   RankSkew result() const;
 
  private:

@@ -9,7 +9,7 @@
 #include <core/text.hpp>
 #include <io/files/durable_file.hpp>
 #include <io/machine/machine_file.hpp>
-#include <miniapp/calibrate/placements.hpp>
+#include <miniapp/calibrate/combine.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/report/standard_output.hpp>
@@ -56,7 +56,7 @@ ExitStatus calibrate_command(const CalibrateArguments& a) {
       if (world.peers.rank() == 0) earlier = earlier_file(a, world.node.host);
     });
     Calibration c = calibrate(a, world);
-    if (earlier) c.machine = with_placements_of(std::move(c.machine), *earlier);
+    if (earlier) c.machine = combined(std::move(c.machine), *earlier);
     world.peers.agree([&] {
       if (world.peers.rank() != 0) return;
       write(a.out, c);

@@ -227,9 +227,9 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
   result.timed_s = *std::max_element(timed_s.begin(), timed_s.end());
   const auto all = peers.gather(result.times);
   // The rank that spends most time without waiting for the others.
-  const auto slowest = std::max_element(
-      all.begin(), all.end(),
-      [](const TimeResult& a, const TimeResult& b) { return a.own() < b.own(); });
+  const auto slowest =
+      std::max_element(all.begin(), all.end(),
+                       [](const TimeResult& a, const TimeResult& b) { return a.own() < b.own(); });
   result.slowest_rank = static_cast<int>(slowest - all.begin());
   result.slowest_times = *slowest;
   if (result.timed_s > 0 && record.steps > 0)

@@ -199,6 +199,7 @@ struct Figure {
 struct MachineProvenance {
   std::string host, date, program, source;
   std::vector<std::string> commands, versions;
+  std::int64_t calibrations = 1;  // whose means the figures are
   std::int64_t samples = 0;
   double spread = 0;                     // median over points of (75th - 25th percentile) / median
   std::optional<bool> busy;              // other work ran during the measurements

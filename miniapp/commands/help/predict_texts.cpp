@@ -75,7 +75,8 @@ CommandHelp calibrate_help() {
            {.name = "--quick", .value = "", .text = "Measures fewer sizes, in half a minute."},
            {.name = "--add",
             .value = "",
-            .text = "Keeps from an earlier FILE what it knows of cores that were elsewhere."}},
+            .text = "Adds to an earlier FILE of this machine: times become the means of all "
+                    "calibrations."}},
       .statuses = {{0, "The machine file is written."},
                    {2, "A bad deck or argument."},
                    {4, "The machine file or a file on the disk cannot be written."},

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* whole = R"({
   "machine_file": 1, "name": "test",
   "provenance": {"host": "h", "date": "2026-11-23", "program": "p", "source": "s",
-                 "commands": ["c"], "versions": ["v"], "samples": 7, "spread": 0.5, "busy": false,
+                 "commands": ["c"], "versions": ["v"], "calibrations": 3, "samples": 7, "spread": 0.5, "busy": false,
                  "held_out_error": 0.25, "note": "n",
                  "figures": [{"key": "device", "kind": "nominal", "source": "datasheet"}]},
   "node": {"cores": 8, "sockets": 2, "numa_domains": 2, "ranks": 4, "nodes": 3,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules: distances between cores of two kinds become two placements with points of their own, those
 // of one kind none; what was measured in one placement only is scaled for the other one; figures
-// without a placement are the means; a later calibration keeps placements that it did not meet.
+// without a placement are the means.
 #include <gtest/gtest.h>
 
 #include <miniapp/calibrate/samples.hpp>
@@ -93,6 +93,19 @@ TEST(Placements, HavePointsOfTheirOwn) {
   EXPECT_NEAR(m.network[0].collectives[0].points.at(0).seconds, 0.75 * 2e-6 + 0.25 * 4e-6, 1e-12);
 }
 
+TEST(Placements, HaveTheMeanShareThatCollectivesTakeFromComputation) {
+  Samples s = measured(10);
+  s.add_share_of_compute(0, 0.5);
+  s.add_share_of_compute(0, 0.7);
+  Machine m = one_level();
+  s.fill(m);
+  ASSERT_EQ(m.placements.size(), 2U);
+  for (const NetworkLevel* level : {&m.network[0], &m.placements[1].network[0]}) {
+    EXPECT_NEAR(level->compute_share, 0.6, 1e-12);
+    EXPECT_EQ(level->speed_beside_compute, 0.5);
+  }
+}
+
 // The cores were far apart while the first verb was measured, but not during the second one.
 TEST(Placements, ScaleAVerbAsTheOthers) {
   Samples s = measured(10);
@@ -112,22 +125,6 @@ TEST(Placements, AreNoneIfTheCoresStayed) {
   EXPECT_TRUE(m.placements.empty());
   EXPECT_NEAR(m.node.core_to_core_s, far_s, 4e-9);
   EXPECT_NEAR(kernel_s(m.device.streams, 1000), 1e-6, 1e-12);
-}
-
-TEST(Placements, AreKeptFromAnEarlierCalibration) {
-  Machine far = one_level(), near = one_level();
-  measured(40).fill(far);
-  measured(0).fill(near);
-  // The earlier one lacks a size, so that the two have no common tables.
-  EXPECT_TRUE(with_placements_of(near, far).placements.empty());
-  for (StreamTimes& t : near.device.streams) t.points.pop_back();
-  const Machine both = with_placements_of(near, far);
-  ASSERT_EQ(both.placements.size(), 2U);
-  EXPECT_EQ(both.node.core_to_core_s, 0);
-  EXPECT_NEAR(kernel_s(both.placements[0].streams, 1000), 2e-6, 1e-12);
-  EXPECT_NEAR(kernel_s(both.placements[1].streams, 1000), 1e-6, 1e-12);
-  EXPECT_NEAR(kernel_s(both.device.streams, 1000), 1.5e-6, 1e-12);
-  EXPECT_TRUE(with_placements_of(near, near).placements.empty());
 }
 
 }  // namespace

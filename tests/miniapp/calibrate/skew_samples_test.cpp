@@ -30,7 +30,8 @@ double part(const TimePoint& p) {
 }
 
 TEST(SkewSamples, ASlowerRankIsApartByAPartOfItsWork) {
-  const RankSkew skew = skew_of(2, [](int rank, std::size_t) { return (1 + 0.2 * rank) * kernel_s; });
+  const RankSkew skew =
+      skew_of(2, [](int rank, std::size_t) { return (1 + 0.2 * rank) * kernel_s; });
   EXPECT_EQ(skew.ranks, 2);
   ASSERT_GT(skew.points.size(), 6u);
   for (const TimePoint& p : skew.points) EXPECT_NEAR(part(p), 0.1 / 1.1, 1e-9) << p.size;

@@ -250,7 +250,7 @@ Machine with_skew() {
 
 TEST(Price, ACollectiveWaitsForTheSlowestOfEqualRanks) {
   Plan plan;
-  plan.kernel(10 * mb);                  // 10 ms, the slowest rank 11 ms
+  plan.kernel(10 * mb);                   // 10 ms, the slowest rank 11 ms
   const int c = plan.collective(4 * mb);  // 2 ms
   plan.kernel(20 * mb, {c});
   const int d = plan.collective(4 * mb);
