@@ -12,6 +12,8 @@
 #include <ci/bench.d/session.hpp>
 #include <fmt/core.h>
 
+#include <comm/mpi/node.hpp>
+#include <comm/shm/core_distance.hpp>
 #include <core/plan/price/collective_time.hpp>
 #include <io/machine/machine_file.hpp>
 #include <miniapp/calibrate/collective_probe.hpp>
@@ -49,6 +51,7 @@ void compare(const Machine& ranks, const std::string& path, std::int64_t largest
   CollectiveProbe probe(ranks.node, ranks.world.comm(), peers, largest);
   // The ranks reach each other's memory for the first time, which no step does again.
   for (const Op op : {Op::all_gather, Op::all_reduce}) probe.times(op, Dtype::fp32, largest, 1);
+  CoreDistance cores(ranks_of_node(ranks.world.comm()).get());
   const bool prints = peers.rank() == 0;
   Errors all;
   for (const Op op : {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce, Op::broadcast,
@@ -59,7 +62,9 @@ void compare(const Machine& ranks, const std::string& path, std::int64_t largest
       last = bytes == largest;
       const CollectiveShape shape{op,           Dtype::fp32,      bytes / 4,
                                   peers.size(), ranks.node.ranks, ranks.node.ranks};
-      const CollectiveTime time = collective_time(machine, shape);
+      // As `run --machine`: with the figures for where the cores are at the moment.
+      const double core_to_core_s = peers.max(cores.measure_s());
+      const CollectiveTime time = collective_time(in_placement(machine, core_to_core_s), shape);
       const double predicted = time.latency_s + time.transfer_s;
       const int repeats = std::clamp(static_cast<int>(0.1 / predicted), 3, 50);
       const double measured = mean_without_outliers(probe.times(op, Dtype::fp32, bytes, repeats));
