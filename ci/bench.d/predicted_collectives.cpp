@@ -62,7 +62,7 @@ void compare(const Machine& ranks, const std::string& path, std::int64_t largest
       last = bytes == largest;
       const CollectiveShape shape{op,           Dtype::fp32,      bytes / 4,
                                   peers.size(), ranks.node.ranks, ranks.node.ranks};
-      // As `run --machine`: with the figures for where the cores are at the moment.
+      // Like `run --machine`, this uses the figures for where the cores are at the moment.
       const double core_to_core_s = peers.max(cores.measure_s());
       const CollectiveTime time = collective_time(in_placement(machine, core_to_core_s), shape);
       const double predicted = time.latency_s + time.transfer_s;

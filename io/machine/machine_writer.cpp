@@ -46,7 +46,7 @@ Object curve(const std::vector<TimePoint>& points) {
   return list;
 }
 
-// Points whose size is a time, too.
+// A curve whose sizes are times as well.
 Object times(const std::vector<TimePoint>& points) {
   Object list = Object::array();
   for (const TimePoint& p : points) list.push_back({microseconds(p.size), microseconds(p.seconds)});

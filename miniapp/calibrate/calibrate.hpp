@@ -16,7 +16,7 @@ struct CalibrateArguments {
   std::vector<std::string> sets;  // for the deck
   std::string disk = ".";         // folder on the disk that is measured
   bool quick = false;
-  bool add = false;  // the means of this calibration and those in the file at `out`, see combined()
+  bool add = false;  // combines the calibration with those in the file at `out`: combined()
 };
 
 struct Calibration {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <tuple>
 #include <utility>
@@ -18,7 +19,7 @@ struct Counts {
   double mean(double a, double b) const { return (now * a + earlier * b) / (now + earlier); }
 };
 
-// What a table measures, and at which size a point of it.
+// Tables with the same key measure the same, and so do their points of the same size.
 auto key_of(const ProductTimes& t) {
   return std::tie(t.dtype, t.result, t.form, t.accumulate, t.busy_ranks);
 }
@@ -164,7 +165,7 @@ Machine combined(Machine machine, const Machine& earlier) {
   average_copies(machine.disk_write, earlier.disk_write, counts);
   combine_jitter(machine.jitter, earlier.jitter, counts);
   device.event_s = counts.mean(device.event_s, earlier.device.event_s);
-  // What the machine gives at best.
+  // These are what the machine gives at best, so the better one of two counts.
   for (const Dtype d : all_values<Dtype>)
     device.peak_flops[d] = std::max(device.peak_flops[d], earlier.device.peak_flops[d]);
   device.memory_bytes_per_s =

@@ -127,22 +127,15 @@ class ModelProbe {
     const double seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
     steps.cpu_part.push_back((thread_cpu_s() - cpu) / seconds);
     const double overhead_s = measured_->overhead_s() - overhead_before_s;
-    const std::vector<double> kernels_s = times();
-    const double in_kernels_s = std::accumulate(kernels_s.begin(), kernels_s.end(), 0.0);
+    kernels_s_ = seconds_of_kernels();
+    const double in_kernels_s = std::accumulate(kernels_s_.begin(), kernels_s_.end(), 0.0);
     steps.event_s.push_back(std::max(0.0, seconds - overhead_s - in_kernels_s) /
                             static_cast<double>(events_of_step(program_)));
     listening_ = false;
     return seconds;
   }
   // The seconds of all kernels of the last timed step, in turn.
-  std::vector<double> times() const {
-    std::vector<double> seconds;
-    for (const MeasuredEvent& e : timed_) {
-      for (const auto& p : e.products) seconds.push_back(p.seconds);
-      for (const auto& s : e.streams) seconds.push_back(s.seconds);
-    }
-    return seconds;
-  }
+  const std::vector<double>& kernels_s() const { return kernels_s_; }
   // Keeps such times of one or more ranks.
   void keep(const std::vector<double>& seconds) const {
     for (auto at = seconds.begin(); at != seconds.end();)
@@ -159,6 +152,15 @@ class ModelProbe {
   }
 
  private:
+  std::vector<double> seconds_of_kernels() const {
+    std::vector<double> seconds;
+    for (const MeasuredEvent& e : timed_) {
+      for (const auto& p : e.products) seconds.push_back(p.seconds);
+      for (const auto& s : e.streams) seconds.push_back(s.seconds);
+    }
+    return seconds;
+  }
+
   const Probe& probe_;
   Deck deck_;
   Profile profile_;
@@ -170,6 +172,7 @@ class ModelProbe {
   std::optional<Session> session_;
   bool listening_ = false;
   std::vector<MeasuredEvent> timed_;   // of the last timed step
+  std::vector<double> kernels_s_;      // of its kernels
   MeasuredModel* measured_ = nullptr;  // of the session
 };
 
@@ -194,7 +197,7 @@ void train(const Probe& probe, const Deck& deck, StepSamples& steps) {
       if (!timed) bare.push_back(seconds);
     });
     if (timed && probe.works()) {
-      const std::vector<double> all = probe.times_of_all(model->times());
+      const std::vector<double> all = probe.times_of_all(model->kernels_s());
       model->keep(all);
       steps.skew.add(all, probe.busy_ranks > 1 ? peers.size() : 1);
     }

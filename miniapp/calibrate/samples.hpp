@@ -21,7 +21,8 @@ double mean_without_outliers(std::vector<double> values);
 
 /// Adds the time of a size that is larger than all others of the model.
 void add_point(CopyModel& model, double bytes, double seconds);
-/// Sets the latency and the bandwidth of copies by their points.
+/// Lets no larger copy be faster than a smaller one, and sets the latency and the bandwidth by the
+/// points.
 void describe_copies(CopyModel& model);
 
 class Samples {

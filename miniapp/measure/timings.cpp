@@ -111,7 +111,7 @@ PhaseMedians medians(const RunRecord& record, const std::vector<std::size_t>& st
           .exposed = median_of(&LaneTimes::exposed)};
 }
 
-// The same of a rank of mean speed.
+// Returns the means of these times over the ranks, which are those of a rank of mean speed.
 PhaseMedians mean_of(const std::vector<PhaseMedians>& ranks) {
   const auto mean = [&](double PhaseMedians::*time) {
     double sum = 0;

@@ -151,8 +151,8 @@ struct NoiseModel {
   std::vector<Rank> ranks;         // those that lost most
 };
 
-/// How far ranks of a node end apart that begin the same work together. Each has a core of its own,
-/// but what disturbs one does not disturb the other.
+/// How far ranks of a node end apart that begin the same work together, because what disturbs the
+/// core of one rank does not disturb those of the others.
 struct RankSkew {
   int ranks = 0;                  // that were measured; 0: unknown, and nothing is priced
   std::vector<TimePoint> points;  // seconds of work -> how much later than their mean the last ends
@@ -199,7 +199,7 @@ struct Figure {
 struct MachineProvenance {
   std::string host, date, program, source;
   std::vector<std::string> commands, versions;
-  std::int64_t calibrations = 1;  // whose means the figures are
+  std::int64_t calibrations = 1;  // the figures are means over so many
   std::int64_t samples = 0;
   double spread = 0;                     // median over points of (75th - 25th percentile) / median
   std::optional<bool> busy;              // other work ran during the measurements

@@ -45,7 +45,7 @@ TEST(SkewSamples, RandomDifferencesOfManyKernelsCancel) {
   });
   EXPECT_EQ(skew.ranks, 4);
   ASSERT_GT(skew.points.size(), 6u);
-  // 4 of a uniform distribution over 0.8 to 1.2: the largest is 0.6 of its half width above 1.
+  // The largest of 4 uniform draws from 0.8 to 1.2 lies 0.6 of the half width above 1 on average.
   EXPECT_NEAR(part(skew.points.front()), 0.12, 0.01);
   const TimePoint &first = skew.points.front(), &last = skew.points.back();
   EXPECT_NEAR(part(last) / part(first), std::sqrt(first.size / last.size), 0.05);
