@@ -7,8 +7,38 @@
 #include <core/plan/collective_scratch.hpp>
 #include <miniapp/calibrate/collective_probe.hpp>
 #include <miniapp/calibrate/samples.hpp>
+#include <miniapp/ranks/clock_offset.hpp>
 
 namespace shardmark {
+namespace {
+
+std::unique_ptr<Communicator> make_lane(const Node& node, MPI_Comm comm) {
+  CommOptions options;
+  options.idle = node.idle();
+  return make_communicator(Backend::automatic, comm, options);
+}
+
+// From the last start to the last end in a group. Where the clocks of hosts do not agree well
+// enough, it is still neither shorter than on the fastest rank nor longer than on the slowest one.
+std::vector<double> spans(const std::vector<double>& starts_s, const std::vector<double>& ends_s,
+                          Peers& group) {
+  const std::size_t count = starts_s.size();
+  std::vector<double> last;  // start, end, longest and minus the shortest
+  last.reserve(4 * count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double own = ends_s[i] - starts_s[i];
+    last.insert(last.end(), {starts_s[i], ends_s[i], own, -own});
+  }
+  group.max(last);
+  std::vector<double> seconds(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double* l = &last[4 * i];
+    seconds[i] = std::clamp(l[1] - l[0], -l[3], l[2]);
+  }
+  return seconds;
+}
+
+}  // namespace
 
 CollectiveProbe::CollectiveProbe(const Node& node, MPI_Comm comm, Peers& peers,
                                  std::int64_t largest_bytes)
@@ -16,7 +46,10 @@ CollectiveProbe::CollectiveProbe(const Node& node, MPI_Comm comm, Peers& peers,
       matmul_(std::int64_t{1} << 20),
       context_{Space(), matmul_},
       send_(context_, Dtype::fp32, largest_bytes),
-      recv_(context_, Dtype::fp32, largest_bytes) {
+      recv_(context_, Dtype::fp32, largest_bytes),
+      lane_(make_lane(node, comm)),
+      offset_ns_(clock_offset_ns(group_, node.host)),
+      zero_ns_(group_.gather(monotonic_ns() + offset_ns_).front()) {
   options_.idle = node.idle();
   options_.compute_stream = native_stream(Space());
   comm_ = make_communicator(Backend::automatic, comm, options_);
@@ -31,17 +64,22 @@ std::vector<double> CollectiveProbe::times(Op op, Dtype dtype, std::int64_t byte
                                            bool in_place) {
   const std::int64_t elems =
       std::max<std::int64_t>(1, bytes / dtype_bytes(dtype) / size()) * size();
-  std::vector<double> mine;
+  std::vector<double> starts_s, ends_s;
   for (int i = 0; i <= repeats; ++i) {
     const Collective c = next(op, dtype, elems, in_place);
     if (in_place) update_shard(c);
     peers_.barrier();
-    const std::int64_t start_ns = monotonic_ns();
+    const double start_s = now_s();
     comm_->wait(comm_->start(c));
-    if (i > 0) mine.push_back(static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
+    if (i > 0) starts_s.push_back(start_s), ends_s.push_back(now_s());
   }
-  peers_.max(mine);
-  return mine;
+  std::vector<double> seconds = spans(starts_s, ends_s, group_);
+  peers_.max(seconds);
+  return seconds;
+}
+
+double CollectiveProbe::now_s() const {
+  return static_cast<double>(monotonic_ns() + offset_ns_ - zero_ns_) * 1e-9;
 }
 
 std::int64_t CollectiveProbe::scratch_bytes(Op op, Dtype d, std::int64_t elems) const {

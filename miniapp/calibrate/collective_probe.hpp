@@ -9,6 +9,7 @@
 
 #include <mpi.h>
 
+#include <comm/comm_options.hpp>
 #include <comm/communicator.hpp>
 #include <comm/mpi/node.hpp>
 #include <core/memory/buffer.hpp>
@@ -29,8 +30,10 @@ class CollectiveProbe {
   std::string_view library() const { return to_string(comm_->backend()); }
   int size() const { return comm_->size(); }
 
-  /// Collective. The seconds from the arrival of the last rank to the end on the slowest one, of
-  /// `repeats` collectives after one that does not count. `bytes` is the size of the whole array,
+  /// Collective. The seconds from the arrival of the last rank of the group to the end on the
+  /// slowest one, the longest of all groups, of `repeats` collectives after one that does not
+  /// count. Ranks leave the barrier before them up to a network's latency apart, and stay apart:
+  /// that one waits for another belongs to no collective. `bytes` is the size of the whole array,
   /// which is rounded to whole elements per rank. With `in_place`, an all_gather's shard lies where
   /// the array has it.
   std::vector<double> times(Op op, Dtype dtype, std::int64_t bytes, int repeats,
@@ -43,6 +46,7 @@ class CollectiveProbe {
   std::int64_t scratch_bytes(Op op, Dtype d, std::int64_t elems) const;
   Collective next(Op op, Dtype dtype, std::int64_t elems, bool in_place = false);
   void update_shard(const Collective& c);
+  double now_s() const;  // by the clock of the group's first rank
 
   Peers& peers_;
   MatMul matmul_;
@@ -51,6 +55,9 @@ class CollectiveProbe {
   Buffer scratch_{Tier::device, 0, "shardmark::device::staging::none"};
   CommOptions options_;
   std::unique_ptr<Communicator> comm_;
+  std::unique_ptr<Communicator> lane_;  // of the same ranks, for figures
+  Peers group_{*lane_};
+  std::int64_t offset_ns_, zero_ns_;
 };
 
 }  // namespace shardmark

@@ -22,23 +22,24 @@ class StateTimer;
 struct Probe {
   const World& world;
   bool quick = false;
-  int busy_ranks = 1;  // all ranks of the node, or one
+  int busy_ranks = 1;  // all ranks of each node, or one of them
   Samples& samples;
   CoreDistance& cores;                                    // of the ranks of this node
   std::function<void(const std::string& what)> progress;  // called before each part
   /// Collective. Whether models that were measured before are left out, so that it ends in time.
   std::function<bool()> out_of_time = [] { return false; };
 
-  /// Whether this rank works. The others wait meanwhile.
-  bool works() const { return busy_ranks > 1 || world.peers.rank() == 0; }
-  /// Collective over the ranks that work. In a run a collective precedes the boundary of a step, so
-  /// all ranks are there at once and share the memory's bandwidth. Ranks that drift apart would
-  /// measure it while others compute from their caches.
+  /// Whether this rank works. The others wait meanwhile. All nodes work at once, as in a run: they
+  /// may share a disk, and hosts on one machine also its memory.
+  bool works() const { return busy_ranks > 1 || world.node.local_rank == 0; }
+  /// Collective over all ranks if several of a node work. In a run a collective precedes the
+  /// boundary of a step, so all ranks are there at once and share the memory's bandwidth. Ranks
+  /// that drift apart would measure it while others compute from their caches.
   void meet() const {
     if (busy_ranks > 1) world.peers.barrier();
   }
-  /// Collective over the ranks that work. Returns the times that each of them measured, rank by
-  /// rank: a run's ranks are not all as fast as the first one.
+  /// Collective over all ranks if several of a node work, and otherwise `mine`. Returns the times
+  /// that each of them measured, rank by rank: a run's ranks are not all as fast as the first one.
   std::vector<double> times_of_all(const std::vector<double>& mine) const {
     return busy_ranks > 1 ? world.peers.gather(mine) : mine;
   }

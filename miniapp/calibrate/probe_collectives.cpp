@@ -61,11 +61,16 @@ class LevelProbe {
     probe_.progress(fmt::format("{} {} {}{}", to_string(v.op), to_string(v.dtype), level_.name,
                                 v.in_place ? ", in place" : ""));
     constexpr double enough_s = 0.04;  // per size
+    // A slow network decides which size is the largest, not how long a calibration takes. Larger
+    // ones follow from its bandwidth.
+    constexpr double most_s = 1;
+    constexpr int fewest = 2;
     const std::int64_t from = v.op == Op::barrier ? 1 : 64;
     double guess = 1e-4;
-    for (std::int64_t bytes = from; bytes <= largest_;
+    for (std::int64_t bytes = from; bytes <= largest_ && (fewest + 1) * guess <= most_s;
          bytes *= v.op == Op::barrier ? largest_ : 4) {
-      const int repeats = std::clamp(static_cast<int>(enough_s / guess), 2, v.in_place ? 8 : 25);
+      const int repeats =
+          std::clamp(static_cast<int>(enough_s / guess), fewest, v.in_place ? 8 : 25);
       probe_.look();
       const auto seconds = collectives_.times(v.op, v.dtype, bytes, repeats, v.in_place);
       probe_.samples.add(number_, v.op, v.dtype, v.in_place, bytes, seconds);

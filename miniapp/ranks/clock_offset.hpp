@@ -13,9 +13,10 @@
 namespace shardmark {
 
 /// Collective. Returns what to add to this rank's monotonic clock to get rank 0's, in ns. It is 0
-/// on rank 0's host, where both are the same clock; elsewhere it is the median over some barriers,
-/// as exact as ranks leave a barrier at the same time (tens of microseconds). Tests give clocks of
-/// their own.
+/// on rank 0's host, where both are the same clock. Elsewhere it follows from the shortest times
+/// from each rank's arrival at a barrier to the other one's departure, as in the Network Time
+/// Protocol (RFC 5905, section 8), and is as exact as the network is equally fast in both
+/// directions. Tests give clocks of their own.
 std::int64_t clock_offset_ns(Peers& peers, const std::string& host,
                              const std::function<std::int64_t()>& clock_ns = monotonic_ns);
 
