@@ -12,14 +12,14 @@ calibrate_unless_given() {
 # Calibrates this machine and then runs decks that the calibration did not use. Prints the predicted and the measured step time,
 # the errors, and the spread of repeated steps (p99 / p50 - 1). One deck, which is run right after the calibration and again before
 # each other deck, shows as "drift" how much slower the machine itself has become since, and "less drift" is the error without it.
-# That is done in each of ROUNDS rounds (3), and the table has their geometric means: on a shared machine the bandwidth of memory
+# That is done in each of ROUNDS rounds (5), and the table has their geometric means: on a shared machine the bandwidth of memory
 # may be half as high for as long as a calibration or a run takes. MACHINE names an existing machine file, which replaces the
 # calibrations. Where a run says that its cores were farther apart or closer than in any calibration (on a virtual machine, whose
 # host moves them), there is another calibration, at most twice per round, and the deck runs again. DECKS is a pattern that
 # selects names in ci/bench.d/predict_decks.
 predict() {
   local machine name n family line sets since_ms now_ms again
-  for _ in $(seq "${ROUNDS:-3}"); do
+  for _ in $(seq "${ROUNDS:-5}"); do
     rm -f "$scratch/machine.json"
     calibrate_unless_given >&2
     since_ms=$(drift_ms) again=2
@@ -56,25 +56,26 @@ drift_ms() {
     awk '/^  step p50/ { print $3 }'
 }
 
-# Calibrates this machine and then times single collectives of every verb at sizes between the calibrated ones.
+# Compares the predicted times of single collectives of every verb with measured ones, at sizes between the calibrated ones. What
+# `calibrate` measures of collectives, and the collectives that are compared, take twice TURNS turns in one run. MACHINE names an
+# existing machine file, which replaces the former. LARGEST is the largest array, in MiB (1024).
 predicted_collectives() {
-  local machine
-  calibrate_unless_given
-  on "$ranks" "$build_dir/ci/bench.d/bench_predicted_collectives" "$machine" "${LARGEST:-1024}" | keep
+  on "$ranks" "$build_dir/ci/bench.d/bench_predicted_collectives" "$((2 * turns))" "${LARGEST:-1024}" ${MACHINE:+"$MACHINE"} | keep
 }
 
-# For each of LINKS ("0.5 1 2"): calibrates 2 hosts, and then runs a deck without computation at each stage on 2, 3 and 4 hosts.
-# RANKS ranks run on each host (1). CALIBRATION="" measures more sizes (--quick). The calibration waits as runs on more hosts do,
-# which share the cores of this machine.
+# For each of LINKS ("0.5 1 2"): calibrates 2 hosts, and then runs a deck without computation at each stage on each number of hosts
+# of HOSTS ("2 3 4"). RANKS ranks run on each host (1). A packet takes LATENCY_US (0) longer, in the calibration as well.
+# CALIBRATION="" measures more sizes (--quick). The calibration waits as runs on more hosts do, which share the cores of this
+# machine.
 hosts_predict() {
   export SHARDMARK_SHARED_CORES=1
-  local link n stage name machine on_hosts ranks=${RANKS:-1}
+  local link n stage name machine on_hosts ranks=${RANKS:-1} latency_us=${LATENCY_US:-0}
   for link in ${LINKS:-0.5 1 2}; do
-    on_hosts=(--ranks "$ranks" --gbps "$link" -- "$build_dir/shardmark")
+    on_hosts=(--ranks "$ranks" --gbps "$link" --latency-us "$latency_us" -- "$build_dir/shardmark")
     machine=$scratch/$link.json
     # shellcheck disable=SC2086  # the options are words
     ci/hosts 2 "${on_hosts[@]}" calibrate ${CALIBRATION---quick} --out "$machine" --disk "$scratch" >&2
-    for n in 2 3 4; do
+    for n in ${HOSTS:-2 3 4}; do
       for stage in 0 1 2 3; do
         name=$link-gbps-$n-hosts-z$stage
         ci/hosts "$n" "${on_hosts[@]}" run inputs/gpt-tiny-z3.json --set run.compute=none --set "run.steps=$((2 * turns))" \
