@@ -64,13 +64,13 @@ predicted_collectives() {
 }
 
 # For each of LINKS ("0.5 1 2"): calibrates 2 hosts, and then runs a deck without computation at each stage on each number of hosts
-# of HOSTS ("2 3 4"). RANKS ranks run on each host (1). A packet takes LATENCY_US (0) longer, in the calibration as well.
-# CALIBRATION="" measures more sizes (--quick). The calibration waits as runs on more hosts do, which share the cores of this
-# machine.
+# of HOSTS ("2 3 4"), in each of ROUNDS rounds (1), as in predict(). RANKS ranks run on each host (1). A packet takes LATENCY_US (0)
+# longer, in the calibration as well. CALIBRATION="" measures more sizes (--quick). The calibration waits as runs on more hosts
+# do, which share the cores of this machine.
 hosts_predict() {
   export SHARDMARK_SHARED_CORES=1
   local link n stage name machine on_hosts ranks=${RANKS:-1} latency_us=${LATENCY_US:-0}
-  for link in ${LINKS:-0.5 1 2}; do
+  for link in $(for _ in $(seq "${ROUNDS:-1}"); do echo "${LINKS:-0.5 1 2}"; done); do
     on_hosts=(--ranks "$ranks" --gbps "$link" --latency-us "$latency_us" -- "$build_dir/shardmark")
     machine=$scratch/$link.json
     # shellcheck disable=SC2086  # the options are words
