@@ -12,12 +12,6 @@
 namespace shardmark {
 namespace {
 
-std::unique_ptr<Communicator> make_lane(const Node& node, MPI_Comm comm) {
-  CommOptions options;
-  options.idle = node.idle();
-  return make_communicator(Backend::automatic, comm, options);
-}
-
 // From the last start to the last end in a group. Where the clocks of hosts do not agree well
 // enough, it is still neither shorter than on the fastest rank nor longer than on the slowest one.
 std::vector<double> spans(const std::vector<double>& starts_s, const std::vector<double>& ends_s,
@@ -46,11 +40,10 @@ CollectiveProbe::CollectiveProbe(const Node& node, MPI_Comm comm, Peers& peers,
       matmul_(std::int64_t{1} << 20),
       context_{Space(), matmul_},
       send_(context_, Dtype::fp32, largest_bytes),
-      recv_(context_, Dtype::fp32, largest_bytes),
-      lane_(make_lane(node, comm)),
-      offset_ns_(clock_offset_ns(group_, node.host)),
-      zero_ns_(group_.gather(monotonic_ns() + offset_ns_).front()) {
+      recv_(context_, Dtype::fp32, largest_bytes) {
   options_.idle = node.idle();
+  lane_ = make_communicator(Backend::automatic, comm, options_);
+  offset_ns_ = clock_offset_ns(group_.emplace(*lane_), node.host);
   options_.compute_stream = native_stream(Space());
   comm_ = make_communicator(Backend::automatic, comm, options_);
   std::int64_t most = 0;
@@ -73,13 +66,13 @@ std::vector<double> CollectiveProbe::times(Op op, Dtype dtype, std::int64_t byte
     comm_->wait(comm_->start(c));
     if (i > 0) starts_s.push_back(start_s), ends_s.push_back(now_s());
   }
-  std::vector<double> seconds = spans(starts_s, ends_s, group_);
+  std::vector<double> seconds = spans(starts_s, ends_s, *group_);
   peers_.max(seconds);
   return seconds;
 }
 
 double CollectiveProbe::now_s() const {
-  return static_cast<double>(monotonic_ns() + offset_ns_ - zero_ns_) * 1e-9;
+  return static_cast<double>(monotonic_ns() + offset_ns_) * 1e-9;
 }
 
 std::int64_t CollectiveProbe::scratch_bytes(Op op, Dtype d, std::int64_t elems) const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -56,8 +57,8 @@ class CollectiveProbe {
   CommOptions options_;
   std::unique_ptr<Communicator> comm_;
   std::unique_ptr<Communicator> lane_;  // of the same ranks, for figures
-  Peers group_{*lane_};
-  std::int64_t offset_ns_, zero_ns_;
+  std::optional<Peers> group_;
+  std::int64_t offset_ns_ = 0;
 };
 
 }  // namespace shardmark
