@@ -58,7 +58,8 @@ drift_ms() {
 
 # Compares the predicted times of single collectives of every verb with measured ones, at sizes between the calibrated ones. What
 # `calibrate` measures of collectives, and the collectives that are compared, take twice TURNS turns in one run. MACHINE names an
-# existing machine file, which replaces the former. LARGEST is the largest array, in MiB (1024).
+# existing machine file, which replaces the former. LARGEST is the largest array, in MiB (1024); arrays of so few MiB that a cache
+# holds them are faster than those of a calibration.
 predicted_collectives() {
   on "$ranks" "$build_dir/ci/bench.d/bench_predicted_collectives" "$((2 * turns))" "${LARGEST:-1024}" ${MACHINE:+"$MACHINE"} | keep
 }
