@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <core/plan/deck/quantized.hpp>
+#include <core/text.hpp>
 #include <miniapp/measure/verdict.hpp>
 
 namespace shardmark {
