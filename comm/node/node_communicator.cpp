@@ -53,7 +53,7 @@ std::unique_ptr<NodeCommunicator> NodeCommunicator::make(MPI_Comm comm, const Co
   }
   group.rails = make_rails(all, map);
   if (options.node.least_piece_bytes == 0) {
-    made->link_ = measure_links(all, map, group.rails);
+    made->link_ = measure_links(all, map, group.rails, options.idle);
     made->options_.node.least_piece_bytes = made->link_.piece_bytes();
     group.limits = limits_of(map, made->options_.node);
   }

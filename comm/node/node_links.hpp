@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <comm/idle.hpp>
 #include <comm/mpi/mpi_types.hpp>
 #include <comm/node/node_map.hpp>
 
@@ -31,8 +32,9 @@ struct LinkSpeed {
   std::int64_t piece_bytes() const;
 };
 
-/// Measures the link to the next node; takes some ten latencies and the time of 1 MiB. Collective
-/// over `group`. Throws CommError.
-LinkSpeed measure_links(MPI_Comm group, const NodeMap& map, const std::vector<Rail>& rails);
+/// Measures the link to the next node; takes some thirty latencies and the time of 2 MiB. A rank
+/// that waits pauses as `idle` says. Collective over `group`. Throws CommError.
+LinkSpeed measure_links(MPI_Comm group, const NodeMap& map, const std::vector<Rail>& rails,
+                        const Idle& idle);
 
 }  // namespace shardmark
