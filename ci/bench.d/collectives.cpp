@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the collectives of ShardMark's back-ends with those of MPI as a user would call them:
 // fp32 sums in place, one call for the whole array. All take turns in one run, so that they meet
-// the same conditions; a time is that of the slowest rank, a figure the median of the turns.
+// the same conditions. A time is that from the last rank's start to the last rank's end, a figure
+// the median of the turns.
 //
 //     mpiexec -n 2 bench_collectives [LARGEST_MIB [TURNS [LINK_GBPS]]]
 //
@@ -20,12 +21,16 @@
 #include <fmt/core.h>
 
 #include <comm/factory/make_communicator.hpp>
+#include <ci/bench.d/turns.hpp>
 #include <comm/mpi/mpi_check.hpp>
-#include <comm/mpi/mpi_world.hpp>
 #include <comm/mpi/node.hpp>
 #include <core/clock.hpp>
+#include <core/plan/collective_scratch.hpp>
+#include <miniapp/ranks/clock_offset.hpp>
+#include <miniapp/ranks/spans.hpp>
+#include <miniapp/run/launch.hpp>
 
-namespace shardmark {
+namespace shardmark::bench {
 namespace {
 
 constexpr Op verbs[] = {Op::all_reduce, Op::reduce_scatter, Op::all_gather};
@@ -70,45 +75,44 @@ Collective in_place(const Contender& who, Op op, Array& array, std::int64_t elem
   return c;
 }
 
-// Like MPI_Barrier, but a waiting rank leaves its core. With more ranks than cores, a rank that
-// spins in a barrier delays others that have to leave it, which would count as time.
-void line_up(MPI_Comm world, const Idle& idle) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  SHARDMARK_MPI(MPI_Ibarrier(world, &request));
-  for (int done = 0; done == 0; idle.pause())
-    SHARDMARK_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
-}
+// Makes a rank's time stamps those of rank 0's clock.
+class Stopwatch {
+ public:
+  explicit Stopwatch(const World& world)
+      : offset_ns_(clock_offset_ns(world.peers, world.node.host)) {}
+  double now_s() const { return static_cast<double>(monotonic_ns() + offset_ns_) * 1e-9; }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
+ private:
+  std::int64_t offset_ns_;
+};
 
 // Seconds of each contender, medians over the turns.
-std::vector<double> race(MPI_Comm world, std::vector<Contender>& field, Op op, Array& array,
-                         std::int64_t elems, int ranks, int turns, const Idle& idle) {
-  std::vector<std::vector<double>> seconds(field.size());
+std::vector<double> race(const World& world, const Stopwatch& watch, std::vector<Contender>& field,
+                         Op op, Array& array, std::int64_t elems, int turns) {
+  struct Times {
+    std::vector<double> starts_s, ends_s;
+  };
+  std::vector<Times> times(field.size());
   for (int turn = -1; turn < turns; ++turn)  // one more, to warm up
     for (std::size_t k = 0; k < field.size(); ++k) {
       const Collective c = field[k].comm ? in_place(field[k], op, array, elems) : Collective{};
-      line_up(world, idle);
-      const std::int64_t begin_ns = monotonic_ns();
+      world.peers.barrier();
+      const double start_s = watch.now_s();
       if (field[k].comm)
         run(*field[k].comm, c);
       else
-        call_mpi(world, op, array, elems, ranks);
-      double s = static_cast<double>(monotonic_ns() - begin_ns) * 1e-9;
-      line_up(world, idle);
-      SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, &s, 1, MPI_DOUBLE, MPI_MAX, world));
-      if (turn >= 0) seconds[k].push_back(s);
+        call_mpi(world.comm, op, array, elems, world.peers.size());
+      if (turn >= 0) times[k].starts_s.push_back(start_s), times[k].ends_s.push_back(watch.now_s());
+      world.peers.barrier();
       std::fill_n(array.data.begin(), elems, 1.0f);
     }
   std::vector<double> medians;
-  for (auto& s : seconds) medians.push_back(median(std::move(s)));
+  for (const Times& t : times)
+    medians.push_back(spread(spans(t.starts_s, t.ends_s, world.peers)).median);
   return medians;
 }
 
-std::vector<Contender> make_field(const MpiWorld& world, int nodes, const Idle& idle) {
+std::vector<Contender> make_field(const World& world, int nodes) {
   std::vector<Contender> field;
   field.push_back({"MPI", nullptr, {}});
   for (const Backend backend : {Backend::mpi, nodes > 1 ? Backend::node : Backend::shm})
@@ -116,9 +120,9 @@ std::vector<Contender> make_field(const MpiWorld& world, int nodes, const Idle& 
       if (backend == Backend::mpi && reductions == Reductions::ordered && nodes > 1) continue;
       CommOptions options;
       options.reductions = reductions;
-      options.idle = idle;
+      options.idle = world.node.idle();
       field.push_back({fmt::format("{} {}", to_string(backend), to_string(reductions)),
-                       make_communicator(backend, world.comm(), options), options});
+                       make_communicator(backend, world.comm, options), options});
     }
   return field;
 }
@@ -129,15 +133,21 @@ int count_nodes(MPI_Comm world) {
   return static_cast<int>(std::unique(nodes.begin(), nodes.end()) - nodes.begin());
 }
 
-void bench(const MpiWorld& world, std::int64_t largest_mib, int turns, double link_gbps) {
-  const int nodes = count_nodes(world.comm());
-  // Determined once, so that all contenders wait in the same way.
-  const Idle idle = find_node(world.comm()).idle();
-  std::vector<Contender> field = make_field(world, nodes, idle);
-  const int ranks = world.size(), width = link_gbps > 0 ? 22 : 15;
+struct Arguments {
+  std::int64_t largest_mib = 256;
+  int turns = 9;
+  double link_gbps = 0;
+};
+
+void compare(const Arguments& a, const World& world) {
+  const auto [largest_mib, turns, link_gbps] = a;
+  const int nodes = count_nodes(world.comm);
+  const Stopwatch watch(world);
+  std::vector<Contender> field = make_field(world, nodes);
+  const int ranks = world.peers.size(), width = link_gbps > 0 ? 22 : 15;
   Array array(largest_mib << 18);
   std::string json;
-  if (world.rank() == 0) {
+  if (world.peers.rank() == 0) {
     fmt::print("{:<15}{:>8}", fmt::format("{} ranks", ranks), "KiB");
     for (const Contender& f : field) fmt::print("{:>{}}", f.name, width);
     fmt::print("   GB/s of the bus or us (times as fast as MPI's own{})\n",
@@ -148,8 +158,8 @@ void bench(const MpiWorld& world, std::int64_t largest_mib, int turns, double li
       if (kib > largest_mib << 10 || (kib == 64 && nodes == 1)) continue;
       const std::int64_t elems = (kib << 8) / ranks * ranks;
       const auto seconds =
-          race(world.comm(), field, op, array, elems, ranks, kib < 16384 ? 5 * turns : turns, idle);
-      if (world.rank() != 0) continue;
+          race(world, watch, field, op, array, elems, kib < 16384 ? 5 * turns : turns);
+      if (world.peers.rank() != 0) continue;
       fmt::print("{:<15}{:>8}", to_string(op), kib);
       for (std::size_t k = 0; k < field.size(); ++k) {
         const double algorithm = static_cast<double>(elems) * 4 / seconds[k] / 1e9;
@@ -174,25 +184,20 @@ void bench(const MpiWorld& world, std::int64_t largest_mib, int turns, double li
       fmt::print("\n");
       std::fflush(stdout);
     }
-  if (world.rank() == 0) fmt::print("{}", json);
+  if (world.peers.rank() == 0) fmt::print("{}", json);
 }
 
 }  // namespace
-}  // namespace shardmark
+}  // namespace shardmark::bench
 
 int main(int argc, char** argv) {
   using namespace shardmark;
-  const std::int64_t largest_mib = argc > 1 ? std::atoll(argv[1]) : 256;
-  const int turns = argc > 2 ? std::atoi(argv[2]) : 9;
-  const double link_gbps = argc > 3 ? std::atof(argv[3]) : 0;
-  const MpiWorld world(argc, argv);
-  try {
-    if (largest_mib < 1 || turns < 1)
-      throw CommError("bench_collectives LARGEST_MIB TURNS: must be 1 or more");
-    bench(world, largest_mib, turns, link_gbps);
-  } catch (const Error& e) {
-    fmt::print(stderr, "bench_collectives: {}\n", e.what());
-    abort_all(world.comm(), e.status());
-  }
-  return 0;
+  bench::Arguments a;
+  if (argc > 1) a.largest_mib = std::max(1LL, std::atoll(argv[1]));
+  if (argc > 2) a.turns = std::max(1, std::atoi(argv[2]));
+  if (argc > 3) a.link_gbps = std::atof(argv[3]);
+  return static_cast<int>(launch([&](const World& world) {
+    bench::compare(a, world);
+    return ExitStatus::valid;
+  }));
 }

@@ -8,31 +8,9 @@
 #include <miniapp/calibrate/collective_probe.hpp>
 #include <miniapp/calibrate/samples.hpp>
 #include <miniapp/ranks/clock_offset.hpp>
+#include <miniapp/ranks/spans.hpp>
 
 namespace shardmark {
-namespace {
-
-// From the last start to the last end in a group. Where the clocks of hosts do not agree well
-// enough, it is still neither shorter than on the fastest rank nor longer than on the slowest one.
-std::vector<double> spans(const std::vector<double>& starts_s, const std::vector<double>& ends_s,
-                          Peers& group) {
-  const std::size_t count = starts_s.size();
-  std::vector<double> last;  // start, end, longest and minus the shortest
-  last.reserve(4 * count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const double own = ends_s[i] - starts_s[i];
-    last.insert(last.end(), {starts_s[i], ends_s[i], own, -own});
-  }
-  group.max(last);
-  std::vector<double> seconds(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const double* l = &last[4 * i];
-    seconds[i] = std::clamp(l[1] - l[0], -l[3], l[2]);
-  }
-  return seconds;
-}
-
-}  // namespace
 
 CollectiveProbe::CollectiveProbe(const Node& node, MPI_Comm comm, Peers& peers,
                                  std::int64_t largest_bytes)

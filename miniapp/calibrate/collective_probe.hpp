@@ -32,11 +32,9 @@ class CollectiveProbe {
   int size() const { return comm_->size(); }
 
   /// Collective. The seconds from the arrival of the last rank of the group to the end on the
-  /// slowest one, the longest of all groups, of `repeats` collectives after one that does not
-  /// count. Ranks leave the barrier before them up to a network's latency apart, and stay apart:
-  /// that one waits for another belongs to no collective. `bytes` is the size of the whole array,
-  /// which is rounded to whole elements per rank. With `in_place`, an all_gather's shard lies where
-  /// the array has it.
+  /// slowest one (`spans`), the longest of all groups, of `repeats` collectives after one that does
+  /// not count. `bytes` is the size of the whole array, which is rounded to whole elements per
+  /// rank. With `in_place`, an all_gather's shard lies where the array has it.
   std::vector<double> times(Op op, Dtype dtype, std::int64_t bytes, int repeats,
                             bool in_place = false);
 
