@@ -20,8 +20,8 @@
 
 #include <fmt/core.h>
 
-#include <comm/factory/make_communicator.hpp>
 #include <ci/bench.d/turns.hpp>
+#include <comm/factory/make_communicator.hpp>
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/node.hpp>
 #include <core/clock.hpp>

@@ -29,9 +29,10 @@ void finish(MPI_Request* requests, int count, const Idle& idle) {
 }
 
 // Each rank sends `bytes` bytes to the next node and receives as many from the previous one,
-// `times` times. Returns the microseconds of one time on the slowest rank of the group.
+// several times in a row. Returns the microseconds that the slowest rank of the group needs for one
+// time.
 double time_shift(MPI_Comm group, const NodeMap& map, const std::vector<Rail>& rails,
-                  std::vector<char>& from, std::vector<char>& to, int bytes, int times,
+                  std::vector<char>& from, std::vector<char>& to, int bytes, int exchanges,
                   const Idle& idle) {
   const int next = (map.node() + 1) % map.nodes();
   const int previous = (map.node() + map.nodes() - 1) % map.nodes();
@@ -39,13 +40,13 @@ double time_shift(MPI_Comm group, const NodeMap& map, const std::vector<Rail>& r
   SHARDMARK_MPI(MPI_Ibarrier(group, both.data()));
   finish(both.data(), 1, idle);
   const std::int64_t begin_ns = monotonic_ns();
-  for (int i = 0; i < times; ++i)
+  for (int i = 0; i < exchanges; ++i)
     for (const Rail& rail : rails) {
       SHARDMARK_MPI(MPI_Irecv(to.data(), bytes, MPI_BYTE, previous, 0, rail.first.get(), &both[0]));
       SHARDMARK_MPI(MPI_Isend(from.data(), bytes, MPI_BYTE, next, 0, rail.first.get(), &both[1]));
       finish(both.data(), 2, idle);
     }
-  double us = static_cast<double>(monotonic_ns() - begin_ns) * 1e-3 / times;
+  double us = static_cast<double>(monotonic_ns() - begin_ns) * 1e-3 / exchanges;
   MPI_Request most = MPI_REQUEST_NULL;
   SHARDMARK_MPI(MPI_Iallreduce(MPI_IN_PLACE, &us, 1, MPI_DOUBLE, MPI_MAX, group, &most));
   finish(&most, 1, idle);
@@ -85,19 +86,16 @@ LinkSpeed measure_links(MPI_Comm group, const NodeMap& map, const std::vector<Ra
                         const Idle& idle) {
   LinkSpeed link;
   if (map.nodes() == 1) return link;
-  constexpr int large_bytes = 1 << 20, turns = 5;
+  constexpr int large_bytes = 1 << 20, turns = 5, exchanges = 4;
   const int part_bytes = large_bytes / map.rails();
   std::vector<char> from(static_cast<std::size_t>(part_bytes) + 1), to(from.size());
-  // The least of some turns, each of which sends `times` times in a row: ranks leave a barrier one
-  // after the other, and then it is the latest one that sets the pace.
-  const auto least_us = [&](int bytes, int times) {
-    double least = 1e30;
-    for (int turn = 0; turn < turns; ++turn)
-      least = std::min(least, time_shift(group, map, rails, from, to, bytes, times, idle));
-    return least;
-  };
   time_shift(group, map, rails, from, to, part_bytes, 1, idle);  // opens the connections
-  link.latency_us = least_us(1, 4);
+  // Ranks leave a barrier one after the other, which matters less for several exchanges in a row:
+  // from the second one on, all go at the same pace.
+  link.latency_us = 1e30;
+  for (int turn = 0; turn < turns; ++turn)
+    link.latency_us =
+        std::min(link.latency_us, time_shift(group, map, rails, from, to, 1, exchanges, idle));
   const double large_us = time_shift(group, map, rails, from, to, part_bytes, 1, idle);
   link.bytes_per_us = large_bytes / std::max(1.0, large_us - link.latency_us);
   return link;
