@@ -24,7 +24,7 @@
 #include <comm/factory/make_communicator.hpp>
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/node.hpp>
-#include <core/clock.hpp>
+#include <comm/node/node_map.hpp>
 #include <core/plan/collective_scratch.hpp>
 #include <miniapp/ranks/clock_offset.hpp>
 #include <miniapp/ranks/spans.hpp>
@@ -75,19 +75,8 @@ Collective in_place(const Contender& who, Op op, Array& array, std::int64_t elem
   return c;
 }
 
-// Makes a rank's time stamps those of rank 0's clock.
-class Stopwatch {
- public:
-  explicit Stopwatch(const World& world)
-      : offset_ns_(clock_offset_ns(world.peers, world.node.host)) {}
-  double now_s() const { return static_cast<double>(monotonic_ns() + offset_ns_) * 1e-9; }
-
- private:
-  std::int64_t offset_ns_;
-};
-
 // Seconds of each contender, medians over the turns.
-std::vector<double> race(const World& world, const Stopwatch& watch, std::vector<Contender>& field,
+std::vector<double> race(const World& world, const GroupClock& clock, std::vector<Contender>& field,
                          Op op, Array& array, std::int64_t elems, int turns) {
   struct Times {
     std::vector<double> starts_s, ends_s;
@@ -97,12 +86,12 @@ std::vector<double> race(const World& world, const Stopwatch& watch, std::vector
     for (std::size_t k = 0; k < field.size(); ++k) {
       const Collective c = field[k].comm ? in_place(field[k], op, array, elems) : Collective{};
       world.peers.barrier();
-      const double start_s = watch.now_s();
+      const double start_s = clock.now_s();
       if (field[k].comm)
         run(*field[k].comm, c);
       else
         call_mpi(world.comm, op, array, elems, world.peers.size());
-      if (turn >= 0) times[k].starts_s.push_back(start_s), times[k].ends_s.push_back(watch.now_s());
+      if (turn >= 0) times[k].starts_s.push_back(start_s), times[k].ends_s.push_back(clock.now_s());
       world.peers.barrier();
       std::fill_n(array.data.begin(), elems, 1.0f);
     }
@@ -127,12 +116,6 @@ std::vector<Contender> make_field(const World& world, int nodes) {
   return field;
 }
 
-int count_nodes(MPI_Comm world) {
-  std::vector<int> nodes = nodes_of_ranks(world);
-  std::sort(nodes.begin(), nodes.end());
-  return static_cast<int>(std::unique(nodes.begin(), nodes.end()) - nodes.begin());
-}
-
 struct Arguments {
   std::int64_t largest_mib = 256;
   int turns = 9;
@@ -141,8 +124,8 @@ struct Arguments {
 
 void compare(const Arguments& a, const World& world) {
   const auto [largest_mib, turns, link_gbps] = a;
-  const int nodes = count_nodes(world.comm);
-  const Stopwatch watch(world);
+  const int nodes = NodeMap(nodes_of_ranks(world.comm), 0).nodes();
+  const GroupClock clock(world.peers, world.node.host);
   std::vector<Contender> field = make_field(world, nodes);
   const int ranks = world.peers.size(), width = link_gbps > 0 ? 22 : 15;
   Array array(largest_mib << 18);
@@ -158,7 +141,7 @@ void compare(const Arguments& a, const World& world) {
       if (kib > largest_mib << 10 || (kib == 64 && nodes == 1)) continue;
       const std::int64_t elems = (kib << 8) / ranks * ranks;
       const auto seconds =
-          race(world, watch, field, op, array, elems, kib < 16384 ? 5 * turns : turns);
+          race(world, clock, field, op, array, elems, kib < 16384 ? 5 * turns : turns);
       if (world.peers.rank() != 0) continue;
       fmt::print("{:<15}{:>8}", to_string(op), kib);
       for (std::size_t k = 0; k < field.size(); ++k) {

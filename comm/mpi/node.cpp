@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -12,6 +10,7 @@
 
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/node.hpp>
+#include <comm/mpi/wait_all.hpp>
 #include <comm/yield_hand_over.hpp>
 #include <core/error.hpp>
 #include <core/random.hpp>
@@ -39,12 +38,9 @@ std::uint64_t machine() {
 
 // A barrier that leaves the core to others.
 void wait_asleep(MPI_Comm comm) {
-  MPI_Request barrier;
+  MPI_Request barrier = MPI_REQUEST_NULL;
   SHARDMARK_MPI(MPI_Ibarrier(comm, &barrier));
-  for (int done = 0; done == 0;) {
-    SHARDMARK_MPI(MPI_Test(&barrier, &done, MPI_STATUS_IGNORE));
-    if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
+  wait_all(&barrier, 1, {.sleep_ns = 100'000});
 }
 
 cpu_set_t affinity() {

@@ -3,6 +3,7 @@
 #include <array>
 
 #include <comm/mpi/mpi_check.hpp>
+#include <comm/mpi/wait_all.hpp>
 #include <comm/node/node_links.hpp>
 #include <core/clock.hpp>
 
@@ -20,17 +21,8 @@ OwnedComm make_comm(MPI_Comm parent, const std::vector<int>& ranks, int tag) {
   return OwnedComm(comm);
 }
 
-// A call as a waiting rank makes it that shares its core with the rank that it waits for.
-void finish(MPI_Request* requests, int count, const Idle& idle) {
-  for (int done = 0;; idle.pause()) {
-    SHARDMARK_MPI(MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE));
-    if (done != 0) return;
-  }
-}
-
 // Each rank sends `bytes` bytes to the next node and receives as many from the previous one,
-// several times in a row. Returns the microseconds that the slowest rank of the group needs for one
-// time.
+// several times in a row. Returns the microseconds that this rank needs for one time.
 double time_shift(MPI_Comm group, const NodeMap& map, const std::vector<Rail>& rails,
                   std::vector<char>& from, std::vector<char>& to, int bytes, int exchanges,
                   const Idle& idle) {
@@ -38,19 +30,15 @@ double time_shift(MPI_Comm group, const NodeMap& map, const std::vector<Rail>& r
   const int previous = (map.node() + map.nodes() - 1) % map.nodes();
   std::array<MPI_Request, 2> both{};
   SHARDMARK_MPI(MPI_Ibarrier(group, both.data()));
-  finish(both.data(), 1, idle);
+  wait_all(both.data(), 1, idle);
   const std::int64_t begin_ns = monotonic_ns();
   for (int i = 0; i < exchanges; ++i)
     for (const Rail& rail : rails) {
       SHARDMARK_MPI(MPI_Irecv(to.data(), bytes, MPI_BYTE, previous, 0, rail.first.get(), &both[0]));
       SHARDMARK_MPI(MPI_Isend(from.data(), bytes, MPI_BYTE, next, 0, rail.first.get(), &both[1]));
-      finish(both.data(), 2, idle);
+      wait_all(both.data(), 2, idle);
     }
-  double us = static_cast<double>(monotonic_ns() - begin_ns) * 1e-3 / exchanges;
-  MPI_Request most = MPI_REQUEST_NULL;
-  SHARDMARK_MPI(MPI_Iallreduce(MPI_IN_PLACE, &us, 1, MPI_DOUBLE, MPI_MAX, group, &most));
-  finish(&most, 1, idle);
-  return us;
+  return static_cast<double>(monotonic_ns() - begin_ns) * 1e-3 / exchanges;
 }
 
 }  // namespace
@@ -92,12 +80,17 @@ LinkSpeed measure_links(MPI_Comm group, const NodeMap& map, const std::vector<Ra
   time_shift(group, map, rails, from, to, part_bytes, 1, idle);  // opens the connections
   // Ranks leave a barrier one after the other, which matters less for several exchanges in a row:
   // from the second one on, all go at the same pace.
-  link.latency_us = 1e30;
+  std::array<double, turns + 1> us{};
   for (int turn = 0; turn < turns; ++turn)
-    link.latency_us =
-        std::min(link.latency_us, time_shift(group, map, rails, from, to, 1, exchanges, idle));
-  const double large_us = time_shift(group, map, rails, from, to, part_bytes, 1, idle);
-  link.bytes_per_us = large_bytes / std::max(1.0, large_us - link.latency_us);
+    us[turn] = time_shift(group, map, rails, from, to, 1, exchanges, idle);
+  us[turns] = time_shift(group, map, rails, from, to, part_bytes, 1, idle);
+  // The slowest rank of the group counts in each turn.
+  MPI_Request most = MPI_REQUEST_NULL;
+  SHARDMARK_MPI(
+      MPI_Iallreduce(MPI_IN_PLACE, us.data(), turns + 1, MPI_DOUBLE, MPI_MAX, group, &most));
+  wait_all(&most, 1, idle);
+  link.latency_us = *std::min_element(us.begin(), us.end() - 1);
+  link.bytes_per_us = large_bytes / std::max(1.0, us[turns] - link.latency_us);
   return link;
 }
 

@@ -7,7 +7,6 @@
 #include <core/plan/collective_scratch.hpp>
 #include <miniapp/calibrate/collective_probe.hpp>
 #include <miniapp/calibrate/samples.hpp>
-#include <miniapp/ranks/clock_offset.hpp>
 #include <miniapp/ranks/spans.hpp>
 
 namespace shardmark {
@@ -21,7 +20,7 @@ CollectiveProbe::CollectiveProbe(const Node& node, MPI_Comm comm, Peers& peers,
       recv_(context_, Dtype::fp32, largest_bytes) {
   options_.idle = node.idle();
   lane_ = make_communicator(Backend::automatic, comm, options_);
-  offset_ns_ = clock_offset_ns(group_.emplace(*lane_), node.host);
+  clock_.emplace(group_.emplace(*lane_), node.host);
   options_.compute_stream = native_stream(Space());
   comm_ = make_communicator(Backend::automatic, comm, options_);
   std::int64_t most = 0;
@@ -40,17 +39,13 @@ std::vector<double> CollectiveProbe::times(Op op, Dtype dtype, std::int64_t byte
     const Collective c = next(op, dtype, elems, in_place);
     if (in_place) update_shard(c);
     peers_.barrier();
-    const double start_s = now_s();
+    const double start_s = clock_->now_s();
     comm_->wait(comm_->start(c));
-    if (i > 0) starts_s.push_back(start_s), ends_s.push_back(now_s());
+    if (i > 0) starts_s.push_back(start_s), ends_s.push_back(clock_->now_s());
   }
   std::vector<double> seconds = spans(starts_s, ends_s, *group_);
   peers_.max(seconds);
   return seconds;
-}
-
-double CollectiveProbe::now_s() const {
-  return static_cast<double>(monotonic_ns() + offset_ns_) * 1e-9;
 }
 
 std::int64_t CollectiveProbe::scratch_bytes(Op op, Dtype d, std::int64_t elems) const {

@@ -17,6 +17,7 @@
 #include <core/nn/kernels/context.hpp>
 #include <core/nn/products/matmul.hpp>
 #include <miniapp/calibrate/cold_memory.hpp>
+#include <miniapp/ranks/clock_offset.hpp>
 #include <miniapp/ranks/peers.hpp>
 
 namespace shardmark {
@@ -45,7 +46,6 @@ class CollectiveProbe {
   std::int64_t scratch_bytes(Op op, Dtype d, std::int64_t elems) const;
   Collective next(Op op, Dtype dtype, std::int64_t elems, bool in_place = false);
   void update_shard(const Collective& c);
-  double now_s() const;  // by the clock of the group's first rank
 
   Peers& peers_;
   MatMul matmul_;
@@ -56,7 +56,7 @@ class CollectiveProbe {
   std::unique_ptr<Communicator> comm_;
   std::unique_ptr<Communicator> lane_;  // of the same ranks, for figures
   std::optional<Peers> group_;
-  std::int64_t offset_ns_ = 0;
+  std::optional<GroupClock> clock_;
 };
 
 }  // namespace shardmark

@@ -20,4 +20,15 @@ namespace shardmark {
 std::int64_t clock_offset_ns(Peers& peers, const std::string& host,
                              const std::function<std::int64_t()>& clock_ns = monotonic_ns);
 
+/// The monotonic clock of a group's first rank, as each rank of the group reads it.
+class GroupClock {
+ public:
+  /// Collective over `group`. `host` is this rank's.
+  GroupClock(Peers& group, const std::string& host) : offset_ns_(clock_offset_ns(group, host)) {}
+  double now_s() const { return static_cast<double>(monotonic_ns() + offset_ns_) * 1e-9; }
+
+ private:
+  std::int64_t offset_ns_;
+};
+
 }  // namespace shardmark
