@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cmath>
 #include <set>
 
 #include <fmt/core.h>
 
 #include <core/error.hpp>
-#include <core/plan/interpret/footprint.hpp>
-#include <core/plan/interpret/planned_runs.hpp>
-#include <core/printable.hpp>
 #include <io/files/hash.hpp>
-#include <miniapp/measure/figures_of_merit.hpp>
-#include <miniapp/measure/timings.hpp>
 #include <miniapp/measure/verdict.hpp>
-#include <miniapp/submission/losses_reader.hpp>
+#include <miniapp/submission/checks/checks.hpp>
 #include <miniapp/submission/reference.hpp>
-#include <miniapp/submission/replan.hpp>
 #include <miniapp/submission/verify.hpp>
 
 namespace shardmark {
@@ -23,47 +15,53 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Relative; a report is printed with all digits, so only the order of operations may differ.
-constexpr double rounding = 1e-9;
-// Part of the steps' own time that may be missing in the timed span, whose barriers lie between
-// steps.
-constexpr double span_slack = 0.05;
-bool close(double a, double b) {
-  return std::abs(a - b) <= rounding * std::max({1.0, std::abs(a), std::abs(b)});
-}
-
 /// One verification: the parts of a report are looked at one after another.
 class Verification {
  public:
   Verification(const SubmittedRun& run, VerifiedRun& found)
-      : run_(run), report_(run.report), found_(found) {}
+      : run_(run), facts_(run.report), found_(found) {}
 
   void verify() {
-    deck();
-    plan();
-    collectives();
-    memory();
-    losses();
-    verdict();
-    figure_of_merit();
-    environment();
-    reference();
+    one_by_one();
+    found_.refusals = findings_.take();
   }
 
  private:
-  void refuse(std::string text) { found_.refusals.push_back(std::move(text)); }
+  // A part that cannot be read is a refusal, and the others are still looked at. Without a plan
+  // there is nothing to compare with.
+  void one_by_one() {
+    part([&] { deck(); });
+    if (!part([&] { read_facts(facts_, run_.losses); })) return;
+    part([&] { check_plan(facts_, run_.plan, findings_); });
+    part([&] { check_collectives(facts_, findings_); });
+    part([&] { check_memory(facts_, findings_); });
+    part([&] { check_losses(facts_, findings_); });
+    part([&] { verdict(); });
+    part([&] { figure_of_merit(); });
+    part([&] { check_environment(facts_, findings_); });
+    part([&] { reference(); });
+  }
+
+  template<class Part>
+  bool part(Part look) {
+    try {
+      look();
+      return true;
+    } catch (const ReportError& e) {
+      refuse(e.what());
+    } catch (const Json::exception&) {
+      refuse("report.json: a figure has another form than a report gives it");
+    } catch (const Error& e) {
+      refuse(fmt::format("the plan cannot be made again: {}", e.what()));
+    }
+    return false;
+  }
+
+  void refuse(std::string text) { findings_.refuse(std::move(text)); }
 
   template<class T>
   void compare(const std::string& what, const T& reported, const T& recomputed) {
-    if (reported != recomputed)
-      refuse(
-          fmt::format("{}: the report says {}, recomputed it is {}", what, reported, recomputed));
-  }
-
-  void compare_number(const std::string& what, double reported, double recomputed) {
-    if (!close(reported, recomputed))
-      refuse(
-          fmt::format("{}: the report says {}, recomputed it is {}", what, reported, recomputed));
+    findings_.compare(what, reported, recomputed);
   }
 
   void deck() {
@@ -74,93 +72,7 @@ class Verification {
     found_.division = division_of(deck);
   }
 
-  void plan() {
-    planned_ = replan(report_);
-    const Program& p = planned_.program;
-    compare("plan_hash", report_.text("/plan_hash"), hash_hex(planned_.text));
-    if (run_.plan != planned_.text) refuse("plan.txt is not the plan of the deck");
-    compare<std::int64_t>("stage", report_.integer("/stage"), p.stage);
-    compare<std::string>("schedule", report_.text("/schedule"), std::string(to_string(p.schedule)));
-    compare<std::string>("reductions", report_.text("/reductions"),
-                         std::string(to_string(p.reductions)));
-    compare("parameters", report_.integer("/parameters"), p.model.elems);
-    compare("batch", report_.integer("/batch/train_batch_size"), p.batch.global);
-    compare_number("volume_per_parameter", report_.number("/volume_per_parameter"),
-                   volume_per_parameter(p, steady_volume(p)));
-  }
-
-  void collectives() {
-    std::vector<bool> skipped;
-    for (const LossRow& row : rows()) skipped.push_back(row.skipped);
-    runs_ = planned_runs(planned_.program, skipped);
-    std::set<std::string> reported;
-    for (const auto& item : report_.at("/collectives").items()) reported.insert(item.key());
-    for (std::size_t g = 0; g < planned_.program.groups.size(); ++g)
-      for (const auto& [op, traffic] :
-           volume_of_runs(planned_.program, runs_, static_cast<int>(g))) {
-        const std::string name = collective_name(planned_.program, {static_cast<int>(g), op});
-        reported.erase(name);
-        for (const char* side : {"predicted", "measured"}) {
-          const std::string at = "/collectives/" + name + "/" + side;
-          compare(fmt::format("{} calls of {}", side, name), report_.integer(at + "/calls"),
-                  traffic.calls);
-          compare(fmt::format("{} elements of {}", side, name), report_.integer(at + "/elems"),
-                  traffic.elems);
-          compare(fmt::format("{} bytes of {}", side, name), report_.integer(at + "/bytes"),
-                  traffic.bytes);
-        }
-      }
-    for (const std::string& name : reported)
-      refuse(fmt::format("collectives: the plan has no {}", printable(name)));
-  }
-
-  void memory() {
-    const auto allocated = allocated_bytes(planned_.program);
-    const Footprint live = footprint(planned_.program, segments_of_runs(runs_));
-    for (const Tier t : {Tier::device, Tier::host}) {
-      const std::string at = fmt::format("/memory/{}/", to_string(t));
-      for (const char* side : {"predicted_peak", "measured_peak"})
-        compare(fmt::format("{} of {} memory", side, to_string(t)), report_.integer(at + side),
-                allocated[t]);
-      compare(fmt::format("live_peak of {} memory", to_string(t)),
-              report_.integer(at + "live_peak"), live.tiers[t].peak_bytes);
-    }
-    if (report_.integer("/memory/system/excess") > report_.integer("/memory/system/allowance"))
-      refuse("memory of the system: the excess is larger than the allowance");
-  }
-
-  const std::vector<LossRow>& rows() {
-    if (rows_.empty()) rows_ = read_losses(run_.losses);
-    return rows_;
-  }
-
-  void losses() {
-    const RunSpec& run = planned_.loaded.deck.run;
-    if (report_.has("/checkpoints/resumed_from"))
-      return refuse("the run resumed from a checkpoint: hand in a run that was not interrupted");
-    if (static_cast<std::int64_t>(rows().size()) != run.warmup + run.steps)
-      refuse(fmt::format("losses.csv has {} steps, the deck asks for {}", rows().size(),
-                         run.warmup + run.steps));
-    for (std::size_t i = 1; i < rows().size(); ++i)
-      if (rows()[i].step != rows()[i - 1].step + 1) return refuse("losses.csv: steps are missing");
-    if (rows().empty()) return;
-    if (report_.has("/loss/first")) {
-      compare_number("first loss", report_.number("/loss/first"), rows().front().loss);
-      compare_number("last loss", report_.number("/loss/last"), rows().back().loss);
-    }
-    std::vector<double> timed;
-    double sum = 0;
-    for (auto i = static_cast<std::size_t>(run.warmup); i < rows().size(); ++i) {
-      timed.push_back(rows()[i].seconds);
-      sum += rows()[i].seconds;
-    }
-    compare_number("p50 of the steps", report_.number("/step_seconds/p50"), percentile(timed, 0.5));
-    compare_number("p99 of the steps", report_.number("/step_seconds/p99"),
-                   percentile(timed, 0.99));
-    if (report_.number("/step_seconds/timed_total") < (1 - span_slack) * sum)
-      refuse(fmt::format("timed_total is {} s, but the timed steps of losses.csv took {} s",
-                         report_.number("/step_seconds/timed_total"), sum));
-  }
+  const std::vector<LossRow>& rows() const { return facts_.rows; }
 
   // The rules of VALID and of official that follow from the losses and the deck, applied again.
   void verdict() {
@@ -193,34 +105,8 @@ class Verification {
   void figure_of_merit() {
     found_.fom_name = report_.text("/fom/name");
     found_.fom = report_.number("/fom/value");
-    if (found_.fom_name != "tokens_per_s") return storage();
-    const Deck& deck = planned_.loaded.deck;
-    const auto warmup =
-        std::min<std::size_t>(rows().size(), static_cast<std::size_t>(deck.run.warmup));
-    const auto timed = std::count_if(rows().begin() + static_cast<std::ptrdiff_t>(warmup),
-                                     rows().end(), [](const LossRow& row) { return !row.skipped; });
-    const double tokens = static_cast<double>(
-        planned_.program.batch.global * std::max<std::int64_t>(1, deck.model.sequence) * timed);
-    compare_number("tokens_per_s", found_.fom,
-                   tokens / report_.number("/step_seconds/timed_total"));
-  }
-
-  void storage() {
-    std::vector<double> seconds;
-    for (const Json& s : report_.at("/checkpoints/benchmark/write_s"))
-      seconds.push_back(s.is_number() ? s.get<double>() : 0);
-    compare_number(found_.fom_name, found_.fom,
-                   mean_gib_per_s(report_.integer("/checkpoints/benchmark/state_bytes"), seconds));
-  }
-
-  void environment() {
-    const std::int64_t world = report_.integer("/world");
-    found_.ranks = static_cast<int>(world);
-    compare<std::int64_t>("ranks listed", static_cast<std::int64_t>(report_.at("/ranks").size()),
-                          world);
-    for (const auto& item : report_.at("/environment").items())
-      if (item.key() == "SHARDMARK_FAULT")
-        refuse("SHARDMARK_FAULT was set: the run was broken on purpose");
+    found_.ranks = static_cast<int>(report_.integer("/world"));
+    check_figure_of_merit(facts_, findings_);
   }
 
   void reference() {
@@ -230,11 +116,11 @@ class Verification {
   }
 
   const SubmittedRun& run_;
-  ReportReader report_;
+  RunFacts facts_;
+  const ReportReader& report_ = facts_.report;
+  const Replanned& planned_ = facts_.planned;
   VerifiedRun& found_;
-  Replanned planned_;
-  SegmentRuns runs_;  // how often each segment of the plan had to run
-  std::vector<LossRow> rows_;
+  Findings findings_;
 };
 
 }  // namespace
@@ -244,15 +130,7 @@ VerifiedRun verify_run(const SubmittedRun& run) {
   found.folder = run.folder;
   if (run.report.contains("name") && run.report["name"].is_string())
     found.name = run.report["name"];
-  try {
-    Verification(run, found).verify();
-  } catch (const ReportError& e) {
-    found.refusals.emplace_back(e.what());
-  } catch (const Json::exception&) {
-    found.refusals.emplace_back("report.json: a figure has another form than a report gives it");
-  } catch (const Error& e) {
-    found.refusals.push_back(fmt::format("the plan cannot be made again: {}", e.what()));
-  }
+  Verification(run, found).verify();
   return found;
 }
 

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What does not add up in a report. The checks of this folder add to it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/core.h>
+
+namespace shardmark {
+
+/// Two figures of a report, or one and the same recomputed, are equal within this part of their
+/// size: a report is printed with all digits, so only the order of operations may differ.
+constexpr double rounding = 1e-9;
+/// Whether `a` and `b` are equal within `rounding`, of themselves or of 1.
+bool close(double a, double b);
+
+/// The refusals of one run, in the order in which they were found.
+class Findings {
+ public:
+  void refuse(std::string text) { refusals_.push_back(std::move(text)); }
+
+  /// Refuses a reported value that is not the recomputed one.
+  template<class T>
+  void compare(std::string_view what, const T& reported, const T& recomputed) {
+    if (reported != recomputed)
+      refuse(
+          fmt::format("{}: the report says {}, recomputed it is {}", what, reported, recomputed));
+  }
+  /// The same within `rounding`.
+  void compare_number(std::string_view what, double reported, double recomputed);
+
+  std::vector<std::string> take() { return std::move(refusals_); }
+
+ private:
+  std::vector<std::string> refusals_;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the checks of one run read: the report, the rows of losses.csv, and the plan made again.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include <core/plan/interpret/planned_runs.hpp>
+#include <io/files/output_folder.hpp>
+#include <miniapp/submission/checks/replan.hpp>
+#include <miniapp/submission/checks/report_reader.hpp>
+
+namespace shardmark {
+
+/// The facts of one run. The checks change none of them.
+struct RunFacts {
+  /// `json` outlives the facts.
+  explicit RunFacts(const nlohmann::json& json) : report(json) {}
+
+  ReportReader report;
+  std::vector<LossRow> rows;  // of losses.csv
+  Replanned planned;
+  SegmentRuns runs;        // how often each segment of the plan had to run
+  SegmentRuns timed_runs;  // the same, in the timed steps alone
+
+  std::size_t warmup() const;
+  /// The rows of the timed steps.
+  std::span<const LossRow> timed() const { return std::span(rows).subspan(warmup()); }
+};
+
+/// Reads losses.csv and makes the plan again. Throws ReportError, and what `replan` throws.
+void read_facts(RunFacts& facts, const std::string& losses);
+
+}  // namespace shardmark
