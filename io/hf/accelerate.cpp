@@ -7,7 +7,6 @@
 #include <core/text.hpp>
 #include <io/deepspeed/schema/key_table.hpp>
 #include <io/hf/accelerate.hpp>
-#include <io/keys/nearest.hpp>
 
 namespace shardmark {
 namespace {

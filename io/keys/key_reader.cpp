@@ -48,10 +48,8 @@ std::optional<std::int64_t> as_integer(const Json& value) {
 
 void refuse_unknown(const Origin& origin, std::string_view parent, std::string_view name,
                     const Json& value, const std::vector<std::string>& known) {
-  const std::string meant = nearest(name, known);
-  if (!meant.empty())
-    origin.refuse(join_key(parent, name), value,
-                  fmt::format("unknown key: did you mean \"{}\"?", meant));
+  const std::string meant = did_you_mean(name, known, "\"");
+  if (!meant.empty()) origin.refuse(join_key(parent, name), value, "unknown key: " + meant);
   std::string all;
   for (const std::string& k : known) all += (all.empty() ? "" : ", ") + k;
   origin.refuse(join_key(parent, name), value,
@@ -147,10 +145,9 @@ std::size_t KeyReader::word(std::string_view name, const std::vector<Word>& word
   const auto given = value->get<std::string>();
   const auto it = std::find(known.begin(), known.end(), given);
   if (it == known.end()) {
-    const std::string meant = nearest(given, known);
+    const std::string meant = did_you_mean(given, known, "\"");
     origin_.refuse(key(name), *value,
-                   "must be one of " + list +
-                       (meant.empty() ? "" : fmt::format(": did you mean \"{}\"?", meant)));
+                   "must be one of " + list + (meant.empty() ? "" : ": " + meant));
   }
   const auto index = static_cast<std::size_t>(it - known.begin());
   if (words[index].later) origin_.not_modelled(key(name), *value, "use one of " + list);

@@ -51,10 +51,9 @@ FoundFile find_shipped(const std::string& text, const ShippedKind& kind) {
     names.push_back(fs::path(path).stem().string());
     if (names.back() == text) return {path, true};
   }
-  const std::string meant = nearest(text, names);
-  throw DeckError(
-      fmt::format("{}: no such file, and no shipped {} has this name: {}{}", text, kind.what,
-                  meant.empty() ? "" : fmt::format("did you mean {}? ", meant), kind.listing));
+  const std::string meant = did_you_mean(text, names);
+  throw DeckError(fmt::format("{}: no such file, and no shipped {} has this name: {}{}{}", text,
+                              kind.what, meant, meant.empty() ? "" : " ", kind.listing));
 }
 
 }  // namespace shardmark

@@ -5,8 +5,8 @@
 
 #include <core/text.hpp>
 #include <io/keys/key_reader.hpp>
-#include <io/keys/shipped.hpp>
 #include <io/machine/machine_file.hpp>
+#include <io/machine/shipped_machines.hpp>
 
 namespace shardmark {
 namespace {
@@ -325,12 +325,10 @@ void read_placement(KeyReader& reader, Placement& p) {
   each(reader, "network", [&](KeyReader& r) { read_level(r, p.network.emplace_back()); });
 }
 
-const ShippedKind machines_kind{"machines", "machine file", "inputs/machines has them"};
-
 }  // namespace
 
 Machine read_machine_file(const std::string& text) {
-  const std::string path = find_shipped(text, machines_kind).path;
+  const std::string path = find_machine(text).path;
   const Json file = read_json_file(path, JsonRules::deck);
   Origin origin(path);
   KeyReader reader(origin, file, "");

@@ -8,6 +8,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include <core/text.hpp>
+#include <io/keys/nearest.hpp>
 #include <miniapp/commands/arguments_error.hpp>
 #include <miniapp/commands/command_line.hpp>
 #include <miniapp/commands/commands.hpp>
@@ -105,18 +107,40 @@ std::string parsed_command(const CLI::App& app) {
   return first->get_name() + (rest.empty() ? "" : " " + rest);
 }
 
+// The option that was probably meant, where CLI11 says only that another was not expected.
+std::string explain_option(const CLI::ParseError& error, const CLI::App& app) {
+  const std::string name = parsed_command(app);
+  const CLI::App* last = &app;
+  while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
+  std::vector<std::string> known{"--help"};
+  for (const OptionHelp& option : help_of(name).options)
+    if (!option.positional()) known.emplace_back(option.name);
+  for (const std::string& typed : last->remaining()) {
+    if (!typed.starts_with("-")) continue;
+    const std::string meant = did_you_mean(typed.substr(0, typed.find('=')), known);
+    return fmt::format("{} is not an option of `shardmark{}{}`{}{}", typed, name.empty() ? "" : " ",
+                       name, meant.empty() ? "" : ": ", meant);
+  }
+  return error.what();
+}
+
 // What is wrong, where CLI11 says only that a subcommand is missing.
 std::string explain(const CLI::ParseError& error, const CLI::App& app) {
   const std::string name = parsed_command(app);
   const CLI::App* last = &app;
   while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
   const auto below = commands_below(name);
-  if (below.empty() || last->remaining().empty()) return error.what();
-  std::string known;
-  for (const CommandHelp* c : below)
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", last_word(c->name));
-  return fmt::format("\"{}\" is not a subcommand: give one of {}", last->remaining().front(),
-                     known);
+  if (below.empty() || last->remaining().empty() || last->remaining().front().starts_with("-"))
+    return explain_option(error, app);
+  std::vector<std::string> known, full;
+  for (const CommandHelp* c : below) known.emplace_back(last_word(c->name));
+  for (const CommandHelp& c : commands_help())
+    if (name.empty() || c.name.starts_with(name + " "))
+      full.emplace_back(name.empty() ? c.name : last_word(c.name));
+  const std::string typed = last->remaining().front();
+  const std::string meant = did_you_mean(typed, full);
+  return fmt::format("\"{}\" is not a subcommand: {}{}give one of {}", typed, meant,
+                     meant.empty() ? "" : " ", join(known, ", "));
 }
 
 // All commands, the variables that their options set, and how each is called.
@@ -208,6 +232,8 @@ class CommandLine {
         {{"DECK", &check_.deck}, {"--set", &check_.sets}, {"--ranks", &check_.ranks, 1}},
         [this] { return deck_check_command(check_); });
     add("decks", {}, decks_command);
+    add("machines", {{"--format", &machines_.format}},
+        [this] { return machines_command(machines_); });
     add("submit",
         {{"DIR", &submit_.folders},
          {"--out", &submit_.out},
@@ -269,6 +295,7 @@ class CommandLine {
   AdviseArguments advise_;
   CompareArguments compare_;
   MachineCheckArguments machine_check_;
+  MachinesArguments machines_;
   SweepArguments sweep_;
   CkptArguments ckpt_;
   CheckArguments check_;

@@ -101,6 +101,13 @@ ExitStatus deck_check_command(const CheckArguments& arguments);
 /// Lists the decks that come with the program. Throws IoError.
 ExitStatus decks_command();
 
+/// Arguments of `shardmark machines`.
+struct MachinesArguments {
+  std::string format = "text";
+};
+/// Lists the machine files that come with the program. Throws DeckError, IoError.
+ExitStatus machines_command(const MachinesArguments& arguments);
+
 /// Arguments of `shardmark ckpt`.
 struct CkptArguments {
   enum class What : std::uint8_t { info, verify, consolidate } what = What::info;

@@ -57,10 +57,9 @@ Json filled_form(const std::vector<std::string>& entries, const Json& report) {
     const std::string name = entry.substr(0, sign);
     if (sign == std::string::npos ||
         std::find(form_entries.begin(), form_entries.end(), name) == form_entries.end()) {
-      const std::string meant = nearest(name, form_entries);
+      const std::string meant = did_you_mean(name, form_entries);
       throw DeckError(fmt::format("--form {}: give NAME=TEXT with one of {}{}", entry,
-                                  join(form_entries, ", "),
-                                  meant.empty() ? "" : fmt::format("; did you mean {}?", meant)));
+                                  join(form_entries, ", "), meant.empty() ? "" : "; " + meant));
     }
     form[name] = entry.substr(sign + 1);
   }

@@ -61,10 +61,9 @@ DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Ds
     if (!row && section_.forbids_extras && !dropped)
       refuse_unknown(origin, key_, item.key(), item.value(), all_names(section_));
     if (!row) {
-      const std::string meant = nearest(item.key(), all_names(section_));
+      const std::string meant = did_you_mean(item.key(), all_names(section_), "\"");
       origin.note(FindingKind::ignored, at,
-                  "unknown to DeepSpeed, which ignores it" +
-                      (meant.empty() ? "" : fmt::format(": did you mean \"{}\"?", meant)));
+                  "unknown to DeepSpeed, which ignores it" + (meant.empty() ? "" : ": " + meant));
       continue;
     }
     if (row->effect == DsEffect::removed)

@@ -105,8 +105,7 @@ std::vector<CommandHelp> machine_help() {
             "which are missing and what is used instead, and which are absurd."},
        .options = {{.name = "FILE",
                     .value = "",
-                    .text = "The machine file, JSON, or the name of a shipped one such as "
-                            "dgx-h100; docs/machines.md explains its keys.",
+                    .text = machine_option(true).text,
                     .offer = Offer::deck,
                     .required = true}},
        .statuses = {{0, "The machine file can be used."},
@@ -114,6 +113,30 @@ std::vector<CommandHelp> machine_help() {
                     defect},
        .environment = {},
        .examples = {{"shardmark machine check machine.json", "What the file lacks."}}}};
+}
+
+CommandHelp machines_help() {
+  return {.name = "machines",
+          .summary = "list the machine files that come with the program",
+          .description =
+              {"Lists the machine files that come with the program: the name that --machine takes, "
+               "the device and its memory, the devices per node, the network between nodes, and "
+               "how many figures of the file are nominal (from a data sheet), measured, fitted "
+               "to published runs, or assumed. The list ends with where the figures come from.",
+               "`shardmark machine check NAME` says what a file lacks; its key provenance.figures "
+               "gives the source of each figure."},
+          .options = {{.name = "--format",
+                       .value = "FORMAT",
+                       .text = "Text to read, or JSON for scripts, with the source of each figure.",
+                       .preset = "text",
+                       .choices = {"text", "json"}}},
+          .statuses = {{0, "The machine files are listed."},
+                       {2, "The program was moved away from its machine files."},
+                       defect},
+          .environment = {},
+          .examples = {{"shardmark machines", "Lists the machine files."},
+                       {"shardmark predict llama-7b --machine dgx-h100 --ranks 8,64",
+                        "Predicts on one of them."}}};
 }
 
 }  // namespace shardmark

@@ -64,6 +64,7 @@ const std::vector<CommandHelp>& commands_help() {
     for (auto group : {ckpt_help(), deck_help(), machine_help()})
       for (CommandHelp& command : group) list.push_back(std::move(command));
     list.push_back(decks_help());
+    list.push_back(machines_help());
     for (CommandHelp& command : submission_help()) list.push_back(std::move(command));
     return list;
   }();

@@ -60,8 +60,8 @@ inline OptionHelp machine_option(bool required) {
   return {.name = "--machine",
           .value = "FILE",
           .text =
-              "The machine file, JSON, or the name of a shipped one such as "
-              "dgx-h100; docs/machines.md explains its keys.",
+              "The machine file, JSON, or the name of a shipped one such as dgx-h100, which "
+              "`shardmark machines` lists; docs/machines.md explains its keys.",
           .offer = Offer::deck,
           .required = required};
 }
@@ -108,6 +108,7 @@ CommandHelp compare_help();
 std::vector<CommandHelp> machine_help();
 std::vector<CommandHelp> deck_help();
 CommandHelp decks_help();
+CommandHelp machines_help();
 /// `submit`, `verify` and `table`.
 std::vector<CommandHelp> submission_help();
 std::vector<CommandHelp> ckpt_help();

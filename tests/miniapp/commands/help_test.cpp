@@ -97,10 +97,26 @@ std::string shell(const Workplace& at, const std::string& command) {
 }
 
 TEST(Help, ListsAllCommands) {
-  EXPECT_EQ(commands(), (std::vector<std::string>{
-                            "", "run", "plan", "calibrate", "noise", "predict", "advise", "sweep",
-                            "compare", "trace", "ckpt info", "ckpt verify", "ckpt consolidate",
-                            "deck check", "machine check", "decks", "submit", "verify", "table"}));
+  EXPECT_EQ(commands(), (std::vector<std::string>{"",
+                                                  "run",
+                                                  "plan",
+                                                  "calibrate",
+                                                  "noise",
+                                                  "predict",
+                                                  "advise",
+                                                  "sweep",
+                                                  "compare",
+                                                  "trace",
+                                                  "ckpt info",
+                                                  "ckpt verify",
+                                                  "ckpt consolidate",
+                                                  "deck check",
+                                                  "machine check",
+                                                  "decks",
+                                                  "machines",
+                                                  "submit",
+                                                  "verify",
+                                                  "table"}));
 }
 
 TEST(Help, SaysWhatIsNeededToUseACommand) {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine files that come with the program, found by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <core/plan/price/machine.hpp>
+#include <io/keys/shipped.hpp>
+
+namespace shardmark {
+
+/// A machine file that comes with the program.
+struct ShippedMachine {
+  std::string name;  // "dgx-h100"
+  std::string path;  // its file
+  Machine machine;
+};
+
+/// Returns all shipped machine files, sorted by name; empty without their folder. Throws DeckError
+/// for a file that is not sound, and IoError for one that cannot be read.
+std::vector<ShippedMachine> shipped_machines();
+
+/// Returns the machine file that is given as a path or by the name of a shipped one. Throws
+/// DeckError for other names.
+FoundFile find_machine(const std::string& text);
+
+}  // namespace shardmark
