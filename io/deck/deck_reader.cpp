@@ -87,8 +87,7 @@ std::string printed(const Json& text) {
   return text.dump(2, ' ', true, Json::error_handler_t::replace);
 }
 
-Deck read_sections(const Json& text, Origin& origin, OutputOptions& output,
-                   std::optional<int> world) {
+Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::optional<int> world) {
   const Json empty = Json::object();
   KeyReader reader(origin, text, "");
   const auto section = [&](const char* name) {
@@ -99,7 +98,7 @@ Deck read_sections(const Json& text, Origin& origin, OutputOptions& output,
   deck.path = origin.deck_file();
   deck.name = std::filesystem::path(deck.path).stem().string();
   reader.text("name", deck.name);
-  read_trace(reader, output.trace);
+  read_trace(reader, loaded.output.trace);
   if (!reader.any("model")) origin.missing("model", "give the section that says what to train");
   read_run(section("run"), deck.run);
   read_model(section("model"), deck.model, deck.run.schedule);
@@ -110,6 +109,7 @@ Deck read_sections(const Json& text, Origin& origin, OutputOptions& output,
   const Json config =
       fill_config(origin, given ? *given : empty, {hf ? &*hf : nullptr, &deck.model, world});
   deck.zero = read_deepspeed(origin, config, deck.run.schedule);
+  loaded.deepspeed_json = printed(config);
   read_torch(section("torch"), deck.torch);
   if (const Json* torch = reader.any("torch");
       torch != nullptr && !traits(deck.run.schedule).follows_torch)
@@ -117,7 +117,7 @@ Deck read_sections(const Json& text, Origin& origin, OutputOptions& output,
                 fmt::format("affects only the schedule \"torch\", not \"{}\"",
                             to_string(deck.run.schedule)));
   apply_torch(deck, origin);
-  output.deepspeed = read_deepspeed_log(origin, config);
+  loaded.output.deepspeed = read_deepspeed_log(origin, config);
   read_comm(section("comm"), deck.comm);
   read_memory(section("memory"), deck.memory);
   read_machine(section("machine"), deck.machine);
@@ -137,7 +137,7 @@ LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& se
   Origin origin(found.path, found.by_name);
   LoadedDeck loaded;
   const Json text = read_text(sets, origin, loaded.config_file);
-  loaded.deck = read_sections(text, origin, loaded.output, world);
+  loaded.deck = read_sections(text, origin, loaded, world);
   check_together(loaded.deck, origin);
   check_sizes(loaded.deck, origin);
   if (use == DeckUse::plan && loaded.deck.model.fit && !loaded.deck.memory.budget_gib[0])

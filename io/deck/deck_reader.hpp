@@ -34,8 +34,10 @@ struct OutputOptions {
 struct LoadedDeck {
   Deck deck;
   OutputOptions output;
-  std::string used_json;    // JSON text with `--set` and configs by path applied; keys are sorted
-  std::string hash;         // XXH3 of `used_json`, 16 hexadecimal digits
+  std::string used_json;  // JSON text with `--set` and configs by path applied; keys are sorted
+  std::string
+      deepspeed_json;  // the DeepSpeed config in it: "auto" filled, Accelerate's form translated
+  std::string hash;    // XXH3 of `used_json`, 16 hexadecimal digits
   std::string config_file;  // path of the DeepSpeed config, if it was given by path
   bool overridden = false;  // at least one `--set` was given
   std::vector<Finding> findings;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <miniapp/advise/candidates.hpp>
 
@@ -11,10 +13,15 @@ namespace {
 constexpr std::string_view zero_section = "deepspeed.zero_optimization.";
 constexpr std::size_t most_micro_batches_tried = 8;
 constexpr int most_hpz_nodes = 2;
+constexpr std::string_view nvme_folder = "nvme";
 
 enum class Offload : std::uint8_t { none, optimizer, all, optimizer_nvme, all_nvme };
 
-bool has(Offload kind, int stage, const CandidateSpace& space) {
+// fully_shard's CPUOffloadPolicy moves parameters and optimizer states together.
+bool has(Offload kind, Schedule schedule, int stage, const CandidateSpace& space) {
+  if (traits(schedule).follows_torch)
+    return kind == Offload::none || (kind == Offload::all && space.has_host_memory && stage >= 2);
+  if (!traits(schedule).follows_deepspeed) return kind == Offload::none;
   switch (kind) {
     case Offload::none: return true;
     case Offload::optimizer: return space.has_host_memory && stage > 0;
@@ -25,21 +32,59 @@ bool has(Offload kind, int stage, const CandidateSpace& space) {
   return false;
 }
 
-std::string device_of(bool nvme) {
-  return nvme ? R"({"device": "nvme", "nvme_path": "nvme"})"
-              : R"({"device": "cpu", "pin_memory": true})";
+// The folder of the deck's own files, where it has any.
+std::string offload_device(const OffloadSpec& deck, bool nvme) {
+  if (!nvme) return R"({"device": "cpu", "pin_memory": true})";
+  const std::string folder =
+      deck.nvme_path.empty()
+          ? std::string(nvme_folder)
+          : std::filesystem::absolute(deck.nvme_path).lexically_normal().string();
+  return nlohmann::json{{"device", "nvme"}, {"nvme_path", folder}}.dump();
 }
 
-void add_offload(DeckChanges& changes, const Deck& deck, Offload kind) {
+// The kind of the deck; empty: a mixture that is none of them.
+std::optional<Offload> kind_of(const ZeroSpec& zero) {
+  const OffloadSpec &optimizer = zero.offload_optimizer, &params = zero.offload_param;
+  if (params.enabled && optimizer.enabled && params.nvme == optimizer.nvme)
+    return params.nvme ? Offload::all_nvme : Offload::all;
+  if (params.enabled) return std::nullopt;
+  if (!optimizer.enabled) return Offload::none;
+  return optimizer.nvme ? Offload::optimizer_nvme : Offload::optimizer;
+}
+
+// Nothing for the kind of the deck itself, whose own settings stay.
+void add_offload(DeckChanges& changes, const Deck& deck, Schedule schedule, Offload kind,
+                 const CandidateSpace& space) {
   const std::string zero(zero_section);
-  const bool optimizer = kind != Offload::none;
-  const bool params = kind == Offload::all || kind == Offload::all_nvme;
+  const bool torch = traits(schedule).follows_torch;
+  if (torch && kind != Offload::none)
+    changes.emplace_back("torch.offload_policy", R"({"pin_memory": true})");
+  else if (torch && deck.torch.cpu_offload)
+    changes.emplace_back("torch.offload_policy", "null");
+  for (const std::string& key : space.deprecated_offload) changes.emplace_back(zero + key, "null");
+  if (!torch && space.deprecated_offload.empty() && kind == kind_of(deck.zero)) return;
+  const bool optimizer = !torch && kind != Offload::none;
+  const bool params = !torch && (kind == Offload::all || kind == Offload::all_nvme);
   const bool nvme = kind == Offload::optimizer_nvme || kind == Offload::all_nvme;
   const std::string off = R"({"device": "none"})";
   if (optimizer || deck.zero.offload_optimizer.enabled)
-    changes.emplace_back(zero + "offload_optimizer", optimizer ? device_of(nvme) : off);
+    changes.emplace_back(zero + "offload_optimizer",
+                         optimizer ? offload_device(deck.zero.offload_optimizer, nvme) : off);
   if (params || deck.zero.offload_param.enabled)
-    changes.emplace_back(zero + "offload_param", params ? device_of(nvme) : off);
+    changes.emplace_back(zero + "offload_param",
+                         params ? offload_device(deck.zero.offload_param, nvme) : off);
+}
+
+// Hugging Face's trainer refuses a config whose batch is not its own.
+void add_batch(DeckChanges& changes, const CandidateSpace& space, std::int64_t micro) {
+  const std::string size = std::to_string(micro);
+  const std::string steps = std::to_string(space.global_batch / space.ranks / micro);
+  changes.emplace_back("deepspeed.train_batch_size", std::to_string(space.global_batch));
+  changes.emplace_back("deepspeed.train_micro_batch_size_per_gpu", size);
+  changes.emplace_back("deepspeed.gradient_accumulation_steps", steps);
+  if (!space.has_trainer) return;
+  changes.emplace_back("hf.per_device_train_batch_size", size);
+  changes.emplace_back("hf.gradient_accumulation_steps", steps);
 }
 
 // Whole nodes, 1, 2, 4, …, that hold a copy of the states and divide the world.
@@ -74,28 +119,36 @@ std::vector<std::int64_t> micro_batches(std::int64_t sequences_per_rank) {
   return chosen;
 }
 
-std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace& space) {
+namespace {
+
+std::vector<std::int64_t> micro_batches_with(const CandidateSpace& space) {
   const std::int64_t per_rank = space.global_batch / space.ranks;
+  std::vector<std::int64_t> all = micro_batches(per_rank);
+  const std::int64_t own = space.own_micro;
+  if (own > 0 && per_rank % own == 0 && std::find(all.begin(), all.end(), own) == all.end())
+    all.push_back(own);
+  return all;
+}
+
+}  // namespace
+
+std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace& space) {
   const std::vector<bool> recompute = traits(deck.model.family).has_arithmetic
                                           ? std::vector<bool>{false, true}
                                           : std::vector<bool>{deck.run.activation_checkpointing};
   std::vector<DeckChanges> all;
-  for (const Schedule schedule : all_values<Schedule>)
+  for (const Schedule schedule : space.schedules)
     for (int stage = 0; stage <= 3; ++stage)
       for (const Offload kind : {Offload::none, Offload::optimizer, Offload::all,
                                  Offload::optimizer_nvme, Offload::all_nvme}) {
-        if (kind != Offload::none && !traits(schedule).follows_deepspeed) continue;
-        if (!has(kind, stage, space)) continue;
-        for (const std::int64_t micro : micro_batches(per_rank))
+        if (!has(kind, schedule, stage, space)) continue;
+        for (const std::int64_t micro : micro_batches_with(space))
           for (const bool again : recompute) {
-            DeckChanges changes{
-                {"run.schedule", std::string(to_string(schedule))},
-                {std::string(zero_section) + "stage", std::to_string(stage)},
-                {"deepspeed.train_batch_size", std::to_string(space.global_batch)},
-                {"deepspeed.train_micro_batch_size_per_gpu", std::to_string(micro)},
-                {"deepspeed.gradient_accumulation_steps", std::to_string(per_rank / micro)},
-                {"run.activation_checkpointing", again ? "true" : "false"}};
-            add_offload(changes, deck, kind);
+            DeckChanges changes{{"run.schedule", std::string(to_string(schedule))},
+                                {std::string(zero_section) + "stage", std::to_string(stage)},
+                                {"run.activation_checkpointing", again ? "true" : "false"}};
+            add_batch(changes, space, micro);
+            add_offload(changes, deck, schedule, kind, space);
             if (stage == 3 && is_muon(deck.zero.optimizer.type))
               changes.emplace_back(std::string(zero_section) + "reduce_scatter", "false");
             all.push_back(std::move(changes));
@@ -116,7 +169,9 @@ std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule s
   const std::vector<int> shards = shards_of_nodes(space);
   if (traits(schedule).takes_shard_size && stage > 0)
     for (const int ranks : shards) with({{"run.shard_size", std::to_string(ranks)}});
-  if (schedule == Schedule::torch && stage >= 2) {
+  if (traits(schedule).follows_torch && stage < 2)
+    for (const char* mb : {"10", "100"}) with({{"torch.bucket_cap_mb", mb}});
+  if (traits(schedule).follows_torch && stage >= 2) {
     for (const char* groups : {"1", "2"})
       with({{"torch.set_modules_to_forward_prefetch", groups},
             {"torch.set_modules_to_backward_prefetch", groups}});

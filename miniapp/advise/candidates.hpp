@@ -20,17 +20,21 @@ std::vector<std::string> sets_of(const DeckChanges& changes);
 /// What the candidates start from.
 struct CandidateSpace {
   std::int64_t global_batch = 0;  // sequences per step, a multiple of `ranks`
+  std::int64_t own_micro = 0;     // the deck's micro-batch, tried if it divides; 0: unknown
   int ranks = 1, ranks_per_node = 1;
   bool has_host_memory = true;  // beside the device's, so that offload makes sense
   bool has_disk = true;
-  bool may_offload_params = true;
+  std::vector<Schedule> schedules;  // that may be advised
+  bool has_trainer = false;         // section hf, whose batch must be that of the config
+  std::vector<std::string> deprecated_offload;  // keys of zero_optimization that the deck gives
 };
 
 /// Micro-batches that divide the sequences of a rank, ascending; at most eight of them.
 std::vector<std::int64_t> micro_batches(std::int64_t sequences_per_rank);
 
-/// Stages 0 to 3 under every schedule, with every micro-batch, with and without recomputation, and
-/// with every kind of offload that the stage has. `deck` gives what stays as it is.
+/// Stages 0 to 3 under every schedule of the space, with every micro-batch, with and without
+/// recomputation, and with every kind of offload that the stage has. `deck` gives what stays as it
+/// is.
 std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace& space);
 
 /// Variations of one basic candidate: buckets, prefetch, persistence, reuse, overlap, secondary

@@ -12,6 +12,7 @@
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/advise/evaluate.hpp>
+#include <miniapp/advise/knobs.hpp>
 
 namespace shardmark {
 namespace {
@@ -86,6 +87,16 @@ std::string refusal_of(const Candidate& c, const Budgets& budgets, Tier tier) {
                      human_bytes(c.bytes[tier] - *budgets[tier]));
 }
 
+// What the candidate is, for a deck that is refused before it says so.
+void name_kind(Candidate& c) {
+  for (const auto& [key, value] : c.changes) {
+    if (key == "deepspeed.zero_optimization.stage") c.stage = std::stoi(value);
+    if (key != "run.schedule") continue;
+    for (const Schedule s : all_values<Schedule>)
+      if (to_string(s) == value) c.schedule = s;
+  }
+}
+
 void judge_memory(Candidate& c, const Budgets& budgets) {
   c.fits = true;
   for (const Tier t : all_values<Tier>) {
@@ -127,11 +138,15 @@ Program program_of(const AdviseCase& question, const DeckChanges& changes) {
 Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool exact) {
   Candidate c;
   c.changes = changes;
+  name_kind(c);
   try {
     const Deck deck = changed_deck(question, changes);
     c.schedule = deck.run.schedule;
     c.stage = deck.zero.stage;
     const Batch batch = infer_batch(deck.zero, question.ranks, deck.path);
+    c.batch = batch;
+    c.recomputes = deck.run.activation_checkpointing;
+    c.values = knob_values(deck, batch);
     c.exact = exact || deck.model.layers < many_layers;
     const Outcome o = c.exact ? outcome_of(question, deck, exact) : extrapolated(question, deck);
     for (const Tier t : all_values<Tier>) c.bytes[t] = std::llround(o.bytes[t]);

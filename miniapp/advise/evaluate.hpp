@@ -10,6 +10,7 @@
 #include <core/plan/interpret/footprint.hpp>
 #include <core/plan/price/machine.hpp>
 #include <miniapp/advise/candidates.hpp>
+#include <miniapp/advise/framework.hpp>
 
 namespace shardmark {
 
@@ -19,6 +20,7 @@ struct AdviseCase {
   std::vector<std::string> sets;  // of the user
   const Machine* machine = nullptr;
   int ranks = 1, ranks_per_node = 1;
+  Framework framework = Framework::shardmark;
   Budgets budgets;  // of one rank, in bytes
 };
 
@@ -26,9 +28,17 @@ struct AdviseCase {
 /// stays free for the libraries and for what an allocator cannot use.
 Budgets budgets_of(const Deck& deck, const Machine& machine, int ranks_per_node);
 
+/// A key of a candidate that makes no difference there, and the values that were tried.
+struct IdleKey {
+  std::string key;
+  std::vector<std::string> values;
+};
+
 /// A candidate with its price.
 struct Candidate {
   DeckChanges changes;
+  std::vector<std::string> values;      // of the knobs (knobs.hpp)
+  std::vector<IdleKey> without_effect;  // keys with which other candidates have the same plan
   Schedule schedule = Schedule::deepspeed;
   int stage = 0;
   bool fits = false;
@@ -37,7 +47,9 @@ struct Candidate {
   std::int64_t missing_bytes = 0;         // of the tier that lacks most; 0: it fits
   double step_s = 0, tokens_per_s = 0;
   std::string limited_by;  // the resource that takes most of the compute lane's time
-  bool exact = false;      // planned with all layers; otherwise extrapolated from fewer
+  Batch batch;
+  bool recomputes = false;
+  bool exact = false;  // planned with all layers; otherwise extrapolated from fewer
 };
 
 /// Plans and prices a candidate. With `exact` false, a deck of many layers is planned with two

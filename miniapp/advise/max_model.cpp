@@ -22,10 +22,11 @@ double most_parameters(int stage, int ranks, double bytes) {
   return bytes / state_bytes_per_parameter(stage, ranks);
 }
 
-std::vector<MaxModel> max_models(const AdviseCase& question) {
-  std::vector<MaxModel> found;
+MaxModels max_models(const AdviseCase& question) {
+  MaxModels found;
   for (int stage = 0; stage <= 3; ++stage) {
     std::vector<std::string> sets = question.sets;
+    for (const std::string& set : sets_for(question.framework)) sets.push_back(set);
     sets.push_back(fmt::format("deepspeed.zero_optimization.stage={}", stage));
     Deck deck = read_deck(question.deck, sets, DeckUse::plan).deck;
     if (deck.model.family == Family::list)
@@ -42,10 +43,13 @@ std::vector<MaxModel> max_models(const AdviseCase& question) {
     m.stage = stage;
     m.by_states =
         most_parameters(stage, question.ranks, static_cast<double>(*budgets[Tier::device]));
+    found.deck = deck;
+    found.budget = *budgets[Tier::device];
     deck.model.fit = 1.0;
     Profile profile;
     profile.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
     const Batch batch = infer_batch(deck.zero, question.ranks, deck.path);
+    found.batch = batch;
     const Fit fit = fit_layers(deck, batch, question.ranks, profile,
                                {*budgets[Tier::device], false, "the machine file"});
     m.layers = fit.layers;
@@ -56,9 +60,10 @@ std::vector<MaxModel> max_models(const AdviseCase& question) {
       m.parameters =
           build_program(deck, batch, question.ranks, 0, profile, Extent::start_up).model.elems;
     }
-    found.push_back(m);
+    found.stages.push_back(m);
   }
-  if (std::all_of(found.begin(), found.end(), [](const MaxModel& m) { return m.layers == 0; }))
+  if (std::all_of(found.stages.begin(), found.stages.end(),
+                  [](const MaxModel& m) { return m.layers == 0; }))
     throw MemoryError(
         fmt::format("{}: not even one layer fits on {} at any stage: use devices with more memory, "
                     "a narrower model or a smaller micro-batch",

@@ -28,9 +28,17 @@ struct MaxModel {
   std::int64_t bytes = 0;       // that one rank then allocates on the device
 };
 
-/// The largest models at stages 0 to 3, with the deck's width, micro-batch and schedule. Throws
-/// DeckError for a deck that is wrong, a list of modules, or a machine whose memory is unknown, and
-/// MemoryError if no layer fits at any stage.
-std::vector<MaxModel> max_models(const AdviseCase& question);
+/// The largest models, and of which kind they are.
+struct MaxModels {
+  Deck deck;  // at stage 3; its layers are not those of the answer
+  Batch batch;
+  std::int64_t budget = 0;  // bytes of a device
+  std::vector<MaxModel> stages;
+};
+
+/// The largest models at stages 0 to 3, with the deck's width, micro-batch and recomputation, under
+/// a schedule of the framework. Throws DeckError for a deck that is wrong, a list of modules, or a
+/// machine whose memory is unknown, and MemoryError if no layer fits at any stage.
+MaxModels max_models(const AdviseCase& question);
 
 }  // namespace shardmark

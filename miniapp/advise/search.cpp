@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <map>
 #include <set>
 #include <thread>
@@ -12,6 +11,9 @@
 #include <core/text.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
+#include <io/json/json_source.hpp>
+#include <miniapp/advise/distinct.hpp>
+#include <miniapp/advise/knobs.hpp>
 #include <miniapp/advise/search.hpp>
 
 namespace shardmark {
@@ -47,6 +49,7 @@ void sort_into(Advice& advice, std::vector<Candidate> results) {
   for (Candidate& c : results)
     (c.fits ? advice.candidates : advice.refused).push_back(std::move(c));
   std::stable_sort(advice.candidates.begin(), advice.candidates.end(), faster);
+  advice.candidates = distinct(std::move(advice.candidates));
 }
 
 // The fastest candidates of each schedule and stage with changed knobs, and those that almost fit.
@@ -82,8 +85,12 @@ void make_exact(Advice& advice) {
     }
     if (changes.empty()) return;
     std::vector<Candidate> exact = evaluate_all(advice.question, changes, true);
-    std::erase_if(advice.candidates, [&](const Candidate& c) {
-      return std::find(changes.begin(), changes.end(), c.changes) != changes.end();
+    std::erase_if(advice.candidates, [&](Candidate& c) {
+      const auto it = std::find(changes.begin(), changes.end(), c.changes);
+      if (it == changes.end()) return false;
+      exact[static_cast<std::size_t>(it - changes.begin())].without_effect =
+          std::move(c.without_effect);
+      return true;
     });
     advice.considered -= exact.size();
     sort_into(advice, std::move(exact));
@@ -96,50 +103,6 @@ std::vector<Candidate> best_by_stage(const std::vector<Candidate>& candidates) {
   for (const Candidate& c : candidates)
     if (stages.insert(c.stage).second) best.push_back(c);
   return best;
-}
-
-// Over networks from 1/64 of the bandwidth to 16 times as much, where the order of the stages' best
-// candidates changes at the top.
-std::vector<Crossing> crossings_of(const Advice& advice) {
-  const AdviseCase& q = advice.question;
-  std::vector<Program> programs;
-  std::vector<std::size_t> index;
-  for (const Candidate& c : advice.best_of_stage) {
-    programs.push_back(program_of(q, c.changes));
-    for (std::size_t i = 0; i < advice.candidates.size(); ++i)
-      if (advice.candidates[i].changes == c.changes) index.push_back(i);
-  }
-  const auto best_at = [&](double factor) {
-    const Machine machine = with_network_rate(*q.machine, q.ranks, q.ranks_per_node, factor);
-    std::size_t best = 0;
-    double least = 0;
-    for (std::size_t i = 0; i < programs.size(); ++i) {
-      const double s = step_seconds(programs[i], machine, q.ranks_per_node);
-      if (i == 0 || s < least) best = i, least = s;
-    }
-    return best;
-  };
-  std::vector<Crossing> found;
-  const double rate = network_rate(*q.machine, q.ranks, q.ranks_per_node);
-  if (rate <= 0 || programs.size() < 2) return found;
-  for (const bool below : {true, false}) {
-    double near = 1;
-    for (int step = 1; step <= (below ? 6 : 4); ++step) {
-      double far = std::pow(2.0, below ? -step : step);
-      const std::size_t other = best_at(far);
-      if (other == 0) {
-        near = far;
-        continue;
-      }
-      for (int half = 0; half < 4; ++half) {
-        const double middle = std::sqrt(near * far);
-        (best_at(middle) == 0 ? near : far) = middle;
-      }
-      found.push_back({rate * std::sqrt(near * far), below, index[other]});
-      break;
-    }
-  }
-  return found;
 }
 
 // The ranks at which the leanest candidate fits; 0: none up to the most that are planned.
@@ -189,38 +152,57 @@ std::int64_t checked_batch(const Deck& deck, int ranks, std::int64_t wanted) {
   return wanted;
 }
 
-NetworkLevel* level_between(Machine& machine, int ranks, int ranks_per_node) {
-  NetworkLevel* found = nullptr;
-  for (NetworkLevel& level : machine.network)
-    if (level.between_nodes == (ranks > ranks_per_node)) found = &level;
-  return found;
+CandidateSpace space_of(const AdviseCase& question, const Deck& deck, std::int64_t global_batch) {
+  CandidateSpace space;
+  space.global_batch = global_batch;
+  space.own_micro = deck.zero.micro_batch_size.value_or(0);
+  space.ranks = question.ranks;
+  space.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
+  space.has_host_memory = !question.machine->device.is_host;
+  space.has_disk = question.machine->node.disk_bytes > 0;
+  space.schedules = schedules_of(question.framework);
+  const Json text = Json::parse(deck_text(question.deck, question.sets));
+  space.has_trainer = text.contains("hf");
+  const Json zero = text.value(Json::json_pointer("/deepspeed/zero_optimization"), Json::object());
+  for (const char* key : {"cpu_offload", "cpu_offload_param"})
+    if (zero.is_object() && zero.contains(key)) space.deprecated_offload.emplace_back(key);
+  return space;
+}
+
+// The deck without changes, under a schedule of the framework.
+void judge_given(Advice& advice) {
+  const Deck& deck = advice.deck;
+  DeckChanges same;
+  for (const std::string& set : sets_for(advice.question.framework)) {
+    const std::size_t equals = set.find('=');
+    same.emplace_back(set.substr(0, equals), set.substr(equals + 1));
+  }
+  advice.as_given = evaluate(advice.question, same, true);
+  Batch batch;
+  try {
+    batch = infer_batch(deck.zero, advice.question.ranks, deck.path);
+    advice.given_batch = batch.global;
+  } catch (const DeckError&) {
+    batch = {deck.zero.train_batch_size.value_or(0), deck.zero.micro_batch_size.value_or(0),
+             deck.zero.accumulation_steps.value_or(0)};
+  }
+  advice.given = knob_values(deck, batch);
+}
+
+// A value that the deck has already need not be set, unless it follows from another key there.
+DeckChanges needed_changes(const Advice& advice) {
+  const Candidate& best = advice.candidates.front();
+  const std::vector<KnobChange> differ = knob_changes(best.changes, advice.given, best.values);
+  DeckChanges needed;
+  for (const auto& change : best.changes) {
+    const bool differs = std::any_of(differ.begin(), differ.end(),
+                                     [&](const KnobChange& c) { return c.key == change.first; });
+    if (differs || !is_knob(change.first)) needed.push_back(change);
+  }
+  return evaluate(advice.question, needed, false).values == best.values ? needed : best.changes;
 }
 
 }  // namespace
-
-double network_rate(const Machine& machine, int ranks, int ranks_per_node) {
-  Machine copy = machine;
-  const NetworkLevel* level = level_between(copy, ranks, ranks_per_node);
-  if (level == nullptr) return 0;
-  if (level->node_bytes_per_s > 0) return level->node_bytes_per_s;
-  return level->link.bytes_per_s * (level->between_nodes ? ranks_per_node : 1);
-}
-
-Machine with_network_rate(Machine machine, int ranks, int ranks_per_node, double factor) {
-  NetworkLevel* level = level_between(machine, ranks, ranks_per_node);
-  if (level == nullptr) return machine;
-  level->link.bytes_per_s *= factor;
-  level->node_bytes_per_s *= factor;
-  if (level->nccl)
-    for (NcclChannels* c : {&level->nccl->ring, &level->nccl->tree, &level->nccl->nvls})
-      c->bytes_per_s *= factor;
-  for (CollectiveTimes& t : level->collectives)
-    if (!t.points.empty()) {
-      const double latency = t.points.front().seconds;
-      for (TimePoint& p : t.points) p.seconds = latency + (p.seconds - latency) / factor;
-    }
-  return machine;
-}
 
 Advice advise(AdviseCase question, std::int64_t global_batch) {
   const Deck deck = read_deck(question.deck, question.sets, DeckUse::plan).deck;
@@ -231,13 +213,9 @@ Advice advise(AdviseCase question, std::int64_t global_batch) {
   Advice advice;
   question.budgets = budgets_of(deck, *question.machine, question.ranks_per_node);
   advice.question = question;
+  advice.deck = deck;
   advice.global_batch = checked_batch(deck, question.ranks, global_batch);
-  CandidateSpace space;
-  space.global_batch = advice.global_batch;
-  space.ranks = question.ranks;
-  space.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
-  space.has_host_memory = !question.machine->device.is_host;
-  space.has_disk = question.machine->node.disk_bytes > 0;
+  const CandidateSpace space = space_of(question, deck, advice.global_batch);
   sort_into(advice, evaluate_all(question, basic_candidates(deck, space), false));
   sort_into(advice, evaluate_all(question, refinements(advice, space), false));
   make_exact(advice);
@@ -247,7 +225,9 @@ Advice advise(AdviseCase question, std::int64_t global_batch) {
   for (const std::string& s : sets_of(advice.candidates.front().changes)) sets.push_back(s);
   advice.best = predict_point(read_deck(question.deck, sets, DeckUse::plan).deck, *question.machine,
                               question.ranks, question.ranks_per_node);
-  advice.crossings = crossings_of(advice);
+  advice.crossings = crossings_of(question, advice.best_of_stage);
+  judge_given(advice);
+  advice.needed = needed_changes(advice);
   return advice;
 }
 

@@ -6,27 +6,25 @@
 #include <string>
 #include <vector>
 
+#include <miniapp/advise/crossings.hpp>
 #include <miniapp/advise/evaluate.hpp>
 #include <miniapp/predict/prediction.hpp>
 
 namespace shardmark {
 
-/// At which bandwidth of the network another candidate is best.
-struct Crossing {
-  double node_bytes_per_s = 0;  // of a node; of a rank's link where all ranks share a node
-  bool below = true;            // the other candidate is best below it, or above it
-  std::size_t candidate = 0;    // in Advice::candidates
-};
-
 struct Advice {
   AdviseCase question;
-  std::int64_t global_batch = 0;
-  std::vector<Candidate>
-      candidates;  // that fit, the fastest first; the best of each stage is exact
+  Deck deck;                                       // without changes
+  std::int64_t global_batch = 0, given_batch = 0;  // of the candidates; of the deck, 0: none
+  // Those that fit, one per plan, the fastest first; the best of each stage is exact.
+  std::vector<Candidate> candidates;
   std::vector<Candidate> refused;
   std::vector<Candidate> best_of_stage;  // the fastest that fits of each stage, the fastest first
   PredictedPoint best;                   // with its sensitivities
-  std::vector<Crossing> crossings;
+  std::vector<Crossing> crossings;       // of best_of_stage
+  DeckChanges needed;                    // of the best one's changes those that change anything
+  Candidate as_given;                    // the deck without changes
+  std::vector<std::string> given;        // values of its knobs (knobs.hpp)
   std::size_t considered = 0;
 };
 
@@ -35,12 +33,5 @@ struct Advice {
 /// deck itself is wrong, and MemoryError, with the number of ranks that would be enough, if nothing
 /// fits.
 Advice advise(AdviseCase question, std::int64_t global_batch);
-
-/// The bandwidth between nodes that the machine has for one node; of a rank's link if all ranks
-/// share a node.
-double network_rate(const Machine& machine, int ranks, int ranks_per_node);
-
-/// The machine with `factor` times the bandwidth of that level.
-Machine with_network_rate(Machine machine, int ranks, int ranks_per_node, double factor);
 
 }  // namespace shardmark

@@ -202,6 +202,7 @@ class CommandLine {
          {"--machine", &advise_.machine},
          {"--ranks", &advise_.ranks, 1},
          {"--ranks-per-node", &advise_.ranks_per_node, 0},
+         {"--for", &advise_.framework},
          {"--batch", &advise_.batch, 0},
          {"--top", &advise_.top, 1},
          {"--write", &advise_.write},

@@ -64,7 +64,8 @@ struct AdviseArguments {
   int ranks = 1, ranks_per_node = 0;  // 0: as many as the machine file says
   int batch = 0;                      // sequences per step; 0: what the deck gives
   int top = 10;
-  std::string write;  // a folder for decks; empty: none are written
+  std::string framework;  // deepspeed, torch or shardmark; empty: the one of the deck
+  std::string write;      // a folder for decks; empty: none are written
   bool networks = false, max_model = false;
   std::string format = "text";
 };

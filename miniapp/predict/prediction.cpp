@@ -100,7 +100,7 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   p.tokens = static_cast<double>(program.batch.global) *
              static_cast<double>(std::max<std::int64_t>(1, deck.model.sequence));
   if (p.step_s > 0) p.tokens_per_s = p.tokens / p.step_s;
-  const double peak = peak_of(machine, program.precision.model) * program.world;
+  const double peak = peak_of(machine, program.precision.computes_in()) * program.world;
   const double model_flops = model_flops_per_token(program.model) * p.tokens;
   if (peak > 0 && p.step_s > 0 && model_flops > 0 && deck.run.compute == Compute::train) {
     p.mfu = model_flops / (p.step_s * peak);

@@ -53,6 +53,7 @@ set(layout_rooms
   "io/checkpoint: core core/numeric core/plan core/plan/deck core/plan/interpret io/json io/files"
   "miniapp/predict: core core/plan core/plan/* io/*"
   "miniapp/advise: core core/plan core/plan/* io/* miniapp/predict"
+  "miniapp/advise/answer: core core/plan core/plan/* io/* miniapp/predict miniapp/advise"
   "miniapp/ranks: core core/memory core/plan core/plan/deck comm comm/*"
   "miniapp/energy: core miniapp/ranks"
   "miniapp/models: core core/memory core/numeric core/nn/* core/plan core/plan/* io/data"

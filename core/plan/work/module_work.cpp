@@ -15,7 +15,8 @@ class ModuleWork {
       : event_(event),
         options_(options),
         work_(work),
-        d_(transformer_dims(program.model.spec, program.batch.micro, program.precision.model)),
+        d_(transformer_dims(program.model.spec, program.batch.micro,
+                            program.precision.computes_in())),
         role_(program.model.modules[event.module].role),
         rows_(d_.rows()),
         h_(d_.hidden) {

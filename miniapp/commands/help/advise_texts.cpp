@@ -8,17 +8,18 @@ CommandHelp advise_help() {
       .name = "advise",
       .summary = "advise which stage and knobs suit a model on a machine",
       .description =
-          {"Plans and prices the deck at stages 0 to 3 under every schedule, with every "
-           "micro-batch "
-           "that divides the global batch, with and without recomputation, with the kinds of "
-           "offload "
-           "that a stage has, and with other buckets, prefetch and partitions. It leaves out what "
-           "does "
-           "not fit and says by how much, and answers what to use, why, what that costs beside the "
-           "next best, what limits it, and at which network bandwidth the answer changes.",
+          {"Plans and prices the deck at stages 0 to 3, with every micro-batch that divides the "
+           "global batch, with and without recomputation, with the kinds of offload that a stage "
+           "has, and with other buckets, prefetch and partitions. It leaves out what does not fit "
+           "and says by how much, and answers what to use, what that changes against the deck, "
+           "what it costs beside the deck as it is and the other stages, what limits it, and with "
+           "which networks another answer would be faster. It ends with the commands that check "
+           "the advice.",
+           "The advice is for one framework. For DeepSpeed it has what a DeepSpeed config can say, "
+           "for PyTorch fully_shard, DistributedDataParallel and ZeroRedundancyOptimizer, and for "
+           "ShardMark every schedule, also the ZeRO paper's, which neither of the two runs.",
            "The machine need not exist; inputs/machines describes several. The command uses "
-           "neither MPI "
-           "nor a GPU."},
+           "neither MPI nor a GPU."},
       .options =
           {deck_argument(),
            set_option(),
@@ -28,6 +29,12 @@ CommandHelp advise_help() {
             .text = "The number of ranks, which is the number of devices.",
             .required = true},
            machine_ranks_per_node_option(),
+           {.name = "--for",
+            .value = "FRAMEWORK",
+            .text = "Whose settings are advised. Default: torch if run.schedule is torch or the "
+                    "deck has a section torch, else deepspeed if its section deepspeed is not "
+                    "empty, else shardmark.",
+            .choices = {"deepspeed", "torch", "shardmark"}},
            {.name = "--batch",
             .value = "B",
             .text = "Sequences per step on all ranks together; 0: what the deck gives.",
@@ -38,8 +45,8 @@ CommandHelp advise_help() {
             .preset = "10"},
            {.name = "--write",
             .value = "FOLDER",
-            .text = "Writes the best deck, the best of each other stage, and their DeepSpeed "
-                    "configurations.",
+            .text = "Writes the best deck and the best of each other stage, and beside each the "
+                    "DeepSpeed config, or the arguments for PyTorch as JSON and as Python.",
             .offer = Offer::folder},
            {.name = "--networks",
             .text = "Also prices the deck as it is at each stage on other networks between nodes."},
@@ -60,6 +67,9 @@ CommandHelp advise_help() {
           {"shardmark advise inputs/llama-7b.json --machine inputs/machines/dgx-h100.json --ranks "
            "64 --batch 512",
            "What to use for Llama 2 7B on 64 GPUs."},
+          {"shardmark advise inputs/llama-7b.json --machine dgx-a100-80gb --ranks 64 --for torch "
+           "--write advice",
+           "The same for PyTorch, with the calls of fully_shard in advice/."},
           {"shardmark advise inputs/gpt2-1.5b.json --machine inputs/machines/dgx-2.json --ranks 64 "
            "--max-model",
            "The largest model that fits on 64 GPUs at each stage."}}};

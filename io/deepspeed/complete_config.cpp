@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+
+#include <io/deepspeed/complete_config.hpp>
+#include <io/deepspeed/config.hpp>
+
+namespace shardmark {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+const DsKey* row_of(const DsSection& section, const std::string& spelling) {
+  for (const DsKey& key : section.keys)
+    if (key.name == spelling || key.alias == spelling) return &key;
+  return nullptr;
+}
+
+// The table of an object below `parent`, the path of its section; empty: DeepSpeed passes it on as
+// it is.
+std::optional<DsSection> subsection(const std::string& path) {
+  static const std::vector<std::pair<std::string_view, DsSection (*)()>> tables{
+      {"zero_optimization", ds_zero},
+      {"zero_optimization.offload_param", ds_offload_param},
+      {"zero_optimization.offload_optimizer", ds_offload_optimizer},
+      {"zero_optimization.leaf_module", ds_leaf_module},
+      {"fp16", ds_fp16},
+      {"bf16", ds_bf16},
+      {"bfloat16", ds_bf16},
+      {"data_types", ds_data_types},
+      {"optimizer", ds_optimizer},
+      {"scheduler", ds_scheduler},
+      {"aio", ds_aio},
+      {"torch_autocast", ds_torch_autocast},
+      {"comms_logger", ds_comms_logger}};
+  for (const auto& [name, table] : tables)
+    if (name == path) return table();
+  for (const DsLogSection& log : ds_log_sections())
+    if (log.name == path) return log.section;
+  return std::nullopt;
+}
+
+Json converted(const Json& object, const DsSection& section, const std::string& path);
+
+// The value of a key as DeepSpeed takes it.
+Json value_of(const DsKey& row, const Json& value, const DsSection& section,
+              const std::string& path) {
+  const std::optional<DsSection> below = subsection(path);
+  if (below && value.is_object()) return converted(value, *below, path);
+  if (path == "zero_optimization" && value.is_boolean())
+    return {{"stage", value.get<bool>() ? 1 : 0}};
+  return coerce(row, value, section.coerces).value_or(value);
+}
+
+Json converted(const Json& object, const DsSection& section, const std::string& path) {
+  Json result = Json::object();
+  for (const auto& [name, value] : object.items()) {
+    const DsKey* row = row_of(section, name);
+    if (row == nullptr || value.is_null() || value == "auto") continue;
+    result[name] = value_of(*row, value, section, path.empty() ? name : path + "." + name);
+  }
+  return result;
+}
+
+// `cpu_offload` and `cpu_offload_param` are older spellings of the sections.
+void replace_deprecated(Json& zero) {
+  for (const auto& [old_name, name] : {std::pair{"cpu_offload", "offload_optimizer"},
+                                       std::pair{"cpu_offload_param", "offload_param"}}) {
+    const auto it = zero.find(old_name);
+    if (it == zero.end()) continue;
+    if (*it == true)
+      zero[name] = {{"device", "cpu"},
+                    {"pin_memory", zero.value("cpu_offload_use_pin_memory", true)}};
+    zero.erase(old_name);
+  }
+  zero.erase("cpu_offload_use_pin_memory");
+}
+
+Json adamw(const OptimizerSpec& o) {
+  return {{"type", "AdamW"},
+          {"params",
+           {{"lr", o.lr},
+            {"betas", {o.beta1, o.beta2}},
+            {"eps", o.eps},
+            {"weight_decay", o.weight_decay}}}};
+}
+
+OrderedJson in_order(Json config) {
+  OrderedJson ordered;
+  for (const char* first : {"train_batch_size", "train_micro_batch_size_per_gpu",
+                            "gradient_accumulation_steps", "gradient_clipping", "bf16", "bfloat16",
+                            "fp16", "data_types", "optimizer", "scheduler", "zero_optimization"})
+    if (const auto it = config.find(first); it != config.end()) {
+      ordered[first] = *it;
+      config.erase(it);
+    }
+  for (const auto& [name, value] : config.items()) ordered[name] = value;
+  return ordered;
+}
+
+}  // namespace
+
+OrderedJson complete_deepspeed(const Json& config, const ZeroSpec& zero, const Batch& batch) {
+  Json result = converted(config, ds_top_level(), "");
+  result["train_batch_size"] = batch.global;
+  result["train_micro_batch_size_per_gpu"] = batch.micro;
+  result["gradient_accumulation_steps"] = batch.accumulation;
+  if (!result.contains("zero_optimization")) result["zero_optimization"] = {{"stage", zero.stage}};
+  replace_deprecated(result["zero_optimization"]);
+  Json& optimizer = result["optimizer"];
+  if (!optimizer.is_object() || !optimizer.contains("type")) optimizer = adamw(zero.optimizer);
+  return in_order(std::move(result));
+}
+
+}  // namespace shardmark

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// `advise` answers for a framework: its candidates are what the framework runs, its rows differ in
+// what matters, it says what it changes, and the files and commands that it leaves give the figures
+// of the advice.
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include <tests/support/program.hpp>
+#include <tests/support/workplace.hpp>
+
+namespace shardmark::test::advise_framework_test {
+namespace {
+
+// Two devices per node, which lack a part of the larger models here.
+std::string machine(const Workplace& place, const std::string& memory_gib = "16") {
+  return place.write(
+      "machine" + memory_gib + ".json",
+      R"({"machine_file": 1, "name": "small", "node": {"ranks": 2, "host_memory_gib": 64},
+          "device": {"memory_gib": )" +
+          memory_gib +
+          R"(, "peak_tflops": {"fp32": 1, "bf16": 8}, "memory_gb_per_s": 400, "launch_us": 1},
+          "host_link": {"to_device": {"gb_per_s": 10}, "to_host": {"gb_per_s": 10}},
+          "network": [{"name": "bus", "link": {"latency_us": 1, "gb_per_s": 20}},
+                      {"name": "net", "between_nodes": true,
+                       "link": {"latency_us": 5, "gb_per_s": 1}, "node_gb_per_s": 2}]})");
+}
+
+// A model of 50 million parameters in bf16, with recomputation.
+Json model_patch() {
+  return {{"model",
+           {{"layers", 4}, {"hidden", 768}, {"heads", 12}, {"sequence", 256}, {"vocab", 30000}}},
+          {"deepspeed", {{"bf16", {{"enabled", true}}}}},
+          {"run", {{"activation_checkpointing", true}}}};
+}
+
+class AdviseFramework : public testing::Test {
+ protected:
+  Json answer(std::vector<std::string> args) {
+    args.insert(args.begin(), "advise");
+    for (const char* more : {"--machine", "", "--format", "json"})
+      args.push_back(*more == '\0' ? machine_ : more);
+    const Outcome outcome = run({.args = args, .limit_s = 60});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return Json::parse(outcome.out);
+  }
+  Json printed(const std::vector<std::string>& args) {
+    const Outcome outcome = run({.args = args, .limit_s = 60});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return Json::parse(outcome.out);
+  }
+  static std::set<std::string> schedules(const Json& advice) {
+    std::set<std::string> found;
+    for (const Json& c : advice.at("candidates")) found.insert(c.at("schedule"));
+    return found;
+  }
+  Workplace place_;
+  std::string machine_ = machine(place_);
+};
+
+using Names = std::set<std::string>;
+
+TEST_F(AdviseFramework, HasTheSchedulesOfTheFrameworkOnly) {
+  const std::string deck = place_.deck(2);
+  const auto advice_for = [&](const char* framework) {
+    return answer({deck, "--ranks", "4", "--batch", "8", "--for", framework});
+  };
+  EXPECT_EQ(schedules(advice_for("deepspeed")), Names{"deepspeed"});
+  EXPECT_EQ(schedules(advice_for("torch")), Names{"torch"});
+  const Json all = advice_for("shardmark");
+  EXPECT_EQ(schedules(all), (Names{"deepspeed", "paper", "torch"}));
+  EXPECT_EQ(all.at("for"), "shardmark");
+  const bool paper = all.at("best").at("schedule") == "paper";
+  EXPECT_EQ(all.at("verdict").get<std::string>().find("neither DeepSpeed nor PyTorch runs") !=
+                std::string::npos,
+            paper);
+}
+
+TEST_F(AdviseFramework, TakesTheFrameworkOfTheDeck) {
+  const auto framework_of = [&](const Json& patch) {
+    return answer({place_.deck(2, patch), "--ranks", "2", "--batch", "4"}).at("for");
+  };
+  EXPECT_EQ(framework_of(Json::object()), "deepspeed");
+  EXPECT_EQ(framework_of({{"run", {{"schedule", "paper"}}}}), "deepspeed");
+  EXPECT_EQ(framework_of({{"run", {{"schedule", "torch"}}}}), "torch");
+  EXPECT_EQ(framework_of({{"torch", {{"bucket_cap_mb", 5}}}}), "torch");
+}
+
+TEST_F(AdviseFramework, HasOneRowPerPlan) {
+  for (const char* framework : {"deepspeed", "torch", "shardmark"}) {
+    const Json advice = answer(
+        {place_.deck(3, model_patch()), "--ranks", "8", "--batch", "16", "--for", framework});
+    std::set<std::string> plans;
+    for (const Json& c : advice.at("candidates")) {
+      Json plan = Json::array();
+      for (const char* key : {"schedule", "stage", "step_s", "device_bytes", "host_bytes"})
+        plan.push_back(c.at(key));
+      EXPECT_TRUE(plans.insert(plan.dump()).second) << c.dump(2);
+    }
+    EXPECT_FALSE(advice.at("without_effect").empty());
+  }
+}
+
+TEST_F(AdviseFramework, NamesKeysWithoutEffectOnce) {
+  const Outcome outcome = run({.args = {"advise", place_.deck(3), "--machine", machine_, "--ranks",
+                                        "2", "--batch", "2", "--top", "100"},
+                               .limit_s = 60});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  int named = 0;
+  for (std::string line; std::getline(lines, line);)
+    if (line.find("without effect here: at stage 3 of deepspeed") != std::string::npos) {
+      ++named;
+      EXPECT_NE(line.find("stage3_param_persistence_threshold"), std::string::npos) << line;
+    }
+  EXPECT_EQ(named, 1) << outcome.out;
+}
+
+TEST_F(AdviseFramework, SaysWhatItChanges) {
+  const Json advice = answer({place_.deck(3, model_patch()), "--ranks", "2", "--batch", "8"});
+  Json recomputation;
+  for (const Json& c : advice.at("changes"))
+    if (c.at("key") == "run.activation_checkpointing") recomputation = c;
+  ASSERT_FALSE(recomputation.is_null()) << advice.at("changes");
+  EXPECT_EQ(recomputation.at("from"), "on");
+  EXPECT_EQ(recomputation.at("to"), "off");
+  const auto text = advice.at("verdict").get<std::string>();
+  for (const Json& c : advice.at("changes")) {
+    const auto value = [](const Json& v) {
+      return v.is_string() ? v.get<std::string>() : v.dump();
+    };
+    const std::string words =
+        c.at("name").get<std::string>() + " " + value(c.at("from")) + " -> " + value(c.at("to"));
+    EXPECT_NE(text.find(words), std::string::npos) << words << " in " << text;
+  }
+}
+
+TEST_F(AdviseFramework, SaysThatTheDeckIsTheBest) {
+  const std::string folder = place_.path("best");
+  const std::vector<std::string> more{"--ranks", "2", "--batch", "8"};
+  std::vector<std::string> args{place_.deck(2, model_patch()), "--write", folder};
+  args.insert(args.end(), more.begin(), more.end());
+  const Json first = answer(args);
+  args = {first.at("written").at(0)};
+  args.insert(args.end(), more.begin(), more.end());
+  const Json again = answer(args);
+  EXPECT_TRUE(again.at("changes").empty()) << again.at("changes");
+  EXPECT_NE(again.at("verdict").get<std::string>().find("That is the deck as it is."),
+            std::string::npos);
+  EXPECT_EQ(again.at("best").at("step_s"), first.at("best").at("step_s"));
+}
+
+// A step that is computed in bf16 takes bf16's rate, also where the parameters are kept in fp32.
+TEST_F(AdviseFramework, PricesPyTorchAtTheRateOfItsType) {
+  const auto seconds = [&](const Json& patch) {
+    return printed({"predict", place_.deck(3, patch), "--machine", machine_, "--ranks", "1",
+                    "--set", "run.schedule=torch", "--format", "json"})
+        .at("points")
+        .at(0)
+        .at("step_s")
+        .get<double>();
+  };
+  Json fp32 = model_patch();
+  fp32["deepspeed"]["bf16"]["enabled"] = false;
+  EXPECT_LT(seconds(model_patch()), 0.5 * seconds(fp32));
+}
+
+// Splits a command line that has no quotes inside words.
+std::vector<std::string> words_of(const std::string& command) {
+  std::vector<std::string> words;
+  std::istringstream in(command);
+  for (std::string word; in >> word;) {
+    word.erase(std::remove(word.begin(), word.end(), '\''), word.end());
+    words.push_back(word);
+  }
+  return words;
+}
+
+TEST_F(AdviseFramework, EndsWithCommandsThatWork) {
+  for (const bool writes : {false, true}) {
+    std::vector<std::string> args{place_.deck(2, model_patch()), "--ranks", "4", "--batch", "16"};
+    if (writes) args.insert(args.end(), {"--write", place_.path("advice")});
+    const Json advice = answer(args);
+    const Json& commands = advice.at("check_commands");
+    ASSERT_EQ(commands.size(), 3U);
+    for (int i = 0; i < 2; ++i) {
+      std::vector<std::string> words = words_of(commands.at(i));
+      ASSERT_EQ(words.front(), "shardmark");
+      words.erase(words.begin());
+      words.insert(words.end(), {"--format", "json"});
+      const Json checked = printed(words);
+      if (i == 0) {
+        EXPECT_EQ(checked.at("points").at(0).at("step_s"), advice.at("best").at("step_s"));
+      } else {
+        EXPECT_EQ(checked.at("memory").at("device").at("arena"),
+                  advice.at("best").at("device_bytes"));
+      }
+    }
+    EXPECT_TRUE(commands.at(2).get<std::string>().starts_with("mpiexec -n 4 shardmark run "));
+  }
+}
+
+}  // namespace
+}  // namespace shardmark::test::advise_framework_test
