@@ -16,13 +16,18 @@
 namespace shardmark {
 namespace {
 
+constexpr std::size_t most_refusals = 20;
+
 std::string describe(const VerifiedRun& run) {
   std::string text =
       fmt::format("{}: {}: {} {}={:.6g}, {}, {}, {}\n", run.folder, printable(run.name),
                   run.refusals.empty() ? "verified" : "REFUSED", run.fom_name, run.fom,
                   plural(run.ranks, "rank"), run.official ? "official" : "unofficial",
                   to_string(run.division.division));
-  for (const std::string& refusal : run.refusals) text += "  refused: " + printable(refusal) + "\n";
+  const std::size_t shown = std::min(run.refusals.size(), most_refusals);
+  for (std::size_t i = 0; i < shown; ++i) text += "  refused: " + printable(run.refusals[i]) + "\n";
+  if (shown < run.refusals.size())
+    text += fmt::format("  refused: {} more figures do not add up\n", run.refusals.size() - shown);
   for (const std::string& reason : run.division.reasons)
     text += fmt::format("  {}: {}\n", to_string(run.division.division), printable(reason));
   return text;
@@ -32,8 +37,7 @@ std::string describe(const VerifiedRun& run) {
 // refused.
 ExitStatus describe_runs(const Submission& submission, std::string& text) {
   ExitStatus status = ExitStatus::valid;
-  for (const SubmittedRun& run : submission.runs) {
-    const VerifiedRun found = verify_run(run);
+  for (const VerifiedRun& found : verify_submission(submission)) {
     text += describe(found);
     if (!found.refusals.empty()) status = ExitStatus::invalid;
   }
@@ -43,6 +47,24 @@ ExitStatus describe_runs(const Submission& submission, std::string& text) {
 std::string text_of(const nlohmann::json& form, const std::string& name) {
   const auto it = form.find(name);
   return it != form.end() && it->is_string() ? it->get<std::string>() : std::string{};
+}
+
+// Adds the verified runs of an archive. A run that another archive has already is left out: one run
+// counts once.
+void add_runs(const std::string& path, std::vector<Ranked>& runs, std::string& left_out) {
+  const Submission submission = read_submission(path);
+  for (VerifiedRun& found : verify_submission(submission)) {
+    for (const Ranked& other : runs)
+      if (same_run(found.mark, other.run.mark))
+        found.refusals.push_back(
+            fmt::format("this is the same run as {} of {}", other.run.folder, other.file));
+    if (!found.refusals.empty()) {
+      left_out += fmt::format("left out: {}: {}", printable(path), describe(found));
+      continue;
+    }
+    runs.push_back({text_of(submission.form, "organisation"), text_of(submission.form, "system"),
+                    found.processor, path, std::move(found)});
+  }
 }
 
 }  // namespace
@@ -72,31 +94,18 @@ ExitStatus verify_command(const VerifyArguments& arguments) {
 
 ExitStatus table_command(const TableArguments& arguments) {
   std::vector<Ranked> runs;
-  ExitStatus status = ExitStatus::valid;
   std::string left_out;
-  for (const std::string& path : arguments.archives) {
-    const Submission submission = read_submission(path);
-    for (const SubmittedRun& run : submission.runs) {
-      VerifiedRun found = verify_run(run);
-      if (!found.refusals.empty()) {
-        left_out += fmt::format("left out: {}: {}", path, describe(found));
-        status = ExitStatus::invalid;
-        continue;
-      }
-      runs.push_back({text_of(submission.form, "organisation"), text_of(submission.form, "system"),
-                      text_of(submission.form, "processor"), path, std::move(found)});
-    }
-  }
-  rank(runs);
-  print_out(ranking_text(runs) + left_out);
+  for (const std::string& path : arguments.archives) add_runs(path, runs, left_out);
+  const Ranking ranking = rank(runs);
+  print_out(ranking_text(ranking) + left_out);
   if (!arguments.out.empty()) {
     std::error_code error;
     std::filesystem::create_directories(arguments.out, error);
     if (error) fail_io(arguments.out, "cannot be made", error.message(), output_remedy);
-    replace_file(arguments.out, "table.csv", ranking_csv(runs), output_remedy);
-    replace_file(arguments.out, "table.html", ranking_html(runs), output_remedy);
+    replace_file(arguments.out, "table.csv", ranking_csv(ranking), output_remedy);
+    replace_file(arguments.out, "table.html", ranking_html(ranking), output_remedy);
   }
-  return status;
+  return left_out.empty() ? ExitStatus::valid : ExitStatus::invalid;
 }
 
 }  // namespace shardmark

@@ -130,8 +130,15 @@ struct MeasuredUse {
 };
 MeasuredUse measured_use(const Result& result);
 
+/// Which run this was. Two reports with one identity are the same run.
+struct RunIdentity {
+  std::string id;              // 16 random hexadecimal digits
+  std::string started, ended;  // UTC, "2026-11-23T12:30:00Z"; `ended` is before the report
+};
+
 /// The figures of one run, as this rank sees them.
 struct Result {
+  RunIdentity identity;
   std::optional<Fit> fit;  // how many layers, where the deck gives `model.fit`
   Profile profile;         // what the plan was made for, besides deck and ranks
   std::string deck_text, deck_hash, plan_hash;

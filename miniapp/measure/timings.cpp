@@ -149,10 +149,14 @@ void add_waiting(const GroupCalls& own, const std::vector<double>& last_issue_s,
 
 }  // namespace
 
+std::size_t percentile_rank(double p, std::size_t count) {
+  const auto rank = static_cast<std::size_t>(std::ceil(p * static_cast<double>(count)));
+  return std::clamp<std::size_t>(rank, 1, count);
+}
+
 double percentile(std::vector<double> values, double p) {
   if (values.empty()) return 0;
-  const auto rank = static_cast<std::size_t>(std::ceil(p * static_cast<double>(values.size())));
-  const std::size_t i = std::clamp<std::size_t>(rank, 1, values.size()) - 1;
+  const std::size_t i = percentile_rank(p, values.size()) - 1;
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values.end());
   return values[i];
 }

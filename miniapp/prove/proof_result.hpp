@@ -16,6 +16,10 @@ struct ProofResult {
   std::uint64_t seed = 0;        // from which the steps and the keys were drawn
 };
 
+/// Whether timed step number `timed` (from 0) is proved: one step in each run of `period` steps is,
+/// drawn by the seed. Pure.
+bool is_proved(const ProofResult& proof, std::int64_t timed);
+
 /// "every collective of 20 of 20 timed steps delivered what was sent (…)".
 std::string describe(const ProofResult& proof);
 

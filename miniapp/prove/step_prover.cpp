@@ -52,13 +52,8 @@ void StepProver::draw(std::int64_t steps, std::int64_t least_period) {
   result_.seed = shared_seed(peers_);
 }
 
-// The last run of steps may be shorter than the others; one of its steps is still drawn.
 bool StepProver::drawn(std::int64_t timed) const {
-  if (proof_ == nullptr || timed < 0 || timed >= result_.timed_steps) return false;
-  const std::int64_t window = timed / result_.period, first = window * result_.period;
-  const std::int64_t length = std::min(result_.period, result_.timed_steps - first);
-  const std::uint64_t random = splitmix64(result_.seed + static_cast<std::uint64_t>(window));
-  return timed - first == static_cast<std::int64_t>(random % static_cast<std::uint64_t>(length));
+  return proof_ != nullptr && is_proved(result_, timed);
 }
 
 ProofResult StepProver::result(double timed_s) const {

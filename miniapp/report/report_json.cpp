@@ -8,6 +8,7 @@
 #include <core/plan/interpret/print.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/provenance/environment.hpp>
+#include <miniapp/report/report_checksum.hpp>
 #include <miniapp/report/report_energy.hpp>
 #include <miniapp/report/report_json.hpp>
 #include <miniapp/report/report_stragglers.hpp>
@@ -210,6 +211,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["result"] = r.valid() ? "VALID" : "INVALID";
   o["invalid_reasons"] = r.invalid_reasons();
   if (!r.stopped.empty()) o["stopped"] = r.stopped;
+  o["run"] = {{"id", r.identity.id}, {"started", r.identity.started}, {"ended", r.identity.ended}};
   o["class"] = r.unofficial.empty() ? "official" : "unofficial";
   o["unofficial_reasons"] = r.unofficial;
   o["division"] = {{"name", r.division}, {"reasons", r.division_reasons}};
@@ -281,8 +283,8 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["deck_hash"] = r.deck_hash;
   o["plan_hash"] = r.plan_hash;
   o["deck"] = OrderedJson::parse(r.deck_text, nullptr, false, true);
-  // An environment may contain bytes that are not UTF-8; they must not prevent the report.
-  return o.dump(2, ' ', true, OrderedJson::error_handler_t::replace) + "\n";
+  o["checksum"] = report_checksum(o, losses_csv(r.rows));
+  return report_dump(o) + "\n";
 }
 
 }  // namespace shardmark

@@ -15,6 +15,7 @@
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/provenance/placement.hpp>
 #include <miniapp/provenance/provenance.hpp>
+#include <miniapp/ranks/shared_seed.hpp>
 #include <miniapp/report/report_json.hpp>
 #include <miniapp/run/results.hpp>
 #include <miniapp/submission/division.hpp>
@@ -108,6 +109,7 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   Peers& peers = world.peers;
   Result result;
   Observed observed;
+  result.identity = {fmt::format("{:016x}", shared_seed(peers)), run.started, utc_now()};
   result.fit = run.fit;
   fill_prediction(run, record, result);
   result.bf16_products = session.bf16_products();

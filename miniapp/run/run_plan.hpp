@@ -9,6 +9,7 @@
 #include <core/plan/plan.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <miniapp/predict/prediction.hpp>
+#include <miniapp/provenance/provenance.hpp>
 #include <miniapp/ranks/faults.hpp>
 #include <miniapp/run/budgets.hpp>
 #include <miniapp/run/run_arguments.hpp>
@@ -19,6 +20,7 @@ namespace shardmark {
 /// All that is decided before a run begins.
 struct RunPlan {
   std::int64_t start_ns = monotonic_ns();  // before the deck is read
+  std::string started = utc_now();         // the same by the calendar
   InjectedFault fault;
   LoadedDeck loaded;
   Batch batch;

@@ -1,95 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
+#include <map>
 #include <tuple>
 
 #include <fmt/core.h>
 
-#include <core/printable.hpp>
 #include <core/text.hpp>
-#include <miniapp/report/html/text.hpp>
 #include <miniapp/submission/ranking.hpp>
 
 namespace shardmark {
 namespace {
 
-constexpr std::array columns{"place", "deck",     "figure",       "value",  "ranks",     "per_rank",
-                             "class", "division", "organisation", "system", "processor", "file"};
+RankedWork work_of(const VerifiedRun& run) {
+  return {.deck = run.name,
+          .figure = run.fom_name,
+          .division = run.division.division,
+          .ranks = run.ranks,
+          .parameters = run.parameters,
+          .tokens_per_step = run.tokens_per_step};
+}
 
-// The cells of all rows; places start anew with each deck and figure.
-std::vector<std::vector<std::string>> cells(const std::vector<Ranked>& runs) {
-  std::vector<std::vector<std::string>> rows;
-  int place = 0;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const VerifiedRun& r = runs[i].run;
-    const bool same =
-        i > 0 && runs[i - 1].run.name == r.name && runs[i - 1].run.fom_name == r.fom_name;
-    place = same ? place + 1 : 1;
-    rows.push_back({std::to_string(place), r.name, r.fom_name, fmt::format("{:.6g}", r.fom),
-                    std::to_string(r.ranks), fmt::format("{:.6g}", r.fom / std::max(1, r.ranks)),
-                    r.official ? "official" : "unofficial",
-                    std::string(to_string(r.division.division)), runs[i].organisation,
-                    runs[i].system, runs[i].processor, runs[i].file});
+// Runs of one archive are repetitions if they have the same deck, to the last key.
+std::vector<RankedEntry> entries_of(const std::vector<Ranked>& runs) {
+  using Key = std::tuple<std::string, std::string, RankedWork, bool>;
+  std::map<Key, std::size_t> index;
+  std::vector<RankedEntry> entries;
+  for (const Ranked& r : runs) {
+    const auto [it, is_new] = index.try_emplace(
+        Key{r.file, r.run.deck_hash, work_of(r.run), r.run.official}, entries.size());
+    if (is_new)
+      entries.push_back({.work = work_of(r.run),
+                         .organisation = r.organisation,
+                         .system = r.system,
+                         .processor = r.processor,
+                         .file = r.file,
+                         .date = {},
+                         .deck_hash = r.run.deck_hash,
+                         .nodes = r.run.nodes,
+                         .official = r.run.official,
+                         .values = {}});
+    RankedEntry& entry = entries[it->second];
+    entry.date = std::max(entry.date, r.run.date);
+    entry.values.push_back(r.run.fom);
   }
-  return rows;
+  for (RankedEntry& entry : entries) std::sort(entry.values.begin(), entry.values.end());
+  return entries;
+}
+
+bool before(const RankedEntry& a, const RankedEntry& b) {
+  return std::tuple(a.work, !a.official, -a.median()) <
+         std::tuple(b.work, !b.official, -b.median());
 }
 
 }  // namespace
 
-void rank(std::vector<Ranked>& runs) {
-  const auto key = [](const Ranked& r) {
-    return std::tuple(r.run.name, r.run.fom_name, r.run.division.division, !r.run.official,
-                      -r.run.fom);
-  };
-  std::stable_sort(runs.begin(), runs.end(),
-                   [&](const Ranked& a, const Ranked& b) { return key(a) < key(b); });
+double RankedEntry::median() const {
+  if (values.empty()) return 0;
+  const std::size_t n = values.size();
+  return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-std::string ranking_text(const std::vector<Ranked>& runs) {
-  auto rows = cells(runs);
-  rows.insert(rows.begin(), std::vector<std::string>(columns.begin(), columns.end()));
-  std::array<std::size_t, columns.size()> width{};
-  for (auto& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      row[c] = printable(row[c]);
-      width[c] = std::max(width[c], row[c].size());
-    }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) line += fmt::format("{:<{}}  ", row[c], width[c]);
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
+std::string RankedEntry::why_not() const {
+  if (!official) return "unofficial";
+  if (work.division == Division::unranked) return "unranked division";
+  if (values.size() < required_repetitions)
+    return fmt::format("{} of {} runs", values.size(), required_repetitions);
+  return {};
 }
 
-std::string ranking_csv(const std::vector<Ranked>& runs) {
-  std::string text;
-  for (std::size_t c = 0; c < columns.size(); ++c)
-    text += fmt::format("{}{}", c > 0 ? "," : "", columns[c]);
-  text += "\n";
-  for (const auto& row : cells(runs)) {
-    for (std::size_t c = 0; c < row.size(); ++c) text += (c > 0 ? "," : "") + csv_quoted(row[c]);
-    text += "\n";
+Ranking rank(const std::vector<Ranked>& runs) {
+  Ranking ranking;
+  for (RankedEntry& entry : entries_of(runs))
+    (entry.why_not().empty() ? ranking.ranked : ranking.unranked).push_back(std::move(entry));
+  std::stable_sort(ranking.ranked.begin(), ranking.ranked.end(), before);
+  std::stable_sort(ranking.unranked.begin(), ranking.unranked.end(), before);
+  const RankedEntry* last = nullptr;
+  std::size_t number = 0;
+  for (RankedEntry& entry : ranking.ranked) {
+    const bool same = last != nullptr && last->work == entry.work;
+    number = same ? number + 1 : 1;
+    // Equal medians share a place.
+    entry.place = same && last->median() == entry.median() ? last->place : number;
+    last = &entry;
   }
-  return text;
+  return ranking;
 }
 
-std::string ranking_html(const std::vector<Ranked>& runs) {
-  html::Table table{
-      .caption = {}, .head = {columns.begin(), columns.end()}, .rows = {}, .text_columns = 3};
-  table.note_columns = 6;
-  for (auto& row : cells(runs)) {
-    for (std::string& cell : row) cell = html::escape(cell);
-    table.rows.push_back(row);
-  }
-  return html::document(
-      "ShardMark: results",
-      "<main>\n<h1>ShardMark: results</h1>\n<p>Every row was verified: its plan was made again "
-      "from "
-      "its deck, and its figures were recomputed. Results of one deck and figure are ranked "
-      "together; those of another division or class come after.</p>\n" +
-          html::to_html(table) + "\n</main>\n");
+std::string unit_of(const std::string& figure) {
+  if (figure == "tokens_per_s") return "tokens/s";
+  if (figure == "checkpoint_write_gib_per_s") return "GiB/s written";
+  return figure;
+}
+
+std::string shown_figure(double value) {
+  return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
+
+std::string describe(const RankedWork& work) {
+  return fmt::format("{}, {}, {}", work.deck, to_string(work.division), plural(work.ranks, "rank"));
+}
+
+std::string describe_size(const RankedWork& work) {
+  const auto parameters = static_cast<double>(work.parameters);
+  const std::string size = parameters >= 1e9 ? fmt::format("{:.3g} billion", parameters * 1e-9)
+                                             : fmt::format("{:.3g} million", parameters * 1e-6);
+  if (work.figure != "tokens_per_s") return size + " parameters";  // storage: no step counts
+  return fmt::format("{} parameters, {} tokens per step", size, work.tokens_per_step);
 }
 
 }  // namespace shardmark

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <ctime>
 #include <set>
 
 #include <fmt/core.h>
@@ -6,6 +8,7 @@
 #include <core/error.hpp>
 #include <io/files/hash.hpp>
 #include <miniapp/measure/verdict.hpp>
+#include <miniapp/report/report_checksum.hpp>
 #include <miniapp/submission/checks/checks.hpp>
 #include <miniapp/submission/reference.hpp>
 #include <miniapp/submission/verify.hpp>
@@ -30,15 +33,21 @@ class Verification {
   // A part that cannot be read is a refusal, and the others are still looked at. Without a plan
   // there is nothing to compare with.
   void one_by_one() {
+    part([&] { checksum(); });
     part([&] { deck(); });
     if (!part([&] { read_facts(facts_, run_.losses); })) return;
+    part([&] { summary(); });
     part([&] { check_plan(facts_, run_.plan, findings_); });
     part([&] { check_collectives(facts_, findings_); });
     part([&] { check_memory(facts_, findings_); });
     part([&] { check_losses(facts_, findings_); });
     part([&] { verdict(); });
     part([&] { figure_of_merit(); });
-    part([&] { check_environment(facts_, findings_); });
+    for (const auto& check :
+         {check_step_times, check_collective_times, check_copies, check_proof, check_replay,
+          check_speed, check_prediction, check_energy, check_checkpoints, check_environment})
+      part([&] { check(facts_, findings_); });
+    part([&] { check_identity(facts_, std::time(nullptr), findings_); });
     part([&] { reference(); });
   }
 
@@ -62,6 +71,30 @@ class Verification {
   template<class T>
   void compare(const std::string& what, const T& reported, const T& recomputed) {
     findings_.compare(what, reported, recomputed);
+  }
+
+  // What tables say of the run.
+  void summary() {
+    const Program& program = planned_.program;
+    found_.mark = run_mark(run_);
+    found_.deck_hash = report_.text("/deck_hash");
+    found_.date = report_.text("/run/ended").substr(0, 10);
+    found_.parameters = program.model.elems;
+    found_.tokens_per_step =
+        program.batch.global * std::max<std::int64_t>(1, planned_.loaded.deck.model.sequence);
+    std::set<std::string> hosts;
+    for (const Json& rank : report_.at("/ranks")) hosts.insert(ReportReader(rank).text("/host"));
+    found_.nodes = static_cast<int>(hosts.size());
+    found_.processor = report_.text("/ranks/0/processor");
+  }
+
+  void checksum() {
+    const Json& checksum = report_.at("/checksum");
+    const Json now = report_checksum(run_.report, run_.losses);
+    for (const char* file : {"report", "losses"})
+      if (checksum.value(file, Json()) != now.at(file))
+        refuse(fmt::format("{} was changed after the run: its checksum is wrong",
+                           file == std::string_view("report") ? report_file : losses_file));
   }
 
   void deck() {
@@ -131,6 +164,17 @@ VerifiedRun verify_run(const SubmittedRun& run) {
   if (run.report.contains("name") && run.report["name"].is_string())
     found.name = run.report["name"];
   Verification(run, found).verify();
+  return found;
+}
+
+std::vector<VerifiedRun> verify_submission(const Submission& submission) {
+  std::vector<VerifiedRun> found;
+  const auto wrong = compare_runs(submission);
+  for (std::size_t i = 0; i < submission.runs.size(); ++i) {
+    found.push_back(verify_run(submission.runs[i]));
+    auto& refusals = found.back().refusals;
+    refusals.insert(refusals.end(), wrong[i].begin(), wrong[i].end());
+  }
   return found;
 }
 

@@ -66,7 +66,7 @@ set(layout_rooms
   "miniapp/report: core core/plan core/plan/* io/* miniapp/predict miniapp/execute miniapp/prove miniapp/measure miniapp/provenance"
   "miniapp/report/html: core core/plan core/plan/* miniapp/predict miniapp/execute miniapp/measure miniapp/provenance miniapp/report"
   "miniapp/compare: core io/json miniapp/report/html"
-  "miniapp/submission/checks: core core/plan core/plan/* io/* miniapp/execute miniapp/measure"
+  "miniapp/submission/checks: core core/plan core/plan/* io/* miniapp/energy miniapp/execute miniapp/prove miniapp/measure"
   "miniapp/submission: core core/plan core/plan/* io/* miniapp/execute miniapp/measure miniapp/report miniapp/report/html miniapp/submission/checks"
   "miniapp/run: core core/* comm comm/* io/* miniapp/*"
   "miniapp/noise: core core/* comm comm/* io/* miniapp/*"

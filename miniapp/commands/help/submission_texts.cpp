@@ -18,8 +18,8 @@ CommandHelp submit_help() {
       .description =
           {"Packs report.json and losses.csv of one or more runs, with their decks and plans, "
            "checksums and a form, into one zip archive, and verifies it as `shardmark verify` "
-           "does. "
-           "docs/run-rules.md has the rules for comparable results."},
+           "does: files that were changed after the run are refused. docs/run-rules.md has the "
+           "rules for comparable results, which ask for five runs."},
       .options = {{.name = "DIR",
                    .value = "",
                    .text = "The --out folder of a run. Several can be given, for example five "
@@ -58,9 +58,13 @@ CommandHelp verify_help() {
       .summary = "check an archive of results without running anything",
       .description =
           {"Makes the plan of every run again from its deck, and compares its hash, collectives, "
-           "volume and memory with the report. Recomputes the figures of merit, the percentiles "
-           "and the rules of VALID and of official from losses.csv. Whatever does not add up is "
-           "refused, with both figures. The last line is VERIFIED or REFUSED."},
+           "volume and memory with the report. Recomputes the figures of merit and the rules of "
+           "VALID and of official, and every time, speed and energy that other figures determine "
+           "or bound. Compares the runs with each other: five repetitions are five different runs "
+           "of one program on one machine. Whatever does not add up is refused, with both figures. "
+           "The last line is VERIFIED or REFUSED.",
+           "docs/run-rules.md lists what a verification excludes, and what only a second run, an "
+           "audit or an observer can."},
       .options = {archives("An archive that `shardmark submit` made.", false)},
       .statuses = {{0, "Every run is verified."}, refused, bad_argument, bad_archive, defect},
       .environment = {},
@@ -71,8 +75,13 @@ CommandHelp table_help() {
   return {
       .name = "table",
       .summary = "rank the results of several archives",
-      .description = {"Verifies archives and prints one table of their runs, best figure of merit "
-                      "first within each deck. Runs that are refused are left out and named."},
+      .description =
+          {"Verifies archives and prints one row for each archive and deck: the median figure of "
+           "merit of its runs, with the lowest and the highest. Rows of at least five official "
+           "runs are ranked against rows of the same work: deck, division, ranks, parameters and "
+           "tokens per step. Unofficial runs and fewer repetitions are listed apart, without a "
+           "place. Runs that are refused, or that another archive has too, are left out and "
+           "named."},
       .options = {archives("Archives that `shardmark submit` made.", true),
                   {.name = "--out",
                    .value = "DIR",

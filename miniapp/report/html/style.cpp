@@ -72,6 +72,16 @@ path.area { fill: var(--c); stroke: none }
 .series3 { --c: var(--purple) } .series4 { --c: var(--teal) } .series5 { --c: var(--gray) }
 .predicted { stroke-dasharray: 5 4 }
 .key.curve { height: 3px; vertical-align: 4px }
+.ranking th, .ranking td { padding-right: 12px } .measure { min-width: 130px } .strong { font-weight: 600 }
+.ranking td .soft { white-space: normal; overflow-wrap: anywhere } .measure strong, .date { white-space: nowrap }
+.bar { display: block; position: relative; height: 10px; margin-top: 3px; background: var(--faint) }
+.bar span { position: absolute; top: 0; height: 10px; background: var(--c) }
+.bar .range { top: 4px; height: 2px; background: var(--ink) }
+@media (max-width: 700px) { .ranking, .ranking tbody, .ranking tr, .ranking td { display: block }
+  .ranking thead { display: none } .ranking tr { padding: 8px 0; border-top: 1px solid var(--line) }
+  .ranking td { border: 0; padding: 1px 0; text-align: left; white-space: normal; overflow-wrap: anywhere }
+  .ranking td::before { content: attr(data-label) ": "; color: var(--soft) }
+  .ranking br { display: none } .ranking td .soft { margin-left: 6px } }
 @media (max-width: 700px) { body { padding: 16px 12px 40px } svg { font-size: 14px } }
 @media print { body { max-width: none; padding: 0; font-size: 11px }
   table, .legend, code, pre { font-size: 10px }

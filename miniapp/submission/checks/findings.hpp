@@ -13,8 +13,12 @@ namespace shardmark {
 /// Two figures of a report, or one and the same recomputed, are equal within this part of their
 /// size: a report is printed with all digits, so only the order of operations may differ.
 constexpr double rounding = 1e-9;
-/// Whether `a` and `b` are equal within `rounding`, of themselves or of 1.
-bool close(double a, double b);
+
+/// A figure with its name in a sentence: {"the p50 of the steps", 0.17}.
+struct Named {
+  std::string name;
+  double value = 0;
+};
 
 /// The refusals of one run, in the order in which they were found.
 class Findings {
@@ -28,8 +32,15 @@ class Findings {
       refuse(
           fmt::format("{}: the report says {}, recomputed it is {}", what, reported, recomputed));
   }
-  /// The same within `rounding`.
+  /// The same within `rounding`, of the values or of 1.
   void compare_number(std::string_view what, double reported, double recomputed);
+  /// Refuses a value that is larger than a bound, by more than `rounding`. Not a number is larger
+  /// than any bound.
+  void at_most(const Named& figure, const Named& bound);
+  /// Refuses what is no time: below 0, or not finite.
+  void is_time(const Named& figure);
+  /// The same, and 0.
+  void is_positive(const Named& figure);
 
   std::vector<std::string> take() { return std::move(refusals_); }
 

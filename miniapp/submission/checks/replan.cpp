@@ -69,7 +69,7 @@ Replanned replan(const ReportReader& report) {
   const std::int64_t world = report.integer("/world");
   if (world < 1 || world > largest_world) throw ReportError("report.json: /world is out of bounds");
   Deck& deck = result.loaded.deck;
-  Profile profile;
+  Profile& profile = result.profile;
   profile.ranks_per_node = static_cast<int>(report.integer("/profile/ranks_per_node"));
   profile.workspace_cap_bytes = report.integer("/profile/workspace_cap_bytes");
   profile.staging_cap_bytes = report.integer("/profile/staging_cap_bytes");

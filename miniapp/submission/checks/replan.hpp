@@ -14,6 +14,7 @@ namespace shardmark {
 /// The deck of a reported run, and the program of its rank 0.
 struct Replanned {
   LoadedDeck loaded;
+  Profile profile;  // what the plan was made for, besides deck and ranks
   Program program;
   std::string text;  // the program as `plan` prints it, whose hash is the report's plan_hash
 };

@@ -8,6 +8,7 @@
 
 #include <core/plan/interpret/planned_runs.hpp>
 #include <io/files/output_folder.hpp>
+#include <miniapp/prove/proof_result.hpp>
 #include <miniapp/submission/checks/replan.hpp>
 #include <miniapp/submission/checks/report_reader.hpp>
 
@@ -24,6 +25,8 @@ struct RunFacts {
   SegmentRuns runs;        // how often each segment of the plan had to run
   SegmentRuns timed_runs;  // the same, in the timed steps alone
 
+  /// Whether the kernels ran on the processors of the hosts. Throws ReportError.
+  bool on_host() const;
   std::size_t warmup() const;
   /// The rows of the timed steps.
   std::span<const LossRow> timed() const { return std::span(rows).subspan(warmup()); }
@@ -31,5 +34,8 @@ struct RunFacts {
 
 /// Reads losses.csv and makes the plan again. Throws ReportError, and what `replan` throws.
 void read_facts(RunFacts& facts, const std::string& losses);
+
+/// What a report says of its proof of the collectives. Throws ReportError.
+ProofResult reported_proof(const ReportReader& report);
 
 }  // namespace shardmark
