@@ -35,8 +35,8 @@ std::optional<DsSection> subsection(const std::string& path) {
       {"comms_logger", ds_comms_logger}};
   for (const auto& [name, table] : tables)
     if (name == path) return table();
-  for (const DsLogSection& log : ds_log_sections())
-    if (log.name == path) return log.section;
+  for (const DsPart& part : ds_parts())
+    if (part.path == path) return part.section;
   return std::nullopt;
 }
 

@@ -51,6 +51,7 @@ void judge(const DsConfig& c, Origin& origin, Schedule schedule) {
   if (c.top.given("aio")) c.aio.judge(origin, c.stage, schedule);
   if (c.top.given("torch_autocast")) c.torch_autocast.judge(origin, c.stage, schedule);
   if (c.top.given("comms_logger")) c.comms_logger.judge(origin, c.stage, schedule);
+  judge_parts(c, origin, schedule);
   if (!c.scheduler.at("type").is_null()) c.scheduler_params.judge(origin, c.stage, schedule);
 }
 
@@ -62,8 +63,6 @@ DsConfig parse_deepspeed(Origin& origin, const Json& config) {
                             ? DsValues(origin, top.key("zero_optimization"),
                                        zero_object(top.at("zero_optimization")), ds_zero())
                             : DsValues(top.key("zero_optimization"), ds_zero());
-  for (const DsLogSection& log : ds_log_sections())
-    (void)section_of(origin, top, log.name, log.section);  // throws if DeepSpeed would
   const int stage = zero.at("stage").get<int>();
   const DsValues optimizer = section_of(origin, top, "optimizer", ds_optimizer());
   const DsValues scheduler = section_of(origin, top, "scheduler", ds_scheduler());
@@ -83,6 +82,7 @@ DsConfig parse_deepspeed(Origin& origin, const Json& config) {
       .scheduler_params = scheduler_params_of(origin, scheduler),
       .comms_logger = section_of(origin, top, "comms_logger", ds_comms_logger()),
       .torch_autocast = section_of(origin, top, "torch_autocast", ds_torch_autocast()),
+      .parts = read_parts(origin, top, zero),
       .stage = stage};
 }
 

@@ -36,7 +36,11 @@ void mute_precision(DsConfig& c) {
   } else if (uses_bf16_optimizer(c)) {
     c.bf16.mute("check_grad_overflow", "bf16 with fp32 accumulation is not checked at stage 1");
   } else {
-    c.bf16.mute("immediate_grad_update", "has an effect only at stage 1 with fp32 accumulation");
+    c.bf16.mute(
+        "immediate_grad_update",
+        offloads_optimizer(c)
+            ? "has an effect only without offload_optimizer, at stage 1 with fp32 accumulation"
+            : "has an effect only at stage 1 with fp32 accumulation");
   }
 }
 
@@ -133,6 +137,7 @@ void mute_logging(DsConfig& c) {
 
 void mute_without_effect(DsConfig& c) {
   mute_logging(c);
+  mute_parts(c);
   mute_beside_offload(c);
   mute_precision(c);
   mute_autocast(c);
@@ -171,6 +176,7 @@ ZeroKnobs zero_knobs(const DsConfig& c) {
   k.hpz_partition_size = std::max<std::int64_t>(1, elems("zero_hpz_partition_size"));
   k.quantized_weights = flag("zero_quantized_weights");
   k.quantized_gradients = flag("zero_quantized_gradients");
+  k.immediate_grad_update = c.bf16.effective("immediate_grad_update") == true;
   k.prescale_gradients = c.top.effective("prescale_gradients") == true;
   k.gradient_predivide_factor = c.top.effective("gradient_predivide_factor").get<double>();
   k.sums_gradients = c.top.at("gradient_allreduce_op") == "sum";

@@ -3,6 +3,7 @@
 // DeepSpeed's; the others, and Adam with `torch_adam`, are PyTorch's. Each implementation accepts
 // its own parameter names only.
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -43,15 +44,33 @@ DsSection section_of(Kernel kernel) {
   }
 }
 
+// Names that DeepSpeed 0.19.8 knows besides those of ShardMark: its own, in any case, and those of
+// torch.optim (torch 2.15).
+constexpr std::array other_optimizers{"Lamb", "MuAdam", "MuAdamW", "MuSGD"};
+constexpr std::array torch_optimizers{"ASGD",  "Adadelta", "Adafactor", "Adamax", "LBFGS",
+                                      "NAdam", "RAdam",    "RMSprop",   "Rprop",  "SparseAdam"};
+constexpr std::array removed_optimizers{"OneBitAdam", "OneBitLamb", "ZeroOneAdam"};
+
+template<class Names>
+bool lists(const Names& names, const std::string& type) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const char* name) { return lower_case(type) == lower_case(name); });
+}
+
 void refuse_unknown_type(const Origin& origin, const DsValues& optimizer) {
   const std::string type = type_of(optimizer), key = optimizer.key("type");
-  if (!kernel_named(type))
-    origin.not_modelled(key, type,
-                        "use \"AdamW\", \"Adam\", \"Lion\", \"SGD\", \"Adagrad\" or \"Muon\"");
+  const std::string use = "use \"AdamW\", \"Adam\", \"Lion\", \"SGD\", \"Adagrad\" or \"Muon\"";
   // DeepSpeed looks names other than those of its own optimizers up in torch.optim.
   if (kernel_named(type) == Kernel::sgd && type != to_string(Optimizer::sgd))
     origin.refuse(key, type,
                   "DeepSpeed looks it up in torch.optim, by its exact name: use \"SGD\"");
+  if (kernel_named(type)) return;
+  if (lists(removed_optimizers, type))
+    origin.refuse(key, type, "DeepSpeed 0.19.8 has removed this optimizer: " + use);
+  if (lists(other_optimizers, type) || lists(torch_optimizers, type))
+    origin.not_modelled(key, type, use);
+  origin.refuse(key, type,
+                "neither DeepSpeed 0.19.8 nor torch.optim has such an optimizer: " + use);
 }
 
 void refuse_given(const DsValues& params, const Origin& origin,

@@ -117,16 +117,6 @@ void check_divisors(const DsConfig& c, const Origin& origin) {
   if (c.top.effective("gradient_predivide_factor") == 0) refuse("gradient_predivide_factor");
 }
 
-void check_checkpoint(const DsConfig& c, const Origin& origin) {
-  const Json checkpoint = c.top.at("checkpoint");
-  if (const auto mode = checkpoint.find("tag_validation"); mode != checkpoint.end()) {
-    const DsKey key{"tag_validation",  "", DsType::word_any_case, "null", DsEffect::inert, {}, {},
-                    "ignore|warn|fail"};
-    if (!coerce(key, *mode, false))
-      origin.refuse(join_key(c.top.key("checkpoint"), "tag_validation"), *mode, describe(key));
-  }
-}
-
 // A leaf module is gathered as a whole; ShardMark does not model which module is a leaf.
 void check_leaf_module(const DsConfig& c, const Origin& origin) {
   for (const char* name : {"classes", "names", "name_suffixes"}) {
@@ -170,7 +160,6 @@ void check_deepspeed_rules(const DsConfig& c, const Origin& origin) {
   check_offload(c, origin);
   check_gradients(c, origin);
   check_divisors(c, origin);
-  check_checkpoint(c, origin);
   if (c.zero.flag("legacy_stage1"))
     origin.refuse(c.zero.key("legacy_stage1"), true, "DeepSpeed has removed it: remove the key");
   const Json bucket = c.zero.at("allgather_bucket_size");

@@ -48,6 +48,14 @@ AioSpec aio_spec(const DsConfig& config);
 /// Mutes the keys that offload makes ineffective, here and elsewhere in the config.
 void mute_beside_offload(DsConfig& config);
 
+/// Returns the sections of ds_parts that the config has. Throws DeckError if DeepSpeed refuses one.
+std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& top,
+                                                const DsValues& zero);
+/// Mutes the keys of a section that is switched off.
+void mute_parts(DsConfig& config);
+/// Throws DeckError for what acts in one of these sections, since nothing of them is modelled.
+void judge_parts(const DsConfig& config, Origin& origin, Schedule schedule);
+
 /// The values of `zero_optimization` that the schedule uses.
 ZeroKnobs zero_knobs(const DsConfig& config);
 /// Mutes the keys that other keys of the same config make ineffective.

@@ -144,6 +144,7 @@ struct ZeroKnobs {
   bool parameter_alignment = false, round_robin_gradients = false;
   bool overlap_comm = false;  // true by default at stage 3
   std::int64_t reduce_bucket_size = 500'000'000;
+  bool immediate_grad_update = false;  // BF16_Optimizer frees each 16-bit gradient once it is added
   // stage 3
   std::int64_t sub_group_size = 1'000'000'000, prefetch_bucket_size = 50'000'000;
   std::int64_t param_persistence_threshold = 100'000;

@@ -133,7 +133,16 @@ std::optional<Json> coerce_word(const DsKey& key, const Json& value) {
   return is_known ? std::optional<Json>(std::move(text)) : std::nullopt;
 }
 
+// Whether an array has only words of its key, if the key lists any.
+bool all_known(const DsKey& key, const Json& array) {
+  const auto words = split_words(key.words);
+  return key.words.empty() || std::all_of(array.begin(), array.end(), [&](const Json& item) {
+           return item.is_string() && std::find(words.begin(), words.end(), item) != words.end();
+         });
+}
+
 bool nullable(const DsKey& key) {
+  if (key.type == DsType::python_object) return false;
   return key.type == DsType::boolean_or_null || key.type == DsType::object_or_null ||
          key.type == DsType::any || key.fallback == "null";
 }
@@ -181,8 +190,9 @@ std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces) {
     case DsType::word_any_case: return coerce_word(key, value);
     case DsType::object:
     case DsType::object_or_null: return only_if(value.is_object());
-    case DsType::array: return only_if(value.is_array());
+    case DsType::array: return only_if(value.is_array() && all_known(key, value));
     case DsType::text: return only_if(value.is_string());
+    case DsType::python_object: return std::nullopt;
     case DsType::truth:
     case DsType::any: return std::make_optional(value);
   }
@@ -190,6 +200,8 @@ std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces) {
 }
 
 std::string describe(const DsKey& key) {
+  if (key.type == DsType::array && !key.words.empty())
+    return "must be a list of " + quoted_list(key);
   if (!key.words.empty()) return "must be " + quoted_list(key);
   switch (key.type) {
     case DsType::boolean: return "must be true or false";
@@ -204,6 +216,8 @@ std::string describe(const DsKey& key) {
     case DsType::object_or_null: return "must be an object or null";
     case DsType::array: return "must be an array";
     case DsType::text: return "must be a string";
+    case DsType::python_object:
+      return "DeepSpeed needs a Python object here, which JSON cannot express: remove the key";
     case DsType::word:
     case DsType::word_any_case:
     case DsType::truth:

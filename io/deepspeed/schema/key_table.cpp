@@ -8,6 +8,11 @@ namespace {
 using enum DsType;
 using enum DsEffect;
 
+// DeepSpeed refuses a config that names one of these, even null, empty or disabled.
+constexpr DsKey gone(std::string_view name, std::string_view remedy = {}) {
+  return {name, "", any, "null", removed, all_stages, any_real, remedy};
+}
+
 constexpr DsKey top_level[] = {
     {"train_batch_size", "", any, "null", used, all_stages, any_real, ""},
     {"train_micro_batch_size_per_gpu", "", any, "null", used, all_stages, any_real, ""},
@@ -28,9 +33,7 @@ constexpr DsKey top_level[] = {
     {"gradient_allreduce_op", "", word_any_case, "\"mean\"", values, all_stages, any_real,
      "mean|sum"},
     {"managed_gradient_accumulation", "", truth, "true", tunes, all_stages, any_real, ""},
-    {"sparse_gradients", "", truth, "false", not_modelled, all_stages, any_real, ""},
     {"disable_allgather", "", truth, "false", inert, all_stages, any_real, ""},
-    {"amp", "", any, "null", removed, all_stages, any_real, ""},
     {"zero_allow_untested_optimizer", "", truth, "false", used, all_stages, any_real, ""},
     {"zero_force_ds_cpu_optimizer", "", truth, "true", inert, all_stages, any_real, ""},
     {"steps_per_print", "", number, "null", used, all_stages, any_real, ""},
@@ -45,32 +48,37 @@ constexpr DsKey top_level[] = {
     {"comet", "", object, "{}", inert, all_stages, any_real, ""},
     {"csv_monitor", "", object, "{}", inert, all_stages, any_real, ""},
     {"checkpoint", "", object, "{}", inert, all_stages, any_real, ""},
-    {"load_universal_checkpoint", "", truth, "false", inert, all_stages, any_real, ""},
-    {"aio", "", object, "{}", used, {3, 3}, any_real, ""},
+    {"aio", "", object_or_null, "{}", used, {3, 3}, any_real, ""},
     {"activation_checkpointing", "", object, "{}", inert, all_stages, any_real, ""},
     {"log_level", "", any, "null", inert, all_stages, any_real, ""},
-    {"nebula", "", object, "{}", inert, all_stages, any_real, ""},
-    {"datastates_ckpt", "", object, "{}", inert, all_stages, any_real, ""},
+    {"datastates_ckpt", "", any, "null", inert, all_stages, any_real, ""},
     {"vocabulary_size", "", any, "null", inert, all_stages, any_real, ""},
-    {"graph_harvesting", "", truth, "false", not_modelled, all_stages, any_real, ""},
     {"sequence_parallel_size", "", integer, "1", not_modelled, all_stages, any_real, ""},
-    {"expert_parallel", "", object, "{}", not_modelled, all_stages, any_real, ""},
+    {"data_parallel_size", "", integer, "null", not_modelled, all_stages, any_real, ""},
+    {"use_data_before_expert_parallelism", "", truth, "false", inert, all_stages, any_real, ""},
+    {"disable_python_gc", "", truth, "false", inert, all_stages, any_real, ""},
+    {"expert_parallel", "", any, "{}", used, all_stages, any_real, ""},
     {"dataloader_drop_last", "", truth, "false", inert, all_stages, any_real, ""},
     {"autotuning", "", object, "{}", inert, all_stages, any_real, ""},
-    {"elasticity", "", object, "{}", not_modelled, all_stages, any_real, ""},
     {"torch_autocast", "", object, "{}", used, all_stages, any_real, ""},
-    {"compile", "", object, "{}", not_modelled, all_stages, any_real, ""},
-    {"compression_training", "", object, "{}", not_modelled, all_stages, any_real, ""},
-    {"curriculum_learning", "", object, "{}", not_modelled, all_stages, any_real, ""},
-    {"data_efficiency", "", object, "{}", not_modelled, all_stages, any_real, ""},
-    {"eigenvalue", "", object, "{}", not_modelled, all_stages, any_real, ""},
-    {"hybrid_engine", "", object, "{}", not_modelled, all_stages, any_real, ""},
+    {"compile", "", object, "{}", used, all_stages, any_real, ""},
+    {"data_efficiency", "", object, "{}", used, all_stages, any_real, ""},
+    {"hybrid_engine", "", object, "{}", used, all_stages, any_real, ""},
     {"pipeline", "", object, "{}", inert, all_stages, any_real, ""},
-    {"progressive_layer_drop", "", object, "{}", not_modelled, all_stages, any_real, ""},
-    {"quantize_training", "", object, "{}", not_modelled, all_stages, any_real, ""},
-    {"sparse_attention", "", object, "{}", not_modelled, all_stages, any_real, ""},
-    {"tensor_parallel", "", object, "{}", not_modelled, all_stages, any_real, ""},
-    {"weight_quantization", "", object, "{}", not_modelled, all_stages, any_real, ""},
+    {"tensor_parallel", "", object, "{}", used, all_stages, any_real, ""},
+    {"weight_quantization", "", object, "{}", used, all_stages, any_real, ""},
+    gone("amp", "use fp16, bf16 or torch_autocast"),
+    gone("compression_training"),
+    gone("curriculum_learning",
+         "DeepSpeed has it at data_efficiency.data_sampling.curriculum_learning now"),
+    gone("eigenvalue"),
+    gone("elasticity", "set the batch sizes directly"),
+    gone("graph_harvesting"),
+    gone("nebula"),
+    gone("progressive_layer_drop"),
+    gone("quantize_training"),
+    gone("sparse_attention"),
+    gone("sparse_gradients"),
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include <io/keys/key_reader.hpp>
 
@@ -23,8 +24,9 @@ enum class DsType : std::uint8_t {
   word_any_case,  // one of `words`, in any case
   object,
   object_or_null,
-  array,
+  array,  // of `words`, if there are any
   text,
+  python_object,  // a value that JSON cannot express: whatever is given is wrong
   any
 };
 
@@ -38,7 +40,7 @@ enum class DsEffect : std::uint8_t {
           // step
   dead,   // DeepSpeed itself never reads it
   not_modelled,  // changes values or placement: refused unless it has its default value
-  removed        // DeepSpeed refuses the key itself
+  removed        // DeepSpeed refuses the key itself, whatever its value; `words` has the remedy
 };
 
 /// The stages at which DeepSpeed uses a key.
@@ -59,8 +61,9 @@ struct DsKey {
   DsEffect effect = DsEffect::inert;
   Stages stages;
   RealRange range;
-  std::string_view
-      words;  // of a word or an integer: the allowed values, separated by '|'; "" means null
+  // Of a word, an integer or an array: the allowed values, separated by '|'; "" means null. Of a
+  // removed key: what to use in its place, or nothing.
+  std::string_view words;
 };
 
 /// How DeepSpeed reads one object.
@@ -70,12 +73,31 @@ struct DsSection {
   bool forbids_extras = false;  // unknown keys are errors; otherwise they are ignored
 };
 
-/// A section below the top level that only affects logging.
-struct DsLogSection {
-  std::string_view name;
+/// How DeepSpeed reads a section: as a config model, which converts values and refuses unknown
+/// keys, or as a plain dictionary.
+constexpr DsSection ds_model(std::span<const DsKey> keys) {
+  return {keys, true, true};
+}
+constexpr DsSection ds_dictionary(std::span<const DsKey> keys) {
+  return {keys, false, false};
+}
+
+/// A section of which ShardMark models nothing. It is read because DeepSpeed refuses some of its
+/// keys and acts on others.
+struct DsPart {
+  std::string_view path;  // from the top of the config; its parents come first in the list
   DsSection section;
+  // Whether each key is judged by itself. Otherwise the finding about the section covers its keys.
+  bool is_judged = false;
+  // The key without which the others have no effect, and why they have none then; or nothing.
+  std::string_view gate = {}, gate_is_off = {};
 };
-std::span<const DsLogSection> ds_log_sections();
+/// Returns all such sections.
+std::vector<DsPart> ds_parts();
+/// The sections that only affect logging, launching, checkpoints and tuning.
+std::span<const DsPart> ds_tool_parts();
+/// The sections about other parallelism, compilation, data and inference.
+std::span<const DsPart> ds_engine_parts();
 
 /// The table of each section, by the section's name.
 DsSection ds_comms_logger();

@@ -32,7 +32,7 @@ constexpr DsKey adam[] = {
     {"foreach", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
     {"capturable", "", boolean, "false", inert, all_stages, any_real, ""},
     {"differentiable", "", boolean, "false", inert, all_stages, any_real, ""},
-    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, ""},
+    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, "set gradient_clipping"},
 };
 
 constexpr DsKey lion[] = {
@@ -41,7 +41,7 @@ constexpr DsKey lion[] = {
     {"weight_decay", "", number, "0", used, all_stages, not_negative, ""},
     {"set_grad_none", "", boolean, "true", inert, all_stages, any_real, ""},
     {"fp32_optimizer_states", "", boolean, "true", not_modelled, all_stages, any_real, ""},
-    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, ""},
+    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, "set gradient_clipping"},
 };
 
 constexpr DsKey sgd[] = {
@@ -54,7 +54,7 @@ constexpr DsKey sgd[] = {
     {"foreach", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
     {"differentiable", "", boolean, "false", inert, all_stages, any_real, ""},
     {"fused", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
-    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, ""},
+    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, "set gradient_clipping"},
 };
 
 constexpr DsKey adagrad[] = {
@@ -69,7 +69,7 @@ constexpr DsKey adagrad[] = {
     {"fused", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
     {"amsgrad", "", truth, "false", dead, all_stages, any_real, ""},
     {"fp32_optimizer_states", "", boolean, "true", not_modelled, all_stages, any_real, ""},
-    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, ""},
+    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, "set gradient_clipping"},
 };
 
 // DeepSpeed takes what it knows of the names for the two halves of the parameters, and ignores the
@@ -88,7 +88,7 @@ constexpr DsKey muon[] = {
     {"torch_adam", "", truth, "false", inert, all_stages, any_real, ""},
     {"foreach", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
     {"fp32_optimizer_states", "", boolean, "true", inert, all_stages, any_real, ""},
-    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, ""},
+    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, "set gradient_clipping"},
 };
 
 }  // namespace

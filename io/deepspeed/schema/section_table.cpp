@@ -57,7 +57,7 @@ constexpr DsKey fp16[] = {
 
 constexpr DsKey bf16[] = {
     {"enabled", "", boolean, "false", used, all_stages, any_real, ""},
-    {"immediate_grad_update", "", boolean, "false", inert, all_stages, any_real, ""},
+    {"immediate_grad_update", "", boolean, "false", tunes, all_stages, any_real, ""},
     {"check_grad_overflow", "", boolean, "true", used, {1, 2}, any_real, ""},
     {"bf16_master_weights_and_grads", "", boolean, "false", values, {1, 3}, any_real, ""},
     {"bf16_optimizer_states", "", boolean, "false", values, {1, 3}, any_real, ""},
@@ -70,6 +70,7 @@ constexpr DsKey data_types[] = {
     {"grad_accum_dtype", "", word, "null", used, all_stages, any_real, dtypes},
     {"param_dtype", "", word, "null", inert, all_stages, any_real, dtypes},
     {"buffer_dtype", "", word, "null", inert, all_stages, any_real, dtypes},
+    {"keep_in_fp32_modules", "", any, "\"auto\"", inert, all_stages, any_real, ""},
 };
 
 constexpr DsKey torch_autocast[] = {

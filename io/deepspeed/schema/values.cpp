@@ -37,10 +37,7 @@ bool harmless(const DsKey& key, const Json& value) {
     const auto text = value.get<std::string>();
     return text == "fp32" || text == "float32" || text == "float" || text == "torch.float32";
   }
-  if (!value.is_object()) return false;
-  if (value.contains("enabled")) return value["enabled"] == false;
-  return std::none_of(value.begin(), value.end(),
-                      [](const Json& v) { return v == true || v.is_object(); });
+  return false;
 }
 
 std::string stages_text(Stages s) {
@@ -49,6 +46,13 @@ std::string stages_text(Stages s) {
 }
 
 }  // namespace
+
+void refuse_removed(const Origin& origin, std::string_view key, const Json& value,
+                    std::string_view remedy) {
+  origin.refuse(key, value,
+                fmt::format("DeepSpeed 0.19.8 has removed this key: remove it{}{}",
+                            remedy.empty() ? "" : "; ", remedy));
+}
 
 DsValues::DsValues(Origin& origin, std::string key, const Json& object, const DsSection& section)
     : key_(std::move(key)), section_(section) {
@@ -66,8 +70,7 @@ DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Ds
                   "unknown to DeepSpeed, which ignores it" + (meant.empty() ? "" : ": " + meant));
       continue;
     }
-    if (row->effect == DsEffect::removed)
-      origin.refuse(at, item.value(), "DeepSpeed has removed this key: remove it");
+    if (row->effect == DsEffect::removed) refuse_removed(origin, at, item.value(), row->words);
     if (dropped) {
       origin.note(FindingKind::filled, at,
                   fmt::format("{}: DeepSpeed drops \"auto\" here and takes its default{}",

@@ -61,6 +61,11 @@ class DsValues {
 /// accept it. Strings, whole floats and 0/1 are converted only if the section `coerces`.
 std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces);
 
+/// Throws DeckError for a key that DeepSpeed has removed. `remedy` says what to use in its place,
+/// or is empty.
+[[noreturn]] void refuse_removed(const Origin& origin, std::string_view key, const Json& value,
+                                 std::string_view remedy);
+
 /// Returns what a key accepts, for messages: "must be true or false".
 std::string describe(const DsKey& key);
 

@@ -59,6 +59,7 @@ constexpr DsKey zero_keys[] = {
     {"zero_quantized_gradients", "", boolean, "false", values, three, any_real, ""},
     {"mics_shard_size", "", any, "null", removed, all_stages, any_real, ""},
     {"mics_hierarchical_params_gather", "", any, "null", removed, all_stages, any_real, ""},
+    {"zeropp_loco_param", "", any, "null", removed, all_stages, any_real, ""},
     {"memory_efficient_linear", "", boolean, "true", tunes, three, any_real, ""},
     {"pipeline_loading_checkpoint", "", boolean, "false", inert, three, any_real, ""},
     {"override_module_apply", "", boolean, "true", inert, three, any_real, ""},

@@ -116,6 +116,7 @@ Deck deck_of(const std::vector<int>& row) {
   k.reduce_scatter = !row[scatter];
   k.use_multi_rank_bucket_allreduce = !row[multi_rank];
   k.overlap_comm = row[overlap];
+  k.immediate_grad_update = row[overlap];  // BF16_Optimizer's alone, which overlaps nothing
   k.round_robin_gradients = row[round_robin];
   k.parameter_alignment = row[alignment];
   const std::int64_t unit = trains ? 20 : 1;  // a transformer's tensors are larger

@@ -2,6 +2,8 @@
 // DeepSpeed's BF16_Optimizer: stage 1 with bf16 parameters and fp32 gradient accumulation. Every
 // rank keeps a flat fp32 gradient per parameter group for the whole run. The engine all-reduces it
 // once per step in buckets of groups; the norm needs no collective, and no overflow is looked for.
+// The 16-bit gradients stay alive until the end of the step. With `immediate_grad_update`, a hook
+// adds each one to the fp32 gradient as soon as it is ready, and drops it.
 //
 // Source: DeepSpeed 0.19's runtime/bf16_optimizer.py, and recordings of 0.19.8.
 #include <core/plan/deepspeed/model_gradients.hpp>
@@ -67,6 +69,7 @@ class Bf16Schedule final : public StepSchedule {
       w_.compute(Kernel::convert, {c_.write_part(full, at, c_.elems(id)), grad});
     else
       w_.compute(Kernel::accumulate, {c_.update_part(full, at, c_.elems(id)), grad});
+    if (c_.knobs.immediate_grad_update) w_.release(grads_.slot(id));
   }
 
   // Buckets are filled as at stage 0, but with groups instead of tensors.

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sections of which ShardMark models nothing: what DeepSpeed refuses in them is refused, what acts
+// is refused by name, and everything else becomes a finding.
+#include <fmt/core.h>
+
+#include <io/deepspeed/sections.hpp>
+
+namespace shardmark {
+namespace {
+
+// "a.b.c" -> "a.b" and "c"
+std::pair<std::string_view, std::string_view> split(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string_view::npos) return {{}, path};
+  return {path.substr(0, dot), path.substr(dot + 1)};
+}
+
+// Whether the key that switches a section on has a value that does so.
+bool is_on(const DsPart& part, const DsValues& values) {
+  const Json gate = values.at(part.gate);
+  if (gate.is_number()) return gate > 1;  // ranks that share something
+  return gate.is_boolean() ? gate.get<bool>() : !gate.empty();
+}
+
+// Python takes null, zero, false and empty values as no section at all here.
+bool counts_as_absent(const Json& value) {
+  return value.is_null() || value == false || value == 0 || value == "" ||
+         (value.is_structured() && value.empty());
+}
+
+void check_tensor_parallel(const DsValues& c, const Origin& origin) {
+  const Json size = c.at("autotp_size");
+  if (size > 1)
+    origin.not_modelled(c.key("autotp_size"), size,
+                        "tensor parallelism divides every layer over ranks: remove the key, or set "
+                        "it to 1");
+}
+
+// AutoEP refuses the key for every value, whether it is enabled or not.
+void check_expert_parallel(const DsValues& c, const Origin& origin) {
+  if (const Json value = c.at("load_balance_coeff"); !value.is_null())
+    origin.refuse(c.key("load_balance_coeff"), value,
+                  "DeepSpeed refuses every value but null: remove the key");
+}
+
+}  // namespace
+
+std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& top,
+                                                const DsValues& zero) {
+  std::map<std::string_view, DsValues> parts;
+  for (const DsPart& part : ds_parts()) {
+    const auto [parent, name] = split(part.path);
+    const auto found = parts.find(parent);
+    const DsValues* from = parent.empty()                  ? &top
+                           : parent == "zero_optimization" ? &zero
+                           : found == parts.end()          ? nullptr
+                                                           : &found->second;
+    if (from == nullptr || !from->given(name) || counts_as_absent(from->at(name))) continue;
+    parts.emplace(part.path, DsValues(origin, from->key(name), from->at(name), part.section));
+  }
+  if (const auto it = parts.find("tensor_parallel"); it != parts.end())
+    check_tensor_parallel(it->second, origin);
+  if (const auto it = parts.find("expert_parallel"); it != parts.end())
+    check_expert_parallel(it->second, origin);
+  return parts;
+}
+
+void mute_parts(DsConfig& c) {
+  for (const DsPart& part : ds_parts()) {
+    const auto it = c.parts.find(part.path);
+    if (it == c.parts.end() || part.gate.empty() || is_on(part, it->second)) continue;
+    for (const DsKey& key : part.section.keys)
+      if (key.name != part.gate && !c.parts.contains(fmt::format("{}.{}", part.path, key.name)))
+        it->second.mute(key.name, std::string(part.gate_is_off));
+  }
+  if (const auto it = c.parts.find("tensor_parallel.tensor_parallel"); it != c.parts.end())
+    for (const DsKey& key : it->second.section().keys)
+      it->second.mute(key.name, "only autotp_size divides the model");
+}
+
+void judge_parts(const DsConfig& c, Origin& origin, Schedule schedule) {
+  for (const DsPart& part : ds_parts())
+    if (const auto it = c.parts.find(part.path); part.is_judged && it != c.parts.end())
+      it->second.judge(origin, c.stage, schedule);
+}
+
+}  // namespace shardmark
