@@ -101,7 +101,8 @@ std::string machines_text(const std::vector<ShippedMachine>& machines) {
   std::vector<Row> rows{{"name", "device", "memory", "devices", "between nodes", "figures"}};
   for (const ShippedMachine& m : machines) rows.push_back(row_of(m));
   return table_text(rows) +
-         "\nDevices are those of a node, memory is that of one device. Figures: n nominal (from data "
+         "\nDevices are those of a node, memory is that of one device. Figures: n nominal (from "
+         "data "
          "sheets),\nm measured, f fitted to published runs, a assumed. " +
          sources_text(machines) +
          "Files for the same device differ in their network or software; `shardmark machine check "

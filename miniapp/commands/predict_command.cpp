@@ -68,7 +68,8 @@ ExitStatus machine_check_command(const MachineCheckArguments& a) {
 
 ExitStatus predict_command(const PredictArguments& a) {
   const Machine machine = read_machine_file(a.machine);
-  const Deck deck = read_deck(a.deck, a.sets, DeckUse::plan).deck;
+  const LoadedDeck loaded = read_deck(a.deck, a.sets, DeckUse::plan);
+  const Deck& deck = loaded.deck;
   std::vector<PredictedPoint> points;
   for (const int ranks : parse_ranks(a.ranks)) {
     require_ranks(machine, a.machine, ranks, ranks_per_node(a, machine));
@@ -79,6 +80,7 @@ ExitStatus predict_command(const PredictArguments& a) {
     nlohmann::ordered_json json{{"machine", machine.name}, {"deck", deck.name}};
     json["points"] = nlohmann::ordered_json::array();
     for (const PredictedPoint& p : points) json["points"].push_back(point_json(p));
+    json["deck_as_used"] = nlohmann::ordered_json::parse(loaded.used_json);
     print_out(json.dump(2) + "\n");
   } else {
     print_out(prediction_text(deck, machine, points));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
+#include <core/relation.hpp>
 #include <core/text.hpp>
 #include <miniapp/compare/comparison.hpp>
-#include <miniapp/report/html/text.hpp>
 
 namespace shardmark {
 namespace {
@@ -15,20 +15,36 @@ namespace {
 using Values = std::map<std::string, std::string>;
 
 // The order in which people look for figures; those that are not listed follow by name.
-constexpr std::array<std::string_view, 9> first_figures{"tokens_per_s",
-                                                        "step p50, s",
-                                                        "step p99, s",
-                                                        "forward, s",
-                                                        "backward, s",
-                                                        "optimizer, s",
-                                                        "copies, s",
-                                                        "exposed communication, s",
-                                                        "hidden communication, s"};
+constexpr std::array<std::string_view, 12> first_figures{figure_name::tokens_per_s,
+                                                         figure_name::parameters,
+                                                         figure_name::parameter_tokens_per_s,
+                                                         figure_name::step_p50,
+                                                         "step p99, s",
+                                                         "forward, s",
+                                                         "backward, s",
+                                                         "optimizer, s",
+                                                         "copies, s",
+                                                         figure_name::exposed,
+                                                         figure_name::exposed_share,
+                                                         "hidden communication, s"};
 
 std::string figure_text(const std::string& name, double value) {
   if (name.ends_with(", bytes")) return human_bytes(static_cast<std::int64_t>(value));
   if (name.ends_with(", s")) return duration(value);
+  if (name == figure_name::exposed_share) return fmt::format("{:.1f} %", value * 100);
+  if (name == figure_name::parameters || name == figure_name::parameter_tokens_per_s)
+    return short_amount(value);
   return fmt::format("{:.5g}", value);
+}
+
+// How a figure relates to that of the first subject; empty where a relation would mislead: tokens
+// of a model of another size cost another amount of work, and parts of a step are percentages
+// already.
+std::string relation_to_first(const std::string& name, const Subject& first, const Subject& s) {
+  if (name == figure_name::tokens_per_s && first.parameters != s.parameters) return {};
+  const auto reference = first.figures.find(name);
+  if (name == figure_name::exposed_share || reference == first.figures.end()) return {};
+  return relation(s.figures.at(name), reference->second);
 }
 
 std::vector<std::string> names_of(const std::vector<Subject>& subjects) {
@@ -44,16 +60,12 @@ std::vector<std::string> names_of(const std::vector<Subject>& subjects) {
 
 ComparedRow figure_row(const std::vector<Subject>& subjects, const std::string& name) {
   ComparedRow row{name, {}};
-  const auto reference = subjects.front().figures.find(name);
-  for (std::size_t i = 0; i < subjects.size(); ++i) {
-    const auto found = subjects[i].figures.find(name);
-    if (found == subjects[i].figures.end()) {
-      row.cells.emplace_back();
-      continue;
-    }
-    std::string text = figure_text(name, found->second);
-    if (i > 0 && reference != subjects.front().figures.end() && reference->second != 0)
-      text += fmt::format(" ({:+.1f} %)", 100 * (found->second / reference->second - 1));
+  for (const Subject& s : subjects) {
+    const auto found = s.figures.find(name);
+    std::string text = found == s.figures.end() ? "" : figure_text(name, found->second);
+    if (!text.empty() && &s != &subjects.front())
+      if (const std::string r = relation_to_first(name, subjects.front(), s); !r.empty())
+        text += " (" + r + ")";
     row.cells.push_back(std::move(text));
   }
   return row;
@@ -97,69 +109,101 @@ void shorten_labels(std::vector<Subject>& subjects) {
   }
 }
 
-std::vector<std::string> objections_to(const Comparison& c) {
-  std::vector<std::string> list;
-  const auto differ = [&](auto member) {
-    return std::any_of(c.subjects.begin(), c.subjects.end(),
-                       [&](const Subject& s) { return s.*member != c.subjects.front().*member; });
-  };
-  for (const Subject& s : c.subjects) {
-    if (!s.predicted && s.result != "VALID")
-      list.push_back(fmt::format("{} is {}: its figures prove nothing", s.label,
-                                 s.result.empty() ? "of an unknown result" : s.result));
-    if (!s.predicted && s.run_class != "official") list.push_back(s.label + " is unofficial");
-  }
-  if (differ(&Subject::world)) list.emplace_back("the numbers of ranks differ");
-  std::set<std::string> models;
-  for (const ComparedRow& row : c.deck)
-    if (row.name.starts_with("model.") || row.name == "run.compute" ||
-        row.name == "deepspeed.train_batch_size")
-      models.insert(row.name);
-  const bool any_predicted = std::any_of(c.subjects.begin(), c.subjects.end(),
-                                         [](const Subject& s) { return s.predicted; });
-  if (!models.empty() && !any_predicted)
-    list.push_back("they did not do the same work: " + join(models, ", ") + " differ");
-  if (any_predicted && differ(&Subject::predicted))
-    list.emplace_back(
-        "predictions stand beside measurements, and a prediction does not tell its deck");
-  for (const char* key : {"processor", "machine"})
-    for (const ComparedRow& row : c.environment)
-      if (row.name == key) list.push_back(fmt::format("the {} differs", key));
-  return list;
+template<class T>
+bool differ(const std::vector<Subject>& subjects, T Subject::*member) {
+  return std::any_of(subjects.begin(), subjects.end(),
+                     [&](const Subject& s) { return s.*member != subjects.front().*member; });
 }
 
-std::string text_rows(const std::vector<ComparedRow>& rows, std::size_t name_width,
-                      const std::vector<std::size_t>& widths) {
-  std::string text;
-  for (const ComparedRow& row : rows) {
-    text += fmt::format("{:<{}}", row.name, name_width);
-    for (std::size_t i = 0; i < row.cells.size(); ++i)
-      text += fmt::format("  {:>{}}", row.cells[i].empty() ? "–" : row.cells[i], widths[i]);
-    text += '\n';
+/// Collects what prevents that the subjects are compared.
+class Objections {
+ public:
+  explicit Objections(const Comparison& c) : c_(c) {
+    for (const ScalingSeries& series : c.scaling)
+      in_series_.insert(series.subjects.begin(), series.subjects.end());
   }
-  return text;
-}
 
-std::string html_table(const Comparison& c, const std::string& caption,
-                       const std::vector<ComparedRow>& rows) {
-  if (rows.empty()) return {};
-  html::Table table;
-  table.caption = caption;
-  table.head.emplace_back();
-  for (const Subject& s : c.subjects) table.head.push_back(html::escape(s.label));
-  for (const ComparedRow& row : rows) {
-    std::vector<std::string> cells{html::escape(row.name)};
-    for (const std::string& cell : row.cells) cells.push_back(html::escape(cell));
-    table.rows.push_back(std::move(cells));
+  std::vector<std::string> all() {
+    results();
+    ranks();
+    work();
+    predictions();
+    for (const char* key : {"processor", "machine"})
+      for (const ComparedRow& row : c_.environment)
+        if (row.name == key) list_.push_back(fmt::format("the {} differs", key));
+    return std::move(list_);
   }
-  return html::to_html(table);
-}
 
-nlohmann::ordered_json rows_json(const std::vector<ComparedRow>& rows) {
-  nlohmann::ordered_json o = nlohmann::ordered_json::object();
-  for (const ComparedRow& row : rows) o[row.name] = row.cells;
-  return o;
-}
+ private:
+  template<class T>
+  bool any_differ(T Subject::*member) const {
+    return differ(c_.subjects, member);
+  }
+  bool one_series() const {
+    return c_.scaling.size() == 1 && in_series_.size() == c_.subjects.size();
+  }
+
+  void results() {
+    for (const Subject& s : c_.subjects) {
+      if (s.predicted) continue;
+      if (s.result != "VALID")
+        list_.push_back(fmt::format("{} is {}: its figures prove nothing", s.label,
+                                    s.result.empty() ? "of an unknown result" : s.result));
+      if (s.run_class != "official") list_.push_back(s.label + " is unofficial");
+    }
+  }
+
+  // Other numbers of ranks are what a scaling series is about.
+  void ranks() {
+    if (!any_differ(&Subject::world)) return;
+    if (!c_.scaling.empty()) {
+      for (std::size_t i = 0; i < c_.subjects.size(); ++i)
+        if (!in_series_.contains(i))
+          list_.push_back(
+              c_.subjects[i].label +
+              " is in no scaling series: nothing else here did the same work on another "
+              "number of ranks");
+      return;
+    }
+    std::set<std::string> keys;
+    for (const ComparedRow& row : c_.deck)
+      if (tells_work(row.name)) keys.insert(row.name);
+    list_.push_back(
+        "the numbers of ranks differ" +
+        (keys.empty() ? ""
+                      : ", and no two of them did the same work: " + join(keys, ", ") + " differ"));
+  }
+
+  void work() {
+    if (one_series()) return;  // its notes and its sentence say what differs
+    std::set<std::string> keys;
+    for (const ComparedRow& row : c_.deck)
+      if (row.name.starts_with("model.") || row.name == "run.compute" ||
+          row.name == "deepspeed.train_batch_size")
+        keys.insert(row.name);
+    const bool all_told = std::all_of(c_.subjects.begin(), c_.subjects.end(),
+                                      [](const Subject& s) { return s.tells_deck(); });
+    if (!keys.empty() && all_told)
+      list_.push_back("they did not do the same work: " + join(keys, ", ") + " differ");
+    if (any_differ(&Subject::parameters))
+      list_.emplace_back(
+          "their models have different sizes, so their tokens per second cannot be compared; "
+          "tokens per second times parameters can");
+  }
+
+  void predictions() {
+    if (!any_differ(&Subject::predicted)) return;
+    const bool all_told = std::all_of(c_.subjects.begin(), c_.subjects.end(),
+                                      [](const Subject& s) { return s.tells_deck(); });
+    list_.push_back(
+        std::string("predictions stand beside measurements") +
+        (all_told ? "" : ", and a prediction of an older program does not tell its deck"));
+  }
+
+  const Comparison& c_;
+  std::set<std::size_t> in_series_;
+  std::vector<std::string> list_;
+};
 
 }  // namespace
 
@@ -171,66 +215,10 @@ Comparison compare(std::vector<Subject> subjects) {
     c.figures.push_back(figure_row(c.subjects, name));
   c.deck = differences(c.subjects, &Subject::deck);
   c.environment = differences(c.subjects, &Subject::environment);
-  c.objections = objections_to(c);
+  c.scaling = scaling_of(c.subjects);
+  c.objections = Objections(c).all();
+  c.same_ranks = !differ(c.subjects, &Subject::world);
   return c;
-}
-
-std::string comparison_text(const Comparison& c) {
-  std::size_t name_width = 0;
-  std::vector<std::size_t> widths;
-  for (const Subject& s : c.subjects) widths.push_back(s.label.size());
-  for (const auto* rows : {&c.figures, &c.deck, &c.environment})
-    for (const ComparedRow& row : *rows) {
-      name_width = std::max(name_width, row.name.size());
-      for (std::size_t i = 0; i < row.cells.size(); ++i)
-        widths[i] = std::max(widths[i], row.cells[i].size());
-    }
-  ComparedRow head{"", {}};
-  for (const Subject& s : c.subjects) head.cells.push_back(s.label);
-  std::string text =
-      text_rows({head}, name_width, widths) + text_rows(c.figures, name_width, widths);
-  if (!c.deck.empty())
-    text += "\nwhat differs in the deck\n" + text_rows(c.deck, name_width, widths);
-  if (!c.environment.empty())
-    text += "\nwhat differs in versions, placement and environment\n" +
-            text_rows(c.environment, name_width, widths);
-  text += c.objections.empty() ? "\nThey may be compared: the same work, all VALID and official.\n"
-                               : "\nBefore comparing, note:\n";
-  for (const std::string& o : c.objections) text += "  " + o + "\n";
-  return text;
-}
-
-std::string comparison_html(const Comparison& c) {
-  std::string notes;
-  for (const std::string& o : c.objections) notes += "<li>" + html::escape(o) + "</li>\n";
-  return html::document(
-      "ShardMark: comparison",
-      "<main><h1>Comparison</h1>\n" +
-          (notes.empty() ? "<p>They may be compared: the same work, all VALID and official.</p>"
-                         : "<p>Before comparing, note:</p><ul>" + notes + "</ul>") +
-          html_table(c, "Figures, with the difference to the first", c.figures) +
-          html_table(c, "What differs in the deck", c.deck) +
-          html_table(c, "What differs in versions, placement and environment", c.environment) +
-          "</main>\n");
-}
-
-nlohmann::ordered_json comparison_json(const Comparison& c) {
-  nlohmann::ordered_json file{{"subjects", nlohmann::ordered_json::array()}};
-  for (const Subject& s : c.subjects)
-    file["subjects"].push_back({{"label", s.label},
-                                {"predicted", s.predicted},
-                                {"result", s.result},
-                                {"class", s.run_class},
-                                {"world", s.world},
-                                {"figures", s.figures},
-                                {"deck_hash", s.deck_hash},
-                                {"plan_hash", s.plan_hash},
-                                {"state_hash", s.state_hash}});
-  file["deck_differences"] = rows_json(c.deck);
-  file["environment_differences"] = rows_json(c.environment);
-  file["comparable"] = c.objections.empty();
-  file["objections"] = c.objections;
-  return file;
 }
 
 }  // namespace shardmark

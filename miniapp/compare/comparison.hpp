@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <miniapp/compare/scaling.hpp>
 #include <miniapp/compare/subject.hpp>
 
 namespace shardmark {
@@ -20,9 +21,16 @@ struct ComparedRow {
 
 struct Comparison {
   std::vector<Subject> subjects;
-  std::vector<ComparedRow> figures;            // each cell with its ratio to the first subject
+  std::vector<ComparedRow> figures;            // each cell with its relation to the first subject
   std::vector<ComparedRow> deck, environment;  // only what differs
-  std::vector<std::string> objections;  // why they cannot simply be compared; empty: they can
+  std::vector<ScalingSeries> scaling;          // empty: no two numbers of ranks did the same work
+  /// Why they cannot simply be compared, side by side or within their scaling series; empty: they
+  /// can.
+  std::vector<std::string> objections;
+  bool same_ranks = true;
+
+  /// The last word about the comparison; what follows it are the objections.
+  std::string verdict() const;
 };
 
 /// Compares at least two subjects; the first one is the reference.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -50,6 +52,28 @@ class FigureReader {
   Subject& subject_;
 };
 
+double number_at(const Json& json, std::initializer_list<const char*> path) {
+  const Json* value = at_path(json, path);
+  return value != nullptr && value->is_number() ? value->get<double>() : 0;
+}
+
+std::int64_t integer_at(const Json& json, std::initializer_list<const char*> path) {
+  const Json* value = at_path(json, path);
+  return value != nullptr && value->is_number_integer() ? value->get<std::int64_t>() : 0;
+}
+
+// Figures that follow from others, so that files of older programs have them too.
+void derive(Subject& s) {
+  const auto rate = s.figures.find(figure_name::tokens_per_s);
+  if (rate == s.figures.end() || rate->second <= 0) return;
+  if (s.parameters > 0) s.figures[figure_name::parameters] = s.parameters;
+  if (s.parameters > 0)
+    s.figures[figure_name::parameter_tokens_per_s] = rate->second * s.parameters;
+  const auto exposed = s.figures.find(figure_name::exposed);
+  if (exposed != s.figures.end() && s.tokens > 0)
+    s.figures[figure_name::exposed_share] = exposed->second * rate->second / s.tokens;
+}
+
 void read_ranks(const Json& report, Subject& s) {
   const Json* ranks = at_path(report, {"ranks"});
   if (ranks == nullptr || !ranks->is_array()) return;
@@ -64,9 +88,20 @@ void read_ranks(const Json& report, Subject& s) {
     for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
     return text;
   };
+  s.nodes = static_cast<int>(hosts.size());
   s.environment["hosts"] = joined(hosts);
   s.environment["processor"] = joined(processors);
   s.environment["cores of ranks"] = joined(cores);
+}
+
+// What one step does, from the report of a run.
+void read_work(const Json& report, Subject& s) {
+  s.world = static_cast<int>(integer_at(report, {"world"}));
+  s.parameters = number_at(report, {"parameters"});
+  s.layers = integer_at(report, {"fit", "layers"});
+  if (s.layers == 0) s.layers = integer_at(report, {"deck", "model", "layers"});
+  s.tokens = number_at(report, {"batch", "train_batch_size"}) *
+             std::max(1.0, number_at(report, {"deck", "model", "sequence"}));
 }
 
 Subject read_report(const Json& report) {
@@ -79,11 +114,11 @@ Subject read_report(const Json& report) {
   FigureReader f(report, s);
   const std::string name = text_at(report, {"fom", "name"});
   if (!name.empty()) f.add(name, {"fom", "value"});
-  f.add("step p50, s", {"step_seconds", "p50"});
+  f.add(figure_name::step_p50, {"step_seconds", "p50"});
   f.add("step p99, s", {"step_seconds", "p99"});
   for (const char* phase : {"forward", "backward", "optimizer", "copies"})
     f.add(std::string(phase) + ", s", {"seconds_per_step", phase});
-  f.add("exposed communication, s", {"seconds_per_step", "exposed_communication"});
+  f.add(figure_name::exposed, {"seconds_per_step", "exposed_communication"});
   f.add("hidden communication, s", {"seconds_per_step", "hidden_communication"});
   for (const char* tier : {"device", "host", "nvme"})
     f.add(std::string(tier) + " peak, bytes", {"memory", tier, "measured_peak"});
@@ -101,6 +136,11 @@ Subject read_report(const Json& report) {
     if (const Json* found = at_path(report, {section}); found != nullptr)
       flatten(*found, "", s.environment);
   read_ranks(report, s);
+  read_work(report, s);
+  if (const Json* warnings = at_path(report, {"warnings"}); warnings != nullptr)
+    for (const Json& w : *warnings)
+      if (w.is_string()) s.warnings.push_back(w.get<std::string>());
+  derive(s);
   return s;
 }
 
@@ -108,20 +148,26 @@ Subject read_prediction(const Json& file, const Json& point) {
   Subject s;
   s.predicted = true;
   s.environment["machine"] = text_at(file, {"machine"});
+  if (const Json* deck = at_path(file, {"deck_as_used"}); deck != nullptr)
+    flatten(*deck, "", s.deck);
   s.deck["name"] = text_at(file, {"deck"});
+  s.world = static_cast<int>(integer_at(point, {"ranks"}));
+  s.parameters = number_at(point, {"parameters"});
+  s.layers = integer_at(point, {"layers"});
+  const auto per_node = integer_at(point, {"ranks_per_node"});
+  if (per_node > 0) s.nodes = static_cast<int>((s.world + per_node - 1) / per_node);
   FigureReader f(point, s);
-  f.add("tokens_per_s", {"tokens_per_s"});
-  f.add("step p50, s", {"step_s"});
+  f.add(figure_name::tokens_per_s, {"tokens_per_s"});
+  f.add(figure_name::step_p50, {"step_s"});
   for (const char* phase : {"forward", "backward", "optimizer", "copies"})
     f.add(std::string(phase) + ", s", {"phases_s", phase});
-  f.add("exposed communication, s", {"exposed_s"});
+  f.add(figure_name::exposed, {"exposed_s"});
   f.add("hidden communication, s", {"hidden_s"});
+  s.tokens = number_at(point, {"tokens_per_step"});
+  if (s.tokens == 0)  // of an older program
+    s.tokens = std::round(number_at(point, {"tokens_per_s"}) * number_at(point, {"step_s"}));
+  derive(s);
   return s;
-}
-
-int integer_at(const Json& json, const char* key) {
-  const Json* value = at_path(json, {key});
-  return value != nullptr && value->is_number_integer() ? value->get<int>() : 0;
 }
 
 }  // namespace
@@ -134,13 +180,11 @@ std::vector<Subject> read_subjects(const std::string& path) {
   std::vector<Subject> subjects;
   if (at_path(json, {"seconds_per_step"}) != nullptr) {
     subjects.push_back(read_report(json));
-    subjects.back().world = integer_at(json, "world");
     subjects.back().label = file;
   } else if (const Json* points = at_path(json, {"points"});
              points != nullptr && points->is_array() && at_path(json, {"machine"}) != nullptr) {
     for (const Json& point : *points) {
       subjects.push_back(read_prediction(json, point));
-      subjects.back().world = integer_at(point, "ranks");
       subjects.back().label = file;
     }
   }

@@ -15,6 +15,11 @@ double mean_gib_per_s(std::int64_t bytes, const std::vector<double>& seconds) {
   return seconds.empty() ? 0 : gib_per_s(bytes, sum / static_cast<double>(seconds.size()));
 }
 
+std::optional<double> parameter_tokens_per_s(const Program& program, const Result& result) {
+  if (!result.checkpoints.timed_write_s.empty()) return std::nullopt;
+  return result.tokens_per_s * static_cast<double>(program.model.elems);
+}
+
 std::vector<std::pair<std::string, double>> figures_of_merit(const Result& result) {
   const CheckpointFigures& c = result.checkpoints;
   if (c.timed_write_s.empty()) {

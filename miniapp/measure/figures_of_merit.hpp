@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <core/plan/plan.hpp>
 #include <miniapp/measure/result.hpp>
 
 namespace shardmark {
@@ -16,6 +18,11 @@ namespace shardmark {
 double gib_per_s(std::int64_t bytes, double seconds);
 /// `bytes`, the size of each of several transfers, over their mean time.
 double mean_gib_per_s(std::int64_t bytes, const std::vector<double>& seconds);
+
+/// Tokens per second times the parameters of the model. Each token costs arithmetic in proportion
+/// to the parameters, so this figure compares models of different sizes, as runs with `model.fit`
+/// have them. Empty for the storage benchmark.
+std::optional<double> parameter_tokens_per_s(const Program& program, const Result& result);
 
 /// Names and values, at least one.
 std::vector<std::pair<std::string, double>> figures_of_merit(const Result& result);

@@ -83,6 +83,8 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   PredictedPoint p;
   std::vector<PricedStep> priced = price(ranks, machine, options);
   p.ranks = program.world;
+  p.parameters = program.model.elems;
+  p.layers = deck.model.layers;
   p.ranks_per_node = std::min(program.world, ranks_per_node);
   const double stragglers = straggler_factor(machine, program.world, ranks_per_node);
   p.step_s = slowest(priced, stragglers);
@@ -166,6 +168,10 @@ nlohmann::ordered_json point_json(const PredictedPoint& p) {
     return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
   };
   return {{"ranks", p.ranks},
+          {"ranks_per_node", p.ranks_per_node},
+          {"parameters", p.parameters},
+          {"layers", p.layers},
+          {"tokens_per_step", p.tokens},
           {"step_s", p.step_s},
           {"step_s_low", p.step_s_low},
           {"step_s_high", p.step_s_high},

@@ -22,6 +22,7 @@ struct Sensitivity {
 struct PredictedPoint {
   int ranks = 1, ranks_per_node = 1;
   /// The interval holds 9 of 10 steps, wherever the cores of the machine are (Placement).
+  std::int64_t parameters = 0, layers = 0;  // of the model; no layers: a list
   double step_s = 0, step_s_low = 0, step_s_high = 0;
   double tokens = 0, tokens_per_s = 0;  // a list's sample counts as one token
   std::optional<double> mfu, hfu;       // of the peak of the model's type; empty: no peak is known

@@ -217,6 +217,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["division"] = {{"name", r.division}, {"reasons", r.division_reasons}};
   const auto merits = figures_of_merit(r);
   o["fom"] = {{"name", merits[0].first}, {"value", number(merits[0].second)}};
+  if (const auto merit = parameter_tokens_per_s(p, r)) o["parameter_tokens_per_s"] = number(*merit);
   o["world"] = p.world;
   o["stage"] = p.stage;
   o["schedule"] = to_string(p.schedule);

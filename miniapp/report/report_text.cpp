@@ -218,6 +218,13 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
                      ? std::string(": the shipped deck (docs/run-rules.md)")
                      : fmt::format(" ({})", printable(join(r.division_reasons, "; "))),
                  next_step(deck, r, folder));
+  // The last three lines stay what they are without model.fit.
+  if (const auto merit = parameter_tokens_per_s(p, r); r.fit && merit)
+    fmt::format_to(
+        out,
+        "model.fit chose {} with {} parameters: tokens_per_s compares only with runs of "
+        "this size, parameter_tokens_per_s with all\nFOM parameter_tokens_per_s={:.6g}\n",
+        plural(deck.model.layers, "layer"), p.model.elems, *merit);
   for (const auto& [name, value] : figures_of_merit(r))
     fmt::format_to(out, "FOM {}={:.6g}\n", name, value);
   fmt::format_to(out, "CLASS={}\n",

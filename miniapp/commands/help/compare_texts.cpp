@@ -11,7 +11,13 @@ CommandHelp compare_help() {
           {"Shows two or more runs or predictions side by side: figure of merit, phases, memory, "
            "bandwidths, each with its difference to the first; then what differs in deck, "
            "versions, "
-           "placement and environment; and whether they may be compared at all."},
+           "placement and environment; and whether they may be compared at all.",
+           "Runs or predictions of one deck on several numbers of ranks, in any order, are a "
+           "scaling "
+           "series: the command says whether it is strong or weak scaling and prints speed-up and "
+           "efficiency relative to the fewest ranks, in tokens per second, or in tokens per second "
+           "times parameters if the models differ. Several runs on one number of ranks count by "
+           "their median. docs/scaling.md explains the figures."},
       .options = {{.name = "FILE",
                    .value = "",
                    .text = "report.json of a run, the folder that contains it, or what `shardmark "
@@ -33,7 +39,9 @@ CommandHelp compare_help() {
                    {4, "The page cannot be written."},
                    defect},
       .environment = {},
-      .examples = {{"shardmark compare z2/report.json z3/report.json", "Two runs side by side."}}};
+      .examples = {{"shardmark compare z2/report.json z3/report.json", "Two runs side by side."},
+                   {"shardmark compare ranks1 ranks2 ranks4 --html scaling.html",
+                    "Speed-up and efficiency of runs on 1, 2 and 4 ranks."}}};
 }
 
 }  // namespace shardmark

@@ -7,6 +7,7 @@
 
 #include <core/printable.hpp>
 #include <core/text.hpp>
+#include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/provenance/number_list.hpp>
 #include <miniapp/report/html/sections.hpp>
 #include <miniapp/report/html/text.hpp>
@@ -28,7 +29,13 @@ std::string what_ran(const Deck& deck, const Program& p, const Result& r) {
       plural(static_cast<std::int64_t>(hosts.size()), "host"), to_string(p.reductions),
       to_string(p.memory_mode), plural(p.batch.global, "sample"), p.batch.micro,
       p.batch.accumulation, plural(p.world, "rank"), deck.run.warmup, deck.run.steps);
-  if (r.fit) text += fmt::format("<p>model.fit chose {}.</p>\n", escape(describe(*r.fit)));
+  const auto merit = parameter_tokens_per_s(p, r);
+  if (r.fit)
+    text += fmt::format(
+        "<p>model.fit chose {}. Tokens per second compare only with runs of "
+        "a model of this size; tokens per second times parameters{} compare with "
+        "all.</p>\n",
+        escape(describe(*r.fit)), merit ? fmt::format(", {:.4g},", *merit) : "");
   return text;
 }
 

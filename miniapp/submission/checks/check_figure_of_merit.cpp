@@ -28,8 +28,11 @@ void check_figure_of_merit(const RunFacts& facts, Findings& findings) {
   const double tokens = static_cast<double>(
       facts.planned.program.batch.global *
       std::max<std::int64_t>(1, facts.planned.loaded.deck.model.sequence) * updates);
-  findings.compare_number("tokens_per_s", report.number("/fom/value"),
-                          tokens / report.number("/step_seconds/timed_total"));
+  const double rate = tokens / report.number("/step_seconds/timed_total");
+  findings.compare_number("tokens_per_s", report.number("/fom/value"), rate);
+  if (report.has("/parameter_tokens_per_s"))  // programs before it had none
+    findings.compare_number("parameter_tokens_per_s", report.number("/parameter_tokens_per_s"),
+                            rate * static_cast<double>(facts.planned.program.model.elems));
 }
 
 }  // namespace shardmark

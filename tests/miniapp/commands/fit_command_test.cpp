@@ -38,6 +38,26 @@ TEST(Fit, PlanAndRunChooseAlike) {
   }
 }
 
+// Tokens of a larger model cost more, so the figure of merit of a deck whose model follows memory
+// can be compared only together with the parameters.
+TEST(Fit, PrintsAFigureThatComparesModelsOfAnySize) {
+  const Workplace place;
+  const std::string deck = fit_deck(place, R"({"device_gib": 0.05})");
+  const Outcome ran = run({.args = {"run", deck, "--out", place.out()}, .ranks = 2});
+  ASSERT_EQ(ran.status, 0) << ran.err << ran.out;
+  const Json report = place.report();
+  const double merit = report.at("parameter_tokens_per_s");
+  EXPECT_DOUBLE_EQ(
+      merit, report.at("fom").at("value").get<double>() * report.at("parameters").get<double>());
+  const std::vector<std::string> lines = lines_of(ran.out);
+  ASSERT_GE(lines.size(), 4U);
+  EXPECT_TRUE(lines[lines.size() - 4].starts_with("FOM parameter_tokens_per_s=")) << ran.out;
+  EXPECT_TRUE(lines[lines.size() - 3].starts_with("FOM tokens_per_s=")) << ran.out;
+  EXPECT_TRUE(lines[lines.size() - 2].starts_with("CLASS=")) << ran.out;
+  EXPECT_TRUE(lines.back().starts_with("RESULT=")) << ran.out;
+  EXPECT_NEAR(std::stod(lines[lines.size() - 4].substr(27)), merit, 1e-5 * merit);
+}
+
 TEST(Fit, FillsWhatIsFoundFreeWhereTheDeckGivesNoBudget) {
   const Workplace place;
   const std::string deck = fit_deck(place, "{}");
