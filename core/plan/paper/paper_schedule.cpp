@@ -19,7 +19,7 @@ class PaperSchedule final : public StepSchedule {
       if (p_.model.modules[m].unit >= 0) modules_[p_.model.modules[m].unit].push_back(m);
   }
 
-  void write() { write_steps(p_, w_, c_.compute, *this); }
+  StepWriters writers() override { return {p_, w_, c_.compute}; }
 
  private:
   Gradients between_micros() const override {
@@ -183,7 +183,8 @@ class PaperSchedule final : public StepSchedule {
 }  // namespace
 
 void write_paper(Program& program, const Deck& deck, const Profile& profile) {
-  PaperSchedule(program, deck, profile).write();
+  PaperSchedule schedule(program, deck, profile);
+  write_steps(schedule);
 }
 
 }  // namespace shardmark

@@ -27,11 +27,14 @@ class DdpSchedule final : public StepSchedule {
         compute_(program, w_, profile),
         flow_(follow_gradients(p_.model, spec_.frozen, deck.path + ": torch.frozen")),
         reducer_(w_, p_, spec_, flow_.needing()),
-        scalars_(w_, p_, Tier::device) {
+        scalars_(w_, p_, Tier::device),
+        ready_place_(p_.model.params.size()) {
     declare();
+    const std::vector<int> order = torch_ready_order(p_.model);
+    for (std::size_t i = 0; i < order.size(); ++i) ready_place_[order[i]] = i;
   }
 
-  void write() { write_steps(p_, w_, compute_, *this); }
+  StepWriters writers() override { return {p_, w_, compute_}; }
 
  private:
   bool shards() const { return p_.stage == 1; }
@@ -41,7 +44,6 @@ class DdpSchedule final : public StepSchedule {
   Gradients between_micros() const override {
     return spec_.no_sync ? Gradients::accumulated : Gradients::reduced;
   }
-  bool may_skip() const override { return false; }
   int special_steps() const override { return reducer_.special_steps(); }
   int special_micros() const override { return spec_.no_sync ? 1 : 4; }
 
@@ -126,45 +128,42 @@ class DdpSchedule final : public StepSchedule {
     w_.release(slot);
   }
 
-  std::vector<Operand> whole_params(int module) const {
+  std::vector<Operand> module_params(int module) const override {
     std::vector<Operand> operands;
     for (const int id : p_.model.params_of(module))
       operands.push_back(w_.part(param_, param(id).first_elem, param(id).elems, true, false));
     return operands;
   }
 
-  void forward(const MicroBatch&) override {
+  void forward(const MicroBatch& micro) override {
     reducer_.begin_forward();
-    for (const int m : p_.model.computing(VisitKind::pre_forward))
-      compute_.forward(m, whole_params(m));
+    StepSchedule::forward(micro);
   }
 
   void backward(const MicroBatch& micro) override {
     reducer_.begin_backward(micro);
-    const std::vector<int> modules = p_.model.computing(VisitKind::pre_backward);
-    std::vector<int> uses(p_.model.params.size());  // of a tied parameter there are several
-    for (const int m : modules)
-      for (const int id : p_.model.params_of(m)) ++uses[id];
-    const std::vector<int> order = torch_ready_order(p_.model);
-    std::vector<std::size_t> place(p_.model.params.size());
-    for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
-    std::vector<bool> begun(p_.model.params.size());
-    for (const int m : modules) {
-      if (!flow_.outputs[m]) continue;
-      compute_.recompute_before(m, [&](int again) { return whole_params(again); });
-      std::vector<int> ids = p_.model.params_of(m);
-      std::vector<Operand> grads;
-      for (const int id : ids) {
-        if (!param(id).trained()) continue;
-        grads.push_back(reducer_.gradient(id, begun[id]));
-        begun[id] = true;
-      }
-      compute_.backward(m, whole_params(m), grads);
-      std::sort(ids.begin(), ids.end(), [&](int a, int b) { return place[a] < place[b]; });
-      for (const int id : ids)
-        if (--uses[id] == 0 && param(id).trained()) reducer_.ready(id);
-    }
+    uses_.assign(p_.model.params.size(), 0);
+    for (const int m : p_.model.computing(VisitKind::pre_backward))
+      for (const int id : p_.model.params_of(m)) ++uses_[id];
+    begun_.assign(p_.model.params.size(), false);
+    StepSchedule::backward(micro);
     reducer_.end_backward();
+  }
+
+  bool reaches(int module) const override { return flow_.outputs[module]; }
+  void backward_module(int module, const MicroBatch&) override {
+    std::vector<int> ids = p_.model.params_of(module);
+    std::vector<Operand> grads;
+    for (const int id : ids) {
+      if (!param(id).trained()) continue;
+      grads.push_back(reducer_.gradient(id, begun_[id]));
+      begun_[id] = true;
+    }
+    compute_.backward(module, module_params(module), grads);
+    std::sort(ids.begin(), ids.end(),
+              [&](int a, int b) { return ready_place_[a] < ready_place_[b]; });
+    for (const int id : ids)
+      if (--uses_[id] == 0 && param(id).trained()) reducer_.ready(id);
   }
 
   // Gradients are the same on all ranks, so is their norm.
@@ -254,6 +253,11 @@ class DdpSchedule final : public StepSchedule {
   ZeroOwners owners_;
   std::vector<std::int64_t> state_at_;  // by parameter: in the slots of moments
   int param_ = no_slot, steps_ = no_slot, staging_ = no_slot;
+  // By parameter: its place in the order in which gradients become ready, and in this backward how
+  // many modules still have to use it, of which a tied one has several, and whether it has begun.
+  std::vector<std::size_t> ready_place_;
+  std::vector<int> uses_;
+  std::vector<bool> begun_;
   int updates_ = 0;  // numbers buckets of updates
 };
 
@@ -278,7 +282,8 @@ void write_ddp(Program& program, const Deck& deck, const Profile& profile) {
         "{}: torch.mp_policy.param_dtype = {}: is an argument of fully_shard, at stages 2 and 3: "
         "stage {} is DistributedDataParallel, which is modelled in fp32",
         deck.path, to_string(program.precision.computes_in()), program.stage));
-  DdpSchedule(program, deck, profile).write();
+  DdpSchedule schedule(program, deck, profile);
+  write_steps(schedule);
 }
 
 }  // namespace shardmark

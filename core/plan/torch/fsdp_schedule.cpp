@@ -22,7 +22,7 @@ class FsdpSchedule final : public StepSchedule {
     find_finalizing_order();
   }
 
-  void write() { write_steps(p_, w_, c_.compute, *this); }
+  StepWriters writers() override { return {p_, w_, c_.compute}; }
 
  private:
   // What one group's hooks know.
@@ -37,7 +37,6 @@ class FsdpSchedule final : public StepSchedule {
         c_.spec.requires_gradient_sync && (c_.spec.requires_all_reduce || !c_.replicates());
     return all ? Gradients::reduced : Gradients::accumulated;
   }
-  bool may_skip() const override { return false; }
 
   void init() override { updates_.init(); }
 
@@ -48,8 +47,7 @@ class FsdpSchedule final : public StepSchedule {
     begins_ = ends_ = group_of;
     for (std::size_t g = 0; g < hooks_.size(); ++g)
       for (const int m : c_.groups[g].modules) group_of[m] = static_cast<int>(g);
-    for (const Visit& v : p_.model.visits) {
-      if (v.kind == VisitKind::pre_backward) break;
+    for (const Visit& v : forward_visits(p_.model)) {
       const int g = group_of[v.module];
       if (g < 0) continue;
       if (v.kind == VisitKind::post_forward) last[g] = v.module;
@@ -84,8 +82,7 @@ class FsdpSchedule final : public StepSchedule {
 
   void forward(const MicroBatch& micro) override {
     micro_ = micro;
-    for (const Visit& v : p_.model.visits) {
-      if (v.kind == VisitKind::pre_backward) break;
+    for (const Visit& v : forward_visits(p_.model)) {
       const bool computes = p_.model.modules[v.module].role != Role::container;
       if (v.kind == VisitKind::pre_forward && begins_[v.module] >= 0)
         pre_forward(begins_[v.module]);
@@ -144,11 +141,7 @@ class FsdpSchedule final : public StepSchedule {
   void backward(const MicroBatch& micro) override {
     grads_.begin_backward(micro);
     for (Hooks& h : hooks_) h.in_backward = h.done = false;
-    bool started = false;
-    for (const Visit& v : p_.model.visits) {
-      started = started || v.kind == VisitKind::pre_backward;
-      if (started) visit_backward(v);
-    }
+    for (const Visit& v : backward_visits(p_.model)) visit_backward(v);
     end_backward();
   }
 
@@ -224,7 +217,8 @@ class FsdpSchedule final : public StepSchedule {
 }  // namespace
 
 void write_fsdp(Program& program, const Deck& deck, const Profile& profile) {
-  FsdpSchedule(program, deck, profile).write();
+  FsdpSchedule schedule(program, deck, profile);
+  write_steps(schedule);
 }
 
 }  // namespace shardmark

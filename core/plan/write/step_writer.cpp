@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <map>
 #include <string>
 
 #include <core/plan/write/step_writer.hpp>
@@ -7,105 +9,226 @@
 namespace shardmark {
 namespace {
 
-class StepWriter {
+class StepWalk {
  public:
-  StepWriter(Program& program, PlanWriter& writer, ComputeWriter& compute, StepSchedule& schedule)
-      : p_(program), w_(writer), compute_(compute), schedule_(schedule) {}
+  StepWalk(StepSchedule& schedule, StepWriters writers)
+      : p_(writers.program), w_(writers.writer), compute_(writers.compute), schedule_(schedule) {}
 
   void write() {
-    segment(SegmentKind::init, "init", Phase::init, Gradients::none, Gradients::none,
-            [&] { schedule_.init(); });
+    segment(SegmentKind::init, schedule_.name_of(SegmentKind::init), Gradients::none,
+            Gradients::none, [&] { schedule_.init(); });
     if (p_.extent == Extent::start_up) return;
-    const int special = schedule_.special_steps();
-    for (int s = 0; s <= special; ++s) write_step(s, special);
-    if (!schedule_.may_skip() || !schedule_.skips_leave_slots()) return;
-    for (int s = 0; s <= special; ++s) {
-      w_.resume(p_.segments[p_.steps[s].skip].exit);
-      write_step(s, special, ".after_skip");
-    }
-    for (Step& s : p_.steps) s.after_skip += special + 1;
+    place_ = here(0);
+    add_step();
+    for (std::size_t s = 0; s < p_.steps.size(); ++s) p_.steps[s] = step(static_cast<int>(s));
   }
 
  private:
-  void write_step(int s, int special, const std::string& suffix = "") {
-    schedule_.begin_step(s);
-    suffix_ = (s < special ? ".step" + std::to_string(s) : "") + suffix;
-    p_.steps.push_back(step(s < special ? schedule_.special_micros() : 1));
-    const int next = std::min(s + 1, special);
-    p_.steps.back().after_update = next;
-    p_.steps.back().after_skip = schedule_.repeats_skipped() ? s : next;
+  // A place between two segments.
+  struct Place {
+    int state = 0;
+    EndState alive;
+  };
+  struct Written {
+    int segment = -1;
+    Place after;
+  };
+
+  Place here(int segment) { return {schedule_.note(), p_.segments[segment].exit}; }
+  void go_to(const Place& place) {
+    place_ = place;
+    schedule_.resume(place.state);
   }
 
-  // `first` micro-batches have a segment of their own.
-  Step step(int first) {
-    Step step;
-    const auto last = static_cast<int>(p_.batch.accumulation) - 1;
-    step.micros.push_back(micro(last == 0 ? "micro_only" : "micro_first", 0));
-    int g = 1;
-    for (; g < std::min(first, last); ++g)
-      step.micros.push_back(micro("micro_" + std::to_string(g), g));
-    if (last > g) step.micros.resize(last, micro("micro_middle", g));
-    if (last > 0) step.micros.push_back(micro("micro_last", last));
-    step.boundary = segment(SegmentKind::boundary, "boundary", Phase::step, after_micros(),
-                            Gradients::reduced, [&] {
-                              if (schedule_.reduces_in_step()) schedule_.reduce_in_step();
-                              schedule_.boundary();
-                            });
-    const EndState at_boundary = p_.segments[step.boundary].exit;
-    step.update = segment(SegmentKind::update, "update", Phase::step, Gradients::reduced,
-                          Gradients::none, [&] { schedule_.update(); });
-    if (schedule_.may_skip()) {
-      w_.resume(at_boundary);
-      step.skip = segment(SegmentKind::skip, "skip", Phase::step, Gradients::reduced,
-                          Gradients::none, [&] { schedule_.skip(); });
-      w_.resume(p_.segments[step.update].exit);
+  // The step that starts from the present place, which is new unless its state came before.
+  int add_step() {
+    const auto [it, fresh] =
+        step_of_.try_emplace(schedule_.state_key(), static_cast<int>(p_.steps.size()));
+    if (fresh) {
+      p_.steps.emplace_back();
+      starts_.push_back({schedule_.note(), place_.alive});
     }
+    return it->second;
+  }
+
+  Step step(int s) {
+    go_to(starts_[s]);
+    Step step;
+    write_micros(s, step.micros);
+    step.boundary =
+        end(SegmentKind::boundary, schedule_.state_key(), after_micros(), Gradients::reduced, [&] {
+          if (schedule_.reduces_in_step()) schedule_.reduce_in_step();
+          schedule_.boundary();
+        });
+    const Place closed{schedule_.note(), place_.alive};
+    const auto take_step = [&] {
+      step.update = close(closed, SegmentKind::update, [&] { schedule_.update(); });
+      step.after_update = add_step();
+    };
+    const bool skip_first = schedule_.may_skip() && schedule_.lists_skip_first();
+    if (!skip_first) take_step();
+    if (schedule_.may_skip()) {
+      step.skip = close(closed, SegmentKind::skip, [&] { schedule_.skip(); });
+      step.after_skip = add_step();
+    } else {
+      step.after_skip = schedule_.repeats_skipped() ? s : step.after_update;
+    }
+    if (skip_first) take_step();
     return step;
   }
 
-  template<class Body>
-  int segment(SegmentKind kind, const std::string& name, Phase phase, Gradients entry,
-              Gradients exit, Body body) {
-    const int index = w_.begin(kind, name + suffix_, entry);
-    w_.phase(phase);
-    body();
-    schedule_.end_segment();
-    w_.end(exit);
-    return index;
+  // Once a micro-batch starts like an earlier one, everything in between repeats.
+  void write_micros(int s, MicroBatches& micros) {
+    const std::int64_t count = p_.batch.accumulation;
+    const bool last_differs = schedule_.last_micro_differs();
+    const std::int64_t alike = last_differs ? count - 1 : count;
+    const int special = schedule_.is_special() ? schedule_.special_micros() : 1;
+    std::map<std::string, std::int64_t> began;  // the micro-batch that starts from a key
+    for (std::int64_t g = 0; g < count;) {
+      const std::string key = schedule_.state_key() + (g < special ? "#" + std::to_string(g) : "") +
+                              (g >= alike ? "last" : "");
+      const auto [it, fresh] = began.try_emplace(key, g);
+      const std::int64_t period = g - it->second;
+      const std::int64_t times = fresh ? 0 : (alike - g) / period;
+      if (times > 0) {
+        micros.repeat(period, times);
+        g += period * times;
+      } else {
+        micros.push_back(micro(s, static_cast<int>(g), key));
+        ++g;
+      }
+    }
+  }
+
+  int micro(int s, int g, const std::string& key) {
+    const MicroBatch micro{g, g == 0, g == p_.batch.accumulation - 1};
+    const Gradients between = schedule_.between_micros();
+    return once(SegmentKind::micro, key, [&] {
+      return segment(SegmentKind::micro, schedule_.micro_name(s, micro),
+                     micro.first ? Gradients::none : between, micro.last ? after_micros() : between,
+                     [&] { write_micro(micro); });
+    });
+  }
+
+  void write_micro(const MicroBatch& micro) {
+    w_.phase(Phase::forward, micro.index);
+    schedule_.begin_micro(micro);
+    compute_.begin_micro(micro.index);
+    schedule_.forward(micro);
+    w_.phase(Phase::backward, micro.index);
+    schedule_.backward(micro);
+    compute_.end_micro();
+    schedule_.after_backward(micro);
   }
 
   Gradients after_micros() const {
     return schedule_.reduces_in_step() ? schedule_.between_micros() : Gradients::reduced;
   }
 
-  int micro(const std::string& name, int g) {
-    const MicroBatch micro{g, g == 0, g == p_.batch.accumulation - 1};
-    const Gradients between = schedule_.between_micros();
-    return segment(SegmentKind::micro, name, Phase::forward,
-                   micro.first ? Gradients::none : between, micro.last ? after_micros() : between,
-                   [&] {
-                     w_.phase(Phase::forward, g);
-                     compute_.begin_micro(g);
-                     schedule_.forward(micro);
-                     w_.phase(Phase::backward, g);
-                     schedule_.backward(micro);
-                     compute_.end_micro();
-                     schedule_.after_backward(micro);
-                   });
+  // An update or a skipped step, and what it leaves to the next step.
+  template<class Body>
+  int close(const Place& closed, SegmentKind kind, Body body) {
+    go_to(closed);
+    const int index = end(kind, schedule_.update_key(), Gradients::reduced, Gradients::none, body);
+    schedule_.end_step(closed.state, kind == SegmentKind::skip);
+    return index;
+  }
+
+  template<class Body>
+  int end(SegmentKind kind, const std::string& key, Gradients entry, Gradients exit, Body body) {
+    return once(kind, key,
+                [&] { return segment(kind, schedule_.name_of(kind), entry, exit, body); });
+  }
+
+  // Continues after the segment of that kind and key, which `write` writes if there is none yet.
+  template<class Write>
+  int once(SegmentKind kind, const std::string& key, Write write) {
+    std::map<std::string, Written>& known = written_[static_cast<std::size_t>(kind)];
+    auto it = known.find(key);
+    if (it == known.end()) {
+      w_.resume(place_.alive);
+      const int index = write();
+      it = known.emplace(key, Written{index, here(index)}).first;
+    }
+    go_to(it->second.after);
+    return it->second.segment;
+  }
+
+  template<class Body>
+  int segment(SegmentKind kind, const std::string& name, Gradients entry, Gradients exit,
+              Body body) {
+    const int index = w_.begin(kind, name, entry);
+    w_.phase(kind == SegmentKind::init ? Phase::init : Phase::step);
+    body();
+    schedule_.end_segment();
+    w_.end(exit);
+    return index;
   }
 
   Program& p_;
   PlanWriter& w_;
   ComputeWriter& compute_;
   StepSchedule& schedule_;
-  std::string suffix_;  // of the names of a special step's segments
+  Place place_;
+  std::vector<Place> starts_;           // by step
+  std::map<std::string, int> step_of_;  // by the key of the state from which it starts
+  std::array<std::map<std::string, Written>, enum_size<SegmentKind>> written_;  // by kind and key
 };
 
 }  // namespace
 
-void write_steps(Program& program, PlanWriter& writer, ComputeWriter& compute,
-                 StepSchedule& schedule) {
-  StepWriter(program, writer, compute, schedule).write();
+std::span<const Visit> forward_visits(const ModelShape& model) {
+  const auto& visits = model.visits;
+  return {visits.begin(), std::ranges::find(visits, VisitKind::pre_backward, &Visit::kind)};
+}
+
+std::span<const Visit> backward_visits(const ModelShape& model) {
+  return std::span(model.visits).subspan(forward_visits(model).size());
+}
+
+void StepSchedule::forward(const MicroBatch&) {
+  const StepWriters to = writers();
+  for (const int m : to.program.model.computing(VisitKind::pre_forward))
+    to.compute.forward(m, module_params(m));
+}
+
+void StepSchedule::backward(const MicroBatch& micro) {
+  const StepWriters to = writers();
+  for (const int m : to.program.model.computing(VisitKind::pre_backward)) {
+    if (!reaches(m)) continue;
+    to.compute.recompute_before(m, [&](int again) { return module_params(again); });
+    backward_module(m, micro);
+  }
+}
+
+void StepSchedule::end_step(int closed, bool skipped) {
+  step_ = closed;
+  const int now = step_number();
+  const int next = skipped && repeats_skipped() ? now : std::min(now + 1, special_steps());
+  step_ = next + (skipped && skips_leave_slots() ? special_steps() + 1 : 0);
+}
+
+std::string StepSchedule::suffix() const {
+  return (is_special() ? ".step" + std::to_string(step_number()) : "") +
+         (after_skip() ? ".after_skip" : "");
+}
+
+std::string StepSchedule::micro_name(int, const MicroBatch& micro) const {
+  const int special = is_special() ? special_micros() : 1;
+  const std::string place = micro.first && micro.last ? "only"
+                            : micro.first             ? "first"
+                            : micro.last              ? "last"
+                            : micro.index < special   ? std::to_string(micro.index)
+                                                      : "middle";
+  return "micro_" + place + suffix();
+}
+
+std::string StepSchedule::name_of(SegmentKind kind) {
+  return std::string(to_string(kind)) + (kind == SegmentKind::init ? "" : suffix());
+}
+
+void write_steps(StepSchedule& schedule) {
+  StepWalk(schedule, schedule.writers()).write();
 }
 
 }  // namespace shardmark

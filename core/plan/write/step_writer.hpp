@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The skeleton of a schedule: start-up, the micro-batches of a step, and its end, each as a
-// segment. The first steps may differ from the others. DeepSpeed's stage 3 does without it
-// (core/plan/deepspeed/stage3/README.md says why).
+// The walk that all schedules share: start-up, the micro-batches of a step, its boundary, and its
+// update or, if gradients overflowed, the skipped step, each as a segment. A schedule says what
+// goes into a segment. Steps differ until the schedule's state repeats, so a step is a path through
+// segments, and each segment is written once for every state in which it can begin.
 #pragma once
+
+#include <span>
+#include <string>
+#include <vector>
 
 #include <core/plan/plan.hpp>
 #include <core/plan/write/compute_writer.hpp>
@@ -10,55 +15,108 @@
 
 namespace shardmark {
 
+/// The visits before the first backward hook, and the others.
+std::span<const Visit> forward_visits(const ModelShape& model);
+std::span<const Visit> backward_visits(const ModelShape& model);
+
 /// A micro-batch of a step.
 struct MicroBatch {
   int index = 0;
   bool first = true, last = true;
 };
 
-/// What a schedule puts into the skeleton. Each function writes events into the open segment.
+/// What the walk writes, and with what.
+struct StepWriters {
+  Program& program;
+  PlanWriter& writer;
+  ComputeWriter& compute;
+};
+
+/// What a schedule puts into the walk. Functions that write do so into the open segment.
 class StepSchedule {
  public:
+  StepSchedule() = default;
+  StepSchedule(const StepSchedule&) = delete;
+  StepSchedule& operator=(const StepSchedule&) = delete;
   virtual ~StepSchedule() = default;
 
+  virtual StepWriters writers() = 0;
   /// What gradients are between two micro-batches.
   virtual Gradients between_micros() const = 0;
   /// Whether a step whose gradients overflow is skipped.
-  virtual bool may_skip() const = 0;
-
-  virtual void init() = 0;
-  /// Called before what follows is written for a step. `step` counts the special ones; the last one
-  /// is the step that follows itself. Each comes twice if skips leave slots.
-  virtual void begin_step(int /*step*/) {}
-  virtual void forward(const MicroBatch& micro) = 0;
-  virtual void backward(const MicroBatch& micro) = 0;
-  /// The end of a micro-batch, after what its modules shared is released.
-  virtual void after_backward(const MicroBatch& /*micro*/) {}
-  virtual void boundary() = 0;
-  virtual void update() = 0;
+  virtual bool may_skip() const { return false; }
   /// Whether the end of the accumulation is known only when the step is taken, so that what the
   /// last micro-batch would reduce is reduced by `reduce_in_step`, before the boundary.
   virtual bool reduces_in_step() const { return false; }
+
+  virtual void init() = 0;
+  /// The beginning of a micro-batch, before what its modules share is acquired.
+  virtual void begin_micro(const MicroBatch& /*micro*/) {}
+  /// Modules in forward order, unless a schedule that gathers their parameters writes more.
+  virtual void forward(const MicroBatch& micro);
+  /// Modules in backward order, each by `backward_module`.
+  virtual void backward(const MicroBatch& micro);
+  /// The end of a micro-batch, after what its modules shared is released.
+  virtual void after_backward(const MicroBatch& /*micro*/) {}
   virtual void reduce_in_step() {}
+  virtual void boundary() {}
+  virtual void update() = 0;
   /// Called only if `may_skip`.
   virtual void skip() {}
   /// Called before each segment ends.
   virtual void end_segment() {}
+  /// Where the whole parameters of a module lie now.
+  virtual std::vector<Operand> module_params(int /*module*/) const { return {}; }
+  /// Whether backward reaches a module, and its backward.
+  virtual bool reaches(int /*module*/) const { return true; }
+  virtual void backward_module(int /*module*/, const MicroBatch& /*micro*/) {}
 
-  /// How many steps differ from those that follow them. Each is written by itself.
+  // The state that one segment leaves to the next, apart from the slots that are alive. By default
+  // it is the number of the step, up to `special_steps`, and whether the step follows a skipped
+  // one.
+
+  /// Equal for two places from which the same events follow.
+  virtual std::string state_key() const { return std::to_string(step_); }
+  /// As `state_key`, where updates and skipped steps begin.
+  virtual std::string update_key() const { return state_key(); }
+  /// Notes the state and returns a number by which `resume` returns to it.
+  virtual int note() { return step_; }
+  virtual void resume(int noted) { step_ = noted; }
+  /// Moves on from the end of an update or a skipped step to the next step. `closed` was noted at
+  /// the end of the boundary.
+  virtual void end_step(int closed, bool skipped);
+
+  /// How many steps differ from those that follow them.
   virtual int special_steps() const { return 0; }
   /// How many micro-batches at the start of such a step are unlike those that follow them, apart
   /// from the last one.
   virtual int special_micros() const { return 1; }
+  /// Whether the last micro-batch is unlike those before it.
+  virtual bool last_micro_differs() const { return true; }
   /// Whether a special step that is skipped comes again.
   virtual bool repeats_skipped() const { return false; }
   /// Whether `skip` leaves slots alive that `update` releases, so that a step after a skipped one
   /// is a step of its own.
   virtual bool skips_leave_slots() const { return false; }
+
+  /// The name of a segment; `step` is an index of Program::steps.
+  virtual std::string micro_name(int step, const MicroBatch& micro) const;
+  virtual std::string name_of(SegmentKind kind);
+  /// Whether the skipped step comes before the update in the program.
+  virtual bool lists_skip_first() const { return false; }
+
+  /// Whether the present step is one of the special ones.
+  bool is_special() const { return step_number() < special_steps(); }
+
+ private:
+  bool after_skip() const { return step_ > special_steps(); }
+  int step_number() const { return step_ % (special_steps() + 1); }
+  std::string suffix() const;
+
+  int step_ = 0;  // beyond special_steps() after a skipped step
 };
 
-/// Writes start-up, the special steps, and one more step, which follows itself.
-void write_steps(Program& program, PlanWriter& writer, ComputeWriter& compute,
-                 StepSchedule& schedule);
+/// Writes start-up, and steps until a state comes back.
+void write_steps(StepSchedule& schedule);
 
 }  // namespace shardmark

@@ -7,48 +7,36 @@
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
 #include <core/plan/deepspeed/stage12/bf16_optimizer.hpp>
+#include <core/plan/deepspeed/stage12/flat_steps.hpp>
 #include <core/plan/deepspeed/stage12/muon_updates.hpp>
 #include <core/plan/deepspeed/stage12/offloaded_muon.hpp>
 #include <core/plan/deepspeed/stage12/stage12_gradients.hpp>
-#include <core/plan/write/step_writer.hpp>
 
 namespace shardmark {
 namespace {
 
-class Stage12Schedule final : public StepSchedule {
+class Stage12Schedule final : public FlatSteps {
  public:
   Stage12Schedule(Program& program, const Deck& deck, const Profile& profile,
                   const FlatGroups& groups)
-      : c_(program, deck, profile),
-        collectives_(c_),
-        grads_(c_),
-        scalars_(c_),
-        states_(c_, collectives_, scalars_, groups),
+      : FlatSteps(program, deck, profile, groups),
         buckets_(c_, collectives_, grads_, scalars_, states_),
         muon_(c_, states_, buckets_),
         offloaded_muon_(c_, states_, collectives_, scalars_),
         step_slots_(groups.groups().size()) {}
-
-  void write() { write_steps(c_.program, w_, c_.compute, *this); }
 
  private:
   struct StepSlots {
     int grad = no_slot, grad32 = no_slot;
   };
   int stage() const { return c_.stage(); }
-  const std::vector<FlatGroup>& groups() const { return states_.groups(); }
-  /// The number of sums of squares: one per group.
-  int sums() const { return c_.knobs.compute_grad_norm ? static_cast<int>(groups().size()) : 0; }
 
   Gradients between_micros() const override {
     return stage() == 2 ? Gradients::reduced : Gradients::accumulated;
   }
-  bool may_skip() const override { return c_.precision.check_overflow; }
-  void end_segment() override { collectives_.end_segment(); }
   bool muon_on_host() const { return is_muon(c_.optimizer()) && c_.offloads(); }
   // The first update of matrices has no momentum to gather.
   int special_steps() const override { return muon_on_host() ? 1 : 0; }
-  void begin_step(int step) override { first_update_ = step < special_steps(); }
   bool repeats_skipped() const override { return muon_on_host(); }
   bool skips_leave_slots() const override { return buckets_.sums_outlive_skips(); }
 
@@ -60,12 +48,6 @@ class Stage12Schedule final : public StepSchedule {
     c_.acquire_persistent();
   }
 
-  void forward(const MicroBatch& micro) override {
-    buckets_.begin_micro(micro);
-    for (int m : c_.program.model.computing(VisitKind::pre_forward))
-      c_.compute.forward(m, states_.module_params(m));
-  }
-
   /// Whether this micro-batch reduces gradients, and whether as soon as each is ready.
   bool reduces(const MicroBatch& micro) const {
     return stage() == 2 || (micro.last && !reduces_in_step());
@@ -73,19 +55,21 @@ class Stage12Schedule final : public StepSchedule {
   bool reduces_when_ready(const MicroBatch& micro) const {
     return reduces(micro) && (stage() == 2 || c_.knobs.overlap_comm);
   }
+  bool sums_locally() const { return stage() == 1 && buckets_.separate_accum(); }
+
+  void begin_micro(const MicroBatch& micro) override { buckets_.begin_micro(micro); }
 
   void backward(const MicroBatch& micro) override {
     grads_.begin_backward();
     if (c_.offloads() && micro.last) scalars_.begin_gradually(sums(), may_skip());
-    const bool sums_locally = stage() == 1 && buckets_.separate_accum();
-    for (int m : c_.program.model.computing(VisitKind::pre_backward)) {
-      c_.compute.recompute_before(m, [&](int again) { return states_.module_params(again); });
-      buckets_.acquire();
-      grads_.backward(m, states_.module_params(m), stage() == 1 && !micro.first && !sums_locally);
-      for (int id : grads_.ready_after(m)) {
-        if (sums_locally) buckets_.accumulate_locally(id);
-        if (reduces_when_ready(micro)) buckets_.add(id);
-      }
+    StepSchedule::backward(micro);
+  }
+  void backward_module(int module, const MicroBatch& micro) override {
+    buckets_.acquire();
+    grads_.backward(module, module_params(module), stage() == 1 && !micro.first && !sums_locally());
+    for (int id : grads_.ready_after(module)) {
+      if (sums_locally()) buckets_.accumulate_locally(id);
+      if (reduces_when_ready(micro)) buckets_.add(id);
     }
   }
 
@@ -110,7 +94,6 @@ class Stage12Schedule final : public StepSchedule {
   }
 
   // Without managed accumulation stage 2 has reduced all it has, and only arranges its partition.
-  bool reduces_in_step() const override { return !c_.knobs.managed_accumulation; }
   void reduce_in_step() override {
     if (stage() == 1) {
       add_all();
@@ -119,30 +102,27 @@ class Stage12Schedule final : public StepSchedule {
     end_accumulation();
   }
 
-  void boundary() override {
-    if (!may_skip()) return;
-    if (c_.offloads()) return scalars_.reduce_flag();
-    std::vector<Operand> grads;
-    for (std::size_t g = 0; g < groups().size(); ++g)
-      for (const Operand& o : buckets_.owned_grads(g)) grads.push_back(o);
-    scalars_.set_flag(grads, true);
+  int gradient_sets() const override { return static_cast<int>(groups().size()); }
+  std::vector<Operand> gradients(int set) const override {
+    return buckets_.owned_grads(static_cast<std::size_t>(set));
+  }
+  int sums() const override { return c_.knobs.compute_grad_norm ? gradient_sets() : 0; }
+  void reduce_sum(int sum) override { scalars_.reduce_sum(sum, Dtype::fp32, false); }
+  std::vector<int> params_of_sums() const override { return scalars_.updates_of(groups(), sums()); }
+
+  // With the optimizer on the host the flag was set as gradients arrived.
+  void look_for_overflow() override {
+    c_.offloads() ? scalars_.reduce_flag() : DeepSpeedSteps::look_for_overflow();
   }
 
-  void update() override {
-    const bool offloads = c_.offloads();
-    if (muon_on_host()) offloaded_muon_.make_updates(first_update_);
-    if (!offloads) scalars_.acquire(sums());
-    for (int g = 0; g < sums(); ++g) {
-      if (!offloads) scalars_.sum_of_squares(g, buckets_.owned_grads(g));
-      scalars_.reduce_sum(g, Dtype::fp32, false);
-    }
-    offloads ? scalars_.clip_on_host(sums(), false)
-             : scalars_.clip(sums(), scalars_.updates_of(groups(), sums()));
+  void change_gradients() override {
+    if (muon_on_host()) offloaded_muon_.make_updates(is_special());
+  }
+
+  void update_states() override {
     muon_.keep_momentum();
     for (std::size_t g = 0; g < groups().size(); ++g) update_group(g);
     release_gradients(false);
-    states_.gather_params();
-    scalars_.release();
   }
 
   // The optimizer updates the fp32 partition from one flat fp32 copy of the partition's gradients.
@@ -177,22 +157,12 @@ class Stage12Schedule final : public StepSchedule {
     if (may_skip()) w_.release(scalars_.flag());
   }
 
-  void skip() override {
-    release_gradients(true);
-    scalars_.release();
-  }
+  void drop_gradients() override { release_gradients(true); }
 
-  DeepSpeedContext c_;
-  PlanWriter& w_ = c_.writer;
-  Collectives collectives_;
-  ModelGradients grads_;
-  StepScalars scalars_;
-  FlatStates states_;
   FlatBuckets buckets_;
   MuonUpdates muon_;
   OffloadedMuon offloaded_muon_;
   std::vector<StepSlots> step_slots_;  // by group
-  bool first_update_ = false;
 };
 
 }  // namespace
@@ -210,7 +180,8 @@ void write_deepspeed_stage12(Program& program, const Deck& deck, const Profile& 
     program.partition.per_rank += g.partition;
   }
   if (bf16_optimizer) return write_bf16_optimizer(program, deck, profile, groups);
-  Stage12Schedule(program, deck, profile, groups).write();
+  Stage12Schedule schedule(program, deck, profile, groups);
+  write_steps(schedule);
 }
 
 }  // namespace shardmark

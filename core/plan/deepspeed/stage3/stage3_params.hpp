@@ -44,7 +44,6 @@ struct GatherState {
   std::set<int> secondary = {};     // parameters that have a secondary copy
   std::set<int> copied = {};        // with one rank: parameters that have a copy beside the shard
   Buffered buffered = {};           // parameters whose shards were read from files
-  EndState alive = {};
   /// Equal for two states from which the same events follow.
   std::string key() const;
 };
@@ -61,7 +60,9 @@ class ShardedParams : public FetchActions {
   SubGroupSlots& slots(std::size_t g) { return slots_[g]; }
   const SubGroupSlots& slots(std::size_t g) const { return slots_[g]; }
   SubGroupSlots& slots_of(int id) { return slots_[groups_.group_of(id)]; }
+  const std::vector<SubGroupSlots>& all_slots() const { return slots_; }
   GatherState& state() { return state_; }
+  const GatherState& state() const { return state_; }
   std::int64_t shard(int id) const { return groups_.shard(id); }
   /// Elements of this rank's shard that are not padding.
   std::int64_t real(int id) const;

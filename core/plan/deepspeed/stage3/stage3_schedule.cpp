@@ -6,12 +6,12 @@
 // Source: DeepSpeed 0.19's runtime/zero/stage3.py and partition_parameters.py, and recordings of
 // 0.19.8.
 #include <algorithm>
-#include <map>
 
 #include <fmt/core.h>
 
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
+#include <core/plan/deepspeed/deepspeed_steps.hpp>
 #include <core/plan/deepspeed/stage3/sharded_muon.hpp>
 #include <core/plan/deepspeed/stage3/stage3_gradients.hpp>
 #include <core/plan/write/state_writer.hpp>
@@ -19,46 +19,53 @@
 namespace shardmark {
 namespace {
 
-class Stage3Schedule {
+class Stage3Schedule final : public DeepSpeedSteps {
  public:
   Stage3Schedule(Program& program, const Deck& deck, const Profile& profile,
                  const SubGroups& groups)
-      : c_(program, deck, profile),
-        collectives_(c_),
-        grads_(c_),
-        scalars_(c_),
+      : DeepSpeedSteps(program, deck, profile),
         swapper_(w_, deck),
         params_(c_, collectives_, swapper_, groups),
         bucket_(c_, collectives_, grads_, scalars_, swapper_, params_),
         muon_(c_, collectives_, scalars_, swapper_, params_) {}
 
-  void write() {
-    init();
-    if (p_.extent == Extent::start_up) return;
-    state().alive = p_.segments[0].exit;
-    add_step();
-    for (std::size_t s = 0; s < p_.steps.size(); ++s) write_step(static_cast<int>(s));
-  }
-
  private:
-  struct Written {
-    int segment;
-    GatherState after;
-  };
-  using WrittenByKey = std::map<std::string, Written>;
-
   GatherState& state() { return params_.state(); }
   std::size_t groups() const { return params_.group_count(); }
-  void end(Gradients gradients) {
-    collectives_.end_segment();
-    w_.end(gradients);
+  Gradients between_micros() const override { return Gradients::reduced; }
+
+  // ---- the state that segments hand on --------------------------------------------------------
+
+  std::string state_key() const override { return params_.state().key(); }
+  // The boundary has dropped all that updates depend on.
+  std::string update_key() const override { return ""; }
+  int note() override {
+    noted_.push_back(state());
+    return static_cast<int>(noted_.size()) - 1;
+  }
+  void resume(int noted) override { state() = noted_[static_cast<std::size_t>(noted)]; }
+  void end_step(int closed, bool skipped) override {
+    state().coordinator = noted_[static_cast<std::size_t>(closed)].coordinator;
+    if (!skipped) state().coordinator.gathered_persistent();
+  }
+  // The last micro-batch sends gradients to the host.
+  bool last_micro_differs() const override { return c_.offloads(); }
+  bool repeats_skipped() const override { return true; }
+  bool lists_skip_first() const override { return true; }
+
+  std::string micro_name(int step, const MicroBatch& micro) const override {
+    return fmt::format("step{}.micro{}", step, micro.index);
+  }
+  std::string name_of(SegmentKind kind) override {
+    const std::string name(to_string(kind));
+    if (kind != SegmentKind::boundary) return name;
+    const int number = boundaries_++;
+    return number == 0 ? name : fmt::format("{}.{}", name, number);
   }
 
   // ---- start-up -------------------------------------------------------------------------------
 
-  void init() {
-    w_.begin(SegmentKind::init, "init", Gradients::none);
-    w_.phase(Phase::init);
+  void init() override {
     p_.sharded = {true, true, true, true};
     for (std::size_t g = 0; g < groups(); ++g) params_.declare_group(g);
     params_.declare_frozen();
@@ -82,7 +89,6 @@ class Stage3Schedule {
     bucket_.acquire();
     if (is_muon(c_.optimizer())) muon_.init();
     c_.acquire_persistent();
-    end(Gradients::none);
   }
 
   void begin_states(std::size_t g) {
@@ -101,157 +107,75 @@ class Stage3Schedule {
 
   // ---- one micro-batch ------------------------------------------------------------------------
 
-  int micro(int step, int g) {
-    const MicroBatch micro{g, g == 0, g == p_.batch.accumulation - 1};
+  void begin_micro(const MicroBatch& micro) override {
     bucket_.begin_micro(micro);
-    Coordinator& coordinator = state().coordinator;
-    const int index = w_.begin(SegmentKind::micro, fmt::format("step{}.micro{}", step, g),
-                               micro.first ? Gradients::none : Gradients::reduced);
-    w_.phase(Phase::forward, g);
-    coordinator.begin_pass(params_);
-    c_.compute.begin_micro(g);
-    bool backward_begun = false;
-    int pending = -1;  // the module whose backward waits for a recomputation
-    for (const Visit& v : p_.model.visits) {
+    state().coordinator.begin_pass(params_);
+  }
+
+  void forward(const MicroBatch&) override {
+    for (const Visit& v : forward_visits(p_.model)) visit(v);
+  }
+
+  void backward(const MicroBatch& micro) override {
+    grads_.begin_backward();
+    if (c_.offloads() && micro.last) scalars_.begin_gradually(sums(), false);
+    for (const Visit& v : backward_visits(p_.model)) {
       const bool forwards = v.kind == VisitKind::pre_forward || v.kind == VisitKind::post_forward;
-      if (!forwards || p_.model.reentrant) finish_backward(pending);
-      if (v.kind == VisitKind::pre_backward && !backward_begun) {
-        backward_begun = true;
-        begin_backward(micro);
-      }
-      coordinator.visit(v, params_);
-      const bool computes = p_.model.modules[v.module].role != Role::container;
-      if (v.kind == VisitKind::pre_forward && computes)
-        c_.compute.forward(v.module, params_.module_params(v.module));
-      if (v.kind == VisitKind::pre_backward && computes) pending = v.module;
+      if (!forwards || p_.model.reentrant) finish_backward();
+      visit(v);
+      if (v.kind == VisitKind::pre_backward && computes(v.module)) pending_ = v.module;
     }
-    finish_backward(pending);
+    finish_backward();
     bucket_.finish();
     if (micro.last) swapper_.flush();
-    coordinator.end_pass(params_);
-    c_.compute.end_micro();
-    end(Gradients::reduced);
-    return index;
+    state().coordinator.end_pass(params_);
   }
 
-  void begin_backward(const MicroBatch& micro) {
-    w_.phase(Phase::backward, micro.index);
-    grads_.begin_backward();
-    if (c_.offloads() && micro.last) scalars_.begin_gradually(static_cast<int>(groups()), false);
+  bool computes(int module) const { return p_.model.modules[module].role != Role::container; }
+  void visit(const Visit& v) {
+    state().coordinator.visit(v, params_);
+    if (v.kind == VisitKind::pre_forward && computes(v.module))
+      c_.compute.forward(v.module, params_.module_params(v.module));
   }
 
-  void finish_backward(int& pending) {
-    if (pending < 0) return;
-    grads_.backward(pending, params_.module_params(pending), false);
-    for (int id : grads_.ready_after(pending)) bucket_.add(id);
-    pending = -1;
+  void finish_backward() {
+    if (pending_ < 0) return;
+    grads_.backward(pending_, params_.module_params(pending_), false);
+    for (int id : grads_.ready_after(pending_)) bucket_.add(id);
+    pending_ = -1;
   }
 
-  // ---- the step, and which steps there are ----------------------------------------------------
+  // ---- the step -------------------------------------------------------------------------------
 
-  // The step that starts from the present state, which is new unless that state came before.
-  int add_step() {
-    const auto [it, fresh] = step_of_.try_emplace(state().key(), static_cast<int>(p_.steps.size()));
-    if (fresh) {
-      p_.steps.emplace_back();
-      starts_.push_back(state());
-    }
-    return it->second;
+  int gradient_sets() const override { return static_cast<int>(groups()); }
+  std::vector<Operand> gradients(int set) const override {
+    return {w_.read(params_.slots(static_cast<std::size_t>(set)).grad)};
+  }
+  void reduce_sum(int sum) override {
+    scalars_.reduce_sum(sum, c_.offloads() ? Dtype::fp32 : Dtype::fp64, false);
+  }
+  std::vector<int> params_of_sums() const override {
+    return scalars_.updates_of(params_.groups().groups(), sums());
+  }
+  bool clips_on_both() const override {
+    for (std::size_t g = 0; g < groups(); ++g)
+      if (!params_.updated_on_host(g)) return true;
+    return false;
   }
 
-  // Continues after the segment of that key, which `write` writes if there is none yet.
-  template<class Write>
-  int segment(WrittenByKey& known, const std::string& key, Write write) {
-    auto it = known.find(key);
-    if (it == known.end()) {
-      w_.resume(state().alive);
-      const int index = write();
-      state().alive = p_.segments[index].exit;
-      it = known.emplace(key, Written{index, state()}).first;
-    }
-    state() = it->second.after;
-    return it->second.segment;
-  }
-
-  void write_micros(int s, MicroBatches& micros) {
-    const std::int64_t count = p_.batch.accumulation;
-    const std::int64_t alike = c_.offloads() ? count - 1 : count;  // the last one sends gradients
-    std::map<std::string, std::int64_t> began;  // the micro-batch that starts from a key
-    for (std::int64_t g = 0; g < count;) {
-      const std::string key = state().key() + (g == 0 ? "first" : "") + (g >= alike ? "last" : "");
-      const auto [it, fresh] = began.try_emplace(key, g);
-      // Once a micro-batch starts like an earlier one, everything in between repeats.
-      const std::int64_t period = g - it->second;
-      const std::int64_t times = fresh ? 0 : (alike - g) / period;
-      if (times > 0) {
-        micros.repeat(period, times);
-        g += period * times;
-      } else {
-        micros.push_back(segment(micro_of_, key, [&] { return micro(s, static_cast<int>(g)); }));
-        ++g;
-      }
-    }
-  }
-
-  void write_step(int s) {
-    state() = starts_[s];
-    Step step;
-    write_micros(s, step.micros);
-    step.boundary = segment(boundary_of_, state().key(), [&] { return boundary(); });
-    const GatherState closed = state();
-    if (c_.precision.check_overflow) {
-      step.skip = segment(skip_of_, "", [&] { return skip(); });
-      state().coordinator = closed.coordinator;
-      step.after_skip = add_step();
-      state() = closed;
-    }
-    step.update = segment(update_of_, "", [&] { return update(closed.coordinator.persistent()); });
-    state().coordinator = closed.coordinator;
-    state().coordinator.gathered_persistent();
-    step.after_update = add_step();
-    p_.steps[s] = std::move(step);
-  }
-
-  int boundary() {
-    const int index =
-        w_.begin(SegmentKind::boundary,
-                 boundaries_ == 0 ? "boundary" : fmt::format("boundary.{}", boundaries_),
-                 Gradients::reduced);
-    ++boundaries_;
-    w_.phase(Phase::step);
+  void boundary() override {
     state().coordinator.release_all(params_);
     state().buffered.clear();  // shards that were read ahead and not used are about to change
-    if (c_.precision.check_overflow) {
-      std::vector<Operand> grads;
-      for (std::size_t g = 0; g < groups(); ++g) grads.push_back(w_.read(params_.slots(g).grad));
-      c_.offloads() ? set_flag_on_host(grads) : scalars_.set_flag(grads, true);
-    }
-    end(Gradients::reduced);
-    return index;
+    DeepSpeedSteps::boundary();
   }
 
-  int update(const std::vector<int>& persistent) {
-    const int index = w_.begin(SegmentKind::update, "update", Gradients::reduced);
-    w_.phase(Phase::step);
-    const bool offloads = c_.offloads();
-    const auto sums = static_cast<int>(groups());
-    muon_.make_updates();
-    if (!offloads) scalars_.acquire(sums);
-    for (int g = 0; g < sums; ++g) {
-      if (!offloads) scalars_.sum_of_squares(g, {w_.read(params_.slots(g).grad)});
-      scalars_.reduce_sum(g, offloads ? Dtype::fp32 : Dtype::fp64, false);
-    }
-    bool on_device = false;  // whether any sub-group stayed there
-    for (std::size_t g = 0; g < groups(); ++g) on_device = on_device || !params_.updated_on_host(g);
-    offloads ? scalars_.clip_on_host(sums, on_device)
-             : scalars_.clip(sums, scalars_.updates_of(params_.groups().groups(), sums));
+  void change_gradients() override { muon_.make_updates(); }
+  void update_states() override {
     for (std::size_t g = 0; g < groups(); ++g) update_group(g);
-    gather_persistent(persistent);
+  }
+  void gather_params() override {
+    gather_persistent(state().coordinator.persistent());
     params_.drop_secondary();
-    scalars_.release();
-    if (c_.precision.check_overflow) w_.release(scalars_.flag());
-    end(Gradients::none);
-    return index;
   }
 
   // DeepSpeed gathers persistent parameters one by one. With one rank its joint gather does
@@ -300,23 +224,19 @@ class Stage3Schedule {
     return s.grad32;
   }
 
-  int skip() {
-    const int index = w_.begin(SegmentKind::skip, "skip", Gradients::reduced);
-    w_.phase(Phase::step);
+  void drop_gradients() override {
     w_.release(scalars_.flag());
     for (std::size_t g = 0; g < groups(); ++g) bucket_.drop_kept(g);
-    scalars_.release();
-    end(Gradients::none);
-    return index;
   }
 
   // DeepSpeed looks for overflows where the sums are, and sends the flag up to be reduced.
-  void set_flag_on_host(const std::vector<Operand>& grads) {
+  void look_for_overflow() override {
+    if (!c_.offloads()) return DeepSpeedSteps::look_for_overflow();
     if (host_flag_ == no_slot)
       host_flag_ = c_.host_slot("overflow.host", Category::workspace, Dtype::uint8, 1);
     w_.acquire(host_flag_);
     std::vector<Operand> operands{w_.write(host_flag_)};
-    operands.insert(operands.end(), grads.begin(), grads.end());
+    for (const SubGroupSlots& s : params_.all_slots()) operands.push_back(w_.read(s.grad));
     w_.compute(Kernel::overflow, operands);
     scalars_.acquire_flag();
     w_.copy(w_.read(host_flag_), w_.write(scalars_.flag()));
@@ -324,21 +244,15 @@ class Stage3Schedule {
     scalars_.reduce_flag();
   }
 
-  DeepSpeedContext c_;
   Program& p_ = c_.program;
-  PlanWriter& w_ = c_.writer;
-  Collectives collectives_;
-  ModelGradients grads_;
-  StepScalars scalars_;
   OptimizerSwapper swapper_;
   ShardedParams params_;
   ShardedBucket bucket_;
   ShardedMuon muon_;
+  int pending_ = -1;  // the module whose backward waits for a recomputation
   int host_flag_ = no_slot;
-  int boundaries_ = 0;                  // numbers the boundaries
-  std::vector<GatherState> starts_;     // by step
-  std::map<std::string, int> step_of_;  // by the key of the state from which it starts
-  WrittenByKey micro_of_, boundary_of_, update_of_, skip_of_;
+  int boundaries_ = 0;  // numbers the boundaries
+  std::vector<GatherState> noted_;
 };
 
 }  // namespace
@@ -347,7 +261,8 @@ void write_deepspeed_stage3(Program& program, const Deck& deck, const Profile& p
   const SubGroups groups(program.model, deck.zero.knobs.sub_group_size, program.world);
   for (const SubGroup& g : groups.groups()) program.partition.per_rank += g.elems;
   program.partition.padded = checked_mul(program.partition.per_rank, program.world, "partition");
-  Stage3Schedule(program, deck, profile, groups).write();
+  Stage3Schedule schedule(program, deck, profile, groups);
+  write_steps(schedule);
 }
 
 }  // namespace shardmark

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/plan/deepspeed/deepspeed_steps.hpp>
+
+namespace shardmark {
+
+void DeepSpeedSteps::boundary() {
+  if (may_skip()) look_for_overflow();
+}
+
+// At stage 0 gradients, and so the flags, are equal on all ranks.
+void DeepSpeedSteps::look_for_overflow() {
+  std::vector<Operand> all;
+  for (int set = 0; set < gradient_sets(); ++set)
+    for (const Operand& grad : gradients(set)) all.push_back(grad);
+  scalars_.set_flag(all, c_.stage() > 0);
+}
+
+void DeepSpeedSteps::update() {
+  change_gradients();
+  take_norm();
+  update_states();
+  gather_params();
+  release_scalars();
+}
+
+// With the optimizer on the host the squares were added up as gradients arrived.
+void DeepSpeedSteps::take_norm() {
+  const bool offloads = c_.offloads();
+  if (!offloads) scalars_.acquire(sums());
+  for (int sum = 0; sum < sums(); ++sum) {
+    if (!offloads) scalars_.sum_of_squares(sum, gradients(sum));
+    reduce_sum(sum);
+  }
+  offloads ? scalars_.clip_on_host(sums(), clips_on_both())
+           : scalars_.clip(sums(), params_of_sums());
+}
+
+void DeepSpeedSteps::skip() {
+  drop_gradients();
+  release_scalars();
+}
+
+void DeepSpeedSteps::release_scalars() {
+  scalars_.release();
+  if (may_skip() && w_.alive(scalars_.flag())) w_.release(scalars_.flag());
+}
+
+}  // namespace shardmark

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the steps of all DeepSpeed stages share: the look for overflows, the norm and clipping
+// between the boundary and the update, and what an update or a skipped step releases. A stage adds
+// its states, its gradients and how those are reduced.
+#pragma once
+
+#include <vector>
+
+#include <core/plan/deepspeed/collectives.hpp>
+#include <core/plan/deepspeed/model_gradients.hpp>
+#include <core/plan/deepspeed/step_scalars.hpp>
+#include <core/plan/write/step_writer.hpp>
+
+namespace shardmark {
+
+/// The walk of a DeepSpeed stage, with the parts that every stage has.
+class DeepSpeedSteps : public StepSchedule {
+ public:
+  DeepSpeedSteps(Program& program, const Deck& deck, const Profile& profile)
+      : c_(program, deck, profile), collectives_(c_), grads_(c_), scalars_(c_) {}
+
+  StepWriters writers() override { return {c_.program, c_.writer, c_.compute}; }
+  bool may_skip() const override { return c_.precision.check_overflow; }
+  void end_segment() override { collectives_.end_segment(); }
+  void boundary() override;
+  void update() override;
+  void skip() override;
+
+ protected:
+  /// The sets of gradients whose sums of squares are taken apart, and those of a set that this rank
+  /// has.
+  virtual int gradient_sets() const = 0;
+  virtual std::vector<Operand> gradients(int set) const = 0;
+
+  /// Sets the overflow flag; called if steps may be skipped.
+  virtual void look_for_overflow();
+
+  /// The number of sums of squares behind the norm.
+  virtual int sums() const { return gradient_sets(); }
+  /// Adds up a sum over ranks that have different parts of it.
+  virtual void reduce_sum(int /*sum*/) {}
+  /// For each sum a parameter, if some sums are over Muon's updates (see StepScalars::clip).
+  virtual std::vector<int> params_of_sums() const { return {}; }
+  /// Whether the coefficient that the host computes is needed on the device, too.
+  virtual bool clips_on_both() const { return false; }
+
+  /// The update of a step: what changes gradients before their norm is taken, the update of this
+  /// rank's states, and the gather of what all ranks have updated.
+  virtual void change_gradients() {}
+  virtual void update_states() = 0;
+  virtual void gather_params() {}
+  /// The end of a skipped step, before its scalars are released.
+  virtual void drop_gradients() = 0;
+
+  DeepSpeedContext c_;
+  PlanWriter& w_ = c_.writer;
+  Collectives collectives_;
+  ModelGradients grads_;
+  StepScalars scalars_;
+
+ private:
+  void take_norm();
+  void release_scalars();
+};
+
+}  // namespace shardmark
