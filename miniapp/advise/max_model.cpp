@@ -22,46 +22,65 @@ double most_parameters(int stage, int ranks, double bytes) {
   return bytes / state_bytes_per_parameter(stage, ranks);
 }
 
+namespace {
+
+Deck deck_at(const AdviseCase& question, int stage) {
+  std::vector<std::string> sets = question.sets;
+  for (const std::string& set : sets_for(question.framework)) sets.push_back(set);
+  sets.push_back(fmt::format("deepspeed.zero_optimization.stage={}", stage));
+  Deck deck = read_deck(question.deck, sets, DeckUse::plan).deck;
+  if (deck.model.family == Family::list)
+    throw DeckError(deck.path +
+                    ": model.family = \"list\": --max-model needs a family whose number "
+                    "of layers can grow: use gpt2 or llama");
+  return deck;
+}
+
+std::int64_t device_budget(const Deck& deck, const AdviseCase& question) {
+  const Budgets budgets = budgets_of(deck, *question.machine, question.ranks_per_node);
+  if (!budgets[Tier::device])
+    throw DeckError(
+        fmt::format("{}: device.memory_gib: missing: --max-model needs the memory of a "
+                    "device, here or as memory.device_gib of the deck",
+                    question.machine->name));
+  return *budgets[Tier::device];
+}
+
+MaxModel largest(Deck deck, const Batch& batch, const AdviseCase& question, std::int64_t budget) {
+  MaxModel m;
+  m.stage = deck.zero.stage;
+  m.by_states = most_parameters(m.stage, question.ranks, static_cast<double>(budget));
+  deck.model.fit = 1.0;
+  Profile profile;
+  profile.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
+  const Fit fit =
+      fit_layers(deck, batch, question.ranks, profile, {budget, false, "the machine file"});
+  m.layers = fit.layers;
+  m.bytes = fit.bytes;
+  if (fit.layers == 0) return m;
+  deck.model.fit.reset();
+  deck.model.layers = fit.layers;
+  m.parameters =
+      build_program(deck, batch, question.ranks, 0, profile, Extent::start_up).model.elems;
+  return m;
+}
+
+}  // namespace
+
 MaxModels max_models(const AdviseCase& question) {
   MaxModels found;
-  for (int stage = 0; stage <= 3; ++stage) {
-    std::vector<std::string> sets = question.sets;
-    for (const std::string& set : sets_for(question.framework)) sets.push_back(set);
-    sets.push_back(fmt::format("deepspeed.zero_optimization.stage={}", stage));
-    Deck deck = read_deck(question.deck, sets, DeckUse::plan).deck;
-    if (deck.model.family == Family::list)
-      throw DeckError(deck.path +
-                      ": model.family = \"list\": --max-model needs a family whose number "
-                      "of layers can grow: use gpt2 or llama");
-    const Budgets budgets = budgets_of(deck, *question.machine, question.ranks_per_node);
-    if (!budgets[Tier::device])
-      throw DeckError(
-          fmt::format("{}: device.memory_gib: missing: --max-model needs the memory of a "
-                      "device, here or as memory.device_gib of the deck",
-                      question.machine->name));
-    MaxModel m;
-    m.stage = stage;
-    m.by_states =
-        most_parameters(stage, question.ranks, static_cast<double>(*budgets[Tier::device]));
-    found.deck = deck;
-    found.budget = *budgets[Tier::device];
-    deck.model.fit = 1.0;
-    Profile profile;
-    profile.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
-    const Batch batch = infer_batch(deck.zero, question.ranks, deck.path);
-    found.batch = batch;
-    const Fit fit = fit_layers(deck, batch, question.ranks, profile,
-                               {*budgets[Tier::device], false, "the machine file"});
-    m.layers = fit.layers;
-    m.bytes = fit.bytes;
-    if (fit.layers > 0) {
-      deck.model.fit.reset();
-      deck.model.layers = fit.layers;
-      m.parameters =
-          build_program(deck, batch, question.ranks, 0, profile, Extent::start_up).model.elems;
+  bool any = false;
+  for (int stage = 0; stage <= 3; ++stage) try {
+      const Deck deck = deck_at(question, stage);
+      found.budget = device_budget(deck, question);
+      found.batch = infer_batch(deck.zero, question.ranks, deck.path);
+      found.deck = deck;
+      found.stages.push_back(largest(deck, found.batch, question, found.budget));
+      any = true;
+    } catch (const DeckError& error) {
+      if (stage == 3 && !any) throw;
+      found.stages.push_back({.stage = stage, .refusal = error.what()});
     }
-    found.stages.push_back(m);
-  }
   if (std::all_of(found.stages.begin(), found.stages.end(),
                   [](const MaxModel& m) { return m.layers == 0; }))
     throw MemoryError(

@@ -26,6 +26,7 @@ struct MaxModel {
   std::int64_t layers = 0;      // of the deck's width, by the whole plan
   std::int64_t parameters = 0;  // with these layers
   std::int64_t bytes = 0;       // that one rank then allocates on the device
+  std::string refusal = {};     // why the stage is refused; empty: it is not
 };
 
 /// The largest models, and of which kind they are.

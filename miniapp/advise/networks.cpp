@@ -12,7 +12,7 @@ namespace shardmark {
 namespace {
 
 // Nominal networks of a node. What of the bandwidth collectives reach is what published benchmarks
-// of well-tuned clusters show (docs/prediction.md).
+// of well-tuned clusters show (docs/advise.md).
 struct NamedNetwork {
   const char* name;
   double node_gbit_per_s;  // 0: all ranks in one domain of the links within a node

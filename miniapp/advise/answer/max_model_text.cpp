@@ -18,8 +18,11 @@ std::string max_model_text(const AdviseCase& q, const MaxModels& found) {
       settings_line(found.deck, found.batch), "stage", "by model states alone", "layers",
       "by the whole plan", "device");
   for (const MaxModel& s : found.stages)
-    text += fmt::format("{:>5} {:>22.4g} B {:>8} {:>20.4g} B {:>12}\n", s.stage, s.by_states * 1e-9,
-                        s.layers, static_cast<double>(s.parameters) * 1e-9, human_bytes(s.bytes));
+    text += !s.refusal.empty()
+                ? fmt::format("{:>5} is refused: {}\n", s.stage, s.refusal)
+                : fmt::format("{:>5} {:>22.4g} B {:>8} {:>20.4g} B {:>12}\n", s.stage,
+                              s.by_states * 1e-9, s.layers,
+                              static_cast<double>(s.parameters) * 1e-9, human_bytes(s.bytes));
   return text +
          "B: billions of parameters. \"By model states alone\" is the ZeRO paper's table 2: any "
          "model in mixed\nprecision with Adam, 16 bytes per parameter. \"By the whole plan\" adds "
@@ -29,12 +32,14 @@ std::string max_model_text(const AdviseCase& q, const MaxModels& found) {
 
 nlohmann::ordered_json max_model_json(const AdviseCase& q, const MaxModels& found) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const MaxModel& m : found.stages)
+  for (const MaxModel& m : found.stages) {
     list.push_back({{"stage", m.stage},
                     {"parameters_by_states", m.by_states},
                     {"layers", m.layers},
                     {"parameters", m.parameters},
                     {"device_bytes", m.bytes}});
+    if (!m.refusal.empty()) list.back()["refused"] = m.refusal;
+  }
   nlohmann::ordered_json model = model_object(found.deck, 0);
   model.erase("parameters");  // and layers: these are the answer
   model.erase("layers");

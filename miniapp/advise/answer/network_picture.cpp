@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/core.h>
 
@@ -40,10 +41,11 @@ double tick_distance(double most) {
   return distance * 10;
 }
 
-std::string grid(double most, double top_value) {
+std::string grid(double top_value) {
+  const double distance = tick_distance(top_value);
   std::string svg;
-  for (double v = 0; v <= most * 1.0001; v += tick_distance(most)) {
-    const double y = plot_bottom - (plot_bottom - plot_top) * v / top_value;
+  for (int i = 0; i * distance <= top_value * 1.0001; ++i) {
+    const double v = i * distance, y = plot_bottom - (plot_bottom - plot_top) * v / top_value;
     svg += fmt::format("<line x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ccc\"/>\n",
                        plot_left, plot_right, y, y);
     svg += svg_text(plot_left - 6, y + 4, fmt::format("{:.6g}", v), "text-anchor=\"end\"");
@@ -65,6 +67,15 @@ std::string key_of_stages(const NetworkTable& table) {
                                                       : " is refused"));
   }
   return svg;
+}
+
+// "InfiniBand, 8 x 400 Gb/s" after the comma, other names before their second half.
+std::pair<std::string, std::string> two_lines(const std::string& name) {
+  const std::size_t comma = name.find(", ");
+  if (comma != std::string::npos) return {name.substr(0, comma), name.substr(comma + 2)};
+  const std::size_t blank = name.rfind(' ', name.size() / 2);
+  if (blank == std::string::npos) return {name, ""};
+  return {name.substr(0, blank), name.substr(blank + 1)};
 }
 
 // One group of bars per network.
@@ -89,14 +100,10 @@ std::string bars_of(const NetworkTable& table, double top_value) {
                           ? fmt::format("{}, stage {}: {:.4g} tokens/s", row.network, stage, rate)
                           : fmt::format("stage {}: {}", stage, table.stages[stage].refusal)));
     }
-    // "InfiniBand, 8 x 400 Gb/s" on two lines.
-    const std::size_t comma = row.network.find(", ");
+    const auto [first, second] = two_lines(row.network);
     const double middle = from + group * 0.4;
-    svg +=
-        svg_text(middle, plot_bottom + 16, row.network.substr(0, comma), "text-anchor=\"middle\"");
-    if (comma != std::string::npos)
-      svg += svg_text(middle, plot_bottom + 30, row.network.substr(comma + 2),
-                      "text-anchor=\"middle\"");
+    svg += svg_text(middle, plot_bottom + 16, first, "text-anchor=\"middle\"");
+    svg += svg_text(middle, plot_bottom + 30, second, "text-anchor=\"middle\"");
   }
   return svg;
 }
@@ -107,7 +114,8 @@ std::string network_picture(const AdviseCase& question, const NetworkTable& tabl
   double most = 0;
   for (const NetworkRow& r : table.rows)
     for (const auto& rate : r.tokens_per_s) most = std::max(most, rate.value_or(0));
-  const double top_value = most > 0 ? most : 1;
+  const double tick = tick_distance(most);
+  const double top_value = most > 0 ? std::ceil(most / tick) * tick : 1;
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
       "{1}\" font-family=\"sans-serif\" font-size=\"11\">\n"
@@ -123,8 +131,7 @@ std::string network_picture(const AdviseCase& question, const NetworkTable& tabl
   svg += svg_text(plot_left, 36,
                   fmt::format("{} parameters, {}", count_words(table.parameters),
                               settings_line(table.deck, table.batch)));
-  return svg + key_of_stages(table) + grid(most, top_value) + bars_of(table, top_value) +
-         "</svg>\n";
+  return svg + key_of_stages(table) + grid(top_value) + bars_of(table, top_value) + "</svg>\n";
 }
 
 }  // namespace shardmark

@@ -32,7 +32,7 @@ std::string network_text(const AdviseCase& question, const NetworkTable& table) 
   int lowest = 0;
   while (lowest < 3 && !table.rows.front().tokens_per_s[lowest]) ++lowest;
   std::string text = fmt::format(
-      "\nthe deck as it is, at each stage and with other networks: {}, {}, on {} of {}\n"
+      "\nthe deck as it is, at each stage and with other networks: {},\n{}, on {} of {}\n"
       "{:<28} {:>12} {:>12} {:>12} {:>12}   {}\n",
       model_line(table.deck, table.parameters), settings_line(table.deck, table.batch),
       plural(question.ranks, "rank"), question.machine->name, "tokens/s", "stage 0", "stage 1",
@@ -47,6 +47,8 @@ std::string network_text(const AdviseCase& question, const NetworkTable& table) 
                                 lacks_memory(table.stages[stage]) ? cell_no_memory : cell_refused);
     text += "   " + against_lowest(r, lowest) + '\n';
   }
+  if (question.ranks <= question.ranks_per_node)
+    text += "All ranks share a node, so they do not use a network between nodes.\n";
   for (int stage = 0; stage < stage_count; ++stage)
     if (!table.stages[stage].fits)
       text += fmt::format("stage {}: {}: {}\n", stage,

@@ -26,7 +26,7 @@ std::string commands_text(const std::vector<std::string>& commands);
 std::string advice_text(const Advice& advice, std::size_t top,
                         const std::vector<std::string>& commands);
 
-/// {"for", "best", "candidates", "refused", "verdict", …}; docs/prediction.md lists the keys. With
+/// {"for", "best", "candidates", "refused", "verdict", …}; docs/advise.md lists the keys. With
 /// `top` above 0 at most so many candidates.
 nlohmann::ordered_json advice_json(const Advice& advice, std::size_t top);
 
