@@ -18,6 +18,21 @@ bool is_worth_a_word(const Knob& knob, const std::string& value, const std::stri
   return is_offload(knob) ? value != "none" : value != given;
 }
 
+std::string schedule_of(const Candidate& c, Framework framework) {
+  if (framework != Framework::shardmark) return "";
+  return fmt::format(" under the schedule {}", to_string(c.schedule));
+}
+
+// "hpZ 16 instead of 8", for candidates of one kind.
+std::vector<std::string> differing_knobs(const Candidate& c, const Candidate& best) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < c.values.size(); ++i)
+    if (!knobs()[i].brief.empty() && c.values[i] != best.values[i])
+      parts.push_back(
+          fmt::format("{} {} instead of {}", knobs()[i].brief, c.values[i], best.values[i]));
+  return parts;
+}
+
 }  // namespace
 
 std::string extras(const Candidate& c, const std::vector<std::string>& given) {
@@ -35,11 +50,28 @@ std::string configuration(const Candidate& c, Framework framework,
                           const std::vector<std::string>& given) {
   const std::string more = extras(c, given);
   return fmt::format("stage {}{}, micro-batch {} with {}, {} recomputation{}{}", c.stage,
-                     framework == Framework::shardmark
-                         ? fmt::format(" under the schedule {}", to_string(c.schedule))
-                         : std::string(),
-                     c.batch.micro, plural(c.batch.accumulation, "accumulation step"),
+                     schedule_of(c, framework), c.batch.micro,
+                     plural(c.batch.accumulation, "accumulation step"),
                      c.recomputes ? "with" : "without", more.empty() ? "" : ", ", more);
+}
+
+std::string beside(const Candidate& other, const Candidate& best, Framework framework,
+                   const std::vector<std::string>& given) {
+  const bool same_kind = other.stage == best.stage && other.schedule == best.schedule;
+  std::vector<std::string> parts;
+  if (!same_kind)
+    parts.push_back(fmt::format("stage {}{}", other.stage, schedule_of(other, framework)));
+  if (other.batch.micro != best.batch.micro)
+    parts.push_back(fmt::format("micro-batch {} with {}", other.batch.micro,
+                                plural(other.batch.accumulation, "accumulation step")));
+  if (other.recomputes != best.recomputes)
+    parts.push_back(other.recomputes ? "recomputation" : "no recomputation");
+  if (same_kind) {
+    for (const std::string& knob : differing_knobs(other, best)) parts.push_back(knob);
+  } else if (const std::string more = extras(other, given); !more.empty()) {
+    parts.push_back(more);
+  }
+  return (same_kind ? "the same with " : "") + join(parts, ", ");
 }
 
 }  // namespace shardmark

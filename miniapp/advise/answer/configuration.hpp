@@ -18,4 +18,9 @@ std::string extras(const Candidate& candidate, const std::vector<std::string>& g
 std::string configuration(const Candidate& candidate, Framework framework,
                           const std::vector<std::string>& given);
 
+/// What `other` does in another way than `best`: "stage 2, bucket 200000000" or "the same with hpZ
+/// 16 instead of 8".
+std::string beside(const Candidate& other, const Candidate& best, Framework framework,
+                   const std::vector<std::string>& given);
+
 }  // namespace shardmark

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The paragraph for people who decide, sentence by sentence.
 #include <algorithm>
+#include <map>
 
 #include <fmt/core.h>
 
@@ -49,8 +50,11 @@ std::string what_it_gives(const Advice& a) {
     text +=
         fmt::format(", and take {} of {} of device memory per rank",
                     human_bytes(best.bytes[Tier::device]), human_bytes(*q.budgets[Tier::device]));
-  if (best.bytes[Tier::host] >= mib_bytes)
-    text += fmt::format(", and {} of host memory", human_bytes(best.bytes[Tier::host]));
+  if (best.bytes[Tier::host] >= mib_bytes) {
+    text += fmt::format(", and {}", human_bytes(best.bytes[Tier::host]));
+    if (q.budgets[Tier::host]) text += fmt::format(" of {}", human_bytes(*q.budgets[Tier::host]));
+    text += " of the host's";
+  }
   return text + '.';
 }
 
@@ -78,7 +82,7 @@ std::string next_best(const Advice& a) {
   if (a.candidates.size() < 2 || a.candidates[1].stage != a.candidates[0].stage) return "";
   const Candidate& next = a.candidates[1];
   return fmt::format(" The next best, {}, is {:.1f} % slower and takes {}.",
-                     configuration(next, a.question.framework, a.given),
+                     beside(next, a.candidates[0], a.question.framework, a.given),
                      slower_percent(next, a.candidates[0]), human_bytes(next.bytes[Tier::device]));
 }
 
@@ -117,29 +121,33 @@ std::string what_limits(const Advice& a) {
   return text + '.';
 }
 
-std::string range_text(const Advice& a, const Crossing& c, double rate) {
-  constexpr double gb = 1e-9, lowest = 1.0 / 64, highest = 16;
+// "below 42.9 GB/s", up to the ends of what was tried.
+std::string range_text(const Crossing& c, double rate) {
+  constexpr double gb = 1e-9, lowest = 1.0 / 64, highest = 16, about = 1.01;
   const double low = std::min(c.node_bytes_per_s, c.until_bytes_per_s);
   const double high = std::max(c.node_bytes_per_s, c.until_bytes_per_s);
-  std::string where;
-  if (c.below && low <= rate * lowest * 1.01)
-    where = fmt::format("below {:.3g}", high * gb);
-  else if (!c.below && high >= rate * highest * 0.99)
-    where = fmt::format("above {:.3g}", low * gb);
-  else
-    where = fmt::format("between {:.3g} and {:.3g}", low * gb, high * gb);
-  const Candidate& other = a.best_of_stage[c.candidate];
-  return fmt::format("{} GB/s {}, by up to {:.0f} %", where,
-                     configuration(other, a.question.framework, a.given), 100 * c.gain);
+  if (c.below && low <= rate * lowest * about) return fmt::format("below {:.3g} GB/s", high * gb);
+  if (!c.below && high * about >= rate * highest) return fmt::format("above {:.3g} GB/s", low * gb);
+  return fmt::format("between {:.3g} and {:.3g} GB/s", low * gb, high * gb);
 }
 
-// The ranges in which another candidate is faster, one after the other.
+// Each candidate once, with all of its ranges.
 std::string where_it_changes(const Advice& a) {
   const AdviseCase& q = a.question;
   const double rate = network_rate(*q.machine, q.ranks, q.ranks_per_node);
   if (a.crossings.empty() || rate <= 0) return "";
+  std::map<std::size_t, std::pair<std::vector<std::string>, double>> ranges;
+  for (const Crossing& c : a.crossings) {
+    auto& [where, gain] = ranges[c.candidate];
+    where.push_back(range_text(c, rate));
+    gain = std::max(gain, c.gain);
+  }
   std::vector<std::string> parts;
-  for (const Crossing& c : a.crossings) parts.push_back(range_text(a, c, rate));
+  for (const auto& [candidate, found] : ranges)
+    parts.push_back(
+        fmt::format("{} {}, by up to {:.0f} %", join(found.first, " and "),
+                    beside(a.best_of_stage[candidate], a.candidates.front(), q.framework, a.given),
+                    100 * found.second));
   const bool between = q.ranks > q.ranks_per_node;
   return fmt::format(
       " This network has {:.3g} GB/s per {}; with another one these would be faster: {}.",
