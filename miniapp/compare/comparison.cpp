@@ -62,11 +62,11 @@ ComparedRow figure_row(const std::vector<Subject>& subjects, const std::string& 
   ComparedRow row{name, {}};
   for (const Subject& s : subjects) {
     const auto found = s.figures.find(name);
-    std::string text = found == s.figures.end() ? "" : figure_text(name, found->second);
-    if (!text.empty() && &s != &subjects.front())
-      if (const std::string r = relation_to_first(name, subjects.front(), s); !r.empty())
-        text += " (" + r + ")";
-    row.cells.push_back(std::move(text));
+    const bool has = found != s.figures.end();
+    row.cells.push_back(has ? figure_text(name, found->second) : std::string());
+    row.relations.push_back(has && &s != &subjects.front()
+                                ? relation_to_first(name, subjects.front(), s)
+                                : std::string());
   }
   return row;
 }

@@ -17,6 +17,7 @@ namespace shardmark {
 struct ComparedRow {
   std::string name;
   std::vector<std::string> cells;
+  std::vector<std::string> relations = {};  // to the first subject; empty where there is none
 };
 
 struct Comparison {

@@ -10,13 +10,19 @@
 namespace shardmark {
 namespace {
 
+std::string cell_text(const ComparedRow& row, std::size_t i) {
+  if (row.cells[i].empty()) return "–";
+  if (i >= row.relations.size() || row.relations[i].empty()) return row.cells[i];
+  return row.cells[i] + " (" + row.relations[i] + ")";
+}
+
 std::string text_rows(const std::vector<ComparedRow>& rows, std::size_t name_width,
                       const std::vector<std::size_t>& widths) {
   std::string text;
   for (const ComparedRow& row : rows) {
     text += fmt::format("{:<{}}", row.name, name_width);
     for (std::size_t i = 0; i < row.cells.size(); ++i)
-      text += fmt::format("  {:>{}}", row.cells[i].empty() ? "–" : row.cells[i], widths[i]);
+      text += fmt::format("  {:>{}}", cell_text(row, i), widths[i]);
     text += '\n';
   }
   return text;
@@ -47,7 +53,7 @@ std::string comparison_text(const Comparison& c) {
     for (const ComparedRow& row : *rows) {
       name_width = std::max(name_width, row.name.size());
       for (std::size_t i = 0; i < row.cells.size(); ++i)
-        widths[i] = std::max(widths[i], row.cells[i].size());
+        widths[i] = std::max(widths[i], cell_text(row, i).size());
     }
   ComparedRow head{"", {}};
   for (const Subject& s : c.subjects) head.cells.push_back(s.label);

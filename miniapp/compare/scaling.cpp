@@ -178,14 +178,14 @@ std::string size_text(const ScalingPoint& p) {
 
 void add_notes(ScalingSeries& series, const ByRanks& by_ranks) {
   if (series.models_differ) {
-    std::string sizes;
-    for (const ScalingPoint& p : series.points)
-      sizes += fmt::format("{}{} on {}", sizes.empty() ? "" : ", ", size_text(p),
-                           plural(p.ranks, "rank"));
-    series.notes.push_back(
-        "the models differ (" + sizes +
-        "): their tokens per second cannot be compared, so speed-up and efficiency are those of "
-        "tokens per second times parameters");
+    const auto [smallest, largest] = std::minmax_element(
+        series.points.begin(), series.points.end(),
+        [](const ScalingPoint& a, const ScalingPoint& b) { return a.parameters < b.parameters; });
+    series.notes.push_back(fmt::format(
+        "the models differ, from {} on {} to {} on {}: their tokens per second cannot be compared, "
+        "so speed-up and efficiency are those of tokens per second times parameters",
+        size_text(*smallest), plural(smallest->ranks, "rank"), size_text(*largest),
+        plural(largest->ranks, "rank")));
   }
   if (series.points.front().parameters <= 0)
     series.notes.emplace_back(

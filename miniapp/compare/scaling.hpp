@@ -71,6 +71,10 @@ std::string short_amount(double value);
 using ScalingRow = std::vector<std::string>;
 std::vector<ScalingRow> scaling_rows(const ScalingSeries& series);
 
+/// Speed-up and efficiency of a series as drawings, with a table and the notes; empty without
+/// series. Axes are logarithmic if the ranks span more than a factor of 8.
+std::string scaling_html(const std::vector<ScalingSeries>& series);
+
 /// The section of the terminal; empty without series.
 std::string scaling_text(const std::vector<ScalingSeries>& series);
 nlohmann::ordered_json scaling_json(const std::vector<ScalingSeries>& series);

@@ -104,13 +104,17 @@ std::string short_amount(double value) {
 
 std::string scaling_sentence(const ScalingSeries& series) {
   const ScalingPoint& first = series.points.front();
-  const std::string model =
-      series.models_differ ? "the model grows with the ranks" : "the model is the same";
+  const bool grows = std::is_sorted(
+      series.points.begin(), series.points.end(),
+      [](const ScalingPoint& a, const ScalingPoint& b) { return a.parameters < b.parameters; });
+  const std::string model = !series.models_differ ? "the model is the same"
+                            : grows               ? "the model grows with the ranks"
+                                                  : "yet the models differ";
   switch (series.kind) {
     case ScalingKind::strong:
       return fmt::format(
           "Strong scaling: all numbers of ranks share a batch of {:.0f} tokens per step, and {}.",
-          first.tokens, series.models_differ ? "yet the models differ" : model);
+          first.tokens, model);
     case ScalingKind::weak:
       return fmt::format("Weak scaling: every rank has {:.6g} tokens per step, and {}.",
                          first.tokens / first.ranks, model);

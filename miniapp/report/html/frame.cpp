@@ -29,12 +29,20 @@ Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_
 Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
                  const std::vector<Tick>& columns, std::string_view x_unit,
                  std::string_view y_unit) {
+  const auto values = ticks(y_low, y_high, 7);
+  std::vector<Tick> rows;
+  for (const double v : values) rows.push_back({v, tick_text(v, distance_of(values))});
+  return draw_frame(svg, height, x_low, x_high, y_low, y_high, columns, rows, x_unit, y_unit);
+}
+
+Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
+                 const std::vector<Tick>& columns, const std::vector<Tick>& rows,
+                 std::string_view x_unit, std::string_view y_unit) {
   const double bottom = height - below;
   Frame f{{x_low, x_high, left, right}, {y_low, y_high, bottom, top}, left, right, top, bottom};
-  const auto rows = ticks(y_low, y_high, 7);
-  for (const double v : rows) {
-    svg.line({left, f.y(v)}, {right, f.y(v)}, "grid");
-    svg.text({left - 8, f.y(v) + 4}, tick_text(v, distance_of(rows)), Anchor::end);
+  for (const Tick& row : rows) {
+    svg.line({left, f.y(row.at)}, {right, f.y(row.at)}, "grid");
+    svg.text({left - 8, f.y(row.at) + 4}, row.text, Anchor::end);
   }
   svg.text({left - 8, top - 16}, y_unit, Anchor::end, "unit");
   for (const Tick& tick : columns) {

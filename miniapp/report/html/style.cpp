@@ -77,6 +77,8 @@ path.area { fill: var(--c); stroke: none }
 .bar { display: block; position: relative; height: 10px; margin-top: 3px; background: var(--faint) }
 .bar span { position: absolute; top: 0; height: 10px; background: var(--c) }
 .bar .range { top: 4px; height: 2px; background: var(--ink) }
+.bars { width: 100% } .bars td:first-child { white-space: normal; width: 30% } .bars td:last-child { width: 50% }
+.ideal { stroke: var(--c); stroke-width: 1.5; stroke-dasharray: 5 4 }
 @media (max-width: 700px) { .ranking, .ranking tbody, .ranking tr, .ranking td { display: block }
   .ranking thead { display: none } .ranking tr { padding: 8px 0; border-top: 1px solid var(--line) }
   .ranking td { border: 0; padding: 1px 0; text-align: left; white-space: normal; overflow-wrap: anywhere }

@@ -77,6 +77,11 @@ Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_
                  const std::vector<Tick>& columns, std::string_view x_unit,
                  std::string_view y_unit);
 
+/// The same with given ticks on both axes, for axes that are not linear.
+Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
+                 const std::vector<Tick>& columns, const std::vector<Tick>& rows,
+                 std::string_view x_unit, std::string_view y_unit);
+
 /// The legend below a drawing; `css` is the class of the things that an entry explains.
 struct LegendEntry {
   std::string_view css, name;
