@@ -32,7 +32,9 @@ std::string figure_text(const std::string& name, double value) {
   if (name.ends_with(", bytes")) return human_bytes(static_cast<std::int64_t>(value));
   if (name.ends_with(", s")) return duration(value);
   if (name == figure_name::exposed_share) return fmt::format("{:.1f} %", value * 100);
-  if (name == figure_name::parameters || name == figure_name::parameter_tokens_per_s)
+  constexpr double readable = 1e5;
+  if (name == figure_name::parameters || name == figure_name::parameter_tokens_per_s ||
+      value >= readable)
     return short_amount(value);
   return fmt::format("{:.5g}", value);
 }
@@ -144,13 +146,17 @@ class Objections {
   }
 
   void results() {
+    std::vector<std::string> unofficial;
     for (const Subject& s : c_.subjects) {
       if (s.predicted) continue;
       if (s.result != "VALID")
         list_.push_back(fmt::format("{} is {}: its figures prove nothing", s.label,
                                     s.result.empty() ? "of an unknown result" : s.result));
-      if (s.run_class != "official") list_.push_back(s.label + " is unofficial");
+      if (s.run_class != "official") unofficial.push_back(s.label);
     }
+    if (!unofficial.empty())
+      list_.push_back(join(unofficial, ", ") +
+                      (unofficial.size() == 1 ? " is unofficial" : " are unofficial"));
   }
 
   // Other numbers of ranks are what a scaling series is about.

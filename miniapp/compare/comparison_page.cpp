@@ -77,11 +77,20 @@ std::string bars(const Comparison& c, const ComparedRow& row) {
   return text + "</table>\n";
 }
 
+// Tokens per second of models that differ would invite the comparison that they do not allow; for
+// equal models the product with the parameters says nothing more.
 std::string main_figures(const Comparison& c) {
+  const bool models_differ =
+      std::any_of(c.subjects.begin(), c.subjects.end(),
+                  [&](const Subject& s) { return s.parameters != c.subjects.front().parameters; });
+  const std::string left_out =
+      models_differ ? figure_name::tokens_per_s : figure_name::parameter_tokens_per_s;
   std::string text;
-  for (const char* name : drawn_figures)
+  for (const char* name : drawn_figures) {
+    if (name == left_out) continue;
     for (const ComparedRow& row : c.figures)
       if (row.name == name) text += bars(c, row);
+  }
   return text;
 }
 

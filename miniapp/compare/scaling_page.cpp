@@ -64,10 +64,10 @@ html::Frame speedup_frame(html::Svg& svg, const ScalingSeries& s) {
                x_high = on_axis(s, s.points.back().ranks);
   if (!is_logarithmic(s))
     return draw_frame(svg, scaling_height, x_low, x_high, 0, headroom * most, rank_ticks(s),
-                      "ranks", "speed-up");
+                      "ranks", "times");
   const double low = std::floor(std::log2(least)), high = std::log2(headroom * most);
   return draw_frame(svg, scaling_height, x_low, x_high, low, high, rank_ticks(s),
-                    power_ticks(low, high), "ranks", "speed-up");
+                    power_ticks(low, high), "ranks", "times");
 }
 
 template<class Value>
@@ -85,33 +85,32 @@ void draw_points(html::Svg& svg, const html::Frame& f, const ScalingSeries& s, b
 }
 
 std::string speedup_chart(const ScalingSeries& s) {
-  html::Svg svg(html::chart_width, scaling_height, "speed-up over ranks");
+  html::Svg svg(html::half_chart_width, scaling_height, "speed-up over ranks");
   const html::Frame f = speedup_frame(svg, s);
   const ScalingPoint &first = s.points.front(), &last = s.points.back();
   svg.curve({{f.x(on_axis(s, first.ranks)), f.y(on_axis(s, first.ideal))},
              {f.x(on_axis(s, last.ranks)), f.y(on_axis(s, last.ideal))}},
             "series5 predicted");
   draw_points(svg, f, s, is_logarithmic(s), [](const ScalingPoint& p) { return *p.speedup; });
-  return "<h3>Speed-up</h3>\n" + svg.str();
+  return "<div><h3>Speed-up</h3>\n" + svg.str() + "</div>\n";
 }
 
 std::string efficiency_chart(const ScalingSeries& s) {
   double most = 1;
   for (const ScalingPoint& p : s.points) most = std::max(most, *p.efficiency);
-  html::Svg svg(html::chart_width, scaling_height, "efficiency over ranks");
+  html::Svg svg(html::half_chart_width, scaling_height, "efficiency over ranks");
   const html::Frame f = draw_frame(svg, scaling_height, on_axis(s, s.points.front().ranks),
                                    on_axis(s, s.points.back().ranks), 0, 100 * headroom * most,
                                    rank_ticks(s), "ranks", "%");
   svg.line({f.left, f.y(100)}, {f.right, f.y(100)}, "series5 ideal");
   draw_points(svg, f, s, false, [](const ScalingPoint& p) { return 100 * *p.efficiency; });
-  return "<h3>Efficiency</h3>\n" + svg.str();
+  return "<div><h3>Efficiency</h3>\n" + svg.str() + "</div>\n";
 }
 
 std::string series_html_table(const ScalingSeries& s) {
   const std::vector<ScalingRow> rows = scaling_rows(s);
   html::Table table{"", rows.front(), {rows.begin() + 1, rows.end()}, 0};
-  for (auto* row : {&table.head})
-    for (std::string& cell : *row) cell = html::escape(cell);
+  for (std::string& cell : table.head) cell = html::escape(cell);
   for (std::vector<std::string>& row : table.rows)
     for (std::string& cell : row) cell = html::escape(cell);
   return to_html(table);
@@ -130,10 +129,10 @@ std::string scaling_html(const std::vector<ScalingSeries>& list) {
     page += fmt::format("<h2>Scaling{}{}</h2>\n<p>{}</p>\n", s.name.empty() ? "" : " of ",
                         html::escape(s.name), html::escape(scaling_sentence(s)));
     if (has_speedups(s))
-      page += speedup_chart(s) + efficiency_chart(s) +
+      page += "<div class=\"pair\">\n" + speedup_chart(s) + efficiency_chart(s) + "</div>\n" +
               html::legend({{"curve series0", s.predicted ? "predicted" : "measured"},
                             {"curve series5", "ideal"}});
-    page += series_html_table(s);
+    page += "<div class=\"dense\">" + series_html_table(s) + "</div>\n";
     if (s.notes.empty()) continue;
     page += "<ul>\n";
     for (const std::string& note : s.notes) page += "<li>" + html::escape(note) + "</li>\n";

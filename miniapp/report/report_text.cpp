@@ -8,6 +8,7 @@
 
 #include <core/plan/interpret/node_volume.hpp>
 #include <core/printable.hpp>
+#include <core/relation.hpp>
 #include <core/text.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/report/next_step.hpp>
@@ -108,12 +109,12 @@ void time_table(Out out, const Result& r) {
 void prediction_table(Out out, const Result& r) {
   if (!r.prediction) return;
   const PredictedPoint& p = r.prediction->point;
-  fmt::format_to(out, "\nTime, predicted on {}\n  {:<12}{:>13}{:>13}{:>9}\n",
+  fmt::format_to(out, "\nTime, predicted on {}\n  {:<12}{:>13}{:>13}{:>15}\n",
                  r.prediction->standing, "", "predicted ms", "measured ms", "error");
   for (const PredictedTime& t : predicted_times(r))
-    fmt::format_to(out, "  {:<12}{:>13.2f}{:>13.2f}{:>9}\n", t.name, t.predicted_s * 1e3,
+    fmt::format_to(out, "  {:<12}{:>13.2f}{:>13.2f}{:>15}\n", t.name, t.predicted_s * 1e3,
                    t.measured_s * 1e3,
-                   t.error() ? fmt::format("{:+.1f} %", *t.error() * 100) : std::string("–"));
+                   t.error() ? relation(t.predicted_s, t.measured_s) : std::string("–"));
   const MeasuredUse use = measured_use(r);
   if (use.mfu && use.hfu)
     fmt::format_to(out, "  MFU {:.1f} %   HFU {:.1f} %, of the peak that the machine file gives\n",

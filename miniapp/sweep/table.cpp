@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <core/printable.hpp>
+#include <core/relation.hpp>
 #include <core/text.hpp>
 #include <miniapp/sweep/table.hpp>
 
@@ -109,7 +110,7 @@ std::vector<std::string> short_prediction(const SweepPoint& p) {
   if (!p.predicted) return {};
   std::vector<std::string> cells{fmt::format("{:.2f}", p.predicted->step_s * 1e3)};
   if (p.run && p.run->step_p50_s > 0)
-    cells.push_back(fmt::format("{:+.1f} %", (p.predicted->step_s / p.run->step_p50_s - 1) * 100));
+    cells.push_back(relation(p.predicted->step_s, p.run->step_p50_s));
   return cells;
 }
 

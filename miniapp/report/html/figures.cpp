@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <core/plan/interpret/node_volume.hpp>
+#include <core/relation.hpp>
 #include <core/text.hpp>
 #include <miniapp/report/html/charts.hpp>
 #include <miniapp/report/html/sections.hpp>
@@ -131,10 +132,9 @@ std::string prediction_table(const Result& r) {
               {"", "predicted ms", "measured ms", "error"},
               {}};
   for (const PredictedTime& t : predicted_times(r))
-    table.rows.push_back(
-        {std::string(t.name), fmt::format("{:.2f}", t.predicted_s * 1e3),
-         fmt::format("{:.2f}", t.measured_s * 1e3),
-         t.error() ? fmt::format("{:+.1f} %", *t.error() * 100) : std::string("–")});
+    table.rows.push_back({std::string(t.name), fmt::format("{:.2f}", t.predicted_s * 1e3),
+                          fmt::format("{:.2f}", t.measured_s * 1e3),
+                          t.error() ? relation(t.predicted_s, t.measured_s) : std::string("–")});
   std::string text = to_html(table);
   const MeasuredUse use = measured_use(r);
   if (use.mfu && use.hfu)

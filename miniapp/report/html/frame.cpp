@@ -10,7 +10,7 @@
 namespace shardmark::html {
 namespace {
 
-constexpr double left = 64, right = chart_width - 16, top = 34, below = 36;
+constexpr double left = 64, beside = 16, top = 34, below = 36;
 
 double distance_of(const std::vector<double>& values) {
   return values.size() > 1 ? values[1] - values[0] : 1;
@@ -38,7 +38,7 @@ Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_
 Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
                  const std::vector<Tick>& columns, const std::vector<Tick>& rows,
                  std::string_view x_unit, std::string_view y_unit) {
-  const double bottom = height - below;
+  const double bottom = height - below, right = svg.width() - beside;
   Frame f{{x_low, x_high, left, right}, {y_low, y_high, bottom, top}, left, right, top, bottom};
   for (const Tick& row : rows) {
     svg.line({left, f.y(row.at)}, {right, f.y(row.at)}, "grid");

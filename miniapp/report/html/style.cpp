@@ -78,6 +78,9 @@ path.area { fill: var(--c); stroke: none }
 .bar span { position: absolute; top: 0; height: 10px; background: var(--c) }
 .bar .range { top: 4px; height: 2px; background: var(--ink) }
 .bars { width: 100% } .bars td:first-child { white-space: normal; width: 30% } .bars td:last-child { width: 50% }
+.pair { display: flex; flex-wrap: wrap; gap: 0 20px } .pair > div { flex: 1 1 340px; min-width: 0 }
+.pair svg { min-width: 0 } .dense th.figure { white-space: normal; vertical-align: bottom }
+.dense th, .dense td { padding-right: 12px }
 .ideal { stroke: var(--c); stroke-width: 1.5; stroke-dasharray: 5 4 }
 @media (max-width: 700px) { .ranking, .ranking tbody, .ranking tr, .ranking td { display: block }
   .ranking thead { display: none } .ranking tr { padding: 8px 0; border-top: 1px solid var(--line) }

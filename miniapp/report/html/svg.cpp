@@ -33,7 +33,8 @@ std::string tick_text(double value, double distance) {
 }
 
 Svg::Svg(double width, double height, std::string_view label)
-    : text_(fmt::format("<div class=\"wide\"><svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" "
+    : width_(width),
+      text_(fmt::format("<div class=\"wide\"><svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" "
                         "aria-label=\"{}\">\n",
                         width, height, escape(label))) {}
 

@@ -49,9 +49,11 @@ class Svg {
   void text(Point at, std::string_view text, Anchor anchor = Anchor::start,
             std::string_view css = {});
 
+  double width() const { return width_; }
   std::string str() const { return text_ + "</svg></div>\n"; }
 
  private:
+  double width_;
   std::string text_;
 };
 
@@ -62,8 +64,11 @@ struct Frame {
   double left, right, top, bottom;
 };
 inline constexpr double chart_width = 960;
-/// Units of the drawing; `y_unit` and `x_unit` are written at the axes' ends. What is counted along
-/// x has ticks at whole numbers.
+/// A chart that stands beside another one on a wide screen, and is read without scrolling on a
+/// narrow one.
+inline constexpr double half_chart_width = 470;
+/// The frame is as wide as the drawing. Units of the drawing; `y_unit` and `x_unit` are written at
+/// the axes' ends. What is counted along x has ticks at whole numbers.
 Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
                  std::string_view x_unit, std::string_view y_unit);
 

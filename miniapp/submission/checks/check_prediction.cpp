@@ -35,6 +35,12 @@ void check_point(const RunFacts& facts, double step_s, Findings& findings) {
       static_cast<double>(std::max<std::int64_t>(1, facts.planned.loaded.deck.model.sequence));
   findings.compare_number("tokens_per_s of the prediction",
                           report.number("/prediction/tokens_per_s"), tokens / step_s);
+  if (report.has("/prediction/parameters")) {  // reports of older programs have none
+    findings.compare("parameters of the prediction", report.integer("/prediction/parameters"),
+                     facts.planned.program.model.elems);
+    findings.compare_number("tokens_per_step of the prediction",
+                            report.number("/prediction/tokens_per_step"), tokens);
+  }
   double phases = 0;
   for (const char* phase : {"forward", "backward", "optimizer"})
     phases += report.number(fmt::format("/prediction/phases_s/{}", phase));

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <core/relation.hpp>
+#include <tests/support/markup.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
@@ -177,6 +178,16 @@ TEST(Scaling, DoesNotMixDifferentWork) {
   EXPECT_TRUE(mentions(left.at("objections"), "z32.json is in no scaling series")) << left;
 }
 
+TEST(Scaling, NamesUnofficialRunsInOneSentence) {
+  const Workplace place;
+  const Json unofficial{{"class", "unofficial"}};
+  const Json objections = compared({report(place, "a", {1, 8, 1000, 1000000, unofficial}),
+                                    report(place, "b", {2, 8, 1500, 1000000, unofficial}),
+                                    report(place, "c", {4, 8, 1500})})
+                              .at("objections");
+  EXPECT_EQ(objections, (Json{"a.json, b.json are unofficial"}));
+}
+
 TEST(Scaling, RepeatsTheWarningsOfRuns) {
   const Workplace place;
   const Json shared{{"warnings", {"ranks 0,1 share cores"}}};
@@ -205,6 +216,47 @@ TEST(Scaling, OfPredictionsIsTheSame) {
   EXPECT_EQ(s.at("points").at(2).at("nodes"), 8);
   EXPECT_GT(s.at("points").at(0).at("parameters"), 0);
   EXPECT_TRUE(mentions(s.at("notes"), "relative to 8 ranks")) << s;
+}
+
+std::string page_of(const Workplace& place, std::vector<std::string> files) {
+  files.insert(files.begin(), "compare");
+  files.insert(files.end(), {"--html", place.path("c.html")});
+  const Outcome o = run({.args = files});
+  EXPECT_EQ(o.status, 0) << o.err;
+  std::string page = read_text(place.path("c.html"));
+  EXPECT_EQ(malformed(page), "");
+  return page;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
+  return found;
+}
+
+TEST(Scaling, IsDrawnAgainstTheIdeal) {
+  const Workplace place;
+  const std::string one = report(place, "one<b>&", {1, 8, 1000});
+  const std::string page =
+      page_of(place, {one, report(place, "two", {2, 8, 1800}), report(place, "six", {6, 8, 4800})});
+  EXPECT_EQ(count(page, "class=\"series5 predicted\""), 1U);  // the ideal line
+  EXPECT_EQ(count(page, "class=\"series5 ideal\""), 1U);      // 100 %
+  EXPECT_NE(page.find("6 ranks: speed-up 4.8 of 6, efficiency 80.0 %"), std::string::npos);
+  EXPECT_EQ(count(page, ">4</text>"), 1U);  // a linear axis up to 6
+  EXPECT_GE(count(page, "<span class=\"bar\">"), 6U);
+  // From a factor of more than 8 on, both axes have powers of two.
+  const std::string wide = page_of(place, {one, report(place, "many", {64, 8, 16000})});
+  EXPECT_EQ(count(wide, ">32</text>"), 1U);
+  EXPECT_EQ(count(wide, ">30</text>"), 0U);
+}
+
+TEST(Scaling, WithoutASpeedUpIsATable) {
+  const Workplace place;
+  const std::string page =
+      page_of(place, {report(place, "one", {1, 8, 1000}), report(place, "two", {2, 12, 1500})});
+  EXPECT_NE(page.find("Neither strong nor weak scaling"), std::string::npos);
+  EXPECT_EQ(count(page, "<svg"), 0U);
 }
 
 TEST(Relations, BecomeFactorsBeyondAFactorOfTen) {

@@ -114,6 +114,10 @@ TEST_F(Forged, FoldersThatWereEditedAreRefusedBySubmit) {
   EXPECT_NE(o.out.find("report.json was changed after the run"), std::string::npos) << o.out;
 }
 
+TEST_F(Forged, TokensTimesParametersFollowFromBoth) {
+  expect_scaled_refused("/parameter_tokens_per_s", 2, "parameter_tokens_per_s: the report says");
+}
+
 // Halves every time that the figure of merit follows from, and leaves the others.
 TEST_F(Forged, TimesThatOnlyTheStepsHaveAreRefused) {
   expect_refused(
