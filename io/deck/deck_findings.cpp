@@ -14,6 +14,7 @@ namespace {
 std::string_view heading(FindingKind kind) {
   switch (kind) {
     case FindingKind::warning: return "Warnings";
+    case FindingKind::assumed: return "Assumed, because nothing states it";
     case FindingKind::ignored: return "Keys that DeepSpeed does not know and ignores";
     case FindingKind::no_effect: return "Keys without effect here";
     case FindingKind::filled: return "What each \"auto\" became";
@@ -45,6 +46,13 @@ std::vector<Finding> check_deck(const LoadedDeck& loaded, std::optional<int> ran
   return findings;
 }
 
+std::string note_lines(const Deck& deck) {
+  std::string text;
+  for (const std::string& sentence : deck.assumptions)
+    text += fmt::format("note: {}\n", printable(sentence));
+  return text;
+}
+
 std::string format_findings(const LoadedDeck& loaded, const std::vector<Finding>& findings) {
   std::string text =
       fmt::format("{}: sound (stage {}, schedule {}, hash {})\n", printable(loaded.deck.path),
@@ -52,7 +60,8 @@ std::string format_findings(const LoadedDeck& loaded, const std::vector<Finding>
   for (std::size_t i = 0; i < findings.size(); ++i) {
     const Finding& f = findings[i];
     if (i == 0 || f.kind != findings[i - 1].kind) text += fmt::format("{}\n", heading(f.kind));
-    const char* sign = f.kind >= FindingKind::filled ? " =" : ":";  // followed by a value
+    const bool has_value = f.kind == FindingKind::assumed || f.kind >= FindingKind::filled;
+    const char* sign = has_value ? " =" : ":";
     text += fmt::format("  {}{} {}\n", printable(f.key), sign, printable(f.text));
   }
   return text;

@@ -14,6 +14,9 @@ namespace shardmark {
 /// sizes do not fit `ranks`.
 std::vector<Finding> check_deck(const LoadedDeck& loaded, std::optional<int> ranks);
 
+/// Returns one line "note: …" for each assumption of a deck, for the head of what a command prints.
+std::string note_lines(const Deck& deck);
+
 /// Returns the findings as text: one heading per kind, one line per finding, ending in a newline.
 /// For a deck without findings it is one line that says so.
 std::string format_findings(const LoadedDeck& loaded, const std::vector<Finding>& findings);

@@ -61,7 +61,37 @@ void translate_model(Json& deck, Origin& origin) {
   const Json path = (*it)["config"];
   if (!path.is_string())
     origin.refuse("model.config", path, "must be the path of a model config of Hugging Face");
+  if (const auto hf = deck.find("hf"); hf != deck.end() && !it->contains("sequence"))
+    if (const auto sequence = hf_sequence(origin, *hf)) {
+      (*it)["sequence"] = sequence->length;
+      origin.note(FindingKind::derived, "model.sequence",
+                  fmt::format("{}: {}", sequence->length, sequence->name));
+    }
   *it = model_from_config(origin, origin.resolve(path.get<std::string>()), *it);
+}
+
+// The trainer's arguments that say what the sections `model` and `run` say too.
+void join_hf(const HfArguments& hf, const Json& section, const Json* run, Deck& deck,
+             Origin& origin) {
+  const auto sequence = hf_sequence(origin, section);
+  if (sequence && deck.model.family == Family::list)
+    origin.note(FindingKind::no_effect, sequence->name,
+                fmt::format("{}: a model of family \"list\" has no sequence", sequence->length));
+  else if (sequence && sequence->length != deck.model.sequence)
+    origin.refuse(sequence->name, sequence->length,
+                  fmt::format("model.sequence is {}: give one of the two", deck.model.sequence));
+  if (!hf.checkpointing) return;
+  const std::string key = "hf." + hf.checkpointing_name;
+  const bool says = run != nullptr && run->contains("activation_checkpointing");
+  if (says && deck.run.activation_checkpointing != *hf.checkpointing)
+    origin.refuse(key, *hf.checkpointing,
+                  fmt::format("run.activation_checkpointing is {}: give one of the two",
+                              deck.run.activation_checkpointing));
+  if (says || !*hf.checkpointing) return;
+  deck.run.activation_checkpointing = true;
+  deck.run.reentrant = hf.reentrant;
+  origin.note(FindingKind::derived, "run.activation_checkpointing",
+              fmt::format("{}: {}", hf.reentrant ? "\"reentrant\"" : "true", key));
 }
 
 Json read_text(const std::vector<std::string>& sets, Origin& origin, std::string& config_file) {
@@ -104,7 +134,10 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
   read_model(section("model"), deck.model, deck.run.schedule);
   if (reader.any("data")) read_data(section("data"), deck.data, deck.run.seed);
   std::optional<HfArguments> hf;
-  if (reader.any("hf")) hf = read_hf(section("hf"));
+  if (const Json* given = reader.any("hf")) {
+    hf = read_hf(section("hf"));
+    join_hf(*hf, *given, reader.any("run"), deck, origin);
+  }
   const Json* given = reader.any("deepspeed");
   const Json config =
       fill_config(origin, given ? *given : empty, {hf ? &*hf : nullptr, &deck.model, world});
@@ -152,6 +185,9 @@ LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& se
   loaded.hash = hash_hex(loaded.used_json);
   loaded.overridden = !sets.empty();
   loaded.findings = std::move(origin.findings());
+  for (const Finding& f : loaded.findings)
+    if (f.kind == FindingKind::assumed)
+      loaded.deck.assumptions.push_back(fmt::format("{} = {}", f.key, f.text));
   return loaded;
 }
 

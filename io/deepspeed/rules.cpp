@@ -117,6 +117,20 @@ void check_divisors(const DsConfig& c, const Origin& origin) {
   if (c.top.effective("gradient_predivide_factor") == 0) refuse("gradient_predivide_factor");
 }
 
+// Nulls and types that DeepSpeed's class does not take, whatever the section says besides.
+void check_types(const DsConfig& c, const Origin& origin) {
+  const std::string bf16 = c.top.key("bf16");
+  if (c.top.given("bf16") && c.top.at("bf16").is_null() && bf16.ends_with("bfloat16"))
+    origin.refuse(bf16, nullptr, "must be an object: only its newer name bf16 may be null");
+  if (c.torch_autocast.given("dtype") && c.torch_autocast.at("dtype").is_null())
+    origin.refuse(c.torch_autocast.key("dtype"), nullptr,
+                  "must be the name of a type: give one, or remove the key");
+  const Json vocabulary = c.top.at("vocabulary_size");
+  const bool is_count = vocabulary.is_number() || vocabulary.is_boolean();
+  if (!is_count && !vocabulary.is_null() && vocabulary != "" && !vocabulary.empty())
+    origin.refuse(c.top.key("vocabulary_size"), vocabulary, "must be a number");
+}
+
 // A leaf module is gathered as a whole; ShardMark does not model which module is a leaf.
 void check_leaf_module(const DsConfig& c, const Origin& origin) {
   for (const char* name : {"classes", "names", "name_suffixes"}) {
@@ -154,6 +168,7 @@ void check_secondary(const DsConfig& c, const Origin& origin) {
 }  // namespace
 
 void check_deepspeed_rules(const DsConfig& c, const Origin& origin) {
+  check_types(c, origin);
   check_precision(c, origin);
   check_bf16_master(c, origin);
   check_unmanaged(c, origin);

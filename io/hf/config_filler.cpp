@@ -60,6 +60,7 @@ class TrainerFiller {
 
   // The trainer makes what the config does not name: AdamW and a schedule of the rate.
   void complete() {
+    check_optim();
     if (!config_.get("optimizer")) {
       const Json params = {{"lr", hf_.learning_rate},
                            {"betas", {hf_.adam_beta1, hf_.adam_beta2}},
@@ -76,6 +77,20 @@ class TrainerFiller {
   }
 
  private:
+  // Kinds of AdamW whose states are two fp32 tensors, on the device.
+  void check_optim() const {
+    const std::string& optim = hf_.optim;
+    if (optim.empty()) return;
+    Origin& origin = config_.origin();
+    if (config_.get("optimizer"))
+      return origin.note(
+          FindingKind::no_effect, "hf.optim",
+          fmt::format("\"{}\": the optimizer of the DeepSpeed config replaces it", optim));
+    if (optim != "adamw_torch" && optim != "adamw_torch_fused" && optim != "adamw_hf")
+      origin.not_modelled("hf.optim", optim,
+                          "use \"adamw_torch\", or name an optimizer in the DeepSpeed config");
+  }
+
   void fill_match(std::string_view path, const Json& value, std::string_view hf_name) {
     match(path, value, hf_.source(hf_name));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The section `hf` of a deck: the arguments of Hugging Face's trainer (`TrainingArguments` of
-// transformers 5.23) from which it fills a DeepSpeed config, with the trainer's own defaults.
+// transformers 5.24) from which it fills a DeepSpeed config, with the trainer's own defaults.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,10 @@ struct HfArguments {
   double max_grad_norm = 1;
   bool bf16 = false, fp16 = false, bf16_full_eval = false, fp16_full_eval = false;
   std::optional<std::int64_t> hidden_size;  // for models of the family `list`
+  std::optional<bool> checkpointing;        // activation_checkpointing, or gradient_checkpointing
+  bool reentrant = false;                   // its use_reentrant
+  std::string checkpointing_name;           // as the deck spells it
+  std::string optim;                        // empty: the trainer's default, AdamW
   std::set<std::string, std::less<>> given;
 
   /// Returns the type that the trainer asks Accelerate for: "fp16", "bf16", or nothing.
@@ -31,7 +35,18 @@ struct HfArguments {
   std::string source(std::string_view name) const;
 };
 
-/// Reads the section. Throws DeckError for values that the trainer does not accept.
+/// The length of the sequences that a trainer makes of its data, and the argument that says so.
+struct HfSequence {
+  std::string name;  // hf.max_length
+  std::int64_t length = 0;
+};
+
+/// Returns the length in a section `hf`, if one of the names under which trainers take it is given.
+/// Throws DeckError if two of them differ.
+std::optional<HfSequence> hf_sequence(const Origin& origin, const Json& section);
+
+/// Reads the section; what has no effect becomes a finding. Throws DeckError for values that the
+/// trainer does not accept.
 HfArguments read_hf(KeyReader reader);
 
 }  // namespace shardmark

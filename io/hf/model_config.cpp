@@ -185,6 +185,19 @@ Json llama_model(Origin& origin, const ModelConfig& c, const Defaults& own, cons
   return model;
 }
 
+// The longest sequence that a model allows says little about the one that it is trained with.
+void assume_sequence(Origin& origin, const ModelConfig& c, const std::string& file,
+                     const Json& positions) {
+  const char* key = c.find("n_positions") ? "n_positions" : "max_position_embeddings";
+  origin.note(
+      FindingKind::assumed, "model.sequence",
+      fmt::format("{}: {} of the model's config, which is an upper bound and not the "
+                  "length that one trains with: give --set model.sequence=LENGTH, "
+                  "\"model\": {{\"config\": \"{}\", \"sequence\": LENGTH}}, or hf.max_length "
+                  "beside the trainer's other arguments",
+                  brief(positions), key, file));
+}
+
 }  // namespace
 
 Json model_from_config(Origin& origin, const std::string& path, const Json& section) {
@@ -205,6 +218,8 @@ Json model_from_config(Origin& origin, const std::string& path, const Json& sect
   if (own == llama_like.end() && type != "gpt2") refuse_type(c, type);
   refuse_common(c);
   model = type == "gpt2" ? gpt2_model(origin, c) : llama_model(origin, c, *own, section);
+  if (!section.contains("sequence"))
+    assume_sequence(origin, c, fs::path(path).filename().string(), model["sequence"]);
   for (const auto& item : section.items())
     if (item.key() != "config") model[item.key()] = item.value();
   if (model.contains("fit")) model.erase("layers");

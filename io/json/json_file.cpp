@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <io/json/foreign_notation.hpp>
 #include <io/json/json_source.hpp>
 
 namespace shardmark {
@@ -60,9 +61,14 @@ Json read_json_file(const std::string& path, JsonRules rules) {
   if (text.find_first_not_of(" \t\r\n") == std::string::npos)
     throw DeckError(fmt::format("{}: is empty: write a JSON object", path));
   Json value;
+  if (rules == JsonRules::deepspeed)
+    if (const auto yaml = nested_yaml(text)) throw DeckError(fmt::format("{}: {}", path, *yaml));
   try {
     value = parse_json(text, path, rules);
   } catch (const JsonSyntaxError& error) {
+    if (rules != JsonRules::yaml)
+      if (const auto foreign = foreign_notation(text))
+        throw DeckError(fmt::format("{}: {} ({})", path, *foreign, rule_of(rules)));
     throw DeckError(fmt::format("{}: {}: correct it ({})", path, error.what(), rule_of(rules)));
   }
   if (!value.is_object())

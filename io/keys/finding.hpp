@@ -12,6 +12,7 @@ namespace shardmark {
 /// The kinds, in the order in which `deck check` lists them.
 enum class FindingKind : std::uint8_t {
   warning,    // sound, but probably not what the user meant
+  assumed,    // a value that nothing states and that decides the plan, and how to state it
   ignored,    // a key that DeepSpeed does not know and silently ignores; ShardMark does the same
   no_effect,  // a known key that changes nothing at this stage or under this schedule
   filled,     // "auto", and what Hugging Face's trainer or DeepSpeed make of it

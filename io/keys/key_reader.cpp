@@ -111,7 +111,10 @@ void KeyReader::boolean(std::string_view name, bool& field) {
   const Json* value = find(name);
   if (!value) return defaulted(name, field);
   if (!value->is_boolean())
-    origin_.refuse(key(name), *value, "must be true or false, without quotes");
+    origin_.refuse(key(name), *value,
+                   *value == "True" || *value == "False"
+                       ? "this is Python: write true or false, without quotes"
+                       : "must be true or false, without quotes");
   field = value->get<bool>();
 }
 

@@ -19,6 +19,7 @@ bool within(std::string_view key, std::string_view parent) {
 std::string_view to_string(FindingKind kind) {
   switch (kind) {
     case FindingKind::warning: return "warning";
+    case FindingKind::assumed: return "assumed";
     case FindingKind::ignored: return "ignored";
     case FindingKind::no_effect: return "no effect";
     case FindingKind::filled: return "filled";

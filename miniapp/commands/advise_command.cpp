@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/error.hpp>
+#include <io/deck/deck_findings.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/machine/machine_file.hpp>
 #include <miniapp/advise/answer/print.hpp>
@@ -37,7 +38,7 @@ AdviseCase case_of(const AdviseArguments& a, const Machine& machine) {
 void print_answer(const AdviseArguments& a, const AdviseJson& json, const std::string& text) {
   print_out(a.format == "json"
                 ? json.dump(2, ' ', true, AdviseJson::error_handler_t::replace) + "\n"
-                : text);
+                : note_lines(read_deck(a.deck, a.sets, DeckUse::plan).deck) + text);
 }
 
 ExitStatus answer_max_model(const AdviseArguments& a, const AdviseCase& question) {

@@ -116,12 +116,13 @@ ExitStatus plan_command(const PlanArguments& a) {
     json["work"] = work_json(program);
     json["heaviest_ranks"] = heaviest_ranks(deck, a.ranks);
     if (fit) json["fit"] = print_json(*fit);
+    if (!deck.assumptions.empty()) json["assumptions"] = deck.assumptions;
     if (const auto volume = volume_between_nodes(program, deck, a.ranks_per_node))
       json["volume"]["between_nodes"] = print_json(*volume);
     print_out(json.dump(2, ' ', true) + "\n");
   } else
-    print_out(text + summary(program, budgets) + nodes_line(program, deck, a.ranks_per_node) +
-              fit_line(fit) + work_lines(program) +
+    print_out(note_lines(deck) + text + summary(program, budgets) +
+              nodes_line(program, deck, a.ranks_per_node) + fit_line(fit) + work_lines(program) +
               print_estimates(program.model, program.world, a.ranks_per_node));
   return ExitStatus::valid;
 }

@@ -7,6 +7,7 @@
 
 #include <core/error.hpp>
 #include <core/plan/build/fit_layers.hpp>
+#include <io/deck/deck_findings.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/files/durable_file.hpp>
@@ -78,12 +79,13 @@ ExitStatus predict_command(const PredictArguments& a) {
   if (!a.out.empty()) write_files(a.out, deck, machine, points);
   if (a.format == "json") {
     nlohmann::ordered_json json{{"machine", machine.name}, {"deck", deck.name}};
+    if (!deck.assumptions.empty()) json["assumptions"] = deck.assumptions;
     json["points"] = nlohmann::ordered_json::array();
     for (const PredictedPoint& p : points) json["points"].push_back(point_json(p));
     json["deck_as_used"] = nlohmann::ordered_json::parse(loaded.used_json);
     print_out(json.dump(2) + "\n");
   } else {
-    print_out(prediction_text(deck, machine, points));
+    print_out(note_lines(deck) + prediction_text(deck, machine, points));
   }
   return ExitStatus::valid;
 }

@@ -10,6 +10,7 @@
 #include <core/plan/build/legal_program.hpp>
 #include <core/printable.hpp>
 #include <core/text.hpp>
+#include <io/deck/deck_findings.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/files/durable_file.hpp>
@@ -72,7 +73,19 @@ class Sweeper {
     print_out(fmt::format("Sweep: {}, {} to {}\n", printable(arguments_.deck),
                           plural(static_cast<std::int64_t>(own_.size()), "point"),
                           arguments_.plan ? "plan" : "run"));
+    print_out(assumptions());
     for (const std::string& line : store_.notes(all_)) print_out("  " + printable(line) + "\n");
+  }
+
+  // Of the first point. A point whose deck cannot be read is reported where it is planned or run.
+  std::string assumptions() const {
+    try {
+      const GridPoint& at = own_.front();
+      return note_lines(
+          read_deck(arguments_.deck, sets_of(arguments_, at), DeckUse::plan, at.ranks).deck);
+    } catch (const Error&) {
+      return "";
+    }
   }
 
   void keep(std::size_t i, const SweepPoint& p) {

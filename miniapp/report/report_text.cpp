@@ -165,6 +165,8 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
   fmt::format_to(out, "ShardMark: {} ({})\n", printable(deck.name), printable(deck.path));
   fmt::format_to(out, "  model      {}: {} parameters in {} units\n", to_string(deck.model.family),
                  p.model.elems, p.model.units.size());
+  for (const std::string& sentence : deck.assumptions)
+    fmt::format_to(out, "  note       {}\n", printable(sentence));
   if (fit) fmt::format_to(out, "  model.fit  {}\n", describe(*fit));
   fmt::format_to(out, "  schedule   {}, ZeRO stage {}, {}, {} reductions\n", to_string(p.schedule),
                  p.stage, plural(p.world, "rank"), to_string(p.reductions));

@@ -278,6 +278,8 @@ struct Deck {
   CongestionSpec congestion;
   CheckpointSpec checkpoint;
   ExpectSpec expect;
+  // What nothing states and the plan depends on: sentences that begin with the key and its value.
+  std::vector<std::string> assumptions;
 };
 
 /// Plans list some things rank by rank.

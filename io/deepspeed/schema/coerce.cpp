@@ -141,8 +141,16 @@ bool all_known(const DsKey& key, const Json& array) {
          });
 }
 
+bool is_names(const DsKey& key, const Json& value) {
+  if (value.is_string()) return !key.words.empty() && value == key.words;
+  return value.is_array() &&
+         std::all_of(value.begin(), value.end(), [](const Json& name) { return name.is_string(); });
+}
+
 bool nullable(const DsKey& key) {
-  if (key.type == DsType::python_object) return false;
+  for (const DsType never : {DsType::python_object, DsType::names, DsType::not_empty,
+                             DsType::one_or_zero, DsType::int_argument})
+    if (key.type == never) return false;
   return key.type == DsType::boolean_or_null || key.type == DsType::object_or_null ||
          key.type == DsType::any || key.fallback == "null";
 }
@@ -173,7 +181,7 @@ std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces) {
     case DsType::boolean_or_null:
       if (value.is_boolean()) return std::make_optional(value);
       if (coerces) return to_boolean(value);
-      return as_integer(value) ? std::optional<Json>(truth_of(value)) : std::nullopt;
+      return value.is_number_integer() ? std::optional<Json>(truth_of(value)) : std::nullopt;
     case DsType::integer:
     case DsType::integer_not_boolean: {
       const auto number = coerces ? to_number(key, value) : only_if(value.is_number());
@@ -189,9 +197,18 @@ std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces) {
     case DsType::word:
     case DsType::word_any_case: return coerce_word(key, value);
     case DsType::object:
+      if (!key.words.empty() && value == key.words) return Json::object();
+      return only_if(value.is_object());
     case DsType::object_or_null: return only_if(value.is_object());
     case DsType::array: return only_if(value.is_array() && all_known(key, value));
     case DsType::text: return only_if(value.is_string());
+    case DsType::names: return only_if(is_names(key, value));
+    case DsType::not_empty: return only_if(truth_of(value));
+    case DsType::one_or_zero:
+      return only_if(value == true || value == false || value == 0 || value == 1);
+    case DsType::int_argument:
+      return only_if(value.is_number() || value.is_boolean() ||
+                     (value.is_string() && integer_in(value.get<std::string>(), false)));
     case DsType::python_object: return std::nullopt;
     case DsType::truth:
     case DsType::any: return std::make_optional(value);
@@ -202,7 +219,8 @@ std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces) {
 std::string describe(const DsKey& key) {
   if (key.type == DsType::array && !key.words.empty())
     return "must be a list of " + quoted_list(key);
-  if (!key.words.empty()) return "must be " + quoted_list(key);
+  if (!key.words.empty() && key.type != DsType::object && key.type != DsType::names)
+    return "must be " + quoted_list(key);
   switch (key.type) {
     case DsType::boolean: return "must be true or false";
     case DsType::boolean_or_null: return "must be true, false or null";
@@ -216,6 +234,11 @@ std::string describe(const DsKey& key) {
     case DsType::object_or_null: return "must be an object or null";
     case DsType::array: return "must be an array";
     case DsType::text: return "must be a string";
+    case DsType::names:
+      return "must be a list of names" + (key.words.empty() ? "" : " or " + quoted_list(key));
+    case DsType::not_empty: return "must not be empty";
+    case DsType::one_or_zero: return "must be true or false";
+    case DsType::int_argument: return "must be an integer";
     case DsType::python_object:
       return "DeepSpeed needs a Python object here, which JSON cannot express: remove the key";
     case DsType::word:

@@ -26,6 +26,10 @@ enum class DsType : std::uint8_t {
   object_or_null,
   array,  // of `words`, if there are any
   text,
+  names,          // an array of strings, or one of `words`
+  not_empty,      // anything that is true by Python's rules
+  one_or_zero,    // true, false, or a number that equals one of them
+  int_argument,   // what Python's int() converts
   python_object,  // a value that JSON cannot express: whatever is given is wrong
   any
 };

@@ -13,7 +13,7 @@ using enum DsEffect;
 constexpr DsKey optimizer[] = {
     {"type", "", text, "null", used, all_stages, any_real, ""},
     {"params", "", object, "{}", used, all_stages, any_real, ""},
-    {"legacy_fusion", "", boolean, "false", inert, all_stages, any_real, ""},
+    {"legacy_fusion", "", truth, "false", inert, all_stages, any_real, ""},
 };
 
 constexpr DsKey adam[] = {

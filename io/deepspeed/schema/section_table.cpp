@@ -70,13 +70,13 @@ constexpr DsKey data_types[] = {
     {"grad_accum_dtype", "", word, "null", used, all_stages, any_real, dtypes},
     {"param_dtype", "", word, "null", inert, all_stages, any_real, dtypes},
     {"buffer_dtype", "", word, "null", inert, all_stages, any_real, dtypes},
-    {"keep_in_fp32_modules", "", any, "\"auto\"", inert, all_stages, any_real, ""},
+    {"keep_in_fp32_modules", "", names, "\"auto\"", inert, all_stages, any_real, "auto"},
 };
 
 constexpr DsKey torch_autocast[] = {
     {"enabled", "", truth, "false", used, all_stages, any_real, ""},
     {"dtype", "", word, "null", used, all_stages, any_real, dtypes.substr(1)},
-    {"lower_precision_safe_modules", "", any, "null", used, {1, 3}, any_real, ""},
+    {"lower_precision_safe_modules", "", names, "null", used, {1, 3}, any_real, ""},
 };
 
 constexpr DsKey scheduler[] = {

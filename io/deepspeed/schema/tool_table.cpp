@@ -68,7 +68,7 @@ constexpr DsKey checkpoint[] = {
     {"writer", "", object_or_null, "null", DsEffect::inert, {}, {}, ""},
 };
 constexpr DsKey parallel_write[] = {
-    {"pipeline_stage", "", boolean, "false", DsEffect::inert, {}, {}, ""}};
+    {"pipeline_stage", "", one_or_zero, "false", DsEffect::inert, {}, {}, ""}};
 constexpr DsKey writer[] = {
     {"type", "", word_any_case, "null", DsEffect::inert, {}, {}, "mock|python|fast"},
     anything("io_buffer_size", "67108864"),
@@ -78,11 +78,13 @@ constexpr DsKey writer[] = {
     anything("decoupled", "false"),
     anything("io_multiplier", "1"),
 };
+constexpr DsKey model_info[] = {anything("profile", "false"), anything("num_params"),
+                                anything("hidden_size"), anything("num_layers")};
 constexpr DsKey autotuning[] = {
     anything("enabled", "false"),
     anything("fast", "true"),
-    {"results_dir", "", text, "\"autotuning_results\"", DsEffect::inert, {}, {}, ""},
-    {"exps_dir", "", text, "\"autotuning_exps\"", DsEffect::inert, {}, {}, ""},
+    {"results_dir", "", not_empty, "\"autotuning_results\"", DsEffect::inert, {}, {}, ""},
+    {"exps_dir", "", not_empty, "\"autotuning_exps\"", DsEffect::inert, {}, {}, ""},
     anything("overwrite", "true"),
     anything("start_profile_step", "3"),
     anything("end_profile_step", "5"),
@@ -115,6 +117,7 @@ const DsPart tool_parts[] = {
     {"checkpoint.parallel_write", ds_dictionary(parallel_write)},
     {"checkpoint.writer", ds_dictionary(writer)},
     {"autotuning", ds_dictionary(autotuning)},
+    {"autotuning.model_info", ds_dictionary(model_info)},
 };
 
 }  // namespace
