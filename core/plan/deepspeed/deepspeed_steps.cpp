@@ -3,6 +3,11 @@
 
 namespace shardmark {
 
+void DeepSpeedSteps::begin_backward(const MicroBatch& micro) {
+  grads_.begin_backward();
+  if (c_.offloads() && micro.last) scalars_.begin_gradually(sums(), flags_gradually());
+}
+
 void DeepSpeedSteps::boundary() {
   if (may_skip()) look_for_overflow();
 }
@@ -16,8 +21,9 @@ void DeepSpeedSteps::look_for_overflow() {
 }
 
 void DeepSpeedSteps::update() {
-  change_gradients();
+  make_muon_updates(MuonMoment::before_norm);
   take_norm();
+  make_muon_updates(MuonMoment::after_norm);
   update_states();
   gather_params();
   release_scalars();
@@ -33,6 +39,16 @@ void DeepSpeedSteps::take_norm() {
   }
   offloads ? scalars_.clip_on_host(sums(), clips_on_both())
            : scalars_.clip(sums(), params_of_sums());
+}
+
+int DeepSpeedSteps::in_master_type(int grad, int& converted, const std::string& suffix) {
+  const Dtype master = c_.precision.master;
+  if (w_[grad].dtype == master) return grad;
+  w_.acquire(c_.declare_once(converted, "step_gradients_" + std::string(to_string(master)) + suffix,
+                             Category::grad, master, w_[grad].elems));
+  c_.convert(w_.write(converted), w_.read(grad));
+  w_.release(grad);
+  return converted;
 }
 
 void DeepSpeedSteps::skip() {

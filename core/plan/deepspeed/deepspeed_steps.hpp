@@ -4,10 +4,13 @@
 // its states, its gradients and how those are reduced.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include <core/plan/deepspeed/collectives.hpp>
 #include <core/plan/deepspeed/model_gradients.hpp>
+#include <core/plan/deepspeed/muon.hpp>
 #include <core/plan/deepspeed/step_scalars.hpp>
 #include <core/plan/write/step_writer.hpp>
 
@@ -21,6 +24,8 @@ class DeepSpeedSteps : public StepSchedule {
 
   StepWriters writers() override { return {c_.program, c_.writer, c_.compute}; }
   bool may_skip() const override { return c_.precision.check_overflow; }
+  bool reduces_in_step() const override { return c_.stage() < 3 && !c_.knobs.managed_accumulation; }
+  void begin_backward(const MicroBatch& micro) override;
   void end_segment() override { collectives_.end_segment(); }
   void boundary() override;
   void update() override;
@@ -32,6 +37,8 @@ class DeepSpeedSteps : public StepSchedule {
   virtual int gradient_sets() const = 0;
   virtual std::vector<Operand> gradients(int set) const = 0;
 
+  /// Whether the overflow flag is set as gradients go to the host.
+  virtual bool flags_gradually() const { return false; }
   /// Sets the overflow flag; called if steps may be skipped.
   virtual void look_for_overflow();
 
@@ -44,19 +51,27 @@ class DeepSpeedSteps : public StepSchedule {
   /// Whether the coefficient that the host computes is needed on the device, too.
   virtual bool clips_on_both() const { return false; }
 
-  /// The update of a step: what changes gradients before their norm is taken, the update of this
-  /// rank's states, and the gather of what all ranks have updated.
-  virtual void change_gradients() {}
+  /// The update of this rank's states, and the gather of what all ranks have updated.
   virtual void update_states() = 0;
   virtual void gather_params() {}
   /// The end of a skipped step, before its scalars are released.
   virtual void drop_gradients() = 0;
+
+  /// Converts a group's flat gradient, which is alive, into the master's type if it has another
+  /// one. Returns the slot that is then alive: `grad`, or `converted`.
+  int in_master_type(int grad, int& converted, const std::string& suffix);
 
   DeepSpeedContext c_;
   PlanWriter& w_ = c_.writer;
   Collectives collectives_;
   ModelGradients grads_;
   StepScalars scalars_;
+  std::unique_ptr<Muon> muon_;  // null if another optimizer updates all parameters
+
+ protected:
+  void make_muon_updates(MuonMoment now) {
+    if (muon_) muon_->make_updates(now, is_special());
+  }
 
  private:
   void take_norm();

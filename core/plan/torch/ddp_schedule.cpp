@@ -140,12 +140,15 @@ class DdpSchedule final : public StepSchedule {
     StepSchedule::forward(micro);
   }
 
-  void backward(const MicroBatch& micro) override {
+  void begin_backward(const MicroBatch& micro) override {
     reducer_.begin_backward(micro);
     uses_.assign(p_.model.params.size(), 0);
     for (const int m : p_.model.computing(VisitKind::pre_backward))
       for (const int id : p_.model.params_of(m)) ++uses_[id];
     begun_.assign(p_.model.params.size(), false);
+  }
+
+  void backward(const MicroBatch& micro) override {
     StepSchedule::backward(micro);
     reducer_.end_backward();
   }

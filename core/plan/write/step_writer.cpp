@@ -57,7 +57,7 @@ class StepWalk {
     write_micros(s, step.micros);
     step.boundary =
         end(SegmentKind::boundary, schedule_.state_key(), after_micros(), Gradients::reduced, [&] {
-          if (schedule_.reduces_in_step()) schedule_.reduce_in_step();
+          if (schedule_.reduces_in_step()) schedule_.reduce_step();
           schedule_.boundary();
         });
     const Place closed{schedule_.note(), place_.alive};
@@ -116,6 +116,7 @@ class StepWalk {
     compute_.begin_micro(micro.index);
     schedule_.forward(micro);
     w_.phase(Phase::backward, micro.index);
+    schedule_.begin_backward(micro);
     schedule_.backward(micro);
     compute_.end_micro();
     schedule_.after_backward(micro);

@@ -45,8 +45,8 @@ class StepSchedule {
   virtual Gradients between_micros() const = 0;
   /// Whether a step whose gradients overflow is skipped.
   virtual bool may_skip() const { return false; }
-  /// Whether the end of the accumulation is known only when the step is taken, so that what the
-  /// last micro-batch would reduce is reduced by `reduce_in_step`, before the boundary.
+  /// Whether the end of the accumulation is known only when the step is taken, so that
+  /// `reduce_step` comes before the boundary, and not at the end of the last micro-batch.
   virtual bool reduces_in_step() const { return false; }
 
   virtual void init() = 0;
@@ -54,11 +54,15 @@ class StepSchedule {
   virtual void begin_micro(const MicroBatch& /*micro*/) {}
   /// Modules in forward order, unless a schedule that gathers their parameters writes more.
   virtual void forward(const MicroBatch& micro);
+  virtual void begin_backward(const MicroBatch& /*micro*/) {}
   /// Modules in backward order, each by `backward_module`.
   virtual void backward(const MicroBatch& micro);
   /// The end of a micro-batch, after what its modules shared is released.
-  virtual void after_backward(const MicroBatch& /*micro*/) {}
-  virtual void reduce_in_step() {}
+  virtual void after_backward(const MicroBatch& micro) {
+    if (micro.last && !reduces_in_step()) reduce_step();
+  }
+  /// Reduces the gradients of a whole step.
+  virtual void reduce_step() {}
   virtual void boundary() {}
   virtual void update() = 0;
   /// Called only if `may_skip`.

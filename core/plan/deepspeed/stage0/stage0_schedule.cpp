@@ -30,19 +30,11 @@ class Stage0Schedule final : public DeepSpeedSteps {
     return states_.module_params(module);
   }
 
-  void backward(const MicroBatch& micro) override {
-    grads_.begin_backward();
-    StepSchedule::backward(micro);
-  }
   void backward_module(int module, const MicroBatch& micro) override {
     grads_.backward(module, module_params(module), !micro.first);
   }
 
-  void after_backward(const MicroBatch& micro) override {
-    if (micro.last && !reduces_in_step()) reduce_in_step();
-  }
-  bool reduces_in_step() const override { return !c_.knobs.managed_accumulation; }
-  void reduce_in_step() override {
+  void reduce_step() override {
     std::vector<EngineGradient> list;
     for (int id : states_.updated()) {
       const int grad = grads_.slot(id);

@@ -9,8 +9,8 @@
 // Source: DeepSpeed 0.19's runtime/bf16_optimizer.py, and recordings of 0.19.8.
 #include <core/plan/deepspeed/engine_reduction.hpp>
 #include <core/plan/deepspeed/stage12/bf16_optimizer.hpp>
+#include <core/plan/deepspeed/stage12/flat_muon.hpp>
 #include <core/plan/deepspeed/stage12/flat_steps.hpp>
-#include <core/plan/deepspeed/stage12/partitioned_muon.hpp>
 #include <core/plan/write/state_writer.hpp>
 
 namespace shardmark {
@@ -19,7 +19,9 @@ namespace {
 class Bf16Schedule final : public FlatSteps {
  public:
   Bf16Schedule(Program& program, const Deck& deck, const Profile& profile, const FlatGroups& groups)
-      : FlatSteps(program, deck, profile, groups), muon_(c_, states_, scalars_) {}
+      : FlatSteps(program, deck, profile, groups) {
+    if (is_muon(c_.optimizer())) muon_ = muon_of_exchanged_momentum(c_, states_, scalars_, full_);
+  }
 
  private:
   Gradients between_micros() const override { return Gradients::accumulated; }
@@ -27,7 +29,7 @@ class Bf16Schedule final : public FlatSteps {
 
   void init() override {
     states_.init();
-    muon_.init();
+    if (muon_) muon_->init();
     for (std::size_t g = 0; g < groups().size(); ++g) {
       full_.push_back(w_.slot("full_fp32_gradients" + states_.suffix(g), Category::grad,
                               Dtype::fp32, groups()[g].padded, Tier::device,
@@ -38,10 +40,6 @@ class Bf16Schedule final : public FlatSteps {
     c_.acquire_persistent();
   }
 
-  void backward(const MicroBatch& micro) override {
-    grads_.begin_backward();
-    StepSchedule::backward(micro);
-  }
   void backward_module(int module, const MicroBatch& micro) override {
     grads_.backward(module, module_params(module), false);
     for (int id : grads_.ready_after(module)) accumulate(id, micro.first);
@@ -58,10 +56,7 @@ class Bf16Schedule final : public FlatSteps {
     if (c_.knobs.immediate_grad_update) w_.release(grads_.slot(id));
   }
 
-  void after_backward(const MicroBatch& micro) override {
-    if (micro.last && !reduces_in_step()) reduce_in_step();
-  }
-  void reduce_in_step() override {
+  void reduce_step() override {
     std::vector<EngineGradient> list;
     for (std::size_t g = 0; g < groups().size(); ++g)
       list.push_back({full_[g], groups()[g].params, states_.suffix(g)});
@@ -76,7 +71,6 @@ class Bf16Schedule final : public FlatSteps {
   }
 
   void update_states() override {
-    for (std::size_t g = 0; g < groups().size(); ++g) muon_.make_updates(g, full_[g]);
     for (std::size_t g = 0; g < groups().size(); ++g)
       states_.update_partition(g,
                                c_.read_part(full_[g], states_.own_first(g), groups()[g].partition),
@@ -88,7 +82,6 @@ class Bf16Schedule final : public FlatSteps {
   }
   void drop_gradients() override {}
 
-  PartitionedMuon muon_;
   std::vector<int> full_;  // by group: the fp32 gradient of the whole group
 };
 

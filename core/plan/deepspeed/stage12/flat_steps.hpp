@@ -15,7 +15,6 @@ class FlatSteps : public DeepSpeedSteps {
   FlatSteps(Program& program, const Deck& deck, const Profile& profile, const FlatGroups& groups)
       : DeepSpeedSteps(program, deck, profile), states_(c_, collectives_, scalars_, groups) {}
 
-  bool reduces_in_step() const override { return !c_.knobs.managed_accumulation; }
   std::vector<Operand> module_params(int module) const override {
     return states_.module_params(module);
   }

@@ -7,9 +7,8 @@
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
 #include <core/plan/deepspeed/stage12/bf16_optimizer.hpp>
+#include <core/plan/deepspeed/stage12/flat_muon.hpp>
 #include <core/plan/deepspeed/stage12/flat_steps.hpp>
-#include <core/plan/deepspeed/stage12/muon_updates.hpp>
-#include <core/plan/deepspeed/stage12/offloaded_muon.hpp>
 #include <core/plan/deepspeed/stage12/stage12_gradients.hpp>
 
 namespace shardmark {
@@ -21,9 +20,11 @@ class Stage12Schedule final : public FlatSteps {
                   const FlatGroups& groups)
       : FlatSteps(program, deck, profile, groups),
         buckets_(c_, collectives_, grads_, scalars_, states_),
-        muon_(c_, states_, buckets_),
-        offloaded_muon_(c_, states_, collectives_, scalars_),
-        step_slots_(groups.groups().size()) {}
+        step_slots_(groups.groups().size()) {
+    if (is_muon(c_.optimizer()))
+      muon_ = c_.offloads() ? muon_of_host_partitions(c_, states_, collectives_, scalars_)
+                            : muon_of_kept_matrices(c_, states_, buckets_);
+  }
 
  private:
   struct StepSlots {
@@ -42,7 +43,8 @@ class Stage12Schedule final : public FlatSteps {
 
   void init() override {
     states_.init();
-    muon_on_host() ? offloaded_muon_.init() : muon_.init();
+    if (muon_) muon_->init();
+    c_.program.updates_lack_scale = !muon_on_host() && c_.precision.model == Dtype::fp16;
     c_.program.resumed_step = special_steps();
     buckets_.acquire_offload();
     c_.acquire_persistent();
@@ -59,11 +61,6 @@ class Stage12Schedule final : public FlatSteps {
 
   void begin_micro(const MicroBatch& micro) override { buckets_.begin_micro(micro); }
 
-  void backward(const MicroBatch& micro) override {
-    grads_.begin_backward();
-    if (c_.offloads() && micro.last) scalars_.begin_gradually(sums(), may_skip());
-    StepSchedule::backward(micro);
-  }
   void backward_module(int module, const MicroBatch& micro) override {
     buckets_.acquire();
     grads_.backward(module, module_params(module), stage() == 1 && !micro.first && !sums_locally());
@@ -82,7 +79,7 @@ class Stage12Schedule final : public FlatSteps {
 
   void end_accumulation() {
     buckets_.hold_partition();
-    muon_.make_updates();
+    make_muon_updates(MuonMoment::reduced);
     if (buckets_.drops_updated()) buckets_.drop_kept();
   }
 
@@ -94,7 +91,7 @@ class Stage12Schedule final : public FlatSteps {
   }
 
   // Without managed accumulation stage 2 has reduced all it has, and only arranges its partition.
-  void reduce_in_step() override {
+  void reduce_step() override {
     if (stage() == 1) {
       add_all();
       buckets_.finish();
@@ -111,16 +108,13 @@ class Stage12Schedule final : public FlatSteps {
   std::vector<int> params_of_sums() const override { return scalars_.updates_of(groups(), sums()); }
 
   // With the optimizer on the host the flag was set as gradients arrived.
+  bool flags_gradually() const override { return may_skip(); }
   void look_for_overflow() override {
     c_.offloads() ? scalars_.reduce_flag() : DeepSpeedSteps::look_for_overflow();
   }
 
-  void change_gradients() override {
-    if (muon_on_host()) offloaded_muon_.make_updates(is_special());
-  }
-
   void update_states() override {
-    muon_.keep_momentum();
+    if (muon_) muon_->keep_momentum();
     for (std::size_t g = 0; g < groups().size(); ++g) update_group(g);
     release_gradients(false);
   }
@@ -139,29 +133,20 @@ class Stage12Schedule final : public FlatSteps {
       buckets_.flatten_owned(g, grad);
     }
     buckets_.drop_accumulated(g, true);
-    if (const Dtype master = c_.precision.master; w_[grad].dtype != master) {
-      w_.acquire(c_.declare_once(
-          s.grad32, "step_gradients_" + std::string(to_string(master)) + states_.suffix(g),
-          Category::grad, master, group.partition));
-      w_.compute(Kernel::convert, {w_.write(s.grad32), w_.read(grad)});
-      w_.release(grad);
-      grad = s.grad32;
-    }
+    grad = in_master_type(grad, s.grad32, states_.suffix(g));
     states_.update_partition(g, w_.read(grad));
     w_.release(grad);
   }
 
   void release_gradients(bool skipped) {
     buckets_.release_all(skipped);
-    muon_.release_updates();
+    if (muon_) muon_->release_updates();
     if (may_skip()) w_.release(scalars_.flag());
   }
 
   void drop_gradients() override { release_gradients(true); }
 
   FlatBuckets buckets_;
-  MuonUpdates muon_;
-  OffloadedMuon offloaded_muon_;
   std::vector<StepSlots> step_slots_;  // by group
 };
 

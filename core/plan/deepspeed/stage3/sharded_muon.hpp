@@ -1,72 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 // Muon at DeepSpeed's stage 3. Momentum is sharded like gradients. In each step whole matrices are
-// gathered, at most reduce_bucket_size elements together. They are dealt to the ranks in rounds,
-// each rank makes the update of one matrix per round, and every rank gathers all updates and
-// momenta to keep its own shards. With the optimizer on the host a whole sub-group is gathered at
-// once, and every rank makes all updates; what lies in files is read and written back for that.
+// gathered chunk by chunk; shards of several matrices travel in one message.
 //
-// Source: DeepSpeed 0.19's stage3.py, _apply_muon_to_accumulated_grads, _muon_update_sub_group and
-// _apply_muon_updates_cpu_offload.
+// Source: DeepSpeed 0.19's stage3.py, _apply_muon_to_accumulated_grads, _muon_update_sub_group,
+// _apply_muon_updates_cpu_offload and _partitioned_buffers_all_gather.
 #pragma once
 
-#include <map>
-#include <span>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <core/plan/deepspeed/orthogonalizer.hpp>
-#include <core/plan/deepspeed/stage3/shard_gathers.hpp>
-#include <core/plan/deepspeed/step_scalars.hpp>
+#include <core/plan/deepspeed/muon.hpp>
+#include <core/plan/deepspeed/muon_buffers.hpp>
+#include <core/plan/deepspeed/stage3/stage3_params.hpp>
 
 namespace shardmark {
 
-/// Makes updates of the gradients of the sub-groups that have matrices.
-class ShardedMuon {
- public:
-  ShardedMuon(DeepSpeedContext& context, Collectives& collectives, StepScalars& scalars,
-              OptimizerSwapper& swapper, ShardedParams& params)
-      : c_(context),
-        w_(context.writer),
-        collectives_(collectives),
-        scalars_(scalars),
-        swapper_(swapper),
-        params_(params),
-        orthogonalizer_(context),
-        gathers_(context, collectives, params) {}
+/// Muon on sharded matrices, in the optimizer's place on the device or on the host.
+std::unique_ptr<Muon> muon_of_shards(DeepSpeedContext& context, Collectives& collectives,
+                                     StepScalars& scalars, OptimizerSwapper& swapper,
+                                     ShardedParams& params);
 
-  /// Start-up: divides the matrices into chunks, and acquires the buffers that stay.
-  void init();
-  /// The update of a step, before its norm is taken.
-  void make_updates();
+/// The chunks of matrices, and their gathers.
+class ShardedMuon : public Muon {
+ public:
+  ShardedMuon(DeepSpeedContext& context, Collectives& collectives, ShardedParams& params);
+  void init() override;
+
+ protected:
+  /// Matrices of a sub-group that are gathered together. Each rank's shards lie side by side.
+  struct Chunk {
+    std::size_t group = 0;
+    std::vector<int> params;
+    std::vector<std::int64_t> at;  // where each shard begins
+    std::int64_t row = 0;          // elements of all shards
+  };
+  std::size_t batches() const override { return chunks_.size(); }
+  const Chunk& chunk(std::size_t number) const { return chunks_[number]; }
+
+  /// The type in which matrices are gathered and iterated on: with the optimizer on the host that
+  /// of the sums of gradients, otherwise that of communication.
+  Dtype type() const { return buffers_.type(); }
+  /// Whether whole matrices have one rank's shards as they are.
+  bool are_whole(Dtype shards) const { return c_.world() == 1 && shards == type(); }
+  /// Gathers lists of shards, which have an operand per matrix, into the slots `whole`.
+  void gather_shards(const Chunk& chunk, const std::vector<std::vector<Operand>>& lists,
+                     const std::vector<int>& whole);
+  /// A buffer for the whole matrices of a chunk, and where each lies there.
+  int whole_slot(const Chunk& chunk, const std::string& name) {
+    return passing(name, Category::gathered, type(), chunk.row * c_.world());
+  }
+  std::vector<Operand> matrices(const Chunk& chunk, int whole) const;
+
+  /// The shards of a chunk among those of its sub-group, and side by side in a slot of their own.
+  std::vector<Operand> shards(const Chunk& chunk, Operand group) const;
+  Operand shard_in(const Chunk& chunk, int slot, std::size_t i) const {
+    return c_.read_part(slot, chunk.at[i], params_.shard(chunk.params[i]));
+  }
+  /// This rank's shard of a whole matrix, without padding.
+  Operand own(int id, Operand matrix) const {
+    return c_.read_part(matrix.slot, matrix.offset + params_.shard(id) * c_.program.rank,
+                        params_.real(id));
+  }
+  /// Acquires a buffer.
+  int passing(const std::string& name, Category category, Dtype dtype, std::int64_t elems) {
+    const int slot = passing_.slot(name, category, dtype, elems);
+    w_.acquire(slot);
+    return slot;
+  }
+
+  Collectives& collectives_;
+  ShardedParams& params_;
 
  private:
   void find_chunks(std::size_t g);
-  void update_in_rounds(const MuonChunk& chunk);
-  void update_round(std::span<const int> ids, std::span<const Operand> grads,
-                    std::span<const Operand> momenta);
-  void share(std::span<const int> ids, std::span<const Operand> matrices, bool alike,
-             std::int64_t most, const std::string& what);
-  void update_from_host(const MuonChunk& chunk);
-  void update_from(const MuonChunk& chunk);
-  void take_own(const MuonChunk& chunk, std::size_t i, Operand update, Operand momentum);
-  std::vector<Operand> shards(const MuonChunk& chunk, Operand group) const;
-  Operand shard_in(const MuonChunk& chunk, int slot, std::size_t i) const;
-  Operand own(int id, Operand matrix) const;
-  int passing(const std::string& name, Category category, Dtype dtype, std::int64_t elems);
 
-  DeepSpeedContext& c_;
-  PlanWriter& w_;
-  Collectives& collectives_;
-  StepScalars& scalars_;
-  OptimizerSwapper& swapper_;
-  ShardedParams& params_;
-  Orthogonalizer orthogonalizer_;
-  ShardGathers gathers_;
-  std::vector<MuonChunk> chunks_;
-  std::map<std::pair<std::string, std::int64_t>, int> passing_;  // by name and elements
-  int grad_parts_ = no_slot, momentum_parts_ = no_slot;  // of the chunk, as shards on the device
-  Operand host_grads_, host_momentum_;                   // of its sub-group, on the host
+  std::vector<Chunk> chunks_;
+  SizedSlots passing_;
+  GatherBuffers buffers_;
 };
 
 }  // namespace shardmark

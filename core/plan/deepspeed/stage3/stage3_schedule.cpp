@@ -26,8 +26,10 @@ class Stage3Schedule final : public DeepSpeedSteps {
       : DeepSpeedSteps(program, deck, profile),
         swapper_(w_, deck),
         params_(c_, collectives_, swapper_, groups),
-        bucket_(c_, collectives_, grads_, scalars_, swapper_, params_),
-        muon_(c_, collectives_, scalars_, swapper_, params_) {}
+        bucket_(c_, collectives_, grads_, scalars_, swapper_, params_) {
+    if (is_muon(c_.optimizer()))
+      muon_ = muon_of_shards(c_, collectives_, scalars_, swapper_, params_);
+  }
 
  private:
   GatherState& state() { return params_.state(); }
@@ -87,7 +89,10 @@ class Stage3Schedule final : public DeepSpeedSteps {
     swapper_.begin(largest);
     for (std::size_t g = 0; g < groups(); ++g) begin_states(g);
     bucket_.acquire();
-    if (is_muon(c_.optimizer())) muon_.init();
+    if (muon_) {
+      muon_->init();
+      c_.program.updates_lack_scale = !c_.offloads() && c_.precision.model == Dtype::fp16;
+    }
     c_.acquire_persistent();
   }
 
@@ -117,8 +122,6 @@ class Stage3Schedule final : public DeepSpeedSteps {
   }
 
   void backward(const MicroBatch& micro) override {
-    grads_.begin_backward();
-    if (c_.offloads() && micro.last) scalars_.begin_gradually(sums(), false);
     for (const Visit& v : backward_visits(p_.model)) {
       const bool forwards = v.kind == VisitKind::pre_forward || v.kind == VisitKind::post_forward;
       if (!forwards || p_.model.reentrant) finish_backward();
@@ -169,7 +172,6 @@ class Stage3Schedule final : public DeepSpeedSteps {
     DeepSpeedSteps::boundary();
   }
 
-  void change_gradients() override { muon_.make_updates(); }
   void update_states() override {
     for (std::size_t g = 0; g < groups(); ++g) update_group(g);
   }
@@ -209,19 +211,10 @@ class Stage3Schedule final : public DeepSpeedSteps {
   // One flat fp32 copy of a sub-group's gradients, which is then alive.
   int flat_gradient(std::size_t g) {
     SubGroupSlots& s = params_.slots(g);
-    const std::int64_t size = params_.groups().groups()[g].elems;
-    const Dtype accum = c_.precision.grad_accum;
-    w_.acquire(
-        c_.declare_once(s.flat, "step_gradients" + params_.suffix(g), Category::grad, accum, size));
+    w_.acquire(c_.declare_once(s.flat, "step_gradients" + params_.suffix(g), Category::grad,
+                               c_.precision.grad_accum, params_.groups().groups()[g].elems));
     c_.convert(w_.write(s.flat), w_.read(s.grad));
-    const Dtype master = c_.precision.master;
-    if (accum == master) return s.flat;
-    w_.acquire(c_.declare_once(
-        s.grad32, "step_gradients_" + std::string(to_string(master)) + params_.suffix(g),
-        Category::grad, master, size));
-    c_.convert(w_.write(s.grad32), w_.read(s.flat));
-    w_.release(s.flat);
-    return s.grad32;
+    return in_master_type(s.flat, s.grad32, params_.suffix(g));
   }
 
   void drop_gradients() override {
@@ -248,7 +241,6 @@ class Stage3Schedule final : public DeepSpeedSteps {
   OptimizerSwapper swapper_;
   ShardedParams params_;
   ShardedBucket bucket_;
-  ShardedMuon muon_;
   int pending_ = -1;  // the module whose backward waits for a recomputation
   int host_flag_ = no_slot;
   int boundaries_ = 0;  // numbers the boundaries

@@ -30,7 +30,7 @@ class ToySchedule : public StepSchedule {
     calls += "f" + std::to_string(micro.index) + " ";
   }
   void backward(const MicroBatch&) override {}
-  void reduce_in_step() override { calls += "reduce "; }
+  void reduce_step() override { calls += "reduce "; }
   void boundary() override { calls += "boundary "; }
   void update() override { calls += "update "; }
   void skip() override {
@@ -74,7 +74,7 @@ TEST(StepWalk, WritesEachKindOfMicroBatchOnce) {
   Program p = empty_program(1000);
   ToySchedule schedule(p);
   write_steps(schedule);
-  EXPECT_EQ(schedule.calls, "init f0 f1 f999 boundary update ");
+  EXPECT_EQ(schedule.calls, "init f0 f1 f999 reduce boundary update ");
   EXPECT_EQ(micros(p, 0), "micro_firstx1 micro_middlex998 micro_lastx1 ");
   EXPECT_EQ(p.steps.size(), 1u);
   EXPECT_EQ(p.steps[0].skip, -1);

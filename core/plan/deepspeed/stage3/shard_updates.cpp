@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two placements of Muon at stage 3. On the device matrices are dealt to the ranks in rounds,
+// each rank makes the update of one matrix per round, and every rank gathers all updates and
+// momenta to keep its own shards. With the optimizer on the host every rank makes all updates; what
+// lies in files is read and written back for that.
+//
+// Source: DeepSpeed 0.19's stage3.py, _apply_muon_to_accumulated_grads, _muon_update_sub_group and
+// _apply_muon_updates_cpu_offload.
+#include <algorithm>
+
+#include <core/plan/deepspeed/stage3/sharded_muon.hpp>
+
+namespace shardmark {
+namespace {
+
+class DealtMatrices final : public ShardedMuon {
+ public:
+  using ShardedMuon::ShardedMuon;
+
+ private:
+  // DeepSpeed copies the momentum before it gathers it, and gradients that are whole already are
+  // updated where they lie.
+  Matrices gather(std::size_t number) override {
+    const Chunk& chunk = this->chunk(number);
+    const SubGroupSlots& s = params_.slots(chunk.group);
+    parts_ = passing("muon_momentum_parts", Category::staging, w_[s.momentum].dtype, chunk.row);
+    std::vector<Operand> grads = shards(chunk, w_.read(s.grad)), momenta;
+    for (const Operand& shard : shards(chunk, w_.read(s.momentum))) {
+      momenta.push_back(shard_in(chunk, parts_, momenta.size()));
+      c_.convert(c_.write_part(parts_, momenta.back().offset, shard.elems), shard);
+    }
+    whole_grads_ = whole_momenta_ = no_slot;
+    if (!are_whole(w_[s.grad].dtype)) {
+      whole_grads_ = whole_slot(chunk, "whole_gradients");
+      gather_shards(chunk, {grads}, {whole_grads_});
+      grads = matrices(chunk, whole_grads_);
+    }
+    if (c_.world() > 1) {
+      whole_momenta_ = whole_slot(chunk, "whole_momentum");
+      gather_shards(chunk, {momenta}, {whole_momenta_});
+      momenta = matrices(chunk, whole_momenta_);
+    }
+    Matrices list;
+    for (std::size_t i = 0; i < chunk.params.size(); ++i)
+      list.push_back({chunk.params[i], grads[i], momenta[i]});
+    return list;
+  }
+
+  void scatter(std::size_t number, const Matrices& made) override {
+    const SubGroupSlots& s = params_.slots(chunk(number).group);
+    for (const Matrix& m : made) {
+      const std::int64_t at = params_.groups().offset_of(m.id), elems = params_.real(m.id);
+      if (elems == 0) continue;
+      c_.convert(c_.write_part(s.momentum, at, elems), own(m.id, m.momentum));
+      if (whole_grads_ != no_slot) c_.convert(c_.write_part(s.grad, at, elems), own(m.id, m.grad));
+    }
+    for (const int slot : {parts_, whole_grads_, whole_momenta_})
+      if (slot != no_slot) w_.release(slot);
+  }
+
+  // All ranks share updates and momenta. Matrices of different shapes travel in buffers of the size
+  // of the largest one.
+  void share(std::span<const Matrix> round) override {
+    std::int64_t most = 0;
+    bool alike = round.size() == static_cast<std::size_t>(c_.world());
+    for (const Matrix& m : round) {
+      most = std::max(most, c_.elems(m.id));
+      alike = alike && c_.param(m.id).shape == c_.param(round[0].id).shape;
+    }
+    share(round, &Matrix::grad, alike, most, "gradients");
+    share(round, &Matrix::momentum, alike, most, "momentum");
+  }
+
+  void share(std::span<const Matrix> round, Operand Matrix::*part, bool alike, std::int64_t most,
+             const std::string& what) {
+    std::vector<int> params;
+    for (const Matrix& m : round) params.push_back(m.id);
+    if (c_.world() == 1)
+      return collectives_.issue(Op::all_gather, Reduction::none, round[0].*part, round[0].*part,
+                                params);
+    const auto mine = static_cast<std::size_t>(c_.program.rank);
+    const int shared = passing("shared_" + what, Category::gathered, type(), most * c_.world());
+    int padded = no_slot;
+    Operand sent = mine < round.size() ? round[mine].*part : Operand{};
+    if (!alike) {
+      padded = passing("padded_" + what, Category::gathered, type(), most);
+      w_.compute(Kernel::zero, {w_.write(padded)});
+      if (mine < round.size())
+        c_.convert(c_.write_part(padded, 0, sent.elems),
+                   c_.read_part(sent.slot, sent.offset, sent.elems));
+      sent = w_.read(padded);
+    }
+    collectives_.issue(Op::all_gather, Reduction::none, sent, w_.write(shared), params);
+    std::int64_t at = 0;
+    for (const Matrix& m : round) {
+      const Operand& to = m.*part;
+      c_.convert(c_.write_part(to.slot, to.offset, to.elems), c_.read_part(shared, at, to.elems));
+      at += most;
+    }
+    if (padded != no_slot) w_.release(padded);
+    w_.release(shared);
+  }
+
+  // Of the chunk: shards of the momentum, and whole matrices.
+  int parts_ = no_slot, whole_grads_ = no_slot, whole_momenta_ = no_slot;
+};
+
+class HostShards final : public ShardedMuon {
+ public:
+  HostShards(DeepSpeedContext& context, Collectives& collectives, StepScalars& scalars,
+             OptimizerSwapper& swapper, ShardedParams& params)
+      : ShardedMuon(context, collectives, params), scalars_(scalars), swapper_(swapper) {}
+
+ private:
+  // Gradients, or the momentum, of a chunk.
+  struct List {
+    Operand host = {};    // of the sub-group
+    int parts = no_slot;  // the chunk's shards, on the device
+    int whole = no_slot;  // its whole matrices
+  };
+
+  void find_on_host(std::size_t group) {
+    const SubGroupSlots& s = params_.slots(group);
+    grads_ = {}, momenta_ = {};
+    if (params_.swaps(group)) {
+      const OptimizerSwapper::Buffers buffers = swapper_.borrow(s.swapped);
+      grads_.host = buffers.grad;
+      momenta_.host = c_.knobs.muon_momentum_in_memory ? w_.read(s.momentum) : buffers.states[1];
+    } else {
+      grads_.host = w_.read(s.grad32), momenta_.host = w_.read(s.momentum);
+    }
+  }
+
+  // Shards pass through fp32 on their way up and down.
+  Matrices gather(std::size_t number) override {
+    const Chunk& chunk = this->chunk(number);
+    find_on_host(chunk.group);
+    grads_.parts = passing("muon_gradient_parts", Category::staging, Dtype::fp32, chunk.row);
+    momenta_.parts =
+        passing("muon_momentum_parts", Category::staging, w_[momenta_.host.slot].dtype, chunk.row);
+    std::vector<std::vector<Operand>> lists;
+    for (const List* list : {&grads_, &momenta_}) {
+      std::vector<Operand>& here = lists.emplace_back();
+      for (const Operand& shard : shards(chunk, list->host)) {
+        here.push_back(shard_in(chunk, list->parts, here.size()));
+        w_.copy(shard, here.back());
+      }
+    }
+    const auto whole_of = [&](int parts, const char* name) {
+      return are_whole(w_[parts].dtype) ? parts : whole_slot(chunk, name);
+    };
+    grads_.whole = whole_of(grads_.parts, "whole_gradients");
+    momenta_.whole = whole_of(momenta_.parts, "whole_momentum");
+    if (c_.world() > 1) {
+      gather_shards(chunk, lists, {grads_.whole, momenta_.whole});
+    } else {
+      if (grads_.whole != grads_.parts) gather_shards(chunk, {lists[0]}, {grads_.whole});
+      if (momenta_.whole != momenta_.parts) gather_shards(chunk, {lists[1]}, {momenta_.whole});
+    }
+    const std::vector<Operand> grads = matrices(chunk, grads_.whole);
+    const std::vector<Operand> momenta = matrices(chunk, momenta_.whole);
+    if (has_scale())
+      for (const Operand& gradient : grads) w_.compute(Kernel::unscale, {gradient});
+    Matrices list;
+    for (std::size_t i = 0; i < grads.size(); ++i)
+      list.push_back({chunk.params[i], grads[i], momenta[i]});
+    return list;
+  }
+
+  void scatter(std::size_t number, const Matrices& made) override {
+    const Chunk& chunk = this->chunk(number);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (params_.real(made[i].id) == 0) continue;
+      count_update(scalars_, chunk.group, own(made[i].id, made[i].grad));
+      send_down(chunk, i, grads_, own(made[i].id, made[i].grad));
+      send_down(chunk, i, momenta_, own(made[i].id, made[i].momentum));
+    }
+    for (const int slot : {grads_.parts, momenta_.parts, grads_.whole, momenta_.whole})
+      if (w_.alive(slot)) w_.release(slot);
+    if (params_.swaps(chunk.group)) swapper_.give_back(params_.slots(chunk.group).swapped);
+  }
+
+  void send_down(const Chunk& chunk, std::size_t i, const List& list, Operand mine) {
+    if (mine.slot != list.parts) {
+      c_.convert(c_.write_part(list.parts, chunk.at[i], mine.elems), mine);
+      mine = c_.read_part(list.parts, chunk.at[i], mine.elems);
+    }
+    const std::int64_t at = params_.groups().offset_of(chunk.params[i]);
+    w_.copy(mine, c_.write_part(list.host.slot, list.host.offset + at, mine.elems));
+  }
+
+  StepScalars& scalars_;
+  OptimizerSwapper& swapper_;
+  List grads_, momenta_;
+};
+
+}  // namespace
+
+std::unique_ptr<Muon> muon_of_shards(DeepSpeedContext& context, Collectives& collectives,
+                                     StepScalars& scalars, OptimizerSwapper& swapper,
+                                     ShardedParams& params) {
+  if (context.offloads())
+    return std::make_unique<HostShards>(context, collectives, scalars, swapper, params);
+  return std::make_unique<DealtMatrices>(context, collectives, params);
+}
+
+}  // namespace shardmark
