@@ -101,7 +101,10 @@ void Executor::run(int index, const StepValues& values) {
     ScopedTimer timer(phase_time(times_, segment.events[i].phase));
     run_event(segment, i, values);
   }
-  if (segment.kind == SegmentKind::boundary) look_for_overflow(segment);
+  if (segment.kind == SegmentKind::boundary) {
+    ScopedTimer timer(times_.step);  // waiting for the flag is part of the step's end
+    look_for_overflow(segment);
+  }
   if (segment.events.empty()) return;
   const TracedScope traced(trace_, memory_, index, -1, times_.exposed, waited_for_copies_ns_);
   ScopedTimer timer(phase_time(times_, segment.events.back().phase));

@@ -8,8 +8,8 @@
 
 #include <core/printable.hpp>
 #include <io/files/hash.hpp>
-#include <miniapp/submission/checks/losses_reader.hpp>
-#include <miniapp/submission/checks/run_times.hpp>
+#include <miniapp/submission/read/losses_reader.hpp>
+#include <miniapp/submission/read/run_times.hpp>
 #include <miniapp/submission/repetitions.hpp>
 
 namespace shardmark {

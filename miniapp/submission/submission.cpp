@@ -12,7 +12,7 @@
 #include <io/files/regular_file.hpp>
 #include <io/json/json_source.hpp>
 #include <io/keys/nearest.hpp>
-#include <miniapp/submission/checks/replan.hpp>
+#include <miniapp/submission/read/replan.hpp>
 #include <miniapp/submission/submission.hpp>
 
 namespace shardmark {

@@ -43,9 +43,9 @@ class Verification {
     part([&] { check_losses(facts_, findings_); });
     part([&] { verdict(); });
     part([&] { figure_of_merit(); });
-    for (const auto& check :
-         {check_step_times, check_collective_times, check_copies, check_proof, check_replay,
-          check_speed, check_prediction, check_energy, check_checkpoints, check_environment})
+    for (const auto& check : {check_step_times, check_collective_times, check_copies, check_proof,
+                              check_replay, check_speed, check_prediction, check_disturbances,
+                              check_comms_log, check_energy, check_checkpoints, check_environment})
       part([&] { check(facts_, findings_); });
     part([&] { check_identity(facts_, std::time(nullptr), findings_); });
     part([&] { reference(); });

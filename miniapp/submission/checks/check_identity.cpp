@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include <miniapp/submission/checks/checks.hpp>
-#include <miniapp/submission/checks/run_times.hpp>
+#include <miniapp/submission/read/run_times.hpp>
 
 namespace shardmark {
 namespace {

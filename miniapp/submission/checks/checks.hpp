@@ -29,6 +29,9 @@ void check_replay(const RunFacts& facts, Findings& findings);
 void check_speed(const RunFacts& facts, Findings& findings);
 /// The prediction, its errors, MFU and HFU, where the run was given a machine file.
 void check_prediction(const RunFacts& facts, Findings& findings);
+/// What `perturb` and `congestion` did; DeepSpeed's log of the collectives.
+void check_disturbances(const RunFacts& facts, Findings& findings);
+void check_comms_log(const RunFacts& facts, Findings& findings);
 void check_energy(const RunFacts& facts, Findings& findings);
 /// Checkpoints that were written, and the storage benchmark.
 void check_checkpoints(const RunFacts& facts, Findings& findings);

@@ -4,8 +4,8 @@
 
 #include <fmt/core.h>
 
-#include <miniapp/submission/checks/losses_reader.hpp>
 #include <miniapp/submission/checks/run_facts.hpp>
+#include <miniapp/submission/read/losses_reader.hpp>
 
 namespace shardmark {
 

@@ -9,8 +9,8 @@
 #include <core/plan/interpret/planned_runs.hpp>
 #include <io/files/output_folder.hpp>
 #include <miniapp/prove/proof_result.hpp>
-#include <miniapp/submission/checks/replan.hpp>
-#include <miniapp/submission/checks/report_reader.hpp>
+#include <miniapp/submission/read/replan.hpp>
+#include <miniapp/submission/read/report_reader.hpp>
 
 namespace shardmark {
 

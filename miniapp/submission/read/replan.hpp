@@ -7,7 +7,7 @@
 
 #include <core/plan/plan.hpp>
 #include <io/deck/deck_reader.hpp>
-#include <miniapp/submission/checks/report_reader.hpp>
+#include <miniapp/submission/read/report_reader.hpp>
 
 namespace shardmark {
 

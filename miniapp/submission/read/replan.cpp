@@ -9,7 +9,7 @@
 #include <core/plan/interpret/print.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/files/durable_file.hpp>
-#include <miniapp/submission/checks/replan.hpp>
+#include <miniapp/submission/read/replan.hpp>
 
 namespace shardmark {
 namespace {

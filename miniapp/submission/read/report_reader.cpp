@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <miniapp/submission/checks/report_reader.hpp>
+#include <miniapp/submission/read/report_reader.hpp>
 
 namespace shardmark {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <fmt/core.h>
 
-#include <miniapp/submission/checks/run_times.hpp>
+#include <miniapp/submission/read/run_times.hpp>
 
 namespace shardmark {
 namespace {

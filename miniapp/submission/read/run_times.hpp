@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include <miniapp/submission/checks/report_reader.hpp>
+#include <miniapp/submission/read/report_reader.hpp>
 
 namespace shardmark {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <io/files/output_folder.hpp>
-#include <miniapp/submission/checks/report_reader.hpp>
+#include <miniapp/submission/read/report_reader.hpp>
 
 namespace shardmark {
 

@@ -6,7 +6,7 @@
 
 #include <fmt/core.h>
 
-#include <miniapp/submission/checks/losses_reader.hpp>
+#include <miniapp/submission/read/losses_reader.hpp>
 
 namespace shardmark {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <tests/miniapp/commands/mended_archive.hpp>
+#include <tests/miniapp/submission/mended_archive.hpp>
 #include <tests/support/program.hpp>
 
 namespace shardmark::test::repetition_test {
@@ -116,6 +116,17 @@ TEST_F(Repetitions, OfAnotherProgramOrMachineAreRefused) {
                  "the processor differs from that of runs/1");
   expect_refused([](Json& r, const Json&) { r["ranks"][0]["matmul_threads"] = 64; },
                  "the number of threads differs from that of runs/1");
+}
+
+// Nothing but steps is in the timed span of one rank, so that it is no shorter than they are.
+TEST_F(Repetitions, WithAShorterSpanThanTheStepsAreRefused) {
+  expect_refused(
+      [](Json& r, const Json&) {
+        for (Json* span : {&r["step_seconds"]["timed_total"], &r["energy"]["seconds"]})
+          *span = span->get<double>() * 0.5;
+        r["fom"]["value"] = r["fom"]["value"].get<double>() * 2;
+      },
+      "timed_total is");
 }
 
 TEST_F(Repetitions, UnderTheFormOfAnotherMachineAreRefused) {

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// An honest run is never refused: runs of all kinds, on 1 to 4 ranks, are verified as they are.
+#include <gtest/gtest.h>
+
+#include <tests/support/program.hpp>
+#include <tests/support/workplace.hpp>
+
+namespace shardmark::test::honest_runs_test {
+namespace {
+
+struct Kind {
+  std::string name;
+  int stage = 3;
+  Json patch = Json::object();
+  std::vector<std::string> more = {};
+};
+
+Json zero(const Json& section) {
+  return {{"deepspeed", {{"zero_optimization", section}}}};
+}
+
+std::vector<Kind> kinds() {
+  const Json cpu{{"device", "cpu"}};
+  return {
+      {"plain0", 0},
+      {"plain1", 1},
+      {"plain2", 2},
+      {"plain3", 3},
+      {"strict", 3, {{"run", {{"memory_mode", "strict"}}}}},
+      {"paper", 3, {{"run", {{"schedule", "paper"}}}}},
+      {"torch", 3, {{"run", {{"schedule", "torch"}}}}},
+      {"ordered", 2, {{"run", {{"reductions", "ordered"}}}}},
+      {"bf16", 2, {{"deepspeed", {{"bf16", {{"enabled", true}}}}}}},
+      {"fp16", 3, {{"deepspeed", {{"fp16", {{"enabled", true}, {"initial_scale_power", 20}}}}}}},
+      {"accumulation", 1, {{"deepspeed", {{"gradient_accumulation_steps", 3}}}}},
+      {"offload", 3, zero({{"offload_optimizer", cpu}, {"offload_param", cpu}})},
+      {"slow_link", 2,
+       [] {
+         Json patch = zero({{"offload_optimizer", {{"device", "cpu"}}}});
+         patch["machine"] = {{"host_link_gbps", 0.1}};
+         return patch;
+       }()},
+      {"checkpoints", 2, {{"checkpoint", {{"dir", "ckpt"}, {"every", 3}}}}},
+      {"async", 3, {{"checkpoint", {{"dir", "ckpt"}, {"every", 3}, {"async", true}}}}},
+      {"storage",
+       3,
+       {{"run", {{"compute", "none"}}}, {"checkpoint", {{"dir", "ckpt"}, {"benchmark", 2}}}}},
+      {"no_compute", 3, {{"run", {{"compute", "none"}}}}},
+      {"scheduler",
+       1,
+       {{"deepspeed",
+         {{"scheduler", {{"type", "WarmupLR"}, {"params", {{"warmup_num_steps", 4}}}}}}}}},
+      {"muon", 2, {{"deepspeed", {{"optimizer", {{"type", "Muon"}, {"params", {{"lr", 0.01}}}}}}}}},
+      {"perturbed", 2, {{"perturb", {{"ranks", {0}}, {"factor", 1.5}, {"every", 2}}}}},
+      {"logged", 3, {{"deepspeed", {{"comms_logger", {{"enabled", true}}}}}}},
+      {"predicted",
+       2,
+       Json::object(),
+       {"--machine", std::string(SHARDMARK_TEST_INPUTS) + "/machines/cpu-2-socket.json"}},
+      {"one_step", 2, {{"run", {{"steps", 1}, {"warmup", 0}}}}},
+  };
+}
+
+class HonestRuns : public ::testing::TestWithParam<std::tuple<Kind, int>> {};
+
+TEST_P(HonestRuns, AreVerified) {
+  const auto& [kind, ranks] = GetParam();
+  const Workplace place;
+  Json patch{{"run", {{"steps", 7}, {"warmup", 2}}}};
+  patch.merge_patch(kind.patch);
+  std::vector<std::string> args{"run", place.deck(kind.stage, patch), "--out", place.out()};
+  args.insert(args.end(), kind.more.begin(), kind.more.end());
+  const Outcome ran = run({.args = args, .ranks = ranks});
+  ASSERT_EQ(ran.status, 0) << ran.out << ran.err;
+  const Outcome o = run({.args = {"submit", place.out(), "--out", place.path("a.zip")}});
+  EXPECT_EQ(o.status, 0) << o.out << o.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, HonestRuns,
+                         ::testing::Combine(::testing::ValuesIn(kinds()),
+                                            ::testing::Values(1, 2, 3, 4)),
+                         [](const auto& of) {
+                           return std::get<0>(of.param).name + "_on_" +
+                                  std::to_string(std::get<1>(of.param));
+                         });
+
+}  // namespace
+}  // namespace shardmark::test::honest_runs_test
