@@ -62,7 +62,7 @@ double RankedEntry::median() const {
 
 std::string RankedEntry::why_not() const {
   if (!official) return "unofficial";
-  if (work.division == Division::unranked) return "unranked division";
+  if (work.division == Division::unranked) return "unranked";
   if (values.size() < required_repetitions)
     return fmt::format("{} of {} runs", values.size(), required_repetitions);
   return {};
@@ -100,12 +100,16 @@ std::string describe(const RankedWork& work) {
   return fmt::format("{}, {}, {}", work.deck, to_string(work.division), plural(work.ranks, "rank"));
 }
 
+std::string shown_parameters(std::int64_t parameters) {
+  const auto count = static_cast<double>(parameters);
+  return count >= 1e9 ? fmt::format("{:.3g} billion", count * 1e-9)
+                      : fmt::format("{:.3g} million", count * 1e-6);
+}
+
 std::string describe_size(const RankedWork& work) {
-  const auto parameters = static_cast<double>(work.parameters);
-  const std::string size = parameters >= 1e9 ? fmt::format("{:.3g} billion", parameters * 1e-9)
-                                             : fmt::format("{:.3g} million", parameters * 1e-6);
-  if (work.figure != "tokens_per_s") return size + " parameters";  // storage: no step counts
-  return fmt::format("{} parameters, {} tokens per step", size, work.tokens_per_step);
+  const std::string size = shown_parameters(work.parameters) + " parameters";
+  if (work.figure != "tokens_per_s") return size;  // storage: no step counts
+  return fmt::format("{}, {} tokens per step", size, work.tokens_per_step);
 }
 
 }  // namespace shardmark

@@ -57,6 +57,8 @@ Ranking rank(const std::vector<Ranked>& runs);
 std::string unit_of(const std::string& figure);
 /// "4266", "0.8123": a figure of merit with four digits or all before the point.
 std::string shown_figure(double value);
+/// "1.24 billion".
+std::string shown_parameters(std::int64_t parameters);
 /// "gpt-tiny-z3, as-is, 2 ranks": the work in words, and its size in words.
 std::string describe(const RankedWork& work);
 std::string describe_size(const RankedWork& work);

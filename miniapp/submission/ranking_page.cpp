@@ -42,7 +42,9 @@ std::string entry_row(const RankedEntry& e, double most, bool ranked) {
   if (ranked)
     markup += labelled("place", std::to_string(e.place), "strong");
   else
-    markup += labelled("deck", escape(e.work.deck), "strong");
+    markup += labelled(
+        "deck", fmt::format("<strong>{}</strong><br/><span class=\"soft\">{} parameters</span>",
+                            escape(e.work.deck), shown_parameters(e.work.parameters)));
   markup += labelled("median",
                      fmt::format("<strong>{} {}</strong>{}", grouped_figure(e.median()),
                                  escape(unit), entry_bar(e, most)),
@@ -76,7 +78,10 @@ std::string entries_table(const std::vector<RankedEntry>& entries, std::size_t f
                                  "nodes"};
   if (!ranked) names.insert(names.end(), {"ranks", "not ranked because"});
   names.insert(names.end(), {"per rank", "organisation, system", "processor", "date, archive"});
-  for (const std::string& name : names) markup += "<th>" + name + "</th>";
+  for (const std::string& name : names) {
+    const bool figure = name == "runs" || name == "nodes" || name == "ranks" || name == "per rank";
+    markup += fmt::format("<th{}>{}</th>", figure ? " class=\"figure\"" : "", name);
+  }
   markup += "</tr></thead><tbody>\n";
   for (std::size_t i = first; i < last; ++i) {
     double most = 0;  // of the entries with the same work

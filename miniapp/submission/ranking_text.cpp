@@ -15,7 +15,7 @@ using TextRow = std::vector<std::string>;
 
 // Names are cut to this many characters, so that a line of the terminal holds a row. The CSV and
 // the page have them whole.
-constexpr std::size_t longest_name = 18;
+constexpr std::size_t longest_name = 17;
 
 std::string name_of(const std::string& text) {
   const std::string safe = text.empty() ? "-" : printable(text);
@@ -71,17 +71,15 @@ std::string ranked_text(const std::vector<RankedEntry>& entries) {
 
 std::string unranked_text(const std::vector<RankedEntry>& entries) {
   if (entries.empty()) return {};
-  std::vector<TextRow> rows{joined({"deck", "median", "lowest", "highest", "runs", "nodes",
-                                    "per rank", "ranks", "division", "because"},
-                                   {"organisation", "system", "date", "archive"})};
+  std::vector<TextRow> rows{{"deck", "parameters", "median", "lowest", "highest", "runs", "ranks",
+                             "nodes", "division", "because", "organisation", "date", "archive"}};
   for (const RankedEntry& e : entries) {
-    TextRow figures = figures_of(e), names = names_of(e);
-    figures.front() += " " + unit_of(e.work.figure);
-    names.erase(names.begin() + 2);  // the processor: the line is full
-    rows.push_back(joined(joined(joined({name_of(e.work.deck)}, figures),
-                                 {std::to_string(e.work.ranks),
-                                  std::string(to_string(e.work.division)), e.why_not()}),
-                          names));
+    const TextRow figures = figures_of(e), names = names_of(e);
+    rows.push_back({name_of(e.work.deck), shown_parameters(e.work.parameters),
+                    figures[0] + " " + unit_of(e.work.figure), figures[1], figures[2], figures[3],
+                    std::to_string(e.work.ranks), figures[4],
+                    std::string(to_string(e.work.division)), e.why_not(), names[0], names[3],
+                    names[4]});
   }
   return fmt::format(
       "Not ranked, because a place needs {} official runs of one deck (docs/run-rules.md)\n{}",
