@@ -75,6 +75,15 @@ void add_offload(DeckChanges& changes, const Deck& deck, Schedule schedule, Offl
                          params ? offload_device(deck.zero.offload_param, nvme) : off);
 }
 
+// The deck's kind of recomputation stays.
+void add_recomputation(DeckChanges& changes, const Deck& deck, const CandidateSpace& space,
+                       bool again) {
+  for (const std::string& key : space.recomputation_keys) {
+    const bool reentrant = again && deck.run.reentrant && key.starts_with("run.");
+    changes.emplace_back(key, reentrant ? "reentrant" : again ? "true" : "false");
+  }
+}
+
 // Hugging Face's trainer refuses a config whose batch is not its own.
 void add_batch(DeckChanges& changes, const CandidateSpace& space, std::int64_t micro) {
   const std::string size = std::to_string(micro);
@@ -145,8 +154,8 @@ std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace
         for (const std::int64_t micro : micro_batches_with(space))
           for (const bool again : recompute) {
             DeckChanges changes{{"run.schedule", std::string(to_string(schedule))},
-                                {std::string(zero_section) + "stage", std::to_string(stage)},
-                                {"run.activation_checkpointing", again ? "true" : "false"}};
+                                {std::string(zero_section) + "stage", std::to_string(stage)}};
+            add_recomputation(changes, deck, space, again);
             add_batch(changes, space, micro);
             add_offload(changes, deck, schedule, kind, space);
             if (stage == 3 && is_muon(deck.zero.optimizer.type))

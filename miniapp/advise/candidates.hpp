@@ -25,7 +25,9 @@ struct CandidateSpace {
   bool has_host_memory = true;  // beside the device's, so that offload makes sense
   bool has_disk = true;
   std::vector<Schedule> schedules;  // that may be advised
-  bool has_trainer = false;         // section hf, whose batch must be that of the config
+  // The keys of the deck that turn recomputation on and off: of the run, of the trainer, or both.
+  std::vector<std::string> recomputation_keys{"run.activation_checkpointing"};
+  bool has_trainer = false;  // section hf, whose batch must be that of the config
   std::vector<std::string> deprecated_offload;  // keys of zero_optimization that the deck gives
 };
 

@@ -152,6 +152,16 @@ std::int64_t checked_batch(const Deck& deck, int ranks, std::int64_t wanted) {
   return wanted;
 }
 
+std::vector<std::string> recomputation_keys(const Json& deck) {
+  std::vector<std::string> keys;
+  const auto says = [&](const std::string& key) { return deck.contains(Json::json_pointer(key)); };
+  for (const char* name : {"activation_checkpointing", "gradient_checkpointing"})
+    if (says(std::string("/hf/") + name)) keys.push_back(std::string("hf.") + name);
+  if (keys.empty() || says("/run/activation_checkpointing"))
+    keys.emplace_back("run.activation_checkpointing");
+  return keys;
+}
+
 CandidateSpace space_of(const AdviseCase& question, const Deck& deck, std::int64_t global_batch) {
   CandidateSpace space;
   space.global_batch = global_batch;
@@ -163,6 +173,7 @@ CandidateSpace space_of(const AdviseCase& question, const Deck& deck, std::int64
   space.schedules = schedules_of(question.framework);
   const Json text = Json::parse(deck_text(question.deck, question.sets));
   space.has_trainer = text.contains("hf");
+  space.recomputation_keys = recomputation_keys(text);
   const Json zero = text.value(Json::json_pointer("/deepspeed/zero_optimization"), Json::object());
   for (const char* key : {"cpu_offload", "cpu_offload_param"})
     if (zero.is_object() && zero.contains(key)) space.deprecated_offload.emplace_back(key);

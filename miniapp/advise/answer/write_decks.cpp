@@ -53,7 +53,11 @@ Written contents(const AdviseCase& question, const Candidate& c) {
   w.deck = DeckJson::parse(w.loaded.used_json);
   w.deck["name"] = deck.name;
   w.deck["deepspeed"] = w.deepspeed;
-  w.deck.erase("hf");  // its values are in the config
+  w.deck.erase("hf");  // its values are in the config and in the section run
+  if (deck.run.reentrant)
+    w.deck["run"]["activation_checkpointing"] = "reentrant";
+  else
+    w.deck["run"]["activation_checkpointing"] = deck.run.activation_checkpointing;
   // Paths of a deck start from its own folder.
   if (!deck.data.path.empty() && w.deck.contains("data") && w.deck["data"].contains("path"))
     w.deck["data"]["path"] = fs::absolute(deck.data.path).string();

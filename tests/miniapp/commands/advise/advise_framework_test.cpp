@@ -137,6 +137,37 @@ TEST_F(AdviseFramework, SaysWhatItChanges) {
   }
 }
 
+TEST_F(AdviseFramework, KeepsTheKindOfRecomputation) {
+  Json patch = model_patch();
+  patch["run"]["activation_checkpointing"] = "reentrant";
+  const Json advice = answer({place_.deck(3, patch), "--ranks", "2", "--batch", "4"});
+  int recompute = 0;
+  for (const Json& c : advice.at("candidates"))
+    if (c.at("recomputation") == true) {
+      ++recompute;
+      EXPECT_EQ(c.at("deck_changes").at("run.activation_checkpointing"), "reentrant");
+    }
+  EXPECT_GT(recompute, 0);
+}
+
+// The deck's micro-batch of 3 is not next to a power of two, and its offload has a ratio.
+TEST_F(AdviseFramework, HasTheDeckAmongTheCandidates) {
+  Json patch = model_patch();
+  patch["deepspeed"]["train_micro_batch_size_per_gpu"] = 3;
+  patch["deepspeed"]["gradient_accumulation_steps"] = 48;
+  patch["memory"] = {{"device_gib", 8}, {"host_gib", 64}};
+  patch["deepspeed"]["zero_optimization"]["offload_optimizer"] = {{"device", "cpu"},
+                                                                  {"ratio", 0.5}};
+  const Json advice = answer({place_.deck(3, patch), "--ranks", "2"});
+  const Json& given = advice.at("as_given");
+  const Json& all = advice.at("candidates");
+  ASSERT_TRUE(given.at("fits")) << given;
+  EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const Json& c) {
+    return c.at("step_s") == given.at("step_s") && c.at("device_bytes") == given.at("device_bytes");
+  })) << given;
+  EXPECT_GE(advice.at("best").at("tokens_per_s"), given.at("tokens_per_s"));
+}
+
 TEST_F(AdviseFramework, SaysThatTheDeckIsTheBest) {
   const std::string folder = place_.path("best");
   const std::vector<std::string> more{"--ranks", "2", "--batch", "8"};
