@@ -45,8 +45,16 @@ std::vector<std::string> shipped_files(const ShippedKind& kind) {
 
 FoundFile find_shipped(const std::string& text, const ShippedKind& kind) {
   std::error_code none;
-  if (!may_be_name(text) || fs::exists(text, none)) return {text};
+  if (fs::exists(text, none)) return {text};
   std::vector<std::string> names;
+  if (!may_be_name(text)) {
+    for (const std::string& path : shipped_files(kind)) names.push_back(fs::path(path).stem());
+    const std::string meant = did_you_mean(fs::path(text).stem().string(), names);
+    // Without one, the reader says what is wrong with the path.
+    if (meant.empty() || none) return {text};
+    throw DeckError(fmt::format("{}: no such file; as a shipped {}, {} {}", text, kind.what, meant,
+                                kind.listing));
+  }
   for (const std::string& path : shipped_files(kind)) {
     names.push_back(fs::path(path).stem().string());
     if (names.back() == text) return {path, true};

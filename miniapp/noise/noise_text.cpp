@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <core/relation.hpp>
 #include <core/text.hpp>
 #include <miniapp/noise/noise.hpp>
 
@@ -66,8 +67,8 @@ std::string period_lines(const Noise& noise) {
 
 std::string loop_lines(const SynchronizedLoop& l) {
   const auto line = [](const char* what, double measured, double predicted) {
-    return fmt::format("  {:<38} measured {:>8}, predicted {:>8} ({:+.1f} %)\n", what,
-                       duration(measured), duration(predicted), (predicted / measured - 1) * 100);
+    return fmt::format("  {:<38} measured {:>8}, predicted {:>8} ({})\n", what, duration(measured),
+                       duration(predicted), relation(predicted, measured));
   };
   return line("quantum of the slowest rank, mean", l.slowest_s, l.predicted_slowest_s) +
          line("round of quantum and barrier, mean", l.round_s, l.predicted_round_s);

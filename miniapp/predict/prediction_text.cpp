@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <core/text.hpp>
@@ -36,6 +38,21 @@ std::string detail(const PredictedPoint& p) {
   for (const std::string& sentence : p.extrapolates)
     text += fmt::format("  extrapolates {}\n", sentence);
   return text;
+}
+
+// With model.fit the model follows the memory of all ranks.
+std::string sizes_note(const std::vector<PredictedPoint>& points) {
+  const auto [smallest, largest] = std::minmax_element(
+      points.begin(), points.end(),
+      [](const PredictedPoint& a, const PredictedPoint& b) { return a.parameters < b.parameters; });
+  if (points.empty() || smallest->parameters == largest->parameters) return {};
+  return fmt::format(
+      "The models differ, from {} parameters on {} to {} on {}, so their tokens/s cannot be "
+      "compared; `shardmark compare` on the output of --format json compares tokens per second "
+      "times "
+      "parameters.\n",
+      smallest->parameters, plural(smallest->ranks, "rank"), largest->parameters,
+      plural(largest->ranks, "rank"));
 }
 
 }  // namespace
@@ -77,6 +94,7 @@ std::string prediction_text(const Deck& deck, const Machine& machine,
     text += fmt::format("{:>8} {:>12} {:>25} {:>14.4g} {:>8}  {}\n", p.ranks, duration(p.step_s),
                         fmt::format("{} to {}", duration(p.step_s_low), duration(p.step_s_high)),
                         p.tokens_per_s, percent(p.mfu), p.limited_by());
+  text += sizes_note(points);
   for (const PredictedPoint& p : points) text += detail(p);
   return text;
 }

@@ -259,6 +259,13 @@ TEST(Scaling, WithoutASpeedUpIsATable) {
   EXPECT_EQ(count(page, "<svg"), 0U);
 }
 
+TEST(Scaling, APredictionSaysThatModelsDiffer) {
+  const Outcome o =
+      run({.args = {"predict", "fit-weak-scaling", "--machine", "dgx-h100", "--ranks", "1,2"}});
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.out.find("The models differ, from"), std::string::npos) << o.out;
+}
+
 TEST(Relations, BecomeFactorsBeyondAFactorOfTen) {
   EXPECT_EQ(relation(1.234, 1), "+23.4 %");
   EXPECT_EQ(relation(0.25, 1), "-75.0 %");

@@ -91,6 +91,17 @@ TEST(Machines, AnUnknownNameIsAnsweredWithThoseThatContainIt) {
   }
 }
 
+TEST(Machines, AMissingFileIsAnsweredWithShippedOnesOfItsName) {
+  const Outcome o =
+      run({.args = {"predict", "gpt-tiny-z3", "--machine", "inputs/machines/dgx-h10.json"}});
+  EXPECT_EQ(o.status, 2);
+  EXPECT_NE(o.err.find("did you mean dgx-h100? `shardmark machines` lists them"), std::string::npos)
+      << o.err;
+  const Outcome other = run({.args = {"machine", "check", "none/of/these.json"}});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_EQ(other.err.find("did you mean"), std::string::npos) << other.err;
+}
+
 TEST(Commands, AnUnknownCommandOrOptionIsAnsweredWithTheNearest) {
   struct Case {
     std::vector<std::string> args;
