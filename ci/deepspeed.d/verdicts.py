@@ -64,6 +64,7 @@ LATER = {
     "gradient_predivide_factor": "the engine computes with it",
     "gradient_clipping": "the optimizer compares it with 0",
     "timers": "text is searched for the word throughput, and a list for that element",
+    "comms_logger.prof_ops": "its elements are compared with the names of collectives",
     "zero_optimization.legacy_stage1": "the engine asserts that it is false",
     "torch_autocast.enabled": "the engine needs a dtype beside it",
     "torch_autocast.lower_precision_safe_modules": "the engine imports each name as a class of a module",

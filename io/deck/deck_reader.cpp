@@ -141,7 +141,7 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
   const Json* given = reader.any("deepspeed");
   const Json config =
       fill_config(origin, given ? *given : empty, {hf ? &*hf : nullptr, &deck.model, world});
-  deck.zero = read_deepspeed(origin, config, deck.run.schedule);
+  deck.zero = read_deepspeed(origin, config, deck.run.schedule, {&deck.model, world});
   loaded.deepspeed_json = printed(config);
   read_torch(section("torch"), deck.torch);
   if (const Json* torch = reader.any("torch");

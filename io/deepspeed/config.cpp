@@ -86,9 +86,11 @@ DsConfig parse_deepspeed(Origin& origin, const Json& config) {
       .stage = stage};
 }
 
-ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule) {
+ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule,
+                        const DsModel& model) {
   DsConfig c = parse_deepspeed(origin, config);
   mute_without_effect(c);
+  if (traits(schedule).follows_deepspeed) judge_with_model(c, origin, model);
   check_deepspeed_rules(c, origin);
   check_optimizer(c, origin, schedule);
   ZeroSpec spec;

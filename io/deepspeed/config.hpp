@@ -26,10 +26,18 @@ DsConfig parse_deepspeed(Origin& origin, const Json& config);
 /// `config` must be muted already. Throws DeckError.
 void check_deepspeed_rules(const DsConfig& config, const Origin& origin);
 
+/// The model that a config is for, and the number of ranks if it is known. The effect of some keys
+/// depends on them.
+struct DsModel {
+  const ModelSpec* spec = nullptr;
+  std::optional<int> world;
+};
+
 /// Reads, checks and judges a whole config; findings go to `origin`. `schedule` is run.schedule;
 /// fewer features are modelled for one that does not follow DeepSpeed. Throws DeckError, also if no
 /// batch size is given.
-ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule);
+ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule,
+                        const DsModel& model = {});
 
 /// Returns what the config asks a run to log. `config` must be one that read_deepspeed accepts.
 /// Throws DeckError if steps_per_print is not a number of steps or prof_ops is not a list of names.

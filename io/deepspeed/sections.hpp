@@ -56,6 +56,10 @@ void mute_parts(DsConfig& config);
 /// Throws DeckError for what acts in one of these sections, since nothing of them is modelled.
 void judge_parts(const DsConfig& config, Origin& origin, Schedule schedule);
 
+/// Mutes the keys that divide nothing of this model. Throws DeckError for a granularity that marks
+/// modules, which is not modelled.
+void judge_with_model(DsConfig& config, Origin& origin, const DsModel& model);
+
 /// The values of `zero_optimization` that the schedule uses.
 ZeroKnobs zero_knobs(const DsConfig& config);
 /// Mutes the keys that other keys of the same config make ineffective.
