@@ -15,8 +15,8 @@ void Findings::compare_number(std::string_view what, double reported, double rec
 void Findings::at_most(const Named& figure, const Named& bound) {
   const double slack = rounding * std::max(std::abs(figure.value), std::abs(bound.value));
   if (!(figure.value <= bound.value + slack))
-    refuse(fmt::format("{} is {:.7g}, more than {}, {:.7g}", figure.name, figure.value, bound.name,
-                       bound.value));
+    refuse(fmt::format("{} is {:.7g}, more than {}{} {:.7g}", figure.name, figure.value, bound.name,
+                       bound.name.ends_with(',') ? "" : ",", bound.value));
 }
 
 void Findings::is_time(const Named& figure) {

@@ -127,7 +127,7 @@ TEST(Ranking, IsReadableAsTextAndComplete) {
   for (const char* part :
        {"llama-1b, as-is, 4 ranks: 1.24 billion parameters, 8192 tokens per step",
         "median tokens/s", "4200", "per rank", "1050", "2026-11-26", "Not ranked, because",
-         "unofficial", "7 tokens/s", "  1.24 billion  "})
+        "unofficial", "7 tokens/s", "  1.24 billion  "})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   const std::string csv = ranking_csv(r);
   EXPECT_EQ(lines_of(csv).size(), 3U) << csv;
