@@ -31,10 +31,6 @@ void Collectives::declare_scratch() {
   if (bytes > 0) scratch_ = w_.slot("staging", Category::staging, Dtype::uint8, bytes);
 }
 
-void Collectives::end_segment() {
-  if (scratch_ != no_slot && w_.alive(scratch_)) w_.release(scratch_);
-}
-
 void Collectives::issue(Op op, Reduction reduction, Operand send, Operand receive,
                         const std::vector<int>& params, int root, int group) {
   if (scratch_ != no_slot && is_reduction(op) && !w_.alive(scratch_)) w_.acquire(scratch_);

@@ -29,7 +29,7 @@ class Collectives {
   void issue(Op op, Reduction reduction, Operand send, Operand receive,
              const std::vector<int>& params, int root = -1, int group = 0);
   /// Frees the scratch. To be called before each segment ends, since scratch lives within one.
-  void end_segment();
+  void end_segment() { w_.drop(scratch_); }
   /// Broadcasts a parameter from rank 0 as bytes.
   void broadcast_bytes(Operand tensor, int param);
 

@@ -48,6 +48,10 @@ struct DeepSpeedContext {
   std::int64_t elems(int param) const { return program.model.params[param].elems; }
   const std::string& name(int param) const { return program.model.params[param].name; }
   Optimizer optimizer() const { return deck.zero.optimizer.type; }
+  /// The optimizer of a group: AdamW updates what are no matrices of Muon.
+  Optimizer optimizer_of(bool matrices) const {
+    return is_muon(optimizer()) && !matrices ? Optimizer::adamw : optimizer();
+  }
 
   /// Whether the model's type has 16 bits, so that the master is apart from the parameters.
   bool has_master() const { return precision.model != Dtype::fp32; }
@@ -112,10 +116,6 @@ struct DeepSpeedContext {
     std::int64_t updated = 0;
     for (const Param& p : program.model.params) updated += p.updated() ? p.elems : 0;
     writer.acquire(writer.slot("variance_of_param", Category::variance, precision.model, updated));
-  }
-  /// Acquires what init leaves alive beyond the states, which is the loss.
-  void acquire_persistent() {
-    for (int slot : compute.persistent()) writer.acquire(slot);
   }
 
   Program& program;

@@ -12,12 +12,16 @@ void DeepSpeedSteps::boundary() {
   if (may_skip()) look_for_overflow();
 }
 
-// At stage 0 gradients, and so the flags, are equal on all ranks.
-void DeepSpeedSteps::look_for_overflow() {
+std::vector<Operand> DeepSpeedSteps::all_gradients() const {
   std::vector<Operand> all;
   for (int set = 0; set < gradient_sets(); ++set)
     for (const Operand& grad : gradients(set)) all.push_back(grad);
-  scalars_.set_flag(all, c_.stage() > 0);
+  return all;
+}
+
+// At stage 0 gradients, and so the flags, are equal on all ranks.
+void DeepSpeedSteps::look_for_overflow() {
+  scalars_.set_flag(all_gradients(), c_.stage() > 0);
 }
 
 void DeepSpeedSteps::update() {
@@ -58,7 +62,7 @@ void DeepSpeedSteps::skip() {
 
 void DeepSpeedSteps::release_scalars() {
   scalars_.release();
-  if (may_skip() && w_.alive(scalars_.flag())) w_.release(scalars_.flag());
+  w_.drop(scalars_.flag());
 }
 
 }  // namespace shardmark

@@ -36,6 +36,7 @@ class DeepSpeedSteps : public StepSchedule {
   /// has.
   virtual int gradient_sets() const = 0;
   virtual std::vector<Operand> gradients(int set) const = 0;
+  std::vector<Operand> all_gradients() const;
 
   /// Whether the overflow flag is set as gradients go to the host.
   virtual bool flags_gradually() const { return false; }

@@ -46,8 +46,7 @@ std::vector<int> ModelGradients::ready_after(int module) {
 }
 
 void ModelGradients::release_all() {
-  for (int grad : slots_)
-    if (grad != no_slot && w_.alive(grad)) w_.release(grad);
+  for (int grad : slots_) w_.drop(grad);
 }
 
 }  // namespace shardmark

@@ -27,10 +27,8 @@ void StepScalars::acquire(int sums) {
 
 void StepScalars::release() {
   for (const std::vector<int>& sums : {sums_, host_sums_})
-    for (int s : sums)
-      if (w_.alive(s)) w_.release(s);
-  for (int clip : {clip_, host_clip_})
-    if (clip != no_slot && w_.alive(clip)) w_.release(clip);
+    for (int s : sums) w_.drop(s);
+  for (int clip : {clip_, host_clip_}) w_.drop(clip);
 }
 
 void StepScalars::set_flag(const std::vector<Operand>& grads, bool reduced) {

@@ -53,7 +53,7 @@ class PaperSchedule final : public StepSchedule {
     }
     for (int persistent : {c_.slots.sum, c_.slots.clip, c_.slots.overflow, c_.slots.staging})
       if (persistent != no_slot) w_.acquire(persistent);
-    for (int persistent : c_.compute.persistent()) w_.acquire(persistent);
+    c_.compute.acquire_persistent();
   }
 
   void forward(const MicroBatch&) override {

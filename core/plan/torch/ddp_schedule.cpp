@@ -9,6 +9,7 @@
 #include <core/plan/torch/ddp_schedule.hpp>
 #include <core/plan/torch/gradient_flow.hpp>
 #include <core/plan/torch/torch_scalars.hpp>
+#include <core/plan/torch/torch_schedule.hpp>
 #include <core/plan/write/rank_groups.hpp>
 #include <core/plan/write/state_slots.hpp>
 #include <core/plan/write/state_writer.hpp>
@@ -80,7 +81,7 @@ class DdpSchedule final : public StepSchedule {
     w_.acquire(param_);
     init_params(w_, p_, param_, first_piece);
     if (staging_ != no_slot) w_.acquire(staging_);
-    for (const int persistent : compute_.persistent()) w_.acquire(persistent);
+    compute_.acquire_persistent();
     if (spec_.init_sync) synchronise();
     states_.begin_moments(w_);
     acquire_zeroed(w_, steps_);

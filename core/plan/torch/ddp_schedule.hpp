@@ -11,9 +11,6 @@
 
 namespace shardmark {
 
-/// As write_torch, for stages 0 and 1.
-void write_ddp(Program& program, const Deck& deck, const Profile& profile);
-
 /// By parameter: the rank that updates it under ZeroRedundancyOptimizer, which gives each tensor,
 /// the largest ones first, to the rank that has the fewest elements so far. `order` lists the
 /// tensors as they are given out.

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// `fully_shard` (FSDP2): groups of parameters are gathered right before the forward and the
+// backward of their modules, and their gradients are reduced right after it. In backward the group
+// before the present one is gathered ahead of its use.
+//
 // The hooks of fully_shard, in the order in which autograd calls them, which ModelShape::visits and
 // GradientFlow give.
 //
@@ -7,8 +11,8 @@
 
 #include <core/error.hpp>
 #include <core/plan/torch/fsdp_gradients.hpp>
-#include <core/plan/torch/fsdp_schedule.hpp>
 #include <core/plan/torch/fsdp_updates.hpp>
+#include <core/plan/torch/torch_schedule.hpp>
 
 namespace shardmark {
 namespace {

@@ -38,7 +38,7 @@ void FsdpUpdates::init() {
   }
   acquire_zeroed(w_, steps_);
   if (c_.staging != no_slot) w_.acquire(c_.staging);
-  for (const int persistent : c_.compute.persistent()) w_.acquire(persistent);
+  c_.compute.acquire_persistent();
 }
 
 void FsdpUpdates::boundary() {

@@ -54,8 +54,7 @@ void TorchScalars::reduce(int group, std::int64_t elems, int staging, const Prof
 }
 
 void TorchScalars::release() {
-  for (const int slot : {sum_, clip_})
-    if (w_.alive(slot)) w_.release(slot);
+  for (const int slot : {sum_, clip_}) w_.drop(slot);
 }
 
 }  // namespace shardmark

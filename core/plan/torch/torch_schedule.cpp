@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <core/plan/torch/ddp_schedule.hpp>
-#include <core/plan/torch/fsdp_schedule.hpp>
 #include <core/plan/torch/torch_schedule.hpp>
 
 namespace shardmark {

@@ -15,4 +15,8 @@ namespace shardmark {
 /// set. Throws DeckError if the section `torch` does not fit the model or the number of ranks.
 void write_torch(Program& program, const Deck& deck, const Profile& profile);
 
+/// The same for stages 0 and 1, and for stages 2 and 3: write_torch calls them.
+void write_ddp(Program& program, const Deck& deck, const Profile& profile);
+void write_fsdp(Program& program, const Deck& deck, const Profile& profile);
+
 }  // namespace shardmark

@@ -52,17 +52,12 @@ void ComputeWriter::declare(const Profile& profile) {
   }
 }
 
-std::vector<int> ComputeWriter::persistent() const {
-  return trains_ ? std::vector<int>{loss_} : std::vector<int>{};
-}
-
 void ComputeWriter::acquire(std::initializer_list<int> slots) {
   for (int s : slots)
     if (s != no_slot && !w_.alive(s)) w_.acquire(s);
 }
 void ComputeWriter::release(std::initializer_list<int> slots) {
-  for (int s : slots)
-    if (s != no_slot && w_.alive(s)) w_.release(s);
+  for (int s : slots) w_.drop(s);
 }
 
 void ComputeWriter::begin_micro(int micro_batch) {

@@ -21,8 +21,8 @@ class ComputeWriter {
   /// Declares the slots of activations if the program trains.
   ComputeWriter(Program& program, PlanWriter& writer, const Profile& profile);
 
-  /// The slots that init must acquire for the whole run, which is the loss.
-  std::vector<int> persistent() const;
+  /// To be called by init: acquires what lives for the whole run, which is the loss.
+  void acquire_persistent() { acquire({loss_}); }
 
   /// To be called around a micro-batch, for what all its modules share.
   void begin_micro(int micro_batch);

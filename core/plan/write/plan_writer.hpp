@@ -39,6 +39,10 @@ class PlanWriter {
   void phase(Phase phase, int micro_batch = 0) { phase_ = phase, micro_batch_ = micro_batch; }
   void acquire(int slot);
   void release(int slot);
+  /// Releases a slot unless it is not alive; no_slot never is.
+  void drop(int slot) {
+    if (alive(slot)) release(slot);
+  }
   /// The order of operands is the kernel's contract (kernels.hpp).
   Event& compute(Kernel kernel, std::span<const Operand> operands,
                  std::span<const int> params = {});

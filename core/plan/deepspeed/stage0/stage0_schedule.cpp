@@ -23,7 +23,7 @@ class Stage0Schedule final : public DeepSpeedSteps {
 
   void init() override {
     states_.init();
-    c_.acquire_persistent();
+    c_.compute.acquire_persistent();
   }
 
   std::vector<Operand> module_params(int module) const override {

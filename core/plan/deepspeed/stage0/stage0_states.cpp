@@ -39,7 +39,7 @@ void Stage0States::declare(Group& group) {
     place_state(p_, State::momentum, group.momentum, 0, group.layout, 0, group.elems);
     orthogonalizer_.declare(group.params);
   } else {
-    group.states = StateSlots(optimizer_of(group), own, master);
+    group.states = StateSlots(c_.optimizer_of(group.matrices), own, master);
   }
   group.states.place(p_, 0, group.layout, 0, group.elems);
 }
@@ -123,7 +123,7 @@ void Stage0States::update_tensors(const Group& group) {
     const int grad = grads_.slot(f.param);
     const UpdatePlaces places = group.states.part(w_, f.offset, elems, w_.read(grad));
     if (!group.matrices) {
-      scalars_.update_by(optimizer_of(group), places, {f.param}, {});
+      scalars_.update_by(c_.optimizer_of(group.matrices), places, {f.param}, {});
       continue;
     }
     if (c_.deck.zero.gradient_clipping > 0) scalars_.clip_gradient(w_.update(grad));
@@ -145,7 +145,7 @@ void Stage0States::update_master(const Group& group, const std::vector<int>& par
     orthogonalizer_.release();
     scalars_.update_by_clipped(places, params, rounded);
   } else {
-    scalars_.update_by(optimizer_of(group), places, params, rounded);
+    scalars_.update_by(c_.optimizer_of(group.matrices), places, params, rounded);
   }
   w_.release(group.grad32);
 }

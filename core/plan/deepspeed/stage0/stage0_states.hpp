@@ -66,9 +66,6 @@ class Stage0States {
   /// Updates a group's masters from its fp32 gradients, and releases these.
   void update_master(const Group& group, const std::vector<int>& params,
                      std::optional<Operand> rounded);
-  Optimizer optimizer_of(const Group& group) const {
-    return is_muon(c_.optimizer()) && !group.matrices ? Optimizer::adamw : c_.optimizer();
-  }
 
   DeepSpeedContext& c_;
   Program& p_;

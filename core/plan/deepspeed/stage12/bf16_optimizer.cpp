@@ -8,7 +8,6 @@
 //
 // Source: DeepSpeed 0.19's runtime/bf16_optimizer.py, and recordings of 0.19.8.
 #include <core/plan/deepspeed/engine_reduction.hpp>
-#include <core/plan/deepspeed/stage12/bf16_optimizer.hpp>
 #include <core/plan/deepspeed/stage12/flat_muon.hpp>
 #include <core/plan/deepspeed/stage12/flat_steps.hpp>
 #include <core/plan/write/state_writer.hpp>
@@ -37,7 +36,7 @@ class Bf16Schedule final : public FlatSteps {
       acquire_zeroed(w_, full_.back());
     }
     c_.keep_first_sums();
-    c_.acquire_persistent();
+    c_.compute.acquire_persistent();
   }
 
   void backward_module(int module, const MicroBatch& micro) override {

@@ -26,4 +26,8 @@ class FlatSteps : public DeepSpeedSteps {
   FlatStates states_;
 };
 
+/// Writes the program where uses_bf16_optimizer holds. `program.partition` is set.
+void write_bf16_optimizer(Program& program, const Deck& deck, const Profile& profile,
+                          const FlatGroups& groups);
+
 }  // namespace shardmark

@@ -192,7 +192,7 @@ void FlatBuckets::receive() {
     else if (states_.owns(e.param))
       keep(e.param, grad);
     if (stays(e.param) && !w_.alive(own)) held_[sent.slot] = std::max(held_[sent.slot], g);
-    if (!stays(e.param) && w_.alive(own)) w_.release(own);
+    if (!stays(e.param)) w_.drop(own);
   }
   if (!c_.knobs.overlap_comm) offload_.release_copied();
 }
@@ -239,9 +239,9 @@ void FlatBuckets::finish() {
   offload_.release_copied();
   for (const Bucket& bucket : buckets_)
     for (int slot : bucket.slots)
-      if (slot != no_slot && w_.alive(slot) && !held_.contains(slot)) w_.release(slot);
+      if (!held_.contains(slot)) w_.drop(slot);
   if (!c_.offloads()) hold_unused();
-  if (new_part_ != no_slot && w_.alive(new_part_)) {
+  if (w_.alive(new_part_)) {
     w_.compute(Kernel::accumulate,
                {c_.update_part(part_, 0, part_end_), c_.read_part(new_part_, 0, part_end_)});
     w_.release(new_part_);
@@ -301,7 +301,7 @@ void FlatBuckets::hold_partition() {
 }
 
 int FlatBuckets::exact_partition(std::size_t g) const {
-  return part32_[g] != no_slot && w_.alive(part32_[g]) ? part32_[g] : no_slot;
+  return w_.alive(part32_[g]) ? part32_[g] : no_slot;
 }
 
 void FlatBuckets::flatten_owned(std::size_t g, int into) {
@@ -318,17 +318,12 @@ void FlatBuckets::flatten_owned(std::size_t g, int into) {
 }
 
 Dtype FlatBuckets::flat_type(std::size_t g) const {
-  return zeros_[g] != no_slot && w_.alive(zeros_[g]) ? w_[zeros_[g]].dtype : kept_type();
-}
-
-void FlatBuckets::drop_kept() {
-  if (part_ != no_slot && w_.alive(part_)) w_.release(part_);
+  return w_.alive(zeros_[g]) ? w_[zeros_[g]].dtype : kept_type();
 }
 
 void FlatBuckets::drop_accumulated(std::size_t g, bool owned) {
   for (const int id : states_.groups()[g].params)
-    if (const int sum = accum_[id]; sum != no_slot && w_.alive(sum) && states_.owns(id) == owned)
-      w_.release(sum);
+    if (states_.owns(id) == owned) w_.drop(accum_[id]);
   if (owned) return;
   for (const auto& [slot, last] : held_)
     if (last == g) w_.release(slot);
@@ -336,13 +331,10 @@ void FlatBuckets::drop_accumulated(std::size_t g, bool owned) {
 
 void FlatBuckets::release_all(bool skipped) {
   drop_kept();
-  for (const auto& [slot, last] : held_)
-    if (w_.alive(slot)) w_.release(slot);
+  for (const auto& [slot, last] : held_) w_.drop(slot);
   for (const std::vector<int>* held : {&part32_, &zeros_, &unused_, &accum_})
-    for (int slot : *held)
-      if (slot != no_slot && w_.alive(slot) &&
-          !(skipped && held == &part32_ && sums_outlive_skips()))
-        w_.release(slot);
+    if (!(skipped && held == &part32_ && sums_outlive_skips()))
+      for (int slot : *held) w_.drop(slot);
   replaced_.assign(replaced_.size(), {});
 }
 

@@ -62,7 +62,7 @@ class FlatBuckets {
   /// Whether whole gradients are kept until Muon's updates are made, and no longer.
   bool drops_updated() const { return separate_accum() && c_.stage() == 2; }
   /// Releases them.
-  void drop_kept();
+  void drop_kept() { w_.drop(part_); }
   /// The type of the flat partition of a group, which zeros for padding widen.
   Dtype flat_type(std::size_t g) const;
   /// Copies the slices of a group that this rank owns into the flat partition `into`.

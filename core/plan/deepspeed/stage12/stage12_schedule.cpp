@@ -6,7 +6,6 @@
 // Source: DeepSpeed 0.19's runtime/zero/stage_1_and_2.py, and recordings of 0.19.8.
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
-#include <core/plan/deepspeed/stage12/bf16_optimizer.hpp>
 #include <core/plan/deepspeed/stage12/flat_muon.hpp>
 #include <core/plan/deepspeed/stage12/flat_steps.hpp>
 #include <core/plan/deepspeed/stage12/stage12_gradients.hpp>
@@ -47,7 +46,7 @@ class Stage12Schedule final : public FlatSteps {
     c_.program.updates_lack_scale = !muon_on_host() && c_.precision.model == Dtype::fp16;
     c_.program.resumed_step = special_steps();
     buckets_.acquire_offload();
-    c_.acquire_persistent();
+    c_.compute.acquire_persistent();
   }
 
   /// Whether this micro-batch reduces gradients, and whether as soon as each is ready.

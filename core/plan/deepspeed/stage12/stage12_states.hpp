@@ -41,9 +41,7 @@ class FlatStates {
   bool has_matrices(std::size_t g) const {
     return shardmark::has_matrices(p_.model, groups()[g].params);
   }
-  Optimizer optimizer_of(std::size_t g) const {
-    return is_muon(c_.optimizer()) && !has_matrices(g) ? Optimizer::adamw : c_.optimizer();
-  }
+  Optimizer optimizer_of(std::size_t g) const { return c_.optimizer_of(has_matrices(g)); }
   OwnedSlice owned(int param) const { return flat_.owned(param, p_.rank); }
   bool owns(int param) const { return c_.param(param).updated() && owned(param).elems > 0; }
   /// The place of a parameter in its group's flat buffer, or by itself if it is frozen.

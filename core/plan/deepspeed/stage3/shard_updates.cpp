@@ -176,7 +176,7 @@ class HostShards final : public ShardedMuon {
       send_down(chunk, i, momenta_, own(made[i].id, made[i].momentum));
     }
     for (const int slot : {grads_.parts, momenta_.parts, grads_.whole, momenta_.whole})
-      if (w_.alive(slot)) w_.release(slot);
+      w_.drop(slot);
     if (params_.swaps(chunk.group)) swapper_.give_back(params_.slots(chunk.group).swapped);
   }
 

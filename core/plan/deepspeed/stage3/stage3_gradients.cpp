@@ -226,7 +226,7 @@ void ShardedBucket::drop_kept(std::size_t g) {
   for (int id : params_.groups().groups()[g].params) {
     if (params_.real(id) == 0 || !swapper_.stays(id)) continue;
     const int slot = c_.precision.grad_accum == Dtype::fp32 ? bounced_[id] : offload_.fp32_slot(id);
-    if (w_.alive(slot)) w_.release(slot);
+    w_.drop(slot);
   }
 }
 

@@ -60,7 +60,6 @@ class ShardedParams : public FetchActions {
   SubGroupSlots& slots(std::size_t g) { return slots_[g]; }
   const SubGroupSlots& slots(std::size_t g) const { return slots_[g]; }
   SubGroupSlots& slots_of(int id) { return slots_[groups_.group_of(id)]; }
-  const std::vector<SubGroupSlots>& all_slots() const { return slots_; }
   GatherState& state() { return state_; }
   const GatherState& state() const { return state_; }
   std::int64_t shard(int id) const { return groups_.shard(id); }
@@ -79,9 +78,7 @@ class ShardedParams : public FetchActions {
   bool has_matrices(std::size_t g) const {
     return shardmark::has_matrices(p_.model, groups_.groups()[g].params);
   }
-  Optimizer optimizer_of(std::size_t g) const {
-    return is_muon(c_.optimizer()) && !has_matrices(g) ? Optimizer::adamw : c_.optimizer();
-  }
+  Optimizer optimizer_of(std::size_t g) const { return c_.optimizer_of(has_matrices(g)); }
   /// Whether the host updates a sub-group.
   bool updated_on_host(std::size_t g) const;
 

@@ -93,7 +93,7 @@ class Stage3Schedule final : public DeepSpeedSteps {
       muon_->init();
       c_.program.updates_lack_scale = !c_.offloads() && c_.precision.model == Dtype::fp16;
     }
-    c_.acquire_persistent();
+    c_.compute.acquire_persistent();
   }
 
   void begin_states(std::size_t g) {
@@ -229,7 +229,7 @@ class Stage3Schedule final : public DeepSpeedSteps {
       host_flag_ = c_.host_slot("overflow.host", Category::workspace, Dtype::uint8, 1);
     w_.acquire(host_flag_);
     std::vector<Operand> operands{w_.write(host_flag_)};
-    for (const SubGroupSlots& s : params_.all_slots()) operands.push_back(w_.read(s.grad));
+    for (const Operand& grad : all_gradients()) operands.push_back(grad);
     w_.compute(Kernel::overflow, operands);
     scalars_.acquire_flag();
     w_.copy(w_.read(host_flag_), w_.write(scalars_.flag()));
