@@ -50,10 +50,10 @@ void Muon::make_updates(MuonMoment now, bool first) {
         orthogonalizer_.update(m.id, m.grad, m.momentum, m.staged);
         after(m);
       }
-      if (deals) share(dealt);
+      if (placement_.scatter == MuonScatter::all_gather) share(dealt);
     }
     orthogonalizer_.release();
-    scatter(b, matrices);
+    if (placement_.scatter != MuonScatter::nothing) scatter(b, matrices);
   }
 }
 

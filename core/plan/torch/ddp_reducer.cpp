@@ -82,14 +82,7 @@ int DdpReducer::special_steps() const {
 
 // Integers that only matter to PyTorch: how many parameters there are, or which ones were used.
 void DdpReducer::count_words(Op op, std::int64_t words) {
-  const int slot =
-      w_.slot(fmt::format("words{}", messages_++), Category::workspace, Dtype::int32, words);
-  acquire_zeroed(w_, slot);
-  const std::vector<Operand> operands{w_.read(slot), w_.write(slot)};
-  const bool sums = op == Op::all_reduce;
-  w_.collective(op, sums ? Reduction::sum : Reduction::none, Dtype::int32, words, operands, {}, 0,
-                sums ? -1 : 0);
-  w_.release(slot);
+  write_integers(w_, p_, fmt::format("words{}", messages_++), Dtype::int32, op, words);
 }
 
 void DdpReducer::begin_forward() {

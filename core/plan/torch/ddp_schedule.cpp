@@ -101,11 +101,11 @@ class DdpSchedule final : public StepSchedule {
 
   // Ranks compare the number and the shapes of parameters, and take the values of rank 0.
   void synchronise() {
-    integers("count", Op::all_gather, 1, p_.world);
+    write_integers(w_, p_, "count.words", Dtype::int64, Op::all_gather, p_.world);
     std::int64_t words = 0;  // sizes and strides
     for (const int id : flow_.needing())
       words += 2 * static_cast<std::int64_t>(param(id).shape.size());
-    integers("shapes", Op::broadcast, words, words);
+    write_integers(w_, p_, "shapes.words", Dtype::int64, Op::broadcast, words);
     constexpr std::int64_t most_bytes = std::int64_t{250} << 20;
     std::vector<int> all(p_.model.params.size());
     std::iota(all.begin(), all.end(), 0);
@@ -117,16 +117,6 @@ class DdpSchedule final : public StepSchedule {
                        w_.part(param_, first, elems, true, false),
                        w_.part(param_, first, elems, false, true), {}, 0);
     }
-  }
-
-  void integers(const char* name, Op op, std::int64_t in, std::int64_t out) {
-    const int slot = w_.slot(fmt::format("{}.words", name), Category::workspace, Dtype::int64, out);
-    acquire_zeroed(w_, slot);
-    const std::int64_t at = op == Op::all_gather ? in * p_.rank : 0;
-    const std::vector<Operand> operands{w_.part(slot, at, in, true, false), w_.write(slot)};
-    w_.collective(op, Reduction::none, Dtype::int64, out, operands, {}, 0,
-                  op == Op::broadcast ? 0 : -1);
-    w_.release(slot);
   }
 
   std::vector<Operand> module_params(int module) const override {

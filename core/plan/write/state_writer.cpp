@@ -44,6 +44,18 @@ void acquire_zeroed(PlanWriter& writer, int slot) {
   writer.compute(Kernel::zero, {writer.write(slot)});
 }
 
+void write_integers(PlanWriter& writer, const Program& program, const std::string& name,
+                    Dtype dtype, Op op, std::int64_t elems) {
+  const int slot = writer.slot(name, Category::workspace, dtype, elems);
+  acquire_zeroed(writer, slot);
+  const std::int64_t in = op == Op::all_gather ? elems / program.world : elems;
+  const std::int64_t at = op == Op::all_gather ? in * program.rank : 0;
+  const std::vector<Operand> operands{writer.part(slot, at, in, true, false), writer.write(slot)};
+  writer.collective(op, op == Op::all_reduce ? Reduction::sum : Reduction::none, dtype, elems,
+                    operands, {}, 0, op == Op::broadcast ? 0 : -1);
+  writer.release(slot);
+}
+
 Event& write_collective(PlanWriter& writer, const Program& program, const Profile& profile,
                         int staging, Op op, Reduction reduction, Operand send, Operand receive,
                         std::span<const int> params, int root, int group) {

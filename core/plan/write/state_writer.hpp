@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include <core/plan/partition/flat_param.hpp>
 #include <core/plan/plan.hpp>
@@ -21,6 +22,11 @@ void init_params(PlanWriter& writer, const Program& program, int slot, std::size
 
 /// Acquires `slot` and clears it.
 void acquire_zeroed(PlanWriter& writer, int slot);
+
+/// Issues a collective of `elems` integers of the world that nothing here reads: a buffer of zeros
+/// has their size. A broadcast comes from rank 0, and each rank gives its part to an all_gather.
+void write_integers(PlanWriter& writer, const Program& program, const std::string& name,
+                    Dtype dtype, Op op, std::int64_t elems);
 
 /// Issues a collective of floating-point data, with scratch from `staging` if it needs any. `send`
 /// and `receive` have the event's type or are byte views. `group` is an index of Program::groups.

@@ -48,10 +48,11 @@ class ExchangedMomentum final : public Muon {
 
  private:
   struct Group {
-    int momentum = no_slot;                  // this rank's partition
-    int sent = no_slot, received = no_slot;  // parts of others' matrices, and of this rank's
-    std::vector<std::int64_t> to, from;      // how much each rank is sent, and sends
-    std::int64_t largest_part = 0;           // that any two ranks exchange; 0 if nothing is shared
+    int momentum = no_slot;                   // this rank's partition
+    int sent = no_slot, received = no_slot;   // parts of others' matrices, and of this rank's
+    std::vector<std::int64_t> to, from;       // how much each rank is sent, and sends
+    std::vector<std::pair<int, int>> shared;  // other ranks, and the matrices shared with them
+    std::int64_t largest_part = 0;            // that any two ranks exchange; 0 if nothing is shared
   };
   bool exchanges(std::size_t g) const { return groups_[g].largest_part > 0; }
   std::size_t group_of(int id) const {
@@ -75,9 +76,12 @@ class ExchangedMomentum final : public Muon {
         if (!states_.owns(id) || slice.rank == c_.program.rank) continue;
         group.to[static_cast<std::size_t>(slice.rank)] += states_.owned(id).elems;
         group.from[static_cast<std::size_t>(slice.rank)] += slice.elems;
+        group.shared.emplace_back(slice.rank, id);
       }
     }
     if (group.largest_part == 0) return;
+    std::ranges::stable_sort(group.shared, {},
+                             [](const auto& rank_and_id) { return rank_and_id.first; });
     const auto buffer = [&](const char* name, const std::vector<std::int64_t>& counts) {
       return w_.slot(name + states_.suffix(g), Category::bucket, Dtype::fp32,
                      std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
@@ -90,18 +94,11 @@ class ExchangedMomentum final : public Muon {
     const Group& group = groups_[g];
     for (const int slot : {group.received, group.sent}) w_.acquire(slot);
     std::int64_t end = 0;
-    for (int rank = 0; rank < c_.world(); ++rank) {
-      if (group.to[static_cast<std::size_t>(rank)] == 0) continue;
-      for (const int id : states_.groups()[g].params) {
-        const std::vector<OwnedSlice> owners = states_.flat().owners(id);
-        const bool theirs = std::any_of(owners.begin(), owners.end(),
-                                        [&](const OwnedSlice& s) { return s.rank == rank; });
-        if (!theirs || !states_.owns(id)) continue;
-        const std::int64_t elems = states_.owned(id).elems;
-        c_.convert(c_.write_part(group.sent, end, elems),
-                   c_.read_part(group.momentum, at(g, id), elems));
-        end += elems;
-      }
+    for (const auto& [rank, id] : group.shared) {
+      const std::int64_t elems = states_.owned(id).elems;
+      c_.convert(c_.write_part(group.sent, end, elems),
+                 c_.read_part(group.momentum, at(g, id), elems));
+      end += elems;
     }
     w_.exchange(w_.read(group.sent), w_.write(group.received), group.to, group.from,
                 group.largest_part, states_.groups()[g].params);

@@ -21,8 +21,9 @@ class Stage12Schedule final : public FlatSteps {
         buckets_(c_, collectives_, grads_, scalars_, states_),
         step_slots_(groups.groups().size()) {
     if (is_muon(c_.optimizer()))
-      muon_ = c_.offloads() ? muon_of_host_partitions(c_, states_, collectives_, scalars_)
-                            : muon_of_kept_matrices(c_, states_, buckets_);
+      muon_ = muon_placement(stage(), c_.offloads(), false).gather == MuonGather::partitions
+                  ? muon_of_host_partitions(c_, states_, collectives_, scalars_)
+                  : muon_of_kept_matrices(c_, states_, buckets_);
   }
 
  private:

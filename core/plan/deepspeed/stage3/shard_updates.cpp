@@ -199,9 +199,9 @@ class HostShards final : public ShardedMuon {
 std::unique_ptr<Muon> muon_of_shards(DeepSpeedContext& context, Collectives& collectives,
                                      StepScalars& scalars, OptimizerSwapper& swapper,
                                      ShardedParams& params) {
-  if (context.offloads())
-    return std::make_unique<HostShards>(context, collectives, scalars, swapper, params);
-  return std::make_unique<DealtMatrices>(context, collectives, params);
+  if (muon_placement(3, context.offloads(), false).maker == MuonMaker::dealt)
+    return std::make_unique<DealtMatrices>(context, collectives, params);
+  return std::make_unique<HostShards>(context, collectives, scalars, swapper, params);
 }
 
 }  // namespace shardmark

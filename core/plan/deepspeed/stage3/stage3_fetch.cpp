@@ -322,14 +322,8 @@ void ShardedParams::drop(int id) {
 
 // DeepSpeed checks that all ranks have recorded the same: first the length, then the list.
 void ShardedParams::compare_lists(std::int64_t count) {
-  for (std::int64_t n : {std::int64_t{1}, count}) {
-    const int slot =
-        w_.slot(fmt::format("trace.{}", traces_++), Category::workspace, Dtype::int64, n);
-    acquire_zeroed(w_, slot);
-    const std::vector<Operand> operands{w_.read(slot), w_.write(slot)};
-    w_.collective(Op::broadcast, Reduction::none, Dtype::int64, n, operands, {}, 0, 0);
-    w_.release(slot);
-  }
+  for (std::int64_t n : {std::int64_t{1}, count})
+    write_integers(w_, p_, fmt::format("trace.{}", traces_++), Dtype::int64, Op::broadcast, n);
 }
 
 std::vector<Operand> ShardedParams::module_params(int module) const {
