@@ -26,7 +26,7 @@ void ModelGradients::begin_backward() {
   begun_.clear();
 }
 
-void ModelGradients::backward(int module, const std::vector<Operand>& params, bool adds) {
+void ModelGradients::backward(int module, const ParamPlaces& where, bool adds) {
   std::vector<Operand> grads;
   for (int id : c_.program.model.trained_params_of(module)) {
     const int grad = slot(id);
@@ -34,7 +34,7 @@ void ModelGradients::backward(int module, const std::vector<Operand>& params, bo
     const bool begun = !begun_.insert(id).second;
     grads.push_back(w_.whole(grad, adds || begun, true));
   }
-  c_.compute.backward(module, params, grads);
+  c_.compute.backward(module, where, grads);
 }
 
 std::vector<int> ModelGradients::ready_after(int module) {

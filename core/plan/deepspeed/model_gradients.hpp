@@ -22,7 +22,7 @@ class ModelGradients {
   /// To be called before the first backward of each micro-batch.
   void begin_backward();
   /// Writes one module's backward; `adds` if earlier micro-batches left gradients to add to.
-  void backward(int module, const std::vector<Operand>& params, bool adds);
+  void backward(int module, const ParamPlaces& where, bool adds);
   /// The parameters whose gradients became ready with `module`'s backward.
   std::vector<int> ready_after(int module);
   /// Releases the gradients that are alive.

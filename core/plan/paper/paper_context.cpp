@@ -35,13 +35,9 @@ Operand PaperContext::tensor(int slot, int param, bool reads, bool writes) const
   return {slot, writes, reads, p.first_elem - unit(p.unit).first_elem, p.elems};
 }
 
-std::vector<Operand> PaperContext::full_params(int module) const {
-  std::vector<Operand> operands;
-  for (int id : program.model.params_of(module)) {
-    const UnitSlots& s = slots_of(program.model.params[id].unit);
-    operands.push_back(tensor(stage() == 3 ? s.gathered : s.param, id, true, false));
-  }
-  return operands;
+Operand PaperContext::full_param(int id) const {
+  const UnitSlots& s = slots_of(program.model.params[id].unit);
+  return tensor(stage() == 3 ? s.gathered : s.param, id, true, false);
 }
 
 Event& PaperContext::collective(Op op, Reduction reduction, Operand send, Operand receive, int u,

@@ -39,8 +39,8 @@ struct PaperContext {
   }
   /// A parameter's place in its unit's flat buffer `slot`.
   Operand tensor(int slot, int param, bool reads, bool writes) const;
-  /// A module's parameters, whole, wherever the stage keeps them.
-  std::vector<Operand> full_params(int module) const;
+  /// A whole parameter, wherever the stage keeps it.
+  Operand full_param(int id) const;
   Event& collective(Op op, Reduction reduction, Operand send, Operand receive, int u,
                     std::span<const int> params, int group);
 

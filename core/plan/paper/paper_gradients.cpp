@@ -28,7 +28,8 @@ void PaperGradients::backward(int module) {
     const bool adds = in_place || !begun_.insert(id).second;
     grads.push_back(c_.tensor(full_grad(u), id, adds, true));
   }
-  c_.compute.backward(module, c_.full_params(module), grads);
+  c_.compute.backward(
+      module, [&](int id) { return c_.full_param(id); }, grads);
 }
 
 // Padding is reduced and squared with the gradient, so it must be zero.

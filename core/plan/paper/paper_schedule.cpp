@@ -56,11 +56,13 @@ class PaperSchedule final : public StepSchedule {
     c_.compute.acquire_persistent();
   }
 
+  Operand whole_param(int id) const override { return c_.full_param(id); }
+
   void forward(const MicroBatch&) override {
     std::vector<int> order(c_.units());
     std::iota(order.begin(), order.end(), 0);
     pass(order, [&](int u) {
-      for (int m : modules_[u]) c_.compute.forward(m, c_.full_params(m));
+      for (int m : modules_[u]) c_.compute.forward(m, places());
     });
   }
 
@@ -70,7 +72,7 @@ class PaperSchedule final : public StepSchedule {
     std::iota(order.rbegin(), order.rend(), 0);
     pass(order, [&](int u) {
       for (auto m = modules_[u].rbegin(); m != modules_[u].rend(); ++m) {
-        c_.compute.recompute_before(*m, [&](int again) { return c_.full_params(again); });
+        c_.compute.recompute_before(*m, places());
         grads_.backward(*m);
       }
       grads_.reduce(u);

@@ -119,11 +119,8 @@ class DdpSchedule final : public StepSchedule {
     }
   }
 
-  std::vector<Operand> module_params(int module) const override {
-    std::vector<Operand> operands;
-    for (const int id : p_.model.params_of(module))
-      operands.push_back(w_.part(param_, param(id).first_elem, param(id).elems, true, false));
-    return operands;
+  Operand whole_param(int id) const override {
+    return w_.part(param_, param(id).first_elem, param(id).elems, true, false);
   }
 
   void forward(const MicroBatch& micro) override {
@@ -153,7 +150,7 @@ class DdpSchedule final : public StepSchedule {
       grads.push_back(reducer_.gradient(id, begun_[id]));
       begun_[id] = true;
     }
-    compute_.backward(module, module_params(module), grads);
+    compute_.backward(module, places(), grads);
     std::sort(ids.begin(), ids.end(),
               [&](int a, int b) { return ready_place_[a] < ready_place_[b]; });
     for (const int id : ids)

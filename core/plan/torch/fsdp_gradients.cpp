@@ -22,7 +22,8 @@ void FsdpGradients::backward(int module) {
     if (!adds) w_.acquire(slot);
     grads.push_back(w_.whole(slot, adds, true));
   }
-  c_.compute.backward(module, params_.of_module(module), grads);
+  c_.compute.backward(
+      module, [&](int id) { return params_.whole(id); }, grads);
   for (const int id : ids)
     if (c_.gradients[id] != no_slot && wider(id) && w_.alive(c_.kept_gradients[id])) keep(id);
 }

@@ -104,15 +104,10 @@ void FsdpParams::reshard_after_forward(int g) {
   states_[g].place = Place::parts;
 }
 
-std::vector<Operand> FsdpParams::of_module(int module) const {
-  std::vector<Operand> operands;
-  for (const int id : p_.model.params_of(module)) {
-    const auto [g, index] = c_.place_of[id];
-    const FsdpParam& p = group(g).params[index];
-    operands.push_back(
-        w_.part(slots(g).gathered, p.at * c_.ranks(), p_.model.params[id].elems, true, false));
-  }
-  return operands;
+Operand FsdpParams::whole(int id) const {
+  const auto [g, index] = c_.place_of[id];
+  const FsdpParam& p = group(g).params[index];
+  return w_.part(slots(g).gathered, p.at * c_.ranks(), p_.model.params[id].elems, true, false);
 }
 
 }  // namespace shardmark

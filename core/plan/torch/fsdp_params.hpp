@@ -32,8 +32,8 @@ class FsdpParams {
   void drop_unused_gather(int group);
 
   bool is_whole(int group) const { return states_[group].place == Place::whole; }
-  /// Where the whole parameters of a module lie.
-  std::vector<Operand> of_module(int module) const;
+  /// Where a whole parameter lies.
+  Operand whole(int id) const;
 
  private:
   enum class Place { shards, parts, whole };

@@ -84,6 +84,8 @@ class FsdpSchedule final : public StepSchedule {
                      [&](int a, int b) { return first(a) < first(b); });
   }
 
+  Operand whole_param(int id) const override { return params_.whole(id); }
+
   void forward(const MicroBatch& micro) override {
     micro_ = micro;
     for (const Visit& v : forward_visits(p_.model)) {
@@ -91,8 +93,7 @@ class FsdpSchedule final : public StepSchedule {
       if (v.kind == VisitKind::pre_forward && begins_[v.module] >= 0)
         pre_forward(begins_[v.module]);
       if (v.kind == VisitKind::post_forward && ends_[v.module] >= 0) post_forward(ends_[v.module]);
-      if (v.kind == VisitKind::pre_forward && computes)
-        c_.compute.forward(v.module, params_.of_module(v.module));
+      if (v.kind == VisitKind::pre_forward && computes) c_.compute.forward(v.module, places());
     }
     params_.release_kept();
   }
@@ -157,7 +158,7 @@ class FsdpSchedule final : public StepSchedule {
     if (v.kind == VisitKind::post_backward && begins >= 0 && c_.flow.inputs[v.module])
       post_backward(begins);
     if (v.kind != VisitKind::pre_backward || !computes || !c_.flow.outputs[v.module]) return;
-    c_.compute.recompute_before(v.module, [&](int again) { return params_.of_module(again); });
+    c_.compute.recompute_before(v.module, places());
     grads_.backward(v.module);
   }
 

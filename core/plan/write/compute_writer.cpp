@@ -108,7 +108,7 @@ void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operan
   e.module = module;
 }
 
-void ComputeWriter::forward(int module, std::span<const Operand> params) {
+void ComputeWriter::forward(int module, const ParamPlaces& where) {
   const int unit = p_.model.modules[module].unit;
   const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
   const bool last = trains_ && module == u.last_module;
@@ -119,23 +119,24 @@ void ComputeWriter::forward(int module, std::span<const Operand> params) {
   }
   // The backward of the last module waits for its block's recomputation, which need not include
   // that module's own output.
-  if (!last || !in_backward_)
-    write(Kernel::forward, module, {params.begin(), params.end()}, p_.model.params_of(module));
+  if (!last || !in_backward_) {
+    const std::vector<int> ids = p_.model.params_of(module);
+    std::vector<Operand> operands;
+    for (int id : ids) operands.push_back(where(id));
+    write(Kernel::forward, module, std::move(operands), ids);
+  }
   if (last) release({u.workspace_forward, drops(unit) && !in_backward_ ? u.saved : no_slot});
 }
 
-void ComputeWriter::backward(int module, std::span<const Operand> params,
-                             std::span<const Operand> grads) {
+void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<const Operand> grads) {
   const int unit = p_.model.modules[module].unit;
   const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
   in_backward_ = true;
   if (trains_) acquire({dx_, module == u.last_module ? u.workspace_backward : no_slot});
-  const std::vector<int> all = p_.model.params_of(module);
   const std::vector<int> trained = p_.model.trained_params_of(module);
   if (trained.empty()) return;  // nothing that this module computes backward is kept
   std::vector<Operand> operands;
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (p_.model.params[all[i]].use == ParamUse::trained) operands.push_back(params[i]);
+  for (int id : trained) operands.push_back(where(id));
   operands.insert(operands.end(), grads.begin(), grads.end());
   write(Kernel::backward, module, std::move(operands), trained);
   if (!trains_ || module != u.first_module) return;

@@ -4,6 +4,7 @@
 // parameters and gradients lie.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,9 @@
 namespace shardmark {
 
 inline constexpr int no_slot = -1;
+
+/// Where a whole parameter lies now.
+using ParamPlaces = std::function<Operand(int param)>;
 
 /// Appends the forward and backward events of modules to a plan.
 class ComputeWriter {
@@ -28,19 +32,17 @@ class ComputeWriter {
   void begin_micro(int micro_batch);
   void end_micro();
 
-  /// `params` says where each whole parameter of params_of(module) lies now, and `grads` where the
-  /// gradients of trained_params_of(module) go. A gradient operand that reads is added to.
-  void forward(int module, std::span<const Operand> params);
-  void backward(int module, std::span<const Operand> params, std::span<const Operand> grads);
+  /// `grads` says where the gradients of trained_params_of(module) go. A gradient operand that
+  /// reads is added to.
+  void forward(int module, const ParamPlaces& where);
+  void backward(int module, const ParamPlaces& where, std::span<const Operand> grads);
 
   /// With activation checkpointing, to be called right before the first backward of a block: runs
-  /// the forward of its modules again from the block's input, which is all that was kept.
-  /// `params(module)` is as for forward. (A schedule that follows ModelShape::visits calls forward
-  /// itself where the visits say so.)
-  template<class Params>
-  void recompute_before(int module, Params params) {
+  /// the forward of its modules again from the block's input, which is all that was kept. (A
+  /// schedule that follows ModelShape::visits calls forward itself where the visits say so.)
+  void recompute_before(int module, const ParamPlaces& where) {
     if (!trains_ || !p_.model.recompute) return;
-    for (int m : again_[module]) forward(m, params(m));
+    for (int m : again_[module]) forward(m, where);
   }
 
  private:

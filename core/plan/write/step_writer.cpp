@@ -190,14 +190,14 @@ std::span<const Visit> backward_visits(const ModelShape& model) {
 void StepSchedule::forward(const MicroBatch&) {
   const StepWriters to = writers();
   for (const int m : to.program.model.computing(VisitKind::pre_forward))
-    to.compute.forward(m, module_params(m));
+    to.compute.forward(m, places());
 }
 
 void StepSchedule::backward(const MicroBatch& micro) {
   const StepWriters to = writers();
   for (const int m : to.program.model.computing(VisitKind::pre_backward)) {
     if (!reaches(m)) continue;
-    to.compute.recompute_before(m, [&](int again) { return module_params(again); });
+    to.compute.recompute_before(m, places());
     backward_module(m, micro);
   }
 }

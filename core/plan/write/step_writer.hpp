@@ -69,8 +69,11 @@ class StepSchedule {
   virtual void skip() {}
   /// Called before each segment ends.
   virtual void end_segment() {}
-  /// Where the whole parameters of a module lie now.
-  virtual std::vector<Operand> module_params(int /*module*/) const { return {}; }
+  /// Where a whole parameter lies now.
+  virtual Operand whole_param(int /*id*/) const { return {}; }
+  ParamPlaces places() const {
+    return [this](int id) { return whole_param(id); };
+  }
   /// Whether backward reaches a module, and its backward.
   virtual bool reaches(int /*module*/) const { return true; }
   virtual void backward_module(int /*module*/, const MicroBatch& /*micro*/) {}

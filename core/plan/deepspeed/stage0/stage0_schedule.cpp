@@ -26,12 +26,10 @@ class Stage0Schedule final : public DeepSpeedSteps {
     c_.compute.acquire_persistent();
   }
 
-  std::vector<Operand> module_params(int module) const override {
-    return states_.module_params(module);
-  }
+  Operand whole_param(int id) const override { return states_.param(id); }
 
   void backward_module(int module, const MicroBatch& micro) override {
-    grads_.backward(module, module_params(module), !micro.first);
+    grads_.backward(module, places(), !micro.first);
   }
 
   void reduce_step() override {

@@ -53,7 +53,7 @@ void Stage0States::init() {
     init_params(w_, p_, group.param, first_piece);
   }
   frozen_.init(c_);
-  for (int id = 0; id < c_.params(); ++id) collectives_.broadcast_bytes(tensor(id), id);
+  for (int id = 0; id < c_.params(); ++id) collectives_.broadcast_bytes(param(id), id);
   for (const Group& group : groups_) {
     if (c_.has_master()) {
       w_.acquire(group.states.master());
@@ -85,16 +85,10 @@ int Stage0States::declare_grad32(Group& group) {
                          group.elems);
 }
 
-Operand Stage0States::tensor(int id) const {
+Operand Stage0States::param(int id) const {
   if (!c_.param(id).updated()) return frozen_.part(c_, id);
   const Place& place = places_[id];
   return c_.read_part(groups_[place.group].param, place.offset, c_.elems(id));
-}
-
-std::vector<Operand> Stage0States::module_params(int module) const {
-  std::vector<Operand> operands;
-  for (int id : p_.model.params_of(module)) operands.push_back(tensor(id));
-  return operands;
 }
 
 void Stage0States::update() {

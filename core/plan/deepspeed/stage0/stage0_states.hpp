@@ -35,7 +35,8 @@ class Stage0States {
   void init();
   /// The parameters that the optimizer updates, in registration order.
   const std::vector<int>& updated() const { return updated_; }
-  std::vector<Operand> module_params(int module) const;
+  /// Where a parameter lies.
+  Operand param(int id) const;
   /// The update of a step. The clip coefficient is known, and the gradients are alive; those of
   /// Muon's matrices become updates.
   void update();
@@ -60,7 +61,6 @@ class Stage0States {
   void lay_out();
   void declare(Group& group);
   void step_on_zeros();
-  Operand tensor(int id) const;
   int declare_grad32(Group& group);
   void update_tensors(const Group& group);
   /// Updates a group's masters from its fp32 gradients, and releases these.

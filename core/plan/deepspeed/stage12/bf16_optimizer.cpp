@@ -40,7 +40,7 @@ class Bf16Schedule final : public FlatSteps {
   }
 
   void backward_module(int module, const MicroBatch& micro) override {
-    grads_.backward(module, module_params(module), false);
+    grads_.backward(module, places(), false);
     for (int id : grads_.ready_after(module)) accumulate(id, micro.first);
   }
 

@@ -15,9 +15,7 @@ class FlatSteps : public DeepSpeedSteps {
   FlatSteps(Program& program, const Deck& deck, const Profile& profile, const FlatGroups& groups)
       : DeepSpeedSteps(program, deck, profile), states_(c_, collectives_, scalars_, groups) {}
 
-  std::vector<Operand> module_params(int module) const override {
-    return states_.module_params(module);
-  }
+  Operand whole_param(int id) const override { return states_.param(id); }
 
  protected:
   const std::vector<FlatGroup>& groups() const { return states_.groups(); }

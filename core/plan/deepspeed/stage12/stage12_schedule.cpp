@@ -63,7 +63,7 @@ class Stage12Schedule final : public FlatSteps {
 
   void backward_module(int module, const MicroBatch& micro) override {
     buckets_.acquire();
-    grads_.backward(module, module_params(module), stage() == 1 && !micro.first && !sums_locally());
+    grads_.backward(module, places(), stage() == 1 && !micro.first && !sums_locally());
     for (int id : grads_.ready_after(module)) {
       if (sums_locally()) buckets_.accumulate_locally(id);
       if (reduces_when_ready(micro)) buckets_.add(id);

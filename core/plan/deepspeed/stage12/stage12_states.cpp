@@ -4,12 +4,6 @@
 
 namespace shardmark {
 
-std::vector<Operand> FlatStates::module_params(int module) const {
-  std::vector<Operand> operands;
-  for (int id : p_.model.params_of(module)) operands.push_back(param(id));
-  return operands;
-}
-
 void FlatStates::init() {
   p_.sharded = {false, true, true, true};
   const bool offloads = c_.offloads();

@@ -49,7 +49,6 @@ class FlatStates {
     if (!c_.param(id).updated()) return frozen_.part(c_, id);
     return c_.read_part(slots_[flat_.group_of(id)].param, flat_.offset_of(id), c_.elems(id));
   }
-  std::vector<Operand> module_params(int module) const;
   /// On the host: the slot of a group's gradient partition.
   int host_grad(std::size_t g) const { return slots_[g].grad; }
 

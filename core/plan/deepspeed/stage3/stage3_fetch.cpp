@@ -326,10 +326,4 @@ void ShardedParams::compare_lists(std::int64_t count) {
     write_integers(w_, p_, fmt::format("trace.{}", traces_++), Dtype::int64, Op::broadcast, n);
 }
 
-std::vector<Operand> ShardedParams::module_params(int module) const {
-  std::vector<Operand> operands;
-  for (int id : p_.model.params_of(module)) operands.push_back(state_.where[id]);
-  return operands;
-}
-
 }  // namespace shardmark

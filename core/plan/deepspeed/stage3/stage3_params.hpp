@@ -105,8 +105,8 @@ class ShardedParams : public FetchActions {
   void note_copies();
   /// The end of a step: secondary copies no longer hold the values of the parameters.
   void drop_secondary();
-  /// Where a module's parameters lie now.
-  std::vector<Operand> module_params(int module) const;
+  /// Where a gathered parameter lies now.
+  Operand place_of(int id) const { return state_.where[static_cast<std::size_t>(id)]; }
 
  private:
   void fetch(const std::vector<int>& list) override;

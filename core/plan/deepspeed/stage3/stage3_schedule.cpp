@@ -117,6 +117,8 @@ class Stage3Schedule final : public DeepSpeedSteps {
     state().coordinator.begin_pass(params_);
   }
 
+  Operand whole_param(int id) const override { return params_.place_of(id); }
+
   void forward(const MicroBatch&) override {
     for (const Visit& v : forward_visits(p_.model)) visit(v);
   }
@@ -138,12 +140,12 @@ class Stage3Schedule final : public DeepSpeedSteps {
   void visit(const Visit& v) {
     state().coordinator.visit(v, params_);
     if (v.kind == VisitKind::pre_forward && computes(v.module))
-      c_.compute.forward(v.module, params_.module_params(v.module));
+      c_.compute.forward(v.module, places());
   }
 
   void finish_backward() {
     if (pending_ < 0) return;
-    grads_.backward(pending_, params_.module_params(pending_), false);
+    grads_.backward(pending_, places(), false);
     for (int id : grads_.ready_after(pending_)) bucket_.add(id);
     pending_ = -1;
   }
