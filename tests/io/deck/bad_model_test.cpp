@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: a model that cannot be built is refused with the key that says so.
+#include <fmt/core.h>
+
 #include <tests/support/io_scratch.hpp>
 
 namespace shardmark::test::bad_model_test {
