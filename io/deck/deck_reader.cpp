@@ -94,8 +94,22 @@ void join_hf(const HfArguments& hf, const Json& section, const Json* run, Deck& 
               fmt::format("{}: {}", hf.reentrant ? "\"reentrant\"" : "true", key));
 }
 
-Json read_text(const std::vector<std::string>& sets, Origin& origin, std::string& config_file) {
-  Json deck = read_json_file(origin.deck_file(), JsonRules::deck);
+// A deck that a command makes of its arguments is given as its text. Its relative paths start from
+// the current folder, and messages call it by this name.
+constexpr const char* arguments_deck = "arguments";
+
+bool is_text(const std::string& deck) {
+  return deck.starts_with('{');
+}
+
+FoundFile find_deck_or_text(const std::string& deck) {
+  return is_text(deck) ? FoundFile{arguments_deck, false} : find_deck(deck);
+}
+
+Json read_text(const std::string& given, const std::vector<std::string>& sets, Origin& origin,
+               std::string& config_file) {
+  Json deck = is_text(given) ? parse_json(given, arguments_deck, JsonRules::deck)
+                             : read_json_file(origin.deck_file(), JsonRules::deck);
   inline_deepspeed(deck, origin, config_file);
   name_model_config(deck, origin);
   for (const std::string& argument : sets) {
@@ -166,10 +180,10 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
 
 LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& sets, DeckUse use,
                      std::optional<int> world) {
-  const FoundFile found = find_deck(path);
+  const FoundFile found = find_deck_or_text(path);
   Origin origin(found.path, found.by_name);
   LoadedDeck loaded;
-  const Json text = read_text(sets, origin, loaded.config_file);
+  const Json text = read_text(path, sets, origin, loaded.config_file);
   loaded.deck = read_sections(text, origin, loaded, world);
   check_together(loaded.deck, origin);
   check_sizes(loaded.deck, origin);
@@ -192,9 +206,9 @@ LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& se
 }
 
 std::string deck_text(const std::string& path, const std::vector<std::string>& sets) {
-  Origin origin(find_deck(path).path);
+  Origin origin(find_deck_or_text(path).path);
   std::string config_file;
-  return printed(read_text(sets, origin, config_file));
+  return printed(read_text(path, sets, origin, config_file));
 }
 
 Deck load_deck(const std::string& path, const std::vector<std::string>& sets) {

@@ -43,7 +43,8 @@ struct LoadedDeck {
   std::vector<Finding> findings;
 };
 
-/// Reads a deck, given as a path or as the name of a shipped deck, applies each `key.path=value` of
+/// Reads a deck, given as a path, as the name of a shipped deck, or as its own text, which begins
+/// with a brace, applies each `key.path=value` of
 /// `sets` in order, checks it, and returns typed values. Relative paths in the deck start from its
 /// folder. Needs no MPI and does not depend on the rank. `world` is the number of ranks if it is
 /// known; only the section `hf` needs it, to compare train_batch_size as Hugging Face's trainer

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 #include <fmt/core.h>
 
@@ -18,8 +20,6 @@ namespace shardmark {
 namespace {
 
 constexpr std::int64_t few_layers = 8, more_layers = 16, many_layers = 48;
-// The part of a device's memory that contexts, libraries and fragmentation leave for the run.
-constexpr double usable_part = 0.94;
 
 struct Outcome {
   EnumArray<Tier, double> bytes{};
@@ -110,22 +110,6 @@ void judge_memory(Candidate& c, const Budgets& budgets) {
 
 }  // namespace
 
-Budgets budgets_of(const Deck& deck, const Machine& machine, int ranks_per_node) {
-  const int ranks = std::max(1, ranks_per_node);
-  Budgets budgets;
-  const EnumArray<Tier, double> found{machine.device.memory_bytes * usable_part,
-                                      machine.node.host_memory_bytes / ranks,
-                                      machine.node.disk_bytes / ranks};
-  for (const Tier t : all_values<Tier>) {
-    if (deck.memory.budget_gib[t])
-      budgets[t] =
-          std::llround(*deck.memory.budget_gib[t] * gib_bytes / (t == Tier::device ? 1 : ranks));
-    else if (found[t] > 0)
-      budgets[t] = std::llround(found[t]);
-  }
-  return budgets;
-}
-
 double step_seconds(const Program& program, const Machine& machine, int ranks_per_node) {
   return priced(program, machine, ranks_per_node).step_s *
          straggler_factor(machine, program.world, std::min(program.world, ranks_per_node));
@@ -161,6 +145,22 @@ Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool 
     c.refusal = e.what();
   }
   return c;
+}
+
+std::vector<Candidate> evaluate_all(const AdviseCase& question,
+                                    const std::vector<DeckChanges>& changes, bool exact) {
+  std::vector<Candidate> results(changes.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < changes.size(); i = next++)
+      results[i] = evaluate(question, changes[i], exact);
+  };
+  const std::size_t most = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 1; t < std::min(most, changes.size()); ++t) threads.emplace_back(work);
+  work();
+  threads.clear();
+  return results;
 }
 
 }  // namespace shardmark

@@ -11,6 +11,7 @@
 #include <core/plan/price/machine.hpp>
 #include <miniapp/advise/candidates.hpp>
 #include <miniapp/advise/framework.hpp>
+#include <miniapp/predict/memory_fit.hpp>
 
 namespace shardmark {
 
@@ -23,10 +24,6 @@ struct AdviseCase {
   Framework framework = Framework::shardmark;
   Budgets budgets;  // of one rank, in bytes
 };
-
-/// The budgets of one rank: the deck's where it gives them, else the machine's. A part of a device
-/// stays free for the libraries and for what an allocator cannot use.
-Budgets budgets_of(const Deck& deck, const Machine& machine, int ranks_per_node);
 
 /// A key of a candidate that makes no difference there, and the values that were tried.
 struct IdleKey {
@@ -56,6 +53,10 @@ struct Candidate {
 /// smaller numbers of layers, and bytes and seconds are extrapolated, since both grow by the layer.
 /// A deck that is refused is a result, not an exception.
 Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool exact);
+
+/// The same for each of `changes`, in their order, with a thread per core.
+std::vector<Candidate> evaluate_all(const AdviseCase& question,
+                                    const std::vector<DeckChanges>& changes, bool exact);
 
 /// The program of rank 0 of a changed deck, for further prices.
 Program program_of(const AdviseCase& question, const DeckChanges& changes);

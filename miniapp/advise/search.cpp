@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <set>
-#include <thread>
 
 #include <fmt/core.h>
 
@@ -22,22 +20,6 @@ namespace {
 constexpr std::size_t refined_per_kind = 1, kept_exact = 8;
 // Candidates that lack less than this part of the memory they need may fit with other knobs.
 constexpr double almost = 0.2;
-
-std::vector<Candidate> evaluate_all(const AdviseCase& question,
-                                    const std::vector<DeckChanges>& changes, bool exact) {
-  std::vector<Candidate> results(changes.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < changes.size(); i = next++)
-      results[i] = evaluate(question, changes[i], exact);
-  };
-  const std::size_t most = std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::jthread> threads;
-  for (std::size_t t = 1; t < std::min(most, changes.size()); ++t) threads.emplace_back(work);
-  work();
-  threads.clear();
-  return results;
-}
 
 bool faster(const Candidate& a, const Candidate& b) {
   return a.tokens_per_s > b.tokens_per_s;

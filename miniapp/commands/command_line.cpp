@@ -174,10 +174,14 @@ class CommandLine {
         [this] { return trace_command(trace_); });
     add("predict",
         {{"DECK", &predict_.deck},
+         {"--model", &predict_.model},
+         {"--deepspeed", &predict_.deepspeed},
+         {"--sequence", &predict_.sequence, 1},
          {"--set", &predict_.sets},
          {"--machine", &predict_.machine},
          {"--ranks", &predict_.ranks},
          {"--ranks-per-node", &predict_.ranks_per_node, 0},
+         {"--ignore-memory", &predict_.ignore_memory},
          {"--format", &predict_.format},
          {"--out", &predict_.out}},
         [this] { return predict_command(predict_); });
@@ -221,7 +225,7 @@ class CommandLine {
          {"--vary", &sweep_.vary},
          {"--plan", &sweep_.plan},
          {"--ranks", &sweep_.ranks},
-         {"--ranks-per-node", &sweep_.ranks_per_node, 1},
+         {"--ranks-per-node", &sweep_.ranks_per_node, 0},
          {"--machine", &sweep_.machine},
          {"--out", &sweep_.out}},
         [this] { return sweep_command(sweep_); });

@@ -33,6 +33,10 @@ struct PredictArguments {
   int ranks_per_node = 0;   // 0: as many as the machine file says
   std::string format = "text";
   std::string out;  // a folder for a page and a trace; empty: none
+  // In place of a deck: a model config of Hugging Face and a DeepSpeed config.
+  std::string model, deepspeed;
+  int sequence = 0;            // tokens per sample; 0: what the model config says
+  bool ignore_memory = false;  // predict a time also for what does not fit
 };
 /// Prints the step time of a deck on a machine file. Throws DeckError, PlanError.
 ExitStatus predict_command(const PredictArguments& arguments);
@@ -126,10 +130,10 @@ ExitStatus run_command(const RunArguments& arguments);
 struct SweepArguments {
   std::string deck;
   std::vector<std::string> sets, vary;
-  bool plan = false;  // plan the points, run nothing
-  std::string ranks;  // "1,2,8"; plan only
-  int ranks_per_node = 1;
-  std::string machine;  // a machine file, for predictions; empty: none
+  bool plan = false;       // plan the points, run nothing
+  std::string ranks;       // "1,2,8"; plan only
+  int ranks_per_node = 0;  // 0: as many as the machine file says, without one 1
+  std::string machine;     // a machine file, for predictions; empty: none
   std::string out = "shardmark-sweep";
 };
 /// Runs (collective over MPI_COMM_WORLD) or plans (without MPI) each point of a grid that is not

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `shardmark predict` and `shardmark machine check`, which print pure functions of files.
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/core.h>
@@ -13,7 +14,9 @@
 #include <io/files/durable_file.hpp>
 #include <io/files/output_folder.hpp>
 #include <io/machine/machine_file.hpp>
+#include <miniapp/advise/next_change.hpp>
 #include <miniapp/commands/commands.hpp>
+#include <miniapp/predict/cost.hpp>
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/report/html/prediction_page.hpp>
 #include <miniapp/report/predicted_trace.hpp>
@@ -23,8 +26,9 @@
 #include <miniapp/sweep/grid.hpp>
 
 namespace shardmark {
-
 namespace {
+
+using PredictJson = nlohmann::ordered_json;
 
 // Devices of a node, unless the caller says otherwise.
 int ranks_per_node(const PredictArguments& a, const Machine& machine) {
@@ -32,27 +36,88 @@ int ranks_per_node(const PredictArguments& a, const Machine& machine) {
   return machine.node.ranks > 0 ? machine.node.ranks : 1;
 }
 
-PredictedPoint predict(Deck deck, const Machine& machine, int ranks, int per_node) {
+PredictedPoint predict(Deck deck, const Machine& machine, int ranks, int per_node,
+                       UnfitTime unfit) {
   const Batch batch = infer_batch(deck.zero, ranks, deck.path);
   Profile profile;
   profile.ranks_per_node = std::min(ranks, per_node);
   apply_fit(deck, batch, ranks, profile, deck_fit_budget(deck));
-  return predict_point(deck, machine, ranks, profile.ranks_per_node);
+  return predict_point(deck, machine, ranks, profile.ranks_per_node, unfit);
 }
 
-// A page, and a trace of the step on the most ranks.
+// The deck that the arguments make of a model config and a DeepSpeed config. Without a DeepSpeed
+// config, the deck has DeepSpeed's defaults.
+std::string deck_of_model(const PredictArguments& a) {
+  PredictJson deck{{"name", std::filesystem::path(a.model).stem().string()},
+                   {"model", {{"config", a.model}}},
+                   {"data", {{"source", "uniform"}}},
+                   {"run", {{"steps", 1}}}};
+  if (!a.deepspeed.empty()) deck["deepspeed"] = a.deepspeed;
+  return deck.dump(-1, ' ', true, PredictJson::error_handler_t::replace);
+}
+
+// The deck or what stands for it, and `--set` arguments with which other arguments change it.
+struct PredictedDeck {
+  std::string deck;
+  std::vector<std::string> sets;
+
+  AdviseCase asked(const Machine& machine, const PredictedPoint& p) const {
+    return {.deck = deck,
+            .sets = sets,
+            .machine = &machine,
+            .ranks = p.ranks,
+            .ranks_per_node = p.ranks_per_node};
+  }
+};
+
+PredictedDeck predicted_deck(const PredictArguments& a) {
+  if (a.deck.empty() && a.model.empty())
+    throw DeckError(
+        "predict: the model is missing: give a deck, or a config.json with --model FILE and a "
+        "DeepSpeed config with --deepspeed FILE");
+  if (!a.deck.empty() && !a.model.empty())
+    throw DeckError(fmt::format(
+        "--model {}: the deck {} has a model of its own: give one of the two", a.model, a.deck));
+  PredictedDeck predicted{a.deck.empty() ? deck_of_model(a) : a.deck, {}};
+  if (!a.deck.empty() && !a.deepspeed.empty())
+    predicted.sets.push_back("deepspeed=" + std::filesystem::absolute(a.deepspeed).string());
+  if (a.sequence > 0) predicted.sets.push_back(fmt::format("model.sequence={}", a.sequence));
+  predicted.sets.insert(predicted.sets.end(), a.sets.begin(), a.sets.end());
+  return predicted;
+}
+
+// A page, and a trace of the step on the most ranks for which there is a time.
 void write_files(const std::string& folder, const Deck& deck, const Machine& machine,
                  const std::vector<PredictedPoint>& points) {
   std::error_code error;  // replace_file says what is wrong
   std::filesystem::create_directories(folder, error);
   replace_file(folder, "prediction.html", prediction_html(deck, machine, points), output_remedy);
-  const PredictedPoint& last = points.back();
+  const auto timed =
+      std::find_if(points.rbegin(), points.rend(), [](const PredictedPoint& p) { return p.timed; });
+  if (timed == points.rend()) return;
+  const PredictedPoint& last = *timed;
   replace_file(folder, "prediction-trace.json",
                trace_begin(last.program, deck.name) +
                    trace_events(last.program, {predicted_trace(last.program, last.priced)}, {},
                                 machine.name) +
                    trace_end(),
                output_remedy);
+}
+
+PredictJson answer_json(const Deck& deck, const Machine& machine,
+                        const std::vector<PredictedPoint>& points) {
+  PredictJson json{{"machine", machine.name}, {"deck", deck.name}};
+  if (!deck.assumptions.empty()) json["assumptions"] = deck.assumptions;
+  json["points"] = PredictJson::array();
+  for (const PredictedPoint& p : points) {
+    json["points"].push_back(point_json(p));
+    add_cost(json["points"].back(), p);
+  }
+  return json;
+}
+
+bool all_timed(const std::vector<PredictedPoint>& points) {
+  return std::all_of(points.begin(), points.end(), [](const PredictedPoint& p) { return p.timed; });
 }
 
 }  // namespace
@@ -69,25 +134,31 @@ ExitStatus machine_check_command(const MachineCheckArguments& a) {
 
 ExitStatus predict_command(const PredictArguments& a) {
   const Machine machine = read_machine_file(a.machine);
-  const LoadedDeck loaded = read_deck(a.deck, a.sets, DeckUse::plan);
+  const PredictedDeck given = predicted_deck(a);
+  const std::vector<int> numbers = parse_ranks(a.ranks);
+  const bool one = numbers.size() == 1;
+  const LoadedDeck loaded = read_deck(given.deck, given.sets, DeckUse::plan,
+                                      one ? std::optional(numbers.front()) : std::nullopt);
   const Deck& deck = loaded.deck;
   std::vector<PredictedPoint> points;
-  for (const int ranks : parse_ranks(a.ranks)) {
+  for (const int ranks : numbers) {
     require_ranks(machine, a.machine, ranks, ranks_per_node(a, machine));
-    points.push_back(predict(deck, machine, ranks, ranks_per_node(a, machine)));
+    points.push_back(predict(deck, machine, ranks, ranks_per_node(a, machine),
+                             a.ignore_memory ? UnfitTime::predicted : UnfitTime::none));
   }
   if (!a.out.empty()) write_files(a.out, deck, machine, points);
+  std::optional<NextChange> next;
+  if (one) next = next_change(given.asked(machine, points.front()));
   if (a.format == "json") {
-    nlohmann::ordered_json json{{"machine", machine.name}, {"deck", deck.name}};
-    if (!deck.assumptions.empty()) json["assumptions"] = deck.assumptions;
-    json["points"] = nlohmann::ordered_json::array();
-    for (const PredictedPoint& p : points) json["points"].push_back(point_json(p));
-    json["deck_as_used"] = nlohmann::ordered_json::parse(loaded.used_json);
+    PredictJson json = answer_json(deck, machine, points);
+    if (one) json["next_change"] = next_change_json(next);
+    json["deck_as_used"] = PredictJson::parse(loaded.used_json);
     print_out(json.dump(2) + "\n");
   } else {
-    print_out(note_lines(deck) + prediction_text(deck, machine, points));
+    print_out(note_lines(deck) + prediction_text(deck, machine, points) +
+              (one ? "  " + next_change_text(next, points.front().memory.fits()) : ""));
   }
-  return ExitStatus::valid;
+  return all_timed(points) ? ExitStatus::valid : ExitStatus::memory;
 }
 
 }  // namespace shardmark

@@ -91,7 +91,7 @@ class Sweeper {
   void keep(std::size_t i, const SweepPoint& p) {
     store_.keep(p);
     if (seconds_since(table_ns_) > 1) write_table();  // planning is faster than writing
-    if (arguments_.plan && p.reason.empty()) return;  // the table follows soon
+    if (arguments_.plan && p.state == SweepPoint::State::planned) return;  // the table follows
     std::string line =
         fmt::format("[{}/{}] {} on {}: {}", i + 1, own_.size(), join(p.at.sets(), " "),
                     plural(p.at.ranks, "rank"), to_string(p.state));
@@ -146,18 +146,34 @@ class Sweeper {
   std::int64_t table_ns_ = 0;
 };
 
+// As `predict` takes them, so that both predict the same time.
+int ranks_of_a_node(const std::string& machine_file) {
+  if (machine_file.empty()) return 1;
+  return std::max(1, read_machine_file(machine_file).node.ranks);
+}
+
 void plan_point(const SweepArguments& a, SweepPoint& point) {
   Deck deck = read_deck(a.deck, sets_of(a, point.at), DeckUse::plan, point.at.ranks).deck;
   const int ranks = point.at.ranks;
   const Batch batch = infer_batch(deck.zero, ranks, deck.path);
   Profile profile;
-  profile.ranks_per_node = a.ranks_per_node;
+  profile.ranks_per_node = std::min(ranks, a.ranks_per_node);
   apply_fit(deck, batch, ranks, profile, deck_fit_budget(deck));
   const Program program = build_legal_program(deck, batch, ranks, 0, profile);
-  point.plan = plan_figures(deck, program, deck_budgets(deck, a.ranks_per_node));
-  if (!a.machine.empty())
-    point.predicted = predicted_figures(
-        predict_program(deck, program, read_machine_file(a.machine), a.ranks_per_node));
+  if (a.machine.empty()) {
+    point.plan = plan_figures(deck, program, deck_budgets(deck, a.ranks_per_node));
+    return;
+  }
+  const Machine machine = read_machine_file(a.machine);
+  const MemoryFit memory = memory_fit(deck, program, machine, profile.ranks_per_node);
+  point.plan = plan_figures(deck, program, memory.budgets);
+  if (memory.fits()) {
+    point.predicted =
+        predicted_figures(predict_program(deck, program, machine, profile.ranks_per_node));
+  } else {
+    point.status = ExitStatus::memory;
+    point.reason = memory.refusal;
+  }
 }
 
 ExitStatus plan_points(const SweepArguments& a) {
@@ -275,7 +291,10 @@ ExitStatus sweep_command(const SweepArguments& a) {
         "--plan: the number of ranks is missing: give --ranks 8, or several: --ranks 1,2,4,8");
   if (a.out.empty()) throw DeckError("--out: is empty: give a folder");
   if (!a.plan) return launch([&](const World& world) { return run_points(a, world); });
-  return speaks_for_launch() ? plan_points(a) : ExitStatus::valid;  // one process is enough
+  if (!speaks_for_launch()) return ExitStatus::valid;  // one process is enough
+  SweepArguments planned = a;
+  if (a.ranks_per_node == 0) planned.ranks_per_node = ranks_of_a_node(a.machine);
+  return plan_points(planned);
 }
 
 }  // namespace shardmark

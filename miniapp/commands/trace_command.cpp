@@ -40,6 +40,14 @@ int nodes_of_ranks(const TraceArguments& a, const std::optional<Machine>& machin
   return machine && machine->node.ranks > 0 ? machine->node.ranks : 1;
 }
 
+// Durations of a step that cannot take place would mislead a simulator as they would a reader.
+void require_memory(const MemoryFit& memory, const TraceArguments& a) {
+  if (memory.fits()) return;
+  throw MemoryError(
+      fmt::format("{}: on {} {}; a trace without durations needs no memory: leave --machine out",
+                  a.deck, a.machine, memory.refusal));
+}
+
 }  // namespace
 
 ExitStatus trace_command(const TraceArguments& a) {
@@ -59,6 +67,8 @@ ExitStatus trace_command(const TraceArguments& a) {
   auto groups = nlohmann::ordered_json::object();
   for (int rank = 0; rank < a.ranks; ++rank) {
     const Program program = build_legal_program(deck, batch, a.ranks, rank, profile);
+    if (machine && rank == 0)
+      require_memory(memory_fit(deck, program, *machine, profile.ranks_per_node), a);
     const std::string trace =
         machine ? chakra_trace(program, deck.name, price(program, *machine, options))
                 : chakra_trace(program, deck.name);

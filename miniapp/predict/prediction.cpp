@@ -68,6 +68,18 @@ double peak_of(const Machine& machine, Dtype dtype) {
   return machine.device.peak_flops[dtype];
 }
 
+// What the step is, before anybody asks how long it takes.
+PredictedPoint untimed_point(const Deck& deck, const Program& program, int ranks_per_node) {
+  PredictedPoint p;
+  p.ranks = program.world;
+  p.ranks_per_node = std::min(program.world, ranks_per_node);
+  p.parameters = program.model.elems;
+  p.layers = deck.model.layers;
+  p.tokens = static_cast<double>(program.batch.global) *
+             static_cast<double>(std::max<std::int64_t>(1, deck.model.sequence));
+  return p;
+}
+
 }  // namespace
 
 std::string PredictedPoint::limited_by() const {
@@ -80,12 +92,9 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   std::vector<const Program*> ranks{&program};
   for (const Program& other : others) ranks.push_back(&other);
   PriceOptions options = price_options(deck, ranks_per_node);
-  PredictedPoint p;
+  PredictedPoint p = untimed_point(deck, program, ranks_per_node);
+  p.timed = true;
   std::vector<PricedStep> priced = price(ranks, machine, options);
-  p.ranks = program.world;
-  p.parameters = program.model.elems;
-  p.layers = deck.model.layers;
-  p.ranks_per_node = std::min(program.world, ranks_per_node);
   const double stragglers = straggler_factor(machine, program.world, ranks_per_node);
   p.step_s = slowest(priced, stragglers);
   p.priced = std::move(priced.front());
@@ -99,8 +108,6 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   for (const Placement& placement : machine.placements)
     include(slowest(price(ranks, in_placement(machine, placement.core_to_core_s), options),
                     stragglers));
-  p.tokens = static_cast<double>(program.batch.global) *
-             static_cast<double>(std::max<std::int64_t>(1, deck.model.sequence));
   if (p.step_s > 0) p.tokens_per_s = p.tokens / p.step_s;
   const double peak = peak_of(machine, program.precision.computes_in()) * program.world;
   const double model_flops = model_flops_per_token(program.model) * p.tokens;
@@ -134,12 +141,16 @@ PriceOptions price_options(const Deck& deck, int ranks_per_node) {
 }
 
 PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks,
-                             int ranks_per_node) {
+                             int ranks_per_node, UnfitTime unfit) {
   const Batch batch = infer_batch(deck.zero, ranks, deck.path);
   Profile profile;
   profile.ranks_per_node = std::min(ranks, ranks_per_node);
   Program program = build_legal_program(deck, batch, ranks, 0, profile);
-  PredictedPoint point = predict_program(deck, program, machine, profile.ranks_per_node);
+  MemoryFit memory = memory_fit(deck, program, machine, profile.ranks_per_node);
+  const bool timed = memory.fits() || unfit == UnfitTime::predicted;
+  PredictedPoint point = timed ? predict_program(deck, program, machine, profile.ranks_per_node)
+                               : untimed_point(deck, program, profile.ranks_per_node);
+  point.memory = std::move(memory);
   point.program = std::move(program);
   return point;
 }
@@ -147,10 +158,12 @@ PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks
 std::vector<Prediction> predict_run(const Deck& deck, const Program& program,
                                     const Machine& machine, const std::string& file,
                                     int ranks_per_node) {
+  const MemoryFit memory = memory_fit(deck, program, machine, ranks_per_node);
   std::vector<Prediction> predictions;
   const auto add = [&](double core_to_core_s, const Machine& there) {
     predictions.push_back({file, standing(there), core_to_core_s,
                            predict_program(deck, program, there, ranks_per_node)});
+    predictions.back().point.memory = memory;
   };
   add(machine.node.core_to_core_s, machine);
   for (const Placement& p : machine.placements)
@@ -167,22 +180,27 @@ nlohmann::ordered_json point_json(const PredictedPoint& p) {
   const auto optional = [](const std::optional<double>& value) {
     return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
   };
+  const auto timed = [&](double value) {
+    return p.timed ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+  };
   return {{"ranks", p.ranks},
           {"ranks_per_node", p.ranks_per_node},
           {"parameters", p.parameters},
           {"layers", p.layers},
           {"tokens_per_step", p.tokens},
-          {"step_s", p.step_s},
-          {"step_s_low", p.step_s_low},
-          {"step_s_high", p.step_s_high},
-          {"tokens_per_s", p.tokens_per_s},
+          {"fits", p.memory.fits()},
+          {"memory", memory_json(p.memory)},
+          {"step_s", timed(p.step_s)},
+          {"step_s_low", timed(p.step_s_low)},
+          {"step_s_high", timed(p.step_s_high)},
+          {"tokens_per_s", timed(p.tokens_per_s)},
           {"mfu", optional(p.mfu)},
           {"phases_s",
-           {{"forward", p.priced.phase_s[Phase::forward]},
-            {"backward", p.priced.phase_s[Phase::backward]},
-            {"optimizer", p.priced.phase_s[Phase::step]},
-            {"copies", p.priced.copies_s}}},
-          {"exposed_s", p.priced.exposed_s},
+           {{"forward", timed(p.priced.phase_s[Phase::forward])},
+            {"backward", timed(p.priced.phase_s[Phase::backward])},
+            {"optimizer", timed(p.priced.phase_s[Phase::step])},
+            {"copies", timed(p.priced.copies_s)}}},
+          {"exposed_s", timed(p.priced.exposed_s)},
           {"limited_by", p.limited_by()},
           {"extrapolates", p.extrapolates}};
 }

@@ -9,6 +9,7 @@
 
 #include <core/plan/deck/deck.hpp>
 #include <core/plan/price/price.hpp>
+#include <miniapp/predict/memory_fit.hpp>
 
 namespace shardmark {
 
@@ -21,6 +22,7 @@ struct Sensitivity {
 /// What a deck does on a machine with `ranks` ranks. Seconds are those of one optimizer step.
 struct PredictedPoint {
   int ranks = 1, ranks_per_node = 1;
+  bool timed = false;  // a deck that does not fit has no time, unless it was asked for
   /// The interval holds 9 of 10 steps, wherever the cores of the machine are (Placement).
   std::int64_t parameters = 0, layers = 0;  // of the model; no layers: a list
   double step_s = 0, step_s_low = 0, step_s_high = 0;
@@ -29,7 +31,8 @@ struct PredictedPoint {
   PricedStep priced;                    // of rank 0
   std::vector<Sensitivity> sensitivities;  // largest first
   std::vector<std::string> extrapolates;   // sentences
-  Program program;                         // of rank 0
+  MemoryFit memory;
+  Program program;  // of rank 0
 
   /// The name of the most limiting resource.
   std::string limited_by() const;
@@ -43,13 +46,16 @@ struct Prediction {
   PredictedPoint point;
 };
 
+/// Whether a deck that does not fit in the machine's memory gets a time.
+enum class UnfitTime : std::uint8_t { none, predicted };
+
 /// Predicts the steady step of `deck` on `ranks` ranks; `model.fit` must have been applied. Throws
 /// DeckError if the deck does not suit them.
 PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks,
-                             int ranks_per_node);
+                             int ranks_per_node, UnfitTime unfit = UnfitTime::none);
 
-/// The same for a program that was built already, for example that of a run. Other ranks' programs
-/// are built from the deck.
+/// The time alone, of a program that was built already, for example that of a run. Other ranks'
+/// programs are built from the deck. `memory` is left empty.
 PredictedPoint predict_program(const Deck& deck, const Program& program, const Machine& machine,
                                int ranks_per_node);
 

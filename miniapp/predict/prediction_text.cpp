@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <core/text.hpp>
+#include <miniapp/predict/cost.hpp>
 #include <miniapp/predict/prediction.hpp>
 
 namespace shardmark {
@@ -13,14 +14,24 @@ std::string percent(const std::optional<double>& part) {
   return part ? fmt::format("{:.1f} %", *part * 100) : std::string("–");
 }
 
-std::string detail(const PredictedPoint& p) {
+// A row of the table: a deck that does not fit has no time, unless it was asked for.
+std::string row(const PredictedPoint& p) {
+  std::string text = fmt::format("{:>8}", p.ranks);
+  if (p.timed)
+    text += fmt::format(" {:>12} {:>25} {:>14.4g} {:>8}  {}", duration(p.step_s),
+                        fmt::format("{} to {}", duration(p.step_s_low), duration(p.step_s_high)),
+                        p.tokens_per_s, percent(p.mfu), p.limited_by());
+  if (!p.memory.fits()) text += fmt::format("  DOES NOT FIT: {}", p.memory.shortfall());
+  return text + "\n";
+}
+
+std::string time_lines(const PredictedPoint& p) {
   const PricedStep& s = p.priced;
   const double all = p.step_s > 0 ? p.step_s : 1;
   const auto ms = [](double seconds) { return fmt::format("{:.2f} ms", seconds * 1e3); };
-  std::string text = fmt::format("\n{}\n", plural(p.ranks, "rank"));
-  text += fmt::format("  forward {}   backward {}   optimizer {}   copies {}\n",
-                      ms(s.phase_s[Phase::forward]), ms(s.phase_s[Phase::backward]),
-                      ms(s.phase_s[Phase::step]), ms(s.copies_s));
+  std::string text = fmt::format("  forward {}   backward {}   optimizer {}   copies {}\n",
+                                 ms(s.phase_s[Phase::forward]), ms(s.phase_s[Phase::backward]),
+                                 ms(s.phase_s[Phase::step]), ms(s.copies_s));
   text += fmt::format("  communication exposed {} ({:.1f} % of the step), hidden {}\n",
                       ms(s.exposed_s), s.exposed_s / all * 100, ms(s.hidden_s));
   if (p.hfu)
@@ -55,6 +66,23 @@ std::string sizes_note(const std::vector<PredictedPoint>& points) {
       plural(largest->ranks, "rank"));
 }
 
+// "model      llama: 6738415616 parameters, 32 layers; sequence 2048"
+std::string subject_line(const Deck& deck, const std::vector<PredictedPoint>& points) {
+  if (points.empty()) return {};
+  const PredictedPoint& p = points.front();
+  std::string text = fmt::format("model: {} parameters", p.parameters);
+  if (p.layers > 0) text += fmt::format(" in {} layers", p.layers);
+  if (deck.model.sequence > 0) text += fmt::format(", {} tokens per sample", deck.model.sequence);
+  return text + fmt::format("; {}, ZeRO stage {}\n", to_string(deck.run.schedule), deck.zero.stage);
+}
+
+std::string detail(const PredictedPoint& p) {
+  std::string text = fmt::format("\n{}\n", plural(p.ranks, "rank"));
+  if (!p.memory.fits()) text += fmt::format("  {}\n", p.memory.refusal);
+  text += cost_text(p);
+  return p.timed ? text + time_lines(p) : text;
+}
+
 }  // namespace
 
 std::string standing(const Machine& m) {
@@ -87,13 +115,10 @@ std::string standing(const Machine& m) {
 
 std::string prediction_text(const Deck& deck, const Machine& machine,
                             const std::vector<PredictedPoint>& points) {
-  std::string text = fmt::format("{} on {}\n\n{:>8} {:>12} {:>25} {:>14} {:>8}  {}\n", deck.name,
-                                 standing(machine), "ranks", "step", "9 of 10 steps within",
-                                 "tokens/s", "MFU", "limited by");
-  for (const PredictedPoint& p : points)
-    text += fmt::format("{:>8} {:>12} {:>25} {:>14.4g} {:>8}  {}\n", p.ranks, duration(p.step_s),
-                        fmt::format("{} to {}", duration(p.step_s_low), duration(p.step_s_high)),
-                        p.tokens_per_s, percent(p.mfu), p.limited_by());
+  std::string text = fmt::format("{} on {}\n{}\n{:>8} {:>12} {:>25} {:>14} {:>8}  {}\n", deck.name,
+                                 standing(machine), subject_line(deck, points), "ranks", "step",
+                                 "9 of 10 steps within", "tokens/s", "MFU", "limited by");
+  for (const PredictedPoint& p : points) text += row(p);
   text += sizes_note(points);
   for (const PredictedPoint& p : points) text += detail(p);
   return text;

@@ -126,6 +126,8 @@ void prediction_table(Out out, const Result& r) {
     fmt::format_to(out, "  {}\n", cores);
   for (const std::string& sentence : p.extrapolates)
     fmt::format_to(out, "  extrapolates {}\n", sentence);
+  if (!p.memory.fits())
+    fmt::format_to(out, "  that machine does not hold this deck: {}\n", p.memory.shortfall());
 }
 
 void checkpoint_table(Out out, const CheckpointFigures& c) {

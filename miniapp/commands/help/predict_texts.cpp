@@ -11,10 +11,27 @@ CommandHelp predict_help() {
           {"Predicts how long a step of the deck takes on a machine, for any numbers of ranks: the "
            "time with an interval, tokens per second, the part of the peak (MFU), the time by "
            "phase, exposed communication, which resource limits the step, and what a faster one "
-           "would gain. The plan of the deck is replayed with the times of the machine file.",
+           "would gain. The plan of the deck is replayed with the times of the machine file. What "
+           "does not fit in the machine's memory has no time: the answer says how much is missing, "
+           "and at which event.",
+           "In place of a deck, give a model's config.json with --model and a DeepSpeed config "
+           "with "
+           "--deepspeed. For one number of ranks the answer ends with the next best change.",
            "The machine need not exist. The command uses neither MPI nor a GPU and does not look "
            "at this machine. What lies outside of what was measured is said."},
-      .options = {deck_argument(),
+      .options = {optional_deck_argument(),
+                  {.name = "--model",
+                   .value = "FILE",
+                   .text = "A model config of Hugging Face (config.json), in place of a deck.",
+                   .offer = Offer::deck},
+                  {.name = "--deepspeed",
+                   .value = "FILE",
+                   .text = "The DeepSpeed config for --model, or one in place of the deck's own.",
+                   .offer = Offer::deck},
+                  {.name = "--sequence",
+                   .value = "N",
+                   .text =
+                       "Tokens per sample, in place of what the model's config allows at most."},
                   set_option(),
                   machine_option(true),
                   {.name = "--ranks",
@@ -22,6 +39,9 @@ CommandHelp predict_help() {
                    .text = "The numbers of ranks to predict.",
                    .preset = "1"},
                   machine_ranks_per_node_option(),
+                  {.name = "--ignore-memory",
+                   .value = "",
+                   .text = "Predicts a time also for what does not fit in memory."},
                   {.name = "--format",
                    .value = "FORMAT",
                    .text = "Text to read, or JSON for scripts.",
@@ -34,11 +54,18 @@ CommandHelp predict_help() {
                    .offer = Offer::folder}},
       .statuses = {{0, "The prediction is printed."},
                    {2, "A bad deck, machine file or argument."},
+                   {3,
+                    "The deck does not fit in the machine's memory on at least one number of "
+                    "ranks."},
                    {4, "Output cannot be written."},
                    defect},
       .environment = {},
-      .examples = {{"shardmark predict inputs/gpt2-124m-z3.json --machine machine.json --ranks 1,2",
-                    "Step time and tokens per second on one rank and on two."}}};
+      .examples = {
+          {"shardmark predict --model config.json --deepspeed ds_config.json --machine "
+           "dgx-h100 --ranks 64 --sequence 4096",
+           "What a model costs under a DeepSpeed config on 64 GPUs: memory, volume, time."},
+          {"shardmark predict inputs/gpt2-124m-z3.json --machine machine.json --ranks 1,2",
+           "Step time and tokens per second on one rank and on two."}}};
 }
 
 CommandHelp calibrate_help() {

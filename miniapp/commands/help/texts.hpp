@@ -20,6 +20,13 @@ inline OptionHelp deck_argument() {
           .required = true};
 }
 
+/// The argument `DECK` of a command that can do without it.
+inline OptionHelp optional_deck_argument() {
+  OptionHelp help = deck_argument();
+  help.required = false;
+  return help;
+}
+
 /// The option `--set`.
 inline OptionHelp set_option() {
   return {.name = "--set",

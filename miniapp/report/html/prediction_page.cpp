@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/core.h>
 
@@ -50,7 +51,12 @@ std::string table_of(const Points& points) {
               1,
               1};
   const auto ms = [](double s) { return fmt::format("{:.2f}", s * 1e3); };
-  for (const PredictedPoint& p : points)
+  for (const PredictedPoint& p : points) {
+    if (!p.timed) {
+      table.rows.push_back({std::to_string(p.ranks), "does not fit", "", "", "", "", "", "", "", "",
+                            escape(p.memory.shortfall())});
+      continue;
+    }
     table.rows.push_back({std::to_string(p.ranks), duration(p.step_s),
                           fmt::format("{} to {}", duration(p.step_s_low), duration(p.step_s_high)),
                           fmt::format("{:.4g}", p.tokens_per_s),
@@ -58,6 +64,7 @@ std::string table_of(const Points& points) {
                           ms(p.priced.phase_s[Phase::forward]),
                           ms(p.priced.phase_s[Phase::backward]), ms(p.priced.phase_s[Phase::step]),
                           ms(p.priced.copies_s), ms(p.priced.exposed_s), p.limited_by()});
+  }
   return to_html(table);
 }
 
@@ -84,15 +91,18 @@ std::string prediction_html(const Deck& deck, const Machine& machine, const Poin
   std::string page = fmt::format("<header><h1>{}, predicted</h1>\n<p>On {}.</p>\n</header>\n",
                                  escape(deck.name), escape(standing(machine)));
   page += table_of(points);
-  page += over_ranks(points, "Tokens per second", "tokens/s",
+  Points timed;
+  std::copy_if(points.begin(), points.end(), std::back_inserter(timed),
+               [](const PredictedPoint& p) { return p.timed; });
+  page += over_ranks(timed, "Tokens per second", "tokens/s",
                      [](const PredictedPoint& p) { return p.tokens_per_s; });
-  page += over_ranks(points, "Tokens per second and rank, relative to the fewest ranks", "%",
+  page += over_ranks(timed, "Tokens per second and rank, relative to the fewest ranks", "%",
                      [&](const PredictedPoint& p) {
-                       const PredictedPoint& first = points.front();
+                       const PredictedPoint& first = timed.front();
                        const double one = first.tokens_per_s / first.ranks;
                        return one > 0 ? 100 * p.tokens_per_s / p.ranks / one : 0;
                      });
-  for (const PredictedPoint& p : points) page += detail(p);
+  for (const PredictedPoint& p : timed) page += detail(p);
   return document(deck.name + ": predicted by ShardMark", page);
 }
 

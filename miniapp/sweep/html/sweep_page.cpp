@@ -212,6 +212,14 @@ std::string points_table(const Sweep& sweep) {
   return "<h2>Points</h2>\n" + to_html(table);
 }
 
+std::string planned_note(const Sweep& sweep) {
+  if (!sweep.planned) return {};
+  const bool predicted = std::any_of(sweep.points.begin(), sweep.points.end(),
+                                     [](const SweepPoint& p) { return p.predicted.has_value(); });
+  return predicted ? "Planned, not run: times are predictions of the machine file."
+                   : "Planned, not run, so there are no times.";
+}
+
 std::string header(const Sweep& sweep) {
   std::string text =
       fmt::format("<header><h1>Sweep of {}</h1>\n<p>{}{}</p>\n", escape(sweep.deck_name),
@@ -221,8 +229,7 @@ std::string header(const Sweep& sweep) {
                       : std::string("."));
   text += fmt::format("<p>Deck <code>{}</code>{}{}; ranks {}. {}</p>\n", escape(sweep.deck_path),
                       sweep.sets.empty() ? "" : " with ", escape(join(sweep.sets, " ")),
-                      join(sweep.ranks, ", "),
-                      sweep.planned ? "Planned, not run, so there are no times." : "");
+                      join(sweep.ranks, ", "), planned_note(sweep));
   for (const Axis& axis : sweep.axes)
     text += fmt::format("<p><code>{}</code>: {}</p>\n", escape(axis.key),
                         escape(join(axis.values, ", ")));

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <core/plan/interpret/footprint.hpp>
+#include <core/plan/interpret/volume.hpp>
+#include <core/text.hpp>
+#include <miniapp/predict/cost.hpp>
+
+namespace shardmark {
+namespace {
+
+struct Kind {
+  std::string_view name;
+  std::int64_t (*bytes)(const CategoryBytes& at_peak);
+};
+
+constexpr std::array<Kind, 4> kinds{
+    Kind{"states", [](const CategoryBytes& b) { return state_bytes(b); }},
+    Kind{"activations", [](const CategoryBytes& b) { return b[Category::activation]; }},
+    Kind{"buffers",
+         [](const CategoryBytes& b) {
+           return b[Category::bucket] + b[Category::gathered] + b[Category::staging];
+         }},
+    Kind{"workspaces", [](const CategoryBytes& b) { return b[Category::workspace]; }}};
+
+std::string states_of(const CategoryBytes& bytes) {
+  std::string text;
+  for (const Category c :
+       {Category::param, Category::grad, Category::master, Category::momentum, Category::variance})
+    if (bytes[c] > 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", to_string(c), human_bytes(bytes[c]));
+  return text.empty() ? text : " (" + text + ")";
+}
+
+std::string memory_lines(const PredictedPoint& p, Tier tier, const TierFootprint& at) {
+  const MemoryFit::Need& need = p.memory.tiers[tier];
+  const auto& budget = p.memory.budgets[tier];
+  std::string text = fmt::format("  {} memory, rank {}: {} live at the peak", to_string(tier),
+                                 p.program.rank, human_bytes(at.peak_bytes));
+  text += fmt::format(", {} allocated by the rank that needs most", human_bytes(need.bytes));
+  text += budget ? fmt::format(", budget {}: {}\n", human_bytes(*budget),
+                               need.missing > 0 ? human_bytes(need.missing) + " missing" : "fits")
+                 : std::string(", budget unknown: not checked\n");
+  for (const Kind& kind : kinds)
+    if (const std::int64_t bytes = kind.bytes(at.at_peak); bytes > 0)
+      text += fmt::format("    {:<11} {:>10}{}\n", kind.name, human_bytes(bytes),
+                          kind.name == "states" ? states_of(at.at_peak) : "");
+  return text;
+}
+
+}  // namespace
+
+std::string cost_text(const PredictedPoint& p) {
+  std::string text;
+  const Footprint bytes = footprint(p.program);
+  for (const Tier t : all_values<Tier>)
+    if (bytes[t].peak_bytes > 0) text += memory_lines(p, t, bytes[t]);
+  const Volume volume = steady_volume(p.program);
+  std::string calls;
+  for (const auto& [op, traffic] : volume)
+    if (traffic.elems > 0)
+      calls +=
+          fmt::format("{}{} of {} ({})", calls.empty() ? "" : ", ", plural(traffic.calls, "call"),
+                      to_string(op), human_bytes(traffic.bytes));
+  text += fmt::format("  volume per step: {}; {:.3f} elements per parameter\n",
+                      calls.empty() ? "nothing is sent" : calls,
+                      volume_per_parameter(p.program, volume));
+  return text;
+}
+
+void add_cost(nlohmann::ordered_json& json, const PredictedPoint& p) {
+  const Footprint bytes = footprint(p.program);
+  nlohmann::ordered_json& peaks = json["memory_at_peak"] = nlohmann::ordered_json::object();
+  for (const Tier t : all_values<Tier>) {
+    if (bytes[t].peak_bytes == 0) continue;
+    nlohmann::ordered_json& tier = peaks[std::string(to_string(t))];
+    for (const Category c : all_values<Category>)
+      if (bytes[t].at_peak[c] > 0) tier[std::string(to_string(c))] = bytes[t].at_peak[c];
+  }
+  const Volume volume = steady_volume(p.program);
+  nlohmann::ordered_json& sent = json["volume"] = nlohmann::ordered_json::object();
+  for (const auto& [op, traffic] : volume)
+    sent[std::string(to_string(op))] = {
+        {"calls", traffic.calls}, {"elems", traffic.elems}, {"bytes", traffic.bytes}};
+  json["per_parameter"] = volume_per_parameter(p.program, volume);
+}
+
+}  // namespace shardmark

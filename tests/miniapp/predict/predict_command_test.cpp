@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// `shardmark predict` for users: what does not fit has no time, is named with what is missing and
+// where, and ends with status 3; a model config and a DeepSpeed config are enough for an answer;
+// and `sweep` and `trace` say the same.
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include <tests/support/program.hpp>
+#include <tests/support/workplace.hpp>
+
+namespace shardmark::test::predict_command_test {
+namespace {
+
+using Args = std::vector<std::string>;
+
+Outcome predict(Args args) {
+  args.insert(args.begin(), "predict");
+  return run({.args = args});
+}
+
+bool says(const Outcome& o, const std::string& text) {
+  return o.out.find(text) != std::string::npos || o.err.find(text) != std::string::npos;
+}
+
+TEST(Predict, GivesNoTimeToWhatDoesNotFit) {
+  const Args deck{"llama-70b", "--machine", "dgx-a100-80gb", "--ranks", "8"};
+  const Outcome o = predict(deck);
+  EXPECT_EQ(o.status, 3) << o.err;
+  EXPECT_TRUE(says(o, "DOES NOT FIT")) << o.out;
+  EXPECT_TRUE(says(o, "GiB of device memory missing at init, event ")) << o.out;
+  EXPECT_FALSE(says(o, "tokens/s)  forward")) << o.out;
+  EXPECT_FALSE(says(o, "communication exposed")) << o.out;
+  Args json = deck;
+  json.insert(json.end(), {"--format", "json"});
+  const Outcome scripts = predict(json);
+  EXPECT_EQ(scripts.status, 3);
+  const Json point = Json::parse(scripts.out).at("points").at(0);
+  EXPECT_FALSE(point.at("fits"));
+  EXPECT_TRUE(point.at("step_s").is_null());
+  const Json device = point.at("memory").at("device");
+  EXPECT_GT(device.at("bytes"), device.at("budget"));
+  Args asked = deck;
+  asked.emplace_back("--ignore-memory");
+  const Outcome timed = predict(asked);
+  EXPECT_EQ(timed.status, 0);
+  EXPECT_TRUE(says(timed, "DOES NOT FIT")) << timed.out;
+  EXPECT_TRUE(says(timed, "communication exposed")) << timed.out;
+}
+
+TEST(Predict, TakesTheBudgetsOfTheDeck) {
+  const Args deck{"llama-7b", "--machine", "dgx-a100-80gb", "--ranks", "8", "--set"};
+  const auto with = [&](const char* gib) {
+    Args args = deck;
+    args.push_back(std::string("memory.device_gib=") + gib);
+    return predict(args);
+  };
+  EXPECT_EQ(with("16").status, 3);
+  EXPECT_EQ(with("40").status, 0);
+}
+
+TEST(Predict, SaysWhichRankCountsFit) {
+  const Outcome o = predict({"llama-70b", "--machine", "dgx-a100-80gb", "--ranks", "8,64"});
+  EXPECT_EQ(o.status, 3);
+  EXPECT_TRUE(says(o, "tokens/s")) << o.out;
+  const Outcome all = predict({"llama-70b", "--machine", "dgx-a100-80gb", "--ranks", "64,128"});
+  EXPECT_EQ(all.status, 0);
+  EXPECT_FALSE(says(all, "DOES NOT FIT")) << all.out;
+}
+
+// The sum of what is named is what lives at the peak.
+TEST(Predict, NamesMemoryByKind) {
+  const Outcome o =
+      predict({"llama-7b", "--machine", "dgx-h100", "--ranks", "64", "--format", "json"});
+  const Json point = Json::parse(o.out).at("points").at(0);
+  std::int64_t sum = 0;
+  for (const auto& [category, bytes] : point.at("memory_at_peak").at("device").items())
+    sum += bytes.get<std::int64_t>();
+  const Json plan = Json::parse(run({.args = {"plan", "llama-7b", "--ranks", "64",
+                                              "--ranks-per-node", "8", "--format", "json"}})
+                                    .out);
+  EXPECT_EQ(sum, plan.at("memory").at("device").at("peak"));
+  EXPECT_EQ(point.at("volume"), plan.at("volume").at("steady"));
+  EXPECT_EQ(point.at("per_parameter"), plan.at("volume").at("per_parameter"));
+}
+
+TEST(Predict, AnswersForAModelConfigAndADeepSpeedConfig) {
+  const Workplace place;
+  const std::string model = place.write(
+      "config.json",
+      R"({"model_type": "llama", "hidden_size": 2048, "intermediate_size": 5632, "hidden_act": "silu",
+          "num_hidden_layers": 22, "num_attention_heads": 32, "num_key_value_heads": 4,
+          "vocab_size": 32000, "max_position_embeddings": 2048, "rms_norm_eps": 1e-5,
+          "rope_theta": 10000.0, "tie_word_embeddings": false})");
+  const std::string config =
+      place.write("ds.json",
+                  R"({"train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": true},
+          "zero_optimization": {"stage": 2}})");
+  const Args given{"--model",  model,     "--deepspeed", config,       "--machine",
+                   "dgx-h100", "--ranks", "8",           "--sequence", "1024"};
+  const Outcome o = predict(given);
+  EXPECT_EQ(o.status, 0) << o.err;
+  for (const char* text :
+       {"1024 tokens per sample", "ZeRO stage 2", "device memory, rank 0: ", "states ",
+        "activations ", "buffers ", "volume per step: ", "9 of 10 steps within", "limited by ",
+        "next best change: "})
+    EXPECT_TRUE(says(o, text)) << text << "\n" << o.out;
+  // The same as a deck gives the same.
+  const std::string deck = place.write(
+      "both.json", R"({"model": {"config": "config.json", "sequence": 1024}, "deepspeed": "ds.json",
+                       "data": {"source": "uniform"}, "run": {"steps": 1}})");
+  const auto point = [](const Outcome& answer) {
+    return Json::parse(answer.out).at("points").at(0);
+  };
+  Args json = given;
+  json.insert(json.end(), {"--format", "json"});
+  EXPECT_EQ(point(predict(json)),
+            point(predict({deck, "--machine", "dgx-h100", "--ranks", "8", "--format", "json"})));
+}
+
+TEST(Predict, NamesWhatIsMissing) {
+  const Outcome none = predict({"--machine", "dgx-h100"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_TRUE(says(none, "--model FILE")) << none.err;
+  const Outcome both =
+      predict({"llama-7b", "--model", "config.json", "--machine", "dgx-h100", "--ranks", "8"});
+  EXPECT_EQ(both.status, 2);
+  EXPECT_TRUE(says(both, "give one of the two")) << both.err;
+}
+
+// The change that is offered has the time that it is offered with.
+TEST(Predict, OffersAChangeThatHolds) {
+  const Args deck{"llama-70b", "--machine", "dgx-a100-80gb", "--ranks", "8", "--format", "json"};
+  const Json next = Json::parse(predict(deck).out).at("next_change");
+  ASSERT_TRUE(next.is_object());
+  Args changed = deck;
+  for (const auto& [key, value] : next.at("deck_changes").items()) {
+    changed.emplace_back("--set");
+    changed.push_back(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
+  }
+  const Outcome o = predict(changed);
+  EXPECT_EQ(o.status, 0) << o.err;
+  const Json point = Json::parse(o.out).at("points").at(0);
+  EXPECT_TRUE(point.at("fits"));
+  EXPECT_NEAR(point.at("step_s").get<double>(), next.at("step_s").get<double>(),
+              0.02 * next.at("step_s").get<double>());
+}
+
+TEST(Predict, SaysWhatSweepAndTraceSay) {
+  const Workplace place;
+  const Outcome swept =
+      run({.args = {"sweep", "llama-7b", "--plan", "--machine", "dgx-a100-80gb", "--ranks", "8",
+                    "--vary", "deepspeed.zero_optimization.stage=0,3", "--out", place.out()}});
+  EXPECT_EQ(swept.status, 3) << swept.err;
+  EXPECT_TRUE(says(swept, "planned, does not fit")) << swept.out;
+  EXPECT_TRUE(says(swept, "missing. It would die at")) << swept.out;
+  const std::string page = read_text(place.out() + "/sweep.html");
+  EXPECT_EQ(page.find("so there are no times"), std::string::npos);
+  const std::vector<std::string> lines = lines_of(read_text(place.out() + "/sweep.csv"));
+  ASSERT_EQ(lines.size(), 3U);
+  const Outcome predicted =
+      predict({"llama-7b", "--machine", "dgx-a100-80gb", "--ranks", "8", "--format", "json"});
+  const double step_s = Json::parse(predicted.out).at("points").at(0).at("step_s");
+  EXPECT_NE(lines[2].find("," + Json(step_s).dump() + ","), std::string::npos) << lines[2];
+  const Outcome traced =
+      run({.args = {"trace", "llama-7b", "--set", "deepspeed.zero_optimization.stage=0", "--ranks",
+                    "8", "--machine", "dgx-a100-80gb", "--out", place.path("trace")}});
+  EXPECT_EQ(traced.status, 3);
+  EXPECT_TRUE(says(traced, "missing. It would die at")) << traced.err;
+}
+
+}  // namespace
+}  // namespace shardmark::test::predict_command_test
