@@ -187,7 +187,7 @@ TEST_F(AdviseFramework, SaysThatTheDeckIsTheBest) {
 TEST_F(AdviseFramework, PricesPyTorchAtTheRateOfItsType) {
   const auto seconds = [&](const Json& patch) {
     return printed({"predict", place_.deck(3, patch), "--machine", machine_, "--ranks", "1",
-                    "--set", "run.schedule=torch", "--format", "json"})
+                    "--set", "run.schedule=torch", "--format", "json", "--ignore-memory"})
         .at("points")
         .at(0)
         .at("step_s")
