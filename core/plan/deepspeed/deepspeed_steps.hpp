@@ -58,6 +58,10 @@ class DeepSpeedSteps : public StepSchedule {
   /// The end of a skipped step, before its scalars are released.
   virtual void drop_gradients() = 0;
 
+  /// Makes Muon's updates whose moment has come.
+  void make_muon_updates(MuonMoment now) {
+    if (muon_) muon_->make_updates(now, is_special());
+  }
   /// Converts a group's flat gradient, which is alive, into the master's type if it has another
   /// one. Returns the slot that is then alive: `grad`, or `converted`.
   int in_master_type(int grad, int& converted, const std::string& suffix);
@@ -68,11 +72,6 @@ class DeepSpeedSteps : public StepSchedule {
   ModelGradients grads_;
   StepScalars scalars_;
   std::unique_ptr<Muon> muon_;  // null if another optimizer updates all parameters
-
- protected:
-  void make_muon_updates(MuonMoment now) {
-    if (muon_) muon_->make_updates(now, is_special());
-  }
 
  private:
   void take_norm();
