@@ -100,17 +100,6 @@ Ticket FaultyCommunicator::start(const Collective& c) {
   return last_;
 }
 
-bool FaultyCommunicator::test(Ticket ticket) {
-  if (!inner().test(inner_ticket(ticket))) return false;
-  deliver(ticket);
-  return true;
-}
-
-void FaultyCommunicator::wait(Ticket ticket) {
-  inner().wait(inner_ticket(ticket));
-  deliver(ticket);
-}
-
 std::unique_ptr<Communicator> FaultyCommunicator::split(int color, int key) {
   auto group = inner().split(color, key);
   FaultChoice choice = choice_;

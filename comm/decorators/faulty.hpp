@@ -37,13 +37,11 @@ struct FaultChoice {
 
 /// The decorator that injects the fault. Each group made by split counts separately; it is affected
 /// if it contains the chosen rank. Extra calls are made in every group.
-class FaultyCommunicator : public ForwardingCommunicator {
+class FaultyCommunicator : public DeliveringCommunicator {
  public:
   FaultyCommunicator(std::unique_ptr<Communicator> inner, const FaultChoice& choice)
-      : ForwardingCommunicator(std::move(inner)), choice_(choice) {}
+      : DeliveringCommunicator(std::move(inner)), choice_(choice) {}
   Ticket start(const Collective& c) override;
-  bool test(Ticket ticket) override;
-  void wait(Ticket ticket) override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   /// How many collectives have been affected so far on this rank.
   std::int64_t hits() const { return hits_; }
@@ -57,13 +55,13 @@ class FaultyCommunicator : public ForwardingCommunicator {
     std::vector<std::byte> sent = {}, got = {};
     std::vector<std::int64_t> parts = {};
   };
-  Ticket inner_ticket(Ticket ticket) const;
+  Ticket inner_ticket(Ticket ticket) const override;
   void make_extra_call(std::int64_t elems);
   void shorten(Open& open) const;
   void deliver_shortened(const Open& open) const;
   bool eligible(const Collective& c) const;
   bool count_and_choose();
-  void deliver(Ticket up_to);
+  void deliver(Ticket up_to) override;
   void corrupt(const Open& open);
   void flip_bit(const Collective& c) const;
   void restore_old_shard(const Collective& c);

@@ -38,4 +38,25 @@ class ForwardingCommunicator : public Communicator {
   std::unique_ptr<Communicator> inner_;
 };
 
+/// The base of decorators that work on the result of a collective before the program may use it.
+class DeliveringCommunicator : public ForwardingCommunicator {
+ public:
+  using ForwardingCommunicator::ForwardingCommunicator;
+  bool test(Ticket ticket) override {
+    if (!inner().test(inner_ticket(ticket))) return false;
+    deliver(ticket);
+    return true;
+  }
+  void wait(Ticket ticket) override {
+    inner().wait(inner_ticket(ticket));
+    deliver(ticket);
+  }
+
+ protected:
+  /// Called when all collectives up to `ticket` are done, possibly several times.
+  virtual void deliver(Ticket ticket) = 0;
+  /// The ticket of the inner communicator, if this one counts its own.
+  virtual Ticket inner_ticket(Ticket ticket) const { return ticket; }
+};
+
 }  // namespace shardmark

@@ -13,7 +13,7 @@ constexpr std::int64_t most_held_bytes = std::int64_t{32} << 20;
 
 ProvingCommunicator::ProvingCommunicator(std::unique_ptr<Communicator> inner, Communicator& lane,
                                          Proof& proof)
-    : ForwardingCommunicator(std::move(inner)),
+    : DeliveringCommunicator(std::move(inner)),
       lane_(lane),
       proof_(proof),
       group_(proof.add_group(lane_, backend())) {
@@ -22,7 +22,7 @@ ProvingCommunicator::ProvingCommunicator(std::unique_ptr<Communicator> inner, Co
 
 ProvingCommunicator::ProvingCommunicator(std::unique_ptr<Communicator> inner,
                                          std::unique_ptr<Communicator> lane, Proof& proof)
-    : ForwardingCommunicator(std::move(inner)),
+    : DeliveringCommunicator(std::move(inner)),
       own_lane_(std::move(lane)),
       lane_(*own_lane_),
       proof_(proof),
@@ -70,17 +70,6 @@ void ProvingCommunicator::deliver(Ticket up_to) {
     const Proof::Timer timer(proof_);
     group_.received(open_.front().number);
   }
-}
-
-bool ProvingCommunicator::test(Ticket ticket) {
-  if (!inner().test(ticket)) return false;
-  deliver(ticket);
-  return true;
-}
-
-void ProvingCommunicator::wait(Ticket ticket) {
-  inner().wait(ticket);
-  deliver(ticket);
 }
 
 // The results are folded before the program may use them, so the host has to see their end.

@@ -13,7 +13,7 @@ namespace shardmark {
 
 /// A communicator that passes every call on to `inner` and proves, in the steps that `proof` has
 /// begun, that the collectives delivered what was sent.
-class ProvingCommunicator : public ForwardingCommunicator {
+class ProvingCommunicator : public DeliveringCommunicator {
  public:
   /// Collective. `lane` connects the same ranks as `inner` and carries the folds; nothing else may
   /// use it between Proof::begin and the return of Proof::end. `lane` and `proof` must outlive this
@@ -21,8 +21,6 @@ class ProvingCommunicator : public ForwardingCommunicator {
   ProvingCommunicator(std::unique_ptr<Communicator> inner, Communicator& lane, Proof& proof);
   ~ProvingCommunicator() override;
   Ticket start(const Collective& c) override;
-  bool test(Ticket ticket) override;
-  void wait(Ticket ticket) override;
   bool holds_compute(Ticket ticket) override;
   std::unique_ptr<Communicator> split(int color, int key) override;
 
@@ -34,7 +32,7 @@ class ProvingCommunicator : public ForwardingCommunicator {
   };
   ProvingCommunicator(std::unique_ptr<Communicator> inner, std::unique_ptr<Communicator> lane,
                       Proof& proof);
-  void deliver(Ticket up_to);
+  void deliver(Ticket up_to) override;
   void make_room();
   void settle();
 

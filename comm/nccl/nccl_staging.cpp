@@ -106,10 +106,6 @@ void StagingCommunicator::progress() {
   deliver_done();
 }
 
-Ticket StagingCommunicator::exchange(const void* own, void* all, std::int64_t bytes) {
-  return inner().exchange(own, all, bytes);
-}
-
 std::unique_ptr<Communicator> StagingCommunicator::split(int color, int key) {
   return std::make_unique<StagingCommunicator>(inner().split(color, key), options_);
 }

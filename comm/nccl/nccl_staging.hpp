@@ -31,8 +31,6 @@ class StagingCommunicator : public ForwardingCommunicator {
   bool test(Ticket ticket) override;
   void wait(Ticket ticket) override;
   void progress() override;
-  /// Forwarded unchanged, because the data are in host memory.
-  Ticket exchange(const void* own, void* all, std::int64_t bytes) override;
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:

@@ -29,8 +29,7 @@ PieceLimits limits_of(const NodeMap& map, const NodeOptions& options) {
 }  // namespace
 
 NodeCommunicator::NodeCommunicator(OwnedComm comm, const CommOptions& options, NodeMap map)
-    : comm_(std::move(comm)),
-      options_(options),
+    : QueuedCommunicator(std::move(comm), options),
       group_{std::move(map), {}, nullptr, limits_of(map, options.node), {}} {}
 
 std::unique_ptr<NodeCommunicator> NodeCommunicator::make(MPI_Comm comm, const CommOptions& options,
@@ -54,16 +53,14 @@ std::unique_ptr<NodeCommunicator> NodeCommunicator::make(MPI_Comm comm, const Co
   group.rails = make_rails(all, map);
   if (options.node.least_piece_bytes == 0) {
     made->link_ = measure_links(all, map, group.rails, options.idle);
-    made->options_.node.least_piece_bytes = made->link_.piece_bytes();
-    group.limits = limits_of(map, made->options_.node);
+    made->options().node.least_piece_bytes = made->link_.piece_bytes();
+    group.limits = limits_of(map, made->options().node);
   }
   return made;
 }
 
 NodeCommunicator::~NodeCommunicator() {
-  if (queue_.empty()) return;
-  // After an error calls may be open, and peers may never take part in a collective free.
-  comm_.release();
+  if (idle()) return;
   for (Rail& rail : group_.rails) rail.first.release(), rail.second.release();
 }
 
@@ -80,29 +77,21 @@ std::string NodeCommunicator::about() const {
 
 Ticket NodeCommunicator::start(const Collective& c) {
   validate(c, rank(), size());
-  return queue_.start(
-      c, plan_node_pieces(c, size(), group_.map.nodes(), options_.reductions, group_.limits),
-      group_, moved_[c.op]);
+  return enqueue(
+      c, plan_node_pieces(c, size(), group_.map.nodes(), options().reductions, group_.limits),
+      group_);
 }
 
-void NodeCommunicator::wait(Ticket ticket) {
-  while (!queue_.test(ticket)) options_.idle.pause();
-}
-
-std::unique_ptr<Communicator> NodeCommunicator::split(int color, int key) {
-  if (!queue_.empty()) wait(queue_.last());
-  MPI_Comm child = MPI_COMM_NULL;
-  SHARDMARK_MPI(MPI_Comm_split(comm_.get(), color, key, &child));
-  const OwnedComm owned(child);
-  const NodeMap map = map_of(child, options_.node);
+std::unique_ptr<Communicator> NodeCommunicator::group_of(OwnedComm comm) const {
+  const NodeMap map = map_of(comm.get(), options().node);
   if (map.nodes() > 1 && map.most_locals() == 1)
-    return std::make_unique<MpiCommunicator>(child, options_);
+    return std::make_unique<MpiCommunicator>(std::move(comm), options());
   std::string why_not;
   std::unique_ptr<Communicator> group;
   if (map.nodes() == 1)
-    group = ShmCommunicator::make(child, options_, why_not);
+    group = ShmCommunicator::make(comm.get(), options(), why_not);
   else
-    group = make(child, options_, why_not);
+    group = make(comm.get(), options(), why_not);
   if (!group) throw CommError("group of a split: no shared memory: " + why_not);
   return group;
 }
