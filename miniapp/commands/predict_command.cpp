@@ -62,11 +62,13 @@ struct PredictedDeck {
   std::vector<std::string> sets;
 
   AdviseCase asked(const Machine& machine, const PredictedPoint& p) const {
-    return {.deck = deck,
-            .sets = sets,
-            .machine = &machine,
-            .ranks = p.ranks,
-            .ranks_per_node = p.ranks_per_node};
+    AdviseCase question;
+    question.deck = deck;
+    question.sets = sets;
+    question.machine = &machine;
+    question.ranks = p.ranks;
+    question.ranks_per_node = p.ranks_per_node;
+    return question;
   }
 };
 
