@@ -112,4 +112,8 @@ FoundMemory find_memory(int ranks_per_node, const MemoryFiles& files) {
   return {least->bytes / ranks, fmt::format("{} ({})", least->source, plural(ranks, "rank"))};
 }
 
+std::int64_t node_memory_bytes(const MemoryFiles& files) {
+  return read_keyed(files.meminfo, "MemTotal:").value_or(0) * 1024;
+}
+
 }  // namespace shardmark

@@ -30,4 +30,7 @@ struct MemoryFiles {
 /// before any rank of the node allocates. Throws MemoryError when none of the files gives a number.
 FoundMemory find_memory(int ranks_per_node, const MemoryFiles& files = {});
 
+/// Returns the bytes of memory that the node has (MemTotal); 0 if it is not known. Not collective.
+std::int64_t node_memory_bytes(const MemoryFiles& files = {});
+
 }  // namespace shardmark

@@ -197,12 +197,22 @@ LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& se
   }
   loaded.used_json = printed(text);
   loaded.hash = hash_hex(loaded.used_json);
-  loaded.overridden = !sets.empty();
+  loaded.sets = sets;
   loaded.findings = std::move(origin.findings());
   for (const Finding& f : loaded.findings)
     if (f.kind == FindingKind::assumed)
       loaded.deck.assumptions.push_back(fmt::format("{} = {}", f.key, f.text));
   return loaded;
+}
+
+std::map<std::string, std::string> defaults_taken(const Json& used) {
+  Origin origin("deck.json");
+  LoadedDeck loaded;
+  static_cast<void>(read_sections(used, origin, loaded, std::nullopt));
+  std::map<std::string, std::string> defaults;
+  for (const Finding& finding : origin.findings())
+    if (finding.kind == FindingKind::defaulted) defaults[finding.key] = finding.text;
+  return defaults;
 }
 
 std::string deck_text(const std::string& path, const std::vector<std::string>& sets) {

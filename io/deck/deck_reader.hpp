@@ -2,9 +2,12 @@
 // From the file of a deck to typed values that are sound. This is the only way to make a `Deck`.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include <core/plan/deck/deck.hpp>
 #include <io/keys/finding.hpp>
@@ -28,6 +31,8 @@ struct DsLogSpec {
 struct OutputOptions {
   std::string trace;  // file below --out for a trace of the first timed steps; empty: no trace
   DsLogSpec deepspeed;
+  /// Whether timed steps are traced, which takes time.
+  bool traces_steps() const { return !trace.empty() || deepspeed.wall_clock_every > 0; }
 };
 
 /// A deck, the options beside it, and where its values come from.
@@ -38,8 +43,8 @@ struct LoadedDeck {
   std::string
       deepspeed_json;  // the DeepSpeed config in it: "auto" filled, Accelerate's form translated
   std::string hash;    // XXH3 of `used_json`, 16 hexadecimal digits
-  std::string config_file;  // path of the DeepSpeed config, if it was given by path
-  bool overridden = false;  // at least one `--set` was given
+  std::string config_file;        // path of the DeepSpeed config, if it was given by path
+  std::vector<std::string> sets;  // the arguments of `--set`, in order
   std::vector<Finding> findings;
 };
 
@@ -52,6 +57,11 @@ struct LoadedDeck {
 /// bound and remedy.
 LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& sets, DeckUse use,
                      std::optional<int> world = std::nullopt);
+
+/// Returns the keys that a deck leaves out and the values that they take, as `deck check` lists
+/// them. `used` is a complete text such as LoadedDeck::used_json; no file is opened. Throws
+/// DeckError for a value that is not allowed.
+std::map<std::string, std::string> defaults_taken(const nlohmann::json& used);
 
 /// Returns LoadedDeck::used_json, whether the deck is sound or not. Throws DeckError if the file is
 /// not JSON or `sets` cannot be applied.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <system_error>
 #include <vector>
 
 #include <fmt/core.h>
@@ -28,6 +30,14 @@ std::string file_hash_hex(const std::string& path) {
   }
   if (file.bad()) return "unreadable";
   return fmt::format("{:016x}", std::uint64_t{XXH3_64bits_digest(state.get())});
+}
+
+FileIdentity identify_file(const std::string& path) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (error) return {"unreadable", 0};
+  const auto size = static_cast<std::int64_t>(bytes);
+  return {size > most_hashed_bytes ? "" : file_hash_hex(path), size};
 }
 
 }  // namespace shardmark

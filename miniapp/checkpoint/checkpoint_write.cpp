@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a checkpoint is written, at once or while training goes on, and the storage benchmark.
+#include <core/memory/budget.hpp>
 #include <io/checkpoint/state_reader.hpp>
 #include <io/files/durable_file.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
@@ -159,7 +160,10 @@ void Checkpoints::measure(const Executor& executor, const StepRunner& runner) {
     });
   for (std::int64_t i = 0; i < spec_.benchmark; ++i)
     figures_.timed_read_s.push_back(read_of_next_rank(spec_.dir + "/" + name_));
-  if (spec_.benchmark > 0) figures_.timed_bytes = next_.state_bytes();
+  if (spec_.benchmark == 0) return;
+  figures_.timed_bytes = next_.state_bytes();
+  figures_.node_memory_bytes =
+      static_cast<std::int64_t>(peers_.max(static_cast<double>(node_memory_bytes())));
 }
 
 }  // namespace shardmark

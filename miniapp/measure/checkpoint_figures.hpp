@@ -21,6 +21,7 @@ struct CheckpointFigures {
   std::vector<double> timed_write_s, timed_read_s;
   std::int64_t timed_bytes = 0;  // of states, in one checkpoint
   bool cached = false;
+  std::int64_t node_memory_bytes = 0;  // the most of all nodes; 0: not known
 };
 
 }  // namespace shardmark

@@ -30,6 +30,7 @@
 #include <miniapp/prove/replay_result.hpp>
 #include <miniapp/prove/state_hash.hpp>
 #include <miniapp/ranks/stop_signals.hpp>
+#include <miniapp/rules/run_class.hpp>
 
 namespace shardmark {
 
@@ -184,9 +185,9 @@ struct Result {
   std::optional<Prediction> prediction;  // with --machine, on rank 0
   double core_to_core_s = 0;  // with --machine: median over timed steps, see RunRecord; 0: unknown
   std::vector<Check> checks;
-  std::vector<std::string> unofficial;  // reasons
-  std::string division;                 // under the run rules: "as-is", "tuned", "unranked"
-  std::vector<std::string> division_reasons;
+  RunClass run_class;                // under the run rules, on rank 0
+  std::vector<std::string> sets;     // the arguments of --set
+  std::optional<FileIdentity> data;  // what was trained on, on rank 0
   StopCause stop = StopCause::none;  // why the run ended before its last step
   std::string stopped;               // the same in words; empty if it did all steps
   /// No check failed, and the run was not stopped.

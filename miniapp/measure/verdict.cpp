@@ -6,7 +6,6 @@
 
 #include <fmt/core.h>
 
-#include <core/plan/deck/quantized.hpp>
 #include <core/text.hpp>
 #include <miniapp/measure/verdict.hpp>
 
@@ -194,43 +193,6 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
                          ? "it was taken for an overflow of the gradients, so the step was skipped"
                          : "nothing in this run could show it (this stage, offload and rank "
                            "count have no such collective or copy)")});
-
-  auto unofficial = [&](bool reason, std::string text) {
-    if (reason) r.unofficial.push_back(std::move(text));
-  };
-  if (deck.checkpoint.benchmark > 0) {  // the storage benchmark has its own requirements
-    unofficial(deck.checkpoint.benchmark < OfficialRules::checkpoints,
-               fmt::format("{} writes and reads, at least {} are required",
-                           deck.checkpoint.benchmark, OfficialRules::checkpoints));
-    unofficial(r.checkpoints.cached, "the page cache could not be dropped");
-  } else {
-    const auto at_least = [&](auto have, int required, const std::string& what) {
-      unofficial(have < required, fmt::format("{}, at least {} are required", what, required));
-    };
-    at_least(deck.run.warmup, OfficialRules::warmup,
-             fmt::format("{} warm-up steps", deck.run.warmup));
-    at_least(deck.run.steps, OfficialRules::steps, fmt::format("{} timed steps", deck.run.steps));
-    at_least(r.timed_s, OfficialRules::timed_s, fmt::format("{:.1f} s timed", r.timed_s));
-    unofficial(!trains, fmt::format("compute {}", to_string(deck.run.compute)));
-  }
-  unofficial(deck.run.reductions != Reductions::native,
-             fmt::format("reductions {}", to_string(deck.run.reductions)));
-  unofficial(deck.run.memory_mode != MemoryMode::pooled,
-             fmt::format("memory_mode {}", to_string(deck.run.memory_mode)));
-  unofficial(deck.comm.delay_ms > 0, fmt::format("comm.delay_ms {}", deck.comm.delay_ms));
-  unofficial(deck.perturb.active(), "perturb: " + describe(deck.perturb));
-  unofficial(deck.congestion.given, "congestion: " + describe(deck.congestion));
-  unofficial(o.traced, "timed steps are traced");
-  if (r.copies() && deck.machine.host_link_gbps)
-    unofficial(true,
-               fmt::format("emulated: machine.host_link_gbps {}", *deck.machine.host_link_gbps));
-  const std::int64_t node = deck.machine.ranks_per_node;
-  unofficial(sends_int4(deck) && node > 0 && node != r.profile.ranks_per_node,
-             fmt::format("emulated: machine.ranks_per_node {}", node));
-  unofficial(!r.stopped.empty(), "the run was stopped");
-  unofficial(!r.checkpoints.resumed_from.empty(), "resumed from " + r.checkpoints.resumed_from);
-  unofficial(o.deck_changed, "the deck was changed by --set");
-  unofficial(!o.injected.empty(), o.injected);
 }
 
 }  // namespace shardmark

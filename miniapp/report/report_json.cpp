@@ -156,7 +156,8 @@ OrderedJson checkpoints(const CheckpointFigures& c) {
                       {"read_s", c.timed_read_s},
                       {"write_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_write_s)},
                       {"read_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_read_s)},
-                      {"page_cache_dropped", !c.cached}};
+                      {"page_cache_dropped", !c.cached},
+                      {"node_memory_bytes", c.node_memory_bytes}};
   if (!c.resumed_from.empty()) {
     o["resumed_from"] = c.resumed_from;
     o["first_step"] = c.first_step;
@@ -196,6 +197,16 @@ OrderedJson ranks(const Result& r, const std::vector<VariableOfRanks>& variables
   return list;
 }
 
+// The class, and what it was decided by, besides the deck and the figures below.
+void run_class(OrderedJson& o, const Result& r) {
+  o["class"] = r.run_class.official() ? "official" : "unofficial";
+  o["unofficial_reasons"] = r.run_class.reasons;
+  o["division"] = {{"name", to_string(r.run_class.division.division)},
+                   {"reasons", r.run_class.division.reasons}};
+  o["overrides"] = r.sets;
+  if (r.data) o["data"] = {{"hash", r.data->hash}, {"bytes", r.data->bytes}};
+}
+
 }  // namespace
 
 OrderedJson state_hash_json(const StateHashes& hashes) {
@@ -212,9 +223,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["invalid_reasons"] = r.invalid_reasons();
   if (!r.stopped.empty()) o["stopped"] = r.stopped;
   o["run"] = {{"id", r.identity.id}, {"started", r.identity.started}, {"ended", r.identity.ended}};
-  o["class"] = r.unofficial.empty() ? "official" : "unofficial";
-  o["unofficial_reasons"] = r.unofficial;
-  o["division"] = {{"name", r.division}, {"reasons", r.division_reasons}};
+  run_class(o, r);
   const auto merits = figures_of_merit(r);
   o["fom"] = {{"name", merits[0].first}, {"value", number(merits[0].second)}};
   if (const auto merit = parameter_tokens_per_s(p, r)) o["parameter_tokens_per_s"] = number(*merit);

@@ -160,7 +160,7 @@ void checkpoint_table(Out out, const CheckpointFigures& c) {
 }  // namespace
 
 std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>& fit,
-                    const std::string& checkpoint) {
+                    const std::string& checkpoint, const std::string& run_class) {
   const auto needed = allocated_bytes(p);
   std::string text;
   auto out = std::back_inserter(text);
@@ -180,6 +180,7 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
   fmt::format_to(out, "  memory     {} per rank, predicted\n", human_bytes(needed[0] + needed[1]));
   fmt::format_to(out, "  steps      {} warm-up, {} timed\n", deck.run.warmup, deck.run.steps);
   if (!checkpoint.empty()) fmt::format_to(out, "  checkpoint {}\n", printable(checkpoint));
+  fmt::format_to(out, "  class      {}\n", printable(run_class));
   return text;
 }
 
@@ -218,10 +219,11 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
                    printable(c.detail));
   provenance_tables(out, r);
   for (const std::string& w : r.warnings) fmt::format_to(out, "warning: {}\n", printable(w));
-  fmt::format_to(out, "\ndivision {}{}\n{}\n\n", r.division,
-                 r.division_reasons.empty()
+  const Judged& division = r.run_class.division;
+  fmt::format_to(out, "\ndivision {}{}\n{}\n\n", to_string(division.division),
+                 division.reasons.empty()
                      ? std::string(": the shipped deck (docs/run-rules.md)")
-                     : fmt::format(" ({})", printable(join(r.division_reasons, "; "))),
+                     : fmt::format(" ({})", printable(join(division.reasons, "; "))),
                  next_step(deck, r, folder));
   // The last three lines stay what they are without model.fit.
   if (const auto merit = parameter_tokens_per_s(p, r); r.fit && merit)
@@ -233,9 +235,9 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
   for (const auto& [name, value] : figures_of_merit(r))
     fmt::format_to(out, "FOM {}={:.6g}\n", name, value);
   fmt::format_to(out, "CLASS={}\n",
-                 r.unofficial.empty()
+                 r.run_class.official()
                      ? "official"
-                     : fmt::format("unofficial ({})", printable(join(r.unofficial, "; "))));
+                     : fmt::format("unofficial ({})", printable(join(r.run_class.reasons, "; "))));
   fmt::format_to(out, "RESULT={}\n",
                  r.valid() ? "VALID" : fmt::format("INVALID ({})", printable(r.invalid_reasons())));
   return text;

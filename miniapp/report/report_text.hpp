@@ -10,10 +10,10 @@
 
 namespace shardmark {
 
-/// A few lines about the run, for before its first step. `checkpoint` says where the run resumes;
-/// may be empty.
+/// A few lines about the run, for before its first step. `checkpoint` says where the run resumes,
+/// and may be empty; `run_class` is describe_start() of its class.
 std::string heading(const Deck& deck, const Program& program, const std::optional<Fit>& fit,
-                    const std::string& checkpoint);
+                    const std::string& checkpoint, const std::string& run_class);
 
 /// All tables, what to do next, then FOM, CLASS and RESULT, each on a line of its own; nothing may
 /// follow. `folder` is the output folder.

@@ -16,6 +16,7 @@ RunOutcome run_deck(const RunArguments& arguments, const World& world) {
   const RunOutput output(arguments, run, world);  // refuses a folder that cannot be written
   RunSession session(run, world);                 // outlives the checkpoints, which read its memory
   Checkpoints checkpoints(run.loaded, run.program, world.comm, world.peers);
+  find_class(run, checkpoints.figures().resumed_from, world);  // official, as far as is known
   output.announce(checkpoints.notice());
   session.open();  // communicators, self-check, memory
   Trainer trainer(run, session, checkpoints, world, output.prints());

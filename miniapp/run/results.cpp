@@ -18,7 +18,6 @@
 #include <miniapp/ranks/shared_seed.hpp>
 #include <miniapp/report/report_json.hpp>
 #include <miniapp/run/results.hpp>
-#include <miniapp/submission/division.hpp>
 #include <miniapp/submission/reference.hpp>
 
 namespace shardmark {
@@ -88,14 +87,26 @@ std::optional<Check> reference_check(const RunPlan& run, const Result& result, P
   peers.agree([&] {
     if (peers.rank() != 0) return;
     const nlohmann::json deck = nlohmann::json::parse(run.loaded.used_json);
-    check = check_reference(
-        {deck, run.loaded.deck, run.program, result.rows, state_hash_json(result.hashes)});
+    check = check_reference({deck, run.loaded.deck, run.program, result.rows,
+                             state_hash_json(result.hashes), result.data});
   });
   constexpr int none = -1;
   const int state = peers.gather(check ? static_cast<int>(check->state) : none).front();
   if (state == none) return {};
   return Check{"reference", static_cast<Check::State>(state),
                peers.broadcast(check ? check->detail : "", 0)};
+}
+
+// Rank 0 judges, since it reports.
+void judge_run_class(const RunPlan& run, Peers& peers, Result& result) {
+  peers.agree([&] {
+    if (peers.rank() != 0) return;
+    ClassFacts facts = run.class_facts;
+    const CheckpointFigures& files = result.checkpoints;
+    facts.end = {result.timed_s, !result.stopped.empty(), files.timed_write_s, files.cached,
+                 files.node_memory_bytes};
+    result.run_class = class_of(facts);
+  });
 }
 
 }  // namespace
@@ -129,9 +140,8 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   result.deck_text = run.loaded.used_json;
   result.deck_hash = run.loaded.hash;
   result.profile = run.profile;
-  const Judged judged = division_of(nlohmann::json::parse(run.loaded.used_json));
-  result.division = to_string(judged.division);
-  result.division_reasons = judged.reasons;
+  result.sets = run.loaded.sets;
+  result.data = run.class_facts.used.data;
   result.plan_hash = hash_hex(print_text(program));
   result.versions = library_versions();
   result.checkpoints = checkpoints.figures();
@@ -152,14 +162,12 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   if (observed.inputs.empty()) observed.inputs = environment_difference(result.ranks);
   observed.clocks = compare_clocks(record.clocks, peers);
   observed.self_check = session.self_check();
-  observed.traced =
-      !run.loaded.output.trace.empty() || run.loaded.output.deepspeed.wall_clock_every > 0;
-  observed.deck_changed = run.loaded.overridden;
   if (run.fault.kind != Fault::none)
     observed.injected = fmt::format("SHARDMARK_FAULT={}", to_string(run.fault));
   observed.reference = reference_check(run, result, peers);
   result.replay = trainer.replay().again(record.stop != StopCause::none);
   judge(deck, program, observed, result);
+  judge_run_class(run, peers, result);
   return result;
 }
 

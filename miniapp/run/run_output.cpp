@@ -24,7 +24,10 @@ RunOutput::RunOutput(const RunArguments& arguments, const RunPlan& run, const Wo
 }
 
 void RunOutput::announce(const std::string& notice) const {
-  if (prints_) print_out(heading(run_.loaded.deck, run_.program, run_.fit, notice) + "\n");
+  if (prints_)
+    print_out(heading(run_.loaded.deck, run_.program, run_.fit, notice,
+                      describe_start(run_.start_class)) +
+              "\n");
 }
 
 // One file per rank, which rank 0 writes, since the others may not see the folder.

@@ -123,4 +123,18 @@ void require_memory(RunPlan& run, const World& world) {
   });
 }
 
+void find_class(RunPlan& run, const std::string& resumed_from, const World& world) {
+  world.peers.agree([&] {
+    if (world.peers.rank() != 0) return;
+    const LoadedDeck& loaded = run.loaded;
+    run.class_facts =
+        facts_of(loaded, data_of(nlohmann::json::parse(loaded.used_json), loaded.deck.data.path),
+                 &run.program, run.profile.ranks_per_node);
+    run.class_facts.resumed_from = resumed_from;
+    if (run.fault.kind != Fault::none)
+      run.class_facts.fault = fmt::format("SHARDMARK_FAULT={}", to_string(run.fault));
+    run.start_class = class_of(run.class_facts);
+  });
+}
+
 }  // namespace shardmark

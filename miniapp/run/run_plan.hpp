@@ -11,6 +11,7 @@
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/provenance/provenance.hpp>
 #include <miniapp/ranks/faults.hpp>
+#include <miniapp/rules/run_class.hpp>
 #include <miniapp/run/budgets.hpp>
 #include <miniapp/run/run_arguments.hpp>
 #include <miniapp/run/world.hpp>
@@ -30,6 +31,8 @@ struct RunPlan {
   RunBudgets budgets;
   std::string machine_file;             // empty: nothing is predicted
   std::vector<Prediction> predictions;  // on rank 0, see predict_run()
+  ClassFacts class_facts;               // on rank 0, see find_class()
+  RunClass start_class;                 // on rank 0, before the first step
 };
 
 /// Collective. Reads deck, batch and environment, and proves that all ranks have the same deck.
@@ -43,5 +46,9 @@ void plan_run(RunPlan& run, const World& world);
 /// Collective. Finds the budgets, and refuses a program that does not fit in them. Throws
 /// AgreedError.
 void require_memory(RunPlan& run, const World& world);
+
+/// Collective. On rank 0 finds the class that the run can have. `resumed_from`: the checkpoint that
+/// it goes on from; may be empty. Throws AgreedError.
+void find_class(RunPlan& run, const std::string& resumed_from, const World& world);
 
 }  // namespace shardmark

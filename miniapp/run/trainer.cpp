@@ -8,6 +8,7 @@
 #include <core/error.hpp>
 #include <core/memory/process_memory.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/measure/timings.hpp>
 #include <miniapp/report/deepspeed_wall_clock.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/report/trace_file.hpp>
@@ -198,6 +199,17 @@ std::int64_t Trainer::steps(std::int64_t first, std::int64_t count, Progress& pr
   return s - first;
 }
 
+// From the median of the warm-up steps but the first, in which libraries start.
+void Trainer::announce_pace(Progress& progress) const {
+  if (!prints_ || record_.stop != StopCause::none || record_.seconds.size() < 2) return;
+  const std::vector<double> warm(record_.seconds.begin() + 1, record_.seconds.end());
+  const std::string hint =
+      describe_pace(run_.start_class, run_.loaded.deck.run, percentile(warm, 0.5));
+  if (hint.empty()) return;
+  progress.done();  // clears the line that is rewritten on a terminal
+  print_out(hint + "\n");
+}
+
 void Trainer::record_resident() {
   record_.rss_peak = std::max(record_.rss_peak, process_memory().peak_resident_bytes);
   if (const OutsideMemory now = outside_memory(); now.total() > record_.outside.total())
@@ -265,6 +277,7 @@ void Trainer::train() {
   record_.stop = agreed_cause(first);
   session_.begin_congestion();
   record_.warmup = steps(first, record_.warmup, progress);
+  announce_pace(progress);
   record_.slots = executor.end_watch();
   prover_.draw(record_.steps, run_.machine_file.empty() ? 1 : compared_period);
   with_files_mapped("drawing a step to make again",

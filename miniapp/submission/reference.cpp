@@ -12,7 +12,6 @@
 #include <io/files/hash.hpp>
 #include <io/json/json_source.hpp>
 #include <io/keys/shipped.hpp>
-#include <miniapp/submission/division.hpp>
 #include <miniapp/submission/reference.hpp>
 
 namespace shardmark {
@@ -36,11 +35,18 @@ void differing_figures(const Json& have, const Json& want, const std::string& at
   wrong.push_back(fmt::format("{} is {} instead of {}", at, shown(have), shown(want)));
 }
 
+Changes changed_work(const AnsweredRun& run, const UsedDeck& shipped) {
+  Changes changes;
+  for (const ChangedKey& change : changed_keys({run.deck, run.data}, shipped))
+    changes[change.key] = change.value;
+  return changes;
+}
+
 /// One comparison with the answers for a deck.
 class ReferenceCheck {
  public:
-  ReferenceCheck(const AnsweredRun& run, const Json& shipped, const Json& answers)
-      : run_(run), answers_(answers), changes_(changed_work(run.deck, shipped)) {}
+  ReferenceCheck(const AnsweredRun& run, const UsedDeck& shipped, const Json& answers)
+      : run_(run), answers_(answers), changes_(changed_work(run, shipped)) {}
 
   Check compare() {
     plan();
@@ -131,7 +137,7 @@ Json plan_answer(const Program& program) {
   return answer;
 }
 
-Check judge_by_reference(const AnsweredRun& run, const Json& shipped, const Json& answers) {
+Check judge_by_reference(const AnsweredRun& run, const UsedDeck& shipped, const Json& answers) {
   try {
     return ReferenceCheck(run, shipped, answers).compare();
   } catch (const Json::exception& e) {
@@ -143,7 +149,7 @@ Check judge_by_reference(const AnsweredRun& run, const Json& shipped, const Json
 }
 
 std::optional<Check> check_reference(const AnsweredRun& run) {
-  const std::optional<Json> shipped = shipped_deck_of(run.deck);
+  const std::optional<UsedDeck> shipped = shipped_deck_of(run.deck);
   if (!shipped) return std::nullopt;
   const std::string file =
       shipped_folder() + "/reference/" + run.deck["name"].get<std::string>() + ".json";

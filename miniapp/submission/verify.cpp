@@ -42,6 +42,7 @@ class Verification {
     part([&] { check_memory(facts_, findings_); });
     part([&] { check_losses(facts_, findings_); });
     part([&] { verdict(); });
+    part([&] { run_class(); });
     part([&] { figure_of_merit(); });
     for (const auto& check : {check_step_times, check_collective_times, check_copies, check_proof,
                               check_replay, check_speed, check_prediction, check_disturbances,
@@ -102,7 +103,7 @@ class Verification {
     if (Json::parse(run_.deck, nullptr, false) != deck)
       refuse("deck.json is not the deck of the report");
     compare("deck_hash", report_.text("/deck_hash"), hash_hex(deck.dump(2, ' ', true)));
-    found_.division = division_of(deck);
+    if (deck.contains("name")) compare("name", report_.text("/name"), report_.text("/deck/name"));
   }
 
   const std::vector<LossRow>& rows() const { return facts_.rows; }
@@ -112,10 +113,7 @@ class Verification {
     compare<std::string>("result", report_.text("/result"), "VALID");
     Result result;
     result.rows = rows();
-    result.timed_s = report_.number("/step_seconds/timed_total");
     if (report_.has("/stopped")) result.stopped = report_.text("/stopped");
-    if (report_.has("/checkpoints/benchmark"))
-      result.checkpoints.cached = report_.at("/checkpoints/benchmark/page_cache_dropped") != true;
     judge(planned_.loaded.deck, planned_.program, {}, result);
     for (const Check& check : result.checks)
       if (check.state == Check::State::fail) refuse(check.name + ": " + check.detail);
@@ -127,12 +125,12 @@ class Verification {
     }
     for (const Check& check : result.checks)
       if (!names.contains(check.name)) refuse("the report has no check " + check.name);
-    found_.official = report_.text("/class") == "official";
-    if (!found_.official) return;
-    for (const std::string& reason : result.unofficial) refuse("class official: " + reason);
-    if (found_.division.division != Division::as_is)
-      for (const std::string& reason : found_.division.reasons)
-        refuse("class official, with another deck than the shipped one: " + reason);
+  }
+
+  void run_class() {
+    const RunClass own = check_class(facts_, findings_);
+    found_.division = own.division;
+    found_.official = own.official();
   }
 
   void figure_of_merit() {
@@ -143,8 +141,10 @@ class Verification {
   }
 
   void reference() {
+    std::optional<FileIdentity> data;
+    if (report_.has("/data")) data = {report_.text("/data/hash"), report_.integer("/data/bytes")};
     const auto check = check_reference({report_.at("/deck"), planned_.loaded.deck, planned_.program,
-                                        rows(), report_.at("/state_hash")});
+                                        rows(), report_.at("/state_hash"), data});
     if (check && check->state == Check::State::fail) refuse("reference answers: " + check->detail);
   }
 

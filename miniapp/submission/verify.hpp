@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <miniapp/submission/division.hpp>
+#include <miniapp/rules/division.hpp>
 #include <miniapp/submission/repetitions.hpp>
 #include <miniapp/submission/submission.hpp>
 

@@ -48,6 +48,9 @@ CommandHelp run_help() {
            "CLASS "
            "(official or unofficial, with the reasons) and RESULT (VALID or INVALID, with the "
            "reasons).",
+           "The heading says before the first step whether the run can become official, and what "
+           "stands against it. --set of run.steps, run.warmup and of the other keys that "
+           "docs/run-rules.md leaves free does not stand against it.",
            "A run that does not fit in memory is refused before it allocates anything.",
            "SIGINT, SIGTERM, SIGUSR1 and the deck's run.time_limit_s stop the run after the step "
            "that is running: it writes a checkpoint if the deck has the section, prints the report "

@@ -58,8 +58,9 @@ CommandHelp verify_help() {
       .summary = "check an archive of results without running anything",
       .description =
           {"Makes the plan of every run again from its deck, and compares its hash, collectives, "
-           "volume and memory with the report. Recomputes the figures of merit and the rules of "
-           "VALID and of official, and every time, speed and energy that other figures determine "
+           "volume and memory with the report. Recomputes the figures of merit, the rules of "
+           "VALID, the class and the division with all reasons, and every time, speed and energy "
+           "that other figures determine "
            "or bound. Compares the runs with each other: five repetitions are five different runs "
            "of one program on one machine. Whatever does not add up is refused, with both figures. "
            "The last line is VERIFIED or REFUSED.",

@@ -81,10 +81,11 @@ std::string verdict_section(const Deck& deck, const Program& p, const Result& r)
   text += fmt::format(
       "<span class=\"fom\">{:.6g}</span><span>tokens/s</span>"
       "<span class=\"soft\">{}</span></div>\n",
-      r.tokens_per_s, r.unofficial.empty() ? "official" : "unofficial");
+      r.tokens_per_s, r.run_class.official() ? "official" : "unofficial");
   if (!r.valid()) text += fmt::format("<p class=\"bad\">{}</p>\n", escape(r.invalid_reasons()));
-  if (!r.unofficial.empty())
-    text += fmt::format("<p class=\"soft\">Unofficial: {}</p>\n", escape(join(r.unofficial, "; ")));
+  if (!r.run_class.official())
+    text += fmt::format("<p class=\"soft\">Unofficial: {}</p>\n",
+                        escape(join(r.run_class.reasons, "; ")));
   text += what_ran(deck, p, r);
   for (const std::string& w : r.warnings)
     text += fmt::format("<p class=\"warning\">Warning: {}</p>\n", escape(w));

@@ -2,22 +2,12 @@
 // The checkpoints that a run wrote, and the storage benchmark.
 #include <numeric>
 
-#include <io/checkpoint/manifest.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/submission/checks/checks.hpp>
 #include <miniapp/submission/checks/limits.hpp>
 
 namespace shardmark {
 namespace {
-
-// The states of one checkpoint, of all ranks.
-std::int64_t state_bytes(const Program& program) {
-  Manifest manifest;
-  manifest.model_dtype = program.precision.model;
-  manifest.optimizer = program.optimizer;
-  manifest.params.push_back({.name = "", .elems = program.model.elems, .shape = {}});
-  return manifest.state_bytes();
-}
 
 std::vector<double> times_of(const ReportReader& report, const std::string& at,
                              Findings& findings) {
@@ -33,7 +23,7 @@ void check_benchmark(const RunFacts& facts, Findings& findings) {
   const ReportReader& report = facts.report;
   const std::string at = "/checkpoints/benchmark/";
   const std::int64_t bytes = report.integer(at + "state_bytes");
-  findings.compare("bytes of a checkpoint", bytes, state_bytes(facts.planned.program));
+  findings.compare("bytes of a checkpoint", bytes, checkpoint_bytes(facts.planned.program));
   for (const char* way : {"write", "read"}) {
     const auto seconds = times_of(report, fmt::format("{}{}_s", at, way), findings);
     findings.compare<std::int64_t>(fmt::format("timed {}s", way),
@@ -57,7 +47,8 @@ void check_checkpoints(const RunFacts& facts, Findings& findings) {
   const auto steps = static_cast<std::int64_t>(facts.rows.size());
   const std::int64_t written = report.integer("/checkpoints/written");
   findings.compare("checkpoints written", written, spec.every > 0 ? steps / spec.every : 0);
-  if (report.integer("/checkpoints/written_bytes") < written * state_bytes(facts.planned.program))
+  if (report.integer("/checkpoints/written_bytes") <
+      written * checkpoint_bytes(facts.planned.program))
     findings.refuse(fmt::format("{} bytes in {} checkpoints are fewer than their states have",
                                 report.integer("/checkpoints/written_bytes"), written));
   findings.is_time({"write_s of checkpoints", report.number("/checkpoints/write_s")});

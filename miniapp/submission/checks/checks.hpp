@@ -4,6 +4,7 @@
 // has another form.
 #pragma once
 
+#include <miniapp/rules/run_class.hpp>
 #include <miniapp/submission/checks/findings.hpp>
 #include <miniapp/submission/checks/run_facts.hpp>
 
@@ -37,6 +38,9 @@ void check_energy(const RunFacts& facts, Findings& findings);
 void check_checkpoints(const RunFacts& facts, Findings& findings);
 /// The figure of merit.
 void check_figure_of_merit(const RunFacts& facts, Findings& findings);
+/// The class and the division, with all reasons, and the values of `--set`. Returns those that are
+/// right.
+RunClass check_class(const RunFacts& facts, Findings& findings);
 /// Where the run ran: its ranks, hosts and threads.
 void check_environment(const RunFacts& facts, Findings& findings);
 /// Which run it was and when. `now_s` is the time of the verification, in seconds since 1970.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// VALID and official, from results that are written by hand: each requirement at its bound.
+// VALID, from results that are written by hand: each requirement at its bound.
 #include <cmath>
 #include <limits>
 
@@ -35,70 +35,7 @@ struct Case {
     judge(deck, program(deck, 2, 0), observed, r);
     return r;
   }
-  std::string unofficial() const {
-    std::string all;
-    for (const std::string& reason : judged().unofficial) all += reason + "; ";
-    return all;
-  }
 };
-
-TEST(Official, at_the_bounds_and_not_below_them) {
-  EXPECT_EQ(Case().unofficial(), "");
-  Case shorter;
-  shorter.result.timed_s = 59.9;
-  EXPECT_EQ(shorter.unofficial(), "59.9 s timed, at least 60 are required; ");
-  Case cold;
-  cold.deck.run.warmup = 2;
-  EXPECT_EQ(cold.unofficial(), "2 warm-up steps, at least 3 are required; ");
-  Case few;
-  few.deck.run.steps = 19;
-  EXPECT_EQ(few.unofficial(), "19 timed steps, at least 20 are required; ");
-}
-
-TEST(Official, needs_the_real_thing) {
-  const auto reason = [](auto change) {
-    Case run;
-    change(run);
-    return run.unofficial();
-  };
-  EXPECT_EQ(reason([](Case& r) { r.deck.run.compute = Compute::none; }), "compute none; ");
-  EXPECT_EQ(reason([](Case& r) { r.deck.run.reductions = Reductions::ordered; }),
-            "reductions ordered; ");
-  EXPECT_EQ(reason([](Case& r) { r.deck.run.memory_mode = MemoryMode::strict; }),
-            "memory_mode strict; ");
-  EXPECT_EQ(reason([](Case& r) { r.deck.comm.delay_ms = 2; }), "comm.delay_ms 2; ");
-  EXPECT_EQ(reason([](Case& r) { r.deck.perturb.factor = 2; }), "perturb: factor 2; ");
-  EXPECT_EQ(reason([](Case& r) { r.deck.congestion.given = true; }),
-            "congestion: pairs, messages of 1 MiB; ");
-  EXPECT_EQ(reason([](Case& r) { r.observed.traced = true; }), "timed steps are traced; ");
-  EXPECT_EQ(reason([](Case& r) { r.observed.deck_changed = true; }),
-            "the deck was changed by --set; ");
-  EXPECT_EQ(reason([](Case& r) { r.observed.injected = "SHARDMARK_FAULT=leak"; }),
-            "SHARDMARK_FAULT=leak; ");
-  EXPECT_EQ(reason([](Case& r) { r.result.checkpoints.resumed_from = "step-3"; }),
-            "resumed from step-3; ");
-  EXPECT_EQ(reason([](Case& r) { r.result.stopped = "stopped"; }), "the run was stopped; ");
-}
-
-TEST(Official, has_other_bounds_for_storage) {
-  Case storage;
-  storage.deck.checkpoint.benchmark = 10;
-  storage.deck.run.warmup = 0, storage.deck.run.steps = 1, storage.result.timed_s = 0;
-  EXPECT_EQ(storage.unofficial(), "");
-  storage.deck.checkpoint.benchmark = 9;
-  EXPECT_EQ(storage.unofficial(), "9 writes and reads, at least 10 are required; ");
-  storage.deck.checkpoint.benchmark = 10;
-  storage.result.checkpoints.cached = true;
-  EXPECT_EQ(storage.unofficial(), "the page cache could not be dropped; ");
-}
-
-TEST(Official, an_emulated_link_counts_where_something_is_copied) {
-  Case run;
-  run.deck.machine.host_link_gbps = 25;
-  EXPECT_EQ(run.unofficial(), "");
-  run.result.link[Direction::host_to_device].predicted.copies = 1;
-  EXPECT_EQ(run.unofficial(), "emulated: machine.host_link_gbps 25; ");
-}
 
 TEST(Finite, every_loss_and_every_norm_of_an_update) {
   EXPECT_TRUE(Case().judged().valid());

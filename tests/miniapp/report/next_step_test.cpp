@@ -6,6 +6,7 @@
 
 #include <miniapp/measure/verdict.hpp>
 #include <miniapp/report/next_step.hpp>
+#include <miniapp/rules/official_rules.hpp>
 #include <tests/support/programs.hpp>
 
 namespace shardmark::next_step_test {
@@ -15,6 +16,7 @@ namespace {
 struct Case {
   Deck deck = testing::gpt2_deck(2);
   Result result;
+  bool traced = false;
 
   Case() {
     deck.path = "mine.json";
@@ -25,6 +27,10 @@ struct Case {
   std::string line(const Observed& observed = {}) const {
     Result r = result;
     judge(deck, testing::program(deck, 2, 0), observed, r);
+    const UsedDeck shipped{{{"name", "mine"}, {"checkpoint", {{"benchmark", 10}}}}, std::nullopt};
+    ClassFacts facts{.deck = deck, .traced = traced, .used = shipped};
+    facts.end = RunEnd{.timed_s = r.timed_s, .write_s = r.checkpoints.timed_write_s};
+    r.run_class = judge_class(facts, &shipped);
     return next_step(deck, r, "out");
   }
 };
@@ -46,7 +52,7 @@ TEST(NextStep, leads_to_enough_steps) {
       Case run;
       run.result.timed_s = timed_s, run.deck.run.steps = steps;
       const std::string line = run.line();
-      const std::string before = "set run.steps to ";
+      const std::string before = "run the same command with --set run.steps=";
       ASSERT_TRUE(contains(line, before)) << line;
       const auto asked = std::stoll(line.substr(line.find(before) + before.size()));
       EXPECT_GE(asked, OfficialRules::steps) << line;
@@ -61,29 +67,29 @@ TEST(NextStep, leads_to_enough_steps) {
 TEST(NextStep, names_every_reason_for_an_unofficial_figure) {
   Case run;
   run.deck.run.warmup = 1;
-  EXPECT_TRUE(run.line().ends_with("set run.warmup to 3 in the deck")) << run.line();
+  EXPECT_TRUE(run.line().ends_with("with --set run.warmup=3")) << run.line();
   run.deck.run.steps = 19;
-  const std::string line = run.line();
-  EXPECT_TRUE(contains(line, "set run.steps to 21 or more and run.warmup to 3 in the deck"))
-      << line;
-  Observed changed;
-  changed.deck_changed = true;
-  EXPECT_TRUE(run.line(changed).ends_with(", and remove what else CLASS names"));
-  EXPECT_TRUE(Case().line(changed).ends_with("; for an official figure remove what CLASS names"));
-  EXPECT_TRUE(contains(Case().line(changed), "shardmark sweep mine.json --vary "));
+  EXPECT_TRUE(run.line().ends_with("with --set run.steps=21 --set run.warmup=3")) << run.line();
+  run.traced = true;
+  EXPECT_TRUE(run.line().ends_with(", and remove what else CLASS names"));
+  Case traced;
+  traced.traced = true;
+  EXPECT_TRUE(traced.line().ends_with("; for an official figure remove what CLASS names"));
+  EXPECT_TRUE(contains(traced.line(), "shardmark sweep mine.json --vary "));
 }
 
 TEST(NextStep, without_timed_steps_asks_for_the_least) {
   Case run;
   run.deck.run.steps = 0, run.result.timed_s = 0;
-  EXPECT_TRUE(contains(run.line(), "set run.steps to 20 or more in the deck")) << run.line();
+  EXPECT_TRUE(run.line().ends_with("with --set run.steps=20")) << run.line();
 }
 
 TEST(NextStep, of_a_storage_benchmark_is_about_checkpoints) {
   Case run;
   run.deck.run.steps = 0, run.result.timed_s = 0;
   run.deck.checkpoint.benchmark = 9;
-  EXPECT_TRUE(contains(run.line(), "set checkpoint.benchmark to 10 in the deck")) << run.line();
+  run.result.checkpoints.timed_write_s.assign(9, 10.0);
+  EXPECT_TRUE(run.line().ends_with("with --set checkpoint.benchmark=33")) << run.line();
   EXPECT_FALSE(contains(run.line(), "run.steps")) << run.line();
 }
 

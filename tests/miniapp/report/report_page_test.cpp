@@ -125,7 +125,7 @@ TEST(ReportPage, EscapesEveryText) {
     rank.environment = {evil + "=" + evil};
   }
   r.versions = {{"kokkos", evil}};
-  r.warnings = r.unofficial = {evil};
+  r.warnings = r.run_class.reasons = {evil};
   r.checks = {{evil, Check::State::fail, evil}};
   const std::string page = page_of(r, deck);
   EXPECT_EQ(test::malformed(page), "");

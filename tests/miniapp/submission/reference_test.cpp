@@ -7,7 +7,6 @@
 #include <core/plan/build/legal_program.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
-#include <miniapp/submission/division.hpp>
 #include <miniapp/submission/reference.hpp>
 
 namespace shardmark::test::reference_test {
@@ -27,7 +26,7 @@ class Reference : public ::testing::Test {
     const Program program = build_legal_program(
         loaded.deck, infer_batch(loaded.deck.zero, ranks, loaded.deck.path), ranks, 0, Profile{});
     return judge_by_reference({deck, loaded.deck, program, rows, state_hash},
-                              shipped != nullptr ? *shipped : shipped_, answers);
+                              {shipped != nullptr ? *shipped : shipped_, std::nullopt}, answers);
   }
 
   void SetUp() override {
@@ -64,21 +63,6 @@ TEST_F(Reference, AgreesWithTheSameRun) {
 
 TEST_F(Reference, StillAppliesIfTheRunIsLongerOrWritesElsewhere) {
   EXPECT_EQ(judged({"run.steps=280", "memory.device_gib=3"}).state, State::pass);
-}
-
-// A section that the shipped deck does not have is judged key by key.
-TEST(Divisions, JudgeEachKeyOfASectionThatWasAdded) {
-  const Json shipped = {{"name", "a"}, {"run", {{"steps", 3}}}};
-  const auto with = [&](const char* pointer, const Json& value) {
-    Json deck = shipped;
-    deck[Json::json_pointer(pointer)] = value;
-    return judge_division(deck, &shipped);
-  };
-  EXPECT_EQ(with("/memory/device_gib", 3).division, Division::as_is);
-  EXPECT_EQ(with("/checkpoint/dir", "c").division, Division::as_is);
-  EXPECT_EQ(with("/checkpoint/every", 2).division, Division::tuned);
-  EXPECT_EQ(with("/expect/loss", 2).division, Division::unranked);
-  EXPECT_EQ(with("/memory", Json::object()).reasons.size(), 1U);
 }
 
 TEST_F(Reference, FindsALossBeyondItsTolerance) {
