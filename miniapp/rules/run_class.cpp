@@ -105,10 +105,9 @@ class Judgement {
   std::string full_size_text(std::int64_t full, std::int64_t bytes) const {
     if (full == 0) return "";
     const std::string have =
-        bytes > 0 ? fmt::format("; these have {}", human_bytes(bytes)) : std::string{};
+        bytes > 0 ? fmt::format(" instead of {}", human_bytes(bytes)) : std::string{};
     return fmt::format(
-        ", or checkpoints of the full size of {}{} (more ranks or a larger memory.device_gib make "
-        "them larger)",
+        " (or checkpoints of the full size of {}{}, by more ranks or a larger memory.device_gib)",
         human_bytes(full), have);
   }
 
