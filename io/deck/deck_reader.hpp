@@ -2,7 +2,6 @@
 // From the file of a deck to typed values that are sound. This is the only way to make a `Deck`.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +23,7 @@ struct DsLogSpec {
   bool comms_verbose = false;            // verbose: one line per call
   std::vector<std::string> comms_ops;    // prof_ops: names of collectives as DeepSpeed spells them
   std::int64_t wall_clock_every = 0;     // steps; 0: wall_clock_breakdown is off
+  bool operator==(const DsLogSpec&) const = default;
 };
 
 /// What a run writes besides its report. No plan depends on these options, so they are not part of
@@ -33,6 +33,7 @@ struct OutputOptions {
   DsLogSpec deepspeed;
   /// Whether timed steps are traced, which takes time.
   bool traces_steps() const { return !trace.empty() || deepspeed.wall_clock_every > 0; }
+  bool operator==(const OutputOptions&) const = default;
 };
 
 /// A deck, the options beside it, and where its values come from.
@@ -58,10 +59,10 @@ struct LoadedDeck {
 LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& sets, DeckUse use,
                      std::optional<int> world = std::nullopt);
 
-/// Returns the keys that a deck leaves out and the values that they take, as `deck check` lists
-/// them. `used` is a complete text such as LoadedDeck::used_json; no file is opened. Throws
-/// DeckError for a value that is not allowed.
-std::map<std::string, std::string> defaults_taken(const nlohmann::json& used);
+/// Whether two complete texts, such as LoadedDeck::used_json, give the same deck and the same
+/// output: a default that one of them writes out, or a key that nothing reads, makes no difference.
+/// No file is opened. Throws DeckError for a value that is not allowed.
+bool same_meaning(const nlohmann::json& a, const nlohmann::json& b);
 
 /// Returns LoadedDeck::used_json, whether the deck is sound or not. Throws DeckError if the file is
 /// not JSON or `sets` cannot be applied.

@@ -93,28 +93,49 @@ void differences(const Json& a, const Json& b, const std::string& key, const Fou
     differences(leaf(a, name), leaf(b, name), key.empty() ? name : key + "." + name, found);
 }
 
-using Defaults = std::map<std::string, std::string>;
-
-// What a deck takes for keys that it lacks; nothing for a text that is no whole deck.
-Defaults defaults_of(const Json& deck) {
-  try {
-    return defaults_taken(deck);
-  } catch (const DeckError&) {
-    return {};
-  } catch (const Json::exception&) {
-    return {};
+// Gives a key of a deck the shipped value. Sections that are empty then disappear.
+void put_shipped(Json& deck, const std::string& key, const Json& shipped) {
+  Json::json_pointer at;
+  for (std::size_t from = 0; from <= key.size();) {
+    const std::size_t dot = std::min(key.find('.', from), key.size());
+    at /= key.substr(from, dot - from);
+    from = dot + 1;
   }
+  if (!shipped.is_null()) {
+    deck[at] = shipped;
+    return;
+  }
+  do {
+    const std::string name = at.back();
+    at.pop_back();
+    deck.at(at).erase(name);
+  } while (!at.empty() && deck.at(at).empty());
 }
 
-// Defaults are listed by the names of DeepSpeed's fields, which decks may also write with stage3_.
-bool is_default(const Defaults& defaults, std::string key, const Json& value) {
-  constexpr std::string_view prefix = "stage3_";
-  auto it = defaults.find(key);
-  const std::size_t name = key.rfind('.') + 1;
-  if (it == defaults.end() && key.compare(name, prefix.size(), prefix) == 0)
-    it = defaults.find(key.erase(name, prefix.size()));
-  return it != defaults.end() && Json::parse(it->second, nullptr, false) == value;
-}
+// Gives a deck one shipped value after another, as long as it still means the same.
+class Equivalent {
+ public:
+  explicit Equivalent(const Json& deck) : deck_(deck), other_(deck) {}
+
+  // Whether the shipped value means the same. A text that is no whole deck means nothing.
+  bool takes(const std::string& key, const Json& shipped) {
+    Json next = other_;
+    try {
+      put_shipped(next, key, shipped);
+      if (!same_meaning(next, deck_)) return false;
+    } catch (const DeckError&) {
+      return false;
+    } catch (const Json::exception&) {
+      return false;
+    }
+    other_ = std::move(next);
+    return true;
+  }
+
+ private:
+  const Json& deck_;
+  Json other_;
+};
 
 std::string value_text(const Json& value) {
   return value.is_null() ? "nothing" : brief(value);
@@ -153,18 +174,12 @@ std::string_view to_string(Division division) {
 std::vector<ChangedKey> changed_keys(const UsedDeck& deck, const UsedDeck& shipped) {
   std::vector<ChangedKey> changes;
   const bool reads_text = deck.data && shipped.data;
-  std::optional<Defaults> own, usual;
-  const auto same_default = [&](const std::string& key, const Json& value, const Json& other) {
-    if (!value.is_null() && !other.is_null()) return false;
-    auto& defaults = value.is_null() ? own : usual;
-    if (!defaults) defaults = defaults_of(value.is_null() ? deck.text : shipped.text);
-    return is_default(*defaults, key, value.is_null() ? other : value);
-  };
+  Equivalent equivalent(deck.text);
   differences(deck.text, shipped.text, "",
               [&](const std::string& key, const Json& value, const Json& other) {
                 const Division division = division_of_key(key, other);
                 if (division == Division::as_is || (key == data_key && reads_text)) return;
-                if (same_default(key, value, other)) return;
+                if (equivalent.takes(key, other)) return;
                 changes.push_back({key, value, other, division,
                                    fmt::format("{}: {} instead of {}", key, value_text(value),
                                                value_text(other))});

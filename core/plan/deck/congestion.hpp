@@ -38,6 +38,7 @@ struct CongestionSpec {
   double mib = 1;              // of one message
   std::optional<double> gbps;  // 10^9 bytes per second that a rank sends at most
   std::int64_t message_bytes() const;
+  bool operator==(const CongestionSpec&) const = default;
 };
 
 /// Messages from one rank to another, one after the other.

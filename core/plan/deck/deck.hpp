@@ -25,6 +25,7 @@ struct ListModule {
   std::vector<std::int64_t> numels;
   std::vector<std::vector<std::int64_t>> shapes = {};  // if given, one for each of the numels
   std::string python_class = {};                       // torch_autocast asks for it
+  bool operator==(const ListModule&) const = default;
 };
 
 /// A hook of a module as stage 3 sees it: f+ runs before the module's forward and f- after it; b+
@@ -37,6 +38,7 @@ inline constexpr int root_module = -1;
 struct Visit {
   VisitKind kind = VisitKind::pre_forward;
   int module = root_module;
+  bool operator==(const Visit&) const = default;
 };
 
 /// The section `model`: the sizes of a family, or a list of modules with their parameters.
@@ -56,6 +58,7 @@ struct ModelSpec {
   std::vector<int> gradient_ready_order;
   std::vector<int> frozen;                     // parameters without gradients
   std::vector<std::vector<int>> param_groups;  // of the optimizer; empty: one group
+  bool operator==(const ModelSpec&) const = default;
 };
 
 /// `data.source`: what a run trains on.
@@ -72,6 +75,7 @@ struct DataSpec {
   DataSource source = DataSource::none;  // none if nothing is trained
   std::string path;                      // absolute, or relative to the current folder
   std::uint64_t seed = 1;
+  bool operator==(const DataSpec&) const = default;
 };
 
 /// The optimizer as DeepSpeed configures it, with DeepSpeed's defaults for AdamW.
@@ -85,6 +89,7 @@ struct OptimizerSpec {
   double lr_decay = 0, first_accumulator = 0;  // Adagrad
   double adam_lr = 0;    // Muon: of the parameters that AdamW updates; `lr` is that of the matrices
   bool unfused = false;  // not DeepSpeed's own Adam, which stage 0 treats differently
+  bool operator==(const OptimizerSpec&) const = default;
 };
 
 /// DeepSpeed's learning rate schedulers, with its defaults; `constant` if none is configured.
@@ -98,6 +103,7 @@ struct SchedulerSpec {
   bool linear = false;                                // warmup_type is linear, not log
   std::int64_t total_num_steps = 0;                   // warmup_decay, warmup_cosine
   double warmup_min_ratio = 0, cos_min_ratio = 1e-4;  // warmup_cosine: parts of lr
+  bool operator==(const SchedulerSpec&) const = default;
 };
 
 /// fp16's loss scaling. The scale is static unless `dynamic`; other types have the static scale 1.
@@ -107,6 +113,7 @@ struct LossScaleSpec {
   std::int64_t window = 1000, hysteresis = 2;
   bool consecutive_hysteresis = false;
   double min_scale = 1;
+  bool operator==(const LossScaleSpec&) const = default;
 };
 
 /// The section `torch_autocast`: products are computed in 16 bits. At stages 1 to 3 the parameters
@@ -115,6 +122,7 @@ struct LossScaleSpec {
 struct AutocastSpec {
   std::optional<Dtype> dtype;             // empty: not enabled
   std::vector<std::string> safe_classes;  // see core/plan/model/module_classes.hpp
+  bool operator==(const AutocastSpec&) const = default;
 };
 
 /// The types in which DeepSpeed stores and sends.
@@ -128,6 +136,7 @@ struct PrecisionSpec {
   bool check_overflow = false;  // a flag is reduced before the step (at stages 1 to 3)
   LossScaleSpec loss_scale;
   Dtype computes_in() const { return compute.value_or(model); }
+  bool operator==(const PrecisionSpec&) const = default;
 };
 
 /// Whether DeepSpeed uses its BF16_Optimizer, which keeps one flat fp32 gradient per parameter
@@ -165,6 +174,7 @@ struct ZeroKnobs {
   double gradient_predivide_factor = 1.0;
   bool sums_gradients =
       false;  // gradient_allreduce_op "sum": sums are not divided by the world size
+  bool operator==(const ZeroKnobs&) const = default;
 };
 
 /// `offload_optimizer` or `offload_param`. With device cpu the states lie in the host's memory.
@@ -179,6 +189,7 @@ struct OffloadSpec {
   std::int64_t buffer_size = 0;   // elements per buffer (parameters)
   std::int64_t max_in_cpu = 0;    // elements that stay in host memory (parameters)
   bool pipeline_read = false, pipeline_write = false;  // during the update of another sub-group
+  bool operator==(const OffloadSpec&) const = default;
 };
 
 /// The section `aio`, which says how files are read and written.
@@ -186,6 +197,7 @@ struct AioSpec {
   std::int64_t block_size = std::int64_t{1} << 20, queue_depth = 8;
   std::int64_t least_bytes = std::int64_t{1} << 20;  // smaller states stay in memory
   std::int64_t alignment_bytes = 1024;               // of file sizes: 1024 x intra_op_parallelism
+  bool operator==(const AioSpec&) const = default;
 };
 
 /// What ShardMark uses of a DeepSpeed config. The batch triple is complete only for a known world
@@ -200,6 +212,7 @@ struct ZeroSpec {
   ZeroKnobs knobs;
   OffloadSpec offload_optimizer, offload_param;
   AioSpec aio;
+  bool operator==(const ZeroSpec&) const = default;
 };
 
 /// The section `run`: how long a run is, and how it carries out its steps.
@@ -214,6 +227,7 @@ struct RunSpec {
   bool reentrant = false;  // checkpointing's older kind, whose backward begins after the block's
   std::int64_t shard_size = 0;         // ranks that share one copy of the states; 0: all
   std::optional<double> time_limit_s;  // since the start of the run, which then stops after a step
+  bool operator==(const RunSpec&) const = default;
 };
 
 /// The section `comm`.
@@ -221,12 +235,14 @@ struct CommSpec {
   Backend backend = Backend::automatic;
   double timeout_s = 600;
   double delay_ms = 0;  // makes each collective longer, to show overlap; unofficial
+  bool operator==(const CommSpec&) const = default;
 };
 
 /// The section `memory`: how much a rank may use.
 struct MemorySpec {
   EnumArray<Tier, std::optional<double>> budget_gib;  // empty: found at run time
   std::optional<double> allowance_mib;  // empty: half the predicted peak, from 64 to 512
+  bool operator==(const MemorySpec&) const = default;
 };
 
 /// A machine that this run imitates.
@@ -235,6 +251,7 @@ struct MachineSpec {
   std::optional<double> host_link_gbps;
   // Devices of a node, as DeepSpeed counts them; 0: those of the profile.
   std::int64_t ranks_per_node = 0;
+  bool operator==(const MachineSpec&) const = default;
 };
 
 /// Where and how checkpoints are written, and from which one a run continues; see
@@ -250,6 +267,7 @@ struct CheckpointSpec {
   std::int64_t alignment_bytes = std::int64_t{1} << 20;
   std::vector<std::pair<std::string, std::string>> hints;  // MPI_Info of shared files
   bool writes() const { return every > 0 || benchmark > 0; }
+  bool operator==(const CheckpointSpec&) const = default;
 };
 
 /// The section `expect`: the results that make a run VALID.
@@ -259,6 +277,7 @@ struct ExpectSpec {
   double loss_drop = 0;
   // `loss` holds only for runs of this global batch and number of steps, warm-up included; 0: any.
   std::int64_t train_batch_size = 0, steps = 0;
+  bool operator==(const ExpectSpec&) const = default;
 };
 
 /// Everything that a deck and the DeepSpeed config in it say, checked and with all defaults filled
@@ -280,6 +299,7 @@ struct Deck {
   ExpectSpec expect;
   // What nothing states and the plan depends on: sentences that begin with the key and its value.
   std::vector<std::string> assumptions;
+  bool operator==(const Deck&) const = default;
 };
 
 /// Plans list some things rank by rank.

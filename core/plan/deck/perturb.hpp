@@ -15,6 +15,7 @@ namespace shardmark {
 struct MemoryTraffic {
   double gbps = 0, share = 0;
   bool active() const { return gbps > 0 || share > 0; }
+  bool operator==(const MemoryTraffic&) const = default;
 };
 
 /// Who is made slower, when, and by how much. Such a run is unofficial; neither its plan nor its
@@ -34,6 +35,7 @@ struct PerturbSpec {
   MemoryTraffic memory;
   std::uint64_t seed = 1;
   bool active() const { return factor > 1 || pause_ms > 0 || memory.active(); }
+  bool operator==(const PerturbSpec&) const = default;
 };
 
 /// What happens to one rank in one step.

@@ -41,6 +41,7 @@ struct TorchSpec {
   bool gradient_as_bucket_view = false, init_sync = true, no_sync = true;
   // ZeroRedundancyOptimizer, at stage 1.
   bool parameters_as_bucket_view = false;
+  bool operator==(const TorchSpec&) const = default;
 };
 
 }  // namespace shardmark

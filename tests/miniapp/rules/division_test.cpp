@@ -65,12 +65,27 @@ TEST(Divisions, NameTheKeyAndBothValues) {
 }
 
 TEST(Divisions, TakeADefaultThatIsWrittenOutForNoChange) {
-  for (const char* set : {"deepspeed.zero_optimization.reduce_bucket_size=5000000",
-                          "run.compute=train", "run.reductions=native", "comm.delay_ms=0",
-                          "deepspeed.zero_optimization.stage3_prefetch_bucket_size=5e7",
-                          "deepspeed.zero_optimization.prefetch_bucket_size=50000000"})
+  const std::string zero = "deepspeed.zero_optimization.";
+  for (const std::string& set :
+       {zero + "reduce_bucket_size=5000000", zero + "overlap_comm=true",
+        zero + "stage3_prefetch_bucket_size=5e7", zero + "prefetch_bucket_size=50000000",
+        zero + "allgather_bucket_size=500000000", zero + "offload_param.device=none",
+        zero + "round_robin_gradients=false", std::string("deepspeed.fp16.enabled=false"),
+        std::string("deepspeed.optimizer.params.weight_decay=1e-1"),
+        std::string("deepspeed.wall_clock_breakdown=false"), std::string("run.compute=train"),
+        std::string("run.reductions=native"), std::string("comm.delay_ms=0"),
+        std::string("model.tied_head=false"), std::string("data.seed=1")})
     EXPECT_EQ(judged({set}), "as-is: ") << set;
-  EXPECT_NE(judged({"run.reductions=ordered"}), "as-is: ");
+  EXPECT_EQ(judged({"run.reductions=ordered"}),
+            "unranked: run.reductions: \"ordered\" instead of nothing");
+  EXPECT_EQ(judged({zero + "overlap_comm=false"}),
+            "tuned: deepspeed.zero_optimization.overlap_comm: false instead of nothing");
+}
+
+// Each default alone adds nothing, but the section asks for traffic.
+TEST(Divisions, NoticeASectionOfDefaultsThatActsByBeingThere) {
+  const Judged j = judged_deck(deck_path, {"congestion.pattern=pairs", "congestion.mib=1"});
+  EXPECT_EQ(j.division, Division::unranked) << join(j.reasons, "; ");
 }
 
 TEST(Divisions, OfACopiedDeckDependOnTheContentOfItsText) {
