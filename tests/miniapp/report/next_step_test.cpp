@@ -28,8 +28,10 @@ struct Case {
     Result r = result;
     judge(deck, testing::program(deck, 2, 0), observed, r);
     const UsedDeck shipped{{{"name", "mine"}, {"checkpoint", {{"benchmark", 10}}}}, std::nullopt};
-    ClassFacts facts{.deck = deck, .traced = traced, .used = shipped};
-    facts.end = RunEnd{.timed_s = r.timed_s, .write_s = r.checkpoints.timed_write_s};
+    ClassFacts facts;
+    facts.deck = deck, facts.traced = traced, facts.used = shipped;
+    RunEnd& end = facts.end.emplace();
+    end.timed_s = r.timed_s, end.write_s = r.checkpoints.timed_write_s;
     r.run_class = judge_class(facts, &shipped);
     return next_step(deck, r, "out");
   }

@@ -26,7 +26,7 @@ struct Case {
     facts.deck.run.memory_mode = MemoryMode::pooled;
     facts.used = shipped;
     facts.world = facts.ranks_per_node = 2;
-    facts.end = RunEnd{.timed_s = 60};
+    facts.end.emplace().timed_s = 60;
   }
   RunClass judged() const { return judge_class(facts, &shipped); }
   std::string reasons() const { return join(judged().reasons, "; "); }
@@ -40,7 +40,8 @@ struct Storage : Case {
     facts.deck.checkpoint.benchmark = 10;
     facts.deck.run.warmup = 0, facts.deck.run.steps = 1, facts.deck.run.compute = Compute::none;
     facts.checkpoint_bytes = gib;
-    facts.end = RunEnd{.write_s = std::vector<double>(10, 30.0), .node_memory_bytes = 8 * gib};
+    RunEnd& end = facts.end.emplace();
+    end.write_s.assign(10, 30.0), end.node_memory_bytes = 8 * gib;
   }
 };
 
