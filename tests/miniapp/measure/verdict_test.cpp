@@ -54,6 +54,21 @@ TEST(Finite, every_loss_and_every_norm_of_an_update) {
     }
 }
 
+// Losses that fall from 5 and stay at 4 after ten steps, in a run of 200.
+TEST(LossDrop, of_a_longer_run_is_that_of_the_expected_steps) {
+  Case run;
+  run.result.rows.clear();
+  run.deck.run.steps = 197;
+  for (int step = 0; step < 200; ++step) {
+    LossRow& row = run.result.rows.emplace_back();
+    row.step = step, row.loss = step < 10 ? 5 : 4, row.grad_norm = 1;
+  }
+  run.deck.expect.loss_drop = 0.5;
+  EXPECT_NE(run.judged().invalid_reasons().find("(first fifth)"), std::string::npos);
+  run.deck.expect.steps = 50;
+  EXPECT_TRUE(run.judged().valid()) << run.judged().invalid_reasons();
+}
+
 TEST(LossDrop, compares_the_first_and_the_last_fifth) {
   Case run;  // 23 rows: the means of rows 0 to 3 and 19 to 22 are 4.85 and 2.95
   run.deck.expect.loss_drop = 1.89;
