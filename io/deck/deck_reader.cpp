@@ -11,6 +11,7 @@
 #include <io/deck/shipped_decks.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/files/hash.hpp>
+#include <io/hf/accelerate.hpp>
 #include <io/hf/config_filler.hpp>
 #include <io/hf/hf_arguments.hpp>
 #include <io/hf/model_config.hpp>
@@ -34,6 +35,11 @@ void inline_deepspeed(Json& deck, Origin& origin, std::string& config_file) {
   if (it->is_string()) {
     config_file = origin.resolve(it->get<std::string>());
     *it = read_config(config_file);
+    if (is_yaml(config_file) && !is_accelerate_config(*it))
+      throw DeckError(
+          fmt::format("{}: this YAML file is no config of Accelerate, which has the section "
+                      "deepspeed_config, and DeepSpeed reads JSON: write the config as JSON",
+                      config_file));
     origin.section_file("deepspeed", config_file);
   }
   // Accelerate's config may name a DeepSpeed config, whose path starts from its own folder here.
@@ -199,9 +205,12 @@ LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& se
   loaded.hash = hash_hex(loaded.used_json);
   loaded.sets = sets;
   loaded.findings = std::move(origin.findings());
-  for (const Finding& f : loaded.findings)
+  for (const Finding& f : loaded.findings) {
     if (f.kind == FindingKind::assumed)
       loaded.deck.assumptions.push_back(fmt::format("{} = {}", f.key, f.text));
+    if (f.kind == FindingKind::ignored)
+      loaded.deck.assumptions.push_back(fmt::format("{}: {}", f.key, f.text));
+  }
   return loaded;
 }
 

@@ -47,17 +47,23 @@ class ModelConfig {
                     std::string_view common = "") const {
     const std::string_view name = find(key) || common.empty() ? key : common;
     const Json* value = find(name);
-    if (value == nullptr) return fallback;
+    if (value == nullptr) {
+      defaulted_.emplace_back(key, fallback);
+      return fallback;
+    }
     const auto size = as_integer(*value);
     if (!size || *size < 1 || *size > 2147483647)
       refuse(name, *value, "must be an integer from 1 to 2147483647");
     return *size;
   }
   const std::string& path() const { return path_; }
+  /// The sizes that were read and are absent, with the values that stand for them.
+  const std::vector<std::pair<std::string, std::int64_t>>& defaulted() const { return defaulted_; }
 
  private:
   std::string path_;
   Json json_;
+  mutable std::vector<std::pair<std::string, std::int64_t>> defaulted_;
 };
 
 // The defaults of the config classes, which leave out what equals them.
@@ -198,6 +204,19 @@ void assume_sequence(Origin& origin, const ModelConfig& c, const std::string& fi
                   brief(positions), key, file));
 }
 
+// A size that is absent may be the default of its class, which transformers leaves out when it
+// saves a config, or a name that was mistyped.
+void note_absent_sizes(Origin& origin, const ModelConfig& c, const std::string& type) {
+  for (const auto& [key, value] : c.defaulted())
+    for (const std::string_view size :
+         {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+          "vocab_size", "n_embd", "n_layer", "n_head"})
+      if (key == size)
+        origin.note(
+            FindingKind::assumed, "model",
+            fmt::format("{} is not in {}: {}, the default of type {}", key, c.path(), value, type));
+}
+
 }  // namespace
 
 Json model_from_config(Origin& origin, const std::string& path, const Json& section) {
@@ -218,6 +237,7 @@ Json model_from_config(Origin& origin, const std::string& path, const Json& sect
   if (own == llama_like.end() && type != "gpt2") refuse_type(c, type);
   refuse_common(c);
   model = type == "gpt2" ? gpt2_model(origin, c) : llama_model(origin, c, *own, section);
+  note_absent_sizes(origin, c, type);
   if (!section.contains("sequence"))
     assume_sequence(origin, c, fs::path(path).filename().string(), model["sequence"]);
   for (const auto& item : section.items())

@@ -113,8 +113,8 @@ bool is_yaml_key(std::string_view line) {
 }
 
 constexpr std::string_view yaml_remedy =
-    "this is YAML: write JSON, with braces and quoted keys; a DeepSpeed config may also be YAML if "
-    "the name of its file ends in .yaml";
+    "this is YAML: write JSON, with braces and quoted keys; Accelerate's config may be YAML if the "
+    "name of its file ends in .yaml";
 
 bool has_braces(const std::vector<Line>& lines) {
   return lines.empty() || lines[0].content[0] == '{' || lines[0].content[0] == '[';

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <miniapp/advise/crossings.hpp>
+#include <miniapp/predict/prediction.hpp>
 
 namespace shardmark {
 namespace {
@@ -22,14 +23,17 @@ class Contest {
  public:
   Contest(const AdviseCase& question, const std::vector<Candidate>& contenders)
       : question_(question) {
-    for (const Candidate& c : contenders) programs_.push_back(program_of(question, c.changes));
+    for (const Candidate& c : contenders) {
+      Entry& entry = entries_.emplace_back(Entry{changed_deck(question, c.changes), {}});
+      entry.programs = distinct_programs(entry.deck, program_of(question, c.changes), per_node());
+    }
   }
   std::vector<double> seconds(double factor) const {
     const Machine machine =
         with_network_rate(*question_.machine, question_.ranks, question_.ranks_per_node, factor);
     std::vector<double> all;
-    for (const Program& p : programs_)
-      all.push_back(step_seconds(p, machine, question_.ranks_per_node));
+    for (const Entry& entry : entries_)
+      all.push_back(slowest_step_s(entry.deck, entry.programs, machine, per_node()));
     return all;
   }
   std::size_t winner(double factor) const {
@@ -50,8 +54,14 @@ class Contest {
   }
 
  private:
+  struct Entry {
+    Deck deck;
+    std::vector<Program> programs;  // of the ranks that differ
+  };
+  int per_node() const { return std::min(question_.ranks, question_.ranks_per_node); }
+
   const AdviseCase& question_;
-  std::vector<Program> programs_;
+  std::vector<Entry> entries_;
 };
 
 // The winners' ranges from the machine's own bandwidth outwards, to one side. `rate` times a factor

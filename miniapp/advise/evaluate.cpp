@@ -15,6 +15,7 @@
 #include <io/deepspeed/config.hpp>
 #include <miniapp/advise/evaluate.hpp>
 #include <miniapp/advise/knobs.hpp>
+#include <miniapp/predict/prediction.hpp>
 
 namespace shardmark {
 namespace {
@@ -26,12 +27,6 @@ struct Outcome {
   double step_s = 0;
   Cost critical;
 };
-
-Deck changed_deck(const AdviseCase& question, const DeckChanges& changes) {
-  std::vector<std::string> sets = question.sets;
-  for (const std::string& s : sets_of(changes)) sets.push_back(s);
-  return read_deck(question.deck, sets, DeckUse::plan).deck;
-}
 
 Program program_of(const AdviseCase& question, const Deck& deck, int rank) {
   Profile profile;
@@ -47,6 +42,7 @@ PricedStep priced(const Program& program, const Machine& machine, int ranks_per_
   return price(program, machine, options);
 }
 
+// Without `all_ranks`, bytes and seconds are those of rank 0.
 Outcome outcome_of(const AdviseCase& question, const Deck& deck, bool all_ranks) {
   Outcome o;
   const std::vector<int> ranks =
@@ -60,8 +56,11 @@ Outcome outcome_of(const AdviseCase& question, const Deck& deck, bool all_ranks)
     if (!std::exchange(first, false)) continue;
     const PricedStep step = priced(program, *question.machine, question.ranks_per_node);
     o.critical = step.critical;
-    o.step_s = step.step_s * straggler_factor(*question.machine, question.ranks,
-                                              std::min(question.ranks, question.ranks_per_node));
+    const int per_node = std::min(question.ranks, question.ranks_per_node);
+    o.step_s = all_ranks
+                   ? slowest_step_s(deck, distinct_programs(deck, program, per_node),
+                                    *question.machine, per_node)
+                   : step.step_s * straggler_factor(*question.machine, question.ranks, per_node);
   }
   return o;
 }
@@ -110,6 +109,12 @@ void judge_memory(Candidate& c, const Budgets& budgets) {
 
 }  // namespace
 
+Deck changed_deck(const AdviseCase& question, const DeckChanges& changes) {
+  std::vector<std::string> sets = question.sets;
+  for (const std::string& s : sets_of(changes)) sets.push_back(s);
+  return read_deck(question.deck, sets, DeckUse::plan).deck;
+}
+
 double step_seconds(const Program& program, const Machine& machine, int ranks_per_node) {
   return priced(program, machine, ranks_per_node).step_s *
          straggler_factor(machine, program.world, std::min(program.world, ranks_per_node));
@@ -131,8 +136,9 @@ Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool 
     c.batch = batch;
     c.recomputes = deck.run.activation_checkpointing;
     c.values = knob_values(deck, batch);
-    c.exact = exact || deck.model.layers < many_layers;
-    const Outcome o = c.exact ? outcome_of(question, deck, exact) : extrapolated(question, deck);
+    c.exact = exact;
+    const bool whole = exact || deck.model.layers < many_layers;
+    const Outcome o = whole ? outcome_of(question, deck, exact) : extrapolated(question, deck);
     for (const Tier t : all_values<Tier>) c.bytes[t] = std::llround(o.bytes[t]);
     c.step_s = o.step_s;
     const double tokens = static_cast<double>(batch.global) *

@@ -46,17 +46,23 @@ struct Candidate {
   std::string limited_by;  // the resource that takes most of the compute lane's time
   Batch batch;
   bool recomputes = false;
-  bool exact = false;  // planned with all layers; otherwise extrapolated from fewer
+  // Planned with all layers, for the ranks that need most memory and most time. Otherwise for rank
+  // 0, and with many layers extrapolated from fewer.
+  bool exact = false;
 };
 
-/// Plans and prices a candidate. With `exact` false, a deck of many layers is planned with two
-/// smaller numbers of layers, and bytes and seconds are extrapolated, since both grow by the layer.
-/// A deck that is refused is a result, not an exception.
+/// Plans and prices a candidate. With `exact` true, bytes and seconds are those of memory_fit and
+/// predict_program. Otherwise rank 0 stands for all ranks, a deck of many layers is planned with
+/// two smaller numbers of layers, and bytes and seconds are extrapolated, since both grow by the
+/// layer. A deck that is refused is a result, not an exception.
 Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool exact);
 
 /// The same for each of `changes`, in their order, with a thread per core.
 std::vector<Candidate> evaluate_all(const AdviseCase& question,
                                     const std::vector<DeckChanges>& changes, bool exact);
+
+/// The changed deck. Throws DeckError.
+Deck changed_deck(const AdviseCase& question, const DeckChanges& changes);
 
 /// The program of rank 0 of a changed deck, for further prices.
 Program program_of(const AdviseCase& question, const DeckChanges& changes);

@@ -14,6 +14,7 @@ namespace shardmark {
 namespace {
 
 constexpr double least_single_gain = 0.01;
+constexpr std::size_t most_hopeful = 4;
 constexpr const char* host_section = R"({"device": "cpu", "pin_memory": true})";
 constexpr const char* no_offload = R"({"device": "none"})";
 
@@ -90,8 +91,15 @@ std::optional<NextChange> next_change(const AdviseCase& asked) {
   if (deck.model.fit) return {};  // the model follows the memory
   question.budgets = budgets_of(deck, *question.machine, question.ranks_per_node);
   NextChange next;
-  next.as_is = evaluate(question, {}, false);
-  for (Candidate& c : evaluate_all(question, single_changes(deck, question), false))
+  next.as_is = evaluate(question, {}, true);
+  std::vector<Candidate> quick = evaluate_all(question, single_changes(deck, question), false);
+  std::stable_sort(quick.begin(), quick.end(), [](const Candidate& a, const Candidate& b) {
+    return a.tokens_per_s > b.tokens_per_s;
+  });
+  std::vector<DeckChanges> hopeful;  // what is offered must hold on every rank
+  for (const Candidate& c : quick)
+    if (c.fits && hopeful.size() < most_hopeful) hopeful.push_back(c.changes);
+  for (Candidate& c : evaluate_all(question, hopeful, true))
     if (c.fits && c.tokens_per_s > next.changed.tokens_per_s) next.changed = std::move(c);
   const double needed = next.as_is.fits ? (1 + least_single_gain) * next.as_is.tokens_per_s : 0;
   if (!next.changed.fits || next.changed.tokens_per_s < needed) return {};

@@ -17,7 +17,8 @@
 namespace shardmark {
 namespace {
 
-constexpr std::size_t refined_per_kind = 1, kept_exact = 8;
+constexpr std::size_t refined_per_kind = 1, kept_exact = 10;
+constexpr int most_rounds = 8;
 // Candidates that lack less than this part of the memory they need may fit with other knobs.
 constexpr double almost = 0.2;
 
@@ -57,12 +58,12 @@ std::vector<DeckChanges> refinements(const Advice& advice, const CandidateSpace&
 
 // Plans the fastest ones, and the fastest of each stage, with all layers.
 void make_exact(Advice& advice) {
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < most_rounds; ++round) {
     std::vector<DeckChanges> changes;
     std::set<int> stages;
     for (std::size_t i = 0; i < advice.candidates.size(); ++i) {
       const Candidate& c = advice.candidates[i];
-      const bool wanted = i < kept_exact / 2 || stages.insert(c.stage).second;
+      const bool wanted = i < kept_exact || stages.insert(c.stage).second;
       if (wanted && !c.exact) changes.push_back(c.changes);
     }
     if (changes.empty()) return;

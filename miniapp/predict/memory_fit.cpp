@@ -37,13 +37,16 @@ MemoryFit::Need need_of(const Program& program, Tier tier, const Budgets& budget
   return need;
 }
 
-// Includes one more rank. The first refusal stands, since all ranks end when one does.
+// Includes one more rank. The refusal is that of the rank whose figures are shown.
 void include(MemoryFit& fit, const Program& program, int ranks_per_node,
              std::optional<std::int64_t> shared) {
+  bool needs_more = fit.refusal.empty();
   for (const Tier t : all_values<Tier>)
-    if (MemoryFit::Need need = need_of(program, t, fit.budgets); need.bytes > fit.tiers[t].bytes)
+    if (MemoryFit::Need need = need_of(program, t, fit.budgets); need.bytes > fit.tiers[t].bytes) {
+      needs_more = needs_more || need.missing > 0;
       fit.tiers[t] = std::move(need);
-  if (!fit.refusal.empty()) return;
+    }
+  if (!needs_more) return;
   std::optional<std::string> why = over_budget(program, fit.budgets, ranks_per_node);
   if (!why && shared) why = over_shared_budget(program, *shared, ranks_per_node);
   if (why) fit.refusal = *why;

@@ -132,6 +132,22 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   return p;
 }
 
+std::vector<Program> distinct_programs(const Deck& deck, const Program& own, int ranks_per_node) {
+  std::vector<Program> programs = other_classes(deck, own, ranks_per_node);
+  programs.insert(programs.begin(), own);
+  return programs;
+}
+
+double slowest_step_s(const Deck& deck, const std::vector<Program>& programs,
+                      const Machine& machine, int ranks_per_node) {
+  std::vector<const Program*> ranks;
+  for (const Program& program : programs) ranks.push_back(&program);
+  PriceOptions options = price_options(deck, ranks_per_node);
+  options.keep_events = false;
+  return slowest(price(ranks, machine, options),
+                 straggler_factor(machine, programs.front().world, ranks_per_node));
+}
+
 PriceOptions price_options(const Deck& deck, int ranks_per_node) {
   PriceOptions options;
   options.ranks_per_node = ranks_per_node;

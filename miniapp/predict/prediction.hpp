@@ -59,6 +59,12 @@ PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks
 PredictedPoint predict_program(const Deck& deck, const Program& program, const Machine& machine,
                                int ranks_per_node);
 
+/// `own`, and the programs of the other ranks whose plans take another time.
+std::vector<Program> distinct_programs(const Deck& deck, const Program& own, int ranks_per_node);
+/// The step_s of predict_program, for what distinct_programs returns.
+double slowest_step_s(const Deck& deck, const std::vector<Program>& programs,
+                      const Machine& machine, int ranks_per_node);
+
 /// Predictions of a run: the first one stands on means over all placements of the machine, and one
 /// for each placement follows.
 std::vector<Prediction> predict_run(const Deck& deck, const Program& program,

@@ -79,6 +79,9 @@ std::string subject_line(const Deck& deck, const std::vector<PredictedPoint>& po
 std::string detail(const PredictedPoint& p) {
   std::string text = fmt::format("\n{}\n", plural(p.ranks, "rank"));
   if (!p.memory.fits()) text += fmt::format("  {}\n", p.memory.refusal);
+  text += fmt::format("  batch: {} samples per step: {} per micro-batch x {} accumulation x {}\n",
+                      p.program.batch.global, p.program.batch.micro, p.program.batch.accumulation,
+                      plural(p.ranks, "rank"));
   text += cost_text(p);
   return p.timed ? text + time_lines(p) : text;
 }

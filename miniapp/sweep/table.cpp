@@ -187,8 +187,9 @@ std::string sweep_text(const Sweep& sweep) {
   for (const SweepPoint& p : sweep.points) {
     auto& row = rows.emplace_back(std::vector<std::string>{std::to_string(p.at.ranks)});
     for (const auto& [key, value] : p.at.values) row.push_back(printable(value));
-    const bool too_large = p.plan && std::any_of(p.plan->fits.begin(), p.plan->fits.end(),
-                                                 [](const auto& fits) { return fits && !*fits; });
+    const bool too_large = p.status == ExitStatus::memory ||
+                           (p.plan && std::any_of(p.plan->fits.begin(), p.plan->fits.end(),
+                                                  [](const auto& fits) { return fits && !*fits; }));
     row.push_back(std::string(to_string(p.state)) + (too_large ? ", does not fit" : ""));
     append(row,
            p.plan ? std::vector<std::string>{std::to_string(p.plan->calls()),

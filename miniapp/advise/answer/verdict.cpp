@@ -150,7 +150,8 @@ std::string where_it_changes(const Advice& a) {
                     100 * found.second));
   const bool between = q.ranks > q.ranks_per_node;
   return fmt::format(
-      " This network has {:.3g} GB/s per {}; with another one these would be faster: {}.",
+      " This network has {:.3g} GB/s per {}. Of the best of each stage here, with another one "
+      "these would be faster: {}. A search for that network may find still others.",
       rate * 1e-9, between ? "node" : "link", join(parts, "; "));
 }
 
