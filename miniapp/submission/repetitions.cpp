@@ -125,6 +125,9 @@ RunMark run_mark(const SubmittedRun& run) {
   RunMark mark;
   const Json::json_pointer id("/run/id");
   if (run.report.contains(id) && run.report.at(id).is_string()) mark.id = run.report.at(id);
+  const Json::json_pointer seed("/proof/seed");
+  if (run.report.contains(seed) && run.report.at(seed).is_string())
+    mark.proof = run.report.at(seed);
   std::string times;
   try {
     for (const LossRow& row : read_losses(run.losses)) times += fmt::format("{} ", row.seconds);
@@ -136,7 +139,10 @@ RunMark run_mark(const SubmittedRun& run) {
 }
 
 bool same_run(const RunMark& a, const RunMark& b) {
-  return (!a.id.empty() && a.id == b.id) || (!a.times.empty() && a.times == b.times);
+  const auto same = [](const std::string& one, const std::string& other) {
+    return !one.empty() && one == other;
+  };
+  return same(a.id, b.id) || same(a.times, b.times) || same(a.proof, b.proof);
 }
 
 std::vector<std::vector<std::string>> compare_runs(const Submission& submission) {

@@ -14,6 +14,7 @@ namespace shardmark {
 struct RunMark {
   std::string id;     // as the report has it
   std::string times;  // hash of the times of its steps, to the nanosecond
+  std::string proof;  // the random seed that drew the proved steps
 };
 /// The marks of a run, empty where the report has none.
 RunMark run_mark(const SubmittedRun& run);

@@ -27,6 +27,10 @@ void check_identity(const RunFacts& facts, std::int64_t now_s, Findings& finding
   findings.at_most({"the time of all steps, in s,", (1 - set_part) * steps_s - printed_s},
                    {fmt::format("the time from {} to {}", times.started, times.ended),
                     static_cast<double>(times.ended_s - times.started_s)});
+  const double timed_s = facts.report.number("/step_seconds/timed_total");
+  findings.at_most({"timed_total, in s,", (1 - set_part) * timed_s - printed_s},
+                   {fmt::format("the time from {} to {}", times.started, times.ended),
+                    static_cast<double>(times.ended_s - times.started_s)});
 }
 
 }  // namespace shardmark

@@ -52,6 +52,29 @@ TEST_F(Forged, TokensTimesParametersFollowFromBoth) {
   expect_scaled_refused("/parameter_tokens_per_s", 2, "parameter_tokens_per_s: the report says");
 }
 
+// A short run is no long one: its steps, and the time from its start to its end, stay short.
+TEST_F(Forged, ALongerTimedSpanThanTheStepsIsRefused) {
+  const auto stretch = [](Json& r, std::string&) {
+    const double longer = 61, before = r["step_seconds"]["timed_total"];
+    r["step_seconds"]["timed_total"] = longer;
+    for (Json* figure : {&r["fom"]["value"], &r["parameter_tokens_per_s"]})
+      *figure = figure->get<double>() * before / longer;
+  };
+  expect_refused(stretch, "timed_total is 61, more than the timed steps of losses.csv");
+  expect_refused(stretch, "timed_total, in s, is ");
+}
+
+// The sentences of checks that follow from the losses are made again.
+TEST_F(Forged, WhatChecksSayOfTheLossesIsMadeAgain) {
+  for (const char* name : {"finite", "loss_drop", "expect.loss", "updates"})
+    expect_refused(
+        [&](Json& r, std::string&) {
+          for (Json& check : r["checks"])
+            if (check["name"] == name) check["detail"] = "another sentence";
+        },
+        std::string("the check ") + name + ": the report says another sentence");
+}
+
 // Halves every time that the figure of merit follows from, and leaves the others.
 TEST_F(Forged, TimesThatOnlyTheStepsHaveAreRefused) {
   expect_refused(

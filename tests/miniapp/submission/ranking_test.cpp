@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <miniapp/submission/ranking.hpp>
+#include <miniapp/submission/repetitions.hpp>
 
 namespace shardmark::test::ranking_test {
 namespace {
@@ -153,6 +154,18 @@ TEST(Ranking, HasABarForEachRowOfThePage) {
   EXPECT_NE(page.find("width:50.00%"), std::string::npos) << "half as long as the best";
   EXPECT_EQ(page.find("<b>"), std::string::npos);
   EXPECT_EQ(page.find("<script"), std::string::npos);
+}
+
+// Nobody draws the seed of another run's proof, whatever else was changed.
+TEST(RunMarks, WithOneSeedAreOneRun) {
+  SubmittedRun one, other;
+  one.report = {{"run", {{"id", "01"}}}, {"proof", {{"seed", "00aa"}}}};
+  other.report = {{"run", {{"id", "02"}}}, {"proof", {{"seed", "00aa"}}}};
+  EXPECT_TRUE(same_run(run_mark(one), run_mark(other)));
+  other.report["proof"]["seed"] = "00ab";
+  EXPECT_FALSE(same_run(run_mark(one), run_mark(other)));
+  other.report["run"]["id"] = "01";
+  EXPECT_TRUE(same_run(run_mark(one), run_mark(other)));
 }
 
 }  // namespace
