@@ -20,17 +20,19 @@ std::optional<double> parameter_tokens_per_s(const Program& program, const Resul
   return result.tokens_per_s * static_cast<double>(program.model.elems);
 }
 
-std::vector<std::pair<std::string, double>> figures_of_merit(const Result& result) {
+std::vector<FigureOfMerit> figures_of_merit(const Result& result) {
   const CheckpointFigures& c = result.checkpoints;
   if (c.timed_write_s.empty()) {
-    std::vector<std::pair<std::string, double>> merits{{"tokens_per_s", result.tokens_per_s}};
+    std::vector<FigureOfMerit> merits{{"tokens_per_s", result.tokens_per_s, "tokens/s"}};
     const auto joules = result.energy.joules();
     if (joules && result.energy.tokens > 0)
-      merits.emplace_back("joules_per_token", *joules / result.energy.tokens);
+      merits.push_back({"joules_per_token", *joules / result.energy.tokens, "J/token"});
     return merits;
   }
-  return {{"checkpoint_write_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_write_s)},
-          {"checkpoint_read_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_read_s)}};
+  return {{"checkpoint_write_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_write_s), "GiB/s",
+           "written"},
+          {"checkpoint_read_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_read_s), "GiB/s",
+           "read"}};
 }
 
 }  // namespace shardmark

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include <core/plan/plan.hpp>
@@ -24,7 +24,17 @@ double mean_gib_per_s(std::int64_t bytes, const std::vector<double>& seconds);
 /// have them. Empty for the storage benchmark.
 std::optional<double> parameter_tokens_per_s(const Program& program, const Result& result);
 
-/// Names and values, at least one.
-std::vector<std::pair<std::string, double>> figures_of_merit(const Result& result);
+/// One number that ranks a run.
+struct FigureOfMerit {
+  std::string name;  // in the FOM line and in report.json
+  double value = 0;
+  std::string_view unit;     // "tokens/s"
+  std::string_view of = {};  // what the unit does not say: "written"; may be empty
+
+  bool operator==(const FigureOfMerit&) const = default;
+};
+/// At least one; the first is the main one. Everything that prints, draws or stores the result of a
+/// run in one number uses this list.
+std::vector<FigureOfMerit> figures_of_merit(const Result& result);
 
 }  // namespace shardmark

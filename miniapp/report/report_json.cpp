@@ -225,7 +225,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["run"] = {{"id", r.identity.id}, {"started", r.identity.started}, {"ended", r.identity.ended}};
   run_class(o, r);
   const auto merits = figures_of_merit(r);
-  o["fom"] = {{"name", merits[0].first}, {"value", number(merits[0].second)}};
+  o["fom"] = {{"name", merits[0].name}, {"value", number(merits[0].value)}};
   if (const auto merit = parameter_tokens_per_s(p, r)) o["parameter_tokens_per_s"] = number(*merit);
   o["world"] = p.world;
   o["stage"] = p.stage;

@@ -232,8 +232,8 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
         "model.fit chose {} with {} parameters: tokens_per_s compares only with runs of "
         "this size, parameter_tokens_per_s with all\nFOM parameter_tokens_per_s={:.6g}\n",
         plural(deck.model.layers, "layer"), p.model.elems, *merit);
-  for (const auto& [name, value] : figures_of_merit(r))
-    fmt::format_to(out, "FOM {}={:.6g}\n", name, value);
+  for (const FigureOfMerit& merit : figures_of_merit(r))
+    fmt::format_to(out, "FOM {}={:.6g}\n", merit.name, merit.value);
   fmt::format_to(out, "CLASS={}\n",
                  r.run_class.official()
                      ? "official"

@@ -91,7 +91,8 @@ std::string memory_section(const Program& p, const Result& r) {
     if (r.tiers[t].predicted_peak != 0 || r.tiers[t].measured_peak != 0)
       add_tier(p, r.tiers[t], to_string(t), table);
   const bool pooled = p.memory_mode == MemoryMode::pooled;
-  return "<h2>Memory</h2>\n" + memory_chart(p, r) +
+  return "<h2>Memory</h2>\n" +
+         at_both_widths([&](double width) { return memory_chart(p, r, width); }) +
          traced(r,
                 pooled
                     ? "Colours show the plan's prediction. The line shows what the executor held "
@@ -167,7 +168,8 @@ std::string time_section(const Program& p, const Result& r) {
   row("hidden communication", t.hidden, "collectives in flight while the rank computed");
   row("step p50", r.step_p50_s, "of the slowest rank");
   row("step p99", r.step_p99_s, "");
-  std::string text = "<h2>Time</h2>\n" + lanes_chart(p, r) +
+  std::string text = "<h2>Time</h2>\n" +
+                     at_both_widths([&](double width) { return lanes_chart(p, r, width); }) +
                      traced(r,
                             "Point at a span for its name. Kernels that only move or convert "
                             "data are drawn as copies.") +
@@ -187,7 +189,8 @@ std::string time_section(const Program& p, const Result& r) {
 
 std::string loss_section(const Deck& deck, const Result& r) {
   if (deck.run.compute != Compute::train || r.rows.empty()) return {};
-  const std::string chart = loss_chart(deck, r);
+  const std::string chart =
+      at_both_widths([&](double width) { return loss_chart(deck, r, width); });
   return "<h2>Loss</h2>\n" +
          (chart.empty() ? std::string("<p class=\"bad\">No step had a finite loss.</p>\n")
                         : chart) +

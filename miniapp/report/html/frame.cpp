@@ -20,7 +20,7 @@ double distance_of(const std::vector<double>& values) {
 
 Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
                  std::string_view x_unit, std::string_view y_unit) {
-  const auto values = ticks(x_low, x_high, 11, 1);
+  const auto values = ticks(x_low, x_high, most_columns(svg.width()), 1);
   std::vector<Tick> columns;
   for (const double v : values) columns.push_back({v, tick_text(v, distance_of(values))});
   return draw_frame(svg, height, x_low, x_high, y_low, y_high, columns, x_unit, y_unit);

@@ -97,7 +97,7 @@ std::vector<Span> merged(const std::vector<Span>& spans, double least) {
 }
 
 constexpr double row_height = 26, gap = 10;
-constexpr double plot_left = 124, plot_right = chart_width - 16, plot_top = 8;
+constexpr double plot_left = 124, plot_beside = 16, plot_top = 8;
 
 // Collectives that are in flight at the same time share the height of the row.
 double lane_of(std::vector<double>& busy_until, const Span& s) {
@@ -122,8 +122,8 @@ double draw_rows(Svg& svg, const std::vector<Span>& spans, const Scale& x) {
     std::vector<double> busy(comm ? 3 : 1, -1);
     const double height = comm ? 2 * row_height : row_height;
     const double lane = height / static_cast<double>(busy.size());
-    svg.text({plot_left - 10, y + height / 2 + 4}, row_names[row], Anchor::end);
-    svg.box(plot_left, y, plot_right - plot_left, height, "lane");
+    svg.text({x.from - 10, y + height / 2 + 4}, row_names[row], Anchor::end);
+    svg.box(x.from, y, x.to - x.from, height, "lane");
     for (const Span& s : spans) {
       if (s.row != static_cast<Row>(row)) continue;
       const double from = x(s.begin), to = std::max(x(s.end), from + 0.3);
@@ -140,7 +140,7 @@ double draw_rows(Svg& svg, const std::vector<Span>& spans, const Scale& x) {
 
 }  // namespace
 
-std::string lanes_chart(const Program& p, const Result& r) {
+std::string lanes_chart(const Program& p, const Result& r, double width) {
   if (r.trace.events.empty()) return {};
   const std::int64_t start_ns = r.trace.events.front().begin_ns;
   const double length = static_cast<double>(r.trace.events.back().end_ns - start_ns) * 1e-9;
@@ -148,12 +148,13 @@ std::string lanes_chart(const Program& p, const Result& r) {
   const std::vector<Span> spans = spans_of(p, r.trace, start_ns);
   const int rows = has_disk(spans) ? 5 : 4;  // communication has the height of two rows
   const double bottom = plot_top + (rows + 1) * row_height + rows * gap;
-  Svg svg(chart_width, bottom + 40, "One step over time: kernels, copies, communication, waiting");
+  Svg svg(width, bottom + 40, "One step over time: kernels, copies, communication, waiting");
+  const double plot_right = width - plot_beside;
   const Scale x{0, length, plot_left, plot_right};
   draw_rows(svg, merged(spans, length / (plot_right - plot_left)), x);
   const bool seconds = length >= 2;
   const double unit = seconds ? 1 : 1e-3;
-  const auto values = ticks(0, length / unit, 11);
+  const auto values = ticks(0, length / unit, most_columns(width));
   svg.line({plot_left, bottom}, {plot_right, bottom}, "axis");
   for (const double v : values) {
     svg.line({x(v * unit), bottom}, {x(v * unit), bottom + 4}, "axis");

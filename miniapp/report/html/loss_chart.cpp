@@ -54,13 +54,13 @@ bool draw_marks(Svg& svg, const Frame& f, const std::vector<LossRow>& rows, cons
 
 }  // namespace
 
-std::string loss_chart(const Deck& deck, const Result& r) {
+std::string loss_chart(const Deck& deck, const Result& r, double width) {
   const auto finite = [](const LossRow& row) { return std::isfinite(row.loss); };
   const auto [low, high] = range_of(r.rows);
   if (!std::isfinite(high - low)) return {};
   const auto first = static_cast<double>(r.rows.front().step);
   const double last = std::max(first + 1, static_cast<double>(r.rows.back().step));
-  Svg svg(chart_width, loss_chart_height, "Loss over the steps of training");
+  Svg svg(width, loss_chart_height, "Loss over the steps of training");
   const auto warm = std::min(last, static_cast<double>(deck.run.warmup));
   const Frame f = draw_frame(svg, loss_chart_height, first, last, low, high, "step", "loss");
   std::vector<LegendEntry> entries{{"loss", "loss of the global batch"}};

@@ -127,7 +127,7 @@ double sum(const EnumArray<Tier, TierResult>& tiers) {
 
 }  // namespace
 
-std::string memory_chart(const Program& p, const Result& r) {
+std::string memory_chart(const Program& p, const Result& r, double width) {
   const std::vector<Sample> samples = samples_of(p, r.trace);
   if (samples.empty()) return {};
   const bool pooled = p.memory_mode == MemoryMode::pooled;
@@ -135,7 +135,7 @@ std::string memory_chart(const Program& p, const Result& r) {
   double most = std::max(1.0, arenas);
   for (const Sample& s : samples) most = std::max({most, s.predicted_sum, s.measured});
   const Unit unit = unit_for(most);
-  Svg svg(chart_width, memory_chart_height,
+  Svg svg(width, memory_chart_height,
           "Live memory after each event of one step, predicted and measured");
   const Frame f = draw_frame(svg, memory_chart_height, 0, static_cast<double>(samples.size()), 0,
                              1.08 * most / unit.bytes, "event of the step", unit.name);

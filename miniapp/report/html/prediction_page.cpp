@@ -72,7 +72,7 @@ std::string detail(const PredictedPoint& p) {
   std::string text = fmt::format("<h2>{}</h2>\n", plural(p.ranks, "rank"));
   Result result;
   result.trace = predicted_trace(p.program, p.priced);
-  text += lanes_chart(p.program, result);
+  text += at_both_widths([&](double width) { return lanes_chart(p.program, result, width); });
   text +=
       "<p>One step of rank 0 as it is predicted. Micro-batches that repeat are drawn twice at "
       "most.</p>\n<ul>";

@@ -87,11 +87,14 @@ path.area { fill: var(--c); stroke: none }
   .ranking td { border: 0; padding: 1px 0; text-align: left; white-space: normal; overflow-wrap: anywhere }
   .ranking td::before { content: attr(data-label) ": "; color: var(--soft) }
   .ranking br { display: none } .ranking td .soft { margin-left: 6px } }
-@media (max-width: 700px) { body { padding: 16px 12px 40px } svg { font-size: 14px } }
+.on-narrow { display: none } .on-narrow svg { min-width: 0 }
+@media (max-width: 700px) { body { padding: 16px 12px 40px } svg { font-size: 14px }
+  .on-wide { display: none } .on-narrow { display: block } }
 @media print { body { max-width: none; padding: 0; font-size: 11px }
   table, .legend, code, pre { font-size: 10px }
   h2 { break-after: avoid } table, svg { break-inside: avoid }
   .wide { overflow: visible } svg { min-width: 0 }
+  .on-wide { display: block } .on-narrow { display: none }
   pre { white-space: pre-wrap } * { print-color-adjust: exact; -webkit-print-color-adjust: exact } }
 )css";
 

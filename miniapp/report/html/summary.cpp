@@ -78,10 +78,11 @@ std::string verdict_section(const Deck& deck, const Program& p, const Result& r)
       fmt::format("<header><h1>{}</h1>\n<div class=\"verdict\">", escape(printable(deck.name)));
   text += r.valid() ? "<span class=\"badge good\">VALID</span>"
                     : "<span class=\"badge bad\">INVALID</span>";
-  text += fmt::format(
-      "<span class=\"fom\">{:.6g}</span><span>tokens/s</span>"
-      "<span class=\"soft\">{}</span></div>\n",
-      r.tokens_per_s, r.run_class.official() ? "official" : "unofficial");
+  for (const FigureOfMerit& merit : figures_of_merit(r))
+    text += fmt::format("<span class=\"fom\">{:.6g}</span><span>{}{}{}</span>", merit.value,
+                        merit.unit, merit.of.empty() ? "" : " ", merit.of);
+  text += fmt::format("<span class=\"soft\">{}</span></div>\n",
+                      r.run_class.official() ? "official" : "unofficial");
   if (!r.valid()) text += fmt::format("<p class=\"bad\">{}</p>\n", escape(r.invalid_reasons()));
   if (!r.run_class.official())
     text += fmt::format("<p class=\"soft\">Unofficial: {}</p>\n",

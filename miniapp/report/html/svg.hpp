@@ -67,6 +67,22 @@ inline constexpr double chart_width = 960;
 /// A chart that stands beside another one on a wide screen, and is read without scrolling on a
 /// narrow one.
 inline constexpr double half_chart_width = 470;
+
+/// How many ticks an x axis has at most.
+constexpr int most_columns(double width) {
+  return width < chart_width ? 6 : 11;
+}
+
+/// The same drawing for wide screens and for narrow ones, where a wide drawing could only be read
+/// by scrolling; the page's style shows one of them. `draw` takes the width of the drawing and
+/// returns its text; it returns "" if there is nothing to draw.
+template<class Draw>
+std::string at_both_widths(const Draw& draw) {
+  const std::string wide = draw(chart_width);
+  if (wide.empty()) return {};
+  return "<div class=\"on-wide\">" + wide + "</div><div class=\"on-narrow\">" +
+         draw(half_chart_width) + "</div>\n";
+}
 /// The frame is as wide as the drawing. Units of the drawing; `y_unit` and `x_unit` are written at
 /// the axes' ends. What is counted along x has ticks at whole numbers.
 Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,

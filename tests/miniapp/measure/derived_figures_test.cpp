@@ -49,14 +49,14 @@ TEST(Rates, divide_by_the_time_that_was_measured) {
 
 // A storage benchmark has its own figures of merit.
 TEST(FiguresOfMerit, are_tokens_or_rates_of_checkpoints) {
-  using Merits = std::vector<std::pair<std::string, double>>;
+  using Merits = std::vector<FigureOfMerit>;
   Result r;
   r.tokens_per_s = 5;
-  EXPECT_EQ(figures_of_merit(r), (Merits{{"tokens_per_s", 5}}));
+  EXPECT_EQ(figures_of_merit(r), (Merits{{"tokens_per_s", 5, "tokens/s"}}));
   r.checkpoints.timed_bytes = std::int64_t{6} << 30;
   r.checkpoints.timed_write_s = {1, 3}, r.checkpoints.timed_read_s = {1, 1};
-  EXPECT_EQ(figures_of_merit(r),
-            (Merits{{"checkpoint_write_gib_per_s", 3}, {"checkpoint_read_gib_per_s", 6}}));
+  EXPECT_EQ(figures_of_merit(r), (Merits{{"checkpoint_write_gib_per_s", 3, "GiB/s", "written"},
+                                         {"checkpoint_read_gib_per_s", 6, "GiB/s", "read"}}));
 }
 
 TEST(Predictions, stand_beside_what_was_measured) {

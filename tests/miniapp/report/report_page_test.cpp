@@ -57,6 +57,15 @@ std::string page_of(const Result& r, const Deck& deck = testing::gpt2_deck(3)) {
   return report_html(deck, testing::program(deck, 2, 0), r);
 }
 
+// The drawings are there for wide and for narrow screens; this is the page with the former alone.
+std::string wide_page_of(const Result& r, const Deck& deck = testing::gpt2_deck(3)) {
+  std::string page = page_of(r, deck);
+  const std::string narrow = "<div class=\"on-narrow\">";
+  for (std::size_t at = 0; (at = page.find(narrow)) != std::string::npos;)
+    page.erase(at, page.find("</svg>", at) - at);
+  return page;
+}
+
 std::size_t count(const std::string& text, const std::string& what) {
   std::size_t n = 0;
   for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++n;
@@ -77,17 +86,37 @@ TEST(ReportPage, ShowsLossesOfEveryKind) {
     for (const char* part : {" nan", "nan ", "Hnan", "Mnan"})
       EXPECT_EQ(drawing.substr(0, drawing.find("</svg>")).find(part), std::string::npos) << part;
   }
-  EXPECT_EQ(count(page_of(result_of({3, nan, 2})), "<circle"), 2U) << "two lone points";
+  EXPECT_EQ(count(wide_page_of(result_of({3, nan, 2})), "<circle"), 2U) << "two lone points";
   EXPECT_NE(page_of(result_of({nan})).find("No step had a finite loss"), std::string::npos);
-  EXPECT_EQ(count(page_of(result_of({3, 2, 1})), "class=\"lost\""), 0U);
-  EXPECT_EQ(count(page_of(result_of({3, nan, 2, inf})), "class=\"lost\""), 2U);
+  EXPECT_EQ(count(wide_page_of(result_of({3, 2, 1})), "class=\"lost\""), 0U);
+  EXPECT_EQ(count(wide_page_of(result_of({3, nan, 2, inf})), "class=\"lost\""), 2U);
+}
+
+// At 420 pixels a drawing of 960 units could only be scrolled.
+TEST(ReportPage, DrawsChartsForWideAndForNarrowScreens) {
+  const std::string page = page_of(result_of({3, 2, 1}));
+  EXPECT_EQ(count(page, "viewBox=\"0 0 960 "), 1U);
+  EXPECT_EQ(count(page, "viewBox=\"0 0 470 "), 1U);
+  EXPECT_EQ(count(page, "class=\"on-wide\""), count(page, "class=\"on-narrow\""));
+}
+
+TEST(ReportPage, IsHeadedByTheFiguresOfMeritOfTheDeck) {
+  Result r = result_of({});
+  r.tokens_per_s = 8.5;
+  EXPECT_EQ(count(page_of(r), "class=\"fom\">8.5</span><span>tokens/s</span>"), 1U);
+  r.checkpoints.timed_bytes = std::int64_t{6} << 30;
+  r.checkpoints.timed_write_s = {1, 3}, r.checkpoints.timed_read_s = {1, 1};
+  const std::string page = page_of(r);
+  EXPECT_EQ(count(page, "class=\"fom\">3</span><span>GiB/s written</span>"), 1U);
+  EXPECT_EQ(count(page, "class=\"fom\">6</span><span>GiB/s read</span>"), 1U);
+  EXPECT_EQ(page.find("tokens/s</span>"), std::string::npos);
 }
 
 TEST(ReportPage, MarksSkippedStepsAndFiguresThatDiffer) {
   Result r = result_of({3, 2.5, 2});
-  EXPECT_EQ(count(page_of(r), "class=\"skipped\""), 0U);
+  EXPECT_EQ(count(wide_page_of(r), "class=\"skipped\""), 0U);
   r.rows[1].skipped = true;
-  EXPECT_EQ(count(page_of(r), "class=\"skipped\""), 1U);
+  EXPECT_EQ(count(wide_page_of(r), "class=\"skipped\""), 1U);
   r.tiers[0].predicted_peak = r.tiers[0].measured_peak = 1234567;
   EXPECT_EQ(page_of(r).find("<strong"), std::string::npos);
   r.tiers[0].measured_peak += 1;
