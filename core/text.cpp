@@ -49,4 +49,10 @@ std::string clock_time(double seconds) {
   return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
 }
 
+std::string name_of_file(const std::string& path) {
+  const auto slash = path.find_last_of('/');
+  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
+}
+
 }  // namespace shardmark

@@ -12,6 +12,10 @@ namespace shardmark {
 inline constexpr double mib_bytes = 1024.0 * 1024.0;
 inline constexpr double gib_bytes = 1024.0 * mib_bytes;
 
+/// The name of a file without its folder and without `.json`: "gpt2-1.5b" of
+/// "inputs/gpt2-1.5b.json", and of a deck that is called by its name.
+std::string name_of_file(const std::string& path);
+
 /// "1 rank", "3 ranks": `thing` is the singular of a noun whose plural ends in s.
 std::string plural(std::int64_t count, std::string_view thing);
 

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <core/text.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deck/deck_sections.hpp>
 #include <io/deck/shipped_decks.hpp>
@@ -146,7 +147,7 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
   };
   Deck deck;
   deck.path = origin.deck_file();
-  deck.name = std::filesystem::path(deck.path).stem().string();
+  deck.name = name_of_file(deck.path);
   reader.text("name", deck.name);
   read_trace(reader, loaded.output.trace);
   if (!reader.any("model")) origin.missing("model", "give the section that says what to train");

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <core/text.hpp>
 #include <io/keys/nearest.hpp>
 #include <io/keys/shipped.hpp>
 
@@ -49,7 +50,7 @@ FoundFile find_shipped(const std::string& text, const ShippedKind& kind) {
   std::vector<std::string> names;
   if (!may_be_name(text)) {
     for (const std::string& path : shipped_files(kind)) names.push_back(fs::path(path).stem());
-    const std::string meant = did_you_mean(fs::path(text).stem().string(), names);
+    const std::string meant = did_you_mean(name_of_file(text), names);
     // Without one, the reader says what is wrong with the path.
     if (meant.empty() || none) return {text};
     throw DeckError(fmt::format("{}: no such file; as a shipped {}, {} {}", text, kind.what, meant,

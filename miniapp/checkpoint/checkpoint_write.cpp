@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a checkpoint is written, at once or while training goes on, and the storage benchmark.
+#include <fmt/core.h>
+
 #include <core/memory/budget.hpp>
+#include <core/text.hpp>
 #include <io/checkpoint/state_reader.hpp>
 #include <io/files/durable_file.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/measure/figures_of_merit.hpp>
 
 namespace shardmark {
 namespace {
@@ -149,17 +153,27 @@ double Checkpoints::read_of_next_rank(const std::string& folder) {
   return peers_.max(seconds_since(start_ns));
 }
 
-void Checkpoints::measure(const Executor& executor, const StepRunner& runner) {
+void Checkpoints::measure(const Executor& executor, const StepRunner& runner,
+                          const std::function<void(const std::string&)>& say) {
   finish();
-  for (std::int64_t i = 0; i < spec_.benchmark; ++i)
+  const auto said = [&](const char* what, const std::vector<double>& seconds) {
+    const std::int64_t bytes = next_.state_bytes();
+    say(fmt::format("{} {}/{}  {} in {:.2f} s, {:.2f} GiB/s", what, seconds.size(), spec_.benchmark,
+                    human_bytes(bytes), seconds.back(), gib_per_s(bytes, seconds.back())));
+  };
+  for (std::int64_t i = 0; i < spec_.benchmark; ++i) {
     or_abandon([&] {
       const std::string folder = begin(runner);
       peers_.barrier();
       figures_.timed_write_s.push_back(write_now(executor, folder));
       clean_up();
     });
-  for (std::int64_t i = 0; i < spec_.benchmark; ++i)
+    said("write", figures_.timed_write_s);
+  }
+  for (std::int64_t i = 0; i < spec_.benchmark; ++i) {
     figures_.timed_read_s.push_back(read_of_next_rank(spec_.dir + "/" + name_));
+    said("read", figures_.timed_read_s);
+  }
   if (spec_.benchmark == 0) return;
   figures_.timed_bytes = next_.state_bytes();
   figures_.node_memory_bytes =

@@ -8,6 +8,7 @@
 
 #include <core/error.hpp>
 #include <core/plan/build/fit_layers.hpp>
+#include <core/text.hpp>
 #include <io/deck/deck_findings.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
@@ -48,7 +49,7 @@ PredictedPoint predict(Deck deck, const Machine& machine, int ranks, int per_nod
 // The deck that the arguments make of a model config and a DeepSpeed config. Without a DeepSpeed
 // config, the deck has DeepSpeed's defaults.
 std::string deck_of_model(const PredictArguments& a) {
-  PredictJson deck{{"name", std::filesystem::path(a.model).stem().string()},
+  PredictJson deck{{"name", name_of_file(a.model)},
                    {"model", {{"config", a.model}}},
                    {"data", {{"source", "uniform"}}},
                    {"run", {{"steps", 1}}}};

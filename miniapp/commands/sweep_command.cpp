@@ -103,7 +103,7 @@ class Sweeper {
 
   Sweep table() const {
     Sweep s{arguments_.deck,
-            std::filesystem::path(arguments_.deck).stem().string(),
+            name_of_file(arguments_.deck),
             arguments_.sets,
             arguments_.plan,
             axes_,

@@ -318,8 +318,13 @@ void Trainer::finish() {
     checkpoints_.finish();
   }
   if (record_.stop == StopCause::none)
-    with_files_mapped("the storage benchmark",
-                      [&] { checkpoints_.measure(session_.executor(), session_.steps()); });
+    with_files_mapped("the storage benchmark", [&] {
+      checkpoints_.measure(session_.executor(), session_.steps(), [&](const std::string& line) {
+        peers_.agree([&] {
+          if (prints_) print_out(line + "\n");
+        });
+      });
+    });
   record_resident();
   record_.device.end = device_memory_in_use(run_.profile.ranks_per_node);
 }
