@@ -54,7 +54,8 @@ class ShardMarkRun(rfm.RunOnlyRegressionTest):
     def is_valid(self):
         return sn.all(
             [
-                sn.assert_found(r"^RESULT=VALID$", self.stdout),
+                # ReFrame's message then has the reasons of an INVALID run.
+                sn.assert_eq(sn.extractsingle(r"^RESULT=(.*)$", self.stdout, 1), "VALID"),
                 sn.assert_found(
                     rf", {self.ranks} ranks?,",
                     self.stdout,
