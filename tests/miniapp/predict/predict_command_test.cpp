@@ -169,5 +169,20 @@ TEST(Predict, SaysWhatSweepAndTraceSay) {
   EXPECT_TRUE(says(traced, "missing. It would die at")) << traced.err;
 }
 
+// The page has the rates with their interval and the ideal line, and names what has no time.
+TEST(Predict, DrawsRatesBesideTheIdeal) {
+  const Workplace place;
+  const Outcome o = predict(
+      {"llama-70b", "--machine", "dgx-a100-80gb", "--ranks", "8,64,512", "--out", place.out()});
+  EXPECT_EQ(o.status, 3) << o.err;
+  const std::string page = read_text(place.out() + "/prediction.html");
+  for (const char* text : {"does not fit", "missing at init", "9 of 10 steps lie between these",
+                           "% of the ideal", "every rank as fast as on the fewest ranks"})
+    EXPECT_NE(page.find(text), std::string::npos) << text;
+  // The first timed point is the reference, so it is all of the ideal.
+  EXPECT_NE(page.find("64 ranks: "), std::string::npos);
+  EXPECT_NE(page.find("100.0 % of the ideal"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace shardmark::test::predict_command_test
