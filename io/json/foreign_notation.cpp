@@ -52,7 +52,7 @@ class Scanner {
     if (c == '(') return "this is Python: write a list in brackets, [ and ]";
     if (c == '=' && starts_with_name())
       return "this is Python: keep only the braces and what is between them";
-    if (c == ',' && closes_next()) return "a comma before a closing bracket: remove it";
+    if (c == ',' && closes_next()) return "not JSON: a comma before a closing bracket: remove it";
     if (at_ > 0 && in_word(text_[at_ - 1])) return std::nullopt;
     for (const auto& [python, json] : literals)
       if (text_.substr(at_).starts_with(python) && !in_word(peek(python.size())))
