@@ -9,21 +9,9 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
+from configs import merged, nested
+
 MODEL = {"family": "list", "modules": [{"name": "a", "numels": [64]}]}
-
-
-def nested(path, value):
-    for name in reversed(path.split(".")):
-        value = {name: value}
-    return value
-
-
-def merged(base, extra):
-    result = dict(base)
-    for key, value in extra.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else value
-    return result
 
 
 def judged(program, folder, number, config):

@@ -13,6 +13,8 @@ import sys
 from datetime import date
 from enum import Enum
 
+from configs import merged, nested
+
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
 import deepspeed  # noqa: E402
 from deepspeed.runtime import config as ds  # noqa: E402
@@ -112,20 +114,6 @@ class Recorder(dict):
 
     def __copy__(self):
         return self
-
-
-def nested(path, value):
-    for name in reversed(path.split(".")) if path else []:
-        value = {name: value}
-    return value
-
-
-def merged(base, extra):
-    result = dict(base)
-    for key, value in extra.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else value
-    return result
 
 
 def verdict(config):

@@ -13,7 +13,7 @@ class MpiCommunicator : public QueuedCommunicator<MpiFlight> {
   /// Collective over `comm`, which is duplicated and stays the caller's. `options` must be the same
   /// on all ranks, except for the waiting. Throws CommError.
   MpiCommunicator(MPI_Comm comm, const CommOptions& options);
-  /// The same over a communicator that becomes this one's.
+  /// Takes over `comm` instead of duplicating it. Not collective. Throws CommError.
   MpiCommunicator(OwnedComm comm, const CommOptions& options);
 
   int rank() const override { return group_.rank; }

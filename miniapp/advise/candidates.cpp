@@ -113,6 +113,17 @@ std::vector<std::string> sets_of(const DeckChanges& changes) {
   return sets;
 }
 
+nlohmann::ordered_json value_json(const std::string& value) {
+  nlohmann::ordered_json parsed = nlohmann::ordered_json::parse(value, nullptr, false);
+  return parsed.is_discarded() ? nlohmann::ordered_json(value) : parsed;
+}
+
+nlohmann::ordered_json changes_json(const DeckChanges& changes) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : changes) json[key] = value_json(value);
+  return json;
+}
+
 std::vector<std::int64_t> micro_batches(std::int64_t sequences_per_rank) {
   std::vector<std::int64_t> divisors;
   for (std::int64_t m = 1; m <= sequences_per_rank && m <= 1024; ++m)

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <core/plan/deck/deck.hpp>
 
 namespace shardmark {
@@ -16,6 +18,11 @@ using DeckChanges = std::vector<std::pair<std::string, std::string>>;
 
 /// The changes as arguments of `--set`.
 std::vector<std::string> sets_of(const DeckChanges& changes);
+
+/// The value of a key as JSON where it is JSON, as `--set` reads it, and otherwise as text.
+nlohmann::ordered_json value_json(const std::string& value);
+/// {key: value} of the changes, each as value_json gives it.
+nlohmann::ordered_json changes_json(const DeckChanges& changes);
 
 /// What the candidates start from.
 struct CandidateSpace {

@@ -57,7 +57,7 @@ struct Candidate {
 /// layer. A deck that is refused is a result, not an exception.
 Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool exact);
 
-/// The same for each of `changes`, in their order, with a thread per core.
+/// Evaluates each of `changes` with one thread per core, and returns the results in their order.
 std::vector<Candidate> evaluate_all(const AdviseCase& question,
                                     const std::vector<DeckChanges>& changes, bool exact);
 

@@ -65,13 +65,11 @@ std::vector<DeckChanges> single_changes(const Deck& deck, const AdviseCase& ques
   std::vector<DeckChanges> all;
   add_stages(all, deck);
   add_batches(all, batch, question.ranks);
-  if (traits(deck.run.schedule).follows_deepspeed) {
-    if (!question.machine->device.is_host) add_offload(all, deck);
-    add_tuning(all, deck);
-  } else {
-    all.push_back(
-        {{"run.activation_checkpointing", deck.run.activation_checkpointing ? "false" : "true"}});
-  }
+  const bool deepspeed = traits(deck.run.schedule).follows_deepspeed;
+  if (deepspeed && !question.machine->device.is_host) add_offload(all, deck);
+  all.push_back(
+      {{"run.activation_checkpointing", deck.run.activation_checkpointing ? "false" : "true"}});
+  if (deepspeed) add_tuning(all, deck);
   return all;
 }
 
@@ -124,12 +122,7 @@ std::string next_change_text(const std::optional<NextChange>& next, bool fits) {
 
 nlohmann::ordered_json next_change_json(const std::optional<NextChange>& next) {
   if (!next) return nullptr;
-  nlohmann::ordered_json changes = nlohmann::ordered_json::object();
-  for (const auto& [key, value] : next->changed.changes) {
-    nlohmann::ordered_json parsed = nlohmann::ordered_json::parse(value, nullptr, false);
-    changes[key] = parsed.is_discarded() ? nlohmann::ordered_json(value) : std::move(parsed);
-  }
-  return {{"deck_changes", changes},
+  return {{"deck_changes", changes_json(next->changed.changes)},
           {"step_s", next->changed.step_s},
           {"tokens_per_s", next->changed.tokens_per_s},
           {"device_bytes", next->changed.bytes[Tier::device]}};

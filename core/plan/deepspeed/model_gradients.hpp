@@ -17,7 +17,7 @@ class ModelGradients {
 
   /// The slot of a parameter's gradient. Whether it lives between micro-batches is up to the stage.
   int slot(int param);
-  /// The same once the slot is declared.
+  /// The slot of a parameter's gradient, which `slot` has declared.
   int slot_of(int param) const { return slots_[static_cast<std::size_t>(param)]; }
   /// To be called before the first backward of each micro-batch.
   void begin_backward();

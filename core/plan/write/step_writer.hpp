@@ -84,7 +84,7 @@ class StepSchedule {
 
   /// Equal for two places from which the same events follow.
   virtual std::string state_key() const { return std::to_string(step_); }
-  /// As `state_key`, where updates and skipped steps begin.
+  /// The key of the place at which updates and skipped steps begin.
   virtual std::string update_key() const { return state_key(); }
   /// Notes the state and returns a number by which `resume` returns to it.
   virtual int note() { return step_; }

@@ -11,22 +11,6 @@ namespace {
 
 using AdviceJson = nlohmann::ordered_json;
 
-// Values as JSON where they are JSON, as `--set` reads them.
-AdviceJson changes_json(const DeckChanges& changes) {
-  AdviceJson o = AdviceJson::object();
-  for (const auto& [key, value] : changes) {
-    AdviceJson parsed = AdviceJson::parse(value, nullptr, false);
-    o[key] = parsed.is_discarded() ? AdviceJson(value) : std::move(parsed);
-  }
-  return o;
-}
-
-// A knob's value as JSON where it is JSON.
-AdviceJson value_json(const std::string& value) {
-  AdviceJson parsed = AdviceJson::parse(value, nullptr, false);
-  return parsed.is_discarded() ? AdviceJson(value) : parsed;
-}
-
 AdviceJson idle_json(const std::vector<IdleKey>& keys) {
   AdviceJson o = AdviceJson::object();
   for (const IdleKey& k : keys) {

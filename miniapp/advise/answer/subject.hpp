@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of which model an answer speaks, in a line and in JSON.
+// Names the model that an answer is about, in a line and in JSON.
 #pragma once
 
 #include <cstdint>
