@@ -122,7 +122,7 @@ checkpoints() {
     rm -rf "$folder"
     mkdir "$folder"
     run_on 2 --private "$folder" -- "${keys[@]}" --set "checkpoint.layout=$layout"
-    check ends_with 4
+    check ended_as 4
     check says "checkpoint.dir"
     check says "rank 1 (host host1)"
     check silent_about "step 1/"
@@ -174,10 +174,10 @@ inputs() {
   sed 's/"hidden": 64/"hidden": 32/' "$place/deck.json" >"$place/deck1.json"
   go "$hosts" 2 --limit 60 -- sh -c '[ $(hostname) = host0 ] || other=1
                                      exec "$1" run "$2/deck$other.json" --out "$2/out"' - "$program" "$place"
-  check ends_with 2
+  check ended_as 2
   check says "rank 1 (host host1) has another deck"
   go "$hosts" 2 --ranks 2,1 --limit 60 -- "$program" calibrate --quick --out "$place/machine.json" --disk "$place"
-  check ends_with 2
+  check ended_as 2
   check says "the nodes have 1 to 2 ranks"
   cp "$program" "$place/other"
   echo >>"$place/other"
@@ -223,7 +223,7 @@ stragglers() {
   check [ "$(grep '^State hashes' <<<"$text")" == "$hashes" ]
   check matches 'congestion: pairs, messages of 1 MiB among 2 ranks: [0-9.]+ [KMG]iB in the timed steps'
   run_on 2 -- --set 'perturb.hosts=["host2"]' --set perturb.pause_ms=100
-  check ends_with 2
+  check ended_as 2
   check says 'perturb.hosts = "host2": no rank runs there'
 }
 
