@@ -18,9 +18,9 @@
 #include <comm/shm/core_distance.hpp>
 #include <core/plan/price/collective_time.hpp>
 #include <io/machine/machine_file.hpp>
-#include <miniapp/calibrate/collective_probe.hpp>
-#include <miniapp/calibrate/probe.hpp>
-#include <miniapp/calibrate/samples.hpp>
+#include <miniapp/tools/calibrate/collective_probe.hpp>
+#include <miniapp/tools/calibrate/probe.hpp>
+#include <miniapp/tools/calibrate/samples.hpp>
 #include <miniapp/run/launch.hpp>
 
 namespace shardmark::bench {

@@ -10,11 +10,11 @@
 #include <io/deck/deck_findings.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/machine/machine_file.hpp>
-#include <miniapp/advise/answer/print.hpp>
-#include <miniapp/advise/answer/write_decks.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/commands/help/completion.hpp>
 #include <miniapp/report/standard_output.hpp>
+#include <miniapp/tools/advise/answer/print.hpp>
+#include <miniapp/tools/advise/answer/write_decks.hpp>
 
 namespace shardmark {
 namespace {

@@ -9,11 +9,11 @@
 #include <core/text.hpp>
 #include <io/files/durable_file.hpp>
 #include <io/machine/machine_file.hpp>
-#include <miniapp/calibrate/combine.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/run/launch.hpp>
+#include <miniapp/tools/calibrate/combine.hpp>
 
 namespace shardmark {
 namespace {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include <core/error.hpp>
-#include <miniapp/calibrate/calibrate.hpp>
-#include <miniapp/noise/noise.hpp>
 #include <miniapp/run/run_arguments.hpp>
-#include <miniapp/submission/submission.hpp>
+#include <miniapp/tools/calibrate/calibrate.hpp>
+#include <miniapp/tools/noise/noise.hpp>
+#include <miniapp/tools/submission/submission.hpp>
 
 namespace shardmark {
 

@@ -6,8 +6,8 @@
 
 #include <core/error.hpp>
 #include <miniapp/commands/commands.hpp>
-#include <miniapp/compare/comparison.hpp>
 #include <miniapp/report/standard_output.hpp>
+#include <miniapp/tools/compare/comparison.hpp>
 
 namespace shardmark {
 

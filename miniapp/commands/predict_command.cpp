@@ -15,7 +15,6 @@
 #include <io/files/durable_file.hpp>
 #include <io/files/output_folder.hpp>
 #include <io/machine/machine_file.hpp>
-#include <miniapp/advise/next_change.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/predict/cost.hpp>
 #include <miniapp/predict/prediction.hpp>
@@ -24,7 +23,8 @@
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/report/trace_file.hpp>
 #include <miniapp/run/fit_budget.hpp>
-#include <miniapp/sweep/grid.hpp>
+#include <miniapp/tools/advise/next_change.hpp>
+#include <miniapp/tools/sweep/grid.hpp>
 
 namespace shardmark {
 namespace {

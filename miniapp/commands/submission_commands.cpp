@@ -11,7 +11,7 @@
 #include <io/files/durable_file.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/report/standard_output.hpp>
-#include <miniapp/submission/ranking.hpp>
+#include <miniapp/tools/submission/ranking.hpp>
 
 namespace shardmark {
 namespace {

@@ -27,9 +27,9 @@
 #include <miniapp/run/fit_budget.hpp>
 #include <miniapp/run/heap.hpp>
 #include <miniapp/run/launch.hpp>
-#include <miniapp/sweep/html/sweep_page.hpp>
-#include <miniapp/sweep/store.hpp>
-#include <miniapp/sweep/table.hpp>
+#include <miniapp/tools/sweep/html/sweep_page.hpp>
+#include <miniapp/tools/sweep/store.hpp>
+#include <miniapp/tools/sweep/table.hpp>
 
 namespace shardmark {
 namespace {

@@ -7,6 +7,7 @@
 #include <core/plan/interpret/print.hpp>
 #include <io/files/hash.hpp>
 #include <miniapp/measure/comparisons.hpp>
+#include <miniapp/measure/reference.hpp>
 #include <miniapp/measure/stragglers.hpp>
 #include <miniapp/measure/timings.hpp>
 #include <miniapp/measure/verdict.hpp>
@@ -18,7 +19,6 @@
 #include <miniapp/ranks/shared_seed.hpp>
 #include <miniapp/report/report_json.hpp>
 #include <miniapp/run/results.hpp>
-#include <miniapp/submission/reference.hpp>
 
 namespace shardmark {
 namespace {

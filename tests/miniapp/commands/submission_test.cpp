@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <core/error.hpp>
-#include <tests/miniapp/submission/mended_archive.hpp>
+#include <tests/miniapp/tools/submission/mended_archive.hpp>
 #include <tests/support/program.hpp>
 
 namespace shardmark::test::submission_test {

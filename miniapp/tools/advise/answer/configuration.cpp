@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <core/text.hpp>
+#include <miniapp/tools/advise/answer/configuration.hpp>
+#include <miniapp/tools/advise/knobs.hpp>
+
+namespace shardmark {
+namespace {
+
+bool is_offload(const Knob& knob) {
+  return knob.key.find("offload") != std::string_view::npos;
+}
+
+// A kind of offload that is off needs no word, and one that is on always does.
+bool is_worth_a_word(const Knob& knob, const std::string& value, const std::string& given) {
+  if (knob.brief.empty()) return false;
+  return is_offload(knob) ? value != "none" : value != given;
+}
+
+std::string schedule_of(const Candidate& c, Framework framework) {
+  if (framework != Framework::shardmark) return "";
+  return fmt::format(" under the schedule {}", to_string(c.schedule));
+}
+
+// "hpZ 16 instead of 8", for candidates of one kind.
+std::vector<std::string> differing_knobs(const Candidate& c, const Candidate& best) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < c.values.size(); ++i)
+    if (!knobs()[i].brief.empty() && c.values[i] != best.values[i])
+      parts.push_back(
+          fmt::format("{} {} instead of {}", knobs()[i].brief, c.values[i], best.values[i]));
+  return parts;
+}
+
+}  // namespace
+
+std::string extras(const Candidate& c, const std::vector<std::string>& given) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < c.values.size(); ++i) {
+    const Knob& knob = knobs()[i];
+    if (is_set(c.changes, knob.key) || is_offload(knob))
+      if (is_worth_a_word(knob, c.values[i], given[i]))
+        parts.push_back(fmt::format("{} {}", knob.brief, c.values[i]));
+  }
+  return join(parts, ", ");
+}
+
+std::string configuration(const Candidate& c, Framework framework,
+                          const std::vector<std::string>& given) {
+  const std::string more = extras(c, given);
+  return fmt::format("stage {}{}, micro-batch {} with {}, {} recomputation{}{}", c.stage,
+                     schedule_of(c, framework), c.batch.micro,
+                     plural(c.batch.accumulation, "accumulation step"),
+                     c.recomputes ? "with" : "without", more.empty() ? "" : ", ", more);
+}
+
+std::string beside(const Candidate& other, const Candidate& best, Framework framework,
+                   const std::vector<std::string>& given) {
+  const bool same_kind = other.stage == best.stage && other.schedule == best.schedule;
+  std::vector<std::string> parts;
+  if (!same_kind)
+    parts.push_back(fmt::format("stage {}{}", other.stage, schedule_of(other, framework)));
+  if (other.batch.micro != best.batch.micro)
+    parts.push_back(fmt::format("micro-batch {} with {}", other.batch.micro,
+                                plural(other.batch.accumulation, "accumulation step")));
+  if (other.recomputes != best.recomputes)
+    parts.push_back(other.recomputes ? "recomputation" : "no recomputation");
+  if (same_kind) {
+    for (const std::string& knob : differing_knobs(other, best)) parts.push_back(knob);
+  } else if (const std::string more = extras(other, given); !more.empty()) {
+    parts.push_back(more);
+  }
+  return (same_kind ? "the same with " : "") + join(parts, ", ");
+}
+
+}  // namespace shardmark

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <core/text.hpp>
+#include <miniapp/tools/advise/answer/print.hpp>
+#include <miniapp/tools/advise/answer/subject.hpp>
+
+namespace shardmark {
+
+std::string max_model_text(const AdviseCase& q, const MaxModels& found) {
+  const ModelSpec& m = found.deck.model;
+  std::string text = fmt::format(
+      "the largest models of the kind of {} on {} of {}, with {} of device memory per rank\n"
+      "{} of width {}, sequence {}, {}; {}\n{:>5} {:>24} {:>8} {:>22} {:>12}\n",
+      found.deck.name, plural(q.ranks, "rank"), q.machine->name, human_bytes(found.budget),
+      to_string(m.family), m.hidden, m.sequence, to_string(found.deck.zero.precision.computes_in()),
+      settings_line(found.deck, found.batch), "stage", "by model states alone", "layers",
+      "by the whole plan", "device");
+  for (const MaxModel& s : found.stages)
+    text += !s.refusal.empty()
+                ? fmt::format("{:>5} is refused: {}\n", s.stage, s.refusal)
+                : fmt::format("{:>5} {:>22.4g} B {:>8} {:>20.4g} B {:>12}\n", s.stage,
+                              s.by_states * 1e-9, s.layers,
+                              static_cast<double>(s.parameters) * 1e-9, human_bytes(s.bytes));
+  return text +
+         "B: billions of parameters. \"By model states alone\" is the ZeRO paper's table 2: any "
+         "model in mixed\nprecision with Adam, 16 bytes per parameter. \"By the whole plan\" adds "
+         "layers of the deck's width until\ngradients, activations and buffers fill the device "
+         "too.\n";
+}
+
+nlohmann::ordered_json max_model_json(const AdviseCase& q, const MaxModels& found) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const MaxModel& m : found.stages) {
+    list.push_back({{"stage", m.stage},
+                    {"parameters_by_states", m.by_states},
+                    {"layers", m.layers},
+                    {"parameters", m.parameters},
+                    {"device_bytes", m.bytes}});
+    if (!m.refusal.empty()) list.back()["refused"] = m.refusal;
+  }
+  nlohmann::ordered_json model = model_object(found.deck, 0);
+  model.erase("parameters");  // and layers: these are the answer
+  model.erase("layers");
+  return {{"machine", q.machine->name},
+          {"ranks", q.ranks},
+          {"for", traits(q.framework).name},
+          {"model", model},
+          {"settings", settings_object(found.deck, found.batch)},
+          {"device_budget_bytes", found.budget},
+          {"max_models", list}};
+}
+
+}  // namespace shardmark

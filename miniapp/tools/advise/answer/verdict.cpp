@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The paragraph for people who decide, sentence by sentence.
+#include <algorithm>
+#include <map>
+
+#include <fmt/core.h>
+
+#include <core/text.hpp>
+#include <miniapp/tools/advise/answer/configuration.hpp>
+#include <miniapp/tools/advise/answer/print.hpp>
+#include <miniapp/tools/advise/answer/subject.hpp>
+#include <miniapp/tools/advise/knobs.hpp>
+
+namespace shardmark {
+namespace {
+
+std::string what_to_use(const Advice& a) {
+  const Candidate& best = a.candidates.front();
+  const AdviseCase& q = a.question;
+  std::string text = fmt::format(
+      "Use {}, to train {} with {} on {} of {}.", configuration(best, q.framework, a.given),
+      model_line(a.deck, a.best.program.model.elems), traits(q.framework).title,
+      plural(q.ranks, "rank"), q.machine->name);
+  if (best.schedule == Schedule::paper)
+    text +=
+        " The schedule paper is the ZeRO paper's own, which neither DeepSpeed nor PyTorch runs: "
+        "ask with --for deepspeed or --for torch for settings of theirs.";
+  return text;
+}
+
+std::string what_changes(const Advice& a) {
+  const std::vector<KnobChange> changes =
+      knob_changes(a.candidates.front().changes, a.given, a.candidates.front().values);
+  if (changes.empty()) return " That is the deck as it is.";
+  std::vector<std::string> parts;
+  for (const KnobChange& c : changes)
+    parts.push_back(fmt::format("{} {} -> {}", c.name, c.from, c.to));
+  return fmt::format(" Changes to the deck: {}.", join(parts, "; "));
+}
+
+std::string what_it_gives(const Advice& a) {
+  const Candidate& best = a.candidates.front();
+  const AdviseCase& q = a.question;
+  std::string text = fmt::format(
+      " The {} sequences of a step take {} (9 of 10 steps within {} to {}), which is {:.4g} tokens "
+      "per second",
+      a.global_batch, duration(best.step_s), duration(a.best.step_s_low),
+      duration(a.best.step_s_high), best.tokens_per_s);
+  if (q.budgets[Tier::device])
+    text +=
+        fmt::format(", and take {} of {} of device memory per rank",
+                    human_bytes(best.bytes[Tier::device]), human_bytes(*q.budgets[Tier::device]));
+  if (best.bytes[Tier::host] >= mib_bytes) {
+    text += fmt::format(", and {}", human_bytes(best.bytes[Tier::host]));
+    if (q.budgets[Tier::host]) text += fmt::format(" of {}", human_bytes(*q.budgets[Tier::host]));
+    text += " of the host's";
+  }
+  return text + '.';
+}
+
+double slower_percent(const Candidate& other, const Candidate& best) {
+  return 100 * (1 - other.tokens_per_s / best.tokens_per_s);
+}
+
+std::string what_the_deck_gives(const Advice& a) {
+  const Candidate& given = a.as_given;
+  if (given.values == a.candidates.front().values) return "";
+  if (!given.fits)
+    return given.missing_bytes > 0
+               ? fmt::format(" The deck as it is does not fit: {}.", given.refusal)
+               : "";
+  // Another global batch is another training, which is not compared.
+  if (given.values.empty() || a.given_batch != a.global_batch) return "";
+  return fmt::format(" The deck as it is, {} {}, is {:.1f} % slower and takes {}.",
+                     given.stage == a.candidates.front().stage ? "also stage" : "stage",
+                     given.stage, std::max(0.0, slower_percent(given, a.candidates.front())),
+                     human_bytes(given.bytes[Tier::device]));
+}
+
+// The next best of another stage is among the best of the stages.
+std::string next_best(const Advice& a) {
+  if (a.candidates.size() < 2 || a.candidates[1].stage != a.candidates[0].stage) return "";
+  const Candidate& next = a.candidates[1];
+  return fmt::format(" The next best, {}, is {:.1f} % slower and takes {}.",
+                     beside(next, a.candidates[0], a.question.framework, a.given),
+                     slower_percent(next, a.candidates[0]), human_bytes(next.bytes[Tier::device]));
+}
+
+std::string why_not(const Advice& a, int stage) {
+  const Candidate* refused = nullptr;
+  for (const Candidate& c : a.refused) {
+    if (c.stage != stage) continue;
+    if (c.missing_bytes > 0) return fmt::format("Stage {} does not fit.", stage);
+    if (refused == nullptr) refused = &c;
+  }
+  return refused == nullptr ? fmt::format("Stage {} is not among the candidates.", stage)
+                            : fmt::format("Stage {} is refused: {}.", stage, refused->refusal);
+}
+
+std::string other_stages(const Advice& a) {
+  const Candidate& best = a.candidates.front();
+  std::string text;
+  for (std::size_t i = 1; i < a.best_of_stage.size(); ++i) {
+    const Candidate& other = a.best_of_stage[i];
+    text += fmt::format(" The best of stage {} is {:.1f} % slower and takes {}.", other.stage,
+                        slower_percent(other, best), human_bytes(other.bytes[Tier::device]));
+  }
+  for (int stage = 0; stage <= 3; ++stage) {
+    const auto has_it = [&](const Candidate& c) { return c.stage == stage; };
+    if (std::any_of(a.best_of_stage.begin(), a.best_of_stage.end(), has_it)) continue;
+    text += " " + why_not(a, stage);
+  }
+  return text;
+}
+
+std::string what_limits(const Advice& a) {
+  std::string text = fmt::format(" The step is limited by {}", a.best.limited_by());
+  if (!a.best.sensitivities.empty() && a.best.sensitivities.front().gain > 0.001)
+    text += fmt::format(": 10 % more of it makes a step {:.1f} % shorter",
+                        100 * a.best.sensitivities.front().gain);
+  return text + '.';
+}
+
+// "below 42.9 GB/s", up to the ends of what was tried.
+std::string range_text(const Crossing& c, double rate) {
+  constexpr double gb = 1e-9, lowest = 1.0 / 64, highest = 16, about = 1.01;
+  const double low = std::min(c.node_bytes_per_s, c.until_bytes_per_s);
+  const double high = std::max(c.node_bytes_per_s, c.until_bytes_per_s);
+  if (c.below && low <= rate * lowest * about) return fmt::format("below {:.3g} GB/s", high * gb);
+  if (!c.below && high * about >= rate * highest) return fmt::format("above {:.3g} GB/s", low * gb);
+  return fmt::format("between {:.3g} and {:.3g} GB/s", low * gb, high * gb);
+}
+
+// Each candidate once, with all of its ranges.
+std::string where_it_changes(const Advice& a) {
+  const AdviseCase& q = a.question;
+  const double rate = network_rate(*q.machine, q.ranks, q.ranks_per_node);
+  if (a.crossings.empty() || rate <= 0) return "";
+  std::map<std::size_t, std::pair<std::vector<std::string>, double>> ranges;
+  for (const Crossing& c : a.crossings) {
+    auto& [where, gain] = ranges[c.candidate];
+    where.push_back(range_text(c, rate));
+    gain = std::max(gain, c.gain);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [candidate, found] : ranges)
+    parts.push_back(
+        fmt::format("{} {}, by up to {:.0f} %", join(found.first, " and "),
+                    beside(a.best_of_stage[candidate], a.candidates.front(), q.framework, a.given),
+                    100 * found.second));
+  const bool between = q.ranks > q.ranks_per_node;
+  return fmt::format(
+      " This network has {:.3g} GB/s per {}. Of the best of each stage here, with another one "
+      "these would be faster: {}. A search for that network may find still others.",
+      rate * 1e-9, between ? "node" : "link", join(parts, "; "));
+}
+
+// DeepSpeed's section `activation_checkpointing` says how DeepSpeed's own function recomputes, and
+// does not call it.
+std::string who_recomputes(const Advice& a) {
+  const Candidate& best = a.candidates.front();
+  const bool off = a.deck.run.activation_checkpointing && !best.recomputes;
+  if (off)
+    return " Recomputation is the model's own doing: leave out its calls of checkpoint(), in "
+           "Transformers gradient_checkpointing.";
+  if (!best.recomputes) return "";
+  if (a.question.framework == Framework::torch)
+    return " Recomputation: wrap each block in checkpoint_wrapper before it is sharded.";
+  return " Recomputation is the model's own doing: it must call torch.utils.checkpoint or "
+         "deepspeed.checkpointing.checkpoint for each block, in Transformers "
+         "gradient_checkpointing_enable(); DeepSpeed's section activation_checkpointing alone "
+         "recomputes nothing.";
+}
+
+// Products of a type without a peak are priced as fp32's.
+std::string which_type(const Advice& a) {
+  const DeviceModel& device = a.question.machine->device;
+  const Dtype type = a.deck.zero.precision.computes_in();
+  if (device.is_host || device.peak_flops[type] > 0 || device.peak_flops[Dtype::fp32] <= 0)
+    return "";
+  std::string text = fmt::format(
+      " This machine has no peak for {}, so its products are priced at the rate of fp32",
+      to_string(type));
+  if (type == Dtype::bf16 && device.peak_flops[Dtype::fp16] > 0)
+    text += "; it has one for fp16: ask with fp16 instead of bf16";
+  return text + '.';
+}
+
+std::string where_files_go(const Advice& a) {
+  if (a.candidates.front().bytes[Tier::nvme] == 0) return "";
+  return " Set nvme_path to a folder on each node's own disk.";
+}
+
+}  // namespace
+
+std::string verdict(const Advice& a) {
+  return what_to_use(a) + what_changes(a) + what_it_gives(a) + what_the_deck_gives(a) +
+         next_best(a) + other_stages(a) + what_limits(a) + where_it_changes(a) + which_type(a) +
+         who_recomputes(a) + where_files_go(a);
+}
+
+}  // namespace shardmark

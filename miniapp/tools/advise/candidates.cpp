@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <miniapp/tools/advise/candidates.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::string_view zero_section = "deepspeed.zero_optimization.";
+constexpr std::size_t most_micro_batches_tried = 8;
+constexpr int most_hpz_nodes = 2;
+constexpr std::string_view nvme_folder = "nvme";
+
+enum class Offload : std::uint8_t { none, optimizer, all, optimizer_nvme, all_nvme };
+
+// fully_shard's CPUOffloadPolicy moves parameters and optimizer states together.
+bool has(Offload kind, Schedule schedule, int stage, const CandidateSpace& space) {
+  if (traits(schedule).follows_torch)
+    return kind == Offload::none || (kind == Offload::all && space.has_host_memory && stage >= 2);
+  if (!traits(schedule).follows_deepspeed) return kind == Offload::none;
+  switch (kind) {
+    case Offload::none: return true;
+    case Offload::optimizer: return space.has_host_memory && stage > 0;
+    case Offload::all: return space.has_host_memory && stage == 3;
+    case Offload::optimizer_nvme:
+    case Offload::all_nvme: return space.has_host_memory && space.has_disk && stage == 3;
+  }
+  return false;
+}
+
+// The folder of the deck's own files, where it has any.
+std::string offload_device(const OffloadSpec& deck, bool nvme) {
+  if (!nvme) return R"({"device": "cpu", "pin_memory": true})";
+  const std::string folder =
+      deck.nvme_path.empty()
+          ? std::string(nvme_folder)
+          : std::filesystem::absolute(deck.nvme_path).lexically_normal().string();
+  return nlohmann::json{{"device", "nvme"}, {"nvme_path", folder}}.dump();
+}
+
+// The kind of the deck; empty: a mixture that is none of them.
+std::optional<Offload> kind_of(const ZeroSpec& zero) {
+  const OffloadSpec &optimizer = zero.offload_optimizer, &params = zero.offload_param;
+  if (params.enabled && optimizer.enabled && params.nvme == optimizer.nvme)
+    return params.nvme ? Offload::all_nvme : Offload::all;
+  if (params.enabled) return std::nullopt;
+  if (!optimizer.enabled) return Offload::none;
+  return optimizer.nvme ? Offload::optimizer_nvme : Offload::optimizer;
+}
+
+// Nothing for the kind of the deck itself, whose own settings stay.
+void add_offload(DeckChanges& changes, const Deck& deck, Schedule schedule, Offload kind,
+                 const CandidateSpace& space) {
+  const std::string zero(zero_section);
+  const bool torch = traits(schedule).follows_torch;
+  if (torch && kind != Offload::none)
+    changes.emplace_back("torch.offload_policy", R"({"pin_memory": true})");
+  else if (torch && deck.torch.cpu_offload)
+    changes.emplace_back("torch.offload_policy", "null");
+  for (const std::string& key : space.deprecated_offload) changes.emplace_back(zero + key, "null");
+  if (!torch && space.deprecated_offload.empty() && kind == kind_of(deck.zero)) return;
+  const bool optimizer = !torch && kind != Offload::none;
+  const bool params = !torch && (kind == Offload::all || kind == Offload::all_nvme);
+  const bool nvme = kind == Offload::optimizer_nvme || kind == Offload::all_nvme;
+  const std::string off = R"({"device": "none"})";
+  if (optimizer || deck.zero.offload_optimizer.enabled)
+    changes.emplace_back(zero + "offload_optimizer",
+                         optimizer ? offload_device(deck.zero.offload_optimizer, nvme) : off);
+  if (params || deck.zero.offload_param.enabled)
+    changes.emplace_back(zero + "offload_param",
+                         params ? offload_device(deck.zero.offload_param, nvme) : off);
+}
+
+// The deck's kind of recomputation stays.
+void add_recomputation(DeckChanges& changes, const Deck& deck, const CandidateSpace& space,
+                       bool again) {
+  for (const std::string& key : space.recomputation_keys) {
+    const bool reentrant = again && deck.run.reentrant && key.starts_with("run.");
+    changes.emplace_back(key, reentrant ? "reentrant" : again ? "true" : "false");
+  }
+}
+
+// Hugging Face's trainer refuses a config whose batch is not its own.
+void add_batch(DeckChanges& changes, const CandidateSpace& space, std::int64_t micro) {
+  const std::string size = std::to_string(micro);
+  const std::string steps = std::to_string(space.global_batch / space.ranks / micro);
+  changes.emplace_back("deepspeed.train_batch_size", std::to_string(space.global_batch));
+  changes.emplace_back("deepspeed.train_micro_batch_size_per_gpu", size);
+  changes.emplace_back("deepspeed.gradient_accumulation_steps", steps);
+  if (!space.has_trainer) return;
+  changes.emplace_back("hf.per_device_train_batch_size", size);
+  changes.emplace_back("hf.gradient_accumulation_steps", steps);
+}
+
+// Whole nodes, 1, 2, 4, …, that hold a copy of the states and divide the world.
+std::vector<int> shards_of_nodes(const CandidateSpace& space) {
+  std::vector<int> ranks;
+  if (space.ranks_per_node <= 1) return ranks;
+  for (int n = space.ranks_per_node; n < space.ranks; n *= 2)
+    if (space.ranks % n == 0) ranks.push_back(n);
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<std::string> sets_of(const DeckChanges& changes) {
+  std::vector<std::string> sets;
+  for (const auto& [key, value] : changes) sets.push_back(key + "=" + value);
+  return sets;
+}
+
+nlohmann::ordered_json value_json(const std::string& value) {
+  nlohmann::ordered_json parsed = nlohmann::ordered_json::parse(value, nullptr, false);
+  return parsed.is_discarded() ? nlohmann::ordered_json(value) : parsed;
+}
+
+nlohmann::ordered_json changes_json(const DeckChanges& changes) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : changes) json[key] = value_json(value);
+  return json;
+}
+
+std::vector<std::int64_t> micro_batches(std::int64_t sequences_per_rank) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t m = 1; m <= sequences_per_rank && m <= 1024; ++m)
+    if (sequences_per_rank % m == 0) divisors.push_back(m);
+  // If there are many divisors, those closest to powers of two are tried.
+  if (divisors.size() <= most_micro_batches_tried) return divisors;
+  std::vector<std::int64_t> chosen;
+  for (std::int64_t target = 1; chosen.size() < most_micro_batches_tried; target *= 2) {
+    const auto next = std::lower_bound(divisors.begin(), divisors.end(), target);
+    if (next == divisors.end()) break;
+    if (chosen.empty() || *next != chosen.back()) chosen.push_back(*next);
+  }
+  return chosen;
+}
+
+namespace {
+
+std::vector<std::int64_t> micro_batches_with(const CandidateSpace& space) {
+  const std::int64_t per_rank = space.global_batch / space.ranks;
+  std::vector<std::int64_t> all = micro_batches(per_rank);
+  const std::int64_t own = space.own_micro;
+  if (own > 0 && per_rank % own == 0 && std::find(all.begin(), all.end(), own) == all.end())
+    all.push_back(own);
+  return all;
+}
+
+}  // namespace
+
+std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace& space) {
+  const std::vector<bool> recompute = traits(deck.model.family).has_arithmetic
+                                          ? std::vector<bool>{false, true}
+                                          : std::vector<bool>{deck.run.activation_checkpointing};
+  std::vector<DeckChanges> all;
+  for (const Schedule schedule : space.schedules)
+    for (int stage = 0; stage <= 3; ++stage)
+      for (const Offload kind : {Offload::none, Offload::optimizer, Offload::all,
+                                 Offload::optimizer_nvme, Offload::all_nvme}) {
+        if (!has(kind, schedule, stage, space)) continue;
+        for (const std::int64_t micro : micro_batches_with(space))
+          for (const bool again : recompute) {
+            DeckChanges changes{{"run.schedule", std::string(to_string(schedule))},
+                                {std::string(zero_section) + "stage", std::to_string(stage)}};
+            add_recomputation(changes, deck, space, again);
+            add_batch(changes, space, micro);
+            add_offload(changes, deck, schedule, kind, space);
+            if (stage == 3 && is_muon(deck.zero.optimizer.type))
+              changes.emplace_back(std::string(zero_section) + "reduce_scatter", "false");
+            all.push_back(std::move(changes));
+          }
+      }
+  return all;
+}
+
+std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule schedule, int stage,
+                                            const CandidateSpace& space) {
+  std::vector<DeckChanges> all;
+  const auto with = [&](std::initializer_list<std::pair<std::string, std::string>> more) {
+    DeckChanges changes = basic;
+    for (const auto& [key, value] : more) changes.emplace_back(key, value);
+    all.push_back(std::move(changes));
+  };
+  const std::string zero(zero_section);
+  const std::vector<int> shards = shards_of_nodes(space);
+  if (traits(schedule).takes_shard_size && stage > 0)
+    for (const int ranks : shards) with({{"run.shard_size", std::to_string(ranks)}});
+  if (traits(schedule).follows_torch && stage < 2)
+    for (const char* mb : {"10", "100"}) with({{"torch.bucket_cap_mb", mb}});
+  if (traits(schedule).follows_torch && stage >= 2) {
+    for (const char* groups : {"1", "2"})
+      with({{"torch.set_modules_to_forward_prefetch", groups},
+            {"torch.set_modules_to_backward_prefetch", groups}});
+    for (const int ranks : shards) {
+      with({{"torch.mesh", fmt::format("[{}, {}]", space.ranks / ranks, ranks)}});
+      if (stage == 3) with({{"torch.reshard_after_forward", std::to_string(ranks)}});
+    }
+  }
+  if (!traits(schedule).follows_deepspeed) return all;
+  if (stage == 1 || stage == 2)
+    for (const char* bucket : {"50000000", "200000000", "500000000"})
+      for (const char* overlap : {"false", "true"})
+        with({{zero + "reduce_bucket_size", bucket}, {zero + "overlap_comm", overlap}});
+  if (stage != 3) return all;
+  with({{zero + "stage3_max_reuse_distance", "0"}});
+  for (const char* bucket : {"50000000", "500000000"})
+    for (const char* prefetch : {"0", "50000000", "500000000"})
+      for (const char* persistent : {"0", "100000", "1000000"}) {
+        with({{zero + "reduce_bucket_size", bucket},
+              {zero + "stage3_prefetch_bucket_size", prefetch},
+              {zero + "stage3_param_persistence_threshold", persistent}});
+        for (const int ranks : shards)
+          if (ranks <= most_hpz_nodes * space.ranks_per_node)
+            with({{zero + "reduce_bucket_size", bucket},
+                  {zero + "stage3_prefetch_bucket_size", prefetch},
+                  {zero + "stage3_param_persistence_threshold", persistent},
+                  {zero + "zero_hpz_partition_size", std::to_string(ranks)}});
+      }
+  return all;
+}
+
+}  // namespace shardmark

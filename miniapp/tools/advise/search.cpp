@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/core.h>
+
+#include <core/error.hpp>
+#include <core/text.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <io/deepspeed/config.hpp>
+#include <io/json/json_source.hpp>
+#include <miniapp/tools/advise/distinct.hpp>
+#include <miniapp/tools/advise/knobs.hpp>
+#include <miniapp/tools/advise/search.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::size_t refined_per_kind = 1, kept_exact = 10;
+constexpr int most_rounds = 8;
+// Candidates that lack less than this part of the memory they need may fit with other knobs.
+constexpr double almost = 0.2;
+
+bool faster(const Candidate& a, const Candidate& b) {
+  return a.tokens_per_s > b.tokens_per_s;
+}
+
+// Moves the results to those that fit and those that do not.
+void sort_into(Advice& advice, std::vector<Candidate> results) {
+  advice.considered += results.size();
+  for (Candidate& c : results)
+    (c.fits ? advice.candidates : advice.refused).push_back(std::move(c));
+  std::stable_sort(advice.candidates.begin(), advice.candidates.end(), faster);
+  advice.candidates = distinct(std::move(advice.candidates));
+}
+
+// The fastest candidates of each schedule and stage with changed knobs, and those that almost fit.
+std::vector<DeckChanges> refinements(const Advice& advice, const CandidateSpace& space) {
+  std::map<std::pair<Schedule, int>, std::size_t> taken;
+  std::vector<DeckChanges> all;
+  const auto refine = [&](const Candidate& c) {
+    for (DeckChanges& more : refined_candidates(c.changes, c.schedule, c.stage, space))
+      all.push_back(std::move(more));
+  };
+  for (const Candidate& c : advice.candidates)
+    if (taken[{c.schedule, c.stage}]++ < refined_per_kind) refine(c);
+  std::map<std::pair<Schedule, int>, const Candidate*> leanest;
+  for (const Candidate& c : advice.refused) {
+    const auto bytes = static_cast<double>(c.bytes[Tier::device]);
+    if (c.missing_bytes == 0 || static_cast<double>(c.missing_bytes) > almost * bytes) continue;
+    const Candidate*& least = leanest[{c.schedule, c.stage}];
+    if (least == nullptr || c.missing_bytes < least->missing_bytes) least = &c;
+  }
+  for (const auto& [kind, c] : leanest) refine(*c);
+  return all;
+}
+
+// Plans the fastest ones, and the fastest of each stage, with all layers.
+void make_exact(Advice& advice) {
+  for (int round = 0; round < most_rounds; ++round) {
+    std::vector<DeckChanges> changes;
+    std::set<int> stages;
+    for (std::size_t i = 0; i < advice.candidates.size(); ++i) {
+      const Candidate& c = advice.candidates[i];
+      const bool wanted = i < kept_exact || stages.insert(c.stage).second;
+      if (wanted && !c.exact) changes.push_back(c.changes);
+    }
+    if (changes.empty()) return;
+    std::vector<Candidate> exact = evaluate_all(advice.question, changes, true);
+    std::erase_if(advice.candidates, [&](Candidate& c) {
+      const auto it = std::find(changes.begin(), changes.end(), c.changes);
+      if (it == changes.end()) return false;
+      exact[static_cast<std::size_t>(it - changes.begin())].without_effect =
+          std::move(c.without_effect);
+      return true;
+    });
+    advice.considered -= exact.size();
+    sort_into(advice, std::move(exact));
+  }
+}
+
+std::vector<Candidate> best_by_stage(const std::vector<Candidate>& candidates) {
+  std::set<int> stages;
+  std::vector<Candidate> best;
+  for (const Candidate& c : candidates)
+    if (stages.insert(c.stage).second) best.push_back(c);
+  return best;
+}
+
+// The ranks at which the leanest candidate fits; 0: none up to the most that are planned.
+int enough_ranks(const AdviseCase& question, const DeckChanges& leanest) {
+  for (std::int64_t ranks = 2 * std::int64_t{question.ranks}; ranks <= most_ranks; ranks *= 2) {
+    AdviseCase larger = question;
+    larger.ranks = static_cast<int>(ranks);
+    DeckChanges changes;
+    for (const auto& [key, value] : leanest)
+      if (key == "deepspeed.train_batch_size")
+        changes.emplace_back(key, std::to_string(ranks));
+      else if (key == "deepspeed.gradient_accumulation_steps" ||
+               key == "deepspeed.train_micro_batch_size_per_gpu")
+        changes.emplace_back(key, "1");
+      else
+        changes.emplace_back(key, value);
+    const Candidate c = evaluate(larger, changes, false);
+    if (c.fits) return larger.ranks;
+  }
+  return 0;
+}
+
+[[noreturn]] void refuse_all(const Advice& advice) {
+  const Candidate* leanest = nullptr;
+  for (const Candidate& c : advice.refused)
+    if (c.missing_bytes > 0 && (leanest == nullptr || c.missing_bytes < leanest->missing_bytes))
+      leanest = &c;
+  const AdviseCase& q = advice.question;
+  if (leanest == nullptr)
+    throw DeckError(advice.refused.empty() ? q.deck + ": there is no candidate"
+                                           : advice.refused.front().refusal);
+  const int ranks = enough_ranks(q, leanest->changes);
+  throw MemoryError(fmt::format(
+      "{}: none of {} candidates fits on {}: the leanest (stage {}) lacks memory: {}. {}", q.deck,
+      advice.considered, plural(q.ranks, "rank"), leanest->stage, leanest->refusal,
+      ranks > 0 ? fmt::format("It fits on {} ranks", ranks)
+                : std::string("More ranks do not help: use a smaller model or sequence, or devices "
+                              "with more memory")));
+}
+
+std::int64_t checked_batch(const Deck& deck, int ranks, std::int64_t wanted) {
+  if (wanted == 0) return infer_batch(deck.zero, ranks, deck.path).global;
+  if (wanted % ranks != 0)
+    throw DeckError(fmt::format("{}: --batch {}: must be a multiple of the {} ranks: use {}",
+                                deck.path, wanted, ranks,
+                                std::max<std::int64_t>(1, (wanted + ranks / 2) / ranks) * ranks));
+  return wanted;
+}
+
+std::vector<std::string> recomputation_keys(const Json& deck) {
+  std::vector<std::string> keys;
+  const auto says = [&](const std::string& key) { return deck.contains(Json::json_pointer(key)); };
+  for (const char* name : {"activation_checkpointing", "gradient_checkpointing"})
+    if (says(std::string("/hf/") + name)) keys.push_back(std::string("hf.") + name);
+  if (keys.empty() || says("/run/activation_checkpointing"))
+    keys.emplace_back("run.activation_checkpointing");
+  return keys;
+}
+
+CandidateSpace space_of(const AdviseCase& question, const Deck& deck, std::int64_t global_batch) {
+  CandidateSpace space;
+  space.global_batch = global_batch;
+  space.own_micro = deck.zero.micro_batch_size.value_or(0);
+  space.ranks = question.ranks;
+  space.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
+  space.has_host_memory = !question.machine->device.is_host;
+  space.has_disk = question.machine->node.disk_bytes > 0;
+  space.schedules = schedules_of(question.framework);
+  const Json text = Json::parse(deck_text(question.deck, question.sets));
+  space.has_trainer = text.contains("hf");
+  space.recomputation_keys = recomputation_keys(text);
+  const Json zero = text.value(Json::json_pointer("/deepspeed/zero_optimization"), Json::object());
+  for (const char* key : {"cpu_offload", "cpu_offload_param"})
+    if (zero.is_object() && zero.contains(key)) space.deprecated_offload.emplace_back(key);
+  return space;
+}
+
+// The deck without changes, under a schedule of the framework.
+void judge_given(Advice& advice) {
+  const Deck& deck = advice.deck;
+  DeckChanges same;
+  for (const std::string& set : sets_for(advice.question.framework)) {
+    const std::size_t equals = set.find('=');
+    same.emplace_back(set.substr(0, equals), set.substr(equals + 1));
+  }
+  advice.as_given = evaluate(advice.question, same, true);
+  Batch batch;
+  try {
+    batch = infer_batch(deck.zero, advice.question.ranks, deck.path);
+    advice.given_batch = batch.global;
+  } catch (const DeckError&) {
+    batch = {deck.zero.train_batch_size.value_or(0), deck.zero.micro_batch_size.value_or(0),
+             deck.zero.accumulation_steps.value_or(0)};
+  }
+  advice.given = knob_values(deck, batch);
+}
+
+// A value that the deck has already need not be set, unless it follows from another key there.
+DeckChanges needed_changes(const Advice& advice) {
+  const Candidate& best = advice.candidates.front();
+  const std::vector<KnobChange> differ = knob_changes(best.changes, advice.given, best.values);
+  DeckChanges needed;
+  for (const auto& change : best.changes) {
+    const bool differs = std::any_of(differ.begin(), differ.end(),
+                                     [&](const KnobChange& c) { return c.key == change.first; });
+    if (differs || !is_knob(change.first)) needed.push_back(change);
+  }
+  return evaluate(advice.question, needed, false).values == best.values ? needed : best.changes;
+}
+
+}  // namespace
+
+Advice advise(AdviseCase question, std::int64_t global_batch) {
+  const Deck deck = read_deck(question.deck, question.sets, DeckUse::plan).deck;
+  if (deck.model.fit)
+    throw DeckError(deck.path +
+                    ": model.fit: advise needs a model of a known size: give "
+                    "model.layers instead, or ask with --max-model");
+  Advice advice;
+  question.budgets = budgets_of(deck, *question.machine, question.ranks_per_node);
+  advice.question = question;
+  advice.deck = deck;
+  advice.global_batch = checked_batch(deck, question.ranks, global_batch);
+  const CandidateSpace space = space_of(question, deck, advice.global_batch);
+  sort_into(advice, evaluate_all(question, basic_candidates(deck, space), false));
+  sort_into(advice, evaluate_all(question, refinements(advice, space), false));
+  make_exact(advice);
+  if (advice.candidates.empty()) refuse_all(advice);
+  advice.best_of_stage = best_by_stage(advice.candidates);
+  std::vector<std::string> sets = question.sets;
+  for (const std::string& s : sets_of(advice.candidates.front().changes)) sets.push_back(s);
+  advice.best = predict_point(read_deck(question.deck, sets, DeckUse::plan).deck, *question.machine,
+                              question.ranks, question.ranks_per_node);
+  advice.crossings = crossings_of(question, advice.best_of_stage);
+  judge_given(advice);
+  advice.needed = needed_changes(advice);
+  return advice;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks the candidates and picks the best one.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <miniapp/predict/prediction.hpp>
+#include <miniapp/tools/advise/crossings.hpp>
+#include <miniapp/tools/advise/evaluate.hpp>
+
+namespace shardmark {
+
+struct Advice {
+  AdviseCase question;
+  Deck deck;                                       // without changes
+  std::int64_t global_batch = 0, given_batch = 0;  // of the candidates; of the deck, 0: none
+  // Those that fit, one per plan, the fastest first; the best of each stage is exact.
+  std::vector<Candidate> candidates;
+  std::vector<Candidate> refused;
+  std::vector<Candidate> best_of_stage;  // the fastest that fits of each stage, the fastest first
+  PredictedPoint best;                   // with its sensitivities
+  std::vector<Crossing> crossings;       // of best_of_stage
+  DeckChanges needed;                    // of the best one's changes those that change anything
+  Candidate as_given;                    // the deck without changes
+  std::vector<std::string> given;        // values of its knobs (knobs.hpp)
+  std::size_t considered = 0;
+};
+
+/// Evaluates all candidates for `global_batch` sequences per step (0: what the deck gives). Uses a
+/// thread per core. Throws DeckError if the batch cannot be divided among the ranks or if the
+/// deck itself is wrong, and MemoryError, with the number of ranks that would be enough, if nothing
+/// fits.
+Advice advise(AdviseCase question, std::int64_t global_batch);
+
+}  // namespace shardmark

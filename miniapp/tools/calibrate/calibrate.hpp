@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures the machine on which the program runs, and describes it as a machine file does.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <miniapp/run/world.hpp>
+#include <miniapp/tools/calibrate/smoothing.hpp>
+
+namespace shardmark {
+
+struct CalibrateArguments {
+  std::string out = "machine.json";
+  std::string deck;               // whose shapes are measured, too; empty: none
+  std::vector<std::string> sets;  // for the deck
+  std::string disk = ".";         // folder on the disk that is measured
+  bool quick = false;
+  bool add = false;  // combines the calibration with those in the file at `out`: combined()
+};
+
+struct Calibration {
+  Machine machine;
+  std::vector<LeftOut> left_out;  // of the machine's points
+  double seconds = 0;
+};
+
+/// Collective over all ranks. Takes a few minutes, or half a minute if `quick`. Throws AgreedError,
+/// also if the nodes have different numbers of ranks, and CommError.
+Calibration calibrate(const CalibrateArguments& arguments, const World& world);
+
+/// The points and their residuals as a page that needs no other file.
+std::string calibration_html(const Calibration& calibration);
+
+}  // namespace shardmark

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// A comparison as a page: scaling series, the main figures as bars, all figures, differences.
+#include <algorithm>
+#include <array>
+
+#include <fmt/core.h>
+
+#include <miniapp/report/html/text.hpp>
+#include <miniapp/tools/compare/comparison.hpp>
+
+namespace shardmark {
+namespace {
+
+// The figures that are drawn, if the subjects have them.
+constexpr std::array drawn_figures{figure_name::tokens_per_s, figure_name::parameter_tokens_per_s,
+                                   figure_name::step_p50, figure_name::exposed_share};
+
+// Text that may be wrapped behind separators, since paths and lists have no blanks.
+std::string breakable(const std::string& text) {
+  std::string markup;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find_first_of("/,_;:=", begin), text.size() - 1) + 1;
+    markup += html::escape(text.substr(begin, end - begin)) + "<wbr/>";
+    begin = end;
+  }
+  return markup;
+}
+
+std::vector<std::string> heads(const Comparison& c) {
+  std::vector<std::string> head{""};
+  for (const Subject& s : c.subjects) head.push_back(breakable(s.label));
+  return head;
+}
+
+std::string figures_table(const Comparison& c) {
+  html::Table table{"Figures, with the difference to the first", heads(c), {}};
+  for (const ComparedRow& row : c.figures) {
+    std::vector<std::string> cells{html::escape(row.name)};
+    for (std::size_t i = 0; i < row.cells.size(); ++i)
+      cells.push_back(html::escape(row.cells[i]) +
+                      (row.relations[i].empty() ? ""
+                                                : fmt::format("<br/><span class=\"soft\">{}</span>",
+                                                              html::escape(row.relations[i]))));
+    table.rows.push_back(std::move(cells));
+  }
+  return to_html(table);
+}
+
+std::string differences_table(const Comparison& c, const std::string& caption,
+                              const std::vector<ComparedRow>& rows) {
+  if (rows.empty()) return {};
+  html::Table table{caption, heads(c), {}, 1 + c.subjects.size()};
+  for (const ComparedRow& row : rows) {
+    std::vector<std::string> cells{html::escape(row.name)};
+    for (const std::string& cell : row.cells) cells.push_back(breakable(cell));
+    table.rows.push_back(std::move(cells));
+  }
+  return to_html(table);
+}
+
+// One main figure of all subjects as bars from 0.
+std::string bars(const Comparison& c, const ComparedRow& row) {
+  double most = 0;
+  for (const Subject& s : c.subjects)
+    if (s.figures.contains(row.name)) most = std::max(most, s.figures.at(row.name));
+  if (most <= 0) return {};
+  std::string text = fmt::format("<h3>{}</h3>\n<table class=\"bars\">\n", html::escape(row.name));
+  for (std::size_t i = 0; i < c.subjects.size(); ++i) {
+    const auto found = c.subjects[i].figures.find(row.name);
+    const double value = found == c.subjects[i].figures.end() ? 0 : found->second;
+    text += fmt::format(
+        "<tr><td>{}</td><td class=\"figure\">{}</td><td><span class=\"bar\">"
+        "<span class=\"{}\" style=\"width:{:.2f}%\"></span></span></td></tr>\n",
+        breakable(c.subjects[i].label), row.cells[i].empty() ? "–" : html::escape(row.cells[i]),
+        c.subjects[i].predicted ? "series5" : "series0", 100 * value / most);
+  }
+  return text + "</table>\n";
+}
+
+// Tokens per second of models that differ would invite the comparison that they do not allow; for
+// equal models the product with the parameters says nothing more.
+std::string main_figures(const Comparison& c) {
+  const bool models_differ =
+      std::any_of(c.subjects.begin(), c.subjects.end(),
+                  [&](const Subject& s) { return s.parameters != c.subjects.front().parameters; });
+  const std::string left_out =
+      models_differ ? figure_name::tokens_per_s : figure_name::parameter_tokens_per_s;
+  std::string text;
+  for (const char* name : drawn_figures) {
+    if (name == left_out) continue;
+    for (const ComparedRow& row : c.figures)
+      if (row.name == name) text += bars(c, row);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string comparison_html(const Comparison& c) {
+  std::string notes;
+  for (const std::string& o : c.objections) notes += "<li>" + html::escape(o) + "</li>\n";
+  return html::document(
+      "ShardMark: comparison",
+      "<main><h1>Comparison</h1>\n<p>" + html::escape(c.verdict()) + "</p>\n" +
+          (notes.empty() ? "" : "<ul>\n" + notes + "</ul>\n") + scaling_html(c.scaling) +
+          "<h2>Side by side</h2>\n" + main_figures(c) + figures_table(c) +
+          differences_table(c, "What differs in the deck", c.deck) +
+          differences_table(c, "What differs in versions, placement and environment",
+                            c.environment) +
+          "</main>\n");
+}
+
+}  // namespace shardmark

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checkpoints that a run wrote, and the storage benchmark.
+#include <numeric>
+
+#include <miniapp/measure/figures_of_merit.hpp>
+#include <miniapp/tools/submission/checks/checks.hpp>
+#include <miniapp/tools/submission/checks/limits.hpp>
+
+namespace shardmark {
+namespace {
+
+std::vector<double> times_of(const ReportReader& report, const std::string& at,
+                             Findings& findings) {
+  std::vector<double> seconds;
+  for (const nlohmann::json& s : report.at(at)) {
+    seconds.push_back(s.is_number() ? s.get<double>() : 0);
+    findings.is_positive({"a time of " + at, seconds.back()});
+  }
+  return seconds;
+}
+
+void check_benchmark(const RunFacts& facts, Findings& findings) {
+  const ReportReader& report = facts.report;
+  const std::string at = "/checkpoints/benchmark/";
+  const std::int64_t bytes = report.integer(at + "state_bytes");
+  findings.compare("bytes of a checkpoint", bytes, checkpoint_bytes(facts.planned.program));
+  for (const char* way : {"write", "read"}) {
+    const auto seconds = times_of(report, fmt::format("{}{}_s", at, way), findings);
+    findings.compare<std::int64_t>(fmt::format("timed {}s", way),
+                                   static_cast<std::int64_t>(seconds.size()),
+                                   facts.planned.loaded.deck.checkpoint.benchmark);
+    const double rate = report.number(fmt::format("{}{}_gib_per_s", at, way));
+    findings.compare_number(fmt::format("GiB/s of {}s", way), rate, mean_gib_per_s(bytes, seconds));
+    findings.at_most(
+        {fmt::format("GiB/s of {}s", way), rate},
+        {"what the memory of all ranks carries",
+         limits_of(facts).memory_gb_per_s * static_cast<double>(report.integer("/world"))});
+  }
+}
+
+}  // namespace
+
+void check_checkpoints(const RunFacts& facts, Findings& findings) {
+  const ReportReader& report = facts.report;
+  const CheckpointSpec& spec = facts.planned.loaded.deck.checkpoint;
+  if (spec.dir.empty()) return;
+  const auto steps = static_cast<std::int64_t>(facts.rows.size());
+  const std::int64_t written = report.integer("/checkpoints/written");
+  findings.compare("checkpoints written", written, spec.every > 0 ? steps / spec.every : 0);
+  if (report.integer("/checkpoints/written_bytes") <
+      written * checkpoint_bytes(facts.planned.program))
+    findings.refuse(fmt::format("{} bytes in {} checkpoints are fewer than their states have",
+                                report.integer("/checkpoints/written_bytes"), written));
+  findings.is_time({"write_s of checkpoints", report.number("/checkpoints/write_s")});
+  findings.is_time({"blocked_s of checkpoints", report.number("/checkpoints/blocked_s")});
+  if (!spec.async)  // training waits for all of each write
+    findings.at_most({"write_s of checkpoints", report.number("/checkpoints/write_s")},
+                     {"blocked_s", report.number("/checkpoints/blocked_s")});
+  if (spec.benchmark > 0) check_benchmark(facts, findings);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <miniapp/tools/submission/checks/checks.hpp>
+
+namespace shardmark {
+namespace {
+
+// One rank of the list: its place in it, its process, and how many threads it has.
+void check_rank(const ReportReader& rank, std::int64_t place,
+                std::set<std::pair<std::string, std::int64_t>>& processes, Findings& findings) {
+  findings.compare("number of a rank", rank.integer("/rank"), place);
+  const std::string host = rank.text("/host");
+  if (host.empty() || rank.text("/processor").empty() || rank.text("/cores").empty())
+    findings.refuse(fmt::format("rank {} has no host, processor or cores", place));
+  if (!processes.insert({host, rank.integer("/pid")}).second)
+    findings.refuse(fmt::format("rank {} is the same process as another rank: {} on {}", place,
+                                rank.integer("/pid"), host));
+  if (rank.integer("/kernel_threads") < 1 || rank.integer("/matmul_threads") < 1)
+    findings.refuse(fmt::format("rank {} has no thread", place));
+}
+
+void refuse_faults(const nlohmann::json& variables, Findings& findings) {
+  if (variables.contains("SHARDMARK_FAULT"))
+    findings.refuse("SHARDMARK_FAULT was set: the run was broken on purpose");
+}
+
+}  // namespace
+
+void check_environment(const RunFacts& facts, Findings& findings) {
+  const ReportReader& report = facts.report;
+  const std::int64_t world = report.integer("/world");
+  const nlohmann::json& ranks = report.at("/ranks");
+  findings.compare<std::int64_t>("ranks listed", static_cast<std::int64_t>(ranks.size()), world);
+  std::set<std::pair<std::string, std::int64_t>> processes;
+  std::map<std::string, std::int64_t> of_host;
+  std::int64_t place = 0;
+  for (const nlohmann::json& json : ranks) {
+    const ReportReader rank(json);
+    check_rank(rank, place++, processes, findings);
+    ++of_host[rank.text("/host")];
+    refuse_faults(rank.at("/environment"), findings);
+  }
+  refuse_faults(report.at("/environment"), findings);
+  // The profile has the ranks on the machine of rank 0. Several machines may have one name.
+  const std::int64_t per_node = report.integer("/profile/ranks_per_node");
+  if (!ranks.empty())
+    findings.at_most({"the ranks per node of the profile", static_cast<double>(per_node)},
+                     {"the ranks on the host of rank 0",
+                      static_cast<double>(of_host[ReportReader(ranks[0]).text("/host")])});
+  if (report.at("/binaries").empty()) findings.refuse("binaries: the program has no hash");
+}
+
+}  // namespace shardmark

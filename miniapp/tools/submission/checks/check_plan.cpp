@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <set>
+
+#include <core/plan/build/fit_layers.hpp>
+#include <core/plan/interpret/node_volume.hpp>
+#include <core/plan/interpret/print.hpp>
+#include <core/printable.hpp>
+#include <io/files/hash.hpp>
+#include <miniapp/measure/result.hpp>
+#include <miniapp/tools/submission/checks/checks.hpp>
+
+namespace shardmark {
+namespace {
+
+void compare_json(std::string_view what, const nlohmann::json& reported,
+                  const nlohmann::json& recomputed, Findings& findings) {
+  if (reported != recomputed) findings.compare(what, reported.dump(), recomputed.dump());
+}
+
+void check_between_nodes(const RunFacts& facts, Findings& findings) {
+  const ReportReader& report = facts.report;
+  const auto volume =
+      volume_between_nodes(facts.planned.program, facts.planned.loaded.deck,
+                           static_cast<int>(report.integer("/profile/ranks_per_node")));
+  const nlohmann::json want = volume ? nlohmann::json(print_json(*volume)) : nlohmann::json();
+  const nlohmann::json have =
+      report.has("/volume_between_nodes") ? report.at("/volume_between_nodes") : nlohmann::json();
+  compare_json("volume_between_nodes", have, want, findings);
+}
+
+// A model that follows memory has as many layers as the budget holds, no fewer.
+void check_fit(const RunFacts& facts, Findings& findings) {
+  const ReportReader& report = facts.report;
+  if (!report.has("/deck/model/fit")) return;
+  Deck deck = facts.planned.loaded.deck;
+  deck.model.fit = report.number("/deck/model/fit");
+  FitBudget budget;
+  budget.bytes = report.integer("/fit/budget_bytes");
+  budget.source = report.text("/fit/budget_source");
+  // A budget that was found in the system is that of device and host together.
+  budget.both_tiers = !deck.memory.budget_gib[Tier::device];
+  const Program& p = facts.planned.program;
+  const Fit fit = fit_layers(deck, p.batch, p.world, facts.planned.profile, budget);
+  compare_json("fit", report.at("/fit"), print_json(fit), findings);
+}
+
+}  // namespace
+
+void check_plan(const RunFacts& facts, const std::string& plan, Findings& findings) {
+  const ReportReader& report = facts.report;
+  const Program& p = facts.planned.program;
+  findings.compare("plan_hash", report.text("/plan_hash"), hash_hex(facts.planned.text));
+  if (plan != facts.planned.text) findings.refuse("plan.txt is not the plan of the deck");
+  findings.compare<std::int64_t>("stage", report.integer("/stage"), p.stage);
+  findings.compare("schedule", report.text("/schedule"), std::string(to_string(p.schedule)));
+  findings.compare("reductions", report.text("/reductions"), std::string(to_string(p.reductions)));
+  findings.compare("parameters", report.integer("/parameters"), p.model.elems);
+  findings.compare("batch", report.integer("/batch/train_batch_size"), p.batch.global);
+  findings.compare("micro-batch", report.integer("/batch/train_micro_batch_size_per_gpu"),
+                   p.batch.micro);
+  findings.compare("accumulation", report.integer("/batch/gradient_accumulation_steps"),
+                   p.batch.accumulation);
+  findings.compare("padded elements", report.integer("/partition/padded"), p.partition.padded);
+  findings.compare("elements per rank", report.integer("/partition/per_rank"),
+                   p.partition.per_rank);
+  findings.compare_number("volume_per_parameter", report.number("/volume_per_parameter"),
+                          volume_per_parameter(p, steady_volume(p)));
+  check_between_nodes(facts, findings);
+  check_fit(facts, findings);
+}
+
+void check_collectives(const RunFacts& facts, Findings& findings) {
+  const ReportReader& report = facts.report;
+  const Program& program = facts.planned.program;
+  std::set<std::string> reported;
+  for (const auto& item : report.at("/collectives").items()) reported.insert(item.key());
+  for (std::size_t g = 0; g < program.groups.size(); ++g)
+    for (const auto& [op, traffic] : volume_of_runs(program, facts.runs, static_cast<int>(g))) {
+      const std::string name = collective_name(program, {static_cast<int>(g), op});
+      reported.erase(name);
+      for (const char* side : {"predicted", "measured"}) {
+        const std::string at = "/collectives/" + name + "/" + side;
+        findings.compare(fmt::format("{} calls of {}", side, name), report.integer(at + "/calls"),
+                         traffic.calls);
+        findings.compare(fmt::format("{} elements of {}", side, name),
+                         report.integer(at + "/elems"), traffic.elems);
+        findings.compare(fmt::format("{} bytes of {}", side, name), report.integer(at + "/bytes"),
+                         traffic.bytes);
+      }
+    }
+  for (const std::string& name : reported)
+    findings.refuse(fmt::format("collectives: the plan has no {}", printable(name)));
+}
+
+}  // namespace shardmark

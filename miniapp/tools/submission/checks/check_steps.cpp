@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times of the steps, which a report has five times: by step in losses.csv, as percentiles, by
+// phase, by rank and by host. Which order holds among them follows from how the trainer takes them.
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include <miniapp/measure/timings.hpp>
+#include <miniapp/tools/submission/checks/checks.hpp>
+#include <miniapp/tools/submission/checks/order_statistics.hpp>
+
+namespace shardmark {
+namespace {
+
+// Of several ranks, one may begin a step while another one still ends the step before, so that the
+// slowest ranks' times add up to more than the timed span. How much depends on how ranks share
+// cores: a part of the time, and in short runs what a rank loses when it leaves its core.
+constexpr double overlap_part = 0.05, overlap_s = 0.1;
+
+// The timed steps by losses.csv: the time of each is that of its slowest rank.
+struct TimedSteps {
+  std::vector<double> seconds;
+  double sum = 0, p50 = 0, p99 = 0, worst = 0;
+  double mean() const { return seconds.empty() ? 0 : sum / static_cast<double>(seconds.size()); }
+};
+
+TimedSteps timed_steps(const RunFacts& facts) {
+  TimedSteps steps;
+  for (const LossRow& row : facts.timed()) steps.seconds.push_back(row.seconds);
+  steps.sum = std::accumulate(steps.seconds.begin(), steps.seconds.end(), 0.0);
+  steps.p50 = percentile(steps.seconds, 0.5);
+  steps.p99 = percentile(steps.seconds, 0.99);
+  steps.worst = percentile(steps.seconds, 1);
+  return steps;
+}
+
+// Between two steps the ranks agree on whether to go on and print a line; checkpoints are not
+// counted. Honest runs of a few steps on shared cores took up to 3 % and 9 ms per step for that.
+constexpr double between_part = 0.05, between_each_s = 2e-3, between_s = 0.5;
+
+// The steps of one rank follow each other. With several ranks, no rank begins a step before all
+// have done the step before the last one, because they agree in each step on whether to stop.
+void check_span(const TimedSteps& steps, std::int64_t world, double total_s, Findings& findings) {
+  findings.is_positive({"timed_total", total_s});
+  double even_s = 0, odd_s = 0;
+  for (std::size_t s = 0; s < steps.seconds.size(); ++s)
+    (s % 2 == 0 ? even_s : odd_s) += steps.seconds[s];
+  const double least_s =
+      world == 1 ? steps.sum * (1 - rounding)
+                 : std::max((1 - overlap_part) * steps.sum, std::max(even_s, odd_s)) - overlap_s;
+  if (total_s < least_s)
+    findings.refuse(fmt::format("timed_total is {} s, but the timed steps of losses.csv took {} s",
+                                total_s, steps.sum));
+  findings.at_most({"timed_total", total_s},
+                   {"the timed steps of losses.csv with what lies between them",
+                    (1 + between_part) * steps.sum +
+                        between_each_s * static_cast<double>(steps.seconds.size()) + between_s});
+}
+
+void check_percentiles(const RunFacts& facts, const TimedSteps& steps, Findings& findings) {
+  const ReportReader& report = facts.report;
+  for (const LossRow& row : facts.rows)
+    findings.is_positive({fmt::format("losses.csv: the time of step {}", row.step), row.seconds});
+  findings.compare_number("p50 of the steps", report.number("/step_seconds/p50"), steps.p50);
+  findings.compare_number("p99 of the steps", report.number("/step_seconds/p99"), steps.p99);
+  findings.compare_number("worst of the steps", report.number("/step_seconds/worst"), steps.worst);
+  check_span(steps, report.integer("/world"), report.number("/step_seconds/timed_total"), findings);
+}
+
+// Seconds per timed step of one rank, as `seconds_per_step` has them.
+struct PhaseSeconds {
+  std::string whose;  // "rank 3"
+  double forward, backward, optimizer, copies, matmul, exposed, hidden;
+  double phases() const { return forward + backward + optimizer; }
+  double own() const { return phases() - exposed; }
+};
+
+PhaseSeconds phase_seconds(const ReportReader& report, const std::string& at,
+                           const std::string& whose) {
+  const auto of = [&](const char* name) { return report.number(at + "/" + name); };
+  return {whose,
+          of("forward"),
+          of("backward"),
+          of("optimizer"),
+          of("copies"),
+          of("matmul"),
+          of("exposed_communication"),
+          of("hidden_communication")};
+}
+
+// The phases of a rank lie within its steps, one after another, and it waits, copies and multiplies
+// within its phases. On a GPU the device multiplies behind the host, but within the timed span.
+void check_phases(const RunFacts& facts, const TimedSteps& steps, const PhaseSeconds& t,
+                  Findings& findings) {
+  const auto named = [&](const char* what, double value) {
+    return Named{fmt::format("{} of {} per step, in s,", what, t.whose), value};
+  };
+  for (const auto& [name, value] :
+       {std::pair{"forward", t.forward}, std::pair{"backward", t.backward},
+        std::pair{"optimizer", t.optimizer}, std::pair{"copies", t.copies},
+        std::pair{"matrix products", t.matmul}, std::pair{"exposed communication", t.exposed},
+        std::pair{"hidden communication", t.hidden}})
+    findings.is_time(named(name, value));
+  const Named mean{"the mean step of losses.csv", steps.mean()};
+  const Named phases{"its forward, backward and optimizer", t.phases()};
+  findings.at_most(named("forward, backward and optimizer", t.phases()), mean);
+  findings.at_most(named("exposed communication", t.exposed), phases);
+  findings.at_most(named("copies", t.copies), phases);
+  findings.at_most(named("communication", t.exposed + t.hidden), mean);
+  if (facts.on_host())
+    findings.at_most(named("matrix products", t.matmul), phases);
+  else
+    findings.at_most(named("matrix products", t.matmul),
+                     {"the timed span per step",
+                      facts.report.number("/step_seconds/timed_total") /
+                          static_cast<double>(std::max<std::size_t>(1, steps.seconds.size()))});
+}
+
+// A rank's own time in a step is what is left of its phases without waiting for collectives.
+struct OwnTimes {
+  double p50 = 0, p99 = 0, worst = 0, waiting_caused = 0;
+};
+
+OwnTimes own_times(const nlohmann::json& json) {
+  const ReportReader one(json);
+  return {one.number("/own_seconds/p50"), one.number("/own_seconds/p99"),
+          one.number("/own_seconds/worst"), one.number("/waiting_caused_per_step")};
+}
+
+// In each step a rank's own time is no longer than the step, so that no percentile is either.
+void check_own_times(const std::string& whose, const OwnTimes& own, const TimedSteps& steps,
+                     Findings& findings) {
+  const auto of = [&](const char* which, double value) {
+    return Named{fmt::format("the {} of {}'s own time, in s,", which, whose), value};
+  };
+  findings.is_time(of("p50", own.p50));
+  findings.at_most(of("p50", own.p50), of("p99", own.p99));
+  findings.at_most(of("p99", own.p99), of("worst", own.worst));
+  findings.at_most(of("p50", own.p50), {"the p50 of the steps", steps.p50});
+  findings.at_most(of("p99", own.p99), {"the p99 of the steps", steps.p99});
+  findings.at_most(of("worst", own.worst), {"the worst of the steps", steps.worst});
+  findings.is_time({fmt::format("the waiting that {} caused", whose), own.waiting_caused});
+}
+
+// The mean of a rank's own times lies between the least and the largest that its percentiles allow.
+void check_own_mean(const PhaseSeconds& mean, const OwnTimes& own, std::size_t steps,
+                    Findings& findings) {
+  const auto count = static_cast<double>(steps);
+  const Percentiles p{own.p50, own.p99, steps};
+  const Named sum{fmt::format("the own time of {} by its phases, in s,", mean.whose),
+                  mean.own() * count};
+  findings.at_most({fmt::format("the least own time of {} by its percentiles, in s,", mean.whose),
+                    least_sum(p, own.worst)},
+                   sum);
+  findings.at_most(sum, {"the most that its percentiles allow", largest_sum(p, own.worst)});
+}
+
+std::vector<OwnTimes> check_ranks(const RunFacts& facts, const TimedSteps& steps,
+                                  Findings& findings) {
+  const nlohmann::json& list = facts.report.at("/rank_steps");
+  std::vector<OwnTimes> ranks;
+  double caused = 0;
+  for (const nlohmann::json& one : list) {
+    findings.compare<std::int64_t>("rank of rank_steps", ReportReader(one).integer("/rank"),
+                                   static_cast<std::int64_t>(ranks.size()));
+    ranks.push_back(own_times(one));
+    caused += ranks.back().waiting_caused;
+    check_own_times(fmt::format("rank {}", ranks.size() - 1), ranks.back(), steps, findings);
+  }
+  const auto world = facts.report.integer("/world");
+  findings.compare<std::int64_t>("ranks of rank_steps", static_cast<std::int64_t>(ranks.size()),
+                                 world);
+  // A rank waits no longer than its steps last.
+  findings.at_most({"the waiting that all ranks caused per step, in s,", caused},
+                   {"the mean step of all ranks", steps.mean() * static_cast<double>(world)});
+  return ranks;
+}
+
+// host_steps follows from rank_steps and the hosts of the ranks.
+void check_hosts(const RunFacts& facts, const std::vector<OwnTimes>& ranks, Findings& findings) {
+  std::map<std::string, OwnTimes> hosts;
+  const nlohmann::json& places = facts.report.at("/ranks");
+  for (std::size_t r = 0; r < std::min(ranks.size(), places.size()); ++r) {
+    OwnTimes& host = hosts[ReportReader(places[r]).text("/host")];
+    host.p50 = std::max(host.p50, ranks[r].p50);
+    host.p99 = std::max(host.p99, ranks[r].p99);
+    host.worst = std::max(host.worst, ranks[r].worst);
+    host.waiting_caused += ranks[r].waiting_caused;
+  }
+  for (const nlohmann::json& one : facts.report.at("/host_steps")) {
+    const std::string name = ReportReader(one).text("/host");
+    const auto it = hosts.find(name);
+    if (it == hosts.end()) {
+      findings.refuse(fmt::format("host_steps has {}, on which no rank ran", name));
+      continue;
+    }
+    const OwnTimes have = own_times(one);
+    findings.compare_number("p50 of host " + name, have.p50, it->second.p50);
+    findings.compare_number("p99 of host " + name, have.p99, it->second.p99);
+    findings.compare_number("worst of host " + name, have.worst, it->second.worst);
+    findings.compare_number("waiting caused by host " + name, have.waiting_caused,
+                            it->second.waiting_caused);
+    hosts.erase(it);
+  }
+  for (const auto& [name, times] : hosts) findings.refuse("host_steps lacks host " + name);
+}
+
+// The slowest rank is the one with the largest mean of its own times.
+void check_slowest(const RunFacts& facts, const TimedSteps& steps,
+                   const std::vector<OwnTimes>& ranks, Findings& findings) {
+  const ReportReader& report = facts.report;
+  const std::int64_t rank = report.integer("/slowest_rank/rank");
+  const std::size_t count = steps.seconds.size();
+  const PhaseSeconds zero = phase_seconds(report, "/seconds_per_step", "rank 0");
+  const PhaseSeconds slowest = phase_seconds(report, "/slowest_rank/seconds_per_step",
+                                             fmt::format("the slowest rank, {},", rank));
+  check_phases(facts, steps, zero, findings);
+  check_phases(facts, steps, slowest, findings);
+  findings.compare_number("own time of the slowest rank",
+                          report.number("/slowest_rank/own_seconds_per_step"), slowest.own());
+  findings.at_most({"the own time of rank 0 per step, in s,", zero.own()},
+                   {"that of the slowest rank", slowest.own()});
+  if (rank == 0 && report.at("/seconds_per_step") != report.at("/slowest_rank/seconds_per_step"))
+    findings.refuse("the slowest rank is rank 0, with other times than those of rank 0");
+  if (rank < 0 || rank >= static_cast<std::int64_t>(ranks.size()))
+    return findings.refuse(fmt::format("slowest_rank is {}: there is no such rank", rank));
+  if (count == 0) return;
+  check_own_mean(zero, ranks[0], count, findings);
+  check_own_mean(slowest, ranks[static_cast<std::size_t>(rank)], count, findings);
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    findings.at_most(
+        {fmt::format("the least own time of rank {} by its percentiles, in s,", r),
+         least_sum({ranks[r].p50, ranks[r].p99, count}, ranks[r].worst)},
+        {"the own time of the slowest rank", slowest.own() * static_cast<double>(count)});
+}
+
+}  // namespace
+
+void check_step_times(const RunFacts& facts, Findings& findings) {
+  const TimedSteps steps = timed_steps(facts);
+  check_percentiles(facts, steps, findings);
+  const std::vector<OwnTimes> ranks = check_ranks(facts, steps, findings);
+  check_hosts(facts, ranks, findings);
+  check_slowest(facts, steps, ranks, findings);
+}
+
+}  // namespace shardmark
