@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <vector>
 
 #include <core/plan/price/price.hpp>
@@ -39,6 +40,9 @@ class Replay {
   PricedStep result() const;
 
  private:
+  // Times of the end of an event: it is not known, or the event is a collective on its way.
+  static constexpr double never = std::numeric_limits<double>::infinity();
+  static constexpr double on_its_way = -1;
   // Accumulated over the step; what repeats is added several times.
   struct Sums {
     double clock = 0;  // of the compute lane
