@@ -12,7 +12,7 @@
 #include <tests/support/message_of.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::factory_test {
+namespace shardmark::test::factory_test {
 namespace {
 
 TEST(Factory, chooses_at_run_time) {
@@ -73,4 +73,4 @@ TEST(FindNode, spreads_ranks_that_share_cores_evenly) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::factory_test
+}  // namespace shardmark::test::factory_test

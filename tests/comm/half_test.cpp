@@ -8,7 +8,7 @@
 
 #include <core/numeric/half.hpp>
 
-namespace shardmark::half_test {
+namespace shardmark::test::half_test {
 namespace {
 
 TEST(Half, every_value_survives_widening) {
@@ -57,4 +57,4 @@ TEST(Half, beyond_the_largest_is_infinite) {
 }
 
 }  // namespace
-}  // namespace shardmark::half_test
+}  // namespace shardmark::test::half_test

@@ -8,7 +8,7 @@
 #include <tests/support/message_of.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::lane_test {
+namespace shardmark::test::lane_test {
 namespace {
 
 Collective sum_of(Array& data, Dtype dtype) {
@@ -137,4 +137,4 @@ TEST_P(Lane, refusals_name_the_value_and_the_bound) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::lane_test
+}  // namespace shardmark::test::lane_test

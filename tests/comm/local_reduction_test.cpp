@@ -11,7 +11,7 @@
 #include <comm/local_reduction.hpp>
 #include <core/numeric/half.hpp>
 
-namespace shardmark::local_reduction_test {
+namespace shardmark::test::local_reduction_test {
 namespace {
 
 // Around the lengths of runs and blocks, and large ones with odd tails.
@@ -110,4 +110,4 @@ TEST(LocalReduction, DividesEveryElement) {
 }
 
 }  // namespace
-}  // namespace shardmark::local_reduction_test
+}  // namespace shardmark::test::local_reduction_test

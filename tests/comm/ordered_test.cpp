@@ -9,7 +9,7 @@
 #include <tests/support/array.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::ordered_test {
+namespace shardmark::test::ordered_test {
 namespace {
 
 // Values whose sum depends on the order: different magnitudes, signs that cancel, signed zeros.
@@ -93,4 +93,4 @@ TEST(Ordered, another_order_would_change_the_sums) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::ordered_test
+}  // namespace shardmark::test::ordered_test

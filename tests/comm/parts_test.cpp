@@ -15,7 +15,7 @@
 #include <tests/support/message_of.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::parts_test {
+namespace shardmark::test::parts_test {
 namespace {
 
 constexpr double untouched = 99;
@@ -198,4 +198,4 @@ TEST(PartsOverMpi, take_a_call_per_piece) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::parts_test
+}  // namespace shardmark::test::parts_test

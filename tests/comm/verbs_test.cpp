@@ -10,7 +10,7 @@
 #include <tests/support/array.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::verbs_test {
+namespace shardmark::test::verbs_test {
 namespace {
 
 constexpr double untouched = 99;
@@ -249,4 +249,4 @@ TEST(Self, performs_every_operation_for_one_rank) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::verbs_test
+}  // namespace shardmark::test::verbs_test

@@ -18,7 +18,7 @@
 #include <core/random.hpp>
 #include <tests/support/array.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 namespace {
 
 // Element i of a rank: a small multiple of the world size, so that averages are exact in any type.
@@ -150,7 +150,7 @@ int measure(const MpiWorld& world, std::int64_t count, std::uint64_t seed, doubl
 }
 
 }  // namespace
-}  // namespace shardmark::testing
+}  // namespace shardmark::test
 
 int main(int argc, char** argv) {
   using namespace shardmark;
@@ -158,8 +158,8 @@ int main(int argc, char** argv) {
   if (argc < 3) return 2;
   try {
     const int status =
-        testing::measure(world, std::atoll(argv[1]), std::strtoull(argv[2], nullptr, 10),
-                         argc > 3 ? std::atof(argv[3]) : 60);
+        test::measure(world, std::atoll(argv[1]), std::strtoull(argv[2], nullptr, 10),
+                      argc > 3 ? std::atof(argv[3]) : 60);
     std::fflush(stdout);
     // MPI_Finalize may hang over TCP (docs/hosts.md).
     std::thread([status] {

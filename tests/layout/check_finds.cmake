@@ -136,6 +136,16 @@ expect(core/c.hpp "${spdx}#pragma once\nnamespace shardmark::c {\nclass A {\n};\
 other(core/b.hpp "${other_class}")
 expect(core/c.hpp "${spdx}#pragma once\nnamespace shardmark {\nclass A;\n}\n" "")
 
+# Tests.
+foreach(case "a_test.cpp|shardmark::test::a_test|" "a.hpp|shardmark::test|" "a.hpp|shardmark::test::a|"
+             "a_test.cpp|shardmark::test|a namespace other than shardmark::test::a_test"
+             "a.hpp|shardmark|a namespace other than shardmark::test")
+  string(REGEX MATCH "^([^|]*)[|]([^|]*)[|](.*)$" _ "${case}")
+  set(file "tests/core/${CMAKE_MATCH_1}")
+  set(regex "${CMAKE_MATCH_3}")
+  expect("${file}" "${spdx}#pragma once\nnamespace ${CMAKE_MATCH_2} {\n}\n" "${regex}")
+endforeach()
+
 # References in texts.
 expect(core/a.cpp "${spdx}// See core/b.hpp.\n" "names core/b.hpp, which does not exist")
 expect(core/a.cpp "${spdx}// See b.hpp.\n" "names b.hpp, which does not exist")

@@ -8,12 +8,14 @@
 #   classes.cmake     names of classes
 #   references.cmake  files, links, commands, tests and deck keys that texts name
 #   recipes.cmake     what the recipes of CONTRIBUTING.md name
+#   tests.cmake       the form of the tests
 include("${CMAKE_CURRENT_LIST_DIR}/rooms.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/includes.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/files.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/classes.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/references.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/recipes.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/tests.cmake")
 
 function(layout_violations root out)
   layout_room_table_violations(found)
@@ -34,6 +36,7 @@ function(layout_violations root out)
     if(file MATCHES "[.](cpp|hpp|cu|cuh)$")
       layout_include_violations("${file}" "${text}")
       layout_class_violations("${file}" "${text}")
+      layout_test_violations("${file}" "${text}")
     endif()
     layout_reference_violations("${root}" "${file}" "${text}")
     layout_recipe_violations("${root}" "${file}" "${text}")

@@ -11,7 +11,7 @@
 #include <comm/mpi/mpi_calls.hpp>
 #include <core/numeric/half.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 class Array {
  public:
@@ -78,4 +78,4 @@ inline std::vector<std::byte> bring_scratch(Collective& c, int size, const CommO
 inline constexpr Dtype all_dtypes[] = {Dtype::fp32,  Dtype::bf16,  Dtype::fp16,  Dtype::fp64,
                                        Dtype::uint8, Dtype::int32, Dtype::int64, Dtype::int8};
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

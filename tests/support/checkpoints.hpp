@@ -11,7 +11,7 @@
 #include <miniapp/checkpoint/checkpoints.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 /// A folder that one rank creates, all ranks know, and one rank removes at the end. Collective.
 class SharedFolder {
@@ -71,4 +71,4 @@ inline Deck with_checkpoints(Deck deck, const std::string& dir, const std::strin
   return deck;
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 /// Each row has one value index per factor. `levels[f]` is the number of values of factor f. The
 /// algorithm is greedy and gives the same rows in every run; it adds rows until there are
@@ -52,4 +52,4 @@ inline std::vector<std::vector<int>> pairwise_cover(const std::vector<int>& leve
   return rows;
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

@@ -11,7 +11,7 @@
 
 int main(int argc, char* argv[]) {
   testing::InitGoogleTest(&argc, argv);
-  shardmark::testing::select_files(argc, argv);
+  shardmark::test::select_files(argc, argv);
   const Kokkos::ScopeGuard kokkos(argc, argv);
   const int status = RUN_ALL_TESTS();
   if (status == 0 && testing::UnitTest::GetInstance()->test_to_run_count() == 0) {

@@ -6,7 +6,7 @@
 
 #include <core/error.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 template<class Body>
 std::string message_of(Body body) {
@@ -18,4 +18,4 @@ std::string message_of(Body body) {
   return "no CommError";
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

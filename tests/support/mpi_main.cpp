@@ -86,7 +86,7 @@ int main(int argc, char* argv[]) {
   int rank = 0;
   require(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   testing::InitGoogleTest(&argc, argv);
-  shardmark::testing::select_files(argc, argv);
+  shardmark::test::select_files(argc, argv);
   int worst = 1;
   {
     const Kokkos::ScopeGuard kokkos(argc, argv);

@@ -5,7 +5,7 @@
 #include <core/error.hpp>
 #include <core/plan/plan.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 /// Moves the states of stage 3 to files, with limits so small that a small model has states that
 /// are large enough for a file.
@@ -94,4 +94,4 @@ inline Deck quantizable_deck(std::int64_t hidden = 64) {
   return d;
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

@@ -12,7 +12,7 @@
 #include <io/deepspeed/config.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 using nlohmann::json;
 
@@ -48,7 +48,7 @@ inline json deck_of(const json& recorded) {
 inline std::vector<Recording> recordings(const std::string& file) {
   std::ifstream in(std::string(SHARDMARK_TESTS) + "/data/" + file);
   const json all = json::parse(in);
-  const test::ScratchFolder folder;
+  const ScratchFolder folder;
   std::vector<Recording> list;
   for (const json& c : all.at("cases")) {
     Recording r;
@@ -117,4 +117,4 @@ inline std::string first_difference(const json& have, const json& want) {
   return "";
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

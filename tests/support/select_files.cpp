@@ -8,7 +8,7 @@
 
 #include <tests/support/select_files.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 namespace {
 
 bool is_of(const std::string& path, const std::vector<std::string>& files) {
@@ -43,4 +43,4 @@ void select_files(int argc, char* argv[]) {
   GTEST_FLAG_SET(filter, filter);
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

@@ -17,7 +17,7 @@
 #include <io/deepspeed/config.hpp>
 #include <tests/support/io_scratch.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 using nlohmann::json;
 
@@ -165,7 +165,7 @@ inline json torch_deck(const json& r, int stage) {
 inline std::vector<TorchRecording> torch_recordings(const std::string& file) {
   std::ifstream in(std::string(SHARDMARK_TESTS) + "/data/" + file);
   const json all = json::parse(in);
-  const test::ScratchFolder folder;
+  const ScratchFolder folder;
   std::vector<TorchRecording> list;
   for (const json& c : all.at("cases")) {
     TorchRecording r;
@@ -195,4 +195,4 @@ inline json torch_rows(const json& raw, const std::string& step) {
   return list;
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

@@ -30,7 +30,7 @@
 #include <miniapp/ranks/peers.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 /// Returns the number of ranks of this test.
 inline int world() {
@@ -136,7 +136,7 @@ class Training {
   void step_by_segment() {
     const Step& step = program_.steps[step_path(program_, false).back()];
     int micro_batch = 0;
-    for (int segment : testing::segments_of(step, false)) {
+    for (int segment : segments_of(step, false)) {
       executor().run(segment, {.step = steps_, .updates = steps_, .micro_batch = micro_batch});
       after_segment(program_.segments[segment], micro_batch++);
     }
@@ -314,4 +314,4 @@ inline void make_llama(ModelSpec& m) {
   m.qkv_bias = true;
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

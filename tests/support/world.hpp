@@ -13,7 +13,7 @@
 #include <comm/mpi/node.hpp>
 #include <tests/support/world_rank.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 inline CommOptions make_options(Reductions reductions = Reductions::native) {
   static const Idle idle = find_node(MPI_COMM_WORLD).idle();
@@ -92,4 +92,4 @@ inline void mpi_barrier() {
   check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

@@ -4,7 +4,7 @@
 
 #include <mpi.h>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 inline int world_rank() {
   int rank = 0;
@@ -17,4 +17,4 @@ inline int world_size() {
   return size;
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

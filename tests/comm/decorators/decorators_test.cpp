@@ -11,7 +11,7 @@
 #include <tests/support/array.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::decorators_test {
+namespace shardmark::test::decorators_test {
 namespace {
 
 Collective all_reduce(Array& data, Dtype dtype, std::string_view name = "") {
@@ -196,4 +196,4 @@ TEST(Faulty, stale_shard_delivers_the_previous_shard_of_the_last_rank) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::decorators_test
+}  // namespace shardmark::test::decorators_test

@@ -9,7 +9,7 @@
 #include <tests/support/array.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::watchdog_test {
+namespace shardmark::test::watchdog_test {
 namespace {
 
 constexpr double timeout_s = 0.4;
@@ -151,4 +151,4 @@ TEST_P(Late, nobody_is_accused_while_all_are_in_time) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::watchdog_test
+}  // namespace shardmark::test::watchdog_test

@@ -11,7 +11,7 @@
 #include <comm/mpi/mpi_check.hpp>
 #include <tests/support/world_rank.hpp>
 
-namespace shardmark::testing::background_traffic_test {
+namespace shardmark::test::background_traffic_test {
 namespace {
 
 constexpr std::int64_t message = 100'000;
@@ -98,4 +98,4 @@ TEST(BackgroundTraffic, changes_no_collective) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::background_traffic_test
+}  // namespace shardmark::test::background_traffic_test

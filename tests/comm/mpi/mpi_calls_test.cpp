@@ -8,7 +8,7 @@
 #include <tests/support/array.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::mpi_calls_test {
+namespace shardmark::test::mpi_calls_test {
 namespace {
 
 TEST(MpiCalls, are_those_that_the_table_lists) {
@@ -90,4 +90,4 @@ TEST(MpiCalls, follow_the_number_of_pieces) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::mpi_calls_test
+}  // namespace shardmark::test::mpi_calls_test

@@ -7,7 +7,7 @@
 
 #include <tests/comm/mpi/mpi_counter.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 namespace {
 
 std::map<std::string, std::int64_t>& counts() {
@@ -71,12 +71,12 @@ void count(const char* name, const MpiData& carried) {
   data()[name].bytes += carried.bytes;
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test
 
-using shardmark::testing::count;
-using shardmark::testing::items;
-using shardmark::testing::ranks;
-using shardmark::testing::sum;
+using shardmark::test::count;
+using shardmark::test::items;
+using shardmark::test::ranks;
+using shardmark::test::sum;
 
 extern "C" {
 #define COUNTED(name, parameters, arguments, ...)   \

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 /// What the calls of one collective function carried: the whole array of each collective, which is
 /// what a rank receives of a gather and what it gives to a scatter, an exchange or a reduction.
@@ -24,4 +24,4 @@ std::map<std::string, std::int64_t> mpi_counts();
 /// counts and types; functions that were not called are absent.
 std::map<std::string, MpiData> mpi_data();
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

@@ -9,8 +9,6 @@
 
 namespace {
 
-using shardmark::testing::fake;
-
 struct Stream {
   std::deque<std::function<bool()>> tasks;
 };
@@ -49,7 +47,7 @@ bool advance(Stream& stream) {
 
 }  // namespace
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 FakeDevice& fake() {
   static FakeDevice device;
@@ -67,7 +65,9 @@ void pump() {
   }
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test
+
+using namespace shardmark::test;
 
 extern "C" {
 
@@ -83,7 +83,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  shardmark::testing::pump();
+  pump();
   streams().erase(stream_of(stream));
   delete stream_of(stream);
   --fake().streams;
@@ -104,11 +104,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event_of(event)->complete = std::make_shared<bool>(false);
   event_of(event)->at_ms = std::make_shared<int>(0);
-  shardmark::testing::enqueue(stream,
-                              [complete = event_of(event)->complete, at = event_of(event)->at_ms] {
-                                *at = now_ms;
-                                return *complete = true;
-                              });
+  enqueue(stream, [complete = event_of(event)->complete, at = event_of(event)->at_ms] {
+    *at = now_ms;
+    return *complete = true;
+  });
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
@@ -120,11 +119,11 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  shardmark::testing::enqueue(stream, [complete = event_of(event)->complete] { return *complete; });
+  enqueue(stream, [complete = event_of(event)->complete] { return *complete; });
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  shardmark::testing::pump();
+  pump();
   return *event_of(event)->complete ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
@@ -149,15 +148,15 @@ cudaError_t cudaFreeHost(void* data) {
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  shardmark::testing::enqueue(stream, [=] { return std::memcpy(to, from, bytes), true; });
+  enqueue(stream, [=] { return std::memcpy(to, from, bytes), true; });
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  while (!stream_of(stream)->tasks.empty()) shardmark::testing::pump();
+  while (!stream_of(stream)->tasks.empty()) pump();
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  shardmark::testing::pump();
+  pump();
   return stream_of(stream)->tasks.empty() ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaGetLastError() {

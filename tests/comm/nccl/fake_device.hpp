@@ -13,7 +13,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 struct FakeCall {
   std::string name;
@@ -43,4 +43,4 @@ void enqueue(cudaStream_t stream, std::function<bool()> task);
 /// Lets all streams advance as far as they can.
 void pump();
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

@@ -18,8 +18,8 @@ void divide_halves(T* data, std::int64_t elems, int divisor) {
 
 void divide_on_stream(cudaStream_t stream, Dtype dtype, void* data, std::int64_t elems,
                       int divisor) {
-  testing::enqueue(stream, [=] {
-    if (!testing::fake().moves_data) return true;
+  test::enqueue(stream, [=] {
+    if (!test::fake().moves_data) return true;
     if (dtype == Dtype::bf16)
       divide_halves(static_cast<Bf16*>(data), elems, divisor);
     else if (dtype == Dtype::fp16)

@@ -17,8 +17,7 @@
 namespace {
 
 using namespace shardmark;
-using testing::fake;
-using testing::FakeCall;
+using namespace shardmark::test;
 
 using Bytes = std::vector<std::byte>;
 
@@ -111,7 +110,7 @@ bool together(Comm& c) {
 
 ncclResult_t state(Comm& c) {
   if (fake().async_error != ncclSuccess) return fake().async_error;
-  testing::pump();
+  pump();
   if (!together(c) || (c.busy > 0 && c.busy-- > 0)) return ncclInProgress;
   if (c.pending) std::exchange(c.pending, nullptr)();
   return c.finalized && c.open > 0 ? ncclInProgress : ncclSuccess;
@@ -203,7 +202,7 @@ ncclResult_t collective(const char* name, const void* send, void* recv, std::siz
       Exchange{c, seen, scatters ? count * static_cast<std::size_t>(c->size) : count, count});
   return call(*c, seen, [=] {
     ++c->open;
-    testing::enqueue(stream, [=] {
+    enqueue(stream, [=] {
       if (!exchange->done()) return false;
       --c->open;
       return true;
@@ -282,7 +281,7 @@ ncclResult_t ncclGroupEnd() {
   const std::shared_ptr<Comm> c = group->comm;
   return call(*c, group->call, [=] {
     ++c->open;
-    testing::enqueue(group->stream, [=] {
+    enqueue(group->stream, [=] {
       if (!group->done()) return false;
       --c->open;
       return true;

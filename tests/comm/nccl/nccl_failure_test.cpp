@@ -8,7 +8,7 @@
 #include <tests/support/message_of.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::nccl_failure_test {
+namespace shardmark::test::nccl_failure_test {
 namespace {
 
 class NcclFailure : public ::testing::Test {
@@ -126,4 +126,4 @@ TEST_F(NcclFailure, ordered_sums_are_refused) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::nccl_failure_test
+}  // namespace shardmark::test::nccl_failure_test

@@ -9,7 +9,7 @@
 #include <tests/comm/nccl/fake_device.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::nccl_order_test {
+namespace shardmark::test::nccl_order_test {
 namespace {
 
 class NcclOrder : public ::testing::TestWithParam<int> {  // how many polls NCCL stays busy
@@ -140,4 +140,4 @@ INSTANTIATE_TEST_SUITE_P(nccl, NcclOrder, ::testing::Values(0, 5), [](const auto
 });
 
 }  // namespace
-}  // namespace shardmark::testing::nccl_order_test
+}  // namespace shardmark::test::nccl_order_test

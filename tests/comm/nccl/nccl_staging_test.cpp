@@ -12,7 +12,7 @@
 #include <tests/support/array.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::nccl_staging_test {
+namespace shardmark::test::nccl_staging_test {
 namespace {
 
 class Staging : public ::testing::TestWithParam<std::tuple<Reductions, bool>> {
@@ -119,4 +119,4 @@ INSTANTIATE_TEST_SUITE_P(nccl, Staging,
                          });
 
 }  // namespace
-}  // namespace shardmark::testing::nccl_staging_test
+}  // namespace shardmark::test::nccl_staging_test

@@ -8,7 +8,7 @@
 #include <tests/comm/nccl/fake_device.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::nccl_test {
+namespace shardmark::test::nccl_test {
 namespace {
 
 class Nccl : public ::testing::Test {
@@ -125,4 +125,4 @@ TEST_F(Nccl, exchange_uses_host_memory_and_no_nccl_call) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::nccl_test
+}  // namespace shardmark::test::nccl_test

@@ -10,7 +10,7 @@
 #include <tests/support/message_of.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::node_test {
+namespace shardmark::test::node_test {
 namespace {
 
 // Whatever the nodes are, the rails of the ranks of a node cover an array without a gap, and the
@@ -118,4 +118,4 @@ TEST(Node, ranks_of_a_node_in_different_collectives_get_an_error) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::node_test
+}  // namespace shardmark::test::node_test

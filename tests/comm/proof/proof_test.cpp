@@ -12,7 +12,7 @@
 #include <tests/support/array.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::proof_test {
+namespace shardmark::test::proof_test {
 namespace {
 
 bool is_integer(Dtype dtype) {
@@ -284,4 +284,4 @@ TEST(Folds, judge_small_arrays_element_by_element) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::proof_test
+}  // namespace shardmark::test::proof_test

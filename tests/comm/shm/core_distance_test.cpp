@@ -8,7 +8,7 @@
 #include <comm/shm/core_distance.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::core_distance_test {
+namespace shardmark::test::core_distance_test {
 namespace {
 
 bool has_neighbour() {
@@ -49,4 +49,4 @@ TEST(CoreDistance, of_a_late_neighbour_is_unknown) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::core_distance_test
+}  // namespace shardmark::test::core_distance_test

@@ -11,7 +11,7 @@
 #include <tests/support/array.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::shm_test {
+namespace shardmark::test::shm_test {
 namespace {
 
 std::unique_ptr<ShmCommunicator> make_shm(std::string& why_not) {
@@ -103,4 +103,4 @@ TEST_F(NoSharing, is_agreed_on_and_auto_falls_back_to_MPI) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::shm_test
+}  // namespace shardmark::test::shm_test

@@ -10,7 +10,7 @@
 #include <core/error.hpp>
 #include <core/memory/budget.hpp>
 
-namespace shardmark::budget_test {
+namespace shardmark::test::budget_test {
 namespace {
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
@@ -134,4 +134,4 @@ TEST_F(FindMemory, works_on_this_machine) {
 }
 
 }  // namespace
-}  // namespace shardmark::budget_test
+}  // namespace shardmark::test::budget_test

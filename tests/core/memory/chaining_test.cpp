@@ -10,7 +10,7 @@
 #include <core/memory/buffer.hpp>
 #include <core/memory/ledger.hpp>
 
-namespace shardmark::chaining_test {
+namespace shardmark::test::chaining_test {
 namespace {
 
 namespace tools = Kokkos::Tools::Experimental;
@@ -101,4 +101,4 @@ TEST_F(LedgerChaining, a_later_tool_that_calls_our_callbacks_outlives_the_ledger
 }
 
 }  // namespace
-}  // namespace shardmark::chaining_test
+}  // namespace shardmark::test::chaining_test

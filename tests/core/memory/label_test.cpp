@@ -4,7 +4,7 @@
 
 #include <core/memory/label.hpp>
 
-namespace shardmark::label_test {
+namespace shardmark::test::label_test {
 namespace {
 
 TEST(MemoryLabel, is_spelled_as_documented) {
@@ -40,4 +40,4 @@ TEST(MemoryLabel, foreign_text_is_no_label) {
 }
 
 }  // namespace
-}  // namespace shardmark::label_test
+}  // namespace shardmark::test::label_test

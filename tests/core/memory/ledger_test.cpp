@@ -12,7 +12,7 @@
 #include <core/memory/buffer.hpp>
 #include <core/memory/ledger.hpp>
 
-namespace shardmark::ledger_test {
+namespace shardmark::test::ledger_test {
 namespace {
 
 Slot slot(std::int64_t elems, Category category = Category::param, Tier tier = Tier::device,
@@ -156,4 +156,4 @@ TEST(Buffer, names_the_label_when_the_allocation_fails) {
 }
 
 }  // namespace
-}  // namespace shardmark::ledger_test
+}  // namespace shardmark::test::ledger_test

@@ -9,7 +9,7 @@
 #include <core/error.hpp>
 #include <core/memory/process_memory.hpp>
 
-namespace shardmark::process_memory_test {
+namespace shardmark::test::process_memory_test {
 namespace {
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
@@ -46,4 +46,4 @@ TEST(ProcessMemory, unreadable_files_are_reported) {
 }
 
 }  // namespace
-}  // namespace shardmark::process_memory_test
+}  // namespace shardmark::test::process_memory_test

@@ -9,7 +9,7 @@
 
 #include <core/memory/slot_watch.hpp>
 
-namespace shardmark::slot_watch_test {
+namespace shardmark::test::slot_watch_test {
 namespace {
 
 constexpr std::int64_t elems = 100;  // 400 bytes; 512 belong to the slot
@@ -141,4 +141,4 @@ TEST(SlotWatch, ForgetsWhatIsReleased) {
 }
 
 }  // namespace
-}  // namespace shardmark::slot_watch_test
+}  // namespace shardmark::test::slot_watch_test

@@ -6,7 +6,7 @@
 #include <core/error.hpp>
 #include <core/plan/collective_scratch.hpp>
 
-namespace shardmark::collective_scratch_test {
+namespace shardmark::test::collective_scratch_test {
 namespace {
 
 constexpr std::int64_t cap = 64 << 20;
@@ -81,4 +81,4 @@ TEST(Scratch, refuses_counts_that_leave_63_bits) {
 }
 
 }  // namespace
-}  // namespace shardmark::collective_scratch_test
+}  // namespace shardmark::test::collective_scratch_test

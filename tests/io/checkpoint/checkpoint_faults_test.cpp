@@ -33,12 +33,11 @@ std::string of_first(std::string text) {
 // on the first and on the last, on each in one way.
 std::vector<int> victims() {
 #ifdef SHARDMARK_TEST_ALL
-  std::vector<int> all(static_cast<std::size_t>(testing::world_size()));
+  std::vector<int> all(static_cast<std::size_t>(world_size()));
   std::iota(all.begin(), all.end(), 0);
   return all;
 #else
-  return testing::world_size() == 1 ? std::vector<int>{0}
-                                    : std::vector<int>{0, testing::world_size() - 1};
+  return world_size() == 1 ? std::vector<int>{0} : std::vector<int>{0, world_size() - 1};
 #endif
 }
 
@@ -58,11 +57,11 @@ constexpr std::int64_t elems =
 class Faults : public ::testing::TestWithParam<bool> {
  protected:
   Faults() {
-    dir_ = of_first(testing::world_rank() == 0 ? scratch_.path("c") : "");
-    if (testing::world_rank() == 0) folder_.emplace(dir_);
+    dir_ = of_first(world_rank() == 0 ? scratch_.path("c") : "");
+    if (world_rank() == 0) folder_.emplace(dir_);
     values_.resize(elems);
     for (std::int64_t e = 0; e < elems; ++e)
-      values_[static_cast<std::size_t>(e)] = static_cast<float>(testing::world_rank() * elems + e);
+      values_[static_cast<std::size_t>(e)] = static_cast<float>(world_rank() * elems + e);
   }
   ~Faults() override { MPI_Barrier(MPI_COMM_WORLD); }  // the others may still read
   static bool shared() { return GetParam(); }
@@ -85,7 +84,7 @@ class Faults : public ::testing::TestWithParam<bool> {
     Manifest m = manifest(step);
     WrittenPart written;
     phase([&] { written = write_part(place(path), sources()); });
-    std::vector<WrittenPart> all(static_cast<std::size_t>(testing::world_size()));
+    std::vector<WrittenPart> all(static_cast<std::size_t>(world_size()));
     MPI_Allgather(&written, sizeof written, MPI_BYTE, all.data(), sizeof written, MPI_BYTE,
                   MPI_COMM_WORLD);
     for (std::size_t r = 0; r < all.size(); ++r) {
@@ -102,10 +101,10 @@ class Faults : public ::testing::TestWithParam<bool> {
 
   PartPlace place(const std::string& folder) const {
     PartPlace p;
-    const int rank = testing::world_rank();
+    const int rank = world_rank();
     p.path = folder + "/" + manifest(1).files[shared() ? 0 : static_cast<std::size_t>(rank)].name;
     p.access.comm = shared() ? MPI_COMM_WORLD : MPI_COMM_NULL;
-    const int ranks = shared() ? testing::world_size() : 1;
+    const int ranks = shared() ? world_size() : 1;
     p.offset = shared() ? rank * elems : 0;
     p.first_block = shared() ? rank : 0;
     p.elems = elems;
@@ -122,10 +121,10 @@ class Faults : public ::testing::TestWithParam<bool> {
   static Manifest manifest(int step) {
     Manifest m;
     m.position.step = m.position.updates = step;
-    m.world = testing::world_size();
-    m.params = {{"all", testing::world_size() * elems, {testing::world_size() * elems}}};
+    m.world = world_size();
+    m.params = {{"all", world_size() * elems, {world_size() * elems}}};
     m.deck = "{}";
-    for (int r = 0; r < testing::world_size(); ++r) {
+    for (int r = 0; r < world_size(); ++r) {
       CheckpointPart p;
       p.rank = r, p.file = shared() ? 0 : r;
       p.elems = elems, p.offset = shared() ? r * elems : 0;
@@ -141,7 +140,7 @@ class Faults : public ::testing::TestWithParam<bool> {
     const std::string folder = dir_ + "/" + checkpoint_name(step);
     const Manifest m = read_manifest(folder);
     EXPECT_EQ(m.position.step, step);
-    const CheckpointPart& part = m.parts[static_cast<std::size_t>(testing::world_rank())];
+    const CheckpointPart& part = m.parts[static_cast<std::size_t>(world_rank())];
     for (State s : m.stored()) EXPECT_NO_THROW(verify_part(folder, m, part, s));
   }
 
@@ -150,7 +149,7 @@ class Faults : public ::testing::TestWithParam<bool> {
     SCOPED_TRACE(fault.call + " " + std::to_string(fault.nth) + " on rank " +
                  std::to_string(victim) + ": " + std::strerror(fault.error) +
                  (fault.lasting ? ", from then on" : ""));
-    if (testing::world_rank() == victim) set_io_fault(fault);
+    if (world_rank() == victim) set_io_fault(fault);
     const std::string what = write(2);
     const bool reached = any(io_faults() > 0), failed = any(!what.empty());
     clear_io_fault();
@@ -164,14 +163,14 @@ class Faults : public ::testing::TestWithParam<bool> {
     if (!reached) {
       EXPECT_FALSE(failed) << what;
     }
-    if (!what.empty() && testing::world_rank() == victim) {
+    if (!what.empty() && world_rank() == victim) {
       EXPECT_NE(what.find(dir_), std::string::npos) << what;
       EXPECT_NE(what.find(std::strerror(fault.error)), std::string::npos) << what;
       EXPECT_NE(what.find("give another checkpoint.dir"), std::string::npos) << what;
       EXPECT_FALSE(names_hdf5(what)) << what;
     }
     if (shared() && failed &&
-        any(testing::world_rank() == victim && what.find(".h5") != std::string::npos)) {
+        any(world_rank() == victim && what.find(".h5") != std::string::npos)) {
       EXPECT_FALSE(what.empty()) << "this rank does not know";
     }
     expect_whole(1);
@@ -197,7 +196,7 @@ TEST_P(Faults, any_call_on_any_rank_fails_on_all) {
           ASSERT_LT(nth, 1000) << "the calls never end";
         }
   EXPECT_GT(cases, 30);
-  if (testing::world_rank() == 0) std::printf("%d calls failed\n", cases);
+  if (world_rank() == 0) std::printf("%d calls failed\n", cases);
 }
 
 // Network file systems report a full disk or quota when a file is closed. Nothing reads the states
@@ -225,7 +224,7 @@ TEST_P(Faults, a_file_that_cannot_be_read_is_named) {
   ASSERT_EQ(write(1), "");
   const std::string folder = dir_ + "/" + checkpoint_name(1);
   const Manifest m = read_manifest(folder);
-  const CheckpointPart& part = m.parts[static_cast<std::size_t>(testing::world_rank())];
+  const CheckpointPart& part = m.parts[static_cast<std::size_t>(world_rank())];
   for (const bool lasting : {false, true})
     for (std::int64_t nth = 1;; ++nth) {
       set_io_fault({dir_, "pread", nth, EIO, lasting});

@@ -26,21 +26,21 @@ float value_of(State s, std::int64_t elem) {
 struct SharedFile {
   SharedFile() {
     char name[64] = "/tmp/shardmark-shared-XXXXXX";
-    if (testing::world_rank() == 0 && ::mkdtemp(name) == nullptr) name[0] = '\0';
+    if (world_rank() == 0 && ::mkdtemp(name) == nullptr) name[0] = '\0';
     MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
     folder = name;
   }
   ~SharedFile() {
     MPI_Barrier(MPI_COMM_WORLD);
     std::error_code ignored;
-    if (testing::world_rank() == 0) std::filesystem::remove_all(folder, ignored);
+    if (world_rank() == 0) std::filesystem::remove_all(folder, ignored);
   }
   std::string folder;
 };
 
 TEST(SharedFile, is_written_by_all_and_read_by_anyone) {
   const SharedFile shared;
-  const int rank = testing::world_rank(), size = testing::world_size();
+  const int rank = world_rank(), size = world_size();
   PartPlace place;
   place.path = shared.folder + "/all.h5";
   place.access.comm = MPI_COMM_WORLD;

@@ -12,11 +12,8 @@
 #include <tests/support/checkpoints.hpp>
 #include <tests/support/cover.hpp>
 
-namespace shardmark::resume_cover_test {
+namespace shardmark::test::resume_cover_test {
 namespace {
-
-using testing::CheckpointedRun;
-using testing::SharedFolder;
 
 enum Factor {
   ranks_out,
@@ -71,13 +68,13 @@ class SubWorld {
 };
 
 Deck deck_of(const std::vector<int>& row, bool out) {
-  Deck d = testing::small_deck(row[out ? stage_out : stage_in], 12);
+  Deck d = small_deck(row[out ? stage_out : stage_in], 12);
   d.run.schedule =
       row[out ? schedule_out : schedule_in] == 0 ? Schedule::deepspeed : Schedule::paper;
   d.run.memory_mode = row[mode] == (out ? 0 : 1) ? MemoryMode::pooled : MemoryMode::strict;
   constexpr Dtype dtypes[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
   const Dtype dtype = dtypes[row[out ? dtype_out : dtype_in]];
-  testing::set_precision(d, dtype, dtype);
+  set_precision(d, dtype, dtype);
   d.model.tied_head = row[tied] == 1;
   // One copy of the states, one per block of ranks, or one per rank.
   const int ranks = row[out ? ranks_out : ranks_in] + 1, blocks = row[out ? blocks_out : blocks_in];
@@ -96,7 +93,7 @@ Deck deck_of(const std::vector<int>& row, bool out) {
   return d;
 }
 
-void expect_rounded_masters(testing::Training& t) {
+void expect_rounded_masters(Training& t) {
   const Program& p = t.program();
   const auto at = [&](const StatePiece& piece) { return t.executor().slot(piece.slot); };
   for (const StatePiece& m : p.states)
@@ -119,7 +116,7 @@ void expect_rounded_masters(testing::Training& t) {
 StateHashes write_there(const std::vector<int>& row, const std::string& dir) {
   const SubWorld ranks(row[ranks_out] + 1);
   if (!ranks.mine()) return {};
-  CheckpointedRun run(testing::with_checkpoints(deck_of(row, true), dir), ranks.comm());
+  CheckpointedRun run(with_checkpoints(deck_of(row, true), dir), ranks.comm());
   for (int s = 0; s < 2; ++s) run.training.step();
   run.write();
   return run.training.hashes();
@@ -132,8 +129,7 @@ void read_here(const std::vector<int>& row, const std::string& dir, StateHashes 
   MPI_Ibcast(&want.param, 4, MPI_UINT64_T, 0, MPI_COMM_WORLD, &request);
   wait_quietly(request);
   if (!ranks.mine()) return;
-  CheckpointedRun run(testing::with_checkpoints(deck_of(row, false), dir, "latest", 0),
-                      ranks.comm());
+  CheckpointedRun run(with_checkpoints(deck_of(row, false), dir, "latest", 0), ranks.comm());
   StateHashes have = run.training.hashes();
   EXPECT_EQ(have.disagreement, "");
   if (row[dtype_in] != row[dtype_out]) have.param = want.param;
@@ -147,7 +143,7 @@ void read_here(const std::vector<int>& row, const std::string& dir, StateHashes 
 TEST(Restart, OnAnyRanksStageScheduleLayoutAndType) {
   // As many rows as cover all pairs, or more on request.
   const char* const at_least = std::getenv("SHARDMARK_TEST_ROWS");
-  const auto rows = testing::pairwise_cover(levels, at_least == nullptr ? 0 : std::stoi(at_least));
+  const auto rows = pairwise_cover(levels, at_least == nullptr ? 0 : std::stoi(at_least));
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank == 0) std::printf("%zu combinations cover all pairs\n", rows.size());
@@ -163,4 +159,4 @@ TEST(Restart, OnAnyRanksStageScheduleLayoutAndType) {
 }
 
 }  // namespace
-}  // namespace shardmark::resume_cover_test
+}  // namespace shardmark::test::resume_cover_test

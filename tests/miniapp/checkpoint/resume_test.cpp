@@ -8,16 +8,8 @@
 #include <core/plan/interpret/check.hpp>
 #include <tests/support/checkpoints.hpp>
 
-namespace shardmark::resume_test {
+namespace shardmark::test::resume_test {
 namespace {
-
-using testing::CheckpointedRun;
-using testing::Outcome;
-using testing::SharedFolder;
-using testing::small_deck;
-using testing::Training;
-using testing::with_checkpoints;
-using testing::world;
 
 Outcome outcome_of(Training& t, std::size_t from) {
   const auto start = static_cast<std::ptrdiff_t>(from);
@@ -40,7 +32,7 @@ Outcome whole_run(const Deck& deck, const std::string& dir) {
   }
   run.checkpoints.finish();
   require_legal(check(run.training.program()));
-  testing::expect_memory_as_predicted(run.training);
+  expect_memory_as_predicted(run.training);
   EXPECT_EQ(run.training.hashes().disagreement, "");
   return outcome_of(run.training, stop_after);
 }
@@ -62,7 +54,7 @@ TEST(Resume, IsBitwiseEqualToARunThatNeverStopped) {
         const std::int64_t accumulation = dtype == Dtype::fp32 ? 2 : 1;
         Deck deck = small_deck(stage, 2 * world() * accumulation, accumulation);
         deck.run.schedule = schedule;
-        testing::set_precision(deck, dtype, dtype);
+        set_precision(deck, dtype, dtype);
         deck.zero.scheduler.type = LrSchedule::warmup;
         deck.zero.scheduler.warmup_num_steps = 4;
         if (dtype == Dtype::fp16)  // overflows at first, so that steps are skipped
@@ -76,7 +68,7 @@ TEST(Resume, IsBitwiseEqualToARunThatNeverStopped) {
 TEST(Resume, ContinuesTheCountsOfUpdatesAndSamples) {
   const SharedFolder folder;
   Deck deck = small_deck(2, 2 * world());
-  testing::set_precision(deck, Dtype::fp16, Dtype::fp16);
+  set_precision(deck, Dtype::fp16, Dtype::fp16);
   deck.zero.precision.loss_scale = {true, 0x1p22, 2, 1, false, 1};
   std::int64_t trained = 0, skipped = 0;
   for (const char* resume : {"none", "latest"}) {
@@ -104,7 +96,7 @@ TEST(Resume, IsBitwiseEqualFromAnAsynchronousCheckpoint) {
       for (MemoryMode mode : {MemoryMode::strict, MemoryMode::pooled}) {
         const SharedFolder folder;
         Deck deck = small_deck(stage, 2 * world());
-        testing::set_precision(deck, dtype, dtype);
+        set_precision(deck, dtype, dtype);
         deck.run.memory_mode = mode;
         deck.checkpoint.async = true;
         const Outcome whole = whole_run(deck, folder.path());
@@ -249,4 +241,4 @@ TEST(Resume, RefusesAChangedByteOfAnyRank) {
 }
 
 }  // namespace
-}  // namespace shardmark::resume_test
+}  // namespace shardmark::test::resume_test

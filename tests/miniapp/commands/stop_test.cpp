@@ -14,7 +14,7 @@
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::stop_test {
 namespace {
 
 constexpr double start_limit_s = 60;
@@ -167,4 +167,4 @@ TEST(FileLimit, OfARunIsAnErrorOfOutput) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::stop_test

@@ -6,15 +6,12 @@
 #include <core/plan/interpret/check.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::autocast_run_test {
+namespace shardmark::test::autocast_run_test {
 namespace {
-
-using testing::Training;
-using testing::world;
 
 // Sizes that no number of ranks divides, and types that follow each other in every way.
 Deck list_deck(int stage, std::int64_t accumulation) {
-  Deck d = testing::small_deck(stage, world() * accumulation, accumulation);
+  Deck d = small_deck(stage, world() * accumulation, accumulation);
   d.run.compute = Compute::none;
   d.run.reductions = Reductions::ordered;
   d.model = {};
@@ -41,7 +38,7 @@ Deck list_deck(int stage, std::int64_t accumulation) {
 StateHashes run(const Deck& deck) {
   Training t(deck, MPI_COMM_WORLD);
   require_legal(check(t.program()));
-  testing::train_as_predicted(t, 4);
+  train_as_predicted(t, 4);
   EXPECT_EQ(t.hashes().disagreement, "");
   return t.hashes();
 }
@@ -110,4 +107,4 @@ TEST(AutocastRuns, HalveTheBytesOfSafeModules) {
 }
 
 }  // namespace
-}  // namespace shardmark::autocast_run_test
+}  // namespace shardmark::test::autocast_run_test

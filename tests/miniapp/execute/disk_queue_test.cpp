@@ -11,7 +11,7 @@
 #include <core/error.hpp>
 #include <miniapp/execute/disk_queue.hpp>
 
-namespace shardmark::disk_queue_test {
+namespace shardmark::test::disk_queue_test {
 namespace {
 
 constexpr std::int64_t bytes = std::int64_t{4} << 20;
@@ -89,4 +89,4 @@ TEST(DiskQueue, ADiskThatIsTooSlowIsAnErrorAndNotWaitedFor) {
 }
 
 }  // namespace
-}  // namespace shardmark::disk_queue_test
+}  // namespace shardmark::test::disk_queue_test

@@ -11,14 +11,8 @@
 #include <core/plan/interpret/volume.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::equality_test {
+namespace shardmark::test::equality_test {
 namespace {
-
-using testing::make_llama;
-using testing::Outcome;
-using testing::small_deck;
-using testing::Training;
-using testing::world;
 
 Outcome train(const Deck& deck, int steps) {
   Training t(deck, MPI_COMM_WORLD);
@@ -42,7 +36,7 @@ TEST_P(Stages, AreBitwiseEqualWithOrderedReductions) {
       deck.zero.gradient_clipping = clipping;
       deck.model.tied_head = tied;
       if (family == Family::llama) make_llama(deck.model);
-      testing::set_precision(deck, dtype, dtype);
+      set_precision(deck, dtype, dtype);
       all.push_back(train(deck, 4));
       EXPECT_EQ(all.back().losses, all.front().losses)
           << to_string(schedule) << ", stage " << stage;
@@ -113,7 +107,7 @@ TEST(Accumulation, PairsOfStagesAreBitwiseEqualInSixteenBits) {
           Deck deck = small_deck(stage, 6 * world(), 3);
           deck.run.schedule = schedule;
           deck.run.reductions = Reductions::ordered;
-          testing::set_precision(deck, dtype, accum);
+          set_precision(deck, dtype, accum);
           const Outcome outcome = train(deck, 3);
           EXPECT_EQ(first.try_emplace(stage / 2, outcome).first->second, outcome)
               << to_string(dtype) << " in " << to_string(accum) << ", " << to_string(schedule)
@@ -141,7 +135,7 @@ TEST(Accumulation, IsTheSameStepAsOneLargeBatchInTheBf16Optimizer) {
   Deck one = small_deck(1, 4 * world(), 1), four = small_deck(1, 4 * world(), 4);
   for (Deck* deck : {&one, &four}) {
     deck->run.schedule = Schedule::deepspeed;
-    testing::set_precision(*deck, Dtype::bf16, Dtype::fp32);
+    set_precision(*deck, Dtype::bf16, Dtype::fp32);
   }
   expect_one_step(one, four, 1e-3, 1e-2);
 }
@@ -171,7 +165,7 @@ void expect_as_predicted(const Shape& s) {
   deck.run.schedule = s.schedule;
   deck.run.reductions = s.reductions;
   deck.run.compute = s.compute;
-  testing::set_precision(deck, s.dtype, s.grad_accum);
+  set_precision(deck, s.dtype, s.grad_accum);
   deck.run.activation_checkpointing = s.recompute;
   Training t(deck, MPI_COMM_WORLD);
   train_as_predicted(t, 3);
@@ -214,4 +208,4 @@ TEST(PredictedIsMeasured, InSixteenBitsToo) {
 }
 
 }  // namespace
-}  // namespace shardmark::equality_test
+}  // namespace shardmark::test::equality_test

@@ -9,10 +9,8 @@
 #include <core/plan/write/plan_writer.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::executor_test {
+namespace shardmark::test::executor_test {
 namespace {
-
-using testing::world;
 
 int rank() {
   int r = 0;
@@ -73,8 +71,7 @@ TEST(Executor, RunsGroupsRootsAndCopiesBetweenTiers) {
   w.collective(Op::broadcast, Reduction::none, Dtype::fp32, 100, in_place, {}, 1, 1);
   w.end(Gradients::none);
 
-  auto lane =
-      make_communicator(Backend::mpi, MPI_COMM_WORLD, testing::mpi_options(Reductions::native));
+  auto lane = make_communicator(Backend::mpi, MPI_COMM_WORLD, mpi_options(Reductions::native));
   const auto pair = lane->split(rank() / 2, rank());
   Numbers model;
   Ledger ledger;
@@ -137,10 +134,10 @@ class TracedLane : public ForwardingCommunicator {
 // first gather of each pass, the last reduction, and the norm.
 TEST(Executor, ComputesWhileCollectivesAreOpen) {
   Trace trace;
-  Deck deck = testing::small_deck(3, 2 * world());
+  Deck deck = small_deck(3, 2 * world());
   deck.run.schedule = Schedule::paper;
   deck.model.layers = 6;
-  testing::Training t(
+  Training t(
       deck, MPI_COMM_WORLD,
       [&](std::unique_ptr<Communicator> lane) {
         return std::make_unique<TracedLane>(std::move(lane), trace);
@@ -160,4 +157,4 @@ TEST(Executor, ComputesWhileCollectivesAreOpen) {
 }
 
 }  // namespace
-}  // namespace shardmark::executor_test
+}  // namespace shardmark::test::executor_test

@@ -11,7 +11,7 @@
 #include <core/clock.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::kernel_labels_test {
+namespace shardmark::test::kernel_labels_test {
 namespace {
 
 struct Listener {
@@ -67,13 +67,13 @@ TEST(Kernels, HoldTheComputeTimeAndCarryOurLabels) {
   tools::set_begin_parallel_scan_callback(on_begin);
   tools::set_end_parallel_scan_callback(on_end);
 
-  Deck deck = testing::small_deck(3, 4);
+  Deck deck = small_deck(3, 4);
   deck.model.hidden = 384;
   deck.model.heads = 6;
   deck.model.sequence = 256;
   deck.model.vocab = 1024;
   std::int64_t compute_ns = 0;
-  testing::Training t(deck, MPI_COMM_WORLD, {}, [&](std::unique_ptr<Model> model) {
+  Training t(deck, MPI_COMM_WORLD, {}, [&](std::unique_ptr<Model> model) {
     return std::make_unique<TimedModel>(std::move(model), compute_ns);
   });
   t.init();
@@ -103,4 +103,4 @@ TEST(Kernels, HoldTheComputeTimeAndCarryOurLabels) {
 }
 
 }  // namespace
-}  // namespace shardmark::kernel_labels_test
+}  // namespace shardmark::test::kernel_labels_test

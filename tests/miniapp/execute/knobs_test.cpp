@@ -11,10 +11,8 @@
 #include <tests/support/cover.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::knobs_test {
+namespace shardmark::test::knobs_test {
 namespace {
-
-using namespace testing;
 
 enum Factor {
   stage,
@@ -236,4 +234,4 @@ TEST(Knobs, ABucketThatFillsAgainLosesNothing) {
 }
 
 }  // namespace
-}  // namespace shardmark::knobs_test
+}  // namespace shardmark::test::knobs_test

@@ -8,11 +8,8 @@
 
 #include <tests/support/training.hpp>
 
-namespace shardmark::late_copies_test {
+namespace shardmark::test::late_copies_test {
 namespace {
-
-using testing::Training;
-using testing::world;
 
 struct Seen {
   std::int64_t started = 0, held = 0,
@@ -67,13 +64,13 @@ class LateLane : public CopyLane {
 };
 
 Deck offloading_deck(int stage, MemoryMode memory_mode) {
-  Deck d = testing::small_deck(stage, 4 * world(), 2);
+  Deck d = small_deck(stage, 4 * world(), 2);
   d.run.schedule = Schedule::deepspeed;
   d.run.reductions = Reductions::ordered;
   d.run.memory_mode = memory_mode;
   d.zero.offload_optimizer.enabled = true;
   d.zero.offload_param.enabled = stage == 3;
-  testing::set_precision(d, Dtype::bf16, Dtype::fp32);
+  set_precision(d, Dtype::bf16, Dtype::fp32);
   return d;
 }
 
@@ -133,4 +130,4 @@ TEST(LateCopies, AreNotMadeWhereMemoryIsFreedAtOnce) {
 }
 
 }  // namespace
-}  // namespace shardmark::late_copies_test
+}  // namespace shardmark::test::late_copies_test

@@ -9,16 +9,13 @@
 #include <tests/support/programs.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::mpi_calls_of_a_step_test {
+namespace shardmark::test::mpi_calls_of_a_step_test {
 namespace {
-
-using testing::small_deck;
-using testing::Training;
 
 // What the collectives of some segments cost beneath the communicator, by MPI function.
 struct MpiCost {
   std::map<std::string, std::int64_t> calls;
-  std::map<std::string, testing::MpiData> data;
+  std::map<std::string, MpiData> data;
 };
 
 MpiCost expected(const Program& p, const std::vector<int>& run, const CommOptions& options) {
@@ -38,10 +35,10 @@ MpiCost expected(const Program& p, const std::vector<int>& run, const CommOption
 }
 
 void expect_counted(const MpiCost& e) {
-  EXPECT_EQ(testing::mpi_counts(), e.calls);
+  EXPECT_EQ(mpi_counts(), e.calls);
   for (const auto& [name, carried] : e.data) {
-    EXPECT_EQ(testing::mpi_data()[name].elems, carried.elems) << name;
-    EXPECT_EQ(testing::mpi_data()[name].bytes, carried.bytes) << name;
+    EXPECT_EQ(mpi_data()[name].elems, carried.elems) << name;
+    EXPECT_EQ(mpi_data()[name].bytes, carried.bytes) << name;
   }
 }
 
@@ -61,23 +58,23 @@ TEST(Beneath, AStepMakesTheMpiCallsOfItsPlan) {
           deck.run.reductions = reductions;
           deck.run.schedule = schedule;
           deck.comm.backend = Backend::mpi;
-          if (dtype != Dtype::fp32) testing::set_precision(deck, dtype, dtype);
+          if (dtype != Dtype::fp32) set_precision(deck, dtype, dtype);
           Training t(deck, MPI_COMM_WORLD);
           const Program& p = t.program();
-          const CommOptions options = testing::mpi_options(reductions);
-          testing::reset_mpi_counts();
+          const CommOptions options = mpi_options(reductions);
+          reset_mpi_counts();
           t.init();
           expect_counted(expected(p, {0}, options));
           int at = 0;
           for (int s = 0; s < 3; ++s) {
-            testing::reset_mpi_counts();
+            reset_mpi_counts();
             SCOPED_TRACE("step " + std::to_string(s));
             t.bare_step();
-            expect_counted(expected(p, testing::segments_of(p.steps[at], false), options));
+            expect_counted(expected(p, segments_of(p.steps[at], false), options));
             at = p.steps[at].after_update;
           }
         }
 }
 
 }  // namespace
-}  // namespace shardmark::mpi_calls_of_a_step_test
+}  // namespace shardmark::test::mpi_calls_of_a_step_test

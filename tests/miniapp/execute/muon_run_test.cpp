@@ -13,10 +13,8 @@
 #include <core/plan/partition/muon_groups.hpp>
 #include <tests/support/checkpoints.hpp>
 
-namespace shardmark::muon_run_test {
+namespace shardmark::test::muon_run_test {
 namespace {
-
-using namespace testing;
 
 Deck deck_of(int stage, Optimizer muon = Optimizer::muon) {
   Deck d = small_deck(stage, 4 * world());
@@ -506,4 +504,4 @@ TEST(Muon, orthogonalizes_the_matrices_of_blocks) {
 }
 
 }  // namespace
-}  // namespace shardmark::muon_run_test
+}  // namespace shardmark::test::muon_run_test

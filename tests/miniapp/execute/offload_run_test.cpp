@@ -13,10 +13,8 @@
 #include <miniapp/execute/scoped_timer.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::offload_run_test {
+namespace shardmark::test::offload_run_test {
 namespace {
-
-using namespace testing;
 
 struct Case {
   const char* name;
@@ -331,4 +329,4 @@ TEST(Offload, OnAnEmulatedLinkTakesAtLeastItsTime) {
 }
 
 }  // namespace
-}  // namespace shardmark::offload_run_test
+}  // namespace shardmark::test::offload_run_test

@@ -10,10 +10,8 @@
 #include <core/plan/interpret/volume.hpp>
 #include <tests/support/checkpoints.hpp>
 
-namespace shardmark::optimizers_test {
+namespace shardmark::test::optimizers_test {
 namespace {
-
-using namespace testing;
 
 constexpr Optimizer on_device[] = {Optimizer::lion, Optimizer::sgd, Optimizer::momentum_sgd,
                                    Optimizer::adagrad};
@@ -173,4 +171,4 @@ TEST(Optimizers, ResumeTheirOwnStatesOnly) {
 }
 
 }  // namespace
-}  // namespace shardmark::optimizers_test
+}  // namespace shardmark::test::optimizers_test

@@ -10,12 +10,12 @@
 #include <core/clock.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::overlap_test {
+namespace shardmark::test::overlap_test {
 namespace {
 
 constexpr std::int64_t delay_ns = 50'000'000;
 
-double best_step_s(testing::Training& t) {
+double best_step_s(Training& t) {
   t.init();
   t.bare_step();
   std::int64_t best_ns = INT64_MAX;
@@ -28,7 +28,7 @@ double best_step_s(testing::Training& t) {
 }
 
 TEST(Overlap, HidesTheDelaysOfCollectives) {
-  Deck deck = testing::small_deck(3, 2 * 4);
+  Deck deck = small_deck(3, 2 * 4);
   deck.run.schedule = Schedule::paper;
   deck.model.layers = 8;
   deck.model.hidden = 512;
@@ -38,13 +38,13 @@ TEST(Overlap, HidesTheDelaysOfCollectives) {
   double plain_s = 0, delayed_s = 0;
   std::int64_t collectives = 0;
   {
-    testing::Training t(deck, MPI_COMM_WORLD);
+    Training t(deck, MPI_COMM_WORLD);
     plain_s = best_step_s(t);
     for (const auto& [op, traffic] : steady_volume(t.program())) collectives += traffic.calls;
   }
   {
-    const Idle idle = testing::mpi_options(Reductions::native).idle;
-    testing::Training t(deck, MPI_COMM_WORLD, [&](std::unique_ptr<Communicator> lane) {
+    const Idle idle = mpi_options(Reductions::native).idle;
+    Training t(deck, MPI_COMM_WORLD, [&](std::unique_ptr<Communicator> lane) {
       return std::make_unique<DelayingCommunicator>(std::move(lane), delay_ns, idle);
     });
     delayed_s = best_step_s(t);
@@ -57,4 +57,4 @@ TEST(Overlap, HidesTheDelaysOfCollectives) {
 }
 
 }  // namespace
-}  // namespace shardmark::overlap_test
+}  // namespace shardmark::test::overlap_test

@@ -9,13 +9,8 @@
 
 #include <tests/support/training.hpp>
 
-namespace shardmark::quantized_gradients_run_test {
+namespace shardmark::test::quantized_gradients_run_test {
 namespace {
-
-using testing::small_deck;
-using testing::train_in_groups;
-using testing::Training;
-using testing::world;
 
 // Nodes of two ranks if there are four, and of one otherwise.
 Deck quantized_deck(Dtype model, std::int64_t accumulation = 1) {
@@ -24,7 +19,7 @@ Deck quantized_deck(Dtype model, std::int64_t accumulation = 1) {
   d.model.heads = 2;
   d.model.vocab = 96;
   d.model.sequence = 24;
-  testing::set_precision(d, model, model);
+  set_precision(d, model, model);
   d.zero.precision.comm = Dtype::fp16;
   d.zero.precision.loss_scale.initial = 1024;
   d.zero.knobs.quantized_gradients = true;
@@ -36,7 +31,7 @@ TEST(QuantizedGradients, LeaveLossesNearThoseWithout) {
   for (const Dtype dtype : {Dtype::fp32, Dtype::fp16}) {
     SCOPED_TRACE(to_string(dtype));
     Deck deck = quantized_deck(dtype, 2);
-    testing::expect_losses_near_those_without(deck, deck.zero.knobs.quantized_gradients);
+    expect_losses_near_those_without(deck, deck.zero.knobs.quantized_gradients);
   }
 }
 
@@ -108,4 +103,4 @@ TEST(QuantizedGradients, AreWithinTheBound) {
 }
 
 }  // namespace
-}  // namespace shardmark::quantized_gradients_run_test
+}  // namespace shardmark::test::quantized_gradients_run_test

@@ -11,20 +11,15 @@
 #include <core/numeric/half.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::quantized_run_test {
+namespace shardmark::test::quantized_run_test {
 namespace {
-
-using testing::small_deck;
-using testing::train_in_groups;
-using testing::Training;
-using testing::world;
 
 // Each rank has a multiple of 8 of every parameter.
 Deck quantized_deck(Dtype dtype, std::int64_t accumulation = 1) {
   Deck d = small_deck(3, 2 * world() * accumulation, accumulation);
   d.model.hidden = 16 * world();
   d.model.heads = 2;
-  testing::set_precision(d, dtype, dtype);
+  set_precision(d, dtype, dtype);
   d.zero.knobs.quantized_weights = true;
   return d;
 }
@@ -33,7 +28,7 @@ TEST(QuantizedRuns, StayNearThoseWithout) {
   for (const Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
     SCOPED_TRACE(to_string(dtype));
     Deck deck = quantized_deck(dtype, 2);
-    testing::expect_losses_near_those_without(deck, deck.zero.knobs.quantized_weights);
+    expect_losses_near_those_without(deck, deck.zero.knobs.quantized_weights);
   }
 }
 
@@ -113,4 +108,4 @@ TEST(QuantizedRuns, ComputeWithParametersWithinTheBound) {
 }
 
 }  // namespace
-}  // namespace shardmark::quantized_run_test
+}  // namespace shardmark::test::quantized_run_test

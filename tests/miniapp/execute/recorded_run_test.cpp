@@ -7,10 +7,8 @@
 #include <tests/support/recorded.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::recorded_run_test {
+namespace shardmark::test::recorded_run_test {
 namespace {
-
-using namespace testing;
 
 // Logs each collective in the words of the recordings; the phase is not known here.
 class LoggingLane : public ForwardingCommunicator {
@@ -125,4 +123,4 @@ TEST(RecordedRun, MemoryInTheLedger) {
 }
 
 }  // namespace
-}  // namespace shardmark::recorded_run_test
+}  // namespace shardmark::test::recorded_run_test

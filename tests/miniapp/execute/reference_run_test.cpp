@@ -14,7 +14,7 @@
 #include <tests/support/io_scratch.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::reference_run_test {
+namespace shardmark::test::reference_run_test {
 namespace {
 
 using nlohmann::json;
@@ -57,7 +57,7 @@ TEST_P(Reference, LossesAndNormsMatch) {
   for (const json& c : reference.at("cases")) {
     const json& config = c.at("config");
     ++cases;
-    testing::Training t(deck_of(config, stage, reductions), MPI_COMM_WORLD);
+    Training t(deck_of(config, stage, reductions), MPI_COMM_WORLD);
     t.init();
     for (std::size_t s = 0; s < c.at("losses").size(); ++s) {
       t.step();
@@ -88,7 +88,7 @@ struct Bounds {
 
 // The global batch is the reference's, in micro-batches, so the results are the reference's too.
 void expect_reference(const Deck& deck, const json& c, std::size_t steps, Bounds bounds) {
-  testing::Training t(deck, MPI_COMM_WORLD);
+  Training t(deck, MPI_COMM_WORLD);
   t.init();
   for (std::size_t s = 0; s < steps; ++s) {
     t.step();
@@ -116,13 +116,13 @@ TEST(Accumulation, GivesTheLossesAndNormsOfTheWholeBatch) {
               Precision{Dtype::fp16, Dtype::fp32}}) {
           if (stage == 0 && accum != model) continue;
           Deck d = deck_of(c.at("config"), stage, Reductions::native);
-          if (*d.zero.train_batch_size % (accumulation * testing::world()) != 0) continue;
+          if (*d.zero.train_batch_size % (accumulation * world()) != 0) continue;
           SCOPED_TRACE(std::string(to_string(schedule)) + " stage " + std::to_string(stage) + " " +
                        std::string(to_string(model)) + " and " + std::string(to_string(accum)) +
                        ", accumulation " + std::to_string(accumulation));
           d.run.schedule = schedule;
           d.zero.accumulation_steps = accumulation;
-          testing::set_precision(d, model, accum);
+          set_precision(d, model, accum);
           const bool half = model != Dtype::fp32;
           const bool further = half && stage == 0 && schedule == Schedule::deepspeed;
           if (further) d.zero.precision.loss_scale = {};  // the norm is divided by it
@@ -150,14 +150,14 @@ TEST(Averages, AreThoseOfTheWholeBatchWithoutContiguousGradients) {
 // ---- recorded losses --------------------------------------------------------------------------
 
 // The recordings are of two ranks; other rank counts share the same global batch.
-Deck deck_of_recording(const json& all, const json& c, const test::ScratchFolder& folder) {
+Deck deck_of_recording(const json& all, const json& c, const ScratchFolder& folder) {
   json config = c.at("config");
   const std::int64_t samples = all.at("world_size").get<std::int64_t>() *
                                config.at("train_micro_batch_size_per_gpu").get<std::int64_t>() *
                                config.at("gradient_accumulation_steps").get<std::int64_t>();
   config.erase("train_micro_batch_size_per_gpu");
   config["train_batch_size"] = samples;
-  const std::int64_t accumulation = testing::world() == 3 ? 2 : 3;
+  const std::int64_t accumulation = world() == 3 ? 2 : 3;
   config["gradient_accumulation_steps"] = accumulation;
   const json deck = {{"name", c.at("name")},
                      {"model", all.at("model")},
@@ -202,8 +202,8 @@ void expect_recorded(const char* file_name, int least_cases, Bounds fp32_bounds 
                      std::optional<Bounds> at_stage_0 = {}) {
   std::ifstream file(std::string(SHARDMARK_TESTS) + "/data/" + file_name);
   const json all = json::parse(file);
-  const test::ScratchFolder folder;
-  const bool same_ranks = testing::world() == all.at("world_size").get<int>();
+  const ScratchFolder folder;
+  const bool same_ranks = world() == all.at("world_size").get<int>();
   int cases = 0;
   for (const json& c : all.at("cases")) {
     ++cases;
@@ -216,7 +216,7 @@ void expect_recorded(const char* file_name, int least_cases, Bounds fp32_bounds 
     const bool stage_0 = c.at("config").at("zero_optimization").at("stage") == 0;
     const Bounds of_stage = stage_0 ? at_stage_0.value_or(fp32_bounds) : fp32_bounds;
     const Bounds bounds = fp32 ? of_stage : Bounds{2e-4, 2e-2};
-    testing::Training t(deck_of_recording(all, c, folder), MPI_COMM_WORLD);
+    Training t(deck_of_recording(all, c, folder), MPI_COMM_WORLD);
     t.init();
     for (std::size_t s = 0; s < c.at("losses").size(); ++s) {
       t.step();
@@ -257,4 +257,4 @@ INSTANTIATE_TEST_SUITE_P(Stages, Reference,
                                                               Reductions::ordered)));
 
 }  // namespace
-}  // namespace shardmark::reference_run_test
+}  // namespace shardmark::test::reference_run_test

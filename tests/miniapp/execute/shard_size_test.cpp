@@ -8,13 +8,8 @@
 
 #include <tests/support/training.hpp>
 
-namespace shardmark::shard_size_test {
+namespace shardmark::test::shard_size_test {
 namespace {
-
-using testing::small_deck;
-using testing::train_in_groups;
-using testing::Trained;
-using testing::world;
 
 std::vector<int> divisors() {
   std::vector<int> all;
@@ -46,7 +41,7 @@ TEST(ShardSize, ExactDataGivesStageZerosStates) {
   for (auto [dtype, accumulation] : {std::pair{Dtype::fp32, 2}, {Dtype::bf16, 1}}) {
     Deck zero = paper_deck(0, 0, accumulation);
     make_exact(zero);
-    testing::set_precision(zero, dtype, dtype);
+    set_precision(zero, dtype, dtype);
     const Trained want = train_in_groups(zero);
     for (int stage : {1, 2, 3})
       for (int size : divisors()) {
@@ -54,7 +49,7 @@ TEST(ShardSize, ExactDataGivesStageZerosStates) {
                      << to_string(dtype) << " stage " << stage << " size " << size);
         Deck deck = paper_deck(stage, size, accumulation);
         make_exact(deck);
-        testing::set_precision(deck, dtype, dtype);
+        set_precision(deck, dtype, dtype);
         deck.comm.backend = (stage + size) % 2 == 0 ? Backend::mpi : Backend::automatic;
         deck.run.memory_mode = size == 2 ? MemoryMode::pooled : MemoryMode::strict;
         EXPECT_EQ(train_in_groups(deck).hashes, want.hashes);
@@ -97,7 +92,7 @@ TEST(ShardSize, AStepThatOverflowsIsSkippedByAll) {
   for (int stage : {1, 3})
     for (int size : divisors()) {
       Deck deck = paper_deck(stage, size);
-      testing::set_precision(deck, Dtype::fp16, Dtype::fp16);
+      set_precision(deck, Dtype::fp16, Dtype::fp16);
       deck.zero.precision.loss_scale = {true, 0x1p21, 5, 1, false, 1};
       const Trained o = train_in_groups(deck, 8);
       EXPECT_TRUE(some_but_not_all(o.skipped)) << stage << " " << size;
@@ -120,7 +115,7 @@ TEST(SecondaryCopies, ChangeNoBit) {
   for (auto [dtype, accumulation] : {std::pair{Dtype::fp32, 2}, {Dtype::bf16, 1}}) {
     Deck without = small_deck(3, 2 * world() * accumulation, accumulation);
     without.run.reductions = Reductions::ordered;
-    testing::set_precision(without, dtype, dtype);
+    set_precision(without, dtype, dtype);
     const Trained want = train_in_groups(without);
     for (std::int64_t size : {2, 16}) {
       if (world() % std::min<std::int64_t>(size, world()) != 0) continue;
@@ -136,7 +131,7 @@ TEST(SecondaryCopies, ChangeNoBit) {
 // After a skipped step the copies stay and still equal the parameters.
 TEST(SecondaryCopies, OutliveASkippedStep) {
   Deck without = small_deck(3, 2 * world());
-  testing::set_precision(without, Dtype::fp16, Dtype::fp16);
+  set_precision(without, Dtype::fp16, Dtype::fp16);
   without.zero.precision.loss_scale = {true, 0x1p21, 5, 1, false, 1};
   without.run.reductions = Reductions::ordered;
   Deck deck = without;
@@ -149,4 +144,4 @@ TEST(SecondaryCopies, OutliveASkippedStep) {
 }
 
 }  // namespace
-}  // namespace shardmark::shard_size_test
+}  // namespace shardmark::test::shard_size_test

@@ -12,13 +12,8 @@
 #include <miniapp/run/bf16_choice.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::sixteen_bit_run_test {
+namespace shardmark::test::sixteen_bit_run_test {
 namespace {
-
-using testing::set_precision;
-using testing::small_deck;
-using testing::Training;
-using testing::world;
 
 // The scale is far too large at first, and doubles after every second step that fits.
 Deck scaling_deck(Schedule schedule, int stage) {
@@ -104,7 +99,7 @@ struct Bf16Choices : ::testing::Test {
   void TearDown() override { unsetenv(variable); }
 
   std::unique_ptr<Communicator> lane =
-      make_communicator(Backend::mpi, MPI_COMM_WORLD, testing::mpi_options(Reductions::native));
+      make_communicator(Backend::mpi, MPI_COMM_WORLD, mpi_options(Reductions::native));
   Peers peers{*lane};
 };
 
@@ -142,4 +137,4 @@ TEST_F(Bf16Choices, AnotherWordIsAnErrorOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace shardmark::sixteen_bit_run_test
+}  // namespace shardmark::test::sixteen_bit_run_test

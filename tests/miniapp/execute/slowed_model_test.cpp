@@ -6,20 +6,19 @@
 #include <miniapp/models/slowed_model.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::slowed_model_test {
+namespace shardmark::test::slowed_model_test {
 namespace {
 
 // The factor is so large that the executor's own work does not count, and a test on several ranks
 // would take a minute.
 TEST(SlowedModel, adds_time_that_is_not_exposed) {
-  if (testing::world() > 1) GTEST_SKIP() << "made for one rank";
+  if (world() > 1) GTEST_SKIP() << "made for one rank";
   SlowedModel* slowed = nullptr;
-  testing::Training t(
-      testing::small_deck(3, 2 * 12), MPI_COMM_WORLD, {}, [&](std::unique_ptr<Model> model) {
-        auto own = std::make_unique<SlowedModel>(std::move(model), t.context(), nullptr);
-        slowed = own.get();
-        return own;
-      });
+  Training t(small_deck(3, 2 * 12), MPI_COMM_WORLD, {}, [&](std::unique_ptr<Model> model) {
+    auto own = std::make_unique<SlowedModel>(std::move(model), t.context(), nullptr);
+    slowed = own.get();
+    return own;
+  });
   t.init();
   const LaneTimes before = t.executor().times();
   Slowness slowness;
@@ -31,4 +30,4 @@ TEST(SlowedModel, adds_time_that_is_not_exposed) {
 }
 
 }  // namespace
-}  // namespace shardmark::slowed_model_test
+}  // namespace shardmark::test::slowed_model_test

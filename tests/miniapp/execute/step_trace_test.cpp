@@ -7,7 +7,7 @@
 #include <miniapp/execute/step_trace.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::step_trace_test {
+namespace shardmark::test::step_trace_test {
 namespace {
 
 int ranks() {
@@ -33,9 +33,9 @@ TEST(StepTrace, HoldsWhatThePlanSaysAfterEachEvent) {
   for (const MemoryMode mode : {MemoryMode::strict, MemoryMode::pooled})
     for (int stage : {0, 1, 2, 3}) {
       SCOPED_TRACE(std::string(to_string(mode)) + ", stage " + std::to_string(stage));
-      Deck deck = testing::small_deck(stage, 2 * ranks(), 2);
+      Deck deck = small_deck(stage, 2 * ranks(), 2);
       deck.run.memory_mode = mode;
-      testing::Training t(deck, MPI_COMM_WORLD);
+      Training t(deck, MPI_COMM_WORLD);
       t.init();
       t.step();
       StepTrace trace;
@@ -76,4 +76,4 @@ TEST(StepTrace, SeesALeak) {
 }
 
 }  // namespace
-}  // namespace shardmark::step_trace_test
+}  // namespace shardmark::test::step_trace_test

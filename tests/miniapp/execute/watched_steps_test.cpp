@@ -8,19 +8,17 @@
 
 #include <tests/support/training.hpp>
 
-namespace shardmark::watched_steps_test {
+namespace shardmark::test::watched_steps_test {
 namespace {
 
-using testing::world;
-
 Deck deck_of(Schedule schedule, int stage, MemoryMode mode) {
-  Deck deck = testing::small_deck(stage, 4 * world(), 2);
+  Deck deck = small_deck(stage, 4 * world(), 2);
   deck.run.schedule = schedule;
   deck.run.memory_mode = mode;
   return deck;
 }
 
-SlotUse watched(testing::Training& t) {
+SlotUse watched(Training& t) {
   t.executor().watch_slots();
   t.init();
   for (int s = 0; s < 3; ++s) t.step();
@@ -32,7 +30,7 @@ TEST(WatchedSteps, UseTheirSlotsAsPlanned) {
   for (const Schedule schedule : {Schedule::deepspeed, Schedule::paper})
     for (const int stage : {0, 1, 2, 3})
       for (const MemoryMode mode : {MemoryMode::pooled, MemoryMode::strict}) {
-        testing::Training t(deck_of(schedule, stage, mode), MPI_COMM_WORLD);
+        Training t(deck_of(schedule, stage, mode), MPI_COMM_WORLD);
         const SlotUse use = watched(t);
         EXPECT_EQ(use.wrong, "") << "stage " << stage;
         std::set<int> states;
@@ -45,11 +43,11 @@ TEST(WatchedSteps, UseTheirSlotsAsPlanned) {
 TEST(WatchedSteps, GiveTheSameBits) {
   for (const int stage : {0, 1, 2, 3}) {
     const auto outcome = [&](bool watches) {
-      testing::Training t(deck_of(Schedule::deepspeed, stage, MemoryMode::pooled), MPI_COMM_WORLD);
+      Training t(deck_of(Schedule::deepspeed, stage, MemoryMode::pooled), MPI_COMM_WORLD);
       if (watches) t.executor().watch_slots();
       t.init();
       for (int s = 0; s < 3; ++s) t.step();
-      return testing::Outcome{t.losses, t.norms, t.hashes()};
+      return Outcome{t.losses, t.norms, t.hashes()};
     };
     EXPECT_EQ(outcome(true), outcome(false)) << "stage " << stage;
   }
@@ -74,7 +72,7 @@ class Overrun : public Model {
 TEST(WatchedSteps, ReportAWriteBeyondTheEnd) {
   if (!device_is_host) GTEST_SKIP() << "the memory of a device is not watched";
   for (const int stage : {0, 1, 2, 3}) {
-    testing::Training t(
+    Training t(
         deck_of(Schedule::deepspeed, stage, MemoryMode::pooled), MPI_COMM_WORLD, {},
         [](std::unique_ptr<Model> model) { return std::make_unique<Overrun>(std::move(model)); });
     EXPECT_NE(watched(t).wrong.find("the memory of loss"), std::string::npos) << stage;
@@ -82,4 +80,4 @@ TEST(WatchedSteps, ReportAWriteBeyondTheEnd) {
 }
 
 }  // namespace
-}  // namespace shardmark::watched_steps_test
+}  // namespace shardmark::test::watched_steps_test

@@ -4,7 +4,7 @@
 
 #include <miniapp/measure/clock_readings.hpp>
 
-namespace shardmark::testing::clock_readings_test {
+namespace shardmark::test::clock_readings_test {
 namespace {
 
 constexpr std::int64_t second = 1'000'000'000;
@@ -53,4 +53,4 @@ TEST(Clocks, may_differ_a_little) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::clock_readings_test
+}  // namespace shardmark::test::clock_readings_test

@@ -7,7 +7,7 @@
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/measure/timings.hpp>
 
-namespace shardmark::derived_figures_test {
+namespace shardmark::test::derived_figures_test {
 namespace {
 
 // The smallest value that at least the given part of all values does not exceed.
@@ -88,4 +88,4 @@ TEST(Predictions, stand_beside_what_was_measured) {
 }
 
 }  // namespace
-}  // namespace shardmark::derived_figures_test
+}  // namespace shardmark::test::derived_figures_test

@@ -7,7 +7,7 @@
 #include <miniapp/measure/comparisons.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::device_figure_test {
+namespace shardmark::test::device_figure_test {
 namespace {
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
@@ -48,7 +48,7 @@ struct System {
 };
 
 System compared(const DeviceLooks& device) {
-  const Deck deck = testing::gpt2_deck(3);  // its allowance is the most that is the default
+  const Deck deck = gpt2_deck(3);  // its allowance is the most that is the default
   SelfCommunicator self;
   Peers peers(self);
   RunRecord record;
@@ -80,4 +80,4 @@ TEST(DeviceFigure, an_excess_over_the_allowance_is_reported_of_an_unshared_devic
 }
 
 }  // namespace
-}  // namespace shardmark::device_figure_test
+}  // namespace shardmark::test::device_figure_test

@@ -9,7 +9,7 @@
 #include <tests/support/programs.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::figures_test {
+namespace shardmark::test::figures_test {
 namespace {
 
 constexpr std::int64_t ms = 1'000'000, second = 1'000'000'000;
@@ -344,4 +344,4 @@ TEST_F(Figures, copies_are_compared_on_every_rank) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::figures_test
+}  // namespace shardmark::test::figures_test

@@ -8,7 +8,7 @@
 #include <miniapp/measure/verdict.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::testing::verdict_test {
+namespace shardmark::test::verdict_test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -185,4 +185,4 @@ TEST(Checks, each_observation_fails_its_own) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::verdict_test
+}  // namespace shardmark::test::verdict_test

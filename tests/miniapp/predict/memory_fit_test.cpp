@@ -11,7 +11,7 @@
 #include <miniapp/predict/prediction.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::memory_fit_test {
+namespace shardmark::test::memory_fit_test {
 namespace {
 
 Machine machine(double device_bytes) {
@@ -25,7 +25,7 @@ Machine machine(double device_bytes) {
 }
 
 Deck deck_of(int stage) {
-  Deck deck = testing::deepspeed_deck(stage);
+  Deck deck = deepspeed_deck(stage);
   deck.zero.micro_batch_size = 1;
   deck.run.compute = Compute::none;
   return deck;
@@ -34,12 +34,11 @@ Deck deck_of(int stage) {
 TEST(MemoryFit, DecidesAtTheByte) {
   for (const int stage : {0, 1, 2, 3}) {
     const Deck deck = deck_of(stage);
-    const Program own = testing::program(deck, 2, 0);
+    const Program own = program(deck, 2, 0);
     double needed = 0;  // by the rank that needs most, whichever rank asks
     for (const int rank : {0, 1})
-      needed = std::max(
-          needed,
-          static_cast<double>(allocated_bytes(testing::program(deck, 2, rank))[Tier::device]));
+      needed = std::max(needed,
+                        static_cast<double>(allocated_bytes(program(deck, 2, rank))[Tier::device]));
     EXPECT_TRUE(
         memory_fit(deck, own, machine(std::ceil(needed / usable_device_part) + 1), 2).fits())
         << stage;
@@ -85,4 +84,4 @@ TEST(MemoryFit, SaysWhatItDoesNotKnow) {
 }
 
 }  // namespace
-}  // namespace shardmark::memory_fit_test
+}  // namespace shardmark::test::memory_fit_test

@@ -7,7 +7,7 @@
 #include <miniapp/predict/prediction.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::prediction_test {
+namespace shardmark::test::prediction_test {
 namespace {
 
 // One level of network and a memory that take 1 GB/s, without latencies.
@@ -24,11 +24,11 @@ Machine machine() {
 TEST(Prediction, EveryRankPredictsTheSameStep) {
   for (const int stage : {0, 1, 2, 3})
     for (const int world : {2, 5, 8}) {
-      Deck deck = testing::deepspeed_deck(stage);
+      Deck deck = deepspeed_deck(stage);
       deck.run.compute = Compute::none;
       double slowest = 0;
       for (int rank = 0; rank < world; ++rank) {
-        const Program own = testing::program(deck, world, rank);
+        const Program own = test::program(deck, world, rank);
         const PredictedPoint point = predict_program(deck, own, machine(), world);
         ASSERT_GT(point.step_s, 0);
         if (rank == 0) slowest = point.step_s;
@@ -47,9 +47,9 @@ TEST(Prediction, KnowsWhereTheCoresAre) {
     p.network = m.network;
     p.network[0].link.bytes_per_s = bytes_per_s;
   }
-  Deck deck = testing::deepspeed_deck(3);
+  Deck deck = deepspeed_deck(3);
   deck.run.compute = Compute::none;
-  const Program program = testing::program(deck, 2, 0);
+  const Program program = test::program(deck, 2, 0);
   const std::vector<Prediction> all = predict_run(deck, program, m, "m.json", 2);
   ASSERT_EQ(all.size(), 3U);
   const double near_s = in_placement(all, 31e-9).point.step_s;
@@ -62,4 +62,4 @@ TEST(Prediction, KnowsWhereTheCoresAre) {
 }
 
 }  // namespace
-}  // namespace shardmark::prediction_test
+}  // namespace shardmark::test::prediction_test

@@ -6,7 +6,7 @@
 #include <tests/support/programs.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::step_prover_test {
+namespace shardmark::test::step_prover_test {
 namespace {
 
 std::int64_t drawn_of(std::int64_t steps, std::int64_t least_period) {
@@ -29,4 +29,4 @@ TEST(StepProver, ProvesOneStepInEachRunOfTheLeastPeriod) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::step_prover_test
+}  // namespace shardmark::test::step_prover_test

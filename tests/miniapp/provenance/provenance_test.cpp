@@ -14,7 +14,7 @@
 #include <miniapp/provenance/placement.hpp>
 #include <miniapp/report/report_provenance.hpp>
 
-namespace shardmark::provenance_test {
+namespace shardmark::test::provenance_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -197,4 +197,4 @@ TEST(Failures, ErrorsOfUsersAndMachinesAreNoDefects) {
 }
 
 }  // namespace
-}  // namespace shardmark::provenance_test
+}  // namespace shardmark::test::provenance_test

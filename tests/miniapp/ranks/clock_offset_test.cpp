@@ -5,7 +5,7 @@
 #include <miniapp/ranks/clock_offset.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::clock_offset_test {
+namespace shardmark::test::clock_offset_test {
 namespace {
 
 class ClockOffset : public ::testing::Test {
@@ -46,4 +46,4 @@ TEST_F(ClockOffset, is_0_on_one_host_and_on_rank_0s) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::clock_offset_test
+}  // namespace shardmark::test::clock_offset_test

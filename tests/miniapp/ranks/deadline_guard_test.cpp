@@ -12,7 +12,7 @@
 #include <miniapp/ranks/deadline_guard.hpp>
 #include <miniapp/ranks/stop_signals.hpp>
 
-namespace shardmark::test {
+namespace shardmark::test::deadline_guard_test {
 namespace {
 
 void wait(double seconds) {
@@ -79,4 +79,4 @@ TEST_F(DeadlineGuardDeath, AloneReceivesStopSignals) {
 }
 
 }  // namespace
-}  // namespace shardmark::test
+}  // namespace shardmark::test::deadline_guard_test

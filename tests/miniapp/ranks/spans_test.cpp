@@ -5,7 +5,7 @@
 #include <miniapp/ranks/spans.hpp>
 #include <tests/support/world.hpp>
 
-namespace shardmark::testing::spans_test {
+namespace shardmark::test::spans_test {
 namespace {
 
 class Spans : public ::testing::Test {
@@ -37,4 +37,4 @@ TEST_F(Spans, stay_within_what_ranks_measure_if_their_clocks_disagree) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::spans_test
+}  // namespace shardmark::test::spans_test

@@ -10,7 +10,7 @@
 #include <tests/support/pattern.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::charts_test {
+namespace shardmark::test::charts_test {
 namespace {
 
 using namespace html;
@@ -92,7 +92,7 @@ StepTrace trace_of(const Program& p, std::int64_t first_bytes, std::int64_t seco
 
 // The axis ends 8 % above the most: the arena's 4 KiB here, which is at 1 / 1.08 of 250 units.
 TEST(Charts, memory_is_at_its_event_and_size) {
-  Program p = testing::program(testing::gpt2_deck(3), 2, 0);
+  Program p = program(gpt2_deck(3), 2, 0);
   p.memory_mode = MemoryMode::pooled;
   Result r;
   const std::int64_t arena = std::int64_t{1} << 30;
@@ -110,7 +110,7 @@ TEST(Charts, memory_is_at_its_event_and_size) {
 
 // What is predicted stacks up to the live bytes after each event.
 TEST(Charts, predicted_memory_stacks_up_to_the_plans) {
-  Program p = testing::program(testing::gpt2_deck(3), 2, 0);
+  Program p = program(gpt2_deck(3), 2, 0);
   p.memory_mode = MemoryMode::strict;
   Result r;
   r.trace = trace_of(p, 0, 0);
@@ -123,8 +123,8 @@ TEST(Charts, predicted_memory_stacks_up_to_the_plans) {
         sum[e] += static_cast<double>(bytes);
   const double most = std::max(sum[0], sum[1]) * 1.08;
   const auto y = [&](int e) { return 284 - 250 * sum[e] / most; };
-  const auto areas = test::find_matches(
-      memory_chart(p, r), "d=\"M64.0 ([0-9.]+)H504.0V([0-9.]+)H944[^\"]*\" class=\"area");
+  const auto areas = find_matches(memory_chart(p, r),
+                                  "d=\"M64.0 ([0-9.]+)H504.0V([0-9.]+)H944[^\"]*\" class=\"area");
   ASSERT_FALSE(areas.empty());
   EXPECT_NEAR(std::stod(areas.back()[1]), y(0), 0.06);
   EXPECT_NEAR(std::stod(areas.back()[2]), y(1), 0.06);
@@ -132,12 +132,12 @@ TEST(Charts, predicted_memory_stacks_up_to_the_plans) {
 
 // One event of 1 ms and one of 3 ms take a quarter and three quarters of the width.
 TEST(Charts, events_are_as_wide_as_they_are_long) {
-  Program p = testing::program(testing::gpt2_deck(0), 2, 0);
+  Program p = program(gpt2_deck(0), 2, 0);
   p.memory_mode = MemoryMode::strict;
   Result r;
   r.trace = trace_of(p, 0, 0);
   r.trace.events[1].exposed_ns = 1'000'000;
-  const auto boxes = test::find_matches(
+  const auto boxes = find_matches(
       lanes_chart(p, r),
       "<rect x=\"([0-9.]+)\" y=\"[0-9.]+\" width=\"([0-9.]+)\"[^>]*class=\"([a-z]+)\"");
   const double width = 820;  // from 124 to 944
@@ -159,4 +159,4 @@ TEST(Charts, events_are_as_wide_as_they_are_long) {
 }
 
 }  // namespace
-}  // namespace shardmark::charts_test
+}  // namespace shardmark::test::charts_test

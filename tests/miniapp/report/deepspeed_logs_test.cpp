@@ -11,7 +11,7 @@
 #include <tests/support/pattern.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::deepspeed_logs_test {
+namespace shardmark::test::deepspeed_logs_test {
 namespace {
 
 constexpr std::int64_t ms = 1'000'000;
@@ -143,7 +143,7 @@ StepTrace even_trace(const Program& p, bool skipped = false) {
   StepTrace trace;
   std::int64_t now = 0;
   const Step& step = p.steps[static_cast<std::size_t>(step_path(p, false).back())];
-  for (const int segment : testing::segments_of(step, skipped)) {
+  for (const int segment : segments_of(step, skipped)) {
     const auto events =
         static_cast<int>(p.segments[static_cast<std::size_t>(segment)].events.size());
     for (int e = 0; e <= events; ++e) {
@@ -158,8 +158,7 @@ StepTrace even_trace(const Program& p, bool skipped = false) {
 std::map<std::string, double> fields_of(const std::string& line) {
   const std::string field = R"( \| (\w+): ([0-9]+\.[0-9]{2})(?= |$))";
   std::map<std::string, double> fields;
-  for (const test::Match& match : test::find_matches(line, field))
-    fields[match[1]] = std::stod(match[2]);
+  for (const Match& match : find_matches(line, field)) fields[match[1]] = std::stod(match[2]);
   return fields;
 }
 
@@ -173,15 +172,15 @@ std::vector<std::string> lines_of(const std::string& text) {
 TEST(WallClock, IsDeepSpeedsLinesAndAddsUp) {
   for (int stage : {0, 1, 2, 3}) {
     SCOPED_TRACE(stage);
-    Deck deck = testing::gpt2_deck(stage);
+    Deck deck = gpt2_deck(stage);
     deck.run.schedule = Schedule::deepspeed;
-    const Program p = testing::program(deck, 2, 0, 3);
+    const Program p = program(deck, 2, 0, 3);
     const StepTrace trace = even_trace(p);
     const auto lines = lines_of(wall_clock_lines(p, trace));
     const std::size_t optimizer = stage > 0 ? 1 : 0;
     ASSERT_EQ(lines.size(), 3 + optimizer + 1);
     const std::string form = R"(\[Rank 0\] time \(ms\)( \| \w+: [0-9]+\.[0-9]{2})+)";
-    for (const std::string& line : lines) EXPECT_TRUE(test::matches(line, form)) << line;
+    for (const std::string& line : lines) EXPECT_TRUE(matches(line, form)) << line;
     const auto whole = fields_of(lines.back());
     ASSERT_EQ(whole.size(), 5U);
     EXPECT_DOUBLE_EQ(whole.at("fwd") + whole.at("bwd") + whole.at("step"),
@@ -222,4 +221,4 @@ TEST(Lanes, AreHeldByOneCollectiveAtATime) {
 }
 
 }  // namespace
-}  // namespace shardmark::deepspeed_logs_test
+}  // namespace shardmark::test::deepspeed_logs_test

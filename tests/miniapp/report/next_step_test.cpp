@@ -9,12 +9,12 @@
 #include <miniapp/rules/official_rules.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::next_step_test {
+namespace shardmark::test::next_step_test {
 namespace {
 
 // A run that is official, unless it is changed.
 struct Case {
-  Deck deck = testing::gpt2_deck(2);
+  Deck deck = gpt2_deck(2);
   Result result;
   bool traced = false;
 
@@ -26,7 +26,7 @@ struct Case {
   }
   std::string line(const Observed& observed = {}) const {
     Result r = result;
-    judge(deck, testing::program(deck, 2, 0), observed, r);
+    judge(deck, program(deck, 2, 0), observed, r);
     const UsedDeck shipped{{{"name", "mine"}, {"checkpoint", {{"benchmark", 10}}}}, std::nullopt};
     ClassFacts facts;
     facts.deck = deck, facts.traced = traced, facts.used = shipped;
@@ -105,4 +105,4 @@ TEST(NextStep, of_an_invalid_run_explains_it) {
 }
 
 }  // namespace
-}  // namespace shardmark::next_step_test
+}  // namespace shardmark::test::next_step_test

@@ -13,7 +13,7 @@
 #include <tests/support/markup.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::report_page_test {
+namespace shardmark::test::report_page_test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -36,7 +36,7 @@ void trace_step(const Program& p, int times, Result& r) {
   r.trace.step = 0;
   r.trace.collective_names = {"bucket <0>"};
   const Step& step = p.steps.back();
-  const std::vector<int> segments = testing::segments_of(step, false);
+  const std::vector<int> segments = segments_of(step, false);
   for (int time = 0; time < times; ++time)
     for (const int s : segments) {
       const auto& events = p.segments[s].events;
@@ -53,12 +53,12 @@ void trace_step(const Program& p, int times, Result& r) {
     }
 }
 
-std::string page_of(const Result& r, const Deck& deck = testing::gpt2_deck(3)) {
-  return report_html(deck, testing::program(deck, 2, 0), r);
+std::string page_of(const Result& r, const Deck& deck = gpt2_deck(3)) {
+  return report_html(deck, program(deck, 2, 0), r);
 }
 
 // The drawings are there for wide and for narrow screens; this is the page with the former alone.
-std::string wide_page_of(const Result& r, const Deck& deck = testing::gpt2_deck(3)) {
+std::string wide_page_of(const Result& r, const Deck& deck = gpt2_deck(3)) {
   std::string page = page_of(r, deck);
   const std::string narrow = "<div class=\"on-narrow\">";
   for (std::size_t at = 0; (at = page.find(narrow)) != std::string::npos;)
@@ -78,7 +78,7 @@ TEST(ReportPage, ShowsLossesOfEveryKind) {
                                               {0, 0},      {1e-12, 2e-12}, {}};
   for (const auto& losses : runs) {
     const std::string page = page_of(result_of(losses));
-    EXPECT_EQ(test::malformed(page), "");
+    EXPECT_EQ(malformed(page), "");
     const std::size_t svg = page.find("<svg");
     const std::string drawing = page.substr(std::min(svg, page.size()));
     EXPECT_EQ(drawing.find("\"nan"), std::string::npos) << "a coordinate";
@@ -125,16 +125,16 @@ TEST(ReportPage, MarksSkippedStepsAndFiguresThatDiffer) {
 }
 
 TEST(ReportPage, StaysSmallWithManyEvents) {
-  const Deck deck = testing::gpt2_deck(3, 40);
+  const Deck deck = gpt2_deck(3, 40);
   for (const MemoryMode mode : {MemoryMode::strict, MemoryMode::pooled}) {
-    Program p = testing::program(deck, 2, 0, 4);
+    Program p = program(deck, 2, 0, 4);
     p.memory_mode = mode;
     Result r = result_of(std::vector<double>(100000, 2.5));
     for (std::size_t i = 0; i < r.rows.size(); ++i) r.rows[i].loss += std::sin(i) / 10;
     trace_step(p, 30, r);
     EXPECT_GT(r.trace.events.size(), 50000U);
     const std::string page = report_html(deck, p, r);
-    EXPECT_EQ(test::malformed(page), "");
+    EXPECT_EQ(malformed(page), "");
     EXPECT_LT(page.size(), 2000000U) << r.trace.events.size() << " events";
     EXPECT_NE(page.find("and 1"), std::string::npos) << "spans become one";
   }
@@ -142,7 +142,7 @@ TEST(ReportPage, StaysSmallWithManyEvents) {
 
 TEST(ReportPage, EscapesEveryText) {
   const std::string evil = "<b>&\"'\x01\xff\xc0\xaf\xed\xa0\x80 é";
-  Deck deck = testing::gpt2_deck(3);
+  Deck deck = gpt2_deck(3);
   deck.name = deck.path = evil;
   Result r = result_of({3, 2});
   r.deck_text = r.deck_hash = r.plan_hash = r.bf16_products = evil;
@@ -157,7 +157,7 @@ TEST(ReportPage, EscapesEveryText) {
   r.warnings = r.run_class.reasons = {evil};
   r.checks = {{evil, Check::State::fail, evil}};
   const std::string page = page_of(r, deck);
-  EXPECT_EQ(test::malformed(page), "");
+  EXPECT_EQ(malformed(page), "");
   EXPECT_EQ(page.find("<b>"), std::string::npos);
   EXPECT_EQ(page.find('\xff'), std::string::npos);
   // The provenance is the text of the report, which prints such bytes as escapes.
@@ -199,4 +199,4 @@ TEST(ReportPage, ThinningKeepsExtremes) {
 }
 
 }  // namespace
-}  // namespace shardmark::report_page_test
+}  // namespace shardmark::test::report_page_test

@@ -10,7 +10,7 @@
 #include <miniapp/rules/run_class.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::testing::run_class_test {
+namespace shardmark::test::run_class_test {
 namespace {
 
 constexpr std::int64_t gib = std::int64_t{1} << 30;
@@ -187,4 +187,4 @@ TEST(Pace, asks_for_steps_that_take_long_enough) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::run_class_test
+}  // namespace shardmark::test::run_class_test

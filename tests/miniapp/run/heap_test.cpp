@@ -82,7 +82,7 @@ extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   return __libc_memalign(alignment, bytes);
 }
 
-namespace shardmark::heap_test {
+namespace shardmark::test::heap_test {
 namespace {
 
 TEST(Heap, LargeBlocksAreLabelledViews) {
@@ -93,10 +93,10 @@ TEST(Heap, LargeBlocksAreLabelledViews) {
   for (int stage : {0, 1, 2, 3}) {
     int world = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &world);
-    Deck deck = testing::small_deck(stage, 4 * world);
+    Deck deck = small_deck(stage, 4 * world);
     deck.model.hidden = 320;  // most buffers are beyond 1 MiB
     deck.model.sequence = 96;
-    testing::Training t(deck, MPI_COMM_WORLD);
+    Training t(deck, MPI_COMM_WORLD);
     watch.count = 0;
     labelled.clear();
     watch.on = true;
@@ -127,4 +127,4 @@ TEST(Heap, AnUnlabelledBlockWouldBeSeen) {
 }
 
 }  // namespace
-}  // namespace shardmark::heap_test
+}  // namespace shardmark::test::heap_test

@@ -11,7 +11,7 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   static const char* const text = std::getenv("SHARDMARK_TEST_CLOCK");
   static const double speed = text != nullptr ? std::atof(text) : 1;
   const long result = ::syscall(SYS_clock_gettime, clock, time);
-  if (text == nullptr || clock != CLOCK_MONOTONIC || shardmark::preload::launched_rank() < 0)
+  if (text == nullptr || clock != CLOCK_MONOTONIC || shardmark::test::preload::launched_rank() < 0)
     return static_cast<int>(result);
   static const time_t start = time->tv_sec;
   const double passed =

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace shardmark::preload {
+namespace shardmark::test::preload {
 
 void hang_in(const char* call) {
   static const char* const text = std::getenv("SHARDMARK_TEST_HANG");
@@ -26,9 +26,9 @@ void hang_in(const char* call) {
   for (;;) ::pause();
 }
 
-}  // namespace shardmark::preload
+}  // namespace shardmark::test::preload
 
-using shardmark::preload::hang_in;
+using shardmark::test::preload::hang_in;
 
 extern "C" {
 

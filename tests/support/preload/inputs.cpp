@@ -17,7 +17,7 @@ namespace {
 
 std::string chosen(const char* path) {
   const char* text = std::getenv("SHARDMARK_TEST_DATA");
-  if (text == nullptr || shardmark::preload::launched_rank() != 1) return path;
+  if (text == nullptr || shardmark::test::preload::launched_rank() != 1) return path;
   std::istringstream words(text);
   std::string from, to;
   words >> from >> to;
@@ -26,13 +26,13 @@ std::string chosen(const char* path) {
 
 __attribute__((constructor)) void load_library() {
   const char* name = std::getenv("SHARDMARK_TEST_LIBRARY");
-  if (name == nullptr || shardmark::preload::launched_rank() != 1) return;
+  if (name == nullptr || shardmark::test::preload::launched_rank() != 1) return;
   if (::dlopen(name, RTLD_NOW) == nullptr) std::abort();
 }
 
 __attribute__((constructor)) void set_variable() {
   const char* text = std::getenv("SHARDMARK_TEST_VARIABLE");
-  if (text == nullptr || shardmark::preload::launched_rank() != 1) return;
+  if (text == nullptr || shardmark::test::preload::launched_rank() != 1) return;
   std::istringstream words(text);
   std::string name, value;
   words >> name >> value;

@@ -32,7 +32,7 @@ __attribute__((constructor)) void take_memory() {
   const char* text = std::getenv("SHARDMARK_TEST_MEMORY");
   char kind[16] = "";
   long mib = 0;
-  if (text == nullptr || shardmark::preload::launched_rank() != 1) return;
+  if (text == nullptr || shardmark::test::preload::launched_rank() != 1) return;
   if (std::sscanf(text, "%15s %ld", kind, &mib) != 2) std::abort();
   const auto bytes = static_cast<std::size_t>(mib) << 20;
   if (std::string(kind) == "heap") return touch(bytes);

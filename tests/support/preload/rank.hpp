@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
-namespace shardmark::preload {
+namespace shardmark::test::preload {
 
 /// -1 in a process that is no rank, such as the launcher.
 inline int launched_rank() {
@@ -14,4 +14,4 @@ inline int launched_rank() {
   return -1;
 }
 
-}  // namespace shardmark::preload
+}  // namespace shardmark::test::preload

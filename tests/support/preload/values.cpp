@@ -66,7 +66,7 @@ extern "C" {
 
 int MPI_Iallgather(const void* s, int sn, MPI_Datatype st, void* r, int rn, MPI_Datatype rt,
                    MPI_Comm comm, MPI_Request* request) {
-  shardmark::preload::hang_in("MPI_Iallgather");
+  shardmark::test::preload::hang_in("MPI_Iallgather");
   const int status = PMPI_Iallgather(s, sn, st, r, rn, rt, comm, request);
   note("MPI_Iallgather", *request, r, static_cast<long>(rn) * group_size(comm), rt);
   return status;

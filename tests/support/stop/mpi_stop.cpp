@@ -41,7 +41,7 @@ void make_file() {
 }
 
 void passed() {
-  if (shardmark::preload::launched_rank() != choice().rank) return;
+  if (shardmark::test::preload::launched_rank() != choice().rank) return;
   if (++calls != choice().nth || choice().signal == 0) return;
   make_file();
   (void)std::raise(choice().signal);
@@ -104,7 +104,8 @@ SHARDMARK_TEST_STOP_AT(File_open, (MPI_Comm a, const char* b, int c, MPI_Info d,
 
 int MPI_Finalize() {
   passed();
-  if (choice().signal == 0 && shardmark::preload::launched_rank() == choice().rank) make_file();
+  if (choice().signal == 0 && shardmark::test::preload::launched_rank() == choice().rank)
+    make_file();
   return PMPI_Finalize();
 }
 

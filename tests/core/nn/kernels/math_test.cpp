@@ -8,7 +8,7 @@
 
 #include <core/nn/kernels/math.hpp>
 
-namespace shardmark::math_test {
+namespace shardmark::test::math_test {
 namespace {
 
 double ulps(float value, double exact) {
@@ -74,4 +74,4 @@ TEST(math, gelu_and_its_slope_equal_the_tanh_form) {
 }
 
 }  // namespace
-}  // namespace shardmark::math_test
+}  // namespace shardmark::test::math_test

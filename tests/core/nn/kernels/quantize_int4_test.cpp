@@ -11,18 +11,13 @@
 #include <core/nn/kernels/quantize_int4.hpp>
 #include <tests/core/nn/kernels/quantized.hpp>
 
-namespace shardmark::quantize_int4_test {
+namespace shardmark::test::quantize_int4_test {
 namespace {
 
-using shardmark::testing::Buffer;
-using shardmark::testing::expect_extremes_restored;
-using shardmark::testing::expect_group_restored;
-using shardmark::testing::fill_with_extremes;
-
-struct QuantizeInt4 : shardmark::testing::KernelTest {};
+struct QuantizeInt4 : KernelTest {};
 
 float value(std::int64_t i, float scale) {
-  return shardmark::testing::uniform_value(11, i, scale);
+  return uniform_value(11, i, scale);
 }
 
 // Element `i` of packed values: the first element of a byte is in its upper half.
@@ -134,4 +129,4 @@ TEST_F(QuantizeInt4, sums_gradients_of_nodes_within_the_steps) {
 }
 
 }  // namespace
-}  // namespace shardmark::quantize_int4_test
+}  // namespace shardmark::test::quantize_int4_test

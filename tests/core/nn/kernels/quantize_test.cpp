@@ -6,18 +6,13 @@
 #include <core/nn/kernels/quantize.hpp>
 #include <tests/core/nn/kernels/quantized.hpp>
 
-namespace shardmark::quantize_test {
+namespace shardmark::test::quantize_test {
 namespace {
 
-using shardmark::testing::Buffer;
-using shardmark::testing::expect_extremes_restored;
-using shardmark::testing::expect_group_restored;
-using shardmark::testing::fill_with_extremes;
-
-struct Quantize : shardmark::testing::KernelTest {};
+struct Quantize : KernelTest {};
 
 float value(std::int64_t i, float scale) {
-  return shardmark::testing::uniform_value(7, i, scale);
+  return uniform_value(7, i, scale);
 }
 
 TEST_F(Quantize, restores_each_element_within_its_step) {
@@ -49,4 +44,4 @@ TEST_F(Quantize, keeps_zeros_and_what_is_not_finite_shows) {
 }
 
 }  // namespace
-}  // namespace shardmark::quantize_test
+}  // namespace shardmark::test::quantize_test

@@ -13,7 +13,7 @@
 #include <core/random.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 /// Element `i` of uniform values between -scale and scale.
 inline float uniform_value(std::uint64_t seed, std::int64_t i, float scale) {
@@ -57,4 +57,4 @@ inline void expect_extremes_restored(Buffer<Fp16>& back) {
   EXPECT_EQ(widen(back[17]), 0) << "as a GPU converts it";
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

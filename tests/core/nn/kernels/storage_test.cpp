@@ -14,12 +14,10 @@
 #include <core/random.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::storage_test {
+namespace shardmark::test::storage_test {
 namespace {
 
-using shardmark::testing::Buffer;
-
-struct Storage : shardmark::testing::KernelTest {
+struct Storage : KernelTest {
   template<class T>
   static Stored stored(const Buffer<T>& b) {
     if constexpr (std::is_same_v<T, Bf16>) return {Dtype::bf16, b.data()};
@@ -289,4 +287,4 @@ TEST_F(Storage, only_fp32_is_converted_to_and_from_fp64) {
 }
 
 }  // namespace
-}  // namespace shardmark::storage_test
+}  // namespace shardmark::test::storage_test

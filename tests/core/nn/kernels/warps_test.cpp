@@ -12,15 +12,13 @@
 #include <core/nn/layers/rms_norm.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::warps_test {
+namespace shardmark::test::warps_test {
 namespace {
-
-using shardmark::testing::Buffer;
 
 static_assert(std::is_same_v<kernel::Row, kernel::WarpRow>);
 static_assert(std::is_same_v<kernel::Strip, kernel::TeamStrip>);
 
-struct Warps : shardmark::testing::KernelTest {
+struct Warps : KernelTest {
   static Buffer<float> filled(std::int64_t elems, std::uint64_t stream) {
     Buffer<float> b(elems);
     for (std::int64_t i = 0; i < elems; ++i)
@@ -95,4 +93,4 @@ TEST_F(Warps, sums_over_rows_start_anew_or_go_on) {
 }
 
 }  // namespace
-}  // namespace shardmark::warps_test
+}  // namespace shardmark::test::warps_test

@@ -10,10 +10,9 @@
 #include <tests/core/nn/models/single_process.hpp>
 #include <tests/core/nn/products/all_bf16_products.hpp>
 
-namespace shardmark::attention_test {
+namespace shardmark::test::attention_test {
 namespace {
 
-using shardmark::testing::Buffer;
 using Doubles = std::vector<double>;
 
 constexpr double noise = 2e-5;
@@ -153,11 +152,11 @@ TEST(attention, equals_plain_loops_in_fp32) {
   check_all<float>(Bf16Products::widened);
 }
 TEST(attention, is_within_its_roundings_in_bf16) {
-  for (const Bf16Products products : testing::all_bf16_products()) check_all<Bf16>(products);
+  for (const Bf16Products products : all_bf16_products()) check_all<Bf16>(products);
 }
 TEST(attention, is_within_its_roundings_in_fp16) {
   check_all<Fp16>(Bf16Products::widened);
 }
 
 }  // namespace
-}  // namespace shardmark::attention_test
+}  // namespace shardmark::test::attention_test

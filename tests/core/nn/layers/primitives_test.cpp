@@ -12,10 +12,8 @@
 #include <core/nn/layers/rotary.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::primitives_test {
+namespace shardmark::test::primitives_test {
 namespace {
-
-using shardmark::testing::Buffer;
 
 struct Primitives : ::testing::Test {
   MatMul matmul{std::int64_t{16} << 20};
@@ -255,7 +253,7 @@ TEST_F(Primitives, polls_after_every_kernel_and_product) {
   std::int64_t polls = 0;
   ModelSpec spec;
   spec.layers = 1, spec.hidden = 8, spec.heads = 2, spec.sequence = 4, spec.vocab = 7;
-  shardmark::testing::SingleProcess model(spec, 1, 1);
+  SingleProcess model(spec, 1, 1);
   model.uniform_tokens(1, 0);
   model.ctx.poll = [](void* count) { ++*static_cast<std::int64_t*>(count); };
   model.ctx.poll_arg = &polls;
@@ -266,4 +264,4 @@ TEST_F(Primitives, polls_after_every_kernel_and_product) {
 }
 
 }  // namespace
-}  // namespace shardmark::primitives_test
+}  // namespace shardmark::test::primitives_test

@@ -10,12 +10,8 @@
 #include <tests/core/nn/models/single_process.hpp>
 #include <tests/core/nn/products/all_bf16_products.hpp>
 
-namespace shardmark::determinism_test {
+namespace shardmark::test::determinism_test {
 namespace {
-
-using shardmark::testing::Buffer;
-using shardmark::testing::SingleProcess;
-using shardmark::testing::SingleProcessOf;
 
 ModelSpec small(Family family) {
   ModelSpec spec;
@@ -91,7 +87,7 @@ void expect_same_at_every_alignment(Bf16Products products) {
 TEST(determinism, a_block_gives_the_same_bits_at_every_alignment) {
   expect_same_at_every_alignment<float>(Bf16Products::widened);
   expect_same_at_every_alignment<Fp16>(Bf16Products::widened);
-  for (const Bf16Products products : testing::all_bf16_products())
+  for (const Bf16Products products : all_bf16_products())
     expect_same_at_every_alignment<Bf16>(products);
 }
 
@@ -142,4 +138,4 @@ TEST(determinism, every_kernel_of_a_step_is_labelled) {
 }
 
 }  // namespace
-}  // namespace shardmark::determinism_test
+}  // namespace shardmark::test::determinism_test

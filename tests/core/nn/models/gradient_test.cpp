@@ -7,12 +7,8 @@
 #include <tests/core/nn/models/reference_model.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::gradient_test {
+namespace shardmark::test::gradient_test {
 namespace {
-
-using shardmark::testing::Doubles;
-using shardmark::testing::ReferenceModel;
-using shardmark::testing::SingleProcess;
 
 struct Shape {
   std::int64_t layers, hidden, heads, sequence, vocab, micro_batch;
@@ -169,4 +165,4 @@ INSTANTIATE_TEST_SUITE_P(families, RealShape,
                                            Shape{2, 256, 4, 128, 256, 1, false, 0, 2, 344}));
 
 }  // namespace
-}  // namespace shardmark::gradient_test
+}  // namespace shardmark::test::gradient_test

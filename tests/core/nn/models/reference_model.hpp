@@ -10,7 +10,7 @@
 
 #include <core/plan/model/transformer_sizes.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 using Doubles = std::vector<double>;
 
@@ -180,4 +180,4 @@ class ReferenceModel {
   TransformerDims d_;
 };
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

@@ -11,12 +11,10 @@
 #include <core/nn/products/bf16_products.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::reference_model_test {
+namespace shardmark::test::reference_model_test {
 namespace {
 
 using nlohmann::json;
-using shardmark::testing::SingleProcess;
-using shardmark::testing::SingleProcessOf;
 
 json cases() {
   std::ifstream file(SHARDMARK_TESTS "/data/transformer_reference.json");
@@ -159,4 +157,4 @@ INSTANTIATE_TEST_SUITE_P(all_cases, SixteenBitTraining, ::testing::Range(0, 5));
 INSTANTIATE_TEST_SUITE_P(all_cases, ReferenceTraining, ::testing::Range(0, 5));
 
 }  // namespace
-}  // namespace shardmark::reference_model_test
+}  // namespace shardmark::test::reference_model_test

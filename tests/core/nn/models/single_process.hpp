@@ -20,7 +20,7 @@
 #include <core/plan/model/model_shape.hpp>
 #include <core/random.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 /// The fixture of tests that launch kernels.
 struct KernelTest : ::testing::Test {
@@ -208,4 +208,4 @@ class SingleProcessOf {
 };
 using SingleProcess = SingleProcessOf<float>;
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

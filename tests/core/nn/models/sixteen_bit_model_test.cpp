@@ -13,10 +13,8 @@
 #include <core/nn/layers/rotary.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::sixteen_bit_model_test {
+namespace shardmark::test::sixteen_bit_model_test {
 namespace {
-
-using shardmark::testing::Buffer;
 
 // A tensor in T and the same values in fp32.
 template<class T>
@@ -185,4 +183,4 @@ TYPED_TEST(SixteenBits, a_kernel_refuses_tensors_of_two_types) {
 }
 
 }  // namespace
-}  // namespace shardmark::sixteen_bit_model_test
+}  // namespace shardmark::test::sixteen_bit_model_test

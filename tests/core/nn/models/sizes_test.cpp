@@ -7,7 +7,7 @@
 #include <core/plan/model/model_shape.hpp>
 #include <core/plan/model/transformer_sizes.hpp>
 
-namespace shardmark::sizes_test {
+namespace shardmark::test::sizes_test {
 namespace {
 
 ModelSpec spec_of(bool tied) {
@@ -77,4 +77,4 @@ TEST(transformer_sizes, counts_beyond_63_bits_are_refused) {
 }
 
 }  // namespace
-}  // namespace shardmark::sizes_test
+}  // namespace shardmark::test::sizes_test

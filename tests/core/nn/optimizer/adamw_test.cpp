@@ -9,10 +9,8 @@
 #include <core/numeric/half.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::adamw_test {
+namespace shardmark::test::adamw_test {
 namespace {
-
-using shardmark::testing::Buffer;
 
 struct State {
   Buffer<float> p, g, m, v;
@@ -133,4 +131,4 @@ TEST(adamw, widens_and_rounds_on_the_way_to_the_same_bits) {
 }
 
 }  // namespace
-}  // namespace shardmark::adamw_test
+}  // namespace shardmark::test::adamw_test

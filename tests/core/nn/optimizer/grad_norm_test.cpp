@@ -13,13 +13,12 @@
 #include <core/nn/optimizer/grad_norm.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::grad_norm_test {
+namespace shardmark::test::grad_norm_test {
 namespace {
 
-using shardmark::testing::Buffer;
 using LimbArray = std::array<std::int64_t, exact_sum_limbs>;
 
-struct GradNorm : shardmark::testing::KernelTest {
+struct GradNorm : KernelTest {
   LimbArray limbs(const float* x, std::int64_t n) {
     Buffer<std::int64_t> out(exact_sum_limbs);
     sum_squares_exact(ctx, n, x, out.data(), true);
@@ -143,4 +142,4 @@ TEST_F(GradNorm, what_is_not_finite_is_never_lost) {
 }
 
 }  // namespace
-}  // namespace shardmark::grad_norm_test
+}  // namespace shardmark::test::grad_norm_test

@@ -7,12 +7,10 @@
 #include <core/nn/optimizer/init.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::init_test {
+namespace shardmark::test::init_test {
 namespace {
 
-using shardmark::testing::Buffer;
-
-struct InitTest : shardmark::testing::KernelTest {
+struct InitTest : KernelTest {
   const std::int64_t n = 20011;
 };
 
@@ -81,4 +79,4 @@ TEST_F(InitTest, clear_and_accumulate) {
 }
 
 }  // namespace
-}  // namespace shardmark::init_test
+}  // namespace shardmark::test::init_test

@@ -12,10 +12,8 @@
 #include <core/numeric/half.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::muon_test {
+namespace shardmark::test::muon_test {
 namespace {
-
-using shardmark::testing::Buffer;
 
 using Matrix = std::vector<double>;  // row-major
 
@@ -227,4 +225,4 @@ TEST(Muon, gives_an_update_the_loss_scale_that_it_lacks) {
 }
 
 }  // namespace
-}  // namespace shardmark::muon_test
+}  // namespace shardmark::test::muon_test

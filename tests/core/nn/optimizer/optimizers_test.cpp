@@ -15,11 +15,10 @@
 #include <core/numeric/half.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::optimizers_test {
+namespace shardmark::test::optimizers_test {
 namespace {
 
 using nlohmann::json;
-using shardmark::testing::Buffer;
 
 // Updates `elems` elements in step number `step`.
 using Update = std::function<void(const Context&, std::int64_t elems, float* param, ConstStored,
@@ -159,4 +158,4 @@ TEST(Optimizers, lion_moves_what_has_no_gradient_as_deepspeed_does) {
 }
 
 }  // namespace
-}  // namespace shardmark::optimizers_test
+}  // namespace shardmark::test::optimizers_test

@@ -7,7 +7,7 @@
 
 #include <core/nn/products/bf16_products.hpp>
 
-namespace shardmark::testing {
+namespace shardmark::test {
 
 #if defined(SHARDMARK_TEST_ON_A_GPU)
 inline constexpr bool on_a_gpu = true;
@@ -21,4 +21,4 @@ inline std::vector<Bf16Products> all_bf16_products() {
   return list;
 }
 
-}  // namespace shardmark::testing
+}  // namespace shardmark::test

@@ -7,10 +7,8 @@
 #include <core/nn/products/matmul.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
-namespace shardmark::matmul_test {
+namespace shardmark::test::matmul_test {
 namespace {
-
-using shardmark::testing::Buffer;
 
 constexpr std::int64_t cap = std::int64_t{16} << 20;
 
@@ -67,4 +65,4 @@ TEST(matmul, counts_and_records_what_was_asked_for) {
 }
 
 }  // namespace
-}  // namespace shardmark::matmul_test
+}  // namespace shardmark::test::matmul_test

@@ -9,11 +9,8 @@
 #include <tests/core/nn/models/single_process.hpp>
 #include <tests/core/nn/products/all_bf16_products.hpp>
 
-namespace shardmark::matmul_values_test {
+namespace shardmark::test::matmul_values_test {
 namespace {
-
-using shardmark::testing::all_bf16_products;
-using shardmark::testing::Buffer;
 
 constexpr std::int64_t cap = std::int64_t{16} << 20;
 
@@ -58,8 +55,7 @@ void check_types(MatMulShape s, Bf16Products products) {
     matmul(Space(), s, a.data(), b.data(), c.data(), s.bias ? bias.data() : nullptr,
            {scratch.data(), static_cast<std::size_t>(cap)});
   };
-  if (testing::on_a_gpu && s.bias &&
-      s.type != s.c_type) {  // on a GPU the bias has the type of the result
+  if (on_a_gpu && s.bias && s.type != s.c_type) {  // on a GPU the bias has the type of the result
     EXPECT_THROW(run(), PlanError);
     return;
   }
@@ -163,4 +159,4 @@ TEST(matmul, equals_a_plain_loop_in_batches) {
 }
 
 }  // namespace
-}  // namespace shardmark::matmul_values_test
+}  // namespace shardmark::test::matmul_values_test

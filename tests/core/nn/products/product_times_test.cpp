@@ -7,10 +7,8 @@
 #include <tests/core/nn/models/single_process.hpp>
 #include <tests/core/nn/stand_ins/fake_events.hpp>
 
-namespace shardmark::product_times_test {
+namespace shardmark::test::product_times_test {
 namespace {
-
-using shardmark::testing::Buffer;
 
 constexpr std::int64_t cap = 4096, product_ns = 1'000'000;
 
@@ -63,4 +61,4 @@ TEST(ProductTimesEvents, AreDestroyed) {
 }
 
 }  // namespace
-}  // namespace shardmark::product_times_test
+}  // namespace shardmark::test::product_times_test

@@ -16,7 +16,7 @@ int& of(cudaEvent_t event) {
 
 }  // namespace
 
-namespace shardmark::stand_in {
+namespace shardmark::test::stand_in {
 
 void product_passed() {
   ++now_ms;
@@ -25,7 +25,7 @@ int events_alive() {
   return alive;
 }
 
-}  // namespace shardmark::stand_in
+}  // namespace shardmark::test::stand_in
 
 extern "C" {
 

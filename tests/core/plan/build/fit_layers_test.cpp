@@ -7,11 +7,11 @@
 #include <core/plan/interpret/footprint.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::fit_layers_test {
+namespace shardmark::test::fit_layers_test {
 namespace {
 
 Deck deck_of(Schedule schedule, int stage) {
-  Deck d = testing::gpt2_deck(stage);
+  Deck d = gpt2_deck(stage);
   d.run.schedule = schedule;
   d.run.memory_mode = MemoryMode::strict;
   d.zero.knobs.reduce_bucket_size = 4000;
@@ -19,7 +19,7 @@ Deck deck_of(Schedule schedule, int stage) {
 }
 
 std::int64_t device_bytes(const Deck& deck, int world, int rank, std::int64_t accumulation = 1) {
-  return allocated_bytes(testing::program(deck, world, rank, accumulation))[Tier::device];
+  return allocated_bytes(program(deck, world, rank, accumulation))[Tier::device];
 }
 
 std::int64_t most_bytes(const Deck& deck, int world, std::int64_t accumulation = 1) {
@@ -74,8 +74,7 @@ TEST(Fit, IsTheLargestNumberOfLayersThatFitsOnEveryRank) {
                      std::to_string(budget));
         Deck d = deck_of(schedule, stage);
         d.model.fit = 0.75;
-        const Fit fit =
-            fit_layers(d, testing::batch(world), world, Profile{}, {budget, false, "test"});
+        const Fit fit = fit_layers(d, batch(world), world, Profile{}, {budget, false, "test"});
         std::int64_t layers = 0;
         for (d.model.layers = 1; most_bytes(d, world) <= budget * 3 / 4; ++d.model.layers)
           layers = d.model.layers;
@@ -91,7 +90,7 @@ TEST(Fit, IsTheLargestNumberOfLayersThatFitsOnEveryRank) {
 TEST(Fit, SaysWhatOneLayerNeedsWhereNoneFits) {
   Deck d = deck_of(Schedule::deepspeed, 0);
   d.model.fit = 1;
-  const auto fit = apply_fit(d, testing::batch(2), 2, Profile{}, {1000, false, "test"});
+  const auto fit = apply_fit(d, batch(2), 2, Profile{}, {1000, false, "test"});
   ASSERT_TRUE(fit);
   EXPECT_EQ(fit->layers, 0);
   EXPECT_EQ(d.model.layers, 1) << "there is a plan to look at";
@@ -101,7 +100,7 @@ TEST(Fit, SaysWhatOneLayerNeedsWhereNoneFits) {
 
 TEST(Fit, LeavesDecksAloneThatGiveTheirLayers) {
   Deck d = deck_of(Schedule::deepspeed, 2);
-  EXPECT_FALSE(apply_fit(d, testing::batch(2), 2, Profile{}, {1'000'000, false, "test"}));
+  EXPECT_FALSE(apply_fit(d, batch(2), 2, Profile{}, {1'000'000, false, "test"}));
   EXPECT_EQ(d.model.layers, 2);
 }
 
@@ -115,8 +114,8 @@ TEST(Fit, PlansAThousandRanks) {
     d.model.fit = 0.5;
     d.run.memory_mode = MemoryMode::pooled;
     d.zero.knobs = {};
-    const Fit fit = fit_layers(d, testing::batch(1024), 1024, Profile{},
-                               {std::int64_t{40} << 30, false, "test"});
+    const Fit fit =
+        fit_layers(d, batch(1024), 1024, Profile{}, {std::int64_t{40} << 30, false, "test"});
     EXPECT_GT(fit.layers, 4) << "stage " << stage;
     EXPECT_LE(fit.bytes, fit.limit_bytes);
     EXPECT_GT(fit.next_bytes, fit.limit_bytes);
@@ -124,4 +123,4 @@ TEST(Fit, PlansAThousandRanks) {
 }
 
 }  // namespace
-}  // namespace shardmark::fit_layers_test
+}  // namespace shardmark::test::fit_layers_test

@@ -13,7 +13,7 @@
 #include <core/plan/interpret/print.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::large_plan_test {
+namespace shardmark::test::large_plan_test {
 namespace {
 
 TEST(Large, ATrillionParametersOn16384Ranks) {
@@ -24,13 +24,13 @@ TEST(Large, ATrillionParametersOn16384Ranks) {
   limit.rlim_cur = 500'000'000;
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
 #endif
-  Deck deck = testing::gpt2_deck(3, 128);
+  Deck deck = gpt2_deck(3, 128);
   deck.model.hidden = 25600;
   deck.model.heads = 128;
   deck.model.sequence = 2048;
   deck.model.vocab = 50304;
   constexpr int world = 16384;
-  auto program_of = [&](int rank) { return testing::program(deck, world, rank); };
+  auto program_of = [&](int rank) { return program(deck, world, rank); };
   const Program p = program_of(world - 1);
   EXPECT_GT(p.model.elems, 1'000'000'000'000);
   require_legal(check(p));
@@ -52,11 +52,11 @@ TEST(Large, StagesOneAndTwoOn100000RanksTakeNoTime) {
   for (int stage : {1, 2}) {
     deck.zero.stage = stage;
     const std::clock_t before = std::clock();
-    const Program p = testing::program(deck, 100'000, 7);
+    const Program p = program(deck, 100'000, 7);
     require_legal(check(p));
     EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 1) << stage;
   }
 }
 
 }  // namespace
-}  // namespace shardmark::large_plan_test
+}  // namespace shardmark::test::large_plan_test

@@ -11,17 +11,17 @@
 #include <core/plan/interpret/arena.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::linear_planning_test {
+namespace shardmark::test::linear_planning_test {
 namespace {
 
 Program deep_program(Schedule schedule, int stage, int layers) {
-  Deck deck = testing::gpt2_deck(stage, layers);
+  Deck deck = gpt2_deck(stage, layers);
   deck.run.schedule = schedule;
   deck.zero.knobs.reduce_bucket_size = 5000;
   deck.zero.knobs.prefetch_bucket_size = 4000;
   deck.zero.knobs.param_persistence_threshold = 30;
   deck.zero.knobs.max_reuse_distance = 6000;
-  return testing::program(deck, 3, 1, 3);
+  return program(deck, 3, 1, 3);
 }
 
 TEST(LinearPlanning, FourTimesTheLayersTakeAboutFourTimesTheWorkOfAnArena) {
@@ -85,12 +85,11 @@ TEST(LinearPlanning, TheCollectivesAloneAreThoseOfTheWholeProgram) {
   for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
     for (int stage : {0, 1, 2, 3}) {
       SCOPED_TRACE(std::string(to_string(schedule)) + " stage " + std::to_string(stage));
-      Deck deck = testing::gpt2_deck(stage);
+      Deck deck = gpt2_deck(stage);
       deck.run.schedule = schedule;
       deck.zero.knobs.reduce_bucket_size = 5000;
-      const Program whole = testing::program(deck, 3, 1, 3);
-      const Program part =
-          build_program(deck, testing::batch(3, 3), 3, 1, Profile{}, Extent::collectives);
+      const Program whole = program(deck, 3, 1, 3);
+      const Program part = build_program(deck, batch(3, 3), 3, 1, Profile{}, Extent::collectives);
       ASSERT_EQ(part.segments.size(), whole.segments.size());
       for (std::size_t s = 0; s < whole.segments.size(); ++s) {
         EXPECT_EQ(part.segments[s].exit.alive, whole.segments[s].exit.alive);
@@ -104,4 +103,4 @@ TEST(LinearPlanning, TheCollectivesAloneAreThoseOfTheWholeProgram) {
 }
 
 }  // namespace
-}  // namespace shardmark::linear_planning_test
+}  // namespace shardmark::test::linear_planning_test

@@ -10,7 +10,7 @@
 #include <core/plan/interpret/volume.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::many_micro_batches_test {
+namespace shardmark::test::many_micro_batches_test {
 namespace {
 
 std::vector<int> expanded(const MicroBatches& micros) {
@@ -43,19 +43,19 @@ void for_each_program(std::int64_t accumulation, Each each) {
       for (bool offload : {false, true}) {
         if (offload && (stage == 0 || schedule == Schedule::paper)) continue;
         SCOPED_TRACE(std::string(to_string(schedule)) + " stage " + std::to_string(stage));
-        Deck deck = testing::gpt2_deck(stage);
+        Deck deck = gpt2_deck(stage);
         deck.run.schedule = schedule;
         deck.zero.offload_optimizer.enabled = offload;
         deck.zero.knobs.max_reuse_distance = 6000;
         deck.zero.knobs.max_live_parameters = 9000;
         deck.zero.knobs.prefetch_bucket_size = 4000;
-        each(deck, testing::program(deck, 2, 1, accumulation));
+        each(deck, program(deck, 2, 1, accumulation));
       }
 }
 
 TEST(ManyMicroBatches, TakeNoMoreEventsThanAFew) {
   for_each_program(most_micro_batches, [](const Deck& deck, const Program& many) {
-    const Program few = testing::program(deck, 2, 1, 5);
+    const Program few = program(deck, 2, 1, 5);
     ASSERT_EQ(many.segments.size(), few.segments.size());
     for (std::size_t s = 0; s < few.segments.size(); ++s)
       EXPECT_EQ(many.segments[s].events.size(), few.segments[s].events.size());
@@ -67,8 +67,8 @@ TEST(ManyMicroBatches, TakeNoMoreEventsThanAFew) {
 
 TEST(ManyMicroBatches, CountInTheVolumeAsOftenAsTheyRun) {
   for_each_program(1000, [](const Deck& deck, const Program& many) {
-    const Volume one = steady_volume(testing::program(deck, 2, 1, 5));
-    const Volume two = steady_volume(testing::program(deck, 2, 1, 6));
+    const Volume one = steady_volume(program(deck, 2, 1, 5));
+    const Volume two = steady_volume(program(deck, 2, 1, 6));
     for (const auto& [op, traffic] : steady_volume(many)) {
       const std::int64_t each = two.at(op).calls - one.at(op).calls;
       EXPECT_EQ(traffic.calls, one.at(op).calls + 995 * each);
@@ -93,9 +93,9 @@ TEST(ManyMicroBatches, ThatRepeatOthersAreLeftOutOfTheRows) {
 }
 
 TEST(ManyMicroBatches, HaveABound) {
-  const Deck deck = testing::gpt2_deck(0);
+  const Deck deck = gpt2_deck(0);
   try {
-    testing::program(deck, 1, 0, most_micro_batches + 1);
+    program(deck, 1, 0, most_micro_batches + 1);
     FAIL() << "no error";
   } catch (const DeckError& error) {
     EXPECT_NE(std::string(error.what()).find("gradient_accumulation_steps = 2147483648"),
@@ -105,4 +105,4 @@ TEST(ManyMicroBatches, HaveABound) {
 }
 
 }  // namespace
-}  // namespace shardmark::many_micro_batches_test
+}  // namespace shardmark::test::many_micro_batches_test

@@ -9,7 +9,7 @@
 #include <core/error.hpp>
 #include <core/plan/deck/congestion.hpp>
 
-namespace shardmark::testing::congestion_test {
+namespace shardmark::test::congestion_test {
 namespace {
 
 const std::vector<std::string> hosts{"a", "a", "b", "b", "c"};
@@ -78,4 +78,4 @@ TEST(Congestion, is_described_in_a_few_words) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::congestion_test
+}  // namespace shardmark::test::congestion_test

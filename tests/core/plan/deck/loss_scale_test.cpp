@@ -8,7 +8,7 @@
 
 #include <core/plan/deck/loss_scale.hpp>
 
-namespace shardmark::loss_scale_test {
+namespace shardmark::test::loss_scale_test {
 namespace {
 
 LossScaleSpec dynamic(double initial, std::int64_t window, std::int64_t hysteresis,
@@ -87,4 +87,4 @@ TEST(LossScale, a_static_scale_never_moves) {
 }
 
 }  // namespace
-}  // namespace shardmark::loss_scale_test
+}  // namespace shardmark::test::loss_scale_test

@@ -7,7 +7,7 @@
 
 #include <core/plan/deck/lr_schedule.hpp>
 
-namespace shardmark::lr_schedule_test {
+namespace shardmark::test::lr_schedule_test {
 namespace {
 
 constexpr double optimizer_lr = 0.5;
@@ -102,4 +102,4 @@ TEST(LrSchedule, a_warmup_of_one_step_is_one_of_two) {
 }
 
 }  // namespace
-}  // namespace shardmark::lr_schedule_test
+}  // namespace shardmark::test::lr_schedule_test

@@ -8,7 +8,7 @@
 #include <core/error.hpp>
 #include <core/plan/deck/perturb.hpp>
 
-namespace shardmark::testing::perturb_test {
+namespace shardmark::test::perturb_test {
 namespace {
 
 const std::vector<std::string> hosts{"a", "a", "b", "c"};
@@ -102,4 +102,4 @@ TEST(Perturb, is_described_in_a_few_words) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::perturb_test
+}  // namespace shardmark::test::perturb_test

@@ -16,7 +16,7 @@
 #include <core/plan/write/plan_writer.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::types_test {
+namespace shardmark::test::types_test {
 namespace {
 
 // Rank 1 of 2: a gradient is computed on the device, reduced to rank 1 of the group of both ranks,
@@ -149,17 +149,17 @@ TEST_F(ByHand, ARankOutsideTheGroupMayNotCommunicateInIt) {
 }
 
 TEST(MicroBatches, AreNumberedInEventsAndRows) {
-  const Program p = testing::program(testing::gpt2_deck(2), 2, 0, 4);
+  const Program p = program(gpt2_deck(2), 2, 0, 4);
   const auto rows = print_json(p, {}, "").at("steps").at("steady");
   for (int g = 0; g < 4; ++g)
     EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [&](const auto& r) {
       return r.at("phase") == "b" + std::to_string(g);
     })) << g;
   std::vector<std::string> names;
-  for (int i : testing::segments_of(p.steps[0], false)) names.push_back(p.segments[i].name);
+  for (int i : segments_of(p.steps[0], false)) names.push_back(p.segments[i].name);
   EXPECT_EQ(names, (std::vector<std::string>{"micro_first", "micro_middle", "micro_middle",
                                              "micro_last", "boundary", "update"}));
 }
 
 }  // namespace
-}  // namespace shardmark::types_test
+}  // namespace shardmark::test::types_test

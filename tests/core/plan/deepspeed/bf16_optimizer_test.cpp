@@ -6,7 +6,7 @@
 #include <core/plan/interpret/check.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::bf16_optimizer_test {
+namespace shardmark::test::bf16_optimizer_test {
 namespace {
 
 constexpr std::int64_t matrix = 1024 * 512;  // two of these are 1 048 576 parameters
@@ -33,7 +33,7 @@ std::int64_t bytes_of_16_bit_gradients(const Program& p, const EndState& state) 
 
 void expect_after_backward(bool immediate, std::int64_t accumulation, std::int64_t bytes) {
   for (const int world : {1, 4}) {
-    const Program p = testing::program(deck_of(immediate), world, 0, accumulation);
+    const Program p = program(deck_of(immediate), world, 0, accumulation);
     require_legal(check(p));
     int micros = 0;
     for (const Segment& s : p.segments)
@@ -56,4 +56,4 @@ TEST(Bf16Optimizer, DropsGradientsAtOnceWithImmediateGradUpdate) {
 }
 
 }  // namespace
-}  // namespace shardmark::bf16_optimizer_test
+}  // namespace shardmark::test::bf16_optimizer_test

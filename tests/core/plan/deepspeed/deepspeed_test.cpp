@@ -14,7 +14,7 @@
 #include <core/plan/interpret/volume.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::deepspeed_test {
+namespace shardmark::test::deepspeed_test {
 namespace {
 
 using nlohmann::json;
@@ -23,9 +23,9 @@ TEST(DeepSpeed, TrainsLegallyToo) {
   for (int stage : {0, 1, 2, 3})
     for (bool tied : {false, true})
       for (std::int64_t accumulation : {1, 3}) {
-        Deck deck = testing::deepspeed_deck(stage);
+        Deck deck = deepspeed_deck(stage);
         deck.model.tied_head = tied;
-        const Program p = testing::program(deck, 3, 1, accumulation);
+        const Program p = program(deck, 3, 1, accumulation);
         ASSERT_NO_THROW(require_legal(check(p))) << stage;
       }
 }
@@ -33,7 +33,7 @@ TEST(DeepSpeed, TrainsLegallyToo) {
 // Many micro-batches or steps add no segments, so the program stays small.
 TEST(DeepSpeed, StepsRepeatThemselvesSoon) {
   for (std::int64_t accumulation : {2, 100}) {
-    const Program p = testing::program(testing::deepspeed_deck(3), 3, 0, accumulation);
+    const Program p = program(deepspeed_deck(3), 3, 0, accumulation);
     EXPECT_LE(p.segments.size(), 12U);
     EXPECT_LE(p.steps.size(), 3U);
     EXPECT_EQ(p.steps.back().micros.size(), accumulation);
@@ -46,7 +46,7 @@ TEST(DeepSpeed, StepsRepeatThemselvesSoon) {
 TEST(DeepSpeed, ActivationCheckpointingGathersABlockOnceMore) {
   auto gathered = [](std::int64_t prefetch, std::int64_t reuse, std::int64_t persist,
                      bool recompute) {
-    Deck d = testing::gpt2_deck(3, 2);
+    Deck d = gpt2_deck(3, 2);
     d.run.schedule = Schedule::deepspeed;
     d.run.compute = Compute::none;
     d.run.activation_checkpointing = recompute;
@@ -55,7 +55,7 @@ TEST(DeepSpeed, ActivationCheckpointingGathersABlockOnceMore) {
     k.overlap_comm = true;
     k.prefetch_bucket_size = prefetch, k.max_reuse_distance = reuse;
     k.max_live_parameters = 60000, k.param_persistence_threshold = persist;
-    const Program p = testing::program(d, 2, 0);
+    const Program p = program(d, 2, 0);
     std::int64_t elems = 0;
     for (const SegmentRun& run : p.steps[step_path(p, false).back()].micros.runs())
       for (int segment : run.segments)
@@ -70,7 +70,7 @@ TEST(DeepSpeed, ActivationCheckpointingGathersABlockOnceMore) {
 // ---- secondary copies -------------------------------------------------------------------------
 
 Deck hpz_deck(std::int64_t size) {
-  Deck d = testing::deepspeed_deck(3);
+  Deck d = deepspeed_deck(3);
   d.zero.knobs.hpz_partition_size = size;
   return d;
 }
@@ -84,17 +84,14 @@ TEST(SecondaryCopies, AreLegalEverywhere) {
           d.zero.knobs.allgather_sequential = sequential;
           d.zero.knobs.use_all_reduce_for_fetch_params = by_sum;
           d.zero.precision.check_overflow = by_sum;
-          auto program_of = [&](int rank) {
-            return testing::program(d, world, rank, accumulation);
-          };
+          auto program_of = [&](int rank) { return program(d, world, rank, accumulation); };
           for (int rank : {0, world - 1}) ASSERT_NO_THROW(require_legal(check(program_of(rank))));
           ASSERT_NO_THROW(require_legal(check_ranks(ranks_to_check(world, 0), program_of)));
         }
 }
 
 TEST(SecondaryCopies, OfOneOrOfNoneArePlansWithout) {
-  EXPECT_EQ(print_text(testing::program(hpz_deck(1), 4, 2)),
-            print_text(testing::program(testing::deepspeed_deck(3), 4, 2)));
+  EXPECT_EQ(print_text(program(hpz_deck(1), 4, 2)), print_text(program(deepspeed_deck(3), 4, 2)));
 }
 
 // Each parameter is gathered from the world once per step and from the block otherwise; a rank
@@ -103,9 +100,9 @@ TEST(SecondaryCopies, TakeTrafficFromTheWorldAndCostMemory) {
   Deck d = hpz_deck(2);
   d.zero.knobs.max_reuse_distance = d.zero.knobs.prefetch_bucket_size = 0;
   d.zero.knobs.param_persistence_threshold = 0;
-  const Program p = testing::program(d, 8, 3, 2);
+  const Program p = program(d, 8, 3, 2);
   d.zero.knobs.hpz_partition_size = 1;
-  const Program without = testing::program(d, 8, 3, 2);
+  const Program without = program(d, 8, 3, 2);
   const auto gathered = [](const Program& of, int group) {
     return steady_volume(of, group).at(Op::all_gather).elems;
   };
@@ -122,7 +119,7 @@ TEST(SecondaryCopies, TakeTrafficFromTheWorldAndCostMemory) {
 
 TEST(SecondaryCopies, OfABlockThatDoesNotDivideTheRanksAreRefused) {
   try {
-    testing::program(hpz_deck(3), 4, 0);
+    program(hpz_deck(3), 4, 0);
     FAIL();
   } catch (const DeckError& error) {
     EXPECT_NE(std::string(error.what()).find("zero_hpz_partition_size = 3: must divide"),
@@ -315,18 +312,18 @@ TEST(DeepSpeed, AveragesOnTheWay) {
   for (int stage : {0, 1, 2, 3})
     for (bool contiguous : {true, false})
       for (std::int64_t bucket : {std::int64_t{500'000'000}, std::int64_t{1800}}) {
-        Deck d = testing::deepspeed_deck(stage);
+        Deck d = deepspeed_deck(stage);
         d.zero.precision.model = d.zero.precision.comm = d.zero.precision.grad_accum = Dtype::bf16;
         d.zero.knobs.reduce_bucket_size = bucket;
         d.zero.knobs.contiguous_gradients = contiguous;
-        const Program p = testing::program(d, 4, 0);
+        const Program p = program(d, 4, 0);
         int divided = 0, alone = 0;
         for (const Segment& s : p.segments)
           for (const Event& e : s.events) {
             divided += e.divisor == 4;
             if (e.kernel != Kernel::scale) continue;
             ++alone;
-            const Operand& o = testing::operand_of(p, e, 0);
+            const Operand& o = operand_of(p, e, 0);
             const std::string& name = p.slots[static_cast<std::size_t>(o.slot)].name;
             EXPECT_TRUE(name.starts_with("grad.") || (stage == 3 && name == "bucket")) << name;
             EXPECT_LT(bucket, 500'000'000) << "stage " << stage << ": " << name;
@@ -336,4 +333,4 @@ TEST(DeepSpeed, AveragesOnTheWay) {
 }
 
 }  // namespace
-}  // namespace shardmark::deepspeed_test
+}  // namespace shardmark::test::deepspeed_test

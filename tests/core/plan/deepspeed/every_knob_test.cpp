@@ -9,7 +9,7 @@
 #include <core/plan/interpret/check.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::every_knob_test {
+namespace shardmark::test::every_knob_test {
 namespace {
 
 struct Variant {
@@ -77,17 +77,17 @@ const Variant variants[] = {
        d.zero.offload_optimizer.enabled = true;
        d.zero.offload_param.enabled = d.zero.stage == 3;
      }},
-    {"optimizer in files", [](Deck& d) { testing::put_in_files(d, true, false); }},
+    {"optimizer in files", [](Deck& d) { put_in_files(d, true, false); }},
     {"optimizer in files, ahead and behind, several sub-groups",
      [](Deck& d) {
-       testing::put_in_files(d, true, false);
+       put_in_files(d, true, false);
        d.zero.offload_optimizer.pipeline_read = d.zero.offload_optimizer.pipeline_write = true;
        d.zero.knobs.sub_group_size = 700;
      }},
-    {"parameters in files", [](Deck& d) { testing::put_in_files(d, false, true); }},
+    {"parameters in files", [](Deck& d) { put_in_files(d, false, true); }},
     {"all in files, but what fits into the host",
      [](Deck& d) {
-       testing::put_in_files(d, true, true);
+       put_in_files(d, true, true);
        d.zero.offload_param.max_in_cpu = 900;
        d.zero.knobs.sub_group_size = 700;
      }},
@@ -170,21 +170,21 @@ const Variant variants[] = {
      }},
     {"Muon in files, ahead and behind",
      [](Deck& d) {
-       testing::put_in_files(d, true, false);
+       put_in_files(d, true, false);
        use_muon(d, Optimizer::muon);
        d.zero.offload_optimizer.pipeline_read = d.zero.offload_optimizer.pipeline_write = true;
        d.zero.knobs.sub_group_size = 700;
      }},
     {"Muon in files, but its momentum",
      [](Deck& d) {
-       testing::put_in_files(d, true, true);
+       put_in_files(d, true, true);
        use_muon(d, Optimizer::muon);
        d.zero.knobs.muon_momentum_in_memory = true;
        d.zero.knobs.sub_group_size = 700;
      }},
     {"SGD in files, ahead and behind",
      [](Deck& d) {
-       testing::put_in_files(d, true, false);
+       put_in_files(d, true, false);
        d.zero.optimizer.type = Optimizer::sgd;
        d.zero.offload_optimizer.pipeline_read = d.zero.offload_optimizer.pipeline_write = true;
        d.zero.knobs.sub_group_size = 700;
@@ -218,7 +218,7 @@ TEST(DeepSpeed, IsLegalUnderEveryKnob) {
           for (std::int64_t accumulation : {1, 2, 4})
             for (Reductions reductions : {Reductions::native, Reductions::ordered}) {
               if (!is_worth_a_plan(world, accumulation, reductions)) continue;
-              Deck deck = testing::deepspeed_deck(stage);
+              Deck deck = deepspeed_deck(stage);
               PrecisionSpec& precision = deck.zero.precision;
               precision.model = precision.grad_accum = precision.comm = dtype;
               precision.check_overflow =
@@ -229,7 +229,7 @@ TEST(DeepSpeed, IsLegalUnderEveryKnob) {
               std::map<int, Program> programs;
               auto program_of = [&](int rank) {
                 if (!programs.contains(rank))
-                  programs.emplace(rank, testing::program(deck, world, rank, accumulation));
+                  programs.emplace(rank, program(deck, world, rank, accumulation));
                 return programs.at(rank);
               };
               SCOPED_TRACE(std::string(v.name) + ", stage " + std::to_string(stage) + ", " +
@@ -244,4 +244,4 @@ TEST(DeepSpeed, IsLegalUnderEveryKnob) {
 }
 
 }  // namespace
-}  // namespace shardmark::every_knob_test
+}  // namespace shardmark::test::every_knob_test

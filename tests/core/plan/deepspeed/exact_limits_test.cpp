@@ -11,7 +11,7 @@
 #include <core/plan/plan.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::exact_limits_test {
+namespace shardmark::test::exact_limits_test {
 namespace {
 
 // Of each collective and each optimizer event: the elements, and where a collective goes.
@@ -23,7 +23,7 @@ Work work_of(const Deck& deck, int world) {
   for (const Segment& s : p.segments)
     for (const Event& e : s.events) {
       if (is_collective(e.op)) all.emplace_back(e.op, e.root, e.elems);
-      if (e.kernel == Kernel::adamw) all.emplace_back(e.op, -1, testing::operand_of(p, e, 0).elems);
+      if (e.kernel == Kernel::adamw) all.emplace_back(e.op, -1, operand_of(p, e, 0).elems);
     }
   return all;
 }
@@ -125,14 +125,14 @@ TEST(ExactLimits, OfSubGroups) {
 TEST(ExactLimits, OfSwapBuffers) {
   const auto buffers_of = [](const std::vector<std::int64_t>& sizes) {
     Deck deck = deck_of(3, sizes);
-    testing::put_in_files(deck, true, false);
+    put_in_files(deck, true, false);
     deck.zero.knobs.sub_group_size = 150;
     const Program p = build_program(deck, {1, 1, 1}, 1, 0, {});
     std::vector<std::string> names;
     for (const Event& e : p.segments[static_cast<std::size_t>(p.steps[0].micros[0])].events)
-      if (e.op == Op::copy && testing::slot_of(p, e, 0).tier == Tier::device &&
-          testing::slot_of(p, e, 1).name.starts_with("swap."))
-        names.push_back(testing::slot_of(p, e, 1).name);
+      if (e.op == Op::copy && slot_of(p, e, 0).tier == Tier::device &&
+          slot_of(p, e, 1).name.starts_with("swap."))
+        names.push_back(slot_of(p, e, 1).name);
     return names;
   };
   using Names = std::vector<std::string>;
@@ -141,4 +141,4 @@ TEST(ExactLimits, OfSwapBuffers) {
 }
 
 }  // namespace
-}  // namespace shardmark::exact_limits_test
+}  // namespace shardmark::test::exact_limits_test

@@ -7,7 +7,7 @@
 #include <core/plan/plan.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::gradient_division_test {
+namespace shardmark::test::gradient_division_test {
 namespace {
 
 struct Division {
@@ -27,10 +27,10 @@ Division division_of(int stage, int world, const ZeroKnobs& knobs) {
   const Program p = build_program(deck, {world, 1, 1}, world, 0, {});
   Division result;
   bool summed = false;
-  for (const int segment : testing::segments_of(p.steps.back(), false))
+  for (const int segment : segments_of(p.steps.back(), false))
     for (const Event& e : p.segments[segment].events) {
       summed = summed || (is_reduction(e.op) && e.elems > 1);
-      if (e.divisor == 1 || testing::operand_of(p, e, 0).elems == 1)
+      if (e.divisor == 1 || operand_of(p, e, 0).elems == 1)
         continue;  // of a norm, which is summed over replicas
       (summed ? result.after : result.before) *= e.divisor;
     }
@@ -61,4 +61,4 @@ TEST(GradientDivision, is_by_the_ranks_in_all) {
 }
 
 }  // namespace
-}  // namespace shardmark::gradient_division_test
+}  // namespace shardmark::test::gradient_division_test

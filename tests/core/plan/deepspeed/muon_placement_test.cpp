@@ -10,7 +10,7 @@
 #include <core/plan/partition/flat_groups.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::muon_placement_test {
+namespace shardmark::test::muon_placement_test {
 namespace {
 
 constexpr int world = 3;
@@ -34,7 +34,7 @@ const Case cases[] = {
 };
 
 Deck deck_of(const Case& c) {
-  Deck d = testing::deepspeed_deck(c.stage);
+  Deck d = deepspeed_deck(c.stage);
   d.zero.optimizer.type = Optimizer::muon;
   d.zero.knobs.reduce_scatter = c.stage != 3;
   d.zero.offload_optimizer.enabled = c.offloads;
@@ -52,9 +52,9 @@ struct Made {
 };
 
 Made made_by(const Case& c, int rank) {
-  const Program p = testing::program(deck_of(c), world, rank);
+  const Program p = program(deck_of(c), world, rank);
   Made made;
-  for (int s : testing::segments_of(p.steps[step_path(p, false).back()], false)) {
+  for (int s : segments_of(p.steps[step_path(p, false).back()], false)) {
     const Segment& segment = p.segments[s];
     for (const Event& e : segment.events) {
       if (e.op != Op::compute) continue;
@@ -67,7 +67,7 @@ Made made_by(const Case& c, int rank) {
 }
 
 std::set<int> matrices_of(const Case& c) {
-  const Program p = testing::program(deck_of(c), world, 0);
+  const Program p = program(deck_of(c), world, 0);
   std::set<int> ids;
   for (int id = 0; id < static_cast<int>(p.model.params.size()); ++id)
     if (p.model.params[id].hidden_matrix) ids.insert(id);
@@ -77,7 +77,7 @@ std::set<int> matrices_of(const Case& c) {
 // Ranks whose partition of the flat groups has a part of a matrix.
 std::set<int> holders_of(const Case& c, int id) {
   const Deck d = deck_of(c);
-  const Program p = testing::program(d, world, 0);
+  const Program p = program(d, world, 0);
   const FlatGroups groups(p.model, d.zero.knobs, dtype_bytes(d.zero.precision.model), world);
   std::set<int> ranks;
   for (const OwnedSlice& slice : groups.owners(id)) ranks.insert(slice.rank);
@@ -133,4 +133,4 @@ TEST(MuonPlacement, UpdatesAreMadeAtTheirMoment) {
 }
 
 }  // namespace
-}  // namespace shardmark::muon_placement_test
+}  // namespace shardmark::test::muon_placement_test

@@ -12,7 +12,7 @@
 #include <core/plan/write/state_slots.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::optimizer_swapper_test {
+namespace shardmark::test::optimizer_swapper_test {
 namespace {
 
 // Counts the updates from buffers, and the elements that each reads and nobody has written since
@@ -27,8 +27,8 @@ Reads reads_of(const Program& p) {
   std::map<int, std::vector<bool>> written;  // by slot
   for (const Event& e : p.segments[static_cast<std::size_t>(p.steps[0].update)].events) {
     if (e.kernel == Kernel::adamw) {
-      const Operand& grad = testing::operand_of(p, e, operand::upd_grad);
-      const Slot& slot = testing::slot_of(p, e, operand::upd_grad);
+      const Operand& grad = operand_of(p, e, operand::upd_grad);
+      const Slot& slot = slot_of(p, e, operand::upd_grad);
       if (!slot.name.starts_with("swap.")) continue;
       std::vector<bool>& fresh = written[grad.slot];
       fresh.resize(static_cast<std::size_t>(slot.elems));
@@ -39,10 +39,10 @@ Reads reads_of(const Program& p) {
       continue;
     }
     for (int i = 0; i < e.operands.count; ++i) {
-      const Operand& o = testing::operand_of(p, e, i);
+      const Operand& o = operand_of(p, e, i);
       if (!o.writes) continue;
       std::vector<bool>& fresh = written[o.slot];
-      fresh.resize(static_cast<std::size_t>(testing::slot_of(p, e, i).elems));
+      fresh.resize(static_cast<std::size_t>(slot_of(p, e, i).elems));
       std::fill_n(fresh.begin() + o.offset, o.elems, true);
     }
   }
@@ -54,12 +54,12 @@ TEST(OptimizerSwapper, EachUpdateReadsItsOwnGradientAlone) {
     for (const std::int64_t sub_group : {700, 100'000})
       for (const int world : {1, 2, 3, 5})
         for (int rank = 0; rank < world; ++rank) {
-          Deck deck = testing::deepspeed_deck(3);
+          Deck deck = deepspeed_deck(3);
           deck.run.compute = Compute::none;
-          testing::put_in_files(deck, true, false);
+          put_in_files(deck, true, false);
           deck.zero.offload_optimizer.pipeline_read = pipelined;
           deck.zero.knobs.sub_group_size = sub_group;
-          const Reads reads = reads_of(testing::program(deck, world, rank));
+          const Reads reads = reads_of(program(deck, world, rank));
           EXPECT_GT(reads.updates, 0);
           EXPECT_EQ(reads.stale, 0) << "rank " << rank << " of " << world;
         }
@@ -76,13 +76,11 @@ std::vector<int> files_read_before_updates(const Program& p, State state) {
   int files = 0;
   for (const Event& e : p.segments[static_cast<std::size_t>(p.steps[0].update)].events) {
     if (e.kernel == Kernel::adamw) {
-      if (testing::slot_of(p, e, operand::upd_grad).name.starts_with("swap."))
-        before.push_back(files);
+      if (slot_of(p, e, operand::upd_grad).name.starts_with("swap.")) before.push_back(files);
       continue;
     }
     for (int i = 0; i < e.operands.count; ++i)
-      if (testing::operand_of(p, e, i).reads && is_state_file(testing::slot_of(p, e, i), state))
-        ++files;
+      if (operand_of(p, e, i).reads && is_state_file(slot_of(p, e, i), state)) ++files;
   }
   return before;
 }
@@ -91,14 +89,13 @@ TEST(OptimizerSwapper, PipelineReadReadsOneSubGroupAhead) {
   for (const bool reads_ahead : {false, true})
     for (const bool writes_behind : {false, true})
       for (const State state : {State::master, State::momentum, State::variance}) {
-        Deck deck = testing::deepspeed_deck(3);
+        Deck deck = deepspeed_deck(3);
         deck.run.compute = Compute::none;
-        testing::put_in_files(deck, true, false);
+        put_in_files(deck, true, false);
         deck.zero.offload_optimizer.pipeline_read = reads_ahead;
         deck.zero.offload_optimizer.pipeline_write = writes_behind;
         deck.zero.knobs.sub_group_size = 700;
-        const std::vector<int> before =
-            files_read_before_updates(testing::program(deck, 2, 0), state);
+        const std::vector<int> before = files_read_before_updates(program(deck, 2, 0), state);
         const int groups = static_cast<int>(before.size());
         ASSERT_GT(groups, 2);
         for (int i = 0; i < groups; ++i)
@@ -110,4 +107,4 @@ TEST(OptimizerSwapper, PipelineReadReadsOneSubGroupAhead) {
 }
 
 }  // namespace
-}  // namespace shardmark::optimizer_swapper_test
+}  // namespace shardmark::test::optimizer_swapper_test

@@ -11,11 +11,11 @@
 #include <core/plan/partition/gradient_groups.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::quantized_gradients_test {
+namespace shardmark::test::quantized_gradients_test {
 namespace {
 
 Deck quantized_deck(std::int64_t node_ranks, Dtype model = Dtype::fp16) {
-  Deck d = testing::quantizable_deck();
+  Deck d = quantizable_deck();
   PrecisionSpec& p = d.zero.precision;
   p.model = p.grad_accum = model;
   p.comm = Dtype::fp16;
@@ -54,7 +54,7 @@ TEST(QuantizedGradients, AreLegalEverywhere) {
           d.zero.knobs.quantized_weights = variant == 2 && world % 3 != 0;
           d.zero.offload_optimizer.enabled = variant == 3;
           if (variant == 1) d.zero.knobs.reduce_bucket_size = 3000;  // smaller than some gradients
-          auto program_of = [&](int rank) { return testing::program(d, world, rank, 2); };
+          auto program_of = [&](int rank) { return program(d, world, rank, 2); };
           for (int rank : {0, world - 1}) ASSERT_NO_THROW(require_legal(check(program_of(rank))));
           ASSERT_NO_THROW(require_legal(check_ranks(ranks_to_check(world, 0), program_of)));
         }
@@ -64,19 +64,19 @@ TEST(QuantizedGradients, AreReduceScatteredOnOneNode) {
   for (const std::int64_t node : {4, 8}) {
     Deck d = quantized_deck(node, Dtype::bf16);
     d.zero.precision.comm = Dtype::bf16;
-    const std::string quantized = print_text(testing::program(d, 4, 1));
+    const std::string quantized = print_text(program(d, 4, 1));
     d.zero.knobs.quantized_gradients = false;
-    EXPECT_EQ(quantized, print_text(testing::program(d, 4, 1)));
+    EXPECT_EQ(quantized, print_text(program(d, 4, 1)));
   }
 }
 
 TEST(QuantizedGradients, TakeTheRanksPerNodeFromTheProfileOtherwise) {
   Deck d = quantized_deck(2);
-  const std::string want = print_text(testing::program(d, 4, 1));
+  const std::string want = print_text(program(d, 4, 1));
   d.machine.ranks_per_node = 0;
   Profile profile;
   profile.ranks_per_node = 2;
-  EXPECT_EQ(print_text(build_program(d, testing::batch(4), 4, 1, profile)), want);
+  EXPECT_EQ(print_text(build_program(d, batch(4), 4, 1, profile)), want);
 }
 
 std::vector<const Event*> reductions_of(const Program& p) {
@@ -92,7 +92,7 @@ std::vector<const Event*> reductions_of(const Program& p) {
 TEST(QuantizedGradients, AreSentInTwoSteps) {
   Deck d = quantized_deck(2);
   d.zero.knobs.reduce_bucket_size = 1'000'000;  // one bucket: in order of the parameters
-  const Program p = testing::program(d, 4, 3);
+  const Program p = program(d, 4, 3);
   const std::vector<const Event*> events = reductions_of(p);
   std::size_t at = 0;
   int quantized = 0, scattered = 0;
@@ -125,10 +125,10 @@ TEST(QuantizedGradients, AreSentInTwoSteps) {
 
 // A plan whose parts were exchanged with other ranks than those whose parts it adds up is illegal.
 TEST(QuantizedGradients, AreAddedUpByTheRanksThatExchangedThem) {
-  Program p = testing::program(quantized_deck(2), 4, 1);
+  Program p = program(quantized_deck(2), 4, 1);
   require_legal(check(p));
   const auto is_exchange = [&](const Event& e) { return e.op == Op::all_to_all; };
-  Event& e = testing::find_event(p, "step0.micro0", is_exchange);
+  Event& e = find_event(p, "step0.micro0", is_exchange);
   e.group = e.group == 1 ? 2 : 1;
   std::string text;
   for (const Violation& v : check(p)) text += v.what + "\n";
@@ -137,7 +137,7 @@ TEST(QuantizedGradients, AreAddedUpByTheRanksThatExchangedThem) {
 
 std::string refusal(const Deck& d, int world) {
   try {
-    testing::program(d, world, 0);
+    program(d, world, 0);
   } catch (const DeckError& error) {
     return error.what();
   }
@@ -159,4 +159,4 @@ TEST(QuantizedGradients, ThatDeepSpeedCannotSendAreRefused) {
 }
 
 }  // namespace
-}  // namespace shardmark::quantized_gradients_test
+}  // namespace shardmark::test::quantized_gradients_test

@@ -10,7 +10,7 @@
 #include <core/plan/partition/weight_groups.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::quantized_weights_test {
+namespace shardmark::test::quantized_weights_test {
 namespace {
 
 // DeepSpeed's search, as its source has it: groups are added until all are multiples of 8.
@@ -31,7 +31,7 @@ TEST(WeightGroups, AreThoseOfDeepSpeed) {
 
 // Each rank of up to `ranks` ranks has a multiple of 8 of each parameter.
 Deck quantized_deck(std::int64_t ranks, Dtype dtype = Dtype::fp16) {
-  Deck d = testing::deepspeed_deck(3);
+  Deck d = deepspeed_deck(3);
   d.model.hidden = 8 * ranks;
   d.model.heads = 2;
   PrecisionSpec& p = d.zero.precision;
@@ -56,7 +56,7 @@ TEST(QuantizedWeights, AreLegalEverywhere) {
           d.zero.knobs.allgather_sequential = sequential;
           d.zero.knobs.use_all_reduce_for_fetch_params = sequential;
           d.zero.offload_param.enabled = on_host;
-          auto program_of = [&](int rank) { return testing::program(d, world, rank, 2); };
+          auto program_of = [&](int rank) { return program(d, world, rank, 2); };
           for (int rank : {0, world - 1}) ASSERT_NO_THROW(require_legal(check(program_of(rank))));
           ASSERT_NO_THROW(require_legal(check_ranks(ranks_to_check(world, 0), program_of)));
         }
@@ -64,17 +64,17 @@ TEST(QuantizedWeights, AreLegalEverywhere) {
 
 TEST(QuantizedWeights, OfOneRankAreNotSent) {
   Deck d = quantized_deck(2);
-  const std::string quantized = print_text(testing::program(d, 1, 0));
+  const std::string quantized = print_text(program(d, 1, 0));
   d.zero.knobs.quantized_weights = false;
-  EXPECT_EQ(quantized, print_text(testing::program(d, 1, 0)));
+  EXPECT_EQ(quantized, print_text(program(d, 1, 0)));
 }
 
 TEST(QuantizedWeights, HalveTheBytesOfEachGather) {
   Deck d = quantized_deck(16);
   gather_always(d);
-  const Program p = testing::program(d, 4, 3);
+  const Program p = program(d, 4, 3);
   d.zero.knobs.quantized_weights = false;
-  const Program without = testing::program(d, 4, 3);
+  const Program without = program(d, 4, 3);
   std::int64_t values = 0, scales = 0, calls = 0, message = 0;
   for (const SegmentRun& run : runs_of(p.steps[step_path(p, false).back()], false))
     for (int segment : run.segments)
@@ -101,7 +101,7 @@ TEST(QuantizedWeights, HalveTheBytesOfEachGather) {
 TEST(QuantizedWeights, LeavePersistentParametersAsTheyAre) {
   Deck d = quantized_deck(16);
   d.zero.knobs.param_persistence_threshold = d.model.hidden;
-  const Program p = testing::program(d, 4, 0);
+  const Program p = program(d, 4, 0);
   int plain = 0;
   for (const Event& e : p.segments[p.steps.back().update].events)
     if (e.op == Op::all_gather) {
@@ -114,7 +114,7 @@ TEST(QuantizedWeights, LeavePersistentParametersAsTheyAre) {
 TEST(QuantizedWeights, ThatAreNoMultipleOfEightAreRefused) {
   try {
     Deck d = quantized_deck(2);
-    testing::program(d, 4, 0);
+    program(d, 4, 0);
     FAIL();
   } catch (const DeckError& error) {
     const std::string text = error.what();
@@ -124,4 +124,4 @@ TEST(QuantizedWeights, ThatAreNoMultipleOfEightAreRefused) {
 }
 
 }  // namespace
-}  // namespace shardmark::quantized_weights_test
+}  // namespace shardmark::test::quantized_weights_test

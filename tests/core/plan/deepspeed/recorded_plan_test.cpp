@@ -9,10 +9,8 @@
 #include <core/plan/interpret/print.hpp>
 #include <tests/support/recorded.hpp>
 
-namespace shardmark::recorded_plan_test {
+namespace shardmark::test::recorded_plan_test {
 namespace {
-
-using namespace testing;
 
 json plan_json(const Recording& r, int rank) {
   const Program p = build_program(r.deck, r.batch, r.world, rank, Profile{});
@@ -114,4 +112,4 @@ TEST(Recorded, BytesOfFiles) {
 }
 
 }  // namespace
-}  // namespace shardmark::recorded_plan_test
+}  // namespace shardmark::test::recorded_plan_test

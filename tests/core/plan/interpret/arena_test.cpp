@@ -10,7 +10,7 @@
 #include <core/plan/interpret/footprint.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::arena_test {
+namespace shardmark::test::arena_test {
 namespace {
 
 // Walks through the events with a set of live slots.
@@ -46,13 +46,13 @@ TEST(Arena, LiveSlotsLieApartAndLittleIsLost) {
       for (std::int64_t accumulation : {1, 3})
         for (int rank : {0, 2}) {
           SCOPED_TRACE(std::string(to_string(schedule)) + " stage " + std::to_string(stage));
-          Deck deck = testing::gpt2_deck(stage, 5);
+          Deck deck = gpt2_deck(stage, 5);
           deck.run.schedule = schedule;
           deck.zero.knobs.reduce_bucket_size = 5000;
           deck.zero.knobs.prefetch_bucket_size = 4000;
           deck.zero.knobs.param_persistence_threshold = 30;
           deck.zero.knobs.max_reuse_distance = 6000;
-          const Program p = testing::program(deck, 3, rank, accumulation);
+          const Program p = program(deck, 3, rank, accumulation);
           const ArenaLayout arena = arena_layout(p);
           expect_apart(p, arena);
           const std::int64_t peak = footprint(p)[Tier::device].peak_bytes;
@@ -70,11 +70,11 @@ TEST(Arena, LiveSlotsLieApartAndLittleIsLost) {
 // A transfer bypasses the page cache as one piece if its memory begins at a page.
 TEST(Arena, HostSlotsBesideFilesBeginAtPages) {
   for (const bool files : {false, true}) {
-    Deck deck = testing::gpt2_deck(3, 5);
+    Deck deck = gpt2_deck(3, 5);
     deck.run.schedule = Schedule::deepspeed;
     deck.zero.offload_optimizer.enabled = true;
-    if (files) testing::put_in_files(deck, true, true);
-    const Program p = testing::program(deck, 3, 1, 2);
+    if (files) put_in_files(deck, true, true);
+    const Program p = program(deck, 3, 1, 2);
     ASSERT_EQ(p.has_files(), files);
     const ArenaLayout arena = arena_layout(p);
     expect_apart(p, arena);
@@ -110,4 +110,4 @@ TEST(Arena, SlotsThatNeverMeetShareMemory) {
 }
 
 }  // namespace
-}  // namespace shardmark::arena_test
+}  // namespace shardmark::test::arena_test

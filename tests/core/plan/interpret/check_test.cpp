@@ -10,10 +10,8 @@
 #include <core/plan/interpret/check.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::check_test {
+namespace shardmark::test::check_test {
 namespace {
-
-using testing::find_event;
 
 bool found(const std::vector<Violation>& all, Rule rule) {
   return std::any_of(all.begin(), all.end(), [&](const Violation& v) { return v.rule == rule; });
@@ -28,10 +26,8 @@ std::string text(const std::vector<Violation>& all) {
 
 class BrokenPlan : public ::testing::Test {
  protected:
-  Program p = testing::program(testing::gpt2_deck(3), 2, 0, 2);
-  void TearDown() override {
-    EXPECT_TRUE(check(testing::program(testing::gpt2_deck(3), 2, 0, 2)).empty());
-  }
+  Program p = program(gpt2_deck(3), 2, 0, 2);
+  void TearDown() override { EXPECT_TRUE(check(program(gpt2_deck(3), 2, 0, 2)).empty()); }
   void expect(Rule rule) {
     const auto violations = check(p);
     EXPECT_TRUE(found(violations, rule)) << "not found: " << to_string(rule) << "\n"
@@ -120,10 +116,10 @@ TEST_F(BrokenPlan, KernelThatReachesIntoTheHost) {
 }
 
 TEST(BrokenCopy, WithinATierOrOfAnotherSizeOrType) {
-  Deck deck = testing::gpt2_deck(2, 2);
+  Deck deck = gpt2_deck(2, 2);
   deck.run.schedule = Schedule::deepspeed;
   deck.zero.offload_optimizer.enabled = true;
-  const Program good = testing::program(deck, 2, 0, 2);
+  const Program good = program(deck, 2, 0, 2);
   EXPECT_TRUE(check(good).empty()) << text(check(good));
   const auto broken = [&](auto break_it) {
     Program p = good;
@@ -145,9 +141,9 @@ TEST_F(BrokenPlan, DivisorOfAKernelThatDoesNotDivide) {
 }
 
 TEST(BrokenDeepSpeedPlan, DividesByNothing) {
-  Deck deck = testing::gpt2_deck(1);
+  Deck deck = gpt2_deck(1);
   deck.run.schedule = Schedule::deepspeed;
-  Program p = testing::program(deck, 2, 0);
+  Program p = program(deck, 2, 0);
   EXPECT_TRUE(check(p).empty());
   const auto divides = [](const Event& e) { return e.divisor != 1; };
   for (const double divisor : {0.0, -2.0, std::numeric_limits<double>::quiet_NaN()}) {
@@ -181,7 +177,7 @@ TEST(BrokenDeepSpeedPlan, ReducedGradientOverwrittenBeforeItIsRead) {
   deck.zero.stage = 3;
   deck.zero.knobs.reduce_bucket_size = 60;
   deck.zero.knobs.reduce_scatter = false;
-  Program p = testing::program(deck, 2, 0);
+  Program p = program(deck, 2, 0);
   EXPECT_TRUE(check(p).empty());
   std::vector<Event>& events = p.segments[1].events;
   const auto reduced = std::find_if(events.begin(), events.end(),
@@ -213,8 +209,8 @@ TEST_F(BrokenPlan, CollectiveRootOutsideItsGroup) {
 }
 
 TEST(CheckRanks, LegalRanksAgreeAndBrokenOnesDoNot) {
-  const Deck deck = testing::gpt2_deck(2);
-  auto legal = [&](int rank) { return testing::program(deck, 3, rank); };
+  const Deck deck = gpt2_deck(2);
+  auto legal = [&](int rank) { return program(deck, 3, rank); };
   EXPECT_TRUE(check_ranks({0, 1, 2}, legal).empty());
   auto broken = [&](int rank) {
     Program p = legal(rank);
@@ -236,9 +232,9 @@ TEST(CheckRanks, LegalRanksAgreeAndBrokenOnesDoNot) {
 class BrokenGroups : public ::testing::Test {
  protected:
   static Program legal(int rank) {
-    Deck deck = testing::gpt2_deck(2);
+    Deck deck = gpt2_deck(2);
     deck.run.shard_size = 2;
-    return testing::program(deck, 4, rank, 2);
+    return program(deck, 4, rank, 2);
   }
   Program p = legal(1);
   void SetUp() override {
@@ -336,4 +332,4 @@ TEST(CheckRanks, LargeWorldsAreSampledAtBothEndsAndAtTheRankAskedFor) {
 }
 
 }  // namespace
-}  // namespace shardmark::check_test
+}  // namespace shardmark::test::check_test

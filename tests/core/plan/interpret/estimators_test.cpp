@@ -6,7 +6,7 @@
 
 #include <core/plan/interpret/estimators.hpp>
 
-namespace shardmark::estimators_test {
+namespace shardmark::test::estimators_test {
 namespace {
 
 TEST(Estimators, TheZeroPapersTable1) {
@@ -62,4 +62,4 @@ TEST(Estimators, SeveralNodes) {
 }
 
 }  // namespace
-}  // namespace shardmark::estimators_test
+}  // namespace shardmark::test::estimators_test

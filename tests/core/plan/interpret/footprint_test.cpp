@@ -6,14 +6,14 @@
 #include <core/plan/interpret/footprint.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::footprint_test {
+namespace shardmark::test::footprint_test {
 namespace {
 
 Program program_in_all_tiers() {
-  Deck deck = testing::deepspeed_deck(3);
+  Deck deck = deepspeed_deck(3);
   deck.run.compute = Compute::none;
-  testing::put_in_files(deck, true, false);
-  return testing::program(deck, 3, 1);
+  put_in_files(deck, true, false);
+  return program(deck, 3, 1);
 }
 
 TEST(Footprint, OneMissingByteInAnyTierExceedsItsBudgetAtThePeak) {
@@ -39,4 +39,4 @@ TEST(Footprint, OneMissingByteInAnyTierExceedsItsBudgetAtThePeak) {
 }
 
 }  // namespace
-}  // namespace shardmark::footprint_test
+}  // namespace shardmark::test::footprint_test

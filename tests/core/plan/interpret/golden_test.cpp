@@ -12,7 +12,7 @@
 #include <core/plan/interpret/print.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::golden_test {
+namespace shardmark::test::golden_test {
 namespace {
 
 class Golden : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
@@ -25,7 +25,7 @@ bool offloads(const std::string& schedule) {
 Deck deck_of(const std::string& schedule, int stage) {
   // DeepSpeed's stage 3 has one plan per step until the steps repeat, so one block is enough to
   // read.
-  Deck deck = testing::gpt2_deck(stage, stage == 3 && schedule != "paper" ? 1 : 2);
+  Deck deck = gpt2_deck(stage, stage == 3 && schedule != "paper" ? 1 : 2);
   deck.run.schedule = schedule == "paper" ? Schedule::paper : Schedule::deepspeed;
   deck.zero.offload_optimizer.enabled = offloads(schedule);
   deck.zero.offload_param.enabled = offloads(schedule) && stage == 3;
@@ -64,9 +64,9 @@ void expect_stored(const std::string& name, const std::string& now) {
 
 TEST_P(Golden, PlanIsAsStored) {
   const auto [schedule, stage] = GetParam();
-  expect_stored(std::string(schedule) + "-z" + std::to_string(stage),
-                print_text(testing::program(deck_of(schedule, stage), 3, 1,
-                                            deck_accumulation(schedule, stage))));
+  expect_stored(
+      std::string(schedule) + "-z" + std::to_string(stage),
+      print_text(program(deck_of(schedule, stage), 3, 1, deck_accumulation(schedule, stage))));
 }
 
 // States partitioned over two of four ranks, and a secondary copy of the parameters partitioned
@@ -74,18 +74,18 @@ TEST_P(Golden, PlanIsAsStored) {
 TEST(GoldenTwoLevels, PlansAreAsStored) {
   Deck paper = deck_of("paper", 3);
   paper.run.shard_size = 2;
-  expect_stored("paper-z3-shard2", print_text(testing::program(paper, 4, 1, 2)));
+  expect_stored("paper-z3-shard2", print_text(program(paper, 4, 1, 2)));
   Deck deepspeed = deck_of("deepspeed", 3);
   deepspeed.zero.knobs.hpz_partition_size = 2;
-  expect_stored("deepspeed-z3-hpz2", print_text(testing::program(deepspeed, 4, 1)));
+  expect_stored("deepspeed-z3-hpz2", print_text(program(deepspeed, 4, 1)));
 }
 
 // All states in files, as far as they are large enough for a file.
 TEST(GoldenFiles, PlanIsAsStored) {
   Deck deck = deck_of("deepspeed", 3);
-  testing::put_in_files(deck, true, true);
+  put_in_files(deck, true, true);
   deck.zero.knobs.sub_group_size = 1200;
-  expect_stored("deepspeed-nvme-z3", print_text(testing::program(deck, 3, 1)));
+  expect_stored("deepspeed-nvme-z3", print_text(program(deck, 3, 1)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, Golden,
@@ -96,4 +96,4 @@ INSTANTIATE_TEST_SUITE_P(Offload, Golden,
                                             ::testing::Values(2, 3)));
 
 }  // namespace
-}  // namespace shardmark::golden_test
+}  // namespace shardmark::test::golden_test

@@ -7,14 +7,14 @@
 #include <core/plan/interpret/memory_refusal.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::memory_refusal_test {
+namespace shardmark::test::memory_refusal_test {
 namespace {
 
 constexpr auto device = Tier::device;
 constexpr auto host = Tier::host;
 
 Deck deck_of(Schedule schedule, int stage, Dtype dtype, bool offload) {
-  Deck deck = testing::gpt2_deck(stage, 3);
+  Deck deck = gpt2_deck(stage, 3);
   deck.run.schedule = schedule;
   PrecisionSpec& precision = deck.zero.precision;
   precision.model = precision.grad_accum = precision.comm = dtype;
@@ -37,9 +37,8 @@ void for_each_deck(Each each) {
 
 TEST(MemoryRefusal, StartUpIsTheWholePlansFirstSegmentAndALowerBoundOfItsMemory) {
   for_each_deck([](const Deck& deck) {
-    const Program whole = testing::program(deck, 3, 1);
-    const Program start_up =
-        build_program(deck, testing::batch(3), 3, 1, Profile{}, Extent::start_up);
+    const Program whole = program(deck, 3, 1);
+    const Program start_up = build_program(deck, batch(3), 3, 1, Profile{}, Extent::start_up);
     EXPECT_EQ(start_up.segments.size(), 1U);
     EXPECT_TRUE(start_up.steps.empty());
     EXPECT_EQ(start_up.segments[0].events.size(), whole.segments[0].events.size());
@@ -52,9 +51,8 @@ TEST(MemoryRefusal, StartUpIsTheWholePlansFirstSegmentAndALowerBoundOfItsMemory)
 
 TEST(MemoryRefusal, StatesThatDoNotFitAreRefusedFromStartUpAlone) {
   for_each_deck([](const Deck& deck) {
-    const Program whole = testing::program(deck, 3, 1);
-    const Program start_up =
-        build_program(deck, testing::batch(3), 3, 1, Profile{}, Extent::start_up);
+    const Program whole = program(deck, 3, 1);
+    const Program start_up = build_program(deck, batch(3), 3, 1, Profile{}, Extent::start_up);
     const auto live = live_at(start_up, start_up.segments[0].exit);
     for (const Tier t : {device, host}) {
       const std::int64_t states = state_bytes(live[t]);
@@ -78,8 +76,7 @@ TEST(MemoryRefusal, StatesThatDoNotFitAreRefusedFromStartUpAlone) {
 
 TEST(MemoryRefusal, StatesOfBothTiersMayHaveToFitInOneMemory) {
   const Deck deck = deck_of(Schedule::deepspeed, 2, Dtype::bf16, true);
-  const Program start_up =
-      build_program(deck, testing::batch(3), 3, 1, Profile{}, Extent::start_up);
+  const Program start_up = build_program(deck, batch(3), 3, 1, Profile{}, Extent::start_up);
   const auto live = live_at(start_up, start_up.segments[0].exit);
   const std::int64_t both = state_bytes(live[device]) + state_bytes(live[host]);
   EXPECT_FALSE(states_over_budget(start_up, {}, both, 3));
@@ -89,4 +86,4 @@ TEST(MemoryRefusal, StatesOfBothTiersMayHaveToFitInOneMemory) {
 }
 
 }  // namespace
-}  // namespace shardmark::memory_refusal_test
+}  // namespace shardmark::test::memory_refusal_test

@@ -8,7 +8,7 @@
 #include <core/plan/interpret/volume.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::node_volume_test {
+namespace shardmark::test::node_volume_test {
 namespace {
 
 constexpr int world = 8;
@@ -16,7 +16,7 @@ constexpr int world = 8;
 // Parameters are fetched in forward and again in backward, and are large enough that scales and
 // gradients of one dimension hardly count.
 Deck zeropp_deck(bool weights, std::int64_t block, bool gradients) {
-  Deck d = testing::quantizable_deck(1024);
+  Deck d = quantizable_deck(1024);
   PrecisionSpec& p = d.zero.precision;
   p.model = p.comm = p.grad_accum = Dtype::fp16;
   ZeroKnobs& knobs = d.zero.knobs;
@@ -29,8 +29,8 @@ Deck zeropp_deck(bool weights, std::int64_t block, bool gradients) {
 }
 
 NodeVolume of(const Deck& d, std::int64_t accumulation = 1) {
-  const auto volume = volume_between_nodes(testing::program(d, world, 3, accumulation), d,
-                                           d.machine.ranks_per_node);
+  const auto volume =
+      volume_between_nodes(program(d, world, 3, accumulation), d, d.machine.ranks_per_node);
   EXPECT_TRUE(volume);
   return volume.value_or(NodeVolume{});
 }
@@ -75,9 +75,9 @@ TEST(NodeVolume, OfABlockOfNodesIsThatOfTheWorld) {
 }
 
 TEST(NodeVolume, CountsAnAllReduceTwiceAndAWorldOnce) {
-  Deck d = testing::deepspeed_deck(1);
+  Deck d = deepspeed_deck(1);
   d.machine.ranks_per_node = 4;
-  const Program p = testing::program(d, world, 0);
+  const Program p = program(d, world, 0);
   const NodeVolume v = of(d);
   double bytes = 0;
   for (const auto& [op, traffic] : steady_volume(p))
@@ -89,7 +89,7 @@ TEST(NodeVolume, CountsAnAllReduceTwiceAndAWorldOnce) {
 // Ranks that exchange parts receive different ones, whether or not others of their node take part.
 TEST(NodeVolume, CountsAnAllToAllOncePerRank) {
   const Deck d = zeropp_deck(false, 1, true);
-  Program p = testing::program(d, world, 3);
+  Program p = program(d, world, 3);
   const double among_strides = volume_between_nodes(p, d, 4)->bytes;
   ASSERT_EQ(p.groups.back().name, "nodes");
   p.groups.back().ranks.clear();  // the world
@@ -97,10 +97,10 @@ TEST(NodeVolume, CountsAnAllToAllOncePerRank) {
 }
 
 TEST(NodeVolume, NeedsSeveralWholeNodes) {
-  Deck d = testing::deepspeed_deck(3);
+  Deck d = deepspeed_deck(3);
   const auto volume = [&](std::int64_t given, int found) {
     d.machine.ranks_per_node = given;
-    return volume_between_nodes(testing::program(d, 6, 0), d, found);
+    return volume_between_nodes(program(d, 6, 0), d, found);
   };
   EXPECT_FALSE(volume(0, 1)) << "nobody said how many ranks a node has";
   EXPECT_FALSE(volume(0, 6)) << "one node";
@@ -111,4 +111,4 @@ TEST(NodeVolume, NeedsSeveralWholeNodes) {
 }
 
 }  // namespace
-}  // namespace shardmark::node_volume_test
+}  // namespace shardmark::test::node_volume_test

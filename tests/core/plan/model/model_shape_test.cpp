@@ -11,7 +11,7 @@
 #include <core/plan/partition/unit_partition.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::model_shape_test {
+namespace shardmark::test::model_shape_test {
 namespace {
 
 using nlohmann::json;
@@ -51,7 +51,7 @@ TEST(ModelShape, NamesAndSizesAreThoseOfTheReference) {
 
 TEST(ModelShape, UnitsAreContiguousAndCoverTheModel) {
   for (bool tied : {false, true}) {
-    const ModelShape m = build_model_shape(testing::gpt2_deck(0, 3, tied).model);
+    const ModelShape m = build_model_shape(gpt2_deck(0, 3, tied).model);
     ASSERT_EQ(m.units.size(), 5U);
     std::int64_t next_elem = 0;
     int next_param = 0;
@@ -93,7 +93,7 @@ TEST(ModelShape, AListsOutermostContainersAndBareModulesAreUnits) {
 }
 
 TEST(ModelShape, ACheckpointedBlockRunsForwardAgainBeforeItsFirstBackward) {
-  const ModelSpec spec = testing::gpt2_deck(0, 3).model;
+  const ModelSpec spec = gpt2_deck(0, 3).model;
   for (const bool recompute : {false, true}) {
     const ModelShape m = build_model_shape(spec, recompute);
     const auto again = m.recomputed_before();
@@ -140,7 +140,7 @@ TEST(ModelShape, ClassesSelectTheParametersOfTheirModules) {
   EXPECT_EQ(params_of_classes(shape, {"own.Linear"}), (Found{false, false, false, true}));
   EXPECT_EQ(params_of_classes(shape, {}), (Found{false, false, false, false}));
 
-  const ModelShape gpt2 = build_model_shape(testing::gpt2_deck(0).model);
+  const ModelShape gpt2 = build_model_shape(gpt2_deck(0).model);
   const auto safe = params_of_classes(gpt2, {"torch.nn.Linear"});
   const auto apart = params_of_classes(gpt2, {"torch.nn.LayerNorm", "torch.nn.Embedding"});
   for (std::size_t id = 0; id < gpt2.params.size(); ++id) {
@@ -151,14 +151,14 @@ TEST(ModelShape, ClassesSelectTheParametersOfTheirModules) {
 }
 
 TEST(ModelShape, CountsBeyond63BitsAreRefused) {
-  ModelSpec s = testing::gpt2_deck(0).model;
+  ModelSpec s = gpt2_deck(0).model;
   s.hidden = std::int64_t{1} << 31;
   s.heads = 1;
   EXPECT_THROW(build_model_shape(s), PlanError);
 }
 
 TEST(Partition, EveryUnitIsPaddedToTheWorldSizeAndCutEvenly) {
-  const ModelShape m = build_model_shape(testing::gpt2_deck(0).model);
+  const ModelShape m = build_model_shape(gpt2_deck(0).model);
   for (int world : {1, 2, 3, 7, 64}) {
     const Partition p = build_partition(m, world, 3);
     for (std::size_t u = 0; u < m.units.size(); ++u) {
@@ -172,4 +172,4 @@ TEST(Partition, EveryUnitIsPaddedToTheWorldSizeAndCutEvenly) {
 }
 
 }  // namespace
-}  // namespace shardmark::model_shape_test
+}  // namespace shardmark::test::model_shape_test

@@ -14,7 +14,7 @@
 #include <core/plan/interpret/volume.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::paper_test {
+namespace shardmark::test::paper_test {
 namespace {
 
 TEST(Paper, IsLegalEverywhere) {
@@ -25,12 +25,10 @@ TEST(Paper, IsLegalEverywhere) {
         for (bool tied : {false, true})
           for (Compute compute : {Compute::train, Compute::none})
             for (Reductions reductions : {Reductions::native, Reductions::ordered}) {
-              Deck deck = testing::gpt2_deck(stage, 3, tied);
+              Deck deck = gpt2_deck(stage, 3, tied);
               deck.run.compute = compute;
               deck.run.reductions = reductions;
-              auto program_of = [&](int rank) {
-                return testing::program(deck, world, rank, accumulation);
-              };
+              auto program_of = [&](int rank) { return program(deck, world, rank, accumulation); };
               for (int rank : {0, world - 1})
                 ASSERT_NO_THROW(require_legal(check(program_of(rank))));
               ASSERT_NO_THROW(require_legal(check_ranks(ranks_to_check(world, 0), program_of)));
@@ -40,7 +38,7 @@ TEST(Paper, IsLegalEverywhere) {
 }
 
 Deck two_level_deck(int stage, std::int64_t shard_size) {
-  Deck deck = testing::gpt2_deck(stage, 3);
+  Deck deck = gpt2_deck(stage, 3);
   deck.run.shard_size = shard_size;
   return deck;
 }
@@ -56,9 +54,7 @@ TEST(ShardSize, IsLegalEverywhere) {
             deck.zero.precision.model = Dtype::bf16;
             deck.zero.precision.grad_accum = accum;
             deck.zero.precision.check_overflow = stage == 2;
-            auto program_of = [&](int rank) {
-              return testing::program(deck, world, rank, accumulation);
-            };
+            auto program_of = [&](int rank) { return program(deck, world, rank, accumulation); };
             for (int rank : {0, world - 1}) ASSERT_NO_THROW(require_legal(check(program_of(rank))));
             ASSERT_NO_THROW(require_legal(check_ranks(ranks_to_check(world, 0), program_of)));
           }
@@ -69,10 +65,10 @@ TEST(ShardSize, IsLegalEverywhere) {
 TEST(Paper, RanksAgreeOnOverflowAndNorm) {
   for (int stage : {0, 1, 2, 3})
     for (const Dtype dtype : {Dtype::fp32, Dtype::fp16}) {
-      Deck deck = testing::gpt2_deck(stage);
+      Deck deck = gpt2_deck(stage);
       deck.zero.precision.model = deck.zero.precision.grad_accum = deck.zero.precision.comm = dtype;
       deck.zero.precision.check_overflow = dtype == Dtype::fp16;
-      const Program p = testing::program(deck, 3, 1);
+      const Program p = program(deck, 3, 1);
       int flags = 0, norms = 0;
       for (const Event& e : p.find("boundary")->events) {
         flags += e.op == Op::all_reduce && e.reduction == Reduction::max ? 1 : 0;
@@ -86,8 +82,8 @@ TEST(Paper, RanksAgreeOnOverflowAndNorm) {
 TEST(ShardSize, OfTheWorldIsThePlanWithout) {
   for (int stage : {0, 1, 2, 3})
     for (int rank : {0, 3})
-      EXPECT_EQ(print_text(testing::program(two_level_deck(stage, 4), 4, rank, 2)),
-                print_text(testing::program(two_level_deck(stage, 0), 4, rank, 2)));
+      EXPECT_EQ(print_text(program(two_level_deck(stage, 4), 4, rank, 2)),
+                print_text(program(two_level_deck(stage, 0), 4, rank, 2)));
 }
 
 std::vector<std::int64_t> reductions_of(const Program& p, std::string_view segment) {
@@ -103,10 +99,10 @@ std::vector<std::int64_t> reductions_of(const Program& p, std::string_view segme
 
 // A rank that holds everything itself communicates only gradients.
 TEST(ShardSize, OfOneSendsWhatStageZeroSends) {
-  const auto zero = reductions_of(testing::program(two_level_deck(0, 0), 4, 2), "micro_only");
+  const auto zero = reductions_of(program(two_level_deck(0, 0), 4, 2), "micro_only");
   EXPECT_EQ(zero.size(), 5U);
   for (int stage : {1, 2, 3}) {
-    const Program p = testing::program(two_level_deck(stage, 1), 4, 2);
+    const Program p = program(two_level_deck(stage, 1), 4, 2);
     EXPECT_EQ(reductions_of(p, "micro_only"), zero) << stage;
     EXPECT_TRUE(reductions_of(p, "boundary").empty() && reductions_of(p, "update").empty());
     EXPECT_DOUBLE_EQ(volume_per_parameter(p, steady_volume(p)), 2);
@@ -118,7 +114,7 @@ TEST(ShardSize, OfOneSendsWhatStageZeroSends) {
 TEST(ShardSize, VolumeAndStatesByGroup) {
   for (int stage : {1, 2, 3})
     for (int size : {2, 4}) {
-      const Program p = testing::program(two_level_deck(stage, size), 8, 5, 3);
+      const Program p = program(two_level_deck(stage, size), 8, 5, 3);
       const auto units =
           static_cast<double>(p.partition.padded) / static_cast<double>(p.model.elems);
       Volume shard = steady_volume(p, 1);
@@ -138,7 +134,7 @@ TEST(ShardSize, VolumeAndStatesByGroup) {
 TEST(ShardSize, ThatDoesNotDivideTheRanksIsRefused) {
   for (int size : {3, 8}) {
     try {
-      testing::program(two_level_deck(2, size), 4, 0);
+      program(two_level_deck(2, size), 4, 0);
       FAIL() << size;
     } catch (const DeckError& error) {
       EXPECT_NE(std::string(error.what())
@@ -157,8 +153,7 @@ TEST(ShardSize, CheckpointsHoldEachElementOnce) {
       std::vector<int> seen(
           static_cast<std::size_t>(build_model_shape(two_level_deck(stage, size).model).elems));
       for (int rank = 0; rank < 6; ++rank)
-        for (const ElementRange& r :
-             owned_elements(testing::program(two_level_deck(stage, size), 6, rank)))
+        for (const ElementRange& r : owned_elements(program(two_level_deck(stage, size), 6, rank)))
           for (std::int64_t e = r.first; e < r.first + r.elems; ++e)
             ++seen[static_cast<std::size_t>(e)];
       EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), std::ssize(seen)) << stage << " " << size;
@@ -170,7 +165,7 @@ TEST(ShardSize, CheckpointsHoldEachElementOnce) {
 TEST(Paper, VolumeIsThePapers) {
   for (std::int64_t g : {1, 4}) {
     const auto per_stage = [&](int stage) {
-      const Program p = testing::program(testing::gpt2_deck(stage), 4, 1, g);
+      const Program p = program(gpt2_deck(stage), 4, 1, g);
       Volume v = steady_volume(p);
       // The paper does not count the norm, so its one all_reduce is removed.
       if (stage > 0) v.erase(Op::all_reduce);
@@ -193,7 +188,7 @@ std::int64_t at_exit(const Program& p, std::string_view segment, Category c) {
 TEST(Paper, StatesShrinkWithTheStage) {
   constexpr int world = 4;
   for (int stage : {0, 1, 2, 3}) {
-    const Program p = testing::program(testing::gpt2_deck(stage), world, 2);
+    const Program p = program(gpt2_deck(stage), world, 2);
     const auto full = 4.0 * static_cast<double>(p.partition.padded);
     const auto shard = 4.0 * static_cast<double>(p.partition.per_rank);
     const auto expect_bytes = [&](Category c, double bytes) {
@@ -212,16 +207,16 @@ TEST(Paper, StatesShrinkWithTheStage) {
 TEST(Paper, PeakFallsWithTheStageOnceTheModelIsDeep) {
   std::int64_t last = INT64_MAX;
   for (int stage : {0, 1, 2, 3}) {
-    Deck deck = testing::gpt2_deck(stage, 24);
+    Deck deck = gpt2_deck(stage, 24);
     deck.model.hidden = 96;
-    const std::int64_t peak = footprint(testing::program(deck, 8, 0))[Tier::device].peak_bytes;
+    const std::int64_t peak = footprint(program(deck, 8, 0))[Tier::device].peak_bytes;
     EXPECT_LT(peak, last) << "stage " << stage;
     last = peak;
   }
 }
 
 TEST(Paper, OneUnitIsPrefetchedAndNeverMore) {
-  const Program p = testing::program(testing::gpt2_deck(3, 6), 2, 0);
+  const Program p = program(gpt2_deck(3, 6), 2, 0);
   const Segment& s = *p.find("micro_only");
   int alive = 0, most = 0;
   for (const Event& e : s.events) {
@@ -234,7 +229,7 @@ TEST(Paper, OneUnitIsPrefetchedAndNeverMore) {
 
 // Every gather that has an earlier compute event must run during a compute event.
 TEST(Paper, GathersAreIssuedOneComputeAhead) {
-  const Program p = testing::program(testing::gpt2_deck(3, 6), 2, 0);
+  const Program p = program(gpt2_deck(3, 6), 2, 0);
   const Segment& s = *p.find("micro_only");
   int exposed = 0;
   for (std::size_t i = 0; i < s.events.size(); ++i) {
@@ -248,7 +243,7 @@ TEST(Paper, GathersAreIssuedOneComputeAhead) {
 
 TEST(Paper, FootprintOfARunIsTheMaximumOverItsSegments) {
   for (int stage : {0, 1, 2, 3}) {
-    const Program p = testing::program(testing::gpt2_deck(stage), 3, 1, 3);
+    const Program p = program(gpt2_deck(stage), 3, 1, 3);
     const Footprint f = footprint(p);
     const TierFootprint& device = f[Tier::device];
     std::int64_t sum = 0;
@@ -261,7 +256,7 @@ TEST(Paper, FootprintOfARunIsTheMaximumOverItsSegments) {
 }
 
 TEST(Paper, ARunThatDoesNotFitIsRefusedWithWhereAndWhy) {
-  Program p = testing::program(testing::gpt2_deck(1), 2, 0);
+  Program p = program(gpt2_deck(1), 2, 0);
   const std::int64_t arena = allocated_bytes(p)[0];
   EXPECT_FALSE(over_budget(p, {arena, std::nullopt}).has_value());
   EXPECT_NE(over_budget(p, {arena - 1, std::nullopt})->find("arena"), std::string::npos);
@@ -277,4 +272,4 @@ TEST(Paper, ARunThatDoesNotFitIsRefusedWithWhereAndWhy) {
 }
 
 }  // namespace
-}  // namespace shardmark::paper_test
+}  // namespace shardmark::test::paper_test

@@ -11,7 +11,7 @@
 #include <core/plan/price/nccl_model.hpp>
 #include <core/plan/price/stragglers.hpp>
 
-namespace shardmark::nccl_model_test {
+namespace shardmark::test::nccl_model_test {
 namespace {
 
 constexpr double gb = 1e9, kib = 1024, mib = 1024 * kib;
@@ -209,4 +209,4 @@ TEST(Stragglers, TheLastRankOfANodeEndsLaterByWhatWasMeasured) {
 }
 
 }  // namespace
-}  // namespace shardmark::nccl_model_test
+}  // namespace shardmark::test::nccl_model_test

@@ -6,7 +6,7 @@
 
 #include <core/plan/price/machine.hpp>
 
-namespace shardmark::placement_test {
+namespace shardmark::test::placement_test {
 namespace {
 
 Machine machine() {
@@ -46,4 +46,4 @@ TEST(Placement, IsAnotherOneFromAFactorOn) {
 }
 
 }  // namespace
-}  // namespace shardmark::placement_test
+}  // namespace shardmark::test::placement_test

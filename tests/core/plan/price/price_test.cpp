@@ -8,7 +8,7 @@
 #include <core/plan/price/event_time.hpp>
 #include <core/plan/price/price.hpp>
 
-namespace shardmark::price_test {
+namespace shardmark::test::price_test {
 namespace {
 
 constexpr double exact = 1e-9;
@@ -403,4 +403,4 @@ TEST(Price, WithoutCommunicationAStepTakesItsComputation) {
 }
 
 }  // namespace
-}  // namespace shardmark::price_test
+}  // namespace shardmark::test::price_test

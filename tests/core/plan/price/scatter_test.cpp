@@ -8,7 +8,7 @@
 #include <core/plan/price/machine.hpp>
 #include <core/plan/price/scatter.hpp>
 
-namespace shardmark::scatter_test {
+namespace shardmark::test::scatter_test {
 namespace {
 
 Scatter power_law() {
@@ -68,4 +68,4 @@ TEST(Curve, InterpolatesAndExtrapolates) {
 }
 
 }  // namespace
-}  // namespace shardmark::scatter_test
+}  // namespace shardmark::test::scatter_test

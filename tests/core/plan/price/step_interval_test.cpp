@@ -5,7 +5,7 @@
 
 #include <core/plan/price/step_interval.hpp>
 
-namespace shardmark::step_interval_test {
+namespace shardmark::test::step_interval_test {
 namespace {
 
 TEST(StepInterval, IsThatOfPublishedPointsOnAMachineThatNobodyMeasured) {
@@ -36,4 +36,4 @@ TEST(StepInterval, FollowsTheQuantilesOfRepeatedSteps) {
 }
 
 }  // namespace
-}  // namespace shardmark::step_interval_test
+}  // namespace shardmark::test::step_interval_test

@@ -9,7 +9,7 @@
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/plan.hpp>
 
-namespace shardmark::torch_recompute_test {
+namespace shardmark::test::torch_recompute_test {
 namespace {
 
 // How often each module runs forward in the first segment of a micro-batch.
@@ -45,4 +45,4 @@ TEST(TorchRecomputation, IsLegalAndRunsBlocksTwice) {
 }
 
 }  // namespace
-}  // namespace shardmark::torch_recompute_test
+}  // namespace shardmark::test::torch_recompute_test

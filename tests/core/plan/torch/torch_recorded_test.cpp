@@ -11,10 +11,8 @@
 #include <core/plan/interpret/print.hpp>
 #include <tests/support/torch_recorded.hpp>
 
-namespace shardmark::torch_recorded_test {
+namespace shardmark::test::torch_recorded_test {
 namespace {
-
-using namespace testing;
 
 std::string first_difference(const json& have, const json& want) {
   for (std::size_t i = 0; i < std::max(have.size(), want.size()); ++i) {
@@ -136,4 +134,4 @@ TEST(TorchRecorded, CollectivesRowByRow) {
 }
 
 }  // namespace
-}  // namespace shardmark::torch_recorded_test
+}  // namespace shardmark::test::torch_recorded_test

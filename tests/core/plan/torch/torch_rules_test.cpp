@@ -9,7 +9,7 @@
 #include <core/plan/torch/fsdp_context.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::torch_rules_test {
+namespace shardmark::test::torch_rules_test {
 namespace {
 
 ModelShape model_of(const std::vector<std::int64_t>& sizes) {
@@ -23,10 +23,10 @@ ModelShape model_of(const std::vector<std::int64_t>& sizes) {
 }
 
 Program ddp_program(void (*change)(TorchSpec&)) {
-  Deck d = testing::gpt2_deck(0);
+  Deck d = gpt2_deck(0);
   d.run.schedule = Schedule::torch;
   change(d.torch);
-  return testing::program(d, 2, 0, 6);
+  return program(d, 2, 0, 6);
 }
 
 TEST(TorchRules, TheLargestTensorsGoFirstToTheRankThatHasLeast) {
@@ -83,4 +83,4 @@ TEST(TorchRules, GradientsAreAveragedUnlessTheyMayOverflow) {
 }
 
 }  // namespace
-}  // namespace shardmark::torch_rules_test
+}  // namespace shardmark::test::torch_rules_test

@@ -8,13 +8,13 @@
 #include <core/plan/model/transformer_sizes.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::compute_writer_test {
+namespace shardmark::test::compute_writer_test {
 namespace {
 
 constexpr Category activation = Category::activation;
 
 Deck deck_of(Family family, Schedule schedule, int stage, std::int64_t layers, bool recompute) {
-  Deck d = testing::gpt2_deck(stage, layers);
+  Deck d = gpt2_deck(stage, layers);
   d.model.family = family;
   d.model.kv_heads = 1, d.model.ffn = 40;
   d.run.schedule = schedule;
@@ -38,7 +38,7 @@ TEST(Compute, ABlockKeepsItsActivationsOrOnlyItsInput) {
     for (const bool recompute : {false, true}) {
       const auto peak = [&](std::int64_t layers) {
         const Deck d = deck_of(family, schedule, stage, layers, recompute);
-        return footprint(testing::program(d, 2, 0))[Tier::device].category_peaks[activation];
+        return footprint(program(d, 2, 0))[Tier::device].category_peaks[activation];
       };
       const Deck d = deck_of(family, schedule, stage, 1, recompute);
       const TransformerDims dims = transformer_dims(d.model, 2);
@@ -51,7 +51,7 @@ TEST(Compute, ABlockKeepsItsActivationsOrOnlyItsInput) {
 
 TEST(Compute, WhatABlockDroppedIsNotReadBeforeItIsMadeAgain) {
   for_each_plan([](Family family, Schedule schedule, int stage) {
-    Program p = testing::program(deck_of(family, schedule, stage, 2, true), 2, 0);
+    Program p = program(deck_of(family, schedule, stage, 2, true), 2, 0);
     EXPECT_TRUE(check(p).empty());
     int again = 0;
     for (Segment& s : p.segments)
@@ -68,4 +68,4 @@ TEST(Compute, WhatABlockDroppedIsNotReadBeforeItIsMadeAgain) {
 }
 
 }  // namespace
-}  // namespace shardmark::compute_writer_test
+}  // namespace shardmark::test::compute_writer_test

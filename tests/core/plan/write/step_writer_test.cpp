@@ -9,7 +9,7 @@
 #include <core/plan/write/step_writer.hpp>
 #include <tests/support/programs.hpp>
 
-namespace shardmark::step_writer_test {
+namespace shardmark::test::step_writer_test {
 namespace {
 
 // Notes in `calls` what the walk asks for.
@@ -52,7 +52,7 @@ class ToySchedule : public StepSchedule {
 Program empty_program(std::int64_t accumulation) {
   Program p;
   p.trains = false;
-  p.batch = testing::batch(1, accumulation);
+  p.batch = batch(1, accumulation);
   return p;
 }
 
@@ -148,4 +148,4 @@ TEST(StepWalk, StartUpAloneWritesNoStep) {
 }
 
 }  // namespace
-}  // namespace shardmark::step_writer_test
+}  // namespace shardmark::test::step_writer_test

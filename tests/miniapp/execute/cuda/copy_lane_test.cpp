@@ -8,7 +8,7 @@
 #include <miniapp/execute/copy_lane.hpp>
 #include <tests/comm/nccl/fake_device.hpp>
 
-namespace shardmark::testing::copy_lane_test {
+namespace shardmark::test::copy_lane_test {
 namespace {
 
 class NcclCopyLane : public ::testing::Test {
@@ -93,4 +93,4 @@ TEST_F(NcclCopyLane, numbers_go_on_and_what_is_finished_holds_nobody) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::copy_lane_test
+}  // namespace shardmark::test::copy_lane_test

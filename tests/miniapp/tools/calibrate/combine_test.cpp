@@ -5,7 +5,7 @@
 
 #include <miniapp/tools/calibrate/combine.hpp>
 
-namespace shardmark::combine_test {
+namespace shardmark::test::combine_test {
 namespace {
 
 constexpr double near_s = 30e-9, far_s = 180e-9;
@@ -101,4 +101,4 @@ TEST(Combined, LeavesOutAPlacementWithOtherTables) {
 }
 
 }  // namespace
-}  // namespace shardmark::combine_test
+}  // namespace shardmark::test::combine_test

@@ -8,7 +8,7 @@
 #include <miniapp/tools/calibrate/measured_model.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::measured_work_test {
+namespace shardmark::test::measured_work_test {
 namespace {
 
 std::string name_of(const Product& p) {
@@ -43,7 +43,7 @@ std::int64_t compare(const Deck& deck) {
     EXPECT_EQ(measured.unexpected, std::vector<std::string>{}) << what;
     EXPECT_EQ(measured.missing, 0U) << what;
   };
-  testing::Training t(deck, MPI_COMM_WORLD, {}, [&](std::unique_ptr<Model> model) {
+  Training t(deck, MPI_COMM_WORLD, {}, [&](std::unique_ptr<Model> model) {
     return std::make_unique<MeasuredModel>(std::move(model), matmul, on, check);
   });
   matmul = &t.matmul();
@@ -57,24 +57,24 @@ std::int64_t compare(const Deck& deck) {
 }
 
 TEST(MeasuredWork, IsWhatPlansListForQuantizedGathers) {
-  Deck deck = testing::small_deck(3, 2 * testing::world());
-  deck.model.hidden = 16 * testing::world();
+  Deck deck = small_deck(3, 2 * world());
+  deck.model.hidden = 16 * world();
   deck.model.heads = 2;
   deck.zero.knobs.quantized_weights = true;
-  testing::set_precision(deck, Dtype::bf16, Dtype::bf16);
+  set_precision(deck, Dtype::bf16, Dtype::bf16);
   EXPECT_GT(compare(deck), 40);
 }
 
 // Each rank stands for a node, so a test on one rank sends nothing.
 TEST(MeasuredWork, IsWhatPlansListForQuantizedGradients) {
-  Deck deck = testing::small_deck(3, 2 * testing::world());
-  deck.model.hidden = 16 * testing::world();
+  Deck deck = small_deck(3, 2 * world());
+  deck.model.hidden = 16 * world();
   deck.model.heads = 2;
   deck.model.vocab = 32;
   deck.model.sequence = 16;
   deck.zero.knobs.quantized_gradients = true;
   deck.machine.ranks_per_node = 1;
-  testing::set_precision(deck, Dtype::fp16, Dtype::fp16);
+  set_precision(deck, Dtype::fp16, Dtype::fp16);
   EXPECT_GT(compare(deck), 40);
 }
 
@@ -84,10 +84,10 @@ TEST(MeasuredWork, IsWhatPlansListAtEveryStage) {
       for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
         SCOPED_TRACE(std::string(to_string(schedule)) + " " + std::to_string(stage) + " " +
                      std::string(to_string(dtype)));
-        Deck deck = testing::small_deck(stage, 4 * testing::world(), 2);
+        Deck deck = small_deck(stage, 4 * world(), 2);
         deck.run.schedule = schedule;
         deck.run.memory_mode = MemoryMode::pooled;
-        testing::set_precision(deck, dtype, schedule == Schedule::paper ? dtype : Dtype::fp32);
+        set_precision(deck, dtype, schedule == Schedule::paper ? dtype : Dtype::fp32);
         EXPECT_GT(compare(deck), 40);
       }
 }
@@ -95,7 +95,7 @@ TEST(MeasuredWork, IsWhatPlansListAtEveryStage) {
 TEST(MeasuredWork, CoversLlamaAndLongSequences) {
   for (const Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
     SCOPED_TRACE(to_string(dtype));
-    Deck deck = testing::small_deck(0, 2 * testing::world());
+    Deck deck = small_deck(0, 2 * world());
     deck.run.memory_mode = MemoryMode::pooled;
     deck.model.family = Family::llama;
     deck.model.hidden = 48;
@@ -104,7 +104,7 @@ TEST(MeasuredWork, CoversLlamaAndLongSequences) {
     deck.model.ffn = 80;
     deck.model.sequence = 150;  // several tiles of attention, the last one shorter
     deck.model.vocab = 9000;    // several pieces of the head
-    testing::set_precision(deck, dtype, dtype);
+    set_precision(deck, dtype, dtype);
     EXPECT_GT(compare(deck), 40);
   }
 }
@@ -113,12 +113,12 @@ TEST(MeasuredWork, CoversRunsWithoutArithmetic) {
   for (const Family family : {Family::gpt2, Family::llama})
     for (int stage = 0; stage <= 3; ++stage) {
       SCOPED_TRACE(std::string(to_string(family)) + " " + std::to_string(stage));
-      Deck deck = testing::small_deck(stage, 2 * testing::world());
+      Deck deck = small_deck(stage, 2 * world());
       deck.model.family = family;
       deck.model.kv_heads = 1;
       deck.model.ffn = 40;
       deck.run.compute = Compute::none;
-      testing::set_precision(deck, Dtype::bf16, Dtype::fp32);
+      set_precision(deck, Dtype::bf16, Dtype::fp32);
       EXPECT_GT(compare(deck), 20);
     }
 }
@@ -126,20 +126,20 @@ TEST(MeasuredWork, CoversRunsWithoutArithmetic) {
 TEST(MeasuredWork, CoversEveryOptimizer) {
   for (const Optimizer type : all_values<Optimizer>) {
     SCOPED_TRACE(to_string(type));
-    Deck deck = testing::small_deck(1, 2 * testing::world());
+    Deck deck = small_deck(1, 2 * world());
     deck.zero.optimizer.type = type;
     deck.zero.optimizer.momentum = 0.9;
     const Dtype dtype = is_muon(type) ? Dtype::fp32 : Dtype::bf16;
-    testing::set_precision(deck, dtype, dtype);
+    set_precision(deck, dtype, dtype);
     EXPECT_GT(compare(deck), 40);
     if (!is_muon(type)) continue;
     deck.zero.stage = 0;
     for (const Dtype at_stage_0 : {Dtype::fp32, Dtype::bf16}) {
-      testing::set_precision(deck, at_stage_0, at_stage_0);
+      set_precision(deck, at_stage_0, at_stage_0);
       EXPECT_GT(compare(deck), 40);
     }
   }
 }
 
 }  // namespace
-}  // namespace shardmark::measured_work_test
+}  // namespace shardmark::test::measured_work_test

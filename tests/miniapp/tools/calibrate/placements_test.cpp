@@ -6,7 +6,7 @@
 
 #include <miniapp/tools/calibrate/samples.hpp>
 
-namespace shardmark::placements_test {
+namespace shardmark::test::placements_test {
 namespace {
 
 constexpr double near_s = 30e-9, far_s = 180e-9;
@@ -128,4 +128,4 @@ TEST(Placements, AreNoneIfTheCoresStayed) {
 }
 
 }  // namespace
-}  // namespace shardmark::placements_test
+}  // namespace shardmark::test::placements_test

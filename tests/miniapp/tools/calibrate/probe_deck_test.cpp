@@ -12,13 +12,13 @@
 #include <miniapp/tools/calibrate/probe.hpp>
 #include <tests/support/training.hpp>
 
-namespace shardmark::probe_deck_test {
+namespace shardmark::test::probe_deck_test {
 namespace {
 
 using Key = std::tuple<std::string, Dtype, Dtype>;
 
 Deck deck_of(bool weights, bool gradients, Dtype model) {
-  Deck deck = testing::quantizable_deck();
+  Deck deck = quantizable_deck();
   PrecisionSpec& p = deck.zero.precision;
   p.model = p.grad_accum = model;
   p.comm = gradients ? Dtype::fp16 : model;
@@ -36,7 +36,7 @@ std::map<Key, std::set<double>> quantizers_of(const Deck& deck) {
   const Dtype model = deck.zero.precision.model;
   const std::set<Key> conversions{{"convert", Dtype::fp16, model}, {"convert", model, Dtype::fp16}};
   std::map<Key, std::set<double>> found;
-  const Program p = testing::program(deck, 4, 1);
+  const Program p = program(deck, 4, 1);
   for (const Segment& segment : p.segments)
     for (const Event& e : segment.events)
       for (const Stream& s : work_of(p, e).streams) {
@@ -106,12 +106,12 @@ TEST(ProbeDeck, MeasuresNothingForOtherDecks) {
 TEST(ProbeDeck, MeasuresNewtonSchulzIterations) {
   for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon}) {
     SCOPED_TRACE(to_string(muon));
-    Deck deck = testing::deepspeed_deck(2);
+    Deck deck = deepspeed_deck(2);
     deck.zero.optimizer.type = muon;
     deck.zero.micro_batch_size = 1;
     StepSamples steps;
     const auto measured = measured_by([&](const Probe& p) { probe_models(p, &deck, steps); });
-    const Program p = testing::program(deck, 2, 0);
+    const Program p = program(deck, 2, 0);
     std::set<Key> listed;
     for (const Segment& segment : p.segments)
       for (const Event& e : segment.events)
@@ -124,4 +124,4 @@ TEST(ProbeDeck, MeasuresNewtonSchulzIterations) {
 }
 
 }  // namespace
-}  // namespace shardmark::probe_deck_test
+}  // namespace shardmark::test::probe_deck_test

@@ -8,7 +8,7 @@
 #include <core/random.hpp>
 #include <miniapp/tools/calibrate/skew_samples.hpp>
 
-namespace shardmark::skew_samples_test {
+namespace shardmark::test::skew_samples_test {
 namespace {
 
 constexpr std::size_t kernels = 4096;
@@ -67,4 +67,4 @@ TEST(SkewSamples, OneRankIsNotApart) {
 }
 
 }  // namespace
-}  // namespace shardmark::skew_samples_test
+}  // namespace shardmark::test::skew_samples_test

@@ -9,7 +9,7 @@
 #include <miniapp/tools/calibrate/samples.hpp>
 #include <miniapp/tools/calibrate/smoothing.hpp>
 
-namespace shardmark::smoothing_test {
+namespace shardmark::test::smoothing_test {
 namespace {
 
 // Larger products are done at higher rates.
@@ -69,4 +69,4 @@ TEST(Means, KeepWhatDisturbsOftenAndDropWhatDisturbsRarely) {
 }
 
 }  // namespace
-}  // namespace shardmark::smoothing_test
+}  // namespace shardmark::test::smoothing_test

@@ -12,7 +12,7 @@
 #include <miniapp/tools/noise/noise.hpp>
 #include <miniapp/tools/noise/periods.hpp>
 
-namespace shardmark::testing::detours_test {
+namespace shardmark::test::detours_test {
 namespace {
 
 constexpr double quantum_s = 1e-3;
@@ -213,4 +213,4 @@ TEST(NoiseArguments, need_enough_quanta_and_not_too_many) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::detours_test
+}  // namespace shardmark::test::detours_test

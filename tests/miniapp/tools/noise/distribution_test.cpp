@@ -8,7 +8,7 @@
 
 #include <miniapp/tools/noise/distribution.hpp>
 
-namespace shardmark::testing::distribution_test {
+namespace shardmark::test::distribution_test {
 namespace {
 
 Distribution two_points(std::int64_t zeros, std::int64_t ones) {
@@ -126,4 +126,4 @@ TEST(Distribution, keeps_count_mean_and_largest_values_when_it_is_thinned) {
 }
 
 }  // namespace
-}  // namespace shardmark::testing::distribution_test
+}  // namespace shardmark::test::distribution_test

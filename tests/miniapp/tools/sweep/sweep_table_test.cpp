@@ -59,9 +59,9 @@ TEST(SweepGrid, HasEachCombinationOnce) {
 }
 
 SweepPoint planned(const GridPoint& at, int stage = 2) {
-  const Program p = testing::program(testing::gpt2_deck(stage), at.ranks, 0);
+  const Program p = program(gpt2_deck(stage), at.ranks, 0);
   SweepPoint point{.at = at};
-  point.plan = plan_figures(testing::gpt2_deck(stage), p, {1 << 30, std::nullopt});
+  point.plan = plan_figures(gpt2_deck(stage), p, {1 << 30, std::nullopt});
   return point;
 }
 
@@ -99,8 +99,8 @@ TEST(SweepPoints, ReadBackUnchanged) {
 }
 
 TEST(SweepPoints, HaveThePlansFigures) {
-  const Program p = testing::program(testing::gpt2_deck(3), 4, 0, 2);
-  const PlanFigures f = plan_figures(testing::gpt2_deck(3), p, {1, std::nullopt});
+  const Program p = program(gpt2_deck(3), 4, 0, 2);
+  const PlanFigures f = plan_figures(gpt2_deck(3), p, {1, std::nullopt});
   std::int64_t calls = 0, bytes = 0;
   for (const auto& [op, traffic] : steady_volume(p)) calls += traffic.calls, bytes += traffic.bytes;
   EXPECT_EQ(f.calls(), calls);
