@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The main function of tests that run under mpiexec. Rank 0 prints as usual; the other ranks print
 // only failures, each line with the rank. The exit status is the highest of all ranks, the same on
-// each. A run in which no test ran fails. A test that leaves its ranks in different collectives
-// hangs until CTest's timeout ends it. With GTEST_FAIL_FAST the first rank that fails ends all,
-// because the others would wait for it in the next test.
+// each. A run in which no test ran fails. A rank that leaves a test early ends all ranks if the
+// others do not leave it too, because they wait for it in a collective. With GTEST_FAIL_FAST the
+// first rank that fails ends all.
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -51,12 +52,42 @@ class RankPrinter : public testing::EmptyTestEventListener {
   std::string prefix_;
 };
 
-/// Ends all ranks after the first test that fails on this one.
-class AbortAfterFailure : public testing::EmptyTestEventListener {
+/// Ends all ranks where one would leave the others behind. Each rank enters a barrier when a test
+/// ends, and only a rank with a fatal failure waits for the others there.
+class EndTogether : public testing::EmptyTestEventListener {
  public:
-  void OnTestEnd(const testing::TestInfo& test) override {
-    if (test.result()->Failed()) MPI_Abort(MPI_COMM_WORLD, 1);
+  EndTogether() { require(PMPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup"); }
+  ~EndTogether() override {
+    require(PMPI_Wait(&all_left_, MPI_STATUS_IGNORE), "MPI_Wait");
+    require(PMPI_Comm_free(&comm_), "MPI_Comm_free");
   }
+
+  void OnTestEnd(const testing::TestInfo& test) override {
+    if (test.result()->Failed() && GTEST_FLAG_GET(fail_fast)) end_all(test, "failed");
+    // Ranks that pass do not wait for the slowest one here, but at the end of the next test.
+    require(PMPI_Wait(&all_left_, MPI_STATUS_IGNORE), "MPI_Wait");
+    require(PMPI_Ibarrier(comm_, &all_left_), "MPI_Ibarrier");
+    if (test.result()->HasFatalFailure() && !others_follow())
+      end_all(test, "failed here, and other ranks are still in it");
+  }
+
+ private:
+  bool others_follow() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    int done = 0;
+    while (done == 0 && std::chrono::steady_clock::now() < deadline)
+      require(PMPI_Test(&all_left_, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    return done != 0;
+  }
+  static void end_all(const testing::TestInfo& test, const char* why) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "%s.%s %s: ending all ranks\n", test.test_suite_name(), test.name(), why);
+    std::fflush(stderr);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Request all_left_ = MPI_REQUEST_NULL;
 };
 
 int run_all(int rank) {
@@ -66,8 +97,10 @@ int run_all(int rank) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new RankPrinter(rank));  // GoogleTest owns the printer from here on
   }
-  if (GTEST_FLAG_GET(fail_fast)) unit.listeners().Append(new AbortAfterFailure);
+  auto* const together = new EndTogether;
+  unit.listeners().Append(together);
   const int status = RUN_ALL_TESTS();
+  delete unit.listeners().Release(together);  // before MPI_Finalize
   if (status == 0 && unit.test_to_run_count() == 0) {
     std::fprintf(stderr, "rank %d: no test ran: check the filter and the list of files\n", rank);
     return 1;
