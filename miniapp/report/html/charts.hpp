@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three drawings of a report, `width` units wide with their legends. A drawing is empty if the
-// run has nothing to show.
+// The drawings of a report as data. A drawing is empty if the run has nothing to show.
 #pragma once
-
-#include <string>
 
 #include <core/plan/deck/deck.hpp>
 #include <core/plan/plan.hpp>
+#include <miniapp/charts/chart.hpp>
+#include <miniapp/charts/time_line.hpp>
 #include <miniapp/measure/result.hpp>
-#include <miniapp/report/html/svg.hpp>
 
 namespace shardmark::html {
 
 /// The loss of the global batch over the steps. Steps without a finite loss leave a gap; steps
 /// whose update was skipped are marked.
-std::string loss_chart(const Deck& deck, const Result& result, double width = chart_width);
+Chart loss_chart(const Deck& deck, const Result& result);
 
 /// Live bytes of both tiers after each event of the traced step: predicted by category, and
 /// measured in total.
-std::string memory_chart(const Program& program, const Result& result, double width = chart_width);
+Chart memory_chart(const Program& program, const Result& result);
 
 /// The traced step over time: kernels, copies, communication and waiting.
-std::string lanes_chart(const Program& program, const Result& result, double width = chart_width);
+TimeLine lanes_chart(const Program& program, const StepTrace& trace);
 
 }  // namespace shardmark::html

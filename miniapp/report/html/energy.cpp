@@ -2,8 +2,9 @@
 // The energy of the timed steps, by source and by phase.
 #include <fmt/core.h>
 
+#include <miniapp/charts/table.hpp>
+#include <miniapp/charts/text.hpp>
 #include <miniapp/report/html/sections.hpp>
-#include <miniapp/report/html/text.hpp>
 
 namespace shardmark::html {
 namespace {

@@ -5,9 +5,10 @@
 #include <core/plan/interpret/node_volume.hpp>
 #include <core/relation.hpp>
 #include <core/text.hpp>
+#include <miniapp/charts/table.hpp>
+#include <miniapp/charts/text.hpp>
 #include <miniapp/report/html/charts.hpp>
 #include <miniapp/report/html/sections.hpp>
-#include <miniapp/report/html/text.hpp>
 
 namespace shardmark::html {
 namespace {
@@ -91,8 +92,7 @@ std::string memory_section(const Program& p, const Result& r) {
     if (r.tiers[t].predicted_peak != 0 || r.tiers[t].measured_peak != 0)
       add_tier(p, r.tiers[t], to_string(t), table);
   const bool pooled = p.memory_mode == MemoryMode::pooled;
-  return "<h2>Memory</h2>\n" +
-         at_both_widths([&](double width) { return memory_chart(p, r, width); }) +
+  return "<h2>Memory</h2>\n" + to_html(memory_chart(p, r)) +
          traced(r,
                 pooled
                     ? "Colours show the plan's prediction. The line shows what the executor held "
@@ -168,8 +168,7 @@ std::string time_section(const Program& p, const Result& r) {
   row("hidden communication", t.hidden, "collectives in flight while the rank computed");
   row("step p50", r.step_p50_s, "of the slowest rank");
   row("step p99", r.step_p99_s, "");
-  std::string text = "<h2>Time</h2>\n" +
-                     at_both_widths([&](double width) { return lanes_chart(p, r, width); }) +
+  std::string text = "<h2>Time</h2>\n" + to_html(lanes_chart(p, r.trace)) +
                      traced(r,
                             "Point at a span for its name. Kernels that only move or convert "
                             "data are drawn as copies.") +
@@ -189,8 +188,7 @@ std::string time_section(const Program& p, const Result& r) {
 
 std::string loss_section(const Deck& deck, const Result& r) {
   if (deck.run.compute != Compute::train || r.rows.empty()) return {};
-  const std::string chart =
-      at_both_widths([&](double width) { return loss_chart(deck, r, width); });
+  const std::string chart = to_html(loss_chart(deck, r));
   return "<h2>Loss</h2>\n" +
          (chart.empty() ? std::string("<p class=\"bad\">No step had a finite loss.</p>\n")
                         : chart) +

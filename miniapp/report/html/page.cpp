@@ -2,9 +2,9 @@
 #include <fmt/core.h>
 
 #include <core/printable.hpp>
+#include <miniapp/charts/page.hpp>
 #include <miniapp/report/html/page.hpp>
 #include <miniapp/report/html/sections.hpp>
-#include <miniapp/report/html/text.hpp>
 
 namespace shardmark {
 

@@ -7,10 +7,11 @@
 
 #include <core/printable.hpp>
 #include <core/text.hpp>
+#include <miniapp/charts/table.hpp>
+#include <miniapp/charts/text.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/provenance/number_list.hpp>
 #include <miniapp/report/html/sections.hpp>
-#include <miniapp/report/html/text.hpp>
 #include <miniapp/report/report_provenance.hpp>
 
 namespace shardmark::html {

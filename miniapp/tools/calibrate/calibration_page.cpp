@@ -6,9 +6,11 @@
 #include <fmt/core.h>
 
 #include <core/text.hpp>
+#include <miniapp/charts/chart.hpp>
+#include <miniapp/charts/page.hpp>
+#include <miniapp/charts/table.hpp>
+#include <miniapp/charts/text.hpp>
 #include <miniapp/predict/prediction.hpp>
-#include <miniapp/report/html/svg.hpp>
-#include <miniapp/report/html/text.hpp>
 #include <miniapp/tools/calibrate/calibrate.hpp>
 
 namespace shardmark {
@@ -23,23 +25,20 @@ double percent(const LeftOut& p) {
 }
 
 std::string residuals(const std::vector<LeftOut>& points) {
-  double shortest = 1, longest = 1e-6;
-  for (const LeftOut& p : points) {
-    shortest = std::min(shortest, p.seconds);
-    longest = std::max(longest, p.seconds);
-  }
-  const double low = std::floor(std::log10(shortest)), high = std::ceil(std::log10(longest));
-  std::vector<Tick> columns;
-  for (double decade = low; decade <= high; ++decade)
-    columns.push_back({decade, duration(std::pow(10, decade))});
-  Svg svg(chart_width, 360, "Error of interpolation over the measured time of each point");
-  const Frame f = draw_frame(svg, 360, low, std::max(high, low + 1), -most_percent, most_percent,
-                             columns, "measured time", "error, %");
+  Curve between{"series0", "between other points", {}, Curve::Form::dots};
+  Curve outside{"series3", "outside of the others", {}, Curve::Form::dots};
   for (const LeftOut& p : points)
-    svg.dot({f.x(std::log10(p.seconds)), f.y(percent(p))}, p.beyond > 1.01 ? "s3" : "s1",
-            fmt::format("{}: measured {}, interpolated {}", p.table, duration(p.seconds),
-                        duration(p.interpolated_s)));
-  return svg.str() + legend({{"s1", "between other points"}, {"s3", "outside of the others"}});
+    (p.beyond > 1.01 ? outside : between)
+        .data.push_back({p.seconds, percent(p),
+                         fmt::format("{}: measured {}, interpolated {}", p.table,
+                                     duration(p.seconds), duration(p.interpolated_s))});
+  return to_html(Chart{"Error of interpolation over the measured time of each point",
+                       {.unit = "measured time", .log_base = 10, .text = duration},
+                       {.unit = "error, %", .low = -most_percent, .high = most_percent},
+                       360,
+                       {},
+                       {},
+                       {between, outside}});
 }
 
 std::string by_table(const std::vector<LeftOut>& points) {

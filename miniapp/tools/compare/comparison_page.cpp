@@ -5,7 +5,10 @@
 
 #include <fmt/core.h>
 
-#include <miniapp/report/html/text.hpp>
+#include <miniapp/charts/chart.hpp>
+#include <miniapp/charts/page.hpp>
+#include <miniapp/charts/table.hpp>
+#include <miniapp/charts/text.hpp>
 #include <miniapp/tools/compare/comparison.hpp>
 
 namespace shardmark {
@@ -15,20 +18,9 @@ namespace {
 constexpr std::array drawn_figures{figure_name::tokens_per_s, figure_name::parameter_tokens_per_s,
                                    figure_name::step_p50, figure_name::exposed_share};
 
-// Text that may be wrapped behind separators, since paths and lists have no blanks.
-std::string breakable(const std::string& text) {
-  std::string markup;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find_first_of("/,_;:=", begin), text.size() - 1) + 1;
-    markup += html::escape(text.substr(begin, end - begin)) + "<wbr/>";
-    begin = end;
-  }
-  return markup;
-}
-
 std::vector<std::string> heads(const Comparison& c) {
   std::vector<std::string> head{""};
-  for (const Subject& s : c.subjects) head.push_back(breakable(s.label));
+  for (const Subject& s : c.subjects) head.push_back(html::breakable(s.label));
   return head;
 }
 
@@ -52,7 +44,7 @@ std::string differences_table(const Comparison& c, const std::string& caption,
   html::Table table{caption, heads(c), {}, 1 + c.subjects.size()};
   for (const ComparedRow& row : rows) {
     std::vector<std::string> cells{html::escape(row.name)};
-    for (const std::string& cell : row.cells) cells.push_back(breakable(cell));
+    for (const std::string& cell : row.cells) cells.push_back(html::breakable(cell));
     table.rows.push_back(std::move(cells));
   }
   return to_html(table);
@@ -64,17 +56,15 @@ std::string bars(const Comparison& c, const ComparedRow& row) {
   for (const Subject& s : c.subjects)
     if (s.figures.contains(row.name)) most = std::max(most, s.figures.at(row.name));
   if (most <= 0) return {};
-  std::string text = fmt::format("<h3>{}</h3>\n<table class=\"bars\">\n", html::escape(row.name));
+  html::Table table{"", {}, {}, 1, 1, "bars"};
   for (std::size_t i = 0; i < c.subjects.size(); ++i) {
     const auto found = c.subjects[i].figures.find(row.name);
     const double value = found == c.subjects[i].figures.end() ? 0 : found->second;
-    text += fmt::format(
-        "<tr><td>{}</td><td class=\"figure\">{}</td><td><span class=\"bar\">"
-        "<span class=\"{}\" style=\"width:{:.2f}%\"></span></span></td></tr>\n",
-        breakable(c.subjects[i].label), row.cells[i].empty() ? "–" : html::escape(row.cells[i]),
-        c.subjects[i].predicted ? "series5" : "series0", 100 * value / most);
+    table.rows.push_back({html::breakable(c.subjects[i].label),
+                          row.cells[i].empty() ? "–" : html::escape(row.cells[i]),
+                          html::bar(value, most, c.subjects[i].predicted ? "series5" : "series0")});
   }
-  return text + "</table>\n";
+  return html::titled(row.name, "", to_html(table));
 }
 
 // Tokens per second of models that differ would invite the comparison that they do not allow; for
@@ -97,13 +87,11 @@ std::string main_figures(const Comparison& c) {
 }  // namespace
 
 std::string comparison_html(const Comparison& c) {
-  std::string notes;
-  for (const std::string& o : c.objections) notes += "<li>" + html::escape(o) + "</li>\n";
   return html::document(
       "ShardMark: comparison",
       "<main><h1>Comparison</h1>\n<p>" + html::escape(c.verdict()) + "</p>\n" +
-          (notes.empty() ? "" : "<ul>\n" + notes + "</ul>\n") + scaling_html(c.scaling) +
-          "<h2>Side by side</h2>\n" + main_figures(c) + figures_table(c) +
+          html::list(c.objections) + scaling_html(c.scaling) + "<h2>Side by side</h2>\n" +
+          main_figures(c) + figures_table(c) +
           differences_table(c, "What differs in the deck", c.deck) +
           differences_table(c, "What differs in versions, placement and environment",
                             c.environment) +

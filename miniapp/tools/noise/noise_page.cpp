@@ -5,8 +5,9 @@
 #include <fmt/core.h>
 
 #include <core/text.hpp>
-#include <miniapp/report/html/svg.hpp>
-#include <miniapp/report/html/text.hpp>
+#include <miniapp/charts/chart.hpp>
+#include <miniapp/charts/page.hpp>
+#include <miniapp/charts/text.hpp>
 #include <miniapp/tools/noise/noise.hpp>
 
 namespace shardmark {
@@ -17,55 +18,45 @@ using namespace html;
 constexpr double chart_height = 360;
 constexpr double shortest_shown_s = 1e-8;
 constexpr std::size_t most_curves = 6, most_ranks = 400;
-constexpr std::string_view colours[most_curves] = {"series0", "series1", "series2",
-                                                   "series3", "series4", "series5"};
-
-double exponent(double seconds) {
-  return std::log10(std::max(seconds, shortest_shown_s));
-}
 
 // Powers of ten over the delays of all ranks.
-struct Decades {
-  explicit Decades(const Noise& noise)
-      : low(std::floor(exponent(noise.all.delays.quantile(0.01)))),
-        high(std::max(low + 1, std::ceil(exponent(noise.all.delays.largest())))) {
-    for (double d = low; d <= high; ++d) ticks.push_back({d, duration(std::pow(10, d))});
-  }
-  double low, high;
-  std::vector<Tick> ticks;
-};
+ChartAxis delays_axis(const Noise& noise, const char* unit) {
+  const auto decade = [&](double seconds, double (*whole)(double)) {
+    return std::pow(10, whole(std::log10(std::max(seconds, shortest_shown_s))));
+  };
+  const double low = decade(noise.all.delays.quantile(0.01), std::floor);
+  const double high = decade(noise.all.delays.largest(), std::ceil);
+  return {
+      .unit = unit, .log_base = 10, .low = low, .high = std::max(10 * low, high), .text = duration};
+}
 
-// Over each delay, one in how many quanta is longer, as an exponent of ten.
-std::vector<Point> rarity(const Distribution& delays, const Frame& f) {
-  std::vector<Point> line;
+// Over each delay, one in how many quanta is as long or longer.
+std::vector<Datum> rarity(const Distribution& delays) {
+  std::vector<Datum> line;
   const auto all = static_cast<double>(delays.count());
   std::int64_t below = 0;
   for (const Distribution::Value& v : delays.values) {
-    const double longer = 1 - static_cast<double>(below) / all;  // as long or longer
-    line.push_back({f.x(exponent(v.s)), f.y(-std::log10(longer))});
+    line.push_back({std::max(v.s, shortest_shown_s), all / (all - static_cast<double>(below))});
     below += v.count;
   }
-  return thinned(line, 400);
+  return line;
 }
 
 // A curve for each group, as far as there are colours.
 std::string rarity_chart(const Noise& noise, const std::vector<const NoiseGroup*>& groups,
                          const std::string& title) {
-  const Decades decades(noise);
-  const double rarest = std::ceil(std::log10(static_cast<double>(noise.all.figures.quanta)));
-  Svg svg(chart_width, chart_height, title);
-  const Frame f = draw_frame(svg, chart_height, decades.low, decades.high, 0, std::max(1.0, rarest),
-                             decades.ticks, "delay of a quantum",
-                             "x: one quantum in 10^x is as long or longer");
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    svg.curve(rarity(groups[i]->delays, f), colours[i], true);
-    const NoiseGroup& g = *groups[i];
-    names.push_back(g.rank < 0 ? g.host : fmt::format("rank {} ({})", g.rank, g.host));
-  }
-  std::vector<LegendEntry> entries;
-  for (std::size_t i = 0; i < names.size(); ++i) entries.push_back({colours[i], names[i]});
-  return svg.str() + legend(entries);
+  Chart chart{title,
+              delays_axis(noise, "delay of a quantum"),
+              {.unit = "one of so many quanta is as long or longer",
+               .log_base = 10,
+               .low = 1,
+               .high = std::max(10.0, static_cast<double>(noise.all.figures.quanta))},
+              chart_height};
+  for (const NoiseGroup* g : groups)
+    chart.curves.push_back({fmt::format("series{}", chart.curves.size()),
+                            g->rank < 0 ? g->host : fmt::format("rank {} ({})", g->rank, g->host),
+                            rarity(g->delays), Curve::Form::steps});
+  return to_html(chart);
 }
 
 // All of them if there are colours enough, and otherwise some from the one that lost least to the
@@ -84,30 +75,29 @@ std::vector<const NoiseGroup*> chosen(const std::vector<NoiseGroup>& groups) {
 
 // Percentiles of each rank: a column of dots over its number.
 std::string rank_chart(const Noise& noise) {
-  const Decades decades(noise);
   const auto ranks = noise.ranks.size();
-  Svg svg(chart_width, chart_height, "Percentiles of the delays by rank");
-  const Frame f = draw_frame(svg, chart_height, -0.5, static_cast<double>(ranks) - 0.5, decades.low,
-                             decades.high, "rank", "delay: 10^y s");
+  Chart chart{"Percentiles of the delays by rank",
+              {.unit = "rank", .low = -0.5, .high = static_cast<double>(ranks) - 0.5, .closest = 1},
+              delays_axis(noise, "delay"),
+              chart_height};
   constexpr struct {
     double p;
-    std::string_view css, name;
+    const char *css, *name;
   } marks[] = {{0.5, "series0", "half of the quanta"},
                {0.99, "series2", "99 of 100"},
                {0.999, "series1", "999 of 1000"},
                {1, "lost", "the longest"}};
   const std::size_t stride = (ranks + most_ranks - 1) / most_ranks;
-  for (std::size_t r = 0; r < ranks; r += stride)
-    for (const auto& m : marks) {
+  for (const auto& m : marks) {
+    Curve& curve = chart.curves.emplace_back(Curve{m.css, m.name, {}, Curve::Form::dots});
+    for (std::size_t r = 0; r < ranks; r += stride) {
       const NoiseGroup& g = noise.ranks[r];
       const double s = g.delays.quantile(m.p);
-      svg.dot(
-          {f.x(static_cast<double>(r)), f.y(std::clamp(exponent(s), decades.low, decades.high))},
-          m.css, fmt::format("rank {}, {}: {}", g.rank, g.host, duration(s)));
+      curve.data.push_back({static_cast<double>(r), std::clamp(s, *chart.y.low, *chart.y.high),
+                            fmt::format("rank {}, {}: {}", g.rank, g.host, duration(s))});
     }
-  std::vector<LegendEntry> entries;
-  for (const auto& m : marks) entries.push_back({m.css, m.name});
-  return svg.str() + legend(entries);
+  }
+  return to_html(chart);
 }
 
 }  // namespace

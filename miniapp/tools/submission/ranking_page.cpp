@@ -5,7 +5,9 @@
 #include <fmt/core.h>
 
 #include <core/text.hpp>
-#include <miniapp/report/html/text.hpp>
+#include <miniapp/charts/page.hpp>
+#include <miniapp/charts/table.hpp>
+#include <miniapp/charts/text.hpp>
 #include <miniapp/tools/submission/ranking.hpp>
 
 namespace shardmark {
@@ -17,79 +19,61 @@ std::string grouped_figure(double value) {
   return value >= 1000 ? html::grouped(std::llround(value)) : shown_figure(value);
 }
 
-// A bar from 0 to the median, with the range of all runs as a thin line.
-std::string entry_bar(const RankedEntry& e, double most) {
-  const auto part = [&](double value) { return most > 0 ? 100 * value / most : 0; };
-  const double low = part(e.values.front()), high = part(e.values.back());
-  return fmt::format(
-      "<span class=\"bar\"><span class=\"series0\" style=\"width:{:.2f}%\"></span>"
-      "<span class=\"range\" style=\"left:{:.2f}%;width:{:.2f}%\"></span></span>",
-      part(e.median()), low, high - low);
-}
-
-std::string labelled(std::string_view label, const std::string& markup, std::string_view css = "") {
-  return fmt::format("<td data-label=\"{}\"{}>{}</td>", label,
-                     css.empty() ? "" : fmt::format(" class=\"{}\"", css), markup);
-}
-
 std::string text_or_dash(const std::string& text) {
   return text.empty() ? "–" : escape(text);
 }
 
-std::string entry_row(const RankedEntry& e, double most, bool ranked) {
-  const std::string unit = unit_of(e.work.figure);
-  std::string markup = "<tr>";
-  if (ranked)
-    markup += labelled("place", std::to_string(e.place), "strong");
-  else
-    markup += labelled(
-        "deck", fmt::format("<strong>{}</strong><br/><span class=\"soft\">{} parameters</span>",
-                            escape(e.work.deck), shown_parameters(e.work.parameters)));
-  markup += labelled("median",
-                     fmt::format("<strong>{} {}</strong>{}", grouped_figure(e.median()),
-                                 escape(unit), entry_bar(e, most)),
-                     "measure");
-  markup += labelled("lowest to highest", fmt::format("{} to {}", grouped_figure(e.values.front()),
-                                                      grouped_figure(e.values.back())));
-  markup += labelled("runs", std::to_string(e.values.size()), "figure");
-  markup += labelled("nodes", std::to_string(e.nodes), "figure");
+// Two lines of a cell.
+std::string above(const std::string& markup, const std::string& soft) {
+  return fmt::format("{}<br/><span class=\"soft\">{}</span>", markup, soft);
+}
+
+// The bar ends at the median; the line is the range of all runs.
+std::vector<std::string> entry_row(const RankedEntry& e, double most, bool ranked) {
+  const double low = e.values.front(), high = e.values.back();
+  std::vector<std::string> row{
+      ranked ? fmt::format("<strong>{}</strong>", e.place)
+             : above(fmt::format("<strong>{}</strong>", escape(e.work.deck)),
+                     shown_parameters(e.work.parameters) + " parameters"),
+      fmt::format("<strong>{} {}</strong>{}", grouped_figure(e.median()),
+                  escape(unit_of(e.work.figure)),
+                  html::bar(e.median(), most, "series0", std::pair(low, high))),
+      fmt::format("{} to {}", grouped_figure(low), grouped_figure(high)),
+      std::to_string(e.values.size()),
+      std::to_string(e.nodes),
+      grouped_figure(e.per_rank()),
+      above(text_or_dash(e.organisation), text_or_dash(e.system)),
+      text_or_dash(e.processor),
+      above(fmt::format("<span class=\"date\">{}</span>", escape(e.date)), escape(e.file))};
   if (!ranked) {
-    markup += labelled("ranks", std::to_string(e.work.ranks), "figure");
-    markup +=
-        labelled("not ranked because", fmt::format("{}<br/><span class=\"soft\">division {}</span>",
-                                                   e.why_not(), to_string(e.work.division)));
+    row.insert(row.begin() + 5, std::to_string(e.work.ranks));
+    row.insert(row.begin() + 7,
+               above(e.why_not(), fmt::format("division {}", to_string(e.work.division))));
   }
-  markup += labelled("per rank", grouped_figure(e.per_rank()), "figure");
-  markup += labelled("organisation, system",
-                     fmt::format("{}<br/><span class=\"soft\">{}</span>",
-                                 text_or_dash(e.organisation), text_or_dash(e.system)));
-  markup += labelled("processor", text_or_dash(e.processor));
-  markup +=
-      labelled("date, archive",
-               fmt::format("<span class=\"date\">{}</span><br/><span class=\"soft\">{}</span>",
-                           escape(e.date), escape(e.file)));
-  return markup + "</tr>\n";
+  return row;
 }
 
 std::string entries_table(const std::vector<RankedEntry>& entries, std::size_t first,
                           std::size_t last, bool ranked) {
-  std::string markup = "<table class=\"ranking\"><thead><tr>";
-  std::vector<std::string> names{ranked ? "place" : "deck", "median", "lowest to highest", "runs",
-                                 "nodes"};
-  if (!ranked) names.insert(names.end(), {"ranks", "not ranked because"});
-  names.insert(names.end(), {"per rank", "organisation, system", "processor", "date, archive"});
-  for (const std::string& name : names) {
-    const bool figure = name == "runs" || name == "nodes" || name == "ranks" || name == "per rank";
-    markup += fmt::format("<th{}>{}</th>", figure ? " class=\"figure\"" : "", name);
+  html::Table table{"",
+                    {ranked ? "place" : "deck", "median", "lowest to highest", "runs", "nodes",
+                     "per rank", "organisation, system", "processor", "date, archive"},
+                    {},
+                    3,
+                    3,
+                    "ranking cards"};
+  if (!ranked) {
+    table.head.insert(table.head.begin() + 5, "ranks");
+    table.head.insert(table.head.begin() + 7, "not ranked because");
+    table.note_columns = 4;
   }
-  markup += "</tr></thead><tbody>\n";
   for (std::size_t i = first; i < last; ++i) {
     double most = 0;  // of the entries with the same work
     for (std::size_t k = first; k < last; ++k)
       if (entries[k].work == entries[i].work) most = std::max(most, entries[k].values.back());
-    markup += entry_row(entries[i], most, ranked);
+    table.rows.push_back(entry_row(entries[i], most, ranked));
   }
-  return markup + "</tbody></table>\n";
+  return to_html(table);
 }
 
 std::string contests(const std::vector<RankedEntry>& entries) {

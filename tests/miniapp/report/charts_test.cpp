@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <miniapp/report/html/charts.hpp>
-#include <miniapp/report/html/svg.hpp>
 #include <tests/support/pattern.hpp>
 #include <tests/support/programs.hpp>
 
@@ -63,7 +62,7 @@ TEST(Charts, losses_are_at_their_steps_and_values) {
   r.rows[1].skipped = true;
   Deck deck;
   deck.run.warmup = 5;
-  const std::string chart = loss_chart(deck, r);
+  const std::string chart = draw(loss_chart(deck, r), chart_width);
   EXPECT_NE(chart.find("M64.0 43.5L504.0 139.0L944.0 234.5"), std::string::npos) << chart;
   EXPECT_NE(chart.find("<rect x=\"64.00\" y=\"34.0\" width=\"440.00\" height=\"210.0\" "
                        "class=\"band\""),
@@ -98,7 +97,7 @@ TEST(Charts, memory_is_at_its_event_and_size) {
   const std::int64_t arena = std::int64_t{1} << 30;
   r.tiers[0].measured_peak = arena;
   r.trace = trace_of(p, arena / 2, arena / 4);
-  const std::string chart = memory_chart(p, r);
+  const std::string chart = draw(memory_chart(p, r), chart_width);
   EXPECT_NE(chart.find("M64.0 168.3H504.0V226.1H944.0V226.1\" class=\"measured\""),
             std::string::npos)
       << chart;
@@ -123,7 +122,7 @@ TEST(Charts, predicted_memory_stacks_up_to_the_plans) {
         sum[e] += static_cast<double>(bytes);
   const double most = std::max(sum[0], sum[1]) * 1.08;
   const auto y = [&](int e) { return 284 - 250 * sum[e] / most; };
-  const auto areas = find_matches(memory_chart(p, r),
+  const auto areas = find_matches(draw(memory_chart(p, r), chart_width),
                                   "d=\"M64.0 ([0-9.]+)H504.0V([0-9.]+)H944[^\"]*\" class=\"area");
   ASSERT_FALSE(areas.empty());
   EXPECT_NEAR(std::stod(areas.back()[1]), y(0), 0.06);
@@ -138,7 +137,7 @@ TEST(Charts, events_are_as_wide_as_they_are_long) {
   r.trace = trace_of(p, 0, 0);
   r.trace.events[1].exposed_ns = 1'000'000;
   const auto boxes = find_matches(
-      lanes_chart(p, r),
+      draw(lanes_chart(p, r.trace), chart_width),
       "<rect x=\"([0-9.]+)\" y=\"[0-9.]+\" width=\"([0-9.]+)\"[^>]*class=\"([a-z]+)\"");
   const double width = 820;  // from 124 to 944
   double waiting = 0, working = 0, end = 0;

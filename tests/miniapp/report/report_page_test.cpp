@@ -7,9 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <miniapp/charts/axis.hpp>
 #include <miniapp/report/html/page.hpp>
-#include <miniapp/report/html/svg.hpp>
-#include <miniapp/report/html/text.hpp>
 #include <tests/support/markup.hpp>
 #include <tests/support/programs.hpp>
 

@@ -7,7 +7,9 @@
 #include <fmt/core.h>
 
 #include <core/text.hpp>
-#include <miniapp/report/html/text.hpp>
+#include <miniapp/charts/page.hpp>
+#include <miniapp/charts/table.hpp>
+#include <miniapp/charts/text.hpp>
 #include <miniapp/tools/sweep/html/sweep_dims.hpp>
 #include <miniapp/tools/sweep/html/sweep_page.hpp>
 

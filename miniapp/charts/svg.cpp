@@ -1,36 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cmath>
-
 #include <fmt/core.h>
 
-#include <miniapp/report/html/svg.hpp>
-#include <miniapp/report/html/text.hpp>
+#include <miniapp/charts/svg.hpp>
+#include <miniapp/charts/text.hpp>
 
 namespace shardmark::html {
-
-std::vector<double> ticks(double low, double high, int most, double closest) {
-  if (!(high > low) || !std::isfinite(high - low)) return {low};
-  const double least = std::max(closest, (high - low) / std::max(1, most - 1));
-  const double power = std::pow(10.0, std::floor(std::log10(least)));
-  double distance = 10 * power;
-  for (const double factor : {1.0, 2.0, 5.0})
-    if (factor * power >= least * (1 - 1e-9)) {
-      distance = factor * power;
-      break;
-    }
-  std::vector<double> values;
-  for (double i = std::ceil(low / distance - 1e-9); i * distance <= high + distance * 1e-9; ++i)
-    values.push_back(i * distance);
-  return values;
-}
-
-std::string tick_text(double value, double distance) {
-  if (value == 0) return "0";
-  if (std::abs(value) >= 1e7) return fmt::format("{:.3g}", value);
-  const int decimals = std::clamp(-static_cast<int>(std::floor(std::log10(distance) + 1e-9)), 0, 9);
-  return fmt::format("{:.{}f}", value, decimals);
-}
 
 Svg::Svg(double width, double height, std::string_view label)
     : width_(width),
@@ -97,6 +71,14 @@ void Svg::text(Point at, std::string_view text, Anchor anchor, std::string_view 
       fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", at.x, at.y,
                   names[static_cast<int>(anchor)],
                   css.empty() ? std::string{} : fmt::format(" class=\"{}\"", css), escape(text));
+}
+
+std::string legend(const std::vector<LegendEntry>& entries) {
+  if (entries.empty()) return {};
+  std::string text = "<ul class=\"legend\">";
+  for (const LegendEntry& e : entries)
+    text += fmt::format("<li><span class=\"key {}\"></span>{}</li>", e.css, escape(e.name));
+  return text + "</ul>\n";
 }
 
 }  // namespace shardmark::html

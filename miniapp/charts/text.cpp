@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/core.h>
 
-#include <miniapp/report/html/style.hpp>
-#include <miniapp/report/html/text.hpp>
+#include <miniapp/charts/text.hpp>
 
 namespace shardmark::html {
 
@@ -55,6 +55,16 @@ std::string escape(std::string_view text) {
   return safe;
 }
 
+std::string breakable(std::string_view text) {
+  std::string markup;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find_first_of("/,_;:=", begin), text.size() - 1) + 1;
+    markup += escape(text.substr(begin, end - begin)) + "<wbr/>";
+    begin = end;
+  }
+  return markup;
+}
+
 std::string grouped(std::int64_t number) {
   const std::string digits = std::to_string(number);
   const std::size_t sign = number < 0 ? 1 : 0;
@@ -68,35 +78,6 @@ std::string grouped(std::int64_t number) {
 
 std::string decimal(double number, int decimals) {
   return std::isnan(number) ? "nan" : fmt::format("{:.{}f}", number, decimals);
-}
-
-std::string to_html(const Table& table) {
-  std::string text = "<div class=\"wide\"><table>\n";
-  if (!table.caption.empty()) text += fmt::format("<caption>{}</caption>\n", table.caption);
-  const auto style_of = [&](std::size_t column, std::size_t columns) {
-    if (column >= table.text_columns && column + table.note_columns < columns)
-      return " class=\"figure\"";
-    return column + 1 == columns ? " class=\"note\"" : "";
-  };
-  const auto cells = [&](const char* tag, const std::vector<std::string>& row) {
-    text += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i)
-      text += fmt::format("<{}{}>{}</{}>", tag, style_of(i, row.size()), row[i], tag);
-    text += "</tr>\n";
-  };
-  text += "<thead>";
-  cells("th", table.head);
-  text += "</thead><tbody>\n";
-  for (const auto& row : table.rows) cells("td", row);
-  return text + "</tbody></table></div>\n";
-}
-
-std::string document(std::string_view title, std::string_view body) {
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<title>{}</title>\n<style>{}</style></head><body>\n{}</body></html>\n",
-      escape(title), style, body);
 }
 
 }  // namespace shardmark::html

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <miniapp/report/html/style.hpp>
+#include <fmt/core.h>
+
+#include <miniapp/charts/page.hpp>
+#include <miniapp/charts/text.hpp>
 
 namespace shardmark::html {
+namespace {
 
-const char* const style = R"css(
+constexpr const char* style = R"css(
 :root { color-scheme: light dark;
   --page: #fff; --ink: #1c2126; --soft: #5b6670; --line: #d9dee3; --faint: #f3f5f7;
   --good: #1b7a3d; --bad: #b3261e; --warn: #8a5a00;
   --blue: #2b6cb0; --orange: #c2601a; --green: #2f855a; --purple: #7b4bb3; --teal: #16818c;
   --gray: #9aa5b1; --red: #c53b3b;
   --state1: #1f4e8c; --state2: #2f6fb7; --state3: #5b92d0; --state4: #8ab4e3; --state5: #b7d2f0 }
-@media (prefers-color-scheme: dark) { :root {
+@media screen and (prefers-color-scheme: dark) { :root {
   --page: #14181c; --ink: #e4e8ec; --soft: #9aa6b2; --line: #333c45; --faint: #1d2329;
   --good: #5cc98a; --bad: #ff8a80; --warn: #e9b44c;
   --blue: #6aa9ea; --orange: #ee9a5c; --green: #68bd8f; --purple: #b794e6; --teal: #56bcc6;
   --gray: #66727e; --red: #ec7d7d;
   --state1: #3b6fb5; --state2: #5288cc; --state3: #6fa1dd; --state4: #93bbea; --state5: #bad6f5 } }
-@media print { :root { color-scheme: light;
-  --page: #fff; --ink: #000; --soft: #444; --line: #bbb; --faint: #f2f2f2;
-  --good: #1b7a3d; --bad: #b3261e; --warn: #8a5a00;
-  --blue: #2b6cb0; --orange: #c2601a; --green: #2f855a; --purple: #7b4bb3; --teal: #16818c;
-  --gray: #9aa5b1; --red: #c53b3b;
-  --state1: #1f4e8c; --state2: #2f6fb7; --state3: #5b92d0; --state4: #8ab4e3; --state5: #b7d2f0 } }
+@media print { :root { color-scheme: light; --ink: #000; --soft: #444; --line: #bbb } }
 * { box-sizing: border-box }
 body { margin: 0 auto; padding: 24px 20px 60px; max-width: 1040px; background: var(--page);
   color: var(--ink); font: 15px/1.45 system-ui, "Segoe UI", "DejaVu Sans", sans-serif }
@@ -48,18 +47,18 @@ svg text.strong { font-weight: 600;
   paint-order: stroke; stroke: var(--page); stroke-width: 4px }
 .grid { stroke: var(--line); stroke-width: .7 } .axis { stroke: var(--soft) }
 path { fill: none; stroke: var(--c); stroke-width: 1.8; stroke-linejoin: round }
-line.skipped, line.lost, line.arena { stroke: var(--c); stroke-width: 1.5 }
-line.arena { stroke-dasharray: 6 4 } rect, circle { fill: var(--c) }
+line.skipped, line.lost, .ideal, .arena, .limit { stroke: var(--c); stroke-width: 1.5 }
+.arena { stroke-dasharray: 6 4 } .predicted, .ideal { stroke-dasharray: 5 4 } rect, circle { fill: var(--c) }
 rect.band { fill: var(--ink); opacity: .06 } .key.band { border: 1px solid var(--line) }
 path.area { fill: var(--c); stroke: none }
 .legend { display: flex; flex-wrap: wrap; gap: 2px 18px; list-style: none; margin: 4px 0 10px;
   padding: 0; font-size: 13px }
 .key { display: inline-block; width: 12px; height: 12px; margin-right: 6px; background: var(--c);
   vertical-align: -1px }
-.key.loss, .key.measured { height: 3px; vertical-align: 4px }
-.key.arena { height: 0; border-top: 2px dotted var(--c); width: 18px; vertical-align: 4px;
-  background: none }
-.key.skipped, .key.lost { width: 3px }
+.key.curve { height: 3px; vertical-align: 4px }
+.key.predicted, .key.ideal, .key.arena, .key.limit { height: 0; width: 18px; background: none;
+  border-top: 2px dashed var(--c); vertical-align: 4px }
+.key.skipped, .key.lost { width: 3px } .key.dot { width: 10px; height: 10px; border-radius: 50% }
 .loss, .forward { --c: var(--blue) } .measured { --c: var(--ink) } .arena { --c: var(--red) }
 .skipped { --c: var(--orange) } .lost { --c: var(--red) } .band, .lane { --c: var(--faint) }
 .backward { --c: var(--orange) } .step { --c: var(--green) } .copy { --c: var(--teal) }
@@ -70,10 +69,8 @@ path.area { fill: var(--c); stroke: none }
 .staging { --c: var(--teal) }
 .series0, .work { --c: var(--blue) } .series1 { --c: var(--orange) } .series2 { --c: var(--green) }
 .series3 { --c: var(--purple) } .series4 { --c: var(--teal) } .series5 { --c: var(--gray) }
-.predicted { stroke-dasharray: 5 4 }
-.key.curve { height: 3px; vertical-align: 4px }
-.ranking th, .ranking td { padding-right: 12px } .measure { min-width: 130px } .strong { font-weight: 600 }
-.ranking td .soft { white-space: normal; overflow-wrap: anywhere } .measure strong, .date { white-space: nowrap }
+.ranking th, .ranking td { padding-right: 12px } .ranking td:nth-child(2) { min-width: 130px }
+.ranking td .soft { white-space: normal; overflow-wrap: anywhere } .ranking strong, .date { white-space: nowrap }
 .bar { display: block; position: relative; height: 10px; margin-top: 3px; background: var(--faint) }
 .bar span { position: absolute; top: 0; height: 10px; background: var(--c) }
 .bar .range { top: 4px; height: 2px; background: var(--ink) }
@@ -81,12 +78,12 @@ path.area { fill: var(--c); stroke: none }
 .pair { display: flex; flex-wrap: wrap; gap: 0 20px } .pair > div { flex: 1 1 340px; min-width: 0 }
 .pair svg { min-width: 0 } .dense th.figure { white-space: normal; vertical-align: bottom }
 .dense th, .dense td { padding-right: 12px }
-.ideal { stroke: var(--c); stroke-width: 1.5; stroke-dasharray: 5 4 }
-@media (max-width: 700px) { .ranking, .ranking tbody, .ranking tr, .ranking td { display: block }
-  .ranking thead { display: none } .ranking tr { padding: 8px 0; border-top: 1px solid var(--line) }
-  .ranking td { border: 0; padding: 1px 0; text-align: left; white-space: normal; overflow-wrap: anywhere }
-  .ranking td::before { content: attr(data-label) ": "; color: var(--soft) }
-  .ranking br { display: none } .ranking td .soft { margin-left: 6px } }
+@media (max-width: 700px) { .cards, .cards tbody, .cards tr, .cards td { display: block }
+  .cards thead { display: none } .cards tr { padding: 8px 0; border-top: 1px solid var(--line) }
+  .cards td { border: 0; padding: 1px 0; text-align: left; white-space: normal;
+    min-width: 0; overflow-wrap: anywhere }
+  .cards td::before { content: attr(data-label); color: var(--soft) }
+  .cards br { display: none } .cards td .soft { margin-left: 6px } }
 .on-narrow { display: none } .on-narrow svg { min-width: 0 }
 @media (max-width: 700px) { body { padding: 16px 12px 40px } svg { font-size: 14px }
   .on-wide { display: none } .on-narrow { display: block } }
@@ -97,5 +94,22 @@ path.area { fill: var(--c); stroke: none }
   .on-wide { display: block } .on-narrow { display: none }
   pre { white-space: pre-wrap } * { print-color-adjust: exact; -webkit-print-color-adjust: exact } }
 )css";
+
+}  // namespace
+
+std::string document(std::string_view title, std::string_view body) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+      "<title>{}</title>\n<style>{}</style></head><body>\n{}</body></html>\n",
+      escape(title), style, body);
+}
+
+std::string list(const std::vector<std::string>& sentences) {
+  if (sentences.empty()) return {};
+  std::string text = "<ul>\n";
+  for (const std::string& s : sentences) text += "<li>" + escape(s) + "</li>\n";
+  return text + "</ul>\n";
+}
 
 }  // namespace shardmark::html

@@ -8,21 +8,6 @@
 
 namespace shardmark::html {
 
-/// Maps a range of values to a range of the drawing's units.
-struct Scale {
-  double low = 0, high = 1;  // values
-  double from = 0, to = 1;   // units
-  double operator()(double value) const {
-    return from + (value - low) / (high - low) * (to - from);
-  }
-};
-
-/// Round values (1, 2 or 5 times a power of ten apart, and not closer than `closest`) within
-/// [low, high], at most `most` of them.
-std::vector<double> ticks(double low, double high, int most, double closest = 0);
-/// The text of a tick, with as many decimals as the distance of the ticks needs.
-std::string tick_text(double value, double distance);
-
 /// A place in a drawing.
 struct Point {
   double x = 0, y = 0;  // units
@@ -57,21 +42,10 @@ class Svg {
   std::string text_;
 };
 
-/// The plot area of a chart with its axes: horizontal grid lines with figures at the left, figures
-/// below, a title above each axis.
-struct Frame {
-  Scale x, y;
-  double left, right, top, bottom;
-};
 inline constexpr double chart_width = 960;
 /// A chart that stands beside another one on a wide screen, and is read without scrolling on a
 /// narrow one.
 inline constexpr double half_chart_width = 470;
-
-/// How many ticks an x axis has at most.
-constexpr int most_columns(double width) {
-  return width < chart_width ? 6 : 11;
-}
 
 /// The same drawing for wide screens and for narrow ones, where a wide drawing could only be read
 /// by scrolling; the page's style shows one of them. `draw` takes the width of the drawing and
@@ -83,34 +57,20 @@ std::string at_both_widths(const Draw& draw) {
   return "<div class=\"on-wide\">" + wide + "</div><div class=\"on-narrow\">" +
          draw(half_chart_width) + "</div>\n";
 }
-/// The frame is as wide as the drawing. Units of the drawing; `y_unit` and `x_unit` are written at
-/// the axes' ends. What is counted along x has ticks at whole numbers.
-Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
-                 std::string_view x_unit, std::string_view y_unit);
 
-/// A mark on an axis and its text.
-struct Tick {
-  double at = 0;  // value on the axis
-  std::string text;
-};
-/// The same with given ticks on the x axis.
-Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
-                 const std::vector<Tick>& columns, std::string_view x_unit,
-                 std::string_view y_unit);
-
-/// The same with given ticks on both axes, for axes that are not linear.
-Frame draw_frame(Svg& svg, double height, double x_low, double x_high, double y_low, double y_high,
-                 const std::vector<Tick>& columns, const std::vector<Tick>& rows,
-                 std::string_view x_unit, std::string_view y_unit);
+/// How many ticks an x axis has at most, and how wide a character of its texts is.
+constexpr int most_columns(double width) {
+  return width < chart_width ? 6 : 11;
+}
+constexpr double character_width(double width) {
+  return width < chart_width ? 8 : 7;
+}
 
 /// The legend below a drawing; `css` is the class of the things that an entry explains.
 struct LegendEntry {
-  std::string_view css, name;
+  std::string css, name;
 };
+/// "" without entries.
 std::string legend(const std::vector<LegendEntry>& entries);
-
-/// Keeps at most four points in each of `columns` equal parts of the width: first, lowest, highest
-/// and last. Points ascend in x before and after.
-std::vector<Point> thinned(const std::vector<Point>& points, std::size_t columns);
 
 }  // namespace shardmark::html

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include <miniapp/charts/chart.hpp>
+#include <miniapp/charts/text.hpp>
+
+namespace shardmark::html {
+namespace {
+
+constexpr std::size_t line_columns = 400, area_columns = 240;  // see thinned()
+
+struct Range {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  void include(double value) {
+    if (std::isfinite(value)) low = std::min(low, value), high = std::max(high, value);
+  }
+};
+
+// Gives an axis the ends that it lacks.
+void end_axis(ChartAxis& axis, Range seen, bool from_zero) {
+  if (!(seen.high >= seen.low)) seen = {0, 1};
+  if (axis.log_base > 0) {
+    if (!axis.low) axis.low = seen.low / 1.15;
+    if (!axis.high) axis.high = seen.high * 1.15;
+    return;
+  }
+  if (!axis.low) axis.low = from_zero ? std::min(0.0, seen.low) : seen.low;
+  if (!axis.high) axis.high = from_zero ? 1.06 * seen.high : seen.high;
+  if (!(*axis.high > *axis.low)) axis.high = *axis.low + 1;
+}
+
+std::vector<double> sums_of(const std::vector<Area>& stack) {
+  std::vector<double> sums(stack.empty() ? 0 : stack.front().heights.size());
+  for (const Area& area : stack)
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += area.heights[i];
+  return sums;
+}
+
+void end_axes(Chart& c) {
+  Range x, y;
+  for (const Curve& curve : c.curves)
+    for (const Datum& d : curve.data) {
+      if (!std::isfinite(d.y)) continue;
+      x.include(d.x);
+      y.include(d.y);
+    }
+  for (const double sum : sums_of(c.stack)) y.include(sum);
+  if (!c.stack.empty())
+    x.include(0), x.include(static_cast<double>(c.stack.front().heights.size()));
+  for (const Level& level : c.levels) y.include(level.at);
+  end_axis(c.x, x, false);
+  end_axis(c.y, y, true);
+}
+
+void draw_bands(Svg& svg, const Frame& f, const std::vector<Band>& bands) {
+  for (const Band& band : bands) {
+    const double from = f.x(band.from), to = f.x(band.to);
+    if (band.shaded) svg.box(from, f.top, to - from, f.bottom - f.top, "band", band.title);
+    const double length = static_cast<double>(band.title.size()) * character_width(svg.width());
+    if (band.named && length < to - from)
+      svg.text({(from + to) / 2, f.top - 4}, band.title, Anchor::middle, "unit");
+  }
+}
+
+void draw_stack(Svg& svg, const Frame& f, const std::vector<Area>& stack) {
+  const std::vector<double> sums = sums_of(stack);
+  std::vector<Point> points;
+  for (std::size_t i = 0; i < sums.size(); ++i) points.push_back({static_cast<double>(i), sums[i]});
+  std::vector<std::size_t> kept;
+  std::vector<Point> lower;
+  for (const Point& p : thinned(points, area_columns)) {
+    kept.push_back(static_cast<std::size_t>(p.x));
+    lower.push_back({f.x(p.x), f.y(0)});
+  }
+  std::vector<double> sum(kept.size());
+  for (const Area& area : stack) {
+    std::vector<Point> upper = lower;
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      sum[i] += area.heights[kept[i]];
+      upper[i].y = f.y(sum[i]);
+    }
+    svg.area(upper, lower, f.right, area.css);
+    lower = std::move(upper);
+  }
+}
+
+void draw_line(Svg& svg, const Frame& f, const Curve& curve) {
+  std::vector<Point> line;
+  const auto end = [&] {
+    svg.curve(thinned(line, line_columns), curve.css, curve.form == Curve::Form::steps);
+    line.clear();
+  };
+  for (const Datum& d : curve.data)
+    if (std::isfinite(d.y))
+      line.push_back({f.x(d.x), f.y(d.y)});
+    else
+      end();
+  end();
+}
+
+// Texts beside points; one that would lie on another one or outside is left out.
+class Labels {
+ public:
+  Labels(Svg& svg, const Frame& frame) : svg_(svg), frame_(frame) {}
+  void add(Point at, const std::string& text) {
+    const double width = static_cast<double>(text.size()) * character_width(svg_.width());
+    const bool before = at.x + width + 8 > frame_.right;
+    const Point place{before ? at.x - 6 : at.x + 6, std::max(frame_.top + 8, at.y - 8)};
+    const Box box{before ? place.x - width : place.x, place.y - 12, width, 14};
+    if (box.x < frame_.left) return;
+    for (const Box& other : taken_)
+      if (box.x < other.x + other.width && other.x < box.x + box.width &&
+          box.y < other.y + other.height && other.y < box.y + box.height)
+        return;
+    taken_.push_back(box);
+    svg_.text(place, text, before ? Anchor::end : Anchor::start, "strong");
+  }
+
+ private:
+  struct Box {
+    double x, y, width, height;
+  };
+  Svg& svg_;
+  const Frame& frame_;
+  std::vector<Box> taken_;
+};
+
+void draw_curves(Svg& svg, const Frame& f, const std::vector<Curve>& curves) {
+  using Form = Curve::Form;
+  for (const Curve& c : curves)
+    if (c.form != Form::dots) draw_line(svg, f, c);
+  Labels labels(svg, f);
+  for (const Curve& c : curves)
+    for (const Datum& d : c.data) {
+      if (!std::isfinite(d.y)) continue;
+      const Point at{f.x(d.x), f.y(d.y)};
+      if (c.form == Form::dots || c.form == Form::line_and_dots)
+        svg.dot(at, d.css.empty() ? c.css : d.css, d.title);
+      if (!d.label.empty()) labels.add(at, d.label);
+    }
+}
+
+// One mark if several share a place.
+void draw_marks(Svg& svg, const Frame& f, const Marks& marks) {
+  double last = -std::numeric_limits<double>::infinity();
+  for (const double value : marks.at) {
+    const double x = f.x(value);
+    if (x - last < 1) continue;
+    svg.line({x, f.bottom}, {x, f.bottom - marks.height}, marks.css);
+    last = x;
+  }
+}
+
+std::string legend_of(const Chart& c) {
+  std::vector<LegendEntry> entries;
+  const auto add = [&](const std::string& css, const std::string& name) {
+    if (!name.empty()) entries.push_back({css, name});
+  };
+  for (const Area& a : c.stack) add(a.css, a.name);
+  for (const Curve& curve : c.curves)
+    add((curve.form == Curve::Form::dots ? "dot " : "curve ") + curve.css, curve.name);
+  for (const Level& l : c.levels) add("curve " + l.css, l.name);
+  for (const Marks& m : c.marks)
+    if (!m.at.empty()) add(m.css, m.name);
+  entries.insert(entries.end(), c.legend.begin(), c.legend.end());
+  return legend(entries);
+}
+
+bool has_data(const Chart& c) {
+  const auto drawn = [](const Curve& curve) {
+    return std::any_of(curve.data.begin(), curve.data.end(),
+                       [](const Datum& d) { return std::isfinite(d.y); });
+  };
+  return !c.stack.empty() || std::any_of(c.curves.begin(), c.curves.end(), drawn);
+}
+
+}  // namespace
+
+std::string draw(const Chart& chart, double width) {
+  if (!has_data(chart)) return {};
+  Chart c = chart;
+  end_axes(c);
+  Svg svg(width, c.height, c.label);
+  const Frame f = draw_frame(svg, c.height, c.x, c.y);
+  draw_bands(svg, f, c.bands);
+  draw_stack(svg, f, c.stack);
+  for (const Level& level : c.levels)
+    svg.line({f.left, f.y(level.at)}, {f.right, f.y(level.at)}, level.css);
+  draw_curves(svg, f, c.curves);
+  for (const Marks& marks : c.marks) draw_marks(svg, f, marks);
+  return svg.str() + legend_of(c);
+}
+
+std::string to_html(const Chart& chart) {
+  return at_both_widths([&](double width) { return draw(chart, width); });
+}
+
+std::string titled(std::string_view title, std::string_view note, const std::string& chart) {
+  std::string text = fmt::format("<h3>{}</h3>\n", escape(title));
+  if (!note.empty()) text += fmt::format("<p class=\"soft\">{}</p>\n", escape(note));
+  return text + chart;
+}
+
+ByteUnit byte_unit(double most) {
+  ByteUnit unit{1, "B"};
+  for (const char* name : {"KiB", "MiB", "GiB", "TiB"})
+    if (most >= 2 * unit.bytes * 1024) unit = {unit.bytes * 1024, name};
+  return unit;
+}
+
+}  // namespace shardmark::html

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// A chart over two axes as data: lines, dots, stacked areas, levels, bands and marks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <miniapp/charts/axis.hpp>
+
+namespace shardmark::html {
+
+/// One value of a curve.
+struct Datum {
+  double x = 0, y = 0;     // a y that is not finite leaves a gap
+  std::string title = {};  // appears under the mouse
+  std::string label = {};  // is written beside it, if there is room
+  std::string css = {};    // of its dot, if it differs from the curve's
+};
+
+/// Values that belong together. `css` is the class that gives the colour.
+struct Curve {
+  enum class Form : std::uint8_t { line, steps, dots, line_and_dots };
+  std::string css, name;  // the name stands in the legend; may be empty
+  std::vector<Datum> data;
+  Form form = Form::line;
+};
+
+/// Areas that lie on top of each other: their heights at 0, 1, 2 … of the x axis.
+struct Area {
+  std::string css, name;
+  std::vector<double> heights;
+};
+
+/// A horizontal line over the whole width: a limit, an ideal.
+struct Level {
+  double at = 0;
+  std::string css, name;  // the name stands in the legend, and on the line if it is short
+};
+
+/// A part of the x axis behind the curves.
+struct Band {
+  double from = 0, to = 0;
+  std::string title;
+  bool shaded = true;
+  bool named = true;  // whether its title is written above it, if there is room
+};
+
+/// Marks on the x axis.
+struct Marks {
+  std::string css, name;
+  double height = 0;  // units of the drawing
+  std::vector<double> at;
+};
+
+/// The whole chart. The ends of an axis that are not given follow from what is drawn: a linear y
+/// axis begins at 0, so that lengths can be compared.
+struct Chart {
+  std::string label;  // describes the drawing to screen readers
+  ChartAxis x, y;
+  double height = 260;
+  std::vector<Band> bands = {};
+  std::vector<Area> stack = {};
+  std::vector<Curve> curves = {};
+  std::vector<Level> levels = {};
+  std::vector<Marks> marks = {};
+  std::vector<LegendEntry> legend = {};  // what the names of the parts do not say, after them
+};
+
+/// The drawing, `width` units wide, with its legend; "" if there is nothing to draw.
+std::string draw(const Chart& chart, double width);
+/// The same for wide and for narrow screens.
+std::string to_html(const Chart& chart);
+
+/// "<h3>…</h3>", a sentence below it, and the chart; both texts may be anything.
+std::string titled(std::string_view title, std::string_view note, const std::string& chart);
+
+/// A unit that suits `most` bytes, and its size.
+struct ByteUnit {
+  double bytes;
+  const char* name;
+};
+ByteUnit byte_unit(double most);
+
+}  // namespace shardmark::html

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables, and bars in them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardmark::html {
+
+/// A table of figures with text at its sides.
+struct Table {
+  std::string caption;  // may be empty
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>> rows;  // cells are markup, which the caller has escaped
+  std::size_t text_columns = 1;  // how many columns at the left are text; the others are figures
+  std::size_t note_columns = 0;  // how many columns at the right are text again
+  /// Classes of the style: "cards" shows each row as a list of named cells on narrow screens.
+  std::string_view css = {};
+};
+/// The table as HTML.
+std::string to_html(const Table& table);
+
+/// A bar from 0 to `value`, where `most` is as long as the cell, with a range as a thin line.
+std::string bar(double value, double most, std::string_view css,
+                std::optional<std::pair<double, double>> range = std::nullopt);
+
+}  // namespace shardmark::html
