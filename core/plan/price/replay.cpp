@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <core/error.hpp>
 #include <core/plan/price/replay.hpp>
 #include <core/plan/price/stragglers.hpp>
 
@@ -10,15 +9,6 @@ namespace shardmark {
 namespace {
 
 constexpr std::int64_t replayed_iterations = 2;  // of what repeats
-
-int ranks_of_node(const Program& program, int group, int ranks_per_node) {
-  const std::vector<int>& ranks = program.groups[group].ranks;
-  if (ranks.empty()) return std::min(program.world, ranks_per_node);
-  const int node = program.rank / ranks_per_node;
-  return std::max<int>(1, static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](int r) {
-                         return r / ranks_per_node == node;
-                       })));
-}
 
 }  // namespace
 
@@ -56,51 +46,14 @@ Replay::Replay(const Program& program, const Machine& machine, const PriceOption
       options_(options),
       rank_(rank),
       arrivals_(arrivals),
-      times_(machine, std::min(program.world, options.ranks_per_node), options.speeds),
-      work_{machine.device.is_host},
+      costs_(program, machine, options),
       turns_(turns_on_cores(machine, std::min(program.world, options.ranks_per_node), 1)),
       runs_(runs_of(program.steps[static_cast<std::size_t>(step_path(program, false).back())],
-                    false)),
-      costs_(program.segments.size()),
-      flops_(program.segments.size()) {}
-
-CollectiveShape Replay::shape_of(const Event& event) const {
-  const auto slot_of = [&](int operand) {
-    return program_.operands[static_cast<std::size_t>(event.operands.first + operand)].slot;
-  };
-  return {.op = event.op,
-          .dtype = event.dtype,
-          .elems = event.elems,
-          .ranks = program_.size_of(event.group),
-          .ranks_per_node = ranks_of_node(program_, event.group, options_.ranks_per_node),
-          .in_place = event.operands.count > 1 && slot_of(0) == slot_of(1)};
-}
-
-const std::vector<Cost>& Replay::costs() {
-  const auto s = static_cast<std::size_t>(runs_[run_].segments[part_]);
-  const std::vector<Event>& events = program_.segments[s].events;
-  if (costs_[s].size() == events.size()) return costs_[s];
-  for (const Event& e : events) {
-    Cost cost;
-    double flops = 0;
-    if (is_collective(e.op)) {
-      cost = times_.collective(shape_of(e));
-    } else if (e.op == Op::copy) {
-      cost = times_.copy(direction_of(e), e.elems * dtype_bytes(e.dtype));
-    } else if (e.op == Op::compute) {
-      const Work work = work_of(program_, e, work_);
-      cost = times_.compute(work);
-      flops = work.flops();
-    }
-    costs_[s].push_back(cost);
-    flops_[s].push_back(flops);
-  }
-  return costs_[s];
-}
+                    false)) {}
 
 void Replay::start_collective(int index) {
   const Event& e = segment().events[static_cast<std::size_t>(index)];
-  const Cost& cost = costs()[static_cast<std::size_t>(index)];
+  const Cost& cost = taken(index).cost;
   const int q = queue_of(e);
   Flight f;
   f.event = index;
@@ -109,7 +62,7 @@ void Replay::start_collective(int index) {
   f.not_before_s = sums_.clock + options_.delay_s;
   f.record = record_;
   f.network_part = f.left_s > 0 ? cost[Resource::network] / f.left_s : 0;
-  const CollectiveShape shape = shape_of(e);
+  const CollectiveShape shape = costs_.shape_of(e);
   if (const NetworkLevel* level = level_of(machine_, shape)) {
     f.compute_share = level->compute_share;
     f.speed_beside_compute = level->speed_beside_compute;
@@ -125,7 +78,7 @@ void Replay::start_collective(int index) {
 // them for longer. A device has a lane for them. Transfers of files have a thread.
 void Replay::start_copy(int index) {
   const Event& e = segment().events[static_cast<std::size_t>(index)];
-  const double duration = costs()[static_cast<std::size_t>(index)].total();
+  const double duration = taken(index).cost.total();
   double& free_s = e.lane == Lane::disk ? disk_free_s_ : link_free_s_;
   const double begin = std::max(sums_.clock, free_s);
   double end = begin + duration;
@@ -149,24 +102,22 @@ bool Replay::run_event(int index) {
   phase_ = e.phase;
   for (; waits_ < e.after.count; ++waits_)
     if (!wait_for(program_.edges[static_cast<std::size_t>(e.after.first + waits_)])) return false;
-  const auto i = static_cast<std::size_t>(index);
   const bool moved_by_rank = e.op == Op::copy && e.lane == Lane::copy && machine_.device.is_host;
   if (stage_ == 0) {
     stage_ = 1;
     begin_s_ = sums_.clock;
     if (moved_by_rank) start_copy(index);
     Cost own;  // of the compute lane
-    if (e.op == Op::compute || moved_by_rank) own = costs()[i];
+    if (e.op == Op::compute || moved_by_rank) own = taken(index).cost;
     left_s_ = take_turns(own.total()) + machine_.device.event_s;
     own[Resource::host] += machine_.device.event_s;
     for (std::size_t r = 0; r < own.size(); ++r) sums_.critical[r] += own[r];
     sums_.busy[Lane::compute] += left_s_;
     apart_s_ += left_s_;
     if (moved_by_rank) sums_.copies += left_s_;
-    const auto s = static_cast<std::size_t>(runs_[run_].segments[part_]);
-    sums_.flops += flops_[s].empty() ? 0 : flops_[s][i];
+    sums_.flops += taken(index).flops;
     for (std::size_t r = 0; r < own.size(); ++r)
-      sums_.by_resource[r] += e.op == Op::compute || moved_by_rank ? own[r] : costs()[i][r];
+      sums_.by_resource[r] += e.op == Op::compute || moved_by_rank ? own[r] : taken(index).cost[r];
   }
   computing_ = true;
   if (!pass(left_s_, never, -1)) return false;
@@ -256,34 +207,8 @@ PricedStep Replay::result() const {
   p.critical = sums_.critical;
   p.flops = sums_.flops;
   p.events = events_;
-  p.extrapolations = times_.extrapolations();
+  p.extrapolations = costs_.extrapolations();
   return p;
-}
-
-PricedStep price(const Program& program, const Machine& machine, const PriceOptions& options) {
-  return price(std::vector{&program}, machine, options).front();
-}
-
-std::vector<PricedStep> price(const std::vector<const Program*>& ranks, const Machine& machine,
-                              const PriceOptions& options) {
-  Arrivals arrivals(ranks.size());
-  std::vector<Replay> replays;
-  replays.reserve(ranks.size());
-  for (std::size_t r = 0; r < ranks.size(); ++r)
-    replays.emplace_back(*ranks[r], machine, options, r, arrivals);
-  for (bool complete = false; !complete;) {
-    bool further = false;
-    complete = true;
-    for (Replay& replay : replays) {
-      further = replay.advance() || further;
-      complete = complete && replay.complete();
-    }
-    if (!complete && !further)
-      throw PlanError("price: the collectives of the ranks do not agree: one rank waits for ever");
-  }
-  std::vector<PricedStep> steps;
-  for (const Replay& replay : replays) steps.push_back(replay.result());
-  return steps;
 }
 
 }  // namespace shardmark

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include <core/plan/price/price.hpp>
+#include <core/plan/price/event_costs.hpp>
 
 namespace shardmark {
 
@@ -67,8 +67,9 @@ class Replay {
   const Segment& segment() const {
     return program_.segments[static_cast<std::size_t>(runs_[run_].segments[part_])];
   }
-  const std::vector<Cost>& costs();
-  CollectiveShape shape_of(const Event& event) const;
+  const EventCosts::Taken& taken(int event) {
+    return costs_.of_segment(runs_[run_].segments[part_])[static_cast<std::size_t>(event)];
+  }
   bool run_event(int index);
   bool wait_for(std::int32_t index);
   bool wait_until(double until_s, Lane lane, Resource resource);
@@ -87,12 +88,9 @@ class Replay {
   const PriceOptions& options_;
   std::size_t rank_;
   Arrivals& arrivals_;
-  EventTimes times_;
-  WorkOptions work_;
+  EventCosts costs_;
   double turns_;  // ranks per core, if ranks compute on the cores of the node and outnumber them
   std::vector<SegmentRun> runs_;
-  std::vector<std::vector<Cost>> costs_;  // by segment and event; computed at first use
-  std::vector<std::vector<double>> flops_;
 
   // The position: which run, which iteration of it, which of its segments, which event, and how far
   // that event has got.

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/plan/price/event_costs.hpp>
+
+namespace shardmark {
+namespace {
+
+int ranks_of_node(const Program& program, int group, int ranks_per_node) {
+  const std::vector<int>& ranks = program.groups[group].ranks;
+  if (ranks.empty()) return std::min(program.world, ranks_per_node);
+  const int node = program.rank / ranks_per_node;
+  return std::max<int>(1, static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](int r) {
+                         return r / ranks_per_node == node;
+                       })));
+}
+
+}  // namespace
+
+EventCosts::EventCosts(const Program& program, const Machine& machine, const PriceOptions& options)
+    : program_(program),
+      ranks_per_node_(options.ranks_per_node),
+      times_(machine, std::min(program.world, options.ranks_per_node), options.speeds),
+      work_{machine.device.is_host},
+      segments_(program.segments.size()) {}
+
+CollectiveShape EventCosts::shape_of(const Event& event) const {
+  const auto slot_of = [&](int operand) {
+    return program_.operands[static_cast<std::size_t>(event.operands.first + operand)].slot;
+  };
+  return {.op = event.op,
+          .dtype = event.dtype,
+          .elems = event.elems,
+          .ranks = program_.size_of(event.group),
+          .ranks_per_node = ranks_of_node(program_, event.group, ranks_per_node_),
+          .in_place = event.operands.count > 1 && slot_of(0) == slot_of(1)};
+}
+
+EventCosts::Taken EventCosts::look_up(const Event& e) {
+  if (is_collective(e.op)) return {times_.collective(shape_of(e))};
+  if (e.op == Op::copy) return {times_.copy(direction_of(e), e.elems * dtype_bytes(e.dtype))};
+  if (e.op != Op::compute) return {};
+  const Work work = work_of(program_, e, work_);
+  return {times_.compute(work), work.flops()};
+}
+
+const std::vector<EventCosts::Taken>& EventCosts::of_segment(std::int32_t segment) {
+  const auto s = static_cast<std::size_t>(segment);
+  const std::vector<Event>& events = program_.segments[s].events;
+  if (segments_[s].size() != events.size())
+    for (const Event& e : events) segments_[s].push_back(look_up(e));
+  return segments_[s];
+}
+
+}  // namespace shardmark
