@@ -2,7 +2,7 @@
 # The form of the tests.
 
 # What stands in for a part of the program has that part's namespace.
-set(layout_stand_ins "^tests/core/nn/stand_ins/|^tests/comm/nccl/fake_divide[.]cpp$")
+set(layout_stand_ins "^tests/core/nn/cuda/stand_ins/|^tests/comm/nccl/fake_divide[.]cpp$")
 
 # The code of tests is in the namespace shardmark::test. Each test file has a namespace of its own in
 # it, because several are compiled as one.

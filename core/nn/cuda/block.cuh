@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the native kernels need of a device besides arithmetic: shared memory of a block, exchange
 // between the lanes of a warp, tensor cores, and launches. The tests replace this file by
-// tests/core/nn/stand_ins/core/nn/cuda/block.cuh, which runs the threads of a block in turns on a
-// host.
+// tests/core/nn/cuda/stand_ins/core/nn/cuda/block.cuh, which runs the threads of a block in turns
+// on a host.
 //
 // Source of the register layouts: PTX ISA, "Matrix fragments for mma.m16n8k16" and "ldmatrix".
 #pragma once

@@ -9,7 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include <core/numeric/half.hpp>
-#include <tests/core/nn/stand_ins/fake_events.hpp>
+#include <tests/core/nn/cuda/stand_ins/fake_events.hpp>
 
 namespace {
 

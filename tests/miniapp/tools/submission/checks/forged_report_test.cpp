@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whoever edits one figure of a report contradicts another one, even if every checksum is mended:
 // checksums, times of steps and ranks, collectives and copies. `verify` prints both figures.
-#include <tests/miniapp/tools/submission/forged.hpp>
+#include <tests/miniapp/tools/submission/checks/forged.hpp>
 
 namespace shardmark::test::forged_report_test {
 namespace {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <core/nn/products/matmul.hpp>
+#include <tests/core/nn/cuda/stand_ins/fake_events.hpp>
 #include <tests/core/nn/models/single_process.hpp>
-#include <tests/core/nn/stand_ins/fake_events.hpp>
 
 namespace shardmark::test::product_times_test {
 namespace {

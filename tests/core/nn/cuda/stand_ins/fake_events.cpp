@@ -3,7 +3,7 @@
 // stand-in for cuBLASLt calls `product_passed`. Reading an event that was not recorded is an error.
 #include <cuda_runtime_api.h>
 
-#include <tests/core/nn/stand_ins/fake_events.hpp>
+#include <tests/core/nn/cuda/stand_ins/fake_events.hpp>
 
 namespace {
 

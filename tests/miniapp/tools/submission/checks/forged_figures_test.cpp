@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same for figures beside the times: proofs, prediction, energy, plan, memory, checkpoints,
 // losses and identity; and for times that no machine reaches.
-#include <tests/miniapp/tools/submission/forged.hpp>
+#include <tests/miniapp/tools/submission/checks/forged.hpp>
 
 namespace shardmark::test::forged_figures_test {
 namespace {
