@@ -16,6 +16,12 @@
 namespace shardmark {
 namespace {
 
+// The value for `--set` with which steps of `step_s` take long enough.
+std::string enough_steps(double step_s) {
+  return fmt::format("run.steps={}",
+                     enough_of(step_s, OfficialRules::timed_s, OfficialRules::steps));
+}
+
 /// One judgement: collects the reasons in the order in which they are printed.
 class Judgement {
  public:
@@ -64,7 +70,7 @@ class Judgement {
     if (short_by > 0) {
       const double step_s =
           f_.end && run.steps > 0 ? f_.end->timed_s / static_cast<double>(run.steps) : 0;
-      cure(short_by, fmt::format("run.steps={}", enough_of(step_s, Rules::timed_s, Rules::steps)));
+      cure(short_by, enough_steps(step_s));
     }
     if (cold) cure(1, fmt::format("run.warmup={}", Rules::warmup));
     against(run.compute != Compute::train, fmt::format("compute {}", to_string(run.compute)));
@@ -72,43 +78,47 @@ class Judgement {
 
   void storage() {
     using Rules = OfficialRules;
-    const std::int64_t times = deck_.checkpoint.benchmark;
-    const std::int64_t bytes = f_.checkpoint_bytes;
     const std::int64_t full = full_checkpoint_bytes(name());
-    const bool is_full = full > 0 && bytes >= full;
-    const std::string size = full_size_text(full, bytes);
-    std::size_t short_by = against(
-        times < Rules::checkpoints,
-        fmt::format("{} writes and reads, at least {} are required", times, Rules::checkpoints));
-    double write_s = 0;
+    const bool is_full = full > 0 && f_.checkpoint_bytes >= full;
+    const bool enough = is_full && deck_.checkpoint.benchmark >= Rules::full_checkpoints;
+    const std::string otherwise = full_size_text(full, is_full);
     if (!f_.end) {
-      if (!is_full)
-        class_.open.push_back(fmt::format("the writes take {} s in all{}", Rules::writing_s, size));
+      if (!enough)
+        class_.open.push_back(
+            fmt::format("the writes take {} s in all{}", Rules::writing_s, otherwise));
       class_.open.emplace_back("the page cache can be dropped before each read");
-    } else {
-      const auto& each = f_.end->write_s;
-      const double all_s = std::accumulate(each.begin(), each.end(), 0.0);
-      write_s = each.empty() ? 0 : all_s / static_cast<double>(each.size());
-      short_by += against(!is_full && all_s < Rules::writing_s,
-                          fmt::format("{:.1f} s of writes, at least {} are required{}", all_s,
-                                      Rules::writing_s, size));
-      page_cache();
+      return;
     }
-    if (short_by > 0)
-      cure(short_by,
-           fmt::format("checkpoint.benchmark={}",
-                       is_full ? Rules::checkpoints
-                               : enough_of(write_s, Rules::writing_s, Rules::checkpoints)));
+    const auto& each = f_.end->write_s;
+    const double all_s = std::accumulate(each.begin(), each.end(), 0.0);
+    if (against(!enough && all_s < Rules::writing_s,
+                fmt::format("{:.1f} s of writes, at least {} are required{}", all_s,
+                            Rules::writing_s, otherwise))) {
+      std::int64_t writes = Rules::full_checkpoints;
+      if (all_s > 0) {
+        const auto long_enough =
+            enough_of(all_s / static_cast<double>(each.size()), Rules::writing_s, 1);
+        writes = is_full ? std::min(writes, long_enough) : long_enough;
+      }
+      cure(1, fmt::format("checkpoint.benchmark={}", writes));
+    }
+    page_cache();
   }
 
-  // Why a run must write for long: its checkpoints are smaller than the deck's model.
-  std::string full_size_text(std::int64_t full, std::int64_t bytes) const {
+  // The other way to an official figure: as many checkpoints of the size of the deck's model.
+  std::string full_size_text(std::int64_t full, bool is_full) const {
     if (full == 0) return "";
-    const std::string have =
-        bytes > 0 ? fmt::format(" instead of {}", human_bytes(bytes)) : std::string{};
+    if (is_full)
+      return fmt::format(" (or {} checkpoints instead of {}, as each has the full size of {})",
+                         OfficialRules::full_checkpoints, deck_.checkpoint.benchmark,
+                         human_bytes(full));
+    const std::string have = f_.checkpoint_bytes > 0
+                                 ? fmt::format(" instead of {}", human_bytes(f_.checkpoint_bytes))
+                                 : std::string{};
     return fmt::format(
-        " (or checkpoints of the full size of {}{}, by more ranks or a larger memory.device_gib)",
-        human_bytes(full), have);
+        " (or {} checkpoints of the full size of {}{}, by more ranks or a larger "
+        "memory.device_gib)",
+        OfficialRules::full_checkpoints, human_bytes(full), have);
   }
 
   // Of the deck's text: a deck without a name would have that of its file.
@@ -199,11 +209,11 @@ std::int64_t checkpoint_bytes(const Program& program) {
 }
 
 std::int64_t enough_of(double seconds_each, int least_s, int least) {
-  constexpr double longer = 1.1, most = 1e15;
+  constexpr double most = 1e15;
   if (!(seconds_each > 0)) return least;
-  const double needed = std::min(longer * least_s / seconds_each, most);
+  const double needed = std::min(OfficialRules::margin * least_s / seconds_each, most);
   if (needed <= least) return least;
-  const double unit = std::pow(10, std::floor(std::log10(needed)) - 1);
+  const double unit = std::max(1.0, std::pow(10, std::floor(std::log10(needed)) - 1));
   return static_cast<std::int64_t>(std::ceil(needed / unit) * unit);
 }
 
@@ -214,15 +224,14 @@ std::string describe_start(const RunClass& c) {
   return c.open.empty() ? text : fmt::format("{}, if {}", text, join(c.open, " and "));
 }
 
-std::string describe_pace(const RunClass& start, const RunSpec& run, double step_s) {
-  const double timed_s = step_s * static_cast<double>(run.steps);
+std::string describe_pace(const RunClass& start, const RunSpec& run, const Pace& pace) {
+  const double timed_s = pace.step_s * static_cast<double>(run.steps);
   const bool curable = start.reasons.size() == start.cured && run.compute == Compute::train;
-  if (!curable || !(step_s > 0) || timed_s >= OfficialRules::timed_s) return "";
+  if (!curable || !(pace.step_s > 0) || timed_s >= OfficialRules::timed_s) return "";
   return fmt::format(
-      "At the pace of the warm-up, {:.3g} s per step, the timed steps take {:.3g} s; an official "
-      "figure needs {} s: --set run.steps={}",
-      step_s, timed_s, OfficialRules::timed_s,
-      enough_of(step_s, OfficialRules::timed_s, OfficialRules::steps));
+      "At the pace of {}, {:.3g} s per step, the timed steps take {:.3g} s; an official figure "
+      "needs {} s: --set {}",
+      pace.of, pace.step_s, timed_s, OfficialRules::timed_s, enough_steps(pace.step_s));
 }
 
 }  // namespace shardmark

@@ -64,18 +64,24 @@ ClassFacts facts_of(const LoadedDeck& loaded, std::optional<FileIdentity> data,
 /// The bytes of states in a checkpoint of a program, of all ranks. Pure.
 std::int64_t checkpoint_bytes(const Program& program);
 
-/// How many steps, or writes, of `seconds_each` take `least_s`: a tenth more, because they vary, in
-/// two digits, and at least `least`. Without a time it is `least`.
+/// How many steps, or writes, of `seconds_each` an official run is advised to have: they take
+/// `least_s` with OfficialRules::margin, rounded up to two digits, and are at least `least`.
+/// Without a time it is `least`.
 std::int64_t enough_of(double seconds_each, int least_s, int least);
 
 /// "can become official, division as-is, if the timed steps take 60 s" or "unofficial (…)": the
 /// class before the first step.
 std::string describe_start(const RunClass& run_class);
 
-/// What is said once after the warm-up, whose steps took `step_s` seconds each: that the timed
-/// steps will be too few for an official figure, and the `--set` with which they are not. Empty if
-/// they last long enough, or if nothing that `start`, the class before the first step, names can be
-/// mended by `--set`. Pure.
-std::string describe_pace(const RunClass& start, const RunSpec& run, double step_s);
+/// The seconds per step of a part of a run: "the warm-up", "the first 25 timed steps".
+struct Pace {
+  std::string of;
+  double step_s = 0;
+};
+
+/// What is said while a run goes on: that the timed steps will be too few for an official figure at
+/// this pace, and the `--set` with which they are not. Empty if they last long enough, or if
+/// nothing that `start`, the class before the first step, names can be mended by `--set`. Pure.
+std::string describe_pace(const RunClass& start, const RunSpec& run, const Pace& pace);
 
 }  // namespace shardmark

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include <fmt/core.h>
 
 #include <core/clock.hpp>
 #include <core/error.hpp>
 #include <core/memory/process_memory.hpp>
+#include <core/text.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
 #include <miniapp/measure/timings.hpp>
 #include <miniapp/report/deepspeed_wall_clock.hpp>
@@ -199,15 +201,37 @@ std::int64_t Trainer::steps(std::int64_t first, std::int64_t count, Progress& pr
   return s - first;
 }
 
-// From the median of the warm-up steps but the first, in which libraries start.
-void Trainer::announce_pace(Progress& progress) const {
-  if (!prints_ || record_.stop != StopCause::none || record_.seconds.size() < 2) return;
+// The median of the warm-up steps but the first, in which libraries start.
+Pace Trainer::pace_of_warmup() const {
+  if (record_.seconds.size() < 2) return {};
   const std::vector<double> warm(record_.seconds.begin() + 1, record_.seconds.end());
-  const std::string hint =
-      describe_pace(run_.start_class, run_.loaded.deck.run, percentile(warm, 0.5));
-  if (hint.empty()) return;
-  progress.done();  // clears the line that is rewritten on a terminal
-  print_out(hint + "\n");
+  return {"the warm-up", percentile(warm, 0.5)};
+}
+
+// Whether something was to be said of the pace.
+bool Trainer::announce(const Pace& pace, Progress& progress) const {
+  if (record_.stop != StopCause::none) return false;
+  const std::string hint = describe_pace(run_.start_class, run_.loaded.deck.run, pace);
+  if (hint.empty()) return false;
+  if (prints_) {
+    progress.done();  // clears the line that is rewritten on a terminal
+    print_out(hint + "\n");
+  }
+  return true;
+}
+
+// Returns how many were done. Steps may become faster after a warm-up that was slow enough, so
+// that the pace is looked at again after half of them.
+std::int64_t Trainer::timed_steps(bool look_again, Progress& progress) {
+  const std::int64_t first = record_.first_step + record_.warmup;
+  const std::int64_t half = record_.steps / 2;
+  const std::int64_t done = steps(first, half, progress);
+  if (look_again && done > 0) {
+    const double half_s = std::accumulate(record_.seconds.end() - done, record_.seconds.end(), 0.0);
+    announce({"the first " + plural(done, "timed step"), half_s / static_cast<double>(done)},
+             progress);
+  }
+  return done + steps(first + half, record_.steps - half, progress);
 }
 
 void Trainer::record_resident() {
@@ -277,7 +301,7 @@ void Trainer::train() {
   record_.stop = agreed_cause(first);
   session_.begin_congestion();
   record_.warmup = steps(first, record_.warmup, progress);
-  announce_pace(progress);
+  const bool said = announce(pace_of_warmup(), progress);
   record_.slots = executor.end_watch();
   prover_.draw(record_.steps, run_.machine_file.empty() ? 1 : compared_period);
   with_files_mapped("drawing a step to make again",
@@ -294,7 +318,7 @@ void Trainer::train() {
   record_.clocks.begin = read_clocks();
   const EmulatedTraffic before = session_.emulated();
   const std::int64_t start_ns = monotonic_ns();
-  record_.steps = steps(first + record_.warmup, record_.steps, progress);
+  record_.steps = timed_steps(!said, progress);
   peers_.barrier();
   record_.timed_s = static_cast<double>(monotonic_ns() - start_ns - untimed_ns_) * 1e-9;
   record_.clocks.end = read_clocks();

@@ -61,7 +61,9 @@ class Trainer {
   StepTrace traced_step(std::int64_t step);
   void step_to_replay(std::int64_t step, Progress& progress);
   void checkpoint(std::int64_t steps_done);
-  void announce_pace(Progress& progress) const;
+  std::int64_t timed_steps(bool look_again, Progress& progress);
+  Pace pace_of_warmup() const;
+  bool announce(const Pace& pace, Progress& progress) const;
   void record_resident();
   void open_meters();
   void enter_phase(std::optional<EnergyPhase> phase);

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <core/text.hpp>
+#include <miniapp/rules/official_rules.hpp>
 #include <miniapp/tools/submission/ranking.hpp>
 
 namespace shardmark {
@@ -63,8 +64,8 @@ double RankedEntry::median() const {
 std::string RankedEntry::why_not() const {
   if (!official) return "unofficial";
   if (work.division == Division::unranked) return "unranked";
-  if (values.size() < required_repetitions)
-    return fmt::format("{} of {} runs", values.size(), required_repetitions);
+  if (values.size() < std::size_t{OfficialRules::runs})
+    return fmt::format("{} of {} runs", values.size(), OfficialRules::runs);
   return {};
 }
 

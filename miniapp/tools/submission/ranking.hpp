@@ -12,9 +12,6 @@
 
 namespace shardmark {
 
-/// How many official runs of one deck the run rules ask for (docs/run-rules.md).
-constexpr std::size_t required_repetitions = 5;
-
 /// One verified run with the words of its submission's form.
 struct Ranked {
   std::string organisation, system, processor, file;

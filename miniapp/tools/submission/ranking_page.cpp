@@ -8,6 +8,7 @@
 #include <miniapp/charts/page.hpp>
 #include <miniapp/charts/table.hpp>
 #include <miniapp/charts/text.hpp>
+#include <miniapp/rules/official_rules.hpp>
 #include <miniapp/tools/submission/ranking.hpp>
 
 namespace shardmark {
@@ -100,13 +101,13 @@ std::string ranking_html(const Ranking& ranking) {
       "the thin line is their range. Only runs of the same work on as many ranks are ranked "
       "against "
       "each other.</p></header>\n<main>\n",
-      required_repetitions);
+      OfficialRules::runs);
   body += contests(ranking.ranked);
   if (!ranking.unranked.empty())
     body += fmt::format(
         "<h2>Not ranked</h2>\n<p class=\"soft\">A place needs {} official runs of one "
         "deck.</p>\n{}",
-        required_repetitions, entries_table(ranking.unranked, 0, ranking.unranked.size(), false));
+        OfficialRules::runs, entries_table(ranking.unranked, 0, ranking.unranked.size(), false));
   if (ranking.ranked.empty() && ranking.unranked.empty()) body += "<p>No run is verified.</p>\n";
   return html::document("ShardMark: results", body + "</main>\n");
 }

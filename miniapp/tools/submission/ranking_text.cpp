@@ -6,6 +6,7 @@
 
 #include <core/printable.hpp>
 #include <core/text.hpp>
+#include <miniapp/rules/official_rules.hpp>
 #include <miniapp/tools/submission/ranking.hpp>
 
 namespace shardmark {
@@ -83,7 +84,7 @@ std::string unranked_text(const std::vector<RankedEntry>& entries) {
   }
   return fmt::format(
       "Not ranked, because a place needs {} official runs of one deck (docs/run-rules.md)\n{}",
-      required_repetitions, text_table(std::move(rows)));
+      OfficialRules::runs, text_table(std::move(rows)));
 }
 
 constexpr std::array csv_columns{

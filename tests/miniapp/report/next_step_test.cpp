@@ -44,8 +44,24 @@ bool contains(const std::string& text, const std::string& part) {
 TEST(NextStep, names_the_page_and_is_one_line) {
   const std::string line = Case().line();
   EXPECT_TRUE(line.starts_with("Next: open out/report.html; ")) << line;
-  EXPECT_TRUE(contains(line, "deck_hash")) << line;
+  EXPECT_FALSE(contains(line, "deck_hash")) << line;
   EXPECT_FALSE(contains(next_step({}, {}, "a\nFOM tokens_per_s=1"), "\n"));
+}
+
+// The rules rank the median of five runs.
+TEST(NextStep, of_an_official_run_is_four_more_and_a_submission) {
+  const std::string line = Case().line();
+  EXPECT_TRUE(contains(line, "run the same command 4 more times")) << line;
+  EXPECT_TRUE(contains(line, "pack all 5 with `shardmark submit out DIR2 ...`")) << line;
+}
+
+TEST(NextStep, after_a_checkpoint_of_the_last_step_says_that_nothing_was_left) {
+  Case run;
+  run.result.rows.clear(), run.result.timed_s = 0;
+  run.result.checkpoints.resumed_from = "step-103";
+  EXPECT_TRUE(contains(run.line(), "nothing was left to do, because step-103 has all 103 steps"))
+      << run.line();
+  EXPECT_FALSE(contains(run.line(), "--set")) << run.line();
 }
 
 TEST(NextStep, leads_to_enough_steps) {
@@ -59,9 +75,9 @@ TEST(NextStep, leads_to_enough_steps) {
       const auto asked = std::stoll(line.substr(line.find(before) + before.size()));
       EXPECT_GE(asked, OfficialRules::steps) << line;
       const double seconds = timed_s / double(steps) * double(asked);
-      EXPECT_GE(seconds, OfficialRules::timed_s) << line;
+      EXPECT_GE(seconds, 1.5 * OfficialRules::timed_s) << "its pace may be higher\n" << line;
       const bool more = asked > OfficialRules::steps;
-      EXPECT_TRUE(!more || seconds < 1.3 * OfficialRules::timed_s) << line;
+      EXPECT_TRUE(!more || seconds < 1.7 * OfficialRules::timed_s) << line;
       EXPECT_FALSE(contains(line, "CLASS")) << line;
     }
 }
@@ -71,7 +87,7 @@ TEST(NextStep, names_every_reason_for_an_unofficial_figure) {
   run.deck.run.warmup = 1;
   EXPECT_TRUE(run.line().ends_with("with --set run.warmup=3")) << run.line();
   run.deck.run.steps = 19;
-  EXPECT_TRUE(run.line().ends_with("with --set run.steps=21 --set run.warmup=3")) << run.line();
+  EXPECT_TRUE(run.line().ends_with("with --set run.steps=29 --set run.warmup=3")) << run.line();
   run.traced = true;
   EXPECT_TRUE(run.line().ends_with(", and remove what else CLASS names"));
   Case traced;
@@ -91,7 +107,7 @@ TEST(NextStep, of_a_storage_benchmark_is_about_checkpoints) {
   run.deck.run.steps = 0, run.result.timed_s = 0;
   run.deck.checkpoint.benchmark = 9;
   run.result.checkpoints.timed_write_s.assign(9, 10.0);
-  EXPECT_TRUE(run.line().ends_with("with --set checkpoint.benchmark=33")) << run.line();
+  EXPECT_TRUE(run.line().ends_with("with --set checkpoint.benchmark=45")) << run.line();
   EXPECT_FALSE(contains(run.line(), "run.steps")) << run.line();
 }
 
