@@ -28,8 +28,8 @@ std::string describe(const VerifiedRun& run) {
   for (std::size_t i = 0; i < shown; ++i) text += "  refused: " + printable(run.refusals[i]) + "\n";
   if (shown < run.refusals.size())
     text += fmt::format("  refused: {} more figures do not add up\n", run.refusals.size() - shown);
-  for (const std::string& reason : run.division.reasons)
-    text += fmt::format("  {}: {}\n", to_string(run.division.division), printable(reason));
+  for (const std::string& reason : run.reasons)
+    text += fmt::format("  unofficial: {}\n", printable(reason));
   return text;
 }
 
@@ -78,11 +78,16 @@ ExitStatus submit_command(const SubmitArguments& arguments) {
   if (const auto empty = empty_entries(submission); !empty.empty())
     text += fmt::format("still empty in the form: {}; give them by --form NAME=TEXT\n",
                         join(empty, ", "));
+  if (status != ExitStatus::valid)
+    text += fmt::format(
+        "{} is written, but a run in it is refused: `verify` refuses the archive, and `table` "
+        "leaves the run out\n",
+        arguments.out);
   print_out(text);
   return status;
 }
 
-ExitStatus verify_command(const VerifyArguments& arguments) {
+ExitStatus verify_command(const VerifyArguments& arguments) try {
   const Submission submission = read_submission(arguments.archive);
   std::string text;
   const ExitStatus status = describe_runs(submission, text);
@@ -90,6 +95,9 @@ ExitStatus verify_command(const VerifyArguments& arguments) {
     text += fmt::format("empty in the form: {}\n", join(empty, ", "));
   print_out(text + (status == ExitStatus::valid ? "VERIFIED\n" : "REFUSED\n"));
   return status;
+} catch (const IoError&) {  // an archive that cannot be read is not verified either
+  print_out("REFUSED\n");
+  throw;
 }
 
 ExitStatus table_command(const TableArguments& arguments) {

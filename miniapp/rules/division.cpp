@@ -192,6 +192,10 @@ std::vector<ChangedKey> changed_keys(const UsedDeck& deck, const UsedDeck& shipp
   return changes;
 }
 
+bool same_deck(const UsedDeck& a, const UsedDeck& b) {
+  return (a.text == b.text && a.data == b.data) || changed_keys(a, b).empty();
+}
+
 Judged judge_division(const UsedDeck& deck, const UsedDeck* shipped) {
   if (shipped == nullptr) return {Division::unranked, {"the deck is not one of the shipped decks"}};
   Judged judged;

@@ -45,6 +45,10 @@ struct ChangedKey {
 /// down is no change, and neither is another path to a text of the same content. Pure.
 std::vector<ChangedKey> changed_keys(const UsedDeck& deck, const UsedDeck& shipped);
 
+/// Whether two decks differ in nothing but what any run may change: runs of both did the same.
+/// Pure.
+bool same_deck(const UsedDeck& a, const UsedDeck& b);
+
 /// Judges a deck by its difference from the shipped deck of the same name. A deck that has the name
 /// of no shipped deck is unranked. `shipped` is the shipped deck; null: there is none. Pure.
 Judged judge_division(const UsedDeck& deck, const UsedDeck* shipped);

@@ -63,7 +63,9 @@ CommandHelp verify_help() {
            "that other figures determine "
            "or bound. Compares the runs with each other: five repetitions are five different runs "
            "of one program on one machine. Whatever does not add up is refused, with both figures. "
-           "The last line is VERIFIED or REFUSED.",
+           "The last line is VERIFIED or REFUSED; an archive that cannot be read is refused too, "
+           "with "
+           "status 4.",
            "docs/run-rules.md lists what a verification excludes, and what only a second run, an "
            "audit or an observer can."},
       .options = {archives("An archive that `shardmark submit` made.", false)},
@@ -79,8 +81,9 @@ CommandHelp table_help() {
       .description =
           {"Verifies archives and prints one row for each archive and deck: the median figure of "
            "merit of its runs, with the lowest and the highest. Rows of at least five official "
-           "runs are ranked against rows of the same work: deck, division, ranks, parameters and "
-           "tokens per step. Unofficial runs and fewer repetitions are listed apart, without a "
+           "runs are ranked against rows of the same work: deck, ranks, parameters and tokens per "
+           "step. Unofficial runs, with the reasons, and fewer repetitions are listed apart, "
+           "without a "
            "place. Runs that are refused, or that another archive has too, are left out and "
            "named."},
       .options = {archives("Archives that `shardmark submit` made.", true),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include <fmt/core.h>
@@ -21,27 +20,31 @@ RankedWork work_of(const VerifiedRun& run) {
           .tokens_per_step = run.tokens_per_step};
 }
 
-// Runs of one archive are repetitions if they have the same deck, to the last key.
+void add_new(std::vector<std::string>& list, const std::string& text) {
+  if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
+}
+
 std::vector<RankedEntry> entries_of(const std::vector<Ranked>& runs) {
-  using Key = std::tuple<std::string, std::string, RankedWork, bool>;
-  std::map<Key, std::size_t> index;
   std::vector<RankedEntry> entries;
+  std::vector<const VerifiedRun*> first;  // of each entry
   for (const Ranked& r : runs) {
-    const auto [it, is_new] = index.try_emplace(
-        Key{r.file, r.run.deck_hash, work_of(r.run), r.run.official}, entries.size());
-    if (is_new)
-      entries.push_back({.work = work_of(r.run),
-                         .organisation = r.organisation,
-                         .system = r.system,
-                         .processor = r.processor,
-                         .file = r.file,
-                         .date = {},
-                         .deck_hash = r.run.deck_hash,
-                         .nodes = r.run.nodes,
-                         .official = r.run.official,
-                         .values = {}});
-    RankedEntry& entry = entries[it->second];
+    std::size_t i = 0;
+    while (i < entries.size() &&
+           !(entries[i].file == r.file && entries[i].work == work_of(r.run) &&
+             entries[i].official == r.run.official && same_deck(r.run.used, first[i]->used)))
+      ++i;
+    if (i == entries.size()) {
+      RankedEntry& entry = entries.emplace_back();
+      entry.work = work_of(r.run);
+      entry.organisation = r.organisation, entry.system = r.system;
+      entry.processor = r.processor, entry.file = r.file;
+      entry.nodes = r.run.nodes, entry.official = r.run.official;
+      first.push_back(&r.run);
+    }
+    RankedEntry& entry = entries[i];
     entry.date = std::max(entry.date, r.run.date);
+    add_new(entry.deck_hashes, r.run.deck_hash);
+    for (const std::string& reason : r.run.reasons) add_new(entry.reasons, reason);
     entry.values.push_back(r.run.fom);
   }
   for (RankedEntry& entry : entries) std::sort(entry.values.begin(), entry.values.end());
@@ -63,7 +66,6 @@ double RankedEntry::median() const {
 
 std::string RankedEntry::why_not() const {
   if (!official) return "unofficial";
-  if (work.division == Division::unranked) return "unranked";
   if (values.size() < std::size_t{OfficialRules::runs})
     return fmt::format("{} of {} runs", values.size(), OfficialRules::runs);
   return {};

@@ -18,7 +18,8 @@ struct Ranked {
   VerifiedRun run;
 };
 
-/// What was run: only entries with the same work are ranked against each other.
+/// What was run. Only entries with the same work are ranked against each other; that they have the
+/// same deck follows from its name, as they are official only under the division as-is.
 struct RankedWork {
   std::string deck, figure;  // "llama-1b", "tokens_per_s"
   Division division = Division::as_is;
@@ -27,14 +28,17 @@ struct RankedWork {
   auto operator<=>(const RankedWork&) const = default;
 };
 
-/// The repetitions of one archive: runs of one deck on as many ranks, all official or none.
+/// The repetitions of one archive: runs of one deck on as many ranks, all official or none. Decks
+/// are one if they differ in nothing but what any run may change (same_deck).
 struct RankedEntry {
   RankedWork work;
-  std::string organisation, system, processor, file, date, deck_hash;
+  std::string organisation, system, processor, file, date;
+  std::vector<std::string> deck_hashes;
   int nodes = 0;
   bool official = false;
-  std::vector<double> values;  // figures of merit, ascending
-  std::size_t place = 0;       // among those of the same work; 0: not ranked
+  std::vector<std::string> reasons;  // of its runs, against official
+  std::vector<double> values;        // figures of merit, ascending
+  std::size_t place = 0;             // among those of the same work; 0: not ranked
 
   double median() const;
   double per_rank() const { return median() / std::max(1, work.ranks); }

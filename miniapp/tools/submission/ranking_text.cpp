@@ -82,9 +82,14 @@ std::string unranked_text(const std::vector<RankedEntry>& entries) {
                     std::string(to_string(e.work.division)), e.why_not(), names[0], names[3],
                     names[4]});
   }
-  return fmt::format(
+  std::string text = fmt::format(
       "Not ranked, because a place needs {} official runs of one deck (docs/run-rules.md)\n{}",
       OfficialRules::runs, text_table(std::move(rows)));
+  for (const RankedEntry& e : entries)
+    for (const std::string& reason : e.reasons)
+      text += fmt::format("  {} of {} is unofficial: {}\n", printable(e.work.deck),
+                          names_of(e).back(), printable(reason));
+  return text;
 }
 
 constexpr std::array csv_columns{
@@ -114,8 +119,8 @@ TextRow csv_row(const RankedEntry& e) {
           std::to_string(e.work.parameters),
           std::to_string(e.work.tokens_per_step),
           e.date,
-          e.deck_hash,
-          e.why_not()};
+          join(e.deck_hashes, " "),
+          e.why_not() + (e.reasons.empty() ? "" : ": " + join(e.reasons, "; "))};
 }
 
 }  // namespace

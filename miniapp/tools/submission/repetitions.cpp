@@ -119,6 +119,14 @@ void compare_with_form(const Facts& run, const Json& form, std::vector<std::stri
                                 run.hosts.size()));
 }
 
+// The form has the ranks of the first run.
+void compare_ranks_with_form(const Facts& first, const Json& form,
+                             std::vector<std::string>& wrong) {
+  if (const Json ranks = form.value("ranks", Json()); ranks != first.world)
+    wrong.push_back(
+        fmt::format("the form names {} ranks, the report {}", shown(ranks), first.world));
+}
+
 }  // namespace
 
 RunMark run_mark(const SubmittedRun& run) {
@@ -155,6 +163,7 @@ std::vector<std::vector<std::string>> compare_runs(const Submission& submission)
       if (facts[before])
         compare_with(*facts[i], *facts[before], submission.runs[before].folder, wrong[i]);
     compare_with_form(*facts[i], submission.form, wrong[i]);
+    if (i == 0) compare_ranks_with_form(*facts[i], submission.form, wrong[i]);
   }
   return wrong;
 }

@@ -110,7 +110,9 @@ class Verification {
 
   // The rules of VALID and of official that follow from the losses and the deck, applied again.
   void verdict() {
-    compare<std::string>("result", report_.text("/result"), "VALID");
+    if (const std::string ended = report_.text("/result"); ended != "VALID")
+      refuse(fmt::format("result: the run ended {}{}; only a VALID run can be handed in", ended,
+                         report_.has("/stopped") ? " (" + report_.text("/stopped") + ")" : ""));
     Result result;
     result.rows = rows();
     if (report_.has("/stopped")) result.stopped = report_.text("/stopped");
@@ -136,6 +138,8 @@ class Verification {
     const RunClass own = check_class(facts_, findings_);
     found_.division = own.division;
     found_.official = own.official();
+    found_.reasons = own.reasons;
+    found_.used = reported_deck(report_);
   }
 
   void figure_of_merit() {
@@ -146,10 +150,9 @@ class Verification {
   }
 
   void reference() {
-    std::optional<FileIdentity> data;
-    if (report_.has("/data")) data = {report_.text("/data/hash"), report_.integer("/data/bytes")};
-    const auto check = check_reference({report_.at("/deck"), planned_.loaded.deck, planned_.program,
-                                        rows(), report_.at("/state_hash"), data});
+    const UsedDeck used = reported_deck(report_);
+    const auto check = check_reference({used.text, planned_.loaded.deck, planned_.program, rows(),
+                                        report_.at("/state_hash"), used.data});
     if (check && check->state == Check::State::fail) refuse("reference answers: " + check->detail);
   }
 

@@ -17,6 +17,8 @@ struct VerifiedRun {
   std::vector<std::string> refusals;  // what does not add up; empty: verified
   Judged division;
   bool official = false;
+  std::vector<std::string> reasons;  // against official
+  UsedDeck used;                     // the deck of the report
   int ranks = 0;
   std::string fom_name;
   double fom = 0;

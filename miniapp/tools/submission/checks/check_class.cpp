@@ -41,13 +41,9 @@ RunEnd reported_end(const ReportReader& report) {
 
 ClassFacts reported_facts(const RunFacts& run) {
   const ReportReader& report = run.report;
-  std::optional<FileIdentity> data;
-  const Json& deck = report.at("/deck");
-  if (deck.value(Json::json_pointer("/data/source"), Json()) == "file")
-    data = {report.text("/data/hash"), report.integer("/data/bytes")};
-  ClassFacts facts = facts_of(run.planned.loaded, data, &run.planned.program,
+  ClassFacts facts = facts_of(run.planned.loaded, std::nullopt, &run.planned.program,
                               static_cast<int>(report.integer("/profile/ranks_per_node")));
-  facts.used.text = deck;  // the plan was made with layers and data of its own
+  facts.used = reported_deck(report);  // the plan was made with layers and data of its own
   if (report.has("/checkpoints/resumed_from"))
     facts.resumed_from = report.text("/checkpoints/resumed_from");
   if (const std::string fault = variable(report, "SHARDMARK_FAULT"); !fault.empty())
@@ -87,6 +83,12 @@ void check_overrides(const ReportReader& report, Findings& findings) {
 }
 
 }  // namespace
+
+UsedDeck reported_deck(const ReportReader& report) {
+  const Json& deck = report.at("/deck");
+  if (deck.value(Json::json_pointer("/data/source"), Json()) != "file") return {deck, std::nullopt};
+  return {deck, FileIdentity{report.text("/data/hash"), report.integer("/data/bytes")}};
+}
 
 RunClass check_class(const RunFacts& facts, Findings& findings) {
   const ReportReader& report = facts.report;

@@ -38,6 +38,8 @@ void check_energy(const RunFacts& facts, Findings& findings);
 void check_checkpoints(const RunFacts& facts, Findings& findings);
 /// The figure of merit.
 void check_figure_of_merit(const RunFacts& facts, Findings& findings);
+/// The deck of a report, and the content of the file that it trained on.
+UsedDeck reported_deck(const ReportReader& report);
 /// The class and the division, with all reasons, and the values of `--set`. Returns those that are
 /// right.
 RunClass check_class(const RunFacts& facts, Findings& findings);

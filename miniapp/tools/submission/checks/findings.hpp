@@ -29,8 +29,8 @@ class Findings {
   template<class T>
   void compare(std::string_view what, const T& reported, const T& recomputed) {
     if (reported != recomputed)
-      refuse(
-          fmt::format("{}: the report says {}, recomputed it is {}", what, reported, recomputed));
+      refuse(fmt::format("{}: the report says {}, recomputed it is {}", what, shown(reported),
+                         shown(recomputed)));
   }
   /// The same within `rounding`, of the values or of 1.
   void compare_number(std::string_view what, double reported, double recomputed);
@@ -45,6 +45,12 @@ class Findings {
   std::vector<std::string> take() { return std::move(refusals_); }
 
  private:
+  template<class T>
+  static const T& shown(const T& value) {
+    return value;
+  }
+  static std::string shown(const std::string& text) { return text.empty() ? "nothing" : text; }
+
   std::vector<std::string> refusals_;
 };
 

@@ -85,9 +85,41 @@ TEST(Ranking, LeavesOutFewerRunsAndUnofficialOnes) {
 // Five runs of two archives, or of two decks of one name, are not five repetitions.
 TEST(Ranking, NeedsFiveRunsOfOneArchiveAndDeck) {
   VerifiedRun other = official();
-  other.deck_hash = "e";
+  other.used.text = {{"name", "llama-1b"}, {"run", {{"seed", 2}}}};
   EXPECT_TRUE(ranked({runs_of("a", {1, 2, 3}), runs_of("b", {1, 2})}).ranked.empty());
   EXPECT_TRUE(ranked({runs_of("a", {1, 2, 3}), runs_of("a", {1, 2}, other)}).ranked.empty());
+}
+
+// Where a copy of a deck and its text lie, and what the division as-is leaves free, is no other
+// work.
+TEST(Ranking, TakesACopyOfADeckForTheSame) {
+  VerifiedRun one = official(), copy = official();
+  one.used = {{{"name", "llama-1b"},
+               {"data", {{"source", "file"}, {"path", "text.txt"}}},
+               {"run", {{"steps", 20}}}},
+              FileIdentity{.bytes = 9, .hash = "0123456789abcdef"}};
+  copy.used = one.used;
+  copy.used.text["data"]["path"] = "/elsewhere/same.txt";
+  copy.used.text["run"]["steps"] = 30;
+  copy.deck_hash = "e";
+  const Ranking r = ranked({runs_of("a", {1, 2, 3}, one), runs_of("a", {4, 5}, copy)});
+  ASSERT_EQ(r.ranked.size(), 1U);
+  EXPECT_EQ(r.ranked[0].values.size(), 5U);
+  EXPECT_EQ(r.ranked[0].deck_hashes, (std::vector<std::string>{"d", "e"}));
+  copy.used.data->hash = "another";
+  EXPECT_TRUE(ranked({runs_of("a", {1, 2, 3}, one), runs_of("a", {4, 5}, copy)}).ranked.empty());
+}
+
+TEST(Ranking, RepeatsWhyARunIsUnofficial) {
+  VerifiedRun brief = official();
+  brief.official = false;
+  brief.reasons = {"52.7 s timed, at least 60 are required", "timed steps are traced"};
+  const Ranking r = ranked({runs_of("trial.zip", {7, 8}, brief)});
+  ASSERT_EQ(r.unranked.size(), 1U);
+  EXPECT_EQ(r.unranked[0].reasons, brief.reasons) << "each once";
+  for (const std::string& text : {ranking_text(r), ranking_csv(r), ranking_html(r)})
+    for (const std::string& reason : brief.reasons)
+      EXPECT_NE(text.find(reason), std::string::npos) << reason << "\n" << text;
 }
 
 TEST(Ranking, ComparesOnlyTheSameWork) {

@@ -76,6 +76,8 @@ TEST_F(Repetitions, ThatAreOneRunAreRefused) {
   const Outcome twice = submit({"first", "first"}, "twice.zip");
   EXPECT_EQ(twice.status, 1) << twice.out;
   EXPECT_NE(twice.out.find("this is the same run as runs/1"), std::string::npos) << twice.out;
+  EXPECT_NE(twice.out.find("is written, but a run in it is refused"), std::string::npos)
+      << twice.out;
   // Another identity and another hour do not help: the times of the steps are the same.
   ArchiveFiles files = read_archive(place_->path("twice.zip"));
   change_run(files, "runs/2", [](Json& r, std::string&) {
@@ -133,6 +135,7 @@ TEST_F(Repetitions, UnderTheFormOfAnotherMachineAreRefused) {
   expect_form_refused("processor", "another", "the form names the processor");
   expect_form_refused("software", {{"compiler", "another"}}, "the form names other software");
   expect_form_refused("nodes", "64", "the form names 64 nodes");
+  expect_form_refused("ranks", 64, "the form names 64 ranks, the report 1");
 }
 
 }  // namespace
