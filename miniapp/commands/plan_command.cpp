@@ -55,8 +55,8 @@ std::string summary(const Program& p, const Budgets& budgets) {
       text += fmt::format("  {:<15} {:>8} copies {:>19} bytes per step\n", to_string(d),
                           link[d].copies, link[d].bytes);
   return text +
-         fmt::format("  {:.4f} elements per parameter and step (an all_reduce counts twice)\n",
-                     volume_per_parameter(p, steady));
+         fmt::format("  {:.4f} elements per parameter and step (an all_reduce counts twice{})\n",
+                     volume_per_parameter(p, steady), volume_note(p));
 }
 
 // What this rank computes in a step, by phase, beside what the model needs.

@@ -65,9 +65,9 @@ std::string cost_text(const PredictedPoint& p) {
       calls +=
           fmt::format("{}{} of {} ({})", calls.empty() ? "" : ", ", plural(traffic.calls, "call"),
                       to_string(op), human_bytes(traffic.bytes));
-  text += fmt::format("  volume per step: {}; {:.3f} elements per parameter\n",
+  text += fmt::format("  volume per step: {}; {:.3f} elements per parameter{}\n",
                       calls.empty() ? "nothing is sent" : calls,
-                      volume_per_parameter(p.program, volume));
+                      volume_per_parameter(p.program, volume), volume_note(p.program));
   return text;
 }
 

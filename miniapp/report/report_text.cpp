@@ -54,8 +54,8 @@ void memory_table(Out out, const Program& p, const Result& r) {
 void collectives_table(Out out, const Deck& deck, const Program& p, const Result& r) {
   const Volume step = steady_volume(p);
   fmt::format_to(out,
-                 "\nCollectives, this rank, whole run ({:.3f} elements per parameter and step)\n",
-                 volume_per_parameter(p, step));
+                 "\nCollectives, this rank, whole run ({:.3f} elements per parameter and step{})\n",
+                 volume_per_parameter(p, step), volume_note(p));
   std::size_t width = 15;
   for (const auto& [key, c] : r.collectives)
     width = std::max(width, collective_name(p, key).size() + 1);
@@ -157,6 +157,15 @@ void checkpoint_table(Out out, const CheckpointFigures& c) {
                    c.cached ? "not dropped" : "dropped");
 }
 
+// The table of checks above and report.json have the sentences whole.
+constexpr std::size_t longest_reasons = 300;
+
+std::string short_reasons(const Result& r) {
+  const std::string all = printable(r.invalid_reasons());
+  if (all.size() <= longest_reasons) return all;
+  return all.substr(0, all.rfind(' ', longest_reasons)) + " ...";
+}
+
 }  // namespace
 
 std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>& fit,
@@ -174,9 +183,9 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
                  p.stage, plural(p.world, "rank"), to_string(p.reductions));
   for (const Group& g : p.groups)
     if (!g.ranks.empty()) fmt::format_to(out, "  group      {}: {}\n", g.name, describe_ranks(g));
-  fmt::format_to(
-      out, "  batch      {} samples per step: {} per micro-batch x {} accumulation x {} ranks\n",
-      p.batch.global, p.batch.micro, p.batch.accumulation, p.world);
+  fmt::format_to(out,
+                 "  batch      {} samples per step: {} per micro-batch x {} accumulation x {}\n",
+                 p.batch.global, p.batch.micro, p.batch.accumulation, plural(p.world, "rank"));
   fmt::format_to(out, "  memory     {} per rank, predicted\n", human_bytes(needed[0] + needed[1]));
   fmt::format_to(out, "  steps      {} warm-up, {} timed\n", deck.run.warmup, deck.run.steps);
   if (!checkpoint.empty()) fmt::format_to(out, "  checkpoint {}\n", printable(checkpoint));
@@ -239,7 +248,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
                      ? "official"
                      : fmt::format("unofficial ({})", printable(join(r.run_class.reasons, "; "))));
   fmt::format_to(out, "RESULT={}\n",
-                 r.valid() ? "VALID" : fmt::format("INVALID ({})", printable(r.invalid_reasons())));
+                 r.valid() ? "VALID" : fmt::format("INVALID ({})", short_reasons(r)));
   return text;
 }
 

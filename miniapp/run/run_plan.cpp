@@ -3,6 +3,7 @@
 
 #include <core/error.hpp>
 #include <core/plan/build/legal_program.hpp>
+#include <core/plan/build/remedies.hpp>
 #include <core/plan/deck/quantized.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/memory_refusal.hpp>
@@ -25,6 +26,25 @@ void break_plan(Program& program) {
       }
 }
 
+std::optional<std::string> refusal_of(const Program& program, const RunBudgets& budgets, int ranks,
+                                      const std::vector<std::string>& fitting = {}) {
+  if (budgets.shared)
+    if (auto refusal = over_shared_budget(program, *budgets.shared, ranks, fitting)) return refusal;
+  return over_budget(program, budgets.bytes, ranks, fitting);
+}
+
+// The changes of the deck with which this rank's program would fit.
+std::vector<std::string> remedies(const RunPlan& run, const World& world) {
+  const Deck& deck = run.loaded.deck;
+  return changes_that_fit(
+      deck, run.batch, world.peers.size(), world.peers.rank(), run.profile,
+      [&](const Program& program) {
+        return !refusal_of(program,
+                           run_budgets(deck, allocated_bytes(program), run.profile.ranks_per_node),
+                           world.node.ranks);
+      });
+}
+
 // A run whose model states alone do not fit is refused before the plan of its steps is made.
 void refuse_states(const RunPlan& run, const World& world) {
   const Deck& deck = run.loaded.deck;
@@ -32,9 +52,10 @@ void refuse_states(const RunPlan& run, const World& world) {
     const RunBudgets most = run_budgets(deck, {}, run.profile.ranks_per_node);
     const Program start_up = build_program(deck, run.batch, world.peers.size(), world.peers.rank(),
                                            run.profile, Extent::start_up);
-    if (const auto refusal =
-            states_over_budget(start_up, most.bytes, most.shared, world.node.ranks))
-      throw MemoryError(deck.path + ": " + *refusal);
+    const auto refusal = [&](const std::vector<std::string>& fitting) {
+      return states_over_budget(start_up, most.bytes, most.shared, world.node.ranks, fitting);
+    };
+    if (refusal({})) throw MemoryError(deck.path + ": " + *refusal(remedies(run, world)));
   });
 }
 
@@ -114,12 +135,10 @@ void require_memory(RunPlan& run, const World& world) {
   world.peers.agree([&] {
     const Deck& deck = run.loaded.deck;
     run.budgets = run_budgets(deck, allocated_bytes(run.program), run.profile.ranks_per_node);
-    if (run.budgets.shared)
-      if (const auto refusal =
-              over_shared_budget(run.program, *run.budgets.shared, world.node.ranks))
-        throw MemoryError(deck.path + ": " + *refusal);
-    if (const auto refusal = over_budget(run.program, run.budgets.bytes, world.node.ranks))
-      throw MemoryError(deck.path + ": " + *refusal);
+    if (refusal_of(run.program, run.budgets, world.node.ranks))
+      throw MemoryError(
+          deck.path + ": " +
+          *refusal_of(run.program, run.budgets, world.node.ranks, remedies(run, world)));
   });
 }
 

@@ -93,7 +93,8 @@ std::string print_estimates(const ModelShape& model, int world, int ranks_per_no
   std::string text;
   auto out = std::back_inserter(text);
   fmt::format_to(out, "\nestimates of other tools per rank, for model states alone\n");
-  fmt::format_to(out, "  ZeRO paper, mixed precision, {} ranks (GB of 1e9 bytes):", world);
+  fmt::format_to(out,
+                 "  ZeRO paper, mixed precision, {} (GB of 1e9 bytes):", plural(world, "rank"));
   static constexpr const char* names[] = {"baseline", "P_os", "P_os+g", "P_os+g+p"};
   for (int stage = 0; stage < 4; ++stage)
     fmt::format_to(out, "{} {} {}", stage > 0 ? "," : "", names[stage],

@@ -10,62 +10,11 @@
 namespace shardmark {
 namespace {
 
-bool on_device(const Program& p, State state) {
-  return std::any_of(p.states.begin(), p.states.end(), [&](const StatePiece& s) {
-    return s.state == state && p.slots[s.slot].tier == Tier::device;
-  });
-}
-
-// The section of the deck that could move more states away from the device; empty: none.
-std::string_view offload_left(const Program& p) {
-  if (!traits(p.schedule).follows_deepspeed || p.stage == 0) return "";
-  if (on_device(p, State::master)) return "offload_optimizer";
-  return p.stage == 3 && on_device(p, State::param) ? "offload_param" : "";
-}
-
 std::string host_figures(const TierFootprint& tier, int ranks_per_node) {
   const auto ranks = static_cast<std::int64_t>(std::max(1, ranks_per_node));
   return fmt::format(" On each node {} need {} of it together, {} of that pinned.",
                      plural(ranks, "rank"), human_bytes(tier.peak_bytes * ranks),
                      human_bytes(tier.pinned_peak_bytes * ranks));
-}
-
-std::string host_advice(const Program& p) {
-  std::string text = "fewer ranks on a node, ";
-  text += p.stage < 3 ? "a higher ZeRO stage, " : "";
-  return text + "more nodes, a smaller model, offloading less";
-}
-
-// Names the buffers on top of the model states only if the states fit.
-std::string device_advice(const Program& p, const TierFootprint& at, bool states_fit) {
-  const auto bytes = [&](Category c) { return at.at_peak[c]; };
-  const std::int64_t states = state_bytes(at.at_peak);
-  std::string text;
-  auto add = [&](std::string_view s) {
-    text += text.empty() ? std::string(s) : fmt::format(", {}", s);
-  };
-  if (p.stage < 3 && p.world > 1)
-    add(fmt::format("ZeRO stage {}{}", p.stage + 1, p.stage < 2 ? " or higher" : ""));
-  if (!offload_left(p).empty()) add(offload_left(p));
-  if (p.shard_ranks < p.world)  // more ranks would only hold more copies
-    add("a larger run.shard_size");
-  else
-    add(p.stage > 0 ? "more ranks" : "a smaller model");
-  if (!p.copies.empty()) add("a larger zero_hpz_partition_size, or none");
-  if (!states_fit) return text;
-  if (bytes(Category::activation) > states / 4)
-    add("a smaller train_micro_batch_size_per_gpu or sequence");
-  if (bytes(Category::activation) > states / 4 && !p.model.recompute)
-    add("run.activation_checkpointing");
-  const bool deepspeed = traits(p.schedule).follows_deepspeed;
-  const std::int64_t gathered = bytes(Category::gathered), bucket = bytes(Category::bucket);
-  if (!deepspeed && gathered + bucket > states / 2)
-    add("smaller units (more layers of a smaller hidden size)");
-  if (deepspeed && p.stage > 0 && bucket > states / 4) add("a smaller reduce_bucket_size");
-  if (deepspeed && gathered > states / 4)
-    add("a smaller stage3_max_live_parameters, stage3_prefetch_bucket_size or "
-        "stage3_max_reuse_distance");
-  return text;
 }
 
 std::string_view place(Tier tier) {
@@ -74,13 +23,15 @@ std::string_view place(Tier tier) {
   return places[tier];
 }
 
-std::string advice(const Program& p, Tier tier, const TierFootprint& at, bool states_fit) {
-  switch (tier) {
-    case Tier::device: return device_advice(p, at, states_fit);
-    case Tier::host: return host_advice(p);
-    case Tier::nvme: break;
-  }
-  return "a disk with more room, more nodes, offload_optimizer.device \"cpu\"";
+// What was planned and fits comes first; the rest needs another launch or another model.
+std::string advice(const Program& p, Tier tier, std::vector<std::string> fitting) {
+  if (tier == Tier::host) fitting.emplace_back("fewer ranks on a node");
+  if (tier == Tier::nvme) fitting.emplace_back("a disk with more room");
+  if (tier == Tier::device && p.stage > 0 && p.shard_ranks == p.world)
+    fitting.emplace_back("more ranks");  // in groups, they would only hold more copies
+  if (tier != Tier::device) fitting.emplace_back("more nodes");
+  fitting.emplace_back("a smaller model");
+  return join(fitting, ", ");
 }
 
 // "micro_only, event 57: acquire saved.block3 (b0) (category activation)"
@@ -93,7 +44,8 @@ std::string place_of_death(const Program& p, const BudgetOverrun& over) {
 }  // namespace
 
 std::optional<std::string> over_shared_budget(const Program& program, std::int64_t bytes,
-                                              int ranks_per_node) {
+                                              int ranks_per_node,
+                                              const std::vector<std::string>& fitting) {
   const auto needed = allocated_bytes(program);
   const std::int64_t both = needed[Tier::device] + needed[Tier::host];
   if (needed[Tier::host] == 0 || both <= bytes) return {};
@@ -103,11 +55,12 @@ std::optional<std::string> over_shared_budget(const Program& program, std::int64
       "are the same here: the budget is {}, {} missing.{} What would help: {}",
       program.rank, human_bytes(needed[Tier::device]), human_bytes(needed[Tier::host]),
       human_bytes(bytes), human_bytes(both - bytes), host_figures(on_host, ranks_per_node),
-      host_advice(program));
+      advice(program, Tier::host, fitting));
 }
 
 std::optional<std::string> over_budget(const Program& program, const Budgets& budgets,
-                                       int ranks_per_node) {
+                                       int ranks_per_node,
+                                       const std::vector<std::string>& fitting) {
   const Footprint f = footprint(program);
   if (const auto over = first_over(program, budgets)) {
     const TierFootprint& tier = f[over->tier];
@@ -123,25 +76,25 @@ std::optional<std::string> over_budget(const Program& program, const Budgets& bu
         states_fit ? "The model states alone would fit; gathered units, buckets and activations "
                      "on top of them do not."
                    : "The model states alone do not fit.",
-        advice(program, over->tier, tier, states_fit));
+        advice(program, over->tier, fitting));
   }
   const auto allocated = allocated_bytes(program);
   for (const Tier t : all_values<Tier>)
     if (budgets[t] && allocated[t] > *budgets[t])
       return fmt::format(
           "it does not fit {}: rank {} needs an arena of {} ({} bytes; {} of them at its "
-          "peak, the rest lies in gaps), the budget is {}: {} missing.{} What would help: "
-          "run.memory_mode \"strict\", {}",
+          "peak, the rest lies in gaps), the budget is {}: {} missing.{} What would help: {}",
           place(t), program.rank, human_bytes(allocated[t]), allocated[t], f.tiers[t].peak_bytes,
           human_bytes(*budgets[t]), human_bytes(allocated[t] - *budgets[t]),
           t == Tier::host ? host_figures(f.tiers[t], ranks_per_node) : "",
-          advice(program, t, f.tiers[t], true));
+          advice(program, t, fitting));
   return {};
 }
 
 std::optional<std::string> states_over_budget(const Program& start_up, const Budgets& budgets,
                                               std::optional<std::int64_t> shared,
-                                              int ranks_per_node) {
+                                              int ranks_per_node,
+                                              const std::vector<std::string>& fitting) {
   Footprint f = footprint(start_up);
   const auto live = live_at(start_up, start_up.segments[0].exit);
   EnumArray<Tier, std::int64_t> states{};
@@ -161,8 +114,7 @@ std::optional<std::string> states_over_budget(const Program& start_up, const Bud
         place(tier), start_up.rank, human_bytes(states[tier]), states[tier],
         human_bytes(*budgets[tier]), human_bytes(states[tier] - *budgets[tier]),
         tier == Tier::host ? host_figures(f[tier], ranks_per_node) : "",
-        place_of_death(start_up, *first_over(start_up, one)),
-        advice(start_up, tier, f[tier], false));
+        place_of_death(start_up, *first_over(start_up, one)), advice(start_up, tier, fitting));
   }
   const std::int64_t both = states[Tier::device] + states[Tier::host];
   if (!shared || states[Tier::host] == 0 || both <= *shared) return {};
@@ -172,7 +124,7 @@ std::optional<std::string> states_over_budget(const Program& start_up, const Bud
       "would help: {}",
       start_up.rank, human_bytes(states[Tier::device]), human_bytes(states[Tier::host]),
       human_bytes(*shared), human_bytes(both - *shared),
-      host_figures(f[Tier::host], ranks_per_node), host_advice(start_up));
+      host_figures(f[Tier::host], ranks_per_node), advice(start_up, Tier::host, fitting));
 }
 
 }  // namespace shardmark

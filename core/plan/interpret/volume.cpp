@@ -45,4 +45,8 @@ double volume_per_parameter(const Program& program, const Volume& volume) {
   return weighed / static_cast<double>(program.model.elems);
 }
 
+std::string_view volume_note(const Program& program) {
+  return program.world == 1 ? "; with one rank these calls send nothing" : "";
+}
+
 }  // namespace shardmark

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <string_view>
 
 #include <core/plan/plan.hpp>
 
@@ -30,6 +31,9 @@ Volume steady_volume(const Program& program, int group = all_groups);
 /// is included; the factor (N-1)/N is not, since it differs between groups. The ZeRO paper counts
 /// like this in its section 7: 2 for stages 0 to 2, and 3 for stage 3.
 double volume_per_parameter(const Program& program, const Volume& volume);
+
+/// What a text adds to a volume: with one rank the calls are made, and send nothing. Else empty.
+std::string_view volume_note(const Program& program);
 
 /// Adds up two volumes, collective by collective.
 void add(Volume& into, const Volume& from);

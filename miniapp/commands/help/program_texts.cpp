@@ -43,6 +43,7 @@ const CommandHelp& program_help() {
                    {3, "A run is refused because it does not fit in memory."},
                    {4, "Output cannot be written, or a checkpoint cannot be used."},
                    lost,
+                   stopped,
                    defect},
       .environment = {{"PMI_RANK, PMIX_RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID",
                        "The rank that the launcher gave this process. Only rank 0 prints errors in "

@@ -12,7 +12,8 @@ std::vector<VariableHelp> run_environment() {
        "measured at start-up, and the faster is taken."},
       {"SHARDMARK_FAULT",
        "Breaks the run on purpose, so that it must end INVALID: leak, extra_call, extra_copy, "
-       "skip_wait, flip_bit, stale_shard, nan, overrun, repeat_micro or fewer_elems. With "
+       "skip_wait, flip_bit, stale_shard, nan, overrun, repeat_micro, wrong_update or fewer_elems. "
+       "With "
        "illegal_plan it must end with status 70. NAME:RANK breaks that rank alone."},
       {"SHARDMARK_PHASE_LIMIT_S",
        "Seconds after which a rank ends that hangs outside collectives: in MPI_Init (otherwise "

@@ -108,8 +108,8 @@ std::string memory_section(const Program& p, const Result& r) {
 std::string collectives_section(const Deck& deck, const Program& p, const Result& r) {
   Table table{
       fmt::format("Rank 0, whole run; {:.3f} elements per parameter and step (an all_reduce "
-                  "counts twice)",
-                  volume_per_parameter(p, steady_volume(p))),
+                  "counts twice{})",
+                  volume_per_parameter(p, steady_volume(p)), volume_note(p)),
       {"collective", "calls", "predicted", "bytes", "p50 ms", "p99 ms", "late ms", "bus GB/s"},
       {},
       1};

@@ -61,7 +61,7 @@ std::vector<std::string> names_of(const std::vector<Subject>& subjects) {
 }
 
 ComparedRow figure_row(const std::vector<Subject>& subjects, const std::string& name) {
-  ComparedRow row{name, {}};
+  ComparedRow row{name + (name.ends_with(" calls") ? ", whole run" : ""), {}};
   for (const Subject& s : subjects) {
     const auto found = s.figures.find(name);
     const bool has = found != s.figures.end();

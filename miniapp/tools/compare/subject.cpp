@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include <fmt/core.h>
@@ -170,13 +171,29 @@ Subject read_prediction(const Json& file, const Json& point) {
   return s;
 }
 
+[[noreturn]] void refuse_file(const std::string& file) {
+  throw DeckError(
+      fmt::format("{}: neither report.json of a run nor the output of predict --format json: give "
+                  "one of these, or the folder of a run",
+                  file));
+}
+
+// What does not even begin like JSON was never one of both, whatever it is.
+Json read_subject_file(const std::string& file) try {
+  return read_json_file(file, JsonRules::deck);
+} catch (const DeckError&) {
+  char first = '{';
+  if (std::ifstream in(file); in >> first && first != '{') refuse_file(file);
+  throw;
+}
+
 }  // namespace
 
 std::vector<Subject> read_subjects(const std::string& path) {
   const std::string file = std::filesystem::is_directory(path)
                                ? (std::filesystem::path(path) / "report.json").string()
                                : path;
-  const Json json = read_json_file(file, JsonRules::deck);
+  const Json json = read_subject_file(file);
   std::vector<Subject> subjects;
   if (at_path(json, {"seconds_per_step"}) != nullptr) {
     subjects.push_back(read_report(json));
@@ -188,11 +205,7 @@ std::vector<Subject> read_subjects(const std::string& path) {
       subjects.back().label = file;
     }
   }
-  if (subjects.empty())
-    throw DeckError(
-        fmt::format("{}: neither report.json of a run nor the output of predict --format "
-                    "json: give one of these, or the folder of a run",
-                    file));
+  if (subjects.empty()) refuse_file(file);
   return subjects;
 }
 

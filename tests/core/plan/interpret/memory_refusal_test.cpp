@@ -3,6 +3,7 @@
 // that a run is refused early only where the whole plan refuses it too; the refusal says why.
 #include <gtest/gtest.h>
 
+#include <core/plan/build/remedies.hpp>
 #include <core/plan/interpret/footprint.hpp>
 #include <core/plan/interpret/memory_refusal.hpp>
 #include <tests/support/programs.hpp>
@@ -83,6 +84,30 @@ TEST(MemoryRefusal, StatesOfBothTiersMayHaveToFitInOneMemory) {
   const auto refusal = states_over_budget(start_up, {}, both - 1, 3);
   ASSERT_TRUE(refusal);
   EXPECT_NE(refusal->find("which are the same here"), std::string::npos) << *refusal;
+}
+
+// Of a tiny model, whose gathered units are large beside its states, stage 3 may need most.
+TEST(MemoryRefusal, NamesOnlyChangesThatWerePlannedAndFit) {
+  int named = 0, left_out = 0;
+  for_each_deck([&](const Deck& deck) {
+    const Program whole = program(deck, 3, 1);
+    Budgets budgets;
+    budgets[device] = allocated_bytes(whole)[device] - 1;
+    const auto fits = [&](const Program& p) { return !over_budget(p, budgets); };
+    const auto fitting = changes_that_fit(deck, batch(3), 3, 1, Profile{}, fits);
+    const auto refusal = over_budget(whole, budgets, 1, fitting);
+    ASSERT_TRUE(refusal);
+    for (int stage = deck.zero.stage + 1; stage <= 3; ++stage) {
+      Deck higher = deck;
+      higher.zero.stage = stage;
+      const bool fit = fits(program(higher, 3, 1));
+      (fit ? named : left_out) += 1;
+      EXPECT_EQ(refusal->find("ZeRO stage " + std::to_string(stage)) != std::string::npos, fit)
+          << *refusal;
+    }
+  });
+  EXPECT_GT(named, 0);
+  EXPECT_GT(left_out, 0) << "no higher stage needs more, so that nothing was tried";
 }
 
 }  // namespace

@@ -265,7 +265,7 @@ TEST(Paper, ARunThatDoesNotFitIsRefusedWithWhereAndWhy) {
   EXPECT_FALSE(over_budget(p, {peak, std::nullopt}).has_value());
   const auto refusal = over_budget(p, {peak - 1, std::nullopt});
   ASSERT_TRUE(refusal.has_value());
-  for (const char* part : {"device", "acquire", "missing", "ZeRO stage 2", "category"})
+  for (const char* part : {"device", "acquire", "missing", "more ranks", "category"})
     EXPECT_NE(refusal->find(part), std::string::npos) << part << " in: " << *refusal;
   EXPECT_NE(over_budget(p, {1000, std::nullopt})->find("model states alone do not fit"),
             std::string::npos);

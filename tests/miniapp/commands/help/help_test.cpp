@@ -246,5 +246,28 @@ TEST(Help, BashOffersWhatFits) {
   EXPECT_EQ(offered(at, "run b"), Set{});
 }
 
+TEST(Help, NamesEveryFault) {
+  const Workplace place;
+  const Outcome o = run({.args = {"run", place.deck(0), "--out", place.out()},
+                         .environment = {{"SHARDMARK_FAULT", "nonsense"}}});
+  EXPECT_EQ(o.status, 2) << o.err;
+  const std::string help = help_of("run");
+  int names = 0;
+  for (const std::string& word : words_of(o.err.substr(o.err.find("nonsense") + 8))) {
+    std::string name = word.substr(0, word.find_first_of(",;:"));
+    if (name.find('_') == std::string::npos) continue;
+    ++names;
+    EXPECT_NE(help.find(name), std::string::npos) << name << "\n" << o.err;
+  }
+  EXPECT_GT(names, 5) << o.err;
+}
+
+// A launcher's script reads them from the first page.
+TEST(Help, OfTheProgramListsEveryStatusOfARun) {
+  const auto all = names(help_of(""), "Exit status");
+  for (const std::string& status : names(help_of("run"), "Exit status"))
+    EXPECT_NE(std::find(all.begin(), all.end(), status), all.end()) << status;
+}
+
 }  // namespace
 }  // namespace shardmark::test::help_test

@@ -287,5 +287,25 @@ TEST(Relations, OfAComparisonAreReadable) {
   EXPECT_NE(text.find("(20 000 times)"), std::string::npos) << text;  // 20 ms to 1 us
 }
 
+TEST(Relations, SayWhichFiguresAreOfTheWholeRun) {
+  const Workplace place;
+  const Json calls{{"collectives", {{"all_gather", {{"measured", {{"calls", 12}}}}}}}};
+  const std::string text = text_of(
+      {report(place, "a", {.patch = calls}), report(place, "b", {.rate = 900, .patch = calls})});
+  EXPECT_NE(text.find("all_gather calls, whole run"), std::string::npos) << text;
+}
+
+TEST(Relations, OfAFileThatIsNoReportAreRefusedAsThat) {
+  const Workplace place;
+  const std::string good = report(place, "a", {});
+  for (const char* text :
+       {"step,loss,grad_norm\n0,1,2\n", "FOM: 12\n", "---\nkey: value\n", "[]"}) {
+    const Outcome o = run({.args = {"compare", good, place.write("other.txt", text)}});
+    EXPECT_EQ(o.status, 2) << o.out;
+    EXPECT_NE(o.err.find("other.txt: neither report.json of a run nor"), std::string::npos)
+        << o.err;
+  }
+}
+
 }  // namespace
 }  // namespace shardmark::test::compare_command_test

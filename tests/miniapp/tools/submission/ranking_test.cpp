@@ -97,7 +97,7 @@ TEST(Ranking, TakesACopyOfADeckForTheSame) {
   one.used = {{{"name", "llama-1b"},
                {"data", {{"source", "file"}, {"path", "text.txt"}}},
                {"run", {{"steps", 20}}}},
-              FileIdentity{.bytes = 9, .hash = "0123456789abcdef"}};
+              FileIdentity{"0123456789abcdef", 9}};
   copy.used = one.used;
   copy.used.text["data"]["path"] = "/elsewhere/same.txt";
   copy.used.text["run"]["steps"] = 30;
