@@ -96,6 +96,18 @@ class Shardmark(ExecutableApplication):
             group_name="word",
             units="",
         )
+    # Why a run is unofficial or INVALID; a run that is neither has no such figure.
+    for _name, _line in (
+        ("class_reasons", "CLASS=unofficial"),
+        ("result_reasons", "RESULT=INVALID"),
+    ):
+        figure_of_merit(
+            _name,
+            log_file=output,
+            fom_regex=rf"^{_line} \((?P<reasons>.*)\)$",
+            group_name="reasons",
+            units="",
+        )
     figure_of_merit(
         "ranks",
         log_file=output,
