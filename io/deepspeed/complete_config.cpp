@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <optional>
 
 #include <io/deepspeed/complete_config.hpp>
 #include <io/deepspeed/config.hpp>
@@ -10,54 +9,23 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-const DsKey* row_of(const DsSection& section, const std::string& spelling) {
-  for (const DsKey& key : section.keys)
-    if (key.name == spelling || key.alias == spelling) return &key;
-  return nullptr;
-}
-
-// The table of an object below `parent`, the path of its section; empty: DeepSpeed passes it on as
-// it is.
-std::optional<DsSection> subsection(const std::string& path) {
-  static const std::vector<std::pair<std::string_view, DsSection (*)()>> tables{
-      {"zero_optimization", ds_zero},
-      {"zero_optimization.offload_param", ds_offload_param},
-      {"zero_optimization.offload_optimizer", ds_offload_optimizer},
-      {"zero_optimization.leaf_module", ds_leaf_module},
-      {"fp16", ds_fp16},
-      {"bf16", ds_bf16},
-      {"bfloat16", ds_bf16},
-      {"data_types", ds_data_types},
-      {"optimizer", ds_optimizer},
-      {"scheduler", ds_scheduler},
-      {"aio", ds_aio},
-      {"torch_autocast", ds_torch_autocast},
-      {"comms_logger", ds_comms_logger}};
-  for (const auto& [name, table] : tables)
-    if (name == path) return table();
-  for (const DsPart& part : ds_parts())
-    if (part.path == path) return part.section;
-  return std::nullopt;
-}
-
-Json converted(const Json& object, const DsSection& section, const std::string& path);
+Json converted(const Json& object, const Section& section, const std::string& path);
 
 // The value of a key as DeepSpeed takes it.
-Json value_of(const DsKey& row, const Json& value, const DsSection& section,
-              const std::string& path) {
-  const std::optional<DsSection> below = subsection(path);
-  if (below && value.is_object()) return converted(value, *below, path);
+Json value_of(const Key& row, const Json& value, const Section& section, const std::string& path) {
+  const Section* below = find_section(path);
+  if (below != nullptr && value.is_object()) return converted(value, *below, path);
   if (path == "zero_optimization" && value.is_boolean())
     return {{"stage", value.get<bool>() ? 1 : 0}};
-  return coerce(row, value, section.coerces).value_or(value);
+  return coerce(row, value, section.reading == Reading::model).value_or(value);
 }
 
-Json converted(const Json& object, const DsSection& section, const std::string& path) {
+Json converted(const Json& object, const Section& section, const std::string& path) {
   Json result = Json::object();
   for (const auto& [name, value] : object.items()) {
-    const DsKey* row = row_of(section, name);
+    const Key* row = find_key(section.keys, name);
     if (row == nullptr || value.is_null() || value == "auto") continue;
-    result[name] = value_of(*row, value, section, path.empty() ? name : path + "." + name);
+    result[name] = value_of(*row, value, section, join_key(path, row->name));
   }
   return result;
 }
@@ -101,7 +69,7 @@ OrderedJson in_order(Json config) {
 }  // namespace
 
 OrderedJson complete_deepspeed(const Json& config, const ZeroSpec& zero, const Batch& batch) {
-  Json result = converted(config, ds_top_level(), "");
+  Json result = converted(config, ds_section(""), "");
   result["train_batch_size"] = batch.global;
   result["train_micro_batch_size_per_gpu"] = batch.micro;
   result["gradient_accumulation_steps"] = batch.accumulation;

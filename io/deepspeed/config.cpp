@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <io/deepspeed/schema/auto_keys.hpp>
 #include <io/deepspeed/sections.hpp>
 
 namespace shardmark {
@@ -15,8 +14,8 @@ Json zero_object(const Json& value) {
   return value;
 }
 
-DsValues section_of(Origin& origin, const DsValues& parent, std::string_view name,
-                    const DsSection& section) {
+DsValues section_of(Origin& origin, const DsValues& parent, std::string_view name) {
+  const Section& section = ds_section(join_key(parent.section().path, name));
   if (!parent.given(name) || parent.at(name).is_null()) return {parent.key(name), section};
   return {origin, parent.key(name), parent.at(name), section};
 }
@@ -58,32 +57,32 @@ void judge(const DsConfig& c, Origin& origin, Schedule schedule) {
 }  // namespace
 
 DsConfig parse_deepspeed(Origin& origin, const Json& config) {
-  const DsValues top(origin, root, config, ds_top_level());
-  const DsValues zero = top.given("zero_optimization")
-                            ? DsValues(origin, top.key("zero_optimization"),
-                                       zero_object(top.at("zero_optimization")), ds_zero())
-                            : DsValues(top.key("zero_optimization"), ds_zero());
+  const DsValues top(origin, root, config, ds_section(""));
+  const DsValues zero =
+      top.given("zero_optimization")
+          ? DsValues(origin, top.key("zero_optimization"), zero_object(top.at("zero_optimization")),
+                     ds_section("zero_optimization"))
+          : DsValues(top.key("zero_optimization"), ds_section("zero_optimization"));
   const int stage = zero.at("stage").get<int>();
-  const DsValues optimizer = section_of(origin, top, "optimizer", ds_optimizer());
-  const DsValues scheduler = section_of(origin, top, "scheduler", ds_scheduler());
-  return {
-      .top = top,
-      .zero = zero,
-      .leaf_module = section_of(origin, zero, "leaf_module", ds_leaf_module()),
-      .offload_param = section_of(origin, zero, "offload_param", ds_offload_param()),
-      .offload_optimizer = section_of(origin, zero, "offload_optimizer", ds_offload_optimizer()),
-      .aio = section_of(origin, top, "aio", ds_aio()),
-      .fp16 = section_of(origin, top, "fp16", ds_fp16()),
-      .bf16 = section_of(origin, top, "bf16", ds_bf16()),
-      .data_types = section_of(origin, top, "data_types", ds_data_types()),
-      .optimizer = optimizer,
-      .optimizer_params = optimizer_params_of(origin, optimizer),
-      .scheduler = scheduler,
-      .scheduler_params = scheduler_params_of(origin, scheduler),
-      .comms_logger = section_of(origin, top, "comms_logger", ds_comms_logger()),
-      .torch_autocast = section_of(origin, top, "torch_autocast", ds_torch_autocast()),
-      .parts = read_parts(origin, top, zero),
-      .stage = stage};
+  const DsValues optimizer = section_of(origin, top, "optimizer");
+  const DsValues scheduler = section_of(origin, top, "scheduler");
+  return {.top = top,
+          .zero = zero,
+          .leaf_module = section_of(origin, zero, "leaf_module"),
+          .offload_param = section_of(origin, zero, "offload_param"),
+          .offload_optimizer = section_of(origin, zero, "offload_optimizer"),
+          .aio = section_of(origin, top, "aio"),
+          .fp16 = section_of(origin, top, "fp16"),
+          .bf16 = section_of(origin, top, "bf16"),
+          .data_types = section_of(origin, top, "data_types"),
+          .optimizer = optimizer,
+          .optimizer_params = optimizer_params_of(origin, optimizer),
+          .scheduler = scheduler,
+          .scheduler_params = scheduler_params_of(origin, scheduler),
+          .comms_logger = section_of(origin, top, "comms_logger"),
+          .torch_autocast = section_of(origin, top, "torch_autocast"),
+          .parts = read_parts(origin, top, zero),
+          .stage = stage};
 }
 
 ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule,

@@ -15,7 +15,7 @@ struct DsConfig {
   DsValues top, zero, leaf_module, offload_param, offload_optimizer;
   DsValues aio, fp16, bf16, data_types, optimizer, optimizer_params;
   DsValues scheduler, scheduler_params, comms_logger, torch_autocast;
-  std::map<std::string_view, DsValues> parts;  // those of ds_parts that are given, by path
+  std::map<std::string_view, DsValues> parts;  // sections of which nothing is modelled, by path
   int stage = 0;
 };
 

@@ -148,37 +148,13 @@ void mute_without_effect(DsConfig& c) {
 }
 
 ZeroKnobs zero_knobs(const DsConfig& c) {
-  const DsValues& z = c.zero;
-  const auto flag = [&](std::string_view name) { return z.effective(name) == true; };
-  const auto elems = [&](std::string_view name) { return z.effective(name).get<std::int64_t>(); };
-  ZeroKnobs k;
-  k.contiguous_gradients = flag("contiguous_gradients");
-  k.reduce_scatter = flag("reduce_scatter");
-  k.use_multi_rank_bucket_allreduce = flag("use_multi_rank_bucket_allreduce");
-  k.compute_grad_norm = flag("compute_grad_norm");
-  k.parameter_alignment = flag("parameter_alignment");
-  k.round_robin_gradients = flag("round_robin_gradients");
-  const Json overlap = z.effective("overlap_comm");
+  Deck deck;
+  for (const DsValues* values : {&c.top, &c.zero, &c.bf16}) values->fill(deck);
+  ZeroKnobs k = deck.zero.knobs;
+  const Json overlap = c.zero.effective("overlap_comm");
   k.overlap_comm = overlap.is_null() ? c.stage == 3 : overlap == true;
-  k.reduce_bucket_size = elems("reduce_bucket_size");
-  k.sub_group_size = elems("sub_group_size");
-  k.param_persistence_threshold = elems("param_persistence_threshold");
-  k.model_persistence_threshold = elems("model_persistence_threshold");
-  k.max_live_parameters = elems("max_live_parameters");
-  k.max_reuse_distance = elems("max_reuse_distance");
-  k.use_all_reduce_for_fetch_params = flag("use_all_reduce_for_fetch_params");
-  k.allgather_sequential = flag("allgather_sequential");
-  k.muon_momentum_in_memory = flag("save_muon_momentum_buffer_in_memory");
-  k.prefetch_bucket_size =
-      k.allgather_sequential && c.stage == 3 ? 1 : elems("prefetch_bucket_size");
-  k.memory_efficient_linear = flag("memory_efficient_linear");
-  k.managed_accumulation = c.top.flag("managed_gradient_accumulation");
-  k.hpz_partition_size = std::max<std::int64_t>(1, elems("zero_hpz_partition_size"));
-  k.quantized_weights = flag("zero_quantized_weights");
-  k.quantized_gradients = flag("zero_quantized_gradients");
-  k.immediate_grad_update = c.bf16.effective("immediate_grad_update") == true;
-  k.prescale_gradients = c.top.effective("prescale_gradients") == true;
-  k.gradient_predivide_factor = c.top.effective("gradient_predivide_factor").get<double>();
+  if (k.allgather_sequential && c.stage == 3) k.prefetch_bucket_size = 1;
+  k.hpz_partition_size = std::max<std::int64_t>(1, k.hpz_partition_size);
   k.sums_gradients = c.top.at("gradient_allreduce_op") == "sum";
   return k;
 }

@@ -13,7 +13,7 @@ bool asks(const DsConfig& c, const DsValues& section, std::string_view deprecate
 }
 
 void mute_all(DsValues& section, std::string_view why) {
-  for (const DsKey& key : section.section().keys)
+  for (const Key& key : section.section().keys)
     if (key.name != "device") section.mute(key.name, std::string(why));
 }
 
@@ -28,9 +28,11 @@ bool offloads_params(const DsConfig& c) {
 }
 
 OffloadSpec offload_optimizer_spec(const DsConfig& c, Origin& origin) {
-  OffloadSpec spec;
-  spec.enabled = offloads_optimizer(c);
-  if (!spec.enabled) return spec;
+  Deck deck;
+  if (!offloads_optimizer(c)) return {};
+  c.offload_optimizer.fill(deck);
+  OffloadSpec& spec = deck.zero.offload_optimizer;
+  spec.enabled = true;
   const DsValues& o = c.offload_optimizer;
   if (o.at("device") == "nvme") {
     spec.nvme = c.stage == 3;
@@ -38,38 +40,28 @@ OffloadSpec offload_optimizer_spec(const DsConfig& c, Origin& origin) {
       origin.note(FindingKind::warning, o.key("device"),
                   "\"nvme\" below stage 3: DeepSpeed keeps the states in the host's memory");
   }
-  if (spec.nvme) {
-    spec.nvme_path = origin.resolve_output(o.at("nvme_path").get<std::string>());
-    spec.buffer_count = o.at("buffer_count").get<std::int64_t>();
-    spec.pipeline_read = o.flag("pipeline_read");
-    spec.pipeline_write = o.flag("pipeline_write");
-  }
-  spec.pin_memory = o.flag("pin_memory");
-  spec.ratio = c.stage == 3 ? o.number("ratio") : 1;
+  if (spec.nvme) spec.nvme_path = origin.resolve_output(o.at("nvme_path").get<std::string>());
   return spec;
 }
 
 OffloadSpec offload_param_spec(const DsConfig& c, const Origin& origin) {
-  OffloadSpec spec;
+  Deck deck;
+  OffloadSpec& spec = deck.zero.offload_param;
   spec.enabled = offloads_params(c);
   const DsValues& o = c.offload_param;
-  spec.nvme = spec.enabled && o.at("device") == "nvme";
-  if (!spec.nvme) return spec;
+  if (!spec.enabled || o.at("device") != "nvme") return spec;
+  o.fill(deck);
+  spec.nvme = true;
   spec.nvme_path = origin.resolve_output(o.at("nvme_path").get<std::string>());
-  spec.pin_memory = o.flag("pin_memory");
-  spec.buffer_count = o.at("buffer_count").get<std::int64_t>();
-  spec.buffer_size = o.at("buffer_size").get<std::int64_t>();
-  spec.max_in_cpu = o.at("max_in_cpu").get<std::int64_t>();
   return spec;
 }
 
 AioSpec aio_spec(const DsConfig& c) {
-  const auto count = [&](std::string_view name) { return c.aio.at(name).get<std::int64_t>(); };
-  AioSpec aio;
-  aio.block_size = count("block_size");
-  aio.queue_depth = count("queue_depth");
+  Deck deck;
+  c.aio.fill(deck);
+  AioSpec& aio = deck.zero.aio;
   aio.least_bytes = std::max(aio.least_bytes, aio.block_size);
-  aio.alignment_bytes = 1024 * count("intra_op_parallelism");
+  aio.alignment_bytes = 1024 * c.aio.effective("intra_op_parallelism").get<std::int64_t>();
   return aio;
 }
 

@@ -34,14 +34,8 @@ Kernel kernel_of(const DsConfig& c) {
   return kernel_named(type_of(c.optimizer)).value_or(Kernel::none);
 }
 
-DsSection section_of(Kernel kernel) {
-  switch (kernel) {
-    case Kernel::lion: return ds_lion();
-    case Kernel::sgd: return ds_sgd();
-    case Kernel::adagrad: return ds_adagrad();
-    case Kernel::muon: return ds_muon();
-    default: return ds_adam();
-  }
+const Section& section_of(Kernel kernel) {
+  return ds_section("optimizer.params", to_string(kernel));
 }
 
 // Names that DeepSpeed 0.19.8 knows besides those of ShardMark: its own, in any case, and those of
@@ -207,10 +201,10 @@ DsValues optimizer_params_of(Origin& origin, const DsValues& optimizer) {
           FindingKind::no_effect, key,
           "the optimizer has no type, so DeepSpeed does not use this section: add \"type\": "
           "\"AdamW\"");
-    return {key, ds_adam()};
+    return {key, section_of(Kernel::adamw)};
   }
   refuse_unknown_type(origin, optimizer);
-  const DsSection section = section_of(*kernel_named(type_of(optimizer)));
+  const Section& section = section_of(*kernel_named(type_of(optimizer)));
   if (!optimizer.given("params")) return {key, section};
   return {origin, key, optimizer.at("params"), section};
 }

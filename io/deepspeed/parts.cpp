@@ -16,7 +16,7 @@ std::pair<std::string_view, std::string_view> split(std::string_view path) {
 }
 
 // Whether the key that switches a section on has a value that does so.
-bool is_on(const DsPart& part, const DsValues& values) {
+bool is_on(const Section& part, const DsValues& values) {
   const Json gate = values.at(part.gate);
   if (gate.is_number()) return gate > 1;  // ranks that share something
   return gate.is_boolean() ? gate.get<bool>() : !gate.empty();
@@ -48,7 +48,8 @@ void check_expert_parallel(const DsValues& c, const Origin& origin) {
 std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& top,
                                                 const DsValues& zero) {
   std::map<std::string_view, DsValues> parts;
-  for (const DsPart& part : ds_parts()) {
+  for (const Section& part : ds_sections()) {
+    if (part.judging == Judging::by_reader) continue;
     const auto [parent, name] = split(part.path);
     const auto found = parts.find(parent);
     const DsValues* from = parent.empty()                  ? &top
@@ -56,7 +57,7 @@ std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& 
                            : found == parts.end()          ? nullptr
                                                            : &found->second;
     if (from == nullptr || !from->given(name) || counts_as_absent(from->at(name))) continue;
-    parts.emplace(part.path, DsValues(origin, from->key(name), from->at(name), part.section));
+    parts.emplace(part.path, DsValues(origin, from->key(name), from->at(name), part));
   }
   if (const auto it = parts.find("tensor_parallel"); it != parts.end())
     check_tensor_parallel(it->second, origin);
@@ -66,21 +67,22 @@ std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& 
 }
 
 void mute_parts(DsConfig& c) {
-  for (const DsPart& part : ds_parts()) {
+  for (const Section& part : ds_sections()) {
     const auto it = c.parts.find(part.path);
     if (it == c.parts.end() || part.gate.empty() || is_on(part, it->second)) continue;
-    for (const DsKey& key : part.section.keys)
+    for (const Key& key : part.keys)
       if (key.name != part.gate && !c.parts.contains(fmt::format("{}.{}", part.path, key.name)))
         it->second.mute(key.name, std::string(part.gate_is_off));
   }
   if (const auto it = c.parts.find("tensor_parallel.tensor_parallel"); it != c.parts.end())
-    for (const DsKey& key : it->second.section().keys)
+    for (const Key& key : it->second.section().keys)
       it->second.mute(key.name, "only autotp_size divides the model");
 }
 
 void judge_parts(const DsConfig& c, Origin& origin, Schedule schedule) {
-  for (const DsPart& part : ds_parts())
-    if (const auto it = c.parts.find(part.path); part.is_judged && it != c.parts.end())
+  for (const Section& part : ds_sections())
+    if (const auto it = c.parts.find(part.path);
+        part.judging == Judging::by_key && it != c.parts.end())
       it->second.judge(origin, c.stage, schedule);
 }
 

@@ -41,10 +41,10 @@ Dtype grad_accum_dtype(const DsConfig& c, Dtype model, const Origin& origin) {
 constexpr std::int64_t min_power = -1022, max_power = 1023;
 
 LossScaleSpec loss_scale_spec(const DsConfig& c, const Origin& origin) {
-  LossScaleSpec spec;
+  Deck deck;
+  LossScaleSpec& spec = deck.zero.precision.loss_scale;
   const double fixed = c.fp16.number("loss_scale");
-  spec.dynamic = fixed == 0;
-  if (!spec.dynamic) {
+  if (fixed != 0) {
     spec.initial = fixed;
     return spec;
   }
@@ -52,11 +52,9 @@ LossScaleSpec loss_scale_spec(const DsConfig& c, const Origin& origin) {
   if (power < min_power || power > max_power)
     origin.refuse(c.fp16.key("initial_scale_power"), power,
                   fmt::format("must be an integer from {} to {}", min_power, max_power));
+  c.fp16.fill(deck);
+  spec.dynamic = true;
   spec.initial = std::ldexp(1.0, static_cast<int>(power));
-  spec.window = c.fp16.at("loss_scale_window").get<std::int64_t>();
-  spec.hysteresis = c.fp16.at("hysteresis").get<std::int64_t>();
-  spec.consecutive_hysteresis = c.fp16.flag("consecutive_hysteresis");
-  spec.min_scale = c.fp16.number("min_loss_scale");
   return spec;
 }
 

@@ -8,7 +8,6 @@
 
 #include <fmt/core.h>
 
-#include <io/deepspeed/schema/auto_keys.hpp>
 #include <io/deepspeed/sections.hpp>
 
 namespace shardmark {
@@ -17,11 +16,10 @@ namespace {
 struct Known {
   std::string_view name;
   LrSchedule type;
-  DsSection (*section)();
 };
-constexpr std::array known{Known{"WarmupLR", LrSchedule::warmup, ds_warmup},
-                           Known{"WarmupDecayLR", LrSchedule::warmup_decay, ds_warmup_decay},
-                           Known{"WarmupCosineLR", LrSchedule::warmup_cosine, ds_warmup_cosine}};
+constexpr std::array known{Known{"WarmupLR", LrSchedule::warmup},
+                           Known{"WarmupDecayLR", LrSchedule::warmup_decay},
+                           Known{"WarmupCosineLR", LrSchedule::warmup_cosine}};
 
 // Schedulers that DeepSpeed finds in its own code or in PyTorch.
 constexpr std::array<std::string_view, 17> others{
@@ -103,13 +101,14 @@ DsValues scheduler_params_of(Origin& origin, const DsValues& scheduler) {
     if (scheduler.given("params"))
       origin.note(FindingKind::no_effect, scheduler.key("params"),
                   "the scheduler has no type, so DeepSpeed does not use this section");
-    return {scheduler.key("params"), ds_warmup()};
+    return {scheduler.key("params"), ds_section("scheduler.params", "WarmupLR")};
   }
   const Known& type = known_scheduler(scheduler, origin);
   if (scheduler.at("params").is_null())
     origin.missing(scheduler.key("params"),
                    "give the scheduler's parameters; {} takes the defaults");
-  return {origin, scheduler.key("params"), scheduler.at("params"), type.section()};
+  return {origin, scheduler.key("params"), scheduler.at("params"),
+          ds_section("scheduler.params", type.name)};
 }
 
 SchedulerSpec scheduler_spec(const DsConfig& c, const OptimizerSpec& optimizer, Origin& origin) {

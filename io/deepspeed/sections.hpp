@@ -48,7 +48,8 @@ AioSpec aio_spec(const DsConfig& config);
 /// Mutes the keys that offload makes ineffective, here and elsewhere in the config.
 void mute_beside_offload(DsConfig& config);
 
-/// Returns the sections of ds_parts that the config has. Throws DeckError if DeepSpeed refuses one.
+/// Returns the sections that the config has and ShardMark models nothing of. Throws DeckError if
+/// DeepSpeed refuses one.
 std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& top,
                                                 const DsValues& zero);
 /// Mutes the keys of a section that is switched off.
@@ -60,7 +61,7 @@ void judge_parts(const DsConfig& config, Origin& origin, Schedule schedule);
 /// modules, which is not modelled.
 void judge_with_model(DsConfig& config, Origin& origin, const DsModel& model);
 
-/// The values of `zero_optimization` that the schedule uses.
+/// The values that DeepSpeed's schedule uses.
 ZeroKnobs zero_knobs(const DsConfig& config);
 /// Mutes the keys that other keys of the same config make ineffective.
 void mute_without_effect(DsConfig& config);

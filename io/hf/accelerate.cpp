@@ -71,12 +71,6 @@ std::vector<std::string> accelerate_names() {
   return names;
 }
 
-bool deepspeed_knows(const std::string& name) {
-  const DsSection top = ds_top_level();
-  return std::any_of(top.keys.begin(), top.keys.end(),
-                     [&](const DsKey& row) { return row.name == name || row.alias == name; });
-}
-
 // The plugin's keys, which reach it as text in environment variables.
 class PluginKeys {
  public:
@@ -170,7 +164,7 @@ void refuse_hidden_keys(const Origin& origin, const Json& config, const PluginKe
 void check_keys(Origin& origin, const Json& config) {
   for (const auto& item : config.items())
     if (!contains(used_keys, item.key()) && !contains(launch_keys, item.key()) &&
-        !deepspeed_knows(item.key()))
+        ds_key(item.key()) == nullptr)
       refuse_unknown(origin, accelerate_root, item.key(), item.value(), accelerate_names());
   const std::string section = join_key(accelerate_root, "deepspeed_config");
   const Json empty;
@@ -224,7 +218,7 @@ Json accelerate_config(Origin& origin, const Json& config, std::optional<int> wo
     result = from_plugin_keys(origin, keys);
   }
   for (const auto& item : config.items())
-    if (deepspeed_knows(item.key()) &&
+    if (ds_key(item.key()) != nullptr &&
         (item.value().is_object() || !contains(launch_keys, item.key())))
       result.merge_patch(Json{{item.key(), item.value()}});
   return result;

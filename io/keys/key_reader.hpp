@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <core/enum_array.hpp>
+#include <io/keys/key.hpp>
 #include <io/keys/origin.hpp>
 
 namespace shardmark {
@@ -22,13 +23,6 @@ namespace shardmark {
 struct IntRange {
   std::int64_t min = 0;
   std::int64_t max = std::numeric_limits<std::int64_t>::max();
-};
-
-/// The bounds of a real value: [min, max], or (min, max] with `above_min`.
-struct RealRange {
-  double min = -std::numeric_limits<double>::infinity();
-  double max = std::numeric_limits<double>::infinity();
-  bool above_min = false;
 };
 
 /// A word that a key accepts. `later` means that the word is known but not modelled yet.

@@ -40,7 +40,7 @@ set(layout_rooms
   "comm/nccl/info: core comm comm/mpi comm/nccl"
   "comm/factory: core core/plan/deck comm comm/*"
   "io/json: core"
-  "io/keys: core io/json"
+  "io/keys: core core/plan/deck io/json"
   "io/files: core"
   "io/data: core core/plan/deck"
   "io/deepspeed/schema: core core/plan/deck io/json io/keys"

@@ -84,14 +84,14 @@ std::optional<Json> to_boolean(const Json& value) {
 }
 
 // Turns booleans and strings into numbers.
-std::optional<Json> to_number(const DsKey& key, const Json& value) {
+std::optional<Json> to_number(const Key& key, const Json& value) {
   const bool strict =
-      key.type == DsType::integer_not_boolean || key.type == DsType::number_not_boolean;
+      key.type == KeyType::integer_not_boolean || key.type == KeyType::number_not_boolean;
   if (value.is_boolean())
     return strict ? std::nullopt : std::optional<Json>(value.get<bool>() ? 1 : 0);
   if (!value.is_string()) return std::make_optional(value);
   const auto text = value.get<std::string>();
-  const bool integer = key.type == DsType::integer || key.type == DsType::integer_not_boolean;
+  const bool integer = key.type == KeyType::integer || key.type == KeyType::integer_not_boolean;
   return integer ? integer_in(text, !strict) : real_in(text);
 }
 
@@ -114,7 +114,7 @@ bool in_range(const RealRange& range, double v) {
   return v >= range.min && v <= range.max;
 }
 
-std::optional<Json> coerce_integer(const DsKey& key, const Json& value) {
+std::optional<Json> coerce_integer(const Key& key, const Json& value) {
   const auto v = saturated_integer(value);
   if (!v || !in_range(key.range, static_cast<double>(*v))) return std::nullopt;
   const auto words = split_words(key.words);
@@ -124,38 +124,38 @@ std::optional<Json> coerce_integer(const DsKey& key, const Json& value) {
   return Json(*v);
 }
 
-std::optional<Json> coerce_word(const DsKey& key, const Json& value) {
+std::optional<Json> coerce_word(const Key& key, const Json& value) {
   if (!value.is_string()) return std::nullopt;
   auto text = value.get<std::string>();
-  if (key.type == DsType::word_any_case) text = lower_case(text);
+  if (key.type == KeyType::word_any_case) text = lower_case(text);
   const auto words = split_words(key.words);
   const bool is_known = std::find(words.begin(), words.end(), text) != words.end();
   return is_known ? std::optional<Json>(std::move(text)) : std::nullopt;
 }
 
 // Whether an array has only words of its key, if the key lists any.
-bool all_known(const DsKey& key, const Json& array) {
+bool all_known(const Key& key, const Json& array) {
   const auto words = split_words(key.words);
   return key.words.empty() || std::all_of(array.begin(), array.end(), [&](const Json& item) {
            return item.is_string() && std::find(words.begin(), words.end(), item) != words.end();
          });
 }
 
-bool is_names(const DsKey& key, const Json& value) {
+bool is_names(const Key& key, const Json& value) {
   if (value.is_string()) return !key.words.empty() && value == key.words;
   return value.is_array() &&
          std::all_of(value.begin(), value.end(), [](const Json& name) { return name.is_string(); });
 }
 
-bool nullable(const DsKey& key) {
-  for (const DsType never : {DsType::python_object, DsType::names, DsType::not_empty,
-                             DsType::one_or_zero, DsType::int_argument})
+bool nullable(const Key& key) {
+  for (const KeyType never : {KeyType::python_object, KeyType::names, KeyType::not_empty,
+                              KeyType::one_or_zero, KeyType::int_argument})
     if (key.type == never) return false;
-  return key.type == DsType::boolean_or_null || key.type == DsType::object_or_null ||
-         key.type == DsType::any || key.fallback == "null";
+  return key.type == KeyType::boolean_or_null || key.type == KeyType::object_or_null ||
+         key.type == KeyType::any || key.default_value().is_null();
 }
 
-std::string quoted_list(const DsKey& key) {
+std::string quoted_list(const Key& key) {
   const auto words = split_words(key.words);
   std::string list;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -163,88 +163,88 @@ std::string quoted_list(const DsKey& key) {
     if (words[i].empty())
       list += "null";
     else
-      list += key.type == DsType::integer ? words[i] : fmt::format("\"{}\"", words[i]);
+      list += key.type == KeyType::integer ? words[i] : fmt::format("\"{}\"", words[i]);
   }
   return list;
 }
 
 }  // namespace
 
-std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces) {
-  if (key.type == DsType::truth) return Json(truth_of(value));
+std::optional<Json> coerce(const Key& key, const Json& value, bool coerces) {
+  if (key.type == KeyType::truth) return Json(truth_of(value));
   if (value.is_null()) return nullable(key) ? std::optional<Json>(value) : std::nullopt;
   const auto only_if = [&](bool right_type) {
     return right_type ? std::optional<Json>(value) : std::nullopt;
   };
   switch (key.type) {
-    case DsType::boolean:
-    case DsType::boolean_or_null:
+    case KeyType::boolean:
+    case KeyType::boolean_or_null:
       if (value.is_boolean()) return std::make_optional(value);
       if (coerces) return to_boolean(value);
       return value.is_number_integer() ? std::optional<Json>(truth_of(value)) : std::nullopt;
-    case DsType::integer:
-    case DsType::integer_not_boolean: {
+    case KeyType::integer:
+    case KeyType::integer_not_boolean: {
       const auto number = coerces ? to_number(key, value) : only_if(value.is_number());
       return number ? coerce_integer(key, *number) : std::nullopt;
     }
-    case DsType::number:
-    case DsType::number_not_boolean: {
+    case KeyType::number:
+    case KeyType::number_not_boolean: {
       const auto number = coerces ? to_number(key, value) : only_if(value.is_number());
       const bool good = number && number->is_number() && std::isfinite(number->get<double>()) &&
                         in_range(key.range, number->get<double>());
       return good ? number : std::nullopt;
     }
-    case DsType::word:
-    case DsType::word_any_case: return coerce_word(key, value);
-    case DsType::object:
+    case KeyType::word:
+    case KeyType::word_any_case: return coerce_word(key, value);
+    case KeyType::object:
       if (!key.words.empty() && value == key.words) return Json::object();
       return only_if(value.is_object());
-    case DsType::object_or_null: return only_if(value.is_object());
-    case DsType::array: return only_if(value.is_array() && all_known(key, value));
-    case DsType::text: return only_if(value.is_string());
-    case DsType::names: return only_if(is_names(key, value));
-    case DsType::not_empty: return only_if(truth_of(value));
-    case DsType::one_or_zero:
+    case KeyType::object_or_null: return only_if(value.is_object());
+    case KeyType::array: return only_if(value.is_array() && all_known(key, value));
+    case KeyType::text: return only_if(value.is_string());
+    case KeyType::names: return only_if(is_names(key, value));
+    case KeyType::not_empty: return only_if(truth_of(value));
+    case KeyType::one_or_zero:
       return only_if(value == true || value == false || value == 0 || value == 1);
-    case DsType::int_argument:
+    case KeyType::int_argument:
       return only_if(value.is_number() || value.is_boolean() ||
                      (value.is_string() && integer_in(value.get<std::string>(), false)));
-    case DsType::python_object: return std::nullopt;
-    case DsType::truth:
-    case DsType::any: return std::make_optional(value);
+    case KeyType::python_object: return std::nullopt;
+    case KeyType::truth:
+    case KeyType::any: return std::make_optional(value);
   }
   return std::nullopt;
 }
 
-std::string describe(const DsKey& key) {
-  if (key.type == DsType::array && !key.words.empty())
+std::string describe(const Key& key) {
+  if (key.type == KeyType::array && !key.words.empty())
     return "must be a list of " + quoted_list(key);
-  if (!key.words.empty() && key.type != DsType::object && key.type != DsType::names)
+  if (!key.words.empty() && key.type != KeyType::object && key.type != KeyType::names)
     return "must be " + quoted_list(key);
   switch (key.type) {
-    case DsType::boolean: return "must be true or false";
-    case DsType::boolean_or_null: return "must be true, false or null";
-    case DsType::integer:
-    case DsType::integer_not_boolean:
+    case KeyType::boolean: return "must be true or false";
+    case KeyType::boolean_or_null: return "must be true, false or null";
+    case KeyType::integer:
+    case KeyType::integer_not_boolean:
       return key.range.min < 0 ? "must be an integer"
                                : fmt::format("must be an integer, at least {}", key.range.min);
-    case DsType::number:
-    case DsType::number_not_boolean: return "must be " + describe(key.range);
-    case DsType::object: return "must be an object";
-    case DsType::object_or_null: return "must be an object or null";
-    case DsType::array: return "must be an array";
-    case DsType::text: return "must be a string";
-    case DsType::names:
+    case KeyType::number:
+    case KeyType::number_not_boolean: return "must be " + describe(key.range);
+    case KeyType::object: return "must be an object";
+    case KeyType::object_or_null: return "must be an object or null";
+    case KeyType::array: return "must be an array";
+    case KeyType::text: return "must be a string";
+    case KeyType::names:
       return "must be a list of names" + (key.words.empty() ? "" : " or " + quoted_list(key));
-    case DsType::not_empty: return "must not be empty";
-    case DsType::one_or_zero: return "must be true or false";
-    case DsType::int_argument: return "must be an integer";
-    case DsType::python_object:
+    case KeyType::not_empty: return "must not be empty";
+    case KeyType::one_or_zero: return "must be true or false";
+    case KeyType::int_argument: return "must be an integer";
+    case KeyType::python_object:
       return "DeepSpeed needs a Python object here, which JSON cannot express: remove the key";
-    case DsType::word:
-    case DsType::word_any_case:
-    case DsType::truth:
-    case DsType::any: break;
+    case KeyType::word:
+    case KeyType::word_any_case:
+    case KeyType::truth:
+    case KeyType::any: break;
   }
   return "must be something else";
 }

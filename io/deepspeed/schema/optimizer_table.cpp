@@ -7,109 +7,101 @@
 namespace shardmark {
 namespace {
 
-using enum DsType;
-using enum DsEffect;
+using enum KeyType;
 
-constexpr DsKey optimizer[] = {
-    {"type", "", text, "null", used, all_stages, any_real, ""},
-    {"params", "", object, "{}", used, all_stages, any_real, ""},
-    {"legacy_fusion", "", truth, "false", inert, all_stages, any_real, ""},
+constexpr Key optimizer[] = {
+    Key("type", text, "null").used(),
+    Key("params", object, "{}").used(),
+    Key("legacy_fusion", truth, "false"),
 };
 
-constexpr DsKey adam[] = {
-    {"lr", "", number, "0.001", used, all_stages, not_negative, ""},
-    {"betas", "", array, "[0.9,0.999]", used, all_stages, any_real, ""},
-    {"eps", "", number, "1e-08", used, all_stages, not_negative, ""},
-    {"weight_decay", "", number, "0.01", used, all_stages, not_negative, ""},
-    {"adam_w_mode", "", truth, "true", used, all_stages, any_real, ""},
-    {"bias_correction", "", truth, "true", used, all_stages, any_real, ""},
-    {"amsgrad", "", truth, "false", not_modelled, all_stages, any_real, ""},
-    {"maximize", "", truth, "false", not_modelled, all_stages, any_real, ""},
-    {"torch_adam", "", truth, "false", inert, all_stages, any_real, ""},
-    {"fp32_optimizer_states", "", boolean, "true", not_modelled, all_stages, any_real, ""},
-    {"set_grad_none", "", boolean, "true", inert, all_stages, any_real, ""},
-    {"fused", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
-    {"foreach", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
-    {"capturable", "", boolean, "false", inert, all_stages, any_real, ""},
-    {"differentiable", "", boolean, "false", inert, all_stages, any_real, ""},
-    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, "set gradient_clipping"},
+constexpr Key adam[] = {
+    Key("lr", number, "0.001").at_least(0).filled_by("hf.learning_rate").used(),
+    Key("betas", array, "[0.9,0.999]").filled_by("hf.adam_beta1 and hf.adam_beta2").used(),
+    Key("eps", number, "1e-08").at_least(0).filled_by("hf.adam_epsilon").used(),
+    Key("weight_decay", number, "0.01").at_least(0).filled_by("hf.weight_decay").used(),
+    Key("adam_w_mode", truth, "true").used(),
+    Key("bias_correction", truth, "true").used(),
+    Key("amsgrad", truth, "false").refused(),
+    Key("maximize", truth, "false").refused(),
+    Key("torch_adam", truth, "false"),
+    Key("fp32_optimizer_states", boolean, "true").refused(),
+    Key("set_grad_none", boolean, "true"),
+    Key("fused", boolean_or_null, "null"),
+    Key("foreach", boolean_or_null, "null"),
+    Key("capturable", boolean, "false"),
+    Key("differentiable", boolean, "false"),
+    removed("max_grad_norm", "set gradient_clipping"),
 };
 
-constexpr DsKey lion[] = {
-    {"lr", "", number, "0.001", used, all_stages, not_negative, ""},
-    {"betas", "", array, "[0.9,0.999]", used, all_stages, any_real, ""},
-    {"weight_decay", "", number, "0", used, all_stages, not_negative, ""},
-    {"set_grad_none", "", boolean, "true", inert, all_stages, any_real, ""},
-    {"fp32_optimizer_states", "", boolean, "true", not_modelled, all_stages, any_real, ""},
-    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, "set gradient_clipping"},
+constexpr Key lion[] = {
+    Key("lr", number, "0.001").at_least(0).filled_by("hf.learning_rate").used(),
+    Key("betas", array, "[0.9,0.999]").filled_by("hf.adam_beta1 and hf.adam_beta2").used(),
+    Key("weight_decay", number, "0").at_least(0).filled_by("hf.weight_decay").used(),
+    Key("set_grad_none", boolean, "true"),
+    Key("fp32_optimizer_states", boolean, "true").refused(),
+    removed("max_grad_norm", "set gradient_clipping"),
 };
 
-constexpr DsKey sgd[] = {
-    {"lr", "", number, "0.001", used, all_stages, not_negative, ""},
-    {"momentum", "", number, "0", used, all_stages, not_negative, ""},
-    {"dampening", "", number, "0", used, all_stages, any_real, ""},
-    {"weight_decay", "", number, "0", used, all_stages, not_negative, ""},
-    {"nesterov", "", truth, "false", used, all_stages, any_real, ""},
-    {"maximize", "", truth, "false", not_modelled, all_stages, any_real, ""},
-    {"foreach", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
-    {"differentiable", "", boolean, "false", inert, all_stages, any_real, ""},
-    {"fused", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
-    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, "set gradient_clipping"},
+constexpr Key sgd[] = {
+    Key("lr", number, "0.001").at_least(0).filled_by("hf.learning_rate").used(),
+    Key("momentum", number, "0").at_least(0).used(),
+    Key("dampening", number, "0").used(),
+    Key("weight_decay", number, "0").at_least(0).filled_by("hf.weight_decay").used(),
+    Key("nesterov", truth, "false").used(),
+    Key("maximize", truth, "false").refused(),
+    Key("foreach", boolean_or_null, "null"),
+    Key("differentiable", boolean, "false"),
+    Key("fused", boolean_or_null, "null"),
+    removed("max_grad_norm", "set gradient_clipping"),
 };
 
-constexpr DsKey adagrad[] = {
-    {"lr", "", number, "0.01", used, all_stages, not_negative, ""},
-    {"lr_decay", "", number, "0", used, all_stages, not_negative, ""},
-    {"weight_decay", "", number, "0", used, all_stages, not_negative, ""},
-    {"initial_accumulator_value", "", number, "0", used, all_stages, not_negative, ""},
-    {"eps", "", number, "1e-10", used, all_stages, not_negative, ""},
-    {"maximize", "", truth, "false", not_modelled, all_stages, any_real, ""},
-    {"foreach", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
-    {"differentiable", "", boolean, "false", inert, all_stages, any_real, ""},
-    {"fused", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
-    {"amsgrad", "", truth, "false", dead, all_stages, any_real, ""},
-    {"fp32_optimizer_states", "", boolean, "true", not_modelled, all_stages, any_real, ""},
-    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, "set gradient_clipping"},
+constexpr Key adagrad[] = {
+    Key("lr", number, "0.01").at_least(0).filled_by("hf.learning_rate").used(),
+    Key("lr_decay", number, "0").at_least(0).used(),
+    Key("weight_decay", number, "0").at_least(0).filled_by("hf.weight_decay").used(),
+    Key("initial_accumulator_value", number, "0").at_least(0).used(),
+    Key("eps", number, "1e-10").at_least(0).filled_by("hf.adam_epsilon").used(),
+    Key("maximize", truth, "false").refused(),
+    Key("foreach", boolean_or_null, "null"),
+    Key("differentiable", boolean, "false"),
+    Key("fused", boolean_or_null, "null"),
+    Key("amsgrad", truth, "false").dead(),
+    Key("fp32_optimizer_states", boolean, "true").refused(),
+    removed("max_grad_norm", "set gradient_clipping"),
 };
 
 // DeepSpeed takes what it knows of the names for the two halves of the parameters, and ignores the
 // rest.
-constexpr DsKey muon[] = {
-    {"lr", "", number, "0.02", used, all_stages, not_negative, ""},
-    {"muon_lr", "", number, "0.02", used, all_stages, not_negative, ""},
-    {"adam_lr", "", number, "0.0003", used, all_stages, not_negative, ""},
-    {"momentum", "", number, "0.95", used, all_stages, {0, 1}, ""},
-    {"ns_method", "", word, "\"gram\"", used, all_stages, any_real, "gram|standard"},
-    {"weight_decay", "", number, "0", used, all_stages, not_negative, ""},
-    {"betas", "", array, "[0.9,0.95]", used, all_stages, any_real, ""},
-    {"eps", "", number, "1e-10", used, all_stages, not_negative, ""},
-    {"adam_w_mode", "", truth, "true", not_modelled, all_stages, any_real, ""},
-    {"per_head_muon", "", truth, "false", not_modelled, all_stages, any_real, ""},
-    {"torch_adam", "", truth, "false", inert, all_stages, any_real, ""},
-    {"foreach", "", boolean_or_null, "null", inert, all_stages, any_real, ""},
-    {"fp32_optimizer_states", "", boolean, "true", inert, all_stages, any_real, ""},
-    {"max_grad_norm", "", any, "null", removed, all_stages, any_real, "set gradient_clipping"},
+constexpr Key muon[] = {
+    Key("lr", number, "0.02").at_least(0).filled_by("hf.learning_rate").used(),
+    Key("muon_lr", number, "0.02").at_least(0).used(),
+    Key("adam_lr", number, "0.0003").at_least(0).used(),
+    Key("momentum", number, "0.95").within({0, 1}).used(),
+    Key("ns_method", word, "\"gram\"").one_of("gram|standard").used(),
+    Key("weight_decay", number, "0").at_least(0).filled_by("hf.weight_decay").used(),
+    Key("betas", array, "[0.9,0.95]").filled_by("hf.adam_beta1 and hf.adam_beta2").used(),
+    Key("eps", number, "1e-10").at_least(0).filled_by("hf.adam_epsilon").used(),
+    Key("adam_w_mode", truth, "true").refused(),
+    Key("per_head_muon", truth, "false").refused(),
+    Key("torch_adam", truth, "false"),
+    Key("foreach", boolean_or_null, "null"),
+    Key("fp32_optimizer_states", boolean, "true"),
+    removed("max_grad_norm", "set gradient_clipping"),
 };
 
 }  // namespace
 
-DsSection ds_optimizer() {
-  return {optimizer, false, false};
-}
-DsSection ds_adam() {
-  return {adam, false, true};
-}
-DsSection ds_lion() {
-  return {lion, false, true};
-}
-DsSection ds_sgd() {
-  return {sgd, false, true};
-}
-DsSection ds_adagrad() {
-  return {adagrad, false, true};
-}
-DsSection ds_muon() {
-  return {muon, false, false};
+std::span<const Section> optimizer_sections() {
+  static constexpr Section sections[] = {
+      {"optimizer", optimizer, Reading::dictionary},
+      {"optimizer.params", adam, Reading::arguments, {}, {}, {}, "adamw"},
+      {"optimizer.params", lion, Reading::arguments, {}, {}, {}, "lion"},
+      {"optimizer.params", sgd, Reading::arguments, {}, {}, {}, "sgd"},
+      {"optimizer.params", adagrad, Reading::arguments, {}, {}, {}, "adagrad"},
+      {"optimizer.params", muon, Reading::dictionary, {}, {}, {}, "muon"},
+  };
+  return sections;
 }
 
 }  // namespace shardmark

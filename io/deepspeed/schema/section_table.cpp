@@ -6,145 +6,163 @@
 namespace shardmark {
 namespace {
 
-using enum DsType;
-using enum DsEffect;
+using enum KeyType;
+using K = ZeroKnobs;
+using Offload = OffloadSpec;
+using Scale = LossScaleSpec;
+constexpr auto to_params = &ZeroSpec::offload_param;
+constexpr auto to_states = &ZeroSpec::offload_optimizer;
 
 constexpr RealRange share{0, 1};
 
-constexpr DsKey offload_param[] = {
-    {"device", "", word, "\"none\"", values, {3, 3}, any_real, "none|cpu|nvme"},
-    {"nvme_path", "", text, "null", used, {3, 3}, any_real, ""},
-    {"buffer_count", "", integer, "5", used, {3, 3}, not_negative, ""},
-    {"buffer_size", "", integer, "100000000", used, {3, 3}, not_negative, ""},
-    {"max_in_cpu", "", integer, "1000000000", used, {3, 3}, not_negative, ""},
-    {"pin_memory", "", boolean, "true", used, {3, 3}, any_real, ""},
+// clang-format off
+constexpr Key offload_param[] = {
+    Key("device", word, "\"none\"", "where parameters are kept").one_of("none|cpu|nvme")
+        .changes(three),
+    Key("nvme_path", text, "null", "the folder of the files of device nvme").used(three),
+    Key("buffer_count", in<to_params, &Offload::buffer_count>,
+        "the buffers on the host that files are read into").or_else("5").at_least(0, "buffers")
+        .used(three),
+    Key("buffer_size", in<to_params, &Offload::buffer_size>, "the elements per buffer")
+        .or_else("100000000").at_least(0, "elements").used(three),
+    Key("max_in_cpu", in<to_params, &Offload::max_in_cpu>, "the elements that stay in host memory")
+        .or_else("1000000000").at_least(0, "elements").used(three),
+    Key("pin_memory", in<to_params, &Offload::pin_memory>, "buffers on the host are page-locked")
+        .used(three),
 };
 
-constexpr DsKey offload_optimizer[] = {
-    {"device", "", word, "\"none\"", values, {1, 3}, any_real, "none|cpu|nvme"},
-    {"nvme_path", "", text, "null", used, {3, 3}, any_real, ""},
-    {"buffer_count", "", integer, "4", used, {3, 3}, not_negative, ""},
-    {"pin_memory", "", boolean, "true", used, {1, 3}, any_real, ""},
-    {"pipeline_read", "", boolean, "false", used, {3, 3}, any_real, ""},
-    {"pipeline_write", "", boolean, "false", used, {3, 3}, any_real, ""},
-    {"fast_init", "", boolean, "false", inert, {3, 3}, any_real, ""},
-    {"ratio", "", number, "1.0", used, {3, 3}, share, ""},
-    {"super_offload", "", boolean, "false", not_modelled, {3, 3}, any_real, ""},
-    {"cpuadam_cores_perc", "", number, "0.8", inert, {3, 3}, share, ""},
+constexpr Key offload_optimizer[] = {
+    Key("device", word, "\"none\"", "where optimizer states are kept").one_of("none|cpu|nvme")
+        .changes(one_up),
+    Key("nvme_path", text, "null", "the folder of the files of device nvme").used(three),
+    Key("buffer_count", in<to_states, &Offload::buffer_count>,
+        "the buffers on the host that files are read into").at_least(0, "buffers").used(three),
+    Key("pin_memory", in<to_states, &Offload::pin_memory>, "buffers on the host are page-locked")
+        .used(one_up),
+    Key("pipeline_read", in<to_states, &Offload::pipeline_read>,
+        "the next sub-group is read while one is updated").used(three),
+    Key("pipeline_write", in<to_states, &Offload::pipeline_write>,
+        "a sub-group is written while the next one is updated").used(three),
+    Key("fast_init", boolean, "false").inert(three),
+    Key("ratio", in<to_states, &Offload::ratio>, "the part of the sub-groups that is offloaded")
+        .within(share).used(three),
+    Key("super_offload", boolean, "false").refused(three),
+    Key("cpuadam_cores_perc", number, "0.8").inert(three).within(share),
 };
+// clang-format on
 
 constexpr RealRange positive_int{1, 1 << 30};
-constexpr DsKey aio[] = {
-    {"block_size", "", integer, "1048576", used, {3, 3}, positive_int, ""},
-    {"queue_depth", "", integer, "8", used, {3, 3}, positive_int, ""},
-    {"intra_op_parallelism", "", integer, "1", used, {3, 3}, positive_int, ""},
-    {"single_submit", "", boolean, "false", inert, {3, 3}, any_real, ""},
-    {"overlap_events", "", boolean, "true", inert, {3, 3}, any_real, ""},
-    {"use_gds", "", boolean, "false", not_modelled, {3, 3}, any_real, ""},
+// clang-format off
+constexpr Key aio[] = {
+    Key("block_size", in<&AioSpec::block_size>, "the size of one read or write")
+        .within(positive_int).used(three),
+    Key("queue_depth", in<&AioSpec::queue_depth>, "the reads or writes in flight")
+        .within(positive_int).used(three),
+    Key("intra_op_parallelism", integer, "1", "file sizes are multiples of 1024 times this")
+        .within(positive_int).used(three),
+    Key("single_submit", boolean, "false").inert(three),
+    Key("overlap_events", boolean, "true").inert(three),
+    Key("use_gds", boolean, "false").refused(three),
 };
 
-constexpr DsKey fp16[] = {
-    {"enabled", "", boolean, "false", used, all_stages, any_real, ""},
-    {"auto_cast", "", boolean, "false", inert, all_stages, any_real, ""},
-    {"loss_scale", "", number_not_boolean, "0", used, all_stages, not_negative, ""},
-    {"initial_scale_power", "", integer, "16", used, all_stages, any_real, ""},
-    {"loss_scale_window", "", integer_not_boolean, "1000", used, all_stages, any_real, ""},
-    {"hysteresis", "", integer, "2", used, all_stages, any_real, ""},
-    {"consecutive_hysteresis", "", boolean, "false", used, all_stages, any_real, ""},
-    {"min_loss_scale", "", integer_not_boolean, "1", used, all_stages, any_real, ""},
-    {"fp16_master_weights_and_grads", "", boolean, "false", not_modelled, all_stages, any_real, ""},
+constexpr Key fp16[] = {
+    Key("enabled", boolean, "false", "the model is trained in fp16").filled_by("hf.fp16").used(),
+    Key("auto_cast", boolean, "false"),
+    Key("loss_scale", number_not_boolean, "0", "the static loss scale; 0: it is dynamic")
+        .at_least(0).used(),
+    Key("initial_scale_power", integer, "16", "the first dynamic loss scale is 2 to this power")
+        .used(),
+    Key("loss_scale_window", in<&Scale::window>,
+        "after so many steps without overflow the scale doubles").of_type(integer_not_boolean),
+    Key("hysteresis", in<&Scale::hysteresis>, "the overflow from which on the scale is halved"),
+    Key("consecutive_hysteresis", in<&Scale::consecutive_hysteresis>,
+        "a step without overflow restores the hysteresis"),
+    Key("min_loss_scale", in<&Scale::min_scale>, "the smallest dynamic loss scale")
+        .of_type(integer_not_boolean).or_else("1"),
+    Key("fp16_master_weights_and_grads", boolean, "false").refused(),
 };
 
-constexpr DsKey bf16[] = {
-    {"enabled", "", boolean, "false", used, all_stages, any_real, ""},
-    {"immediate_grad_update", "", boolean, "false", tunes, all_stages, any_real, ""},
-    {"check_grad_overflow", "", boolean, "true", used, {1, 2}, any_real, ""},
-    {"bf16_master_weights_and_grads", "", boolean, "false", values, {1, 3}, any_real, ""},
-    {"bf16_optimizer_states", "", boolean, "false", values, {1, 3}, any_real, ""},
+constexpr Key bf16[] = {
+    Key("enabled", boolean, "false", "the model is trained in bf16").filled_by("hf.bf16").used(),
+    Key("immediate_grad_update", in<&K::immediate_grad_update>,
+        "each bf16 gradient is freed once it is added to the fp32 one").tunes(),
+    Key("check_grad_overflow", boolean, "true", "steps whose gradients overflow are skipped")
+        .used(one_two),
+    Key("bf16_master_weights_and_grads", boolean, "false",
+        "the master and its gradients are kept in bf16").changes(one_up),
+    Key("bf16_optimizer_states", boolean, "false", "the moments are kept in bf16").changes(one_up),
 };
+// clang-format on
 
 constexpr std::string_view dtypes =
     "|fp32|float32|float|torch.float32|fp16|float16|half|torch.float16|bf16|bfloat16|"
     "torch.bfloat16|int8|torch.int8";
-constexpr DsKey data_types[] = {
-    {"grad_accum_dtype", "", word, "null", used, all_stages, any_real, dtypes},
-    {"param_dtype", "", word, "null", inert, all_stages, any_real, dtypes},
-    {"buffer_dtype", "", word, "null", inert, all_stages, any_real, dtypes},
-    {"keep_in_fp32_modules", "", names, "\"auto\"", inert, all_stages, any_real, "auto"},
+// clang-format off
+constexpr Key data_types[] = {
+    Key("grad_accum_dtype", word, "null", "the type in which gradients of micro-batches add up")
+        .one_of(dtypes).used(),
+    Key("param_dtype", word, "null").one_of(dtypes),
+    Key("buffer_dtype", word, "null").one_of(dtypes),
+    Key("keep_in_fp32_modules", names, "\"auto\"").one_of("auto"),
 };
 
-constexpr DsKey torch_autocast[] = {
-    {"enabled", "", truth, "false", used, all_stages, any_real, ""},
-    {"dtype", "", word, "null", used, all_stages, any_real, dtypes.substr(1)},
-    {"lower_precision_safe_modules", "", names, "null", used, {1, 3}, any_real, ""},
+constexpr Key torch_autocast[] = {
+    Key("enabled", truth, "false", "products are computed in 16 bits").used(),
+    Key("dtype", word, "null", "the type of the products").one_of(dtypes.substr(1)).used(),
+    Key("lower_precision_safe_modules", names, "null",
+        "the classes whose parameters are sent in that type").used(one_up),
 };
+// clang-format on
 
-constexpr DsKey scheduler[] = {
-    {"type", "", text, "null", used, all_stages, any_real, ""},
-    {"params", "", any, "null", used, all_stages, any_real, ""},
+constexpr Key scheduler[] = {
+    Key("type", text, "null").used(),
+    Key("params", any, "null").used(),
 };
 
 // DeepSpeed calls each scheduler with its parameters by name, so an unknown name is an error.
-constexpr DsKey warmup[] = {
-    {"warmup_min_lr", "", any, "0.0", used, all_stages, any_real, ""},
-    {"warmup_max_lr", "", any, "null", used, all_stages, any_real, ""},
-    {"warmup_num_steps", "", any, "1000", used, all_stages, any_real, ""},
-    {"warmup_type", "", any, "\"log\"", used, all_stages, any_real, ""},
-    {"last_batch_iteration", "", any, "-1", not_modelled, all_stages, any_real, ""},
+constexpr Key warmup[] = {
+    Key("warmup_min_lr", any, "0.0").filled_by("hf").used(),
+    Key("warmup_max_lr", any, "null").filled_by("hf.learning_rate").used(),
+    Key("warmup_num_steps", any, "1000").filled_by("hf.warmup_steps").used(),
+    Key("warmup_type", any, "\"log\"").used(),
+    Key("last_batch_iteration", any, "-1").refused(),
 };
 
-constexpr DsKey warmup_decay[] = {
-    {"total_num_steps", "", any, "null", used, all_stages, any_real, ""},
-    {"warmup_min_lr", "", any, "0.0", used, all_stages, any_real, ""},
-    {"warmup_max_lr", "", any, "0.001", used, all_stages, any_real, ""},
-    {"warmup_num_steps", "", any, "1000", used, all_stages, any_real, ""},
-    {"warmup_type", "", any, "\"log\"", used, all_stages, any_real, ""},
-    {"last_batch_iteration", "", any, "-1", not_modelled, all_stages, any_real, ""},
+constexpr Key warmup_decay[] = {
+    Key("total_num_steps", any, "null").filled_by("hf.max_steps").used(),
+    Key("warmup_min_lr", any, "0.0").filled_by("hf").used(),
+    Key("warmup_max_lr", any, "0.001").filled_by("hf.learning_rate").used(),
+    Key("warmup_num_steps", any, "1000").filled_by("hf.warmup_steps").used(),
+    Key("warmup_type", any, "\"log\"").used(),
+    Key("last_batch_iteration", any, "-1").refused(),
 };
 
-constexpr DsKey warmup_cosine[] = {
-    {"total_num_steps", "", any, "null", used, all_stages, any_real, ""},
-    {"warmup_min_ratio", "", number, "0.0", used, all_stages, any_real, ""},
-    {"warmup_num_steps", "", any, "1000", used, all_stages, any_real, ""},
-    {"cos_min_ratio", "", number, "0.0001", used, all_stages, any_real, ""},
-    {"warmup_type", "", any, "\"log\"", used, all_stages, any_real, ""},
-    {"last_batch_iteration", "", any, "-1", not_modelled, all_stages, any_real, ""},
+constexpr Key warmup_cosine[] = {
+    Key("total_num_steps", any, "null").filled_by("hf.max_steps").used(),
+    Key("warmup_min_ratio", number, "0.0").used(),
+    Key("warmup_num_steps", any, "1000").filled_by("hf.warmup_steps").used(),
+    Key("cos_min_ratio", number, "0.0001").used(),
+    Key("warmup_type", any, "\"log\"").used(),
+    Key("last_batch_iteration", any, "-1").refused(),
 };
 
 }  // namespace
 
-DsSection ds_offload_param() {
-  return {offload_param, true, true};
-}
-DsSection ds_offload_optimizer() {
-  return {offload_optimizer, true, true};
-}
-DsSection ds_aio() {
-  return {aio, false, false};
-}
-DsSection ds_fp16() {
-  return {fp16, true, true};
-}
-DsSection ds_bf16() {
-  return {bf16, true, true};
-}
-DsSection ds_data_types() {
-  return {data_types, false, false};
-}
-DsSection ds_torch_autocast() {
-  return {torch_autocast, false, false};
-}
-DsSection ds_scheduler() {
-  return {scheduler, false, false};
-}
-DsSection ds_warmup() {
-  return {warmup, false, true};
-}
-DsSection ds_warmup_decay() {
-  return {warmup_decay, false, true};
-}
-DsSection ds_warmup_cosine() {
-  return {warmup_cosine, false, true};
+std::span<const Section> typed_sections() {
+  static constexpr Section sections[] = {
+      {"zero_optimization.offload_param", offload_param},
+      {"zero_optimization.offload_optimizer", offload_optimizer},
+      {"aio", aio, Reading::dictionary},
+      {"fp16", fp16},
+      {"bf16", bf16},
+      {"data_types", data_types, Reading::dictionary},
+      {"torch_autocast", torch_autocast, Reading::dictionary},
+      {"scheduler", scheduler, Reading::dictionary},
+      {"scheduler.params", warmup, Reading::arguments, {}, {}, {}, "WarmupLR"},
+      {"scheduler.params", warmup_decay, Reading::arguments, {}, {}, {}, "WarmupDecayLR"},
+      {"scheduler.params", warmup_cosine, Reading::arguments, {}, {}, {}, "WarmupCosineLR"},
+  };
+  return sections;
 }
 
 }  // namespace shardmark

@@ -7,133 +7,124 @@
 namespace shardmark {
 namespace {
 
-using enum DsType;
+using enum KeyType;
 
-constexpr DsKey flag(std::string_view name, std::string_view fallback) {
-  return {name, "", boolean, fallback, DsEffect::inert, {}, {}, ""};
-}
-constexpr DsKey words(std::string_view name, std::string_view fallback) {
-  return {name, "", text, fallback, DsEffect::inert, {}, {}, ""};
-}
-
-constexpr DsKey files[] = {flag("enabled", "false"), words("output_path", "\"\""),
-                           words("job_name", "\"DeepSpeedJobName\"")};
-constexpr DsKey wandb[] = {flag("enabled", "false"), words("group", "null"), words("team", "null"),
-                           words("project", "\"deepspeed\"")};
-constexpr DsKey comet[] = {
-    flag("enabled", "false"),
-    {"samples_log_interval", "", integer, "100", DsEffect::inert, {}, {}, ""},
-    words("project", "null"),
-    words("workspace", "null"),
-    words("api_key", "null"),
-    words("experiment_name", "null"),
-    words("experiment_key", "null"),
-    {"online", "", boolean_or_null, "null", DsEffect::inert, {}, {}, ""},
-    words("mode", "null")};
-constexpr DsKey comms_logger[] = {{"enabled", "", boolean, "false", DsEffect::used, {}, {}, ""},
-                                  {"prof_all", "", boolean, "true", DsEffect::used, {}, {}, ""},
-                                  {"prof_ops", "", array, "[]", DsEffect::used, {}, {}, ""},
-                                  {"verbose", "", boolean, "false", DsEffect::used, {}, {}, ""},
-                                  {"debug", "", boolean, "false", DsEffect::used, {}, {}, ""}};
-
-constexpr DsKey anything(std::string_view name, std::string_view fallback = "null") {
-  return {name, "", any, fallback, DsEffect::inert, {}, {}, ""};
-}
-
-constexpr DsKey throughput[] = {flag("enabled", "true"), flag("synchronized", "true")};
-constexpr DsKey timers[] = {{"throughput", "", object, "{}", DsEffect::inert, {}, {}, ""}};
-constexpr DsKey flops_profiler[] = {
-    {"enabled", "", boolean, "false", DsEffect::inert, {}, {}, ""},
-    anything("recompute_fwd_factor", "0.0"),
-    anything("profile_step", "1"),
-    anything("module_depth", "-1"),
-    anything("top_modules", "1"),
-    anything("detailed", "true"),
-    anything("output_file"),
+constexpr Key files[] = {
+    Key("enabled", boolean, "false"),
+    Key("output_path", text, "\"\""),
+    Key("job_name", text, "\"DeepSpeedJobName\""),
 };
-constexpr DsKey activation_checkpointing[] = {
-    anything("partition_activations", "false"),
-    anything("number_checkpoints"),
-    anything("contiguous_memory_optimization", "false"),
-    anything("synchronize_checkpoint_boundary", "false"),
-    anything("profile", "false"),
-    anything("cpu_checkpointing", "false"),
+constexpr Key wandb[] = {
+    Key("enabled", boolean, "false"),
+    Key("group", text, "null"),
+    Key("team", text, "null"),
+    Key("project", text, "\"deepspeed\""),
 };
-constexpr DsKey checkpoint[] = {
-    {"tag_validation", "", word_any_case, "\"warn\"", DsEffect::inert, {}, {}, "ignore|warn|fail"},
-    anything("load_universal", "false"),
-    anything("use_node_local_storage", "false"),
-    {"parallel_write", "", object, "{}", DsEffect::inert, {}, {}, ""},
-    anything("checkpoint_serialization", "true"),
-    {"writer", "", object_or_null, "null", DsEffect::inert, {}, {}, ""},
+constexpr Key comet[] = {
+    Key("enabled", boolean, "false"),    Key("samples_log_interval", integer, "100"),
+    Key("project", text, "null"),        Key("workspace", text, "null"),
+    Key("api_key", text, "null"),        Key("experiment_name", text, "null"),
+    Key("experiment_key", text, "null"), Key("online", boolean_or_null, "null"),
+    Key("mode", text, "null"),
 };
-constexpr DsKey parallel_write[] = {
-    {"pipeline_stage", "", one_or_zero, "false", DsEffect::inert, {}, {}, ""}};
-constexpr DsKey writer[] = {
-    {"type", "", word_any_case, "null", DsEffect::inert, {}, {}, "mock|python|fast"},
-    anything("io_buffer_size", "67108864"),
-    anything("io_buffer_double", "true"),
-    anything("show_statistics", "false"),
-    {"data_parallel", "", word_any_case, "null", DsEffect::inert, {}, {}, "replica|socket|machine"},
-    anything("decoupled", "false"),
-    anything("io_multiplier", "1"),
-};
-constexpr DsKey model_info[] = {anything("profile", "false"), anything("num_params"),
-                                anything("hidden_size"), anything("num_layers")};
-constexpr DsKey autotuning[] = {
-    anything("enabled", "false"),
-    anything("fast", "true"),
-    {"results_dir", "", not_empty, "\"autotuning_results\"", DsEffect::inert, {}, {}, ""},
-    {"exps_dir", "", not_empty, "\"autotuning_exps\"", DsEffect::inert, {}, {}, ""},
-    anything("overwrite", "true"),
-    anything("start_profile_step", "3"),
-    anything("end_profile_step", "5"),
-    anything("metric", "\"throughput\""),
-    anything("metric_path"),
-    anything("tuner_type", "\"gridsearch\""),
-    anything("tuner_early_stopping", "5"),
-    anything("tuner_num_trials", "50"),
-    anything("arg_mappings"),
-    {"model_info", "", object_or_null, "null", DsEffect::inert, {}, {}, ""},
-    anything("model_info_path"),
-    anything("mp_size", "1"),
-    anything("max_train_batch_size"),
-    anything("min_train_batch_size", "1"),
-    anything("max_train_micro_batch_size_per_gpu"),
-    anything("min_train_micro_batch_size_per_gpu", "1"),
-    anything("num_tuning_micro_batch_sizes", "3"),
+constexpr Key comms_logger[] = {
+    Key("enabled", boolean, "false").used(), Key("prof_all", boolean, "true").used(),
+    Key("prof_ops", array, "[]").used(),     Key("verbose", boolean, "false").used(),
+    Key("debug", boolean, "false").used(),
 };
 
-const DsPart tool_parts[] = {
-    {"tensorboard", ds_model(files)},
-    {"csv_monitor", ds_model(files)},
-    {"wandb", ds_model(wandb)},
-    {"comet", ds_model(comet)},
-    {"timers", ds_dictionary(timers)},
-    {"timers.throughput", ds_model(throughput)},
-    {"flops_profiler", ds_dictionary(flops_profiler)},
-    {"activation_checkpointing", ds_dictionary(activation_checkpointing)},
-    {"checkpoint", ds_dictionary(checkpoint)},
-    {"checkpoint.parallel_write", ds_dictionary(parallel_write)},
-    {"checkpoint.writer", ds_dictionary(writer)},
-    {"autotuning", ds_dictionary(autotuning)},
-    {"autotuning.model_info", ds_dictionary(model_info)},
+constexpr Key throughput[] = {
+    Key("enabled", boolean, "true"),
+    Key("synchronized", boolean, "true"),
+};
+constexpr Key timers[] = {
+    Key("throughput", object, "{}"),
+};
+constexpr Key flops_profiler[] = {
+    Key("enabled", boolean, "false"), Key("recompute_fwd_factor", any, "0.0"),
+    Key("profile_step", any, "1"),    Key("module_depth", any, "-1"),
+    Key("top_modules", any, "1"),     Key("detailed", any, "true"),
+    Key("output_file", any, "null"),
+};
+constexpr Key activation_checkpointing[] = {
+    Key("partition_activations", any, "false"),
+    Key("number_checkpoints", any, "null"),
+    Key("contiguous_memory_optimization", any, "false"),
+    Key("synchronize_checkpoint_boundary", any, "false"),
+    Key("profile", any, "false"),
+    Key("cpu_checkpointing", any, "false"),
+};
+constexpr Key checkpoint[] = {
+    Key("tag_validation", word_any_case, "\"warn\"").one_of("ignore|warn|fail"),
+    Key("load_universal", any, "false"),
+    Key("use_node_local_storage", any, "false"),
+    Key("parallel_write", object, "{}"),
+    Key("checkpoint_serialization", any, "true"),
+    Key("writer", object_or_null, "null"),
+};
+constexpr Key parallel_write[] = {
+    Key("pipeline_stage", one_or_zero, "false"),
+};
+constexpr Key writer[] = {
+    Key("type", word_any_case, "null").one_of("mock|python|fast"),
+    Key("io_buffer_size", any, "67108864"),
+    Key("io_buffer_double", any, "true"),
+    Key("show_statistics", any, "false"),
+    Key("data_parallel", word_any_case, "null").one_of("replica|socket|machine"),
+    Key("decoupled", any, "false"),
+    Key("io_multiplier", any, "1"),
+};
+constexpr Key model_info[] = {
+    Key("profile", any, "false"),
+    Key("num_params", any, "null"),
+    Key("hidden_size", any, "null"),
+    Key("num_layers", any, "null"),
+};
+constexpr Key autotuning[] = {
+    Key("enabled", any, "false"),
+    Key("fast", any, "true"),
+    Key("results_dir", not_empty, "\"autotuning_results\""),
+    Key("exps_dir", not_empty, "\"autotuning_exps\""),
+    Key("overwrite", any, "true"),
+    Key("start_profile_step", any, "3"),
+    Key("end_profile_step", any, "5"),
+    Key("metric", any, "\"throughput\""),
+    Key("metric_path", any, "null"),
+    Key("tuner_type", any, "\"gridsearch\""),
+    Key("tuner_early_stopping", any, "5"),
+    Key("tuner_num_trials", any, "50"),
+    Key("arg_mappings", any, "null"),
+    Key("model_info", object_or_null, "null"),
+    Key("model_info_path", any, "null"),
+    Key("mp_size", any, "1"),
+    Key("max_train_batch_size", any, "null"),
+    Key("min_train_batch_size", any, "1"),
+    Key("max_train_micro_batch_size_per_gpu", any, "null"),
+    Key("min_train_micro_batch_size_per_gpu", any, "1"),
+    Key("num_tuning_micro_batch_sizes", any, "3"),
 };
 
 }  // namespace
 
-DsSection ds_comms_logger() {
-  return {comms_logger, true, true};
-}
-
-std::span<const DsPart> ds_tool_parts() {
-  return tool_parts;
-}
-
-std::vector<DsPart> ds_parts() {
-  std::vector<DsPart> all(ds_tool_parts().begin(), ds_tool_parts().end());
-  all.insert(all.end(), ds_engine_parts().begin(), ds_engine_parts().end());
-  return all;
+std::span<const Section> tool_sections() {
+  constexpr Judging whole = Judging::as_a_whole;
+  static constexpr Section sections[] = {
+      {"comms_logger", comms_logger},
+      {"tensorboard", files, Reading::model, whole},
+      {"csv_monitor", files, Reading::model, whole},
+      {"wandb", wandb, Reading::model, whole},
+      {"comet", comet, Reading::model, whole},
+      {"timers", timers, Reading::dictionary, whole},
+      {"timers.throughput", throughput, Reading::model, whole},
+      {"flops_profiler", flops_profiler, Reading::dictionary, whole},
+      {"activation_checkpointing", activation_checkpointing, Reading::dictionary, whole},
+      {"checkpoint", checkpoint, Reading::dictionary, whole},
+      {"checkpoint.parallel_write", parallel_write, Reading::dictionary, whole},
+      {"checkpoint.writer", writer, Reading::dictionary, whole},
+      {"autotuning", autotuning, Reading::dictionary, whole},
+      {"autotuning.model_info", model_info, Reading::dictionary, whole},
+  };
+  return sections;
 }
 
 }  // namespace shardmark

@@ -3,35 +3,18 @@
 
 #include <fmt/core.h>
 
-#include <io/deepspeed/schema/auto_keys.hpp>
 #include <io/deepspeed/schema/values.hpp>
 #include <io/keys/nearest.hpp>
 
 namespace shardmark {
 namespace {
 
-const DsKey* find_row(const DsSection& section, std::string_view spelling) {
-  for (const DsKey& key : section.keys)
-    if (key.name == spelling || (!key.alias.empty() && key.alias == spelling)) return &key;
-  return nullptr;
-}
-
-std::vector<std::string> all_names(const DsSection& section) {
-  std::vector<std::string> names;
-  for (const DsKey& key : section.keys) {
-    if (key.effect == DsEffect::removed) continue;
-    names.emplace_back(key.name);
-    if (!key.alias.empty()) names.emplace_back(key.alias);
-  }
-  return names;
-}
-
 // Returns whether the value of a key that is not modelled asks for nothing beyond what ShardMark
 // does.
-bool harmless(const DsKey& key, const Json& value) {
-  if (value.is_null() || value == Json::parse(key.fallback)) return true;
-  if (key.type == DsType::boolean_or_null) return value == false;
-  if (key.type == DsType::object_or_null)
+bool harmless(const Key& key, const Json& value) {
+  if (value.is_null() || value == key.default_value()) return true;
+  if (key.type == KeyType::boolean_or_null) return value == false;
+  if (key.type == KeyType::object_or_null)
     return false;  // the presence of the object switches the feature on
   if (value.is_string()) {
     const auto text = value.get<std::string>();
@@ -54,35 +37,38 @@ void refuse_removed(const Origin& origin, std::string_view key, const Json& valu
                             remedy.empty() ? "" : "; ", remedy));
 }
 
-DsValues::DsValues(Origin& origin, std::string key, const Json& object, const DsSection& section)
+DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Section& section)
     : key_(std::move(key)), section_(section) {
   if (!object.is_object())
     origin.refuse(key_, object, "must be an object: enclose its keys in braces");
+  const bool coerces = section_.reading == Reading::model;
+  const bool forbids_extras = section_.reading != Reading::dictionary;
   for (const auto& item : object.items()) {
     const std::string at = join_key(key_, item.key());
-    const DsKey* row = find_row(section_, item.key());
-    const bool dropped = section_.coerces && item.value() == "auto";
-    if (!row && section_.forbids_extras && !dropped)
-      refuse_unknown(origin, key_, item.key(), item.value(), all_names(section_));
+    const Key* row = find_key(section_.keys, item.key());
+    const bool dropped = coerces && item.value() == "auto";
+    if (!row && forbids_extras && !dropped)
+      refuse_unknown(origin, key_, item.key(), item.value(), spellings(section_.keys));
     if (!row) {
-      const std::string meant = did_you_mean(item.key(), all_names(section_), "\"");
+      const std::string meant = did_you_mean(item.key(), spellings(section_.keys), "\"");
       origin.note(FindingKind::ignored, at,
                   "unknown to DeepSpeed, which ignores it" + (meant.empty() ? "" : ": " + meant));
       continue;
     }
-    if (row->effect == DsEffect::removed) refuse_removed(origin, at, item.value(), row->words);
+    if (row->effect == KeyEffect::removed) refuse_removed(origin, at, item.value(), row->sentence);
     if (dropped) {
       origin.note(FindingKind::filled, at,
                   fmt::format("{}: DeepSpeed drops \"auto\" here and takes its default{}",
-                              row->fallback, hf_key_of(at).empty() ? "" : ": " + auto_remedy(at)));
+                              row->default_value().dump(),
+                              hf_key_of(at).empty() ? "" : ": " + auto_remedy(at)));
       continue;
     }
-    const auto value = coerce(*row, item.value(), section_.coerces);
+    const auto value = coerce(*row, item.value(), coerces);
     if (!value)
       origin.refuse(at, item.value(),
                     describe(*row) + (item.value() == "auto" ? ": " + auto_remedy(at) : ""));
     if (const auto twin = values_.find(row->name); twin != values_.end()) {
-      if (section_.forbids_extras)
+      if (forbids_extras)
         origin.refuse(at, item.value(),
                       fmt::format("is the same key as \"{}\", which is given too: "
                                   "remove one",
@@ -91,7 +77,7 @@ DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Ds
                   fmt::format("\"{}\" is given too and takes precedence", twin->second.spelling));
       continue;
     }
-    if (row->type == DsType::truth && item.value().is_string())
+    if (row->type == KeyType::truth && item.value().is_string())
       origin.note(
           FindingKind::warning, at,
           fmt::format("{}: text, which DeepSpeed takes as {}", brief(item.value()), brief(*value)));
@@ -99,23 +85,28 @@ DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Ds
   }
 }
 
-const DsKey& DsValues::row(std::string_view name) const {
-  const DsKey* row = find_row(section_, name);
+const Key& DsValues::row(std::string_view name) const {
+  const Key* row = find_key(section_.keys, name);
   if (!row) throw std::logic_error(fmt::format("no row {} in the table of {}", name, key_));
   return *row;
 }
 
 Json DsValues::at(std::string_view name) const {
   const auto it = values_.find(name);
-  return it == values_.end() ? Json::parse(row(name).fallback) : it->second.value;
+  return it == values_.end() ? row(name).default_value() : it->second.value;
 }
 
 Json DsValues::effective(std::string_view name) const {
-  return muted_.contains(name) ? Json::parse(row(name).fallback) : at(name);
+  return muted_.contains(name) ? row(name).default_value() : at(name);
 }
 
 bool DsValues::flag(std::string_view name) const {
   return at(name) == true;
+}
+
+void DsValues::fill(Deck& deck) const {
+  for (const Key& key : section_.keys)
+    if (key.member.set != nullptr) key.member.set(deck, effective(key.name));
 }
 
 double DsValues::number(std::string_view name) const {
@@ -127,35 +118,35 @@ std::string DsValues::key(std::string_view name) const {
   return join_key(key_, it == values_.end() ? std::string(name) : it->second.spelling);
 }
 
-std::string DsValues::without_effect(const DsKey& row, int stage, Schedule schedule) const {
-  if (row.effect == DsEffect::dead) return "DeepSpeed never uses it";
+std::string DsValues::without_effect(const Key& row, int stage, Schedule schedule) const {
+  if (row.effect == KeyEffect::dead) return "DeepSpeed never uses it";
   if (stage < row.stages.first || stage > row.stages.last)
     return fmt::format("has an effect {}, and this is stage {}", stages_text(row.stages), stage);
   if (const auto it = muted_.find(row.name); it != muted_.end()) return it->second;
-  if (row.effect == DsEffect::tunes && !traits(schedule).follows_deepspeed)
+  if (row.effect == KeyEffect::tunes && !traits(schedule).follows_deepspeed)
     return fmt::format("affects only the schedule \"deepspeed\", not \"{}\"", to_string(schedule));
-  if (row.effect == DsEffect::inert) return "does not change anything that ShardMark does";
+  if (row.effect == KeyEffect::inert) return "does not change anything that ShardMark does";
   return "";
 }
 
 void DsValues::judge(Origin& origin, int stage, Schedule schedule) const {
-  for (const DsKey& row : section_.keys) {
+  for (const Key& row : section_.keys) {
     const std::string why_not = without_effect(row, stage, schedule);
     const auto it = values_.find(row.name);
     if (it == values_.end()) {
-      const bool listed = row.effect == DsEffect::used || row.effect == DsEffect::tunes;
-      const bool scalar = row.fallback != "null" && row.fallback != "{}" && row.fallback != "[]";
-      if (listed && scalar && why_not.empty())
-        origin.note(FindingKind::defaulted, join_key(key_, row.name), std::string(row.fallback));
+      const bool listed = row.effect == KeyEffect::used || row.effect == KeyEffect::tunes;
+      const Json value = row.default_value();
+      if (listed && !value.empty() && why_not.empty())
+        origin.note(FindingKind::defaulted, join_key(key_, row.name), value.dump());
       continue;
     }
     const std::string at = join_key(key_, it->second.spelling);
     const Json& value = it->second.value;
     if (!why_not.empty())
       origin.note(FindingKind::no_effect, at, fmt::format("{}: {}", brief(value), why_not));
-    else if (row.effect == DsEffect::not_modelled && !harmless(row, value))
+    else if (row.effect == KeyEffect::not_modelled && !harmless(row, value))
       origin.not_modelled(at, value, "remove the key");
-    else if (row.effect == DsEffect::values && !traits(schedule).follows_deepspeed &&
+    else if (row.effect == KeyEffect::values && !traits(schedule).follows_deepspeed &&
              !harmless(row, value))
       origin.not_modelled(at, value, "remove the key, or set run.schedule to \"deepspeed\"");
   }

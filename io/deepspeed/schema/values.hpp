@@ -7,6 +7,7 @@
 
 #include <core/plan/deck/choices.hpp>
 #include <io/deepspeed/schema/key_table.hpp>
+#include <io/keys/key_reader.hpp>
 
 namespace shardmark {
 
@@ -14,12 +15,12 @@ namespace shardmark {
 class DsValues {
  public:
   /// A section that the config does not contain: all values are defaults.
-  DsValues(std::string key, const DsSection& section) : key_(std::move(key)), section_(section) {}
+  DsValues(std::string key, const Section& section) : key_(std::move(key)), section_(section) {}
 
   /// Throws DeckError if `object` is not an object, a value has the wrong type, a key and its alias
   /// are both given, a key was removed, or, if the section forbids them, a key is unknown.
   /// Otherwise unknown keys become findings.
-  DsValues(Origin& origin, std::string key, const Json& object, const DsSection& section);
+  DsValues(Origin& origin, std::string key, const Json& object, const Section& section);
 
   /// Returns the given value, converted, or the default of the table. `name` is the field, not the
   /// alias.
@@ -28,8 +29,10 @@ class DsValues {
   double number(std::string_view name) const;
   /// The same, but returns the default if the key is muted.
   Json effective(std::string_view name) const;
+  /// Sets every member of `deck` that a key of this section has, to its effective value.
+  void fill(Deck& deck) const;
   bool given(std::string_view name) const { return values_.contains(name); }
-  const DsSection& section() const { return section_; }
+  const Section& section() const { return section_; }
   /// Returns the path of `name` as the user spelled it.
   std::string key(std::string_view name) const;
 
@@ -47,19 +50,19 @@ class DsValues {
     std::string spelling;
     Json value;
   };
-  const DsKey& row(std::string_view name) const;
+  const Key& row(std::string_view name) const;
   // Returns why a key has no effect; empty if it has one.
-  std::string without_effect(const DsKey& row, int stage, Schedule schedule) const;
+  std::string without_effect(const Key& row, int stage, Schedule schedule) const;
 
   std::string key_;
-  DsSection section_;
+  Section section_;
   std::map<std::string, Value, std::less<>> values_;
   std::map<std::string, std::string, std::less<>> muted_;
 };
 
 /// Returns `value` as DeepSpeed takes it for a key of this type; empty if DeepSpeed would not
 /// accept it. Strings, whole floats and 0/1 are converted only if the section `coerces`.
-std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces);
+std::optional<Json> coerce(const Key& key, const Json& value, bool coerces);
 
 /// Throws DeckError for a key that DeepSpeed has removed. `remedy` says what to use in its place,
 /// or is empty.
@@ -67,6 +70,6 @@ std::optional<Json> coerce(const DsKey& key, const Json& value, bool coerces);
                                  std::string_view remedy);
 
 /// Returns what a key accepts, for messages: "must be true or false".
-std::string describe(const DsKey& key);
+std::string describe(const Key& key);
 
 }  // namespace shardmark

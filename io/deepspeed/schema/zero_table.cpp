@@ -5,83 +5,114 @@
 namespace shardmark {
 namespace {
 
-using enum DsType;
-using enum DsEffect;
+using enum KeyType;
+using K = ZeroKnobs;
 
-constexpr Stages one_up{1, 3}, one_two{1, 2}, three{3, 3};
+constexpr std::string_view elements = "elements";
 
-constexpr DsKey zero_keys[] = {
-    {"stage", "", integer, "0", used, all_stages, any_real, "0|1|2|3"},
-    {"contiguous_gradients", "", boolean, "true", tunes, one_up, any_real, ""},
-    {"reduce_scatter", "", boolean, "true", tunes, one_up, any_real, ""},
-    {"reduce_bucket_size", "", integer, "500000000", tunes, one_up, {1}, ""},
-    {"compute_grad_norm", "", boolean, "true", tunes, one_two, any_real, ""},
-    {"parameter_alignment", "", boolean, "false", tunes, one_two, any_real, ""},
-    {"use_multi_rank_bucket_allreduce", "", boolean, "true", tunes, one_two, any_real, ""},
-    {"allgather_partitions", "", boolean, "true", dead, all_stages, any_real, ""},
-    {"allgather_bucket_size", "", integer, "500000000", dead, all_stages, not_negative, ""},
-    {"overlap_comm", "", boolean_or_null, "null", tunes, one_up, any_real, ""},
-    {"load_from_fp32_weights", "", boolean, "true", inert, all_stages, any_real, ""},
-    {"elastic_checkpoint", "", boolean, "false", inert, all_stages, any_real, ""},
-    {"offload_param", "", object_or_null, "null", used, three, any_real, ""},
-    {"offload_optimizer", "", object_or_null, "null", used, one_up, any_real, ""},
-    {"zenflow", "", object_or_null, "null", not_modelled, one_up, any_real, ""},
-    {"sub_group_size", "", integer, "1000000000", tunes, three, not_negative, ""},
-    {"cpu_offload_param", "", boolean_or_null, "null", values, three, any_real, ""},
-    {"cpu_offload_use_pin_memory", "", boolean_or_null, "null", inert, one_up, any_real, ""},
-    {"cpu_offload", "", boolean_or_null, "null", values, one_up, any_real, ""},
-    {"prefetch_bucket_size", "stage3_prefetch_bucket_size", integer, "50000000", tunes, three,
-     not_negative, ""},
-    {"param_persistence_threshold", "stage3_param_persistence_threshold", integer, "100000", tunes,
-     three, not_negative, ""},
-    {"model_persistence_threshold", "stage3_model_persistence_threshold", integer,
-     "9223372036854775807", tunes, three, not_negative, ""},
-    {"max_live_parameters", "stage3_max_live_parameters", integer, "1000000000", tunes, three,
-     not_negative, ""},
-    {"max_reuse_distance", "stage3_max_reuse_distance", integer, "1000000000", tunes, three,
-     not_negative, ""},
-    {"gather_16bit_weights_on_model_save", "stage3_gather_16bit_weights_on_model_save", boolean,
-     "false", inert, three, any_real, ""},
-    {"module_granularity_threshold", "stage3_module_granularity_threshold", integer, "0",
-     not_modelled, three, any_real, ""},
-    {"use_all_reduce_for_fetch_params", "stage3_use_all_reduce_for_fetch_params", boolean, "false",
-     tunes, three, any_real, ""},
-    {"allgather_sequential", "stage3_allgather_sequential", boolean, "false", tunes, three,
-     any_real, ""},
-    {"stage3_gather_fp16_weights_on_model_save", "", boolean, "false", inert, three, any_real, ""},
-    {"ignore_unused_parameters", "", boolean, "true", inert, one_two, any_real, ""},
-    {"legacy_stage1", "", boolean, "false", inert, all_stages, any_real, ""},
-    {"round_robin_gradients", "", boolean, "false", tunes, one_two, any_real, ""},
-    {"zero_hpz_partition_size", "", integer, "1", values, three, not_negative, ""},
-    {"zero_quantized_weights", "", boolean, "false", values, three, any_real, ""},
-    {"zero_quantized_nontrainable_weights", "", boolean, "false", not_modelled, three, any_real,
-     ""},
-    {"zero_quantized_gradients", "", boolean, "false", values, three, any_real, ""},
-    {"mics_shard_size", "", any, "null", removed, all_stages, any_real, ""},
-    {"mics_hierarchical_params_gather", "", any, "null", removed, all_stages, any_real, ""},
-    {"zeropp_loco_param", "", any, "null", removed, all_stages, any_real, ""},
-    {"memory_efficient_linear", "", boolean, "true", tunes, three, any_real, ""},
-    {"pipeline_loading_checkpoint", "", boolean, "false", inert, three, any_real, ""},
-    {"override_module_apply", "", boolean, "true", inert, three, any_real, ""},
-    {"log_trace_cache_warnings", "", boolean, "false", inert, three, any_real, ""},
-    {"enable_sanity_checks", "", boolean, "false", not_modelled, three, any_real, ""},
-    {"save_muon_momentum_buffer_in_memory", "", boolean, "false", tunes, three, any_real, ""},
-    {"leaf_module", "", object_or_null, "{}", used, three, any_real, ""},
+// clang-format off
+constexpr Key zero_keys[] = {
+    Key("stage", in<&ZeroSpec::stage>, "what the ranks share: nothing, states, gradients too, all")
+        .one_of("0|1|2|3").filled_by("hf"),
+    Key("contiguous_gradients", in<&K::contiguous_gradients>, "gradients are copied into a bucket")
+        .tunes(one_up),
+    Key("reduce_scatter", in<&K::reduce_scatter>, "each rank gets its slice of a reduced bucket")
+        .tunes(one_up),
+    Key("reduce_bucket_size", in<&K::reduce_bucket_size>, "the elements of the gradient bucket")
+        .at_least(1, elements).filled_by("hf").tunes(one_up),
+    Key("compute_grad_norm", in<&K::compute_grad_norm>, "the norm of all gradients is computed")
+        .tunes(one_two),
+    Key("parameter_alignment", in<&K::parameter_alignment>,
+        "each tensor starts at a multiple of 16 bytes in the flat buffer").tunes(one_two),
+    Key("use_multi_rank_bucket_allreduce", in<&K::use_multi_rank_bucket_allreduce>,
+        "a bucket is all-reduced, not reduced to each owner").tunes(one_two),
+    Key("allgather_partitions", boolean, "true").dead(),
+    Key("allgather_bucket_size", integer, "500000000").at_least(0, elements).dead(),
+    Key("overlap_comm", boolean_or_null, "null", "gradients are reduced while backward runs")
+        .tunes(one_up),
+    Key("load_from_fp32_weights", boolean, "true"),
+    Key("elastic_checkpoint", boolean, "false"),
+    Key("offload_param", object_or_null, "null", "parameters are kept on the host or in files")
+        .used(three),
+    Key("offload_optimizer", object_or_null, "null",
+        "optimizer states are kept on the host or in files").used(one_up),
+    Key("zenflow", object_or_null, "null").refused(one_up),
+    Key("sub_group_size", in<&K::sub_group_size>,
+        "how many elements of a rank the optimizer updates at once").at_least(0, elements)
+        .tunes(three),
+    Key("cpu_offload_param", boolean_or_null, "null", "the older spelling of offload_param")
+        .changes(three),
+    Key("cpu_offload_use_pin_memory", boolean_or_null, "null").inert(one_up),
+    Key("cpu_offload", boolean_or_null, "null", "the older spelling of offload_optimizer")
+        .changes(one_up),
+    Key("prefetch_bucket_size", in<&K::prefetch_bucket_size>,
+        "how many elements to request ahead at each module visit")
+        .also("stage3_prefetch_bucket_size").at_least(0, elements).filled_by("hf").tunes(three),
+    Key("param_persistence_threshold", in<&K::param_persistence_threshold>,
+        "tensors up to this size stay gathered").also("stage3_param_persistence_threshold")
+        .at_least(0, elements).filled_by("hf").tunes(three),
+    Key("model_persistence_threshold", in<&K::model_persistence_threshold>,
+        "how many elements may persist in total").also("stage3_model_persistence_threshold")
+        .at_least(0, elements).tunes(three),
+    Key("max_live_parameters", in<&K::max_live_parameters>,
+        "how many gathered elements stop further prefetches").also("stage3_max_live_parameters")
+        .at_least(0, elements).tunes(three),
+    Key("max_reuse_distance", in<&K::max_reuse_distance>,
+        "a parameter that is used again within so many elements is not released")
+        .also("stage3_max_reuse_distance").at_least(0, elements).tunes(three),
+    Key("gather_16bit_weights_on_model_save", boolean, "false")
+        .also("stage3_gather_16bit_weights_on_model_save").inert(three),
+    Key("module_granularity_threshold", integer, "0",
+        "modules up to this number of parameters per module are gathered whole")
+        .also("stage3_module_granularity_threshold").refused(three),
+    Key("use_all_reduce_for_fetch_params", in<&K::use_all_reduce_for_fetch_params>,
+        "a gather of two or more parameters becomes an all_reduce of zero-filled copies")
+        .also("stage3_use_all_reduce_for_fetch_params").tunes(three),
+    Key("allgather_sequential", in<&K::allgather_sequential>, "one gather per parameter")
+        .also("stage3_allgather_sequential").tunes(three),
+    Key("stage3_gather_fp16_weights_on_model_save", boolean, "false").inert(three),
+    Key("ignore_unused_parameters", boolean, "true").inert(one_two),
+    Key("legacy_stage1", boolean, "false"),
+    Key("round_robin_gradients", in<&K::round_robin_gradients>,
+        "assigns parameters to ranks in turn").tunes(one_two),
+    Key("zero_hpz_partition_size", in<&K::hpz_partition_size>,
+        "the ranks that share a secondary copy of the parameters").at_least(0, "ranks")
+        .changes(three),
+    Key("zero_quantized_weights", in<&K::quantized_weights>,
+        "parameters are gathered as int8 with fp32 scales").changes(three),
+    Key("zero_quantized_nontrainable_weights", boolean, "false").refused(three),
+    Key("zero_quantized_gradients", in<&K::quantized_gradients>,
+        "with several nodes gradients are sent as int4 with fp32 scales").changes(three),
+    removed("mics_shard_size"),
+    removed("mics_hierarchical_params_gather"),
+    removed("zeropp_loco_param"),
+    Key("memory_efficient_linear", in<&K::memory_efficient_linear>,
+        "in a linear layer the gradient of the weight is ready before that of the bias")
+        .tunes(three),
+    Key("pipeline_loading_checkpoint", boolean, "false").inert(three),
+    Key("override_module_apply", boolean, "true").inert(three),
+    Key("log_trace_cache_warnings", boolean, "false").inert(three),
+    Key("enable_sanity_checks", boolean, "false").refused(three),
+    Key("save_muon_momentum_buffer_in_memory", in<&K::muon_momentum_in_memory>,
+        "Muon's momentum stays in memory while other states lie in files").tunes(three),
+    Key("leaf_module", object_or_null, "{}").used(three),
 };
+// clang-format on
 
-constexpr DsKey leaf_module[] = {
-    {"classes", "", any, "[]", used, three, any_real, ""},
-    {"names", "", any, "[]", used, three, any_real, ""},
-    {"name_suffixes", "", any, "[]", used, three, any_real, ""},
+constexpr Key leaf_module[] = {
+    Key("classes", any, "[]").used(three),
+    Key("names", any, "[]").used(three),
+    Key("name_suffixes", any, "[]").used(three),
 };
 
 }  // namespace
 
-DsSection ds_leaf_module() {
-  return {leaf_module, true, true};
-}
-DsSection ds_zero() {
-  return {zero_keys, true, true};
+std::span<const Section> zero_sections() {
+  static constexpr Section sections[] = {
+      {"zero_optimization", zero_keys},
+      {"zero_optimization.leaf_module", leaf_module},
+  };
+  return sections;
 }
 
 }  // namespace shardmark

@@ -153,15 +153,15 @@ TEST(DeepSpeedConfig, stage_is_coerced_as_deepspeed_does) {
 }
 
 TEST(DeepSpeedConfig, every_key_takes_its_default_and_refuses_another_type) {
-  for (const DsSection& section :
-       {ds_zero(), ds_offload_param(), ds_offload_optimizer(), ds_fp16(), ds_bf16()})
-    for (const DsKey& key : section.keys) {
+  for (const char* path : {"zero_optimization", "zero_optimization.offload_param",
+                           "zero_optimization.offload_optimizer", "fp16", "bf16"})
+    for (const Key& key : ds_section(path).keys) {
       SCOPED_TRACE(std::string(key.name));
-      EXPECT_TRUE(coerce(key, Json::parse(key.fallback), true)) << "its own default";
-      if (key.type != DsType::any) {
+      EXPECT_TRUE(coerce(key, key.default_value(), true)) << "its own default";
+      if (key.type != KeyType::any) {
         EXPECT_FALSE(coerce(key, Json::array({Json::array()}), true));
       }
-      if (key.type == DsType::integer) {
+      if (key.type == KeyType::integer) {
         const std::int64_t good = key.words.empty() ? 1000 : 2;
         for (const Json& v : {Json(good), Json(double(good)), Json(std::to_string(good))})
           EXPECT_EQ(coerce(key, v, true), Json(good)) << v;
@@ -170,7 +170,7 @@ TEST(DeepSpeedConfig, every_key_takes_its_default_and_refuses_another_type) {
         EXPECT_FALSE(coerce(key, "5e8", true)) << "an integer in quotes has no exponent";
         EXPECT_FALSE(coerce(key, std::to_string(good), false)) << "only config models coerce";
       }
-      if (key.type == DsType::boolean) {
+      if (key.type == KeyType::boolean) {
         EXPECT_EQ(coerce(key, "true", true), Json(true));
         EXPECT_EQ(coerce(key, 0, true), Json(false));
         EXPECT_FALSE(coerce(key, 2, true));
@@ -181,10 +181,10 @@ TEST(DeepSpeedConfig, every_key_takes_its_default_and_refuses_another_type) {
 
 TEST(DeepSpeedConfig, a_key_and_its_alias_together_are_refused) {
   int aliases = 0;
-  for (const DsKey& key : ds_zero().keys) {
+  for (const Key& key : ds_section("zero_optimization").keys) {
     if (key.alias.empty()) continue;
     ++aliases;
-    const std::string value(key.fallback), name(key.name), alias(key.alias);
+    const std::string value = key.default_value().dump(), name(key.name), alias(key.alias);
     EXPECT_NO_THROW(read("{\"" + name + "\": " + value + "}"));
     EXPECT_NO_THROW(read("{\"" + alias + "\": " + value + "}"));
     expect_says(message_of<DeckError>([&] {
@@ -196,11 +196,9 @@ TEST(DeepSpeedConfig, a_key_and_its_alias_together_are_refused) {
 }
 
 TEST(DeepSpeedConfig, no_spelling_is_in_a_table_twice) {
-  for (const DsSection& section : {ds_top_level(), ds_zero(), ds_adam(), ds_lion(), ds_sgd(),
-                                   ds_adagrad(), ds_fp16(), ds_bf16(), ds_data_types(), ds_warmup(),
-                                   ds_warmup_decay(), ds_warmup_cosine(), ds_leaf_module()}) {
+  for (const Section& section : ds_sections()) {
     std::set<std::string_view> seen;
-    for (const DsKey& key : section.keys) {
+    for (const Key& key : section.keys) {
       EXPECT_TRUE(seen.insert(key.name).second) << key.name;
       if (!key.alias.empty()) {
         EXPECT_TRUE(seen.insert(key.alias).second) << key.alias;

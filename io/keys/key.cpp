@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <io/keys/key.hpp>
+
+namespace shardmark {
+namespace {
+
+// 500000000 is 5e8.
+std::string short_number(std::int64_t value) {
+  constexpr std::int64_t shortest = 100'000;
+  int zeros = 0;
+  std::int64_t digits = value;
+  for (; digits >= 10 && digits % 10 == 0; digits /= 10) ++zeros;
+  return value >= shortest && digits < 10 ? fmt::format("{}e{}", digits, zeros)
+                                          : std::to_string(value);
+}
+
+}  // namespace
+
+Json Key::default_value() const {
+  static const Deck untouched;
+  if (!fallback.empty()) return Json::parse(fallback);
+  return member.get != nullptr ? member.get(untouched) : Json();
+}
+
+std::string Key::default_text() const {
+  const Json value = default_value();
+  if (value.is_null()) return "none";
+  if (value == std::numeric_limits<std::int64_t>::max()) return "no limit";
+  if (value.is_number_integer()) return short_number(value.get<std::int64_t>());
+  if (value.is_number()) return fmt::format("{}", value.get<double>());
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+const Key* find_key(std::span<const Key> keys, std::string_view spelling) {
+  for (const Key& key : keys)
+    if (key.name == spelling || (!key.alias.empty() && key.alias == spelling)) return &key;
+  return nullptr;
+}
+
+std::vector<std::string> spellings(std::span<const Key> keys) {
+  std::vector<std::string> names;
+  for (const Key& key : keys) {
+    if (key.effect == KeyEffect::removed) continue;
+    names.emplace_back(key.name);
+    if (!key.alias.empty()) names.emplace_back(key.alias);
+  }
+  return names;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: every key of DeepSpeed's own config is in the tables, and docs/deepspeed.md says of each
+// key what its record says.
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <io/deepspeed/schema/key_table.hpp>
+#include <io/json/json_source.hpp>
+
+namespace shardmark::test::key_table_test {
+namespace {
+
+std::string text_of(const std::string& file) {
+  std::ifstream stream(std::string(SHARDMARK_TESTS) + "/../" + file);
+  std::stringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+// The two sections that have a second spelling are listed under both.
+std::string first_spelling(std::string path) {
+  for (const auto& [other, name] : {std::pair<std::string, std::string>{"bfloat16.", "bf16."},
+                                    std::pair<std::string, std::string>{
+                                        "tensor_parallel.tp.", "tensor_parallel.tensor_parallel."}})
+    if (path.starts_with(other)) path = name + path.substr(other.size());
+  return path;
+}
+
+TEST(KeyTable, has_every_key_of_deepspeeds_own_config) {
+  const Json trial = read_json_file(
+      std::string(SHARDMARK_TESTS) + "/data/deepspeed_config_verdicts.json", JsonRules::deck);
+  int found = 0;
+  for (const Json& row : trial["keys"]) {
+    const auto path = row["key"].get<std::string>();
+    if (path.ends_with("no_such_key")) continue;
+    EXPECT_NE(ds_key(first_spelling(path)), nullptr) << path;
+    ++found;
+  }
+  EXPECT_GT(found, 300);
+}
+
+TEST(KeyTable, says_what_each_key_with_an_effect_does) {
+  for (const Section& section : ds_sections())
+    for (const Key& key : section.keys)
+      if (key.effect == KeyEffect::tunes || key.effect == KeyEffect::values) {
+        EXPECT_FALSE(key.sentence.empty()) << section.path << " " << key.name;
+      }
+}
+
+// The rows of a page's tables, cell by cell.
+std::vector<std::vector<std::string>> rows_of(const std::string& page) {
+  std::vector<std::vector<std::string>> rows;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| ")) continue;
+    std::vector<std::string> cells;
+    for (std::size_t at = 2, end = 0; (end = line.find(" |", at)) != std::string::npos;
+         at = end + 3)
+      cells.push_back(line.substr(at, end - at));
+    rows.push_back(std::move(cells));
+  }
+  return rows;
+}
+
+// The keys that a cell consists of; empty if it says more than keys.
+std::vector<const Key*> keys_in(const std::string& cell) {
+  std::vector<const Key*> keys;
+  if (!std::regex_match(cell, std::regex("(`[a-z0-9_.]+` ?)+"))) return keys;
+  const std::regex quoted("`([^`]+)`");
+  for (auto it = std::sregex_iterator(cell.begin(), cell.end(), quoted);
+       it != std::sregex_iterator(); ++it)
+    for (const char* section : {"zero_optimization.", ""})
+      if (const Key* key = ds_key(section + (*it)[1].str())) {
+        keys.push_back(key);
+        break;
+      }
+  return keys;
+}
+
+TEST(KeyTable, agrees_with_the_page_about_deepspeed) {
+  const std::string page = text_of("docs/deepspeed.md");
+  int rows = 0;
+  for (const std::vector<std::string>& cells : rows_of(page)) {
+    const std::vector<const Key*> keys = keys_in(cells.front());
+    if (keys.empty() || cells.size() != 4) continue;
+    SCOPED_TRACE(cells.front());
+    std::string defaults;
+    for (const Key* key : keys) defaults += (defaults.empty() ? "" : ", ") + key->default_text();
+    if (!keys.front()->default_value().is_null()) {
+      EXPECT_EQ(cells[1], defaults);
+    }
+    EXPECT_TRUE(cells[2].starts_with(keys.front()->sentence)) << keys.front()->sentence;
+    ++rows;
+  }
+  EXPECT_GT(rows, 20);
+  for (const Section& section : ds_sections())
+    for (const Key& key : section.keys)
+      if (key.effect == KeyEffect::tunes || key.effect == KeyEffect::values) {
+        EXPECT_TRUE(page.find(key.alias.empty() ? key.name : key.alias) != std::string::npos)
+            << key.name;
+      }
+}
+
+}  // namespace
+}  // namespace shardmark::test::key_table_test
