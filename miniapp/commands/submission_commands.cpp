@@ -19,11 +19,16 @@ namespace {
 constexpr std::size_t most_refusals = 20;
 
 std::string describe(const VerifiedRun& run) {
+  // A report that cannot be read has no figures.
+  const std::string figures =
+      run.fom_name.empty()
+          ? std::string("no figure of merit can be read")
+          : fmt::format("{}={:.6g}, {}, {}, {}", printable(run.fom_name), run.fom,
+                        plural(run.ranks, "rank"), run.official ? "official" : "unofficial",
+                        to_string(run.division.division));
   std::string text =
-      fmt::format("{}: {}: {} {}={:.6g}, {}, {}, {}\n", run.folder, printable(run.name),
-                  run.refusals.empty() ? "verified" : "REFUSED", run.fom_name, run.fom,
-                  plural(run.ranks, "rank"), run.official ? "official" : "unofficial",
-                  to_string(run.division.division));
+      fmt::format("{}: {}: {} {}\n", run.folder, run.name.empty() ? "no name" : printable(run.name),
+                  run.refusals.empty() ? "verified" : "REFUSED", figures);
   const std::size_t shown = std::min(run.refusals.size(), most_refusals);
   for (std::size_t i = 0; i < shown; ++i) text += "  refused: " + printable(run.refusals[i]) + "\n";
   if (shown < run.refusals.size())

@@ -36,8 +36,9 @@ namespace {
 
 // Identifies what all points of a sweep share.
 std::string identity(const SweepArguments& a) {
-  const std::string how =
-      a.plan ? fmt::format("plan, {} ranks per node", a.ranks_per_node) : std::string("run");
+  const std::string how = a.plan
+                              ? fmt::format("plan, {} per node", plural(a.ranks_per_node, "rank"))
+                              : std::string("run");
   std::string all = fmt::format("{}\n{}\n{}", version(), how, deck_text(a.deck, a.sets));
   if (!a.machine.empty()) all += "\n" + machine_text(read_machine_file(a.machine));
   return hash_hex(all);

@@ -137,7 +137,8 @@ std::string stragglers_table(const Result& r) {
                    rank.worst_s * 1e3, rank.waiting_caused_s * 1e3);
   }
   if (order.size() > most_rows)
-    fmt::format_to(out, "  … and {} ranks that cause less waiting\n", order.size() - most_rows);
+    fmt::format_to(out, "  … and {} with less waiting caused\n",
+                   plural(static_cast<std::int64_t>(order.size() - most_rows), "rank"));
   if (s.perturb) text += perturb_line(*s.perturb) + written_line(*s.perturb);
   if (s.congestion) text += congestion_line(*s.congestion);
   return text;

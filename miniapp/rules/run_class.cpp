@@ -55,12 +55,12 @@ class Judgement {
   void training() {
     using Rules = OfficialRules;
     const RunSpec& run = deck_.run;
-    const bool cold = against(
-        run.warmup < Rules::warmup,
-        fmt::format("{} warm-up steps, at least {} are required", run.warmup, Rules::warmup));
-    std::size_t short_by =
-        against(run.steps < Rules::steps,
-                fmt::format("{} timed steps, at least {} are required", run.steps, Rules::steps));
+    const bool cold = against(run.warmup < Rules::warmup,
+                              fmt::format("{}, at least {} are required",
+                                          plural(run.warmup, "warm-up step"), Rules::warmup));
+    std::size_t short_by = against(
+        run.steps < Rules::steps,
+        fmt::format("{}, at least {} are required", plural(run.steps, "timed step"), Rules::steps));
     if (!f_.end)
       class_.open.push_back(fmt::format("the timed steps take {} s", Rules::timed_s));
     else

@@ -14,6 +14,7 @@
 #include <miniapp/report/deepspeed_wall_clock.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/report/trace_file.hpp>
+#include <miniapp/rules/write_pace.hpp>
 #include <miniapp/run/trainer.hpp>
 
 namespace shardmark {
@@ -28,6 +29,9 @@ std::optional<EnergyPhase> energy_phase(Phase phase) {
   }
   return std::nullopt;
 }
+
+// The pace of the storage benchmark is judged after this many writes.
+constexpr std::size_t paced_writes = 2;
 
 // If the run is compared with a prediction, at most one step of this many is proved. The others
 // show how long a step takes without a proof.
@@ -344,8 +348,14 @@ void Trainer::finish() {
   if (record_.stop == StopCause::none)
     with_files_mapped("the storage benchmark", [&] {
       checkpoints_.measure(session_.executor(), session_.steps(), [&](const std::string& line) {
+        const CheckpointFigures& done = checkpoints_.figures();
+        const bool early = done.timed_write_s.size() == paced_writes && done.timed_read_s.empty();
         peers_.agree([&] {
-          if (prints_) print_out(line + "\n");
+          if (!prints_) return;
+          const std::string hint =
+              early ? describe_write_pace(run_.class_facts, run_.start_class, done.timed_write_s)
+                    : "";
+          print_out(line + "\n" + hint + (hint.empty() ? "" : "\n"));
         });
       });
     });

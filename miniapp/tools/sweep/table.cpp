@@ -207,7 +207,7 @@ std::string sweep_text(const Sweep& sweep) {
              4);
     if (predicted) append(row, short_prediction(p), predicted_columns);
     if (!p.reason.empty())
-      reasons += fmt::format("  {} on {} ranks, {}: {}\n", to_string(p.state), p.at.ranks,
+      reasons += fmt::format("  {} on {}, {}: {}\n", to_string(p.state), plural(p.at.ranks, "rank"),
                              printable(join(p.at.sets(), " ")), printable(p.reason));
   }
   return in_columns(rows) + reasons;

@@ -8,6 +8,7 @@
 #include <core/text.hpp>
 #include <miniapp/rules/official_rules.hpp>
 #include <miniapp/rules/run_class.hpp>
+#include <miniapp/rules/write_pace.hpp>
 #include <tests/support/programs.hpp>
 
 namespace shardmark::test::run_class_test {
@@ -182,6 +183,24 @@ TEST(OfficialStorage, full_sizes_are_those_of_the_models) {
   EXPECT_EQ(full_checkpoint_bytes("checkpoint-70b"), 987751890944);
   EXPECT_EQ(full_checkpoint_bytes("checkpoint-405b"), 5'681'947'443'200);
   EXPECT_EQ(full_checkpoint_bytes("gpt-tiny-z3"), 0);
+}
+
+TEST(Pace, of_the_first_writes_asks_for_writes_that_take_long_enough) {
+  Storage run;
+  run.facts.end.reset();
+  const auto pace = [&](double write_s) {
+    return describe_write_pace(run.facts, run.judged(), {write_s, write_s});
+  };
+  EXPECT_EQ(pace(30), "");
+  EXPECT_EQ(pace(15),
+            "At the pace of the first 2 writes, 15 s each, the 10 writes take 150 s; an official "
+            "figure needs 300 s: --set checkpoint.benchmark=30");
+  EXPECT_EQ(describe_write_pace(run.facts, run.judged(), {}), "");
+  run.facts.checkpoint_bytes = full_checkpoint_bytes("checkpoint-8b");
+  EXPECT_EQ(pace(15), "") << "ten of full size are enough";
+  run.facts.checkpoint_bytes = gib;
+  run.facts.traced = true;
+  EXPECT_EQ(pace(15), "") << "no number of writes makes a traced run official";
 }
 
 TEST(Pace, asks_for_steps_that_take_long_enough) {
