@@ -107,6 +107,7 @@ void write_archive(const std::string& path, const ArchiveFiles& files) {
 
 ArchiveFiles read_archive(const std::string& path) {
   const std::string bytes = read_regular_file(path, most_bytes, archive_remedy);
+  if (bytes.empty()) refuse(path, "empty");  // which libzip reads as an archive without files
   zip_error_t error;
   zip_error_init(&error);
   Source buffer(zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error));

@@ -36,8 +36,8 @@ std::vector<LossRow> read_losses(const std::string& text) {
     std::string cell;
     std::size_t count = 0;
     while (std::getline(cells, cell, ',')) {
-      if (count == values.size()) break;
-      values[count++] = number(cell, n);
+      if (count++ == values.size()) break;
+      values[count - 1] = number(cell, n);
     }
     if (count != values.size() || !cells.eof())
       throw ReportError(fmt::format("losses.csv: line {} has not {} cells", n, values.size()));
