@@ -47,6 +47,36 @@ TEST(TorchRules, ABucketEndsOnceItHasReachedItsCap) {
   EXPECT_EQ(buckets, (DdpBuckets{{4}, {3, 2, 1}, {0}}));
 }
 
+TEST(TorchRules, CapsAreThoseOfPyTorch) {
+  TorchSpec spec;
+  EXPECT_EQ(bucket_caps(spec), (std::vector<std::int64_t>{1 << 20, 25 << 20}));
+  spec.bucket_cap_mb = 0.5;
+  EXPECT_EQ(bucket_caps(spec), std::vector<std::int64_t>{1 << 19});
+}
+
+// Unused parameters must be found in the first step, too, so buckets cannot wait for an order.
+TEST(TorchRules, TheFirstStepHasOneBucketUnlessParametersMayBeUnused) {
+  const ModelShape model = model_of({2, 2, 2, 2});
+  TorchSpec spec;
+  spec.bucket_cap_mb = 16.0 / (1 << 20);
+  const auto first = [&] { return first_buckets(model, spec, {0, 1, 2, 3}, 4); };
+  EXPECT_EQ(first(), (DdpBuckets{{0, 1, 2, 3}}));
+  spec.find_unused_parameters = true;
+  EXPECT_EQ(first(), (DdpBuckets{{2, 3}, {0, 1}}));
+  spec.static_graph = true;
+  EXPECT_EQ(first(), (DdpBuckets{{0, 1, 2, 3}}));
+}
+
+TEST(TorchRules, ABiasIsReadyBeforeItsMatrixAndAWeightOfANormBeforeItsBias) {
+  ModelSpec spec;
+  spec.family = Family::list;
+  spec.modules.push_back({"norm", {4, 4}});
+  spec.modules.back().shapes = {{4}, {4}};
+  spec.modules.push_back({"linear", {16, 4}});
+  spec.modules.back().shapes = {{4, 4}, {4}};
+  EXPECT_EQ(torch_ready_order(build_model_shape(spec)), (std::vector<int>{3, 2, 0, 1}));
+}
+
 TEST(TorchRules, StepsDifferUntilTheBucketsAreRebuilt) {
   EXPECT_EQ(ddp_program([](TorchSpec&) {}).steps.size(), 3u);
   EXPECT_EQ(ddp_program([](TorchSpec& t) { t.static_graph = true; }).steps.size(), 4u);
