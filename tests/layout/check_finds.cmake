@@ -141,9 +141,25 @@ foreach(case "a_test.cpp|shardmark::test::a_test|" "a.hpp|shardmark::test|" "a.h
              "a_test.cpp|shardmark::test|a namespace other than shardmark::test::a_test"
              "a.hpp|shardmark|a namespace other than shardmark::test")
   string(REGEX MATCH "^([^|]*)[|]([^|]*)[|](.*)$" _ "${case}")
+  other(core/a.cpp "${spdx}")
   set(file "tests/core/${CMAKE_MATCH_1}")
   set(regex "${CMAKE_MATCH_3}")
   expect("${file}" "${spdx}#pragma once\nnamespace ${CMAKE_MATCH_2} {\n}\n" "${regex}")
+endforeach()
+
+set(own_space "namespace shardmark::test::a_test {\n}\n")
+foreach(case "core|core/plan|has no test in tests/core/plan" "core/plan|core/plan|"
+             "core/plan|comm/self|no sources in core/plan" "comm/self|comm/self|can go" "core|comm/self|no sources in core")
+  string(REGEX MATCH "^([^|]*)[|]([^|]*)[|](.*)$" _ "${case}")
+  set(file "tests/${CMAKE_MATCH_1}/a_test.cpp")
+  set(source "${CMAKE_MATCH_2}/a.cpp")
+  set(regex "${CMAKE_MATCH_3}")
+  if(regex MATCHES "^has no test")
+    other(core/a.cpp "${spdx}")
+  endif()
+  other(tests/comm/README.md "")
+  other("${source}" "${spdx}")
+  expect("${file}" "${spdx}${own_space}" "${regex}")
 endforeach()
 
 # References in texts.

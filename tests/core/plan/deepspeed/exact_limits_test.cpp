@@ -83,18 +83,6 @@ TEST(ExactLimits, OfMessages) {
       expect_changes(deck_of(stage, {80 * world}), &ZeroKnobs::reduce_bucket_size, true, world);
 }
 
-// At stage 0 the engine itself sends more than 500 million elements at a time.
-TEST(ExactLimits, OfTheEnginesBucket) {
-  const auto sent = [](std::int64_t tensor) {
-    std::vector<std::int64_t> elems;
-    for (const auto& [op, root, n] : work_of(deck_of(0, {tensor, tensor, tensor, tensor}), 2))
-      if (op == Op::all_reduce && n >= tensor) elems.push_back(n);
-    return elems;
-  };
-  EXPECT_EQ(sent(250'000'000), (std::vector<std::int64_t>{750'000'000, 250'000'000}));
-  EXPECT_EQ(sent(250'000'001), (std::vector<std::int64_t>{500'000'002, 500'000'002}));
-}
-
 TEST(ExactLimits, OfPersistence) {
   expect_changes(deck_of(3, tensors), &ZeroKnobs::param_persistence_threshold, true, 2);
   Deck deck = deck_of(3, tensors);

@@ -8,7 +8,6 @@
 
 #include <core/error.hpp>
 #include <core/plan/model/module_classes.hpp>
-#include <core/plan/partition/unit_partition.hpp>
 #include <tests/support/programs.hpp>
 
 namespace shardmark::test::model_shape_test {
@@ -155,20 +154,6 @@ TEST(ModelShape, CountsBeyond63BitsAreRefused) {
   s.hidden = std::int64_t{1} << 31;
   s.heads = 1;
   EXPECT_THROW(build_model_shape(s), PlanError);
-}
-
-TEST(Partition, EveryUnitIsPaddedToTheWorldSizeAndCutEvenly) {
-  const ModelShape m = build_model_shape(gpt2_deck(0).model);
-  for (int world : {1, 2, 3, 7, 64}) {
-    const Partition p = build_partition(m, world, 3);
-    for (std::size_t u = 0; u < m.units.size(); ++u) {
-      EXPECT_GE(p.units[u].padded, m.units[u].elems);
-      EXPECT_LT(p.units[u].padded, m.units[u].elems + world);
-      EXPECT_EQ(p.units[u].shard * world, p.units[u].padded);
-    }
-    EXPECT_EQ(p.per_rank * world, p.padded);
-    EXPECT_EQ(build_partition(m, world, 0).per_rank, m.elems);
-  }
 }
 
 }  // namespace

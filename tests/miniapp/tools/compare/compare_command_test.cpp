@@ -4,11 +4,9 @@
 // different sizes are compared by tokens per second times parameters, and what cannot be compared
 // is said.
 #include <algorithm>
-#include <cmath>
 
 #include <gtest/gtest.h>
 
-#include <core/relation.hpp>
 #include <tests/support/markup.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
@@ -264,20 +262,6 @@ TEST(Scaling, APredictionSaysThatModelsDiffer) {
       run({.args = {"predict", "fit-weak-scaling", "--machine", "dgx-h100", "--ranks", "1,2"}});
   EXPECT_EQ(o.status, 0) << o.err;
   EXPECT_NE(o.out.find("The models differ, from"), std::string::npos) << o.out;
-}
-
-TEST(Relations, BecomeFactorsBeyondAFactorOfTen) {
-  EXPECT_EQ(relation(1.234, 1), "+23.4 %");
-  EXPECT_EQ(relation(0.25, 1), "-75.0 %");
-  EXPECT_EQ(relation(0, 1), "-100.0 %");
-  EXPECT_EQ(relation(10, 1), "+900.0 %");
-  EXPECT_EQ(relation(12.5, 1), "12.5 times");
-  EXPECT_EQ(relation(17213.86, 1), "17 214 times");
-  EXPECT_EQ(relation(1234567, 1), "1 234 567 times");
-  EXPECT_EQ(relation(1, 12), "1/12 of it");
-  for (const auto& [value, reference] :
-       {std::pair{1.0, 0.0}, {0.0, 0.0}, {std::nan(""), 1.0}, {1.0, std::nan("")}, {-1.0, 1.0}})
-    EXPECT_EQ(relation(value, reference), "");
 }
 
 TEST(Relations, OfAComparisonAreReadable) {

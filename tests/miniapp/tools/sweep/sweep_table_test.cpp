@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grid of a sweep, its files, its table and its page, without a run.
+// The grid of a sweep, its files and its table, without a run.
 #include <filesystem>
 #include <set>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <miniapp/tools/sweep/html/sweep_dims.hpp>
-#include <miniapp/tools/sweep/html/sweep_page.hpp>
 #include <miniapp/tools/sweep/store.hpp>
 #include <miniapp/tools/sweep/table.hpp>
+#include <tests/miniapp/tools/sweep/sweep_example.hpp>
 #include <tests/support/io_scratch.hpp>
-#include <tests/support/markup.hpp>
-#include <tests/support/programs.hpp>
 
 namespace shardmark::test::sweep_table_test {
 namespace {
 
-using Values = std::vector<std::string>;
+using namespace sweep_example;
 
 TEST(SweepGrid, SplitsValuesAtCommasOutsideBrackets) {
   const Axis axis = parse_axis(R"(a.b=1e6,[1,2],{"x":3,"y":[4,5]},"u,v",auto)");
@@ -56,32 +53,6 @@ TEST(SweepGrid, HasEachCombinationOnce) {
   EXPECT_EQ(names.size(), points.size());
   const GridPoint turned{2, {{"b", "y"}, {"a", "1"}}};
   EXPECT_EQ(turned.name(), points[1].name()) << "the order of the axes is no part of a point";
-}
-
-SweepPoint planned(const GridPoint& at, int stage = 2) {
-  const Program p = program(gpt2_deck(stage), at.ranks, 0);
-  SweepPoint point{.at = at};
-  point.plan = plan_figures(gpt2_deck(stage), p, {1 << 30, std::nullopt});
-  return point;
-}
-
-SweepPoint ran(const GridPoint& at, int stage = 2) {
-  SweepPoint point = planned(at, stage);
-  point.state = SweepPoint::State::valid;
-  point.run.emplace();
-  double figure = 0.25;
-  for (const NamedReal& n : run_reals) *point.run.*n.of = figure++;
-  for (const NamedCount& n : run_counts) *point.run.*n.of = static_cast<std::int64_t>(++figure);
-  point.run->measured = {7, 8};
-  return point;
-}
-
-SweepPoint refused(const GridPoint& at) {
-  SweepPoint point{.at = at};
-  point.state = SweepPoint::State::refused;
-  point.status = ExitStatus::memory;
-  point.reason = "d.json: it does not fit, \"really\"\nnot <b>at</b> all";
-  return point;
 }
 
 TEST(SweepPoints, ReadBackUnchanged) {
@@ -163,21 +134,6 @@ TEST(SweepStore, RepeatsDamagedPointsAndSaysSo) {
   for (std::size_t i : {0, 1}) expect_says(notes[i], {"point.json", "done again"});
 }
 
-Sweep example() {
-  Sweep s;
-  s.deck_path = "d.json", s.deck_name = "d<&>";
-  s.axes = {{"x.reduce_bucket_size", {"1e6", "1e7", "1e8"}}, {"x.stage", {"0", "2"}}};
-  s.ranks = {1, 2};
-  for (const GridPoint& at : points_of(s.axes, s.ranks)) {
-    s.points.push_back(at.ranks == 1 ? refused(at) : ran(at, std::stoi(at.values[1].second)));
-    s.folders.push_back("point-" + std::to_string(s.points.size()));
-  }
-  s.points.back().state = SweepPoint::State::invalid;
-  s.points.back().status = ExitStatus::invalid;
-  s.size = s.points.size();
-  return s;
-}
-
 // By RFC 4180.
 std::vector<Values> rows_of_csv(const std::string& text) {
   std::vector<Values> rows(1, Values(1));
@@ -242,55 +198,6 @@ TEST(SweepTable, EndsWithTheStatusOfTheFirstBadPoint) {
   EXPECT_EQ(sweep_summary(s), "6 points: 5 VALID, 1 INVALID");
   s.points.pop_back();
   EXPECT_EQ(sweep_status(s), ExitStatus::valid);
-}
-
-TEST(SweepPage, IsCompleteAndAgreesWithTheTable) {
-  const Sweep s = example();
-  const std::string page = sweep_html(s);
-  EXPECT_EQ(malformed(page), "");
-  for (const char* outside : {"http:", "https:", "src=", "url(", "@import", "<script"})
-    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
-  const auto rows = rows_of_tables(page);
-  for (const SweepPoint& p : s.points) {
-    const bool there = std::any_of(rows.begin(), rows.end(), [&](const Values& row) {
-      return row.size() > 4 && row[0] == std::to_string(p.at.ranks) &&
-             row[1] == p.at.values[0].second && row[2] == p.at.values[1].second &&
-             row[3].starts_with(to_string(p.state)) &&
-             (!p.plan || row[4] == std::to_string(p.plan->calls()));
-    });
-    EXPECT_TRUE(there) << p.at.name();
-  }
-  for (const char* drawing : {"Over <code>x.reduce_bucket_size", "Over <code>x.stage",
-                              "Over <code>ranks", "aria-label=\"Memory"})
-    EXPECT_NE(page.find(drawing), std::string::npos) << drawing;
-}
-
-TEST(SweepDrawings, DistinguishNumbersFromNames) {
-  EXPECT_EQ((html::Dim{"a.bucket", {"1e6", "5"}}.numbers()), (std::vector<double>{1e6, 5}));
-  EXPECT_TRUE((html::Dim{"zero_optimization.stage", {"0", "1"}}.numbers().empty()));
-  EXPECT_TRUE((html::Dim{"a", {"true", "false"}}.numbers().empty()));
-  EXPECT_TRUE((html::Dim{"a", {"1", "auto"}}.numbers().empty()));
-}
-
-TEST(SweepDrawings, HaveEachPointOnceOrSayWhatIsFixed) {
-  const Sweep s = example();
-  const auto dims = html::dims_of(s);
-  ASSERT_EQ(dims.size(), 3U);
-  const html::SeriesSet over_buckets = html::series_over(s, dims, 0);
-  EXPECT_EQ(over_buckets.list.size(), 4U);
-  EXPECT_EQ(over_buckets.held, "");
-  std::set<const SweepPoint*> drawn;
-  for (const auto& series : over_buckets.list)
-    for (const SweepPoint* p : series.points) drawn.insert(p);
-  EXPECT_EQ(drawn.size(), s.points.size());
-  EXPECT_FALSE(drawn.contains(nullptr));
-
-  Sweep wide = s;
-  wide.axes.push_back({"y", {"1", "2", "3", "4", "5", "6", "7"}});
-  const auto more = html::dims_of(wide);
-  const html::SeriesSet held = html::series_over(wide, more, 0);
-  EXPECT_LE(held.list.size(), html::most_series);
-  EXPECT_EQ(held.held, "ranks 1, y 1");
 }
 
 }  // namespace

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules of the work of a step, from the sizes of a model alone: products take 2 flops per weight
+// and token forward and twice that backward, checkpointing adds a forward pass of the blocks, and
+// an update reads and writes each state once, at whatever stage it runs.
+#include <gtest/gtest.h>
+
+#include <core/plan/kernels.hpp>
+#include <core/plan/work/work.hpp>
+#include <tests/support/programs.hpp>
+
+namespace shardmark::test::work_test {
+namespace {
+
+// The flops of linear layers and of attention, and the elements and bytes of updates, in one step.
+struct Sum {
+  double forward = 0, backward = 0, attention_forward = 0, attention_backward = 0;
+  double updated = 0, update_bytes = 0;
+};
+
+Sum sum_of(const Program& p) {
+  Sum sum;
+  for (const int segment : segments_of(p.steps.back(), false))
+    for (const Event& e : p.segments[static_cast<std::size_t>(segment)].events) {
+      const Work work = work_of(p, e);
+      for (const Product& product : work.products) switch (product.part) {
+          case ProductPart::linear:
+            (e.kernel == Kernel::forward ? sum.forward : sum.backward) += product.flops();
+            break;
+          case ProductPart::attention_forward: sum.attention_forward += product.flops(); break;
+          case ProductPart::attention_backward: sum.attention_backward += product.flops(); break;
+        }
+      if (!is_update(e.kernel)) continue;
+      for (const Stream& stream : work.streams)
+        sum.updated += stream.elems, sum.update_bytes += stream.bytes;
+    }
+  return sum;
+}
+
+constexpr double layers = 2, hidden = 24, vocab = 31, sequence = 10, micro = 2;
+constexpr double tokens = micro * sequence;
+constexpr double blocks = layers * 12 * hidden * hidden;  // weights of the blocks' linear layers
+
+TEST(Work, OfAStepFollowsFromTheModel) {
+  for (const int stage : {0, 1, 2, 3})
+    for (const bool bf16 : {false, true}) {
+      Deck deck = gpt2_deck(stage);
+      PrecisionSpec& types = deck.zero.precision;
+      if (bf16) types.model = types.comm = types.grad_accum = Dtype::bf16;
+      const Sum sum = sum_of(program(deck, 1, 0));
+      EXPECT_EQ(sum.forward, 2 * tokens * (blocks + hidden * vocab)) << "stage " << stage;
+      EXPECT_EQ(sum.backward, 2 * sum.forward) << "stage " << stage;
+      EXPECT_EQ(sum.attention_forward, layers * 2 * 2 * micro * sequence * sequence * hidden);
+      EXPECT_EQ(sum.attention_backward, 2.5 * sum.attention_forward) << "scores are made again";
+    }
+}
+
+TEST(Work, OfAccumulatedMicroBatchesIsMultiplied) {
+  const Sum one = sum_of(program(gpt2_deck(2), 2, 0)),
+            three = sum_of(program(gpt2_deck(2), 2, 0, 3));
+  EXPECT_EQ(three.forward, 3 * one.forward);
+  EXPECT_EQ(three.backward, 3 * one.backward);
+  EXPECT_EQ(three.updated, one.updated);
+}
+
+// The last product of a block, a third of it, is not made again: nothing in backward needs its
+// output.
+TEST(Work, OfCheckpointingIsAnotherForwardOfTheBlocks) {
+  Deck deck = gpt2_deck(2);
+  const Sum without = sum_of(program(deck, 2, 0));
+  deck.run.activation_checkpointing = true;
+  const Sum with = sum_of(program(deck, 2, 0));
+  EXPECT_EQ(with.forward - without.forward, 2 * tokens * blocks * 2 / 3);
+  EXPECT_EQ(with.backward, without.backward);
+}
+
+// AdamW in fp32: master and two moments are read and written, and the gradient is read.
+TEST(Work, OfUpdatesCoversEachOwnedElementOnce) {
+  for (const int stage : {0, 1, 2, 3})
+    for (const int world : {1, 4}) {
+      const Program p = program(gpt2_deck(stage), world, 0);
+      const Sum sum = sum_of(p);
+      EXPECT_EQ(sum.updated, static_cast<double>(p.partition.per_rank)) << "stage " << stage;
+      EXPECT_EQ(sum.update_bytes, 28 * sum.updated) << "stage " << stage;
+    }
+}
+
+}  // namespace
+}  // namespace shardmark::test::work_test

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page of a sweep: it is complete and agrees with the table, and its drawings have each point
+// once or say what is fixed.
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include <miniapp/tools/sweep/html/sweep_dims.hpp>
+#include <miniapp/tools/sweep/html/sweep_page.hpp>
+#include <tests/miniapp/tools/sweep/sweep_example.hpp>
+#include <tests/support/markup.hpp>
+
+namespace shardmark::test::sweep_page_test {
+namespace {
+
+using namespace sweep_example;
+
+TEST(SweepPage, IsCompleteAndAgreesWithTheTable) {
+  const Sweep s = example();
+  const std::string page = sweep_html(s);
+  EXPECT_EQ(malformed(page), "");
+  for (const char* outside : {"http:", "https:", "src=", "url(", "@import", "<script"})
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  const auto rows = rows_of_tables(page);
+  for (const SweepPoint& p : s.points) {
+    const bool there = std::any_of(rows.begin(), rows.end(), [&](const Values& row) {
+      return row.size() > 4 && row[0] == std::to_string(p.at.ranks) &&
+             row[1] == p.at.values[0].second && row[2] == p.at.values[1].second &&
+             row[3].starts_with(to_string(p.state)) &&
+             (!p.plan || row[4] == std::to_string(p.plan->calls()));
+    });
+    EXPECT_TRUE(there) << p.at.name();
+  }
+  for (const char* drawing : {"Over <code>x.reduce_bucket_size", "Over <code>x.stage",
+                              "Over <code>ranks", "aria-label=\"Memory"})
+    EXPECT_NE(page.find(drawing), std::string::npos) << drawing;
+}
+
+TEST(SweepDrawings, DistinguishNumbersFromNames) {
+  EXPECT_EQ((html::Dim{"a.bucket", {"1e6", "5"}}.numbers()), (std::vector<double>{1e6, 5}));
+  EXPECT_TRUE((html::Dim{"zero_optimization.stage", {"0", "1"}}.numbers().empty()));
+  EXPECT_TRUE((html::Dim{"a", {"true", "false"}}.numbers().empty()));
+  EXPECT_TRUE((html::Dim{"a", {"1", "auto"}}.numbers().empty()));
+}
+
+TEST(SweepDrawings, HaveEachPointOnceOrSayWhatIsFixed) {
+  const Sweep s = example();
+  const auto dims = html::dims_of(s);
+  ASSERT_EQ(dims.size(), 3U);
+  const html::SeriesSet over_buckets = html::series_over(s, dims, 0);
+  EXPECT_EQ(over_buckets.list.size(), 4U);
+  EXPECT_EQ(over_buckets.held, "");
+  std::set<const SweepPoint*> drawn;
+  for (const auto& series : over_buckets.list)
+    for (const SweepPoint* p : series.points) drawn.insert(p);
+  EXPECT_EQ(drawn.size(), s.points.size());
+  EXPECT_FALSE(drawn.contains(nullptr));
+
+  Sweep wide = s;
+  wide.axes.push_back({"y", {"1", "2", "3", "4", "5", "6", "7"}});
+  const auto more = html::dims_of(wide);
+  const html::SeriesSet held = html::series_over(wide, more, 0);
+  EXPECT_LE(held.list.size(), html::most_series);
+  EXPECT_EQ(held.held, "ranks 1, y 1");
+}
+
+}  // namespace
+}  // namespace shardmark::test::sweep_page_test
