@@ -34,6 +34,11 @@ std::string human_bytes(std::int64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.4g} {}", value, units[unit]);
 }
 
+std::string four_digits(double value) {
+  if (!std::isfinite(value)) return "–";
+  return std::abs(value) >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
+
 std::string duration(double seconds) {
   if (!std::isfinite(seconds)) return "–";
   const double size = std::abs(seconds);

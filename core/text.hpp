@@ -44,6 +44,10 @@ std::string csv_quoted(std::string_view cell);
 /// Four digits in a unit of powers of 1024: "1.234 GiB"; whole bytes below 1 KiB.
 std::string human_bytes(std::int64_t bytes);
 
+/// A figure with at least four digits and no exponent: "0.1235", "52.13", "39881"; "–" if it is not
+/// finite.
+std::string four_digits(double value);
+
 /// "12.3 ms", "1.23 s", "450 µs": three digits in the unit that suits; "–" if it is not finite.
 std::string duration(double seconds);
 

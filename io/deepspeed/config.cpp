@@ -100,7 +100,8 @@ ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule,
   if (!spec.train_batch_size && !spec.micro_batch_size)
     origin.missing(root,
                    "DeepSpeed needs a batch size: give train_batch_size or "
-                   "train_micro_batch_size_per_gpu");
+                   "train_micro_batch_size_per_gpu (--set "
+                   "deepspeed.train_micro_batch_size_per_gpu=1)");
   spec.gradient_clipping = c.top.number("gradient_clipping");
   spec.optimizer = optimizer_spec(c, origin);
   spec.scheduler = scheduler_spec(c, spec.optimizer, origin);

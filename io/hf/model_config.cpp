@@ -204,6 +204,14 @@ void assume_sequence(Origin& origin, const ModelConfig& c, const std::string& fi
                   brief(positions), key, file));
 }
 
+void note_long_sequence(Origin& origin, const Json& positions, const Json& given) {
+  const auto most = as_integer(positions), sequence = as_integer(given);
+  if (most && sequence && *sequence > *most)
+    origin.note(FindingKind::assumed, "model.sequence",
+                fmt::format("{}: longer than the {} positions that the model's config allows",
+                            *sequence, *most));
+}
+
 // A size that is absent may be the default of its class, which transformers leaves out when it
 // saves a config, or a name that was mistyped.
 void note_absent_sizes(Origin& origin, const ModelConfig& c, const std::string& type) {
@@ -240,6 +248,8 @@ Json model_from_config(Origin& origin, const std::string& path, const Json& sect
   note_absent_sizes(origin, c, type);
   if (!section.contains("sequence"))
     assume_sequence(origin, c, fs::path(path).filename().string(), model["sequence"]);
+  else
+    note_long_sequence(origin, model["sequence"], section["sequence"]);
   for (const auto& item : section.items())
     if (item.key() != "config") model[item.key()] = item.value();
   if (model.contains("fit")) model.erase("layers");

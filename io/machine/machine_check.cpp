@@ -107,6 +107,11 @@ std::vector<std::string> check_machine(const Machine& m) {
   for (std::size_t i = 0; i < m.network.size(); ++i) check_level(m.network[i], i, said);
   if (m.to_device.points.empty() && m.to_device.link.bytes_per_s == 0)
     said.push_back("host_link: missing: copies between host and device are free");
+  if (assumes_host_memory(m))
+    said.push_back(fmt::format(
+        "node.memory_gb_per_s: missing: updates of offloaded states are priced with {:.0f} GB/s of "
+        "host memory per node",
+        assumed_host_bytes_per_s * 1e-9));
   if (m.disk_read.points.empty() && m.disk_read.link.bytes_per_s == 0)
     said.push_back("disk: missing: transfers of files are free");
   if (m.jitter.step_quantiles.empty() && m.jitter.step_relative_sd == 0)

@@ -11,7 +11,6 @@
 #include <io/deck/deck_reader.hpp>
 #include <io/machine/machine_file.hpp>
 #include <miniapp/commands/commands.hpp>
-#include <miniapp/commands/help/completion.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/tools/advise/answer/print.hpp>
 #include <miniapp/tools/advise/answer/write_decks.hpp>
@@ -22,57 +21,72 @@ namespace {
 using AdviseJson = nlohmann::ordered_json;
 
 AdviseCase case_of(const AdviseArguments& a, const Machine& machine) {
+  const GivenDeck given = given_deck(a, "advise");
   AdviseCase question;
-  question.deck = a.deck;
-  question.sets = a.sets;
+  question.deck = given.deck;
+  question.sets = given.sets;
   question.machine = &machine;
   question.ranks = a.ranks;
   question.ranks_per_node = a.ranks_per_node > 0     ? a.ranks_per_node
                             : machine.node.ranks > 0 ? machine.node.ranks
                                                      : a.ranks;
-  question.framework = framework_of(a.framework, a.deck, a.sets);
+  question.framework = framework_of(a.framework, given.deck, given.sets);
   require_ranks(machine, a.machine, a.ranks, question.ranks_per_node);
   return question;
 }
 
-void print_answer(const AdviseArguments& a, const AdviseJson& json, const std::string& text) {
+void print_answer(const AdviseArguments& a, const AdviseCase& question, const AdviseJson& json,
+                  const std::string& text) {
   print_out(a.format == "json"
                 ? json.dump(2, ' ', true, AdviseJson::error_handler_t::replace) + "\n"
-                : note_lines(read_deck(a.deck, a.sets, DeckUse::plan).deck) + text);
+                : note_lines(read_deck(question.deck, question.sets, DeckUse::plan).deck) + text);
 }
 
 ExitStatus answer_max_model(const AdviseArguments& a, const AdviseCase& question) {
   const MaxModels models = max_models(question);
-  print_answer(a, max_model_json(question, models), max_model_text(question, models));
+  print_answer(a, question, max_model_json(question, models), max_model_text(question, models));
   return ExitStatus::valid;
 }
 
-// A word of a command line, quoted where a shell would change it.
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=,:+-@%";
-  return !text.empty() && text.find_first_not_of(plain) == std::string::npos ? text
-                                                                             : shell_quoted(text);
+std::string per_node_words(const AdviseArguments& a) {
+  return a.ranks_per_node > 0 ? fmt::format(" --ranks-per-node {}", a.ranks_per_node) : "";
 }
 
-// Commands that check the best candidate: with the deck that was written, or with the given one and
-// its changes.
-std::vector<std::string> check_commands(const AdviseArguments& a, const Advice& advice,
-                                        const std::vector<std::string>& written) {
-  const AdviseCase& q = advice.question;
-  std::string deck = shell_word(written.empty() ? a.deck : written.front());
-  if (written.empty()) {
-    std::vector<std::string> sets = a.sets;
-    for (std::string& set : sets_of(advice.needed)) sets.push_back(std::move(set));
-    for (const std::string& set : sets) deck += " --set " + shell_word(set);
-  }
-  const std::string per_node =
-      a.ranks_per_node > 0 ? fmt::format(" --ranks-per-node {}", a.ranks_per_node) : "";
+// The commands that check `deck`, which stands for a deck with its options.
+std::vector<std::string> commands_of(const AdviseArguments& a, const AdviseCase& q,
+                                     const std::string& deck) {
   return {fmt::format("shardmark predict {} --machine {} --ranks {}{}", deck, shell_word(a.machine),
-                      q.ranks, per_node),
+                      q.ranks, per_node_words(a)),
           fmt::format("shardmark plan {} --ranks {} --ranks-per-node {}", deck, q.ranks,
                       std::min(q.ranks, q.ranks_per_node)),
           fmt::format("mpiexec -n {} shardmark run {}", q.ranks, deck)};
+}
+
+// Commands of a readable length that check the best candidate: with its deck, which the first
+// command writes if this one has not.
+std::vector<std::string> short_commands(const AdviseArguments& a, const Advice& advice,
+                                        const std::vector<std::string>& written) {
+  const AdviseCase& q = advice.question;
+  if (!written.empty()) return commands_of(a, q, shell_word(written.front()));
+  if (advice.needed.empty() && !a.deck.empty()) return commands_of(a, q, deck_words(a));
+  const std::string folder = "advice";
+  std::string again = fmt::format("shardmark advise {} --machine {} --ranks {}{}", deck_words(a),
+                                  shell_word(a.machine), q.ranks, per_node_words(a));
+  if (!a.framework.empty()) again += " --for " + a.framework;
+  std::vector<std::string> commands = commands_of(a, q, best_deck(advice, folder));
+  commands.insert(commands.begin(), again + " --write " + folder);
+  return commands;
+}
+
+// Commands of which each stands alone, for scripts: with the deck that was written, or with the
+// given one and its changes.
+std::vector<std::string> check_commands(const AdviseArguments& a, const Advice& advice,
+                                        const std::vector<std::string>& written) {
+  if (!written.empty() || a.deck.empty()) return short_commands(a, advice, written);
+  DeckArguments changed = a;
+  changed.batch = 0;  // the changes have it
+  for (std::string& set : sets_of(advice.needed)) changed.sets.push_back(std::move(set));
+  return commands_of(a, advice.question, deck_words(changed));
 }
 
 void write_picture(const std::string& path, const std::string& picture) {
@@ -89,12 +103,13 @@ ExitStatus advise_command(const AdviseArguments& a) {
   const AdviseCase question = case_of(a, machine);
   if (a.max_model) return answer_max_model(a, question);
   const Advice advice = advise(question, a.batch);
-  std::vector<std::string> written;
-  if (!a.write.empty()) written = write_decks(advice, a.write);
-  const std::vector<std::string> commands = check_commands(a, advice, written);
+  WrittenAdvice left;
+  if (!a.write.empty()) left = write_decks(advice, a.write);
+  std::vector<std::string>& written = left.files;
   AdviseJson json = advice_json(advice, a.format == "json" ? 0 : static_cast<std::size_t>(a.top));
-  json["check_commands"] = commands;
-  std::string text = advice_text(advice, static_cast<std::size_t>(a.top), commands);
+  json["check_commands"] = check_commands(a, advice, written);
+  std::string text =
+      advice_text(advice, static_cast<std::size_t>(a.top), short_commands(a, advice, written));
   if (a.networks) {
     const NetworkTable table = network_table(advice.question);
     json["networks"] = networks_json(table);
@@ -106,7 +121,8 @@ ExitStatus advise_command(const AdviseArguments& a) {
   }
   if (!a.write.empty()) json["written"] = written;
   for (const std::string& path : written) text += "wrote " + path + "\n";
-  print_answer(a, json, text);
+  if (!left.summary.empty()) text += "wrote " + left.summary + "\n" + left.notes;
+  print_answer(a, question, json, text);
   return ExitStatus::valid;
 }
 

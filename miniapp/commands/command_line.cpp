@@ -177,6 +177,7 @@ class CommandLine {
          {"--model", &predict_.model},
          {"--deepspeed", &predict_.deepspeed},
          {"--sequence", &predict_.sequence, 1},
+         {"--batch", &predict_.batch, 0},
          {"--set", &predict_.sets},
          {"--machine", &predict_.machine},
          {"--ranks", &predict_.ranks},
@@ -202,6 +203,9 @@ class CommandLine {
         [this] { return noise_command(noise_); });
     add("advise",
         {{"DECK", &advise_.deck},
+         {"--model", &advise_.model},
+         {"--deepspeed", &advise_.deepspeed},
+         {"--sequence", &advise_.sequence, 1},
          {"--set", &advise_.sets},
          {"--machine", &advise_.machine},
          {"--ranks", &advise_.ranks, 1},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <core/error.hpp>
+#include <miniapp/commands/given_deck.hpp>
 #include <miniapp/run/run_arguments.hpp>
 #include <miniapp/tools/calibrate/calibrate.hpp>
 #include <miniapp/tools/noise/noise.hpp>
@@ -26,16 +27,12 @@ struct PlanArguments {
 ExitStatus plan_command(const PlanArguments& arguments);
 
 /// Arguments of `shardmark predict`.
-struct PredictArguments {
-  std::string deck, machine;
-  std::vector<std::string> sets;
+struct PredictArguments : DeckArguments {
+  std::string machine;
   std::string ranks = "1";  // "1,2,8"
   int ranks_per_node = 0;   // 0: as many as the machine file says
   std::string format = "text";
-  std::string out;  // a folder for a page and a trace; empty: none
-  // In place of a deck: a model config of Hugging Face and a DeepSpeed config.
-  std::string model, deepspeed;
-  int sequence = 0;            // tokens per sample; 0: what the model config says
+  std::string out;             // a folder for a page and a trace; empty: none
   bool ignore_memory = false;  // predict a time also for what does not fit
 };
 /// Prints the step time of a deck on a machine file. Throws DeckError, PlanError.
@@ -62,11 +59,9 @@ ExitStatus calibrate_command(const CalibrateArguments& arguments);
 ExitStatus noise_command(const NoiseArguments& arguments);
 
 /// Arguments of `shardmark advise`.
-struct AdviseArguments {
-  std::string deck, machine;
-  std::vector<std::string> sets;
+struct AdviseArguments : DeckArguments {
+  std::string machine;
   int ranks = 1, ranks_per_node = 0;  // 0: as many as the machine file says
-  int batch = 0;                      // sequences per step; 0: what the deck gives
   int top = 10;
   std::string framework;  // deepspeed, torch or shardmark; empty: the one of the deck
   std::string write;      // a folder for decks; empty: none are written

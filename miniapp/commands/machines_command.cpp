@@ -17,14 +17,6 @@
 namespace shardmark {
 namespace {
 
-using FigureCounts = EnumArray<FigureKind, int>;
-
-FigureCounts figure_counts(const Machine& machine) {
-  FigureCounts counts{};
-  for (const Figure& figure : machine.provenance.figures) ++counts[figure.kind];
-  return counts;
-}
-
 // The level that nodes are connected by; nullptr: the file describes a single node.
 const NetworkLevel* between_nodes(const Machine& machine) {
   const auto found = std::find_if(machine.network.begin(), machine.network.end(),
@@ -52,7 +44,7 @@ std::string memory_text(double bytes) {
 
 // "6n 2m 4f 9a": the counts, each with the first letter of its kind.
 std::string figures_text(const Machine& machine) {
-  const FigureCounts counts = figure_counts(machine);
+  const FigureCounts counts = figure_counts(machine.provenance);
   std::string text;
   for (const FigureKind kind : all_values<FigureKind>)
     if (counts[kind] > 0)
@@ -113,7 +105,7 @@ std::string machines_text(const std::vector<ShippedMachine>& machines) {
 nlohmann::ordered_json machines_json(const std::vector<ShippedMachine>& machines) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ShippedMachine& m : machines) {
-    const FigureCounts counts = figure_counts(m.machine);
+    const FigureCounts counts = figure_counts(m.machine.provenance);
     const NetworkLevel* level = between_nodes(m.machine);
     nlohmann::ordered_json item{{"name", m.name},
                                 {"path", m.path},

@@ -46,47 +46,14 @@ PredictedPoint predict(Deck deck, const Machine& machine, int ranks, int per_nod
   return predict_point(deck, machine, ranks, profile.ranks_per_node, unfit);
 }
 
-// The deck that the arguments make of a model config and a DeepSpeed config. Without a DeepSpeed
-// config, the deck has DeepSpeed's defaults.
-std::string deck_of_model(const PredictArguments& a) {
-  PredictJson deck{{"name", name_of_file(a.model)},
-                   {"model", {{"config", a.model}}},
-                   {"data", {{"source", "uniform"}}},
-                   {"run", {{"steps", 1}}}};
-  if (!a.deepspeed.empty()) deck["deepspeed"] = a.deepspeed;
-  return deck.dump(-1, ' ', true, PredictJson::error_handler_t::replace);
-}
-
-// The deck or what stands for it, and `--set` arguments with which other arguments change it.
-struct PredictedDeck {
-  std::string deck;
-  std::vector<std::string> sets;
-
-  AdviseCase asked(const Machine& machine, const PredictedPoint& p) const {
-    AdviseCase question;
-    question.deck = deck;
-    question.sets = sets;
-    question.machine = &machine;
-    question.ranks = p.ranks;
-    question.ranks_per_node = p.ranks_per_node;
-    return question;
-  }
-};
-
-PredictedDeck predicted_deck(const PredictArguments& a) {
-  if (a.deck.empty() && a.model.empty())
-    throw DeckError(
-        "predict: the model is missing: give a deck, or a config.json with --model FILE and a "
-        "DeepSpeed config with --deepspeed FILE");
-  if (!a.deck.empty() && !a.model.empty())
-    throw DeckError(fmt::format(
-        "--model {}: the deck {} has a model of its own: give one of the two", a.model, a.deck));
-  PredictedDeck predicted{a.deck.empty() ? deck_of_model(a) : a.deck, {}};
-  if (!a.deck.empty() && !a.deepspeed.empty())
-    predicted.sets.push_back("deepspeed=" + std::filesystem::absolute(a.deepspeed).string());
-  if (a.sequence > 0) predicted.sets.push_back(fmt::format("model.sequence={}", a.sequence));
-  predicted.sets.insert(predicted.sets.end(), a.sets.begin(), a.sets.end());
-  return predicted;
+AdviseCase question_of(const GivenDeck& given, const Machine& machine, const PredictedPoint& p) {
+  AdviseCase question;
+  question.deck = given.deck;
+  question.sets = given.sets;
+  question.machine = &machine;
+  question.ranks = p.ranks;
+  question.ranks_per_node = p.ranks_per_node;
+  return question;
 }
 
 // A page, and a trace of the step on the most ranks for which there is a time.
@@ -137,7 +104,7 @@ ExitStatus machine_check_command(const MachineCheckArguments& a) {
 
 ExitStatus predict_command(const PredictArguments& a) {
   const Machine machine = read_machine_file(a.machine);
-  const PredictedDeck given = predicted_deck(a);
+  const GivenDeck given = given_deck(a, "predict");
   const std::vector<int> numbers = parse_ranks(a.ranks);
   const bool one = numbers.size() == 1;
   const LoadedDeck loaded = read_deck(given.deck, given.sets, DeckUse::plan,
@@ -151,7 +118,7 @@ ExitStatus predict_command(const PredictArguments& a) {
   }
   if (!a.out.empty()) write_files(a.out, deck, machine, points);
   std::optional<NextChange> next;
-  if (one) next = next_change(given.asked(machine, points.front()));
+  if (one) next = next_change(question_of(given, machine, points.front()));
   if (a.format == "json") {
     PredictJson json = answer_json(deck, machine, points);
     if (one) json["next_change"] = next_change_json(next);

@@ -41,7 +41,8 @@ std::string memory_lines(const PredictedPoint& p, Tier tier, const TierFootprint
   std::string text = fmt::format("  {} memory, rank {}: {} live at the peak", to_string(tier),
                                  p.program.rank, human_bytes(at.peak_bytes));
   text += fmt::format(", {} allocated by the rank that needs most", human_bytes(need.bytes));
-  text += budget ? fmt::format(", budget {}: {}\n", human_bytes(*budget),
+  text += budget ? fmt::format(", budget {} ({}): {}\n", human_bytes(*budget),
+                               p.memory.budget_source[tier],
                                need.missing > 0 ? human_bytes(need.missing) + " missing" : "fits")
                  : std::string(", budget unknown: not checked\n");
   for (const Kind& kind : kinds)

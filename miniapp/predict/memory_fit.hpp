@@ -16,6 +16,12 @@ namespace shardmark {
 /// The part of a device's memory that contexts, libraries and fragmentation leave for the run.
 inline constexpr double usable_device_part = 0.94;
 
+/// Where less than this part of a budget is left, a prediction is no promise that a run fits:
+/// another version of a library or fragmentation may take as much.
+inline constexpr double tight_part = 0.02;
+/// Whether `bytes` fit in the budget, but tightly.
+bool is_tight(std::int64_t bytes, const std::optional<std::int64_t>& budget);
+
 /// The budgets of one rank in bytes: the deck's (`memory.*_gib`) where it gives them, else the
 /// machine's, of which the ranks of a node share the host's memory and the disk. A part of a
 /// device stays free (usable_device_part). Empty: neither says.
@@ -32,6 +38,8 @@ struct MemoryFit {
   };
   EnumArray<Tier, Need> tiers;
   Budgets budgets;
+  EnumArray<Tier, std::string> budget_source;  // "94 % of a device's 79.1 GiB"
+  std::int64_t missing_together = 0;           // of one memory that is the device's and the host's
   std::string refusal;  // one sentence or more, as `run` refuses; empty: it fits
 
   bool fits() const { return refusal.empty(); }
@@ -39,6 +47,14 @@ struct MemoryFit {
   std::string unknown() const;
   /// "61.55 GiB of device memory missing at micro_first, event 57: …"; empty: it fits.
   std::string shortfall() const;
+  /// Of the tier that lacks most; 0: it fits.
+  std::int64_t most_missing() const;
+  /// "it needs 125.5 GiB of device memory per rank and there are 74.45 GiB: 51.06 GiB are missing",
+  /// for the tier that lacks most; empty: it fits.
+  std::string lack() const;
+  /// "it fits tightly: 0.31 GiB (0.4 %) of the budget of device memory are left"; empty: there is
+  /// room, or it does not fit.
+  std::string tightness() const;
 };
 
 /// Compares `own`, the program of a rank, and the programs of the ranks of `deck` that need most
@@ -47,7 +63,11 @@ struct MemoryFit {
 MemoryFit memory_fit(const Deck& deck, const Program& own, const Machine& machine,
                      int ranks_per_node);
 
-/// {tier: {"bytes", "budget", "missing", "at"}}, tiers that are used alone.
+/// The same for a rank of which only the bytes are known; no event is named.
+MemoryFit memory_fit(const Deck& deck, const EnumArray<Tier, std::int64_t>& bytes,
+                     const Machine& machine, int ranks_per_node);
+
+/// {tier: {"bytes", "budget", "missing", "tight", "at"}}, tiers that are used alone.
 nlohmann::ordered_json memory_json(const MemoryFit& fit);
 
 }  // namespace shardmark

@@ -12,6 +12,7 @@
 #include <core/plan/price/stragglers.hpp>
 #include <core/plan/work/step_work.hpp>
 #include <core/random.hpp>
+#include <core/text.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/predict/prediction.hpp>
 
@@ -73,6 +74,9 @@ PredictedPoint untimed_point(const Deck& deck, const Program& program, int ranks
   PredictedPoint p;
   p.ranks = program.world;
   p.ranks_per_node = std::min(program.world, ranks_per_node);
+  if (const int last = p.ranks % p.ranks_per_node; last != 0)
+    p.notes.push_back(fmt::format("{} are no multiple of the {} of a node: the last node has {}",
+                                  plural(p.ranks, "rank"), p.ranks_per_node, last));
   p.parameters = program.model.elems;
   p.layers = deck.model.layers;
   p.tokens = static_cast<double>(program.batch.global) *
@@ -129,6 +133,11 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   for (const auto& [what, beyond] : p.priced.extrapolations)
     p.extrapolates.push_back(
         fmt::format("{}: {:.3g} times beyond what was measured", what, beyond));
+  if (assumes_host_memory(machine) && p.priced.busy_by_resource[Resource::host_memory] > 0)
+    p.notes.push_back(fmt::format(
+        "the machine file gives no node.memory_gb_per_s: {:.0f} GB/s of host memory per node are "
+        "assumed for updates of offloaded states",
+        assumed_host_bytes_per_s * 1e-9));
   return p;
 }
 
@@ -138,14 +147,15 @@ std::vector<Program> distinct_programs(const Deck& deck, const Program& own, int
   return programs;
 }
 
-double slowest_step_s(const Deck& deck, const std::vector<Program>& programs,
-                      const Machine& machine, int ranks_per_node) {
+StepTime step_time(const Deck& deck, const std::vector<Program>& programs, const Machine& machine,
+                   int ranks_per_node) {
   std::vector<const Program*> ranks;
   for (const Program& program : programs) ranks.push_back(&program);
   PriceOptions options = price_options(deck, ranks_per_node);
   options.keep_events = false;
-  return slowest(price(ranks, machine, options),
-                 straggler_factor(machine, programs.front().world, ranks_per_node));
+  const std::vector<PricedStep> priced = price(ranks, machine, options);
+  return {slowest(priced, straggler_factor(machine, programs.front().world, ranks_per_node)),
+          priced.front().critical};
 }
 
 PriceOptions price_options(const Deck& deck, int ranks_per_node) {
@@ -218,7 +228,8 @@ nlohmann::ordered_json point_json(const PredictedPoint& p) {
             {"copies", timed(p.priced.copies_s)}}},
           {"exposed_s", timed(p.priced.exposed_s)},
           {"limited_by", p.limited_by()},
-          {"extrapolates", p.extrapolates}};
+          {"extrapolates", p.extrapolates},
+          {"notes", p.notes}};
 }
 
 }  // namespace shardmark

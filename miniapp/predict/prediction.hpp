@@ -31,6 +31,7 @@ struct PredictedPoint {
   PricedStep priced;                    // of rank 0
   std::vector<Sensitivity> sensitivities;  // largest first
   std::vector<std::string> extrapolates;   // sentences
+  std::vector<std::string> notes;          // sentences about what is assumed or unusual
   MemoryFit memory;
   Program program;  // of rank 0
 
@@ -61,9 +62,14 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
 
 /// `own`, and the programs of the other ranks whose plans take another time.
 std::vector<Program> distinct_programs(const Deck& deck, const Program& own, int ranks_per_node);
+/// How long a step takes, and on what the compute lane of the first program's rank spends it.
+struct StepTime {
+  double seconds = 0;
+  Cost critical;
+};
 /// The step_s of predict_program, for what distinct_programs returns.
-double slowest_step_s(const Deck& deck, const std::vector<Program>& programs,
-                      const Machine& machine, int ranks_per_node);
+StepTime step_time(const Deck& deck, const std::vector<Program>& programs, const Machine& machine,
+                   int ranks_per_node);
 
 /// Predictions of a run: the first one stands on means over all placements of the machine, and one
 /// for each placement follows.

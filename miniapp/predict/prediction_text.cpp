@@ -18,9 +18,9 @@ std::string percent(const std::optional<double>& part) {
 std::string row(const PredictedPoint& p) {
   std::string text = fmt::format("{:>8}", p.ranks);
   if (p.timed)
-    text += fmt::format(" {:>12} {:>25} {:>14.4g} {:>8}  {}", duration(p.step_s),
+    text += fmt::format(" {:>12} {:>25} {:>14} {:>8}  {}", duration(p.step_s),
                         fmt::format("{} to {}", duration(p.step_s_low), duration(p.step_s_high)),
-                        p.tokens_per_s, percent(p.mfu), p.limited_by());
+                        four_digits(p.tokens_per_s), percent(p.mfu), p.limited_by());
   if (!p.memory.fits()) text += fmt::format("  DOES NOT FIT: {}", p.memory.shortfall());
   return text + "\n";
 }
@@ -35,8 +35,10 @@ std::string time_lines(const PredictedPoint& p) {
   text += fmt::format("  communication exposed {} ({:.1f} % of the step), hidden {}\n",
                       ms(s.exposed_s), s.exposed_s / all * 100, ms(s.hidden_s));
   if (p.hfu)
-    text += fmt::format("  MFU {}   HFU {} (with recomputation and attention as computed)\n",
-                        percent(p.mfu), percent(p.hfu));
+    text += fmt::format(
+        "  MFU {}   HFU {} (the products that are computed: with recomputation, and without the "
+        "masked half of attention, which MFU counts)\n",
+        percent(p.mfu), percent(p.hfu));
   text += "  where the time of the compute lane goes:";
   for (const Resource r : all_values<Resource>)
     if (s.critical[r] > 0.0005 * all)
@@ -71,7 +73,7 @@ std::string subject_line(const Deck& deck, const std::vector<PredictedPoint>& po
   if (points.empty()) return {};
   const PredictedPoint& p = points.front();
   std::string text = fmt::format("model: {} parameters", p.parameters);
-  if (p.layers > 0) text += fmt::format(" in {} layers", p.layers);
+  if (p.layers > 0) text += " in " + plural(p.layers, "layer");
   if (deck.model.sequence > 0) text += fmt::format(", {} tokens per sample", deck.model.sequence);
   return text + fmt::format("; {}, ZeRO stage {}\n", to_string(deck.run.schedule), deck.zero.stage);
 }
@@ -79,30 +81,53 @@ std::string subject_line(const Deck& deck, const std::vector<PredictedPoint>& po
 std::string detail(const PredictedPoint& p) {
   std::string text = fmt::format("\n{}\n", plural(p.ranks, "rank"));
   if (!p.memory.fits()) text += fmt::format("  {}\n", p.memory.refusal);
-  text += fmt::format("  batch: {} samples per step: {} per micro-batch x {} accumulation x {}\n",
-                      p.program.batch.global, p.program.batch.micro, p.program.batch.accumulation,
-                      plural(p.ranks, "rank"));
+  if (const std::string tight = p.memory.tightness(); !tight.empty())
+    text += fmt::format("  {}\n", tight);
+  if (const std::string unknown = p.memory.unknown(); !unknown.empty())
+    text += fmt::format(
+        "  whether it fits is unknown: neither the machine file nor the deck gives {}\n", unknown);
+  text += fmt::format("  batch: {} per step: {} per micro-batch x {} accumulation x {}\n",
+                      plural(p.program.batch.global, "sample"), p.program.batch.micro,
+                      p.program.batch.accumulation, plural(p.ranks, "rank"));
+  for (const std::string& sentence : p.notes) text += fmt::format("  note: {}\n", sentence);
   text += cost_text(p);
   return p.timed ? text + time_lines(p) : text;
+}
+
+// "figures: 6 nominal, 4 measured": by kind, of a machine that nobody has calibrated.
+std::string figures_line(const MachineProvenance& p) {
+  const FigureCounts counts = figure_counts(p);
+  std::vector<std::string> parts;
+  for (const FigureKind kind : all_values<FigureKind>)
+    if (counts[kind] > 0) parts.push_back(fmt::format("{} {}", counts[kind], to_string(kind)));
+  return parts.empty() ? "" : "figures: " + join(parts, ", ");
+}
+
+// "measured points: 812 of products, 96 of collectives": what there is.
+std::string points_line(const Machine& m) {
+  std::size_t products = 0, kernels = 0, collectives = 0;
+  for (const auto& t : m.device.products) products += t.points.size();
+  for (const auto& t : m.device.streams) kernels += t.points.size();
+  for (const auto& n : m.network)
+    for (const auto& t : n.collectives) collectives += t.points.size();
+  std::vector<std::string> parts;
+  for (const auto& [count, what] : {std::pair{products, "products"}, std::pair{kernels, "kernels"},
+                                    std::pair{collectives, "collectives"}})
+    if (count > 0) parts.push_back(fmt::format("{} of {}", count, what));
+  return parts.empty() ? "" : "measured points: " + join(parts, ", ");
 }
 
 }  // namespace
 
 std::string standing(const Machine& m) {
   const MachineProvenance& p = m.provenance;
-  std::size_t products = 0, streams = 0, collectives = 0;
-  for (const auto& t : m.device.products) products += t.points.size();
-  for (const auto& t : m.device.streams) streams += t.points.size();
-  for (const auto& n : m.network)
-    for (const auto& t : n.collectives) collectives += t.points.size();
   std::string text = fmt::format("{}", m.name);
   if (!p.host.empty() || !p.date.empty())
     text += fmt::format(", measured{}{}{}{}", p.host.empty() ? "" : " on ", p.host,
                         p.date.empty() ? "" : " at ", p.date);
   if (!p.source.empty()) text += fmt::format(", from {}", p.source);
-  text += fmt::format("; {}, {} and {}", plural(static_cast<std::int64_t>(products), "product"),
-                      plural(static_cast<std::int64_t>(streams), "kernel point"),
-                      plural(static_cast<std::int64_t>(collectives), "collective point"));
+  if (const std::string figures = figures_line(p); !figures.empty()) text += "; " + figures;
+  if (const std::string points = points_line(m); !points.empty()) text += "; " + points;
   if (!m.placements.empty()) {
     std::vector<std::string> distances;
     for (const Placement& placement : m.placements)

@@ -41,7 +41,7 @@ EventCosts::Taken EventCosts::look_up(const Event& e) {
   if (e.op == Op::copy) return {times_.copy(direction_of(e), e.elems * dtype_bytes(e.dtype))};
   if (e.op != Op::compute) return {};
   const Work work = work_of(program_, e, work_);
-  return {times_.compute(work), work.flops()};
+  return {times_.compute(work, e.tier), work.flops()};
 }
 
 const std::vector<EventCosts::Taken>& EventCosts::of_segment(std::int32_t segment) {

@@ -189,13 +189,23 @@ Cost EventTimes::stream(const Stream& s) {
   return cost;
 }
 
-Cost EventTimes::compute(const Work& work) {
+Cost EventTimes::host_stream(const Stream& s) const {
+  const double given = machine_.node.memory_bytes_per_s;
+  const double rate = (given > 0 ? given : assumed_host_bytes_per_s) * host_update_efficiency;
+  Cost cost;
+  cost[Resource::host_memory] =
+      s.bytes * s.launches * busy_ranks_ / rate / speeds_[Resource::host_memory];
+  return cost;
+}
+
+Cost EventTimes::compute(const Work& work, Tier tier) {
+  const bool beside_device = tier == Tier::host && !machine_.device.is_host;
   Cost cost;
   const auto add = [&](const Cost& part) {
     for (std::size_t r = 0; r < cost.size(); ++r) cost[r] += part[r];
   };
   for (const Product& p : work.products) add(product(p));
-  for (const Stream& s : work.streams) add(stream(s));
+  for (const Stream& s : work.streams) add(beside_device ? host_stream(s) : stream(s));
   return cost;
 }
 

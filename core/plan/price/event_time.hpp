@@ -17,12 +17,21 @@
 namespace shardmark {
 
 /// What the time of an event is spent on.
-enum class Resource : std::uint8_t { products, memory, network, latency, host_link, disk, host };
+enum class Resource : std::uint8_t {
+  products,
+  memory,
+  host_memory,
+  network,
+  latency,
+  host_link,
+  disk,
+  host
+};
 template<>
-inline constexpr std::size_t enum_size<Resource> = 7;
+inline constexpr std::size_t enum_size<Resource> = 8;
 inline constexpr auto resource_names =
-    enum_names<Resource>("compute", "memory bandwidth", "network bandwidth", "network latency",
-                         "host link", "disk", "host");
+    enum_names<Resource>("compute", "memory bandwidth", "host memory bandwidth",
+                         "network bandwidth", "network latency", "host link", "disk", "host");
 constexpr std::string_view to_string(Resource r) {
   return resource_names[r];
 }
@@ -54,11 +63,14 @@ class EventTimes {
   ~EventTimes();
   EventTimes(EventTimes&&) noexcept;
 
-  /// The duration of a computation.
-  Cost compute(const Work& work);
+  /// The duration of a computation on memory of `tier`.
+  Cost compute(const Work& work, Tier tier = Tier::device);
   /// One product, all of its `count` included; one stream, all of its launches included.
   Cost product(const Product& product);
   Cost stream(const Stream& stream);
+  /// The same for a kernel of the host beside a device, such as an update of offloaded states: the
+  /// busy ranks of a node share the bandwidth of its memory.
+  Cost host_stream(const Stream& stream) const;
   /// The duration of a copy of `bytes` bytes.
   Cost copy(Direction direction, std::int64_t bytes);
   /// The duration of a collective, from the arrival of its last rank. `between_nodes` and the

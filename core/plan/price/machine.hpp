@@ -176,9 +176,18 @@ struct NodeModel {
   int ranks = 0;                   // devices, or ranks that fit; 0: unknown
   int nodes = 0;                   // of the whole machine; 0: unknown
   bool shares_memory_bus = false;  // ranks of a node share the bandwidth of one memory
-  double memory_bytes_per_s = 0;   // of the whole node, if it is shared
+  /// Of the memory of the whole node: what its ranks share (shares_memory_bus), or beside devices
+  /// the host's, in which offloaded states are updated; 0: unknown.
+  double memory_bytes_per_s = 0;
   double host_memory_bytes = 0, disk_bytes = 0;  // 0: unknown
 };
+
+/// The bandwidth of a host's memory where a machine file gives none: that of two sockets with eight
+/// channels of DDR4-3200 each.
+inline constexpr double assumed_host_bytes_per_s = 400e9;
+/// The part of it that updates of offloaded states reach: about what CPU-Adam reaches on two
+/// sockets (Ren et al., ZeRO-Offload, USENIX ATC 2021, table 4).
+inline constexpr double host_update_efficiency = 0.5;
 
 /// Where a figure of a machine that nobody has calibrated comes from.
 enum class FigureKind : std::uint8_t { nominal, measured, fitted, assumed };
@@ -208,6 +217,14 @@ struct MachineProvenance {
   std::vector<Figure> figures;
 };
 
+/// How many figures there are of each kind.
+using FigureCounts = EnumArray<FigureKind, int>;
+inline FigureCounts figure_counts(const MachineProvenance& provenance) {
+  FigureCounts counts{};
+  for (const Figure& figure : provenance.figures) ++counts[figure.kind];
+  return counts;
+}
+
 /// What depends on where the cores of a node's ranks are: on whether they share a cache, and the
 /// way to memory. Cores that do exchange data faster, and stream from memory more slowly, than
 /// cores that do not.
@@ -234,6 +251,11 @@ struct Machine {
   Jitter jitter;
   double step_s = 0;  // what each step costs in addition to its events
 };
+
+/// Whether the bandwidth of host memory is assumed. On a CPU it is the device's own.
+inline bool assumes_host_memory(const Machine& machine) {
+  return !machine.device.is_host && machine.node.memory_bytes_per_s <= 0;
+}
 
 /// How many times as long the own work of a rank takes among `busy` ranks of a node as where it was
 /// measured among `measured` ones, because ranks without a core of their own take turns. 1 unless

@@ -270,7 +270,7 @@ ZeroOwners zero_owners(const ModelShape& model, const std::vector<int>& params, 
 void write_ddp(Program& program, const Deck& deck, const Profile& profile) {
   if (program.precision.computes_in() != Dtype::fp32)
     throw DeckError(fmt::format(
-        "{}: torch.mp_policy.param_dtype = {}: is an argument of fully_shard, at stages 2 and 3: "
+        "{}: torch.mp_policy.param_dtype = {}: is an argument of fully_shard, at stages 2 and 3; "
         "stage {} is DistributedDataParallel, which is modelled in fp32",
         deck.path, to_string(program.precision.computes_in()), program.stage));
   DdpSchedule schedule(program, deck, profile);

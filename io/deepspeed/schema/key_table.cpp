@@ -139,10 +139,11 @@ std::string auto_remedy(std::string_view path) {
     return "\"auto\" is for Hugging Face's trainer, which does not fill this key: give a value";
   if (hf_key == "hf")
     return "\"auto\" is for Hugging Face's trainer to fill in: add the section \"hf\": {} to the "
-           "deck, or give a value";
+           "deck (--set hf={}), or give a value";
   return fmt::format(
-      "\"auto\" is for Hugging Face's trainer to fill in: add the section \"hf\" to the deck and "
-      "give {} there (without it the trainer's default is taken), or give a value",
+      "\"auto\" is for Hugging Face's trainer to fill in: give {} in the section \"hf\" of the "
+      "deck "
+      "or with --set (hf={{}} takes the trainer's defaults), or give a value",
       hf_key);
 }
 

@@ -18,10 +18,16 @@ CommandHelp advise_help() {
            "The advice is for one framework. For DeepSpeed it has what a DeepSpeed config can say, "
            "for PyTorch fully_shard, DistributedDataParallel and ZeroRedundancyOptimizer, and for "
            "ShardMark every schedule, also the ZeRO paper's, which neither of the two runs.",
+           "In place of a deck, give a model's config.json with --model and a DeepSpeed config "
+           "with "
+           "--deepspeed.",
            "The machine need not exist; inputs/machines describes several. The command uses "
            "neither MPI nor a GPU."},
       .options =
-          {deck_argument(),
+          {optional_deck_argument(),
+           model_options()[0],
+           model_options()[1],
+           model_options()[2],
            set_option(),
            machine_option(true),
            {.name = "--ranks",
@@ -37,7 +43,8 @@ CommandHelp advise_help() {
             .choices = {"deepspeed", "torch", "shardmark"}},
            {.name = "--batch",
             .value = "B",
-            .text = "Sequences per step on all ranks together; 0: what the deck gives.",
+            .text = "Sequences per step on all ranks together (train_batch_size); 0: what the deck "
+                    "gives.",
             .preset = "0"},
            {.name = "--top",
             .value = "K",
@@ -70,6 +77,10 @@ CommandHelp advise_help() {
           {"shardmark advise inputs/llama-7b.json --machine dgx-a100-80gb --ranks 64 --for torch "
            "--write advice",
            "The same for PyTorch, with the calls of fully_shard in advice/."},
+          {"shardmark advise --model config.json --deepspeed ds_config.json --sequence 4096 "
+           "--machine "
+           "dgx-h100 --ranks 64 --batch 512",
+           "Settings for a model of Hugging Face and a DeepSpeed config."},
           {"shardmark advise inputs/gpt2-1.5b.json --machine inputs/machines/dgx-2.json --ranks 64 "
            "--max-model",
            "The largest model that fits on 64 GPUs at each stage."}}};

@@ -20,18 +20,15 @@ CommandHelp predict_help() {
            "The machine need not exist. The command uses neither MPI nor a GPU and does not look "
            "at this machine. What lies outside of what was measured is said."},
       .options = {optional_deck_argument(),
-                  {.name = "--model",
-                   .value = "FILE",
-                   .text = "A model config of Hugging Face (config.json), in place of a deck.",
-                   .offer = Offer::deck},
-                  {.name = "--deepspeed",
-                   .value = "FILE",
-                   .text = "The DeepSpeed config for --model, or one in place of the deck's own.",
-                   .offer = Offer::deck},
-                  {.name = "--sequence",
-                   .value = "N",
-                   .text =
-                       "Tokens per sample, in place of what the model's config allows at most."},
+                  model_options()[0],
+                  model_options()[1],
+                  model_options()[2],
+                  {.name = "--batch",
+                   .value = "B",
+                   .text = "Samples per step on all ranks together (train_batch_size), the same at "
+                           "each number of ranks: strong scaling. Accumulation steps follow from "
+                           "it. 0: what the deck gives.",
+                   .preset = "0"},
                   set_option(),
                   machine_option(true),
                   {.name = "--ranks",
@@ -64,6 +61,8 @@ CommandHelp predict_help() {
           {"shardmark predict --model config.json --deepspeed ds_config.json --machine "
            "dgx-h100 --ranks 64 --sequence 4096",
            "What a model costs under a DeepSpeed config on 64 GPUs: memory, volume, time."},
+          {"shardmark predict llama-7b --machine dgx-h100 --ranks 8,16,32,64 --batch 512",
+           "Strong scaling: the same 512 samples per step on more and more GPUs."},
           {"shardmark predict inputs/gpt2-124m-z3.json --machine machine.json --ranks 1,2",
            "Step time and tokens per second on one rank and on two."}}};
 }

@@ -27,6 +27,21 @@ inline OptionHelp optional_deck_argument() {
   return help;
 }
 
+/// The options that stand for a deck: `--model`, `--deepspeed` and `--sequence`.
+inline std::vector<OptionHelp> model_options() {
+  return {{.name = "--model",
+           .value = "FILE",
+           .text = "A model config of Hugging Face (config.json), in place of a deck.",
+           .offer = Offer::deck},
+          {.name = "--deepspeed",
+           .value = "FILE",
+           .text = "The DeepSpeed config for --model, or one in place of the deck's own.",
+           .offer = Offer::deck},
+          {.name = "--sequence",
+           .value = "N",
+           .text = "Tokens per sample, in place of what the deck or the model's config says."}};
+}
+
 /// The option `--set`.
 inline OptionHelp set_option() {
   return {.name = "--set",

@@ -84,25 +84,27 @@ std::string table_of(const Points& points) {
               {},
               1,
               1};
-  std::string unfit;
+  std::string notes;
   const auto ms = [](double s) { return fmt::format("{:.2f}", s * 1e3); };
   for (const PredictedPoint& p : points) {
     if (!p.timed) {
       table.rows.push_back(
           {std::to_string(p.ranks), "does not fit", "", "", "", "", "", "", "", "", ""});
-      unfit += fmt::format("<p class=\"bad\">{}: {}.</p>\n", plural(p.ranks, "rank"),
+      notes += fmt::format("<p class=\"bad\">{}: {}.</p>\n", plural(p.ranks, "rank"),
                            escape(p.memory.shortfall()));
       continue;
     }
+    if (const std::string tight = p.memory.tightness(); !tight.empty())
+      notes += fmt::format("<p>{}: {}.</p>\n", plural(p.ranks, "rank"), escape(tight));
     table.rows.push_back({std::to_string(p.ranks), duration(p.step_s),
                           fmt::format("{} to {}", duration(p.step_s_low), duration(p.step_s_high)),
-                          fmt::format("{:.4g}", p.tokens_per_s),
+                          four_digits(p.tokens_per_s),
                           p.mfu ? fmt::format("{:.1f} %", *p.mfu * 100) : std::string("–"),
                           ms(p.priced.phase_s[Phase::forward]),
                           ms(p.priced.phase_s[Phase::backward]), ms(p.priced.phase_s[Phase::step]),
                           ms(p.priced.copies_s), ms(p.priced.exposed_s), p.limited_by()});
   }
-  return to_html(table) + unfit;
+  return to_html(table) + notes;
 }
 
 std::string detail(const PredictedPoint& p) {

@@ -10,7 +10,6 @@
 namespace shardmark {
 namespace {
 
-constexpr std::string_view zero_section = "deepspeed.zero_optimization.";
 constexpr std::size_t most_micro_batches_tried = 8;
 constexpr int most_hpz_nodes = 2;
 constexpr std::string_view nvme_folder = "nvme";
@@ -34,7 +33,7 @@ bool has(Offload kind, Schedule schedule, int stage, const CandidateSpace& space
 
 // The folder of the deck's own files, where it has any.
 std::string offload_device(const OffloadSpec& deck, bool nvme) {
-  if (!nvme) return R"({"device": "cpu", "pin_memory": true})";
+  if (!nvme) return std::string(offload_to_host);
   const std::string folder =
       deck.nvme_path.empty()
           ? std::string(nvme_folder)
@@ -55,23 +54,23 @@ std::optional<Offload> kind_of(const ZeroSpec& zero) {
 // Nothing for the kind of the deck itself, whose own settings stay.
 void add_offload(DeckChanges& changes, const Deck& deck, Schedule schedule, Offload kind,
                  const CandidateSpace& space) {
-  const std::string zero(zero_section);
   const bool torch = traits(schedule).follows_torch;
   if (torch && kind != Offload::none)
     changes.emplace_back("torch.offload_policy", R"({"pin_memory": true})");
   else if (torch && deck.torch.cpu_offload)
     changes.emplace_back("torch.offload_policy", "null");
-  for (const std::string& key : space.deprecated_offload) changes.emplace_back(zero + key, "null");
+  for (const std::string& key : space.deprecated_offload)
+    changes.emplace_back(zero_key(key), "null");
   if (!torch && space.deprecated_offload.empty() && kind == kind_of(deck.zero)) return;
   const bool optimizer = !torch && kind != Offload::none;
   const bool params = !torch && (kind == Offload::all || kind == Offload::all_nvme);
   const bool nvme = kind == Offload::optimizer_nvme || kind == Offload::all_nvme;
-  const std::string off = R"({"device": "none"})";
+  const std::string off(no_offload);
   if (optimizer || deck.zero.offload_optimizer.enabled)
-    changes.emplace_back(zero + "offload_optimizer",
+    changes.emplace_back(zero_key("offload_optimizer"),
                          optimizer ? offload_device(deck.zero.offload_optimizer, nvme) : off);
   if (params || deck.zero.offload_param.enabled)
-    changes.emplace_back(zero + "offload_param",
+    changes.emplace_back(zero_key("offload_param"),
                          params ? offload_device(deck.zero.offload_param, nvme) : off);
 }
 
@@ -106,6 +105,10 @@ std::vector<int> shards_of_nodes(const CandidateSpace& space) {
 }
 
 }  // namespace
+
+std::string zero_key(std::string_view key) {
+  return "deepspeed.zero_optimization." + std::string(key);
+}
 
 std::vector<std::string> sets_of(const DeckChanges& changes) {
   std::vector<std::string> sets;
@@ -165,12 +168,12 @@ std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace
         for (const std::int64_t micro : micro_batches_with(space))
           for (const bool again : recompute) {
             DeckChanges changes{{"run.schedule", std::string(to_string(schedule))},
-                                {std::string(zero_section) + "stage", std::to_string(stage)}};
+                                {zero_key("stage"), std::to_string(stage)}};
             add_recomputation(changes, deck, space, again);
             add_batch(changes, space, micro);
             add_offload(changes, deck, schedule, kind, space);
             if (stage == 3 && is_muon(deck.zero.optimizer.type))
-              changes.emplace_back(std::string(zero_section) + "reduce_scatter", "false");
+              changes.emplace_back(zero_key("reduce_scatter"), "false");
             all.push_back(std::move(changes));
           }
       }
@@ -185,7 +188,6 @@ std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule s
     for (const auto& [key, value] : more) changes.emplace_back(key, value);
     all.push_back(std::move(changes));
   };
-  const std::string zero(zero_section);
   const std::vector<int> shards = shards_of_nodes(space);
   if (traits(schedule).takes_shard_size && stage > 0)
     for (const int ranks : shards) with({{"run.shard_size", std::to_string(ranks)}});
@@ -204,21 +206,21 @@ std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule s
   if (stage == 1 || stage == 2)
     for (const char* bucket : {"50000000", "200000000", "500000000"})
       for (const char* overlap : {"false", "true"})
-        with({{zero + "reduce_bucket_size", bucket}, {zero + "overlap_comm", overlap}});
+        with({{zero_key("reduce_bucket_size"), bucket}, {zero_key("overlap_comm"), overlap}});
   if (stage != 3) return all;
-  with({{zero + "stage3_max_reuse_distance", "0"}});
+  with({{zero_key("stage3_max_reuse_distance"), "0"}});
   for (const char* bucket : {"50000000", "500000000"})
     for (const char* prefetch : {"0", "50000000", "500000000"})
       for (const char* persistent : {"0", "100000", "1000000"}) {
-        with({{zero + "reduce_bucket_size", bucket},
-              {zero + "stage3_prefetch_bucket_size", prefetch},
-              {zero + "stage3_param_persistence_threshold", persistent}});
+        with({{zero_key("reduce_bucket_size"), bucket},
+              {zero_key("stage3_prefetch_bucket_size"), prefetch},
+              {zero_key("stage3_param_persistence_threshold"), persistent}});
         for (const int ranks : shards)
           if (ranks <= most_hpz_nodes * space.ranks_per_node)
-            with({{zero + "reduce_bucket_size", bucket},
-                  {zero + "stage3_prefetch_bucket_size", prefetch},
-                  {zero + "stage3_param_persistence_threshold", persistent},
-                  {zero + "zero_hpz_partition_size", std::to_string(ranks)}});
+            with({{zero_key("reduce_bucket_size"), bucket},
+                  {zero_key("stage3_prefetch_bucket_size"), prefetch},
+                  {zero_key("stage3_param_persistence_threshold"), persistent},
+                  {zero_key("zero_hpz_partition_size"), std::to_string(ranks)}});
       }
   return all;
 }

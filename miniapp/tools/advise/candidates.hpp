@@ -24,6 +24,13 @@ nlohmann::ordered_json value_json(const std::string& value);
 /// {key: value} of the changes, each as value_json gives it.
 nlohmann::ordered_json changes_json(const DeckChanges& changes);
 
+/// A key of the section zero_optimization, from the deck's root.
+std::string zero_key(std::string_view key);
+
+/// Values of offload_optimizer and offload_param.
+inline constexpr std::string_view offload_to_host = R"({"device": "cpu", "pin_memory": true})";
+inline constexpr std::string_view no_offload = R"({"device": "none"})";
+
 /// What the candidates start from.
 struct CandidateSpace {
   std::int64_t global_batch = 0;  // sequences per step, a multiple of `ranks`

@@ -33,7 +33,7 @@ class Contest {
         with_network_rate(*question_.machine, question_.ranks, question_.ranks_per_node, factor);
     std::vector<double> all;
     for (const Entry& entry : entries_)
-      all.push_back(slowest_step_s(entry.deck, entry.programs, machine, per_node()));
+      all.push_back(step_time(entry.deck, entry.programs, machine, per_node()).seconds);
     return all;
   }
   std::size_t winner(double factor) const {

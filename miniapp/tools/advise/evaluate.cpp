@@ -4,13 +4,7 @@
 #include <cmath>
 #include <thread>
 
-#include <fmt/core.h>
-
 #include <core/error.hpp>
-#include <core/plan/build/fit_layers.hpp>
-#include <core/plan/price/price.hpp>
-#include <core/plan/price/stragglers.hpp>
-#include <core/text.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/predict/prediction.hpp>
@@ -24,44 +18,27 @@ constexpr std::int64_t few_layers = 8, more_layers = 16, many_layers = 48;
 
 struct Outcome {
   EnumArray<Tier, double> bytes{};
-  double step_s = 0;
-  Cost critical;
+  StepTime step;
 };
+
+int per_node(const AdviseCase& question) {
+  return std::min(question.ranks, question.ranks_per_node);
+}
 
 Program program_of(const AdviseCase& question, const Deck& deck, int rank) {
   Profile profile;
-  profile.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
+  profile.ranks_per_node = per_node(question);
   const Batch batch = infer_batch(deck.zero, question.ranks, deck.path);
   return build_program(deck, batch, question.ranks, rank, profile);
 }
 
-PricedStep priced(const Program& program, const Machine& machine, int ranks_per_node) {
-  PriceOptions options;
-  options.ranks_per_node = std::min(program.world, ranks_per_node);
-  options.keep_events = false;
-  return price(program, machine, options);
-}
-
-// Without `all_ranks`, bytes and seconds are those of rank 0.
-Outcome outcome_of(const AdviseCase& question, const Deck& deck, bool all_ranks) {
+// Rank 0 stands for all ranks.
+Outcome outcome_of(const AdviseCase& question, const Deck& deck) {
+  const Program program = program_of(question, deck, 0);
   Outcome o;
-  const std::vector<int> ranks =
-      all_ranks ? heaviest_ranks(deck, question.ranks) : std::vector<int>{0};
-  bool first = true;
-  for (const int rank : ranks) {
-    const Program program = program_of(question, deck, rank);
-    const auto bytes = allocated_bytes(program);
-    for (const Tier t : all_values<Tier>)
-      o.bytes[t] = std::max(o.bytes[t], static_cast<double>(bytes[t]));
-    if (!std::exchange(first, false)) continue;
-    const PricedStep step = priced(program, *question.machine, question.ranks_per_node);
-    o.critical = step.critical;
-    const int per_node = std::min(question.ranks, question.ranks_per_node);
-    o.step_s = all_ranks
-                   ? slowest_step_s(deck, distinct_programs(deck, program, per_node),
-                                    *question.machine, per_node)
-                   : step.step_s * straggler_factor(*question.machine, question.ranks, per_node);
-  }
+  const auto bytes = allocated_bytes(program);
+  for (const Tier t : all_values<Tier>) o.bytes[t] = static_cast<double>(bytes[t]);
+  o.step = step_time(deck, {program}, *question.machine, per_node(question));
   return o;
 }
 
@@ -69,21 +46,41 @@ Outcome outcome_of(const AdviseCase& question, const Deck& deck, bool all_ranks)
 Outcome extrapolated(const AdviseCase& question, Deck deck) {
   const auto layers = static_cast<double>(deck.model.layers);
   deck.model.layers = few_layers;
-  const Outcome few = outcome_of(question, deck, false);
+  const Outcome few = outcome_of(question, deck);
   deck.model.layers = more_layers;
-  Outcome o = outcome_of(question, deck, false);
+  Outcome o = outcome_of(question, deck);
   const double times = (layers - more_layers) / (more_layers - few_layers);
   const auto extend = [&](double& value, double before) { value += times * (value - before); };
   for (const Tier t : all_values<Tier>) extend(o.bytes[t], few.bytes[t]);
-  for (std::size_t r = 0; r < o.critical.size(); ++r) extend(o.critical[r], few.critical[r]);
-  extend(o.step_s, few.step_s);
+  for (std::size_t r = 0; r < o.step.critical.size(); ++r)
+    extend(o.step.critical[r], few.step.critical[r]);
+  extend(o.step.seconds, few.step.seconds);
   return o;
 }
 
-std::string refusal_of(const Candidate& c, const Budgets& budgets, Tier tier) {
-  return fmt::format("it needs {} of {} memory per rank and there are {}: {} are missing",
-                     human_bytes(c.bytes[tier]), to_string(tier), human_bytes(*budgets[tier]),
-                     human_bytes(c.bytes[tier] - *budgets[tier]));
+void judge(Candidate& c, const MemoryFit& memory) {
+  for (const Tier t : all_values<Tier>) c.bytes[t] = memory.tiers[t].bytes;
+  c.fits = memory.fits();
+  c.tight = !memory.tightness().empty();
+  c.missing_bytes = memory.most_missing();
+  c.refusal = memory.lack();
+}
+
+// Judges the memory of the candidate, and returns the time of its step.
+StepTime judged_exactly(const AdviseCase& question, const Deck& deck, Candidate& c) {
+  const Program program = program_of(question, deck, 0);
+  judge(c, memory_fit(deck, program, *question.machine, per_node(question)));
+  return step_time(deck, distinct_programs(deck, program, per_node(question)), *question.machine,
+                   per_node(question));
+}
+
+StepTime judged_quickly(const AdviseCase& question, const Deck& deck, Candidate& c) {
+  const bool whole = deck.model.layers < many_layers;
+  const Outcome o = whole ? outcome_of(question, deck) : extrapolated(question, deck);
+  EnumArray<Tier, std::int64_t> bytes{};
+  for (const Tier t : all_values<Tier>) bytes[t] = std::llround(o.bytes[t]);
+  judge(c, memory_fit(deck, bytes, *question.machine, per_node(question)));
+  return o.step;
 }
 
 // What the candidate is, for a deck that is refused before it says so.
@@ -96,28 +93,12 @@ void name_kind(Candidate& c) {
   }
 }
 
-void judge_memory(Candidate& c, const Budgets& budgets) {
-  c.fits = true;
-  for (const Tier t : all_values<Tier>) {
-    if (!budgets[t] || c.bytes[t] <= *budgets[t]) continue;
-    c.fits = false;
-    if (c.bytes[t] - *budgets[t] <= c.missing_bytes) continue;
-    c.missing_bytes = c.bytes[t] - *budgets[t];
-    c.refusal = refusal_of(c, budgets, t);
-  }
-}
-
 }  // namespace
 
 Deck changed_deck(const AdviseCase& question, const DeckChanges& changes) {
   std::vector<std::string> sets = question.sets;
   for (const std::string& s : sets_of(changes)) sets.push_back(s);
   return read_deck(question.deck, sets, DeckUse::plan).deck;
-}
-
-double step_seconds(const Program& program, const Machine& machine, int ranks_per_node) {
-  return priced(program, machine, ranks_per_node).step_s *
-         straggler_factor(machine, program.world, std::min(program.world, ranks_per_node));
 }
 
 Program program_of(const AdviseCase& question, const DeckChanges& changes) {
@@ -137,16 +118,15 @@ Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool 
     c.recomputes = deck.run.activation_checkpointing;
     c.values = knob_values(deck, batch);
     c.exact = exact;
-    const bool whole = exact || deck.model.layers < many_layers;
-    const Outcome o = whole ? outcome_of(question, deck, exact) : extrapolated(question, deck);
-    for (const Tier t : all_values<Tier>) c.bytes[t] = std::llround(o.bytes[t]);
-    c.step_s = o.step_s;
+    const StepTime step =
+        exact ? judged_exactly(question, deck, c) : judged_quickly(question, deck, c);
+    c.step_s = step.seconds;
     const double tokens = static_cast<double>(batch.global) *
                           static_cast<double>(std::max<std::int64_t>(1, deck.model.sequence));
     c.tokens_per_s = c.step_s > 0 ? tokens / c.step_s : 0;
-    const auto most = std::max_element(o.critical.begin(), o.critical.end()) - o.critical.begin();
+    const Cost& critical = step.critical;
+    const auto most = std::max_element(critical.begin(), critical.end()) - critical.begin();
     c.limited_by = to_string(static_cast<Resource>(most));
-    judge_memory(c, question.budgets);
   } catch (const Error& e) {
     c.refusal = e.what();
   }

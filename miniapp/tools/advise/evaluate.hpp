@@ -22,7 +22,6 @@ struct AdviseCase {
   const Machine* machine = nullptr;
   int ranks = 1, ranks_per_node = 1;
   Framework framework = Framework::shardmark;
-  Budgets budgets;  // of one rank, in bytes
 };
 
 /// A key of a candidate that makes no difference there, and the values that were tried.
@@ -39,6 +38,7 @@ struct Candidate {
   Schedule schedule = Schedule::deepspeed;
   int stage = 0;
   bool fits = false;
+  bool tight = false;   // it fits, but less than tight_part of a budget is left
   std::string refusal;  // why there is no price: memory, or what the deck's reader says
   EnumArray<Tier, std::int64_t> bytes{};  // that one rank allocates
   std::int64_t missing_bytes = 0;         // of the tier that lacks most; 0: it fits
@@ -66,8 +66,5 @@ Deck changed_deck(const AdviseCase& question, const DeckChanges& changes);
 
 /// The program of rank 0 of a changed deck, for further prices.
 Program program_of(const AdviseCase& question, const DeckChanges& changes);
-
-/// Seconds of a step of `program` on `machine`, stragglers included.
-double step_seconds(const Program& program, const Machine& machine, int ranks_per_node);
 
 }  // namespace shardmark

@@ -6,6 +6,7 @@
 #include <core/error.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
+#include <miniapp/predict/prediction.hpp>
 #include <miniapp/tools/advise/networks.hpp>
 
 namespace shardmark {
@@ -55,14 +56,16 @@ NetworkTable network_table(const AdviseCase& question) {
   for (const std::string& set : sets_for(question.framework)) asked.sets.push_back(set);
   table.deck = read_deck(asked.deck, asked.sets, DeckUse::plan).deck;
   table.batch = infer_batch(table.deck.zero, asked.ranks, table.deck.path);
-  std::array<std::optional<Program>, stage_count> programs;
+  std::array<std::vector<Program>, stage_count> programs;  // of the ranks that differ
   for (int stage = 0; stage < stage_count; ++stage) {
     const DeckChanges changes{{"deepspeed.zero_optimization.stage", std::to_string(stage)}};
     const Candidate& c = table.stages[stage] = evaluate(asked, changes, true);
     if (c.step_s <= 0) continue;
     Program program = program_of(asked, changes);
     table.parameters = program.model.elems;
-    if (c.fits) programs[stage] = std::move(program);
+    if (c.fits)
+      programs[stage] = distinct_programs(changed_deck(asked, changes), program,
+                                          std::min(asked.ranks, asked.ranks_per_node));
   }
   for (const NamedNetwork& n : networks) {
     NetworkRow row;
@@ -71,9 +74,9 @@ NetworkTable network_table(const AdviseCase& question) {
     const int per_node = one_domain ? asked.ranks : asked.ranks_per_node;
     const Machine machine = one_domain ? *asked.machine : with_network(*asked.machine, n, per_node);
     for (int stage = 0; stage < stage_count; ++stage)
-      if (const Candidate& c = table.stages[stage]; programs[stage])
-        row.tokens_per_s[stage] =
-            c.tokens_per_s * c.step_s / step_seconds(*programs[stage], machine, per_node);
+      if (const Candidate& c = table.stages[stage]; !programs[stage].empty())
+        row.tokens_per_s[stage] = c.tokens_per_s * c.step_s /
+                                  step_time(table.deck, programs[stage], machine, per_node).seconds;
     table.rows.push_back(std::move(row));
   }
   return table;

@@ -15,12 +15,6 @@ namespace {
 
 constexpr double least_single_gain = 0.01;
 constexpr std::size_t most_hopeful = 4;
-constexpr const char* host_section = R"({"device": "cpu", "pin_memory": true})";
-constexpr const char* no_offload = R"({"device": "none"})";
-
-std::string zero(const char* key) {
-  return std::string("deepspeed.zero_optimization.") + key;
-}
 
 DeckChanges with_micro_batch(const Batch& batch, int ranks, std::int64_t micro) {
   return {{"deepspeed.train_batch_size", std::to_string(batch.global)},
@@ -30,7 +24,7 @@ DeckChanges with_micro_batch(const Batch& batch, int ranks, std::int64_t micro) 
 
 void add_stages(std::vector<DeckChanges>& all, const Deck& deck) {
   for (int stage = 0; stage <= 3; ++stage)
-    if (stage != deck.zero.stage) all.push_back({{zero("stage"), std::to_string(stage)}});
+    if (stage != deck.zero.stage) all.push_back({{zero_key("stage"), std::to_string(stage)}});
 }
 
 void add_batches(std::vector<DeckChanges>& all, const Batch& batch, int ranks) {
@@ -42,21 +36,23 @@ void add_batches(std::vector<DeckChanges>& all, const Batch& batch, int ranks) {
 void add_offload(std::vector<DeckChanges>& all, const Deck& deck) {
   const bool optimizer = deck.zero.offload_optimizer.enabled;
   const bool params = deck.zero.offload_param.enabled;
-  if (!optimizer && deck.zero.stage > 0) all.push_back({{zero("offload_optimizer"), host_section}});
+  const auto set = [](const char* key, std::string_view value) {
+    return std::pair(zero_key(key), std::string(value));
+  };
+  if (!optimizer && deck.zero.stage > 0) all.push_back({set("offload_optimizer", offload_to_host)});
   if (!params && deck.zero.stage == 3)
     all.push_back(
-        {{zero("offload_optimizer"), host_section}, {zero("offload_param"), host_section}});
-  if (optimizer && !params) all.push_back({{zero("offload_optimizer"), no_offload}});
-  if (params) all.push_back({{zero("offload_param"), no_offload}});
+        {set("offload_optimizer", offload_to_host), set("offload_param", offload_to_host)});
+  if (optimizer && !params) all.push_back({set("offload_optimizer", no_offload)});
+  if (params) all.push_back({set("offload_param", no_offload)});
 }
 
 void add_tuning(std::vector<DeckChanges>& all, const Deck& deck) {
-  all.push_back(
-      {{"run.activation_checkpointing", deck.run.activation_checkpointing ? "false" : "true"}});
-  for (const char* overlap : {"false", "true"}) all.push_back({{zero("overlap_comm"), overlap}});
+  for (const char* overlap : {"false", "true"})
+    all.push_back({{zero_key("overlap_comm"), overlap}});
   for (const char* elems : {"50000000", "500000000"}) {
-    all.push_back({{zero("reduce_bucket_size"), elems}});
-    if (deck.zero.stage == 3) all.push_back({{zero("stage3_prefetch_bucket_size"), elems}});
+    all.push_back({{zero_key("reduce_bucket_size"), elems}});
+    if (deck.zero.stage == 3) all.push_back({{zero_key("stage3_prefetch_bucket_size"), elems}});
   }
 }
 
@@ -83,13 +79,12 @@ std::string changes_of(const NextChange& next) {
 
 }  // namespace
 
-std::optional<NextChange> next_change(const AdviseCase& asked) {
-  AdviseCase question = asked;
+std::optional<NextChange> next_change(const AdviseCase& question) {
   const Deck deck = read_deck(question.deck, question.sets, DeckUse::plan, question.ranks).deck;
   if (deck.model.fit) return {};  // the model follows the memory
-  question.budgets = budgets_of(deck, *question.machine, question.ranks_per_node);
   NextChange next;
   next.as_is = evaluate(question, {}, true);
+  if (next.as_is.fits && next.as_is.step_s <= 0) return {};  // nothing of it takes time
   std::vector<Candidate> quick = evaluate_all(question, single_changes(deck, question), false);
   std::stable_sort(quick.begin(), quick.end(), [](const Candidate& a, const Candidate& b) {
     return a.tokens_per_s > b.tokens_per_s;
@@ -110,8 +105,9 @@ std::string next_change_text(const std::optional<NextChange>& next, bool fits) {
                 : "next best change: no single change makes it fit; `shardmark advise` tries "
                   "combinations\n";
   const Candidate& c = next->changed;
-  std::string text = fmt::format("next best change: {}: {} per step ({:.4g} tokens/s",
-                                 changes_of(*next), duration(c.step_s), c.tokens_per_s);
+  std::string text =
+      fmt::format("next best change: {}: {} per step ({} tokens/s", changes_of(*next),
+                  duration(c.step_s), four_digits(c.tokens_per_s));
   if (next->as_is.fits)
     text += fmt::format(", {:+.1f} %", (c.tokens_per_s / next->as_is.tokens_per_s - 1) * 100);
   text += fmt::format(") with {} of device memory{}\n ", human_bytes(c.bytes[Tier::device]),

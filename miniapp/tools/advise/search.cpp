@@ -23,7 +23,7 @@ constexpr int most_rounds = 8;
 constexpr double almost = 0.2;
 
 bool faster(const Candidate& a, const Candidate& b) {
-  return a.tokens_per_s > b.tokens_per_s;
+  return a.step_s < b.step_s;  // all have the same global batch
 }
 
 // Moves the results to those that fit and those that do not.
@@ -205,7 +205,6 @@ Advice advise(AdviseCase question, std::int64_t global_batch) {
                     ": model.fit: advise needs a model of a known size: give "
                     "model.layers instead, or ask with --max-model");
   Advice advice;
-  question.budgets = budgets_of(deck, *question.machine, question.ranks_per_node);
   advice.question = question;
   advice.deck = deck;
   advice.global_batch = checked_batch(deck, question.ranks, global_batch);

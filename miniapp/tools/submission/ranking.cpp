@@ -95,10 +95,6 @@ std::string unit_of(const std::string& figure) {
   return figure;
 }
 
-std::string shown_figure(double value) {
-  return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
-}
-
 std::string describe(const RankedWork& work) {
   return fmt::format("{}, {}, {}", work.deck, to_string(work.division), plural(work.ranks, "rank"));
 }

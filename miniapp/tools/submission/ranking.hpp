@@ -56,8 +56,6 @@ Ranking rank(const std::vector<Ranked>& runs);
 
 /// "tokens/s", "GiB/s written": the unit of a figure of merit.
 std::string unit_of(const std::string& figure);
-/// "4266", "0.8123": a figure of merit with four digits or all before the point.
-std::string shown_figure(double value);
 /// "1.24 billion".
 std::string shown_parameters(std::int64_t parameters);
 /// "gpt-tiny-z3, as-is, 2 ranks": the work in words, and its size in words.

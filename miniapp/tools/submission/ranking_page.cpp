@@ -17,7 +17,7 @@ namespace {
 using html::escape;
 
 std::string grouped_figure(double value) {
-  return value >= 1000 ? html::grouped(std::llround(value)) : shown_figure(value);
+  return value >= 1000 ? html::grouped(std::llround(value)) : four_digits(value);
 }
 
 std::string text_or_dash(const std::string& text) {

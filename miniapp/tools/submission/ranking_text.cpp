@@ -37,9 +37,9 @@ std::string text_table(std::vector<TextRow> rows) {
 }
 
 TextRow figures_of(const RankedEntry& e) {
-  return {shown_figure(e.median()),      shown_figure(e.values.front()),
-          shown_figure(e.values.back()), std::to_string(e.values.size()),
-          std::to_string(e.nodes),       shown_figure(e.per_rank())};
+  return {four_digits(e.median()),      four_digits(e.values.front()),
+          four_digits(e.values.back()), std::to_string(e.values.size()),
+          std::to_string(e.nodes),      four_digits(e.per_rank())};
 }
 
 TextRow names_of(const RankedEntry& e) {

@@ -119,6 +119,9 @@ TEST(Predict, AnswersForAModelConfigAndADeepSpeedConfig) {
 }
 
 TEST(Predict, NamesWhatIsMissing) {
+  const Outcome config = predict({"--model", "config.json", "--machine", "dgx-h100"});
+  EXPECT_EQ(config.status, 2);
+  EXPECT_TRUE(says(config, "--deepspeed FILE")) << config.err;
   const Outcome none = predict({"--machine", "dgx-h100"});
   EXPECT_EQ(none.status, 2);
   EXPECT_TRUE(says(none, "--model FILE")) << none.err;
@@ -182,6 +185,52 @@ TEST(Predict, DrawsRatesBesideTheIdeal) {
   // The first timed point is the reference, so it is all of the ideal.
   EXPECT_NE(page.find("64 ranks: "), std::string::npos);
   EXPECT_NE(page.find("100.0 % of the ideal"), std::string::npos);
+}
+
+Json points_of(Args args) {
+  args.insert(args.end(), {"--format", "json"});
+  const Outcome o = predict(std::move(args));
+  EXPECT_EQ(o.status, 0) << o.err;
+  return Json::parse(o.out).at("points");
+}
+
+// Strong scaling: accumulation follows from the batch.
+TEST(Predict, KeepsTheBatchThatIsAskedFor) {
+  const Args args{"llama-7b", "--machine", "dgx-h100", "--ranks", "8,16,64"};
+  Args strong = args;
+  strong.insert(strong.end(), {"--batch", "512"});
+  for (const Json& point : points_of(strong)) EXPECT_EQ(point.at("tokens_per_step"), 512 * 2048);
+  const Json weak = points_of(args);
+  EXPECT_EQ(weak.at(1).at("tokens_per_step"), 2 * weak.at(0).at("tokens_per_step").get<double>());
+  Args odd = strong;
+  odd.back() = "100";
+  const Outcome refused = predict(odd);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(says(refused, "train_batch_size = 100: must be a multiple of")) << refused.err;
+}
+
+TEST(Predict, SaysWhereAlmostNothingIsLeft) {
+  const Args deck{"llama-7b", "--machine", "dgx-h100", "--ranks", "64"};
+  const double bytes = points_of(deck).at(0).at("memory").at("device").at("bytes");
+  const auto with = [&](double times) {
+    Args args = deck;
+    args.insert(args.end(),
+                {"--set", "memory.device_gib=" + std::to_string(bytes * times / (1 << 30))});
+    return args;
+  };
+  for (const auto& [times, tight] : {std::pair{1.01, true}, std::pair{1.1, false}}) {
+    EXPECT_EQ(points_of(with(times)).at(0).at("memory").at("device").at("tight"), tight) << times;
+    const Outcome o = predict(with(times));
+    EXPECT_EQ(says(o, "it fits tightly"), tight) << o.out;
+    EXPECT_TRUE(says(o, "(memory.device_gib of the deck): fits")) << o.out;
+  }
+}
+
+TEST(Predict, NotesWhatIsUnusual) {
+  const Outcome o = predict({"llama-7b", "--machine", "dgx-h100", "--ranks", "60"});
+  EXPECT_TRUE(says(o, "60 ranks are no multiple of the 8 of a node: the last node has 4")) << o.out;
+  const Outcome even = predict({"llama-7b", "--machine", "dgx-h100", "--ranks", "64"});
+  EXPECT_FALSE(says(even, "no multiple of")) << even.out;
 }
 
 }  // namespace

@@ -83,5 +83,26 @@ TEST(MemoryFit, SaysWhatItDoesNotKnow) {
   EXPECT_EQ(point.memory.unknown(), "device memory");
 }
 
+// What is known of a program and what is known of its bytes alone are judged alike.
+TEST(MemoryFit, JudgesBytesAsItJudgesPrograms) {
+  for (const int stage : {0, 3}) {
+    Deck deck = deck_of(stage);
+    deck.zero.offload_optimizer.enabled = stage > 0;
+    const Program own = program(deck, 2, 0);
+    const auto bytes = allocated_bytes(own);
+    const auto most = static_cast<double>(bytes[Tier::device]);
+    for (const bool on_host : {false, true})
+      for (const double times : {0.5, 1.0, 2.0, 100.0}) {
+        Machine m = machine(std::ceil(times * most / usable_device_part));
+        m.device.is_host = on_host;
+        const MemoryFit of_program = memory_fit(deck, own, m, 2);
+        const MemoryFit of_bytes = memory_fit(deck, bytes, m, 2);
+        EXPECT_EQ(of_program.fits(), of_bytes.fits()) << stage << times << on_host;
+        EXPECT_EQ(of_program.most_missing() > 0, of_bytes.most_missing() > 0);
+        EXPECT_EQ(of_bytes.lack().empty(), of_bytes.fits());
+      }
+  }
+}
+
 }  // namespace
 }  // namespace shardmark::test::memory_fit_test

@@ -38,6 +38,7 @@ AdviceJson candidate_json(const Advice& a, const Candidate& c) {
           {"schedule", to_string(c.schedule)},
           {"recomputation", c.recomputes},
           {"fits", c.fits},
+          {"tight", c.tight},
           {"step_s", c.step_s},
           {"tokens_per_s", c.tokens_per_s},
           {"device_bytes", c.bytes[Tier::device]},

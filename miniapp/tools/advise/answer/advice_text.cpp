@@ -25,18 +25,25 @@ std::string wrapped(std::string text) {
 }
 
 std::string table_row(const Candidate& c, const std::vector<std::string>& given) {
-  return fmt::format("{:>5} {:<10} {:>6} {:>6} {:>9} {:>11.4g} {:>10} {:>11}  {:<18} {}\n", c.stage,
+  return fmt::format("{:>5} {:<10} {:>6} {:>6} {:>9} {:>11} {:>10} {:>13} {:<18} {}\n", c.stage,
                      to_string(c.schedule), c.batch.micro, c.batch.accumulation,
-                     c.recomputes ? "yes" : "no", c.tokens_per_s, duration(c.step_s),
-                     human_bytes(c.bytes[Tier::device]), c.limited_by, extras(c, given));
+                     c.recomputes ? "yes" : "no", four_digits(c.tokens_per_s), duration(c.step_s),
+                     human_bytes(c.bytes[Tier::device]) + (c.tight ? " *" : "  "), c.limited_by,
+                     extras(c, given));
 }
 
 std::string table_of(const Advice& a, std::size_t top) {
-  std::string text = fmt::format("{:>5} {:<10} {:>6} {:>6} {:>9} {:>11} {:>10} {:>11}  {:<18} {}\n",
-                                 "stage", "schedule", "micro", "accum.", "recompute", "tokens/s",
-                                 "step", "device", "limited by", "changed knobs");
-  for (std::size_t i = 0; i < std::min(top, a.candidates.size()); ++i)
+  std::string text = fmt::format(
+      "{:>5} {:<10} {:>6} {:>6} {:>9} {:>11} {:>10} {:>11}   {:<18} {}\n", "stage", "schedule",
+      "micro", "accum.", "recompute", "tokens/s", "step", "device", "limited by", "changed knobs");
+  bool any_tight = false;
+  for (std::size_t i = 0; i < std::min(top, a.candidates.size()); ++i) {
     text += table_row(a.candidates[i], a.given);
+    any_tight = any_tight || a.candidates[i].tight;
+  }
+  if (any_tight)
+    text +=
+        fmt::format("* tight: less than {:.0f} % of a memory budget is left\n", tight_part * 100);
   return text;
 }
 

@@ -96,9 +96,9 @@ std::string bars_of(const NetworkTable& table, double top_value) {
           "</title></rect>\n",
           x + 1, plot_bottom - height, bar - 2, height,
           rate > 0 ? stage_colours[stage] : "url(#none)",
-          svg_escaped(rate > 0
-                          ? fmt::format("{}, stage {}: {:.4g} tokens/s", row.network, stage, rate)
-                          : fmt::format("stage {}: {}", stage, table.stages[stage].refusal)));
+          svg_escaped(rate > 0 ? fmt::format("{}, stage {}: {} tokens/s", row.network, stage,
+                                             four_digits(rate))
+                               : fmt::format("stage {}: {}", stage, table.stages[stage].refusal)));
     }
     const auto [first, second] = two_lines(row.network);
     const double middle = from + group * 0.4;

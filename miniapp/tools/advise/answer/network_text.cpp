@@ -42,7 +42,7 @@ std::string network_text(const AdviseCase& question, const NetworkTable& table) 
     text += fmt::format("{:<28}", r.network);
     for (int stage = 0; stage < stage_count; ++stage)
       text += r.tokens_per_s[stage]
-                  ? fmt::format(" {:>12.4g}", *r.tokens_per_s[stage])
+                  ? fmt::format(" {:>12}", four_digits(*r.tokens_per_s[stage]))
                   : fmt::format(" {:>12}",
                                 lacks_memory(table.stages[stage]) ? cell_no_memory : cell_refused);
     text += "   " + against_lowest(r, lowest) + '\n';

@@ -38,28 +38,54 @@ std::string what_changes(const Advice& a) {
   return fmt::format(" Changes to the deck: {}.", join(parts, "; "));
 }
 
-std::string what_it_gives(const Advice& a) {
-  const Candidate& best = a.candidates.front();
-  const AdviseCase& q = a.question;
-  std::string text = fmt::format(
-      " The {} sequences of a step take {} (9 of 10 steps within {} to {}), which is {:.4g} tokens "
-      "per second",
-      a.global_batch, duration(best.step_s), duration(a.best.step_s_low),
-      duration(a.best.step_s_high), best.tokens_per_s);
-  if (q.budgets[Tier::device])
-    text +=
-        fmt::format(", and take {} of {} of device memory per rank",
-                    human_bytes(best.bytes[Tier::device]), human_bytes(*q.budgets[Tier::device]));
-  if (best.bytes[Tier::host] >= mib_bytes) {
-    text += fmt::format(", and {}", human_bytes(best.bytes[Tier::host]));
-    if (q.budgets[Tier::host]) text += fmt::format(" of {}", human_bytes(*q.budgets[Tier::host]));
-    text += " of the host's";
-  }
-  return text + '.';
+// "70.83 GiB of 74.45 GiB of device memory (94 % of a device's 79.2 GiB)".
+std::string part_of_budget(const Advice& a, Tier tier) {
+  const MemoryFit& memory = a.best.memory;
+  std::string text = human_bytes(memory.tiers[tier].bytes);
+  if (memory.budgets[tier]) text += " of " + human_bytes(*memory.budgets[tier]);
+  text += fmt::format(" of {} memory", to_string(tier));
+  if (memory.budgets[tier]) text += fmt::format(" ({})", memory.budget_source[tier]);
+  return text;
 }
 
-double slower_percent(const Candidate& other, const Candidate& best) {
-  return 100 * (1 - other.tokens_per_s / best.tokens_per_s);
+std::string what_it_gives(const Advice& a) {
+  const Candidate& best = a.candidates.front();
+  std::string text = fmt::format(
+      " A step of {} takes {} (9 of 10 steps within {} to {}), which is {} tokens "
+      "per second",
+      plural(a.global_batch, "sequence"), duration(best.step_s), duration(a.best.step_s_low),
+      duration(a.best.step_s_high), four_digits(best.tokens_per_s));
+  if (a.best.memory.budgets[Tier::device])
+    text += ". A rank takes " + part_of_budget(a, Tier::device);
+  if (best.bytes[Tier::host] >= mib_bytes) text += " and " + part_of_budget(a, Tier::host);
+  text += '.';
+  const std::string tight = a.best.memory.tightness();
+  if (tight.empty()) return text;
+  return text + fmt::format(" Take care: {}, and a framework may need more than the plan.", tight);
+}
+
+// "1.5 % slower", or "equally fast" where no digit would show.
+std::string speed_beside(const Candidate& other, const Candidate& best) {
+  constexpr double least_shown = 0.05;
+  const double slower = other.step_s > 0 ? 100 * (1 - best.step_s / other.step_s) : 0;
+  return slower < least_shown ? "equally fast" : fmt::format("{:.1f} % slower", slower);
+}
+
+// What the deck becomes where it is written for another framework's schedule.
+std::string deck_as_it_is(const Advice& a) {
+  if (sets_for(a.question.framework).empty() || a.as_given.schedule == a.deck.run.schedule)
+    return "The deck as it is";
+  return fmt::format("The deck under the schedule {}, otherwise as it is",
+                     to_string(a.as_given.schedule));
+}
+
+// A refusal as a part of a sentence: without the deck's path, and without the colon after the key.
+std::string refusal_clause(const Advice& a, std::string refusal) {
+  if (const std::string path = a.deck.path + ": "; refusal.starts_with(path))
+    refusal.erase(0, path.size());
+  if (const std::size_t colon = refusal.find(": "); colon != std::string::npos)
+    refusal.erase(colon, 1);
+  return refusal;
 }
 
 std::string what_the_deck_gives(const Advice& a) {
@@ -67,13 +93,13 @@ std::string what_the_deck_gives(const Advice& a) {
   if (given.values == a.candidates.front().values) return "";
   if (!given.fits)
     return given.missing_bytes > 0
-               ? fmt::format(" The deck as it is does not fit: {}.", given.refusal)
+               ? fmt::format(" {} does not fit: {}.", deck_as_it_is(a), given.refusal)
                : "";
   // Another global batch is another training, which is not compared.
   if (given.values.empty() || a.given_batch != a.global_batch) return "";
-  return fmt::format(" The deck as it is, {} {}, is {:.1f} % slower and takes {}.",
+  return fmt::format(" {}, {} {}, is {} and takes {}.", deck_as_it_is(a),
                      given.stage == a.candidates.front().stage ? "also stage" : "stage",
-                     given.stage, std::max(0.0, slower_percent(given, a.candidates.front())),
+                     given.stage, speed_beside(given, a.candidates.front()),
                      human_bytes(given.bytes[Tier::device]));
 }
 
@@ -81,9 +107,9 @@ std::string what_the_deck_gives(const Advice& a) {
 std::string next_best(const Advice& a) {
   if (a.candidates.size() < 2 || a.candidates[1].stage != a.candidates[0].stage) return "";
   const Candidate& next = a.candidates[1];
-  return fmt::format(" The next best, {}, is {:.1f} % slower and takes {}.",
+  return fmt::format(" The next best, {}, is {} and takes {}.",
                      beside(next, a.candidates[0], a.question.framework, a.given),
-                     slower_percent(next, a.candidates[0]), human_bytes(next.bytes[Tier::device]));
+                     speed_beside(next, a.candidates[0]), human_bytes(next.bytes[Tier::device]));
 }
 
 std::string why_not(const Advice& a, int stage) {
@@ -93,8 +119,9 @@ std::string why_not(const Advice& a, int stage) {
     if (c.missing_bytes > 0) return fmt::format("Stage {} does not fit.", stage);
     if (refused == nullptr) refused = &c;
   }
-  return refused == nullptr ? fmt::format("Stage {} is not among the candidates.", stage)
-                            : fmt::format("Stage {} is refused: {}.", stage, refused->refusal);
+  return refused == nullptr
+             ? fmt::format("Stage {} is not among the candidates.", stage)
+             : fmt::format("Stage {} is refused: {}.", stage, refusal_clause(a, refused->refusal));
 }
 
 std::string other_stages(const Advice& a) {
@@ -102,8 +129,8 @@ std::string other_stages(const Advice& a) {
   std::string text;
   for (std::size_t i = 1; i < a.best_of_stage.size(); ++i) {
     const Candidate& other = a.best_of_stage[i];
-    text += fmt::format(" The best of stage {} is {:.1f} % slower and takes {}.", other.stage,
-                        slower_percent(other, best), human_bytes(other.bytes[Tier::device]));
+    text += fmt::format(" The best of stage {} is {} and takes {}.", other.stage,
+                        speed_beside(other, best), human_bytes(other.bytes[Tier::device]));
   }
   for (int stage = 0; stage <= 3; ++stage) {
     const auto has_it = [&](const Candidate& c) { return c.stage == stage; };
@@ -150,8 +177,9 @@ std::string where_it_changes(const Advice& a) {
                     100 * found.second));
   const bool between = q.ranks > q.ranks_per_node;
   return fmt::format(
-      " This network has {:.3g} GB/s per {}. Of the best of each stage here, with another one "
-      "these would be faster: {}. A search for that network may find still others.",
+      " This network has {:.3g} GB/s per {}. Compared among the best of each stage here, with "
+      "another "
+      "bandwidth these would be faster: {}. A search for that network may find still others.",
       rate * 1e-9, between ? "node" : "link", join(parts, "; "));
 }
 
@@ -186,6 +214,12 @@ std::string which_type(const Advice& a) {
   return text + '.';
 }
 
+std::string notes_of(const Advice& a) {
+  std::string text;
+  for (const std::string& sentence : a.best.notes) text += fmt::format(" Note: {}.", sentence);
+  return text;
+}
+
 std::string where_files_go(const Advice& a) {
   if (a.candidates.front().bytes[Tier::nvme] == 0) return "";
   return " Set nvme_path to a folder on each node's own disk.";
@@ -196,7 +230,7 @@ std::string where_files_go(const Advice& a) {
 std::string verdict(const Advice& a) {
   return what_to_use(a) + what_changes(a) + what_it_gives(a) + what_the_deck_gives(a) +
          next_best(a) + other_stages(a) + what_limits(a) + where_it_changes(a) + which_type(a) +
-         who_recomputes(a) + where_files_go(a);
+         who_recomputes(a) + where_files_go(a) + notes_of(a);
 }
 
 }  // namespace shardmark

@@ -11,6 +11,7 @@
 #include <io/deepspeed/complete_config.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/files/hash.hpp>
+#include <miniapp/tools/advise/answer/print.hpp>
 #include <miniapp/tools/advise/answer/torch_files.hpp>
 #include <miniapp/tools/advise/answer/write_decks.hpp>
 
@@ -79,17 +80,51 @@ void require_plan(const std::string& wanted, const AdviseCase& question, const s
     throw PlanError(file + ": read back, its plan is not that of the advice");
 }
 
+// The path of the files of a candidate of `best_of_stage`, without their endings.
+std::string base_of(const Advice& advice, std::size_t index, const std::string& folder) {
+  const int stage = advice.best_of_stage[index].stage;
+  return (fs::path(folder) / fmt::format("{}stage{}", index == 0 ? "best-" : "", stage)).string();
+}
+
+// Whether the candidate fits without recomputation as well; empty: it does, else what it lacks.
+std::string lack_without_recomputation(const Advice& advice, const Candidate& c) {
+  DeckChanges changes = c.changes;
+  for (auto& [key, value] : changes)
+    if (key.ends_with("activation_checkpointing") || key.ends_with("gradient_checkpointing"))
+      value = "false";
+  const Candidate without = evaluate(advice.question, changes, false);
+  return without.fits ? "" : without.refusal;
+}
+
+// What the files of a candidate do not say and the training script must do.
+std::string script_note(const Advice& advice, const Candidate& c, const std::string& config) {
+  if (!c.recomputes || !traits(c.schedule).follows_deepspeed) return "";
+  const std::string lack = lack_without_recomputation(advice, c);
+  return fmt::format(
+      "{} counts on activation recomputation, which no DeepSpeed config turns on: the training "
+      "script "
+      "must call torch.utils.checkpoint or deepspeed.checkpointing.checkpoint for each block, in "
+      "Transformers model.gradient_checkpointing_enable(). {}\n",
+      fs::path(config).filename().string(),
+      lack.empty() ? "Without it, it fits too, and takes the memory of all activations."
+                   : fmt::format("Without it, it does not fit: {}.", lack));
+}
+
 }  // namespace
 
-std::vector<std::string> write_decks(const Advice& advice, const std::string& folder) {
+std::string best_deck(const Advice& advice, const std::string& folder) {
+  return base_of(advice, 0, folder) + ".json";
+}
+
+WrittenAdvice write_decks(const Advice& advice, const std::string& folder) {
   make_folder(folder);
   const AdviseCase& question = advice.question;
-  std::vector<std::string> written;
+  WrittenAdvice all;
+  std::vector<std::string>& written = all.files;
   for (std::size_t i = 0; i < advice.best_of_stage.size(); ++i) {
     const Candidate& c = advice.best_of_stage[i];
     const Written w = contents(question, c);
-    const std::string base =
-        (fs::path(folder) / fmt::format("{}stage{}", i == 0 ? "best-" : "", c.stage)).string();
+    const std::string base = base_of(advice, i, folder);
     const auto leave = [&](const std::string& ending, const std::string& text) {
       write_text(base + ending, text);
       written.push_back(base + ending);
@@ -101,6 +136,7 @@ std::vector<std::string> write_decks(const Advice& advice, const std::string& fo
     if (traits(c.schedule).follows_deepspeed) {
       const std::string config = leave("-deepspeed.json", w.deepspeed.dump(2) + "\n");
       require_plan(wanted, question, deck, {"deepspeed=" + fs::absolute(config).string()}, config);
+      all.notes += script_note(advice, c, config);
     } else if (traits(c.schedule).follows_torch) {
       const TorchAdvice torch{w.loaded.deck, w.batch, question.ranks};
       const DeckJson json = torch_json(torch);
@@ -109,7 +145,9 @@ std::vector<std::string> write_decks(const Advice& advice, const std::string& fo
       leave("-torch.py", torch_python(torch));
     }
   }
-  return written;
+  all.summary = (fs::path(folder) / "advice.txt").string();
+  write_text(all.summary, verdict(advice) + "\n" + (all.notes.empty() ? "" : "\n" + all.notes));
+  return all;
 }
 
 }  // namespace shardmark

@@ -233,5 +233,46 @@ TEST_F(AdviseFramework, EndsWithCommandsThatWork) {
   }
 }
 
+// The text has commands that a line holds: they take a written deck, not all changes again.
+TEST_F(AdviseFramework, EndsWithShortCommands) {
+  const Outcome outcome = run({.args = {"advise", place_.deck(2, model_patch()), "--ranks", "4",
+                                        "--batch", "16", "--machine", machine_},
+                               .limit_s = 60});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::string written;
+  int commands = 0;
+  for (const std::string& line : lines_of(outcome.out)) {
+    if (line.starts_with("  shardmark advise ")) written = line;
+    if (!line.starts_with("  shardmark ") && !line.starts_with("  mpiexec ")) continue;
+    ++commands;
+    EXPECT_EQ(line.find("--set"), std::string::npos) << line;
+    if (line != written) {
+      EXPECT_NE(line.find(" advice/best-stage"), std::string::npos) << line;
+    }
+  }
+  EXPECT_EQ(commands, 4) << outcome.out;
+  EXPECT_TRUE(written.ends_with(" --write advice")) << written;
+}
+
+// A model config and a DeepSpeed config are the same question as the deck with both.
+TEST_F(AdviseFramework, AnswersForAModelConfig) {
+  const std::string model = place_.write(
+      "config.json",
+      R"({"model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "hidden_act": "silu",
+          "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8,
+          "vocab_size": 32000, "max_position_embeddings": 2048, "rms_norm_eps": 1e-5,
+          "rope_theta": 10000.0, "tie_word_embeddings": false})");
+  const std::string config = place_.write("ds.json", R"({"train_micro_batch_size_per_gpu": 2,
+      "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}})");
+  const std::string deck = place_.write(
+      "both.json", R"({"model": {"config": "config.json", "sequence": 512}, "deepspeed": "ds.json",
+                       "data": {"source": "uniform"}, "run": {"steps": 1}})");
+  const Json of_deck = answer({deck, "--ranks", "4", "--batch", "16"});
+  const Json of_files = answer({"--model", model, "--deepspeed", config, "--sequence", "512",
+                                "--ranks", "4", "--batch", "16"});
+  EXPECT_EQ(of_deck.at("candidates"), of_files.at("candidates"));
+  EXPECT_EQ(of_files.at("for"), "deepspeed");
+}
+
 }  // namespace
 }  // namespace shardmark::test::advise_framework_test

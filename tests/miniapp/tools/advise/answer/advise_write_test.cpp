@@ -158,6 +158,38 @@ TEST_F(AdviseWrite, LeavesWhatPyTorchIsGiven) {
   EXPECT_EQ(wrappers.size(), 3U);  // DDP, DDP with ZeroRedundancyOptimizer, fully_shard
 }
 
+// No DeepSpeed config turns recomputation on, so what counts on it is named.
+TEST_F(AdviseWrite, NamesConfigsThatCountOnTheScript) {
+  const std::string deck = place_.deck(
+      3, {{"model", {{"layers", 8}, {"hidden", 128}, {"heads", 4}, {"sequence", 256}}}});
+  const std::vector<std::string> budgets{"--set", "memory.host_gib=0.0001"};
+  const auto device_bytes = [&](const char* again) {
+    return answer({"plan", deck, "--ranks", "4", "--format", "json", "--set",
+                   "deepspeed.train_batch_size=16", "--set",
+                   std::string("run.activation_checkpointing=") + again})
+        .at("memory")
+        .at("device")
+        .at("arena")
+        .get<double>();
+  };
+  const double between = (device_bytes("true") + device_bytes("false")) / 2;
+  std::vector<std::string> more = budgets;
+  more.insert(more.end(), {"--set", "memory.device_gib=" + std::to_string(between / (1 << 30))});
+  for (const bool lacks_memory : {true, false}) {
+    const std::string folder = lacks_memory ? "small" : "large";
+    const Json told = advice(deck, folder, lacks_memory ? more : budgets);
+    const std::string text = read_text(place_.path(folder) + "/advice.txt");
+    EXPECT_TRUE(text.starts_with("Use stage ")) << text;
+    const std::string best = base_of(told.at("written").at(0));
+    const std::string config = best.substr(best.rfind('/') + 1) + "-deepspeed.json";
+    EXPECT_EQ(told.at("best").at("recomputation"), lacks_memory);
+    EXPECT_EQ(text.find(config + " counts on activation recomputation") != std::string::npos,
+              lacks_memory)
+        << text;
+    EXPECT_EQ(text.find("Without it, it does not fit: ") != std::string::npos, lacks_memory);
+  }
+}
+
 TEST_F(AdviseWrite, EndsWithStatus4IfItCannotWrite) {
   const std::string file = place_.write("file", "");
   for (const std::string& folder : {file, file + "/below"}) {
