@@ -5,10 +5,10 @@
 
 namespace shardmark {
 
-/// "0.1.0"
+/// "0.2.0"
 std::string version();
 
-/// The commit that the program was built from, `v0.1.0-12-gabc1234-dirty`; empty without Git. Known
+/// The commit that the program was built from, `v0.2.0-12-gabc1234-dirty`; empty without Git. Known
 /// to the program alone, not to the libraries: only the program is linked again after a commit.
 std::string commit();
 

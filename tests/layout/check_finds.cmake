@@ -117,6 +117,8 @@ other(CMakeLists.txt "${hash_spdx}project(shardmark VERSION 1.2.3 LANGUAGES CXX)
 expect(CITATION.cff "${hash_spdx}cff-version: 1.2.0\nversion: 1.2.2\n" "CITATION.cff: does not have the version")
 other(CMakeLists.txt "${hash_spdx}project(shardmark VERSION 1.2.3 LANGUAGES CXX)\n")
 expect(CHANGELOG.md "# Changelog\n\n## 1.2.2\n" "CHANGELOG.md: does not have the version")
+other(CMakeLists.txt "${hash_spdx}project(shardmark VERSION 1.2.3 LANGUAGES CXX)\n")
+expect(docs/building.md "The package shardmark_1.2.2_amd64.deb.\n" "docs/building.md: does not have the version")
 
 # Kokkos.
 expect(miniapp/ranks/a.cpp "${spdx}#include <Kokkos_Core.hpp>\n" "for the host alone")
