@@ -20,6 +20,9 @@ struct Range {
   }
 };
 
+constexpr double headroom = 1.08;    // of a linear axis, above what is drawn
+constexpr double highest_level = 3;  // a level above so many times what else is drawn is left out
+
 // Gives an axis the ends that it lacks.
 void end_axis(ChartAxis& axis, Range seen, bool from_zero) {
   if (!(seen.high >= seen.low)) seen = {0, 1};
@@ -29,7 +32,7 @@ void end_axis(ChartAxis& axis, Range seen, bool from_zero) {
     return;
   }
   if (!axis.low) axis.low = from_zero ? std::min(0.0, seen.low) : seen.low;
-  if (!axis.high) axis.high = from_zero ? 1.06 * seen.high : seen.high;
+  if (!axis.high) axis.high = from_zero ? headroom * seen.high : seen.high;
   if (!(*axis.high > *axis.low)) axis.high = *axis.low + 1;
 }
 
@@ -51,7 +54,16 @@ void end_axes(Chart& c) {
   for (const double sum : sums_of(c.stack)) y.include(sum);
   if (!c.stack.empty())
     x.include(0), x.include(static_cast<double>(c.stack.front().heights.size()));
-  for (const Level& level : c.levels) y.include(level.at);
+  for (const BarGroup& group : c.bars)
+    for (const Bar& bar : group.bars) y.include(bar.sum());
+  if (!c.bars.empty()) {
+    c.x.low = 0, c.x.high = static_cast<double>(c.bars.size());
+    for (std::size_t g = 0; g < c.bars.size(); ++g)
+      c.x.ticks.push_back({static_cast<double>(g) + 0.5, c.bars[g].name});
+  }
+  const double others = y.high;
+  for (const Level& level : c.levels)
+    if (!(level.at > highest_level * others)) y.include(level.at);
   end_axis(c.x, x, false);
   end_axis(c.y, y, true);
 }
@@ -163,7 +175,9 @@ std::string legend_of(const Chart& c) {
   for (const Area& a : c.stack) add(a.css, a.name);
   for (const Curve& curve : c.curves)
     add((curve.form == Curve::Form::dots ? "dot " : "curve ") + curve.css, curve.name);
-  for (const Level& l : c.levels) add("curve " + l.css, l.name);
+  for (LegendEntry& e : legend_of(c.bars)) entries.push_back(std::move(e));
+  for (const Level& l : c.levels)
+    add("curve " + l.css, l.name + (l.at > *c.y.high ? ", far above this drawing" : ""));
   for (const Marks& m : c.marks)
     if (!m.at.empty()) add(m.css, m.name);
   entries.insert(entries.end(), c.legend.begin(), c.legend.end());
@@ -175,7 +189,8 @@ bool has_data(const Chart& c) {
     return std::any_of(curve.data.begin(), curve.data.end(),
                        [](const Datum& d) { return std::isfinite(d.y); });
   };
-  return !c.stack.empty() || std::any_of(c.curves.begin(), c.curves.end(), drawn);
+  return !c.stack.empty() || !c.bars.empty() ||
+         std::any_of(c.curves.begin(), c.curves.end(), drawn);
 }
 
 }  // namespace
@@ -188,8 +203,10 @@ std::string draw(const Chart& chart, double width) {
   const Frame f = draw_frame(svg, c.height, c.x, c.y);
   draw_bands(svg, f, c.bands);
   draw_stack(svg, f, c.stack);
+  draw_bars(svg, f, c.bars);
   for (const Level& level : c.levels)
-    svg.line({f.left, f.y(level.at)}, {f.right, f.y(level.at)}, level.css);
+    if (level.at <= f.y.high)
+      svg.line({f.left, f.y(level.at)}, {f.right, f.y(level.at)}, level.css);
   draw_curves(svg, f, c.curves);
   for (const Marks& marks : c.marks) draw_marks(svg, f, marks);
   return svg.str() + legend_of(c);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chart over two axes as data: lines, dots, stacked areas, levels, bands and marks.
+// A chart over two axes as data: lines, dots, stacked areas, bars, levels, bands and marks.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include <miniapp/charts/axis.hpp>
+#include <miniapp/charts/bars.hpp>
 
 namespace shardmark::html {
 
@@ -31,10 +31,11 @@ struct Area {
   std::vector<double> heights;
 };
 
-/// A horizontal line over the whole width: a limit, an ideal.
+/// A horizontal line over the whole width: a limit, an ideal. One that is so high above everything
+/// else that it would flatten the drawing is only in the legend, which says so.
 struct Level {
   double at = 0;
-  std::string css, name;  // the name stands in the legend, and on the line if it is short
+  std::string css, name;  // the name stands in the legend
 };
 
 /// A part of the x axis behind the curves.
@@ -61,6 +62,7 @@ struct Chart {
   std::vector<Band> bands = {};
   std::vector<Area> stack = {};
   std::vector<Curve> curves = {};
+  std::vector<BarGroup> bars = {};  // over names, which are the ticks of the x axis
   std::vector<Level> levels = {};
   std::vector<Marks> marks = {};
   std::vector<LegendEntry> legend = {};  // what the names of the parts do not say, after them

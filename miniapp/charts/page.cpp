@@ -48,7 +48,7 @@ svg text.strong { font-weight: 600;
 .grid { stroke: var(--line); stroke-width: .7 } .axis { stroke: var(--soft) }
 path { fill: none; stroke: var(--c); stroke-width: 1.8; stroke-linejoin: round }
 line.skipped, line.lost, .ideal, .arena, .limit { stroke: var(--c); stroke-width: 1.5 }
-.arena { stroke-dasharray: 6 4 } .predicted, .ideal { stroke-dasharray: 5 4 } rect, circle { fill: var(--c) }
+.arena, .limit { stroke-dasharray: 6 4 } .predicted, .ideal { stroke-dasharray: 5 4 } rect, circle { fill: var(--c) }
 rect.band { fill: var(--ink); opacity: .06 } .key.band { border: 1px solid var(--line) }
 path.area { fill: var(--c); stroke: none }
 .legend { display: flex; flex-wrap: wrap; gap: 2px 18px; list-style: none; margin: 4px 0 10px;
@@ -59,7 +59,7 @@ path.area { fill: var(--c); stroke: none }
 .key.predicted, .key.ideal, .key.arena, .key.limit { height: 0; width: 18px; background: none;
   border-top: 2px dashed var(--c); vertical-align: 4px }
 .key.skipped, .key.lost { width: 3px } .key.dot { width: 10px; height: 10px; border-radius: 50% }
-.loss, .forward { --c: var(--blue) } .measured { --c: var(--ink) } .arena { --c: var(--red) }
+.loss, .forward { --c: var(--blue) } .measured { --c: var(--ink) } .arena { --c: var(--soft) } .limit { --c: var(--red) }
 .skipped { --c: var(--orange) } .lost { --c: var(--red) } .band, .lane { --c: var(--faint) }
 .backward { --c: var(--orange) } .step { --c: var(--green) } .copy { --c: var(--teal) }
 .communication { --c: var(--purple) } .waiting { --c: var(--red) } .allocation { --c: var(--gray) }
@@ -79,13 +79,14 @@ path.area { fill: var(--c); stroke: none }
 .pair svg { min-width: 0 } .dense th.figure { white-space: normal; vertical-align: bottom }
 .dense th, .dense td { padding-right: 12px }
 @media (max-width: 700px) { .cards, .cards tbody, .cards tr, .cards td { display: block }
-  .cards thead { display: none } .cards tr { padding: 8px 0; border-top: 1px solid var(--line) }
+  .cards thead { display: none } .cards caption { display: block } .cards tr { padding: 8px 0; border-top: 1px solid var(--line) }
   .cards td { border: 0; padding: 1px 0; text-align: left; white-space: normal;
     min-width: 0; overflow-wrap: anywhere }
   .cards td::before { content: attr(data-label); color: var(--soft) }
   .cards br { display: none } .cards td .soft { margin-left: 6px } }
 .on-narrow { display: none } .on-narrow svg { min-width: 0 }
-@media (max-width: 700px) { body { padding: 16px 12px 40px } svg { font-size: 14px }
+@media (max-width: 700px) { body { padding: 16px 12px 40px }
+  th, td { padding-right: 9px } table { font-size: 13px } .note { min-width: 8em } svg { font-size: 14px }
   .on-wide { display: none } .on-narrow { display: block } }
 @media print { body { max-width: none; padding: 0; font-size: 11px }
   table, .legend, code, pre { font-size: 10px }

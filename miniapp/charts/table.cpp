@@ -20,9 +20,12 @@ std::string without_tags(std::string_view markup) {
 }  // namespace
 
 std::string to_html(const Table& table) {
-  const bool cards = table.css.find("cards") != std::string_view::npos;
+  constexpr std::size_t columns_of_cards = 7;
+  const bool cards = table.head.size() >= columns_of_cards;
+  std::string css(table.css);
+  if (cards) css += css.empty() ? "cards" : " cards";
   std::string text = fmt::format("<div class=\"wide\"><table{}>\n",
-                                 table.css.empty() ? "" : fmt::format(" class=\"{}\"", table.css));
+                                 css.empty() ? "" : fmt::format(" class=\"{}\"", css));
   if (!table.caption.empty()) text += fmt::format("<caption>{}</caption>\n", table.caption);
   const auto style_of = [&](std::size_t column, std::size_t columns) {
     if (column >= table.text_columns && column + table.note_columns < columns)

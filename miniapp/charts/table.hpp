@@ -17,10 +17,10 @@ struct Table {
   std::vector<std::vector<std::string>> rows;  // cells are markup, which the caller has escaped
   std::size_t text_columns = 1;  // how many columns at the left are text; the others are figures
   std::size_t note_columns = 0;  // how many columns at the right are text again
-  /// Classes of the style: "cards" shows each row as a list of named cells on narrow screens.
-  std::string_view css = {};
+  std::string_view css = {};     // classes of the style
 };
-/// The table as HTML.
+/// The table as HTML. On narrow screens, a table of seven columns or more shows each row as a list
+/// of named cells.
 std::string to_html(const Table& table);
 
 /// A bar from 0 to `value`, where `most` is as long as the cell, with a range as a thin line.

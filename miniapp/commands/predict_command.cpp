@@ -58,10 +58,11 @@ AdviseCase question_of(const GivenDeck& given, const Machine& machine, const Pre
 
 // A page, and a trace of the step on the most ranks for which there is a time.
 void write_files(const std::string& folder, const Deck& deck, const Machine& machine,
-                 const std::vector<PredictedPoint>& points) {
+                 const std::vector<PredictedPoint>& points, const std::string& next_change) {
   std::error_code error;  // replace_file says what is wrong
   std::filesystem::create_directories(folder, error);
-  replace_file(folder, "prediction.html", prediction_html(deck, machine, points), output_remedy);
+  replace_file(folder, "prediction.html", prediction_html(deck, machine, points, next_change),
+               output_remedy);
   const auto timed =
       std::find_if(points.rbegin(), points.rend(), [](const PredictedPoint& p) { return p.timed; });
   if (timed == points.rend()) return;
@@ -116,9 +117,10 @@ ExitStatus predict_command(const PredictArguments& a) {
     points.push_back(predict(deck, machine, ranks, ranks_per_node(a, machine),
                              a.ignore_memory ? UnfitTime::predicted : UnfitTime::none));
   }
-  if (!a.out.empty()) write_files(a.out, deck, machine, points);
   std::optional<NextChange> next;
   if (one) next = next_change(question_of(given, machine, points.front()));
+  const std::string next_text = one ? next_change_text(next, points.front().memory.fits()) : "";
+  if (!a.out.empty()) write_files(a.out, deck, machine, points, next_text);
   if (a.format == "json") {
     PredictJson json = answer_json(deck, machine, points);
     if (one) json["next_change"] = next_change_json(next);
@@ -126,7 +128,7 @@ ExitStatus predict_command(const PredictArguments& a) {
     print_out(json.dump(2) + "\n");
   } else {
     print_out(note_lines(deck) + prediction_text(deck, machine, points) +
-              (one ? "  " + next_change_text(next, points.front().memory.fits()) : ""));
+              (one ? "  " + next_text : ""));
   }
   return all_timed(points) ? ExitStatus::valid : ExitStatus::memory;
 }

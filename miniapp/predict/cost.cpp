@@ -1,30 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <core/plan/interpret/footprint.hpp>
 #include <core/plan/interpret/volume.hpp>
 #include <core/text.hpp>
 #include <miniapp/predict/cost.hpp>
 
 namespace shardmark {
+
+const std::array<MemoryKind, 4> memory_kinds{
+    MemoryKind{"states", [](const CategoryBytes& b) { return state_bytes(b); }},
+    MemoryKind{"activations", [](const CategoryBytes& b) { return b[Category::activation]; }},
+    MemoryKind{"buffers",
+               [](const CategoryBytes& b) {
+                 return b[Category::bucket] + b[Category::gathered] + b[Category::staging];
+               }},
+    MemoryKind{"workspaces", [](const CategoryBytes& b) { return b[Category::workspace]; }}};
+
 namespace {
-
-struct Kind {
-  std::string_view name;
-  std::int64_t (*bytes)(const CategoryBytes& at_peak);
-};
-
-constexpr std::array<Kind, 4> kinds{
-    Kind{"states", [](const CategoryBytes& b) { return state_bytes(b); }},
-    Kind{"activations", [](const CategoryBytes& b) { return b[Category::activation]; }},
-    Kind{"buffers",
-         [](const CategoryBytes& b) {
-           return b[Category::bucket] + b[Category::gathered] + b[Category::staging];
-         }},
-    Kind{"workspaces", [](const CategoryBytes& b) { return b[Category::workspace]; }}};
 
 std::string states_of(const CategoryBytes& bytes) {
   std::string text;
@@ -45,7 +38,7 @@ std::string memory_lines(const PredictedPoint& p, Tier tier, const TierFootprint
                                p.memory.budget_source[tier],
                                need.missing > 0 ? human_bytes(need.missing) + " missing" : "fits")
                  : std::string(", budget unknown: not checked\n");
-  for (const Kind& kind : kinds)
+  for (const MemoryKind& kind : memory_kinds)
     if (const std::int64_t bytes = kind.bytes(at.at_peak); bytes > 0)
       text += fmt::format("    {:<11} {:>10}{}\n", kind.name, human_bytes(bytes),
                           kind.name == "states" ? states_of(at.at_peak) : "");

@@ -51,7 +51,7 @@ set(layout_rooms
   "io/archive: core io/files"
   "io/chakra:"
   "io/checkpoint: core core/numeric core/plan core/plan/deck core/plan/interpret io/json io/files"
-  "miniapp/charts: core"
+  "miniapp/charts: core core/plan/deck"
   "miniapp/predict: core core/plan core/plan/* io/*"
   "miniapp/rules: core core/plan core/plan/* io/*"
   "miniapp/ranks: core core/memory core/plan core/plan/deck comm comm/*"

@@ -14,9 +14,9 @@ namespace shardmark::html {
 /// whose update was skipped are marked.
 Chart loss_chart(const Deck& deck, const Result& result);
 
-/// Live bytes of both tiers after each event of the traced step: predicted by category, and
-/// measured in total.
-Chart memory_chart(const Program& program, const Result& result);
+/// Live bytes of a tier after each event of the traced step: predicted by category, and measured in
+/// total, with the tier's budget.
+Chart memory_chart(const Program& program, const Result& result, Tier tier);
 
 /// The traced step over time: kernels, copies, communication and waiting.
 TimeLine lanes_chart(const Program& program, const StepTrace& trace);

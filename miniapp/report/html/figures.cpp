@@ -92,12 +92,16 @@ std::string memory_section(const Program& p, const Result& r) {
     if (r.tiers[t].predicted_peak != 0 || r.tiers[t].measured_peak != 0)
       add_tier(p, r.tiers[t], to_string(t), table);
   const bool pooled = p.memory_mode == MemoryMode::pooled;
-  return "<h2>Memory</h2>\n" + to_html(memory_chart(p, r)) +
+  std::string charts;
+  for (const Tier t : memory_tiers)
+    if (const std::string chart = to_html(memory_chart(p, r, t)); !chart.empty())
+      charts += titled(fmt::format("The {}'s memory during one step", to_string(t)), "", chart);
+  return "<h2>Memory</h2>\n" + charts +
          traced(r,
                 pooled
                     ? "Colours show the plan's prediction. The line shows what the executor held "
-                      "in its arenas after each event. Memory is pooled, so the ledger, "
-                      "which counts allocations, sees only the arenas (dashed)."
+                      "in its arena after each event. Memory is pooled, so the ledger, "
+                      "which counts allocations, sees only the arena (dashed)."
                     : "Colours show the plan's prediction. The line shows what the ledger "
                       "counted. Memory is strict, so every buffer is an allocation of its "
                       "own.") +

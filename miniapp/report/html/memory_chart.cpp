@@ -1,32 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <map>
+#include <numeric>
 
 #include <fmt/core.h>
 
+#include <core/text.hpp>
 #include <miniapp/report/html/charts.hpp>
 
 namespace shardmark::html {
 namespace {
 
 struct Sample {
-  CategoryBytes predicted{};               // of both tiers
-  double predicted_sum = 0, measured = 0;  // the same
+  CategoryBytes predicted{};
+  double measured = 0;
   Phase phase = Phase::step;
   int micro_batch = 0;
 };
 
-void add_predicted(const EnumArray<Tier, CategoryBytes>& live, Sample& sample) {
-  for (Tier t : memory_tiers)
-    for (const Category c : all_values<Category>) {
-      const std::int64_t bytes = live[t][c];
-      sample.predicted[c] += bytes;
-      sample.predicted_sum += static_cast<double>(bytes);
-    }
-}
-
-std::vector<Sample> samples_of(const Program& p, const StepTrace& trace) {
+std::vector<Sample> samples_of(const Program& p, const StepTrace& trace, Tier tier) {
   std::map<int, std::vector<EnumArray<Tier, CategoryBytes>>> planned;
   std::vector<Sample> samples;
   int micro = -1;
@@ -36,11 +28,9 @@ std::vector<Sample> samples_of(const Program& p, const StepTrace& trace) {
     if (t.event == 0 && segment.kind == SegmentKind::micro) ++micro;
     auto& after = planned[t.segment];
     if (after.empty()) after = live_after(p, t.segment);
-    Sample& sample = samples.emplace_back();
-    add_predicted(after[static_cast<std::size_t>(t.event)], sample);
-    for (Tier tier : memory_tiers) sample.measured += static_cast<double>(t.held_bytes[tier]);
-    sample.phase = segment.events[static_cast<std::size_t>(t.event)].phase;
-    sample.micro_batch = std::max(0, micro);
+    samples.push_back(
+        {after[static_cast<std::size_t>(t.event)][tier], static_cast<double>(t.held_bytes[tier]),
+         segment.events[static_cast<std::size_t>(t.event)].phase, std::max(0, micro)});
   }
   return samples;
 }
@@ -86,38 +76,45 @@ std::vector<Area> stack_of(const std::vector<Sample>& samples, double unit) {
   return stack;
 }
 
-double sum(const EnumArray<Tier, TierResult>& tiers) {
-  double bytes = 0;
-  for (Tier t : memory_tiers) bytes += static_cast<double>(tiers[t].measured_peak);
-  return bytes;
+double most_of(const std::vector<Sample>& samples) {
+  double most = 0;
+  for (const Sample& s : samples)
+    most = std::max(
+        {most, s.measured,
+         static_cast<double>(std::accumulate(s.predicted.begin(), s.predicted.end(), INT64_C(0)))});
+  return most;
 }
 
 }  // namespace
 
-Chart memory_chart(const Program& p, const Result& r) {
-  const std::vector<Sample> samples = samples_of(p, r.trace);
+Chart memory_chart(const Program& p, const Result& r, Tier tier) {
+  const std::vector<Sample> samples = samples_of(p, r.trace, tier);
   if (samples.empty()) return {};
+  const TierResult& found = r.tiers[tier];
   const bool pooled = p.memory_mode == MemoryMode::pooled;
-  const double arenas = pooled ? sum(r.tiers) : 0;
-  double most = std::max(1.0, arenas);
-  for (const Sample& s : samples) most = std::max({most, s.predicted_sum, s.measured});
+  const auto arena = static_cast<double>(pooled ? found.measured_peak : 0);
+  const double most = std::max(most_of(samples), arena);
+  if (!(most > 0)) return {};
   const ByteUnit unit = byte_unit(most);
   const auto end = static_cast<double>(samples.size());
-  Chart chart{"Live memory after each event of one step, predicted and measured",
+  Chart chart{fmt::format("Live memory of the {} after each event of one step", to_string(tier)),
               {.unit = "event of the step", .low = 0, .high = end, .closest = 1},
-              {.unit = unit.name, .low = 0, .high = 1.08 * most / unit.bytes},
+              {.unit = unit.name},
               320};
   chart.bands = bands_of(samples);
   chart.stack = stack_of(samples, unit.bytes);
   Curve measured{"measured",
-                 pooled ? "measured: held in the arenas" : "measured: allocated",
+                 pooled ? "measured: held in the arena" : "measured: allocated",
                  {},
                  Curve::Form::steps};
   for (std::size_t i = 0; i < samples.size(); ++i)
     measured.data.push_back({static_cast<double>(i), samples[i].measured / unit.bytes});
   measured.data.push_back({end, measured.data.back().y});
   chart.curves = {std::move(measured)};
-  if (pooled) chart.levels = {{arenas / unit.bytes, "arena", "measured: the arenas themselves"}};
+  if (pooled) chart.levels.push_back({arena / unit.bytes, "arena", "measured: the arena itself"});
+  if (found.budget > 0)
+    chart.levels.push_back({static_cast<double>(found.budget) / unit.bytes, "limit",
+                            fmt::format("budget: {}", human_bytes(found.budget))});
   return chart;
 }
 

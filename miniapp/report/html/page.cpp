@@ -13,6 +13,7 @@ std::string report_html(const Deck& deck, const Program& p, const Result& r) {
   std::string page = verdict_section(deck, p, r);
   page += checks_section(r);
   page += loss_section(deck, r);
+  page += checkpoints_section(r);
   page += time_section(p, r);
   page += memory_section(p, r);
   page += collectives_section(deck, p, r);

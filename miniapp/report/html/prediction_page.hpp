@@ -9,8 +9,10 @@
 
 namespace shardmark {
 
-/// `points` ascend in their ranks. The page is well-formed XML.
+/// `points` ascend in their ranks; `next_change` is the sentence about it, or empty. The page is
+/// well-formed XML.
 std::string prediction_html(const Deck& deck, const Machine& machine,
-                            const std::vector<PredictedPoint>& points);
+                            const std::vector<PredictedPoint>& points,
+                            const std::string& next_change);
 
 }  // namespace shardmark

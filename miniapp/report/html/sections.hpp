@@ -16,6 +16,8 @@ std::string checks_section(const Result& result);
 std::string memory_section(const Program& program, const Result& result);
 std::string collectives_section(const Deck& deck, const Program& program, const Result& result);
 std::string time_section(const Program& program, const Result& result);
+/// Empty if no checkpoint was read or written.
+std::string checkpoints_section(const Result& result);
 /// Empty if no counter of energy was read.
 std::string energy_section(const Result& result);
 /// Empty if nothing was trained.

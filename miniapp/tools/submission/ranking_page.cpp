@@ -61,7 +61,7 @@ std::string entries_table(const std::vector<RankedEntry>& entries, std::size_t f
                     {},
                     3,
                     3,
-                    "ranking cards"};
+                    "ranking"};
   if (!ranked) {
     table.head.insert(table.head.begin() + 5, "ranks");
     table.head.insert(table.head.begin() + 7, "not ranked because");

@@ -49,6 +49,7 @@ PlanFigures plan_figures(const Deck& deck, const Program& p, const Budgets& budg
   const Footprint bytes = footprint(p);
   for (const Tier t : all_values<Tier>) {
     f.at_peak[t] = bytes.tiers[t].at_peak;
+    f.budget[t] = budgets[t];
     if (budgets[t]) f.fits[t] = f.allocated[t] <= *budgets[t];
   }
   return f;

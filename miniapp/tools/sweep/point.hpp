@@ -27,6 +27,7 @@ struct PlanFigures {
   EnumArray<Tier, std::int64_t> allocated{};    // the arena, or the peak (strict)
   EnumArray<Tier, CategoryBytes> at_peak{};     // sums to the live peak
   EnumArray<Tier, std::optional<bool>> fits{};  // empty if there is no budget
+  Budgets budget{};                             // of a rank, bytes
 
   std::int64_t calls() const;  // collectives per step
   std::int64_t bytes() const;  // that they move per step, as nccl-tests counts them

@@ -47,6 +47,7 @@ OrderedJson of_plan(const PlanFigures& f) {
     OrderedJson tier = {{"allocated_bytes", f.allocated[t]},
                         {"at_peak_bytes", of_categories(f.at_peak[t])}};
     if (f.fits[t]) tier["fits"] = *f.fits[t];
+    if (f.budget[t]) tier["budget_bytes"] = *f.budget[t];
     o[tier_name(t)] = tier;
   }
   return o;
@@ -71,6 +72,7 @@ PlanFigures plan_of(const OrderedJson& o) {
     f.allocated[t] = tier.at("allocated_bytes");
     f.at_peak[t] = categories_of(tier.at("at_peak_bytes"));
     if (tier.contains("fits")) f.fits[t] = tier.at("fits").get<bool>();
+    if (tier.contains("budget_bytes")) f.budget[t] = tier.at("budget_bytes").get<std::int64_t>();
   }
   return f;
 }

@@ -182,6 +182,10 @@ TEST(Predict, DrawsRatesBesideTheIdeal) {
   for (const char* text : {"does not fit", "missing at init", "9 of 10 steps lie between these",
                            "% of the ideal", "every rank as fast as on the fewest ranks"})
     EXPECT_NE(page.find(text), std::string::npos) << text;
+  // Memory over ranks with the machine's as a line, and the volume of a step.
+  for (const char* text : {"aria-label=\"Memory of the device over ranks", "class=\"limit\"",
+                           "budget: 74.45 GiB", "reduce_scatter", "activations"})
+    EXPECT_NE(page.find(text), std::string::npos) << text;
   // The first timed point is the reference, so it is all of the ideal.
   EXPECT_NE(page.find("64 ranks: "), std::string::npos);
   EXPECT_NE(page.find("100.0 % of the ideal"), std::string::npos);
@@ -231,6 +235,22 @@ TEST(Predict, NotesWhatIsUnusual) {
   EXPECT_TRUE(says(o, "60 ranks are no multiple of the 8 of a node: the last node has 4")) << o.out;
   const Outcome even = predict({"llama-7b", "--machine", "dgx-h100", "--ranks", "64"});
   EXPECT_FALSE(says(even, "no multiple of")) << even.out;
+}
+
+// With one number of ranks, the page has the next change; micro-batches are counted as drawn.
+TEST(Predict, PageSaysTheNextChangeAndWhatIsDrawn) {
+  const Workplace place;
+  const auto page = [&](const std::string& accumulation) {
+    const Outcome o =
+        predict({"gpt-tiny-z1", "--machine", "dgx-a100-80gb", "--ranks", "2", "--out", place.out(),
+                 "--set", "deepspeed.gradient_accumulation_steps=" + accumulation});
+    EXPECT_EQ(o.status, 0) << o.err;
+    return read_text(place.out() + "/prediction.html");
+  };
+  const std::string one = page("1");
+  EXPECT_NE(one.find("ext change"), std::string::npos);
+  EXPECT_EQ(one.find("micro-batches are drawn"), std::string::npos);
+  EXPECT_NE(page("9").find("of the 9 micro-batches are drawn"), std::string::npos);
 }
 
 }  // namespace

@@ -1,58 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
-// The drawings of a sweep: curves over numbers, bars over names.
+// The drawings of a sweep: curves over numbers, bars over names, dots of one figure against
+// another.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include <fmt/core.h>
 
-#include <miniapp/charts/bars.hpp>
 #include <miniapp/tools/sweep/html/sweep_dims.hpp>
 
 namespace shardmark::html {
 namespace {
 
-constexpr double decade = 10;  // a ratio of values from which on the axis is logarithmic
-
-double value_of(const SweepFigure& figure, double (*of)(const SweepPoint&),
-                const SweepPoint* point) {
-  return point == nullptr || of == nullptr ? NAN : of(*point) * figure.factor;
+double value_of(const SweepFigure::Of& of, const SweepPoint* point) {
+  return point == nullptr || !of ? NAN : of(*point);
 }
 
-std::string described(const SweepFigure& figure, const std::string& at, const std::string& name,
-                      double value) {
-  return fmt::format("{}{}{}: {:.4g} {}", at, name.empty() ? "" : ", ", name, value, figure.unit);
+std::string described(const SweepFigure& figure, const std::string& at, double value) {
+  return fmt::format("{}: {:.4g} {}", at, value, figure.unit);
 }
 
 bool bad(const SweepPoint* p) {
   return p != nullptr && p->state == SweepPoint::State::invalid;
 }
 
-std::string place(const Dim& dim, std::size_t i) {
-  return short_name(dim.key) + " " + dim.values[i];
+std::string place(const Dim& dim, std::size_t i, const Series& s) {
+  return short_name(dim.key) + " " + dim.values[i] + (s.name.empty() ? "" : ", " + s.name);
 }
 
-ChartAxis axis_of(const Dim& dim, const std::vector<double>& x,
-                  const std::vector<std::size_t>& order) {
-  ChartAxis axis{.unit = short_name(dim.key)};
-  const double low = x[order.front()], high = x[order.back()];
-  const bool logarithmic = low > 0 && high / low > decade;
-  axis.log_base = logarithmic ? 10 : 0;
-  const double margin = logarithmic ? std::pow(high / low, 0.04) : 0.04 * (high - low);
-  axis.low = logarithmic ? low / margin : low - margin;
-  axis.high = logarithmic ? high * margin : high + margin;
-  for (const std::size_t i : order) axis.ticks.push_back({x[i], dim.values[i]});
-  return axis;
+// Whether each value is the smallest one times a power of one factor, which sizes often are.
+bool are_powers(const std::vector<double>& sorted) {
+  double factor = sorted.back() / sorted.front();
+  for (std::size_t i = 1; i < sorted.size(); ++i)
+    factor = std::min(factor, sorted[i] / sorted[i - 1]);
+  return sorted.size() > 2 && factor > 1 &&
+         std::all_of(sorted.begin(), sorted.end(), [&](double v) {
+           const double power = std::log(v / sorted.front()) / std::log(factor);
+           return std::abs(power - std::round(power)) < 1e-3;
+         });
+}
+
+bool is_logarithmic(const std::vector<double>& sorted) {
+  constexpr double decade = 10;
+  return sorted.front() > 0 && (sorted.back() / sorted.front() > decade || are_powers(sorted));
+}
+
+// Makes room at both sides of the values.
+void make_room(ChartAxis& axis, double low, double high, double part) {
+  const double margin =
+      axis.log_base > 0 ? std::pow(high / low, part) : part * std::max(high - low, 1e-9 * high);
+  axis.low = axis.log_base > 0 ? low / margin : low - margin;
+  axis.high = axis.log_base > 0 ? high * margin : high + margin;
+}
+
+// Both axes follow the values: logarithmic x axes have logarithmic figures beside them.
+void scale_axes(Chart& chart, std::vector<double> x, double part) {
+  std::sort(x.begin(), x.end());
+  chart.x.log_base = is_logarithmic(x) ? 10 : 0;
+  make_room(chart.x, x.front(), x.back(), part);
+  std::vector<double> y;
+  for (const Curve& curve : chart.curves)
+    for (const Datum& d : curve.data)
+      if (std::isfinite(d.y)) y.push_back(d.y);
+  std::sort(y.begin(), y.end());
+  if (chart.x.log_base > 0 && !y.empty() && y.front() > 0 && y.back() / y.front() > 10)
+    chart.y.log_base = 10;
 }
 
 }  // namespace
 
-std::string curves_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure) {
+Chart curves_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure) {
   const std::vector<double> x = dim.numbers();
   std::vector<std::size_t> order(x.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x[a] < x[b]; });
-  Chart chart{figure.title + " over " + dim.key, axis_of(dim, x, order), {figure.unit}};
+  Chart chart{figure.title + " over " + dim.key, {short_name(dim.key)}, {figure.unit}};
   std::vector<Curve> dashed;
   bool invalid = false;
   for (const Series& s : series.list) {
@@ -60,11 +82,11 @@ std::string curves_chart(const Dim& dim, const SeriesSet& series, const SweepFig
     Curve curve{css, s.name, {}, Curve::Form::line_and_dots}, predicted{css + " predicted", "", {}};
     for (const std::size_t i : order) {
       const SweepPoint* p = s.points[i];
-      const double v = value_of(figure, figure.of, p);
+      const double v = value_of(figure.of, p);
       invalid = invalid || (bad(p) && std::isfinite(v));
       curve.data.push_back(
-          {x[i], v, described(figure, place(dim, i), s.name, v), "", bad(p) ? "lost" : ""});
-      if (const double w = value_of(figure, figure.predicted, p); std::isfinite(w))
+          {x[i], v, described(figure, place(dim, i, s), v), "", bad(p) ? "lost" : ""});
+      if (const double w = value_of(figure.predicted, p); std::isfinite(w))
         predicted.data.push_back({x[i], w});
     }
     chart.curves.push_back(std::move(curve));
@@ -73,27 +95,52 @@ std::string curves_chart(const Dim& dim, const SeriesSet& series, const SweepFig
   if (invalid) chart.legend.push_back({"lost", "INVALID"});
   if (!dashed.empty()) chart.legend.push_back({"curve", "dashed: predicted"});
   chart.curves.insert(chart.curves.end(), dashed.begin(), dashed.end());
-  return titled(figure.title, figure.note, to_html(chart));
+  for (const std::size_t i : order) chart.x.ticks.push_back({x[i], dim.values[i]});
+  scale_axes(chart, x, 0.04);
+  chart.levels = figure.levels;
+  return chart;
 }
 
-std::string bars_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure,
-                       const std::vector<Part>& parts) {
-  Bars bars{figure.title + " by " + dim.key, short_name(dim.key), figure.unit, {}};
+Chart bars_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure) {
+  Chart chart{figure.title + " by " + dim.key, {short_name(dim.key)}, {figure.unit}};
   for (std::size_t g = 0; g < dim.values.size(); ++g) {
-    BarGroup& group = bars.groups.emplace_back(BarGroup{dim.values[g], {}});
+    BarGroup& group = chart.bars.emplace_back(BarGroup{dim.values[g], {}});
     for (const Series& s : series.list) {
       const SweepPoint* p = s.points[g];
       Bar& bar = group.bars.emplace_back();
       bar.bad = bad(p);
-      if (!std::isfinite(value_of(figure, figure.of, p))) continue;
-      for (const Part& part : parts) {
-        const double v = part.of(*p) * figure.factor;
-        bar.parts.push_back({part.css, part.name, v,
-                             described(figure, place(dim, g), s.name, v) + " " + part.name});
-      }
+      const double v = value_of(figure.of, p);
+      if (!std::isfinite(v)) continue;
+      const std::string at = described(figure, place(dim, g, s), v);
+      bar.parts = figure.parts ? figure.parts(*p) : std::vector<BarPart>{{"work", "", v}};
+      for (BarPart& part : bar.parts)
+        part.title =
+            at + (part.name.empty() ? "" : fmt::format(", {:.4g} {}", part.value, part.name));
     }
   }
-  return titled(figure.title, figure.note, to_html(bars));
+  chart.levels = figure.levels;
+  return chart;
+}
+
+Chart scatter_chart(const Sweep& sweep, const std::vector<Dim>& dims, const SweepFigure& over,
+                    const SweepFigure& figure) {
+  Chart chart{figure.title + " against time", {over.unit}, {figure.unit}, 340};
+  Curve dots{"series0", "", {}, Curve::Form::dots};
+  std::vector<double> x;
+  for (const SweepPoint& p : sweep.points) {
+    const double at = over.of(p), v = figure.of(p);
+    if (!std::isfinite(at) || !std::isfinite(v)) continue;
+    x.push_back(at);
+    const std::string name = name_of(p, dims);
+    dots.data.push_back(
+        {at, v, fmt::format("{}: {:.4g} {}, {:.4g} {}", name, at, over.unit, v, figure.unit), name,
+         bad(&p) ? "lost" : ""});
+  }
+  if (x.size() < 2) return {};
+  chart.curves = {std::move(dots)};
+  scale_axes(chart, x, 0.08);
+  chart.levels = figure.levels;
+  return chart;
 }
 
 }  // namespace shardmark::html

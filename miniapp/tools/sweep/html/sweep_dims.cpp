@@ -65,6 +65,12 @@ std::vector<Dim> dims_of(const Sweep& sweep) {
   return dims;
 }
 
+std::string name_of(const SweepPoint& point, const std::vector<Dim>& dims) {
+  std::string name;
+  for (const Dim& d : dims) add(name, named(d, value_of(point, d.key)));
+  return name;
+}
+
 SeriesSet series_over(const Sweep& sweep, const std::vector<Dim>& dims, std::size_t dim) {
   SeriesSet set;
   std::vector<Dim> others = dims, held;

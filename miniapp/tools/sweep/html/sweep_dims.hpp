@@ -3,10 +3,11 @@
 // curves or groups of bars that the other dimensions make.
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include <miniapp/charts/chart.hpp>
 #include <miniapp/tools/sweep/table.hpp>
 
 namespace shardmark::html {
@@ -37,25 +38,27 @@ struct SeriesSet {
 inline constexpr std::size_t most_series = 6;
 SeriesSet series_over(const Sweep& sweep, const std::vector<Dim>& dims, std::size_t dim);
 
+/// What distinguishes a point: its values of the dimensions, "stage 2, ranks 4".
+std::string name_of(const SweepPoint& point, const std::vector<Dim>& dims);
+
 /// A figure of points, for an axis of a drawing.
 struct SweepFigure {
+  using Of = std::function<double(const SweepPoint&)>;
   std::string title, unit;
-  std::string note;                                 // an explanation below the title
-  double (*of)(const SweepPoint& point) = nullptr;  // NaN: the point has none
-  double factor = 1;                                // converts the result of `of` to the unit
-  double (*predicted)(const SweepPoint& point) = nullptr;  // drawn over it, dashed; may be null
+  std::string note;   // an explanation below the title
+  Of of;              // in the unit; NaN: the point has none
+  Of predicted = {};  // drawn over it, dashed; may be empty
+  std::function<std::vector<BarPart>(const SweepPoint&)> parts = {};  // of a bar; may be empty
+  std::vector<Level> levels = {};
 };
 
-/// Curves of a figure over a dimension of numbers.
-std::string curves_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure);
-
-/// A part of a stacked bar.
-struct Part {
-  std::string css, name;
-  double (*of)(const SweepPoint& point) = nullptr;
-};
-/// Groups of stacked bars: one group per value of the dimension, one bar per series.
-std::string bars_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure,
-                       const std::vector<Part>& parts);
+/// Curves of a figure over a dimension of numbers. Axes are logarithmic for powers and for what
+/// spans more than a decade.
+Chart curves_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure);
+/// Groups of bars: one group per value of the dimension, one bar per series.
+Chart bars_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure);
+/// One figure against another: a dot for each point, with its name.
+Chart scatter_chart(const Sweep& sweep, const std::vector<Dim>& dims, const SweepFigure& over,
+                    const SweepFigure& figure);
 
 }  // namespace shardmark::html

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <fmt/core.h>
 
@@ -18,9 +18,6 @@ namespace {
 
 using namespace html;
 
-double live_peak(const SweepPoint& p) {
-  return p.plan ? static_cast<double>(p.plan->peak()) : NAN;
-}
 double own_s(const SweepPoint& p) {
   return p.run ? p.run->forward_s + p.run->backward_s + p.run->optimizer_s - p.run->exposed_s : NAN;
 }
@@ -30,20 +27,6 @@ double exposed_s(const SweepPoint& p) {
 double step_s(const SweepPoint& p) {
   return own_s(p) + exposed_s(p);
 }
-double calls(const SweepPoint& p) {
-  return p.plan ? static_cast<double>(p.plan->calls()) : NAN;
-}
-double volume_of(const SweepPoint& p) {
-  return p.plan ? p.plan->per_parameter : NAN;
-}
-template<Category c>
-double category(const SweepPoint& p) {
-  double sum = 0;
-  if (p.plan)
-    for (const CategoryBytes& tier : p.plan->at_peak) sum += static_cast<double>(tier[c]);
-  return sum;
-}
-
 double predicted_s(const SweepPoint& p) {
   return p.predicted ? p.predicted->step_s : NAN;
 }
@@ -52,66 +35,120 @@ double measured_s(const SweepPoint& p) {
 }
 
 // Figures whose unit depends on the largest value.
-double largest(const Sweep& sweep, double (*of)(const SweepPoint&)) {
+double largest(const Sweep& sweep, const SweepFigure::Of& of) {
   double most = 0;
   for (const SweepPoint& p : sweep.points)
     if (const double v = of(p); std::isfinite(v)) most = std::max(most, v);
   return most;
 }
 
-SweepFigure memory_figure(const Sweep& sweep) {
-  const bool large = largest(sweep, live_peak) >= gib_bytes;
+// The budget of a tier, if it is the same wherever there is one.
+std::vector<Level> budget_of(const Sweep& sweep, Tier tier, double unit) {
+  std::optional<std::int64_t> one;
+  for (const SweepPoint& p : sweep.points) {
+    if (!p.plan || !p.plan->budget[tier]) continue;
+    if (one && one != p.plan->budget[tier]) return {};
+    one = p.plan->budget[tier];
+  }
+  if (!one) return {};
   return {
-      "Memory: live peak of rank 0", large ? "GiB" : "MiB",
-      "Both tiers, each at its own peak. Predicted to the byte; runs that end VALID confirm it.",
-      live_peak, 1 / (large ? gib_bytes : mib_bytes)};
+      {static_cast<double>(*one) / unit, "limit", fmt::format("budget: {}", human_bytes(*one))}};
 }
-SweepFigure calls_figure() {
-  return {"Collectives of a step", "calls", "Calls per step in the steady state.", calls, 1};
+
+SweepFigure memory_figure(const Sweep& sweep, Tier tier) {
+  const auto bytes = [tier](const SweepPoint& p) {
+    if (!p.plan) return double{NAN};
+    const CategoryBytes& at = p.plan->at_peak[tier];
+    return static_cast<double>(std::accumulate(at.begin(), at.end(), std::int64_t{0}));
+  };
+  const ByteUnit unit = byte_unit(largest(sweep, bytes));
+  return {
+      fmt::format("Memory of the {}: live peak of rank 0", to_string(tier)),
+      unit.name,
+      "Predicted to the byte; runs that end VALID confirm it.",
+      [=](const SweepPoint& p) { return bytes(p) / unit.bytes; },
+      {},
+      [=](const SweepPoint& p) { return category_parts(p.plan->at_peak[tier], unit.bytes, ""); },
+      budget_of(sweep, tier, unit.bytes)};
 }
-SweepFigure volume_figure() {
-  return {"Volume of a step", "elements",
-          "Elements communicated per parameter and step (an all_reduce counts twice).", volume_of,
-          1};
+
+// The tiers that any point uses.
+std::vector<SweepFigure> memory_figures(const Sweep& sweep) {
+  std::vector<SweepFigure> figures;
+  for (const Tier t : all_values<Tier>)
+    if (SweepFigure f = memory_figure(sweep, t); largest(sweep, f.of) > 0)
+      figures.push_back(std::move(f));
+  return figures;
 }
+
 SweepFigure time_figure(const Sweep& sweep, const char* title, double (*of)(const SweepPoint&),
                         const char* note, double (*predicted)(const SweepPoint&) = nullptr) {
   const bool seconds = std::max(largest(sweep, step_s), largest(sweep, predicted_s)) >= 2;
-  return {title, seconds ? "s" : "ms", note, of, seconds ? 1.0 : 1e3, predicted};
+  const double factor = seconds ? 1 : 1e3;
+  SweepFigure figure{title, seconds ? "s" : "ms", note,
+                     [=](const SweepPoint& p) { return of(p) * factor; }};
+  if (predicted != nullptr)
+    figure.predicted = [=](const SweepPoint& p) { return predicted(p) * factor; };
+  return figure;
 }
 
-std::vector<Part> category_parts() {
-  return {{"param", "param", category<Category::param>},
-          {"grad", "grad", category<Category::grad>},
-          {"master", "master", category<Category::master>},
-          {"momentum", "momentum", category<Category::momentum>},
-          {"variance", "variance", category<Category::variance>},
-          {"bucket", "bucket", category<Category::bucket>},
-          {"gathered", "gathered", category<Category::gathered>},
-          {"activation", "activation", category<Category::activation>},
-          {"workspace", "workspace", category<Category::workspace>},
-          {"staging", "staging", category<Category::staging>}};
+// What is drawn over each dimension, in order.
+std::vector<SweepFigure> figures_of(const Sweep& sweep, bool numbers) {
+  std::vector<SweepFigure> figures{
+      {"Collectives of a step", "calls", "Calls per step in the steady state.",
+       [](const SweepPoint& p) { return p.plan ? static_cast<double>(p.plan->calls()) : NAN; }}};
+  for (SweepFigure& f : memory_figures(sweep)) figures.push_back(std::move(f));
+  figures.push_back({"Volume of a step", "elements",
+                     "Elements communicated per parameter and step (an all_reduce counts twice).",
+                     [](const SweepPoint& p) { return p.plan ? p.plan->per_parameter : NAN; }});
+  const bool predicted = largest(sweep, predicted_s) > 0;
+  if (predicted && sweep.planned)
+    figures.push_back(
+        time_figure(sweep, "Predicted time of a step", predicted_s, "By the machine file."));
+  if (sweep.planned) return figures;
+  if (predicted)
+    figures.push_back(time_figure(
+        sweep, "Time of a step, measured and predicted", measured_s,
+        "Median of the timed steps, slowest rank; predicted by the machine file.", predicted_s));
+  SweepFigure time =
+      time_figure(sweep, "Time of a step", step_s, "Rank 0, mean of the timed steps.");
+  const double factor = time.unit == "s" ? 1 : 1e3;
+  time.parts = [=](const SweepPoint& p) {
+    return std::vector<BarPart>{{"work", "work", own_s(p) * factor},
+                                {"waiting", "exposed communication", exposed_s(p) * factor}};
+  };
+  figures.push_back(std::move(time));
+  if (numbers)
+    figures.push_back(time_figure(sweep, "Exposed communication", exposed_s,
+                                  "The time that the compute lane waited, or spent on progress."));
+  return figures;
+}
+
+// Memory against time, of all points.
+std::string trade_offs(const Sweep& sweep, const std::vector<Dim>& dims) {
+  const SweepFigure time = sweep.planned ? time_figure(sweep, "", predicted_s, "")
+                                         : time_figure(sweep, "", measured_s, "");
+  std::string text;
+  for (const SweepFigure& memory : memory_figures(sweep))
+    if (const std::string chart = to_html(scatter_chart(sweep, dims, time, memory)); !chart.empty())
+      text += titled(
+          memory.title,
+          sweep.planned ? "Over the predicted time of a step." : "Over the median time of a step.",
+          chart);
+  return text.empty() ? text : "<h2>Memory against time</h2>\n" + text;
 }
 
 // A figure that is the same at all points needs no drawing.
 std::string constant(const Sweep& sweep, const SweepFigure& figure) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const SweepPoint& p : sweep.points)
-    if (const double v = figure.of(p) * figure.factor; std::isfinite(v))
+    if (const double v = figure.of(p); std::isfinite(v))
       low = std::min(low, v), high = std::max(high, v);
   if (!std::isfinite(low))
     return fmt::format("<p>{}: no point has this figure.</p>\n", escape(figure.title));
   if (high - low > 1e-9 * std::abs(high)) return {};
   return fmt::format("<p>{}: {:.6g} {} at every point.</p>\n", escape(figure.title), high,
                      escape(figure.unit));
-}
-
-std::string drawn(const Sweep& sweep, const Dim& dim, const SeriesSet& series,
-                  const SweepFigure& figure, const std::vector<Part>& parts) {
-  std::string same = constant(sweep, figure);
-  if (!same.empty()) return same;
-  return dim.numbers().empty() ? bars_chart(dim, series, figure, parts)
-                               : curves_chart(dim, series, figure);
 }
 
 std::string dim_section(const Sweep& sweep, const std::vector<Dim>& dims, std::size_t d) {
@@ -126,30 +163,14 @@ std::string dim_section(const Sweep& sweep, const std::vector<Dim>& dims, std::s
       text += (s > 0 ? "; " : "") + escape(series.list[s].name);
     text += ".</p>\n";
   }
-  const auto draw = [&](const SweepFigure& figure, const std::vector<Part>& parts) {
-    text += drawn(sweep, dim, series, figure, parts);
-  };
-  draw(calls_figure(), {{"communication", "", calls}});
-  draw(memory_figure(sweep), category_parts());
-  draw(volume_figure(), {{"communication", "", volume_of}});
-  const bool predicted = largest(sweep, predicted_s) > 0;
-  if (sweep.planned) {
-    if (predicted)
-      draw(time_figure(sweep, "Predicted time of a step", predicted_s, "By the machine file."),
-           {{"work", "predicted", predicted_s}});
-    return text;
+  const bool numbers = !dim.numbers().empty();
+  for (const SweepFigure& figure : figures_of(sweep, numbers)) {
+    const std::string same = constant(sweep, figure);
+    text += !same.empty() ? same
+                          : titled(figure.title, figure.note,
+                                   to_html(numbers ? curves_chart(dim, series, figure)
+                                                   : bars_chart(dim, series, figure)));
   }
-  if (predicted)
-    draw(time_figure(sweep, "Time of a step, measured and predicted", measured_s,
-                     "Median of the timed steps, slowest rank; predicted by the machine file.",
-                     predicted_s),
-         {{"work", "measured", measured_s}});
-  draw(time_figure(sweep, "Time of a step", step_s, "Rank 0, mean of the timed steps."),
-       {{"work", "work", own_s}, {"waiting", "exposed communication", exposed_s}});
-  if (!dim.numbers().empty())
-    draw(time_figure(sweep, "Exposed communication", exposed_s,
-                     "The time that the compute lane waited, or spent on progress."),
-         {});
   return text;
 }
 
@@ -244,6 +265,7 @@ std::string sweep_html(const Sweep& sweep) {
   std::string page = header(sweep);
   const auto dims = dims_of(sweep);
   for (std::size_t d = 0; d < dims.size(); ++d) page += dim_section(sweep, dims, d);
+  page += trade_offs(sweep, dims);
   return document(fmt::format("Sweep of {}: ShardMark", sweep.deck_name),
                   page + points_table(sweep));
 }

@@ -59,7 +59,7 @@ TEST(Charts, memory_is_at_its_event_and_size) {
   const std::int64_t arena = std::int64_t{1} << 30;
   r.tiers[0].measured_peak = arena;
   r.trace = trace_of(p, arena / 2, arena / 4);
-  const std::string chart = draw(memory_chart(p, r), chart_width);
+  const std::string chart = draw(memory_chart(p, r, Tier::device), chart_width);
   EXPECT_NE(chart.find("M64.0 168.3H504.0V226.1H944.0V226.1\" class=\"measured\""),
             std::string::npos)
       << chart;
@@ -67,6 +67,22 @@ TEST(Charts, memory_is_at_its_event_and_size) {
             std::string::npos)
       << chart;
   EXPECT_NE(chart.find(">MiB</text>"), std::string::npos) << "1 GiB is 1024 MiB";
+}
+
+// A budget of four thirds of the arena is above it; the axis then ends 8 % above the budget.
+TEST(Charts, memory_has_the_budget_as_a_line) {
+  Program p = program(gpt2_deck(3), 2, 0);
+  p.memory_mode = MemoryMode::pooled;
+  Result r;
+  const std::int64_t arena = std::int64_t{3} << 30;
+  r.tiers[Tier::device].measured_peak = arena;
+  r.tiers[Tier::device].budget = arena / 3 * 4;
+  r.trace = trace_of(p, arena, arena);
+  const std::string chart = draw(memory_chart(p, r, Tier::device), chart_width);
+  EXPECT_NE(chart.find("y1=\"52.5\" x2=\"944.0\" y2=\"52.5\" class=\"limit\""), std::string::npos)
+      << chart;
+  EXPECT_NE(chart.find("budget: 4 GiB"), std::string::npos);
+  EXPECT_EQ(draw(memory_chart(p, r, Tier::host), chart_width), "") << "it is not used";
 }
 
 // What is predicted stacks up to the live bytes after each event.
@@ -78,13 +94,11 @@ TEST(Charts, predicted_memory_stacks_up_to_the_plans) {
   const auto live = live_after(p, r.trace.events[0].segment);
   double sum[2] = {};
   for (int e = 0; e < 2; ++e)
-    for (const Tier t : memory_tiers)
-      for (const std::int64_t bytes :
-           live[static_cast<std::size_t>(e)][static_cast<std::size_t>(t)])
-        sum[e] += static_cast<double>(bytes);
+    for (const std::int64_t bytes : live[static_cast<std::size_t>(e)][Tier::device])
+      sum[e] += static_cast<double>(bytes);
   const double most = std::max(sum[0], sum[1]) * 1.08;
   const auto y = [&](int e) { return 284 - 250 * sum[e] / most; };
-  const auto areas = find_matches(draw(memory_chart(p, r), chart_width),
+  const auto areas = find_matches(draw(memory_chart(p, r, Tier::device), chart_width),
                                   "d=\"M64.0 ([0-9.]+)H504.0V([0-9.]+)H944[^\"]*\" class=\"area");
   ASSERT_FALSE(areas.empty());
   EXPECT_NEAR(std::stod(areas.back()[1]), y(0), 0.06);

@@ -111,6 +111,25 @@ TEST(ReportPage, IsHeadedByTheFiguresOfMeritOfTheDeck) {
   EXPECT_EQ(page.find("tokens/s</span>"), std::string::npos);
 }
 
+// Six GiB in 1, 2 and 3 s are 6, 3 and 2 GiB/s.
+TEST(ReportPage, DrawsEachRepetitionOfAStorageDeck) {
+  Result r = result_of({});
+  EXPECT_EQ(page_of(r).find("<h2>Checkpoints"), std::string::npos);
+  r.checkpoints.timed_bytes = std::int64_t{6} << 30;
+  r.checkpoints.timed_write_s = {3, 1, 2}, r.checkpoints.timed_read_s = {1, 1, 1, 1};
+  const std::string page = wide_page_of(r);
+  EXPECT_EQ(malformed(page_of(r)), "");
+  bool there = false;
+  for (const auto& row : rows_of_tables(page))
+    there = there || row == std::vector<std::string>{"write", "3",     "2.000", "3.000", "6.000",
+                                                     "3.000", "1.000", "2.000", "3.000"};
+  EXPECT_TRUE(there) << "lowest, median, highest";
+  EXPECT_EQ(count(page, "GiB/s, 1 s</title>") + count(page, "GiB/s, 1.00 s</title>"), 5U);
+  EXPECT_EQ(count(page, "<title>write "), 3U);
+  EXPECT_EQ(count(page, "<title>read "), 4U);
+  EXPECT_NE(page.find("write, median"), std::string::npos);
+}
+
 TEST(ReportPage, MarksSkippedStepsAndFiguresThatDiffer) {
   Result r = result_of({3, 2.5, 2});
   EXPECT_EQ(count(wide_page_of(r), "class=\"skipped\""), 0U);

@@ -14,6 +14,8 @@
 namespace shardmark::test::sweep_page_test {
 namespace {
 
+using Values = std::vector<std::string>;
+
 using namespace sweep_example;
 
 TEST(SweepPage, IsCompleteAndAgreesWithTheTable) {
@@ -42,6 +44,47 @@ TEST(SweepDrawings, DistinguishNumbersFromNames) {
   EXPECT_TRUE((html::Dim{"zero_optimization.stage", {"0", "1"}}.numbers().empty()));
   EXPECT_TRUE((html::Dim{"a", {"true", "false"}}.numbers().empty()));
   EXPECT_TRUE((html::Dim{"a", {"1", "auto"}}.numbers().empty()));
+}
+
+// Steps of one factor are sizes, whatever their range is.
+TEST(SweepDrawings, HaveLogarithmicAxesForPowers) {
+  const auto base = [](const Values& values) {
+    const html::Dim dim{"a.bucket", values};
+    html::SeriesSet series{{{"", std::vector<const SweepPoint*>(values.size())}}, ""};
+    return html::curves_chart(dim, series, {"calls", "calls", "", {}}).x.log_base;
+  };
+  EXPECT_EQ(base({"4e8", "1e8", "2e8"}), 10);
+  EXPECT_EQ(base({"2", "8", "16"}), 10);
+  EXPECT_EQ(base({"1", "20"}), 10) << "more than a decade";
+  EXPECT_EQ(base({"1", "2", "3"}), 0);
+  EXPECT_EQ(base({"1", "2"}), 0);
+  EXPECT_EQ(base({"0", "1", "2"}), 0);
+}
+
+TEST(SweepDrawings, NeverJoinNames) {
+  const Sweep s = example();
+  const auto dims = html::dims_of(s);
+  const html::Chart chart = html::bars_chart(dims[1], html::series_over(s, dims, 1),
+                                             {"t", "u", "", [](const SweepPoint&) { return 1.0; }});
+  EXPECT_EQ(draw(chart, html::chart_width).find("<path"), std::string::npos);
+}
+
+TEST(SweepPage, HasADotForEachPointWithMemoryAndTime) {
+  Sweep s = example();
+  std::size_t ran_points = 0;
+  for (SweepPoint& p : s.points)
+    if (p.run) p.run->step_p50_s = 0.1 * static_cast<double>(++ran_points);
+  const std::string page = sweep_html(s);
+  const std::size_t begin = page.find("against time\">");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string chart = page.substr(begin, page.find("</svg>", begin) - begin);
+  std::size_t dots = 0;
+  for (std::size_t at = chart.find("<circle"); at != std::string::npos;
+       at = chart.find("<circle", at + 1))
+    ++dots;
+  EXPECT_EQ(dots, ran_points);
+  EXPECT_NE(chart.find("<title>reduce_bucket_size "), std::string::npos) << "named by its values";
+  EXPECT_NE(page.find("budget: 1 GiB"), std::string::npos);
 }
 
 TEST(SweepDrawings, HaveEachPointOnceOrSayWhatIsFixed) {

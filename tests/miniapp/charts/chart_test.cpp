@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Charts as data: where axes end, what is logarithmic, and what is left out and said in words.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include <miniapp/charts/chart.hpp>
+#include <miniapp/charts/table.hpp>
+#include <tests/support/pattern.hpp>
+
+namespace shardmark::test::chart_test {
+namespace {
+
+using namespace html;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Chart over(std::vector<Datum> data, Curve::Form form = Curve::Form::line) {
+  return {"x", {"x"}, {"y"}, 260, {}, {}, {{"series0", "a curve", std::move(data), form}}};
+}
+
+// The plot is from 64 to 944, so a factor of ten of two has half of the width.
+TEST(Chart, equal_factors_are_equally_long_on_logarithmic_axes) {
+  Chart chart = over({{1, 1}, {10, 2}, {100, 3}});
+  chart.x.log_base = 10;
+  chart.x.low = 1, chart.x.high = 100;
+  EXPECT_FALSE(find_matches(draw(chart, chart_width), "M64.0 [0-9.]+L504.0 [0-9.]+L944.0").empty());
+  chart.x.log_base = 0;
+  EXPECT_TRUE(find_matches(draw(chart, chart_width), "L504.0").empty());
+}
+
+TEST(Chart, logarithmic_ticks_are_powers_or_round_values) {
+  EXPECT_EQ(power_ticks(1, 100, 7, 10), (std::vector<double>{1, 2, 5, 10, 20, 50, 100}));
+  EXPECT_EQ(power_ticks(1, 1e4, 5, 10), (std::vector<double>{1, 10, 100, 1000, 10000}));
+  EXPECT_EQ(power_ticks(3, 40, 7, 2), (std::vector<double>{4, 8, 16, 32}));
+  EXPECT_GE(power_ticks(210, 400, 7, 10).size(), 2U) << "a narrow range has ticks, too";
+}
+
+TEST(Chart, a_level_is_drawn_unless_it_would_flatten_the_rest) {
+  Chart chart = over({{0, 1}, {1, 2}});
+  chart.levels = {{4, "limit", "budget: 4 GiB"}};
+  EXPECT_EQ(find_matches(draw(chart, chart_width), "<line [^>]*class=\"limit\"").size(), 1U);
+  chart.levels[0].at = 400;
+  const std::string far = draw(chart, chart_width);
+  EXPECT_EQ(find_matches(far, "<line [^>]*class=\"limit\"").size(), 0U);
+  EXPECT_TRUE(has(far, "budget: 4 GiB, far above this drawing")) << far;
+}
+
+TEST(Chart, what_is_not_finite_leaves_a_gap) {
+  const std::string text = draw(over({{0, 1}, {1, 2}, {2, NAN}, {3, 1}, {4, 1}}), chart_width);
+  EXPECT_EQ(find_matches(text, "<path ").size(), 2U);
+  EXPECT_EQ(draw(over({{0, NAN}}), chart_width), "");
+}
+
+TEST(Chart, labels_never_lie_on_each_other) {
+  Chart chart =
+      over({{0, 1, "", "one"}, {0, 1, "", "two"}, {1, 2, "", "three"}}, Curve::Form::dots);
+  const std::string text = draw(chart, chart_width);
+  EXPECT_TRUE(has(text, ">one</text>") && has(text, ">three</text>")) << text;
+  EXPECT_FALSE(has(text, ">two</text>"));
+  EXPECT_EQ(find_matches(text, "<circle ").size(), 3U) << "the dots are all there";
+}
+
+TEST(Chart, texts_below_an_axis_never_overlap) {
+  Chart chart = over({{0, 1}, {1, 1}});
+  chart.x.ticks = {{0, "first"}, {0.01, "too close"}, {1, "last"}};
+  const std::string text = draw(chart, chart_width);
+  EXPECT_TRUE(has(text, ">first</text>") && has(text, ">last</text>"));
+  EXPECT_FALSE(has(text, "too close"));
+}
+
+// A bar of 3 and a bar of 1 on one axis.
+TEST(Chart, bars_are_as_high_as_their_values) {
+  Chart chart{"x", {"names"}, {"y"}};
+  chart.bars = {{"a", {{{{"work", "w", 3}}}}},
+                {"b", {{{{"work", "w", 0.5}, {"waiting", "v", 0.5}}}}}};
+  const auto boxes =
+      find_matches(draw(chart, chart_width), "<rect [^>]*height=\"([0-9.]+)\" class=\"w");
+  ASSERT_EQ(boxes.size(), 3U);
+  EXPECT_NEAR(std::stod(boxes[0][1]), 6 * std::stod(boxes[1][1]), 0.5);
+  EXPECT_EQ(boxes[1][1], boxes[2][1]);
+}
+
+TEST(Cards, name_each_cell_of_a_wide_table) {
+  Table table{"", {"<b>place</b>", "median"}, {{"1", "2"}}};
+  EXPECT_FALSE(has(to_html(table), "data-label"));
+  table.head.resize(7, "x");
+  EXPECT_TRUE(has(to_html(table), "<td data-label=\"place: \">1</td>")) << to_html(table);
+}
+
+}  // namespace
+}  // namespace shardmark::test::chart_test
