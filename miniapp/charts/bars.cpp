@@ -21,7 +21,7 @@ void draw_bar(Svg& svg, const Frame& f, const Bar& bar, double middle, double wi
     from = to;
   }
   const std::string figure = fmt::format("{:.4g}", from);
-  if (width > character_width(svg.width()) * static_cast<double>(figure.size()) - 2)
+  if (width > character_width(svg.width()) * static_cast<double>(figure.size()) + 4)
     svg.text({middle, f.y(from) - 5}, figure, Anchor::middle, bar.bad ? "bad" : "strong");
 }
 

@@ -14,8 +14,8 @@
 #include <io/checkpoint/state_reader.hpp>
 #include <io/files/durable_file.hpp>
 #include <miniapp/commands/commands.hpp>
-#include <miniapp/execute/scoped_timer.hpp>
 #include <miniapp/report/standard_output.hpp>
+#include <miniapp/run/progress.hpp>
 
 namespace shardmark {
 namespace {
@@ -61,22 +61,6 @@ std::string describe(const std::string& folder, const Manifest& m) {
                    human_bytes(m.files[f].bytes), of_file[f].elems, of_file[f].ranges);
   return text;
 }
-
-// Reports progress on standard error, since standard output is for the result.
-class WorkProgress {
- public:
-  explicit WorkProgress(std::string what) : what_(std::move(what)) {}
-  void operator()(std::int64_t done, std::int64_t all) {
-    constexpr std::int64_t second_ns = 1'000'000'000;
-    if (monotonic_ns() - last_ns_ < 2 * second_ns) return;
-    last_ns_ = monotonic_ns();
-    print_note(fmt::format("{}: {} of {}", what_, human_bytes(done), human_bytes(all)));
-  }
-
- private:
-  std::string what_;
-  std::int64_t last_ns_ = monotonic_ns();  // short work prints nothing
-};
 
 ExitStatus verify(const std::string& folder, const Manifest& m) {
   WorkProgress progress("verify");

@@ -11,6 +11,7 @@
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/run/launch.hpp>
+#include <miniapp/run/progress.hpp>
 
 namespace shardmark {
 namespace {
@@ -55,7 +56,13 @@ ExitStatus noise_command(const NoiseArguments& a) {
       std::error_code error;  // replace_file says what is wrong
       if (!a.out.empty()) std::filesystem::create_directories(a.out, error);
     });
-    const Noise noise = measure_noise(a, world);
+    ProgressLine line(speaks);
+    // Nothing is shown while quanta are timed, since that would be noise.
+    const Noise noise = measure_noise(a, world, [&](const std::string& what) {
+      line.show(
+          fmt::format("{}: {} left", what, clock_time(std::max(0.0, a.seconds - line.seconds()))));
+    });
+    line.clear();
     world.peers.agree([&] {
       if (!speaks) return;
       const std::string written = write_files(a, machine, noise);

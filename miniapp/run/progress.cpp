@@ -8,8 +8,8 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <core/error.hpp>
 #include <core/text.hpp>
-#include <miniapp/execute/scoped_timer.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/run/progress.hpp>
 
@@ -60,19 +60,51 @@ bool output_reaches_terminal() {
   return false;
 }
 
+std::string time_left(double seconds, double part) {
+  return clock_time(seconds * (1 - part) / part) + " left";
+}
+
+ProgressLine::ProgressLine(bool on) : terminal_(on && output_reaches_terminal()) {}
+
+ProgressLine::~ProgressLine() {
+  try {
+    clear();  // an error that follows has a line of its own
+  } catch (const Error&) {
+  }
+}
+
+void ProgressLine::show(const std::string& text) {
+  if (!terminal_) return;
+  print_out("\r\x1b[K" + text);
+  shown_ = true;
+}
+
+void ProgressLine::clear() {
+  if (shown_) print_out("\r\x1b[K");
+  shown_ = false;
+}
+
+void WorkProgress::operator()(std::int64_t done, std::int64_t all) {
+  const std::int64_t now_ns = monotonic_ns();
+  if (now_ns - last_ns_ < 2 * second_ns || done <= 0) return;
+  last_ns_ = now_ns;
+  const double part = static_cast<double>(done) / static_cast<double>(all);
+  print_note(fmt::format("{}: {} of {}, {}", what_, human_bytes(done), human_bytes(all),
+                         time_left(static_cast<double>(now_ns - start_ns_) * 1e-9, part)));
+}
+
 Progress::Progress(bool on, std::int64_t first_step, std::int64_t steps, std::int64_t warmup,
                    std::int64_t tokens_per_step)
     : on_(on),
-      terminal_(on && output_reaches_terminal()),
+      line_(on),
       first_step_(first_step),
       steps_(steps),
       warmup_(warmup),
-      tokens_per_step_(tokens_per_step),
-      start_ns_(monotonic_ns()) {}
+      tokens_per_step_(tokens_per_step) {}
 
 bool Progress::prints_after(std::int64_t step) const {
   const std::int64_t since = monotonic_ns() - last_print_ns_;
-  if (terminal_) return since > second_ns / 10;
+  if (line_.on_terminal()) return since > second_ns / 10;
   if (step == first_step_ || step + 1 == steps_) return true;
   const std::int64_t every = std::max<std::int64_t>(1, steps_ / 20);
   return (step + 1) % every == 0 || since > 60 * second_ns;
@@ -89,12 +121,10 @@ void Progress::step(std::int64_t step, double loss, double seconds) {
   line += fmt::format("  {:.0f} tokens/s  {} left",
                       static_cast<double>(tokens_per_step_) / std::max(recent_s_, 1e-9),
                       clock_time(recent_s_ * static_cast<double>(steps_ - step - 1)));
-  print_out(terminal_ ? "\r\x1b[K" + line : line + "\n");
-}
-
-void Progress::done() const {
-  if (!on_ || !terminal_) return;
-  print_out("\r\x1b[K");
+  if (line_.on_terminal())
+    line_.show(line);
+  else
+    print_out(line + "\n");
 }
 
 }  // namespace shardmark

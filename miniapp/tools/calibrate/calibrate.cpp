@@ -28,24 +28,7 @@ constexpr double busy_below = 0.97;
 // So long after the beginning no model is begun for the second time. Collectives and noise follow,
 // and the whole takes less than three minutes.
 constexpr double models_until_s = 140;
-
-// Rewrites one line on a terminal.
-class Announcer {
- public:
-  explicit Announcer(bool prints) : on_(prints && output_reaches_terminal()) {}
-  ~Announcer() { clear(); }
-  void operator()(const std::string& what) const {
-    if (on_) print_out(fmt::format("\r\033[Kcalibrating for {}: {}", clock_time(seconds()), what));
-  }
-  void clear() const {
-    if (on_) print_out("\r\033[K");
-  }
-  double seconds() const { return static_cast<double>(monotonic_ns() - start_ns_) * 1e-9; }
-
- private:
-  bool on_;
-  std::int64_t start_ns_ = monotonic_ns();
-};
+constexpr double all_until_s = 180;
 
 double quantile(const std::vector<double>& sorted, double p) {
   const double place = p * static_cast<double>(sorted.size() - 1);
@@ -129,7 +112,14 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
     require_equal_nodes(world);
     if (!a.deck.empty()) deck = read_deck(a.deck, a.sets, DeckUse::plan).deck;
   });
-  const Announcer announce(world.peers.rank() == 0);
+  ProgressLine line(world.peers.rank() == 0);
+  const auto announce = [&](const std::string& what) {
+    const double seconds = line.seconds();
+    const bool bounded = !a.quick && seconds < all_until_s;
+    line.show(fmt::format(
+        "calibrating for {}{}: {}", clock_time(seconds),
+        bounded ? fmt::format(", at most {} left", clock_time(all_until_s - seconds)) : "", what));
+  };
   Samples samples;
   StepSamples alone, together;
   CoreDistance cores(ranks_of_node(world.comm).get());
@@ -162,16 +152,15 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   probe_disk(probe, a.disk, m);
   // Once more, so that a minute in which the machine was slower does not decide.
   if (!a.quick) {
-    probe.out_of_time = [&] { return world.peers.max(announce.seconds()) > models_until_s; };
+    probe.out_of_time = [&] { return world.peers.max(line.seconds()) > models_until_s; };
     probe_collectives(probe);
     measure();
     probe_collectives(probe);
     probe_copies(probe);
   }
-  announce("noise");
   NoiseArguments noise;
   if (a.quick) noise.seconds = 2;
-  describe_noise(measure_noise(noise, world), m);
+  describe_noise(measure_noise(noise, world, announce), m);
 
   samples.fill(m);
   StepSamples& steps = several ? together : alone;
@@ -186,7 +175,7 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   m.provenance.samples = samples.count();
   m.provenance.spread = samples.spread();
   m.provenance.held_out_error = held_out_error(c.left_out);
-  c.seconds = announce.seconds();
+  c.seconds = line.seconds();
   m.provenance.commands.push_back(
       fmt::format("calibrate on {}{}{}", plural(world.peers.size(), "rank"),
                   a.quick ? " --quick" : "", a.deck.empty() ? "" : " --for " + a.deck));

@@ -181,7 +181,8 @@ void join_ranks(Noise& noise) {
 
 }  // namespace
 
-Noise measure_noise(const NoiseArguments& a, const World& world) {
+Noise measure_noise(const NoiseArguments& a, const World& world,
+                    const std::function<void(const std::string& what)>& announce) {
   const std::int64_t start_ns = monotonic_ns();
   Peers& peers = world.peers;
   Noise noise;
@@ -189,7 +190,9 @@ Noise measure_noise(const NoiseArguments& a, const World& world) {
   noise.date = utc_now();
   NoiseProbe probe(a, world);
   noise.iterations = probe.choose_iterations();
+  announce("noise, ranks on their own");
   const std::vector<Quantum> quanta = probe.alone();
+  announce("noise, ranks that wait for each other");
   noise.loop = probe.together();
   noise.loop.barrier_s = probe.barrier_s();
 

@@ -3,6 +3,7 @@
 // them that they wait for each other.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,9 +73,10 @@ inline constexpr int fewest_quanta_per_loop = 100;
 /// DeckError. Pure.
 void require_quanta(const NoiseArguments& arguments);
 
-/// Collective over all ranks. Takes `arguments.seconds` and a little more. Throws AgreedError,
-/// CommError.
-Noise measure_noise(const NoiseArguments& arguments, const World& world);
+/// Collective over all ranks. Takes `arguments.seconds` and a little more; `announce` is called
+/// before each half. Throws AgreedError, CommError.
+Noise measure_noise(const NoiseArguments& arguments, const World& world,
+                    const std::function<void(const std::string& what)>& announce);
 
 /// What all ranks cost at `ranks` ranks. Pure.
 NoiseAtScale noise_at_scale(const Noise& noise, int ranks);

@@ -3,6 +3,7 @@
 // result at the end of both.
 #include <gtest/gtest.h>
 
+#include <tests/support/pattern.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
@@ -41,6 +42,19 @@ TEST_P(Progress, RewritesItsLineOnATerminal) {
   const auto report = out.find("Memory, this rank");
   ASSERT_NE(last_progress, std::string::npos);
   EXPECT_LT(last_progress, report) << "the report comes after the last rewritten line";
+}
+
+// Noise is measured in two halves, of which each says how long the rest takes.
+TEST(WorkProgress, OfNoiseIsOneRewrittenLineWithTheTimeLeft) {
+  const auto noise = [](bool terminal) {
+    const Outcome o = run({.args = {"noise", "--seconds", "2"}, .terminal = terminal});
+    EXPECT_EQ(o.status, 0) << o.err;
+    return o.out;
+  };
+  EXPECT_EQ(noise(false).find_first_of("\r\x1b"), std::string::npos);
+  const std::string out = noise(true);
+  EXPECT_TRUE(contains(out, "\r.\\[Knoise, ranks on their own: \\d s left")) << out;
+  EXPECT_TRUE(contains(out, "\r.\\[K.* wait for each other: \\d s left")) << out;
 }
 
 // Without a launcher, and with one between the program and the terminal.
