@@ -151,7 +151,7 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
   reader.text("name", deck.name);
   read_trace(reader, loaded.output.trace);
   if (!reader.any("model")) origin.missing("model", "give the section that says what to train");
-  read_run(section("run"), deck.run);
+  read_run(section("run"), deck);
   read_model(section("model"), deck.model, deck.run.schedule);
   if (reader.any("data")) read_data(section("data"), deck.data, deck.run.seed);
   std::optional<HfArguments> hf;
@@ -172,13 +172,13 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
                             to_string(deck.run.schedule)));
   apply_torch(deck, origin);
   loaded.output.deepspeed = read_deepspeed_log(origin, config);
-  read_comm(section("comm"), deck.comm);
+  read_plain("comm", section("comm"), deck);
   read_memory(section("memory"), deck.memory);
-  read_machine(section("machine"), deck.machine);
+  read_plain("machine", section("machine"), deck);
   if (reader.any("perturb")) read_perturb(section("perturb"), deck.perturb, deck.run.seed);
   if (reader.any("congestion")) read_congestion(section("congestion"), deck.congestion);
   if (reader.any("checkpoint")) read_checkpoint(section("checkpoint"), deck.checkpoint);
-  read_expect(section("expect"), deck.expect);
+  read_plain("expect", section("expect"), deck);
   reader.finish();
   return deck;
 }

@@ -14,17 +14,16 @@ namespace shardmark {
 void read_model(KeyReader reader, ModelSpec& model, Schedule schedule);
 void read_list(KeyReader& reader, ModelSpec& model, Schedule schedule);
 void read_trace(KeyReader& deck, std::string& trace);
-void read_run(KeyReader reader, RunSpec& run);
+void read_run(KeyReader reader, Deck& deck);
+/// For a section that consists of the keys of its records: `comm`, `machine`, `expect`.
+void read_plain(std::string_view section, KeyReader reader, Deck& deck);
 void read_torch(KeyReader reader, TorchSpec& torch);
 void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed);
-void read_comm(KeyReader reader, CommSpec& comm);
 void read_memory(KeyReader reader, MemorySpec& memory);
-void read_machine(KeyReader reader, MachineSpec& machine);
 /// `run_seed` is the default of its seed.
 void read_perturb(KeyReader reader, PerturbSpec& perturb, std::uint64_t run_seed);
 void read_congestion(KeyReader reader, CongestionSpec& congestion);
 void read_checkpoint(KeyReader reader, CheckpointSpec& checkpoint);
-void read_expect(KeyReader reader, ExpectSpec& expect);
 
 /// Sets the types in which the schedule `torch` stores and computes, from the sections `torch` and
 /// `deepspeed`. Throws DeckError if they contradict each other.

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <core/plan/deck/deck.hpp>
 #include <io/json/json_source.hpp>
@@ -68,6 +69,7 @@ struct Member {
   KeyType type = KeyType::any;
   Json (*get)(const Deck&) = nullptr;
   void (*set)(Deck&, const Json&) = nullptr;
+  std::vector<std::string_view> (*words)() = nullptr;  // of an enum
 };
 
 /// One key of a section. A row of a table is a constructor with the calls that say more.
@@ -78,7 +80,8 @@ struct Key {
   KeyEffect effect = KeyEffect::inert;
   Stages stages = all_stages;
   RealRange range = {};
-  // Of a word, an integer or an array: the allowed values, separated by '|'; "" means null.
+  // Of a word, an integer or an array: the allowed values, separated by '|'; "" means null, and
+  // "gemm?" a word that a deck may name once it is modelled.
   std::string_view words = {};
   std::string_view unit = {};
   std::string_view hf = {};  // what the trainer takes "auto" from: a key of `hf`, or "hf" itself

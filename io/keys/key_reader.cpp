@@ -21,6 +21,20 @@ double real_of(const Origin& origin, const std::string& key, const Json& value, 
   return v;
 }
 
+// The words that a key accepts: its own, or all of an enum.
+std::vector<Word> words_of(const Key& key) {
+  std::vector<Word> words;
+  if (key.words.empty())
+    for (const std::string_view name : key.member.words()) words.push_back({name});
+  for (std::string_view rest = key.words; !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find('|'));
+    const bool later = name.ends_with('?');
+    words.push_back({name.substr(0, name.size() - (later ? 1 : 0)), later});
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+  }
+  return words;
+}
+
 }  // namespace
 
 std::string describe(IntRange range) {
@@ -71,6 +85,41 @@ const Json* KeyReader::find(std::string_view name) {
   if (std::find(known_.begin(), known_.end(), wanted) == known_.end()) known_.push_back(wanted);
   const auto it = object_.find(wanted);
   return it == object_.end() ? nullptr : &*it;
+}
+
+void KeyReader::read(std::span<const Key> keys, Deck& deck) {
+  for (const Key& key : keys) {
+    const Json* value = find(key.name);
+    if (key.member.set == nullptr) continue;
+    if (value == nullptr) {
+      if (!key.default_value().is_null()) defaulted(key.name, key.member.get(deck));
+      continue;
+    }
+    key.member.set(deck, checked(key));
+  }
+}
+
+Json KeyReader::checked(const Key& key) {
+  constexpr double most = 9.2e18;
+  const auto bound = [](double limit) { return static_cast<std::int64_t>(limit); };
+  std::int64_t whole = 0;
+  double number = 0;
+  bool flag = false;
+  std::string words;
+  switch (key.type) {
+    case KeyType::boolean: return boolean(key.name, flag), flag;
+    case KeyType::integer:
+      integer(key.name, whole,
+              key.range.max < most ? IntRange{bound(key.range.min), bound(key.range.max)}
+                                   : IntRange{bound(key.range.min)});
+      return whole;
+    case KeyType::number: return real(key.name, number, key.range), number;
+    case KeyType::word: {
+      const std::vector<Word> choices = words_of(key);
+      return std::string(choices[word(key.name, choices, 0)].text);
+    }
+    default: return text(key.name, words), words;
+  }
 }
 
 void KeyReader::defaulted(std::string_view name, const Json& value) {

@@ -38,6 +38,12 @@ class KeyReader {
   /// the deck itself. Throws DeckError if `object` is not a JSON object.
   KeyReader(Origin& origin, const Json& object, std::string key);
 
+  /// Reads every key that has a member into `deck`, with the type and the bounds of its record. A
+  /// key without a member becomes known, and is left to other code. An absent key leaves the member
+  /// as it is, which is recorded as a default unless the record's default is null. Throws
+  /// DeckError.
+  void read(std::span<const Key> keys, Deck& deck);
+
   // Each function reads a key into `field`. If the key is absent, the field keeps its value, which
   // is recorded as a default. They throw DeckError.
   void integer(std::string_view name, std::int64_t& field, IntRange range);
@@ -93,6 +99,7 @@ class KeyReader {
     field = values[word(name, words, fallback)];
   }
   const Json* find(std::string_view name);
+  Json checked(const Key& key);
   void defaulted(std::string_view name, const Json& value);
 
   Origin& origin_;

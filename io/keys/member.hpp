@@ -3,7 +3,9 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <io/keys/key.hpp>
 
@@ -24,6 +26,14 @@ constexpr auto& part_of(AnyDeck& deck) {
     return deck.zero.optimizer;
   else if constexpr (std::is_same_v<Part, SchedulerSpec>)
     return deck.zero.scheduler;
+  else if constexpr (std::is_same_v<Part, RunSpec>)
+    return deck.run;
+  else if constexpr (std::is_same_v<Part, CommSpec>)
+    return deck.comm;
+  else if constexpr (std::is_same_v<Part, MachineSpec>)
+    return deck.machine;
+  else if constexpr (std::is_same_v<Part, ExpectSpec>)
+    return deck.expect;
   else
     return deck;
 }
@@ -45,8 +55,19 @@ constexpr auto& at(AnyDeck& deck) {
 }
 
 template<class T>
+struct Plain {
+  using Type = T;
+};
+template<class T>
+struct Plain<std::optional<T>> {
+  using Type = T;
+};
+
+template<class T>
 constexpr KeyType type_of() {
-  if constexpr (std::is_same_v<T, bool>)
+  if constexpr (std::is_enum_v<T>)
+    return KeyType::word;
+  else if constexpr (std::is_same_v<T, bool>)
     return KeyType::boolean;
   else if constexpr (std::is_integral_v<T>)
     return KeyType::integer;
@@ -56,14 +77,54 @@ constexpr KeyType type_of() {
     return KeyType::text;
 }
 
+template<class T>
+Json get(const T& field) {
+  if constexpr (std::is_enum_v<T>)
+    return std::string(to_string(field));
+  else
+    return field;
+}
+template<class T>
+Json get(const std::optional<T>& field) {
+  return field ? get(*field) : Json();
+}
+
+template<class T>
+void set(T& field, const Json& value) {
+  if constexpr (std::is_enum_v<T>) {
+    for (const T each : all_values<T>)
+      if (value == to_string(each)) field = each;
+  } else {
+    value.get_to(field);
+  }
+}
+template<class T>
+void set(std::optional<T>& field, const Json& value) {
+  field.reset();
+  if (!value.is_null()) set(field.emplace(), value);
+}
+
+// The words of an enum, in its order.
+template<class T>
+std::vector<std::string_view> words() {
+  std::vector<std::string_view> names;
+  if constexpr (std::is_enum_v<T>)
+    for (const T each : all_values<T>) names.push_back(to_string(each));
+  return names;
+}
+
+template<auto... Path>
+using TypeAt = std::remove_cvref_t<decltype(at<Path...>(std::declval<Deck&>()))>;
+
 }  // namespace members
 
 /// The member of a deck behind these pointers to members, of which the first one is a member of
 /// `Deck` or of a structure that a deck has once.
 template<auto... Path>
 inline constexpr Member in{
-    members::type_of<std::remove_cvref_t<decltype(members::at<Path...>(std::declval<Deck&>()))>>(),
-    [](const Deck& deck) { return Json(members::at<Path...>(deck)); },
-    [](Deck& deck, const Json& value) { value.get_to(members::at<Path...>(deck)); }};
+    members::type_of<typename members::Plain<members::TypeAt<Path...>>::Type>(),
+    [](const Deck& deck) { return members::get(members::at<Path...>(deck)); },
+    [](Deck& deck, const Json& value) { members::set(members::at<Path...>(deck), value); },
+    members::words<members::TypeAt<Path...>>};
 
 }  // namespace shardmark

@@ -164,7 +164,7 @@ endfunction()
 # program reads must be in its help.
 function(layout_key_violations file text)
   if(deck_page AND file MATCHES "^io/deck/.*[.]cpp$")
-    string(REGEX MATCHALL "reader[.][a-z_]+[(]\"[a-z_]+\"" keys "${text}")
+    string(REGEX MATCHALL "(reader[.][a-z_]+|Key)[(]\"[a-z_]+\"" keys "${text}")
     foreach(key IN LISTS keys)
       string(REGEX REPLACE "^.*\"(.*)\"$" "\\1" key "${key}")
       if(NOT deck_page MATCHES "[`.\"]${key}[`.\"]")

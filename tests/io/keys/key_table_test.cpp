@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: every key of DeepSpeed's own config is in the tables, and docs/deepspeed.md says of each
-// key what its record says.
+// Rule: every key of DeepSpeed's own config is in the tables, and docs/deepspeed.md and
+// docs/decks.md say of each key what its record says.
 #include <fstream>
+#include <map>
 #include <regex>
 #include <sstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <io/deck/deck_keys.hpp>
 #include <io/deepspeed/schema/key_table.hpp>
 #include <io/json/json_source.hpp>
 
@@ -103,6 +105,24 @@ TEST(KeyTable, agrees_with_the_page_about_deepspeed) {
         EXPECT_TRUE(page.find(key.alias.empty() ? key.name : key.alias) != std::string::npos)
             << key.name;
       }
+}
+
+TEST(KeyTable, agrees_with_the_page_about_decks) {
+  std::map<std::string, std::vector<std::string>> rows;
+  for (const std::vector<std::string>& cells : rows_of(text_of("docs/decks.md")))
+    rows[cells.front()] = cells;
+  for (const Section& section : deck_sections())
+    for (const Key& key : section.keys) {
+      const std::vector<std::string>& cells = rows[fmt::format("`{}.{}`", section.path, key.name)];
+      SCOPED_TRACE(key.name);
+      ASSERT_EQ(cells.size(), 3u);
+      EXPECT_TRUE(cells[2].starts_with(key.sentence)) << key.sentence;
+      // A default that the key itself does not accept stands for its absence.
+      const Json value = key.default_value();
+      const bool absent = value.is_null() || (value.is_number() && value < key.range.min);
+      const std::string bare = std::regex_replace(cells[1], std::regex("`"), "");
+      EXPECT_TRUE(absent || bare == key.default_text()) << bare << ", " << key.default_text();
+    }
 }
 
 }  // namespace

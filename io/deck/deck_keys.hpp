@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of a deck's own keys; io/keys/key.hpp says what a record is.
+#pragma once
+
+#include <io/keys/member.hpp>
+
+namespace shardmark {
+
+/// The sections whose keys are read by their records, by name.
+std::span<const Section> deck_sections();
+
+/// The records of a section of `deck_sections`.
+std::span<const Key> deck_keys(std::string_view section);
+
+}  // namespace shardmark
