@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include <io/deck/deck_keys.hpp>
+#include <io/deepspeed/schema/key_table.hpp>
 
 namespace shardmark {
 namespace {
@@ -74,6 +75,15 @@ std::span<const Key> deck_keys(std::string_view name) {
   for (const Section& section : deck_sections())
     if (section.path == name) return section.keys;
   throw std::logic_error("no records of this section");
+}
+
+const Key* key_at(std::string_view path) {
+  constexpr std::string_view deepspeed = "deepspeed.";
+  if (path.starts_with(deepspeed)) return ds_key(path.substr(deepspeed.size()));
+  for (const Section& section : deck_sections())
+    if (path.starts_with(section.path) && path.substr(section.path.size()).starts_with('.'))
+      return find_key(section.keys, path.substr(section.path.size() + 1));
+  return nullptr;
 }
 
 }  // namespace shardmark

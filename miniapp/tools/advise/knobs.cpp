@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <io/deck/deck_keys.hpp>
 #include <miniapp/tools/advise/knobs.hpp>
 
 namespace shardmark {
@@ -28,12 +29,21 @@ std::string reshard_of(const TorchSpec& torch) {
   return torch.reshard_after_forward ? true_or_false(*torch.reshard_after_forward) : "null";
 }
 
+// The value that the record of the key finds in a deck.
+std::string recorded(const Knob& knob, const Deck& deck) {
+  const Json value = key_at(knob.key)->member.get(deck);
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// A knob that is called by its key alone.
+constexpr Knob by_record(std::string_view key, std::string_view brief) {
+  return {key, key.substr(key.rfind('.') + 1), brief, nullptr};
+}
+
 // clang-format off
 constexpr std::array all_knobs{
-    Knob{"run.schedule", "schedule", "",
-         [](const Deck& d, const Batch&) { return std::string(to_string(d.run.schedule)); }},
-    Knob{"deepspeed.zero_optimization.stage", "stage", "",
-         [](const Deck& d, const Batch&) { return std::to_string(d.zero.stage); }},
+    by_record("run.schedule", ""),
+    by_record("deepspeed.zero_optimization.stage", ""),
     Knob{"deepspeed.train_batch_size", "global batch", "",
          [](const Deck&, const Batch& b) { return std::to_string(b.global); }},
     Knob{"deepspeed.train_micro_batch_size_per_gpu", "micro-batch", "",
@@ -54,31 +64,19 @@ constexpr std::array all_knobs{
          [](const Deck& d, const Batch&) { return device_of(d.zero.offload_optimizer); }},
     Knob{"deepspeed.zero_optimization.offload_param", "offload_param", "parameters on",
          [](const Deck& d, const Batch&) { return device_of(d.zero.offload_param); }},
-    Knob{"deepspeed.zero_optimization.reduce_bucket_size", "reduce_bucket_size", "bucket",
-         [](const Deck& d, const Batch&) { return std::to_string(d.zero.knobs.reduce_bucket_size); }},
+    by_record("deepspeed.zero_optimization.reduce_bucket_size", "bucket"),
     Knob{"deepspeed.zero_optimization.overlap_comm", "overlap_comm", "overlap_comm",
          [](const Deck& d, const Batch&) { return true_or_false(d.zero.knobs.overlap_comm); }},
-    Knob{"deepspeed.zero_optimization.reduce_scatter", "reduce_scatter", "reduce_scatter",
-         [](const Deck& d, const Batch&) { return true_or_false(d.zero.knobs.reduce_scatter); }},
-    Knob{"deepspeed.zero_optimization.stage3_prefetch_bucket_size", "stage3_prefetch_bucket_size",
-         "prefetch",
-         [](const Deck& d, const Batch&) { return std::to_string(d.zero.knobs.prefetch_bucket_size); }},
-    Knob{"deepspeed.zero_optimization.stage3_param_persistence_threshold",
-         "stage3_param_persistence_threshold", "persistence",
-         [](const Deck& d, const Batch&) {
-           return std::to_string(d.zero.knobs.param_persistence_threshold);
-         }},
-    Knob{"deepspeed.zero_optimization.stage3_max_reuse_distance", "stage3_max_reuse_distance",
-         "reuse",
-         [](const Deck& d, const Batch&) { return std::to_string(d.zero.knobs.max_reuse_distance); }},
-    Knob{"deepspeed.zero_optimization.zero_hpz_partition_size", "zero_hpz_partition_size", "hpZ",
-         [](const Deck& d, const Batch&) { return std::to_string(d.zero.knobs.hpz_partition_size); }},
+    by_record("deepspeed.zero_optimization.reduce_scatter", "reduce_scatter"),
+    by_record("deepspeed.zero_optimization.stage3_prefetch_bucket_size", "prefetch"),
+    by_record("deepspeed.zero_optimization.stage3_param_persistence_threshold", "persistence"),
+    by_record("deepspeed.zero_optimization.stage3_max_reuse_distance", "reuse"),
+    by_record("deepspeed.zero_optimization.zero_hpz_partition_size", "hpZ"),
     Knob{"torch.offload_policy", "offload_policy", "all on",
          [](const Deck& d, const Batch&) { return std::string(d.torch.cpu_offload ? "cpu" : "none"); }},
     Knob{"torch.bucket_cap_mb", "bucket_cap_mb", "bucket_cap_mb",
          [](const Deck& d, const Batch&) { return fmt::format("{}", d.torch.bucket_cap_mb.value_or(25)); }},
-    Knob{"run.shard_size", "shard_size", "shard_size",
-         [](const Deck& d, const Batch&) { return std::to_string(d.run.shard_size); }},
+    by_record("run.shard_size", "shard_size"),
     Knob{"torch.mesh", "mesh", "mesh",
          [](const Deck& d, const Batch&) { return mesh_of(d.torch); }},
     Knob{"torch.reshard_after_forward", "reshard_after_forward", "reshard",
@@ -114,7 +112,8 @@ const Knob& knob_named(std::string_view key) {
 
 std::vector<std::string> knob_values(const Deck& deck, const Batch& batch) {
   std::vector<std::string> values;
-  for (const Knob& knob : all_knobs) values.push_back(knob.value(deck, batch));
+  for (const Knob& knob : all_knobs)
+    values.push_back(knob.value != nullptr ? knob.value(deck, batch) : recorded(knob, deck));
   return values;
 }
 

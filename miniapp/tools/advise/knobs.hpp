@@ -18,7 +18,8 @@ struct Knob {
   std::string_view key;
   std::string_view name;   // in sentences
   std::string_view brief;  // in the table; empty: the table has a column for it
-  std::string (*value)(const Deck&, const Batch&);  // in sentences and in JSON
+  // In sentences and in JSON; nullptr: what the record of the key finds in the deck.
+  std::string (*value)(const Deck&, const Batch&);
 };
 
 /// All knobs, the most important one first.
