@@ -39,7 +39,7 @@ std::string network_text(const Machine& machine) {
 }
 
 std::string memory_text(double bytes) {
-  return bytes > 0 ? fmt::format("{:.3g} GiB", bytes / gib_bytes) : std::string("unknown");
+  return bytes > 0 ? fmt::format("{:.3g}", bytes / gib_bytes) : std::string("unknown");
 }
 
 // "6n 2m 4f 9a": the counts, each with the first letter of its kind.
@@ -90,10 +90,10 @@ std::string sources_text(const std::vector<ShippedMachine>& machines) {
 }
 
 std::string machines_text(const std::vector<ShippedMachine>& machines) {
-  std::vector<Row> rows{{"name", "device", "memory", "devices", "between nodes", "figures"}};
+  std::vector<Row> rows{{"name", "device", "GiB", "devices", "between nodes", "figures"}};
   for (const ShippedMachine& m : machines) rows.push_back(row_of(m));
   return table_text(rows) +
-         "\nDevices are those of a node, memory is that of one device. Figures: n nominal (from "
+         "\nDevices are those of a node, GiB the memory of one device. Figures: n nominal (from "
          "data "
          "sheets),\nm measured, f fitted to published runs, a assumed. " +
          sources_text(machines) +

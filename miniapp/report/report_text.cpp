@@ -157,13 +157,23 @@ void checkpoint_table(Out out, const CheckpointFigures& c) {
                    c.cached ? "not dropped" : "dropped");
 }
 
-// The table of checks above and report.json have the sentences whole.
-constexpr std::size_t longest_reasons = 300;
-
+// The reasons in 300 characters or few more: every check that failed is named, and has room for
+// some of its sentence. The table of checks above and report.json have the sentences whole.
 std::string short_reasons(const Result& r) {
-  const std::string all = printable(r.invalid_reasons());
-  if (all.size() <= longest_reasons) return all;
-  return all.substr(0, all.rfind(' ', longest_reasons)) + " ...";
+  constexpr std::size_t longest = 300, least = 120;
+  std::vector<std::string> reasons;
+  if (!r.stopped.empty()) reasons.push_back(r.stopped);
+  for (const Check& c : r.checks)
+    if (c.state == Outcome::fail) reasons.push_back(c.name + ": " + c.detail);
+  std::size_t left = longest, others = reasons.size();
+  for (std::string& reason : reasons) {
+    reason = printable(reason);
+    const std::size_t kept = --others * least;  // for the reasons that follow
+    const std::size_t room = left > kept + least ? left - kept : least;
+    if (reason.size() > room) reason = reason.substr(0, reason.rfind(' ', room)) + " ...";
+    left -= std::min(left, reason.size());
+  }
+  return join(reasons, "; ");
 }
 
 }  // namespace

@@ -30,9 +30,10 @@ TEST_P(Assumptions, AreSaidBeforeTheAnswer) {
   EXPECT_EQ(o.status, 0) << o.err;
   const std::size_t answer = o.out.find(GetParam().answer);
   ASSERT_NE(answer, std::string::npos) << o.out;
-  for (const char* note : {"intermediate_size is not in config.json: 11008",
-                           "model.sequence = 32: max_position_embeddings",
-                           "deepspeed.made_up: unknown to DeepSpeed, which ignores it"}) {
+  for (const std::string& note :
+       {"intermediate_size is not in " + place.path("config.json") + ": 11008",
+        std::string("model.sequence = 32: max_position_embeddings"),
+        std::string("deepspeed.made_up: unknown to DeepSpeed, which ignores it")}) {
     const std::size_t at = o.out.find(note);
     EXPECT_LT(at, answer) << note << " is not at the head of\n" << o.out;
     EXPECT_EQ(o.out.find(note, at + 1), std::string::npos) << note << " is said twice";

@@ -248,7 +248,7 @@ TEST(Predict, PageSaysTheNextChangeAndWhatIsDrawn) {
     return read_text(place.out() + "/prediction.html");
   };
   const std::string one = page("1");
-  EXPECT_NE(one.find("ext change"), std::string::npos);
+  EXPECT_NE(one.find("ext best change"), std::string::npos);
   EXPECT_EQ(one.find("micro-batches are drawn"), std::string::npos);
   EXPECT_NE(page("9").find("of the 9 micro-batches are drawn"), std::string::npos);
 }
