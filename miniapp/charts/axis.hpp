@@ -50,7 +50,8 @@ struct Frame {
   Scale x, y;
   double left, right, top, bottom;
 };
-/// As wide as the drawing. Both axes have their ends. Texts below that would overlap are left out.
+/// Draws the frame as wide as `svg`. Both axes must have their ends. It leaves out the texts below
+/// the axis that would overlap.
 Frame draw_frame(Svg& svg, double height, const ChartAxis& x, const ChartAxis& y);
 
 /// Keeps at most four points in each of `columns` equal parts of the width: first, lowest, highest

@@ -70,7 +70,7 @@ struct Chart {
 
 /// The drawing, `width` units wide, with its legend; "" if there is nothing to draw.
 std::string draw(const Chart& chart, double width);
-/// The same for wide and for narrow screens.
+/// Returns the drawing twice: for wide and for narrow screens.
 std::string to_html(const Chart& chart);
 
 /// "<h3>…</h3>", a sentence below it, and the chart; both texts may be anything.

@@ -12,7 +12,7 @@ namespace shardmark::html {
 /// markup. The page is well-formed XML if the body is.
 std::string document(std::string_view title, std::string_view body);
 
-/// A list of sentences, which may be any text; "" if there is none.
+/// Returns a list of `sentences`, which may be any text, or "" if there are none.
 std::string list(const std::vector<std::string>& sentences);
 
 }  // namespace shardmark::html

@@ -13,7 +13,8 @@ namespace shardmark::html {
 /// replacement character.
 std::string escape(std::string_view text);
 
-/// The same, and it may be wrapped behind separators, since paths and lists have no blanks.
+/// Escapes `text` too, and lets a browser wrap it behind separators, since paths and lists have no
+/// blanks.
 std::string breakable(std::string_view text);
 
 /// "116 403 480", grouped by narrow no-break spaces.

@@ -27,7 +27,7 @@ struct GivenDeck {
 /// Throws DeckError, which names `command`, if there is no deck, or two models, or no batch.
 GivenDeck given_deck(const DeckArguments& arguments, std::string_view command);
 
-/// The same arguments, as words of a command line.
+/// Returns the arguments as words of a command line.
 std::string deck_words(const DeckArguments& arguments);
 
 /// A word of a command line, quoted where a shell would change it.

@@ -63,7 +63,7 @@ struct MemoryFit {
 MemoryFit memory_fit(const Deck& deck, const Program& own, const Machine& machine,
                      int ranks_per_node);
 
-/// The same for a rank of which only the bytes are known; no event is named.
+/// Does the same for a rank of which only the bytes are known, and names no event.
 MemoryFit memory_fit(const Deck& deck, const EnumArray<Tier, std::int64_t>& bytes,
                      const Machine& machine, int ranks_per_node);
 

@@ -16,7 +16,7 @@ const std::vector<Section>& ds_sections();
 /// optimizer, and the type of the scheduler.
 const Section* find_section(std::string_view path, std::string_view owner = {});
 
-/// The same for a section that exists.
+/// Returns the section of a path that has one.
 const Section& ds_section(std::string_view path, std::string_view owner = {});
 
 /// Returns the row of a path from the top of the config, or nullptr. A key of `optimizer.params` or

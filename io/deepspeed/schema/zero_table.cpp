@@ -38,7 +38,7 @@ constexpr Key zero_keys[] = {
         "optimizer states are kept on the host or in files").used(one_up),
     Key("zenflow", object_or_null, "null").refused(one_up),
     Key("sub_group_size", in<&K::sub_group_size>,
-        "how many elements of a rank the optimizer updates at once").at_least(0, elements)
+        "the elements per rank that the optimizer updates at once").at_least(0, elements)
         .tunes(three),
     Key("cpu_offload_param", boolean_or_null, "null", "the older spelling of offload_param")
         .changes(three),

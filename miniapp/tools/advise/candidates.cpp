@@ -183,9 +183,9 @@ std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace
 std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule schedule, int stage,
                                             const CandidateSpace& space) {
   std::vector<DeckChanges> all;
-  const auto with = [&](std::initializer_list<std::pair<std::string, std::string>> more) {
+  const auto with = [&](const DeckChanges& more) {
     DeckChanges changes = basic;
-    for (const auto& [key, value] : more) changes.emplace_back(key, value);
+    changes.insert(changes.end(), more.begin(), more.end());
     all.push_back(std::move(changes));
   };
   const std::vector<int> shards = shards_of_nodes(space);
@@ -212,15 +212,16 @@ std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule s
   for (const char* bucket : {"50000000", "500000000"})
     for (const char* prefetch : {"0", "50000000", "500000000"})
       for (const char* persistent : {"0", "100000", "1000000"}) {
-        with({{zero_key("reduce_bucket_size"), bucket},
-              {zero_key("stage3_prefetch_bucket_size"), prefetch},
-              {zero_key("stage3_param_persistence_threshold"), persistent}});
+        const DeckChanges sizes{{zero_key("reduce_bucket_size"), bucket},
+                                {zero_key("stage3_prefetch_bucket_size"), prefetch},
+                                {zero_key("stage3_param_persistence_threshold"), persistent}};
+        with(sizes);
         for (const int ranks : shards)
-          if (ranks <= most_hpz_nodes * space.ranks_per_node)
-            with({{zero_key("reduce_bucket_size"), bucket},
-                  {zero_key("stage3_prefetch_bucket_size"), prefetch},
-                  {zero_key("stage3_param_persistence_threshold"), persistent},
-                  {zero_key("zero_hpz_partition_size"), std::to_string(ranks)}});
+          if (ranks <= most_hpz_nodes * space.ranks_per_node) {
+            DeckChanges with_hpz = sizes;
+            with_hpz.emplace_back(zero_key("zero_hpz_partition_size"), std::to_string(ranks));
+            with(with_hpz);
+          }
       }
   return all;
 }

@@ -47,7 +47,7 @@ struct SweepFigure {
   std::string title, unit;
   std::string note;   // an explanation below the title
   Of of;              // in the unit; NaN: the point has none
-  Of predicted = {};  // drawn over it, dashed; may be empty
+  Of predicted = {};  // is drawn over it as a dashed line; may be empty
   std::function<std::vector<BarPart>(const SweepPoint&)> parts = {};  // of a bar; may be empty
   std::vector<Level> levels = {};
 };

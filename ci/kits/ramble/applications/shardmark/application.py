@@ -88,25 +88,15 @@ class Shardmark(ExecutableApplication):
             group_name="ms",
             units="ms",
         )
-    for _name, _line in (("class", "CLASS"), ("result", "RESULT")):
-        figure_of_merit(
-            _name,
-            log_file=output,
-            fom_regex=rf"^{_line}=(?P<word>\w+)",
-            group_name="word",
-            units="",
-        )
-    # Why a run is unofficial or INVALID; a run that is neither has no such figure.
+    # The reasons are those of a run that is unofficial or INVALID; another run has no such figure.
     for _name, _line in (
-        ("class_reasons", "CLASS=unofficial"),
-        ("result_reasons", "RESULT=INVALID"),
+        ("class", r"CLASS=(?P<text>\w+)"),
+        ("result", r"RESULT=(?P<text>\w+)"),
+        ("class_reasons", r"CLASS=unofficial \((?P<text>.*)\)$"),
+        ("result_reasons", r"RESULT=INVALID \((?P<text>.*)\)$"),
     ):
         figure_of_merit(
-            _name,
-            log_file=output,
-            fom_regex=rf"^{_line} \((?P<reasons>.*)\)$",
-            group_name="reasons",
-            units="",
+            _name, log_file=output, fom_regex=f"^{_line}", group_name="text", units=""
         )
     figure_of_merit(
         "ranks",
