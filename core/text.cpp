@@ -10,7 +10,9 @@
 namespace shardmark {
 
 std::string plural(std::int64_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+  const auto hisses = [&](std::string_view end) { return thing.ends_with(end); };
+  const bool es = hisses("ch") || hisses("sh") || hisses("s") || hisses("x");
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : es ? "es" : "s");
 }
 
 std::string lower_case(std::string_view text) {

@@ -35,11 +35,11 @@ std::vector<Tick> ticks_of(const ChartAxis& axis, int most) {
   return list;
 }
 
-// Characters, not bytes.
-double length_of(std::string_view text) {
-  return static_cast<double>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
+// The lines of a text below an axis: one or two.
+std::vector<std::string> lines_of(const std::string& text) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string::npos) return {text};
+  return {text.substr(0, end), text.substr(end + 1)};
 }
 
 Scale scale_of(const ChartAxis& axis, double from, double to) {
@@ -47,6 +47,13 @@ Scale scale_of(const ChartAxis& axis, double from, double to) {
 }
 
 }  // namespace
+
+double text_width(std::string_view text, double width) {
+  const auto characters = std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  });
+  return static_cast<double>(characters) * character_width(width);
+}
 
 double Scale::operator()(double value) const {
   const double part =
@@ -102,17 +109,21 @@ Frame draw_frame(Svg& svg, double height, const ChartAxis& x, const ChartAxis& y
     svg.line({left, f.y(row.at)}, {right, f.y(row.at)}, "grid");
     svg.text({left - 8, f.y(row.at) + 4}, row.text, Anchor::end);
   }
-  const double character = character_width(svg.width());
-  const bool fits = length_of(y.unit) * character < left - 8;
+  const bool fits = text_width(y.unit, svg.width()) < left - 8;
   svg.text({fits ? left - 8 : 0, top - 16}, y.unit, fits ? Anchor::end : Anchor::start, "unit");
   constexpr double margin = 10;
   double until = -std::numeric_limits<double>::infinity();
   for (const Tick& tick : ticks_of(x, most_columns(svg.width()))) {
-    const double at = f.x(tick.at), half = length_of(tick.text) * character / 2;
+    const std::vector<std::string> lines = lines_of(tick.text);
+    double half = 0;
+    for (const std::string& line : lines) half = std::max(half, text_width(line, svg.width()) / 2);
+    const double at = f.x(tick.at);
     svg.line({at, bottom}, {at, bottom + 4}, "axis");
-    if (at - half < until) continue;
-    svg.text({at, bottom + 17}, tick.text, Anchor::middle);
-    until = at + half + margin;
+    const double middle = std::clamp(at, half, std::max(half, svg.width() - half));
+    if (middle - half < until) continue;
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      svg.text({middle, bottom + 17 + 14 * static_cast<double>(i)}, lines[i], Anchor::middle);
+    until = middle + half + margin;
   }
   svg.line({left, bottom}, {right, bottom}, "axis");
   svg.text({right, bottom + 32}, x.unit, Anchor::end, "unit");

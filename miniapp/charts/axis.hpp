@@ -21,8 +21,8 @@ struct Scale {
 
 /// A mark on an axis and its text.
 struct Tick {
-  double at = 0;  // value on the axis
-  std::string text;
+  double at = 0;     // value on the axis
+  std::string text;  // below an x axis two lines, if there is a line end in it
 };
 
 /// An axis as a chart asks for it.
@@ -43,6 +43,10 @@ std::vector<double> ticks(double low, double high, int most, double closest = 0)
 std::vector<double> power_ticks(double low, double high, int most, int base);
 /// The text of a tick, with as many decimals as the distance of the ticks needs.
 std::string tick_text(double value, double distance);
+
+/// How wide `text` is in a drawing of `width` units, in units. Counts characters of UTF-8, not
+/// bytes.
+double text_width(std::string_view text, double width);
 
 /// The plot area of a chart: horizontal grid lines with figures at the left, figures below, units
 /// at the ends of both axes.

@@ -11,7 +11,26 @@ namespace {
 
 constexpr double widest = 64, filled = 0.8;
 
-void draw_bar(Svg& svg, const Frame& f, const Bar& bar, double middle, double width) {
+std::string figure_of(const Bar& bar, int digits) {
+  return fmt::format("{:.{}g}", bar.sum(), digits);
+}
+
+// The digits that all bars have room for; 0: not even three, so that no bar has a figure.
+int digits_of(const Svg& svg, const std::vector<BarGroup>& groups, double width) {
+  constexpr double margin = 4;
+  for (const int digits : {4, 3}) {
+    const auto has_room = [&](const Bar& bar) {
+      return bar.parts.empty() || text_width(figure_of(bar, digits), svg.width()) + margin < width;
+    };
+    if (std::all_of(groups.begin(), groups.end(), [&](const BarGroup& g) {
+          return std::all_of(g.bars.begin(), g.bars.end(), has_room);
+        }))
+      return digits;
+  }
+  return 0;
+}
+
+void draw_bar(Svg& svg, const Frame& f, const Bar& bar, double middle, double width, int digits) {
   if (bar.parts.empty()) return svg.text({middle, f.bottom - 6}, "–", Anchor::middle, "unit");
   double from = 0;
   for (const BarPart& part : bar.parts) {
@@ -20,9 +39,9 @@ void draw_bar(Svg& svg, const Frame& f, const Bar& bar, double middle, double wi
     svg.box(middle - width / 2, f.y(to), width, f.y(from) - f.y(to), part.css, part.title);
     from = to;
   }
-  const std::string figure = fmt::format("{:.4g}", from);
-  if (width > character_width(svg.width()) * static_cast<double>(figure.size()) + 4)
-    svg.text({middle, f.y(from) - 5}, figure, Anchor::middle, bar.bad ? "bad" : "strong");
+  if (digits > 0)
+    svg.text({middle, f.y(from) - 5}, figure_of(bar, digits), Anchor::middle,
+             bar.bad ? "bad" : "strong");
 }
 
 }  // namespace
@@ -49,12 +68,14 @@ void draw_bars(Svg& svg, const Frame& f, const std::vector<BarGroup>& groups) {
   const auto bars = static_cast<double>(groups.front().bars.size());
   const double place =
       std::min(widest, (f.right - f.left) / static_cast<double>(groups.size()) * filled / bars);
+  const double width = 0.9 * place;
+  const int digits = digits_of(svg, groups, width);
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (std::size_t i = 0; i < groups[g].bars.size(); ++i)
       draw_bar(
           svg, f, groups[g].bars[i],
           f.x(static_cast<double>(g) + 0.5) + (static_cast<double>(i) - (bars - 1) / 2) * place,
-          0.9 * place);
+          width, digits);
 }
 
 std::vector<LegendEntry> legend_of(const std::vector<BarGroup>& groups) {

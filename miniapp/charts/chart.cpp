@@ -72,8 +72,7 @@ void draw_bands(Svg& svg, const Frame& f, const std::vector<Band>& bands) {
   for (const Band& band : bands) {
     const double from = f.x(band.from), to = f.x(band.to);
     if (band.shaded) svg.box(from, f.top, to - from, f.bottom - f.top, "band", band.title);
-    const double length = static_cast<double>(band.title.size()) * character_width(svg.width());
-    if (band.named && length < to - from)
+    if (band.named && text_width(band.title, svg.width()) < to - from)
       svg.text({(from + to) / 2, f.top - 4}, band.title, Anchor::middle, "unit");
   }
 }
@@ -119,7 +118,7 @@ class Labels {
  public:
   Labels(Svg& svg, const Frame& frame) : svg_(svg), frame_(frame) {}
   void add(Point at, const std::string& text) {
-    const double width = static_cast<double>(text.size()) * character_width(svg_.width());
+    const double width = text_width(text, svg_.width());
     const bool before = at.x + width + 8 > frame_.right;
     const Point place{before ? at.x - 6 : at.x + 6, std::max(frame_.top + 8, at.y - 8)};
     const Box box{before ? place.x - width : place.x, place.y - 12, width, 14};
@@ -167,7 +166,8 @@ void draw_marks(Svg& svg, const Frame& f, const Marks& marks) {
   }
 }
 
-std::string legend_of(const Chart& c) {
+// The entries of a chart whose axes have their ends.
+std::vector<LegendEntry> legend_entries(const Chart& c) {
   std::vector<LegendEntry> entries;
   const auto add = [&](const std::string& css, const std::string& name) {
     if (!name.empty()) entries.push_back({css, name});
@@ -181,7 +181,7 @@ std::string legend_of(const Chart& c) {
   for (const Marks& m : c.marks)
     if (!m.at.empty()) add(m.css, m.name);
   entries.insert(entries.end(), c.legend.begin(), c.legend.end());
-  return legend(entries);
+  return entries;
 }
 
 bool has_data(const Chart& c) {
@@ -195,11 +195,10 @@ bool has_data(const Chart& c) {
 
 }  // namespace
 
-std::string draw(const Chart& chart, double width) {
+std::vector<LegendEntry> draw_shapes(Svg& svg, const Chart& chart) {
   if (!has_data(chart)) return {};
   Chart c = chart;
   end_axes(c);
-  Svg svg(width, c.height, c.label);
   const Frame f = draw_frame(svg, c.height, c.x, c.y);
   draw_bands(svg, f, c.bands);
   draw_stack(svg, f, c.stack);
@@ -209,7 +208,13 @@ std::string draw(const Chart& chart, double width) {
       svg.line({f.left, f.y(level.at)}, {f.right, f.y(level.at)}, level.css);
   draw_curves(svg, f, c.curves);
   for (const Marks& marks : c.marks) draw_marks(svg, f, marks);
-  return svg.str() + legend_of(c);
+  return legend_entries(c);
+}
+
+std::string draw(const Chart& chart, double width) {
+  Svg svg(width, chart.height, chart.label);
+  const std::vector<LegendEntry> entries = draw_shapes(svg, chart);
+  return svg.shapes().empty() ? std::string() : svg.str() + legend(entries);
 }
 
 std::string to_html(const Chart& chart) {

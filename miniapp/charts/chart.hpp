@@ -68,6 +68,9 @@ struct Chart {
   std::vector<LegendEntry> legend = {};  // what the names of the parts do not say, after them
 };
 
+/// Draws the chart as wide as `svg`, and returns the entries of its legend; nothing is drawn if
+/// there is nothing to draw.
+std::vector<LegendEntry> draw_shapes(Svg& svg, const Chart& chart);
 /// The drawing, `width` units wide, with its legend; "" if there is nothing to draw.
 std::string draw(const Chart& chart, double width);
 /// Returns the drawing twice: for wide and for narrow screens.

@@ -2,24 +2,14 @@
 #include <fmt/core.h>
 
 #include <miniapp/charts/page.hpp>
+#include <miniapp/charts/palette.hpp>
 #include <miniapp/charts/text.hpp>
 
 namespace shardmark::html {
 namespace {
 
+// The colours stand before it.
 constexpr const char* style = R"css(
-:root { color-scheme: light dark;
-  --page: #fff; --ink: #1c2126; --soft: #5b6670; --line: #d9dee3; --faint: #f3f5f7;
-  --good: #1b7a3d; --bad: #b3261e; --warn: #8a5a00;
-  --blue: #2b6cb0; --orange: #c2601a; --green: #2f855a; --purple: #7b4bb3; --teal: #16818c;
-  --gray: #9aa5b1; --red: #c53b3b;
-  --state1: #1f4e8c; --state2: #2f6fb7; --state3: #5b92d0; --state4: #8ab4e3; --state5: #b7d2f0 }
-@media screen and (prefers-color-scheme: dark) { :root {
-  --page: #14181c; --ink: #e4e8ec; --soft: #9aa6b2; --line: #333c45; --faint: #1d2329;
-  --good: #5cc98a; --bad: #ff8a80; --warn: #e9b44c;
-  --blue: #6aa9ea; --orange: #ee9a5c; --green: #68bd8f; --purple: #b794e6; --teal: #56bcc6;
-  --gray: #66727e; --red: #ec7d7d;
-  --state1: #3b6fb5; --state2: #5288cc; --state3: #6fa1dd; --state4: #93bbea; --state5: #bad6f5 } }
 @media print { :root { color-scheme: light; --ink: #000; --soft: #444; --line: #bbb } }
 * { box-sizing: border-box }
 body { margin: 0 auto; padding: 24px 20px 60px; max-width: 1040px; background: var(--page);
@@ -59,18 +49,9 @@ path.area { fill: var(--c); stroke: none }
 .key.predicted, .key.ideal, .key.arena, .key.limit { height: 0; width: 18px; background: none;
   border-top: 2px dashed var(--c); vertical-align: 4px }
 .key.skipped, .key.lost { width: 3px } .key.dot { width: 10px; height: 10px; border-radius: 50% }
-.loss, .forward { --c: var(--blue) } .measured { --c: var(--ink) } .arena { --c: var(--soft) } .limit { --c: var(--red) }
-.skipped { --c: var(--orange) } .lost { --c: var(--red) } .band, .lane { --c: var(--faint) }
-.backward { --c: var(--orange) } .step { --c: var(--green) } .copy { --c: var(--teal) }
-.communication { --c: var(--purple) } .waiting { --c: var(--red) } .allocation { --c: var(--gray) }
-.param { --c: var(--state1) } .grad { --c: var(--state2) } .master { --c: var(--state3) }
-.momentum { --c: var(--state4) } .variance { --c: var(--state5) } .bucket { --c: var(--orange) }
-.gathered { --c: var(--purple) } .activation { --c: var(--green) } .workspace { --c: var(--gray) }
-.staging { --c: var(--teal) }
-.series0, .work { --c: var(--blue) } .series1 { --c: var(--orange) } .series2 { --c: var(--green) }
-.series3 { --c: var(--purple) } .series4 { --c: var(--teal) } .series5 { --c: var(--gray) }
 .ranking th, .ranking td { padding-right: 12px } .ranking td:nth-child(2) { min-width: 130px }
 .ranking td .soft { white-space: normal; overflow-wrap: anywhere } .ranking strong, .date { white-space: nowrap }
+.ranking .note { min-width: 7em } .reasons { min-width: 10em }
 .bar { display: block; position: relative; height: 10px; margin-top: 3px; background: var(--faint) }
 .bar span { position: absolute; top: 0; height: 10px; background: var(--c) }
 .bar .range { top: 4px; height: 2px; background: var(--ink) }
@@ -83,9 +64,10 @@ path.area { fill: var(--c); stroke: none }
   .cards td { border: 0; padding: 1px 0; text-align: left; white-space: normal;
     min-width: 0; overflow-wrap: anywhere }
   .cards td::before { content: attr(data-label); color: var(--soft) }
-  .cards br { display: none } .cards td .soft { margin-left: 6px } }
+  .cards td:empty { display: none } .cards .reasons { display: inline } .cards br { display: none } .cards td .soft { margin-left: 6px } }
 .on-narrow { display: none } .on-narrow svg { min-width: 0 }
 @media (max-width: 700px) { body { padding: 16px 12px 40px }
+  td:first-child { white-space: normal; overflow-wrap: anywhere }
   th, td { padding-right: 9px } table { font-size: 13px } .note { min-width: 8em } svg { font-size: 14px }
   .on-wide { display: none } .on-narrow { display: block } }
 @media print { body { max-width: none; padding: 0; font-size: 11px }
@@ -96,14 +78,21 @@ path.area { fill: var(--c); stroke: none }
   pre { white-space: pre-wrap } * { print-color-adjust: exact; -webkit-print-color-adjust: exact } }
 )css";
 
+std::string colour_rules() {
+  return fmt::format(
+      "\n:root {{ color-scheme: light dark;\n  {}}}\n"
+      "@media screen and (prefers-color-scheme: dark) {{ :root {{\n  {}}} }}",
+      colour_variables(false), colour_variables(true));
+}
+
 }  // namespace
 
 std::string document(std::string_view title, std::string_view body) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<title>{}</title>\n<style>{}</style></head><body>\n{}</body></html>\n",
-      escape(title), style, body);
+      "<title>{}</title>\n<style>{}{}{}</style></head><body>\n{}</body></html>\n",
+      escape(title), colour_rules(), style, class_rules(), body);
 }
 
 std::string list(const std::vector<std::string>& sentences) {

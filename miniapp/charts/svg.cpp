@@ -7,10 +7,15 @@
 namespace shardmark::html {
 
 Svg::Svg(double width, double height, std::string_view label)
-    : width_(width),
-      text_(fmt::format("<div class=\"wide\"><svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" "
-                        "aria-label=\"{}\">\n",
-                        width, height, escape(label))) {}
+    : width_(width), height_(height), label_(label) {}
+
+std::string Svg::str() const {
+  return fmt::format(
+             "<div class=\"wide\"><svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" "
+             "aria-label=\"{}\">\n",
+             width_, height_, escape(label_)) +
+         text_ + "</svg></div>\n";
+}
 
 void Svg::line(Point a, Point b, std::string_view css) {
   text_ += fmt::format(

@@ -35,11 +35,14 @@ class Svg {
             std::string_view css = {});
 
   double width() const { return width_; }
-  std::string str() const { return text_ + "</svg></div>\n"; }
+  /// The drawing as a part of a page.
+  std::string str() const;
+  /// What was drawn so far, without a frame around it.
+  const std::string& shapes() const { return text_; }
 
  private:
-  double width_;
-  std::string text_;
+  double width_, height_;
+  std::string label_, text_;
 };
 
 inline constexpr double chart_width = 960;

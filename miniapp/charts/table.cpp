@@ -20,7 +20,7 @@ std::string without_tags(std::string_view markup) {
 }  // namespace
 
 std::string to_html(const Table& table) {
-  constexpr std::size_t columns_of_cards = 7;
+  constexpr std::size_t columns_of_cards = 5;
   const bool cards = table.head.size() >= columns_of_cards;
   std::string css(table.css);
   if (cards) css += css.empty() ? "cards" : " cards";

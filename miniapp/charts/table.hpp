@@ -19,7 +19,7 @@ struct Table {
   std::size_t note_columns = 0;  // how many columns at the right are text again
   std::string_view css = {};     // classes of the style
 };
-/// The table as HTML. On narrow screens, a table of seven columns or more shows each row as a list
+/// The table as HTML. On narrow screens, a table of five columns or more shows each row as a list
 /// of named cells.
 std::string to_html(const Table& table);
 

@@ -193,7 +193,9 @@ struct Result {
   /// No check failed, and the run was not stopped.
   bool valid() const { return stopped.empty() && checks_pass(); }
   bool checks_pass() const;
-  std::string invalid_reasons() const;
+  /// Why the result is not valid: why the run ended early, then each check that failed.
+  std::vector<std::string> list_of_reasons() const;
+  std::string invalid_reasons() const;  // the same in one text
 };
 
 /// "29.9 MiB at start, 144 MiB at most, 30 MiB of it the states for the replay; …": what the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -161,6 +162,12 @@ double percentile(std::vector<double> values, double p) {
   return values[i];
 }
 
+// A NaN from a product of infinity and zero has a sign on some processors and is then written as
+// "-nan", which tells a reader nothing.
+double without_sign_of_nan(double value) {
+  return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+}
+
 void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers, Result& result) {
   const std::size_t steps = record.losses.size();
   const auto losses = peers.gather(record.losses);
@@ -174,8 +181,9 @@ void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers,
       sum += losses[r * steps + s];
       row.seconds = std::max(row.seconds, seconds[r * steps + s]);
     }
-    row.loss = sum / static_cast<double>(ranks) / static_cast<double>(accumulation);
-    row.grad_norm = record.norms[s];
+    row.loss =
+        without_sign_of_nan(sum / static_cast<double>(ranks) / static_cast<double>(accumulation));
+    row.grad_norm = without_sign_of_nan(record.norms[s]);
     row.lr = record.lrs[s];
     row.loss_scale = record.loss_scales[s];
     row.skipped = record.skipped[s];

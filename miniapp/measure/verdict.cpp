@@ -132,12 +132,16 @@ bool Result::checks_pass() const {
                       [](const Check& c) { return c.state == Outcome::fail; });
 }
 
-std::string Result::invalid_reasons() const {
-  std::string text = stopped;
+std::vector<std::string> Result::list_of_reasons() const {
+  std::vector<std::string> reasons;
+  if (!stopped.empty()) reasons.push_back(stopped);
   for (const Check& c : checks)
-    if (c.state == Outcome::fail)
-      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", c.name, c.detail);
-  return text;
+    if (c.state == Outcome::fail) reasons.push_back(c.name + ": " + c.detail);
+  return reasons;
+}
+
+std::string Result::invalid_reasons() const {
+  return join(list_of_reasons(), "; ");
 }
 
 std::string describe_resident(const Result& r) {

@@ -20,10 +20,11 @@ std::string_view memory_of(Tier tier) {
   return names[tier];
 }
 
-// What lies beyond the budget of a tier, and where it is first exceeded.
-MemoryFit::Need need_of(const Program& program, Tier tier, const Budgets& budgets) {
+// What of `bytes` lies beyond the budget of a tier, and where it is first exceeded.
+MemoryFit::Need need_of(const Program& program, Tier tier, std::int64_t bytes,
+                        const Budgets& budgets) {
   MemoryFit::Need need;
-  need.bytes = allocated_bytes(program)[tier];
+  need.bytes = bytes;
   if (!budgets[tier] || need.bytes <= *budgets[tier]) return need;
   Budgets alone;
   alone[tier] = budgets[tier];
@@ -45,11 +46,12 @@ std::int64_t together(const MemoryFit& fit) {
 void include(MemoryFit& fit, const Program& program, int ranks_per_node,
              std::optional<std::int64_t> shared) {
   bool needs_more = fit.refusal.empty();
-  for (const Tier t : all_values<Tier>)
-    if (MemoryFit::Need need = need_of(program, t, fit.budgets); need.bytes > fit.tiers[t].bytes) {
-      needs_more = needs_more || need.missing > 0;
-      fit.tiers[t] = std::move(need);
-    }
+  const auto bytes = allocated_bytes(program);
+  for (const Tier t : all_values<Tier>) {
+    if (bytes[t] <= fit.tiers[t].bytes) continue;
+    fit.tiers[t] = need_of(program, t, bytes[t], fit.budgets);
+    needs_more = needs_more || fit.tiers[t].missing > 0;
+  }
   if (!needs_more) return;
   std::optional<std::string> why = over_budget(program, fit.budgets, ranks_per_node);
   if (!why && shared) {

@@ -15,7 +15,7 @@
 namespace shardmark {
 namespace {
 
-constexpr std::int64_t steps = 2;
+constexpr std::int64_t checked_steps = 2;
 Batch batch_for(int world) {
   return {std::int64_t{2} * world, 1, 2};
 }
@@ -105,8 +105,8 @@ std::string compare_with_closed_form(const Program& p, const Executor& executor,
                  have.size() * sizeof(float));
     for (std::int64_t i = 0; i < piece.elems; ++i) {
       const double want =
-          ListModel::expected_param(piece.first_elem + i, p.world, p.batch.accumulation, steps,
-                                    p.precision.computes_in(), gain);
+          ListModel::expected_param(piece.first_elem + i, p.world, p.batch.accumulation,
+                                    checked_steps, p.precision.computes_in(), gain);
       if (have[static_cast<std::size_t>(i)] != static_cast<float>(want))
         return fmt::format("rank {}: element {} of {} is {}, but must be exactly {}", p.rank, i,
                            p.slots[piece.slot].name, have[static_cast<std::size_t>(i)], want);
@@ -128,7 +128,7 @@ StageOutcome run_stage(const Deck& deck, const Profile& profile, Context& contex
   Session session(deck, program, lanes, context, SessionOptions{.fault = fault});
   session.executor().watch_slots();
   session.steps().init();
-  for (std::int64_t s = 0; s < steps; ++s) session.steps().step(s);
+  for (std::int64_t s = 0; s < checked_steps; ++s) session.steps().step(s);
   // At stage 3, gradients are always divided.
   const std::int64_t gain =
       deck.zero.knobs.sums_gradients && deck.zero.stage < 3 ? peers.size() : 1;

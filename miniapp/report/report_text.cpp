@@ -161,10 +161,7 @@ void checkpoint_table(Out out, const CheckpointFigures& c) {
 // some of its sentence. The table of checks above and report.json have the sentences whole.
 std::string short_reasons(const Result& r) {
   constexpr std::size_t longest = 300, least = 120;
-  std::vector<std::string> reasons;
-  if (!r.stopped.empty()) reasons.push_back(r.stopped);
-  for (const Check& c : r.checks)
-    if (c.state == Outcome::fail) reasons.push_back(c.name + ": " + c.detail);
+  std::vector<std::string> reasons = r.list_of_reasons();
   std::size_t left = longest, others = reasons.size();
   for (std::string& reason : reasons) {
     reason = printable(reason);

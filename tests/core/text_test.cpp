@@ -22,6 +22,8 @@ TEST(Text, ListsAndCountsReadAsText) {
   EXPECT_EQ(plural(1, "rank"), "1 rank");
   EXPECT_EQ(plural(0, "rank"), "0 ranks");
   EXPECT_EQ(plural(2, "rank"), "2 ranks");
+  EXPECT_EQ(plural(1, "micro-batch"), "1 micro-batch");
+  EXPECT_EQ(plural(2, "micro-batch"), "2 micro-batches");
   EXPECT_EQ(join(std::vector<int>{1, 2, 3}, ", "), "1, 2, 3");
   EXPECT_EQ(join(std::vector<std::string>{"a"}, ", "), "a");
   EXPECT_EQ(join(std::vector<std::string>{}, ", "), "");

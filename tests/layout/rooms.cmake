@@ -67,7 +67,7 @@ set(layout_rooms
   "miniapp/report/html: core core/plan core/plan/* miniapp/charts miniapp/predict miniapp/execute miniapp/measure miniapp/provenance miniapp/report miniapp/rules"
   "miniapp/run: core core/* comm comm/* io/* miniapp/*"
   "miniapp/tools/advise: core core/plan core/plan/* io/* miniapp/predict"
-  "miniapp/tools/advise/answer: core core/plan core/plan/* io/* miniapp/predict miniapp/tools/advise"
+  "miniapp/tools/advise/answer: core core/plan core/plan/* io/* miniapp/charts miniapp/predict miniapp/tools/advise"
   "miniapp/tools/compare: core io/json miniapp/charts"
   "miniapp/tools/submission/read: core core/plan core/plan/* io/*"
   "miniapp/tools/submission/checks: core core/plan core/plan/* io/* miniapp/energy miniapp/execute miniapp/prove miniapp/measure miniapp/rules miniapp/tools/submission/read"

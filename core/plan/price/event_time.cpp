@@ -28,6 +28,11 @@ double fused_efficiency(const DeviceModel& d, ProductPart part) {
                                                                  : d.attention_efficiency;
 }
 
+// FLOP/s of the kernel that computes all of attention; 0: the product is priced by itself.
+double fused_rate(const DeviceModel& d, const Product& p) {
+  return peak_of(d, p.type) * fused_efficiency(d, p.part);
+}
+
 // What one product reads and writes.
 double operand_bytes(const Product& p) {
   const double c = of(dtype_bytes(p.c_type)) * (p.accumulate ? 2 : 1);
@@ -128,6 +133,9 @@ void EventTimes::note(const std::string& what, double beyond) {
 }
 
 Cost EventTimes::product(const Product& p) {
+  // Attention has many tiles, whose price by a rate is sooner computed than looked up.
+  const double fused = fused_rate(machine_.device, p);
+  if (fused > 0) return cost_of_products(p.flops() / of(p.count) / fused * of(p.count));
   const auto key = std::make_tuple(p.type, p.c_type, static_cast<int>(form_of(p)), p.accumulate,
                                    p.m, p.n, p.k, p.batch, p.part);
   auto it = tables_->product_s.find(key);
@@ -135,10 +143,7 @@ Cost EventTimes::product(const Product& p) {
     const DeviceModel& d = machine_.device;
     const double flops = p.flops() / of(p.count);
     double seconds = 0;
-    const double fused = fused_efficiency(d, p.part);
-    if (fused > 0 && peak_of(d, p.type) > 0) {
-      seconds = flops / (peak_of(d, p.type) * fused);
-    } else if (const Scatter* table = tables_->find(p)) {
+    if (const Scatter* table = tables_->find(p)) {
       const Estimate e = table->at({of(p.m), of(p.n), of(p.k), of(p.batch)});
       seconds = e.value * flops;
       note("shapes of " + std::string(to_string(p.type)) + " products", e.beyond);
@@ -152,24 +157,26 @@ Cost EventTimes::product(const Product& p) {
       if (!d.products.empty())
         note("products of " + std::string(to_string(p.type)) + ", which were not measured", 2);
     }
-    if (fused == 0) seconds = std::max(seconds, d.launch_s);
+    if (fused_efficiency(d, p.part) == 0) seconds = std::max(seconds, d.launch_s);
     it = tables_->product_s.emplace(key, seconds).first;
   }
+  return cost_of_products(it->second * of(p.count));
+}
+
+Cost EventTimes::cost_of_products(double seconds) const {
   Cost cost;
-  cost[Resource::products] = it->second * of(p.count) / speeds_[Resource::products];
+  cost[Resource::products] = seconds / speeds_[Resource::products];
   return cost;
 }
 
 Cost EventTimes::stream(const Stream& s) {
+  if (machine_.device.attention_efficiency > 0 && s.in_attention) return {};
   const auto key = std::make_tuple(s.kernel, s.dtype, s.source, s.updated, s.elems, s.width);
   auto it = tables_->stream_s.find(key);
   if (it == tables_->stream_s.end()) {
     const DeviceModel& d = machine_.device;
     double seconds = 0;
-    double launch_s = d.launch_s;
-    if (d.attention_efficiency > 0 && s.in_attention) {
-      launch_s = 0;
-    } else if (const Scatter* table = tables_->find(s)) {
+    if (const Scatter* table = tables_->find(s)) {
       const Estimate e = table->at({s.elems, s.width, 1, 1});
       seconds = e.value * s.elems;
     } else {
@@ -179,8 +186,8 @@ Cost EventTimes::stream(const Stream& s) {
       if (rate > 0) seconds = turns_on_cores(machine_, busy_ranks_, 1) * s.bytes / rate;
     }
     Cost one;
-    one[Resource::host] = launch_s;
-    one[Resource::memory] = std::max(0.0, seconds - launch_s);
+    one[Resource::host] = d.launch_s;
+    one[Resource::memory] = std::max(0.0, seconds - d.launch_s);
     it = tables_->stream_s.emplace(key, one).first;
   }
   Cost cost;

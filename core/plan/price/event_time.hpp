@@ -81,6 +81,7 @@ class EventTimes {
 
  private:
   struct Tables;
+  Cost cost_of_products(double seconds) const;
   void note(const std::string& what, double beyond);
 
   const Machine& machine_;

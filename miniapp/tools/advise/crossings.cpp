@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/tools/advise/crossings.hpp>
@@ -28,24 +29,26 @@ class Contest {
       entry.programs = distinct_programs(entry.deck, program_of(question, c.changes), per_node());
     }
   }
-  std::vector<double> seconds(double factor) const {
+  // By contender; a bandwidth that was asked for before is not priced again.
+  const std::vector<double>& seconds(double factor) {
+    std::vector<double>& all = known_[factor];
+    if (!all.empty()) return all;
     const Machine machine =
         with_network_rate(*question_.machine, question_.ranks, question_.ranks_per_node, factor);
-    std::vector<double> all;
     for (const Entry& entry : entries_)
       all.push_back(step_time(entry.deck, entry.programs, machine, per_node()).seconds);
     return all;
   }
-  std::size_t winner(double factor) const {
-    const std::vector<double> s = seconds(factor);
+  std::size_t winner(double factor) {
+    const std::vector<double>& s = seconds(factor);
     return static_cast<std::size_t>(std::min_element(s.begin(), s.end()) - s.begin());
   }
-  double gain(std::size_t candidate, double factor) const {
-    const std::vector<double> s = seconds(factor);
+  double gain(std::size_t candidate, double factor) {
+    const std::vector<double>& s = seconds(factor);
     return 1 - s[candidate] / s[0];
   }
   // The factor between `near` and `far` at which `candidate` stops to be the winner.
-  double end_of(std::size_t candidate, double near, double far) const {
+  double end_of(std::size_t candidate, double near, double far) {
     for (int i = 0; i < bisections; ++i) {
       const double middle = std::sqrt(near * far);
       (winner(middle) == candidate ? near : far) = middle;
@@ -62,11 +65,12 @@ class Contest {
 
   const AdviseCase& question_;
   std::vector<Entry> entries_;
+  std::map<double, std::vector<double>> known_;  // seconds by factor
 };
 
 // The winners' ranges from the machine's own bandwidth outwards, to one side. `rate` times a factor
 // is a bandwidth.
-std::vector<Crossing> on_one_side(const Contest& contest, double rate, bool below) {
+std::vector<Crossing> on_one_side(Contest& contest, double rate, bool below) {
   std::vector<Crossing> found;
   std::size_t current = 0;
   double near = 1;
@@ -106,7 +110,7 @@ std::vector<Crossing> crossings_of(const AdviseCase& question,
                                    const std::vector<Candidate>& contenders) {
   const double rate = network_rate(*question.machine, question.ranks, question.ranks_per_node);
   if (rate <= 0 || contenders.size() < 2) return {};
-  const Contest contest(question, contenders);
+  Contest contest(question, contenders);
   std::vector<Crossing> all = on_one_side(contest, rate, true);
   merge_neighbours(all);
   std::reverse(all.begin(), all.end());

@@ -16,11 +16,6 @@ namespace {
 
 constexpr std::int64_t few_layers = 8, more_layers = 16, many_layers = 48;
 
-struct Outcome {
-  EnumArray<Tier, double> bytes{};
-  StepTime step;
-};
-
 int per_node(const AdviseCase& question) {
   return std::min(question.ranks, question.ranks_per_node);
 }
@@ -30,32 +25,6 @@ Program program_of(const AdviseCase& question, const Deck& deck, int rank) {
   profile.ranks_per_node = per_node(question);
   const Batch batch = infer_batch(deck.zero, question.ranks, deck.path);
   return build_program(deck, batch, question.ranks, rank, profile);
-}
-
-// Rank 0 stands for all ranks.
-Outcome outcome_of(const AdviseCase& question, const Deck& deck) {
-  const Program program = program_of(question, deck, 0);
-  Outcome o;
-  const auto bytes = allocated_bytes(program);
-  for (const Tier t : all_values<Tier>) o.bytes[t] = static_cast<double>(bytes[t]);
-  o.step = step_time(deck, {program}, *question.machine, per_node(question));
-  return o;
-}
-
-// Bytes and seconds grow by the same amount with each layer.
-Outcome extrapolated(const AdviseCase& question, Deck deck) {
-  const auto layers = static_cast<double>(deck.model.layers);
-  deck.model.layers = few_layers;
-  const Outcome few = outcome_of(question, deck);
-  deck.model.layers = more_layers;
-  Outcome o = outcome_of(question, deck);
-  const double times = (layers - more_layers) / (more_layers - few_layers);
-  const auto extend = [&](double& value, double before) { value += times * (value - before); };
-  for (const Tier t : all_values<Tier>) extend(o.bytes[t], few.bytes[t]);
-  for (std::size_t r = 0; r < o.step.critical.size(); ++r)
-    extend(o.step.critical[r], few.step.critical[r]);
-  extend(o.step.seconds, few.step.seconds);
-  return o;
 }
 
 void judge(Candidate& c, const MemoryFit& memory) {
@@ -74,13 +43,65 @@ StepTime judged_exactly(const AdviseCase& question, const Deck& deck, Candidate&
                    per_node(question));
 }
 
+StepTime time_of(const AdviseCase& question, const Deck& deck, const Program& program) {
+  return step_time(deck, {program}, *question.machine, per_node(question));
+}
+
+/// A deck of many layers, planned with fewer: bytes and seconds grow by the same amount with each
+/// layer.
+class FewerLayers {
+ public:
+  FewerLayers(const AdviseCase& question, const Deck& deck)
+      : question_(question),
+        times_(static_cast<double>(deck.model.layers - more_layers) / (more_layers - few_layers)),
+        few_(with_layers(deck, few_layers)),
+        more_(with_layers(deck, more_layers)) {}
+
+  EnumArray<Tier, std::int64_t> bytes() const {
+    const auto few = allocated_bytes(few_.program);
+    EnumArray<Tier, std::int64_t> bytes = allocated_bytes(more_.program);
+    for (const Tier t : all_values<Tier>)
+      bytes[t] = std::llround(extended(static_cast<double>(few[t]), static_cast<double>(bytes[t])));
+    return bytes;
+  }
+  StepTime time() const {
+    const StepTime few = time_of(question_, few_.deck, few_.program);
+    StepTime time = time_of(question_, more_.deck, more_.program);
+    for (std::size_t r = 0; r < time.critical.size(); ++r)
+      time.critical[r] = extended(few.critical[r], time.critical[r]);
+    time.seconds = extended(few.seconds, time.seconds);
+    return time;
+  }
+
+ private:
+  struct Planned {
+    Deck deck;
+    Program program;
+  };
+  Planned with_layers(Deck deck, std::int64_t layers) const {
+    deck.model.layers = layers;
+    Program program = program_of(question_, deck, 0);
+    return {std::move(deck), std::move(program)};
+  }
+  double extended(double few, double more) const { return more + times_ * (more - few); }
+
+  const AdviseCase& question_;
+  double times_;
+  Planned few_, more_;
+};
+
+// Rank 0 stands for all ranks. What does not fit has no time.
 StepTime judged_quickly(const AdviseCase& question, const Deck& deck, Candidate& c) {
-  const bool whole = deck.model.layers < many_layers;
-  const Outcome o = whole ? outcome_of(question, deck) : extrapolated(question, deck);
-  EnumArray<Tier, std::int64_t> bytes{};
-  for (const Tier t : all_values<Tier>) bytes[t] = std::llround(o.bytes[t]);
-  judge(c, memory_fit(deck, bytes, *question.machine, per_node(question)));
-  return o.step;
+  const auto judge_bytes = [&](const EnumArray<Tier, std::int64_t>& bytes) {
+    judge(c, memory_fit(deck, bytes, *question.machine, per_node(question)));
+    return c.fits;
+  };
+  if (deck.model.layers < many_layers) {
+    const Program program = program_of(question, deck, 0);
+    return judge_bytes(allocated_bytes(program)) ? time_of(question, deck, program) : StepTime{};
+  }
+  const FewerLayers fewer(question, deck);
+  return judge_bytes(fewer.bytes()) ? fewer.time() : StepTime{};
 }
 
 // What the candidate is, for a deck that is refused before it says so.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -56,14 +57,16 @@ std::vector<DeckChanges> refinements(const Advice& advice, const CandidateSpace&
   return all;
 }
 
-// Plans the fastest ones, and the fastest of each stage, with all layers.
+// Plans the fastest ones, and the fastest with room and of each stage, with all layers.
 void make_exact(Advice& advice) {
   for (int round = 0; round < most_rounds; ++round) {
     std::vector<DeckChanges> changes;
     std::set<int> stages;
+    bool has_room = false;
     for (std::size_t i = 0; i < advice.candidates.size(); ++i) {
       const Candidate& c = advice.candidates[i];
-      const bool wanted = i < kept_exact || stages.insert(c.stage).second;
+      const bool roomy = !c.tight && !std::exchange(has_room, has_room || !c.tight);
+      const bool wanted = stages.insert(c.stage).second || i < kept_exact || roomy;
       if (wanted && !c.exact) changes.push_back(c.changes);
     }
     if (changes.empty()) return;
@@ -86,6 +89,13 @@ std::vector<Candidate> best_by_stage(const std::vector<Candidate>& candidates) {
   for (const Candidate& c : candidates)
     if (stages.insert(c.stage).second) best.push_back(c);
   return best;
+}
+
+std::optional<Candidate> fastest_with_room(const std::vector<Candidate>& candidates) {
+  const auto found = std::find_if(candidates.begin(), candidates.end(),
+                                  [](const Candidate& c) { return !c.tight; });
+  if (found == candidates.begin() || found == candidates.end()) return std::nullopt;
+  return *found;
 }
 
 // The ranks at which the leanest candidate fits; 0: none up to the most that are planned.
@@ -214,6 +224,7 @@ Advice advise(AdviseCase question, std::int64_t global_batch) {
   make_exact(advice);
   if (advice.candidates.empty()) refuse_all(advice);
   advice.best_of_stage = best_by_stage(advice.candidates);
+  advice.with_room = fastest_with_room(advice.candidates);
   std::vector<std::string> sets = question.sets;
   for (const std::string& s : sets_of(advice.candidates.front().changes)) sets.push_back(s);
   advice.best = predict_point(read_deck(question.deck, sets, DeckUse::plan).deck, *question.machine,

@@ -21,6 +21,7 @@ struct Advice {
   std::vector<Candidate> refused;
   std::vector<Candidate> best_of_stage;  // the fastest that fits of each stage, the fastest first
   PredictedPoint best;                   // with its sensitivities
+  std::optional<Candidate> with_room;    // the fastest that is not tight, where the best one is
   std::vector<Crossing> crossings;       // of best_of_stage
   DeckChanges needed;                    // of the best one's changes those that change anything
   Candidate as_given;                    // the deck without changes

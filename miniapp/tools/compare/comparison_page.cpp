@@ -27,7 +27,7 @@ std::vector<std::string> heads(const Comparison& c) {
 std::string figures_table(const Comparison& c) {
   html::Table table{"Figures, with the difference to the first", heads(c), {}};
   for (const ComparedRow& row : c.figures) {
-    std::vector<std::string> cells{html::escape(row.name)};
+    std::vector<std::string> cells{html::breakable(row.name)};
     for (std::size_t i = 0; i < row.cells.size(); ++i)
       cells.push_back(html::escape(row.cells[i]) +
                       (row.relations[i].empty() ? ""
@@ -43,7 +43,7 @@ std::string differences_table(const Comparison& c, const std::string& caption,
   if (rows.empty()) return {};
   html::Table table{caption, heads(c), {}, 1 + c.subjects.size()};
   for (const ComparedRow& row : rows) {
-    std::vector<std::string> cells{html::escape(row.name)};
+    std::vector<std::string> cells{html::breakable(row.name)};
     for (const std::string& cell : row.cells) cells.push_back(html::breakable(cell));
     table.rows.push_back(std::move(cells));
   }

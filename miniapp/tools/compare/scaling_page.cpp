@@ -84,7 +84,7 @@ std::string scaling_html(const std::vector<ScalingSeries>& list) {
     if (has_speedups(s))
       page += "<div class=\"pair\">\n" + speedup_chart(s) + efficiency_chart(s) + "</div>\n" +
               html::legend({{"curve series0", s.predicted ? "predicted" : "measured"},
-                            {"curve series5", "ideal"}});
+                            {"curve series5 ideal", "ideal"}});
     page += series_html_table(s);
     page += html::list(s.notes);
   }

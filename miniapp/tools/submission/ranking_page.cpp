@@ -48,7 +48,8 @@ std::vector<std::string> entry_row(const RankedEntry& e, double most, bool ranke
       above(fmt::format("<span class=\"date\">{}</span>", escape(e.date)), escape(e.file))};
   if (!ranked) {
     row.insert(row.begin() + 5, std::to_string(e.work.ranks));
-    row.insert(row.begin() + 7, above(e.why_not(), escape(join(e.reasons, "; "))));
+    row.insert(row.begin() + 7, fmt::format("<div class=\"reasons\">{}</div>",
+                                            above(e.why_not(), escape(join(e.reasons, "; ")))));
   }
   return row;
 }

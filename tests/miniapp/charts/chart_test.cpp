@@ -83,10 +83,55 @@ TEST(Chart, bars_are_as_high_as_their_values) {
   EXPECT_EQ(boxes[1][1], boxes[2][1]);
 }
 
+// Names of decks and keys may have letters of several bytes; 880 units hold 125 characters of 7.
+TEST(Chart, room_is_counted_in_characters) {
+  std::string name;
+  for (int i = 0; i < 100; ++i) name += "é";
+  Chart chart = over({{0, 1}, {1, 2}});
+  chart.bands = {{0, 1, name}};
+  EXPECT_TRUE(has(draw(chart, chart_width), name + "</text>"));
+  EXPECT_EQ(text_width(name, chart_width), 700);
+}
+
+// Two groups of 20 bars are 15.8 units wide each at most: too narrow for three digits.
+// The plot ends 16 units before the drawing; the text in the middle of its end is 70 units wide.
+TEST(Chart, texts_below_an_axis_stay_in_the_drawing) {
+  Chart chart = over({{0, 1}, {1, 1}});
+  chart.x.ticks = {{1, "ten places"}};
+  const auto found =
+      find_matches(draw(chart, chart_width), "<text x=\"([0-9.]+)\"[^>]*>ten places<");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_LE(std::stod(found[0][1]) + text_width("ten places", chart_width) / 2, chart_width);
+}
+
+TEST(Chart, all_bars_have_figures_or_none_has) {
+  Chart chart{"x", {}, {"y"}};
+  const auto figures = [&](std::size_t bars) {
+    chart.bars = {{"a", {}}, {"b", {}}};
+    for (BarGroup& group : chart.bars)
+      for (std::size_t i = 0; i < bars; ++i)
+        group.bars.push_back({{{"work", "w", i % 2 == 0 ? 322.0 : 322.7}}});
+    return find_matches(draw(chart, chart_width), "class=\"strong\">(32[.0-9]*)<");
+  };
+  EXPECT_EQ(figures(2).size(), 4U);
+  EXPECT_EQ(figures(2).at(1)[1], "322.7");
+  const auto shorter = figures(11);  // 28.8 units: room for three digits, not for a point and four
+  ASSERT_EQ(shorter.size(), 22U);
+  EXPECT_EQ(shorter.at(1)[1], "323");
+  EXPECT_EQ(figures(20).size(), 0U);
+}
+
+TEST(Chart, names_below_an_axis_may_have_two_lines) {
+  Chart chart{"x", {}, {"y"}};
+  chart.bars = {{"InfiniBand\n8 x 400 Gb/s", {{{{"work", "w", 3}}}}}};
+  const std::string text = draw(chart, chart_width);
+  EXPECT_TRUE(has(text, ">InfiniBand</text>") && has(text, ">8 x 400 Gb/s</text>")) << text;
+}
+
 TEST(Cards, name_each_cell_of_a_wide_table) {
   Table table{"", {"<b>place</b>", "median"}, {{"1", "2"}}};
   EXPECT_FALSE(has(to_html(table), "data-label"));
-  table.head.resize(7, "x");
+  table.head.resize(5, "x");
   EXPECT_TRUE(has(to_html(table), "<td data-label=\"place: \">1</td>")) << to_html(table);
 }
 

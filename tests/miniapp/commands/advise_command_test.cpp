@@ -55,6 +55,33 @@ TEST(Advise, GivesTheFastestCandidateThatFits) {
   EXPECT_NE(advice.at("verdict").get<std::string>().find("Use stage"), std::string::npos);
 }
 
+// With 1 % more than the best candidate takes, it is tight, and what to use instead is named: the
+// fastest of those that are not.
+TEST(Advise, NamesTheFastestWithRoomWhereTheBestIsTight) {
+  const Workplace place;
+  const auto ask = [&](std::vector<std::string> more) {
+    std::vector<std::string> args{"advise",   place.deck(0), "--machine", machine(place, "1"),
+                                  "--ranks",  "4",           "--batch",   "8",
+                                  "--format", "json"};
+    args.insert(args.end(), more.begin(), more.end());
+    return answer(args);
+  };
+  const Json roomy = ask({});
+  EXPECT_TRUE(roomy.at("with_room").is_null()) << roomy.at("with_room");
+  const double gib = 1.01 * roomy.at("best").at("device_bytes").get<double>() / (1 << 30);
+  const Json tight = ask({"--set", "memory.device_gib=" + std::to_string(gib)});
+  ASSERT_TRUE(tight.at("best").at("tight").get<bool>());
+  double fastest = 0;
+  for (const Json& c : tight.at("candidates"))
+    if (!c.at("tight").get<bool>()) fastest = std::max(fastest, c.at("tokens_per_s").get<double>());
+  ASSERT_GT(fastest, 0);
+  EXPECT_FALSE(tight.at("with_room").at("tight").get<bool>());
+  EXPECT_TRUE(tight.at("with_room").at("exact").get<bool>());
+  EXPECT_EQ(tight.at("with_room").at("tokens_per_s"), fastest);
+  const auto verdict = tight.at("verdict").get<std::string>();
+  EXPECT_NE(verdict.find("The fastest with room, "), std::string::npos) << verdict;
+}
+
 // DeepSpeed's stage 0 does not add up 16-bit gradients in fp32; memory is not what it lacks.
 TEST(Advise, SaysWhichStagesAreRefused) {
   const Workplace place;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The figures of a report from records that are written by hand, with the values that they must
 // have. Every rank has other records, so that a figure of the wrong rank is wrong.
+#include <limits>
+
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <miniapp/measure/comparisons.hpp>
@@ -142,6 +145,16 @@ TEST_F(Figures, rows_have_the_mean_loss_and_the_slowest_ranks_time) {
     EXPECT_EQ(row.loss_scale, 7 + i);
     EXPECT_EQ(row.skipped, s == 1);
   }
+}
+
+// Infinity times zero has a sign on x86, which a reader would look for a meaning in.
+TEST_F(Figures, what_is_not_a_number_has_no_sign) {
+  const double signed_nan = -std::numeric_limits<double>::quiet_NaN();
+  RunRecord record = record_of({0.1}, 0);
+  record.losses = record.norms = {signed_nan};
+  fill_rows(record, 1, peers, result);
+  ASSERT_EQ(result.rows.size(), 1U);
+  EXPECT_EQ(fmt::format("{} {}", result.rows[0].loss, result.rows[0].grad_norm), "nan nan");
 }
 
 // Two warm-up steps, of which one is skipped, and five timed steps, of which one is skipped.

@@ -87,6 +87,7 @@ AdviceJson advice_json(const Advice& a, std::size_t top) {
   file["best"] = candidate_json(a, best);
   file["best"]["prediction"] = point_json(a.best);
   file["changes"] = differences_json(a, best);
+  file["with_room"] = a.with_room ? candidate_json(a, *a.with_room) : AdviceJson(nullptr);
   file["as_given"] = as_given_json(a);
   file["candidates"] = AdviceJson::array();
   std::vector<IdleKey> idle;

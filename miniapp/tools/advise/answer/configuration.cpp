@@ -74,4 +74,12 @@ std::string beside(const Candidate& other, const Candidate& best, Framework fram
   return (same_kind ? "the same with " : "") + join(parts, ", ");
 }
 
+std::string refusal_clause(const Deck& deck, std::string refusal) {
+  if (const std::string path = deck.path + ": "; refusal.starts_with(path))
+    refusal.erase(0, path.size());
+  if (const std::size_t colon = refusal.find(": "); colon != std::string::npos)
+    refusal.erase(colon, 1);
+  return refusal;
+}
+
 }  // namespace shardmark

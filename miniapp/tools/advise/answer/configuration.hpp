@@ -23,4 +23,8 @@ std::string configuration(const Candidate& candidate, Framework framework,
 std::string beside(const Candidate& other, const Candidate& best, Framework framework,
                    const std::vector<std::string>& given);
 
+/// A refusal of `deck` as a part of a sentence: without the deck's path and without the colon after
+/// the key.
+std::string refusal_clause(const Deck& deck, std::string refusal);
+
 }  // namespace shardmark

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <core/text.hpp>
+#include <miniapp/tools/advise/answer/configuration.hpp>
 #include <miniapp/tools/advise/answer/print.hpp>
 #include <miniapp/tools/advise/answer/subject.hpp>
 
@@ -51,9 +52,10 @@ std::string network_text(const AdviseCase& question, const NetworkTable& table) 
     text += "All ranks share a node, so they do not use a network between nodes.\n";
   for (int stage = 0; stage < stage_count; ++stage)
     if (!table.stages[stage].fits)
-      text += fmt::format("stage {}: {}: {}\n", stage,
-                          lacks_memory(table.stages[stage]) ? "does not fit" : "is refused",
-                          table.stages[stage].refusal);
+      text += lacks_memory(table.stages[stage])
+                  ? fmt::format("stage {}: does not fit: {}\n", stage, table.stages[stage].refusal)
+                  : fmt::format("stage {}: is refused: {}\n", stage,
+                                refusal_clause(table.deck, table.stages[stage].refusal));
   return text;
 }
 

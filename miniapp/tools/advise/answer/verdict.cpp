@@ -59,9 +59,7 @@ std::string what_it_gives(const Advice& a) {
     text += ". A rank takes " + part_of_budget(a, Tier::device);
   if (best.bytes[Tier::host] >= mib_bytes) text += " and " + part_of_budget(a, Tier::host);
   text += '.';
-  const std::string tight = a.best.memory.tightness();
-  if (tight.empty()) return text;
-  return text + fmt::format(" Take care: {}, and a framework may need more than the plan.", tight);
+  return text;
 }
 
 // "1.5 % slower", or "equally fast" where no digit would show.
@@ -71,21 +69,26 @@ std::string speed_beside(const Candidate& other, const Candidate& best) {
   return slower < least_shown ? "equally fast" : fmt::format("{:.1f} % slower", slower);
 }
 
+// What to use if the best one turns out not to fit.
+std::string what_has_room(const Advice& a) {
+  const std::string tight = a.best.memory.tightness();
+  if (tight.empty()) return "";
+  const std::string care =
+      fmt::format(" Take care: {}, and a framework may need more than the plan.", tight);
+  if (!a.with_room) return care + " No other candidate that fits has more room.";
+  const Candidate& other = *a.with_room;
+  return care + fmt::format(" The fastest with room, {}, is {} and takes {}.",
+                            beside(other, a.candidates.front(), a.question.framework, a.given),
+                            speed_beside(other, a.candidates.front()),
+                            human_bytes(other.bytes[Tier::device]));
+}
+
 // What the deck becomes where it is written for another framework's schedule.
 std::string deck_as_it_is(const Advice& a) {
   if (sets_for(a.question.framework).empty() || a.as_given.schedule == a.deck.run.schedule)
     return "The deck as it is";
   return fmt::format("The deck under the schedule {}, otherwise as it is",
                      to_string(a.as_given.schedule));
-}
-
-// A refusal as a part of a sentence: without the deck's path, and without the colon after the key.
-std::string refusal_clause(const Advice& a, std::string refusal) {
-  if (const std::string path = a.deck.path + ": "; refusal.starts_with(path))
-    refusal.erase(0, path.size());
-  if (const std::size_t colon = refusal.find(": "); colon != std::string::npos)
-    refusal.erase(colon, 1);
-  return refusal;
 }
 
 std::string what_the_deck_gives(const Advice& a) {
@@ -107,6 +110,7 @@ std::string what_the_deck_gives(const Advice& a) {
 std::string next_best(const Advice& a) {
   if (a.candidates.size() < 2 || a.candidates[1].stage != a.candidates[0].stage) return "";
   const Candidate& next = a.candidates[1];
+  if (a.with_room && a.with_room->changes == next.changes) return "";  // it is named already
   return fmt::format(" The next best, {}, is {} and takes {}.",
                      beside(next, a.candidates[0], a.question.framework, a.given),
                      speed_beside(next, a.candidates[0]), human_bytes(next.bytes[Tier::device]));
@@ -119,9 +123,9 @@ std::string why_not(const Advice& a, int stage) {
     if (c.missing_bytes > 0) return fmt::format("Stage {} does not fit.", stage);
     if (refused == nullptr) refused = &c;
   }
-  return refused == nullptr
-             ? fmt::format("Stage {} is not among the candidates.", stage)
-             : fmt::format("Stage {} is refused: {}.", stage, refusal_clause(a, refused->refusal));
+  return refused == nullptr ? fmt::format("Stage {} is not among the candidates.", stage)
+                            : fmt::format("Stage {} is refused: {}.", stage,
+                                          refusal_clause(a.deck, refused->refusal));
 }
 
 std::string other_stages(const Advice& a) {
@@ -129,6 +133,7 @@ std::string other_stages(const Advice& a) {
   std::string text;
   for (std::size_t i = 1; i < a.best_of_stage.size(); ++i) {
     const Candidate& other = a.best_of_stage[i];
+    if (a.with_room && a.with_room->changes == other.changes) continue;  // it is named already
     text += fmt::format(" The best of stage {} is {} and takes {}.", other.stage,
                         speed_beside(other, best), human_bytes(other.bytes[Tier::device]));
   }
@@ -228,9 +233,9 @@ std::string where_files_go(const Advice& a) {
 }  // namespace
 
 std::string verdict(const Advice& a) {
-  return what_to_use(a) + what_changes(a) + what_it_gives(a) + what_the_deck_gives(a) +
-         next_best(a) + other_stages(a) + what_limits(a) + where_it_changes(a) + which_type(a) +
-         who_recomputes(a) + where_files_go(a) + notes_of(a);
+  return what_to_use(a) + what_changes(a) + what_it_gives(a) + what_has_room(a) +
+         what_the_deck_gives(a) + next_best(a) + other_stages(a) + what_limits(a) +
+         where_it_changes(a) + which_type(a) + who_recomputes(a) + where_files_go(a) + notes_of(a);
 }
 
 }  // namespace shardmark

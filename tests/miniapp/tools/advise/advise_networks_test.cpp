@@ -51,6 +51,9 @@ TEST_F(AdviseNetworks, DrawBarsOfWhatFits) {
   EXPECT_NE(outcome.out.find("stage 0: does not fit: it needs"), std::string::npos) << outcome.out;
   const std::string svg = read_text(place_.path("a/networks.svg"));
   EXPECT_EQ(svg.find("polyline"), std::string::npos);
+  EXPECT_EQ(svg.find("<path"), std::string::npos) << "networks are names, which no line joins";
+  for (const char* words : {">InfiniBand</text>", ">8 x 400 Gb/s</text>", ">Ethernet</text>"})
+    EXPECT_NE(svg.find(words), std::string::npos) << words << " in " << svg;
   EXPECT_NE(svg.find("stage 0 does not fit"), std::string::npos) << svg;
   EXPECT_NE(svg.find("Tom &amp; &lt;Jerry&gt; on 16 ranks"), std::string::npos) << svg;
   EXPECT_EQ(svg.find(", stage 0: "), std::string::npos) << "a bar of a stage that does not fit";

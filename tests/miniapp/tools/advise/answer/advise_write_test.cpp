@@ -112,6 +112,27 @@ TEST_F(AdviseWrite, LeavesAConfigWithTheFiguresOfTheAdvice) {
   EXPECT_EQ(predicted.at("points").at(0).at("step_s"), told.at("best").at("step_s"));
 }
 
+// Whoever takes the deck that was written needs no further argument.
+TEST_F(AdviseWrite, LeavesADeckWithTheFiguresOfTheAdvice) {
+  for (const std::string framework : {"deepspeed", "torch", "shardmark"}) {
+    const Json told = advice(place_.deck(2), "advice-" + framework, {"--for", framework});
+    const Json& best = told.at("best");
+    const std::string deck = told.at("written").at(0);
+    const Json point =
+        answer({"predict", deck, "--machine", machine_, "--ranks", "4", "--format", "json"})
+            .at("points")
+            .at(0);
+    EXPECT_EQ(point.at("step_s"), best.at("step_s")) << framework;
+    EXPECT_EQ(point.at("tokens_per_s"), best.at("tokens_per_s")) << framework;
+    EXPECT_EQ(point.at("memory").at("device").at("bytes"), best.at("device_bytes")) << framework;
+    const Json device =
+        answer({"plan", deck, "--ranks", "4", "--ranks-per-node", "2", "--format", "json"})
+            .at("memory")
+            .at("device");
+    EXPECT_EQ(device.at("arena"), best.at("device_bytes")) << framework;
+  }
+}
+
 TEST_F(AdviseWrite, FillsWhatTheTrainerFills) {
   const Json told =
       advice(place_.deck(2, {{"hf",
