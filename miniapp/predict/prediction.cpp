@@ -141,13 +141,13 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   return p;
 }
 
-std::vector<Program> distinct_programs(const Deck& deck, const Program& own, int ranks_per_node) {
+std::vector<Program> distinct_programs(const Deck& deck, Program own, int ranks_per_node) {
   std::vector<Program> programs = other_classes(deck, own, ranks_per_node);
-  programs.insert(programs.begin(), own);
+  programs.insert(programs.begin(), std::move(own));
   return programs;
 }
 
-StepTime step_time(const Deck& deck, const std::vector<Program>& programs, const Machine& machine,
+StepTime step_time(const Deck& deck, std::span<const Program> programs, const Machine& machine,
                    int ranks_per_node) {
   std::vector<const Program*> ranks;
   for (const Program& program : programs) ranks.push_back(&program);

@@ -2,6 +2,7 @@
 // A deck's step time on a machine, for given numbers of ranks.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,14 +62,14 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
                                int ranks_per_node);
 
 /// `own`, and the programs of the other ranks whose plans take another time.
-std::vector<Program> distinct_programs(const Deck& deck, const Program& own, int ranks_per_node);
+std::vector<Program> distinct_programs(const Deck& deck, Program own, int ranks_per_node);
 /// How long a step takes, and on what the compute lane of the first program's rank spends it.
 struct StepTime {
   double seconds = 0;
   Cost critical;
 };
 /// The step_s of predict_program, for what distinct_programs returns.
-StepTime step_time(const Deck& deck, const std::vector<Program>& programs, const Machine& machine,
+StepTime step_time(const Deck& deck, std::span<const Program> programs, const Machine& machine,
                    int ranks_per_node);
 
 /// Predictions of a run: the first one stands on means over all placements of the machine, and one

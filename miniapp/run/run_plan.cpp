@@ -27,7 +27,7 @@ void break_plan(Program& program) {
 }
 
 std::optional<std::string> refusal_of(const Program& program, const RunBudgets& budgets, int ranks,
-                                      const std::vector<std::string>& fitting = {}) {
+                                      const FittingChanges& fitting = {}) {
   if (budgets.shared)
     if (auto refusal = over_shared_budget(program, *budgets.shared, ranks, fitting)) return refusal;
   return over_budget(program, budgets.bytes, ranks, fitting);
@@ -52,7 +52,7 @@ void refuse_states(const RunPlan& run, const World& world) {
     const RunBudgets most = run_budgets(deck, {}, run.profile.ranks_per_node);
     const Program start_up = build_program(deck, run.batch, world.peers.size(), world.peers.rank(),
                                            run.profile, Extent::start_up);
-    const auto refusal = [&](const std::vector<std::string>& fitting) {
+    const auto refusal = [&](const FittingChanges& fitting) {
       return states_over_budget(start_up, most.bytes, most.shared, world.node.ranks, fitting);
     };
     if (refusal({})) throw MemoryError(deck.path + ": " + *refusal(remedies(run, world)));

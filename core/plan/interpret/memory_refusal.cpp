@@ -24,12 +24,16 @@ std::string_view place(Tier tier) {
 }
 
 // What was planned and fits comes first; the rest needs another launch or another model.
-std::string advice(const Program& p, Tier tier, std::vector<std::string> fitting) {
+std::string advice(const Program& p, Tier tier, const FittingChanges& planned) {
+  std::vector<std::string> fitting = planned.value_or(std::vector<std::string>{});
   if (tier == Tier::host) fitting.emplace_back("fewer ranks on a node");
   if (tier == Tier::nvme) fitting.emplace_back("a disk with more room");
   if (tier == Tier::device && p.stage > 0 && p.shard_ranks == p.world)
     fitting.emplace_back("more ranks");  // in groups, they would only hold more copies
   if (tier != Tier::device) fitting.emplace_back("more nodes");
+  if (!planned)
+    fitting.emplace_back(
+        "a change of the deck (`shardmark predict` and `shardmark advise` find it)");
   fitting.emplace_back("a smaller model");
   return join(fitting, ", ");
 }
@@ -44,8 +48,7 @@ std::string place_of_death(const Program& p, const BudgetOverrun& over) {
 }  // namespace
 
 std::optional<std::string> over_shared_budget(const Program& program, std::int64_t bytes,
-                                              int ranks_per_node,
-                                              const std::vector<std::string>& fitting) {
+                                              int ranks_per_node, const FittingChanges& fitting) {
   const auto needed = allocated_bytes(program);
   const std::int64_t both = needed[Tier::device] + needed[Tier::host];
   if (needed[Tier::host] == 0 || both <= bytes) return {};
@@ -59,8 +62,7 @@ std::optional<std::string> over_shared_budget(const Program& program, std::int64
 }
 
 std::optional<std::string> over_budget(const Program& program, const Budgets& budgets,
-                                       int ranks_per_node,
-                                       const std::vector<std::string>& fitting) {
+                                       int ranks_per_node, const FittingChanges& fitting) {
   const Footprint f = footprint(program);
   if (const auto over = first_over(program, budgets)) {
     const TierFootprint& tier = f[over->tier];
@@ -93,8 +95,7 @@ std::optional<std::string> over_budget(const Program& program, const Budgets& bu
 
 std::optional<std::string> states_over_budget(const Program& start_up, const Budgets& budgets,
                                               std::optional<std::int64_t> shared,
-                                              int ranks_per_node,
-                                              const std::vector<std::string>& fitting) {
+                                              int ranks_per_node, const FittingChanges& fitting) {
   Footprint f = footprint(start_up);
   const auto live = live_at(start_up, start_up.segments[0].exit);
   EnumArray<Tier, std::int64_t> states{};

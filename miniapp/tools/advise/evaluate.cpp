@@ -37,14 +37,14 @@ void judge(Candidate& c, const MemoryFit& memory) {
 
 // Judges the memory of the candidate, and returns the time of its step.
 StepTime judged_exactly(const AdviseCase& question, const Deck& deck, Candidate& c) {
-  const Program program = program_of(question, deck, 0);
+  Program program = program_of(question, deck, 0);
   judge(c, memory_fit(deck, program, *question.machine, per_node(question)));
-  return step_time(deck, distinct_programs(deck, program, per_node(question)), *question.machine,
-                   per_node(question));
+  return step_time(deck, distinct_programs(deck, std::move(program), per_node(question)),
+                   *question.machine, per_node(question));
 }
 
 StepTime time_of(const AdviseCase& question, const Deck& deck, const Program& program) {
-  return step_time(deck, {program}, *question.machine, per_node(question));
+  return step_time(deck, {&program, 1}, *question.machine, per_node(question));
 }
 
 /// A deck of many layers, planned with fewer: bytes and seconds grow by the same amount with each

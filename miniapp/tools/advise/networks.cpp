@@ -64,7 +64,7 @@ NetworkTable network_table(const AdviseCase& question) {
     Program program = program_of(asked, changes);
     table.parameters = program.model.elems;
     if (c.fits)
-      programs[stage] = distinct_programs(changed_deck(asked, changes), program,
+      programs[stage] = distinct_programs(changed_deck(asked, changes), std::move(program),
                                           std::min(asked.ranks, asked.ranks_per_node));
   }
   for (const NamedNetwork& n : networks) {

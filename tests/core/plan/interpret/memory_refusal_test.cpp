@@ -97,6 +97,9 @@ TEST(MemoryRefusal, NamesOnlyChangesThatWerePlannedAndFit) {
     const auto fitting = changes_that_fit(deck, batch(3), 3, 1, Profile{}, fits);
     const auto refusal = over_budget(whole, budgets, 1, fitting);
     ASSERT_TRUE(refusal);
+    // Whether there is a change is open only as long as nobody has planned any.
+    EXPECT_EQ(refusal->find("a change of the deck"), std::string::npos) << *refusal;
+    EXPECT_NE(over_budget(whole, budgets)->find("a change of the deck"), std::string::npos);
     for (int stage = deck.zero.stage + 1; stage <= 3; ++stage) {
       Deck higher = deck;
       higher.zero.stage = stage;
