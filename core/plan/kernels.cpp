@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The modules of a unit pass values to each other through its buffers `saved` and workspace: the
 // first module of a pass writes these buffers, and the others update them.
+#include <algorithm>
 #include <array>
 
+#include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/kernels.hpp>
 
 namespace shardmark {
@@ -45,8 +47,7 @@ std::span<const BufferUse> forward_buffers(Role role) {
     case Role::norm2: return second_norm;
     case Role::mlp_proj: return last_product;
     case Role::head: return loss_head;
-    case Role::container:
-    case Role::list: break;
+    default: break;
   }
   return {};
 }
@@ -77,15 +78,49 @@ std::span<const BufferUse> backward_buffers(Role role) {
     case Role::norm1: return first_norm;
     case Role::position_embedding: return position;
     case Role::token_embedding: return token;
-    case Role::container:
-    case Role::list: break;
+    default: break;
   }
   return {};
 }
 
+// A block whose modules share all of its buffers. The first module of each pass writes what the
+// others update.
+std::span<const BufferUse> shared_forward(bool first, bool last) {
+  static constexpr std::array begin{r(x_in), w(saved), w(workspace)};
+  static constexpr std::array middle{r(x_in), u(saved), w(workspace)};
+  static constexpr std::array end{r(x_in), u(saved), w(x_out), w(workspace)};
+  return first  ? std::span<const BufferUse>(begin)
+         : last ? std::span<const BufferUse>(end)
+                : middle;
+}
+std::span<const BufferUse> shared_backward(bool last) {
+  static constexpr std::array begin{r(x_in), r(saved), u(dx), w(workspace)};
+  static constexpr std::array others{r(x_in), r(saved), u(dx), u(workspace)};
+  return last ? begin : others;
+}
+
+std::span<const BufferUse> normed_embedding(Role role, Kernel kernel) {
+  static constexpr std::array token{r(tokens), w(saved)}, token_back{r(tokens), r(dx)};
+  static constexpr std::array norm{u(saved), w(x_out)}, norm_back{r(saved), u(dx)};
+  const bool forward = kernel == Kernel::forward;
+  if (role == Role::token_embedding) return forward ? token : token_back;
+  return forward ? norm : norm_back;
+}
+
 }  // namespace
 
-std::span<const BufferUse> buffers_of(Role role, Kernel kernel) {
+std::span<const BufferUse> buffers_of(const Decoder& decoder, Role role, Kernel kernel) {
+  if (decoder.ends.embedding_norm &&
+      (role == Role::token_embedding || role == Role::embedding_norm))
+    return normed_embedding(role, kernel);
+  if (!is_plain(decoder)) {
+    const std::vector<Role> calls = block_calls(decoder);
+    if (const auto call = std::find(calls.begin(), calls.end(), role); call != calls.end()) {
+      const bool last = role == calls.back();
+      return kernel == Kernel::forward ? shared_forward(call == calls.begin(), last)
+                                       : shared_backward(last);
+    }
+  }
   return kernel == Kernel::forward ? forward_buffers(role) : backward_buffers(role);
 }
 

@@ -7,8 +7,8 @@
 //   init_param   param w                   first values of Event::params[0] from Event::first on
 //   zero         buffer w
 //   load_batch   tokens w                  a micro-batch, [micro][sequence + 1]
-//   forward      each parameter r …, then buffers_of(role, forward)
-//   backward     each parameter r …, each gradient w|u …, then buffers_of(role, backward)
+//   forward      each parameter r …, then buffers_of(decoder, role, forward)
+//   backward     each parameter r …, each gradient w|u …, then buffers_of(decoder, role, backward)
 //   accumulate   into u, from r            into += from, in the type of `into`
 //   convert      into w, from r            from / divisor (*), then in the type of `into`
 //   scale        buffer u                  buffer /= Event::divisor
@@ -49,7 +49,7 @@
 #include <cstdint>
 #include <span>
 
-#include <core/plan/deck/types.hpp>
+#include <core/plan/deck/decoder.hpp>
 
 namespace shardmark {
 
@@ -62,9 +62,10 @@ struct BufferUse {
   bool reads, writes;
 };
 
-/// The buffers of one call, in operand order; a list module has none. From the second micro-batch
-/// on the loss is updated and not written.
-std::span<const BufferUse> buffers_of(Role role, Kernel kernel);
+/// The buffers of one call of a decoder's module, in operand order; a list module has none. From
+/// the second micro-batch on the loss is updated and not written. The blocks of GPT-2 and Llama
+/// name what each module needs; in other blocks each module may use all buffers of the block.
+std::span<const BufferUse> buffers_of(const Decoder& decoder, Role role, Kernel kernel);
 
 namespace operand {
 /// The operands of an update: its moments are followed by the clip and, if the master is rounded,

@@ -4,6 +4,7 @@
 
 #include <core/error.hpp>
 #include <core/plan/deck/checked.hpp>
+#include <core/plan/deck/decoder_modules.hpp>
 #include <io/deck/deck_sections.hpp>
 
 namespace shardmark {
@@ -14,13 +15,10 @@ namespace {
 constexpr std::int64_t bytes_per_param = std::int64_t{4} * 7;
 
 // Parameter tensors of one layer.
-std::int64_t tensors_per_layer(Family family) {
-  switch (family) {
-    case Family::gpt2: return 12;
-    case Family::llama: return 9;
-    case Family::list: break;
-  }
-  return 0;
+std::int64_t tensors_per_layer(const ModelSpec& m) {
+  std::int64_t tensors = 0;
+  for (const Role role : block_calls(*decoder_of(m))) tensors += tensors_of(*decoder_of(m), role);
+  return tensors;
 }
 
 // A plan has about a hundred events for each tensor, and has to be made in seconds. The largest
@@ -29,7 +27,7 @@ void check_tensors(const Deck& deck) {
   constexpr std::int64_t most_tensors = 16'384;
   const ModelSpec& m = deck.model;
   const bool list = m.family == Family::list;
-  std::int64_t tensors = list ? 0 : m.layers * tensors_per_layer(m.family) + 5;
+  std::int64_t tensors = list ? 0 : m.layers * tensors_per_layer(m) + 5;
   for (const ListModule& module : m.modules)
     tensors += static_cast<std::int64_t>(module.numels.size());
   if (tensors <= most_tensors) return;

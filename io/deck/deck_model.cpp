@@ -5,14 +5,15 @@
 #include <fmt/core.h>
 
 #include <core/plan/deck/checked.hpp>
+#include <core/plan/deck/decoder_modules.hpp>
 #include <io/deck/deck_sections.hpp>
 
 namespace shardmark {
 namespace {
 
 constexpr IntRange layers_range{1, 100'000};
-constexpr IntRange size_range{
-    1, 2147483647};  // the extents of matrix products and tokens are 32-bit integers
+
+}  // namespace
 
 void read_transformer(KeyReader& reader, ModelSpec& model) {
   reader.real("fit", model.fit, {0, 1, true});
@@ -28,13 +29,15 @@ void read_transformer(KeyReader& reader, ModelSpec& model) {
   reader.need_integer("sequence", model.sequence, size_range);
   reader.need_integer("vocab", model.vocab, size_range);
   reader.boolean("tied_head", model.tied_head);
-  if (model.hidden % model.heads != 0)
+  if (model.family != Family::decoder && model.hidden % model.heads != 0)
     reader.origin().refuse(
         reader.key("heads"), model.heads,
         fmt::format(
             "must divide {} = {}: each head has hidden / heads channels: change one of them",
             reader.key("hidden"), model.hidden));
 }
+
+namespace {
 
 void read_llama(KeyReader& reader, ModelSpec& model) {
   read_transformer(reader, model);
@@ -54,26 +57,19 @@ void read_llama(KeyReader& reader, ModelSpec& model) {
                                        channels, reader.key("heads"), reader.key("hidden")));
 }
 
-// A bound of the parameter count of each family, without building the model.
-std::int64_t gpt2_params(const ModelSpec& m) {
-  // Per block: qkv, proj, fc and proj have 12 h^2 weights and 9 h biases; the two norms have 4 h.
-  const auto square = checked_mul(m.hidden, m.hidden, "model.hidden");
-  const auto block =
-      checked_add(checked_mul(12, square, "model.hidden"), 13 * m.hidden, "model.hidden");
-  const auto blocks = checked_mul(m.layers, block, "model.layers");
-  const auto rows = 2 * m.vocab + m.sequence + 2;  // wte, head, wpe, last norm
-  return checked_add(blocks, checked_mul(rows, m.hidden, "model.vocab"), "model: parameters");
-}
-
-std::int64_t llama_params(const ModelSpec& m) {
-  // Per block: q and o have h^2 weights each, k and v h x kv channels, and gate, up and down h x
-  // ffn; there are two norms, and biases of at most 3 h.
-  const auto kv_channels = m.hidden / m.heads * m.kv_heads;
-  const auto columns = 2 * m.hidden + 2 * kv_channels + 3 * m.ffn + 2 + 3;
-  const auto blocks =
-      checked_mul(m.layers, checked_mul(m.hidden, columns, "model.ffn"), "model.layers");
-  const auto rows = 2 * m.vocab + 1;  // embedding, head, last norm
-  return checked_add(blocks, checked_mul(rows, m.hidden, "model.vocab"), "model: parameters");
+// A bound of the parameter count of a decoder, without building the model.
+std::int64_t decoder_params(const ModelSpec& m) {
+  const Decoder& decoder = *decoder_of(m);
+  std::int64_t block = 0, ends = 0;
+  for (const Role role : roles_of(decoder)) {
+    const Width w = width_of(m, role);
+    const bool of_layer = in_block(role);
+    const char* what = of_layer ? "model.hidden x model.ffn" : "model.vocab";
+    // With a bias, a product has as many weights as with one more input.
+    const std::int64_t elems = checked_mul(w.out, w.in + 2, what);
+    (of_layer ? block : ends) = checked_add(of_layer ? block : ends, elems, what);
+  }
+  return checked_add(checked_mul(m.layers, block, "model.layers"), ends, "model: parameters");
 }
 
 std::int64_t list_params(const ModelSpec& m) {
@@ -88,8 +84,9 @@ std::int64_t list_params(const ModelSpec& m) {
 
 std::int64_t most_params(const ModelSpec& m) {
   switch (m.family) {
-    case Family::gpt2: return gpt2_params(m);
-    case Family::llama: return llama_params(m);
+    case Family::gpt2:
+    case Family::llama:
+    case Family::decoder: return decoder_params(m);
     case Family::list: return list_params(m);
   }
   throw PlanError("model.family: no such family");
@@ -97,12 +94,14 @@ std::int64_t most_params(const ModelSpec& m) {
 
 void read_model(KeyReader reader, ModelSpec& model, Schedule schedule) {
   if (!reader.any("family"))
-    reader.origin().missing(reader.key("family"), "give \"gpt2\", \"llama\" or \"list\"");
+    reader.origin().missing(reader.key("family"),
+                            "give \"gpt2\", \"llama\", \"decoder\" or \"list\"");
   reader.choice("family", model.family);
   switch (model.family) {
     case Family::gpt2: read_transformer(reader, model); break;
     case Family::llama: read_llama(reader, model); break;
     case Family::list: read_list(reader, model, schedule); break;
+    case Family::decoder: read_decoder(reader, model); break;
   }
   reader.finish();
 }

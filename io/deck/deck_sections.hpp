@@ -9,9 +9,16 @@
 
 namespace shardmark {
 
+/// The extents of matrix products, and tokens, are 32-bit integers.
+inline constexpr IntRange size_range{1, 2147483647};
+
 /// Each function reads one section. It throws DeckError for a key that is ill-typed, unknown,
 /// missing or out of bounds.
 void read_model(KeyReader reader, ModelSpec& model, Schedule schedule);
+/// The sizes that all decoders have.
+void read_transformer(KeyReader& reader, ModelSpec& model);
+/// A model of the family `decoder`: its sizes and its description.
+void read_decoder(KeyReader& reader, ModelSpec& model);
 void read_list(KeyReader& reader, ModelSpec& model, Schedule schedule);
 void read_trace(KeyReader& deck, std::string& trace);
 void read_run(KeyReader reader, Deck& deck);

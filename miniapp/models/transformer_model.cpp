@@ -18,15 +18,17 @@ namespace {
 constexpr std::size_t most_params = 2;  // of a module: weight and bias
 
 // The operands after the parameters and gradients, in the order in which the plan wrote them.
-TransformerBuffers buffers(const Program& program, Role role, Kernel kernel,
+TransformerBuffers buffers(const Program& program, const Decoder& decoder, const Event& event,
                            std::span<const Bound> ops, const StepValues& values) {
   TransformerBuffers b;
+  const Role role = program.model.modules[event.module].role;
+  b.layer = event.unit - 1;
   // The loss of a step is the mean over its micro-batches, so each gradient is divided by their
   // number.
   b.grad_scale = static_cast<float>(program.scales_loss ? values.loss_scale : 1.0) /
                  static_cast<float>(program.batch.accumulation);
   std::size_t i = 0;
-  for (const BufferUse& use : buffers_of(role, kernel)) {
+  for (const BufferUse& use : buffers_of(decoder, role, event.kernel)) {
     const Bound& bound = ops[i++];
     switch (use.buffer) {
       case ModuleBuffer::tokens: b.tokens = bound.as<std::int32_t>(); break;
@@ -100,7 +102,7 @@ void TransformerModel::forward(const Program& program, const Event& event,
   std::array<const void*, most_params> params{};
   for (std::size_t i = 0; i < count; ++i) params[i] = ops[i].data;
   transformer_forward(context_, dims_, role, params.data(),
-                      buffers(program, role, Kernel::forward, ops.subspan(count), values));
+                      buffers(program, *dims_.decoder, event, ops.subspan(count), values));
 }
 
 void TransformerModel::backward(const Program& program, const Event& event,
@@ -114,7 +116,7 @@ void TransformerModel::backward(const Program& program, const Event& event,
     grads[i] = ops[count + i].data;
   }
   transformer_backward(context_, dims_, role, params.data(), grads.data(), ops[count].accumulate,
-                       buffers(program, role, Kernel::backward, ops.subspan(2 * count), values));
+                       buffers(program, *dims_.decoder, event, ops.subspan(2 * count), values));
 }
 
 void TransformerModel::update(const Program& program, const Event& event,

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention in GPU builds. It uses only the deltas of the scratch that the host needs.
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include <core/error.hpp>
 #include <core/nn/cuda/attention_kernels.hpp>
 #include <core/nn/cuda/stream.hpp>
 #include <core/nn/layers/attention.hpp>
@@ -7,7 +12,25 @@
 namespace shardmark {
 namespace {
 
+// Throws PlanError for what the native kernels do not have yet.
+void refuse_rules(const TransformerDims& dims) {
+  const AttentionRules& rules = dims.rules;
+  const double usual = 1.0 / std::sqrt(static_cast<double>(dims.head_dim()));
+  const char* what = rules.window > 0    ? "a window below the sequence"
+                     : rules.softcap > 0 ? "a softcap of the scores"
+                     : rules.alibi > 0   ? "ALiBi"
+                     : rules.scale > 0 && std::abs(rules.scale / usual - 1) > 1e-12
+                         ? "a scale other than 1 / sqrt(head_dim)"
+                         : nullptr;
+  if (what != nullptr)
+    throw PlanError(
+        fmt::format("attention on a GPU: {}: the kernels do not have it yet: run on a "
+                    "CPU, or plan without running",
+                    what));
+}
+
 device::AttentionShape shape_of(const TransformerDims& dims) {
+  refuse_rules(dims);
   return {dims.micro_batch, dims.sequence, dims.heads, dims.kv_heads, dims.head_dim()};
 }
 

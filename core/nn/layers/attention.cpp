@@ -10,14 +10,56 @@
 namespace shardmark {
 namespace {
 
-// One tile: the query rows [first, first + rows) of a sample and the keys [0, keys), for `heads`
-// heads that share no keys.
+// One tile: the query rows [first, first + rows) of a sample and the keys [key0, key0 + keys), for
+// `heads` heads that share no keys.
 struct Tile {
-  std::int64_t first, rows, keys, heads;
+  std::int64_t first, rows, key0, keys, heads;
   std::int64_t ld;  // distance between rows of scores
   std::int64_t
-      stats_ld;  // distance between the log-sum-exps of two heads, and between their deltas
-  float scale;   // 1 / sqrt(head_dim)
+      stats_ld;         // distance between the log-sum-exps of two heads, and between their deltas
+  std::int64_t window;  // keys that a row sees
+  float scale;          // 1 / sqrt(head_dim) unless the rules say otherwise
+
+  // The keys that a row sees, counted from key0.
+  KOKKOS_INLINE_FUNCTION std::int64_t seen_from(std::int64_t row) const {
+    const std::int64_t oldest = row - window + 1;
+    return oldest > key0 ? oldest - key0 : 0;
+  }
+  KOKKOS_INLINE_FUNCTION std::int64_t seen_to(std::int64_t row) const { return row + 1 - key0; }
+};
+
+// A score as softmax sees it, and its derivative with respect to the product of query and key.
+struct ScoreValue {
+  float value, slope;
+};
+// The usual score is the product, and softmax applies the scale.
+struct PlainScores {
+  static constexpr bool shapes = false;
+  KOKKOS_INLINE_FUNCTION float distance_slope(std::int64_t) const { return 0; }
+};
+// Scores with a softcap (Gemma 2) or with a bias by the distance of the key (Press et al., ALiBi,
+// 2022). Softmax ignores what all scores of a row share, so the distance is as good as the
+// position.
+struct ShapedScores {
+  static constexpr bool shapes = true;
+  float softcap, alibi;
+  std::int64_t first_head, head_stride, heads;
+
+  // The slope of a head: 2^(-8 (h + 1) / n), where n is a power of two; heads beyond n lie between.
+  KOKKOS_INLINE_FUNCTION float distance_slope(std::int64_t tile_head) const {
+    if (alibi == 0) return 0;
+    const std::int64_t head = first_head + tile_head * head_stride;
+    std::int64_t n = 1;
+    while (2 * n <= heads) n *= 2;
+    const auto exponent =
+        head < n ? static_cast<float>(head + 1) : static_cast<float>(head - n) + 0.5f;
+    return alibi * std::exp2(-8.0f * exponent / static_cast<float>(n));
+  }
+  KOKKOS_INLINE_FUNCTION ScoreValue operator()(float scaled, float scale, float bias) const {
+    if (softcap == 0) return {scaled + bias, scale};
+    const float t = tanh_f32(scaled / softcap);
+    return {softcap * t + bias, scale * (1 - t * t)};
+  }
 };
 
 // A tile and the shapes of its products. The query heads of a tile's batch are `group` heads apart,
@@ -27,13 +69,17 @@ class TileView {
  public:
   TileView(const TransformerDims& dims, const AttentionTile& size, std::int64_t first)
       : d_(dims.head_dim()), q_stride_(dims.heads / dims.kv_heads * d_), ld_(size.score_ld) {
+    const std::int64_t window = dims.rules.window;
     tile.first = first;
     tile.rows = std::min(size.query_rows, dims.sequence - first);
-    tile.keys = first + tile.rows;
+    tile.key0 = first_key_of_tile(dims, first);
+    tile.keys = first + tile.rows - tile.key0;
+    tile.window = window > 0 ? window : dims.sequence;
     tile.heads = size.heads;
     tile.ld = ld_;
     tile.stats_ld = dims.heads / dims.kv_heads * dims.sequence;
-    tile.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(d_)));
+    tile.scale = static_cast<float>(
+        dims.rules.scale > 0 ? dims.rules.scale : 1.0 / std::sqrt(static_cast<double>(d_)));
   }
 
   // scores[rows][keys] = Q[rows][d] K[keys][d]^T. `ld_q` and `ld_k` are the distances between rows
@@ -65,44 +111,64 @@ class TileView {
 
 // Turns scores into probabilities, masks the keys that a row may not see, and keeps the
 // log-sum-exp. fp32 probabilities may overwrite the scores.
-template<class T>
-void softmax(const Context& ctx, const Tile& t, float* scores, T* probabilities, float* logsumexp) {
+template<class T, class S>
+void softmax(const Context& ctx, const Tile& t, const S& shape, float* scores, T* probabilities,
+             float* logsumexp) {
   kernel::for_each(
       ctx, "shardmark::attention_softmax", t.heads * t.rows, KOKKOS_LAMBDA(std::int64_t i) {
         const std::int64_t head = i / t.rows, row = t.first + i % t.rows;
-        const std::int64_t seen = row + 1, keys = t.keys;
-        float* s = scores + i * t.ld;
-        T* p = probabilities + i * t.ld;
-        const float scale = t.scale;
+        const std::int64_t from = t.seen_from(row), seen = t.seen_to(row) - from;
+        const std::int64_t keys = t.keys - from;
+        float* s = scores + i * t.ld + from;
+        T* p = probabilities + i * t.ld + from;
+        float scale = t.scale;
+        if constexpr (S::shapes) {
+          const float slope = shape.distance_slope(head);
+          kernel::simd_loop(seen, [&](std::int64_t j) {
+            s[j] = shape(s[j] * scale, scale, slope * static_cast<float>(j + 1 - seen)).value;
+          });
+          scale = 1;
+        }
         const float top = scale * kernel::lane_max(seen, [&](std::int64_t j) { return s[j]; });
         kernel::simd_loop(seen, [&](std::int64_t j) { s[j] = exp_f32(s[j] * scale - top); });
         const auto sum = kernel::lane_sum<float>(seen, [&](std::int64_t j) { return s[j]; });
         const float inverse = 1.0f / sum;
         kernel::simd_loop(seen, [&](std::int64_t j) { round_to(p[j], s[j] * inverse); });
         kernel::simd_loop(keys - seen, [&](std::int64_t j) { p[seen + j] = T{}; });
+        kernel::simd_loop(from, [&](std::int64_t j) { p[j - from] = T{}; });
         logsumexp[head * t.stats_ld + row] = top + std::log(sum);
       });
 }
 
 // Computes the probabilities P again from the scores, and from dscores (dP) the gradient of the
 // unscaled scores: scale * P * (dP - delta).
-template<class T>
-void softmax_backward(const Context& ctx, const Tile& t, const float* logsumexp, const float* delta,
-                      const float* scores, const float* dscores, T* probabilities, T* dproduct) {
+template<class T, class S>
+void softmax_backward(const Context& ctx, const Tile& t, const S& shape, const float* logsumexp,
+                      const float* delta, const float* scores, const float* dscores,
+                      T* probabilities, T* dproduct) {
   kernel::for_each(
       ctx, "shardmark::attention_softmax_backward", t.heads * t.rows,
       KOKKOS_LAMBDA(std::int64_t i) {
         const std::int64_t head = i / t.rows, row = t.first + i % t.rows;
-        const std::int64_t seen = row + 1, keys = t.keys;
-        const float *s = scores + i * t.ld, *ds = dscores + i * t.ld;
-        T *p = probabilities + i * t.ld, *dp = dproduct + i * t.ld;
+        const std::int64_t from = t.seen_from(row), seen = t.seen_to(row) - from;
+        const std::int64_t keys = t.keys - from;
+        const float *s = scores + i * t.ld + from, *ds = dscores + i * t.ld + from;
+        T *p = probabilities + i * t.ld + from, *dp = dproduct + i * t.ld + from;
         const float scale = t.scale;
         const float lse = logsumexp[head * t.stats_ld + row], d = delta[head * t.stats_ld + row];
+        [[maybe_unused]] const float slope = shape.distance_slope(head);
         kernel::simd_loop(seen, [&](std::int64_t j) {
-          const float probability = exp_f32(s[j] * scale - lse);
-          const float gradient = probability * (ds[j] - d) * scale;
+          ScoreValue score{s[j] * scale, scale};
+          if constexpr (S::shapes)
+            score = shape(score.value, scale, slope * static_cast<float>(j + 1 - seen));
+          const float probability = exp_f32(score.value - lse);
+          const float gradient = probability * (ds[j] - d) * score.slope;
           round_to(p[j], probability);
           round_to(dp[j], gradient);
+        });
+        kernel::simd_loop(from, [&](std::int64_t j) {
+          p[j - from] = T{};
+          dp[j - from] = T{};
         });
         kernel::simd_loop(keys - seen, [&](std::int64_t j) {
           p[seen + j] = T{};
@@ -139,6 +205,25 @@ void store_sums(const Context& ctx, std::int64_t rows, std::int64_t columns, con
         T* row = to + r * ld;
         kernel::simd_loop(columns, [&](std::int64_t j) { round_to(row[j], from[j]); });
       });
+}
+
+// Zeros in rows x columns of sums, whose rows are ld apart.
+void clear_sums(const Context& ctx, std::int64_t rows, std::int64_t columns, float* sums,
+                std::int64_t ld) {
+  kernel::for_each(
+      ctx, "shardmark::attention_clear_sums", rows, KOKKOS_LAMBDA(std::int64_t r) {
+        float* row = sums + r * ld;
+        kernel::simd_loop(columns, [&](std::int64_t j) { row[j] = 0; });
+      });
+}
+
+// Calls `f` with what the rules of the layer do to the scores of a tile.
+template<class F>
+void with_shape(const TransformerDims& dims, std::int64_t first_head, const F& f) {
+  const AttentionRules& rules = dims.rules;
+  if (rules.softcap == 0 && rules.alibi == 0) return f(PlainScores());
+  f(ShapedScores{static_cast<float>(rules.softcap), static_cast<float>(rules.alibi), first_head,
+                 dims.heads / dims.kv_heads, dims.heads});
 }
 
 // Products of operands of type T.
@@ -189,15 +274,17 @@ template<class T>
 void forward(const Context& ctx, const TransformerDims& dims, const QueryKeyValue<const T*>& in,
              T* out, float* logsumexp, float* scores, T* probabilities,
              const Products<T>& product) {
-  const std::int64_t h = dims.hidden, d = dims.head_dim();
+  const std::int64_t h = dims.q_dim(), d = dims.head_dim();
   for_each_tile(dims, false, [&](const TileView& v, const TilePosition& at) {
     const std::int64_t row0 = at.sample * dims.sequence, first = row0 + v.tile.first;
     const T* q = in.q + first * in.ld_q + at.head * d;
-    const T* k = in.k + row0 * in.ld_kv + at.kv_head * d;
-    const T* value = in.v + row0 * in.ld_kv + at.kv_head * d;
+    const std::int64_t key = (row0 + v.tile.key0) * in.ld_kv + at.kv_head * d;
+    const T *k = in.k + key, *value = in.v + key;
     product(v.score_product(in.ld_q, in.ld_kv), q, k, scores);
-    softmax(ctx, v.tile, scores, probabilities,
-            logsumexp + (at.sample * dims.heads + at.head) * dims.sequence);
+    with_shape(dims, at.head, [&](const auto& shape) {
+      softmax(ctx, v.tile, shape, scores, probabilities,
+              logsumexp + (at.sample * dims.heads + at.head) * dims.sequence);
+    });
     product(v.row_product(in.ld_kv, h), probabilities, value, out + first * h + at.head * d);
   });
 }
@@ -216,7 +303,7 @@ void backward(const Context& ctx, const TransformerDims& dims, const QueryKeyVal
               const T* out, const float* logsumexp, const T* dout,
               const QueryKeyValue<T*>& gradient, std::byte* scratch,
               const AttentionBackwardScratch& layout, const Products<T>& product) {
-  const std::int64_t h = dims.hidden, d = dims.head_dim(), group = dims.heads / dims.kv_heads;
+  const std::int64_t h = dims.q_dim(), d = dims.head_dim(), group = dims.heads / dims.kv_heads;
   const std::int64_t ld_q = in.ld_q, ld_kv = in.ld_kv;
   auto *scores = part<float>(scratch, layout.scores),
        *dscores = part<float>(scratch, layout.dscores), *delta = part<float>(scratch, layout.delta);
@@ -226,11 +313,12 @@ void backward(const Context& ctx, const TransformerDims& dims, const QueryKeyVal
     const std::int64_t row0 = at.sample * dims.sequence, first = row0 + v.tile.first;
     const std::int64_t stats = (at.sample * dims.heads + at.head) * dims.sequence;
     const std::int64_t member = at.head - at.kv_head * group;
-    const bool add = v.tile.keys < dims.sequence || member > 0;
-    const std::int64_t kv = at.kv_head * d, columns = v.tile.heads * d;
+    const bool begins = v.tile.first + v.tile.rows == dims.sequence && member == 0;
+    const bool windowed = dims.rules.window > 0, add = windowed || !begins;
+    const std::int64_t kv = at.kv_head * d, columns = v.tile.heads * d, key0 = v.tile.key0;
     const T* q = in.q + first * ld_q + at.head * d;
-    const T* k = in.k + row0 * ld_kv + kv;
-    const T* value = in.v + row0 * ld_kv + kv;
+    const T* k = in.k + (row0 + key0) * ld_kv + kv;
+    const T* value = in.v + (row0 + key0) * ld_kv + kv;
     const T* d_out = dout + first * h + at.head * d;
     T* dq = gradient.q + first * gradient.ld_q + at.head * d;
     T* dk = gradient.k + row0 * gradient.ld_kv + kv;
@@ -238,12 +326,18 @@ void backward(const Context& ctx, const TransformerDims& dims, const QueryKeyVal
     Sums sums{part<float>(scratch, layout.dkeys), part<float>(scratch, layout.dvalues), columns};
     constexpr bool in_place = std::is_same_v<T, float>;
     if constexpr (in_place) sums = {dk, dvalue, gradient.ld_kv};
+    // The first tile does not reach all keys of a window, so its sums begin as zeros.
+    if (windowed && begins)
+      for (float* sum : {sums.v, sums.k}) clear_sums(ctx, dims.sequence, columns, sum, sums.ld);
     product(v.score_product(ld_q, ld_kv), q, k, scores);
     product(v.score_product(h, ld_kv), d_out, value, dscores);
-    softmax_backward(ctx, v.tile, logsumexp + stats, delta + stats, scores, dscores, p, dp);
-    product(v.key_product(h, sums.ld, add), p, d_out, sums.v);
+    with_shape(dims, at.head, [&](const auto& shape) {
+      softmax_backward(ctx, v.tile, shape, logsumexp + stats, delta + stats, scores, dscores, p,
+                       dp);
+    });
+    product(v.key_product(h, sums.ld, add), p, d_out, sums.v + key0 * sums.ld);
     product(v.row_product(ld_kv, gradient.ld_q), dp, k, dq);
-    product(v.key_product(ld_q, sums.ld, add), dp, q, sums.k);
+    product(v.key_product(ld_q, sums.ld, add), dp, q, sums.k + key0 * sums.ld);
     if (in_place || v.tile.first > 0 || member + 1 < group) return;
     store_sums(ctx, dims.sequence, columns, sums.v, dvalue, gradient.ld_kv);
     store_sums(ctx, dims.sequence, columns, sums.k, dk, gradient.ld_kv);

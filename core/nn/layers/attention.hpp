@@ -4,7 +4,7 @@
 // a softmax kernel runs between them. Forward keeps one log-sum-exp per row and head, from which
 // backward computes the probabilities again (Dao et al., FlashAttention, 2022; Milakov and
 // Gimelshein, 2018). A group of heads / kv_heads query heads may share one head of keys and values
-// (Ainslie et al., GQA, 2023).
+// (Ainslie et al., GQA, 2023). With a window, a tile has the keys alone that one of its rows sees.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ struct QueryKeyValue {
   std::int64_t ld_q, ld_kv;
 };
 
-/// Writes out[rows][hidden] and logsumexp[micro_batch][heads][sequence]. The offsets of `layout`
-/// are relative to `scratch`. All tensors have the type dims.dtype.
+/// Writes out[rows][heads * head_dim] and logsumexp[micro_batch][heads][sequence]. The offsets of
+/// `layout` are relative to `scratch`. All tensors have the type dims.dtype.
 void attention_forward(const Context& ctx, const TransformerDims& dims,
                        const QueryKeyValue<ConstStored>& in, Stored out, float* logsumexp,
                        std::byte* scratch, const AttentionForwardScratch& layout,

@@ -28,11 +28,19 @@ struct HeadPieces {
   }
 };
 
+/// z = factor * logit, or cap * tanh(factor * logit / cap) if there is a cap, in place.
+struct LogitShape {
+  float factor = 1, cap = 0;
+  bool none() const { return factor == 1 && cap == 0; }
+};
+void shape_logits(const Context& ctx, std::int64_t elems, Stored logits, const LogitShape& shape);
+
 /// Replaces logits[rows][vocab], which lie as HeadPieces says, by (softmax - one_hot(target)) *
 /// scale, and writes the cross-entropy of each row to row_loss[rows]. The target of a row is the
-/// token after it.
+/// token after it. If the logits were
+/// shaped, the gradient is that of what they were before.
 void cross_entropy(const Context& ctx, const TransformerDims& dims, const std::int32_t* tokens,
-                   Stored logits, float* row_loss, float scale);
+                   Stored logits, float* row_loss, float scale, const LogitShape& shape = {});
 
 /// *loss (+)= the mean of row_loss, summed in double in the order of rows; `first` overwrites.
 void mean_loss(const Context& ctx, std::int64_t rows, const float* row_loss, double* loss,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small kernels between products: residual sums, GELU, SwiGLU, and gradients of biases. Sizes
-// are in elements.
+// The small kernels between products: residual sums and gradients of biases. Sizes are in elements.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +8,19 @@
 
 namespace shardmark {
 
-/// out = x + (out + bias) over [rows][hidden]. On entry `out` holds a product; bias[hidden] is its
-/// bias.
+/// out = x + factor * (out + bias) over [rows][hidden]. On entry `out` holds a product;
+/// bias[hidden] is its bias.
 void bias_residual(const Context& ctx, std::int64_t rows, std::int64_t hidden, ConstStored x,
-                   ConstStored bias, Stored out);
+                   ConstStored bias, Stored out, float factor = 1);
 
-/// out = x + out.
-void residual(const Context& ctx, std::int64_t elems, ConstStored x, Stored out);
+/// out = x + factor * out.
+void residual(const Context& ctx, std::int64_t elems, ConstStored x, Stored out, float factor = 1);
 
-/// y = gelu(x).
-void gelu_forward(const Context& ctx, std::int64_t elems, ConstStored x, Stored y);
+/// out += x, which may be fp32.
+void add_to(const Context& ctx, std::int64_t elems, ConstStored x, Stored out);
 
-/// Computes y = gelu(x) again, and turns d from the gradient of y into the gradient of x.
-void gelu_backward(const Context& ctx, std::int64_t elems, ConstStored x, Stored y, Stored d);
-
-/// y = silu(gate) * up (Shazeer, GLU Variants, 2020), where silu(x) = x / (1 + e^-x).
-void swiglu_forward(const Context& ctx, std::int64_t elems, ConstStored gate, ConstStored up,
-                    Stored y);
-
-/// Computes y again. On entry dgate holds the gradient of y; on return it holds that of gate, and
-/// dup holds that of up.
-void swiglu_backward(const Context& ctx, std::int64_t elems, ConstStored gate, ConstStored up,
-                     Stored y, Stored dgate, Stored dup);
+/// out = factor * x.
+void scaled_copy(const Context& ctx, std::int64_t elems, ConstStored x, float factor, Stored out);
 
 /// dbias[columns] (+)= the sum over rows of dy[rows][columns].
 void bias_backward(const Context& ctx, std::int64_t rows, std::int64_t columns, ConstStored dy,

@@ -11,7 +11,7 @@ constexpr std::int64_t columns_at_once = 2048;  // columns that one thread sums 
 // once.
 template<class T, class Rows>
 KOKKOS_INLINE_FUNCTION void add_rows(const kernel::ThreadRow& by, std::int64_t h, const T* dx,
-                                     const Rows& rows, T* row, bool accumulate) {
+                                     const Rows& rows, T* row, bool accumulate, float factor) {
   float sum[columns_at_once];
   for (std::int64_t j0 = 0; j0 < h; j0 += columns_at_once) {
     const std::int64_t count = h - j0 < columns_at_once ? h - j0 : columns_at_once;
@@ -22,7 +22,7 @@ KOKKOS_INLINE_FUNCTION void add_rows(const kernel::ThreadRow& by, std::int64_t h
       by.loop(count, [&](std::int64_t j) { sum[j] = 0.0f; });
     rows([&](std::int64_t r) {
       const T* d = dx + r * h + j0;
-      by.loop(count, [&](std::int64_t j) { sum[j] += widen(d[j]); });
+      by.loop(count, [&](std::int64_t j) { sum[j] += factor * widen(d[j]); });
     });
     by.loop(count, [&](std::int64_t j) { round_to(to[j], sum[j]); });
   }
@@ -32,7 +32,7 @@ KOKKOS_INLINE_FUNCTION void add_rows(const kernel::ThreadRow& by, std::int64_t h
 // repeated seldom.
 template<class T, class Rows>
 KOKKOS_INLINE_FUNCTION void add_rows(const kernel::WarpRow& by, std::int64_t h, const T* dx,
-                                     const Rows& rows, T* row, bool accumulate) {
+                                     const Rows& rows, T* row, bool accumulate, float factor) {
   constexpr int held = 8;
   const std::int64_t width = (h + held - 1) / held;
   by.loop(width, [&](std::int64_t first) {
@@ -43,7 +43,7 @@ KOKKOS_INLINE_FUNCTION void add_rows(const kernel::WarpRow& by, std::int64_t h, 
     };
     if (accumulate) each([&](float& s, std::int64_t j) { s = widen(row[j]); });
     rows([&](std::int64_t r) {
-      each([&](float& s, std::int64_t j) { s += widen(dx[r * h + j]); });
+      each([&](float& s, std::int64_t j) { s += factor * widen(dx[r * h + j]); });
     });
     each([&](float s, std::int64_t j) { round_to(row[j], s); });
   });
@@ -53,23 +53,28 @@ template<class T>
 void token_forward(const Context& ctx, const TransformerDims& dims, const std::int32_t* tokens,
                    const T* wte, T* x) {
   const std::int64_t h = dims.hidden, sequence = dims.sequence;
+  const auto factor = static_cast<float>(dims.decoder->ends.embedding_factor);
   kernel::for_each_row(
       ctx, "shardmark::token_embedding_forward", dims.rows(),
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         const std::int64_t sample = r / sequence, position = r % sequence;
         const T* token = wte + std::int64_t{tokens[sample * (sequence + 1) + position]} * h;
         T* to = x + r * h;
-        row.loop(h, [&](std::int64_t j) { to[j] = token[j]; });
+        if (factor == 1)
+          row.loop(h, [&](std::int64_t j) { to[j] = token[j]; });
+        else
+          row.loop(h, [&](std::int64_t j) { round_to(to[j], factor * widen(token[j])); });
       });
 }
 
 template<class T>
 void position_forward(const Context& ctx, const TransformerDims& dims, const T* wpe, T* x) {
   const std::int64_t h = dims.hidden, sequence = dims.sequence;
+  const std::int64_t offset = dims.decoder->positions.offset;
   kernel::for_each_row(
       ctx, "shardmark::position_embedding_forward", dims.rows(),
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
-        const T* place = wpe + r % sequence * h;
+        const T* place = wpe + (offset + r % sequence) * h;
         T* to = x + r * h;
         row.loop(h, [&](std::int64_t j) { round_to(to[j], widen(to[j]) + widen(place[j])); });
       });
@@ -128,16 +133,19 @@ template<class T>
 void token_backward(const Context& ctx, const TransformerDims& dims, const std::int32_t* tokens,
                     const T* dx, T* dwte, bool accumulate) {
   const std::int64_t h = dims.hidden, sequence = dims.sequence, samples = dims.micro_batch;
+  const auto factor = static_cast<float>(dims.decoder->ends.embedding_factor);
+  const std::int64_t padding = dims.decoder->ends.padding_token;
   kernel::for_each_row(
       ctx, "shardmark::token_embedding_backward", dims.vocab,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t v) {
         const auto token = static_cast<std::int32_t>(v);
         T* to = dwte + v * h;
         bool found = false;
-        for (std::int64_t sample = 0; sample < samples; ++sample)
+        for (std::int64_t sample = 0; v != padding && sample < samples; ++sample)
           found = found || occurs(row, tokens + sample * (sequence + 1), sequence, token);
         if (found)
-          add_rows(row, h, dx, RowsOfToken{tokens, token, samples, sequence}, to, accumulate);
+          add_rows(row, h, dx, RowsOfToken{tokens, token, samples, sequence}, to, accumulate,
+                   factor);
         else if (!accumulate)
           row.loop(h, [&](std::int64_t j) { to[j] = T{}; });
       });
@@ -147,10 +155,17 @@ template<class T>
 void position_backward(const Context& ctx, const TransformerDims& dims, const T* dx, T* dwpe,
                        bool accumulate) {
   const std::int64_t h = dims.hidden, sequence = dims.sequence, samples = dims.micro_batch;
+  const PositionSpec& p = dims.decoder->positions;
+  const std::int64_t offset = p.offset, table = p.rows > 0 ? p.rows : offset + sequence;
   kernel::for_each_row(
-      ctx, "shardmark::position_embedding_backward", sequence,
+      ctx, "shardmark::position_embedding_backward", table,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t t) {
-        add_rows(row, h, dx, RowsAtPosition{t, samples, sequence}, dwpe + t * h, accumulate);
+        const std::int64_t position = t - offset;
+        T* to = dwpe + t * h;
+        if (position >= 0 && position < sequence)
+          add_rows(row, h, dx, RowsAtPosition{position, samples, sequence}, to, accumulate, 1.0f);
+        else if (!accumulate)
+          row.loop(h, [&](std::int64_t j) { to[j] = T{}; });
       });
 }
 

@@ -10,21 +10,23 @@
 
 namespace shardmark {
 
-/// x[rows][h] = wte[token]. tokens is [micro_batch][sequence + 1]; the last token of a sample is
-/// only a target.
+/// x[rows][h] = wte[token], times the description's factor. tokens is [micro_batch][sequence + 1];
+/// the last token of a sample is only a target.
 void token_embedding_forward(const Context& ctx, const TransformerDims& dims,
                              const std::int32_t* tokens, ConstStored wte, Stored x);
 
-/// x[rows][h] += wpe[position].
+/// x[rows][h] += wpe[offset + position], with the description's offset.
 void position_embedding_forward(const Context& ctx, const TransformerDims& dims, ConstStored wpe,
                                 Stored x);
 
-/// Writes or adds the gradient of wte[vocab][h] from dx[rows][h].
+/// Writes or adds the gradient of wte[vocab][h] from dx[rows][h]. The description's padding token
+/// gets none.
 void token_embedding_backward(const Context& ctx, const TransformerDims& dims,
                               const std::int32_t* tokens, ConstStored dx, Stored dwte,
                               bool accumulate);
 
-/// Writes or adds the gradient of wpe[sequence][h] from dx[rows][h].
+/// Writes or adds the gradient of all rows of wpe from dx[rows][h]. The table has as many rows as
+/// the description says, or as there are positions, the offset included.
 void position_embedding_backward(const Context& ctx, const TransformerDims& dims, ConstStored dx,
                                  Stored dwpe, bool accumulate);
 

@@ -10,8 +10,7 @@ namespace {
 
 template<class T>
 void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
-             const T* weight, T* y, float* rstd) {
-  constexpr float eps = 1e-5f;
+             const T* weight, T* y, float* rstd, NormRule rule) {
   kernel::for_each_row(
       ctx, "shardmark::rms_norm_forward", rows,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
@@ -19,10 +18,10 @@ void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T
         T* y_row = y + r * hidden;
         const auto squares = row.sum<float>(
             hidden, [&](std::int64_t j) { return widen(x_row[j]) * widen(x_row[j]); });
-        const float scale = 1.0f / std::sqrt(squares / static_cast<float>(hidden) + eps);
+        const float scale = 1.0f / std::sqrt(squares / static_cast<float>(hidden) + rule.eps);
         row.once([&] { rstd[r] = scale; });
         row.loop(hidden, [&](std::int64_t j) {
-          round_to(y_row[j], widen(x_row[j]) * scale * widen(w[j]));
+          round_to(y_row[j], widen(x_row[j]) * scale * (rule.offset + widen(w[j])));
         });
       });
 }
@@ -30,7 +29,8 @@ void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T
 // With g = dy * weight and n = x * rstd: dx = rstd * (g - n * mean(g * n)).
 template<class T, class D>
 void input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
-                    const float* rstd, const T* weight, const D* dy, T* dx, bool accumulate) {
+                    const float* rstd, const T* weight, const D* dy, T* dx, bool accumulate,
+                    float offset) {
   kernel::for_each_row(
       ctx, "shardmark::rms_norm_input_gradient", rows,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
@@ -38,7 +38,7 @@ void input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden, 
         const D* dy_row = dy + r * hidden;
         T* dx_row = dx + r * hidden;
         const float scale = rstd[r];
-        auto g = [&](std::int64_t j) { return widen(dy_row[j]) * widen(w[j]); };
+        auto g = [&](std::int64_t j) { return widen(dy_row[j]) * (offset + widen(w[j])); };
         auto n = [&](std::int64_t j) { return widen(x_row[j]) * scale; };
         const float gn_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j) * n(j); }) /
                               static_cast<float>(hidden);
@@ -67,20 +67,20 @@ void backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
 }  // namespace
 
 void rms_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, ConstStored x,
-                      ConstStored weight, Stored y, float* rstd) {
+                      ConstStored weight, Stored y, float* rstd, const NormRule& rule) {
   with_storage(x.dtype, [&](auto type) {
     using T = decltype(type);
-    forward(ctx, rows, hidden, x.as<T>(), weight.as<T>(), y.as<T>(), rstd);
+    forward(ctx, rows, hidden, x.as<T>(), weight.as<T>(), y.as<T>(), rstd, rule);
   });
 }
 
 void rms_norm_input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                              ConstStored x, const float* rstd, ConstStored weight, ConstStored dy,
-                             Stored dx, bool accumulate) {
+                             Stored dx, bool accumulate, const NormRule& rule) {
   with_types(x, dy, [&](auto type, auto dy_type) {
     using T = decltype(type);
     input_gradient(ctx, rows, hidden, x.as<T>(), rstd, weight.as<T>(), dy.as<decltype(dy_type)>(),
-                   dx.as<T>(), accumulate);
+                   dx.as<T>(), accumulate, rule.offset);
   });
 }
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMSNorm over the rows of [rows][hidden], forward and backward (Zhang and Sennrich, 2019), with
-// eps 1e-5. Forward keeps the reciprocal root mean square of each row.
+// RMSNorm over the rows of [rows][hidden], forward and backward (Zhang and Sennrich, 2019). Forward
+// keeps the reciprocal root mean square of each row.
 #pragma once
 
 #include <cstdint>
 
-#include <core/nn/kernels/storage.hpp>
+#include <core/nn/layers/layer_norm.hpp>
 
 namespace shardmark {
 
-/// y = x * rstd * weight; writes rstd[rows] = 1 / sqrt(mean(x^2) + eps).
+/// y = x * rstd * (offset + weight); writes rstd[rows] = 1 / sqrt(mean(x^2) + eps).
 void rms_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, ConstStored x,
-                      ConstStored weight, Stored y, float* rstd);
+                      ConstStored weight, Stored y, float* rstd, const NormRule& rule = {});
 
 /// Writes the gradient of the input to dx, or adds it, from dy, the gradient of the output. dy may
-/// be fp32 whatever the other types are.
+/// be fp32 whatever the other types are, and dx may be dy.
 void rms_norm_input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                              ConstStored x, const float* rstd, ConstStored weight, ConstStored dy,
-                             Stored dx, bool accumulate);
+                             Stored dx, bool accumulate, const NormRule& rule = {});
 
 /// Writes or adds the gradient of weight: the sum over rows of dy * x * rstd. dy may be fp32
 /// whatever the other types are.

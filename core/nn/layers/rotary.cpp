@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
+#include <core/error.hpp>
 #include <core/nn/kernels/math.hpp>
 #include <core/nn/kernels/rows.hpp>
 #include <core/nn/layers/rotary.hpp>
+#include <core/plan/deck/decoder_modules.hpp>
 
 namespace shardmark {
 namespace {
 
-constexpr double theta = 10000.0;
 constexpr std::int64_t pairs_at_once = 64;  // pairs whose sines one thread keeps at a time
 
 template<class T>
@@ -18,92 +21,149 @@ KOKKOS_INLINE_FUNCTION void turn_pair(T& low, T& high, float cos, float sin) {
   round_to(high, b * cos + a * sin);
 }
 
+// The rows of q or of k: heads of `channels` channels each.
+template<class T>
+struct Heads {
+  T* data;
+  std::int64_t stride, count, channels;
+};
+
 // Pairs [begin, begin + count) of every head of one row.
 template<class T>
-KOKKOS_INLINE_FUNCTION void rotate_heads(T* row, std::int64_t heads, std::int64_t half,
+KOKKOS_INLINE_FUNCTION void rotate_heads(const Heads<T>& x, std::int64_t r, const Rotation& t,
                                          std::int64_t begin, std::int64_t count, const float* cos,
                                          const float* sin) {
-  for (std::int64_t head = 0; head < heads; ++head) {
-    T* low = row + head * 2 * half + begin;
-    T* high = low + half;
+  for (std::int64_t head = 0; head < x.count; ++head) {
+    T* channels = x.data + r * x.stride + head * x.channels;
+    if (t.neighbours) {
+      for (std::int64_t j = 0; j < count; ++j)
+        turn_pair(channels[2 * (begin + j)], channels[2 * (begin + j) + 1], cos[j], sin[j]);
+      continue;
+    }
+    T *low = channels + begin, *high = low + t.pairs;
     kernel::simd_loop(count, [&](std::int64_t j) { turn_pair(low[j], high[j], cos[j], sin[j]); });
   }
 }
 
-// The angles by which one row of q and of k is rotated: pair j by `angle` * `ratio`^j. They are
-// computed in double; in fp32 they would have the rounding error of the position.
-struct Angles {
-  double angle, ratio;
-  std::int64_t half;
-};
-
+// Angles are computed in double; in fp32 they would have the rounding error of the position.
 template<class T>
-KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::ThreadRow&, const Angles& a, T* q,
-                                       std::int64_t heads, T* k, std::int64_t kv_heads) {
-  double angle[pairs_at_once];
+KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::ThreadRow&, const Rotation& t, double position,
+                                       std::int64_t r, const Heads<T>& q, const Heads<T>& k) {
   float cos[pairs_at_once], sin[pairs_at_once];
-  double next = a.angle;
-  for (std::int64_t begin = 0; begin < a.half; begin += pairs_at_once) {
-    const std::int64_t count = a.half - begin < pairs_at_once ? a.half - begin : pairs_at_once;
-    for (std::int64_t j = 0; j < count; ++j, next *= a.ratio) angle[j] = next;
+  for (std::int64_t begin = 0; begin < t.pairs; begin += pairs_at_once) {
+    const std::int64_t count = t.pairs - begin < pairs_at_once ? t.pairs - begin : pairs_at_once;
+    const double* frequency = t.frequency + begin;
     kernel::simd_loop(count, [&](std::int64_t j) {
-      const CosSin t = cos_sin_f32(angle[j]);
-      cos[j] = t.cos;
-      sin[j] = t.sin;
+      const CosSin turn = cos_sin_f32(position * frequency[j]);
+      cos[j] = turn.cos * t.length;
+      sin[j] = turn.sin * t.length;
     });
-    rotate_heads(q, heads, a.half, begin, count, cos, sin);
-    rotate_heads(k, kv_heads, a.half, begin, count, cos, sin);
+    rotate_heads(q, r, t, begin, count, cos, sin);
+    rotate_heads(k, r, t, begin, count, cos, sin);
   }
-}
-
-KOKKOS_INLINE_FUNCTION double power(double base, std::int64_t exponent) {
-  double result = 1;
-  for (; exponent > 0; exponent /= 2, base *= base)
-    if (exponent % 2 == 1) result *= base;
-  return result;
 }
 
 // Each lane has pair j of every head, so that it computes the sine of that pair once.
 template<class T>
-KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::WarpRow& row, const Angles& a, T* q,
-                                       std::int64_t heads, T* k, std::int64_t kv_heads) {
-  row.loop(a.half, [&](std::int64_t j) {
-    const CosSin t = cos_sin_f32(a.angle * power(a.ratio, j));
-    for (std::int64_t at = j; at < heads * 2 * a.half; at += 2 * a.half)
-      turn_pair(q[at], q[at + a.half], t.cos, t.sin);
-    for (std::int64_t at = j; at < kv_heads * 2 * a.half; at += 2 * a.half)
-      turn_pair(k[at], k[at + a.half], t.cos, t.sin);
+KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::WarpRow& row, const Rotation& t,
+                                       double position, std::int64_t r, const Heads<T>& q,
+                                       const Heads<T>& k) {
+  row.loop(t.pairs, [&](std::int64_t j) {
+    const CosSin turn = cos_sin_f32(position * t.frequency[j]);
+    const float cos = turn.cos * t.length, sin = turn.sin * t.length;
+    const std::int64_t low = t.neighbours ? 2 * j : j, high = t.neighbours ? low + 1 : j + t.pairs;
+    for (const Heads<T>& x : {q, k})
+      for (std::int64_t head = 0; head < x.count; ++head) {
+        T* channels = x.data + r * x.stride + head * x.channels;
+        turn_pair(channels[low], channels[high], cos, sin);
+      }
   });
 }
 
 // `direction` is 1 (forward) or -1 (backward).
 template<class T>
 void rotate(const Context& ctx, const char* label, const TransformerDims& dims, double direction,
-            T* q, T* k) {
-  const std::int64_t heads = dims.heads, kv_heads = dims.kv_heads, sequence = dims.sequence;
-  const std::int64_t half = dims.head_dim() / 2;
-  const double ratio = std::pow(theta, -1.0 / static_cast<double>(half));
+            const QueryKeyValue<Stored>& x, const Rotation& rotation) {
+  const std::int64_t sequence = dims.sequence;
+  const Heads<T> q{x.q.as<T>(), x.ld_q, dims.heads, dims.head_dim()};
+  const Heads<T> k{x.k.as<T>(), x.ld_kv, dims.kv_heads, dims.head_dim()};
   kernel::for_each_row(
       ctx, label, dims.rows(), KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
-        const Angles angles{direction * static_cast<double>(r % sequence), ratio, half};
-        rotate_row(row, angles, q + r * heads * 2 * half, heads, k + r * kv_heads * 2 * half,
-                   kv_heads);
+        rotate_row(row, rotation, direction * static_cast<double>(r % sequence), r, q, k);
       });
+}
+
+// Llama 3: wavelengths beyond the original positions are longer by the factor, short ones remain,
+// and those between are blended.
+double llama3_frequency(const RotarySpec& s, double frequency) {
+  const double turns =
+      static_cast<double>(s.original_positions) * frequency / (2 * std::numbers::pi);
+  const double kept =
+      std::clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);
+  return frequency * (kept + (1 - kept) / s.factor);
+}
+
+// YaRN: pairs that turn often over the original positions remain, pairs that turn seldom are slower
+// by the factor, and a ramp over the pairs lies between.
+double yarn_frequency(const RotarySpec& s, double channels, std::int64_t j, double frequency) {
+  const auto pair_of = [&](double turns) {
+    return channels *
+           std::log(static_cast<double>(s.original_positions) / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(s.base));
+  };
+  double low = pair_of(s.beta_fast), high = pair_of(s.beta_slow);
+  if (s.truncate) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0), high = std::min(high, channels - 1);
+  if (low == high) high += 0.001;
+  const double slowed = std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0);
+  return frequency * (1 - slowed + slowed / s.factor);
 }
 
 }  // namespace
 
-void rotary_forward(const Context& ctx, const TransformerDims& dims, Stored q, Stored k) {
-  with_storage(q.dtype, [&](auto type) {
-    using T = decltype(type);
-    rotate(ctx, "shardmark::rotary_forward", dims, 1.0, q.as<T>(), k.as<T>());
+Rotation rotation_of(const TransformerDims& dims, std::int64_t layer) {
+  RotarySpec s = dims.decoder->positions.rotary;
+  const AttentionSpec& a = dims.decoder->attention;
+  if (s.window_base > 0 && a.window > 0 && in_pattern(a.windowed, layer)) {
+    s.base = s.window_base;
+    s.scaling = RotaryScaling::none;
+  }
+  Rotation r;
+  // An odd number of channels rounds up to pairs, as in transformers.
+  const auto channels =
+      static_cast<std::int64_t>(static_cast<double>(dims.head_dim()) * s.part + 1e-6);
+  r.pairs = (channels + 1) / 2;
+  if (r.pairs > Rotation::most_pairs)
+    throw PlanError(
+        "model.attention.head_dim: rotary positions have at most 512 channels per head");
+  r.neighbours = s.neighbours;
+  if (s.scaling == RotaryScaling::yarn) r.length = static_cast<float>(s.attention_factor);
+  for (std::int64_t j = 0; j < r.pairs; ++j) {
+    const double own =
+        std::pow(s.base, -static_cast<double>(2 * j) / static_cast<double>(channels));
+    switch (s.scaling) {
+      case RotaryScaling::none: r.frequency[j] = own; break;
+      case RotaryScaling::linear: r.frequency[j] = own / s.factor; break;
+      case RotaryScaling::llama3: r.frequency[j] = llama3_frequency(s, own); break;
+      case RotaryScaling::yarn:
+        r.frequency[j] = yarn_frequency(s, static_cast<double>(channels), j, own);
+        break;
+    }
+  }
+  return r;
+}
+
+void rotary_forward(const Context& ctx, const TransformerDims& dims,
+                    const QueryKeyValue<Stored>& parts, const Rotation& rotation) {
+  with_storage(parts.q.dtype, [&](auto type) {
+    rotate<decltype(type)>(ctx, "shardmark::rotary_forward", dims, 1.0, parts, rotation);
   });
 }
 
-void rotary_backward(const Context& ctx, const TransformerDims& dims, Stored dq, Stored dk) {
-  with_storage(dq.dtype, [&](auto type) {
-    using T = decltype(type);
-    rotate(ctx, "shardmark::rotary_backward", dims, -1.0, dq.as<T>(), dk.as<T>());
+void rotary_backward(const Context& ctx, const TransformerDims& dims,
+                     const QueryKeyValue<Stored>& gradient, const Rotation& rotation) {
+  with_storage(gradient.q.dtype, [&](auto type) {
+    rotate<decltype(type)>(ctx, "shardmark::rotary_backward", dims, -1.0, gradient, rotation);
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments of the modules in transformer.cpp, gpt2.cpp and llama.cpp.
+// The arguments of the modules in transformer.cpp and decoder.cpp.
 #pragma once
 
 #include <fmt/core.h>
@@ -13,7 +13,7 @@ namespace shardmark {
 /// The sizes and buffers of one call.
 struct ModuleCall {
   ModuleCall(const Context& c, const TransformerDims& d, const TransformerBuffers& buffers)
-      : ctx(c), dims(d), b(buffers), rows(d.rows()), h(d.hidden) {}
+      : ctx(c), dims(d), decoder(*d.decoder), b(buffers), rows(d.rows()), h(d.hidden) {}
   Stored x_in() const { return {dims.dtype, b.x_in}; }
   Stored x_out() const { return {dims.dtype, b.x_out}; }
   Stored dx() const { return {dims.dtype, b.dx}; }
@@ -27,6 +27,7 @@ struct ModuleCall {
 
   const Context& ctx;
   const TransformerDims& dims;
+  const Decoder& decoder;
   const TransformerBuffers& b;
   const std::int64_t rows, h;
 };
@@ -51,7 +52,8 @@ class Scratch {
   /// The address to which the offsets are relative.
   std::byte* base() const { return base_; }
   std::span<std::byte> gemm() const { return gemm_; }
-  Linear linear() const { return {call_.ctx, call_.rows, gemm_}; }
+  /// `in_out`: weights are [in][out].
+  Linear linear(bool in_out = false) const { return {call_.ctx, call_.rows, gemm_, in_out}; }
 
  private:
   const ModuleCall& call_;
@@ -70,11 +72,10 @@ struct Gradients {
   bool accumulate;
 };
 
-/// Throws PlanError: the family has no module of this role.
-[[noreturn]] inline void unknown_role(Family family, Role role) {
-  throw PlanError(
-      fmt::format("{}: no kernel for a module of role {}: must be a role of this family",
-                  to_string(family), to_string(role)));
+/// Throws PlanError: no decoder has a module of this role.
+[[noreturn]] inline void unknown_role(Role role) {
+  throw PlanError(fmt::format("no kernel for a module of role {}: must be a role of the model",
+                              to_string(role)));
 }
 
 }  // namespace shardmark

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <string>
-
-#include <core/error.hpp>
 #include <core/nn/layers/cross_entropy.hpp>
+#include <core/nn/layers/elementwise.hpp>
 #include <core/nn/layers/embedding.hpp>
-#include <core/nn/models/gpt2.hpp>
-#include <core/nn/models/llama.hpp>
-#include <core/nn/models/module_call.hpp>
+#include <core/nn/models/decoder.hpp>
 
 namespace shardmark {
 namespace {
@@ -19,31 +15,41 @@ void for_each_piece(const TransformerDims& dims, Stored logits, const F& f) {
     f(v, pieces.columns_of(v), logits.at(pieces.row(v, 0)));
 }
 
-void head_forward(const ModuleCall& c, ConstStored weight) {
+LogitShape shape_of(const ModuleCall& c) {
+  return {static_cast<float>(c.decoder.ends.logits_factor),
+          static_cast<float>(c.decoder.ends.logits_softcap)};
+}
+
+void head_forward(const ModuleCall& c, Tensors t) {
   const HeadSaved s = head_saved(c.dims);
   const Scratch scratch(c, "head", head_forward_workspace(c.dims, 0).gemm);
   const Linear linear = scratch.linear();
+  const LogitShape shape = shape_of(c);
   for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored to) {
-    linear.forward(c.h, count, c.saved(s.norm), weight.at(v * c.h), nullptr, to);
+    const ConstStored bias = t.bias.data == nullptr ? t.bias : t.bias.at(v);
+    linear.forward(c.h, count, c.saved(s.norm), t.weight.at(v * c.h), bias, to);
   });
+  if (!shape.none()) shape_logits(c.ctx, c.rows * c.dims.vocab, c.saved(s.dlogits), shape);
   cross_entropy(c.ctx, c.dims, c.b.tokens, c.saved(s.dlogits), c.saved_fp32(s.row_loss),
-                c.b.grad_scale / static_cast<float>(c.rows));
+                c.b.grad_scale / static_cast<float>(c.rows), shape);
   mean_loss(c.ctx, c.rows, c.saved_fp32(s.row_loss), c.b.loss, c.b.first_loss);
 }
 
-void head_backward(const ModuleCall& c, ConstStored weight, Stored dweight, bool accumulate) {
+void head_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const HeadSaved s = head_saved(c.dims);
   const HeadBackwardWorkspace w = head_backward_workspace(c.dims, 0);
   const Scratch scratch(c, "head", w.gemm);
   const Linear linear = scratch.linear();
   for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored d) {
-    linear.backward_weight(c.h, count, d, c.saved(s.norm), dweight.at(v * c.h), accumulate);
-    linear.backward_input(c.h, count, d, weight.at(v * c.h), scratch.fp32(w.dnorm), v > 0);
+    linear.backward_weight(c.h, count, d, c.saved(s.norm), g.weight.at(v * c.h), g.accumulate);
+    linear.backward_input(c.h, count, d, t.weight.at(v * c.h), scratch.fp32(w.dnorm), v > 0);
+    if (t.bias.data != nullptr) bias_backward(c.ctx, c.rows, count, d, g.bias.at(v), g.accumulate);
   });
 }
 
-[[noreturn]] void throw_no_arithmetic(Family family) {
-  throw PlanError("model.family " + std::string(to_string(family)) + ": has no arithmetic");
+// The residual stream after the token embedding: its output, or what a norm of it reads.
+Stored embedding_output(const ModuleCall& c) {
+  return c.decoder.ends.embedding_norm ? c.saved(embedding_saved(c.dims).embedding) : c.x_out();
 }
 
 }  // namespace
@@ -54,16 +60,10 @@ void transformer_forward(const Context& ctx, const TransformerDims& dims, Role r
   const Tensors t{{dims.dtype, params[0]}, {dims.dtype, params[1]}};
   switch (role) {
     case Role::token_embedding:
-      return token_embedding_forward(ctx, dims, buffers.tokens, t.weight, c.x_out());
-    case Role::head: return head_forward(c, t.weight);
-    default: break;
+      return token_embedding_forward(ctx, dims, buffers.tokens, t.weight, embedding_output(c));
+    case Role::head: return head_forward(c, t);
+    default: return decoder_forward(c, role, t);
   }
-  switch (dims.family) {
-    case Family::gpt2: return gpt2_forward(c, role, t);
-    case Family::llama: return llama_forward(c, role, t);
-    case Family::list: break;
-  }
-  throw_no_arithmetic(dims.family);
 }
 
 void transformer_backward(const Context& ctx, const TransformerDims& dims, Role role,
@@ -75,15 +75,9 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
   switch (role) {
     case Role::token_embedding:
       return token_embedding_backward(ctx, dims, buffers.tokens, c.dx(), g.weight, accumulate);
-    case Role::head: return head_backward(c, t.weight, g.weight, accumulate);
-    default: break;
+    case Role::head: return head_backward(c, t, g);
+    default: return decoder_backward(c, role, t, g);
   }
-  switch (dims.family) {
-    case Family::gpt2: return gpt2_backward(c, role, t, g);
-    case Family::llama: return llama_backward(c, role, t, g);
-    case Family::list: break;
-  }
-  throw_no_arithmetic(dims.family);
 }
 
 }  // namespace shardmark

@@ -28,6 +28,7 @@ struct TransformerBuffers {
   double* loss = nullptr;          // (+)= the micro-batch's mean cross-entropy
   bool first_loss = true;          // overwrite the loss
   float grad_scale = 1;            // factor of the logits' gradient
+  std::int64_t layer = 0;          // of a block
   std::span<std::byte> workspace;  // the workspace of the unit, workspace_bytes
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three products of a linear layer y[rows][out] = x[rows][in] W[out][in]^T (+ bias). Both
-// operands of a product have the same type; the result has that type or fp32. Sizes are in
-// elements.
+// The three products of a linear layer y[rows][out] = x[rows][in] W[out][in]^T (+ bias), or with
+// weights that are stored as [in][out]. Both operands of a product have the same type; the result
+// has that type or fp32. Sizes are in elements.
 #pragma once
 
 #include <cstddef>
@@ -15,27 +15,32 @@
 namespace shardmark {
 
 /// The three products of one linear layer with `rows` rows. `gemm_scratch` is memory for the
-/// product library.
+/// product library, and `in_out` says that weights are [in][out].
 class Linear {
  public:
-  Linear(const Context& ctx, std::int64_t rows, std::span<std::byte> gemm_scratch)
-      : ctx_(ctx), rows_(rows), scratch_(gemm_scratch) {}
+  Linear(const Context& ctx, std::int64_t rows, std::span<std::byte> gemm_scratch,
+         bool in_out = false)
+      : ctx_(ctx), rows_(rows), in_out_(in_out), scratch_(gemm_scratch) {}
 
   /// y = x W^T (+ bias; a bias with a null pointer is not added).
   void forward(std::int64_t in, std::int64_t out, ConstStored x, ConstStored weight,
                ConstStored bias, Stored y) const {
-    run({rows_, out, in, false, true, in, in, out, false, bias.data != nullptr}, x, weight, y,
-        bias);
+    run({rows_, out, in, false, !in_out_, in, in_out_ ? out : in, out, false, bias.data != nullptr},
+        x, weight, y, bias);
   }
   /// dx (+)= dy W.
   void backward_input(std::int64_t in, std::int64_t out, ConstStored dy, ConstStored weight,
                       Stored dx, bool accumulate = false) const {
-    run({rows_, in, out, false, false, out, in, in, accumulate}, dy, weight, dx, nullptr);
+    run({rows_, in, out, false, in_out_, out, in_out_ ? out : in, in, accumulate}, dy, weight, dx,
+        nullptr);
   }
   /// dW (+)= dy^T x.
   void backward_weight(std::int64_t in, std::int64_t out, ConstStored dy, ConstStored x,
                        Stored dweight, bool accumulate) const {
-    run({out, in, rows_, true, false, out, in, in, accumulate}, dy, x, dweight, nullptr);
+    if (in_out_)
+      run({in, out, rows_, true, false, in, out, out, accumulate}, x, dy, dweight, nullptr);
+    else
+      run({out, in, rows_, true, false, out, in, in, accumulate}, dy, x, dweight, nullptr);
   }
 
  private:
@@ -48,6 +53,7 @@ class Linear {
 
   const Context& ctx_;
   std::int64_t rows_;
+  bool in_out_;
   std::span<std::byte> scratch_;
 };
 

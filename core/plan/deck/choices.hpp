@@ -61,10 +61,11 @@ constexpr const BackendTraits& traits(Backend b) {
   return backend_traits[b];
 }
 
-/// `model.family`: how a model is built from its sizes. A `list` is given module by module.
-enum class Family : std::uint8_t { gpt2, llama, list };
+/// `model.family`: how a model is built from its sizes. A `list` is given module by module, and a
+/// `decoder` by a description.
+enum class Family : std::uint8_t { gpt2, llama, list, decoder };
 template<>
-inline constexpr std::size_t enum_size<Family> = 3;
+inline constexpr std::size_t enum_size<Family> = 4;
 
 /// What distinguishes the model families for code that is common to them.
 struct FamilyTraits {
@@ -74,7 +75,8 @@ struct FamilyTraits {
 inline constexpr auto family_traits =
     enum_table<Family>(FamilyTraits{.name = "gpt2", .has_arithmetic = true},
                        FamilyTraits{.name = "llama", .has_arithmetic = true},
-                       FamilyTraits{.name = "list", .has_arithmetic = false});
+                       FamilyTraits{.name = "list", .has_arithmetic = false},
+                       FamilyTraits{.name = "decoder", .has_arithmetic = true});
 /// The row of the table above.
 constexpr const FamilyTraits& traits(Family f) {
   return family_traits[f];

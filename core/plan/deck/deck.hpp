@@ -12,6 +12,7 @@
 
 #include <core/plan/deck/choices.hpp>
 #include <core/plan/deck/congestion.hpp>
+#include <core/plan/deck/decoder.hpp>
 #include <core/plan/deck/optimizers.hpp>
 #include <core/plan/deck/perturb.hpp>
 #include <core/plan/deck/torch_spec.hpp>
@@ -44,12 +45,13 @@ struct Visit {
 /// The section `model`: the sizes of a family, or a list of modules with their parameters.
 struct ModelSpec {
   Family family = Family::gpt2;
-  // gpt2, llama
+  // gpt2, llama, decoder
   std::int64_t layers = 0, hidden = 0, heads = 0, sequence = 0, vocab = 0;
   std::optional<double> fit;  // the part of the budget to fill; `layers` is 0 until that is done
-  std::int64_t kv_heads = 0, ffn = 0;  // llama
+  std::int64_t kv_heads = 0, ffn = 0;  // llama, decoder
   bool qkv_bias = false;               // llama: whether q, k and v have biases
   bool tied_head = false;
+  SharedDecoder decoder;  // decoder
   // list
   std::vector<ListModule> modules;
   std::vector<std::pair<std::string, std::string>> tied;  // {alias, owner}

@@ -93,10 +93,15 @@ enum class Role : std::uint8_t {
   up,
   mlp_proj,
   final_norm,
-  head
+  head,
+  q_norm,
+  k_norm,
+  post_norm1,  // of attention's output
+  post_norm2,  // of the MLP's output
+  embedding_norm
 };
 template<>
-inline constexpr std::size_t enum_size<Role> = 17;
+inline constexpr std::size_t enum_size<Role> = 22;
 
 /// The part of a step that an event belongs to. The phase `init` is start-up, before the first
 /// step.

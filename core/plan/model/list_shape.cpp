@@ -57,6 +57,7 @@ class ListBuilder {
       add_alias(m, tie->second, parent);
     else {
       b_.module(m.name, m.numels.empty() ? Role::container : Role::list, parent);
+      b_.shape().modules.back().block = m.numels.empty() && parent == 0;
       add_params(m.name, m);
     }
     by_name_[m.name] = index_of_.back();

@@ -1,98 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
-#include <core/error.hpp>
 #include <core/plan/model/linear_roles.hpp>
 #include <core/plan/model/shape_builder.hpp>
 
 namespace shardmark {
-namespace {
-
-constexpr double std_dev = 0.02;
-
-// GPT-2 has pre-LayerNorm, learned positions, and biases everywhere except in the head.
-ModelShape build_gpt2(const ModelSpec& s) {
-  ShapeBuilder b(s);
-  const double residual_std = std_dev / std::sqrt(2.0 * static_cast<double>(s.layers));
-  const std::int64_t h = s.hidden;
-  const std::int64_t h4 = checked_mul(4, h, "model.hidden");
-
-  b.unit("embed", UnitKind::embeddings);
-  b.module("wte", Role::token_embedding, 0);
-  b.param("wte", {s.vocab, h}, Init::uniform, std_dev);
-  b.module("wpe", Role::position_embedding, 0);
-  b.param("wpe", {s.sequence, h}, Init::uniform, std_dev);
-
-  for (std::int64_t l = 0; l < s.layers; ++l) {
-    const std::string name = "block" + std::to_string(l);
-    b.unit(name, UnitKind::block);
-    const int block = b.module(name, Role::container, 0);
-    b.norm(name + ".ln_1", Role::norm1, block, h);
-    const int attn = b.module(name + ".attn", Role::container, block);
-    b.linear(name + ".attn.qkv", Role::qkv, attn, checked_mul(3, h, "model.hidden"), h, std_dev);
-    b.linear(name + ".attn.proj", Role::attn_proj, attn, h, h, residual_std);
-    b.norm(name + ".ln_2", Role::norm2, block, h);
-    const int mlp = b.module(name + ".mlp", Role::container, block);
-    b.linear(name + ".mlp.fc", Role::fc, mlp, h4, h, std_dev);
-    b.linear(name + ".mlp.proj", Role::mlp_proj, mlp, h, h4, residual_std);
-  }
-
-  b.unit("head", UnitKind::head);
-  b.norm("ln_f", Role::final_norm, 0, h);
-  b.head("head", s, std_dev);
-  return std::move(b.shape());
-}
-
-// Llama has RMSNorm, rotary positions, grouped-query attention and SwiGLU. It has no biases, unless
-// its q, k and v have them, as in Qwen2.
-ModelShape build_llama(const ModelSpec& s) {
-  ShapeBuilder b(s);
-  const double residual_std = std_dev / std::sqrt(2.0 * static_cast<double>(s.layers));
-  const std::int64_t h = s.hidden;
-  const std::int64_t kv = checked_mul(s.kv_heads, h / s.heads, "model.kv_heads");
-
-  b.unit("embed", UnitKind::embeddings);
-  b.module("embed", Role::token_embedding, 0);
-  b.param("embed", {s.vocab, h}, Init::uniform, std_dev);
-  for (std::int64_t l = 0; l < s.layers; ++l) {
-    const std::string name = "block" + std::to_string(l);
-    b.unit(name, UnitKind::block);
-    const int block = b.module(name, Role::container, 0);
-    auto linear = [&](const char* part, Role role, int parent, std::int64_t out, std::int64_t in,
-                      double std, bool bias = false) {
-      b.linear(name + part, role, parent, out, in, std, bias);
-    };
-    b.norm(name + ".input_norm", Role::norm1, block, h, false);
-    const int attn = b.module(name + ".attn", Role::container, block);
-    linear(".attn.q", Role::q, attn, h, h, std_dev, s.qkv_bias);
-    linear(".attn.k", Role::k, attn, kv, h, std_dev, s.qkv_bias);
-    linear(".attn.v", Role::v, attn, kv, h, std_dev, s.qkv_bias);
-    linear(".attn.o", Role::attn_proj, attn, h, h, residual_std);
-    b.norm(name + ".post_norm", Role::norm2, block, h, false);
-    const int mlp = b.module(name + ".mlp", Role::container, block);
-    linear(".mlp.gate", Role::gate, mlp, s.ffn, h, std_dev);
-    linear(".mlp.up", Role::up, mlp, s.ffn, h, std_dev);
-    linear(".mlp.down", Role::mlp_proj, mlp, h, s.ffn, residual_std);
-  }
-  b.unit("head", UnitKind::head);
-  b.norm("norm", Role::final_norm, 0, h, false);
-  b.head("head", s, std_dev);
-  return std::move(b.shape());
-}
-
-ModelShape build_family(const ModelSpec& spec) {
-  switch (spec.family) {
-    case Family::gpt2: return build_gpt2(spec);
-    case Family::llama: return build_llama(spec);
-    case Family::list: return build_list(spec);
-  }
-  throw PlanError("model.family: no such family");
-}
-
-}  // namespace
-
 std::vector<int> ModelShape::params_of(int module) const {
   const Module& m = modules[module];
   const int first = m.tied_to >= 0 ? m.tied_to : m.first_param;
@@ -137,7 +50,8 @@ std::vector<std::vector<int>> ModelShape::recomputed_before() const {
 }
 
 ModelShape build_model_shape(const ModelSpec& spec, bool recompute, bool reentrant) {
-  ModelShape shape = build_family(spec);
+  const bool list = spec.family == Family::list;
+  ModelShape shape = list ? build_list(spec) : build_decoder(spec);
   shape.recompute = recompute;
   shape.reentrant = recompute && reentrant;
   if (shape.visits.empty()) write_visits(shape, recompute);

@@ -45,6 +45,9 @@ struct Module {
   int parent = 0;                        // the container in which it lies; the root's is the root
   int unit = -1;                         // -1 for a container that belongs to no unit
   Role role = Role::container;
+  int order = 0;       // modules of one container are called in the order of these numbers
+  bool called = true;  // whether a forward pass calls it: containers of layers are not called
+  bool block = false;  // whether it is a block, which activation checkpointing runs again
   std::string python_class = {};  // of a list's module, if the list gives it
 };
 

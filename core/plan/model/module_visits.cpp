@@ -16,9 +16,19 @@ class VisitWriter {
  public:
   VisitWriter(ModelShape& shape, bool recompute)
       : shape_(shape), recompute_(recompute), children_(shape.modules.size()) {
+    std::vector<int> order(shape.modules.size());
+    for (std::size_t m = shape.modules.size(); m-- > 1;) {
+      const Module& module = shape.modules[m];
+      if (module.role != Role::container) order[m] = module.order;
+      int& around = order[static_cast<std::size_t>(module.parent)];
+      if (around == 0 || order[m] < around) around = order[m];
+    }
     for (std::size_t m = 1; m < shape.modules.size(); ++m)
-      if (!unused(static_cast<int>(m)))
-        children_[shape.modules[m].parent].push_back(static_cast<int>(m));
+      if (shape.modules[m].called && !unused(static_cast<int>(m)))
+        children_[caller_of(m)].push_back(static_cast<int>(m));
+    for (std::vector<int>& children : children_)
+      std::stable_sort(children.begin(), children.end(),
+                       [&](int a, int b) { return order[a] < order[b]; });
   }
   void write() {
     forward(0);
@@ -33,6 +43,19 @@ class VisitWriter {
       return shape_.params[id].use == ParamUse::unused;
     });
   }
+  // The nearest container that is called itself.
+  std::size_t caller_of(std::size_t module) const {
+    int parent = shape_.modules[module].parent;
+    while (!shape_.modules[parent].called) parent = shape_.modules[parent].parent;
+    return static_cast<std::size_t>(parent);
+  }
+  // Whether the input of a module consists of integers, for which there is no post-backward hook.
+  bool fed_integers(int module) const {
+    const Role role = shape_.modules[module].role;
+    if (role == Role::token_embedding || role == Role::position_embedding) return true;
+    const std::vector<int>& inside = children_[module];
+    return role == Role::container && !inside.empty() && fed_integers(inside.front());
+  }
   void visit(VisitKind kind, int module) { shape_.visits.push_back({kind, module}); }
   // Writes visits up to the pre-forward hook of `last`, if it is given, and returns whether that
   // was reached.
@@ -46,8 +69,7 @@ class VisitWriter {
   }
   void backward(int m) {
     const Role role = shape_.modules[m].role;
-    const bool checkpointed =
-        recompute_ && m != 0 && shape_.modules[m].parent == 0 && role == Role::container;
+    const bool checkpointed = recompute_ && shape_.modules[m].block;
     if (checkpointed && shape_.reentrant)
       forward(m);
     else if (checkpointed)
@@ -59,8 +81,7 @@ class VisitWriter {
     }
     for (auto child = children_[m].rbegin(); child != children_[m].rend(); ++child)
       backward(*child);
-    const bool fed_integers = role == Role::token_embedding || role == Role::position_embedding;
-    if (m != 0 && !fed_integers) visit(VisitKind::post_backward, m);
+    if (m != 0 && !fed_integers(m)) visit(VisitKind::post_backward, m);
   }
 
   ModelShape& shape_;

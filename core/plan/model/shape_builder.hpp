@@ -22,8 +22,9 @@ class ShapeBuilder {
     m.name = std::move(name);
     m.first_param = static_cast<int>(shape_.params.size());
     m.parent = parent;
-    m.unit = role == Role::container ? -1 : static_cast<int>(shape_.units.size()) - 1;
+    m.unit = role == Role::container ? -1 : unit_;
     m.role = role;
+    m.order = static_cast<int>(shape_.modules.size());
     shape_.modules.push_back(std::move(m));
     return static_cast<int>(shape_.modules.size()) - 1;
   }
@@ -35,15 +36,13 @@ class ShapeBuilder {
   void param(std::string name, std::vector<std::int64_t> shape, Init init, double std_dev = 0.02) {
     std::int64_t elems = 1;
     for (std::int64_t size : shape) elems = checked_mul(elems, size, "model: " + name);
-    Param p{std::move(name),
-            elems,
-            shape_.elems,
-            static_cast<int>(shape_.units.size()) - 1,
-            init,
-            std_dev,
-            std::move(shape)};
+    Param p{std::move(name), elems, shape_.elems, unit_, init, std_dev, std::move(shape)};
+    Unit& u = current_unit();
+    if (u.param_count == 0) {
+      u.first_param = static_cast<int>(shape_.params.size());
+      u.first_elem = shape_.elems;
+    }
     shape_.elems = checked_add(shape_.elems, elems, "model: parameters");
-    Unit& u = shape_.units.back();
     u.elems += elems;
     ++u.param_count;
     ++shape_.modules.back().param_count;
@@ -52,33 +51,20 @@ class ShapeBuilder {
   void unit(std::string name, UnitKind kind) {
     shape_.units.push_back(
         {std::move(name), kind, static_cast<int>(shape_.params.size()), 0, 0, shape_.elems, {}});
+    unit_ = static_cast<int>(shape_.units.size()) - 1;
   }
-  // A module of one weight [out, in] and a bias [out].
-  void linear(const std::string& name, Role role, int parent, std::int64_t out, std::int64_t in,
-              double std_dev, bool bias = true) {
-    module(name, role, parent);
-    param(name + ".weight", {out, in}, Init::uniform, std_dev);
-    if (bias) param(name + ".bias", {out}, Init::zeros);
-  }
-  void norm(const std::string& name, Role role, int parent, std::int64_t hidden, bool bias = true) {
-    module(name, role, parent);
-    param(name + ".weight", {hidden}, Init::ones);
-    if (bias) param(name + ".bias", {hidden}, Init::zeros);
-  }
-  // The head has a weight of its own or uses that of the token embedding.
-  void head(const std::string& name, const ModelSpec& s, double std_dev) {
-    if (s.tied_head) {
-      alias(name, Role::head, 0, 0, 1);
-      shape_.units.back().also_reads.push_back(0);
-    } else {
-      linear(name, Role::head, 0, s.vocab, s.hidden, std_dev, false);
-    }
-  }
+  // What is added from here on belongs to the unit, which exists.
+  void select_unit(int unit) { unit_ = unit; }
+  Unit& current_unit() { return shape_.units[static_cast<std::size_t>(unit_)]; }
   ModelShape& shape() { return shape_; }
 
  private:
   ModelShape shape_;
+  int unit_ = -1;
 };
+
+/// The shape of a decoder. Throws PlanError for counts beyond 63 bits.
+ModelShape build_decoder(const ModelSpec& spec);
 
 /// The shape of a `list`. Throws DeckError if its modules do not nest, or if none has parameters.
 ModelShape build_list(const ModelSpec& spec);

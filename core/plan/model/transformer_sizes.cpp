@@ -1,83 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <string>
 
 #include <core/cache_line.hpp>
-#include <core/error.hpp>
-#include <core/plan/model/gpt2_sizes.hpp>
+#include <core/plan/deck/decoder_modules.hpp>
+#include <core/plan/model/block_sizes.hpp>
 #include <core/plan/model/layout_offsets.hpp>
-#include <core/plan/model/llama_sizes.hpp>
-#include <core/plan/model/transformer_sizes.hpp>
 
 namespace shardmark {
-namespace {
-
-// What differs between the families of transformers, in bytes where it is a size.
-struct FamilySizes {
-  std::int64_t (*kv_heads)(const ModelSpec&);
-  std::int64_t (*ffn)(const ModelSpec&);
-  std::int64_t (*block_saved)(const TransformerDims&);
-  std::int64_t (*block_forward)(const TransformerDims&, std::int64_t gemm_cap);
-  std::int64_t (*block_backward)(const TransformerDims&, std::int64_t gemm_cap);
-  bool norms_keep_means;  // LayerNorm does, RMSNorm does not
-};
-
-constexpr FamilySizes gpt2_sizes{[](const ModelSpec& s) { return s.heads; },
-                                 [](const ModelSpec& s) { return size_mul(4, s.hidden); },
-                                 [](const TransformerDims& d) { return gpt2_block_saved(d).bytes; },
-                                 [](const TransformerDims& d, std::int64_t cap) {
-                                   return gpt2_block_forward_workspace(d, cap).bytes;
-                                 },
-                                 [](const TransformerDims& d, std::int64_t cap) {
-                                   return gpt2_block_backward_workspace(d, cap).bytes;
-                                 },
-                                 true};
-
-constexpr FamilySizes llama_sizes{
-    [](const ModelSpec& s) { return s.kv_heads; },
-    [](const ModelSpec& s) { return s.ffn; },
-    [](const TransformerDims& d) { return llama_block_saved(d).bytes; },
-    [](const TransformerDims& d, std::int64_t cap) {
-      return llama_block_forward_workspace(d, cap).bytes;
-    },
-    [](const TransformerDims& d, std::int64_t cap) {
-      return llama_block_backward_workspace(d, cap).bytes;
-    },
-    false};
-
-const FamilySizes& sizes_of(Family family) {
-  switch (family) {
-    case Family::gpt2: return gpt2_sizes;
-    case Family::llama: return llama_sizes;
-    case Family::list: break;
-  }
-  throw PlanError("model.family " + std::string(to_string(family)) + ": is not a transformer");
-}
-
-}  // namespace
-
 TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, Dtype dtype) {
   size_mul(micro_batch, s.sequence);
-  const FamilySizes& sizes = sizes_of(s.family);
+  const SharedDecoder& decoder = decoder_of(s);
   return {.layers = s.layers,
           .hidden = s.hidden,
           .heads = s.heads,
-          .kv_heads = sizes.kv_heads(s),
-          .ffn = sizes.ffn(s),
+          .kv_heads = kv_heads_of(s),
+          .ffn = ffn_of(s),
           .sequence = s.sequence,
           .vocab = s.vocab,
           .micro_batch = micro_batch,
           .tied_head = s.tied_head,
           .qkv_bias = s.qkv_bias,
           .family = s.family,
-          .dtype = dtype};
+          .dtype = dtype,
+          .head_channels = decoder->attention.head_dim,
+          .rules = {},
+          .decoder = decoder};
+}
+
+AttentionRules attention_rules(const TransformerDims& d, std::int64_t layer) {
+  const AttentionSpec& a = d.decoder->attention;
+  const PositionSpec& p = d.decoder->positions;
+  const bool windowed = in_pattern(a.windowed, layer) && a.window < d.sequence;
+  return {.window = windowed ? a.window : 0,
+          .scale = a.scale,
+          .softcap = a.softcap,
+          .alibi = p.kind == PositionKind::alibi ? p.alibi_factor : 0};
+}
+
+EmbeddingSaved embedding_saved(const TransformerDims& d) {
+  EmbeddingSaved s;
+  if (!d.decoder->ends.embedding_norm) return s;
+  Offsets o(d.dtype);
+  s.embedding = o.take(size_mul(d.rows(), d.hidden));
+  s.norm_mean = o.take_fp32(d.rows());
+  s.norm_rstd = o.take_fp32(d.rows());
+  s.bytes = o.end();
+  return s;
 }
 
 HeadSaved head_saved(const TransformerDims& d) {
   const std::int64_t rows = d.rows();
   Offsets o(d.dtype);
   HeadSaved s;
-  if (sizes_of(d.family).norms_keep_means) s.norm_mean = o.take_fp32(rows);
+  if (d.decoder->norm.kind == NormKind::layer) s.norm_mean = o.take_fp32(rows);
   s.norm_rstd = o.take_fp32(rows);
   s.norm = o.take(size_mul(rows, d.hidden));
   s.dlogits = o.take(size_mul(rows, d.vocab));
@@ -141,9 +116,9 @@ HeadBackwardWorkspace head_backward_workspace(const TransformerDims& d,
 
 std::int64_t saved_elems(const TransformerDims& d, UnitKind kind) {
   switch (kind) {
-    case UnitKind::block: return sizes_of(d.family).block_saved(d) / dtype_bytes(d.dtype);
+    case UnitKind::block: return block_saved(d).bytes / dtype_bytes(d.dtype);
     case UnitKind::head: return head_saved(d).bytes / dtype_bytes(d.dtype);
-    case UnitKind::embeddings:
+    case UnitKind::embeddings: return embedding_saved(d).bytes / dtype_bytes(d.dtype);
     case UnitKind::list: return 0;
   }
   return 0;
@@ -154,8 +129,8 @@ std::int64_t workspace_bytes(const TransformerDims& d, UnitKind kind, Kernel ker
   const std::int64_t cap = gemm_scratch_cap_bytes;
   switch (kind) {
     case UnitKind::block:
-      return kernel == Kernel::forward ? sizes_of(d.family).block_forward(d, cap)
-                                       : sizes_of(d.family).block_backward(d, cap);
+      return kernel == Kernel::forward ? block_forward_workspace(d, cap).bytes
+                                       : block_backward_workspace(d, cap).bytes;
     case UnitKind::head:
       return kernel == Kernel::forward ? head_forward_workspace(d, cap).bytes
                                        : head_backward_workspace(d, cap).bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes and layouts that the families of transformers share: their dimensions, attention's tiles
-// and the head. Those of a block are in gpt2_sizes.hpp and llama_sizes.hpp. The plan sizes slots
+// Sizes and layouts of decoders: their dimensions, attention's tiles, the embeddings and the head.
+// Those of a block are in block_sizes.hpp. The plan sizes slots
 // with these functions and the kernels of core/nn address memory with them, so nothing is written
 // twice. Tensors have the model's type; sums and the values per row are fp32
 // (core/nn/kernels/storage.hpp). Offsets are in bytes and begin at a cache line.
@@ -13,6 +13,15 @@
 
 namespace shardmark {
 
+/// What the attention of one layer does to its scores before softmax.
+struct AttentionRules {
+  std::int64_t window = 0;  // keys that a row sees, its own included; 0: all
+  double scale = 0;         // 0: 1 / sqrt(head_dim)
+  double softcap = 0;       // 0: none
+  double alibi = 0;         // factor of the slopes; 0: none
+  bool operator==(const AttentionRules&) const = default;
+};
+
 /// The sizes of a transformer and of one micro-batch.
 struct TransformerDims {
   std::int64_t layers = 0, hidden = 0, heads = 0;
@@ -22,11 +31,16 @@ struct TransformerDims {
   bool tied_head = false;
   bool qkv_bias = false;  // llama: q, k and v have biases
   Family family = Family::gpt2;
-  Dtype dtype = Dtype::fp32;  // of the model: fp32, bf16 or fp16
+  Dtype dtype = Dtype::fp32;       // of the model: fp32, bf16 or fp16
+  std::int64_t head_channels = 0;  // 0: hidden / heads
+  AttentionRules rules = {};       // of the layer at hand
+  SharedDecoder decoder = {};
 
   /// The rows of every activation: micro_batch * sequence.
   std::int64_t rows() const { return micro_batch * sequence; }
-  std::int64_t head_dim() const { return hidden / heads; }
+  std::int64_t head_dim() const { return head_channels > 0 ? head_channels : hidden / heads; }
+  /// Elements per row of queries.
+  std::int64_t q_dim() const { return heads * head_dim(); }
   /// Elements per row of keys, and of values.
   std::int64_t kv_dim() const { return kv_heads * head_dim(); }
 };
@@ -34,6 +48,17 @@ struct TransformerDims {
 /// Throws PlanError when micro_batch * sequence leaves 63 bits. A list has no such dimensions.
 TransformerDims transformer_dims(const ModelSpec& spec, std::int64_t micro_batch,
                                  Dtype dtype = Dtype::fp32);
+
+/// Returns the rules of attention in a layer.
+AttentionRules attention_rules(const TransformerDims& dims, std::int64_t layer);
+
+/// Offsets in `saved` of the embeddings, which is empty unless a norm follows them.
+struct EmbeddingSaved {
+  std::int64_t embedding = 0;                 // [R][h], the norm's input
+  std::int64_t norm_mean = 0, norm_rstd = 0;  // [R], fp32
+  std::int64_t bytes = 0;
+};
+EmbeddingSaved embedding_saved(const TransformerDims& dims);
 
 /// Offsets in `saved` of the head, which its forward leaves for backward. R is the number of rows
 /// and h the hidden size. RMSNorm keeps no mean.
@@ -63,6 +88,11 @@ struct AttentionTile {
   std::int64_t score_elems = 0;  // heads * query_rows * score_ld
 };
 AttentionTile attention_tile(const TransformerDims& dims);
+/// The first key that the rows of a tile see, whose first row is given: 0 without a window.
+inline std::int64_t first_key_of_tile(const TransformerDims& dims, std::int64_t first_row) {
+  const std::int64_t window = dims.rules.window, oldest = first_row - window + 1;
+  return window > 0 && oldest > 0 ? oldest : 0;
+}
 
 /// Attention's scratch. A model in fp32 has its probabilities and the gradient of its scores in the
 /// place of the scores, and adds the gradients of keys and values up in their final place.

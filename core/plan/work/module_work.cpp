@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work of the modules of transformers, in the order of core/nn/models/gpt2.cpp, llama.cpp and
+// The work of the modules of decoders, in the order of core/nn/models/decoder.cpp and
 // transformer.cpp.
 #include <algorithm>
 
-#include <core/plan/model/transformer_sizes.hpp>
+#include <core/plan/deck/decoder_modules.hpp>
+#include <core/plan/model/block_sizes.hpp>
 #include <core/plan/work/work.hpp>
 
 namespace shardmark {
@@ -17,9 +18,16 @@ class ModuleWork {
         work_(work),
         d_(transformer_dims(program.model.spec, program.batch.micro,
                             program.precision.computes_in())),
+        decoder_(*d_.decoder),
         role_(program.model.modules[event.module].role),
         rows_(d_.rows()),
-        h_(d_.hidden) {
+        h_(d_.hidden),
+        q_(d_.q_dim()),
+        biased_(program.model.modules[event.module].param_count > 1) {
+    const int layer = program.model.modules[event.module].unit - 1;
+    d_.rules = attention_rules(d_, std::max(layer, 0));
+    if (decoder_.positions.kind == PositionKind::rotary)
+      rotates_ = in_pattern(decoder_.positions.rotates, std::max(layer, 0));
     if (event.kernel == Kernel::backward && event.params.count > 0) {
       const Operand& grad = program.operands[event.operands.first + event.params.count];
       accumulate_ = grad.reads && grad.writes;
@@ -29,16 +37,22 @@ class ModuleWork {
   void add() { event_.kernel == Kernel::forward ? forward() : backward(); }
 
  private:
-  // Products of a linear layer (core/nn/products/linear.hpp).
+  // Products of a linear layer (core/nn/products/linear.hpp). The head's weight is never turned.
+  bool turned() const { return decoder_.in_out && role_ != Role::head; }
   void product_forward(std::int64_t in, std::int64_t out) {
-    product({.m = rows_, .n = out, .k = in, .transpose_b = true, .c_type = d_.dtype});
+    product({.m = rows_, .n = out, .k = in, .transpose_b = !turned(), .c_type = d_.dtype});
   }
   void product_input(std::int64_t in, std::int64_t out, Dtype c_type, bool accumulate = false) {
-    product({.m = rows_, .n = in, .k = out, .accumulate = accumulate, .c_type = c_type});
+    product({.m = rows_,
+             .n = in,
+             .k = out,
+             .transpose_b = turned(),
+             .accumulate = accumulate,
+             .c_type = c_type});
   }
   void product_weight(std::int64_t in, std::int64_t out) {
-    product({.m = out,
-             .n = in,
+    product({.m = turned() ? in : out,
+             .n = turned() ? out : in,
              .k = rows_,
              .transpose_a = true,
              .accumulate = accumulate_,
@@ -73,9 +87,12 @@ class ModuleWork {
   void attention_backward();
   void head_forward();
   void head_backward();
-  void final_norm_backward();
-  void block_norm_backward();
-  void llama_projection_backward(std::int64_t out, bool first);
+  void arrange_heads();
+  void close_sublayer(std::int64_t in);
+  void norm_forward(std::int64_t elems, std::int64_t columns);
+  void norm_backward(std::int64_t elems, std::int64_t columns, Dtype dy, bool adds);
+  void projection_backward(std::int64_t out, bool first);
+  void without_norm();
   // Calls f(columns) for each piece of the vocabulary.
   template<class F>
   void for_each_piece(const F& f) const {
@@ -89,27 +106,25 @@ class ModuleWork {
     const std::int64_t count = d_.micro_batch * (d_.heads / size.heads);
     for (std::int64_t first = 0; first < d_.sequence; first += size.query_rows) {
       const std::int64_t rows = std::min(size.query_rows, d_.sequence - first);
-      f(rows, first + rows, size.heads, count);
+      f(rows, first + rows - first_key_of_tile(d_, first), size.heads, count);
     }
   }
-  // Whether the layers are those of gpt2 (LayerNorm, biases, GELU) or those of llama (RMSNorm,
-  // rotary positions, SwiGLU).
-  bool gpt2() const {
-    switch (d_.family) {
-      case Family::gpt2: return true;
-      case Family::llama:
-      case Family::list: break;
-    }
-    return false;
+  // Channels of the rows of a norm of q or of k.
+  std::int64_t head_columns(std::int64_t all) const {
+    return decoder_.norm.qk == QkNorm::head ? d_.head_dim() : all;
   }
+  bool centred() const { return decoder_.norm.kind == NormKind::layer; }
+  std::int64_t fc_width() const { return role_ == Role::fc ? gate_stride(d_) : d_.ffn; }
 
   const Event& event_;
   const WorkOptions& options_;
   Work& work_;
-  const TransformerDims d_;
+  TransformerDims d_;
+  const Decoder& decoder_;
   const Role role_;
-  const std::int64_t rows_, h_;
-  bool accumulate_ = false;
+  const std::int64_t rows_, h_, q_;
+  const bool biased_;  // the module has two parameters
+  bool rotates_ = false, accumulate_ = false;
   ProductPart part_ = ProductPart::linear;
 };
 
@@ -130,7 +145,7 @@ void ModuleWork::attention_backward() {
   const std::int64_t d = d_.head_dim();
   part_ = ProductPart::attention_backward;
   const bool fp32 = d_.dtype == Dtype::fp32;
-  stream("attention_delta", rows_ * h_, d, 2);
+  stream("attention_delta", rows_ * q_, d, 2);
   const std::int64_t last = (d_.sequence - 1) / attention_tile(d_).query_rows;
   std::int64_t tile = 0;
   for_each_tile([&](std::int64_t rows, std::int64_t keys, std::int64_t heads, std::int64_t count) {
@@ -141,7 +156,8 @@ void ModuleWork::attention_backward() {
           static_cast<double>(scores * (8 + 2 * dtype_bytes(d_.dtype))), count);
     // The first tile that runs, the last one, overwrites the gradients of keys and values, for the
     // first query head of each group.
-    const std::int64_t first = tile == last ? count / (d_.heads / d_.kv_heads) : 0;
+    const bool windowed = d_.rules.window > 0;  // then every tile adds to zeros
+    const std::int64_t first = tile == last && !windowed ? count / (d_.heads / d_.kv_heads) : 0;
     Product to_keys{.m = keys, .n = d, .k = rows, .batch = heads, .transpose_a = true};
     to_keys.count = 2 * first;
     if (first > 0) product(to_keys);
@@ -162,6 +178,8 @@ void ModuleWork::attention_backward() {
 
 void ModuleWork::head_forward() {
   for_each_piece([&](std::int64_t, std::int64_t columns) { product_forward(h_, columns); });
+  if (decoder_.ends.logits_factor != 1 || decoder_.ends.logits_softcap > 0)
+    stream("shape_logits", rows_ * d_.vocab, 1, 2);
   stream("cross_entropy", rows_ * d_.vocab, d_.vocab, 3);
   work_.streams.push_back({.kernel = "mean_loss",
                            .elems = static_cast<double>(rows_),
@@ -172,28 +190,37 @@ void ModuleWork::head_backward() {
   for_each_piece([&](std::int64_t first, std::int64_t columns) {
     product_weight(h_, columns);
     product_input(h_, columns, Dtype::fp32, first > 0);
+    if (biased_) stream("bias_backward", rows_ * columns, columns, 1);
   });
 }
 
-// The gradient that the head leaves is a sum in fp32.
-void ModuleWork::final_norm_backward() {
-  const auto bytes = static_cast<double>(rows_ * h_ * (dtype_bytes(d_.dtype) + 4));
-  typed(gpt2() ? "layer_norm_backward_params" : "rms_norm_backward_params", Dtype::fp32, rows_ * h_,
-        h_, bytes, 1);
-  typed(gpt2() ? "layer_norm_input_gradient" : "rms_norm_input_gradient", Dtype::fp32, rows_ * h_,
-        h_, bytes + static_cast<double>(rows_ * h_ * dtype_bytes(d_.dtype)), 1);
+void ModuleWork::norm_forward(std::int64_t elems, std::int64_t columns) {
+  stream(centred() ? "layer_norm_forward" : "rms_norm_forward", elems, columns, 2);
 }
 
-void ModuleWork::block_norm_backward() {
-  if (!gpt2()) {
-    const auto bytes = static_cast<double>(rows_ * h_ * (2 * dtype_bytes(d_.dtype) + 4));
-    typed("rms_norm_input_gradient", Dtype::fp32, rows_ * h_, h_, bytes, 1);
-    typed("rms_norm_backward_params", Dtype::fp32, rows_ * h_, h_,
-          static_cast<double>(rows_ * h_ * (dtype_bytes(d_.dtype) + 4)), 1);
-    return;
-  }
-  stream("layer_norm_backward_rows", rows_ * h_, h_, 4);
-  stream("layer_norm_backward_params", rows_ * h_, h_, 2);
+// `adds`: the gradient of the input is added to what is there.
+void ModuleWork::norm_backward(std::int64_t elems, std::int64_t columns, Dtype dy, bool adds) {
+  const auto size = static_cast<double>(elems);
+  const auto own = static_cast<double>(dtype_bytes(d_.dtype)), of_dy = double(dtype_bytes(dy));
+  if (centred() && !decoder_.norm.weight) return;
+  typed(centred() ? "layer_norm_backward_params" : "rms_norm_backward_params", dy, elems, columns,
+        size * (own + of_dy), 1);
+  const char* rows = adds ? "layer_norm_backward_rows" : "layer_norm_input_gradient";
+  const double arrays = centred() && adds ? 3 : 2;
+  typed(centred() ? rows : "rms_norm_input_gradient", dy, elems, columns,
+        size * (arrays * own + of_dy), 1);
+}
+
+void ModuleWork::arrange_heads() {
+  if (decoder_.attention.qkv == QkvLayout::grouped)
+    stream("arrange_heads", rows_ * q_stride(d_), d_.head_dim(), 2);
+}
+
+// The product at the end of attention or MLP, and the sum with the residual stream.
+void ModuleWork::close_sublayer(std::int64_t in) {
+  product_forward(in, h_);
+  if (decoder_.norms_after()) return;
+  stream(biased_ ? "bias_residual" : "residual", rows_ * h_, biased_ ? h_ : 1, 3);
 }
 
 void ModuleWork::forward() {
@@ -201,45 +228,53 @@ void ModuleWork::forward() {
   switch (role_) {
     case Role::token_embedding: return stream("token_embedding_forward", rows_ * h_, h_, 2);
     case Role::position_embedding: return stream("position_embedding_forward", rows_ * h_, h_, 3);
-    case Role::norm1:
-    case Role::norm2:
-    case Role::final_norm:
-      return stream(gpt2() ? "layer_norm_forward" : "rms_norm_forward", rows_ * h_, h_, 2);
-    case Role::qkv: return product_forward(h_, 3 * h_);
-    case Role::q: return product_forward(h_, h_);
+    case Role::q_norm: return norm_forward(rows_ * q_, head_columns(q_));
+    case Role::k_norm: return norm_forward(rows_ * kv, head_columns(kv));
+    case Role::post_norm1:
+    case Role::post_norm2:
+      norm_forward(rows_ * h_, h_);
+      return stream("residual", rows_ * h_, 1, 3);
+    case Role::qkv: product_forward(h_, q_stride(d_)); return arrange_heads();
+    case Role::q: return product_forward(h_, q_);
     case Role::k:
     case Role::v: return product_forward(h_, kv);
-    case Role::fc: return product_forward(h_, 4 * h_);
+    case Role::fc:
     case Role::gate:
-    case Role::up: return product_forward(h_, ffn);
+    case Role::up: return product_forward(h_, fc_width());
     case Role::attn_proj:
-      if (!gpt2()) stream("rotary_forward", rows_ * (h_ + kv), d_.head_dim(), 2);
+      if (rotates_) stream("rotary_forward", rows_ * (q_ + kv), d_.head_dim(), 2);
       attention_forward();
-      product_forward(h_, h_);
-      return stream(gpt2() ? "bias_residual" : "residual", rows_ * h_, gpt2() ? h_ : 1, 3);
+      return close_sublayer(q_);
     case Role::mlp_proj:
-      stream(gpt2() ? "gelu_forward" : "swiglu_forward", rows_ * ffn, 1, gpt2() ? 2 : 3);
-      product_forward(ffn, h_);
-      return stream(gpt2() ? "bias_residual" : "residual", rows_ * h_, gpt2() ? h_ : 1, 3);
+      stream(decoder_.mlp.gated ? "swiglu_forward" : "gelu_forward", rows_ * ffn, 1,
+             decoder_.mlp.gated ? 3 : 2);
+      return close_sublayer(ffn);
     case Role::head: return head_forward();
     case Role::container:
     case Role::list: return;
+    default: return norm_forward(rows_ * h_, h_);
   }
 }
 
-// Backward of a projection of a norm's output, whose gradient is an fp32 sum over projections.
-void ModuleWork::llama_projection_backward(std::int64_t out, bool first) {
-  product_input(h_, out, Dtype::fp32, !first);
+// Backward of a product of a norm's output. What several products read has a gradient in fp32.
+void ModuleWork::projection_backward(std::int64_t out, bool first) {
+  product_input(h_, out, dnorm_type(d_), !first);
   product_weight(h_, out);
-  if (event_.params.count > 1) stream("bias_backward", rows_ * out, out, 1);
+  if (biased_) stream("bias_backward", rows_ * out, out, 1);
+}
+
+void ModuleWork::without_norm() {
+  if (!decoder_.norms_before()) typed("add_to", dnorm_type(d_), rows_ * h_, 1, 0, 1);
 }
 
 void ModuleWork::backward() {
   const std::int64_t kv = d_.kv_dim(), ffn = d_.ffn;
-  const auto linear = [&](std::int64_t in, std::int64_t out) {
-    product_input(in, out, d_.dtype);
-    product_weight(in, out);
-    stream("bias_backward", rows_ * out, out, 1);
+  const bool shared = decoder_.block.kind == BlockKind::parallel;
+  const auto output = [&](std::int64_t in) {
+    if (decoder_.block.residual_factor != 1) stream("scaled_copy", rows_ * h_, 1, 2);
+    product_input(in, h_, d_.dtype);
+    product_weight(in, h_);
+    if (biased_) stream("bias_backward", rows_ * h_, h_, 1);
   };
   switch (role_) {
     case Role::token_embedding:
@@ -248,30 +283,36 @@ void ModuleWork::backward() {
                    static_cast<double>((d_.vocab + 2 * rows_) * h_ * dtype_bytes(d_.dtype)), 1);
     case Role::position_embedding:
       return stream("position_embedding_backward", rows_ * h_, d_.micro_batch, 1);
-    case Role::final_norm: return final_norm_backward();
-    case Role::norm1:
-    case Role::norm2: return block_norm_backward();
+    case Role::final_norm: return norm_backward(rows_ * h_, h_, Dtype::fp32, false);
+    case Role::norm1: return norm_backward(rows_ * h_, h_, dnorm_type(d_), true);
+    case Role::norm2:
+      return norm_backward(rows_ * h_, h_, dnorm_type(d_),
+                           decoder_.block.kind == BlockKind::sequential);
+    case Role::post_norm1:
+    case Role::post_norm2:
+    case Role::embedding_norm: return norm_backward(rows_ * h_, h_, d_.dtype, false);
+    case Role::q_norm: return norm_backward(rows_ * q_, head_columns(q_), d_.dtype, false);
+    case Role::k_norm: return norm_backward(rows_ * kv, head_columns(kv), d_.dtype, false);
     case Role::head: return head_backward();
-    case Role::qkv: return linear(h_, 3 * h_);
-    case Role::fc: return linear(h_, 4 * h_);
     case Role::mlp_proj:
-      product_input(ffn, h_, d_.dtype);
-      stream(gpt2() ? "gelu_backward" : "swiglu_backward", rows_ * ffn, 1, gpt2() ? 4 : 6);
-      product_weight(ffn, h_);
-      if (gpt2()) stream("bias_backward", rows_ * h_, h_, 1);
-      return;
+      stream(decoder_.mlp.gated ? "swiglu_backward" : "gelu_backward", rows_ * ffn, 1,
+             decoder_.mlp.gated ? 6 : 4);
+      return output(ffn);
     case Role::attn_proj:
-      product_input(h_, h_, d_.dtype);
-      product_weight(h_, h_);
-      if (gpt2()) stream("bias_backward", rows_ * h_, h_, 1);
+      output(q_);
       attention_backward();
-      if (!gpt2()) stream("rotary_backward", rows_ * (h_ + kv), d_.head_dim(), 2);
+      if (rotates_) stream("rotary_backward", rows_ * (q_ + kv), d_.head_dim(), 2);
       return;
-    case Role::up: return llama_projection_backward(ffn, true);
-    case Role::gate: return llama_projection_backward(ffn, false);
-    case Role::v: return llama_projection_backward(kv, true);
-    case Role::k: return llama_projection_backward(kv, false);
-    case Role::q: return llama_projection_backward(h_, false);
+    case Role::qkv:
+      arrange_heads();
+      projection_backward(q_stride(d_), !shared);
+      return without_norm();
+    case Role::up: return projection_backward(ffn, true);
+    case Role::fc:
+    case Role::gate: projection_backward(fc_width(), role_ == Role::fc); return without_norm();
+    case Role::v: return projection_backward(kv, !shared);
+    case Role::k: return projection_backward(kv, false);
+    case Role::q: projection_backward(q_, false); return without_norm();
     case Role::container:
     case Role::list: return;
   }

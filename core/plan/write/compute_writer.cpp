@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <core/plan/deck/checked.hpp>
+#include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/kernels.hpp>
 #include <core/plan/model/transformer_sizes.hpp>
 #include <core/plan/write/compute_writer.hpp>
@@ -13,7 +14,8 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Profile
       w_(writer),
       trains_(program.trains),
       units_(program.model.units.size()),
-      again_(program.model.recomputed_before()) {
+      again_(program.model.recomputed_before()),
+      decoder_(trains_ ? decoder_of(program.model.spec) : SharedDecoder()) {
   for (int m : p_.model.computing(VisitKind::pre_forward)) {
     const int unit = p_.model.modules[m].unit;
     if (unit < 0) continue;  // an alias in a unit without parameters
@@ -99,7 +101,7 @@ int ComputeWriter::slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const {
 void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operands,
                           std::span<const int> params) {
   const int unit = p_.model.modules[module].unit;
-  for (const BufferUse& use : buffers_of(role(module), kernel)) {
+  for (const BufferUse& use : buffers_of(*decoder_, role(module), kernel)) {
     const bool adds = use.buffer == ModuleBuffer::loss && !first_micro_;
     operands.push_back(w_.whole(slot_of(use.buffer, unit, kernel), use.reads || adds, use.writes));
   }
@@ -134,7 +136,8 @@ void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<con
   in_backward_ = true;
   if (trains_) acquire({dx_, module == u.last_module ? u.workspace_backward : no_slot});
   const std::vector<int> trained = p_.model.trained_params_of(module);
-  if (trained.empty()) return;  // nothing that this module computes backward is kept
+  const bool passes_on = trains_ && p_.model.params_of(module).empty();  // a norm without weights
+  if (trained.empty() && !passes_on) return;  // nothing that this module computes backward is kept
   std::vector<Operand> operands;
   for (int id : trained) operands.push_back(where(id));
   operands.insert(operands.end(), grads.begin(), grads.end());

@@ -65,6 +65,7 @@ class ComputeWriter {
   const bool trains_;
   std::vector<UnitBuffers> units_;
   std::vector<std::vector<int>> again_;  // ModelShape::recomputed_before
+  SharedDecoder decoder_;
   int tokens_ = no_slot, dx_ = no_slot, loss_ = no_slot;
   bool first_micro_ = true, in_backward_ = false;
 };

@@ -29,6 +29,35 @@ TEST(BadModel, heads_of_a_llama_must_fit) {
               {"model.qkv_bias = true", "unknown key"});
 }
 
+TEST(BadModel, a_description_must_fit_together) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", good_deck);
+  const auto read = [&](std::vector<std::string> sets) {
+    sets.insert(sets.begin(), {"model.family=decoder", "model.ffn=64"});
+    return load_deck(path, sets).model;
+  };
+  EXPECT_EQ(read({}).decoder->modules.size(), 12) << "the names of a Llama";
+  EXPECT_EQ(read({"model.attention.head_dim=10"}).decoder->attention.head_dim, 10);
+  EXPECT_EQ(read({"model.like=gpt2"}).decoder->norm.kind, NormKind::layer);
+  const struct {
+    std::vector<std::string> sets, says;
+  } cases[] = {
+      {{"model.norm.plaec=after"}, {"model.norm.plaec", "did you mean \"place\""}},
+      {{"model.norm.place=above"}, {"norm.place = \"above\"", "before"}},
+      {{"model.kv_heads=3"}, {"kv_heads = 3", "must divide model.heads = 4"}},
+      {{"model.positions.part=0.1"}, {"positions.part = 0.1", "rotates 0 of the 8"}},
+      {{"model.positions.scaling.kind=yarn"}, {"original_positions", "missing"}},
+      {{"model.norm.of_q_and_k=head", "model.attention.qkv=joined"}, {"norm.of_q_and_k"}},
+      {{"model.block.kind=parallel", "model.norm.place=both"}, {"norm.place", "parallel"}},
+      {{"model.mlp.gated=false", "model.mlp.joined=true"}, {"mlp.joined"}},
+      {{"model.attention.windowed=[1]"}, {"windowed", "true and false"}},
+      {{R"(model.modules=[["e", "token_embedding"]])"}, {"modules", "norm1", "0 times"}},
+      {{R"(model.modules=[["e", "embedding"]])"}, {"modules", "token_embedding, norm1"}},
+  };
+  for (const auto& c : cases)
+    expect_says(message_of<DeckError>([&] { read(c.sets); }), {c.says.begin(), c.says.end()});
+}
+
 TEST(BadModel, a_part_of_the_budget_takes_the_place_of_layers) {
   const ScratchFolder folder;
   const std::string head = R"({"run": {"steps": 1, "compute": "none"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Hugging Face model config becomes the section `model` if a family has its shape, and is refused
-// by the name of what no family has.
+// A Hugging Face model config becomes the section `model`, a description of its decoder, and is
+// refused by the name of what a description cannot say.
 #include <core/plan/model/model_shape.hpp>
 #include <io/hf/model_config.hpp>
 #include <tests/support/io_scratch.hpp>
@@ -25,29 +25,41 @@ constexpr const char* mistral = R"({"model_type": "mistral", "hidden_size": 4096
   "intermediate_size": 14336, "max_position_embeddings": 32768, "vocab_size": 32000,
   "sliding_window": 4096, "tie_word_embeddings": false})";
 
-TEST_F(ModelConfigFile, takes_shapes_that_a_family_has) {
+// The keys of `want` in `have`.
+void expect_has(const Json& have, const Json& want) {
+  for (const auto& item : want.items()) EXPECT_EQ(have.at(item.key()), item.value()) << item.key();
+}
+
+TEST_F(ModelConfigFile, takes_sizes_by_the_names_of_each_type) {
   const Json gpt2 = read(R"({"model_type": "gpt2", "n_embd": 1024, "n_layer": 24, "n_head": 16,
     "n_positions": 512, "vocab_size": 50257, "n_inner": null, "activation_function": "gelu_new"})");
-  EXPECT_EQ(gpt2, (Json{{"family", "gpt2"},
-                        {"layers", 24},
-                        {"hidden", 1024},
-                        {"heads", 16},
-                        {"sequence", 512},
-                        {"vocab", 50257},
-                        {"tied_head", true}}));
+  expect_has(gpt2, {{"family", "decoder"},
+                    {"like", "gpt2"},
+                    {"layers", 24},
+                    {"hidden", 1024},
+                    {"heads", 16},
+                    {"ffn", 4096},
+                    {"sequence", 512},
+                    {"vocab", 50257},
+                    {"in_out", true},
+                    {"tied_head", true}});
   const Json llama = read(R"({"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 16,
     "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 8192,
     "max_position_embeddings": 131072, "vocab_size": 128256, "tie_word_embeddings": true,
-    "head_dim": 64, "attention_bias": false, "rope_scaling": {"factor": 32.0}})");
-  EXPECT_EQ(llama, (Json{{"family", "llama"},
-                         {"layers", 16},
-                         {"hidden", 2048},
-                         {"heads", 32},
-                         {"kv_heads", 8},
-                         {"ffn", 8192},
-                         {"sequence", 131072},
-                         {"vocab", 128256},
-                         {"tied_head", true}}));
+    "head_dim": 64, "rope_theta": 500000.0, "rms_norm_eps": 1e-5, "rope_scaling": {"factor": 32.0,
+    "rope_type": "llama3", "original_max_position_embeddings": 8192}})");
+  expect_has(llama, {{"layers", 16},
+                     {"hidden", 2048},
+                     {"heads", 32},
+                     {"kv_heads", 8},
+                     {"ffn", 8192},
+                     {"sequence", 131072},
+                     {"vocab", 128256},
+                     {"norm", {{"eps", 1e-5}}},
+                     {"tied_head", true}});
+  expect_has(llama["positions"], {{"base", 500000.0}, {"kind", "rotary"}});
+  expect_has(llama["positions"]["scaling"],
+             {{"kind", "llama3"}, {"factor", 32.0}, {"original_positions", 8192}});
 }
 
 // The sizes of Qwen2.5-0.5B, of which 494,032,768 parameters are published.
@@ -58,7 +70,9 @@ TEST_F(ModelConfigFile, gives_qwen2_its_biases) {
     "sliding_window": 32768, "use_sliding_window": false, "tie_word_embeddings": true})");
   const std::string path = folder_.write("d.json", good_deck);
   const Deck deck = read_deck(path, {"model=config.json"}, DeckUse::plan).deck;
-  EXPECT_TRUE(deck.model.qkv_bias);
+  EXPECT_TRUE(deck.model.decoder->attention.qkv_bias);
+  EXPECT_FALSE(deck.model.decoder->attention.bias);
+  EXPECT_EQ(deck.model.decoder->attention.window, 0);
   EXPECT_EQ(build_model_shape(deck.model).elems, 494'032'768);
 }
 
@@ -70,14 +84,94 @@ TEST_F(ModelConfigFile, takes_the_defaults_of_each_type) {
   EXPECT_EQ(read(R"({"model_type": "mistral", "sliding_window": null})")["kv_heads"], 8);
 }
 
-TEST_F(ModelConfigFile, takes_a_window_that_hides_nothing) {
-  expect_says(message(mistral),
-              {"config.json: sliding_window = 4096", "32768", "\"sequence\": 4096"});
+TEST_F(ModelConfigFile, takes_windows_of_all_layers_and_of_some) {
+  EXPECT_EQ(read(mistral)["attention"]["window"], 4096);
+  EXPECT_EQ(read(R"({"model_type": "mistral"})")["attention"]["window"], 4096) << "by default";
+  EXPECT_FALSE(read(R"({"model_type": "mistral", "sliding_window": null})").contains("attention"));
+  const Json some = read(R"({"model_type": "qwen2", "use_sliding_window": true,
+    "num_hidden_layers": 3, "max_window_layers": 2, "sliding_window": 64})");
+  EXPECT_EQ(some["attention"]["windowed"], Json({false, false, true}));
+  const Json types = read(R"({"model_type": "gemma2", "num_hidden_layers": 2,
+    "layer_types": ["full_attention", "sliding_attention"]})");
+  EXPECT_EQ(types["attention"]["windowed"], Json({false, true}));
   EXPECT_EQ(read(mistral, {{"config", "x"}, {"sequence", 4096}})["sequence"], 4096);
-  expect_says(message(R"({"model_type": "mistral"})"), {"sliding_window"});  // by default
 }
 
-TEST_F(ModelConfigFile, refuses_by_name_what_no_family_has) {
+// Published numbers of parameters.
+TEST_F(ModelConfigFile, gives_real_models_their_parameters) {
+  const struct {
+    const char* config;
+    std::int64_t parameters;
+  } cases[] = {
+      {R"({"model_type": "falcon"})", 6'921'720'704},
+      {R"({"model_type": "gpt_neox"})", 20'554'567'680},
+      {R"({"model_type": "gptj"})", 6'050'882'784},
+      {R"({"model_type": "phi", "hidden_size": 2560, "intermediate_size": 10240,
+           "num_hidden_layers": 32, "partial_rotary_factor": 0.4})",
+       2'779'683'840},
+      {R"({"model_type": "gemma2"})", 2'614'341'888},
+      {R"({"model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288, "head_dim": 128,
+           "num_hidden_layers": 36, "num_key_value_heads": 8, "vocab_size": 151936})",
+       8'190'735'360},
+  };
+  for (const auto& c : cases) {
+    folder_.write("config.json", c.config);
+    const std::string path = folder_.write("d.json", good_deck);
+    const Deck deck = read_deck(path, {"model=config.json"}, DeckUse::plan).deck;
+    EXPECT_EQ(build_model_shape(deck.model).elems, c.parameters) << c.config;
+  }
+}
+
+// The order of the hooks of a forward pass of one layer, as recorded from transformers 5.24.
+TEST_F(ModelConfigFile, calls_modules_in_the_order_of_transformers) {
+  const struct {
+    const char *config, *calls;
+  } cases[] = {
+      {R"({"model_type": "opt", "num_hidden_layers": 1})",
+       "model.decoder model.decoder.embed_tokens model.decoder.embed_positions "
+       "model.decoder.layers.0 model.decoder.layers.0.self_attn_layer_norm "
+       "model.decoder.layers.0.self_attn model.decoder.layers.0.self_attn.q_proj "
+       "model.decoder.layers.0.self_attn.k_proj model.decoder.layers.0.self_attn.v_proj "
+       "model.decoder.layers.0.self_attn.out_proj model.decoder.layers.0.final_layer_norm "
+       "model.decoder.layers.0.fc1 model.decoder.layers.0.fc2 model.decoder.final_layer_norm "
+       "lm_head"},
+      {R"({"model_type": "falcon", "num_hidden_layers": 1, "new_decoder_architecture": true,
+           "num_attention_heads": 64, "num_kv_heads": 8, "hidden_size": 4096})",
+       "transformer transformer.word_embeddings transformer.h.0 transformer.h.0.ln_attn "
+       "transformer.h.0.ln_mlp transformer.h.0.self_attention "
+       "transformer.h.0.self_attention.query_key_value transformer.h.0.self_attention.dense "
+       "transformer.h.0.mlp transformer.h.0.mlp.dense_h_to_4h transformer.h.0.mlp.dense_4h_to_h "
+       "transformer.ln_f lm_head"},
+      {R"({"model_type": "gemma3_text", "num_hidden_layers": 1})",
+       "model model.embed_tokens model.layers.0 model.layers.0.input_layernorm "
+       "model.layers.0.self_attn model.layers.0.self_attn.q_proj model.layers.0.self_attn.k_proj "
+       "model.layers.0.self_attn.v_proj model.layers.0.self_attn.q_norm "
+       "model.layers.0.self_attn.k_norm model.layers.0.self_attn.o_proj "
+       "model.layers.0.post_attention_layernorm model.layers.0.pre_feedforward_layernorm "
+       "model.layers.0.mlp model.layers.0.mlp.gate_proj model.layers.0.mlp.up_proj "
+       "model.layers.0.mlp.down_proj model.layers.0.post_feedforward_layernorm model.norm "
+       "lm_head"},
+  };
+  for (const auto& c : cases) {
+    folder_.write("config.json", c.config);
+    const std::string path = folder_.write("d.json", good_deck);
+    const ModelShape shape =
+        build_model_shape(read_deck(path, {"model=config.json"}, DeckUse::plan).deck.model);
+    std::string calls;
+    for (const Visit& v : shape.visits)
+      if (v.kind == VisitKind::pre_forward && v.module != 0)
+        calls += (calls.empty() ? "" : " ") + shape.modules[v.module].name;
+    EXPECT_EQ(calls, c.calls);
+  }
+}
+
+TEST_F(ModelConfigFile, takes_the_decoder_of_models_that_read_images) {
+  const Json text = read(R"({"model_type": "llava", "text_config": {"model_type": "llama",
+    "num_hidden_layers": 3}, "vision_config": {"num_hidden_layers": 24}})");
+  EXPECT_EQ(text["layers"], 3);
+}
+
+TEST_F(ModelConfigFile, refuses_by_name_what_a_description_cannot_say) {
   const struct {
     const char *config, *says;
   } cases[] = {
@@ -85,16 +179,13 @@ TEST_F(ModelConfigFile, refuses_by_name_what_no_family_has) {
       {R"({"model_type": "llama", "num_local_experts": 8})", "num_local_experts = 8"},
       {R"({"model_type": "qwen2_moe"})", "experts"},
       {R"({"model_type": "qwen2", "num_experts": 4})", "num_experts = 4"},
-      {R"({"model_type": "mistral", "attention_bias": true})", "attention_bias = true"},
-      {R"({"model_type": "llama", "attention_bias": true})", "attention_bias = true"},
-      {R"({"model_type": "llama", "mlp_bias": true})", "mlp_bias = true"},
-      {R"({"model_type": "llama", "head_dim": 64, "hidden_size": 4096})", "head_dim = 64"},
-      {R"({"model_type": "llama", "sliding_window": 512, "layer_types": ["sliding_attention"]})",
-       "sliding_window = 512"},
       {R"({"model_type": "llama", "quantization_config": {"bits": 4}})", "quantization_config"},
-      {R"({"model_type": "gpt2", "n_inner": 1000})", "n_inner = 1000"},
       {R"({"model_type": "gpt2", "add_cross_attention": true})", "add_cross_attention"},
       {R"({"model_type": "t5"})", "model_type = \"t5\""},
+      {R"({"model_type": "qwen4"})", "qwen3"},
+      {R"({"model_type": "phi", "qk_layernorm": true})", "qk_layernorm = true"},
+      {R"({"model_type": "olmo", "clip_qkv": 8.0})", "clip_qkv = 8.0"},
+      {R"({"model_type": "llama", "rope_scaling": {"rope_type": "longrope"}})", "longrope"},
       {R"({"hidden_size": 8})", "model_type: missing"},
       {R"({"model_type": "llama", "hidden_size": "big"})", "hidden_size = \"big\""},
       {R"({"model_type": "llama", "num_hidden_layers": 0})", "num_hidden_layers = 0"},

@@ -3,6 +3,7 @@
 // gradients of attention and embeddings with difference quotients.)
 #include <gtest/gtest.h>
 
+#include <core/nn/layers/activation.hpp>
 #include <core/nn/layers/attention.hpp>
 #include <core/nn/layers/cross_entropy.hpp>
 #include <core/nn/layers/elementwise.hpp>
@@ -63,10 +64,10 @@ TEST_F(Primitives, layer_norm_backward_adds_to_dx) {
   Buffer<float> y(rows * h), mean(rows), rstd(rows), alone(rows * h);
   layer_norm_forward(ctx, rows, h, x.data(), weight.data(), bias.data(), y.data(), mean.data(),
                      rstd.data());
-  layer_norm_backward_rows(ctx, rows, h, x.data(), mean.data(), rstd.data(), weight.data(),
-                           dy.data(), dx.data());
   layer_norm_input_gradient(ctx, rows, h, x.data(), mean.data(), rstd.data(), weight.data(),
-                            dy.data(), alone.data());
+                            dy.data(), dx.data(), true);
+  layer_norm_input_gradient(ctx, rows, h, x.data(), mean.data(), rstd.data(), weight.data(),
+                            dy.data(), alone.data(), false);
   for (std::int64_t i = 0; i < rows * h; ++i) EXPECT_EQ(dx[i], before[i] + alone[i]);
 }
 
@@ -113,7 +114,9 @@ TEST_F(Primitives, rotary_turns_pairs_by_their_position_and_back) {
     dims.hidden = 3 * d;
     const auto q = filled(10 * 3 * d, 1), k = filled(10 * d, 2);
     const auto q0 = filled(10 * 3 * d, 1), k0 = filled(10 * d, 2);
-    rotary_forward(ctx, dims, q.data(), k.data());
+    const Rotation rotation = rotation_of(dims, 0);
+    const QueryKeyValue<Stored> parts{q.data(), k.data(), k.data(), 3 * d, d};
+    rotary_forward(ctx, dims, parts, rotation);
     auto check = [&](const Buffer<float>& x, const Buffer<float>& before, std::int64_t heads) {
       for (std::int64_t i = 0; i < x.size(); ++i) {
         const std::int64_t row = i / (heads * d), j = i % d, half = d / 2;
@@ -127,7 +130,7 @@ TEST_F(Primitives, rotary_turns_pairs_by_their_position_and_back) {
     };
     check(q, q0, 3);
     check(k, k0, 1);
-    rotary_backward(ctx, dims, q.data(), k.data());
+    rotary_backward(ctx, dims, parts, rotation);
     for (std::int64_t i = 0; i < q.size(); ++i) ASSERT_NEAR(q[i], q0[i], 5e-7);
     for (std::int64_t i = 0; i < k.size(); ++i) ASSERT_NEAR(k[i], k0[i], 5e-7);
   }
@@ -137,8 +140,10 @@ TEST_F(Primitives, swiglu_and_its_gradient) {
   const std::int64_t n = 1000;
   const auto gate = filled(n, 1, 12), up = filled(n, 2), dy = filled(n, 3), dgate = filled(n, 3);
   Buffer<float> y(n), again(n), dup(n);
-  swiglu_forward(ctx, n, gate.data(), up.data(), y.data());
-  swiglu_backward(ctx, n, gate.data(), up.data(), again.data(), dgate.data(), dup.data());
+  const GatedRows size{10, 100, 100};
+  gated_forward(ctx, Activation::silu, size, gate.data(), up.data(), y.data());
+  gated_backward(ctx, Activation::silu, size, gate.data(), up.data(), dgate.data(), again.data(),
+                 dgate.data(), dup.data());
   for (std::int64_t i = 0; i < n; ++i) {
     const double x = gate[i], s = 1 / (1 + std::exp(-x));
     EXPECT_NEAR(y[i], x * s * up[i], 2e-6);

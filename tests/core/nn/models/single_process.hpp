@@ -185,6 +185,7 @@ class SingleProcessOf {
   TransformerBuffers buffers(int module, Kernel k) const {
     const auto u = static_cast<std::size_t>(shape.modules[module].unit);
     TransformerBuffers b;
+    b.layer = static_cast<std::int64_t>(u) - 1;
     b.tokens = tokens.data();
     b.x_in = x_in[u].data();
     b.x_out = u + 1 < x_in.size() ? x_in[u + 1].data() : nullptr;

@@ -4,6 +4,7 @@
 // can be computed in two ways, is compared with double, within bounds that count its roundings.
 #include <gtest/gtest.h>
 
+#include <core/nn/layers/activation.hpp>
 #include <core/nn/layers/attention.hpp>
 #include <core/nn/layers/cross_entropy.hpp>
 #include <core/nn/layers/elementwise.hpp>
@@ -68,10 +69,10 @@ TYPED_TEST(SixteenBits, layer_norm_is_rounded_once) {
       EXPECT_EQ(rstd[r], rstd_f[r]);
     }
     for (const bool sixteen : {true, false}) {
-      layer_norm_backward_rows(this->ctx, rows, h, x.in(sixteen), mean.data(), rstd.data(),
-                               weight.in(sixteen), dy.in(sixteen), dx.in(sixteen));
       layer_norm_input_gradient(this->ctx, rows, h, x.in(sixteen), mean.data(), rstd.data(),
-                                weight.in(sixteen), dy.in_f(), alone.in(sixteen));
+                                weight.in(sixteen), dy.in(sixteen), dx.in(sixteen), true);
+      layer_norm_input_gradient(this->ctx, rows, h, x.in(sixteen), mean.data(), rstd.data(),
+                                weight.in(sixteen), dy.in_f(), alone.in(sixteen), false);
       layer_norm_backward_params(this->ctx, rows, h, x.in(sixteen), mean.data(), rstd.data(),
                                  dy.in(sixteen), dweight.in(sixteen), dbias.in(sixteen), true);
     }
@@ -111,8 +112,11 @@ TYPED_TEST(SixteenBits, rotations_are_rounded_once) {
   const B q(dims.rows() * dims.hidden, 1), k(dims.rows() * dims.kv_dim(), 2);
   const B dq(q.size(), 3), dk(k.size(), 4);
   for (const bool sixteen : {true, false}) {
-    rotary_forward(this->ctx, dims, q.in(sixteen), k.in(sixteen));
-    rotary_backward(this->ctx, dims, dq.in(sixteen), dk.in(sixteen));
+    const Rotation rotation = rotation_of(dims, 0);
+    rotary_forward(this->ctx, dims, {q.in(sixteen), k.in(sixteen), k.in(sixteen), 40, 20},
+                   rotation);
+    rotary_backward(this->ctx, dims, {dq.in(sixteen), dk.in(sixteen), dk.in(sixteen), 40, 20},
+                    rotation);
   }
   expect_rounded(q, "q");
   expect_rounded(k, "k");
@@ -128,13 +132,16 @@ TYPED_TEST(SixteenBits, elementwise_kernels_are_rounded_once) {
       sum(n, 14);
   for (const bool sixteen : {true, false}) {
     bias_residual(this->ctx, rows, h, x.in(sixteen), bias.in(sixteen), out.in(sixteen));
-    gelu_forward(this->ctx, n, x.in(sixteen), y.in(sixteen));
-    gelu_backward(this->ctx, n, x.in(sixteen), act.in(sixteen), d.in(sixteen));
+    activation_forward(this->ctx, Activation::gelu_tanh, n, x.in(sixteen), y.in(sixteen));
+    activation_backward(this->ctx, Activation::gelu_tanh, n, x.in(sixteen), act.in(sixteen),
+                        d.in(sixteen));
     bias_backward(this->ctx, rows, h, x.in(sixteen), dbias.in(sixteen), true);
     residual(this->ctx, n, x.in(sixteen), sum.in(sixteen));
-    swiglu_forward(this->ctx, n, gate.in(sixteen), up.in(sixteen), glu.in(sixteen));
-    swiglu_backward(this->ctx, n, gate.in(sixteen), up.in(sixteen), glu_again.in(sixteen),
-                    dgate.in(sixteen), dup.in(sixteen));
+    const GatedRows size{rows, h, h};
+    gated_forward(this->ctx, Activation::silu, size, gate.in(sixteen), up.in(sixteen),
+                  glu.in(sixteen));
+    gated_backward(this->ctx, Activation::silu, size, gate.in(sixteen), up.in(sixteen),
+                   dgate.in(sixteen), glu_again.in(sixteen), dgate.in(sixteen), dup.in(sixteen));
   }
   expect_rounded(out, "bias_residual");
   expect_rounded(y, "gelu");
@@ -179,7 +186,8 @@ TYPED_TEST(SixteenBits, embeddings_and_the_loss_are_rounded_once) {
 
 TYPED_TEST(SixteenBits, a_kernel_refuses_tensors_of_two_types) {
   const Both<TypeParam> x(8, 1), y(8, 2);
-  EXPECT_THROW(gelu_forward(this->ctx, 8, x.in_t(), y.in_f()), PlanError);
+  EXPECT_THROW(activation_forward(this->ctx, Activation::gelu_tanh, 8, x.in_t(), y.in_f()),
+               PlanError);
 }
 
 }  // namespace

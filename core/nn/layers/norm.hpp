@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The norms of a decoder, whichever kind its description names.
+#pragma once
+
+#include <core/nn/layers/layer_norm.hpp>
+#include <core/nn/layers/rms_norm.hpp>
+#include <core/plan/deck/decoder.hpp>
+
+namespace shardmark {
+
+/// A norm over `rows` rows of `columns` elements. Forward writes the figures of the rows: `rstd`,
+/// and `mean` for LayerNorm.
+struct Norm {
+  const Context& ctx;
+  const NormSpec& spec;
+  std::int64_t rows, columns;
+  float *mean, *rstd;
+
+  bool centred() const { return spec.kind == NormKind::layer; }
+  NormRule rule() const { return {static_cast<float>(spec.eps), spec.unit_offset ? 1.0f : 0.0f}; }
+  /// y = norm(x).
+  void forward(ConstStored weight, ConstStored bias, ConstStored x, Stored y) const {
+    if (centred())
+      layer_norm_forward(ctx, rows, columns, x, weight, bias, y, mean, rstd, rule());
+    else
+      rms_norm_forward(ctx, rows, columns, x, weight, y, rstd, rule());
+  }
+  /// Writes, or adds, the gradients of weight and bias. Must come before input_gradient if dx there
+  /// is dy.
+  void param_gradients(ConstStored x, ConstStored dy, Stored dweight, Stored dbias,
+                       bool accumulate) const {
+    if (dweight.data == nullptr) return;
+    if (centred())
+      layer_norm_backward_params(ctx, rows, columns, x, mean, rstd, dy, dweight, dbias, accumulate);
+    else
+      rms_norm_backward_params(ctx, rows, columns, x, rstd, dy, dweight, accumulate);
+  }
+  /// Writes, or adds, the gradient of x. dx may be dy.
+  void input_gradient(ConstStored weight, ConstStored x, ConstStored dy, Stored dx,
+                      bool add) const {
+    if (centred())
+      layer_norm_input_gradient(ctx, rows, columns, x, mean, rstd, weight, dy, dx, add, rule());
+    else
+      rms_norm_input_gradient(ctx, rows, columns, x, rstd, weight, dy, dx, add, rule());
+  }
+};
+
+}  // namespace shardmark

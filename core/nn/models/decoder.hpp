@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The modules of a decoder besides the token embedding and the head: position embedding, block and
+// last norm, as its description says. core/plan/model/block_sizes.hpp defines their layouts.
+#pragma once
+
+#include <core/nn/models/module_call.hpp>
+
+namespace shardmark {
+
+/// Run one module, as transformer_forward and transformer_backward describe. They throw PlanError
+/// for a role that the description does not have.
+void decoder_forward(const ModuleCall& call, Role role, Tensors params);
+void decoder_backward(const ModuleCall& call, Role role, Tensors params, Gradients grads);
+
+}  // namespace shardmark

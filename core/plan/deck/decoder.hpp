@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder as data: everything in which one family of decoder-only transformers differs from
+// another, apart from its sizes. core/plan/model derives modules, sizes, activations and work from
+// it, and core/nn/models runs it. docs/decks.md explains the keys under which a deck gives it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <core/enum_array.hpp>
+#include <core/plan/deck/types.hpp>
+
+namespace shardmark {
+
+/// LayerNorm subtracts the mean of a row, RMSNorm does not.
+enum class NormKind : std::uint8_t { layer, rms };
+template<>
+inline constexpr std::size_t enum_size<NormKind> = 2;
+constexpr std::string_view to_string(NormKind value) {
+  return enum_names<NormKind>("layer", "rms")[value];
+}
+
+/// Where a block has its norms: before attention and MLP, after them, or both.
+enum class NormPlace : std::uint8_t { before, after, both };
+template<>
+inline constexpr std::size_t enum_size<NormPlace> = 3;
+constexpr std::string_view to_string(NormPlace value) {
+  return enum_names<NormPlace>("before", "after", "both")[value];
+}
+
+/// The norms of queries and keys: none, over each head, or over all heads at once.
+enum class QkNorm : std::uint8_t { none, head, all };
+template<>
+inline constexpr std::size_t enum_size<QkNorm> = 3;
+constexpr std::string_view to_string(QkNorm value) {
+  return enum_names<QkNorm>("none", "head", "all")[value];
+}
+
+struct NormSpec {
+  NormKind kind = NormKind::layer;
+  NormPlace place = NormPlace::before;
+  QkNorm qk = QkNorm::none;
+  bool qk_last = false;  // the norms of q and k are called after all three projections
+  bool weight = true, bias = true;
+  bool unit_offset = false;  // the factor is 1 + weight, and weights begin as zeros
+  double eps = 1e-5;
+  bool operator==(const NormSpec&) const = default;
+};
+
+/// How a model knows the place of a token.
+enum class PositionKind : std::uint8_t { none, learned, rotary, alibi };
+template<>
+inline constexpr std::size_t enum_size<PositionKind> = 4;
+constexpr std::string_view to_string(PositionKind value) {
+  return enum_names<PositionKind>("none", "learned", "rotary", "alibi")[value];
+}
+
+/// How rotary frequencies are changed for sequences that are longer than in pre-training.
+enum class RotaryScaling : std::uint8_t { none, linear, llama3, yarn };
+template<>
+inline constexpr std::size_t enum_size<RotaryScaling> = 4;
+constexpr std::string_view to_string(RotaryScaling value) {
+  return enum_names<RotaryScaling>("none", "linear", "llama3", "yarn")[value];
+}
+
+struct RotarySpec {
+  double base = 10000;
+  double part = 1;          // of the channels of a head that are rotated
+  bool neighbours = false;  // pairs are (2j, 2j + 1), not (j, j + half)
+  RotaryScaling scaling = RotaryScaling::none;
+  double factor = 1;
+  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+  double beta_fast = 32, beta_slow = 1;              // yarn
+  bool truncate = true;                              // yarn: bounds of the ramp are whole numbers
+  double attention_factor = 1;                       // yarn: of cosines and sines
+  std::int64_t original_positions = 0;               // llama3, yarn
+  double window_base = 0;  // of layers with a window, unscaled; 0: they are as the others
+  bool operator==(const RotarySpec&) const = default;
+};
+struct PositionSpec {
+  PositionKind kind = PositionKind::learned;
+  std::int64_t rows = 0;    // learned: of the table; 0: the sequence and the offset
+  std::int64_t offset = 0;  // learned: the row of the first position
+  RotarySpec rotary = {};
+  std::vector<std::uint8_t> rotates = {};  // by layer, repeated: whether it rotates; empty: all
+  double alibi_factor = 1;                 // of the slopes
+  bool operator==(const PositionSpec&) const = default;
+};
+
+/// How q, k and v are projected: by three matrices, by one whose outputs are q | k | v, or by one
+/// whose outputs are, for each key head, its query heads, the key and the value.
+enum class QkvLayout : std::uint8_t { separate, joined, grouped };
+template<>
+inline constexpr std::size_t enum_size<QkvLayout> = 3;
+constexpr std::string_view to_string(QkvLayout value) {
+  return enum_names<QkvLayout>("separate", "joined", "grouped")[value];
+}
+
+struct AttentionSpec {
+  std::int64_t head_dim = 0;  // 0: hidden / heads
+  QkvLayout qkv = QkvLayout::joined;
+  bool qkv_bias = true, bias = true;
+  std::int64_t window = 0;                  // keys that a row sees, its own included; 0: all
+  std::vector<std::uint8_t> windowed = {};  // by layer, repeated; empty: all
+  double scale = 0;                         // of the scores; 0: 1 / sqrt(head_dim)
+  double softcap = 0;                       // of the scores; 0: none
+  bool operator==(const AttentionSpec&) const = default;
+};
+
+/// How attention and MLP follow each other: one on the output of the other, or both on the same
+/// input, which one norm or two norms of its own prepare.
+enum class BlockKind : std::uint8_t { sequential, parallel, parallel_two_norms };
+template<>
+inline constexpr std::size_t enum_size<BlockKind> = 3;
+constexpr std::string_view to_string(BlockKind value) {
+  return enum_names<BlockKind>("sequential", "parallel", "parallel_two_norms")[value];
+}
+
+struct BlockSpec {
+  BlockKind kind = BlockKind::sequential;
+  bool norms_first = false;    // both norms are called before attention
+  double residual_factor = 1;  // of the outputs of attention and MLP
+  bool operator==(const BlockSpec&) const = default;
+};
+
+/// `gelu` is the exact form, `gelu_tanh` its approximation.
+enum class Activation : std::uint8_t { gelu_tanh, gelu, relu, silu };
+template<>
+inline constexpr std::size_t enum_size<Activation> = 4;
+constexpr std::string_view to_string(Activation value) {
+  return enum_names<Activation>("gelu_tanh", "gelu", "relu", "silu")[value];
+}
+
+struct MlpSpec {
+  Activation activation = Activation::gelu_tanh;
+  bool gated = false;   // down(activation(gate(x)) * up(x))
+  bool joined = false;  // gate and up are one matrix
+  bool bias = true;
+  bool operator==(const MlpSpec&) const = default;
+};
+
+struct EndsSpec {
+  bool embedding_norm = false, head_bias = false;
+  double embedding_factor = 1, logits_factor = 1;
+  double logits_softcap = 0;        // 0: none
+  std::int64_t padding_token = -1;  // whose embedding gets no gradient; -1: none
+  bool operator==(const EndsSpec&) const = default;
+};
+
+/// One module by its name, in which `*` is the number of the layer. A container is listed only if
+/// it is never called.
+struct DecoderModule {
+  std::string name;
+  Role role = Role::container;
+  bool operator==(const DecoderModule&) const = default;
+};
+
+/// The description.
+struct Decoder {
+  NormSpec norm;
+  PositionSpec positions;
+  AttentionSpec attention;
+  BlockSpec block;
+  MlpSpec mlp;
+  EndsSpec ends;
+  double init_std = 0.02;              // of weights; output projections have it over sqrt(2 layers)
+  bool in_out = false;                 // weights of the block's products are [in][out]
+  std::vector<DecoderModule> modules;  // in registration order
+  bool operator==(const Decoder&) const = default;
+
+  bool norms_before() const { return norm.place != NormPlace::after; }
+  bool norms_after() const { return norm.place != NormPlace::before; }
+  bool parallel() const { return block.kind != BlockKind::sequential; }
+};
+
+/// A description that copies of a model's sizes share. It is compared by value.
+class SharedDecoder {
+ public:
+  SharedDecoder() : SharedDecoder(Decoder{}) {}
+  explicit SharedDecoder(Decoder d) : decoder_(std::make_shared<const Decoder>(std::move(d))) {}
+  const Decoder& operator*() const { return *decoder_; }
+  const Decoder* operator->() const { return decoder_.get(); }
+  bool operator==(const SharedDecoder& other) const { return **this == *other; }
+
+ private:
+  std::shared_ptr<const Decoder> decoder_;
+};
+
+}  // namespace shardmark

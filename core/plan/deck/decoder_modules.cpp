@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/error.hpp>
+#include <core/plan/deck/checked.hpp>
+#include <core/plan/deck/decoder_modules.hpp>
+
+namespace shardmark {
+namespace {
+
+Decoder gpt2() {
+  Decoder d;
+  d.modules = {{"wte", Role::token_embedding},
+               {"wpe", Role::position_embedding},
+               {"block*.ln_1", Role::norm1},
+               {"block*.attn.qkv", Role::qkv},
+               {"block*.attn.proj", Role::attn_proj},
+               {"block*.ln_2", Role::norm2},
+               {"block*.mlp.fc", Role::fc},
+               {"block*.mlp.proj", Role::mlp_proj},
+               {"ln_f", Role::final_norm},
+               {"head", Role::head}};
+  return d;
+}
+
+Decoder llama(bool qkv_bias) {
+  Decoder d;
+  d.norm.kind = NormKind::rms;
+  d.norm.bias = false;
+  d.positions.kind = PositionKind::rotary;
+  d.attention.qkv = QkvLayout::separate;
+  d.attention.qkv_bias = qkv_bias;
+  d.attention.bias = false;
+  d.mlp = {.activation = Activation::silu, .gated = true, .bias = false};
+  d.modules = {{"embed", Role::token_embedding},  {"block*.input_norm", Role::norm1},
+               {"block*.attn.q", Role::q},        {"block*.attn.k", Role::k},
+               {"block*.attn.v", Role::v},        {"block*.attn.o", Role::attn_proj},
+               {"block*.post_norm", Role::norm2}, {"block*.mlp.gate", Role::gate},
+               {"block*.mlp.up", Role::up},       {"block*.mlp.down", Role::mlp_proj},
+               {"norm", Role::final_norm},        {"head", Role::head}};
+  return d;
+}
+
+}  // namespace
+
+const SharedDecoder& decoder_of(const ModelSpec& spec) {
+  static const SharedDecoder of_gpt2(gpt2()), of_llama(llama(false)), of_biased_llama(llama(true));
+  switch (spec.family) {
+    case Family::gpt2: return of_gpt2;
+    case Family::llama: return spec.qkv_bias ? of_biased_llama : of_llama;
+    case Family::decoder: return spec.decoder;
+    case Family::list: break;
+  }
+  throw PlanError("model.family " + std::string(to_string(spec.family)) + ": is not a transformer");
+}
+
+Decoder decoder_like(Family family) {
+  return family == Family::gpt2 ? gpt2() : llama(false);
+}
+
+std::int64_t kv_heads_of(const ModelSpec& spec) {
+  return spec.family == Family::gpt2 ? spec.heads : spec.kv_heads;
+}
+std::int64_t ffn_of(const ModelSpec& spec) {
+  return spec.family == Family::gpt2 ? checked_mul(4, spec.hidden, "model.hidden") : spec.ffn;
+}
+std::int64_t head_dim_of(const ModelSpec& spec) {
+  const std::int64_t own = decoder_of(spec)->attention.head_dim;
+  return own > 0 ? own : spec.hidden / spec.heads;
+}
+
+bool in_pattern(const std::vector<std::uint8_t>& pattern, std::int64_t layer) {
+  return pattern.empty() || pattern[static_cast<std::size_t>(layer) % pattern.size()] != 0;
+}
+
+std::vector<Role> block_calls(const Decoder& d) {
+  const bool q_norm = d.norm.qk != QkNorm::none;
+  const bool second_norm = d.norms_before() && d.block.kind != BlockKind::parallel;
+  std::vector<Role> calls;
+  const auto add = [&](bool condition, std::initializer_list<Role> roles) {
+    if (condition) calls.insert(calls.end(), roles);
+  };
+  add(d.norms_before(), {Role::norm1});
+  add(second_norm && d.block.norms_first, {Role::norm2});
+  if (d.attention.qkv != QkvLayout::separate) {
+    add(true, {Role::qkv});
+  } else if (q_norm && !d.norm.qk_last) {
+    add(true, {Role::q, Role::q_norm, Role::k, Role::k_norm, Role::v});
+  } else {
+    add(true, {Role::q, Role::k, Role::v});
+    add(q_norm, {Role::q_norm, Role::k_norm});
+  }
+  add(true, {Role::attn_proj});
+  add(d.norms_after(), {Role::post_norm1});
+  add(second_norm && !d.block.norms_first, {Role::norm2});
+  add(d.mlp.gated && !d.mlp.joined, {Role::gate, Role::up});
+  add(!d.mlp.gated || d.mlp.joined, {Role::fc});
+  add(true, {Role::mlp_proj});
+  add(d.norms_after(), {Role::post_norm2});
+  return calls;
+}
+
+std::vector<Role> roles_of(const Decoder& d) {
+  std::vector<Role> roles{Role::token_embedding};
+  if (d.positions.kind == PositionKind::learned) roles.push_back(Role::position_embedding);
+  if (d.ends.embedding_norm) roles.push_back(Role::embedding_norm);
+  const std::vector<Role> calls = block_calls(d);
+  roles.insert(roles.end(), calls.begin(), calls.end());
+  roles.insert(roles.end(), {Role::final_norm, Role::head});
+  return roles;
+}
+
+bool in_block(Role role) {
+  switch (role) {
+    case Role::token_embedding:
+    case Role::position_embedding:
+    case Role::embedding_norm:
+    case Role::final_norm:
+    case Role::head:
+    case Role::container:
+    case Role::list: return false;
+    default: return true;
+  }
+}
+
+int tensors_of(const Decoder& d, Role role) {
+  switch (role) {
+    case Role::container:
+    case Role::list: return 0;
+    case Role::token_embedding:
+    case Role::position_embedding: return 1;
+    case Role::qkv:
+    case Role::q:
+    case Role::k:
+    case Role::v: return d.attention.qkv_bias ? 2 : 1;
+    case Role::attn_proj: return d.attention.bias ? 2 : 1;
+    case Role::fc:
+    case Role::gate:
+    case Role::up:
+    case Role::mlp_proj: return d.mlp.bias ? 2 : 1;
+    case Role::head: return d.ends.head_bias ? 2 : 1;
+    default: return !d.norm.weight ? 0 : d.norm.bias ? 2 : 1;
+  }
+}
+
+bool is_plain(const Decoder& d) {
+  return d.norm.place == NormPlace::before && d.norm.qk == QkNorm::none && !d.parallel() &&
+         d.block.residual_factor == 1;
+}
+
+Width width_of(const ModelSpec& s, Role role) {
+  const Decoder& d = *decoder_of(s);
+  const std::int64_t head = head_dim_of(s), h = s.hidden, ffn = ffn_of(s);
+  const std::int64_t q = checked_mul(s.heads, head, "model.heads");
+  const std::int64_t kv = checked_mul(kv_heads_of(s), head, "model.kv_heads");
+  switch (role) {
+    case Role::token_embedding:
+    case Role::head: return {s.vocab, h};
+    case Role::position_embedding:
+      return {d.positions.rows > 0 ? d.positions.rows
+                                   : checked_add(s.sequence, d.positions.offset, "model.sequence"),
+              h};
+    case Role::qkv: return {checked_add(q, checked_mul(2, kv, "model.hidden"), "model.hidden"), h};
+    case Role::q: return {q, h};
+    case Role::k:
+    case Role::v: return {kv, h};
+    case Role::attn_proj: return {h, q};
+    case Role::fc: return {d.mlp.gated ? checked_mul(2, ffn, "model.ffn") : ffn, h};
+    case Role::gate:
+    case Role::up: return {ffn, h};
+    case Role::mlp_proj: return {h, ffn};
+    case Role::q_norm: return {d.norm.qk == QkNorm::head ? head : q, 0};
+    case Role::k_norm: return {d.norm.qk == QkNorm::head ? head : kv, 0};
+    default: return {h, 0};
+  }
+}
+
+}  // namespace shardmark

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decoders that a deck can name: the rows of the families, the order in which the modules of a
+// block are called, and the widths of their tensors.
+#pragma once
+
+#include <vector>
+
+#include <core/plan/deck/deck.hpp>
+
+namespace shardmark {
+
+/// Returns the description of a model: that of its family, or its own. Throws PlanError for a list.
+const SharedDecoder& decoder_of(const ModelSpec& spec);
+
+/// Returns the row of a family, from which a description may start.
+Decoder decoder_like(Family family);
+
+/// Heads of keys and values, and the width of the feed-forward layer, which some families derive.
+std::int64_t kv_heads_of(const ModelSpec& spec);
+std::int64_t ffn_of(const ModelSpec& spec);
+/// Channels of a head.
+std::int64_t head_dim_of(const ModelSpec& spec);
+
+/// Whether a layer is marked in a pattern that repeats; an empty pattern marks all.
+bool in_pattern(const std::vector<std::uint8_t>& pattern, std::int64_t layer);
+
+/// Returns the roles of a block's modules in the order of their forward calls.
+std::vector<Role> block_calls(const Decoder& decoder);
+
+/// The roles of all modules that a description needs, those of a block in between.
+std::vector<Role> roles_of(const Decoder& decoder);
+/// Returns the number of parameters that a module of this role has.
+int tensors_of(const Decoder& decoder, Role role);
+/// Whether modules of this role exist once for each layer.
+bool in_block(Role role);
+
+/// Whether a description has norms before attention and MLP alone, one sublayer after the other, no
+/// norms of q and k, and no factor of the residual: as GPT-2 and Llama.
+bool is_plain(const Decoder& decoder);
+
+/// The inputs and outputs of a product, or the channels of a norm (`in` is 0).
+struct Width {
+  std::int64_t out = 0, in = 0;
+};
+/// Throws PlanError for a count beyond 63 bits.
+Width width_of(const ModelSpec& spec, Role role);
+
+}  // namespace shardmark

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/plan/model/block_sizes.hpp>
+#include <core/plan/model/layout_offsets.hpp>
+
+namespace shardmark {
+namespace {
+
+bool separate(const TransformerDims& d) {
+  return d.decoder->attention.qkv == QkvLayout::separate;
+}
+
+NormSaved norm_figures(const TransformerDims& d, Offsets& o, std::int64_t rows) {
+  NormSaved s;
+  if (d.decoder->norm.kind == NormKind::layer) s.mean = o.take_fp32(rows);
+  s.rstd = o.take_fp32(rows);
+  return s;
+}
+
+// The three places of q, k and v: matrices of their own, or neighbours in each row.
+void take_qkv(const TransformerDims& d, Offsets& o, std::int64_t& q, std::int64_t& k,
+              std::int64_t& v) {
+  const std::int64_t rows = d.rows(), elem = dtype_bytes(d.dtype);
+  if (separate(d)) {
+    q = o.take(size_mul(rows, d.q_dim()));
+    k = o.take(size_mul(rows, d.kv_dim()));
+    v = o.take(size_mul(rows, d.kv_dim()));
+  } else {
+    q = o.take(size_mul(rows, q_stride(d)));
+    k = q + d.q_dim() * elem;
+    v = k + d.kv_dim() * elem;
+  }
+}
+
+void take_gate(const TransformerDims& d, Offsets& o, std::int64_t& gate, std::int64_t& up) {
+  gate = o.take(size_mul(d.rows(), gate_stride(d)));
+  if (d.decoder->mlp.joined)
+    up = gate + d.ffn * dtype_bytes(d.dtype);
+  else if (d.decoder->mlp.gated)
+    up = o.take(size_mul(d.rows(), d.ffn));
+}
+
+}  // namespace
+
+std::int64_t q_stride(const TransformerDims& d) {
+  return separate(d) ? d.q_dim() : size_mul(d.heads + 2 * d.kv_heads, d.head_dim());
+}
+std::int64_t kv_stride(const TransformerDims& d) {
+  return separate(d) ? d.kv_dim() : q_stride(d);
+}
+std::int64_t gate_stride(const TransformerDims& d) {
+  return d.decoder->mlp.joined ? size_mul(2, d.ffn) : d.ffn;
+}
+
+Dtype dnorm_type(const TransformerDims& d) {
+  const bool two_halves = d.decoder->mlp.gated && !d.decoder->mlp.joined;
+  const bool shared = d.decoder->block.kind == BlockKind::parallel;
+  return separate(d) || two_halves || shared ? Dtype::fp32 : d.dtype;
+}
+
+bool has_own_output_gradient(const Decoder& decoder) {
+  return decoder.norms_after() || decoder.block.residual_factor != 1;
+}
+
+BlockSaved block_saved(const TransformerDims& d) {
+  const Decoder& decoder = *d.decoder;
+  const std::int64_t rows = d.rows(), rh = size_mul(rows, d.hidden);
+  const std::int64_t of_heads = decoder.norm.qk == QkNorm::head ? d.heads : 1;
+  const std::int64_t of_keys = decoder.norm.qk == QkNorm::head ? d.kv_heads : 1;
+  Offsets o(d.dtype);
+  BlockSaved s;
+  if (decoder.norms_before()) {
+    s.norm1 = norm_figures(d, o, rows);
+    s.norm1_out = o.take(rh);
+  }
+  take_qkv(d, o, s.q, s.k, s.v);
+  s.q_raw = s.q, s.k_raw = s.k;
+  if (decoder.norm.qk != QkNorm::none) {
+    s.q_norm = norm_figures(d, o, size_mul(rows, of_heads));
+    s.k_norm = norm_figures(d, o, size_mul(rows, of_keys));
+    s.q_raw = o.take(size_mul(rows, d.q_dim()));
+    s.k_raw = o.take(size_mul(rows, d.kv_dim()));
+  }
+  s.attention = o.take(size_mul(rows, d.q_dim()));
+  s.logsumexp = o.take_fp32(size_mul(rows, d.heads));
+  if (decoder.norms_after()) {
+    s.attn_out = o.take(rh);
+    s.post_norm1 = norm_figures(d, o, rows);
+  }
+  s.x_mid = o.take(rh);
+  if (decoder.norms_before() && decoder.block.kind != BlockKind::parallel) {
+    s.norm2 = norm_figures(d, o, rows);
+    s.norm2_out = o.take(rh);
+  } else {
+    s.norm2_out = s.norm1_out;
+  }
+  take_gate(d, o, s.gate, s.up);
+  if (decoder.norms_after()) {
+    s.mlp_out = o.take(rh);
+    s.post_norm2 = norm_figures(d, o, rows);
+  }
+  s.bytes = o.end();
+  return s;
+}
+
+BlockForwardWorkspace block_forward_workspace(const TransformerDims& d,
+                                              std::int64_t gemm_cap_bytes) {
+  Offsets o(d.dtype);
+  BlockForwardWorkspace w;
+  Offsets attention = o, grouped = o;
+  w.act = o.take(size_mul(d.rows(), d.ffn));
+  w.attention = attention_forward_scratch(d, attention);
+  if (d.decoder->attention.qkv == QkvLayout::grouped)
+    w.grouped = grouped.take(size_mul(d.rows(), q_stride(d)));
+  close_workspace(w, std::max({attention.end(), o.end(), grouped.end()}), gemm_cap_bytes);
+  return w;
+}
+
+BlockBackwardWorkspace block_backward_workspace(const TransformerDims& d,
+                                                std::int64_t gemm_cap_bytes) {
+  const Decoder& decoder = *d.decoder;
+  const std::int64_t rh = size_mul(d.rows(), d.hidden), rq = size_mul(d.rows(), d.q_dim());
+  BlockBackwardWorkspace w;
+  Offsets kept(d.dtype);
+  const auto take_dnorm = [&](Offsets& o, std::int64_t elems) {
+    return dnorm_type(d) == Dtype::fp32 ? o.take_fp32(elems) : o.take(elems);
+  };
+  if (has_own_output_gradient(decoder)) w.dsub = kept.take(rh);
+  if (decoder.parallel()) w.dnorm1 = w.dnorm2 = take_dnorm(kept, rh);
+  if (decoder.block.kind == BlockKind::parallel_two_norms) {
+    w.dside = kept.take(rh);
+    w.dnorm2 = take_dnorm(kept, rh);
+  }
+  Offsets mlp = kept, attention = kept;
+  take_gate(d, mlp, w.dgate, w.dup);
+  take_qkv(d, attention, w.dq, w.dk, w.dv);
+  Offsets o(d.dtype, std::max(mlp.end(), attention.end()));
+  attention = o;
+  w.act = o.take(size_mul(d.rows(), d.ffn));
+  if (decoder.parallel())
+    w.dattention = attention.take(rq);
+  else
+    w.dnorm1 = w.dnorm2 = w.dattention = take_dnorm(attention, std::max(rh, rq));
+  Offsets grouped = attention;
+  w.attention = attention_backward_scratch(d, attention);
+  if (decoder.attention.qkv == QkvLayout::grouped)
+    w.grouped = grouped.take(size_mul(d.rows(), q_stride(d)));
+  close_workspace(w, std::max({attention.end(), o.end(), grouped.end()}), gemm_cap_bytes);
+  return w;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shape of a decoder, from its description: modules in registration order, which the names
+// nest, and their tensors.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <core/plan/deck/decoder_modules.hpp>
+#include <core/plan/model/linear_roles.hpp>
+#include <core/plan/model/shape_builder.hpp>
+
+namespace shardmark {
+namespace {
+
+class DecoderBuilder {
+ public:
+  explicit DecoderBuilder(const ModelSpec& s)
+      : spec_(s), decoder_(*decoder_of(s)), b_(s), calls_(block_calls(decoder_)) {}
+
+  ModelShape build() {
+    b_.unit("embed", UnitKind::embeddings);
+    for (std::int64_t l = 0; l < spec_.layers; ++l)
+      b_.unit("block" + std::to_string(l), UnitKind::block);
+    b_.unit("head", UnitKind::head);
+    const std::vector<DecoderModule>& all = decoder_.modules;
+    for (std::size_t i = 0; i < all.size();) {
+      std::size_t end = i;
+      while (end < all.size() && of_layer(all[end])) ++end;
+      if (end == i) {
+        add(all[i++], -1);
+        continue;
+      }
+      for (std::int64_t l = 0; l < spec_.layers; ++l)
+        for (std::size_t m = i; m < end; ++m) add(all[m], l);
+      i = end;
+    }
+    return std::move(b_.shape());
+  }
+
+ private:
+  static bool of_layer(const DecoderModule& m) { return m.name.find('*') != std::string::npos; }
+
+  // The container of a module, and those around it, with `*` still in the name.
+  int container(const std::string& pattern, std::int64_t layer, bool called = true) {
+    if (pattern.empty()) return 0;
+    const std::string name = named(pattern, layer);
+    if (const auto it = containers_.find(name); it != containers_.end()) return it->second;
+    const int parent = container(outer(pattern), layer);
+    const int index = b_.module(name, Role::container, parent);
+    Module& m = b_.shape().modules.back();
+    // A list of layers is never called; its elements are.
+    m.called = called && !lists_layers(pattern);
+    m.block = pattern.ends_with('*');
+    return containers_[name] = index;
+  }
+  bool lists_layers(const std::string& pattern) const {
+    return std::any_of(decoder_.modules.begin(), decoder_.modules.end(),
+                       [&](const DecoderModule& m) { return m.name.starts_with(pattern + ".*"); });
+  }
+  static std::string outer(const std::string& name) {
+    const std::size_t dot = name.rfind('.');
+    return dot == std::string::npos ? std::string{} : name.substr(0, dot);
+  }
+  static std::string named(std::string name, std::int64_t layer) {
+    if (const std::size_t star = name.find('*'); star != std::string::npos)
+      name.replace(star, 1, std::to_string(layer));
+    return name;
+  }
+
+  void add(const DecoderModule& m, std::int64_t layer) {
+    if (m.role == Role::container) {
+      container(m.name, layer, false);
+      return;
+    }
+    const int parent = container(outer(m.name), layer);
+    const std::string name = named(m.name, layer);
+    const bool ends = m.role == Role::final_norm || m.role == Role::head;
+    const auto blocks = static_cast<int>(spec_.layers);
+    const int unit = layer >= 0 ? static_cast<int>(layer) + 1 : ends ? blocks + 1 : 0;
+    b_.select_unit(unit);
+    if (m.role == Role::head && spec_.tied_head) {
+      b_.alias(name, Role::head, parent, 0, 1);
+      b_.current_unit().also_reads.push_back(0);
+    } else {
+      b_.module(name, m.role, parent);
+      add_params(name, m.role);
+    }
+    b_.shape().modules.back().order = 32 * (unit + 1) + place_of(m.role);
+  }
+  // The place of a module in the calls of its unit.
+  int place_of(Role role) const {
+    switch (role) {
+      case Role::token_embedding:
+      case Role::final_norm: return 0;
+      case Role::position_embedding:
+      case Role::head: return 1;
+      case Role::embedding_norm: return 2;
+      default:
+        return static_cast<int>(std::find(calls_.begin(), calls_.end(), role) - calls_.begin());
+    }
+  }
+
+  void add_params(const std::string& name, Role role) {
+    const int tensors = tensors_of(decoder_, role);
+    const Width w = width_of(spec_, role);
+    const bool embedding = role == Role::token_embedding || role == Role::position_embedding;
+    if (embedding) {
+      const bool bare = spec_.family != Family::decoder;
+      b_.param(bare ? name : name + ".weight", {w.out, w.in}, Init::uniform, decoder_.init_std);
+    } else if (is_linear(role)) {
+      const bool residual = role == Role::attn_proj || role == Role::mlp_proj;
+      const double std_dev =
+          residual ? decoder_.init_std / std::sqrt(2.0 * static_cast<double>(spec_.layers))
+                   : decoder_.init_std;
+      const bool turned = decoder_.in_out && role != Role::head;
+      b_.param(name + ".weight", turned ? std::vector{w.in, w.out} : std::vector{w.out, w.in},
+               Init::uniform, std_dev);
+      if (tensors > 1) b_.param(name + ".bias", {w.out}, Init::zeros);
+    } else {
+      const Init ones = decoder_.norm.unit_offset ? Init::zeros : Init::ones;
+      if (tensors > 0) b_.param(name + ".weight", {w.out}, ones);
+      if (tensors > 1) b_.param(name + ".bias", {w.out}, Init::zeros);
+    }
+  }
+  const ModelSpec& spec_;
+  const Decoder& decoder_;
+  ShapeBuilder b_;
+  std::vector<Role> calls_;
+  std::map<std::string, int> containers_;
+};
+
+}  // namespace
+
+ModelShape build_decoder(const ModelSpec& spec) {
+  return DecoderBuilder(spec).build();
+}
+
+}  // namespace shardmark

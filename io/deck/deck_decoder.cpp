@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model of the family `decoder`: the keys of its description, and whether they fit together.
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include <core/plan/deck/decoder_modules.hpp>
+#include <io/deck/deck_sections.hpp>
+#include <io/keys/nearest.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr RealRange positive{0, 1e12, true};
+constexpr RealRange not_negative{0, 1e12};
+
+// Calls `read` with a reader of the object at a key, if there is one.
+template<class F>
+void read_section(KeyReader& reader, std::string_view name, const F& read) {
+  const Json* section = reader.any(name);
+  if (section == nullptr) return;
+  KeyReader inner(reader.origin(), *section, reader.key(name));
+  read(inner);
+  inner.finish();
+}
+
+// A pattern over the layers, which repeats: a list of true and false.
+void read_pattern(KeyReader& reader, std::string_view name, std::vector<std::uint8_t>& pattern) {
+  const Json* list = reader.any(name);
+  if (list == nullptr) return;
+  const char* what = "must be a list of true and false, one for each layer, which repeats";
+  if (!list->is_array() || list->empty()) reader.origin().refuse(reader.key(name), *list, what);
+  for (const Json& item : *list) {
+    if (!item.is_boolean()) reader.origin().refuse(reader.key(name), item, what);
+    pattern.push_back(item == true ? 1 : 0);
+  }
+}
+
+void read_norm(KeyReader& r, NormSpec& n) {
+  r.choice("kind", n.kind);
+  r.choice("place", n.place);
+  r.choice("of_q_and_k", n.qk);
+  r.boolean("q_and_k_last", n.qk_last);
+  r.boolean("weight", n.weight);
+  r.boolean("bias", n.bias);
+  r.boolean("unit_offset", n.unit_offset);
+  r.real("eps", n.eps, positive);
+}
+
+void read_scaling(KeyReader& r, RotarySpec& s) {
+  r.choice("kind", s.scaling);
+  r.real("factor", s.factor, positive);
+  r.integer("original_positions", s.original_positions, size_range);
+  r.real("low_freq_factor", s.low_freq_factor, positive);
+  r.real("high_freq_factor", s.high_freq_factor, positive);
+  r.real("beta_fast", s.beta_fast, positive);
+  r.real("beta_slow", s.beta_slow, positive);
+  r.boolean("truncate", s.truncate);
+  r.real("attention_factor", s.attention_factor, positive);
+  const bool needs_positions =
+      s.scaling == RotaryScaling::llama3 || s.scaling == RotaryScaling::yarn;
+  if (needs_positions && s.original_positions == 0)
+    r.origin().missing(r.key("original_positions"), "give the positions of pre-training");
+}
+
+void read_positions(KeyReader& r, PositionSpec& p) {
+  r.choice("kind", p.kind);
+  r.integer("rows", p.rows, size_range);
+  r.integer("offset", p.offset, {0, size_range.max});
+  r.real("base", p.rotary.base, positive);
+  r.real("part", p.rotary.part, {0, 1, true});
+  r.boolean("neighbours", p.rotary.neighbours);
+  r.real("window_base", p.rotary.window_base, not_negative);
+  read_section(r, "scaling", [&](KeyReader& inner) { read_scaling(inner, p.rotary); });
+  read_pattern(r, "rotates", p.rotates);
+  r.real("alibi_factor", p.alibi_factor, positive);
+}
+
+void read_attention(KeyReader& r, AttentionSpec& a) {
+  r.integer("head_dim", a.head_dim, {1, 65536});
+  r.choice("qkv", a.qkv);
+  r.boolean("qkv_bias", a.qkv_bias);
+  r.boolean("bias", a.bias);
+  r.integer("window", a.window, {0, size_range.max});
+  read_pattern(r, "windowed", a.windowed);
+  r.real("scale", a.scale, not_negative);
+  r.real("softcap", a.softcap, not_negative);
+}
+
+void read_mlp(KeyReader& r, MlpSpec& m) {
+  r.choice("activation", m.activation);
+  r.boolean("gated", m.gated);
+  r.boolean("joined", m.joined);
+  r.boolean("bias", m.bias);
+}
+
+void read_ends(KeyReader& r, EndsSpec& e, std::int64_t vocab) {
+  r.boolean("embedding_norm", e.embedding_norm);
+  r.boolean("head_bias", e.head_bias);
+  r.real("embedding_factor", e.embedding_factor, positive);
+  r.real("logits_factor", e.logits_factor, positive);
+  r.real("logits_softcap", e.logits_softcap, not_negative);
+  r.integer("padding_token", e.padding_token, {-1, vocab - 1});
+}
+
+// The names of Llama in transformers, for the modules that a description needs.
+std::string usual_name(Role role) {
+  const bool mlp =
+      role == Role::fc || role == Role::gate || role == Role::up || role == Role::mlp_proj;
+  const bool norm = role == Role::norm1 || role == Role::norm2 || role == Role::post_norm1 ||
+                    role == Role::post_norm2;
+  const char* part = mlp ? "mlp." : norm ? "" : "self_attn.";
+  return in_block(role) ? fmt::format("layers.*.{}{}", part, to_string(role))
+                        : std::string(to_string(role));
+}
+
+std::optional<Role> role_named(std::string_view name) {
+  for (const Role role : all_values<Role>)
+    if (to_string(role) == name && role != Role::list) return role;
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_role(KeyReader& r, const Json& item, const Decoder& d) {
+  std::string known = "container";
+  for (const Role role : roles_of(d)) known += fmt::format(", {}", to_string(role));
+  r.origin().refuse(
+      r.key("modules"), item,
+      "must be [name, role], where the role is one that the description has: " + known);
+}
+
+// Every role once, the token embedding first, and the modules of the layers one after another.
+void check_modules(KeyReader& r, const Decoder& d) {
+  const auto missing = [&](const std::string& what) { r.origin().missing(r.key("modules"), what); };
+  for (const Role role : roles_of(d)) {
+    const auto count = std::count_if(d.modules.begin(), d.modules.end(),
+                                     [&](const DecoderModule& m) { return m.role == role; });
+    if (count != 1)
+      missing(fmt::format("the role {} must be listed once, and is listed {} times",
+                          to_string(role), count));
+  }
+  int changes = 0;
+  bool before = false;
+  for (const DecoderModule& m : d.modules) {
+    const bool starred = m.name.find('*') != std::string::npos;
+    if (m.role != Role::container && starred != in_block(m.role))
+      missing(
+          fmt::format("{}: a name has * for the number of the layer if its role, {}, exists "
+                      "in each layer, and not otherwise",
+                      m.name, to_string(m.role)));
+    changes += starred != before;
+    before = starred;
+  }
+  if (changes > 2) missing("the modules with * in their names must follow each other");
+  const auto first = std::find_if(d.modules.begin(), d.modules.end(),
+                                  [](const DecoderModule& m) { return m.role != Role::container; });
+  if (first->role != Role::token_embedding) missing("the token embedding must come first");
+}
+
+void read_modules(KeyReader& r, Decoder& d) {
+  const Json* list = r.any("modules");
+  d.modules.clear();
+  if (list == nullptr) {
+    for (const Role role : roles_of(d)) d.modules.push_back({usual_name(role), role});
+    return;
+  }
+  if (!list->is_array()) r.origin().refuse(r.key("modules"), *list, "must be a list");
+  for (const Json& item : *list) {
+    const bool pair =
+        item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string();
+    const auto role = pair ? role_named(item[1].get<std::string>()) : std::nullopt;
+    const std::vector<Role> needed = roles_of(d);
+    if (!role || (*role != Role::container &&
+                  std::find(needed.begin(), needed.end(), *role) == needed.end()))
+      refuse_role(r, item, d);
+    d.modules.push_back({item[0].get<std::string>(), *role});
+  }
+  check_modules(r, d);
+}
+
+void check_decoder(KeyReader& r, const ModelSpec& m, const Decoder& d) {
+  const auto refuse = [&](std::string_view key, const Json& value, const std::string& what) {
+    r.origin().refuse(r.key(key), value, what);
+  };
+  if (m.heads % m.kv_heads != 0)
+    refuse("kv_heads", m.kv_heads,
+           fmt::format("must divide {} = {}: each key head serves as many heads as the others: "
+                       "change one of them",
+                       r.key("heads"), m.heads));
+  if (d.attention.head_dim == 0 && m.hidden % m.heads != 0)
+    refuse("heads", m.heads,
+           fmt::format("must divide {} = {}: change one of them, or give {}", r.key("hidden"),
+                       m.hidden, r.key("attention.head_dim")));
+  const std::int64_t head = d.attention.head_dim > 0 ? d.attention.head_dim : m.hidden / m.heads;
+  // An odd number of channels rounds up to pairs, as in transformers.
+  const auto turned =
+      static_cast<std::int64_t>(static_cast<double>(head) * d.positions.rotary.part + 1e-6);
+  const bool fits = turned > 0 && turned + turned % 2 <= std::min<std::int64_t>(head, 512);
+  if (d.positions.kind == PositionKind::rotary && !fits)
+    refuse(
+        "positions.part", d.positions.rotary.part,
+        fmt::format("rotates {} of the {} channels of a head: must be pairs of its channels, and "
+                    "at most 512",
+                    turned, head));
+  if (d.positions.kind == PositionKind::learned && d.positions.rows > 0 &&
+      d.positions.rows < m.sequence + d.positions.offset)
+    refuse("positions.rows", d.positions.rows,
+           fmt::format("must be at least {} and the offset: give a shorter sequence",
+                       r.key("sequence")));
+  if (d.norm.qk != QkNorm::none && d.attention.qkv != QkvLayout::separate)
+    refuse("norm.of_q_and_k", to_string(d.norm.qk), "needs attention.qkv \"separate\"");
+  if (d.parallel() && d.norm.place != NormPlace::before)
+    refuse("norm.place", to_string(d.norm.place), "a parallel block has its norms before");
+  if (d.ends.embedding_norm && d.positions.kind == PositionKind::learned)
+    refuse("ends.embedding_norm", true, "not modelled beside learned positions");
+  if (d.mlp.joined && !d.mlp.gated) refuse("mlp.joined", true, "needs mlp.gated");
+  if (d.norm.kind == NormKind::rms && (!d.norm.weight || d.norm.bias))
+    refuse("norm.kind", "rms", "must have a weight and no bias");
+  if (m.tied_head && d.ends.head_bias)
+    refuse("ends.head_bias", true, "not modelled beside a tied head");
+}
+
+}  // namespace
+
+void read_decoder(KeyReader& reader, ModelSpec& model) {
+  Family like = Family::llama;
+  reader.choice("like", like, {Family::gpt2, Family::llama});
+  Decoder d = decoder_like(like);
+  read_transformer(reader, model);
+  model.kv_heads = model.heads;
+  reader.integer("kv_heads", model.kv_heads, {1, model.heads});
+  reader.need_integer("ffn", model.ffn, size_range);
+  reader.real("init_std", d.init_std, positive);
+  reader.boolean("in_out", d.in_out);
+  read_section(reader, "norm", [&](KeyReader& r) { read_norm(r, d.norm); });
+  read_section(reader, "positions", [&](KeyReader& r) { read_positions(r, d.positions); });
+  read_section(reader, "attention", [&](KeyReader& r) { read_attention(r, d.attention); });
+  read_section(reader, "block", [&](KeyReader& r) {
+    r.choice("kind", d.block.kind);
+    r.boolean("norms_first", d.block.norms_first);
+    r.real("residual_factor", d.block.residual_factor, positive);
+  });
+  read_section(reader, "mlp", [&](KeyReader& r) { read_mlp(r, d.mlp); });
+  read_section(reader, "ends", [&](KeyReader& r) { read_ends(r, d.ends, model.vocab); });
+  check_decoder(reader, model, d);
+  read_modules(reader, d);
+  model.decoder = SharedDecoder(std::move(d));
+}
+
+}  // namespace shardmark

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The types of models that Hugging Face's transformers has, as descriptions of decoders: one row
+// per `model_type`. Names of modules, their registration order and defaults are those of
+// transformers 5.24. Only files in io/hf use this header.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include <io/hf/model_keys.hpp>
+
+namespace shardmark {
+
+/// One type: the defaults of its config class, and what its class of models does.
+struct ModelType {
+  std::string_view name;
+  std::int64_t hidden, ffn, layers, heads;  // ffn 0: 4 x hidden
+  std::int64_t kv_heads;                    // 0: as many as heads
+  std::int64_t positions, vocab;
+  bool tied;
+  std::int64_t padding;  // pad_token_id; no_padding: the class ignores it
+  void (*describe)(const ModelConfig& config, Json& model);
+};
+inline constexpr std::int64_t no_padding = -2, null_padding = -1;
+
+std::span<const ModelType> model_types();
+/// Returns the row of a type, or nullptr.
+const ModelType* model_type_named(std::string_view name);
+
+/// Returns the section `model`, of family `decoder`, that a config amounts to. Throws DeckError for
+/// what the description cannot say.
+Json decoder_section(const ModelConfig& config, const ModelType& type);
+
+/// Returns the name in a description of an activation; nothing if there is none.
+std::optional<std::string_view> activation_named(std::string_view hugging_face);
+
+/// Returns `modules` of a description from names and roles, "a.b:role c.d:role". A name that begins
+/// with `~` is inside of `layers`, which has no further `*`.
+Json modules_of(std::string_view layers, std::string_view names);
+
+/// Sets `positions` to rotary ones as the config scales them. `inner` is the layer type in configs
+/// that have parameters for each.
+void describe_rotary(const ModelConfig& config, Json& model, double base, double part = 1,
+                     const char* inner = "");
+/// Sets the window: of all layers, or of those that `windowed` says unless the config does.
+void describe_window(const ModelConfig& config, Json& model, const Json& length,
+                     const Json& windowed);
+
+/// The rows in model_types_gpt.cpp: models with LayerNorm.
+void describe_gpt2(const ModelConfig& config, Json& model);
+void describe_gpt_neox(const ModelConfig& config, Json& model);
+void describe_gptj(const ModelConfig& config, Json& model);
+void describe_opt(const ModelConfig& config, Json& model);
+void describe_bloom(const ModelConfig& config, Json& model);
+void describe_falcon(const ModelConfig& config, Json& model);
+void describe_phi(const ModelConfig& config, Json& model);
+void describe_starcoder2(const ModelConfig& config, Json& model);
+void describe_stablelm(const ModelConfig& config, Json& model);
+void describe_cohere(const ModelConfig& config, Json& model);
+void describe_olmo(const ModelConfig& config, Json& model);
+
+/// The rows in model_types_llama.cpp: models with RMSNorm.
+void describe_llama(const ModelConfig& config, Json& model);
+void describe_mistral(const ModelConfig& config, Json& model);
+void describe_qwen2(const ModelConfig& config, Json& model);
+void describe_qwen3(const ModelConfig& config, Json& model);
+void describe_gemma(const ModelConfig& config, Json& model);
+void describe_gemma2(const ModelConfig& config, Json& model);
+void describe_gemma3(const ModelConfig& config, Json& model);
+void describe_phi3(const ModelConfig& config, Json& model);
+void describe_olmo2(const ModelConfig& config, Json& model);
+void describe_smollm3(const ModelConfig& config, Json& model);
+void describe_granite(const ModelConfig& config, Json& model);
+void describe_glm4(const ModelConfig& config, Json& model);
+
+/// The modules of Llama, of which several types differ in one part.
+struct LlamaNames {
+  std::string_view projections =
+      "~self_attn.q_proj:q ~self_attn.k_proj:k ~self_attn.v_proj:v ~self_attn.o_proj:attn_proj";
+  std::string_view mlp = "~mlp.gate_proj:gate ~mlp.up_proj:up ~mlp.down_proj:mlp_proj";
+  std::string_view norms = "~input_layernorm:norm1 ~post_attention_layernorm:norm2";
+  std::string_view last_norm = "model.norm";
+};
+Json llama_modules(const LlamaNames& names = {});
+
+}  // namespace shardmark

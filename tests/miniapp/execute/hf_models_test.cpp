@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: a model that is given by its Hugging Face config has the tensors of transformers 5.24, in
+// its registration order, and trains as transformers does in float64: every loss and gradient norm
+// within 1e-5 (relative), at every stage and rank count, with ordered reductions.
+#include <cmath>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <core/plan/model/model_shape.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <tests/support/io_scratch.hpp>
+#include <tests/support/training.hpp>
+
+namespace shardmark::test::hf_models_test {
+namespace {
+
+using nlohmann::json;
+
+const json& cases() {
+  static const json all = [] {
+    std::ifstream file(std::string(SHARDMARK_TESTS) + "/data/hf_models.json");
+    return json::parse(file).at("cases");
+  }();
+  return all;
+}
+
+// Each rank writes the files of its own.
+Deck deck_of(const json& c, int stage, const ScratchFolder& folder) {
+  const json& r = c.at("reference");
+  folder.write("config.json", c.at("config").dump());
+  const json& o = r.at("optimizer");
+  const json parameters = {{"lr", o.at("lr")},
+                           {"betas", o.at("betas")},
+                           {"eps", o.at("eps")},
+                           {"weight_decay", o.at("weight_decay")}};
+  const json deck = {
+      {"name", "hf"},
+      {"model", {{"config", "config.json"}, {"sequence", r.at("sequence")}}},
+      {"data", {{"source", "uniform"}}},
+      {"deepspeed",
+       {{"train_batch_size", r.at("batch")},
+        {"gradient_clipping", r.at("gradient_clipping")},
+        {"zero_optimization", {{"stage", stage}}},
+        {"optimizer", {{"type", "AdamW"}, {"params", parameters}}}}},
+      {"run", {{"steps", r.at("steps")}, {"seed", r.at("seed")}, {"reductions", "ordered"}}}};
+  return read_deck(folder.write("deck.json", deck.dump()), {}, DeckUse::run).deck;
+}
+
+std::string title(const json& c) {
+  return c.at("config").dump();
+}
+
+double relative(double have, double want) {
+  return std::abs(have - want) / std::abs(want);
+}
+
+TEST(HfModels, HaveTheTensorsOfTransformersInTheirOrder) {
+  const ScratchFolder folder;
+  for (const json& c : cases()) {
+    SCOPED_TRACE(title(c));
+    const ModelShape shape = build_model_shape(deck_of(c, 0, folder).model);
+    EXPECT_EQ(shape.elems, c.at("parameters"));
+    std::size_t id = 0;
+    for (const auto& [module, tensors] :
+         c.at("modules").get<std::vector<std::pair<std::string, json>>>())
+      for (const json& tensor : tensors) {
+        ASSERT_LT(id, shape.params.size());
+        EXPECT_EQ(shape.params[id].name, module + "." + tensor[0].get<std::string>());
+        EXPECT_EQ(json(shape.params[id].shape), tensor[1]);
+        ++id;
+      }
+    EXPECT_EQ(id, shape.params.size());
+  }
+}
+
+class Stages : public ::testing::TestWithParam<int> {};
+
+TEST_P(Stages, TrainAsTransformersDoes) {
+  const ScratchFolder folder;
+  int trained = 0;
+  for (const json& c : cases()) {
+    const json& r = c.at("reference");
+    if (r.at("batch").get<int>() % world() != 0) continue;
+    SCOPED_TRACE(title(c));
+    const Deck deck = deck_of(c, GetParam(), folder);
+    Training t(deck, MPI_COMM_WORLD);
+    t.init();
+    for (std::size_t s = 0; s < r.at("losses").size(); ++s) {
+      t.step();
+      EXPECT_LT(relative(t.losses[s], r.at("losses")[s]), 1e-5) << "step " << s;
+      EXPECT_LT(relative(t.norms[s], r.at("grad_norms")[s]), 1e-5) << "step " << s;
+    }
+    ++trained;
+  }
+  EXPECT_GE(trained, 25);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Stages, ::testing::Values(0, 1, 2, 3));
+
+}  // namespace
+}  // namespace shardmark::test::hf_models_test
