@@ -44,6 +44,18 @@ TEST(GradientFlow, ReachesWhatNeedsItAndNeverData) {
   }
 }
 
+// Modules of one tensor before all others are embeddings: each is fed with data, although the one
+// before it has an output that needs a gradient.
+TEST(GradientFlow, DoesNotReachEmbeddingsThroughEachOther) {
+  ModelSpec spec;
+  spec.family = Family::list;
+  spec.modules = {{"tokens", {4}}, {"positions", {2}}, {"block", {4, 2}}, {"head", {3}}};
+  ModelShape model = build_model_shape(spec);
+  const GradientFlow flow = follow_gradients(model, {}, "torch.frozen");
+  const std::vector<bool> inputs(flow.inputs.begin() + 1, flow.inputs.end());
+  EXPECT_EQ(inputs, (std::vector<bool>{false, false, true, true}));
+}
+
 TEST(GradientFlow, IsStoppedForASingleParameter) {
   ModelShape model = chain();
   const GradientFlow flow = follow_gradients(model, {model.params[3].name}, "torch.frozen");
