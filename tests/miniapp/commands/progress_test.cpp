@@ -57,6 +57,23 @@ TEST(WorkProgress, OfNoiseIsOneRewrittenLineWithTheTimeLeft) {
   EXPECT_TRUE(contains(out, "\r.\\[K.* wait for each other: \\d s left")) << out;
 }
 
+// A storage deck is silent for hours otherwise.
+TEST(WorkProgress, OfAStorageDeckIsALinePerWriteAndRead) {
+  const Workplace place;
+  place.deck(3, {{"run", {{"steps", 1}, {"compute", "none"}}},
+                 {"checkpoint", {{"dir", place.path("checkpoints")}, {"benchmark", 3}}}});
+  const Outcome o = run({.args = place.run_args(), .ranks = 2});
+  EXPECT_EQ(o.status, 0) << o.err;
+  std::size_t before = 0;
+  for (const char* line : {"write 1/3", "write 2/3", "write 3/3", "read 1/3", "read 2/3",
+                           "read 3/3", "FOM checkpoint_write_gib_per_s="}) {
+    const std::size_t at = o.out.find(line);
+    ASSERT_NE(at, std::string::npos) << line << " is not in\n" << o.out;
+    EXPECT_GT(at, before) << line;
+    before = at;
+  }
+}
+
 // Without a launcher, and with one between the program and the terminal.
 INSTANTIATE_TEST_SUITE_P(Ranks, Progress, ::testing::Values(0, 2));
 
