@@ -33,7 +33,7 @@ constexpr std::string_view inert_arguments[] = {
     "remove_unused_columns", "report_to", "restore_callback_states_from_checkpoint",
     "resume_from_checkpoint", "run_name", "save_on_each_node", "save_only_model",
     "save_safetensors", "save_steps", "save_strategy", "save_total_limit", "seed",
-    "skip_memory_metrics", "tf32", "torch_compile_backend", "torch_compile_mode",
+    "skip_memory_metrics", "tf32", "torch_compile", "torch_compile_backend", "torch_compile_mode",
     "torch_empty_cache_steps", "tpu_metrics_debug", "tpu_num_cores", "trackio_bucket_id",
     "trackio_space_id", "trackio_static_space_id", "train_sampling_strategy", "use_cache",
     "use_cpu", "use_legacy_prediction_loop", "use_mps_device"};
@@ -72,8 +72,6 @@ constexpr HfArgument arguments[] = {
     {"per_device_train_batch_size", HfEffect::used},
     {"per_gpu_train_batch_size", HfEffect::refused, "null",
      "the trainer itself has replaced it: give per_device_train_batch_size"},
-    {"torch_compile", HfEffect::refused, "false",
-     "compiled code saves other activations: remove the key"},
     {"torchdynamo", HfEffect::refused, "null",
      "compiled code saves other activations: remove the key"},
     {"use_liger_kernel", HfEffect::refused, "false",

@@ -72,11 +72,14 @@ KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::WarpRow& row, const Rotatio
     const CosSin turn = cos_sin_f32(position * t.frequency[j]);
     const float cos = turn.cos * t.length, sin = turn.sin * t.length;
     const std::int64_t low = t.neighbours ? 2 * j : j, high = t.neighbours ? low + 1 : j + t.pairs;
-    for (const Heads<T>& x : {q, k})
+    const auto turn_heads = [&](const Heads<T>& x) {
       for (std::int64_t head = 0; head < x.count; ++head) {
         T* channels = x.data + r * x.stride + head * x.channels;
         turn_pair(channels[low], channels[high], cos, sin);
       }
+    };
+    turn_heads(q);
+    turn_heads(k);
   });
 }
 

@@ -93,6 +93,8 @@ class ModuleWork {
   void norm_backward(std::int64_t elems, std::int64_t columns, Dtype dy, bool adds);
   void projection_backward(std::int64_t out, bool first);
   void without_norm();
+  void scale_gradient();
+  void activation(bool backward);
   // Calls f(columns) for each piece of the vocabulary.
   template<class F>
   void for_each_piece(const F& f) const {
@@ -167,8 +169,12 @@ void ModuleWork::attention_backward() {
     product({.m = rows, .n = d, .k = keys, .batch = heads, .c_type = d_.dtype, .count = count});
     ++tile;
   });
+  const std::int64_t heads = attention_tile(d_).heads, columns = heads * d;
+  if (d_.rules.window > 0)
+    typed("attention_clear_sums", Dtype::fp32, d_.sequence * columns, columns,
+          static_cast<double>(d_.sequence * columns * 4),
+          2 * d_.micro_batch * (d_.kv_heads / heads));
   if (!fp32) {
-    const std::int64_t heads = attention_tile(d_).heads, columns = heads * d;
     typed("attention_store_sums", Dtype::fp32, d_.sequence * columns, columns,
           static_cast<double>(d_.sequence * columns * (4 + dtype_bytes(d_.dtype))),
           2 * d_.micro_batch * (d_.kv_heads / heads));
@@ -202,13 +208,23 @@ void ModuleWork::norm_forward(std::int64_t elems, std::int64_t columns) {
 void ModuleWork::norm_backward(std::int64_t elems, std::int64_t columns, Dtype dy, bool adds) {
   const auto size = static_cast<double>(elems);
   const auto own = static_cast<double>(dtype_bytes(d_.dtype)), of_dy = double(dtype_bytes(dy));
-  if (centred() && !decoder_.norm.weight) return;
-  typed(centred() ? "layer_norm_backward_params" : "rms_norm_backward_params", dy, elems, columns,
-        size * (own + of_dy), 1);
+  if (decoder_.norm.weight)
+    typed(centred() ? "layer_norm_backward_params" : "rms_norm_backward_params", dy, elems, columns,
+          size * (own + of_dy), 1);
   const char* rows = adds ? "layer_norm_backward_rows" : "layer_norm_input_gradient";
   const double arrays = centred() && adds ? 3 : 2;
   typed(centred() ? rows : "rms_norm_input_gradient", dy, elems, columns,
         size * (arrays * own + of_dy), 1);
+}
+
+void ModuleWork::activation(bool backward) {
+  constexpr auto forwards = enum_names<Activation>("gelu_forward", "gelu_exact_forward",
+                                                   "relu_forward", "swiglu_forward");
+  constexpr auto backwards = enum_names<Activation>("gelu_backward", "gelu_exact_backward",
+                                                    "relu_backward", "swiglu_backward");
+  const MlpSpec& mlp = decoder_.mlp;
+  const double arrays = backward ? (mlp.gated ? 6 : 4) : mlp.gated ? 3 : 2;
+  stream((backward ? backwards : forwards)[mlp.activation], rows_ * d_.ffn, 1, arrays);
 }
 
 void ModuleWork::arrange_heads() {
@@ -245,10 +261,7 @@ void ModuleWork::forward() {
       if (rotates_) stream("rotary_forward", rows_ * (q_ + kv), d_.head_dim(), 2);
       attention_forward();
       return close_sublayer(q_);
-    case Role::mlp_proj:
-      stream(decoder_.mlp.gated ? "swiglu_forward" : "gelu_forward", rows_ * ffn, 1,
-             decoder_.mlp.gated ? 3 : 2);
-      return close_sublayer(ffn);
+    case Role::mlp_proj: activation(false); return close_sublayer(ffn);
     case Role::head: return head_forward();
     case Role::container:
     case Role::list: return;
@@ -263,6 +276,11 @@ void ModuleWork::projection_backward(std::int64_t out, bool first) {
   if (biased_) stream("bias_backward", rows_ * out, out, 1);
 }
 
+// The gradient of a sublayer's output, if a factor came before the sum.
+void ModuleWork::scale_gradient() {
+  if (decoder_.block.residual_factor != 1) stream("scaled_copy", rows_ * h_, 1, 2);
+}
+
 void ModuleWork::without_norm() {
   if (!decoder_.norms_before()) typed("add_to", dnorm_type(d_), rows_ * h_, 1, 0, 1);
 }
@@ -271,7 +289,7 @@ void ModuleWork::backward() {
   const std::int64_t kv = d_.kv_dim(), ffn = d_.ffn;
   const bool shared = decoder_.block.kind == BlockKind::parallel;
   const auto output = [&](std::int64_t in) {
-    if (decoder_.block.residual_factor != 1) stream("scaled_copy", rows_ * h_, 1, 2);
+    if (!decoder_.norms_after()) scale_gradient();
     product_input(in, h_, d_.dtype);
     product_weight(in, h_);
     if (biased_) stream("bias_backward", rows_ * h_, h_, 1);
@@ -284,20 +302,21 @@ void ModuleWork::backward() {
     case Role::position_embedding:
       return stream("position_embedding_backward", rows_ * h_, d_.micro_batch, 1);
     case Role::final_norm: return norm_backward(rows_ * h_, h_, Dtype::fp32, false);
-    case Role::norm1: return norm_backward(rows_ * h_, h_, dnorm_type(d_), true);
+    case Role::norm1:
+      norm_backward(rows_ * h_, h_, dnorm_type(d_), true);
+      if (decoder_.block.kind == BlockKind::parallel_two_norms)
+        stream("residual", rows_ * h_, 1, 3);
+      return;
     case Role::norm2:
       return norm_backward(rows_ * h_, h_, dnorm_type(d_),
                            decoder_.block.kind == BlockKind::sequential);
     case Role::post_norm1:
-    case Role::post_norm2:
+    case Role::post_norm2: scale_gradient(); return norm_backward(rows_ * h_, h_, d_.dtype, false);
     case Role::embedding_norm: return norm_backward(rows_ * h_, h_, d_.dtype, false);
     case Role::q_norm: return norm_backward(rows_ * q_, head_columns(q_), d_.dtype, false);
     case Role::k_norm: return norm_backward(rows_ * kv, head_columns(kv), d_.dtype, false);
     case Role::head: return head_backward();
-    case Role::mlp_proj:
-      stream(decoder_.mlp.gated ? "swiglu_backward" : "gelu_backward", rows_ * ffn, 1,
-             decoder_.mlp.gated ? 6 : 4);
-      return output(ffn);
+    case Role::mlp_proj: activation(true); return output(ffn);
     case Role::attn_proj:
       output(q_);
       attention_backward();

@@ -3,50 +3,17 @@
 // its registration order, and trains as transformers does in float64: every loss and gradient norm
 // within 1e-5 (relative), at every stage and rank count, with ordered reductions.
 #include <cmath>
-#include <fstream>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <core/plan/model/model_shape.hpp>
-#include <io/deck/deck_reader.hpp>
-#include <tests/support/io_scratch.hpp>
+#include <tests/support/hf_models.hpp>
 #include <tests/support/training.hpp>
 
 namespace shardmark::test::hf_models_test {
 namespace {
 
 using nlohmann::json;
-
-const json& cases() {
-  static const json all = [] {
-    std::ifstream file(std::string(SHARDMARK_TESTS) + "/data/hf_models.json");
-    return json::parse(file).at("cases");
-  }();
-  return all;
-}
-
-// Each rank writes the files of its own.
-Deck deck_of(const json& c, int stage, const ScratchFolder& folder) {
-  const json& r = c.at("reference");
-  folder.write("config.json", c.at("config").dump());
-  const json& o = r.at("optimizer");
-  const json parameters = {{"lr", o.at("lr")},
-                           {"betas", o.at("betas")},
-                           {"eps", o.at("eps")},
-                           {"weight_decay", o.at("weight_decay")}};
-  const json deck = {
-      {"name", "hf"},
-      {"model", {{"config", "config.json"}, {"sequence", r.at("sequence")}}},
-      {"data", {{"source", "uniform"}}},
-      {"deepspeed",
-       {{"train_batch_size", r.at("batch")},
-        {"gradient_clipping", r.at("gradient_clipping")},
-        {"zero_optimization", {{"stage", stage}}},
-        {"optimizer", {{"type", "AdamW"}, {"params", parameters}}}}},
-      {"run", {{"steps", r.at("steps")}, {"seed", r.at("seed")}, {"reductions", "ordered"}}}};
-  return read_deck(folder.write("deck.json", deck.dump()), {}, DeckUse::run).deck;
-}
 
 std::string title(const json& c) {
   return c.at("config").dump();
@@ -58,9 +25,9 @@ double relative(double have, double want) {
 
 TEST(HfModels, HaveTheTensorsOfTransformersInTheirOrder) {
   const ScratchFolder folder;
-  for (const json& c : cases()) {
+  for (const json& c : hf_cases()) {
     SCOPED_TRACE(title(c));
-    const ModelShape shape = build_model_shape(deck_of(c, 0, folder).model);
+    const ModelShape shape = build_model_shape(hf_deck(c, 0, folder).model);
     EXPECT_EQ(shape.elems, c.at("parameters"));
     std::size_t id = 0;
     for (const auto& [module, tensors] :
@@ -80,11 +47,11 @@ class Stages : public ::testing::TestWithParam<int> {};
 TEST_P(Stages, TrainAsTransformersDoes) {
   const ScratchFolder folder;
   int trained = 0;
-  for (const json& c : cases()) {
+  for (const json& c : hf_cases()) {
     const json& r = c.at("reference");
     if (r.at("batch").get<int>() % world() != 0) continue;
     SCOPED_TRACE(title(c));
-    const Deck deck = deck_of(c, GetParam(), folder);
+    const Deck deck = hf_deck(c, GetParam(), folder);
     Training t(deck, MPI_COMM_WORLD);
     t.init();
     for (std::size_t s = 0; s < r.at("losses").size(); ++s) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <miniapp/tools/calibrate/measured_model.hpp>
+#include <tests/support/hf_models.hpp>
 #include <tests/support/training.hpp>
 
 namespace shardmark::test::measured_work_test {
@@ -107,6 +108,19 @@ TEST(MeasuredWork, CoversLlamaAndLongSequences) {
     set_precision(deck, dtype, dtype);
     EXPECT_GT(compare(deck), 40);
   }
+}
+
+// Decoders of all kinds; windows are below their sequences.
+TEST(MeasuredWork, CoversDescriptionsOfDecoders) {
+  const ScratchFolder folder;
+  for (const nlohmann::json& c : hf_cases())
+    for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+      SCOPED_TRACE(c.at("config").dump());
+      Deck deck = hf_deck(c, 0, folder);
+      deck.run.memory_mode = MemoryMode::pooled;
+      set_precision(deck, dtype, dtype);
+      EXPECT_GT(compare(deck), 40);
+    }
 }
 
 TEST(MeasuredWork, CoversRunsWithoutArithmetic) {
