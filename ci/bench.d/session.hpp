@@ -57,8 +57,7 @@ class DeckSession {
   DeckSession(const Machine& machine, const std::string& path, const std::vector<std::string>& sets,
               MakeModel make_model = nullptr)
       : deck(load_deck(path, sets)) {
-    CommOptions options;
-    options.idle = machine.node.idle();
+    const Idle idle = machine.node.idle();
     driver_lane_ = machine.make_lane();
     Peers peers(*driver_lane_);
     const Profile profile = run_profile(deck, machine.node, peers.size());
@@ -67,11 +66,11 @@ class DeckSession {
     const Bf16Choice bf16 = choose_bf16_products(deck, profile.workspace_cap_bytes, Space(), peers);
     matmul.emplace(profile.workspace_cap_bytes, bf16.products);
     context.emplace(Context{Space(), *matmul});
-    options.reductions = deck.run.reductions;
-    lanes_.emplace(make_communicator(deck.comm.backend, machine.world.comm(), options), program);
+    watch_.emplace(machine.world.comm(), deck.comm.timeout_s, idle);
+    lanes_.emplace(make_run_lane(deck, machine.world.comm(), *watch_, {}, counters_), program);
     session_.emplace(deck, program, *lanes_, *context,
                      SessionOptions{.model = make_model != nullptr ? make_model() : nullptr,
-                                    .idle = options.idle});
+                                    .idle = idle});
     runner().init();
   }
 
@@ -104,6 +103,8 @@ class DeckSession {
 
  private:
   std::unique_ptr<Communicator> driver_lane_;
+  std::optional<Watchdog> watch_;
+  CommCounters counters_;
   std::optional<Lanes> lanes_;
   std::optional<Session> session_;
   std::int64_t steps_ = 0;

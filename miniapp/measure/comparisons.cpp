@@ -17,7 +17,7 @@ namespace {
 // The MPI library buffers as much background traffic as it likes, which depends on its timing.
 std::int64_t default_allowance(std::int64_t ledger_peak, bool background) {
   constexpr std::int64_t least = std::int64_t{64} << 20, most = std::int64_t{512} << 20;
-  return background ? most : std::clamp(ledger_peak / 2, least, most);
+  return background || !device_is_host ? most : std::clamp(ledger_peak / 2, least, most);
 }
 
 std::string memory_difference(const TierResult& tier, std::string_view name, bool pooled) {
@@ -162,19 +162,22 @@ void compare_disk(const LinkVolume& carried, const DiskResult& kernel, Peers& pe
 
 void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnapshot& ledger,
                     Peers& peers, Result& result, Observed& observed) {
-  result.device = device_figure(record.device);
+  DeviceLooks looks = record.device;
+  looks.ledger_bytes = ledger[Tier::device].live_bytes;
+  result.device = device_figure(looks);
   // Resident memory contains both tiers, or only the host's if the device has its own memory.
   std::int64_t ledger_peak = ledger[Tier::host].peak_bytes;
   if (!result.device) ledger_peak += ledger[Tier::device].peak_bytes;
   result.rss_start = record.rss_start;
   result.rss_peak = record.rss_peak;
   result.replay_copy = record.kept_bytes;
+  result.rss_libraries = record.rss_libraries;
   const auto peaks = peers.gather(record.rss_peak);
   result.rss_peak_most = *std::max_element(peaks.begin(), peaks.end());
   result.outside = record.outside;
   result.rss_excess = std::max<std::int64_t>(
-      0, record.rss_peak - record.rss_start_files - ledger_peak - record.kept_bytes -
-             record.emulated.buffer_bytes + record.outside.total());
+      0, record.rss_peak - record.rss_start_files - record.rss_libraries - ledger_peak -
+             record.kept_bytes - record.emulated.buffer_bytes + record.outside.total());
   result.allowance =
       deck.memory.allowance_mib
           ? static_cast<std::int64_t>(std::llround(*deck.memory.allowance_mib * mib_bytes))

@@ -167,6 +167,7 @@ struct Result {
   StragglerResult stragglers;
   std::int64_t rss_start = 0, rss_peak = 0, rss_excess = 0, allowance = 0;  // bytes
   std::int64_t replay_copy = 0;        // bytes of rss_peak: the states that the replay begins with
+  std::int64_t rss_libraries = 0;      // of rss_peak: run time and libraries of a device
   OutsideMemory outside;               // counted in rss_excess, not in rss_peak
   std::int64_t rss_peak_most = 0;      // the largest of all ranks
   std::optional<DeviceFigure> device;  // where the device has its own memory

@@ -42,6 +42,7 @@ struct RunRecord {
   std::int64_t steps = 0, warmup = 0;  // of this run: timed steps, and those before them
   // Resident memory in bytes: at the start of the session, pages of files in it, and at most.
   std::int64_t rss_start = 0, rss_start_files = 0, rss_peak = 0;
+  std::int64_t rss_libraries = 0;    // what a device added to it until the end of the first step
   std::int64_t kept_bytes = 0;       // of it: the states that are kept for the replay
   EmulatedTraffic emulated;          // in the timed steps
   OutsideMemory outside;             // the most that was seen

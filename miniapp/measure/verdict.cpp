@@ -148,8 +148,12 @@ std::string describe_resident(const Result& r) {
   const std::string copy = r.replay_copy > 0 ? fmt::format(", {} of it the states for the replay",
                                                            human_bytes(r.replay_copy))
                                              : "";
-  return fmt::format("{} at start, {} at most{}; {} beyond the ledger's peak (allowance {})",
-                     human_bytes(r.rss_start), human_bytes(r.rss_peak), copy,
+  const std::string libraries =
+      r.rss_libraries > 0
+          ? fmt::format(", {} of it the device's libraries", human_bytes(r.rss_libraries))
+          : "";
+  return fmt::format("{} at start, {} at most{}{}; {} beyond the ledger's peak (allowance {})",
+                     human_bytes(r.rss_start), human_bytes(r.rss_peak), libraries, copy,
                      human_bytes(r.rss_excess), human_bytes(r.allowance));
 }
 

@@ -11,15 +11,19 @@
 #include <cstdint>
 #include <span>
 
+#include <core/numeric/sketch.hpp>
+
 namespace shardmark {
 
 /// The sketch of one state of one rank.
 struct StateSketch {
-  static constexpr std::size_t buckets = 64;
+  static constexpr std::size_t buckets = sketch_buckets;
   std::array<double, buckets> sums{};
 
   /// Adds the elements `first_elem`, `first_elem` + 1, … of the state.
-  void add(std::span<const float> values, std::int64_t first_elem);
+  void add(std::span<const float> values, std::int64_t first_elem) {
+    sketch_on_host(values.data(), static_cast<std::int64_t>(values.size()), first_elem, sums);
+  }
   /// The estimate of the norm.
   double norm() const;
   bool operator==(const StateSketch&) const = default;

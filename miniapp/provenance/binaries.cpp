@@ -29,9 +29,15 @@ std::string file_name(const std::string& path) {
   return target.filename().string();
 }
 
+// What only the rank that reads a node's meters loads: it computes nothing.
+bool is_of_meters(const std::string& name) {
+  return name.starts_with("libnvidia-ml.");
+}
+
 std::string as_text(const std::map<std::string, std::string>& binaries) {
   std::string text;
-  for (const auto& [name, hash] : binaries) text += fmt::format("{} {}\n", name, hash);
+  for (const auto& [name, hash] : binaries)
+    if (!is_of_meters(name)) text += fmt::format("{} {}\n", name, hash);
   return text;
 }
 

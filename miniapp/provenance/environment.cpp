@@ -29,9 +29,9 @@ bool is_relevant(std::string_view variable) {
 }
 
 // Parts of the names of variables that say where a rank runs or which device it uses.
-constexpr std::array<std::string_view, 10> of_places{"AFFINITY", "PLACES", "_DEVICE", "VISIBLE",
-                                                     "IFNAME",   "_IFACE", "_HCA",    "HOSTNAME",
-                                                     "SLURM_",   "TOPO_"};
+constexpr std::array<std::string_view, 11> of_places{"AFFINITY", "PLACES", "_DEVICE", "VISIBLE",
+                                                     "IFNAME",   "_IFACE", "_HCA",    "HOSTID",
+                                                     "HOSTNAME", "SLURM_", "TOPO_"};
 
 // MPICH's launcher sets it to the name of each host.
 constexpr std::string_view own_host_name = "MPIR_CVAR_CH3_INTERFACE_HOSTNAME";

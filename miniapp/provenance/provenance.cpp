@@ -115,8 +115,10 @@ std::vector<RankInfo> rank_infos(const Node& node, Peers& peers) {
   struct Numbers {
     int pid, kernel_threads, matmul_threads;
   };
+  // A device's kernels are launched by one thread of the host.
+  const int kernel_threads = device_is_host ? concurrency(Space()) : 1;
   const auto numbers =
-      peers.gather(Numbers{static_cast<int>(getpid()), concurrency(Space()), matmul_threads()});
+      peers.gather(Numbers{static_cast<int>(getpid()), kernel_threads, matmul_threads()});
   std::vector<RankInfo> infos;
   for (std::size_t r = 0; r < hosts.size(); ++r)
     infos.push_back({hosts[r], processors[r], cores[r], nodes[r], numbers[r].pid,

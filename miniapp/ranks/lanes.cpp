@@ -18,7 +18,9 @@ namespace {
 
 CommFault comm_fault(const InjectedFault& fault) {
   switch (fault.kind) {
-    case Fault::extra_call: return fault.rank ? CommFault::own_call : CommFault::extra_call;
+    // A device's back-end could not read the element, which the host holds.
+    case Fault::extra_call:
+      return fault.rank || !device_is_host ? CommFault::own_call : CommFault::extra_call;
     case Fault::fewer_elems: return CommFault::fewer_elems;
     case Fault::skip_wait: return CommFault::skip_wait;
     case Fault::flip_bit: return CommFault::flip_bit;

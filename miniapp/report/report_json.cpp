@@ -53,12 +53,14 @@ OrderedJson memory(const Result& r) {
                  {"replay_copy", r.replay_copy},
                  {"excess", r.rss_excess},
                  {"allowance", r.allowance}};
-  if (r.device)
+  if (r.device) {
+    o["system"]["libraries"] = r.rss_libraries;
     o["system"]["device"] = {{"context", r.device->context_bytes},
                              {"libraries", r.device->libraries_bytes},
                              {"in_use", r.device->in_use_bytes},
                              {"excess", r.device->excess_bytes},
                              {"ranks", r.device->ranks}};
+  }
   return o;
 }
 

@@ -40,6 +40,7 @@ Decision decide(const Space& space, std::int64_t scratch_cap_bytes) {
 
 std::string describe(const Decision& d) {
   if (d.forced) return fmt::format("{}, set by {}", to_string(d.products), variable);
+  if (!device_is_host) return "";
   if (std::isinf(d.speed.native_s)) return "widened: the matrix library has no native ones here";
   return fmt::format("{}, measured at start-up: native {:.2f} ms, widened {:.2f} ms",
                      to_string(d.products), d.speed.native_s * 1e3, d.speed.widened_s * 1e3);

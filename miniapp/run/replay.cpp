@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <exception>
+#include <memory>
 
 #include <fmt/core.h>
 
 #include <core/memory/budget.hpp>
+#include <core/nn/optimizer/sketch.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/memory_refusal.hpp>
 #include <core/plan/plan.hpp>
@@ -19,8 +21,6 @@
 
 namespace shardmark {
 namespace {
-
-constexpr std::int64_t chunk_elems = std::int64_t{1} << 18;  // of a sketch: a MiB on the host
 
 // NCCL sums in its own order; MPI through the host does it in the order of the ranks.
 Deck deck_of_replay(const Deck& run) {
@@ -59,19 +59,15 @@ std::int64_t bytes_of(const WantedElements& wanted) {
 }
 
 // States of 16 bits are left out: they are rounded from others, or compared by the replicas' check.
-StepOutcome sketched(const Program& program, const Executor& executor) {
+StepOutcome sketched(const Context& context, const Program& program, const Executor& executor) {
   StepOutcome outcome;
-  std::vector<float> chunk(static_cast<std::size_t>(chunk_elems));
   for (const WantedElements& w : wanted_states(program, executor)) {
     if (w.dtype != Dtype::fp32) continue;
     StateSketch& sketch = w.state == State::momentum   ? outcome.momentum
                           : w.state == State::variance ? outcome.variance
                                                        : outcome.master;
-    for (std::int64_t done = 0; done < w.elems; done += chunk_elems) {
-      const std::int64_t n = std::min(chunk_elems, w.elems - done);
-      fetch(w.far, chunk.data(), w.into + done * dtype_bytes(w.dtype), n * dtype_bytes(w.dtype));
-      sketch.add({chunk.data(), static_cast<std::size_t>(n)}, w.first_elem + done);
-    }
+    sketch_state(context, reinterpret_cast<const float*>(w.into), w.elems, w.first_elem,
+                 sketch.sums);
   }
   return outcome;
 }
@@ -115,7 +111,8 @@ void StepReplay::draw(std::int64_t first, std::int64_t steps) {
   result_.step =
       first + static_cast<std::int64_t>(splitmix64(seed) % static_cast<std::uint64_t>(steps));
   for (const WantedElements& w : wanted_states(run_.program, session_.executor())) {
-    kept_.push_back({w, std::vector<std::byte>(static_cast<std::size_t>(bytes_of(w)))});
+    kept_.push_back(
+        {w, std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes_of(w)))});
     kept_bytes_ += bytes_of(w);
   }
 }
@@ -124,12 +121,12 @@ void StepReplay::before_step() {
   position_ = session_.steps().position();
   for (std::size_t i = 0;
        const WantedElements& w : wanted_states(run_.program, session_.executor()))
-    fetch(w.far, kept_[i++].bytes.data(), w.into, bytes_of(w));
-  before_ = sketched(run_.program, session_.executor());
+    fetch(w.far, kept_[i++].bytes.get(), w.into, bytes_of(w));
+  before_ = sketched(session_.context(), run_.program, session_.executor());
 }
 
 void StepReplay::after_step(double loss, bool updated) {
-  ran_ = sketched(run_.program, session_.executor());
+  ran_ = sketched(session_.context(), run_.program, session_.executor());
   ran_.loss = loss;
   ran_.updated = updated;
   done_ = true;
@@ -144,7 +141,7 @@ void StepReplay::restore(const Executor& executor) const {
         wanted[i].first_elem == kept_[i].where.first_elem &&
         wanted[i].elems == kept_[i].where.elems && wanted[i].dtype == kept_[i].where.dtype;
     if (!same) throw PlanError("replay: the plan under ordered reductions holds other states");
-    put(wanted[i].far, wanted[i].into, kept_[i].bytes.data(), bytes_of(wanted[i]));
+    put(wanted[i].far, wanted[i].into, kept_[i].bytes.get(), bytes_of(wanted[i]));
   }
 }
 
@@ -172,7 +169,7 @@ ReplayResult StepReplay::again(bool stopped) {
   prover.begin(result_.step);
   const bool updated = session.steps().step(result_.step);
   prover.end();
-  StepOutcome again = sketched(program_, session.executor());
+  StepOutcome again = sketched(context, program_, session.executor());
   again.loss = session.executor().loss();
   again.updated = updated;
   const PrecisionSpec& precision = deck_.zero.precision;

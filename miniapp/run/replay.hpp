@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,7 @@ class StepReplay {
  private:
   struct Kept {
     WantedElements where;  // its address is that of draw(), where files are mapped elsewhere
-    std::vector<std::byte> bytes;
+    std::unique_ptr<std::byte[]> bytes;
   };
 
   std::string plan();

@@ -197,6 +197,7 @@ std::int64_t Trainer::steps(std::int64_t first, std::int64_t count, Progress& pr
     else
       step(s, progress);
     if (meters_) meters_->sample();
+    measure_libraries();
     record_.stop = agreed_cause(s + 1);
     progress.step(s, record_.losses.back() / static_cast<double>(run_.program.batch.accumulation),
                   record_.seconds.back());
@@ -236,6 +237,15 @@ std::int64_t Trainer::timed_steps(bool look_again, Progress& progress) {
              progress);
   }
   return done + steps(first + half, record_.steps - half, progress);
+}
+
+// A device's run time loads kernels when they are first launched, into host memory that no plan
+// knows: what the end of the first step finds there beside the ledger's is theirs.
+void Trainer::measure_libraries() {
+  if (device_is_host || record_.losses.size() != 1) return;
+  const std::int64_t known =
+      record_.rss_start + replay_.kept_bytes() + session_.session().memory()[Tier::host].live_bytes;
+  record_.rss_libraries = std::max<std::int64_t>(0, process_memory().resident_bytes - known);
 }
 
 void Trainer::record_resident() {

@@ -64,6 +64,7 @@ class Trainer {
   std::int64_t timed_steps(bool look_again, Progress& progress);
   Pace pace_of_warmup() const;
   bool announce(const Pace& pace, Progress& progress) const;
+  void measure_libraries();
   void record_resident();
   void open_meters();
   void enter_phase(std::optional<EnergyPhase> phase);

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import threading
 import time
 
 # pass and fail are checks; figure is a measurement, which may have a target; skip is what this
@@ -27,10 +28,11 @@ class Book:
             self.lines = [line for line in self.lines if line["stage"] in done]
             self.path.write_text("".join(json.dumps(line) + "\n" for line in self.lines))
         self.stage = 0
+        self.lock = threading.Lock()
 
     def _append(self, line):
-        self.lines.append(line)
-        with open(self.path, "a") as file:
+        with self.lock, open(self.path, "a") as file:
+            self.lines.append(line)
             file.write(json.dumps(line) + "\n")
             file.flush()
             os.fsync(file.fileno())

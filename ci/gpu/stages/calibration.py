@@ -25,7 +25,7 @@ def run(v):
                 for *_, us in p["m_n_k_batch_us"]]
     v.check("every product has a time", products != [] and min(products) > 0,
             f"{len(products)} points, {sum(us <= 0 for us in products)} without a time")
-    for name in models.MODELS:
+    for name in v.models:
         predict(v, name, out)
 
 

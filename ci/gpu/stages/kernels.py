@@ -52,7 +52,7 @@ def attention(v):
 def best_products(v):
     if not v.has("bench_best_products"):
         return v.skip("cuBLASLt's choice", "the pack has no bench_best_products")
-    for name in models.MODELS:
+    for name in v.models:
         o = v.execute([v.program("bench_best_products"), v.deck(name), *models.sets(v, name)], 90)
         if v.check(f"{name}: bench_best_products", o.status == 0 and o.json_lines() != [], o.why()):
             lines = o.json_lines()

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the stages run programs: with time limits, with the pack's libraries and those of the machine,
 and with everything that they print in one log."""
+import concurrent.futures
 import csv
 import ctypes
+import itertools
 import json
 import os
 import pathlib
@@ -11,11 +13,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from . import libraries
 
 LOG_BYTES = 200_000  # of one program's output, so that the whole log stays small
+AT_ONCE = max(1, (os.cpu_count() or 2) // 2)  # checks that share the machine
 
 
 class OutOfTime(Exception):
@@ -68,7 +72,7 @@ class Run(Outcome):
 
     def why(self):
         reasons = self.report.get("invalid_reasons")
-        return "; ".join(reasons)[:300] if self.status == 1 and reasons else super().why()
+        return reasons[:300] if self.status == 1 and reasons else super().why()
 
     def tokens_per_s(self):
         return self.report["fom"]["value"]
@@ -78,8 +82,8 @@ class Run(Outcome):
 
 
 class Visit:
-    def __init__(self, root, book, total_s, scale):
-        self.root, self.book, self.scale = pathlib.Path(root), book, scale
+    def __init__(self, root, book, models, total_s, scale):
+        self.root, self.book, self.models, self.scale = pathlib.Path(root), book, models, scale
         self.pack = json.loads((self.root / "pack.json").read_text())
         self.on_gpu = self.pack["device"] != "host"
         self.ends_at = None if total_s is None else time.monotonic() + total_s
@@ -90,7 +94,8 @@ class Visit:
         path = [str(self.root / "lib")] + sorted({str(p.parent) for p in self.found.values() if p})
         path += filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
         self.environment = dict(os.environ, LD_LIBRARY_PATH=":".join(path), OMP_NUM_THREADS="1")
-        self.runs = 0
+        self.runs, self.decks = itertools.count(1), itertools.count(1)
+        self.log_lock = threading.Lock()
 
     def __del__(self):
         shutil.rmtree(getattr(self, "work", ""), ignore_errors=True)
@@ -147,7 +152,7 @@ class Visit:
         text = outcome.text
         if len(text) > LOG_BYTES:
             text = text[:LOG_BYTES // 2] + "\n[...]\n" + text[-LOG_BYTES // 2:]
-        with open(self.book.folder / "log.txt", "a") as log:
+        with self.log_lock, open(self.book.folder / "log.txt", "a") as log:
             log.write(f"\n==== stage {self.book.stage}: {shown(command, self.root)}\n{text}\n"
                       f"==== status {outcome.status} after {outcome.seconds:.1f} s\n")
 
@@ -171,17 +176,23 @@ class Visit:
         return str(self.root / "inputs" / f"{name}.json")
 
     def write_deck(self, deck):
-        path = self.work / f"{deck['name']}.json"
+        path = self.work / f"{deck['name']}-{next(self.decks)}.json"
         path.write_text(json.dumps(deck))
         return str(path)
 
     def shardmark(self, deck, sets=(), ranks=1, limit_s=90, environment=None, per_rank=None):
-        self.runs += 1
-        out = self.work / f"run-{self.runs}"
+        out = self.work / f"run-{next(self.runs)}"
         command = [self.program("shardmark"), "run", deck, "--out", str(out)]
         for key_value in sets:
             command += ["--set", key_value]
         return Run(self.execute(self.mpi(ranks, command, per_rank), limit_s, environment), out)
+
+    def together(self, checks):
+        """Runs checks that measure no time, several at once. The first that raises ends the stage,
+        after those that were started."""
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE if self.on_gpu else 1) as pool:
+            for running in [pool.submit(check) for check in checks]:
+                running.result()
 
     def peer(self, script, *arguments, limit_s=120):
         """A script of peers/ under this Python, with the machine's own libraries."""

@@ -4,6 +4,7 @@ independent float64 implementation; the four ZeRO stages give the same bits; a r
 the bits of the run that did not stop; copies of offload are those of the plan; broken runs end
 INVALID; several ranks share the GPU, over NCCL and over the host's back-ends."""
 import json
+from functools import partial
 
 from .first import own_host
 
@@ -13,30 +14,30 @@ FAULTS = ("leak", "extra_call", "flip_bit", "stale_shard", "nan", "repeat_micro"
 
 
 def run(v):
-    if v.has("test_nn"):
-        o = v.execute([v.program("test_nn")], 180)
-        v.check("kernels, layers and models (test_nn)", o.status == 0, o.why())
-    else:
-        v.skip("test_nn", "the pack has none")
     cases = json.loads((v.root / "tests/data/transformer_reference.json").read_text())["cases"]
+    checks = [lambda: unit_tests(v)]
     for number, case in enumerate(cases if v.on_gpu else cases[2:4]):
         for dtype in BOUNDS:
-            reference(v, number, case, dtype)
-    equality(v, cases[0])
-    resumed(v, cases[0])
-    for name, sets in (("optimizer", [offload("optimizer")]),
-                       ("optimizer and parameters", [offload("optimizer"), offload("param")])):
-        r = v.shardmark(deck(v, cases[0], "fp32", 3), sets)
-        v.check_valid(f"offload of {name}", r)
-    for fault in FAULTS:
-        r = v.shardmark(deck(v, cases[0], "fp32", 2), environment={"SHARDMARK_FAULT": fault}, ranks=2,
-                        per_rank=own_host if v.on_gpu else None)
-        refused = v.on_gpu and r.status == 2 and "SHARDMARK_FAULT" in r.text
-        if refused:
-            v.skip(f"fault {fault}", r.last_line())
-        else:
-            v.check(f"fault {fault} is noticed", r.status == 1 and "RESULT=INVALID" in r.text, r.why())
-    several_ranks(v, cases[0])
+            checks.append(partial(reference, v, number, case, dtype))
+    checks += [partial(equality, v, cases[0], dtype) for dtype in ("fp32", "bf16")]
+    checks.append(partial(resumed, v, cases[0]))
+    checks += [partial(offloaded, v, cases[0], name, sets)
+               for name, sets in (("optimizer", [offload("optimizer")]),
+                                  ("optimizer and parameters", [offload("optimizer"), offload("param")]))]
+    checks += [partial(noticed, v, cases[0], fault) for fault in FAULTS]
+    for backend in ("nccl", "mpi", "shm"):
+        if backend == "nccl" and not v.on_gpu:
+            v.skip("two ranks over nccl", "a build for the host")
+            continue
+        checks += [partial(two_ranks, v, cases[0], backend, stage) for stage in (0, 3)]
+    v.together(checks)
+
+
+def unit_tests(v):
+    if not v.has("test_nn"):
+        return v.skip("test_nn", "the pack has none")
+    o = v.execute([v.program("test_nn")], 180)
+    v.check("kernels, layers and models (test_nn)", o.status == 0, o.why())
 
 
 def offload(what):
@@ -55,7 +56,9 @@ def deck(v, case, dtype, stage, schedule="deepspeed", steps=None):
         deepspeed[dtype] = {"enabled": True}
     if dtype == "fp16":
         deepspeed[dtype]["loss_scale"] = 8
+    # What the driver counts contains the memory of the checks that run beside this one.
     return v.write_deck({
+        "memory": {"allowance_mib": 65536},
         "name": f"{c['family']}-{c['seed']}-{dtype}-{stage}-{schedule}", "model": model,
         "data": {"source": "uniform", "seed": c["seed"]}, "deepspeed": deepspeed,
         "run": {"steps": steps or c["steps"], "seed": c["seed"], "schedule": schedule}})
@@ -81,15 +84,14 @@ def reference(v, number, case, dtype):
                                           f"norm by {norm:.1e} ({norm_bound:.0e})")
 
 
-def equality(v, case):
-    for dtype in ("fp32", "bf16"):
-        hashes = {}
-        for stage in range(4):
-            r = v.shardmark(deck(v, case, dtype, stage, "paper"))
-            hashes[stage] = r.state_hash()
-        v.check(f"stages 0 to 3 give the same bits in {dtype}",
-                hashes[0] is not None and all(h == hashes[0] for h in hashes.values()),
-                ", ".join(f"{stage}: {h and h['param']}" for stage, h in hashes.items()))
+def equality(v, case, dtype):
+    hashes = {}
+    for stage in range(4):
+        r = v.shardmark(deck(v, case, dtype, stage, "paper"))
+        hashes[stage] = r.state_hash()
+    v.check(f"stages 0 to 3 give the same bits in {dtype}",
+            hashes[0] is not None and all(h == hashes[0] for h in hashes.values()),
+            ", ".join(f"{stage}: {h and h['param']}" for stage, h in hashes.items()))
 
 
 def resumed(v, case):
@@ -102,15 +104,23 @@ def resumed(v, case):
             then.valid() and then.state_hash() == whole.state_hash(), then.why())
 
 
-def several_ranks(v, case):
-    for backend in ("nccl", "mpi", "shm"):
-        if backend == "nccl" and not v.on_gpu:
-            v.skip("two ranks over nccl", "a build for the host")
-            continue
-        for stage in (0, 3):
-            r = v.shardmark(deck(v, case, "fp32", stage, "paper"), [f"comm.backend={backend}"],
-                            ranks=2, per_rank=own_host if backend == "nccl" else None)
-            loss, norm = off(r, case, case["config"]["steps"])
-            v.check(f"two ranks over {backend} at stage {stage}",
-                    r.valid() and loss < BOUNDS["fp32"][0] and norm < BOUNDS["fp32"][1],
-                    r.why() if not r.valid() else f"loss off by {loss:.1e}, norm by {norm:.1e}")
+def offloaded(v, case, name, sets):
+    v.check_valid(f"offload of {name}", v.shardmark(deck(v, case, "fp32", 3), sets))
+
+
+def noticed(v, case, fault):
+    r = v.shardmark(deck(v, case, "fp32", 2), environment={"SHARDMARK_FAULT": fault}, ranks=2,
+                    per_rank=own_host if v.on_gpu else None)
+    if v.on_gpu and r.status == 2 and "SHARDMARK_FAULT" in r.text:
+        v.skip(f"fault {fault}", r.last_line())
+    else:
+        v.check(f"fault {fault} is noticed", r.status == 1 and "RESULT=INVALID" in r.text, r.why())
+
+
+def two_ranks(v, case, backend, stage):
+    r = v.shardmark(deck(v, case, "fp32", stage, "paper"), [f"comm.backend={backend}"], ranks=2,
+                    per_rank=own_host if backend == "nccl" else None)
+    loss, norm = off(r, case, case["config"]["steps"])
+    v.check(f"two ranks over {backend} at stage {stage}",
+            r.valid() and loss < BOUNDS["fp32"][0] and norm < BOUNDS["fp32"][1],
+            r.why() if not r.valid() else f"loss off by {loss:.1e}, norm by {norm:.1e}")

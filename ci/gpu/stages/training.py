@@ -10,7 +10,7 @@ PLAIN = ["run.activation_checkpointing=false", "deepspeed.zero_optimization.stag
 
 
 def run(v):
-    for name in models.MODELS:
+    for name in v.models:
         micro = largest_micro_batch(v, name)
         if micro is None:
             v.check(f"{name} fits", False, "not even one sample per step fits into the free memory")

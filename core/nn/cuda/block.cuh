@@ -36,9 +36,33 @@ __device__ inline float from_lane_xor(float value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);
 }
 
-/// Returns e^x with the precision of a 16-bit operand.
-__device__ inline float quick_exp(float x) {
-  return __expf(x);
+/// Returns 2^x with the precision of a 16-bit operand.
+__device__ inline float quick_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// Starts to copy Bytes (4 or 16) from global to shared memory, both aligned to that size, or to
+/// store zeros if not `there`; `from` is an address of the same array even then.
+template<int Bytes>
+__device__ inline void start_copy(void* to_shared, const void* from, bool there) {
+  const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(to_shared));
+  const int bytes = there ? Bytes : 0;
+  if constexpr (Bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(to), "l"(from), "r"(bytes)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :
+                 : "r"(to), "l"(from), "n"(Bytes), "r"(bytes)
+                 : "memory");
+}
+/// Waits for the copies that the calling thread started. Other threads see them after a barrier.
+__device__ inline void await_copies() {
+  asm volatile("cp.async.wait_all;" : : : "memory");
 }
 
 /// Rounds two values to T and packs them, the first into the lower half.

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include <core/nn/kernels/kernel.hpp>
+#include <core/nn/kernels/runs.hpp>
 
 namespace shardmark::kernel {
 
@@ -97,6 +97,47 @@ struct WarpRow {
   template<class F>
   KOKKOS_INLINE_FUNCTION void loop(std::int64_t n, const F& f) const {
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, n), f);
+  }
+  /// Calls `f(j, n)` for the runs [j, j + n) of [0, elems). The calls are independent.
+  template<class F>
+  KOKKOS_INLINE_FUNCTION void runs(std::int64_t elems, const F& f) const {
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, warp_lanes), [&](int lane) {
+      for (std::int64_t j = std::int64_t{lane} * run_elems; j < elems; j += warp_lanes * run_elems)
+        f(j, elems_of_run(j, elems));
+    });
+  }
+  /// Returns the sum of the parts to which `f(j, n, part)` adds, for the runs [j, j + n) of
+  /// [0, elems).
+  template<class T, class F>
+  KOKKOS_INLINE_FUNCTION T collect_runs(std::int64_t elems, const F& f) const {
+    T total = {};
+    Kokkos::parallel_reduce(
+        Kokkos::ThreadVectorRange(team, warp_lanes),
+        [&](int lane, T& sum) {
+          T part = {};
+          for (std::int64_t j = std::int64_t{lane} * run_elems; j < elems;
+               j += warp_lanes * run_elems)
+            f(j, elems_of_run(j, elems), part);
+          sum += part;
+        },
+        total);
+    return total;
+  }
+  /// Returns the largest `f(j, n)` of the runs [j, j + n) of [0, elems), elems > 0.
+  template<class F>
+  KOKKOS_INLINE_FUNCTION float max_of_runs(std::int64_t elems, const F& f) const {
+    float top = 0;
+    Kokkos::parallel_reduce(
+        Kokkos::ThreadVectorRange(team, warp_lanes),
+        [&](int lane, float& largest) {
+          for (std::int64_t j = std::int64_t{lane} * run_elems; j < elems;
+               j += warp_lanes * run_elems) {
+            const float v = f(j, elems_of_run(j, elems));
+            largest = v > largest ? v : largest;
+          }
+        },
+        Kokkos::Max<float>(top));
+    return top;
   }
   template<class F>
   KOKKOS_INLINE_FUNCTION void once(const F& f) const {
@@ -195,6 +236,17 @@ void sum_rows(const Context& ctx, const std::string& label, std::int64_t rows, T
   Kokkos::parallel_reduce(label, row_policy(ctx, rows, body, Kokkos::ParallelReduceTag()), body,
                           to);
   ctx.progress();
+}
+
+/// Launches the kernel `label` over [0, elems): `body(i)` for each element on the host, `body(at,
+/// n)` for each run on a GPU. A body is a struct, since nvcc accepts no kernel in a generic lambda.
+template<class Body>
+void for_each_value(const Context& ctx, const std::string& label, std::int64_t elems,
+                    const Body& body) {
+  if constexpr (rows_are_warps)
+    for_each_run(ctx, label, elems, body);
+  else
+    for_each_elem(ctx, label, elems, body);
 }
 
 }  // namespace shardmark::kernel

@@ -53,6 +53,26 @@ struct Transfer {
   Quotient quotient;
   bool streams;
 
+  // The same for a run of at most eight elements, for a GPU.
+  KOKKOS_INLINE_FUNCTION void run(std::int64_t at, std::int64_t source, int n) const {
+    if (to.dtype == from.dtype && !quotient.changes()) {
+      if (to.dtype == Dtype::fp32)
+        return kernel::copy_run(static_cast<std::uint32_t*>(to.data) + at,
+                                static_cast<const std::uint32_t*>(from.data) + source, n);
+      return kernel::copy_run(static_cast<std::uint16_t*>(to.data) + at,
+                              static_cast<const std::uint16_t*>(from.data) + source, n);
+    }
+    float values[kernel::run_elems];
+    kernel::load_run(from.dtype, from.data, source, n, values);
+    if (quotient.changes()) {
+      for (float& v : values) v = quotient.multiplies ? v * quotient.by : v / quotient.by;
+      // A quotient is first rounded in the type of the value that is divided.
+      if (from.dtype == Dtype::bf16) round_in<Bf16>(kernel::run_elems, values, values);
+      if (from.dtype == Dtype::fp16) round_in<Fp16>(kernel::run_elems, values, values);
+    }
+    kernel::store_run(to.dtype, to.data, at, n, values);
+  }
+
   // Stores `count` quotients from element `source` on as elements of `to` from `at` on.
   KOKKOS_INLINE_FUNCTION void part(std::int64_t at, std::int64_t source, std::int64_t count) const {
     if (to.dtype == from.dtype && !quotient.changes()) return copy(at, source, count);
@@ -78,16 +98,52 @@ struct Transfer {
     const std::int64_t bytes = to.dtype == Dtype::fp32 ? 4 : 2;
     auto* d = static_cast<unsigned char*>(to.data) + at * bytes;
     const auto* s = static_cast<const unsigned char*>(from.data) + source * bytes;
-    if constexpr (kernel::on_host) {
-      const auto size = static_cast<std::size_t>(count * bytes);
-      if (!streams) return static_cast<void>(std::memcpy(d, s, size));
-      kernel::stream_copy(d, s, size);
-      kernel::finish_streams();
-    } else {
-      for (std::int64_t i = 0; i < count * bytes; i += 2) std::memcpy(d + i, s + i, 2);
-    }
+    const auto size = static_cast<std::size_t>(count * bytes);
+    if (!streams) return static_cast<void>(std::memcpy(d, s, size));
+    kernel::stream_copy(d, s, size);
+    kernel::finish_streams();
   }
 };
+
+/// All of a transfer, run by run.
+struct TransferRun {
+  Transfer transfer;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const { transfer.run(at, at, n); }
+};
+
+/// into += from, run by run.
+struct AccumulateRun {
+  Stored into;
+  ConstStored from;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
+    float a[kernel::run_elems], b[kernel::run_elems];
+    kernel::load_run(into.dtype, into.data, at, n, a);
+    kernel::load_run(from.dtype, from.data, at, n, b);
+    for (int j = 0; j < kernel::run_elems; ++j) a[j] += b[j];
+    kernel::store_run(into.dtype, into.data, at, n, a);
+  }
+};
+
+/// Zeros to runs of eight words or to what is left in bytes.
+struct ClearRun {
+  unsigned char* data;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
+    constexpr std::int64_t word = sizeof(float);
+    constexpr float zeros[kernel::run_elems] = {};
+    kernel::store_run(reinterpret_cast<float*>(data + at * word), n, zeros);
+  }
+};
+
+// Transfers all elements in their order.
+void transfer_all(const Context& ctx, const char* label, std::int64_t elems,
+                  const Transfer& transfer) {
+  if constexpr (kernel::rows_are_warps)
+    kernel::for_each_run(ctx, label, elems, TransferRun{transfer});
+  else
+    kernel::for_each_part(
+        ctx, label, elems, transfer.streams,
+        KOKKOS_LAMBDA(std::int64_t at, std::int64_t count) { transfer.part(at, at, count); });
+}
 
 Transfer transfer_of(std::int64_t elems, Stored to, ConstStored from, double divisor) {
   for (const Dtype dtype : {to.dtype, from.dtype}) with_storage(dtype, [](auto) {});
@@ -155,13 +211,15 @@ void for_each_row_part(const Context& ctx, const char* label, int rows, std::int
 }
 
 // Transfers `count` elements of a row.
-KOKKOS_INLINE_FUNCTION void transfer_part(const kernel::Row& row, const Transfer& transfer,
+KOKKOS_INLINE_FUNCTION void transfer_part(const kernel::ThreadRow&, const Transfer& transfer,
                                           std::int64_t at, std::int64_t source,
                                           std::int64_t count) {
-  if constexpr (kernel::rows_are_warps)
-    row.loop(count, [&](std::int64_t i) { transfer.part(at + i, source + i, 1); });
-  else
-    transfer.part(at, source, count);
+  transfer.part(at, source, count);
+}
+KOKKOS_INLINE_FUNCTION void transfer_part(const kernel::WarpRow& row, const Transfer& transfer,
+                                          std::int64_t at, std::int64_t source,
+                                          std::int64_t count) {
+  row.runs(count, [&](std::int64_t i, int n) { transfer.run(at + i, source + i, n); });
 }
 
 }  // namespace
@@ -172,14 +230,13 @@ void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from
       throw PlanError("convert: divisor with fp64: must be 1: call divide before or after");
     return convert_double(ctx, elems, to, from);
   }
-  const Transfer transfer = transfer_of(elems, to, from, divisor);
-  kernel::for_each_part(
-      ctx, "shardmark::convert", elems, transfer.streams,
-      KOKKOS_LAMBDA(std::int64_t at, std::int64_t count) { transfer.part(at, at, count); });
+  transfer_all(ctx, "shardmark::convert", elems, transfer_of(elems, to, from, divisor));
 }
 
 void accumulate(const Context& ctx, std::int64_t elems, Stored into, ConstStored from) {
   for (const Dtype dtype : {into.dtype, from.dtype}) with_storage(dtype, [](auto) {});
+  if constexpr (kernel::rows_are_warps)
+    return kernel::for_each_run(ctx, "shardmark::accumulate", elems, AccumulateRun{into, from});
   kernel::for_each_piece(
       ctx, "shardmark::accumulate", elems, into, false,
       KOKKOS_LAMBDA(std::int64_t at, std::int64_t n, kernel::Results & results) {
@@ -200,13 +257,19 @@ void divide(const Context& ctx, std::int64_t elems, Stored x, double divisor) {
   }
   Transfer transfer = transfer_of(elems, x, x, divisor);
   transfer.streams = false;
-  kernel::for_each_part(
-      ctx, "shardmark::divide", elems, false,
-      KOKKOS_LAMBDA(std::int64_t at, std::int64_t count) { transfer.part(at, at, count); });
+  transfer_all(ctx, "shardmark::divide", elems, transfer);
 }
 
 void clear(const Context& ctx, std::int64_t bytes, void* data) {
   auto* d = static_cast<unsigned char*>(data);
+  constexpr std::int64_t word = sizeof(float);
+  if (kernel::rows_are_warps && reinterpret_cast<std::uintptr_t>(d) % word == 0) {
+    const std::int64_t words = bytes / word;
+    if (words > 0) kernel::for_each_run(ctx, "shardmark::clear", words, ClearRun{d});
+    d += words * word;
+    bytes -= words * word;
+    if (bytes == 0) return;
+  }
   kernel::for_each_elem(
       ctx, "shardmark::clear", bytes, KOKKOS_LAMBDA(std::int64_t i) { d[i] = 0; });
 }

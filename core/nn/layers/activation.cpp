@@ -59,54 +59,130 @@ std::string label(const char* pass) {
   return "shardmark::" + (F::name + std::string(pass));
 }
 
-template<class T, class F>
-void alone_forward(const Context& ctx, F f, std::int64_t elems, const T* x, T* y) {
-  kernel::for_each_elem(
-      ctx, label<F>("_forward"), elems,
-      KOKKOS_LAMBDA(std::int64_t i) { round_to(y[i], f.value(widen(x[i]))); });
-}
+using Values = float[kernel::run_elems];
 
+/// y = f(x).
 template<class T, class F>
-void alone_backward(const Context& ctx, F f, std::int64_t elems, const T* x, T* y, T* d) {
-  kernel::for_each_elem(
-      ctx, label<F>("_backward"), elems, KOKKOS_LAMBDA(std::int64_t i) {
-        const GeluValue g = f.with_slope(widen(x[i]));
-        round_to(y[i], g.value);
-        round_to(d[i], widen(d[i]) * g.slope);
-      });
-}
+struct Alone {
+  F f;
+  const T* x;
+  T* y;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    round_to(y[i], f.value(widen(x[i])));
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
+    Values v;
+    kernel::load_run(x + at, n, v);
+    for (float& value : v) value = f.value(value);
+    kernel::store_run(y + at, n, v);
+  }
+};
 
-// One element of a gate, `at` in gate, up and their gradients, `i` in the others.
+/// y = f(x), d = d * f'(x).
+template<class T, class F>
+struct AloneBackward {
+  F f;
+  const T* x;
+  T *y, *d;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const GeluValue g = f.with_slope(widen(x[i]));
+    round_to(y[i], g.value);
+    round_to(d[i], widen(d[i]) * g.slope);
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
+    Values v, slope;
+    kernel::load_run(x + at, n, v);
+    kernel::load_run(d + at, n, slope);
+    for (int j = 0; j < kernel::run_elems; ++j) {
+      const GeluValue g = f.with_slope(v[j]);
+      v[j] = g.value;
+      slope[j] *= g.slope;
+    }
+    kernel::store_run(y + at, n, v);
+    kernel::store_run(d + at, n, slope);
+  }
+};
+
+/// y = f(gate) * up. An element or a run begins at `at` in gate and up, and at `i` in y.
 template<class T, class F>
 struct Gate {
   F f;
-  const T *gate, *up, *dy;
-  T *y, *dgate, *dup;
-
-  KOKKOS_INLINE_FUNCTION void forward(std::int64_t i, std::int64_t at) const {
+  const T *gate, *up;
+  T* y;
+  KOKKOS_INLINE_FUNCTION void element(std::int64_t i, std::int64_t at) const {
     round_to(y[i], f.value(widen(gate[at])) * widen(up[at]));
   }
-  KOKKOS_INLINE_FUNCTION void backward(std::int64_t i, std::int64_t at) const {
+  KOKKOS_INLINE_FUNCTION void run(std::int64_t i, std::int64_t at, int n) const {
+    Values g, u;
+    kernel::load_run(gate + at, n, g);
+    kernel::load_run(up + at, n, u);
+    for (int j = 0; j < kernel::run_elems; ++j) g[j] = f.value(g[j]) * u[j];
+    kernel::store_run(y + i, n, g);
+  }
+};
+
+/// The gradients of gate and up, at `at`, from dy, at `i`; y is computed again.
+template<class T, class F>
+struct GateBackward {
+  F f;
+  const T *gate, *up, *dy;
+  T *y, *dgate, *dup;
+  KOKKOS_INLINE_FUNCTION void element(std::int64_t i, std::int64_t at) const {
     const float d = widen(dy[i]), u = widen(up[at]);
     const GeluValue g = f.with_slope(widen(gate[at]));
     round_to(y[i], g.value * u);
     round_to(dup[at], d * g.value);
     round_to(dgate[at], d * u * g.slope);
   }
+  KOKKOS_INLINE_FUNCTION void run(std::int64_t i, std::int64_t at, int n) const {
+    Values g, u, d;
+    kernel::load_run(gate + at, n, g);
+    kernel::load_run(up + at, n, u);
+    kernel::load_run(dy + i, n, d);
+    for (int j = 0; j < kernel::run_elems; ++j) {
+      const GeluValue of = f.with_slope(g[j]);
+      const float dy_j = d[j];
+      d[j] = dy_j * u[j] * of.slope;
+      g[j] = of.value * u[j];
+      u[j] = dy_j * of.value;
+    }
+    kernel::store_run(y + i, n, g);
+    kernel::store_run(dup + at, n, u);
+    kernel::store_run(dgate + at, n, d);
+  }
 };
 
-// Calls `f(i, at)` for all elements: at once if rows follow each other, else row by row.
-template<class F>
-void for_each_gate(const Context& ctx, const std::string& name, const GatedRows& size, const F& f) {
+/// A gate whose rows follow each other, as one array.
+template<class G>
+struct WholeGate {
+  G gate;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { gate.element(i, i); }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const { gate.run(at, at, n); }
+};
+
+template<class G>
+KOKKOS_INLINE_FUNCTION void gate_row(const kernel::ThreadRow& row, const GatedRows& size,
+                                     std::int64_t r, const G& gate) {
+  const G local = gate;
+  row.loop(size.columns,
+           [&](std::int64_t j) { local.element(r * size.columns + j, r * size.stride + j); });
+}
+template<class G>
+KOKKOS_INLINE_FUNCTION void gate_row(const kernel::WarpRow& row, const GatedRows& size,
+                                     std::int64_t r, const G& gate) {
+  row.runs(size.columns,
+           [&](std::int64_t j, int n) { gate.run(r * size.columns + j, r * size.stride + j, n); });
+}
+
+// Works through all elements: at once if rows follow each other, else row by row.
+template<class G>
+void for_each_gate(const Context& ctx, const std::string& name, const GatedRows& size,
+                   const G& gate) {
   if (size.stride == size.columns)
-    return kernel::for_each_elem(
-        ctx, name, size.rows * size.columns, KOKKOS_LAMBDA(std::int64_t i) { f(i, i); });
-  const std::int64_t columns = size.columns, stride = size.stride;
+    return kernel::for_each_value(ctx, name, size.rows * size.columns, WholeGate<G>{gate});
   kernel::for_each_row(
-      ctx, name, size.rows, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
-        const F local = f;
-        row.loop(columns, [&](std::int64_t j) { local(r * columns + j, r * stride + j); });
-      });
+      ctx, name, size.rows,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) { gate_row(row, size, r, gate); });
 }
 
 }  // namespace
@@ -115,7 +191,11 @@ void activation_forward(const Context& ctx, Activation f, std::int64_t elems, Co
                         Stored y) {
   with_storage(x.dtype, [&](auto type) {
     using T = decltype(type);
-    with_activation(f, [&](auto g) { alone_forward(ctx, g, elems, x.as<T>(), y.as<T>()); });
+    with_activation(f, [&](auto g) {
+      using F = decltype(g);
+      kernel::for_each_value(ctx, label<F>("_forward"), elems,
+                             Alone<T, F>{g, x.as<T>(), y.as<T>()});
+    });
   });
 }
 
@@ -123,8 +203,11 @@ void activation_backward(const Context& ctx, Activation f, std::int64_t elems, C
                          Stored y, Stored d) {
   with_storage(x.dtype, [&](auto type) {
     using T = decltype(type);
-    with_activation(
-        f, [&](auto g) { alone_backward(ctx, g, elems, x.as<T>(), y.as<T>(), d.as<T>()); });
+    with_activation(f, [&](auto g) {
+      using F = decltype(g);
+      kernel::for_each_value(ctx, label<F>("_backward"), elems,
+                             AloneBackward<T, F>{g, x.as<T>(), y.as<T>(), d.as<T>()});
+    });
   });
 }
 
@@ -134,10 +217,8 @@ void gated_forward(const Context& ctx, Activation f, const GatedRows& size, Cons
     using T = decltype(type);
     with_activation(f, [&](auto g) {
       using F = decltype(g);
-      const Gate<T, F> of{g, gate.as<T>(), up.as<T>(), nullptr, y.as<T>(), nullptr, nullptr};
-      for_each_gate(
-          ctx, label<F>("_forward"), size,
-          KOKKOS_LAMBDA(std::int64_t i, std::int64_t at) { of.forward(i, at); });
+      for_each_gate(ctx, label<F>("_forward"), size,
+                    Gate<T, F>{g, gate.as<T>(), up.as<T>(), y.as<T>()});
     });
   });
 }
@@ -148,11 +229,9 @@ void gated_backward(const Context& ctx, Activation f, const GatedRows& size, Con
     using T = decltype(type);
     with_activation(f, [&](auto g) {
       using F = decltype(g);
-      const Gate<T, F> of{g,         gate.as<T>(),  up.as<T>(), dy.as<T>(),
-                          y.as<T>(), dgate.as<T>(), dup.as<T>()};
-      for_each_gate(
-          ctx, label<F>("_backward"), size,
-          KOKKOS_LAMBDA(std::int64_t i, std::int64_t at) { of.backward(i, at); });
+      for_each_gate(ctx, label<F>("_backward"), size,
+                    GateBackward<T, F>{g, gate.as<T>(), up.as<T>(), dy.as<T>(), y.as<T>(),
+                                       dgate.as<T>(), dup.as<T>()});
     });
   });
 }

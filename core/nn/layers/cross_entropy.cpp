@@ -10,7 +10,8 @@ namespace shardmark {
 
 namespace {
 
-constexpr std::int64_t run_elems = 1024;  // the longest fp32 sum; longer ones continue in double
+// The longest fp32 sum of a lane is a few hundred elements; longer ones continue in double.
+constexpr std::int64_t sum_elems = kernel::rows_are_warps ? 8192 : 1024;
 
 // On the host with fp32, the powers overwrite the logits. The lanes of a warp compute them a second
 // time, because arithmetic costs a GPU less than memory. The host also computes them twice for
@@ -32,11 +33,29 @@ struct Shaped {
   }
 };
 
-// Returns the sum of e^(x - top) for count <= run_elems elements.
+// Returns the largest of `count` elements. Values that are not a number are ignored.
+template<class T>
+KOKKOS_INLINE_FUNCTION float highest_of(const kernel::ThreadRow& row, std::int64_t count,
+                                        const T* x) {
+  return row.max(count, [&](std::int64_t j) { return widen(x[j]); });
+}
+template<class T>
+KOKKOS_INLINE_FUNCTION float highest_of(const kernel::WarpRow& row, std::int64_t count,
+                                        const T* x) {
+  return row.max_of_runs(count, [&](std::int64_t j, int n) {
+    float values[kernel::run_elems];
+    kernel::load_run(x + j, n, values);
+    float top = -INFINITY;
+    for (int i = 0; i < kernel::run_elems; ++i) top = i < n && values[i] > top ? values[i] : top;
+    return top;
+  });
+}
+
+// Returns the sum of e^(x - top) for count <= sum_elems elements.
 template<bool keeps, class T>
 KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::ThreadRow& row, std::int64_t count, T* x,
                                         float top) {
-  float power[run_elems];  // a loop of its own lets the powers vectorise
+  float power[sum_elems];  // a loop of its own lets the powers vectorise
   float* to = power;
   if constexpr (keeps) to = x;
   row.loop(count, [&](std::int64_t j) { to[j] = exp_f32(widen(x[j]) - top); });
@@ -45,7 +64,36 @@ KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::ThreadRow& row, std::int64
 template<bool keeps, class T>
 KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::WarpRow& row, std::int64_t count, const T* x,
                                         float top) {
-  return row.sum<float>(count, [&](std::int64_t j) { return exp_f32(widen(x[j]) - top); });
+  return row.collect_runs<float>(count, [&](std::int64_t j, int n, float& part) {
+    float values[kernel::run_elems];
+    kernel::load_run(x + j, n, values);
+    for (int i = 0; i < kernel::run_elems; ++i) part += i < n ? exp_f32(values[i] - top) : 0.0f;
+  });
+}
+
+// Replaces `count` logits by their gradients, as far as these do not depend on the target. Logits
+// that were kept as powers are only multiplied.
+template<bool keeps, class T, class S>
+KOKKOS_INLINE_FUNCTION void store_part(const kernel::ThreadRow& row, std::int64_t count, T* x,
+                                       float top, float factor, const S& shape) {
+  row.loop(count, [&](std::int64_t j) {
+    if constexpr (keeps) {
+      x[j] = x[j] * factor;
+    } else {
+      const float z = widen(x[j]);
+      round_to(x[j], exp_f32(z - top) * factor * shape.slope(z));
+    }
+  });
+}
+template<bool keeps, class T, class S>
+KOKKOS_INLINE_FUNCTION void store_part(const kernel::WarpRow& row, std::int64_t count, T* x,
+                                       float top, float factor, const S& shape) {
+  row.runs(count, [&](std::int64_t j, int n) {
+    float values[kernel::run_elems];
+    kernel::load_run(x + j, n, values);
+    for (float& z : values) z = exp_f32(z - top) * factor * shape.slope(z);
+    kernel::store_run(x + j, n, values);
+  });
 }
 
 template<class T, class S>
@@ -65,25 +113,17 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
         float top = target_logit;
         for (std::int64_t v = 0; v < vocab; v += pieces.columns) {
           const T* x = logits + pieces.row(v, r);
-          const float highest =
-              row.max(pieces.columns_of(v), [&](std::int64_t j) { return widen(x[j]); });
+          const float highest = highest_of(row, pieces.columns_of(v), x);
           top = highest > top ? highest : top;
         }
         double sum = 0;
         for (std::int64_t v = 0; v < vocab; v += pieces.columns)
-          for (std::int64_t j = 0, n = pieces.columns_of(v); j < n; j += run_elems)
-            sum += sum_powers<keeps>(row, n - j < run_elems ? n - j : run_elems,
+          for (std::int64_t j = 0, n = pieces.columns_of(v); j < n; j += sum_elems)
+            sum += sum_powers<keeps>(row, n - j < sum_elems ? n - j : sum_elems,
                                      logits + pieces.row(v, r) + j, top);
         const auto factor = static_cast<float>(scale / sum);
         auto store = [&](T* part, std::int64_t count) {
-          row.loop(count, [&](std::int64_t j) {
-            if constexpr (keeps) {
-              part[j] = part[j] * factor;
-            } else {
-              const float z = widen(part[j]);
-              round_to(part[j], exp_f32(z - top) * factor * shape.slope(z));
-            }
-          });
+          store_part<keeps>(row, count, part, top, factor, shape);
         };
         for (std::int64_t v = 0; v < vocab; v += pieces.columns) {
           T* x = logits + pieces.row(v, r);
@@ -104,6 +144,23 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
       });
 }
 
+/// Logits times a factor, and below a cap if that is not 0.
+template<class T>
+struct ShapeLogits {
+  T* z;
+  float inner, cap;
+  KOKKOS_INLINE_FUNCTION float of(float logit) const {
+    return cap > 0 ? cap * tanh_f32(inner * logit) : inner * logit;
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { round_to(z[i], of(widen(z[i]))); }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
+    float values[kernel::run_elems];
+    kernel::load_run(z + at, n, values);
+    for (float& v : values) v = of(v);
+    kernel::store_run(z + at, n, values);
+  }
+};
+
 }  // namespace
 
 HeadPieces::HeadPieces(const TransformerDims& dims)
@@ -114,12 +171,9 @@ HeadPieces::HeadPieces(const TransformerDims& dims)
 void shape_logits(const Context& ctx, std::int64_t elems, Stored logits, const LogitShape& shape) {
   const float cap = shape.cap, inner = cap > 0 ? shape.factor / cap : shape.factor;
   with_storage(logits.dtype, [&](auto type) {
-    auto* z = logits.as<decltype(type)>();
-    kernel::for_each_elem(
-        ctx, "shardmark::shape_logits", elems, KOKKOS_LAMBDA(std::int64_t i) {
-          const float x = inner * widen(z[i]);
-          round_to(z[i], cap > 0 ? cap * tanh_f32(x) : x);
-        });
+    using T = decltype(type);
+    kernel::for_each_value(ctx, "shardmark::shape_logits", elems,
+                           ShapeLogits<T>{logits.as<T>(), inner, cap});
   });
 }
 

@@ -19,12 +19,59 @@ void bias_residual_typed(const Context& ctx, std::int64_t rows, std::int64_t hid
       });
 }
 
+using Values = float[kernel::run_elems];
+
+/// out = x + factor * out.
 template<class T>
-void residual_typed(const Context& ctx, std::int64_t elems, const T* x, T* out, float factor) {
-  kernel::for_each_elem(
-      ctx, "shardmark::residual", elems,
-      KOKKOS_LAMBDA(std::int64_t i) { round_to(out[i], widen(x[i]) + factor * widen(out[i])); });
-}
+struct Residual {
+  const T* x;
+  T* out;
+  float factor;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    round_to(out[i], widen(x[i]) + factor * widen(out[i]));
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
+    Values a, b;
+    kernel::load_run(x + at, n, a);
+    kernel::load_run(out + at, n, b);
+    for (int j = 0; j < kernel::run_elems; ++j) b[j] = a[j] + factor * b[j];
+    kernel::store_run(out + at, n, b);
+  }
+};
+
+/// to = to + from.
+template<class T, class X>
+struct AddTo {
+  const X* from;
+  T* to;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    round_to(to[i], widen(to[i]) + widen(from[i]));
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
+    Values a, b;
+    kernel::load_run(from + at, n, a);
+    kernel::load_run(to + at, n, b);
+    for (int j = 0; j < kernel::run_elems; ++j) b[j] += a[j];
+    kernel::store_run(to + at, n, b);
+  }
+};
+
+/// to = factor * from.
+template<class T>
+struct ScaledCopy {
+  const T* from;
+  T* to;
+  float factor;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    round_to(to[i], factor * widen(from[i]));
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
+    Values v;
+    kernel::load_run(from + at, n, v);
+    for (float& value : v) value *= factor;
+    kernel::store_run(to + at, n, v);
+  }
+};
 
 template<class T>
 void bias_backward_typed(const Context& ctx, std::int64_t rows, std::int64_t columns, const T* dy,
@@ -49,28 +96,24 @@ void bias_residual(const Context& ctx, std::int64_t rows, std::int64_t hidden, C
 void residual(const Context& ctx, std::int64_t elems, ConstStored x, Stored out, float factor) {
   with_storage(x.dtype, [&](auto type) {
     using T = decltype(type);
-    residual_typed(ctx, elems, x.as<T>(), out.as<T>(), factor);
+    kernel::for_each_value(ctx, "shardmark::residual", elems,
+                           Residual<T>{x.as<T>(), out.as<T>(), factor});
   });
 }
 
 void add_to(const Context& ctx, std::int64_t elems, ConstStored x, Stored out) {
   with_types(out, x, [&](auto type, auto x_type) {
-    auto* to = out.as<decltype(type)>();
-    const auto* from = x.as<decltype(x_type)>();
-    kernel::for_each_elem(
-        ctx, "shardmark::add_to", elems,
-        KOKKOS_LAMBDA(std::int64_t i) { round_to(to[i], widen(to[i]) + widen(from[i])); });
+    using T = decltype(type);
+    using X = decltype(x_type);
+    kernel::for_each_value(ctx, "shardmark::add_to", elems, AddTo<T, X>{x.as<X>(), out.as<T>()});
   });
 }
 
 void scaled_copy(const Context& ctx, std::int64_t elems, ConstStored x, float factor, Stored out) {
   with_storage(x.dtype, [&](auto type) {
     using T = decltype(type);
-    T* to = out.as<T>();
-    const T* from = x.as<T>();
-    kernel::for_each_elem(
-        ctx, "shardmark::scaled_copy", elems,
-        KOKKOS_LAMBDA(std::int64_t i) { round_to(to[i], factor * widen(from[i])); });
+    kernel::for_each_value(ctx, "shardmark::scaled_copy", elems,
+                           ScaledCopy<T>{x.as<T>(), out.as<T>(), factor});
   });
 }
 

@@ -8,6 +8,40 @@
 namespace shardmark {
 namespace {
 
+// The sum of the squares of a row, and the row times `scale` and its factors.
+template<class T>
+KOKKOS_INLINE_FUNCTION float squares_of(const kernel::ThreadRow& row, std::int64_t hidden,
+                                        const T* x) {
+  return row.sum<float>(hidden, [&](std::int64_t j) { return widen(x[j]) * widen(x[j]); });
+}
+template<class T>
+KOKKOS_INLINE_FUNCTION float squares_of(const kernel::WarpRow& row, std::int64_t hidden,
+                                        const T* x) {
+  return row.collect_runs<float>(hidden, [&](std::int64_t j, int n, float& part) {
+    float values[kernel::run_elems];
+    kernel::load_run(x + j, n, values);
+    for (const float v : values) part += v * v;
+  });
+}
+template<class T>
+KOKKOS_INLINE_FUNCTION void scale_row(const kernel::ThreadRow& row, std::int64_t hidden, const T* x,
+                                      float scale, const T* weight, float offset, T* y) {
+  row.loop(hidden, [&](std::int64_t j) {
+    round_to(y[j], widen(x[j]) * scale * (offset + widen(weight[j])));
+  });
+}
+template<class T>
+KOKKOS_INLINE_FUNCTION void scale_row(const kernel::WarpRow& row, std::int64_t hidden, const T* x,
+                                      float scale, const T* weight, float offset, T* y) {
+  row.runs(hidden, [&](std::int64_t j, int n) {
+    float values[kernel::run_elems], w[kernel::run_elems];
+    kernel::load_run(x + j, n, values);
+    kernel::load_run(weight + j, n, w);
+    for (int i = 0; i < kernel::run_elems; ++i) values[i] = values[i] * scale * (offset + w[i]);
+    kernel::store_run(y + j, n, values);
+  });
+}
+
 template<class T>
 void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
              const T* weight, T* y, float* rstd, NormRule rule) {
@@ -16,15 +50,62 @@ void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         const T *x_row = x + r * hidden, *w = weight;
         T* y_row = y + r * hidden;
-        const auto squares = row.sum<float>(
-            hidden, [&](std::int64_t j) { return widen(x_row[j]) * widen(x_row[j]); });
+        const float squares = squares_of(row, hidden, x_row);
         const float scale = 1.0f / std::sqrt(squares / static_cast<float>(hidden) + rule.eps);
         row.once([&] { rstd[r] = scale; });
-        row.loop(hidden, [&](std::int64_t j) {
-          round_to(y_row[j], widen(x_row[j]) * scale * (rule.offset + widen(w[j])));
-        });
+        scale_row(row, hidden, x_row, scale, w, rule.offset, y_row);
       });
 }
+
+/// One row of the gradient of a norm's input.
+template<class T, class D>
+struct InputGradientRow {
+  std::int64_t hidden;
+  const T *x, *weight;
+  const D* dy;
+  T* dx;
+  float scale, offset;
+  bool accumulate;
+
+  KOKKOS_INLINE_FUNCTION void make(const kernel::ThreadRow& row) const {
+    auto g = [&](std::int64_t j) { return widen(dy[j]) * (offset + widen(weight[j])); };
+    auto n = [&](std::int64_t j) { return widen(x[j]) * scale; };
+    const float gn_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j) * n(j); }) /
+                          static_cast<float>(hidden);
+    auto input = [&](std::int64_t j) { return scale * (g(j) - n(j) * gn_mean); };
+    T* to = dx;
+    if (accumulate)
+      row.loop(hidden, [&](std::int64_t j) { round_to(to[j], widen(to[j]) + input(j)); });
+    else
+      row.loop(hidden, [&](std::int64_t j) { round_to(to[j], input(j)); });
+  }
+
+  KOKKOS_INLINE_FUNCTION void make(const kernel::WarpRow& row) const {
+    const auto products = [&](std::int64_t j, int count, float& part) {
+      float g[kernel::run_elems], n[kernel::run_elems];
+      load(j, count, g, n);
+      for (int i = 0; i < kernel::run_elems; ++i) part += g[i] * n[i];
+    };
+    const float gn_mean = row.collect_runs<float>(hidden, products) / static_cast<float>(hidden);
+    row.runs(hidden, [&](std::int64_t j, int count) {
+      float g[kernel::run_elems], n[kernel::run_elems], to[kernel::run_elems] = {};
+      load(j, count, g, n);
+      if (accumulate) kernel::load_run(dx + j, count, to);
+      for (int i = 0; i < kernel::run_elems; ++i) to[i] += scale * (g[i] - n[i] * gn_mean);
+      kernel::store_run(dx + j, count, to);
+    });
+  }
+
+ private:
+  KOKKOS_INLINE_FUNCTION void load(std::int64_t j, int count, float (&g)[kernel::run_elems],
+                                   float (&n)[kernel::run_elems]) const {
+    float w[kernel::run_elems];
+    kernel::load_run(dy + j, count, g);
+    kernel::load_run(weight + j, count, w);
+    kernel::load_run(x + j, count, n);
+    for (int i = 0; i < kernel::run_elems; ++i) g[i] *= offset + w[i], n[i] *= scale;
+  }
+};
 
 // With g = dy * weight and n = x * rstd: dx = rstd * (g - n * mean(g * n)).
 template<class T, class D>
@@ -34,20 +115,9 @@ void input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden, 
   kernel::for_each_row(
       ctx, "shardmark::rms_norm_input_gradient", rows,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
-        const T *x_row = x + r * hidden, *w = weight;
-        const D* dy_row = dy + r * hidden;
-        T* dx_row = dx + r * hidden;
-        const float scale = rstd[r];
-        auto g = [&](std::int64_t j) { return widen(dy_row[j]) * (offset + widen(w[j])); };
-        auto n = [&](std::int64_t j) { return widen(x_row[j]) * scale; };
-        const float gn_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j) * n(j); }) /
-                              static_cast<float>(hidden);
-        auto input = [&](std::int64_t j) { return scale * (g(j) - n(j) * gn_mean); };
-        if (accumulate)
-          row.loop(hidden,
-                   [&](std::int64_t j) { round_to(dx_row[j], widen(dx_row[j]) + input(j)); });
-        else
-          row.loop(hidden, [&](std::int64_t j) { round_to(dx_row[j], input(j)); });
+        InputGradientRow<T, D>{hidden,          x + r * hidden, weight, dy + r * hidden,
+                               dx + r * hidden, rstd[r],        offset, accumulate}
+            .make(row);
       });
 }
 

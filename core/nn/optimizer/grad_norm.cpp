@@ -165,6 +165,19 @@ void sum_squares_exact_typed(const Context& ctx, std::int64_t elems, const T* gr
       });
 }
 
+/// Multiplies the runs of a gradient by the coefficient.
+struct ClipRun {
+  Stored grad;
+  const double* coefficient;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
+    const auto factor = static_cast<float>(*coefficient);
+    float values[kernel::run_elems];
+    kernel::load_run(grad.dtype, grad.data, at, n, values);
+    for (float& v : values) v *= factor;
+    kernel::store_run(grad.dtype, grad.data, at, n, values);
+  }
+};
+
 }  // namespace
 
 void sum_squares(const Context& ctx, std::int64_t elems, ConstStored grad, double* sum,
@@ -230,6 +243,8 @@ void clip_from_limbs(const Context& ctx, const std::int64_t* limbs, const ClipRu
 }
 
 void clip_gradient(const Context& ctx, std::int64_t elems, Stored grad, const double* coefficient) {
+  if constexpr (kernel::rows_are_warps)
+    return kernel::for_each_run(ctx, "shardmark::clip_gradient", elems, ClipRun{grad, coefficient});
   kernel::for_each_piece(
       ctx, "shardmark::clip_gradient", elems, grad, false,
       KOKKOS_LAMBDA(std::int64_t at, std::int64_t n, kernel::Results & results) {

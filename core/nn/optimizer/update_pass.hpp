@@ -8,6 +8,7 @@
 #include <optional>
 
 #include <core/nn/kernels/pieces.hpp>
+#include <core/nn/kernels/runs.hpp>
 #include <core/nn/kernels/storage.hpp>
 
 namespace shardmark::update_pass {
@@ -23,6 +24,39 @@ struct Arrays {
 /// The kernel's labels without and with a rounded result, which takes a quarter more time.
 struct Labels {
   const char *plain, *rounding;
+};
+
+/// The update of a run of elements, for a GPU.
+template<int count, class Rule>
+struct RunUpdate {
+  float *param, *first_moment, *second_moment;
+  ConstStored grad;
+  Rule rule;
+  const double* clip_coefficient;  // may be null
+  Stored result;
+  bool rounds;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
+    const Rule of = rule;
+    const float clip = clip_coefficient == nullptr ? 1.0F : static_cast<float>(*clip_coefficient);
+    float p[kernel::run_elems], g[kernel::run_elems], m[kernel::run_elems], v[kernel::run_elems];
+    kernel::load_run(param + at, n, p);
+    kernel::load_run(grad.dtype, grad.data, at, n, g);
+    if constexpr (count > 0) kernel::load_run(first_moment + at, n, m);
+    if constexpr (count > 1) kernel::load_run(second_moment + at, n, v);
+    for (int j = 0; j < kernel::run_elems; ++j) {
+      if constexpr (count == 2)
+        p[j] = of.step(p[j], g[j] * clip, m[j], v[j]);
+      else if constexpr (count == 1)
+        p[j] = of.step(p[j], g[j] * clip, m[j]);
+      else
+        p[j] = of.step(p[j], g[j] * clip);
+    }
+    kernel::store_run(param + at, n, p);
+    if constexpr (count > 0) kernel::store_run(first_moment + at, n, m);
+    if constexpr (count > 1) kernel::store_run(second_moment + at, n, v);
+    if (rounds) kernel::store_run(result.dtype, result.data, at, n, p);
+  }
 };
 
 /// Gives each element of `arrays` to `rule.step(param, clipped gradient, moments &...)`, which
@@ -42,6 +76,10 @@ void run(const Context& ctx, const Labels& labels, const Arrays<count>& arrays, 
   float *first_moment = nullptr, *second_moment = nullptr;
   if constexpr (count > 0) first_moment = arrays.moments.front();
   if constexpr (count > 1) second_moment = arrays.moments.back();
+  if constexpr (!kernel::on_host)
+    return kernel::for_each_run(ctx, rounds ? labels.rounding : labels.plain, arrays.elems,
+                                RunUpdate<count, Rule>{param, first_moment, second_moment, grad,
+                                                       rule, clip_coefficient, result, rounds});
   kernel::for_each_piece(
       ctx, rounds ? labels.rounding : labels.plain, arrays.elems, result, streams,
       KOKKOS_LAMBDA(std::int64_t at, std::int64_t n, kernel::Results & results) {

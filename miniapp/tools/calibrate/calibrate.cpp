@@ -8,6 +8,7 @@
 
 #include <core/clock.hpp>
 #include <core/kokkos_shim.hpp>
+#include <core/memory/device_memory.hpp>
 #include <core/text.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <miniapp/provenance/machine.hpp>
@@ -63,6 +64,13 @@ void describe_peaks(Machine& m) {
         d.memory_bytes_per_s = std::max(d.memory_bytes_per_s, 28 * p.elems / p.seconds);
     }
   d.launch_s = launch;
+}
+
+void describe_attention(const AttentionRates& rates, DeviceModel& d) {
+  const double peak = d.peak_flops[rates.dtype];
+  if (peak <= 0) return;
+  d.attention_efficiency = rates.forward / peak;
+  d.attention_backward_efficiency = rates.backward / peak;
 }
 
 void describe_machine(const World& world, const StepSamples& steps, Machine& m) {
@@ -148,6 +156,10 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
     probe_copies(probe);
     compute(1);
   };
+  if (!device_is_host)
+    if (const auto free = find_device_memory(world.node.ranks))
+      m.device.memory_bytes = static_cast<double>(free->bytes);
+  const AttentionRates attention = probe_attention(probe, deck ? &*deck : nullptr);
   measure();
   probe_disk(probe, a.disk, m);
   // Once more, so that a minute in which the machine was slower does not decide.
@@ -167,6 +179,7 @@ Calibration calibrate(const CalibrateArguments& a, const World& world) {
   describe_jitter(steps, m.jitter);
   m.jitter.rank_skew = together.skew.result();
   describe_peaks(m);
+  describe_attention(attention, m.device);
   describe_machine(world, steps, m);
   c.left_out = leave_one_out(m.device);
   smooth(m.device.products);

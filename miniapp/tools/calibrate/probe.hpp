@@ -86,6 +86,15 @@ struct StepSamples {
 /// now and then between models.
 void probe_models(const Probe& probe, const Deck* deck, StepSamples& steps,
                   const std::function<void()>& between = {});
+/// What attention as one fused kernel reaches.
+struct AttentionRates {
+  Dtype dtype = Dtype::fp32;
+  double forward = 0, backward = 0;  // flops of its products per second; 0: there is no such kernel
+};
+
+/// Times attention of the shape of `deck`, or of a common one if it is null. On a host attention
+/// consists of kernels that the models launch one by one. Collective.
+AttentionRates probe_attention(const Probe& probe, const Deck* deck);
 /// Kernels over parameters, gradients and states, once or twice each. Collective.
 void probe_states(const Probe& probe, StateTimer& timer);
 /// Those with which `deck` quantizes what it sends, if it does. Models do not launch them, since

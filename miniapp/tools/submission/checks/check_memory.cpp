@@ -55,7 +55,7 @@ void check_process(const RunFacts& facts, const EnumArray<Tier, std::int64_t>& p
   if (deck.congestion.given || deck.perturb.active())
     return;  // their buffers are not in the report
   std::int64_t known = of("rss_start") + of("replay_copy") + of("excess") + peaks[Tier::host];
-  if (!report.has("/memory/system/device")) known += peaks[Tier::device];
+  known += report.has("/memory/system/device") ? of("libraries") : peaks[Tier::device];
   findings.at_most({"the resident memory, in bytes,", static_cast<double>(of("rss_peak"))},
                    {"start, ledger, replay and excess together", static_cast<double>(known)});
 }

@@ -20,8 +20,10 @@ using LimbArray = std::array<std::int64_t, exact_sum_limbs>;
 
 struct GradNorm : KernelTest {
   LimbArray limbs(const float* x, std::int64_t n) {
+    Buffer<float> values(n);
+    std::memcpy(values.data(), x, static_cast<std::size_t>(n) * sizeof(float));
     Buffer<std::int64_t> out(exact_sum_limbs);
-    sum_squares_exact(ctx, n, x, out.data(), true);
+    sum_squares_exact(ctx, n, values.data(), out.data(), true);
     LimbArray a;
     std::memcpy(a.data(), out.data(), sizeof a);
     return a;
@@ -129,7 +131,8 @@ TEST_F(GradNorm, clipping_follows_torch) {
 
 TEST_F(GradNorm, what_is_not_finite_is_never_lost) {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
-    std::vector<float> x(20000, 1.0f);
+    const Buffer<float> x(20000);
+    std::fill_n(x.data(), 20000, 1.0f);
     x[12345] = bad;
     EXPECT_EQ(limbs(x.data(), 20000)[exact_sum_payload_limbs], 1);
     EXPECT_TRUE(std::isnan(clip(limbs(x.data(), 20000), 1.0)[0]));

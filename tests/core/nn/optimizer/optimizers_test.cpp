@@ -2,6 +2,7 @@
 // Lion, SGD and Adagrad: five steps as PyTorch's and DeepSpeed's own optimizers take them
 // (tests/data/optimizer_steps.json). A shard's bits do not depend on how the buffer is cut, and
 // rounding on the way changes none.
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -67,13 +68,16 @@ TEST(Optimizers, take_the_steps_of_pytorch_and_deepspeed) {
   for (const json& c : all.at("cases")) {
     SCOPED_TRACE(c.at("name").get<std::string>());
     const Update update = update_of(c.at("kernel"), c.at("params"));
-    std::vector<float> p = first, m(first.size());
+    const Buffer<float> p(n), m(n), g(n);
+    std::copy(first.begin(), first.end(), p.data());
+    std::fill_n(m.data(), n, 0.0f);
     std::int64_t step = 0;
     for (const json& gradient : all.at("gradients")) {
-      const auto g = gradient.get<std::vector<float>>();
+      const auto values = gradient.get<std::vector<float>>();
+      std::copy(values.begin(), values.end(), g.data());
       update(ctx, n, p.data(), g.data(), m.data(), ++step, {});
     }
-    for (std::size_t i = 0; i < p.size(); ++i) {
+    for (std::int64_t i = 0; i < n; ++i) {
       EXPECT_NEAR(p[i], c.at("param")[i].get<float>(), 1e-6) << i;
       if (!c.at("state").empty()) {
         EXPECT_NEAR(m[i], c.at("state")[i].get<float>(), 1e-6) << i;

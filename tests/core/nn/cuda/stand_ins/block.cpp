@@ -22,6 +22,12 @@ namespace {
 
 constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t bytes, size;
+};
+
 // The threads of a block are contexts with stacks of their own. After the first switch, jumps that
 // do not change the signal mask replace the context switches, because they are ten times as fast.
 struct Thread {
@@ -29,6 +35,7 @@ struct Thread {
   ucontext_t start{};
   std::jmp_buf here{};
   bool alive = true, started = false;
+  std::vector<Copy> copies;  // that it started and did not await yet
 };
 
 // Either all lanes make one of these calls, or none does. The values of two calls are kept, because
@@ -67,6 +74,7 @@ class Block {
       order.push_back(t);
       Thread& thread = threads_[t];
       thread.alive = true, thread.started = false;
+      thread.copies.clear();
       getcontext(&thread.start);
       thread.start.uc_stack.ss_sp = thread.stack.get();
       thread.start.uc_stack.ss_size = stack_bytes;
@@ -99,6 +107,22 @@ class Block {
     if (w.arrived == warp_lanes) w.arrived = 0, ++w.round;
     while (w.round == round) yield();
     return handed;
+  }
+
+  void start_copy(const Copy& copy) {
+    const auto offset = static_cast<const std::byte*>(copy.to) - shared();
+    if (offset < 0 || static_cast<std::size_t>(offset) + copy.size > shared_bytes_)
+      end("a copy does not go to shared memory");
+    const auto from = reinterpret_cast<std::uintptr_t>(copy.from);
+    if ((static_cast<std::size_t>(offset) | from) % copy.size != 0) end("a copy is not aligned");
+    threads_[now_].copies.push_back(copy);
+  }
+  void await_copies() {
+    for (const Copy& copy : threads_[now_].copies) {
+      std::memset(copy.to, 0, copy.size);
+      std::memcpy(copy.to, copy.from, copy.bytes);
+    }
+    threads_[now_].copies.clear();
   }
 
   std::byte* shared() { return shared_.data()->bytes; }
@@ -161,6 +185,12 @@ const Handed* exchange(const char* call, const void* mine, std::size_t bytes) {
 }
 std::byte* shared_memory() {
   return block->shared();
+}
+void start_copy(void* to_shared, const void* from, std::size_t bytes, std::size_t size) {
+  block->start_copy({to_shared, from, bytes, size});
+}
+void await_copies() {
+  block->await_copies();
 }
 void require_shared(const void* from, std::size_t bytes) {
   if (!block->holds(from, bytes)) end("a matrix's row is not in shared memory, or not aligned");

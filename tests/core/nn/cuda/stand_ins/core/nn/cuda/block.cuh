@@ -42,6 +42,10 @@ void await_block();
 /// Waits until all lanes of the caller's warp have made this `call`. Returns what each lane passed.
 const Handed* exchange(const char* call, const void* mine, std::size_t bytes);
 std::byte* shared_memory();
+/// Remembers a copy of the calling thread: `bytes` bytes and zeros up to `size`. await_copies makes
+/// it, so that a missing wait shows.
+void start_copy(void* to_shared, const void* from, std::size_t bytes, std::size_t size);
+void await_copies();
 /// Ends the program unless [from, from + bytes) is in the shared memory of this block and aligned
 /// to 16 bytes.
 void require_shared(const void* from, std::size_t bytes);
@@ -74,8 +78,16 @@ inline float from_lane_xor(float value, int mask) {
   return stand_in::read<float>(all[stand_in::lane() ^ mask].bytes);
 }
 
-inline float quick_exp(float x) {
-  return std::exp(x);
+inline float quick_exp2(float x) {
+  return std::exp2(x);
+}
+
+template<int Bytes>
+void start_copy(void* to_shared, const void* from, bool there) {
+  stand_in::start_copy(to_shared, from, there ? Bytes : 0, Bytes);
+}
+inline void await_copies() {
+  stand_in::await_copies();
 }
 
 template<class T>

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a GPU works through tensors of any storage type: a thread has a run of eight elements, which
+// it loads and stores with instructions of 16 bytes if they are aligned to that. Loads of one
+// element each would keep too few bytes in flight to use the memory's bandwidth.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include <core/nn/kernels/kernel.hpp>
+#include <core/numeric/half.hpp>
+#include <core/plan/deck/types.hpp>
+
+namespace shardmark::kernel {
+
+/// The number of elements of a run. The last run of an array may have fewer.
+inline constexpr int run_elems = 8;
+
+namespace detail {
+
+inline constexpr std::size_t vector_bytes = 16;
+
+KOKKOS_INLINE_FUNCTION bool is_aligned(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % vector_bytes == 0;
+}
+
+// Copies `bytes`, a multiple of 16 and constant after inlining, from or to an aligned address.
+KOKKOS_INLINE_FUNCTION void copy_vectors(void* to, const void* from, std::size_t bytes) {
+#if defined(__CUDA_ARCH__)
+  for (std::size_t i = 0; i < bytes / vector_bytes; ++i)
+    static_cast<uint4*>(to)[i] = static_cast<const uint4*>(from)[i];
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+#if defined(__CUDA_ARCH__)
+// The processor rounds two values at once, as round_to does.
+__device__ inline void round_pair(Bf16* to, float low, float high) {
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;"
+      : "=r"(*reinterpret_cast<std::uint32_t*>(to))
+      : "f"(high), "f"(low));
+}
+__device__ inline void round_pair(Fp16* to, float low, float high) {
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;"
+      : "=r"(*reinterpret_cast<std::uint32_t*>(to))
+      : "f"(high), "f"(low));
+}
+__device__ inline void round_pair(float* to, float low, float high) {
+  to[0] = low, to[1] = high;
+}
+#else
+template<class T>
+KOKKOS_INLINE_FUNCTION void round_pair(T* to, float low, float high) {
+  round_to(to[0], low);
+  round_to(to[1], high);
+}
+#endif
+
+}  // namespace detail
+
+/// Returns the elements from[0, n) in fp32, n <= 8, and zeros after them.
+template<class T>
+KOKKOS_INLINE_FUNCTION void load_run(const T* from, int n, float (&values)[run_elems]) {
+  if (n == run_elems && detail::is_aligned(from)) {
+    alignas(detail::vector_bytes) T stored[run_elems];
+    detail::copy_vectors(stored, from, sizeof stored);
+    for (int j = 0; j < run_elems; ++j) values[j] = widen(stored[j]);
+  } else {
+    for (int j = 0; j < run_elems; ++j) values[j] = j < n ? widen(from[j]) : 0.0f;
+  }
+}
+/// Rounds the first n values, n <= 8, and stores them to to[0, n).
+template<class T>
+KOKKOS_INLINE_FUNCTION void store_run(T* to, int n, const float (&values)[run_elems]) {
+  if (n == run_elems && detail::is_aligned(to)) {
+    alignas(detail::vector_bytes) T stored[run_elems];
+    for (int j = 0; j < run_elems; j += 2) detail::round_pair(stored + j, values[j], values[j + 1]);
+    detail::copy_vectors(to, stored, sizeof stored);
+  } else {
+    for (int j = 0; j < run_elems; ++j)
+      if (j < n) round_to(to[j], values[j]);
+  }
+}
+
+/// Does the same for the elements [at, at + n) of a tensor of `dtype`.
+KOKKOS_INLINE_FUNCTION void load_run(Dtype dtype, const void* from, std::int64_t at, int n,
+                                     float (&values)[run_elems]) {
+  if (dtype == Dtype::bf16) return load_run(static_cast<const Bf16*>(from) + at, n, values);
+  if (dtype == Dtype::fp16) return load_run(static_cast<const Fp16*>(from) + at, n, values);
+  load_run(static_cast<const float*>(from) + at, n, values);
+}
+KOKKOS_INLINE_FUNCTION void store_run(Dtype dtype, void* to, std::int64_t at, int n,
+                                      const float (&values)[run_elems]) {
+  if (dtype == Dtype::bf16) return store_run(static_cast<Bf16*>(to) + at, n, values);
+  if (dtype == Dtype::fp16) return store_run(static_cast<Fp16*>(to) + at, n, values);
+  store_run(static_cast<float*>(to) + at, n, values);
+}
+
+/// Copies n elements of T, n <= 8, without a change of a bit.
+template<class T>
+KOKKOS_INLINE_FUNCTION void copy_run(T* to, const T* from, int n) {
+  if (n == run_elems && detail::is_aligned(to) && detail::is_aligned(from)) {
+    detail::copy_vectors(to, from, run_elems * sizeof(T));
+  } else {
+    for (int j = 0; j < run_elems; ++j)
+      if (j < n) to[j] = from[j];
+  }
+}
+
+/// Returns the number of elements of the run that begins at `at`.
+KOKKOS_INLINE_FUNCTION int elems_of_run(std::int64_t at, std::int64_t elems) {
+  return elems - at < run_elems ? static_cast<int>(elems - at) : run_elems;
+}
+
+/// Launches the kernel `label`, which calls `f(at, n)` for the runs [at, at + n) of [0, elems).
+template<class F>
+void for_each_run(const Context& ctx, const std::string& label, std::int64_t elems, const F& f) {
+  for_each(
+      ctx, label, (elems + run_elems - 1) / run_elems, KOKKOS_LAMBDA(std::int64_t run) {
+        const std::int64_t at = run * run_elems;
+        f(at, elems_of_run(at, elems));
+      });
+}
+
+}  // namespace shardmark::kernel
