@@ -14,10 +14,11 @@ namespace shardmark {
 namespace {
 
 // An allowance that is a multiple of what the run itself allocates would hide anything.
-// The MPI library buffers as much background traffic as it likes, which depends on its timing.
-std::int64_t default_allowance(std::int64_t ledger_peak, bool background) {
+// The MPI library buffers as much background traffic as it likes, which depends on its timing, and
+// the driver of a device keeps memory of its own.
+std::int64_t default_allowance(std::int64_t ledger_peak, bool unplanned) {
   constexpr std::int64_t least = std::int64_t{64} << 20, most = std::int64_t{512} << 20;
-  return background || !device_is_host ? most : std::clamp(ledger_peak / 2, least, most);
+  return unplanned ? most : std::clamp(ledger_peak / 2, least, most);
 }
 
 std::string memory_difference(const TierResult& tier, std::string_view name, bool pooled) {
@@ -182,7 +183,7 @@ void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnaps
       deck.memory.allowance_mib
           ? static_cast<std::int64_t>(std::llround(*deck.memory.allowance_mib * mib_bytes))
           : default_allowance(ledger[Tier::host].peak_bytes + ledger[Tier::device].peak_bytes,
-                              deck.congestion.given);
+                              deck.congestion.given || result.device);
   std::string wrong;
   if (result.rss_excess > result.allowance)
     wrong = fmt::format("{} beyond the ledger's peak{}, memory.allowance_mib allows {}",

@@ -53,7 +53,7 @@ def speed(v, what, name, sets):
     peak = models.peak(v)
     if peak:
         mfu = r.tokens_per_s() * models.flops_per_token(models.shape(v, name)) / peak
-        target = ">= 0.45" if what == "llama-1b, stage 0" else None
+        target = ">= 0.5" if what == "llama-1b, stage 0" else None
         v.figure(f"{what}: MFU", mfu, target=target, text=f"of {peak / 1e12:.0f} TFLOP/s")
     device = r.report["memory"]["system"].get("device")
     if device:

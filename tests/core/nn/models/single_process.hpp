@@ -63,6 +63,16 @@ class Buffer {
   Kokkos::View<T*, PinnedMemory> view_;
 };
 
+/// One number that kernels read.
+class Number {
+ public:
+  explicit Number(double value) : buffer_(1) { buffer_[0] = value; }
+  const double* data() const { return buffer_.data(); }
+
+ private:
+  Buffer<double> buffer_;
+};
+
 /// T is the storage type of parameters, gradients and activations. 16-bit parameters have an fp32
 /// master, and their gradients are fp32 for the update.
 template<class T>

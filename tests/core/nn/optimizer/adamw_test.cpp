@@ -29,8 +29,8 @@ TEST(adamw, follows_the_formula) {
   MatMul matmul(0);
   const Context ctx{Space(), matmul};
   const AdamWStep step{0.01, 0.9, 0.95, 1e-6, 0.1, 3};
-  const double clip = 0.3;
-  adamw_update(ctx, n, s.p.data(), s.g.data(), s.m.data(), s.v.data(), step, &clip);
+  const Number clip(0.3);
+  adamw_update(ctx, n, s.p.data(), s.g.data(), s.m.data(), s.v.data(), step, clip.data());
   for (std::int64_t i = 0; i < n; ++i) {
     const double g = before.g[i] * 0.3;
     const double m = 0.9 * before.m[i] + 0.1 * g, v = 0.95 * before.v[i] + 0.05 * g * g;
@@ -53,8 +53,8 @@ TEST(adamw, is_adam_where_decay_is_not_decoupled) {
     AdamWStep step{0.01, 0.9, 0.95, 1e-6, 0.1, 3};
     step.decoupled = false;
     step.bias_correction = correct;
-    const double clip = 0.3;
-    adamw_update(ctx, n, s.p.data(), s.g.data(), s.m.data(), s.v.data(), step, &clip);
+    const Number clip(0.3);
+    adamw_update(ctx, n, s.p.data(), s.g.data(), s.m.data(), s.v.data(), step, clip.data());
     for (std::int64_t i = 0; i < n; ++i) {
       const double g = before.g[i] * 0.3 + 0.1 * before.p[i];
       const double m = 0.9 * before.m[i] + 0.1 * g, v = 0.95 * before.v[i] + 0.05 * g * g;
@@ -74,8 +74,8 @@ TEST(adamw, moments_do_not_see_the_parameter) {
   p[0] = 1.0f, g[0] = -0.0f, m[0] = -0.0f, v[0] = 0.0f;
   MatMul matmul(0);
   const Context ctx{Space(), matmul};
-  const double clip = 1;
-  adamw_update(ctx, 1, p.data(), g.data(), m.data(), v.data(), {}, &clip);
+  const Number clip(1);
+  adamw_update(ctx, 1, p.data(), g.data(), m.data(), v.data(), {}, clip.data());
   EXPECT_TRUE(std::signbit(m[0]));
 }
 
@@ -84,16 +84,16 @@ TEST(adamw, gives_the_same_bits_in_shards) {
   State whole(n), sharded(n);
   MatMul matmul(0);
   const Context ctx{Space(), matmul};
-  const double clip = 0.7;
+  const Number clip(0.7);
   for (std::int64_t t = 1; t <= 3; ++t) {
     AdamWStep step;
     step.step = t;
     adamw_update(ctx, n, whole.p.data(), whole.g.data(), whole.m.data(), whole.v.data(), step,
-                 &clip);
+                 clip.data());
     for (std::int64_t at = 0, size = 1; at < n; at += size, size = size * 3 + 1) {
       const std::int64_t count = std::min(size, n - at);
       adamw_update(ctx, count, sharded.p.data() + at, sharded.g.data() + at, sharded.m.data() + at,
-                   sharded.v.data() + at, step, &clip);
+                   sharded.v.data() + at, step, clip.data());
     }
   }
   EXPECT_EQ(std::memcmp(whole.p.data(), sharded.p.data(), n * sizeof(float)), 0);
@@ -110,11 +110,12 @@ void expect_one_pass_as_three(Dtype dtype, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) round_to(grad[i], one.g[i]);
   MatMul matmul(0);
   const Context ctx{Space(), matmul};
-  const double clip = 0.7;
-  adamw_update(ctx, n, one.p.data(), {dtype, grad.data()}, one.m.data(), one.v.data(), {}, &clip,
-               Stored{dtype, fused.data()});
+  const Number clip(0.7);
+  adamw_update(ctx, n, one.p.data(), {dtype, grad.data()}, one.m.data(), one.v.data(), {},
+               clip.data(), Stored{dtype, fused.data()});
   convert(ctx, n, three.g.data(), {dtype, grad.data()});
-  adamw_update(ctx, n, three.p.data(), three.g.data(), three.m.data(), three.v.data(), {}, &clip);
+  adamw_update(ctx, n, three.p.data(), three.g.data(), three.m.data(), three.v.data(), {},
+               clip.data());
   convert(ctx, n, {dtype, apart.data()}, three.p.data());
   EXPECT_EQ(std::memcmp(one.p.data(), three.p.data(), n * sizeof(float)), 0);
   EXPECT_EQ(std::memcmp(one.m.data(), three.m.data(), n * sizeof(float)), 0);

@@ -25,9 +25,7 @@ using nlohmann::json;
 using Update = std::function<void(const Context&, std::int64_t elems, float* param, ConstStored,
                                   float* moment, std::int64_t step, std::optional<Stored>)>;
 
-constexpr double whole = 1;  // no clipping
-
-Update update_of(const std::string& kernel, const json& o, const double* clip = &whole) {
+Update update_of(const std::string& kernel, const json& o, const double* clip = nullptr) {
   const double lr = o.value("lr", kernel == "adagrad" ? 1e-2 : 1e-3);
   const double decay = o.value("weight_decay", 0.0);
   if (kernel == "lion") {
@@ -111,9 +109,9 @@ TEST(Optimizers, give_the_same_bits_in_shards) {
   const std::int64_t n = 30001;
   MatMul matmul(0);
   const Context ctx{Space(), matmul};
-  const double clip = 0.7;
+  const Number clip(0.7);
   for (const json& o : settings) {
-    const Update update = update_of(o.at("kernel"), o, &clip);
+    const Update update = update_of(o.at("kernel"), o, clip.data());
     Arrays one(n), cut(n);
     for (std::int64_t step = 1; step <= 3; ++step) {
       update(ctx, n, one.p.data(), one.g.data(), one.m.data(), step, {});
@@ -128,10 +126,10 @@ TEST(Optimizers, give_the_same_bits_in_shards) {
 TEST(Optimizers, widen_and_round_on_the_way_to_the_same_bits) {
   MatMul matmul(0);
   const Context ctx{Space(), matmul};
-  const double clip = 0.7;
+  const Number clip(0.7);
   for (const std::int64_t n : {30'001, 600'001})
     for (const json& o : settings) {
-      const Update update = update_of(o.at("kernel"), o, &clip);
+      const Update update = update_of(o.at("kernel"), o, clip.data());
       Arrays one(n), three(n);
       Buffer<Bf16> grad(n), fused(n), apart(n);
       for (std::int64_t i = 0; i < n; ++i) round_to(grad[i], one.g[i]);
@@ -156,7 +154,7 @@ TEST(Optimizers, lion_moves_what_has_no_gradient_as_deepspeed_does) {
     LionStep step;
     step.lr = 0.25;
     step.zero_is_positive = on_host;
-    lion_update(ctx, 1, p.data(), g.data(), m.data(), step, &whole);
+    lion_update(ctx, 1, p.data(), g.data(), m.data(), step, nullptr);
     EXPECT_EQ(p[0], on_host ? 0.75f : 1.25f);
   }
 }
