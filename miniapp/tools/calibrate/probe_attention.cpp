@@ -13,7 +13,7 @@ namespace shardmark {
 namespace {
 
 constexpr std::int64_t least_rows = 8192;  // fewer would not occupy a GPU
-constexpr int repeats = 7, calls_at_once = 4;
+constexpr int timed_turns = 7, calls_at_once = 4;
 
 // The heads of a model with one billion parameters.
 TransformerDims common_dims() {
@@ -67,7 +67,7 @@ class Tensor {
 // The median of the seconds of one call.
 template<class Work>
 double seconds_of(const Context& ctx, const Work& work) {
-  std::array<double, repeats> times{};
+  std::array<double, timed_turns> times{};
   work();  // loads the kernels
   for (double& seconds : times) {
     fence(ctx.space, "shardmark::calibrate");
@@ -76,8 +76,8 @@ double seconds_of(const Context& ctx, const Work& work) {
     fence(ctx.space, "shardmark::calibrate");
     seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9 / calls_at_once;
   }
-  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
-  return times[repeats / 2];
+  std::nth_element(times.begin(), times.begin() + timed_turns / 2, times.end());
+  return times[timed_turns / 2];
 }
 
 AttentionRates rates_of(const TransformerDims& d) {
