@@ -163,9 +163,7 @@ void compare_disk(const LinkVolume& carried, const DiskResult& kernel, Peers& pe
 
 void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnapshot& ledger,
                     Peers& peers, Result& result, Observed& observed) {
-  DeviceLooks looks = record.device;
-  looks.ledger_bytes = ledger[Tier::device].live_bytes;
-  result.device = device_figure(looks);
+  result.device = device_figure(record.device, ledger[Tier::device].live_bytes);
   // Resident memory contains both tiers, or only the host's if the device has its own memory.
   std::int64_t ledger_peak = ledger[Tier::host].peak_bytes;
   if (!result.device) ledger_peak += ledger[Tier::device].peak_bytes;

@@ -8,7 +8,7 @@
 
 namespace shardmark {
 
-std::optional<DeviceFigure> device_figure(const DeviceLooks& looks) {
+std::optional<DeviceFigure> device_figure(const DeviceLooks& looks, std::int64_t ledger_bytes) {
   if (!looks.start || !looks.ready || !looks.end) return std::nullopt;
   const auto beyond = [](std::int64_t a, std::int64_t b) {
     return std::max<std::int64_t>(0, a - b);
@@ -17,7 +17,7 @@ std::optional<DeviceFigure> device_figure(const DeviceLooks& looks) {
   f.context_bytes = looks.start->bytes;
   f.libraries_bytes = beyond(looks.ready->bytes, f.context_bytes);
   f.in_use_bytes = looks.end->bytes;
-  f.excess_bytes = beyond(f.in_use_bytes, f.context_bytes + f.libraries_bytes + looks.ledger_bytes);
+  f.excess_bytes = beyond(f.in_use_bytes, f.context_bytes + f.libraries_bytes + ledger_bytes);
   f.ranks = looks.end->ranks;
   return f;
 }

@@ -16,7 +16,6 @@ struct DeviceLooks {
   std::optional<DeviceUse> start;  // before communicators are made; contexts exist
   std::optional<DeviceUse> ready;  // after communicators, products and self-check
   std::optional<DeviceUse> end;    // after the last step
-  std::int64_t ledger_bytes = 0;   // live bytes of the device tier after the last step
 };
 
 /// The device of this rank, with all processes that use it.
@@ -30,9 +29,9 @@ struct DeviceFigure {
   bool judged() const { return ranks == 1; }
 };
 
-/// Computes the figure from the three looks of this rank; empty if the driver was not asked each
-/// time.
-std::optional<DeviceFigure> device_figure(const DeviceLooks& looks);
+/// Computes the figure from the three looks of this rank and the live bytes of the device's tier
+/// after the last step; empty if the driver was not asked each time.
+std::optional<DeviceFigure> device_figure(const DeviceLooks& looks, std::int64_t ledger_bytes);
 /// One sentence for the report that says whether the excess is within the allowance.
 std::string describe(const DeviceFigure& figure, std::int64_t allowance_bytes);
 

@@ -13,12 +13,12 @@ namespace {
 constexpr std::int64_t mib = std::int64_t{1} << 20;
 
 DeviceLooks looks(std::int64_t end_mib, int ranks = 1) {
-  return {DeviceUse{500 * mib, ranks}, DeviceUse{900 * mib, ranks}, DeviceUse{end_mib * mib, ranks},
-          1000 * mib};
+  return {DeviceUse{500 * mib, ranks}, DeviceUse{900 * mib, ranks},
+          DeviceUse{end_mib * mib, ranks}};
 }
 
 TEST(DeviceFigure, separates_context_libraries_and_excess) {
-  const auto f = device_figure(looks(1930));
+  const auto f = device_figure(looks(1930), 1000 * mib);
   ASSERT_TRUE(f);
   EXPECT_EQ(f->context_bytes, 500 * mib);
   EXPECT_EQ(f->libraries_bytes, 400 * mib);
@@ -32,13 +32,13 @@ TEST(DeviceFigure, separates_context_libraries_and_excess) {
 TEST(DeviceFigure, is_never_negative_if_other_programs_end) {
   DeviceLooks l = looks(800);
   l.ready->bytes = 300 * mib;
-  const auto f = device_figure(l);
+  const auto f = device_figure(l, 1000 * mib);
   EXPECT_EQ(f->libraries_bytes, 0);
   EXPECT_EQ(f->excess_bytes, 0);
 }
 
 TEST(DeviceFigure, is_none_where_the_devices_memory_is_the_hosts) {
-  EXPECT_FALSE(device_figure({}));
+  EXPECT_FALSE(device_figure({}, 0));
   EXPECT_FALSE(device_memory_in_use(1)) << "in a build that computes on the host";
 }
 
@@ -56,6 +56,7 @@ System compared(const DeviceLooks& device) {
   record.device = device;
   LedgerSnapshot ledger;
   ledger.tiers[0].peak_bytes = 1000 * mib, ledger.tiers[1].peak_bytes = 40 * mib;
+  ledger.tiers[0].live_bytes = 1000 * mib;
   System s;
   compare_system(deck, record, ledger, peers, s.result, s.observed);
   return s;
