@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage 6: ncu gives every kernel's time and traffic in two layers of llama-1b, hence the gaps
-between kernels, and looks at the five heaviest more closely; the sanitizers find nothing in small
-runs."""
+"""Stage 6: the sanitizers find nothing in small runs; ncu gives every kernel's time and traffic in
+two layers of llama-1b, hence the gaps between kernels, and looks at the five heaviest more closely.
+"""
 import csv
 import re
 
@@ -12,8 +12,8 @@ METRICS = "gpu__time_duration.sum,dram__bytes.sum"
 
 
 def run(v):
-    profile(v)
     sanitize(v)
+    profile(v)
 
 
 def sanitize(v):

@@ -49,7 +49,8 @@ TEST_P(Hangs, EndInBoundedTimeAndNameThePhase) {
 const Hang hangs[] = {
     {"MPI_Init_thread 1 1", launchers_own, "rank 1 .*start-up: MPI_Init not finished after 10 s"},
     {"MPI_Comm_dup 0 1", 5, "rank 0 .*start-up: duplicating communicators not finished"},
-    {"MPI_Comm_dup 1 3", 5, "rank 1 .*duplicating communicators not finished"},
+    // Both ranks give up at the same time, of which Hydra sometimes makes a status of its own.
+    {"MPI_Comm_dup 1 3", launchers_own, "rank 1 .*duplicating communicators not finished"},
     {"MPI_Iallgather 1 30", 5, "not finished after 2 s: rank 1 .*does not answer"},
     {"fsync 1 1", 5, "rank 1 .*(writing a checkpoint not finished|does not answer)"},
     {"MPI_Finalize 1 1", 0, "rank 1 .*MPI_Finalize not finished"},
