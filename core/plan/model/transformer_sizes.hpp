@@ -94,6 +94,17 @@ inline std::int64_t first_key_of_tile(const TransformerDims& dims, std::int64_t 
   return window > 0 && oldest > 0 ? oldest : 0;
 }
 
+/// Calls `f(rows, keys)` for the tiles of one sample and one batch of heads: the rows of queries,
+/// and the keys that any of them sees.
+template<class F>
+void for_each_attention_tile(const TransformerDims& dims, const F& f) {
+  const std::int64_t most_rows = attention_tile(dims).query_rows;
+  for (std::int64_t first = 0; first < dims.sequence; first += most_rows) {
+    const std::int64_t rows = dims.sequence - first < most_rows ? dims.sequence - first : most_rows;
+    f(rows, first + rows - first_key_of_tile(dims, first));
+  }
+}
+
 /// Attention's scratch. A model in fp32 has its probabilities and the gradient of its scores in the
 /// place of the scores, and adds the gradients of keys and values up in their final place.
 struct AttentionForwardScratch {

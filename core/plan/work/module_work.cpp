@@ -104,12 +104,10 @@ class ModuleWork {
   // Calls f(rows, keys, heads, count) for each kind of tile.
   template<class F>
   void for_each_tile(const F& f) const {
-    const AttentionTile size = attention_tile(d_);
-    const std::int64_t count = d_.micro_batch * (d_.heads / size.heads);
-    for (std::int64_t first = 0; first < d_.sequence; first += size.query_rows) {
-      const std::int64_t rows = std::min(size.query_rows, d_.sequence - first);
-      f(rows, first + rows - first_key_of_tile(d_, first), size.heads, count);
-    }
+    const std::int64_t heads = attention_tile(d_).heads;
+    const std::int64_t count = d_.micro_batch * (d_.heads / heads);
+    for_each_attention_tile(
+        d_, [&](std::int64_t rows, std::int64_t keys) { f(rows, keys, heads, count); });
   }
   // Channels of the rows of a norm of q or of k.
   std::int64_t head_columns(std::int64_t all) const {

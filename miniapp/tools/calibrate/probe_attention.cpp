@@ -34,17 +34,15 @@ TransformerDims dims_of(const Deck* deck) {
   return d;
 }
 
-// The work of the two products of forward, as `work` counts it: tiles of queries see the keys up to
-// their end. Backward has five products of that size.
+// The work of the two products of forward, as plans count it. Backward has five products of that
+// size.
 double forward_flops(const TransformerDims& d) {
-  const std::int64_t tile = attention_tile(d).query_rows;
   double scores = 0;
-  for (std::int64_t first = 0; first < d.sequence; first += tile) {
-    const std::int64_t rows = std::min(tile, d.sequence - first);
-    scores += static_cast<double>(rows) * static_cast<double>(first + rows);
-  }
+  for_each_attention_tile(d, [&](std::int64_t rows, std::int64_t keys) {
+    scores += static_cast<double>(rows) * static_cast<double>(keys);
+  });
   constexpr double products = 2, flops_per_term = 2;
-  return products * flops_per_term * scores * static_cast<double>(d.micro_batch * d.hidden);
+  return products * flops_per_term * scores * static_cast<double>(d.micro_batch * d.q_dim());
 }
 
 /// A tensor of random values in device memory.
@@ -83,19 +81,19 @@ double seconds_of(const Context& ctx, const Work& work) {
 AttentionRates rates_of(const TransformerDims& d) {
   MatMul matmul(0);
   const Context ctx{Space(), matmul};
-  const std::int64_t wide = d.rows() * d.hidden, narrow = d.rows() * d.kv_dim();
+  const std::int64_t wide = d.rows() * d.q_dim(), narrow = d.rows() * d.kv_dim();
   const Tensor q(ctx, d.dtype, wide), k(ctx, d.dtype, narrow), v(ctx, d.dtype, narrow),
       out(ctx, d.dtype, wide), dout(ctx, d.dtype, wide), dq(ctx, d.dtype, wide),
       dk(ctx, d.dtype, narrow), dv(ctx, d.dtype, narrow);
   const Tensor logsumexp(ctx, Dtype::fp32, d.rows() * d.heads),
       delta(ctx, Dtype::fp32, d.rows() * d.heads);
-  const QueryKeyValue<ConstStored> in{q.stored(), k.stored(), v.stored(), d.hidden, d.kv_dim()};
+  const QueryKeyValue<ConstStored> in{q.stored(), k.stored(), v.stored(), d.q_dim(), d.kv_dim()};
   const double forward_s = seconds_of(ctx, [&] {
     attention_forward(ctx, d, in, out.stored(), logsumexp.floats(), nullptr, {}, {});
   });
   const double backward_s = seconds_of(ctx, [&] {
     attention_backward(ctx, d, in, out.stored(), logsumexp.floats(), dout.stored(),
-                       {dq.stored(), dk.stored(), dv.stored(), d.hidden, d.kv_dim()}, delta.data(),
+                       {dq.stored(), dk.stored(), dv.stored(), d.q_dim(), d.kv_dim()}, delta.data(),
                        {}, {});
   });
   return {d.dtype, forward_flops(d) / forward_s, 2.5 * forward_flops(d) / backward_s};
