@@ -14,16 +14,6 @@ namespace {
 constexpr RealRange positive{0, 1e12, true};
 constexpr RealRange not_negative{0, 1e12};
 
-// Calls `read` with a reader of the object at a key, if there is one.
-template<class F>
-void read_section(KeyReader& reader, std::string_view name, const F& read) {
-  const Json* section = reader.any(name);
-  if (section == nullptr) return;
-  KeyReader inner(reader.origin(), *section, reader.key(name));
-  read(inner);
-  inner.finish();
-}
-
 // A pattern over the layers, which repeats: a list of true and false.
 void read_pattern(KeyReader& reader, std::string_view name, std::vector<std::uint8_t>& pattern) {
   const Json* list = reader.any(name);
@@ -71,7 +61,7 @@ void read_positions(KeyReader& r, PositionSpec& p) {
   r.real("part", p.rotary.part, {0, 1, true});
   r.boolean("neighbours", p.rotary.neighbours);
   r.real("window_base", p.rotary.window_base, not_negative);
-  read_section(r, "scaling", [&](KeyReader& inner) { read_scaling(inner, p.rotary); });
+  r.section("scaling", [&](KeyReader& inner) { read_scaling(inner, p.rotary); });
   read_pattern(r, "rotates", p.rotates);
   r.real("alibi_factor", p.alibi_factor, positive);
 }
@@ -231,16 +221,16 @@ void read_decoder(KeyReader& reader, ModelSpec& model) {
   reader.need_integer("ffn", model.ffn, size_range);
   reader.real("init_std", d.init_std, positive);
   reader.boolean("in_out", d.in_out);
-  read_section(reader, "norm", [&](KeyReader& r) { read_norm(r, d.norm); });
-  read_section(reader, "positions", [&](KeyReader& r) { read_positions(r, d.positions); });
-  read_section(reader, "attention", [&](KeyReader& r) { read_attention(r, d.attention); });
-  read_section(reader, "block", [&](KeyReader& r) {
+  reader.section("norm", [&](KeyReader& r) { read_norm(r, d.norm); });
+  reader.section("positions", [&](KeyReader& r) { read_positions(r, d.positions); });
+  reader.section("attention", [&](KeyReader& r) { read_attention(r, d.attention); });
+  reader.section("block", [&](KeyReader& r) {
     r.choice("kind", d.block.kind);
     r.boolean("norms_first", d.block.norms_first);
     r.real("residual_factor", d.block.residual_factor, positive);
   });
-  read_section(reader, "mlp", [&](KeyReader& r) { read_mlp(r, d.mlp); });
-  read_section(reader, "ends", [&](KeyReader& r) { read_ends(r, d.ends, model.vocab); });
+  reader.section("mlp", [&](KeyReader& r) { read_mlp(r, d.mlp); });
+  reader.section("ends", [&](KeyReader& r) { read_ends(r, d.ends, model.vocab); });
   check_decoder(reader, model, d);
   read_modules(reader, d);
   model.decoder = SharedDecoder(std::move(d));

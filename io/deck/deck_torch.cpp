@@ -84,17 +84,15 @@ void read_dtype(KeyReader& reader, const char* name, std::optional<Dtype>& dtype
 }
 
 void read_mp_policy(KeyReader& reader, TorchSpec& torch) {
-  const Json* value = reader.any("mp_policy");
-  if (value == nullptr) return;
-  KeyReader policy(reader.origin(), *value, reader.key("mp_policy"));
-  read_dtype(policy, "param_dtype", torch.param_dtype);
-  read_dtype(policy, "reduce_dtype", torch.reduce_dtype);
-  for (const char* name : {"output_dtype", "cast_forward_inputs"})
-    if (const Json* unused = policy.any(name))
-      reader.origin().note(
-          FindingKind::no_effect, policy.key(name),
-          brief(*unused) + ": ShardMark's models compute in param_dtype, and the loss in fp32");
-  policy.finish();
+  reader.section("mp_policy", [&](KeyReader& policy) {
+    read_dtype(policy, "param_dtype", torch.param_dtype);
+    read_dtype(policy, "reduce_dtype", torch.reduce_dtype);
+    for (const char* name : {"output_dtype", "cast_forward_inputs"})
+      if (const Json* unused = policy.any(name))
+        policy.origin().note(
+            FindingKind::no_effect, policy.key(name),
+            brief(*unused) + ": ShardMark's models compute in param_dtype, and the loss in fp32");
+  });
 }
 
 void read_offload_policy(KeyReader& reader, TorchSpec& torch) {

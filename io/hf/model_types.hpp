@@ -31,7 +31,8 @@ const ModelType* model_type_named(std::string_view name);
 /// what the description cannot say.
 Json decoder_section(const ModelConfig& config, const ModelType& type);
 
-/// Returns the name in a description of an activation; nothing if there is none.
+/// Returns the name that a description gives to an activation of transformers, or nothing if it has
+/// no such activation.
 std::optional<std::string_view> activation_named(std::string_view hugging_face);
 
 /// Returns `modules` of a description from names and roles, "a.b:role c.d:role". A name that begins

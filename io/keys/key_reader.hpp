@@ -75,6 +75,16 @@ class KeyReader {
   /// Returns the value of a key, whatever its type, or nullptr if it is absent. Marks the key as
   /// known.
   const Json* any(std::string_view name);
+  /// Calls `read` with a reader of the object at a key, and finishes that reader. Does nothing if
+  /// the key is absent.
+  template<class F>
+  void section(std::string_view name, const F& read) {
+    const Json* object = any(name);
+    if (object == nullptr) return;
+    KeyReader inner(origin_, *object, key(name));
+    read(inner);
+    inner.finish();
+  }
   /// Refuses a key that a later version will have, if it is present.
   void later(std::string_view name, std::string_view remedy);
 

@@ -45,16 +45,6 @@ void whole_number(KeyReader& reader, std::string_view name, int& field, IntRange
   field = static_cast<int>(value);
 }
 
-// Calls f(reader) for an object, if it is there.
-template<class F>
-void section(KeyReader& parent, std::string_view name, const F& f) {
-  const Json* value = parent.any(name);
-  if (value == nullptr) return;
-  KeyReader reader(parent.origin(), *value, parent.key(name));
-  f(reader);
-  reader.finish();
-}
-
 const Json* array_of(KeyReader& parent, std::string_view name) {
   const Json* value = parent.any(name);
   if (value != nullptr && !value->is_array())
@@ -129,7 +119,7 @@ void read_link(KeyReader& reader, LinkModel& link) {
 
 void read_by_dtype(KeyReader& parent, std::string_view name, EnumArray<Dtype, double>& into,
                    double unit, RealRange range) {
-  section(parent, name, [&](KeyReader& reader) {
+  parent.section(name, [&](KeyReader& reader) {
     for (const Dtype d : {Dtype::fp32, Dtype::bf16, Dtype::fp16, Dtype::fp64})
       scaled(reader, to_string(d), into[d], unit, range);
   });
@@ -209,11 +199,11 @@ void read_level(KeyReader& reader, NetworkLevel& level) {
   reader.boolean("between_nodes", level.between_nodes);
   reader.text("library", level.library);
   reader.text("topology", level.topology);
-  section(reader, "link", [&](KeyReader& link) { read_link(link, level.link); });
+  reader.section("link", [&](KeyReader& link) { read_link(link, level.link); });
   scaled(reader, "node_gb_per_s", level.node_bytes_per_s, gb, bandwidth_gb);
   scaled(reader, "oversubscription", level.oversubscription, 1, factor);
   scaled(reader, "efficiency", level.efficiency, 1, efficiency);
-  section(reader, "nccl", [&](KeyReader& r) { read_nccl(r, level.nccl.emplace()); });
+  reader.section("nccl", [&](KeyReader& r) { read_nccl(r, level.nccl.emplace()); });
   scaled(reader, "compute_share", level.compute_share, 1, part);
   scaled(reader, "speed_beside_compute", level.speed_beside_compute, 1, efficiency);
   each(reader, "collectives", [&](KeyReader& item) {
@@ -232,7 +222,7 @@ void read_level(KeyReader& reader, NetworkLevel& level) {
 }
 
 void read_copies(KeyReader& parent, std::string_view name, CopyModel& model) {
-  section(parent, name, [&](KeyReader& reader) {
+  parent.section(name, [&](KeyReader& reader) {
     read_link(reader, model.link);
     model.points = curve(reader, "bytes_us");
   });
@@ -305,12 +295,12 @@ void read_jitter(KeyReader& reader, Jitter& j) {
         reader.origin().refuse(reader.key("step_quantiles"), q, "must be a number above 0");
       j.step_quantiles.push_back(q.get<double>());
     }
-  section(reader, "rank_skew", [&](KeyReader& r) {
+  reader.section("rank_skew", [&](KeyReader& r) {
     whole_number(r, "ranks", j.rank_skew.ranks, any_count);
     j.rank_skew.points = curve(r, "work_us_us");
     for (TimePoint& p : j.rank_skew.points) p.size *= us;
   });
-  section(reader, "noise", [&](KeyReader& r) { read_noise(r, j.noise.emplace()); });
+  reader.section("noise", [&](KeyReader& r) { read_noise(r, j.noise.emplace()); });
 }
 
 void read_placement(KeyReader& reader, Placement& p) {
@@ -341,24 +331,24 @@ Machine read_machine_file(const std::string& text) {
   reader.need_integer("machine_file", version, {1, Machine::schema_version});
   Machine m;
   reader.need_text("name", m.name);
-  section(reader, "provenance", [&](KeyReader& r) { read_provenance(r, m.provenance); });
-  section(reader, "node", [&](KeyReader& r) { read_node(r, m.node); });
+  reader.section("provenance", [&](KeyReader& r) { read_provenance(r, m.provenance); });
+  reader.section("node", [&](KeyReader& r) { read_node(r, m.node); });
   if (reader.any("device") == nullptr)
     origin.missing("device",
                    "describe the device of one rank, at least peak_tflops and "
                    "memory_gb_per_s");
-  section(reader, "device", [&](KeyReader& r) { read_device(r, m.device); });
+  reader.section("device", [&](KeyReader& r) { read_device(r, m.device); });
   each(reader, "network", [&](KeyReader& r) { read_level(r, m.network.emplace_back()); });
   each(reader, "placements", [&](KeyReader& r) { read_placement(r, m.placements.emplace_back()); });
-  section(reader, "host_link", [&](KeyReader& r) {
+  reader.section("host_link", [&](KeyReader& r) {
     read_copies(r, "to_device", m.to_device);
     read_copies(r, "to_host", m.to_host);
   });
-  section(reader, "disk", [&](KeyReader& r) {
+  reader.section("disk", [&](KeyReader& r) {
     read_copies(r, "read", m.disk_read);
     read_copies(r, "write", m.disk_write);
   });
-  section(reader, "jitter", [&](KeyReader& r) { read_jitter(r, m.jitter); });
+  reader.section("jitter", [&](KeyReader& r) { read_jitter(r, m.jitter); });
   scaled(reader, "step_us", m.step_s, us, time_us);
   reader.finish();
   if (m.device.products.empty() && m.device.peak_flops[Dtype::fp32] == 0 &&

@@ -20,7 +20,7 @@ std::string_view memory_of(Tier tier) {
   return names[tier];
 }
 
-// What of `bytes` lies beyond the budget of a tier, and where it is first exceeded.
+// Returns by how much `bytes` exceed the budget of a tier, and the event that first exceeds it.
 MemoryFit::Need need_of(const Program& program, Tier tier, std::int64_t bytes,
                         const Budgets& budgets) {
   MemoryFit::Need need;

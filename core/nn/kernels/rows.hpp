@@ -101,43 +101,27 @@ struct WarpRow {
   /// Calls `f(j, n)` for the runs [j, j + n) of [0, elems). The calls are independent.
   template<class F>
   KOKKOS_INLINE_FUNCTION void runs(std::int64_t elems, const F& f) const {
-    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, warp_lanes), [&](int lane) {
-      for (std::int64_t j = std::int64_t{lane} * run_elems; j < elems; j += warp_lanes * run_elems)
-        f(j, elems_of_run(j, elems));
+    loop(runs_of(elems), [&](std::int64_t run) {
+      const std::int64_t j = run * run_elems;
+      f(j, elems_of_run(j, elems));
     });
   }
   /// Returns the sum of the parts to which `f(j, n, part)` adds, for the runs [j, j + n) of
   /// [0, elems).
   template<class T, class F>
   KOKKOS_INLINE_FUNCTION T collect_runs(std::int64_t elems, const F& f) const {
-    T total = {};
-    Kokkos::parallel_reduce(
-        Kokkos::ThreadVectorRange(team, warp_lanes),
-        [&](int lane, T& sum) {
-          T part = {};
-          for (std::int64_t j = std::int64_t{lane} * run_elems; j < elems;
-               j += warp_lanes * run_elems)
-            f(j, elems_of_run(j, elems), part);
-          sum += part;
-        },
-        total);
-    return total;
+    return collect<T>(runs_of(elems), [&](std::int64_t run, T& part) {
+      const std::int64_t j = run * run_elems;
+      f(j, elems_of_run(j, elems), part);
+    });
   }
   /// Returns the largest `f(j, n)` of the runs [j, j + n) of [0, elems), elems > 0.
   template<class F>
   KOKKOS_INLINE_FUNCTION float max_of_runs(std::int64_t elems, const F& f) const {
-    float top = 0;
-    Kokkos::parallel_reduce(
-        Kokkos::ThreadVectorRange(team, warp_lanes),
-        [&](int lane, float& largest) {
-          for (std::int64_t j = std::int64_t{lane} * run_elems; j < elems;
-               j += warp_lanes * run_elems) {
-            const float v = f(j, elems_of_run(j, elems));
-            largest = v > largest ? v : largest;
-          }
-        },
-        Kokkos::Max<float>(top));
-    return top;
+    return max(runs_of(elems), [&](std::int64_t run) {
+      const std::int64_t j = run * run_elems;
+      return f(j, elems_of_run(j, elems));
+    });
   }
   template<class F>
   KOKKOS_INLINE_FUNCTION void once(const F& f) const {

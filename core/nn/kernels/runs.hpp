@@ -108,6 +108,10 @@ KOKKOS_INLINE_FUNCTION void copy_run(T* to, const T* from, int n) {
   }
 }
 
+/// Returns the number of runs of an array.
+KOKKOS_INLINE_FUNCTION std::int64_t runs_of(std::int64_t elems) {
+  return (elems + run_elems - 1) / run_elems;
+}
 /// Returns the number of elements of the run that begins at `at`.
 KOKKOS_INLINE_FUNCTION int elems_of_run(std::int64_t at, std::int64_t elems) {
   return elems - at < run_elems ? static_cast<int>(elems - at) : run_elems;
@@ -117,7 +121,7 @@ KOKKOS_INLINE_FUNCTION int elems_of_run(std::int64_t at, std::int64_t elems) {
 template<class F>
 void for_each_run(const Context& ctx, const std::string& label, std::int64_t elems, const F& f) {
   for_each(
-      ctx, label, (elems + run_elems - 1) / run_elems, KOKKOS_LAMBDA(std::int64_t run) {
+      ctx, label, runs_of(elems), KOKKOS_LAMBDA(std::int64_t run) {
         const std::int64_t at = run * run_elems;
         f(at, elems_of_run(at, elems));
       });

@@ -53,7 +53,7 @@ struct Transfer {
   Quotient quotient;
   bool streams;
 
-  // The same for a run of at most eight elements, for a GPU.
+  // Does the same for `n` elements, at most eight, which one thread of a GPU processes.
   KOKKOS_INLINE_FUNCTION void run(std::int64_t at, std::int64_t source, int n) const {
     if (to.dtype == from.dtype && !quotient.changes()) {
       if (to.dtype == Dtype::fp32)

@@ -26,6 +26,21 @@ struct Labels {
   const char *plain, *rounding;
 };
 
+/// Returns the parameter after a step. Element `j` of the first `count` moments is its own; the
+/// others are null.
+template<int count, class Rule>
+KOKKOS_INLINE_FUNCTION float next_param(const Rule& rule, float param, float gradient,
+                                        [[maybe_unused]] float* first_moment,
+                                        [[maybe_unused]] float* second_moment,
+                                        [[maybe_unused]] std::int64_t j) {
+  if constexpr (count == 2)
+    return rule.step(param, gradient, first_moment[j], second_moment[j]);
+  else if constexpr (count == 1)
+    return rule.step(param, gradient, first_moment[j]);
+  else
+    return rule.step(param, gradient);
+}
+
 /// The update of a run of elements, for a GPU.
 template<int count, class Rule>
 struct RunUpdate {
@@ -44,14 +59,8 @@ struct RunUpdate {
     kernel::load_run(grad.dtype, grad.data, at, n, g);
     if constexpr (count > 0) kernel::load_run(first_moment + at, n, m);
     if constexpr (count > 1) kernel::load_run(second_moment + at, n, v);
-    for (int j = 0; j < kernel::run_elems; ++j) {
-      if constexpr (count == 2)
-        p[j] = of.step(p[j], g[j] * clip, m[j], v[j]);
-      else if constexpr (count == 1)
-        p[j] = of.step(p[j], g[j] * clip, m[j]);
-      else
-        p[j] = of.step(p[j], g[j] * clip);
-    }
+    for (int j = 0; j < kernel::run_elems; ++j)
+      p[j] = next_param<count>(of, p[j], g[j] * clip, m, v, j);
     kernel::store_run(param + at, n, p);
     if constexpr (count > 0) kernel::store_run(first_moment + at, n, m);
     if constexpr (count > 1) kernel::store_run(second_moment + at, n, v);
@@ -92,15 +101,7 @@ void run(const Context& ctx, const Labels& labels, const Arrays<count>& arrays, 
         if constexpr (count > 0) m += at;
         if constexpr (count > 1) v += at;
         kernel::strip_loop(
-            n,
-            [&](std::int64_t j) {
-              if constexpr (count == 2)
-                p[j] = of.step(p[j], g[j] * clip, m[j], v[j]);
-              else if constexpr (count == 1)
-                p[j] = of.step(p[j], g[j] * clip, m[j]);
-              else
-                p[j] = of.step(p[j], g[j] * clip);
-            },
+            n, [&](std::int64_t j) { p[j] = next_param<count>(of, p[j], g[j] * clip, m, v, j); },
             [&](std::int64_t j) {
               kernel::prefetch_after(p + j, kernel::lanes);
               if constexpr (count > 0) kernel::prefetch_after(m + j, kernel::lanes);

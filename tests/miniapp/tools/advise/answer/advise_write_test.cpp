@@ -115,9 +115,9 @@ TEST_F(AdviseWrite, LeavesAConfigWithTheFiguresOfTheAdvice) {
 // Whoever takes the deck that was written needs no further argument.
 TEST_F(AdviseWrite, LeavesADeckWithTheFiguresOfTheAdvice) {
   for (const std::string framework : {"deepspeed", "torch", "shardmark"}) {
-    const Json told = advice(place_.deck(2), "advice-" + framework, {"--for", framework});
-    const Json& best = told.at("best");
-    const std::string deck = told.at("written").at(0);
+    const Json advised = advice(place_.deck(2), "advice-" + framework, {"--for", framework});
+    const Json& best = advised.at("best");
+    const std::string deck = advised.at("written").at(0);
     const Json point =
         answer({"predict", deck, "--machine", machine_, "--ranks", "4", "--format", "json"})
             .at("points")
