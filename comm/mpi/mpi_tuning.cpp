@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 
+#include <comm/mpi/mpi_library.hpp>
 #include <comm/mpi/mpi_tuning.hpp>
 #include <core/error.hpp>
 
@@ -30,6 +31,7 @@ bool only_tcp_between_nodes() {
 }
 
 void tune_mpich() {
+  if (!is_of_mpich(mpi_library())) return;
   // Pairwise exchange sends (N-1)/N of the array per rank; MPICH's default sends it log N times.
   set_unless_set("MPIR_CVAR_IREDUCE_SCATTER_BLOCK_INTRA_ALGORITHM", "sched_pairwise");
   if (!only_tcp_between_nodes()) return;

@@ -8,8 +8,8 @@ namespace shardmark {
 
 /// Selects MPICH's algorithms that move the least data, and on several nodes that only TCP joins
 /// the protocol of UCX without handshakes, through the environment variables of MPICH and UCX. A
-/// variable that is already set stays. Other MPI libraries ignore them. Not collective; call it
-/// before MPI_Init. Throws CommError.
+/// variable that is already set stays. Under another MPI library than MPICH and its relatives
+/// nothing is set. Not collective; call it before MPI_Init. Throws CommError.
 void tune_mpich();
 
 /// Whether the ranks run on several nodes whose network has no remote memory access, as far as the

@@ -17,7 +17,7 @@
 #include <miniapp/checkpoint/checkpoints.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
 #include <miniapp/provenance/provenance.hpp>
-#include <miniapp/ranks/launched_rank.hpp>
+#include <miniapp/ranks/launcher.hpp>
 
 namespace shardmark {
 namespace {

@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 
 #include <miniapp/commands/arguments_error.hpp>
-#include <miniapp/ranks/launched_rank.hpp>
+#include <miniapp/ranks/launcher.hpp>
 #include <miniapp/report/standard_output.hpp>
 
 namespace shardmark {

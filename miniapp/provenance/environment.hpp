@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment variables that affect the speed of a run or identify its job.
+// The environment variables that affect the speed of a run, and where they differ between ranks.
 #pragma once
 
 #include <string>
@@ -11,9 +11,7 @@
 
 namespace shardmark {
 
-/// "NAME=value" of this process, by name: OMP_*, KMP_*, KOKKOS_*, ONEDNN_*, DNNL_*, MKL_*, MPICH_*,
-/// MPIR_*, OMPI_MCA_*, FI_*, UCX_*, NCCL_*, CUDA_*, MALLOC_*, SHARDMARK_*, LD_PRELOAD, LD_AUDIT,
-/// GLIBC_TUNABLES, and those of SLURM_* that say which job this is and how it is bound.
+/// "NAME=value" of this process, by name: the settings and places of variables.hpp.
 std::vector<std::string> relevant_environment(const char* const* environment);
 
 /// A variable, with the ranks that have each of its values; ranks that lack it are not listed.
@@ -25,8 +23,9 @@ struct VariableOfRanks {
 /// All variables of all ranks, by name.
 std::vector<VariableOfRanks> by_variable(const std::vector<RankInfo>& ranks);
 
-/// Whether a variable says where a rank runs or which device it uses: cores, places, network cards,
-/// GPUs, host names, what a job scheduler says. Launchers give each rank its own value.
+/// Whether a recorded variable says where a rank runs or which device it uses: cores, places,
+/// network cards, GPUs, host names, what a job scheduler says. Launchers give each rank its own
+/// value.
 bool may_differ_by_rank(std::string_view name);
 /// The first variable that ranks have to have in common and do not, as a text; empty: there is
 /// none. Ranks with other settings of a library make a figure that nobody can repeat.

@@ -9,6 +9,7 @@
 
 #include <comm/mpi/device_buffers.hpp>
 #include <comm/mpi/mpi_check.hpp>
+#include <comm/mpi/mpi_library.hpp>
 #include <comm/nccl/nccl_headers.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/nn/kernels/threads.hpp>
@@ -21,17 +22,6 @@
 
 namespace shardmark {
 namespace {
-
-std::string mpi_library() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING];
-  int length = 0;
-  SHARDMARK_MPI(MPI_Get_library_version(text, &length));
-  std::string name(text, static_cast<std::size_t>(length));
-  name = name.substr(0, name.find('\n'));
-  // MPICH: "MPICH Version:\t4.0.2"
-  std::replace(name.begin(), name.end(), '\t', ' ');
-  return name;
-}
 
 std::string mpi_standard() {
   int version = 0, subversion = 0;

@@ -11,7 +11,7 @@
 
 #include <core/clock.hpp>
 #include <miniapp/ranks/deadline_guard.hpp>
-#include <miniapp/ranks/launched_rank.hpp>
+#include <miniapp/ranks/launcher.hpp>
 #include <miniapp/ranks/stop_signals.hpp>
 
 namespace shardmark {

@@ -12,6 +12,7 @@
 #include <miniapp/provenance/failure_text.hpp>
 #include <miniapp/ranks/deadline_guard.hpp>
 #include <miniapp/ranks/lanes.hpp>
+#include <miniapp/ranks/launcher.hpp>
 #include <miniapp/ranks/stop_signals.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/run/heap.hpp>
@@ -82,6 +83,7 @@ ExitStatus launch(const std::function<ExitStatus(const World&)>& body) {
   char** argv = nullptr;
   guard.begin("start-up: MPI_Init", start_limit_s);
   const MpiWorld world(argc, argv);
+  refuse_wrong_launcher(world.size());
   const ExitStatus status = run_in(world, guard, body);
   guard.begin("MPI_Finalize", end_limit_s);  // and what follows, to the end of the process
   return status;

@@ -45,9 +45,10 @@ const CommandHelp& program_help() {
                    lost,
                    stopped,
                    defect},
-      .environment = {{"PMI_RANK, PMIX_RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID",
-                       "The rank that the launcher gave this process. Only rank 0 prints errors in "
-                       "the arguments."}},
+      .environment =
+          {{"PMI_RANK, OMPI_COMM_WORLD_RANK, PMIX_RANK, PALS_RANKID, FLUX_TASK_RANK, SLURM_PROCID",
+            "The rank that the launcher gave this process. Only rank 0 prints errors in "
+            "the arguments."}},
       .examples = {{"mpiexec -n 2 shardmark run inputs/gpt-tiny-z3.json", "Trains a small GPT."},
                    {"shardmark plan inputs/gpt2-124m-z3.json --ranks 64",
                     "Prints what rank 0 of 64 would do."},

@@ -25,14 +25,16 @@ std::vector<VariableHelp> run_environment() {
        "A folder below which sys/class/powercap, sys/class/hwmon and sys/cray/pm_counters are "
        "looked for, instead of the system's own, to try how energy is reported."},
       {"MPIR_CVAR_IREDUCE_SCATTER_BLOCK_INTRA_ALGORITHM",
-       "MPICH's algorithm for reduce_scatter; set to sched_pairwise if it is not set."},
+       "MPICH's algorithm for reduce_scatter; set to sched_pairwise under MPICH and its relatives "
+       "if it is not set."},
       {"UCX_RNDV_THRESH",
        "The size from which UCX asks the receiver before it sends; set to 2m if it is not set and "
        "several nodes have no network with remote memory access."},
       {"UCX_TCP_TX_SEG_SIZE, UCX_TCP_RX_SEG_SIZE",
        "How much UCX sends over TCP with one system call; set to 256k under the same conditions."},
-      {"OMP_*, KOKKOS_*, ONEDNN_*, DNNL_*, MPICH_*, MPIR_*, FI_*, UCX_*, NCCL_*, SLURM_*",
-       "Read by the libraries and the launcher. The report records them."},
+      {"OMP_*, KOKKOS_*, ONEDNN_*, MPICH_*, OMPI_MCA_*, I_MPI_*, FI_*, UCX_*, NCCL_*, RCCL_* …",
+       "Settings that libraries read. They must be the same on all ranks, and the report records "
+       "them; docs/valid.md has the whole list."},
   };
 }
 

@@ -12,6 +12,7 @@
 #include <miniapp/provenance/machine.hpp>
 #include <miniapp/provenance/number_list.hpp>
 #include <miniapp/provenance/placement.hpp>
+#include <miniapp/provenance/variables.hpp>
 #include <miniapp/report/report_provenance.hpp>
 
 namespace shardmark::test::provenance_test {
@@ -72,12 +73,82 @@ TEST_F(Machine, IsEmptyWhereTheKernelSaysNothing) {
 }
 
 TEST(Environment, ContainsOnlyRelevantVariables) {
-  const char* const environment[] = {"PATH=/bin",        "UCX_TLS=rc",          "SLURM_JOB_ID=7",
-                                     "SLURM_JWT=secret", "OMP_NUM_THREADS=1",   "HOMER=x",
-                                     "XOMP_A=1",         "SHARDMARK_FAULT=a=b", nullptr};
+  const char* const environment[] = {
+      "PATH=/bin",         "UCX_TLS=rc",        "SLURM_CPU_BIND=x",    "SLURM_JWT=secret",
+      "OMP_NUM_THREADS=1", "HOMER=x",           "SLURM_JOB_ID=7",      "XOMP_A=1",
+      "PMI_RANK=1",        "OMPI_MCA_ess_x=12", "SHARDMARK_FAULT=a=b", nullptr};
   EXPECT_EQ(relevant_environment(environment),
-            (std::vector<std::string>{"OMP_NUM_THREADS=1", "SHARDMARK_FAULT=a=b", "SLURM_JOB_ID=7",
-                                      "UCX_TLS=rc"}));
+            (std::vector<std::string>{"OMP_NUM_THREADS=1", "SHARDMARK_FAULT=a=b",
+                                      "SLURM_CPU_BIND=x", "UCX_TLS=rc"}));
+}
+
+// What the launchers set in each process, as they were seen to do, and keys and addresses.
+TEST(Environment, LeavesOutIdentitiesKeysAndAddresses) {
+  for (const char* name : {"OMPI_MCA_ess_base_vpid",
+                           "OMPI_MCA_ess_base_jobid",
+                           "OMPI_MCA_ess",
+                           "OMPI_MCA_orte_hnp_uri",
+                           "OMPI_MCA_orte_precondition_transports",
+                           "OMPI_MCA_orte_jobfam_session_dir",
+                           "OMPI_MCA_orte_ess_node_rank",
+                           "OMPI_MCA_pmix",
+                           "OMPI_MCA_initial_wdir",
+                           "OMPI_MCA_mpi_oversubscribe",
+                           "OMPI_MCA_num_procs",
+                           "PMIX_MCA_psec",
+                           "PRTE_MCA_ess_base_nspace",
+                           "PRTE_MCA_prte_ess_node_rank",
+                           "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
+                           "I_MPI_HYDRA_UUID",
+                           "I_MPI_INFO_CACHE1",
+                           "I_MPI_PIN_INFO",
+                           "NCCL_COMM_ID",
+                           "CCL_KVS_IP_PORT",
+                           "PSM2_UUID"})
+    EXPECT_EQ(kind_of_variable(name), VariableKind::identity) << name;
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "OMPI_UNIVERSE_SIZE", "PMIX_RANK", "PMIX_NAMESPACE",
+        "PMIX_SERVER_URI41", "PMI_FD", "PALS_RANKID", "SLURM_PROCID", "SLURM_JOB_ID",
+        "HYDRA_BSTRAP_LOCALHOST", "PRTE_LAUNCHED"})
+    EXPECT_EQ(kind_of_variable(name), VariableKind::other) << name;
+}
+
+TEST(Environment, ComparesWhatAPersonSetsForAnyMpiAndVendor) {
+  for (const char* name : {"OMPI_MCA_pml",
+                           "OMPI_MCA_btl_tcp_if_include",
+                           "OMPI_MCA_coll_tuned_use_dynamic_rules",
+                           "OMPI_MCA_rmaps_base_oversubscribe",
+                           "PRTE_MCA_rmaps_default_mapping_policy",
+                           "PMIX_MCA_gds",
+                           "I_MPI_FABRICS",
+                           "I_MPI_ADJUST_ALLREDUCE",
+                           "MPICH_OFI_NIC_POLICY",
+                           "MV2_USE_CUDA",
+                           "HIP_FORCE_DEV_KERNARG",
+                           "HSA_ENABLE_SDMA",
+                           "ROCR_FOO",
+                           "RCCL_MSCCL_ENABLE",
+                           "CCL_ALLREDUCE",
+                           "ZE_FLAT",
+                           "SYCL_CACHE_PERSISTENT",
+                           "HWLOC_XMLFILE",
+                           "GOMP_SPINCOUNT",
+                           "PSM2_RANKS_PER_CONTEXT",
+                           "LD_PRELOAD",
+                           "GLIBC_TUNABLES"})
+    EXPECT_EQ(kind_of_variable(name), VariableKind::setting) << name;
+  for (const char* name :
+       {"ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "HIP_VISIBLE_DEVICES", "GOMP_CPU_AFFINITY",
+        "SLURM_CPU_BIND", "UCX_NET_DEVICES", "I_MPI_PIN_PROCESSOR_LIST", "NCCL_HOSTID"})
+    EXPECT_EQ(kind_of_variable(name), VariableKind::place) << name;
+}
+
+TEST(Environment, RowsOfTheTableAreDocumented) {
+  std::ifstream file(SHARDMARK_TESTS "/../docs/valid.md");
+  if (!file) GTEST_SKIP() << "the documents are not installed beside the tests";
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  for (const VariableRow& row : variable_rows())
+    EXPECT_NE(page.find(row.text), std::string::npos) << row.text;
 }
 
 TEST(Environment, DistinguishesRanks) {

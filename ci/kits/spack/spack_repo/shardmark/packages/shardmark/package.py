@@ -82,7 +82,10 @@ class Shardmark(CMakePackage, CudaPackage):
 
     def test_train(self):
         """train a tiny model on two ranks until it is VALID"""
-        launcher = which("mpiexec", "srun", required=True)
+        # The mpiexec of this build's MPI, which need not be the one on PATH.
+        launcher = which("mpiexec", path=self.spec["mpi"].prefix.bin) or which(
+            "mpiexec", "srun", required=True
+        )
         for stage in range(4):
             with test_part(self, f"test_train_stage_{stage}", purpose=f"ZeRO stage {stage}"):
                 out = launcher(

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <comm/mpi/mpi_library.hpp>
+#include <core/error.hpp>
+#include <core/text.hpp>
+#include <miniapp/ranks/launcher.hpp>
+
+namespace shardmark {
+namespace {
+
+// The launchers, innermost first: srun also starts the daemons of the others. PMIx alone does not
+// say how many processes there are. SLURM_NTASKS would not do, because a batch script has it, too,
+// and may start a single process.
+struct KnownLauncher {
+  std::string_view name;
+  const char* rank;
+  const char* processes;  // nullptr: it does not say
+  std::string_view remedy;
+};
+constexpr std::array known_launchers{
+    KnownLauncher{"a launcher that speaks PMI (the mpiexec of MPICH or Intel MPI, or srun)",
+                  "PMI_RANK", "PMI_SIZE", ""},
+    KnownLauncher{"Open MPI's mpiexec", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ""},
+    KnownLauncher{"a launcher that speaks PMIx", "PMIX_RANK", nullptr, ""},
+    KnownLauncher{"PALS", "PALS_RANKID", "PALS_SIZE", ""},
+    KnownLauncher{"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE",
+                  ", or name this MPI to Flux (`flux run -o mpi=…`)"},
+    KnownLauncher{"Slurm's srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+                  ", or name this MPI to srun (`srun --mpi=pmi2` or `pmix`; `srun --mpi=list`)"}};
+
+std::vector<std::pair<Launch, std::string_view>> launches(const ReadVariable& read) {
+  std::vector<std::pair<Launch, std::string_view>> found;
+  for (const KnownLauncher& known : known_launchers) {
+    if (known.processes == nullptr) continue;
+    if (const char* text = read(known.processes); text != nullptr && std::atoi(text) > 0)
+      found.push_back({{known.name, known.processes, std::atoi(text)}, known.remedy});
+  }
+  return found;
+}
+
+const char* from_environment(const char* name) {
+  return std::getenv(name);
+}
+
+}  // namespace
+
+int launched_rank(const ReadVariable& read) {
+  for (const KnownLauncher& known : known_launchers)
+    if (const char* value = read(known.rank); value != nullptr) return std::atoi(value);
+  return 0;
+}
+
+int launched_rank() {
+  return launched_rank(from_environment);
+}
+
+std::optional<std::string> wrong_launcher(int world, std::string_view library,
+                                          const ReadVariable& read) {
+  const auto all = launches(read);
+  if (all.empty() || std::any_of(all.begin(), all.end(), [&](const auto& launch) {
+        return launch.first.processes <= world;
+      }))
+    return {};
+  const auto& [launch, remedy] = all.front();
+  return fmt::format(
+      "launch: {0} started {1} processes ({2} = {1}), but the MPI library of this program ({3}) "
+      "has "
+      "a world of {4}: start it with the launcher of that library{5}",
+      launch.launcher, launch.processes, launch.variable, library, plural(world, "rank"), remedy);
+}
+
+void refuse_wrong_launcher(int world) {
+  if (const auto why = wrong_launcher(world, mpi_library(), from_environment))
+    throw DeckError(*why);
+}
+
+std::string host_of_process() {
+  char host[256] = "";
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  return host;
+}
+
+}  // namespace shardmark
