@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What PyTorch reaches on this device: a copy in its memory, copies over the host link, a large bf16
-product, and flash attention. Times are medians by events; operands are larger than any cache.
+product, flash attention, and the copy of a gigabyte to and from a file. Times are medians by events;
+operands are larger than any cache.
 
-    device.py copy | link | product | attention BATCH SEQUENCE HEADS HEAD_SIZE   [--device cpu]
+    device.py copy | link | product | attention BATCH SEQUENCE HEADS HEAD_SIZE | file FOLDER
+              [--device cpu]
 """
 import json
+import os
+import pathlib
 import statistics
 import sys
 import time
@@ -79,8 +83,47 @@ def attention(batch, sequence, heads, size):
          backward_ms=backward * 1e3)
 
 
+def file(folder):
+    """Device memory through two pinned pieces to a file that is durable at the end, and back from a
+    file that the page cache no longer has."""
+    path, piece = pathlib.Path(folder) / "copy.bin", 16 << 20
+    there = torch.randint(255, (MIB << 20,), dtype=torch.uint8, device=DEVICE).view(-1, piece)
+    here = torch.empty((2, piece), dtype=torch.uint8, pin_memory=not CPU)
+    wait = (lambda: None) if CPU else torch.cuda.synchronize
+
+    def write():
+        with open(path, "wb", buffering=0) as to:
+            here[0].copy_(there[0], non_blocking=True)
+            for i in range(len(there)):
+                wait()
+                if i + 1 < len(there):
+                    here[(i + 1) % 2].copy_(there[i + 1], non_blocking=True)
+                to.write(here[i % 2].numpy())
+            os.fsync(to.fileno())
+            os.posix_fadvise(to.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def read():
+        with open(path, "rb", buffering=0) as source:
+            for i in range(len(there)):
+                source.readinto(here[i % 2].numpy())
+                wait()
+                there[i].copy_(here[i % 2], non_blocking=True)
+        wait()
+
+    def gb_per_s(work):
+        start = time.perf_counter()
+        work()
+        return there.numel() / (time.perf_counter() - start) / 1e9
+
+    for _ in range(3):
+        tell("file", write_gb_per_s=gb_per_s(write), read_gb_per_s=gb_per_s(read))
+    path.unlink()
+
+
 if __name__ == "__main__":
     if WORDS[0] == "attention":
         attention(*map(int, WORDS[1:5]))
+    elif WORDS[0] == "file":
+        file(WORDS[1])
     else:
         {"copy": copy, "link": link, "product": product}[WORDS[0]]()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage 5: offload over the host link: bytes as planned, bandwidth beside a pinned copy of PyTorch's,
-and how much of the copies' time computation hides."""
+and how much of the copies' time computation hides. Checkpoints beside a plain copy to a file."""
+import statistics
+
 from . import models
 from .first import tiny
 
@@ -22,6 +24,32 @@ def run(v):
     measure(v, "llama-1b, stage 3, optimizer and parameters", "llama-1b",
             models.sets(v, "llama-1b") + [f"{zero}.offload_optimizer={host}",
                                           f"{zero}.offload_param={host}"], best)
+    checkpoints(v)
+
+
+def checkpoints(v):
+    """State of the device to files and back, beside PyTorch's copy of a gigabyte to the same folder."""
+    sets = ["checkpoint.benchmark=3", f"checkpoint.dir={v.work / 'checkpoints'}"]
+    sets += ["memory.device_gib=12"] if v.on_gpu else ["memory.device_gib=0.05", "model.hidden=64",
+                                                       "model.ffn=128", "model.vocab=256"]
+    r = v.shardmark(v.deck("checkpoint-8b"), sets, limit_s=120)
+    if not v.check_valid("checkpoints", r):
+        return
+    o = v.peer("device.py", "file", str(v.work), *([] if v.on_gpu else ["--device", "cpu"]),
+               limit_s=60)
+    plain = o.json_lines()
+    if not plain:
+        v.skip("a plain copy to a file", f"PyTorch: {o.why()}")
+    measured = r.report["checkpoints"]["benchmark"]
+    for way in ("write", "read"):
+        ours = measured["state_bytes"] / statistics.median(measured[f"{way}_s"]) / 1e9
+        beside = ""
+        if plain:
+            best = statistics.median(line[f"{way}_gb_per_s"] for line in plain)
+            v.figure(f"a plain copy of a gigabyte, {way}", best, "GB/s")
+            beside = f", {ours / best:.2f} of a plain copy's"
+        v.figure(f"checkpoints, {way}", ours, "GB/s",
+                 text=f"{measured['state_bytes'] / 2**30:.2f} GiB each{beside}")
 
 
 def measure(v, what, deck, sets, best):

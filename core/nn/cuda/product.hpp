@@ -25,7 +25,8 @@ struct ProductOperands {
 std::uint32_t alignment_of(const ProductOperands& p);
 
 /// A prepared product. Move-only. Sums are fp32: neither products nor partial sums are added in a
-/// shorter type, and fp32 operands are not rounded to TF32.
+/// shorter type, and fp32 operands are not rounded to TF32. Some algorithms round the product to a
+/// C of 16 bits before they add it to what C has.
 class Product {
  public:
   /// Throws PlanError if cuBLASLt has no algorithm for `shape` within `workspace_bytes`.

@@ -12,6 +12,27 @@
 
 namespace shardmark::kernel {
 
+/// Two sums over the same elements.
+struct TwoSums {
+  float first = 0, second = 0;
+  KOKKOS_INLINE_FUNCTION TwoSums& operator+=(const TwoSums& other) {
+    first += other.first;
+    second += other.second;
+    return *this;
+  }
+};
+
+}  // namespace shardmark::kernel
+
+namespace Kokkos {
+template<>
+struct reduction_identity<shardmark::kernel::TwoSums> {
+  KOKKOS_FORCEINLINE_FUNCTION static shardmark::kernel::TwoSums sum() { return {}; }
+};
+}  // namespace Kokkos
+
+namespace shardmark::kernel {
+
 /// True if a warp processes a row, false if a thread does. One test sets this on the host, too.
 #if defined(SHARDMARK_ROWS_ARE_WARPS)
 inline constexpr bool rows_are_warps = true;
@@ -99,11 +120,11 @@ struct WarpRow {
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, n), f);
   }
   /// Calls `f(j, n)` for the runs [j, j + n) of [0, elems). The calls are independent.
-  template<class F>
+  template<int N = run_elems, class F>
   KOKKOS_INLINE_FUNCTION void runs(std::int64_t elems, const F& f) const {
-    loop(runs_of(elems), [&](std::int64_t run) {
-      const std::int64_t j = run * run_elems;
-      f(j, elems_of_run(j, elems));
+    loop(runs_of<N>(elems), [&](std::int64_t run) {
+      const std::int64_t j = run * N;
+      f(j, elems_of_run<N>(j, elems));
     });
   }
   /// Returns the sum of the parts to which `f(j, n, part)` adds, for the runs [j, j + n) of
@@ -113,14 +134,6 @@ struct WarpRow {
     return collect<T>(runs_of(elems), [&](std::int64_t run, T& part) {
       const std::int64_t j = run * run_elems;
       f(j, elems_of_run(j, elems), part);
-    });
-  }
-  /// Returns the largest `f(j, n)` of the runs [j, j + n) of [0, elems), elems > 0.
-  template<class F>
-  KOKKOS_INLINE_FUNCTION float max_of_runs(std::int64_t elems, const F& f) const {
-    return max(runs_of(elems), [&](std::int64_t run) {
-      const std::int64_t j = run * run_elems;
-      return f(j, elems_of_run(j, elems));
     });
   }
   template<class F>

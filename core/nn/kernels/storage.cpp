@@ -12,6 +12,10 @@ namespace {
 
 constexpr std::int64_t row_piece = 8192;  // elements that one row of a kernel processes
 
+// Gradients and results are fp32 more often than not.
+constexpr int transfer_elems = kernel::short_run_elems;
+using TransferValues = float[transfer_elems];
+
 // What happens to a value before it is stored. If the divisor is a power of two, multiplying by its
 // reciprocal gives the same bits several times faster.
 struct Quotient {
@@ -53,22 +57,24 @@ struct Transfer {
   Quotient quotient;
   bool streams;
 
-  // Does the same for `n` elements, at most eight, which one thread of a GPU processes.
+  // Does the same for `n` elements, a short run, which one thread of a GPU processes.
   KOKKOS_INLINE_FUNCTION void run(std::int64_t at, std::int64_t source, int n) const {
     if (to.dtype == from.dtype && !quotient.changes()) {
       if (to.dtype == Dtype::fp32)
-        return kernel::copy_run(static_cast<std::uint32_t*>(to.data) + at,
-                                static_cast<const std::uint32_t*>(from.data) + source, n);
-      return kernel::copy_run(static_cast<std::uint16_t*>(to.data) + at,
-                              static_cast<const std::uint16_t*>(from.data) + source, n);
+        return kernel::copy_run<transfer_elems>(
+            static_cast<std::uint32_t*>(to.data) + at,
+            static_cast<const std::uint32_t*>(from.data) + source, n);
+      return kernel::copy_run<transfer_elems>(static_cast<std::uint16_t*>(to.data) + at,
+                                              static_cast<const std::uint16_t*>(from.data) + source,
+                                              n);
     }
-    float values[kernel::run_elems];
+    TransferValues values;
     kernel::load_run(from.dtype, from.data, source, n, values);
     if (quotient.changes()) {
       for (float& v : values) v = quotient.multiplies ? v * quotient.by : v / quotient.by;
       // A quotient is first rounded in the type of the value that is divided.
-      if (from.dtype == Dtype::bf16) round_in<Bf16>(kernel::run_elems, values, values);
-      if (from.dtype == Dtype::fp16) round_in<Fp16>(kernel::run_elems, values, values);
+      if (from.dtype == Dtype::bf16) round_in<Bf16>(transfer_elems, values, values);
+      if (from.dtype == Dtype::fp16) round_in<Fp16>(transfer_elems, values, values);
     }
     kernel::store_run(to.dtype, to.data, at, n, values);
   }
@@ -116,20 +122,20 @@ struct AccumulateRun {
   Stored into;
   ConstStored from;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
-    float a[kernel::run_elems], b[kernel::run_elems];
+    TransferValues a, b;
     kernel::load_run(into.dtype, into.data, at, n, a);
     kernel::load_run(from.dtype, from.data, at, n, b);
-    for (int j = 0; j < kernel::run_elems; ++j) a[j] += b[j];
+    for (int j = 0; j < transfer_elems; ++j) a[j] += b[j];
     kernel::store_run(into.dtype, into.data, at, n, a);
   }
 };
 
-/// Zeros to runs of eight words or to what is left in bytes.
+/// Zeros to short runs of words.
 struct ClearRun {
   unsigned char* data;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
     constexpr std::int64_t word = sizeof(float);
-    constexpr float zeros[kernel::run_elems] = {};
+    constexpr TransferValues zeros = {};
     kernel::store_run(reinterpret_cast<float*>(data + at * word), n, zeros);
   }
 };
@@ -138,7 +144,7 @@ struct ClearRun {
 void transfer_all(const Context& ctx, const char* label, std::int64_t elems,
                   const Transfer& transfer) {
   if constexpr (kernel::rows_are_warps)
-    kernel::for_each_run(ctx, label, elems, TransferRun{transfer});
+    kernel::for_each_run<transfer_elems>(ctx, label, elems, TransferRun{transfer});
   else
     kernel::for_each_part(
         ctx, label, elems, transfer.streams,
@@ -219,7 +225,8 @@ KOKKOS_INLINE_FUNCTION void transfer_part(const kernel::ThreadRow&, const Transf
 KOKKOS_INLINE_FUNCTION void transfer_part(const kernel::WarpRow& row, const Transfer& transfer,
                                           std::int64_t at, std::int64_t source,
                                           std::int64_t count) {
-  row.runs(count, [&](std::int64_t i, int n) { transfer.run(at + i, source + i, n); });
+  row.runs<transfer_elems>(count,
+                           [&](std::int64_t i, int n) { transfer.run(at + i, source + i, n); });
 }
 
 }  // namespace
@@ -236,7 +243,8 @@ void convert(const Context& ctx, std::int64_t elems, Stored to, ConstStored from
 void accumulate(const Context& ctx, std::int64_t elems, Stored into, ConstStored from) {
   for (const Dtype dtype : {into.dtype, from.dtype}) with_storage(dtype, [](auto) {});
   if constexpr (kernel::rows_are_warps)
-    return kernel::for_each_run(ctx, "shardmark::accumulate", elems, AccumulateRun{into, from});
+    return kernel::for_each_run<transfer_elems>(ctx, "shardmark::accumulate", elems,
+                                                AccumulateRun{into, from});
   kernel::for_each_piece(
       ctx, "shardmark::accumulate", elems, into, false,
       KOKKOS_LAMBDA(std::int64_t at, std::int64_t n, kernel::Results & results) {
@@ -265,7 +273,8 @@ void clear(const Context& ctx, std::int64_t bytes, void* data) {
   constexpr std::int64_t word = sizeof(float);
   if (kernel::rows_are_warps && reinterpret_cast<std::uintptr_t>(d) % word == 0) {
     const std::int64_t words = bytes / word;
-    if (words > 0) kernel::for_each_run(ctx, "shardmark::clear", words, ClearRun{d});
+    if (words > 0)
+      kernel::for_each_run<transfer_elems>(ctx, "shardmark::clear", words, ClearRun{d});
     d += words * word;
     bytes -= words * word;
     if (bytes == 0) return;

@@ -7,8 +7,52 @@
 #include <core/nn/layers/cross_entropy.hpp>
 
 namespace shardmark {
+namespace detail {
 
+// e^x for x <= 0. A GPU's own function has an absolute error below 1e-7 there, which is all that a
+// sum of powers needs, and takes a fraction of the instructions, which limit this kernel.
+KOKKOS_INLINE_FUNCTION float power_f32(float x) {
+#if defined(__CUDA_ARCH__)
+  return __expf(x);
+#else
+  return exp_f32(x);
+#endif
+}
+
+// Powers of a part of a row, as lanes collect them: sums of other parts grow smaller when a larger
+// value is met.
+struct PartPowers {
+  float top = -INFINITY, sum = 0;
+  KOKKOS_INLINE_FUNCTION static float below(float a, float b) {
+    return a < b ? power_f32(a - b) : 1.0f;
+  }
+  KOKKOS_INLINE_FUNCTION void raise(float to) {
+    if (!(to > top)) return;
+    sum *= below(top, to);
+    top = to;
+  }
+  KOKKOS_INLINE_FUNCTION PartPowers& operator+=(const PartPowers& other) {
+    raise(other.top);
+    sum += other.sum * below(other.top, top);
+    return *this;
+  }
+};
+
+}  // namespace detail
+}  // namespace shardmark
+
+namespace Kokkos {
+template<>
+struct reduction_identity<shardmark::detail::PartPowers> {
+  KOKKOS_FORCEINLINE_FUNCTION static shardmark::detail::PartPowers sum() { return {}; }
+};
+}  // namespace Kokkos
+
+namespace shardmark {
 namespace {
+
+using detail::PartPowers;
+using detail::power_f32;
 
 // The longest fp32 sum of a lane is a few hundred elements; longer ones continue in double.
 constexpr std::int64_t sum_elems = kernel::rows_are_warps ? 8192 : 1024;
@@ -33,25 +77,13 @@ struct Shaped {
   }
 };
 
-// Returns the largest of `count` elements. Values that are not a number are ignored.
-template<class T>
-KOKKOS_INLINE_FUNCTION float highest_of(const kernel::ThreadRow& row, std::int64_t count,
-                                        const T* x) {
-  return row.max(count, [&](std::int64_t j) { return widen(x[j]); });
-}
-template<class T>
-KOKKOS_INLINE_FUNCTION float highest_of(const kernel::WarpRow& row, std::int64_t count,
-                                        const T* x) {
-  return row.max_of_runs(count, [&](std::int64_t j, int n) {
-    float values[kernel::run_elems];
-    kernel::load_run(x + j, n, values);
-    float top = -INFINITY;
-    for (int i = 0; i < kernel::run_elems; ++i) top = i < n && values[i] > top ? values[i] : top;
-    return top;
-  });
-}
+// The largest logit of a row, and the sum of e^(x - top) over the row.
+struct Powers {
+  float top;
+  double sum;
+};
 
-// Returns the sum of e^(x - top) for count <= sum_elems elements.
+// The sum of e^(x - top) for count <= sum_elems elements.
 template<bool keeps, class T>
 KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::ThreadRow& row, std::int64_t count, T* x,
                                         float top) {
@@ -61,14 +93,51 @@ KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::ThreadRow& row, std::int64
   row.loop(count, [&](std::int64_t j) { to[j] = exp_f32(widen(x[j]) - top); });
   return row.sum<float>(count, [&](std::int64_t j) { return to[j]; });
 }
+
+// The powers of row r. `top` is one of its logits; values that are not a number do not become the
+// largest.
 template<bool keeps, class T>
-KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::WarpRow& row, std::int64_t count, const T* x,
-                                        float top) {
-  return row.collect_runs<float>(count, [&](std::int64_t j, int n, float& part) {
-    float values[kernel::run_elems];
-    kernel::load_run(x + j, n, values);
-    for (int i = 0; i < kernel::run_elems; ++i) part += i < n ? exp_f32(values[i] - top) : 0.0f;
-  });
+KOKKOS_INLINE_FUNCTION Powers powers_of(const kernel::ThreadRow& row, const HeadPieces& pieces,
+                                        std::int64_t r, T* logits, float top) {
+  for (std::int64_t v = 0; v < pieces.vocab; v += pieces.columns) {
+    const T* x = logits + pieces.row(v, r);
+    const float highest =
+        row.max(pieces.columns_of(v), [&](std::int64_t j) { return widen(x[j]); });
+    top = highest > top ? highest : top;
+  }
+  double sum = 0;
+  for (std::int64_t v = 0; v < pieces.vocab; v += pieces.columns)
+    for (std::int64_t j = 0, n = pieces.columns_of(v); j < n; j += sum_elems)
+      sum += sum_powers<keeps>(row, n - j < sum_elems ? n - j : sum_elems,
+                               logits + pieces.row(v, r) + j, top);
+  return {top, sum};
+}
+// A GPU reads the logits once.
+template<bool keeps, class T>
+KOKKOS_INLINE_FUNCTION Powers powers_of(const kernel::WarpRow& row, const HeadPieces& pieces,
+                                        std::int64_t r, const T* logits, float top) {
+  double sum = 0;
+  for (std::int64_t v = 0; v < pieces.vocab; v += pieces.columns)
+    for (std::int64_t first = 0, n = pieces.columns_of(v); first < n; first += sum_elems) {
+      const T* x = logits + pieces.row(v, r) + first;
+      const auto add = [&](std::int64_t j, int count, PartPowers& part) {
+        float values[kernel::run_elems];
+        kernel::load_run(x + j, count, values);
+        float high = -INFINITY;
+        for (int i = 0; i < kernel::run_elems; ++i)
+          high = i < count && values[i] > high ? values[i] : high;
+        part.raise(high);
+        for (int i = 0; i < kernel::run_elems; ++i)
+          part.sum += i < count && values[i] != -INFINITY ? power_f32(values[i] - part.top) : 0.0f;
+      };
+      const auto part =
+          row.collect_runs<PartPowers>(n - first < sum_elems ? n - first : sum_elems, add);
+      const float higher = part.top > top ? part.top : top;
+      sum = sum * static_cast<double>(PartPowers::below(top, higher)) +
+            static_cast<double>(part.sum * PartPowers::below(part.top, higher));
+      top = higher;
+    }
+  return {top, sum};
 }
 
 // Replaces `count` logits by their gradients, as far as these do not depend on the target. Logits
@@ -91,7 +160,7 @@ KOKKOS_INLINE_FUNCTION void store_part(const kernel::WarpRow& row, std::int64_t 
   row.runs(count, [&](std::int64_t j, int n) {
     float values[kernel::run_elems];
     kernel::load_run(x + j, n, values);
-    for (float& z : values) z = exp_f32(z - top) * factor * shape.slope(z);
+    for (float& z : values) z = power_f32(z - top) * factor * shape.slope(z);
     kernel::store_run(x + j, n, values);
   });
 }
@@ -110,17 +179,9 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
         const std::int64_t target_piece = target / pieces.columns * pieces.columns;
         T* x_target = logits + pieces.row(target_piece, r) + (target - target_piece);
         const float target_logit = widen(*x_target);
-        float top = target_logit;
-        for (std::int64_t v = 0; v < vocab; v += pieces.columns) {
-          const T* x = logits + pieces.row(v, r);
-          const float highest = highest_of(row, pieces.columns_of(v), x);
-          top = highest > top ? highest : top;
-        }
-        double sum = 0;
-        for (std::int64_t v = 0; v < vocab; v += pieces.columns)
-          for (std::int64_t j = 0, n = pieces.columns_of(v); j < n; j += sum_elems)
-            sum += sum_powers<keeps>(row, n - j < sum_elems ? n - j : sum_elems,
-                                     logits + pieces.row(v, r) + j, top);
+        const Powers powers = powers_of<keeps>(row, pieces, r, logits, target_logit);
+        const float top = powers.top;
+        const double sum = powers.sum;
         const auto factor = static_cast<float>(scale / sum);
         auto store = [&](T* part, std::int64_t count) {
           store_part<keeps>(row, count, part, top, factor, shape);
@@ -137,7 +198,7 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
         }
         row.once([&] {
           round_to(*x_target,
-                   (exp_f32(target_logit - top) * factor - scale) * shape.slope(target_logit));
+                   (power_f32(target_logit - top) * factor - scale) * shape.slope(target_logit));
           row_loss[r] = static_cast<float>(
               std::log(sum) + (static_cast<double>(top) - static_cast<double>(target_logit)));
         });

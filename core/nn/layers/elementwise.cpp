@@ -6,16 +6,33 @@
 namespace shardmark {
 namespace {
 
+// out = x + factor * (out + bias), for one row.
+template<class T>
+KOKKOS_INLINE_FUNCTION void bias_residual_row(const kernel::ThreadRow& row, std::int64_t hidden,
+                                              const T* x, const T* bias, T* out, float factor) {
+  row.loop(hidden, [&](std::int64_t j) {
+    round_to(out[j], widen(x[j]) + factor * (widen(out[j]) + widen(bias[j])));
+  });
+}
+template<class T>
+KOKKOS_INLINE_FUNCTION void bias_residual_row(const kernel::WarpRow& row, std::int64_t hidden,
+                                              const T* x, const T* bias, T* out, float factor) {
+  row.runs(hidden, [&](std::int64_t j, int n) {
+    float a[kernel::run_elems], b[kernel::run_elems], to[kernel::run_elems];
+    kernel::load_run(x + j, n, a);
+    kernel::load_run(bias + j, n, b);
+    kernel::load_run(out + j, n, to);
+    for (int i = 0; i < kernel::run_elems; ++i) to[i] = a[i] + factor * (to[i] + b[i]);
+    kernel::store_run(out + j, n, to);
+  });
+}
+
 template<class T>
 void bias_residual_typed(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
                          const T* bias, T* out, float factor) {
   kernel::for_each_row(
       ctx, "shardmark::bias_residual", rows, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
-        const T *x_row = x + r * hidden, *b = bias;
-        T* to = out + r * hidden;
-        row.loop(hidden, [&](std::int64_t j) {
-          round_to(to[j], widen(x_row[j]) + factor * (widen(to[j]) + widen(b[j])));
-        });
+        bias_residual_row(row, hidden, x + r * hidden, bias, out + r * hidden, factor);
       });
 }
 
@@ -76,11 +93,10 @@ struct ScaledCopy {
 template<class T>
 void bias_backward_typed(const Context& ctx, std::int64_t rows, std::int64_t columns, const T* dy,
                          T* dbias, bool accumulate) {
+  const kernel::Elements<T> terms{dy, columns};
   kernel::for_each_strip(
-      ctx, "shardmark::bias_backward", columns, KOKKOS_LAMBDA(const kernel::Strip& strip) {
-        strip.sum(rows, dbias, accumulate,
-                  [=](std::int64_t r, std::int64_t j) { return widen(dy[r * columns + j]); });
-      });
+      ctx, "shardmark::bias_backward", columns,
+      KOKKOS_LAMBDA(const kernel::Strip& strip) { strip.sum(rows, dbias, accumulate, terms); });
 }
 
 }  // namespace

@@ -7,6 +7,14 @@ namespace {
 
 constexpr std::int64_t columns_at_once = 2048;  // columns that one thread sums at a time, in fp32
 
+template<class T>
+KOKKOS_INLINE_FUNCTION void add_run(const T* x, int n, float factor,
+                                    float (&sum)[kernel::run_elems]) {
+  float values[kernel::run_elems];
+  kernel::load_run(x, n, values);
+  for (int i = 0; i < kernel::run_elems; ++i) sum[i] += factor * values[i];
+}
+
 // row[h] (+)= the rows of dx for which `rows` calls a function, in that order, in fp32 and rounded
 // once.
 template<class T, class Rows>
@@ -28,24 +36,14 @@ KOKKOS_INLINE_FUNCTION void add_rows(const kernel::ThreadRow& by, std::int64_t h
   }
 }
 
-// Each lane has several columns, a multiple of `width` apart, so that the search for rows is
-// repeated seldom.
 template<class T, class Rows>
 KOKKOS_INLINE_FUNCTION void add_rows(const kernel::WarpRow& by, std::int64_t h, const T* dx,
                                      const Rows& rows, T* row, bool accumulate, float factor) {
-  constexpr int held = 8;
-  const std::int64_t width = (h + held - 1) / held;
-  by.loop(width, [&](std::int64_t first) {
-    float sum[held] = {};
-    auto each = [&](const auto& f) {
-      for (int i = 0; i < held; ++i)
-        if (first + i * width < h) f(sum[i], first + i * width);
-    };
-    if (accumulate) each([&](float& s, std::int64_t j) { s = widen(row[j]); });
-    rows([&](std::int64_t r) {
-      each([&](float& s, std::int64_t j) { s += factor * widen(dx[r * h + j]); });
-    });
-    each([&](float s, std::int64_t j) { round_to(row[j], s); });
+  by.runs(h, [&](std::int64_t j, int n) {
+    float sum[kernel::run_elems] = {};
+    if (accumulate) kernel::load_run(row + j, n, sum);
+    rows([&](std::int64_t r) { add_run(dx + r * h + j, n, factor, sum); });
+    kernel::store_run(row + j, n, sum);
   });
 }
 
@@ -86,14 +84,6 @@ KOKKOS_INLINE_FUNCTION bool occurs(const std::int32_t* ids, std::int64_t count,
   for (std::int64_t t = 0; t < count; ++t) found |= static_cast<std::int32_t>(ids[t] == token);
   return found != 0;
 }
-KOKKOS_INLINE_FUNCTION bool occurs(const kernel::ThreadRow&, const std::int32_t* ids,
-                                   std::int64_t count, std::int32_t token) {
-  return occurs(ids, count, token);
-}
-KOKKOS_INLINE_FUNCTION bool occurs(const kernel::WarpRow& by, const std::int32_t* ids,
-                                   std::int64_t count, std::int32_t token) {
-  return by.sum<int>(count, [&](std::int64_t t) { return ids[t] == token ? 1 : 0; }) != 0;
-}
 
 // Calls `f(r)` for each row r whose token is `token`, in the order of rows.
 struct RowsOfToken {
@@ -127,11 +117,113 @@ struct RowsAtPosition {
   }
 };
 
+/// The gradient of a row of wte by a team of a GPU, which reads all tokens: its threads list the
+/// places of the token in their order, and each thread sums a run of columns over that list. One
+/// warp would take too long for a token that many rows share.
+template<class T>
+struct TokenTeam {
+  static constexpr int threads = 256;
+  static constexpr int listed = 1024;  // tokens that are searched at a time
+  using List = Kokkos::View<std::int32_t*, Space::scratch_memory_space,
+                            Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  static std::size_t scratch_bytes() { return List::shmem_size(listed + 1); }
+
+  const std::int32_t* tokens;  // samples x (sequence + 1)
+  std::int64_t samples, sequence, h, padding;
+  const T* dx;
+  T* dwte;
+  float factor;
+  bool accumulate;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const kernel::Team& team) const {
+    const auto token = static_cast<std::int32_t>(team.league_rank());
+    T* to = dwte + std::int64_t{token} * h;
+    int found = 0;
+    if (token != padding)
+      Kokkos::parallel_reduce(
+          Kokkos::TeamThreadRange(team, places()),
+          [&](std::int64_t i, int& n) { n += static_cast<int>(is_at(i, token)); }, found);
+    const List list(team.team_scratch(0), listed + 1);
+    const std::int64_t width = std::int64_t{team.team_size()} * kernel::run_elems;
+    for (std::int64_t first = 0; first < h; first += width) {
+      const std::int64_t j = first + std::int64_t{team.team_rank()} * kernel::run_elems;
+      const int n = j < h ? kernel::elems_of_run(j, h) : 0;
+      float sum[kernel::run_elems] = {};
+      if (accumulate) kernel::load_run(to + j, n, sum);
+      if (found > 0) add_places(team, list, token, j, n, sum);
+      if (found > 0 || !accumulate) kernel::store_run(to + j, n, sum);
+    }
+  }
+
+ private:
+  KOKKOS_INLINE_FUNCTION std::int64_t places() const { return samples * (sequence + 1); }
+  // The last token of a sample is only a target.
+  KOKKOS_INLINE_FUNCTION bool is_at(std::int64_t i, std::int32_t token) const {
+    return tokens[i] == token && i % (sequence + 1) != sequence;
+  }
+  // Adds elements [j, j + n) of the rows of the listed places after `begin`, four of which are on
+  // their way at once.
+  KOKKOS_INLINE_FUNCTION void add_listed(const List& list, std::int64_t begin, std::int64_t j,
+                                         int n, float (&sum)[kernel::run_elems]) const {
+    constexpr std::int32_t at_once = 4;
+    for (std::int32_t first = 0, count = list(listed); first < count; first += at_once) {
+      float values[at_once][kernel::run_elems];
+      for (std::int32_t k = 0; k < at_once; ++k) {
+        const std::int64_t i = begin + list(first + k < count ? first + k : first);
+        const std::int64_t r = i / (sequence + 1) * sequence + i % (sequence + 1);
+        kernel::load_run(dx + r * h + j, n, values[k]);
+      }
+      for (std::int32_t k = 0; k < at_once; ++k)
+        for (int l = 0; first + k < count && l < kernel::run_elems; ++l)
+          sum[l] += factor * values[k][l];
+    }
+  }
+  // Adds elements [j, j + n) of the rows of the token. All threads must call it.
+  KOKKOS_INLINE_FUNCTION void add_places(const kernel::Team& team, const List& list,
+                                         std::int32_t token, std::int64_t j, int n,
+                                         float (&sum)[kernel::run_elems]) const {
+    for (std::int64_t begin = 0; begin < places(); begin += listed) {
+      const std::int64_t end = places() - begin < listed ? places() : begin + listed;
+      Kokkos::parallel_scan(Kokkos::TeamThreadRange(team, begin, end),
+                            [&](std::int64_t i, std::int32_t& before, bool last) {
+                              const bool is = is_at(i, token);
+                              if (last && is) list(before) = static_cast<std::int32_t>(i - begin);
+                              before += static_cast<std::int32_t>(is);
+                              if (last && i + 1 == end) list(listed) = before;
+                            });
+      team.team_barrier();
+      add_listed(list, begin, j, n, sum);
+      team.team_barrier();
+    }
+  }
+};
+
+template<class T>
+void token_backward_by_teams(const Context& ctx, const TransformerDims& dims,
+                             const std::int32_t* tokens, const T* dx, T* dwte, bool accumulate) {
+  const TokenTeam<T> body{tokens,
+                          dims.micro_batch,
+                          dims.sequence,
+                          dims.hidden,
+                          dims.decoder->ends.padding_token,
+                          dx,
+                          dwte,
+                          static_cast<float>(dims.decoder->ends.embedding_factor),
+                          accumulate};
+  const auto policy =
+      kernel::team_policy(ctx, dims.vocab, TokenTeam<T>::threads, 1, TokenTeam<T>::scratch_bytes(),
+                          body, Kokkos::ParallelForTag());
+  Kokkos::parallel_for("shardmark::token_embedding_backward", policy, body);
+  ctx.progress();
+}
+
 // One iteration per row of wte, and each reads all tokens. These vocab * rows integer comparisons,
 // 16 or more per cycle, are far cheaper than the irregular writes of a sort.
 template<class T>
 void token_backward(const Context& ctx, const TransformerDims& dims, const std::int32_t* tokens,
                     const T* dx, T* dwte, bool accumulate) {
+  if constexpr (kernel::rows_are_warps)
+    return token_backward_by_teams(ctx, dims, tokens, dx, dwte, accumulate);
   const std::int64_t h = dims.hidden, sequence = dims.sequence, samples = dims.micro_batch;
   const auto factor = static_cast<float>(dims.decoder->ends.embedding_factor);
   const std::int64_t padding = dims.decoder->ends.padding_token;
@@ -142,7 +234,7 @@ void token_backward(const Context& ctx, const TransformerDims& dims, const std::
         T* to = dwte + v * h;
         bool found = false;
         for (std::int64_t sample = 0; v != padding && sample < samples; ++sample)
-          found = found || occurs(row, tokens + sample * (sequence + 1), sequence, token);
+          found = found || occurs(tokens + sample * (sequence + 1), sequence, token);
         if (found)
           add_rows(row, h, dx, RowsOfToken{tokens, token, samples, sequence}, to, accumulate,
                    factor);

@@ -8,7 +8,10 @@
 namespace shardmark {
 namespace {
 
-// What multiplies an element of a normalised row: a weight and an offset, or nothing.
+using Values = float[kernel::run_elems];
+
+// What multiplies an element of a normalised row: a weight and an offset, or nothing. `load` writes
+// the factors of the run [j, j + n).
 template<class T>
 struct Weights {
   const T* weight;
@@ -16,17 +19,30 @@ struct Weights {
   KOKKOS_INLINE_FUNCTION float operator()(std::int64_t j) const {
     return offset + widen(weight[j]);
   }
+  KOKKOS_INLINE_FUNCTION void load(std::int64_t j, int n, Values& w) const {
+    kernel::load_run(weight + j, n, w);
+    for (float& v : w) v += offset;
+  }
 };
 struct NoWeights {
   KOKKOS_INLINE_FUNCTION float operator()(std::int64_t) const { return 1; }
+  KOKKOS_INLINE_FUNCTION void load(std::int64_t, int, Values& w) const {
+    for (float& v : w) v = 1;
+  }
 };
 template<class T>
 struct Biases {
   const T* bias;
   KOKKOS_INLINE_FUNCTION float operator()(std::int64_t j) const { return widen(bias[j]); }
+  KOKKOS_INLINE_FUNCTION void load(std::int64_t j, int n, Values& b) const {
+    kernel::load_run(bias + j, n, b);
+  }
 };
 struct NoBiases {
   KOKKOS_INLINE_FUNCTION float operator()(std::int64_t) const { return 0; }
+  KOKKOS_INLINE_FUNCTION void load(std::int64_t, int, Values& b) const {
+    for (float& v : b) v = 0;
+  }
 };
 
 template<class T, class F>
@@ -37,6 +53,59 @@ void with_weights(ConstStored weight, const NormRule& rule, const F& f) {
     f(Weights<T>{weight.as<T>(), rule.offset});
 }
 
+/// Mean and variance of the elements of a row.
+struct Moments {
+  float mean, variance;
+};
+template<class T>
+KOKKOS_INLINE_FUNCTION Moments moments_of(const kernel::ThreadRow& row, std::int64_t hidden,
+                                          const T* x) {
+  const auto n = static_cast<float>(hidden);
+  const float mean = row.sum<float>(hidden, [&](std::int64_t j) { return widen(x[j]); }) / n;
+  const float variance = row.sum<float>(hidden, [&](std::int64_t j) {
+    const float d = widen(x[j]) - mean;
+    return d * d;
+  }) / n;
+  return {mean, variance};
+}
+template<class T>
+KOKKOS_INLINE_FUNCTION Moments moments_of(const kernel::WarpRow& row, std::int64_t hidden,
+                                          const T* x) {
+  const auto n = static_cast<float>(hidden);
+  const auto values = [&](std::int64_t j, int count, float& part) {
+    Values v;
+    kernel::load_run(x + j, count, v);
+    for (const float value : v) part += value;
+  };
+  const float mean = row.collect_runs<float>(hidden, values) / n;
+  const auto squares = [&](std::int64_t j, int count, float& part) {
+    Values v;
+    kernel::load_run(x + j, count, v);
+    for (int i = 0; i < count; ++i) part += (v[i] - mean) * (v[i] - mean);
+  };
+  return {mean, row.collect_runs<float>(hidden, squares) / n};
+}
+
+// y = (x - mean) * rstd * weight + bias, for one row.
+template<class T, class W, class B>
+KOKKOS_INLINE_FUNCTION void normalise(const kernel::ThreadRow& row, std::int64_t hidden, const T* x,
+                                      float mean, float rstd, W w, B b, T* y) {
+  row.loop(hidden,
+           [&](std::int64_t j) { round_to(y[j], (widen(x[j]) - mean) * rstd * w(j) + b(j)); });
+}
+template<class T, class W, class B>
+KOKKOS_INLINE_FUNCTION void normalise(const kernel::WarpRow& row, std::int64_t hidden, const T* x,
+                                      float mean, float rstd, W weights, B biases, T* y) {
+  row.runs(hidden, [&](std::int64_t j, int n) {
+    Values v, w, b;
+    kernel::load_run(x + j, n, v);
+    weights.load(j, n, w);
+    biases.load(j, n, b);
+    for (int i = 0; i < kernel::run_elems; ++i) v[i] = (v[i] - mean) * rstd * w[i] + b[i];
+    kernel::store_run(y + j, n, v);
+  });
+}
+
 template<class T, class W, class B>
 void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* all_x, W weights,
              B biases, T* all_y, float* mean_out, float* rstd_out, float eps) {
@@ -44,46 +113,69 @@ void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T
       ctx, "shardmark::layer_norm_forward", rows,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         const T* x = all_x + r * hidden;
-        const W w = weights;
-        const B b = biases;
-        T* y = all_y + r * hidden;
-        const auto n = static_cast<float>(hidden);
-        const float mean = row.sum<float>(hidden, [&](std::int64_t j) { return widen(x[j]); }) / n;
-        const float variance = row.sum<float>(hidden, [&](std::int64_t j) {
-          const float d = widen(x[j]) - mean;
-          return d * d;
-        }) / n;
-        const float rstd = 1.0f / std::sqrt(variance + eps);
+        const Moments m = moments_of(row, hidden, x);
+        const float mean = m.mean, rstd = 1.0f / std::sqrt(m.variance + eps);
         row.once([&] {
           mean_out[r] = mean;
           rstd_out[r] = rstd;
         });
-        row.loop(hidden, [&](std::int64_t j) {
-          round_to(y[j], (widen(x[j]) - mean) * rstd * w(j) + b(j));
-        });
+        normalise(row, hidden, x, mean, rstd, weights, biases, all_y + r * hidden);
       });
 }
 
-// The gradient of one row's input: two means over the row, then one loop over its elements. With g
-// = dy * weight and n = (x - mean) * rstd: dx = rstd * (g - mean(g) - n * mean(g * n)).
+/// The gradient of one row's input: two means over the row, then one loop over its elements. With
+/// g = dy * weight and n = (x - mean) * rstd: dx = rstd * (g - mean(g) - n * mean(g * n)).
 template<class T, class D, class W>
-struct RowGradient {
+struct CenteredGradientRow {
+  std::int64_t hidden;
   const T* x;
   W weight;
   const D* dy;
-  float mean, rstd, g_mean, gn_mean;
+  T* dx;
+  float mean, rstd;
+  bool accumulate;
 
-  KOKKOS_INLINE_FUNCTION RowGradient(const kernel::Row& row, std::int64_t hidden, const T* x_row,
-                                     float row_mean, float row_rstd, W w, const D* dy_row)
-      : x(x_row), weight(w), dy(dy_row), mean(row_mean), rstd(row_rstd) {
-    const auto n = static_cast<float>(hidden);
-    g_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j); }) / n;
-    gn_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j) * normal(j); }) / n;
+  KOKKOS_INLINE_FUNCTION void make(const kernel::ThreadRow& row) const {
+    const auto elems = static_cast<float>(hidden);
+    auto g = [&](std::int64_t j) { return widen(dy[j]) * weight(j); };
+    auto n = [&](std::int64_t j) { return (widen(x[j]) - mean) * rstd; };
+    const float g_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j); }) / elems;
+    const float gn_mean =
+        row.sum<float>(hidden, [&](std::int64_t j) { return g(j) * n(j); }) / elems;
+    auto input = [&](std::int64_t j) { return rstd * (g(j) - g_mean - n(j) * gn_mean); };
+    T* to = dx;
+    if (accumulate)
+      row.loop(hidden, [&](std::int64_t j) { round_to(to[j], widen(to[j]) + input(j)); });
+    else
+      row.loop(hidden, [&](std::int64_t j) { round_to(to[j], input(j)); });
   }
-  KOKKOS_INLINE_FUNCTION float g(std::int64_t j) const { return widen(dy[j]) * weight(j); }
-  KOKKOS_INLINE_FUNCTION float normal(std::int64_t j) const { return (widen(x[j]) - mean) * rstd; }
-  KOKKOS_INLINE_FUNCTION float input(std::int64_t j) const {
-    return rstd * (g(j) - g_mean - normal(j) * gn_mean);
+
+  KOKKOS_INLINE_FUNCTION void make(const kernel::WarpRow& row) const {
+    const auto add = [&](std::int64_t j, int count, kernel::TwoSums& part) {
+      Values g, n;
+      load(j, count, g, n);
+      for (int i = 0; i < kernel::run_elems; ++i) part.first += g[i], part.second += g[i] * n[i];
+    };
+    const auto elems = static_cast<float>(hidden);
+    const auto sums = row.collect_runs<kernel::TwoSums>(hidden, add);
+    const float g_mean = sums.first / elems, gn_mean = sums.second / elems;
+    row.runs(hidden, [&](std::int64_t j, int count) {
+      Values g, n, to = {};
+      load(j, count, g, n);
+      if (accumulate) kernel::load_run(dx + j, count, to);
+      for (int i = 0; i < kernel::run_elems; ++i) to[i] += rstd * (g[i] - g_mean - n[i] * gn_mean);
+      kernel::store_run(dx + j, count, to);
+    });
+  }
+
+ private:
+  // Beyond `count`, g is 0.
+  KOKKOS_INLINE_FUNCTION void load(std::int64_t j, int count, Values& g, Values& n) const {
+    Values w;
+    kernel::load_run(dy + j, count, g);
+    weight.load(j, count, w);
+    kernel::load_run(x + j, count, n);
+    for (int i = 0; i < kernel::run_elems; ++i) g[i] *= w[i], n[i] = (n[i] - mean) * rstd;
   }
 };
 
@@ -95,32 +187,45 @@ void input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden, 
       accumulate ? "shardmark::layer_norm_backward_rows" : "shardmark::layer_norm_input_gradient";
   kernel::for_each_row(
       ctx, label, rows, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
-        const RowGradient<T, D, W> gradient(row, hidden, x + r * hidden, mean[r], rstd[r], weight,
-                                            dy + r * hidden);
-        T* dx_row = dx + r * hidden;
-        if (accumulate)
-          row.loop(hidden, [&](std::int64_t j) {
-            round_to(dx_row[j], widen(dx_row[j]) + gradient.input(j));
-          });
-        else
-          row.loop(hidden, [&](std::int64_t j) { round_to(dx_row[j], gradient.input(j)); });
+        CenteredGradientRow<T, D, W>{hidden,          x + r * hidden, weight,  dy + r * hidden,
+                                     dx + r * hidden, mean[r],        rstd[r], accumulate}
+            .make(row);
       });
 }
+
+/// The terms of the gradient of the weights: dy * (x - mean) * rstd.
+template<class T, class D>
+struct CenteredTerms {
+  std::int64_t hidden;
+  const T* x;
+  const float *mean, *rstd;
+  const D* dy;
+
+  KOKKOS_INLINE_FUNCTION float operator()(std::int64_t r, std::int64_t j) const {
+    const std::int64_t at = r * hidden + j;
+    return widen(dy[at]) * ((widen(x[at]) - mean[r]) * rstd[r]);
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t r, std::int64_t j, int n,
+                                         Values& terms) const {
+    Values v;
+    kernel::load_run(dy + r * hidden + j, n, terms);
+    kernel::load_run(x + r * hidden + j, n, v);
+    const float from = mean[r], scale = rstd[r];
+    for (int i = 0; i < kernel::run_elems; ++i) terms[i] *= (v[i] - from) * scale;
+  }
+};
 
 template<class T, class D>
 void backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
                      const float* mean, const float* rstd, const D* dy, T* dweight, T* dbias,
                      bool accumulate) {
+  const CenteredTerms<T, D> weight_terms{hidden, x, mean, rstd, dy};
+  const kernel::Elements<D> bias_terms{dy, hidden};
   kernel::for_each_strip(
       ctx, "shardmark::layer_norm_backward_params", hidden,
       KOKKOS_LAMBDA(const kernel::Strip& strip) {
-        strip.sum(rows, dweight, accumulate, [=](std::int64_t r, std::int64_t j) {
-          const std::int64_t at = r * hidden + j;
-          return widen(dy[at]) * ((widen(x[at]) - mean[r]) * rstd[r]);
-        });
-        if (dbias == nullptr) return;
-        strip.sum(rows, dbias, accumulate,
-                  [=](std::int64_t r, std::int64_t j) { return widen(dy[r * hidden + j]); });
+        strip.sum(rows, dweight, accumulate, weight_terms);
+        if (dbias != nullptr) strip.sum(rows, dbias, accumulate, bias_terms);
       });
 }
 

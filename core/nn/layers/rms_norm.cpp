@@ -121,17 +121,35 @@ void input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden, 
       });
 }
 
+/// The terms of the gradient of the weights: dy * x * rstd.
+template<class T, class D>
+struct WeightTerms {
+  std::int64_t hidden;
+  const T* x;
+  const float* rstd;
+  const D* dy;
+
+  KOKKOS_INLINE_FUNCTION float operator()(std::int64_t r, std::int64_t j) const {
+    const std::int64_t at = r * hidden + j;
+    return widen(dy[at]) * (widen(x[at]) * rstd[r]);
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t r, std::int64_t j, int n,
+                                         float (&terms)[kernel::run_elems]) const {
+    float values[kernel::run_elems];
+    kernel::load_run(dy + r * hidden + j, n, terms);
+    kernel::load_run(x + r * hidden + j, n, values);
+    const float scale = rstd[r];
+    for (int i = 0; i < kernel::run_elems; ++i) terms[i] *= values[i] * scale;
+  }
+};
+
 template<class T, class D>
 void backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
                      const float* rstd, const D* dy, T* dweight, bool accumulate) {
+  const WeightTerms<T, D> terms{hidden, x, rstd, dy};
   kernel::for_each_strip(
       ctx, "shardmark::rms_norm_backward_params", hidden,
-      KOKKOS_LAMBDA(const kernel::Strip& strip) {
-        strip.sum(rows, dweight, accumulate, [=](std::int64_t r, std::int64_t j) {
-          const std::int64_t at = r * hidden + j;
-          return widen(dy[at]) * (widen(x[at]) * rstd[r]);
-        });
-      });
+      KOKKOS_LAMBDA(const kernel::Strip& strip) { strip.sum(rows, dweight, accumulate, terms); });
 }
 
 }  // namespace

@@ -63,24 +63,76 @@ KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::ThreadRow&, const Rotation&
   }
 }
 
+// The sine and cosine of pair j.
+KOKKOS_INLINE_FUNCTION CosSin turn_of(const Rotation& t, double position, std::int64_t j) {
+  const CosSin turn = cos_sin_f32(position * t.frequency[j]);
+  return {turn.cos * t.length, turn.sin * t.length};
+}
+
 // Each lane has pair j of every head, so that it computes the sine of that pair once.
 template<class T>
-KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::WarpRow& row, const Rotation& t,
-                                       double position, std::int64_t r, const Heads<T>& q,
-                                       const Heads<T>& k) {
+KOKKOS_INLINE_FUNCTION void rotate_by_pairs(const kernel::WarpRow& row, const Rotation& t,
+                                            double position, std::int64_t r, const Heads<T>& q,
+                                            const Heads<T>& k) {
   row.loop(t.pairs, [&](std::int64_t j) {
-    const CosSin turn = cos_sin_f32(position * t.frequency[j]);
-    const float cos = turn.cos * t.length, sin = turn.sin * t.length;
+    const CosSin turn = turn_of(t, position, j);
     const std::int64_t low = t.neighbours ? 2 * j : j, high = t.neighbours ? low + 1 : j + t.pairs;
     const auto turn_heads = [&](const Heads<T>& x) {
       for (std::int64_t head = 0; head < x.count; ++head) {
         T* channels = x.data + r * x.stride + head * x.channels;
-        turn_pair(channels[low], channels[high], cos, sin);
+        turn_pair(channels[low], channels[high], turn.cos, turn.sin);
       }
     };
     turn_heads(q);
     turn_heads(k);
   });
+}
+
+// Each lane has the same run of pairs of several heads.
+template<class T>
+KOKKOS_INLINE_FUNCTION void rotate_by_runs(const kernel::WarpRow& row, const Rotation& t,
+                                           double position, std::int64_t r, const Heads<T>& q,
+                                           const Heads<T>& k) {
+  const std::int64_t runs = t.pairs / kernel::run_elems, step = kernel::warp_lanes / runs;
+  row.loop(kernel::warp_lanes, [&](std::int64_t lane) {
+    const std::int64_t begin = lane % runs * kernel::run_elems;
+    float cos[kernel::run_elems], sin[kernel::run_elems];
+    for (int i = 0; i < kernel::run_elems; ++i) {
+      const CosSin turn = turn_of(t, position, begin + i);
+      cos[i] = turn.cos, sin[i] = turn.sin;
+    }
+    const auto turn_heads = [&](const Heads<T>& x) {
+      for (std::int64_t head = lane / runs; head < x.count; head += step) {
+        T* low = x.data + r * x.stride + head * x.channels + begin;
+        T* high = low + t.pairs;
+        float a[kernel::run_elems], b[kernel::run_elems];
+        kernel::load_run(low, kernel::run_elems, a);
+        kernel::load_run(high, kernel::run_elems, b);
+        for (int i = 0; i < kernel::run_elems; ++i) {
+          const float from_low = a[i], from_high = b[i];
+          a[i] = from_low * cos[i] - from_high * sin[i];
+          b[i] = from_high * cos[i] + from_low * sin[i];
+        }
+        kernel::store_run(low, kernel::run_elems, a);
+        kernel::store_run(high, kernel::run_elems, b);
+      }
+    };
+    turn_heads(q);
+    turn_heads(k);
+  });
+}
+
+template<class T>
+KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::WarpRow& row, const Rotation& t,
+                                       double position, std::int64_t r, const Heads<T>& q,
+                                       const Heads<T>& k) {
+  const std::int64_t runs = t.pairs / kernel::run_elems;
+  const bool whole = !t.neighbours && t.pairs % kernel::run_elems == 0 && runs > 0 &&
+                     kernel::warp_lanes % runs == 0;
+  if (whole)
+    rotate_by_runs(row, t, position, r, q, k);
+  else
+    rotate_by_pairs(row, t, position, r, q, k);
 }
 
 // `direction` is 1 (forward) or -1 (backward).

@@ -100,17 +100,59 @@ KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::ThreadRow&, std::int64_t 
   return total;
 }
 
-// A lane has no room for tables, so each square is added to the limbs at once.
+// A sum of squares whose exponents lie close together, in 128 bits: a lane has no room for tables,
+// and additions to limbs at any place are slow. The squares of 512 elements fit, whose exponent
+// fields are at most 35 above the lowest.
+struct NearSquares {
+  static constexpr std::uint32_t below = 20, fields = 36;  // below the first element's, and in all
+  static constexpr std::uint32_t highest_first = 150;      // the limbs above must exist
+  std::uint32_t lowest = 0;                                // 0: not chosen yet
+  std::uint64_t low = 0, high = 0;
+
+  /// Returns whether the square could be added.
+  KOKKOS_INLINE_FUNCTION bool add(const SquareOf& s) {
+    const std::uint32_t field = s.field == 0 ? 1u : s.field;
+    if (lowest == 0 && s.square != 0 && field <= highest_first)
+      lowest = field > below ? field - below : 1u;
+    if (lowest == 0 || field < lowest || field >= lowest + fields) return s.square == 0;
+    const std::uint32_t shift = 2 * (field - lowest);
+    const std::uint64_t part = shift < 64 ? s.square << shift : 0u;
+    high += shift == 0 ? 0u : shift < 64 ? s.square >> (64 - shift) : s.square << (shift - 64);
+    low += part;
+    high += low < part ? 1u : 0u;
+    return true;
+  }
+  KOKKOS_INLINE_FUNCTION void add_to(std::int64_t* limb) const {
+    if (lowest == 0) return;
+    add_at_exponent(lowest, low, limb);
+    add_at_exponent(lowest + 32, high, limb);  // 2^64 times as much
+  }
+};
+
 template<class T>
 KOKKOS_INLINE_FUNCTION Limbs add_squares(const kernel::WarpRow& row, std::int64_t count,
                                          const T* x) {
-  return row.collect<Limbs>(count, [&](std::int64_t j, Limbs& total) {
-    const SquareOf s(widen(x[j]));
-    if (s.field == not_finite)
-      ++total.limb[exact_sum_payload_limbs];
-    else
-      add_at_exponent(s.field, s.square, total.limb);
-  });
+  Limbs total;
+  Kokkos::parallel_reduce(
+      Kokkos::ThreadVectorRange(row.team, kernel::warp_lanes),
+      [&](int lane, Limbs& sum) {
+        NearSquares near;
+        constexpr std::int64_t step = std::int64_t{kernel::warp_lanes} * kernel::run_elems;
+        for (std::int64_t j = std::int64_t{lane} * kernel::run_elems; j < count; j += step) {
+          float values[kernel::run_elems];
+          kernel::load_run(x + j, kernel::elems_of_run(j, count), values);
+          for (const float value : values) {
+            const SquareOf s(value);
+            if (s.field == not_finite)
+              ++sum.limb[exact_sum_payload_limbs];
+            else if (!near.add(s))
+              add_at_exponent(s.field, s.square, sum.limb);
+          }
+        }
+        near.add_to(sum.limb);
+      },
+      total);
+  return total;
 }
 
 // The value of an exact sum; not a number if any element was not finite.
@@ -134,21 +176,41 @@ KOKKOS_INLINE_FUNCTION void write_clip(double scaled, const ClipRule& rule, doub
   clip[1] = (rule.clipping > 0 && !(coefficient >= 1.0) ? coefficient : 1.0) / rule.loss_scale;
 }
 
+// The sum of the squares of a block. A square is exact, so that a fused addition has the bits of
+// v * v + part.
+template<class T>
+KOKKOS_INLINE_FUNCTION double squares_of_block(const kernel::ThreadRow& row, std::int64_t count,
+                                               const T* g) {
+  return row.collect<double>(
+      count,
+      [&](std::int64_t j, double& part) {
+        const double v = widen(g[j]);
+        part = std::fma(v, v, part);
+      },
+      [&](std::int64_t j) { kernel::prefetch_after(g + j, kernel::lanes); });
+}
+template<class T>
+KOKKOS_INLINE_FUNCTION double squares_of_block(const kernel::WarpRow& row, std::int64_t count,
+                                               const T* g) {
+  return row.collect_runs<double>(count, [&](std::int64_t j, int n, double& part) {
+    float values[kernel::run_elems];
+    kernel::load_run(g + j, n, values);
+    for (const float value : values) {
+      const double v = value;
+      part = std::fma(v, v, part);
+    }
+  });
+}
+
 template<class T>
 void sum_squares_typed(const Context& ctx, std::int64_t elems, const T* grad, double* sum,
                        bool first) {
   kernel::sum_rows(
       ctx, "shardmark::sum_squares", (elems + block_elems - 1) / block_elems, sum, first,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t block) {
-        const T* g = grad + block * block_elems;
         const std::int64_t rest = elems - block * block_elems;
-        return row.collect<double>(
-            rest < block_elems ? rest : block_elems,
-            [&](std::int64_t j, double& part) {
-              const double v = widen(g[j]);
-              part = std::fma(v, v, part);  // the bits of v * v + part, as the square is exact
-            },
-            [&](std::int64_t j) { kernel::prefetch_after(g + j, kernel::lanes); });
+        return squares_of_block(row, rest < block_elems ? rest : block_elems,
+                                grad + block * block_elems);
       });
 }
 

@@ -41,7 +41,7 @@ KOKKOS_INLINE_FUNCTION float next_param(const Rule& rule, float param, float gra
     return rule.step(param, gradient);
 }
 
-/// The update of a run of elements, for a GPU.
+/// The update of a short run of elements, for a GPU: all but gradient and result are fp32.
 template<int count, class Rule>
 struct RunUpdate {
   float *param, *first_moment, *second_moment;
@@ -54,12 +54,13 @@ struct RunUpdate {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
     const Rule of = rule;
     const float clip = clip_coefficient == nullptr ? 1.0F : static_cast<float>(*clip_coefficient);
-    float p[kernel::run_elems], g[kernel::run_elems], m[kernel::run_elems], v[kernel::run_elems];
+    float p[kernel::short_run_elems], g[kernel::short_run_elems], m[kernel::short_run_elems],
+        v[kernel::short_run_elems];
     kernel::load_run(param + at, n, p);
     kernel::load_run(grad.dtype, grad.data, at, n, g);
     if constexpr (count > 0) kernel::load_run(first_moment + at, n, m);
     if constexpr (count > 1) kernel::load_run(second_moment + at, n, v);
-    for (int j = 0; j < kernel::run_elems; ++j)
+    for (int j = 0; j < kernel::short_run_elems; ++j)
       p[j] = next_param<count>(of, p[j], g[j] * clip, m, v, j);
     kernel::store_run(param + at, n, p);
     if constexpr (count > 0) kernel::store_run(first_moment + at, n, m);
@@ -86,9 +87,10 @@ void run(const Context& ctx, const Labels& labels, const Arrays<count>& arrays, 
   if constexpr (count > 0) first_moment = arrays.moments.front();
   if constexpr (count > 1) second_moment = arrays.moments.back();
   if constexpr (!kernel::on_host)
-    return kernel::for_each_run(ctx, rounds ? labels.rounding : labels.plain, arrays.elems,
-                                RunUpdate<count, Rule>{param, first_moment, second_moment, grad,
-                                                       rule, clip_coefficient, result, rounds});
+    return kernel::for_each_run<kernel::short_run_elems>(
+        ctx, rounds ? labels.rounding : labels.plain, arrays.elems,
+        RunUpdate<count, Rule>{param, first_moment, second_moment, grad, rule, clip_coefficient,
+                               result, rounds});
   kernel::for_each_piece(
       ctx, rounds ? labels.rounding : labels.plain, arrays.elems, result, streams,
       KOKKOS_LAMBDA(std::int64_t at, std::int64_t n, kernel::Results & results) {

@@ -115,8 +115,11 @@ TEST_F(Primitives, rotary_turns_pairs_by_their_position_and_back) {
     const auto q = filled(10 * 3 * d, 1), k = filled(10 * d, 2);
     const auto q0 = filled(10 * 3 * d, 1), k0 = filled(10 * d, 2);
     const Rotation rotation = rotation_of(dims, 0);
-    const QueryKeyValue<Stored> parts{q.data(), k.data(), k.data(), 3 * d, d};
-    rotary_forward(ctx, dims, parts, rotation);
+    // Asked for before each kernel, so that a GPU's host waits for it before it reads.
+    const auto parts = [&] {
+      return QueryKeyValue<Stored>{q.data(), k.data(), k.data(), 3 * d, d};
+    };
+    rotary_forward(ctx, dims, parts(), rotation);
     auto check = [&](const Buffer<float>& x, const Buffer<float>& before, std::int64_t heads) {
       for (std::int64_t i = 0; i < x.size(); ++i) {
         const std::int64_t row = i / (heads * d), j = i % d, half = d / 2;
@@ -130,7 +133,7 @@ TEST_F(Primitives, rotary_turns_pairs_by_their_position_and_back) {
     };
     check(q, q0, 3);
     check(k, k0, 1);
-    rotary_backward(ctx, dims, parts, rotation);
+    rotary_backward(ctx, dims, parts(), rotation);
     for (std::int64_t i = 0; i < q.size(); ++i) ASSERT_NEAR(q[i], q0[i], 5e-7);
     for (std::int64_t i = 0; i < k.size(); ++i) ASSERT_NEAR(k[i], k0[i], 5e-7);
   }
@@ -237,21 +240,29 @@ TEST_F(Primitives, not_a_number_reaches_the_loss) {
 }
 
 TEST_F(Primitives, embedding_gradient_of_a_repeated_token_is_summed_in_row_order) {
+  constexpr std::int64_t sequence = 700, h = 21, rows = 2 * sequence;
   TransformerDims dims;
-  dims.vocab = 9, dims.sequence = 300, dims.micro_batch = 2, dims.hidden = 5;
-  Buffer<std::int32_t> tokens(2 * 301);
+  dims.vocab = 9, dims.sequence = sequence, dims.micro_batch = 2, dims.hidden = h;
+  Buffer<std::int32_t> tokens(2 * (sequence + 1));
   for (std::int64_t i = 0; i < tokens.size(); ++i)
     tokens[i] = static_cast<std::int32_t>(mix(1, 2, i) % 8);  // token 8 never occurs
-  const auto dx = filled(600 * 5, 1);
-  Buffer<float> dwte(9 * 5), dwpe(300 * 5);
+  const auto dx = filled(rows * h, 1);
+  Buffer<float> dwte(9 * h), dwpe(sequence * h);
   token_embedding_backward(ctx, dims, tokens.data(), dx.data(), dwte.data(), false);
   position_embedding_backward(ctx, dims, dx.data(), dwpe.data(), false);
-  std::vector<float> expected(9 * 5, 0.0f);
-  for (std::int64_t r = 0; r < 600; ++r)
-    for (std::int64_t j = 0; j < 5; ++j)
-      expected[tokens[r / 300 * 301 + r % 300] * 5 + j] += dx[r * 5 + j];
+  std::vector<float> expected(9 * h, 0.0f);
+  const auto add_rows = [&] {
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t j = 0; j < h; ++j)
+        expected[tokens[r / sequence * (sequence + 1) + r % sequence] * h + j] += dx[r * h + j];
+  };
+  add_rows();
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(dwte[i], expected[i]) << i;
-  for (std::int64_t i = 0; i < 300 * 5; ++i) EXPECT_EQ(dwpe[i], dx[i] + dx[300 * 5 + i]);
+  for (std::int64_t i = 0; i < sequence * h; ++i) EXPECT_EQ(dwpe[i], dx[i] + dx[sequence * h + i]);
+
+  token_embedding_backward(ctx, dims, tokens.data(), dx.data(), dwte.data(), true);
+  add_rows();
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(dwte[i], expected[i]) << i;
 }
 
 TEST_F(Primitives, polls_after_every_kernel_and_product) {

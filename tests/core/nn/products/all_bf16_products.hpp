@@ -9,7 +9,7 @@
 
 namespace shardmark::test {
 
-#if defined(SHARDMARK_TEST_ON_A_GPU)
+#if defined(SHARDMARK_TEST_ON_A_GPU) || defined(KOKKOS_ENABLE_CUDA)
 inline constexpr bool on_a_gpu = true;
 #else
 inline constexpr bool on_a_gpu = false;
