@@ -124,6 +124,8 @@ class PackAndVisit(unittest.TestCase):
         self.assertAlmostEqual(
             figures["llama-1b: best algorithms' time / cuBLASLt's choices'"]["value"], 0.9)
         self.assertGreater(figures["llama-1b: ShardMark / PyTorch eager"]["value"], 0)
+        self.assertEqual(figures["a plain copy of a gigabyte, read"]["value"], 2)
+        self.assertIn("of a plain copy's", figures["checkpoints, write"]["text"])
         page = self.summary("good")
         self.assertLess(len(page.splitlines()), 120)
         self.assertIn("0 failed, 0 cut off", page)

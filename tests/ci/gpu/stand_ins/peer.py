@@ -11,6 +11,8 @@ if word in ("copy", "link", "product"):
         print(json.dumps({"what": what, "gb_per_s": 10.0, "tflops": 1.0}))
 elif word == "attention":
     print(json.dumps({"what": word, "forward_ms": 1.0, "backward_ms": 2.0}))
+elif word == "file":
+    print(json.dumps({"what": word, "write_gb_per_s": 1.0, "read_gb_per_s": 2.0}))
 else:
     parameters = 53440 if "llama" in word else 68544  # as peers/models.py counts them
     print(json.dumps({"what": "train", "parameters": parameters, "tokens_per_s": 100.0,
