@@ -4,7 +4,7 @@
 #   Kokkos::kokkos  MPI::MPI_CXX  DNNL::dnnl  nlohmann_json::nlohmann_json  CLI11::CLI11  fmt::fmt
 #   xxHash::xxhash  LibZip::zip  ParallelHDF5::hdf5
 # and, with SHARDMARK_BUILD_TESTS, GTest::gtest. SHARDMARK_YAML says whether yaml-cpp was found. Nothing is downloaded without
-# SHARDMARK_FETCH_KOKKOS.
+# SHARDMARK_FETCH_KOKKOS. With SHARDMARK_PLANNER, Kokkos, MPI, oneDNN and HDF5 are not looked for.
 
 # shardmark_require(<what> <found> <Debian package>): ends with an error message if <found> is
 # false.
@@ -16,58 +16,16 @@ function(shardmark_require what found package)
   endif()
 endfunction()
 
-# Kokkos comes from a pinned release on request; otherwise from its own CMake config if that works;
-# otherwise from FindKokkos.cmake.
-if(SHARDMARK_FETCH_KOKKOS)
-  include(ShardMarkFetchKokkos)
-else()
-  # Some distributions install a config that names folders that do not exist, which no property of
-  # its targets shows. Therefore a small project is compiled with it first.
-  if(NOT DEFINED SHARDMARK_KOKKOS_CONFIG_WORKS)
-    message(CHECK_START "Trying Kokkos' own CMake config")
-    # The project is configured in a separate process, because a broken config would even stop
-    # try_compile().
-    set(probe "${PROJECT_BINARY_DIR}/CMakeFiles/kokkos_probe")
-    set(probe_flags "")
-    foreach(variable CMAKE_CXX_COMPILER CMAKE_MAKE_PROGRAM CMAKE_PREFIX_PATH Kokkos_DIR Kokkos_ROOT)
-      if(${variable})
-        string(REPLACE ";" "\\;" value "${${variable}}")
-        list(APPEND probe_flags "-D${variable}=${value}")
-      endif()
-    endforeach()
-    execute_process(COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} ${probe_flags} -B ${probe}
-                            -S "${CMAKE_CURRENT_LIST_DIR}/kokkos_probe"
-                    RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
-    if(status EQUAL 0)
-      execute_process(COMMAND ${CMAKE_COMMAND} --build ${probe}
-                      RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
-    endif()
-    if(status EQUAL 0)
-      set(works ON)
-      message(CHECK_PASS "works")
-    else()
-      set(works OFF)
-      message(CHECK_FAIL "absent or broken, looking for headers and libraries instead")
-    endif()
-    set(SHARDMARK_KOKKOS_CONFIG_WORKS ${works} CACHE INTERNAL "Kokkos' own CMake config works")
-  endif()
-  if(SHARDMARK_KOKKOS_CONFIG_WORKS)
-    find_package(Kokkos CONFIG QUIET)
-    set(SHARDMARK_KOKKOS_FROM "${Kokkos_DIR}")
-  else()
-    find_package(Kokkos MODULE QUIET)
-    set(SHARDMARK_KOKKOS_FROM "${Kokkos_INCLUDE_DIR}")
-  endif()
-  shardmark_require("Kokkos" Kokkos_FOUND "libtrilinos-kokkos-dev (newer releases: libkokkos-dev)")
-endif()
+if(NOT SHARDMARK_PLANNER)
+  include(ShardMarkKokkos)
+  set(MPI_CXX_SKIP_MPICXX ON)  # ShardMark uses only the C bindings
+  find_package(MPI QUIET COMPONENTS CXX)
+  shardmark_require("MPI" MPI_CXX_FOUND "libmpich-dev (and mpich, for mpiexec)")
 
-set(MPI_CXX_SKIP_MPICXX ON)  # ShardMark uses only the C bindings
-find_package(MPI QUIET COMPONENTS CXX)
-shardmark_require("MPI" MPI_CXX_FOUND "libmpich-dev (and mpich, for mpiexec)")
-
-if(NOT "CUDA" IN_LIST Kokkos_DEVICES AND NOT Kokkos_ENABLE_CUDA)  # GPU builds use cuBLASLt instead
-  find_package(DNNL 2.0 MODULE QUIET)
-  shardmark_require("oneDNN (2.0 or newer)" DNNL_FOUND "libdnnl-dev")
+  if(NOT "CUDA" IN_LIST Kokkos_DEVICES AND NOT Kokkos_ENABLE_CUDA)  # GPU builds use cuBLASLt instead
+    find_package(DNNL 2.0 MODULE QUIET)
+    shardmark_require("oneDNN (2.0 or newer)" DNNL_FOUND "libdnnl-dev")
+  endif()
 endif()
 find_package(nlohmann_json 3.9 CONFIG QUIET)
 shardmark_require("nlohmann-json (3.9 or newer)" nlohmann_json_FOUND "nlohmann-json3-dev")
@@ -79,8 +37,10 @@ find_package(xxHash QUIET)
 shardmark_require("xxHash" xxHash_FOUND "libxxhash-dev")
 find_package(LibZip QUIET)
 shardmark_require("libzip" LibZip_FOUND "libzip-dev")
-find_package(ParallelHDF5 1.10 MODULE QUIET)
-shardmark_require("A parallel HDF5 (1.10 or newer) of this MPI" ParallelHDF5_FOUND "libhdf5-mpich-dev")
+if(NOT SHARDMARK_PLANNER)
+  find_package(ParallelHDF5 1.10 MODULE QUIET)
+  shardmark_require("A parallel HDF5 (1.10 or newer) of this MPI" ParallelHDF5_FOUND "libhdf5-mpich-dev")
+endif()
 find_package(yaml-cpp 0.6 CONFIG QUIET)  # optional: Accelerate's configs in YAML
 set(SHARDMARK_YAML ${yaml-cpp_FOUND})
 if(SHARDMARK_BUILD_TESTS)

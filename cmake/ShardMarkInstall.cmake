@@ -4,6 +4,10 @@
 # relative to itself (io/deck/shipped_decks.cpp). `cpack -G DEB` makes a Debian package of it, and
 # `cpack -G TGZ` an archive.
 include(GNUInstallDirs)
+if(SKBUILD)  # a Python wheel (ci/kits/python): the program on PATH, its decks and libraries beside it
+  include(ShardMarkWheel)
+  return()
+endif()
 set(share "${CMAKE_INSTALL_DATADIR}/shardmark")
 install(TARGETS shardmark RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY inputs DESTINATION "${share}")

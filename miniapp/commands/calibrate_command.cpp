@@ -13,6 +13,7 @@
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/run/launch.hpp>
+#include <miniapp/tools/calibrate/calibrate.hpp>
 #include <miniapp/tools/calibrate/combine.hpp>
 
 namespace shardmark {

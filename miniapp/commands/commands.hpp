@@ -10,8 +10,8 @@
 #include <core/error.hpp>
 #include <miniapp/commands/given_deck.hpp>
 #include <miniapp/run/run_arguments.hpp>
-#include <miniapp/tools/calibrate/calibrate.hpp>
-#include <miniapp/tools/noise/noise.hpp>
+#include <miniapp/tools/calibrate/calibrate_arguments.hpp>
+#include <miniapp/tools/noise/noise_arguments.hpp>
 #include <miniapp/tools/submission/submission.hpp>
 
 namespace shardmark {

@@ -12,6 +12,7 @@
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/run/launch.hpp>
 #include <miniapp/run/progress.hpp>
+#include <miniapp/tools/noise/noise.hpp>
 
 namespace shardmark {
 namespace {

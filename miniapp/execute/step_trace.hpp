@@ -40,11 +40,6 @@ struct StepTrace {
   std::vector<std::string> collective_names;  // CollectiveRecord::name is an index of it
 };
 
-/// For each collective, when it began to have its lane to itself: at its own start or at the end of
-/// the collective before it, whichever is later. Each group is a lane. `records` are in order of
-/// completion, in which lanes run them.
-std::vector<std::int64_t> lane_begins_ns(const std::vector<CollectiveRecord>& records);
-
 /// Records an event from construction to destruction; does nothing if `trace` is null.
 class TracedScope {
  public:

@@ -9,6 +9,7 @@
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/measure/bus_bandwidth.hpp>
 #include <miniapp/measure/deepspeed_comms_log.hpp>
+#include <miniapp/measure/lane_begins.hpp>
 
 namespace shardmark {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
 
 namespace shardmark {
@@ -15,5 +16,12 @@ std::string commit();
 /// The version and what the program was built from and with: commit, compiler, libraries, one per
 /// line. MPI need not be initialised.
 std::string version_page(const std::string& commit);
+
+/// Versions of ShardMark, of the libraries that this binary uses, of the compiler and of the
+/// system.
+std::map<std::string, std::string> library_versions();
+
+/// Returns the current time in UTC, such as "2026-11-23T12:30:00Z".
+std::string utc_now();
 
 }  // namespace shardmark

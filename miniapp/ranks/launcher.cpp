@@ -7,8 +7,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <comm/mpi/mpi_library.hpp>
-#include <core/error.hpp>
 #include <core/text.hpp>
 #include <miniapp/ranks/launcher.hpp>
 
@@ -45,10 +43,6 @@ std::vector<std::pair<Launch, std::string_view>> launches(const ReadVariable& re
   return found;
 }
 
-const char* from_environment(const char* name) {
-  return std::getenv(name);
-}
-
 }  // namespace
 
 int launched_rank(const ReadVariable& read) {
@@ -58,7 +52,7 @@ int launched_rank(const ReadVariable& read) {
 }
 
 int launched_rank() {
-  return launched_rank(from_environment);
+  return launched_rank([](const char* name) { return std::getenv(name); });
 }
 
 std::optional<std::string> wrong_launcher(int world, std::string_view library,
@@ -74,11 +68,6 @@ std::optional<std::string> wrong_launcher(int world, std::string_view library,
       "has "
       "a world of {4}: start it with the launcher of that library{5}",
       launch.launcher, launch.processes, launch.variable, library, plural(world, "rank"), remedy);
-}
-
-void refuse_wrong_launcher(int world) {
-  if (const auto why = wrong_launcher(world, mpi_library(), from_environment))
-    throw DeckError(*why);
 }
 
 std::string host_of_process() {

@@ -31,10 +31,6 @@ struct Launch {
 std::optional<std::string> wrong_launcher(int world, std::string_view library,
                                           const ReadVariable& read);
 
-/// Throws DeckError if wrong_launcher() has an answer for this process. Call it on every process
-/// after MPI_Init; all processes of a wrong launch agree.
-void refuse_wrong_launcher(int world);
-
 /// The name of this host, for messages; empty if the system does not tell it.
 std::string host_of_process();
 

@@ -7,6 +7,7 @@
 
 #include <core/plan/interpret/print.hpp>
 #include <miniapp/execute/event_name.hpp>
+#include <miniapp/measure/lane_begins.hpp>
 #include <miniapp/report/trace_file.hpp>
 
 namespace shardmark {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include <Kokkos_Core.hpp>
 #include <fmt/core.h>
 
+#include <comm/mpi/mpi_library.hpp>
 #include <comm/mpi/mpi_world.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/memory/device_memory.hpp>
@@ -83,7 +85,9 @@ ExitStatus launch(const std::function<ExitStatus(const World&)>& body) {
   char** argv = nullptr;
   guard.begin("start-up: MPI_Init", start_limit_s);
   const MpiWorld world(argc, argv);
-  refuse_wrong_launcher(world.size());
+  if (const auto why = wrong_launcher(world.size(), mpi_library(),
+                                      [](const char* name) { return std::getenv(name); }))
+    throw DeckError(*why);
   const ExitStatus status = run_in(world, guard, body);
   guard.begin("MPI_Finalize", end_limit_s);  // and what follows, to the end of the process
   return status;

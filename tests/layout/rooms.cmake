@@ -78,6 +78,7 @@ set(layout_rooms
   "miniapp/tools/sweep/html: core core/plan core/plan/* miniapp/charts miniapp/tools/sweep miniapp/rules"
   "miniapp/commands/help: core"
   "miniapp/commands: core core/* comm comm/* io/* miniapp/*"
+  "miniapp/planner: core miniapp/commands miniapp/provenance"
   "miniapp: core miniapp/commands miniapp/commands/help miniapp/provenance miniapp/report"
 )
 

@@ -30,6 +30,7 @@ set(layout_tested_elsewhere
   "comm/self: tests/comm"                   # every operation, beside the other back-ends
   "core/memory/cuda: tests/ci/gpu"          # needs a GPU
   "core/nn/cuda/check_program: tests/core/nn"  # is itself the test `cuda_check`
+  "miniapp/planner: tests/kits"              # ci/kits/check python builds and runs it
   "miniapp: tests/miniapp/commands"         # main()
 )
 

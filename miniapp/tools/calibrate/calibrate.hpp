@@ -6,18 +6,10 @@
 #include <vector>
 
 #include <miniapp/run/world.hpp>
+#include <miniapp/tools/calibrate/calibrate_arguments.hpp>
 #include <miniapp/tools/calibrate/smoothing.hpp>
 
 namespace shardmark {
-
-struct CalibrateArguments {
-  std::string out = "machine.json";
-  std::string deck;               // whose shapes are measured, too; empty: none
-  std::vector<std::string> sets;  // for the deck
-  std::string disk = ".";         // folder on the disk that is measured
-  bool quick = false;
-  bool add = false;  // combines the calibration with those in the file at `out`: combined()
-};
 
 struct Calibration {
   Machine machine;

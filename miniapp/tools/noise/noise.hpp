@@ -12,17 +12,10 @@
 #include <miniapp/run/world.hpp>
 #include <miniapp/tools/noise/detours.hpp>
 #include <miniapp/tools/noise/distribution.hpp>
+#include <miniapp/tools/noise/noise_arguments.hpp>
 #include <miniapp/tools/noise/periods.hpp>
 
 namespace shardmark {
-
-struct NoiseArguments {
-  int seconds = 10;       // of both loops together
-  int quantum_us = 1000;  // of work
-  std::string machine;    // a machine file that takes the result; empty: none
-  std::string out;        // a folder for noise.json and noise.html; empty: none
-  std::string format = "text";
-};
 
 /// Ranks that are described together: one rank, those of a host, or all.
 struct NoiseGroup {

@@ -7,6 +7,7 @@
 
 #include <miniapp/measure/bus_bandwidth.hpp>
 #include <miniapp/measure/deepspeed_comms_log.hpp>
+#include <miniapp/measure/lane_begins.hpp>
 #include <miniapp/report/deepspeed_wall_clock.hpp>
 #include <tests/support/pattern.hpp>
 #include <tests/support/programs.hpp>
