@@ -7,6 +7,10 @@ foreach(mpi mpich openmpi)
     list(APPEND hdf5_folders "hdf5/${mpi}" "${mpi}")
   endif()
 endforeach()
+# Intel MPI and others of MPICH's family use the HDF5 of MPICH, whose ABI they have.
+if(NOT hdf5_folders)
+  list(APPEND hdf5_folders "hdf5/mpich" "mpich")
+endif()
 find_path(ParallelHDF5_INCLUDE_DIR hdf5.h HINTS ENV HDF5_ROOT
           PATH_SUFFIXES ${hdf5_folders} include)
 find_library(ParallelHDF5_LIBRARY hdf5 HINTS ENV HDF5_ROOT PATH_SUFFIXES ${hdf5_folders} lib lib64)

@@ -14,7 +14,7 @@ set(planner_files
   measure/predicted_times measure/reference measure/timings measure/verdict
   prove/[a-z]+_result prove/state_sketch
   provenance/environment provenance/failure_text provenance/fatal_signals provenance/machine
-  provenance/number_list provenance/variables provenance/version
+  provenance/variables provenance/version
   ranks/launcher ranks/peers
   run/budgets run/fit_budget run/progress
   )

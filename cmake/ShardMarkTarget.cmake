@@ -80,6 +80,8 @@ function(shardmark_target target)
     set(processor -march=native)
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(processor -march=x86-64-v3)
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    set(processor -march=armv8.2-a)
   endif()
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
                                            -Werror=switch

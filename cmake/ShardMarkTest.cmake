@@ -19,6 +19,7 @@
 # Adds a test that compiles one file and passes if that fails with an error that matches REGEX.
 
 # Where tests look for their data when they run; a relative path for tests that run elsewhere.
+set(SHARDMARK_TEST_THREADS 1 CACHE STRING "OpenMP threads per rank in the tests")
 set(SHARDMARK_TESTS_AT "${PROJECT_SOURCE_DIR}/tests" CACHE STRING "Folder of the tests' data")
 mark_as_advanced(SHARDMARK_TESTS_AT)
 
@@ -112,7 +113,7 @@ function(shardmark_test name)
                      $<TARGET_FILE:${target}> ${arguments} ${MPIEXEC_POSTFLAGS})
     set_tests_properties(${name}.np${ranks} PROPERTIES
                          LABELS "${arg_LABELS};mpi" TIMEOUT ${arg_TIMEOUT} PROCESSORS ${ranks}
-                         ENVIRONMENT "OMP_NUM_THREADS=1;${arg_ENVIRONMENT}")
+                         ENVIRONMENT "OMP_NUM_THREADS=${SHARDMARK_TEST_THREADS};${arg_ENVIRONMENT}")
     if(ranks GREATER_EQUAL shardmark_cores)
       set_tests_properties(${name}.np${ranks} PROPERTIES RUN_SERIAL ON)
     endif()
@@ -120,7 +121,7 @@ function(shardmark_test name)
   if(NOT arg_NP)
     add_test(NAME ${name} COMMAND ${target} ${arguments})
     set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
-                                    ENVIRONMENT "OMP_NUM_THREADS=1;${arg_ENVIRONMENT}")
+                                    ENVIRONMENT "OMP_NUM_THREADS=${SHARDMARK_TEST_THREADS};${arg_ENVIRONMENT}")
   endif()
 endfunction()
 

@@ -9,6 +9,7 @@
 
 #include <comm/yield_hand_over.hpp>
 #include <core/clock.hpp>
+#include <core/cpu_set.hpp>
 
 namespace shardmark {
 namespace {
@@ -19,10 +20,7 @@ constexpr int trials = 3;  // another process may have had the core during one o
 
 // Counts up whenever it is the turn of `own`, 0 or 1, and yields in between.
 void take_turns(int core, int own, std::int64_t end_ns, std::atomic<int>& turn) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(core, &one);
-  if (sched_setaffinity(0, sizeof one, &one) != 0) return;
+  if (!CpuSet({core}).bind_thread()) return;
   while (turn < turns && monotonic_ns() < end_ns) {
     if (turn % 2 == own)
       ++turn;
@@ -35,7 +33,7 @@ void take_turns(int core, int own, std::int64_t end_ns, std::atomic<int>& turn) 
 
 bool yield_hands_over() try {
   const int core = sched_getcpu();
-  if (core < 0 || core >= CPU_SETSIZE) return false;
+  if (core < 0) return false;
   for (int trial = 0; trial < trials; ++trial) {
     std::atomic<int> turn = 0;
     const std::int64_t end_ns = monotonic_ns() + most_ns;

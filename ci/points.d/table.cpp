@@ -78,11 +78,13 @@ std::vector<Mean> means(const std::vector<Row>& rows) {
   for (const Row& r : rows)
     if (r.skipped.empty() && !r.point->poor()) kinds[{r.point->source, r.point->gpu}] = true;
   std::vector<Mean> list;
-  for (const auto& [kind, there] : kinds)
+  for (const auto& entry : kinds) {
+    const auto& kind = entry.first;  // clang 14 captures no structured binding
     list.push_back(mean_of(kind.first + ", " + kind.second, rows, [&](const Row& r) {
       return !r.in_fit && !r.point->poor() && r.point->source == kind.first &&
              r.point->gpu == kind.second;
     }));
+  }
   list.push_back(mean_of("all that were not fitted", rows,
                          [](const Row& r) { return !r.in_fit && !r.point->poor(); }));
   list.push_back(mean_of("of these, well specified (good)", rows,

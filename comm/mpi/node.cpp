@@ -6,13 +6,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include <sched.h>
-
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/node.hpp>
 #include <comm/mpi/wait_all.hpp>
 #include <comm/yield_hand_over.hpp>
-#include <core/error.hpp>
+#include <core/cpu_set.hpp>
 #include <core/random.hpp>
 
 namespace shardmark {
@@ -43,27 +41,15 @@ void wait_asleep(MPI_Comm comm) {
   wait_all(&barrier, 1, {.sleep_ns = 100'000});
 }
 
-cpu_set_t affinity() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0)
-    throw CommError(std::string("affinity mask: cannot be read: ") + std::strerror(errno) +
-                    ": this program supports at most " + std::to_string(CPU_SETSIZE) +
-                    " cores per node");
-  return mask;
-}
-
-std::string to_text(const cpu_set_t& mask) {
-  std::string text;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &mask)) continue;
-    const int first = core;
-    while (core + 1 < CPU_SETSIZE && CPU_ISSET(core + 1, &mask)) ++core;
-    if (!text.empty()) text += ',';
-    text += std::to_string(first);
-    if (core > first) text += '-' + std::to_string(core);
-  }
-  return text;
+// Combines a set of each rank of `comm`, which need not have equally many words.
+CpuSet combined(const CpuSet& own, MPI_Op operation, MPI_Comm comm) {
+  std::vector<unsigned long> words = own.words();
+  auto size = static_cast<int>(words.size());
+  SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, &size, 1, MPI_INT, MPI_MAX, comm));
+  words.resize(static_cast<std::size_t>(size));
+  SHARDMARK_MPI(
+      MPI_Allreduce(MPI_IN_PLACE, words.data(), size, MPI_UNSIGNED_LONG, operation, comm));
+  return CpuSet::of_words(std::move(words));
 }
 
 }  // namespace
@@ -97,15 +83,13 @@ Node find_node(MPI_Comm comm) {
   const OwnedComm shared = ranks_of_node(comm);
   SHARDMARK_MPI(MPI_Comm_size(shared.get(), &node.ranks));
   SHARDMARK_MPI(MPI_Comm_rank(shared.get(), &node.local_rank));
-  const cpu_set_t own = affinity();
-  cpu_set_t all, common;
+  const CpuSet own = CpuSet::of_process();
   // Ranks that are bound to different cores do not compete, so the union of their cores counts.
-  SHARDMARK_MPI(MPI_Allreduce(&own, &all, sizeof own, MPI_BYTE, MPI_BOR, shared.get()));
-  SHARDMARK_MPI(MPI_Allreduce(&own, &common, sizeof own, MPI_BYTE, MPI_BAND, shared.get()));
-  node.own_cores = CPU_COUNT(&own);
-  node.cores = CPU_COUNT(&all);
-  node.own_mask = to_text(own);
-  node.unbound = CPU_EQUAL(&all, &common) != 0;
+  const CpuSet all = combined(own, MPI_BOR, shared.get());
+  node.own_cores = own.count();
+  node.cores = all.count();
+  node.own_mask = own.text();
+  node.unbound = all == combined(own, MPI_BAND, shared.get()) && openmp_binding() == "false";
   const char* const shared_cores = std::getenv("SHARDMARK_SHARED_CORES");
   node.shares_cores = shared_cores != nullptr && *shared_cores == '1';
   int shared_anywhere = node.oversubscribed() ? 1 : 0;
@@ -121,16 +105,11 @@ Node find_node(MPI_Comm comm) {
 
 void spread_over_cores(Node& node) {
   if (!node.unbound || node.ranks <= node.cores || node.ranks % node.cores != 0) return;
-  const cpu_set_t all = affinity();
-  int core = 0;
-  for (int passed = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &all) && passed++ == node.local_rank % node.cores) break;
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(core, &one);
-  if (sched_setaffinity(0, sizeof one, &one) != 0) return;  // it may run anywhere then
+  const std::vector<int> all = CpuSet::of_thread().cores();
+  const CpuSet one({all[static_cast<std::size_t>(node.local_rank % node.cores)]});
+  if (!one.bind_thread()) return;  // it may run anywhere then
   node.own_cores = 1;
-  node.own_mask = to_text(one);
+  node.own_mask = one.text();
 }
 
 }  // namespace shardmark

@@ -20,7 +20,7 @@ struct Node {
   int cores = 1;              // in the union of their affinity masks
   int own_cores = 1;          // in this process's affinity mask
   std::string own_mask;       // "0-3,8"
-  bool unbound = true;        // each rank of the node may use all of these cores
+  bool unbound = true;        // each rank of the node, and each of its threads, may use all cores
   bool shares_cores = false;  // with ranks of other nodes: SHARDMARK_SHARED_CORES, of ci/hosts
   bool yields = true;         // what waits leaves its core by yielding; if not, it has to sleep
 

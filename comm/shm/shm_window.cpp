@@ -7,11 +7,10 @@
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/shm/shm_window.hpp>
 #include <core/cache_line.hpp>
+#include <core/system_pages.hpp>
 
 namespace shardmark {
 namespace {
-
-constexpr std::int64_t page_bytes = 4096;
 
 std::int64_t round_up_to(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -34,7 +33,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
 std::int64_t ShmWindow::rank_bytes() const {
   return round_up_to(static_cast<std::int64_t>(
                          sizeof(Header) + buffers_ * static_cast<std::uint64_t>(buffer_bytes_)),
-                     page_bytes);
+                     system_page_bytes());
 }
 
 ShmWindow::Header& ShmWindow::header(int rank) const {

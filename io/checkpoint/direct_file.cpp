@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <core/cpu_set.hpp>
 #include <io/checkpoint/direct_file.hpp>
 #include <io/files/durable_file.hpp>
 
@@ -42,6 +43,7 @@ void DirectFile::write(std::int64_t at, std::int64_t bytes, std::string what) {
   wait();
   const std::span<const std::byte> piece(room(), static_cast<std::size_t>(bytes));
   writer_ = std::thread([this, at, piece, what = std::move(what)] {
+    run_on_all_cores_of_process();
     try {
       put(at, piece, what);
     } catch (...) {

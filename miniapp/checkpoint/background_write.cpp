@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include <core/cpu_set.hpp>
 #include <core/error.hpp>
 #include <io/files/durable_file.hpp>
 #include <io/files/regular_file.hpp>
@@ -68,6 +69,7 @@ BackgroundWrite::BackgroundWrite(std::string folder, int rank, int world, double
                                  Write write, Publish publish) {
   thread_ = std::thread([this, folder = std::move(folder), rank, world, timeout_s,
                          write = std::move(write), publish = std::move(publish)] {
+    run_on_all_cores_of_process();
     const std::int64_t start_ns = monotonic_ns();
     try {
       write_note(folder, rank, write());

@@ -147,7 +147,6 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app) {
 class CommandLine {
  public:
   explicit CommandLine(const std::string& commit) {
-    app_.require_subcommand(1);
     add_program_options(app_, commit);
     add("run",
         {{"DECK", &run_.deck},
@@ -259,6 +258,9 @@ class CommandLine {
   ExitStatus run(int argc, char** argv) {
     try {
       app_.parse(argc, argv);
+      // Not by require_subcommand(), which newer releases of CLI11 check before `--version` is
+      // heard.
+      if (app_.get_subcommands().empty()) throw CLI::RequiredError::Subcommand(1);
     } catch (const Printed& printed) {
       return show(printed.text);
     } catch (const CLI::CallForHelp&) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <core/clock.hpp>
+#include <core/cpu_set.hpp>
 #include <core/error.hpp>
 #include <miniapp/execute/disk_queue.hpp>
 
@@ -92,8 +93,10 @@ std::uint64_t DiskQueue::start(Direction direction, const SwapFile& file, std::i
                                std::int64_t bytes, std::byte* memory) {
   // The thread owns a share of its data, since a transfer that never ends outlives this object.
   if (last_ == 0)
-    shared_->thread =
-        std::thread([shared = shared_, step = options_.step_bytes] { shared->work(step); });
+    shared_->thread = std::thread([shared = shared_, step = options_.step_bytes] {
+      run_on_all_cores_of_process();
+      shared->work(step);
+    });
   direct_ = direct_ && file.direct();
   {
     const std::lock_guard lock(shared_->mutex);

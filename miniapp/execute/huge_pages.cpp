@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <core/memory/buffer.hpp>
+#include <core/system_pages.hpp>
 #include <miniapp/execute/huge_pages.hpp>
 
 #if defined(__linux__)
@@ -12,7 +13,7 @@ void prefer_huge_pages(Tier tier, std::byte* data, std::int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   if (!device_is_host) return;  // device memory, or pinned memory
   static_cast<void>(tier);
-  constexpr std::uintptr_t page = std::uintptr_t{2} << 20;
+  static const auto page = static_cast<std::uintptr_t>(huge_page_bytes());
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t first = (begin + page - 1) / page * page;
   const std::uintptr_t last = (begin + static_cast<std::uintptr_t>(bytes)) / page * page;

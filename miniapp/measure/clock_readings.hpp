@@ -11,19 +11,19 @@
 
 namespace shardmark {
 
-/// Nanoseconds, except for the time-stamp counter, whose ticks have no known length.
+/// Nanoseconds, except for the counter of the processor, whose ticks have no known length.
 struct ClockReadings {
   std::int64_t monotonic = 0;  // std::chrono::steady_clock, which all figures are made from
   std::int64_t wall = 0;       // std::chrono::system_clock
   std::int64_t kernel = 0;     // CLOCK_MONOTONIC_RAW, asked of the kernel by a system call
-  std::int64_t ticks = 0;      // time-stamp counter; 0 where it is missing or not constant
+  std::int64_t ticks = 0;      // the processor's counter; 0 where it is missing or not constant
 };
 
 /// Reads all clocks within a few microseconds of each other. Not collective.
 ClockReadings read_clocks();
 
 /// What the timed span lasted by each clock. `start` is from before the warm-up; where the warm-up
-/// was long enough, it says how long a tick of the time-stamp counter is.
+/// was long enough, it says how long a tick of that counter is.
 struct ClockSpans {
   ClockReadings start, begin, end;
 };

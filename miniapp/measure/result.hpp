@@ -108,6 +108,7 @@ struct RankInfo {
   int pid = 0;
   int kernel_threads = 1, matmul_threads = 1;  // of Kokkos kernels; of matrix products
   std::vector<std::string> environment;        // "NAME=value", by name
+  std::string thread_binding = "false";        // of OpenMP: openmp_binding()
   int threads() const { return std::max(kernel_threads, matmul_threads); }
 };
 

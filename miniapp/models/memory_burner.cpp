@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include <core/clock.hpp>
+#include <core/cpu_set.hpp>
 #include <core/numeric/stream_store.hpp>
 #include <miniapp/models/memory_burner.hpp>
 
@@ -47,6 +48,7 @@ void MemoryBurner::write_some() {
 }
 
 void MemoryBurner::run() {
+  run_on_all_cores_of_process();
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return ends_ || traffic_.active(); });

@@ -102,10 +102,10 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   const double stragglers = straggler_factor(machine, program.world, ranks_per_node);
   p.step_s = slowest(priced, stragglers);
   p.priced = std::move(priced.front());
-  const auto [below, above] = step_interval(machine);
+  const auto interval = step_interval(machine);
   const auto include = [&](double step_s) {
-    p.step_s_low = std::min(p.step_s_low, step_s * std::max(0.0, 1 - below));
-    p.step_s_high = std::max(p.step_s_high, step_s * (1 + above));
+    p.step_s_low = std::min(p.step_s_low, step_s * std::max(0.0, 1 - interval.below));
+    p.step_s_high = std::max(p.step_s_high, step_s * (1 + interval.above));
   };
   p.step_s_low = p.step_s;
   include(p.step_s);

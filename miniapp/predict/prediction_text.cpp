@@ -132,7 +132,7 @@ std::string standing(const Machine& m) {
     std::vector<std::string> distances;
     for (const Placement& placement : m.placements)
       distances.push_back(fmt::format("{:.0f}", placement.core_to_core_s * 1e9));
-    text += fmt::format("; cores that were {} ns apart", fmt::join(distances, " or "));
+    text += fmt::format("; cores that were {} ns apart", join(distances, " or "));
   }
   if (p.held_out_error)
     text += fmt::format("; points that were left out are missed by {:.1f} % on average",

@@ -13,7 +13,8 @@ struct MachineFiles {
   std::string nodes = "/sys/devices/system/node";  // with node<i>/cpulist
 };
 
-/// "Intel(R) Xeon(R) …"; the architecture ("aarch64") if the kernel names no model.
+/// "Intel(R) Xeon(R) …". On ARM, where the kernel names no model, "Arm Neoverse-V2" by implementer
+/// and part, or these numbers if they are unknown; else the architecture ("riscv64").
 std::string processor_model(const MachineFiles& files = {});
 
 /// The NUMA nodes that have one of `cores` ("0-3,8"), in the same notation; empty if the kernel

@@ -5,8 +5,8 @@
 
 #include <fmt/core.h>
 
+#include <core/number_list.hpp>
 #include <core/text.hpp>
-#include <miniapp/provenance/number_list.hpp>
 #include <miniapp/provenance/placement.hpp>
 
 namespace shardmark {
@@ -98,6 +98,26 @@ bool wanders(const RankInfo& rank) {
   return nodes > 1 && static_cast<std::size_t>(rank.threads()) <= cores / nodes;
 }
 
+// Ranks whose OpenMP lets several threads move, or puts all of them on the place of the first.
+void add_binding(const std::vector<RankInfo>& ranks, std::vector<std::string>& list) {
+  std::vector<int> free, crowded;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].threads() < 2) continue;
+    if (ranks[r].thread_binding == "false") free.push_back(static_cast<int>(r));
+    if (ranks[r].thread_binding == "primary") crowded.push_back(static_cast<int>(r));
+  }
+  if (!free.empty())
+    list.push_back(fmt::format(
+        "{}: OpenMP does not bind the threads, so they may move away from their memory: "
+        "set OMP_PROC_BIND=spread and OMP_PLACES=cores",
+        name_ranks(free)));
+  if (!crowded.empty())
+    list.push_back(
+        fmt::format("{}: OpenMP binds all threads to the place of the first: set "
+                    "OMP_PROC_BIND=spread instead of primary",
+                    name_ranks(crowded)));
+}
+
 constexpr std::size_t most_warnings = 8;
 
 }  // namespace
@@ -116,6 +136,7 @@ std::vector<std::string> placement_warnings(const std::vector<RankInfo>& ranks) 
     list.resize(most_warnings);
     list.push_back(fmt::format("… and {} more like these", more));
   }
+  add_binding(ranks, list);
   if (!wandering.empty())
     list.push_back(fmt::format(
         "{} may run on several NUMA nodes (rank {}: {}), so memory may be far from where it is "

@@ -10,7 +10,8 @@
 namespace shardmark {
 
 /// One sentence each: ranks that share too few cores (two bound to one core, say), a rank with more
-/// threads than cores, ranks that may move between NUMA nodes, processors of several models. Pure,
+/// threads than cores, threads that OpenMP does not bind or binds to one place, ranks that may move
+/// between NUMA nodes, processors of several models. Pure,
 /// so the result is the same on every rank. The number of sentences is bounded for any number of
 /// ranks.
 std::vector<std::string> placement_warnings(const std::vector<RankInfo>& ranks);

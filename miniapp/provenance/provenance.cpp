@@ -9,6 +9,7 @@
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/mpi_library.hpp>
 #include <comm/nccl/nccl_headers.hpp>
+#include <core/cpu_set.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/nn/kernels/threads.hpp>
 #include <core/nn/products/library.hpp>
@@ -74,6 +75,7 @@ std::vector<RankInfo> rank_infos(const Node& node, Peers& peers) {
   const auto processors = peers.gather(processor_model());
   const auto cores = peers.gather(node.own_mask);
   const auto nodes = peers.gather(numa_nodes(node.own_mask));
+  const auto bindings = peers.gather(openmp_binding());
   const auto environments = peers.gather(joined(relevant_environment(environ)));
   struct Numbers {
     int pid, kernel_threads, matmul_threads;
@@ -85,7 +87,8 @@ std::vector<RankInfo> rank_infos(const Node& node, Peers& peers) {
   std::vector<RankInfo> infos;
   for (std::size_t r = 0; r < hosts.size(); ++r)
     infos.push_back({hosts[r], processors[r], cores[r], nodes[r], numbers[r].pid,
-                     numbers[r].kernel_threads, numbers[r].matmul_threads, split(environments[r])});
+                     numbers[r].kernel_threads, numbers[r].matmul_threads, split(environments[r]),
+                     bindings[r]});
   return infos;
 }
 

@@ -22,7 +22,7 @@ constexpr VariableRow place(std::string_view part) {
   return {VariableKind::place, Match::contains, part};
 }
 
-constexpr std::array rows{
+constexpr std::array known_variables{
     // Open MPI 2 to 4: mpirun describes the job and its daemons to each process in this way.
     identity(Match::begins, "OMPI_MCA_ess"), identity(Match::begins, "OMPI_MCA_orte_"),
     identity(Match::begins, "OMPI_MCA_pmix"), identity(Match::is, "OMPI_MCA_initial_wdir"),
@@ -79,7 +79,7 @@ constexpr std::array rows{
     place("TOPO_"), place("_PIN_DOMAIN"), place("_PROCESSOR_LIST")};
 
 bool any_fits(VariableKind kind, std::string_view name) {
-  return std::any_of(rows.begin(), rows.end(),
+  return std::any_of(known_variables.begin(), known_variables.end(),
                      [&](const VariableRow& row) { return row.kind == kind && row.fits(name); });
 }
 
@@ -96,7 +96,7 @@ bool VariableRow::fits(std::string_view name) const {
 }
 
 std::span<const VariableRow> variable_rows() {
-  return rows;
+  return known_variables;
 }
 
 VariableKind kind_of_variable(std::string_view name) {

@@ -190,6 +190,7 @@ OrderedJson ranks(const Result& r, const std::vector<VariableOfRanks>& variables
                     {"processor", rank.processor},
                     {"kernel_threads", rank.kernel_threads},
                     {"matmul_threads", rank.matmul_threads},
+                    {"thread_binding", rank.thread_binding},
                     {"environment", OrderedJson::object()}});
   }
   for (const VariableOfRanks& v : variables)

@@ -4,9 +4,9 @@
 
 #include <fmt/core.h>
 
+#include <core/number_list.hpp>
 #include <core/printable.hpp>
 #include <miniapp/provenance/environment.hpp>
-#include <miniapp/provenance/number_list.hpp>
 #include <miniapp/report/report_provenance.hpp>
 
 namespace shardmark {

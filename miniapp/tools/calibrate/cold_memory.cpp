@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <core/nn/optimizer/init.hpp>
+#include <core/system_pages.hpp>
 #include <miniapp/execute/huge_pages.hpp>
 #include <miniapp/tools/calibrate/cold_memory.hpp>
 
@@ -28,7 +29,7 @@ ColdMemory::ColdMemory(const Context& ctx, Dtype values, std::int64_t bytes)
 }
 
 void* ColdMemory::take(std::int64_t bytes) {
-  constexpr std::int64_t page = 4096;
+  const std::int64_t page = system_page_bytes();
   bytes = (bytes + page - 1) / page * page;
   if (at_ + bytes > buffer_.bytes()) at_ = 0;
   void* memory = buffer_.data<std::byte>() + at_;

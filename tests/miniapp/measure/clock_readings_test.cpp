@@ -33,7 +33,7 @@ TEST(Clocks, of_another_speed_are_named) {
             std::string::npos);
   ClockSpans ticks = spans();
   ticks.end.ticks += 3 * second;
-  EXPECT_NE(clock_disagreement(ticks, {}).find("101.000 s by the time-stamp counter"),
+  EXPECT_NE(clock_disagreement(ticks, {}).find("101.000 s by the processor's counter"),
             std::string::npos);
   EXPECT_NE(clock_disagreement(spans(), {100 * second, 102 * second}).find("102.000 s on rank 1"),
             std::string::npos);

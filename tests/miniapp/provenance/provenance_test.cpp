@@ -10,7 +10,6 @@
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/provenance/failure_text.hpp>
 #include <miniapp/provenance/machine.hpp>
-#include <miniapp/provenance/number_list.hpp>
 #include <miniapp/provenance/placement.hpp>
 #include <miniapp/provenance/variables.hpp>
 #include <miniapp/report/report_provenance.hpp>
@@ -28,15 +27,8 @@ RankInfo rank_on(const std::string& host, const std::string& cores, int threads 
   r.cores = cores;
   r.numa_nodes = nodes;
   r.kernel_threads = threads;
+  r.thread_binding = "spread";
   return r;
-}
-
-TEST(NumberList, ReadsWhatItWrites) {
-  for (const std::string text : {"0", "0-3", "0-3,8", "1,3,5", "7,9-12,100-101"})
-    EXPECT_EQ(format_numbers(parse_numbers(text)), text);
-  EXPECT_EQ(parse_numbers("2,0-1,1\n"), (std::vector<int>{0, 1, 2}));
-  for (const std::string text : {"", "\n", "a", "1-", "-1", "3-1", "1,,2", "0-99999999", "1 2"})
-    EXPECT_TRUE(parse_numbers(text).empty()) << text;
 }
 
 // A machine of two NUMA nodes with four cores each, in files.
@@ -63,6 +55,20 @@ TEST_F(Machine, NamesProcessorAndNodes) {
   EXPECT_EQ(numa_nodes("0-1", files_), "0");
   EXPECT_EQ(numa_nodes("5", files_), "1");
   EXPECT_EQ(numa_nodes("3-4", files_), "0-1");
+}
+
+TEST_F(Machine, NamesProcessorsOfArmByImplementerAndPart) {
+  const auto name = [&](const std::string& implementer, const std::string& part) {
+    write("cpuinfo", "processor\t: 0\nBogoMIPS\t: 200.00\nCPU implementer\t: " + implementer +
+                         "\nCPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: " + part +
+                         "\nCPU revision\t: 0\n");
+    return processor_model(files_);
+  };
+  EXPECT_EQ(name("0x46", "0x001"), "Fujitsu A64FX");
+  EXPECT_EQ(name("0x41", "0xd4f"), "Arm Neoverse-V2");
+  EXPECT_EQ(name("0x41", "0xd40"), "Arm Neoverse-V1");
+  EXPECT_EQ(name("0x41", "0xfff"), "Arm part 0xfff");
+  EXPECT_EQ(name("0x99", "0x001"), "ARM of implementer 0x99 part 0x001");
 }
 
 TEST_F(Machine, IsEmptyWhereTheKernelSaysNothing) {
@@ -212,6 +218,23 @@ TEST(Placement, ReportsMoreThreadsThanCores) {
   const auto list = placement_warnings({rank_on("a", "0-3", 8)});
   ASSERT_EQ(list.size(), 1U);
   EXPECT_NE(list[0].find("rank 0 runs 8 threads on 4 cores"), std::string::npos) << list[0];
+}
+
+TEST(Placement, ReportsHowOpenMpBindsSeveralThreads) {
+  std::vector<RankInfo> ranks{rank_on("a", "0-3", 2), rank_on("b", "0-3", 2)};
+  EXPECT_TRUE(placement_warnings(ranks).empty());
+  for (RankInfo& r : ranks) r.thread_binding = "false";
+  auto list = placement_warnings(ranks);
+  ASSERT_EQ(list.size(), 1U);
+  EXPECT_NE(list[0].find("ranks 0-1: OpenMP does not bind the threads"), std::string::npos)
+      << list[0];
+  ranks[0].thread_binding = "close";
+  ranks[1].thread_binding = "primary";
+  list = placement_warnings(ranks);
+  ASSERT_EQ(list.size(), 1U);
+  EXPECT_NE(list[0].find("rank 1: OpenMP binds all threads to the place of the first"),
+            std::string::npos)
+      << list[0];
 }
 
 TEST(Placement, ReportsUnboundRanksWhereMemoryCanBeFar) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include <core/error.hpp>
 #include <core/plan/deck/quantized.hpp>
 #include <core/plan/deepspeed/stage3/quantized_reduce.hpp>
 #include <core/plan/partition/gradient_groups.hpp>
 #include <core/plan/write/rank_groups.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 namespace {
@@ -46,8 +46,7 @@ bool QuantizedReduce::quantizes(int id) const {
         "{}: {} = true: DeepSpeed fails on {}, {}: it quantizes {} groups of {} elements, and can "
         "do so only if {} ranks divide the groups and a group has a multiple of 8 elements, at "
         "most 40960: change the sizes of the model or the number of ranks, or remove the key",
-        c_.deck.path, qgz_key, p.name, fmt::join(p.shape, " x "), g.groups, g.group_elems,
-        c_.world()));
+        c_.deck.path, qgz_key, p.name, join(p.shape, " x "), g.groups, g.group_elems, c_.world()));
   return g.groups > 0;
 }
 

@@ -4,7 +4,7 @@
 
 #include <fmt/core.h>
 
-#include <miniapp/provenance/number_list.hpp>
+#include <core/number_list.hpp>
 
 namespace shardmark {
 namespace {
