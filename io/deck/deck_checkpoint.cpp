@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The section `checkpoint` of a deck.
+#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_sections.hpp>
 
 namespace shardmark {
 namespace {
-
-constexpr std::int64_t max_count = 1'000'000'000;
-constexpr std::int64_t max_benchmark = 1000;
-constexpr std::int64_t max_alignment = std::int64_t{1} << 30;
 
 void read_hints(KeyReader& reader, CheckpointSpec& checkpoint) {
   const Json* hints = reader.any("hints");
@@ -24,7 +21,6 @@ void read_hints(KeyReader& reader, CheckpointSpec& checkpoint) {
 void read_layout(KeyReader& reader, CheckpointSpec& checkpoint) {
   const bool shared = reader.word("layout", {{"file_per_rank"}, {"shared"}}, 0) == 1;
   const Json* given = reader.any("ranks_per_file");
-  reader.integer("ranks_per_file", checkpoint.ranks_per_file, {1, max_count});
   if (shared && given)
     reader.origin().refuse(reader.key("ranks_per_file"), *given,
                            "must not be given with layout \"shared\", in which all ranks write one "
@@ -35,30 +31,25 @@ void read_layout(KeyReader& reader, CheckpointSpec& checkpoint) {
                          "hints apply only to files that several ranks write");
 }
 
-void read_resume(KeyReader& reader, CheckpointSpec& checkpoint) {
-  reader.text("resume", checkpoint.resume);
+void check_resume(const KeyReader& reader, const CheckpointSpec& checkpoint, const Origin& origin) {
   if (checkpoint.resume.empty() || checkpoint.resume.find('/') != std::string::npos ||
       checkpoint.resume[0] == '.')
-    reader.origin().refuse(reader.key("resume"), checkpoint.resume,
-                           "must be \"none\", \"latest\", \"newest-good\" or the name of a "
-                           "checkpoint in checkpoint.dir, like \"step-00000010\"");
+    origin.refuse(reader.key("resume"), checkpoint.resume,
+                  "must be \"none\", \"latest\", \"newest-good\" or the name of a checkpoint in "
+                  "checkpoint.dir, like \"step-00000010\"");
 }
 
 }  // namespace
 
-void read_checkpoint(KeyReader reader, CheckpointSpec& checkpoint) {
+void read_checkpoint(KeyReader reader, Deck& deck) {
   Origin& origin = reader.origin();
-  reader.need_text("dir", checkpoint.dir);
+  CheckpointSpec& checkpoint = deck.checkpoint;
+  reader.read(deck_keys("checkpoint"), deck);
   checkpoint.dir = origin.resolve_output(checkpoint.dir);
-  reader.integer("every", checkpoint.every, {0, max_count});
-  reader.integer("keep", checkpoint.keep, {0, max_count});
-  const Json* alignment = reader.any("alignment_bytes");
-  reader.integer("alignment_bytes", checkpoint.alignment_bytes, {1, max_alignment});
   if ((checkpoint.alignment_bytes & (checkpoint.alignment_bytes - 1)) != 0)
-    origin.refuse(reader.key("alignment_bytes"), *alignment, "must be a power of two");
-  reader.boolean("async", checkpoint.async);
-  reader.integer("benchmark", checkpoint.benchmark, {0, max_benchmark});
-  read_resume(reader, checkpoint);
+    origin.refuse(reader.key("alignment_bytes"), *reader.any("alignment_bytes"),
+                  "must be a power of two");
+  check_resume(reader, checkpoint, origin);
   read_hints(reader, checkpoint);
   read_layout(reader, checkpoint);
   if (checkpoint.async && checkpoint.ranks_per_file != 1)

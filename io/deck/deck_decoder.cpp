@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <core/plan/deck/decoder_modules.hpp>
+#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_sections.hpp>
 #include <io/keys/nearest.hpp>
 
@@ -171,11 +172,6 @@ void check_decoder(KeyReader& r, const ModelSpec& m, const Decoder& d) {
   const auto refuse = [&](std::string_view key, const Json& value, const std::string& what) {
     r.origin().refuse(r.key(key), value, what);
   };
-  if (m.heads % m.kv_heads != 0)
-    refuse("kv_heads", m.kv_heads,
-           fmt::format("must divide {} = {}: each key head serves as many heads as the others: "
-                       "change one of them",
-                       r.key("heads"), m.heads));
   if (d.attention.head_dim == 0 && m.hidden % m.heads != 0)
     refuse("heads", m.heads,
            fmt::format("must divide {} = {}: change one of them, or give {}", r.key("hidden"),
@@ -211,14 +207,15 @@ void check_decoder(KeyReader& r, const ModelSpec& m, const Decoder& d) {
 
 }  // namespace
 
-void read_decoder(KeyReader& reader, ModelSpec& model) {
+void read_decoder(KeyReader& reader, Deck& deck) {
+  ModelSpec& model = deck.model;
+  read_transformer(reader, deck);
+  model.kv_heads = model.heads;
+  reader.read(deck_keys("model", "decoder"), deck);
+  check_kv_heads(reader, model);
   Family like = Family::llama;
   reader.choice("like", like, {Family::gpt2, Family::llama});
   Decoder d = decoder_like(like);
-  read_transformer(reader, model);
-  model.kv_heads = model.heads;
-  reader.integer("kv_heads", model.kv_heads, {1, model.heads});
-  reader.need_integer("ffn", model.ffn, size_range);
   reader.real("init_std", d.init_std, positive);
   reader.boolean("in_out", d.in_out);
   reader.section("norm", [&](KeyReader& r) { read_norm(r, d.norm); });

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <stdexcept>
 
 #include <io/deck/deck_keys.hpp>
@@ -11,6 +12,8 @@ using enum KeyType;
 
 constexpr double most_steps = 1e9, most_seconds = 1e9;
 constexpr double most_seed = 4294967295, most_shard = 2147483647;
+constexpr double most_gib = 1e9, most_count = 1e9, most_alignment = 1 << 30;
+constexpr double most_factor = 1000, most_pause_ms = 1e6, most_tail = 100, most_gbps = 1e5;
 
 // clang-format off
 constexpr Key run_keys[] = {
@@ -43,6 +46,84 @@ constexpr Key comm_keys[] = {
         .within({0, 1e6}),
 };
 
+constexpr Key data_keys[] = {
+    Key("source", in<&DataSpec::source>, "what a run trains on").one_of("file|markov|uniform")
+        .required(),
+    Key("path", text, "null", "the file").if_absent("required for `file`"),
+    Key("seed", in<&DataSpec::seed>, "the seed of `markov` and `uniform`").within({0, most_seed})
+        .if_absent("run.seed"),
+};
+
+constexpr Key memory_keys[] = {
+    Key("device_gib", in<&MemorySpec::budget_gib, Tier::device>,
+        "the device memory budget per rank").within({0, most_gib, true}),
+    Key("host_gib", in<&MemorySpec::budget_gib, Tier::host>,
+        "the budget of host memory per node; the ranks of the node share it")
+        .within({0, most_gib, true}),
+    Key("nvme_gib", in<&MemorySpec::budget_gib, Tier::nvme>,
+        "the budget of files per node; the ranks of the node share it")
+        .within({0, most_gib, true}),
+    Key("allowance_mib", in<&MemorySpec::allowance_mib>,
+        "by how much the memory that the system counts for a rank may exceed the ledger's peak")
+        .within({0, most_gib}),
+};
+
+constexpr Key checkpoint_keys[] = {
+    Key("dir", in<&CheckpointSpec::dir>, "the folder of the checkpoints").required(),
+    Key("every", in<&CheckpointSpec::every>,
+        "the number of steps between checkpoints; 0 writes none").within({0, most_count}),
+    Key("keep", in<&CheckpointSpec::keep>,
+        "how many of the newest checkpoints are kept; 0 keeps all").within({0, most_count}),
+    Key("alignment_bytes", in<&CheckpointSpec::alignment_bytes>,
+        "datasets start at multiples of this in a file").within({1, most_alignment}),
+    Key("async", in<&CheckpointSpec::async>,
+        "states are copied aside and written while training continues"),
+    Key("benchmark", in<&CheckpointSpec::benchmark>,
+        "this many checkpoints are written and read after the steps, and each is timed")
+        .within({0, 1000}),
+    Key("resume", in<&CheckpointSpec::resume>, "the checkpoint from which a run continues"),
+    Key("hints", object, "null",
+        "the `MPI_Info` hints (for example for striping) used to create files that several ranks "
+        "write"),
+    Key("layout", word, "\"file_per_rank\"", "how many ranks write one file")
+        .one_of("file_per_rank|shared"),
+    Key("ranks_per_file", in<&CheckpointSpec::ranks_per_file>,
+        "this many ranks write one file together").within({1, most_count}),
+};
+
+constexpr Key perturb_keys[] = {
+    Key("ranks", any, "null", "the ranks that are made slower on purpose"),
+    Key("hosts", any, "null", "the hosts all of whose ranks are made slower"),
+    Key("random", in<&PerturbSpec::random>, "a number of ranks that are drawn and made slower")
+        .within({0, most_ranks}),
+    Key("every", in<&PerturbSpec::every>, "a rank is slowed in every n-th step")
+        .within({1, most_steps}),
+    Key("probability", in<&PerturbSpec::probability>,
+        "a rank is slowed in such a step with this probability").within({0, 1, true}),
+    Key("factor", in<&PerturbSpec::factor>, "computing takes this many times as long")
+        .within({1, most_factor}),
+    Key("pause_ms", in<&PerturbSpec::pause_ms>, "a pause before the first computation of a step")
+        .within({0, most_pause_ms}),
+    Key("tail", in<&PerturbSpec::tail>, "pauses have a Pareto distribution of this shape")
+        .within({1, most_tail, true}),
+    Key("memory_gbps", in<&PerturbSpec::memory, &MemoryTraffic::gbps>,
+        "a thread of the rank writes to memory at this rate in GB/s").within({0, most_gbps}),
+    Key("memory_share", in<&PerturbSpec::memory, &MemoryTraffic::share>,
+        "a thread of the rank writes to memory in this fraction of the time").within({0, 1}),
+    Key("seed", in<&PerturbSpec::seed>, "the seed of the draws").within({0, most_seed})
+        .if_absent("run.seed"),
+};
+
+constexpr Key congestion_keys[] = {
+    Key("ranks", any, "null", "the ranks between which there is background traffic"),
+    Key("hosts", any, "null", "the hosts between whose ranks there is background traffic"),
+    Key("pattern", in<&CongestionSpec::pattern>, "who sends to whom"),
+    Key("mib", in<&CongestionSpec::mib>, "the size of one message, in MiB")
+        .within({0, 1024, true}),
+    Key("gbps", in<&CongestionSpec::gbps>, "how much each rank sends at most, in GB/s")
+        .within({0, most_gbps, true}),
+};
+
 constexpr Key machine_keys[] = {
     Key("host_link_gbps", in<&MachineSpec::host_link_gbps>,
         "emulates a link of this bandwidth in GB/s (1e9 bytes per second) between host and device")
@@ -65,24 +146,33 @@ constexpr Key expect_keys[] = {
 
 }  // namespace
 
-std::span<const Section> deck_sections() {
-  static constexpr Section sections[] = {
-      {"run", run_keys}, {"comm", comm_keys}, {"machine", machine_keys}, {"expect", expect_keys}};
-  return sections;
+const std::vector<Section>& deck_sections() {
+  static const std::vector<Section> all = [] {
+    std::vector<Section> sections{{"run", run_keys},         {"data", data_keys},
+                                  {"comm", comm_keys},       {"memory", memory_keys},
+                                  {"machine", machine_keys}, {"checkpoint", checkpoint_keys},
+                                  {"perturb", perturb_keys}, {"congestion", congestion_keys},
+                                  {"expect", expect_keys}};
+    for (const auto& some : {model_sections(), torch_sections()})
+      sections.insert(sections.end(), some.begin(), some.end());
+    return sections;
+  }();
+  return all;
 }
 
-std::span<const Key> deck_keys(std::string_view name) {
+std::span<const Key> deck_keys(std::string_view name, std::string_view owner) {
   for (const Section& section : deck_sections())
-    if (section.path == name) return section.keys;
+    if (section.path == name && section.owner == owner) return section.keys;
   throw std::logic_error("no records of this section");
 }
 
 const Key* key_at(std::string_view path) {
   constexpr std::string_view deepspeed = "deepspeed.";
   if (path.starts_with(deepspeed)) return ds_key(path.substr(deepspeed.size()));
+  const std::size_t dot = std::min(path.rfind('.'), path.size() - 1);
   for (const Section& section : deck_sections())
-    if (path.starts_with(section.path) && path.substr(section.path.size()).starts_with('.'))
-      return find_key(section.keys, path.substr(section.path.size() + 1));
+    if (section.path == path.substr(0, dot))
+      if (const Key* key = find_key(section.keys, path.substr(dot + 1))) return key;
   return nullptr;
 }
 

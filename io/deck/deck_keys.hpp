@@ -2,18 +2,25 @@
 // The records of a deck's own keys; io/keys/key.hpp says what a record is.
 #pragma once
 
+#include <vector>
+
 #include <io/keys/member.hpp>
 
 namespace shardmark {
 
-/// The sections whose keys are read by their records, by name.
-std::span<const Section> deck_sections();
+/// All sections of a deck but `deepspeed` and `hf`. Keys of `model` that only some families have
+/// are in tables of their own, whose owner is "transformer" (all but `list`) or the family.
+const std::vector<Section>& deck_sections();
 
 /// The records of a section of `deck_sections`.
-std::span<const Key> deck_keys(std::string_view section);
+std::span<const Key> deck_keys(std::string_view section, std::string_view owner = {});
 
 /// Returns the record of a path in a deck, `run.steps` or `deepspeed.zero_optimization.stage`, or
 /// nullptr if there is none.
 const Key* key_at(std::string_view path);
+
+/// The sections of each table.
+std::span<const Section> model_sections();
+std::span<const Section> torch_sections();
 
 }  // namespace shardmark

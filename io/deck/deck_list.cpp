@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_sections.hpp>
 
 namespace shardmark {
@@ -304,7 +305,10 @@ std::int64_t count_params(const ModelSpec& model) {
 
 }  // namespace
 
-void read_list(KeyReader& reader, ModelSpec& model, Schedule schedule) {
+void read_list(KeyReader& reader, Deck& deck) {
+  ModelSpec& model = deck.model;
+  const Schedule schedule = deck.run.schedule;
+  reader.read(deck_keys("model", "list"), deck);
   Origin& origin = reader.origin();
   const ByName by_name = read_modules(reader, model);
   read_tied(reader, model, by_name);

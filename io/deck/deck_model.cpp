@@ -6,29 +6,17 @@
 
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deck/decoder_modules.hpp>
+#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_sections.hpp>
 
 namespace shardmark {
-namespace {
-
-constexpr IntRange layers_range{1, 100'000};
-
-}  // namespace
-
-void read_transformer(KeyReader& reader, ModelSpec& model) {
-  reader.real("fit", model.fit, {0, 1, true});
-  if (!model.fit) {
-    reader.need_integer("layers", model.layers, layers_range);
-  } else if (const Json* layers = reader.any("layers")) {
+void read_transformer(KeyReader& reader, Deck& deck) {
+  const ModelSpec& model = deck.model;
+  reader.read(deck_keys("model", "transformer"), deck);
+  if (const Json* layers = reader.any("layers"); layers != nullptr && model.fit)
     reader.origin().refuse(
         reader.key("layers"), *layers,
         fmt::format("{} chooses the number of layers: give one of the two", reader.key("fit")));
-  }
-  reader.need_integer("hidden", model.hidden, size_range);
-  reader.need_integer("heads", model.heads, size_range);
-  reader.need_integer("sequence", model.sequence, size_range);
-  reader.need_integer("vocab", model.vocab, size_range);
-  reader.boolean("tied_head", model.tied_head);
   if (model.family != Family::decoder && model.hidden % model.heads != 0)
     reader.origin().refuse(
         reader.key("heads"), model.heads,
@@ -37,19 +25,25 @@ void read_transformer(KeyReader& reader, ModelSpec& model) {
             reader.key("hidden"), model.hidden));
 }
 
-namespace {
-
-void read_llama(KeyReader& reader, ModelSpec& model) {
-  read_transformer(reader, model);
-  model.kv_heads = model.heads;
-  reader.integer("kv_heads", model.kv_heads, {1, model.heads});
-  reader.need_integer("ffn", model.ffn, size_range);
-  reader.boolean("qkv_bias", model.qkv_bias);
+void check_kv_heads(KeyReader& reader, const ModelSpec& model) {
+  const std::string key = reader.key("kv_heads");
+  if (model.kv_heads > model.heads)
+    reader.origin().refuse(key, model.kv_heads, "must be " + describe(IntRange{1, model.heads}));
   if (model.heads % model.kv_heads != 0)
-    reader.origin().refuse(reader.key("kv_heads"), model.kv_heads,
+    reader.origin().refuse(key, model.kv_heads,
                            fmt::format("must divide {} = {}: each key head serves as many heads as "
                                        "the others: change one of them",
                                        reader.key("heads"), model.heads));
+}
+
+namespace {
+
+void read_llama(KeyReader& reader, Deck& deck) {
+  ModelSpec& model = deck.model;
+  read_transformer(reader, deck);
+  model.kv_heads = model.heads;
+  reader.read(deck_keys("model", "llama"), deck);
+  check_kv_heads(reader, model);
   if (const std::int64_t channels = model.hidden / model.heads; channels % 2 != 0)
     reader.origin().refuse(reader.key("heads"), model.heads,
                            fmt::format("gives heads of {} channels: must be an even number, "
@@ -92,16 +86,13 @@ std::int64_t most_params(const ModelSpec& m) {
   throw PlanError("model.family: no such family");
 }
 
-void read_model(KeyReader reader, ModelSpec& model, Schedule schedule) {
-  if (!reader.any("family"))
-    reader.origin().missing(reader.key("family"),
-                            "give \"gpt2\", \"llama\", \"decoder\" or \"list\"");
-  reader.choice("family", model.family);
-  switch (model.family) {
-    case Family::gpt2: read_transformer(reader, model); break;
-    case Family::llama: read_llama(reader, model); break;
-    case Family::list: read_list(reader, model, schedule); break;
-    case Family::decoder: read_decoder(reader, model); break;
+void read_model(KeyReader reader, Deck& deck) {
+  reader.read(deck_keys("model"), deck);
+  switch (deck.model.family) {
+    case Family::gpt2: read_transformer(reader, deck); break;
+    case Family::llama: read_llama(reader, deck); break;
+    case Family::list: read_list(reader, deck); break;
+    case Family::decoder: read_decoder(reader, deck); break;
   }
   reader.finish();
 }

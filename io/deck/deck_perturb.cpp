@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sections `perturb` and `congestion` of a deck.
+#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_sections.hpp>
 
 namespace shardmark {
 namespace {
-
-constexpr std::int64_t most_steps_between = 1'000'000'000;
-constexpr double most_factor = 1000, most_pause_ms = 1e6, most_tail = 100, most_gbps = 1e5,
-                 most_mib = 1024;
 
 void read_ranks(KeyReader& reader, std::vector<std::int64_t>& ranks) {
   const Json* list = reader.any("ranks");
@@ -33,19 +30,12 @@ void read_hosts(KeyReader& reader, std::vector<std::string>& hosts) {
 
 }  // namespace
 
-void read_perturb(KeyReader reader, PerturbSpec& perturb, std::uint64_t run_seed) {
-  perturb.seed = run_seed;
+void read_perturb(KeyReader reader, Deck& deck) {
+  PerturbSpec& perturb = deck.perturb;
+  perturb.seed = deck.run.seed;
+  reader.read(deck_keys("perturb"), deck);
   read_ranks(reader, perturb.ranks);
   read_hosts(reader, perturb.hosts);
-  reader.integer("random", perturb.random, {0, most_ranks});
-  reader.integer("every", perturb.every, {1, most_steps_between});
-  reader.real("probability", perturb.probability, {0, 1, true});
-  reader.real("factor", perturb.factor, {1, most_factor});
-  reader.real("pause_ms", perturb.pause_ms, {0, most_pause_ms});
-  reader.real("tail", perturb.tail, {1, most_tail, true});
-  reader.real("memory_gbps", perturb.memory.gbps, {0, most_gbps});
-  reader.real("memory_share", perturb.memory.share, {0, 1});
-  reader.seed("seed", perturb.seed);
   reader.finish();
   Origin& origin = reader.origin();
   if (perturb.memory.gbps > 0 && perturb.memory.share > 0)
@@ -63,13 +53,11 @@ void read_perturb(KeyReader reader, PerturbSpec& perturb, std::uint64_t run_seed
     origin.note(FindingKind::no_effect, "perturb.tail", "there are no pauses: give pause_ms");
 }
 
-void read_congestion(KeyReader reader, CongestionSpec& congestion) {
-  congestion.given = true;
-  read_ranks(reader, congestion.ranks);
-  read_hosts(reader, congestion.hosts);
-  reader.choice("pattern", congestion.pattern);
-  reader.real("mib", congestion.mib, {0, most_mib, true});
-  reader.real("gbps", congestion.gbps, {0, most_gbps, true});
+void read_congestion(KeyReader reader, Deck& deck) {
+  deck.congestion.given = true;
+  reader.read(deck_keys("congestion"), deck);
+  read_ranks(reader, deck.congestion.ranks);
+  read_hosts(reader, deck.congestion.hosts);
   reader.finish();
 }
 

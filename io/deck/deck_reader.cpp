@@ -152,8 +152,8 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
   read_trace(reader, loaded.output.trace);
   if (!reader.any("model")) origin.missing("model", "give the section that says what to train");
   read_run(section("run"), deck);
-  read_model(section("model"), deck.model, deck.run.schedule);
-  if (reader.any("data")) read_data(section("data"), deck.data, deck.run.seed);
+  read_model(section("model"), deck);
+  if (reader.any("data")) read_data(section("data"), deck);
   std::optional<HfArguments> hf;
   if (const Json* given = reader.any("hf")) {
     hf = read_hf(section("hf"));
@@ -164,7 +164,7 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
       fill_config(origin, given ? *given : empty, {hf ? &*hf : nullptr, &deck.model, world});
   deck.zero = read_deepspeed(origin, config, deck.run.schedule, {&deck.model, world});
   loaded.deepspeed_json = printed(config);
-  read_torch(section("torch"), deck.torch);
+  read_torch(section("torch"), deck);
   if (const Json* torch = reader.any("torch");
       torch != nullptr && !traits(deck.run.schedule).follows_torch)
     origin.note(FindingKind::no_effect, "torch",
@@ -173,11 +173,11 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
   apply_torch(deck, origin);
   loaded.output.deepspeed = read_deepspeed_log(origin, config);
   read_plain("comm", section("comm"), deck);
-  read_memory(section("memory"), deck.memory);
+  read_plain("memory", section("memory"), deck);
   read_plain("machine", section("machine"), deck);
-  if (reader.any("perturb")) read_perturb(section("perturb"), deck.perturb, deck.run.seed);
-  if (reader.any("congestion")) read_congestion(section("congestion"), deck.congestion);
-  if (reader.any("checkpoint")) read_checkpoint(section("checkpoint"), deck.checkpoint);
+  if (reader.any("perturb")) read_perturb(section("perturb"), deck);
+  if (reader.any("congestion")) read_congestion(section("congestion"), deck);
+  if (reader.any("checkpoint")) read_checkpoint(section("checkpoint"), deck);
   read_plain("expect", section("expect"), deck);
   reader.finish();
   return deck;

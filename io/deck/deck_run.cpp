@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sections of a deck that describe a run: `run data comm memory machine expect`.
+// The sections of a deck that describe a run: `run`, `data`, and those that consist of
+// their records.
 #include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_sections.hpp>
 #include <io/files/output_folder.hpp>
 
 namespace shardmark {
-namespace {
-
-constexpr double max_gib = 1e9;
-
-}  // namespace
-
 void read_trace(KeyReader& deck, std::string& trace) {
   const Json* given = deck.any("trace");
   if (given == nullptr) return;
@@ -39,12 +34,11 @@ void read_run(KeyReader reader, Deck& deck) {
   reader.finish();
 }
 
-void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed) {
+void read_data(KeyReader reader, Deck& deck) {
   Origin& origin = reader.origin();
-  data.seed = run_seed;
-  const Json* source = reader.any("source");
-  if (!source) origin.missing(reader.key("source"), "give \"file\", \"markov\" or \"uniform\"");
-  reader.choice("source", data.source, {DataSource::file, DataSource::markov, DataSource::uniform});
+  DataSpec& data = deck.data;
+  data.seed = deck.run.seed;
+  reader.read(deck_keys("data"), deck);
   if (data.source == DataSource::file) {
     reader.need_text("path", data.path);
     data.path = origin.resolve(data.path);
@@ -52,14 +46,6 @@ void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed) {
     origin.note(FindingKind::no_effect, reader.key("path"),
                 brief(*path) + ": only a source of \"file\" reads a file");
   }
-  reader.seed("seed", data.seed);
-  reader.finish();
-}
-
-void read_memory(KeyReader reader, MemorySpec& memory) {
-  for (const Tier t : all_values<Tier>)
-    reader.real(std::string(to_string(t)) + "_gib", memory.budget_gib[t], {0, max_gib, true});
-  reader.real("allowance_mib", memory.allowance_mib, {0, max_gib});
   reader.finish();
 }
 

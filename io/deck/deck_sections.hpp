@@ -13,24 +13,24 @@ namespace shardmark {
 inline constexpr IntRange size_range{1, 2147483647};
 
 /// Each function reads one section. It throws DeckError for a key that is ill-typed, unknown,
-/// missing or out of bounds.
-void read_model(KeyReader reader, ModelSpec& model, Schedule schedule);
+/// missing or out of bounds. `run` must have been read before.
+void read_model(KeyReader reader, Deck& deck);
 /// The sizes that all decoders have.
-void read_transformer(KeyReader& reader, ModelSpec& model);
+void read_transformer(KeyReader& reader, Deck& deck);
+/// Checks the number of key and value heads, which serve as many heads each.
+void check_kv_heads(KeyReader& reader, const ModelSpec& model);
 /// A model of the family `decoder`: its sizes and its description.
-void read_decoder(KeyReader& reader, ModelSpec& model);
-void read_list(KeyReader& reader, ModelSpec& model, Schedule schedule);
+void read_decoder(KeyReader& reader, Deck& deck);
+void read_list(KeyReader& reader, Deck& deck);
 void read_trace(KeyReader& deck, std::string& trace);
 void read_run(KeyReader reader, Deck& deck);
-/// For a section that consists of the keys of its records: `comm`, `machine`, `expect`.
+/// For a section that consists of the keys of its records: `comm`, `memory`, `machine`, `expect`.
 void read_plain(std::string_view section, KeyReader reader, Deck& deck);
-void read_torch(KeyReader reader, TorchSpec& torch);
-void read_data(KeyReader reader, DataSpec& data, std::uint64_t run_seed);
-void read_memory(KeyReader reader, MemorySpec& memory);
-/// `run_seed` is the default of its seed.
-void read_perturb(KeyReader reader, PerturbSpec& perturb, std::uint64_t run_seed);
-void read_congestion(KeyReader reader, CongestionSpec& congestion);
-void read_checkpoint(KeyReader reader, CheckpointSpec& checkpoint);
+void read_torch(KeyReader reader, Deck& deck);
+void read_data(KeyReader reader, Deck& deck);
+void read_perturb(KeyReader reader, Deck& deck);
+void read_congestion(KeyReader reader, Deck& deck);
+void read_checkpoint(KeyReader reader, Deck& deck);
 
 /// Sets the types in which the schedule `torch` stores and computes, from the sections `torch` and
 /// `deepspeed`. Throws DeckError if they contradict each other.

@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_sections.hpp>
 
 namespace shardmark {
@@ -83,10 +84,11 @@ void read_dtype(KeyReader& reader, const char* name, std::optional<Dtype>& dtype
   dtype = read;
 }
 
-void read_mp_policy(KeyReader& reader, TorchSpec& torch) {
+void read_mp_policy(KeyReader& reader, Deck& deck) {
   reader.section("mp_policy", [&](KeyReader& policy) {
-    read_dtype(policy, "param_dtype", torch.param_dtype);
-    read_dtype(policy, "reduce_dtype", torch.reduce_dtype);
+    policy.read(deck_keys("torch.mp_policy"), deck);
+    read_dtype(policy, "param_dtype", deck.torch.param_dtype);
+    read_dtype(policy, "reduce_dtype", deck.torch.reduce_dtype);
     for (const char* name : {"output_dtype", "cast_forward_inputs"})
       if (const Json* unused = policy.any(name))
         policy.origin().note(
@@ -95,13 +97,13 @@ void read_mp_policy(KeyReader& reader, TorchSpec& torch) {
   });
 }
 
-void read_offload_policy(KeyReader& reader, TorchSpec& torch) {
+void read_offload_policy(KeyReader& reader, Deck& deck) {
   const Json* value = reader.any("offload_policy");
   if (value == nullptr || value->is_null()) return;
   KeyReader policy(reader.origin(), *value, reader.key("offload_policy"));
-  policy.boolean("pin_memory", torch.pin_memory);
+  policy.read(deck_keys("torch.offload_policy"), deck);
   policy.finish();
-  torch.cpu_offload = true;
+  deck.torch.cpu_offload = true;
 }
 
 void read_stays_sharded(KeyReader& reader, TorchSpec& torch) {
@@ -118,40 +120,17 @@ void read_stays_sharded(KeyReader& reader, TorchSpec& torch) {
   }
 }
 
-void read_fully_shard(KeyReader& reader, TorchSpec& torch) {
+}  // namespace
+
+void read_torch(KeyReader reader, Deck& deck) {
+  TorchSpec& torch = deck.torch;
+  reader.read(deck_keys("torch"), deck);
   read_calls(reader, torch);
   read_reshard(reader, torch);
   read_mesh(reader, torch);
-  reader.integer("shard_placement_fn", torch.shard_dim, {0, 16});
-  read_mp_policy(reader, torch);
-  read_offload_policy(reader, torch);
-  reader.integer("set_modules_to_forward_prefetch", torch.forward_prefetch, {0, 1'000'000});
-  reader.integer("set_modules_to_backward_prefetch", torch.backward_prefetch, {0, 1'000'000});
-  reader.boolean("set_requires_gradient_sync", torch.requires_gradient_sync);
-  reader.boolean("set_requires_all_reduce", torch.requires_all_reduce);
-  reader.boolean("set_reshard_after_backward", torch.reshard_after_backward);
-  reader.boolean("set_is_last_backward", torch.is_last_backward);
+  read_mp_policy(reader, deck);
+  read_offload_policy(reader, deck);
   read_stays_sharded(reader, torch);
-  reader.real("set_gradient_divide_factor", torch.gradient_divide_factor, {0, 1e9, true});
-  reader.boolean("set_force_sum_reduction_for_comms", torch.force_sum_reduction);
-  reader.integer("set_reduce_scatter_max_input_buffers", torch.max_input_buffers, {1, 1'000'000});
-}
-
-void read_ddp(KeyReader& reader, TorchSpec& torch) {
-  reader.real("bucket_cap_mb", torch.bucket_cap_mb, {0, 1e9, true});
-  reader.boolean("find_unused_parameters", torch.find_unused_parameters);
-  reader.boolean("static_graph", torch.static_graph);
-  reader.boolean("gradient_as_bucket_view", torch.gradient_as_bucket_view);
-  reader.boolean("init_sync", torch.init_sync);
-  reader.boolean("no_sync", torch.no_sync);
-  reader.boolean("parameters_as_bucket_view", torch.parameters_as_bucket_view);
-}
-
-}  // namespace
-
-void read_torch(KeyReader reader, TorchSpec& torch) {
-  read_fully_shard(reader, torch);
-  read_ddp(reader, torch);
   if (const Json* frozen = reader.any("frozen"))
     torch.frozen = read_names(reader.origin(), reader.key("frozen"), *frozen);
   reader.finish();

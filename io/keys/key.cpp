@@ -25,6 +25,8 @@ Json Key::default_value() const {
 }
 
 std::string Key::default_text() const {
+  if (needed) return "required";
+  if (!absent.empty()) return std::string(absent);
   const Json value = default_value();
   if (value.is_null()) return "none";
   if (value == std::numeric_limits<std::int64_t>::max()) return "no limit";

@@ -84,6 +84,9 @@ struct Key {
   // "gemm?" a word that a deck may name once it is modelled.
   std::string_view words = {};
   std::string_view unit = {};
+  bool needed = false;           // a deck must have it
+  std::string_view unless = {};  // the key that a deck may have in place of a needed one
+  std::string_view absent = {};  // what documents say about the value of an absent key
   std::string_view hf = {};  // what the trainer takes "auto" from: a key of `hf`, or "hf" itself
   Member member = {};
 
@@ -107,6 +110,12 @@ struct Key {
   constexpr Key at_least(double min, std::string_view unit_ = {}) const {
     return within({min}).with(&Key::unit, unit_);
   }
+  /// A key that a deck must have, unless it has the `other` one.
+  constexpr Key required(std::string_view other = {}) const {
+    return with(&Key::needed, true).with(&Key::unless, other);
+  }
+  /// What an absent key means, where that is not one value that the key takes.
+  constexpr Key if_absent(std::string_view text) const { return with(&Key::absent, text); }
   constexpr Key filled_by(std::string_view key) const { return with(&Key::hf, key); }
   constexpr Key used(Stages at = all_stages) const { return acts(KeyEffect::used, at); }
   constexpr Key tunes(Stages at = all_stages) const { return acts(KeyEffect::tunes, at); }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include <fmt/core.h>
 
+#include <core/text.hpp>
 #include <io/keys/key_reader.hpp>
 #include <io/keys/nearest.hpp>
 
@@ -33,6 +35,26 @@ std::vector<Word> words_of(const Key& key) {
     rest.remove_prefix(std::min(rest.size(), name.size() + 1));
   }
   return words;
+}
+
+// The bounds of an integer's record. 2^63 is no integer of 64 bits, so a large bound is none.
+IntRange integers_of(const Key& key) {
+  constexpr double most = 9.2e18;
+  const auto min = static_cast<std::int64_t>(key.range.min);
+  if (key.range.max >= most) return {min};
+  return {min, static_cast<std::int64_t>(key.range.max)};
+}
+
+// What to give for a key that a deck must have.
+std::string what_to_give(const Key& key) {
+  if (key.type == KeyType::integer) return "give " + describe(integers_of(key));
+  if (key.type != KeyType::word) return "give a string";
+  std::vector<std::string> names;
+  for (const Word& word : words_of(key))
+    if (!word.later) names.push_back(fmt::format("\"{}\"", word.text));
+  const std::string last = names.back();
+  names.pop_back();
+  return fmt::format("give {} or {}", join(names, ", "), last);
 }
 
 }  // namespace
@@ -82,14 +104,23 @@ const Json* KeyReader::any(std::string_view name) {
 
 const Json* KeyReader::find(std::string_view name) {
   const std::string wanted(name);
+  const auto has_record = [&](std::span<const Key> keys) {
+    return find_key(keys, name) != nullptr;
+  };
+  if (!tables_.empty() && std::none_of(tables_.begin(), tables_.end(), has_record))
+    throw std::logic_error("no record in io/deck/ of the key " + key(name));
   if (std::find(known_.begin(), known_.end(), wanted) == known_.end()) known_.push_back(wanted);
   const auto it = object_.find(wanted);
   return it == object_.end() ? nullptr : &*it;
 }
 
 void KeyReader::read(std::span<const Key> keys, Deck& deck) {
+  tables_.push_back(keys);
   for (const Key& key : keys) {
     const Json* value = find(key.name);
+    const bool other = !key.unless.empty() && find(key.unless) != nullptr;
+    if (value == nullptr && key.needed && !other)
+      origin_.missing(this->key(key.name), what_to_give(key));
     if (key.member.set == nullptr) continue;
     if (value == nullptr) {
       if (!key.default_value().is_null()) defaulted(key.name, key.member.get(deck));
@@ -100,25 +131,23 @@ void KeyReader::read(std::span<const Key> keys, Deck& deck) {
 }
 
 Json KeyReader::checked(const Key& key) {
-  constexpr double most = 9.2e18;
-  const auto bound = [](double limit) { return static_cast<std::int64_t>(limit); };
   std::int64_t whole = 0;
   double number = 0;
   bool flag = false;
   std::string words;
   switch (key.type) {
     case KeyType::boolean: return boolean(key.name, flag), flag;
-    case KeyType::integer:
-      integer(key.name, whole,
-              key.range.max < most ? IntRange{bound(key.range.min), bound(key.range.max)}
-                                   : IntRange{bound(key.range.min)});
-      return whole;
+    case KeyType::integer: return integer(key.name, whole, integers_of(key)), whole;
     case KeyType::number: return real(key.name, number, key.range), number;
     case KeyType::word: {
       const std::vector<Word> choices = words_of(key);
       return std::string(choices[word(key.name, choices, 0)].text);
     }
-    default: return text(key.name, words), words;
+    default:
+      text(key.name, words);
+      if (key.needed && words.empty())
+        origin_.refuse(this->key(key.name), words, "must not be empty");
+      return words;
   }
 }
 

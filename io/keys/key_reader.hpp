@@ -40,8 +40,9 @@ class KeyReader {
 
   /// Reads every key that has a member into `deck`, with the type and the bounds of its record. A
   /// key without a member becomes known, and is left to other code. An absent key leaves the member
-  /// as it is, which is recorded as a default unless the record's default is null. Throws
-  /// DeckError.
+  /// as it is, which is recorded as a default unless the record's default is null. From then on,
+  /// each key that is read by name must have a record in one of the tables that were read. Throws
+  /// DeckError, also for an absent key that a deck must have.
   void read(std::span<const Key> keys, Deck& deck);
 
   // Each function reads a key into `field`. If the key is absent, the field keeps its value, which
@@ -116,6 +117,7 @@ class KeyReader {
   const Json& object_;
   std::string key_;
   std::vector<std::string> known_;
+  std::vector<std::span<const Key>> tables_;
 };
 
 /// Returns "an integer, at least 1" or "an integer from 1 to 8".

@@ -26,6 +26,20 @@ constexpr auto& part_of(AnyDeck& deck) {
     return deck.zero.optimizer;
   else if constexpr (std::is_same_v<Part, SchedulerSpec>)
     return deck.zero.scheduler;
+  else if constexpr (std::is_same_v<Part, ModelSpec>)
+    return deck.model;
+  else if constexpr (std::is_same_v<Part, DataSpec>)
+    return deck.data;
+  else if constexpr (std::is_same_v<Part, MemorySpec>)
+    return deck.memory;
+  else if constexpr (std::is_same_v<Part, CheckpointSpec>)
+    return deck.checkpoint;
+  else if constexpr (std::is_same_v<Part, TorchSpec>)
+    return deck.torch;
+  else if constexpr (std::is_same_v<Part, PerturbSpec>)
+    return deck.perturb;
+  else if constexpr (std::is_same_v<Part, CongestionSpec>)
+    return deck.congestion;
   else if constexpr (std::is_same_v<Part, RunSpec>)
     return deck.run;
   else if constexpr (std::is_same_v<Part, CommSpec>)
@@ -47,11 +61,28 @@ struct OfPointer<T Whole::*> {
   using Part = Whole;
 };
 
-/// The member behind the pointers, one after another.
+/// What a pointer to a member, or an index of an EnumArray, leads to.
+template<auto Step, class Whole>
+constexpr auto& step(Whole& whole) {
+  if constexpr (std::is_enum_v<decltype(Step)>)
+    return whole[Step];
+  else
+    return whole.*Step;
+}
+
+template<class Whole>
+constexpr auto& along(Whole& whole) {
+  return whole;
+}
+template<auto First, auto... More, class Whole>
+constexpr auto& along(Whole& whole) {
+  return along<More...>(step<First>(whole));
+}
+
+/// The member behind the pointers and indices, one after another.
 template<auto First, auto... More, class AnyDeck>
 constexpr auto& at(AnyDeck& deck) {
-  auto& part = part_of<typename OfPointer<decltype(First)>::Part>(deck);
-  return ((part.*First).*....*More);
+  return along<First, More...>(part_of<typename OfPointer<decltype(First)>::Part>(deck));
 }
 
 template<class T>
@@ -119,7 +150,7 @@ using TypeAt = std::remove_cvref_t<decltype(at<Path...>(std::declval<Deck&>()))>
 }  // namespace members
 
 /// The member of a deck behind these pointers to members, of which the first one is a member of
-/// `Deck` or of a structure that a deck has once.
+/// `Deck` or of a structure that a deck has once. An index of an EnumArray may follow.
 template<auto... Path>
 inline constexpr Member in{
     members::type_of<typename members::Plain<members::TypeAt<Path...>>::Type>(),
