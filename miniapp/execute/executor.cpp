@@ -7,6 +7,7 @@
 #include <comm/nccl/nccl_headers.hpp>
 #include <core/error.hpp>
 #include <core/memory/read_back.hpp>
+#include <core/profiling_region.hpp>
 #include <miniapp/execute/executor.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
 
@@ -21,6 +22,18 @@ std::int64_t& phase_time(LaneTimes& times, Phase phase) {
     case Phase::step: break;
   }
   return times.step;
+}
+
+// The regions that a Kokkos tool shows: a phase, in it the modules, kernels without a module, and
+// waits for collectives.
+std::string region_of(Phase phase) {
+  return phase == Phase::step ? "optimizer" : std::string(to_string(phase));
+}
+
+std::string region_of(const Program& program, const Event& event) {
+  if (is_collective(event.op)) return "wait for " + std::string(to_string(event.op));
+  if (event.module >= 0) return program.model.modules[static_cast<std::size_t>(event.module)].name;
+  return std::string(to_string(event.kernel));
 }
 
 // All kernels run in one execution space, those of the host tier too: with CUDA that memory is
@@ -94,9 +107,13 @@ void Executor::run(int index, const StepValues& values) {
   ++runs_[static_cast<std::size_t>(index)];
   in_flight_.assign(segment.events.size(), {});
   std::optional<Phase> phase;
+  ProfilingRegion region;
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) {
-    if (enters_phase_ && phase != segment.events[i].phase)
-      enters_phase_(*(phase = segment.events[i].phase));
+    if (phase != segment.events[i].phase) {
+      phase = segment.events[i].phase;
+      if (enters_phase_) enters_phase_(*phase);
+      region.begin([&] { return region_of(*phase); });
+    }
     const TracedScope traced(trace_, memory_, index, i, times_.exposed, waited_for_copies_ns_);
     ScopedTimer timer(phase_time(times_, segment.events[i].phase));
     run_event(segment, i, values);
@@ -133,6 +150,7 @@ void Executor::look_for_overflow(const Segment& segment) {
 }
 
 void Executor::compute(const Event& event, const StepValues& values) {
+  const ProfilingRegion region([&] { return region_of(program_, event); });
   bound_.clear();
   for (const Operand& o : operands(event)) bound_.push_back(bind(o));
   if (host_waits_in(event.kernel)) await_compute();
@@ -244,6 +262,7 @@ void Executor::wait_for(const Segment& segment, std::int32_t index) {
   InFlight& started = in_flight_[static_cast<std::size_t>(index)];
   if (is_collective(event.op)) {
     if (started.number == 0) return;
+    const ProfilingRegion region([&] { return region_of(program_, event); });
     ScopedTimer timer(times_.exposed);
     collectives_.hold(event.group, started.number);
     started.number = 0;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string>
+
 #include <core/plan/deck/lr_schedule.hpp>
+#include <core/profiling_region.hpp>
 #include <miniapp/execute/step_runner.hpp>
 
 namespace shardmark {
@@ -26,6 +29,7 @@ void StepRunner::resume(const TrainingPosition& position, bool same_dtype) {
 }
 
 bool StepRunner::step(std::int64_t step, const std::function<void()>& before_update) {
+  const ProfilingRegion region([&] { return "step " + std::to_string(step); });
   const Step& s = program_.steps[at_];
   values_.step = step;
   values_.lr = lr_at(deck_.zero.scheduler, deck_.zero.optimizer.lr, values_.updates);
