@@ -19,8 +19,7 @@ CommandHelp advise_help() {
            "for PyTorch fully_shard, DistributedDataParallel and ZeroRedundancyOptimizer, and for "
            "ShardMark every schedule, also the ZeRO paper's, which neither of the two runs.",
            "In place of a deck, give a model's config.json with --model and a DeepSpeed config "
-           "with "
-           "--deepspeed.",
+           "with --deepspeed.",
            "The machine need not exist; inputs/machines describes several. The command uses "
            "neither MPI nor a GPU."},
       .options =
@@ -59,31 +58,24 @@ CommandHelp advise_help() {
             .text = "Also prices the deck as it is at each stage on other networks between nodes."},
            {.name = "--max-model",
             .text = "Answers another question: the largest model that fits at each stage."},
-           {.name = "--format",
-            .value = "FORMAT",
-            .text = "Text to read, or JSON for scripts.",
-            .preset = "text",
-            .choices = {"text", "json"}}},
+           format_option()},
       .statuses = {{0, "The advice is printed."},
                    {2, "A bad deck, machine file or argument."},
                    {3, "No candidate fits in memory."},
                    {4, "The decks cannot be written."},
                    defect},
-      .environment = {},
-      .examples = {
-          {"shardmark advise inputs/llama-7b.json --machine inputs/machines/dgx-h100.json --ranks "
-           "64 --batch 512",
-           "What to use for Llama 2 7B on 64 GPUs."},
-          {"shardmark advise inputs/llama-7b.json --machine dgx-a100-80gb --ranks 64 --for torch "
-           "--write advice",
-           "The same for PyTorch, with the calls of fully_shard in advice/."},
-          {"shardmark advise --model config.json --deepspeed ds_config.json --sequence 4096 "
-           "--machine "
-           "dgx-h100 --ranks 64 --batch 512",
-           "Settings for a model of Hugging Face and a DeepSpeed config."},
-          {"shardmark advise inputs/gpt2-1.5b.json --machine inputs/machines/dgx-2.json --ranks 64 "
-           "--max-model",
-           "The largest model that fits on 64 GPUs at each stage."}}};
+      .examples = {{"shardmark advise inputs/llama-7b.json --machine inputs/machines/dgx-h100.json "
+                    "--ranks 64 --batch 512",
+                    "What to use for Llama 2 7B on 64 GPUs."},
+                   {"shardmark advise inputs/llama-7b.json --machine dgx-a100-80gb --ranks 64 "
+                    "--for torch --write advice",
+                    "The same for PyTorch, with the calls of fully_shard in advice/."},
+                   {"shardmark advise --model config.json --deepspeed ds_config.json --sequence "
+                    "4096 --machine dgx-h100 --ranks 64 --batch 512",
+                    "Settings for a model of Hugging Face and a DeepSpeed config."},
+                   {"shardmark advise inputs/gpt2-1.5b.json --machine inputs/machines/dgx-2.json "
+                    "--ranks 64 --max-model",
+                    "The largest model that fits on 64 GPUs at each stage."}}};
 }
 
 }  // namespace shardmark

@@ -51,12 +51,12 @@ struct VariableHelp {
 struct CommandHelp {
   std::string_view name;     // "run", "ckpt info"
   std::string_view summary;  // one line without a full stop
-  std::vector<std::string_view>
-      description;                  // paragraphs; one that begins with a blank is kept as it is
-  std::vector<OptionHelp> options;  // positional arguments first; without --help
-  std::vector<StatusHelp> statuses;
-  std::vector<VariableHelp> environment;
-  std::vector<ExampleHelp> examples;
+  // Paragraphs; one that begins with a blank is kept as it is.
+  std::vector<std::string_view> description = {};
+  std::vector<OptionHelp> options = {};  // positional arguments first; without --help
+  std::vector<StatusHelp> statuses = {};
+  std::vector<VariableHelp> environment = {};
+  std::vector<ExampleHelp> examples = {};
 };
 
 /// The program itself.

@@ -15,8 +15,7 @@ CommandHelp predict_help() {
            "does not fit in the machine's memory has no time: the answer says how much is missing, "
            "and at which event.",
            "In place of a deck, give a model's config.json with --model and a DeepSpeed config "
-           "with "
-           "--deepspeed. For one number of ranks the answer ends with the next best change.",
+           "with --deepspeed. For one number of ranks the answer ends with the next best change.",
            "The machine need not exist. The command uses neither MPI nor a GPU and does not look "
            "at this machine. What lies outside of what was measured is said."},
       .options = {optional_deck_argument(),
@@ -37,29 +36,22 @@ CommandHelp predict_help() {
                    .preset = "1"},
                   machine_ranks_per_node_option(),
                   {.name = "--ignore-memory",
-                   .value = "",
                    .text = "Predicts a time also for what does not fit in memory."},
-                  {.name = "--format",
-                   .value = "FORMAT",
-                   .text = "Text to read, or JSON for scripts.",
-                   .preset = "text",
-                   .choices = {"text", "json"}},
+                  format_option(),
                   {.name = "--out",
                    .value = "DIR",
                    .text = "A folder for prediction.html, with the step over time and plots over "
                            "ranks, and prediction-trace.json, which Perfetto opens.",
                    .offer = Offer::folder}},
-      .statuses = {{0, "The prediction is printed."},
-                   {2, "A bad deck, machine file or argument."},
-                   {3,
-                    "The deck does not fit in the machine's memory on at least one number of "
-                    "ranks."},
-                   {4, "Output cannot be written."},
-                   defect},
-      .environment = {},
+      .statuses =
+          {{0, "The prediction is printed."},
+           {2, "A bad deck, machine file or argument."},
+           {3, "The deck does not fit in the machine's memory on at least one number of ranks."},
+           {4, "Output cannot be written."},
+           defect},
       .examples = {
-          {"shardmark predict --model config.json --deepspeed ds_config.json --machine "
-           "dgx-h100 --ranks 64 --sequence 4096",
+          {"shardmark predict --model config.json --deepspeed ds_config.json --machine dgx-h100 "
+           "--ranks 64 --sequence 4096",
            "What a model costs under a DeepSpeed config on 64 GPUs: memory, volume, time."},
           {"shardmark predict llama-7b --machine dgx-h100 --ranks 8,16,32,64 --batch 512",
            "Strong scaling: the same 512 samples per step on more and more GPUs."},
@@ -71,38 +63,34 @@ CommandHelp calibrate_help() {
   return {
       .name = "calibrate",
       .summary = "measure this machine and write a machine file, under mpiexec",
-      .description =
-          {"Measures the machine on all ranks that the launcher starts: matrix products by shape "
-           "and type and all other kernels in small models that it trains, alone and with all "
-           "ranks of a node busy; kernels over states; collectives by verb and size, alone and "
-           "beside computation; copies between host and device; a disk; and the noise of the "
-           "ranks. On "
-           "several nodes, collectives within the nodes and between them. It takes under three "
-           "minutes.",
-           "Nothing else should run meanwhile. The file says so if something did. Beside the "
-           "machine file it writes calibration.html, which shows for every point what "
-           "interpolation between the others would have said."},
-      .options =
-          {{.name = "--out",
-            .value = "FILE",
-            .text = "The machine file to write.",
-            .preset = "machine.json"},
-           {.name = "--for",
-            .value = "DECK",
-            .text = "Also measures the shapes of this deck, and the kernels of its optimizer and "
-                    "of ZeRO++.",
-            .offer = Offer::deck},
-           set_option(),
-           {.name = "--disk",
-            .value = "DIR",
-            .text = "A folder on the disk to measure.",
-            .offer = Offer::folder,
-            .preset = "."},
-           {.name = "--quick", .value = "", .text = "Measures fewer sizes, in half a minute."},
-           {.name = "--add",
-            .value = "",
-            .text = "Adds to an earlier FILE of this machine: times become the means of all "
-                    "calibrations."}},
+      .description = {"Measures the machine on all ranks that the launcher starts: matrix products "
+                      "by shape and type and all other kernels in small models that it trains, "
+                      "alone and with all ranks of a node busy; kernels over states; collectives "
+                      "by verb and size, alone and beside computation; copies between host and "
+                      "device; a disk; and the noise of the ranks. On several nodes, collectives "
+                      "within the nodes and between them. It takes under three minutes.",
+                      "Nothing else should run meanwhile. The file says so if something did. "
+                      "Beside the machine file it writes calibration.html, which shows for every "
+                      "point what interpolation between the others would have said."},
+      .options = {{.name = "--out",
+                   .value = "FILE",
+                   .text = "The machine file to write.",
+                   .preset = "machine.json"},
+                  {.name = "--for",
+                   .value = "DECK",
+                   .text = "Also measures the shapes of this deck, and the kernels of its "
+                           "optimizer and of ZeRO++.",
+                   .offer = Offer::deck},
+                  set_option(),
+                  {.name = "--disk",
+                   .value = "DIR",
+                   .text = "A folder on the disk to measure.",
+                   .offer = Offer::folder,
+                   .preset = "."},
+                  {.name = "--quick", .text = "Measures fewer sizes, in half a minute."},
+                  {.name = "--add",
+                   .text = "Adds to an earlier FILE of this machine: times become the means of all "
+                           "calibrations."}},
       .statuses = {{0, "The machine file is written."},
                    {2, "A bad deck or argument."},
                    {4, "The machine file or a file on the disk cannot be written."},
@@ -115,30 +103,23 @@ CommandHelp calibrate_help() {
 }
 
 std::vector<CommandHelp> machine_help() {
-  return {
-      {.name = "machine",
-       .summary = "examine a machine file",
-       .description = {"Examines a machine file."},
-       .options = {},
-       .statuses = {},
-       .environment = {},
-       .examples = {}},
-      {.name = "machine check",
-       .summary = "list what a machine file lacks",
-       .description =
-           {"Reads a machine file. An error is one line that names the file, the key, the value, "
-            "the bound and the remedy. Otherwise the command says where the figures come from, "
-            "which are missing and what is used instead, and which are absurd."},
-       .options = {{.name = "FILE",
-                    .value = "",
-                    .text = machine_option(true).text,
-                    .offer = Offer::deck,
-                    .required = true}},
-       .statuses = {{0, "The machine file can be used."},
-                    {2, "The file is missing, unreadable, malformed or absurd."},
-                    defect},
-       .environment = {},
-       .examples = {{"shardmark machine check machine.json", "What the file lacks."}}}};
+  return {{.name = "machine",
+           .summary = "examine a machine file",
+           .description = {"Examines a machine file."}},
+          {.name = "machine check",
+           .summary = "list what a machine file lacks",
+           .description =
+               {"Reads a machine file. An error is one line that names the file, the key, the "
+                "value, the bound and the remedy. Otherwise the command says where the figures "
+                "come from, which are missing and what is used instead, and which are absurd."},
+           .options = {{.name = "FILE",
+                        .text = machine_option(true).text,
+                        .offer = Offer::deck,
+                        .required = true}},
+           .statuses = {{0, "The machine file can be used."},
+                        {2, "The file is missing, unreadable, malformed or absurd."},
+                        defect},
+           .examples = {{"shardmark machine check machine.json", "What the file lacks."}}}};
 }
 
 CommandHelp machines_help() {
@@ -147,19 +128,15 @@ CommandHelp machines_help() {
           .description =
               {"Lists the machine files that come with the program: the name that --machine takes, "
                "the device and its memory, the devices per node, the network between nodes, and "
-               "how many figures of the file are nominal (from a data sheet), measured, fitted "
-               "to published runs, or assumed. The list ends with where the figures come from.",
+               "how many figures of the file are nominal (from a data sheet), measured, fitted to "
+               "published runs, or assumed. The list ends with where the figures come from.",
                "`shardmark machine check NAME` says what a file lacks; its key provenance.figures "
                "gives the source of each figure."},
-          .options = {{.name = "--format",
-                       .value = "FORMAT",
-                       .text = "Text to read, or JSON for scripts, with the source of each figure.",
-                       .preset = "text",
-                       .choices = {"text", "json"}}},
+          .options = {format_option(
+              "Text to read, or JSON for scripts, with the source of each figure.")},
           .statuses = {{0, "The machine files are listed."},
                        {2, "The program was moved away from its machine files."},
                        defect},
-          .environment = {},
           .examples = {{"shardmark machines", "Lists the machine files."},
                        {"shardmark predict llama-7b --machine dgx-h100 --ranks 8,64",
                         "Predicts on one of them."}}};

@@ -10,10 +10,8 @@ const CommandHelp& program_help() {
       .description =
           {"ShardMark is an HPC mini-app for machines that train large models. It trains a real "
            "transformer, data parallel, under ZeRO stage 0, 1, 2 or 3. Before a run it predicts "
-           "the "
-           "memory to the byte and the collectives to the call; during the run it measures both; "
-           "at "
-           "the end it prints one figure of merit and VALID or INVALID.",
+           "the memory to the byte and the collectives to the call; during the run it measures "
+           "both; at the end it prints one figure of merit and VALID or INVALID.",
            "A deck is a JSON file that describes a run. `deepspeed` is a DeepSpeed config, or the "
            "path of one. A small deck:",
            R"(  { "model": { "family": "gpt2", "layers": 4, "hidden": 256, "heads": 4,
@@ -26,29 +24,26 @@ const CommandHelp& program_help() {
            "`shardmark decks` lists the decks that come with the program, which can be given by "
            "name; docs/decks.md describes every key."},
       .options = {{.name = "--version",
-                   .value = "",
                    .text = "Prints the version, what the program was built with, and exits."},
                   {.name = "--help-man",
-                   .value = "",
                    .text = "Prints this help as a man page (roff) and exits."},
                   {.name = "--completion",
                    .value = "SHELL",
                    .text = "Prints a script that completes commands and options, and exits.",
                    .choices = {"bash", "zsh", "fish"}}},
-      .statuses = {{0, "Success; a run is VALID."},
-                   {1, "A run finished, but is INVALID."},
-                   {2,
-                    "A bad deck or argument, or a file that the deck names is missing or "
-                    "unreadable."},
-                   {3, "A run is refused because it does not fit in memory."},
-                   {4, "Output cannot be written, or a checkpoint cannot be used."},
-                   lost,
-                   stopped,
-                   defect},
+      .statuses =
+          {{0, "Success; a run is VALID."},
+           {1, "A run finished, but is INVALID."},
+           {2, "A bad deck or argument, or a file that the deck names is missing or unreadable."},
+           {3, "A run is refused because it does not fit in memory."},
+           {4, "Output cannot be written, or a checkpoint cannot be used."},
+           lost,
+           stopped,
+           defect},
       .environment =
           {{"PMI_RANK, OMPI_COMM_WORLD_RANK, PMIX_RANK, PALS_RANKID, FLUX_TASK_RANK, SLURM_PROCID",
-            "The rank that the launcher gave this process. Only rank 0 prints errors in "
-            "the arguments."}},
+            "The rank that the launcher gave this process. Only rank 0 prints errors in the "
+            "arguments."}},
       .examples = {{"mpiexec -n 2 shardmark run inputs/gpt-tiny-z3.json", "Trains a small GPT."},
                    {"shardmark plan inputs/gpt2-124m-z3.json --ranks 64",
                     "Prints what rank 0 of 64 would do."},

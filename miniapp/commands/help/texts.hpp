@@ -12,7 +12,6 @@ namespace shardmark {
 /// The argument `DECK`.
 inline OptionHelp deck_argument() {
   return {.name = "DECK",
-          .value = "",
           .text =
               "The input deck: a JSON file, or the name of a shipped deck. `shardmark --help` "
               "shows a small one, and `shardmark decks` lists the shipped ones.",
@@ -48,8 +47,8 @@ inline OptionHelp set_option() {
           .value = "KEY.PATH=VALUE",
           .text =
               "Changes one key of the deck for this call. VALUE is read as JSON, and otherwise "
-              "taken as a string. KEY.0 or KEY[0] names an element of an array. The option can "
-              "be given several times.",
+              "taken as a string. KEY.0 or KEY[0] names an element of an array. The option can be "
+              "given several times.",
           .repeatable = true};
 }
 
@@ -88,6 +87,15 @@ inline OptionHelp machine_option(bool required) {
           .required = required};
 }
 
+/// The option `--format` of commands that print text or JSON.
+inline OptionHelp format_option(std::string_view text = "Text to read, or JSON for scripts.") {
+  return {.name = "--format",
+          .value = "FORMAT",
+          .text = text,
+          .preset = "text",
+          .choices = {"text", "json"}};
+}
+
 /// The option `--out`, with its default `preset`.
 inline OptionHelp out_option(std::string_view text, std::string_view preset) {
   return {.name = "--out", .value = "DIR", .text = text, .offer = Offer::folder, .preset = preset};
@@ -95,26 +103,21 @@ inline OptionHelp out_option(std::string_view text, std::string_view preset) {
 
 inline constexpr StatusHelp succeeded{0, "The command succeeded."};
 inline constexpr StatusHelp bad_deck{
-    2,
-    "A bad deck or argument, or a file that the deck names is missing or "
-    "unreadable."};
+    2, "A bad deck or argument, or a file that the deck names is missing or unreadable."};
 inline constexpr StatusHelp bad_argument{2, "A bad argument."};
 inline constexpr StatusHelp bad_checkpoint{
     4, "The checkpoint is missing, damaged, or cannot be read."};
 inline constexpr StatusHelp lost{
     5,
-    "Communication failed: a time-out (the message names the ranks that are "
-    "late) or a lost rank."};
+    "Communication failed: a time-out (the message names the ranks that are late) or a lost rank."};
 
-inline constexpr StatusHelp stopped{
-    6,
-    "SIGINT, SIGTERM, SIGUSR1 or run.time_limit_s stopped it after a step; the report is about the "
-    "steps that were done."};
+inline constexpr StatusHelp stopped{6,
+                                    "SIGINT, SIGTERM, SIGUSR1 or run.time_limit_s stopped it after "
+                                    "a step; the report is about the steps that were done."};
 
-inline constexpr StatusHelp defect{
-    70,
-    "A defect in ShardMark. Please report the message with the version, the deck and the "
-    "number of ranks."};
+inline constexpr StatusHelp defect{70,
+                                   "A defect in ShardMark. Please report the message with the "
+                                   "version, the deck and the number of ranks."};
 
 /// The texts of one command each.
 CommandHelp run_help();

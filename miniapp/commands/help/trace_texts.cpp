@@ -28,15 +28,13 @@ CommandHelp trace_help() {
                    .text = "The format of the traces.",
                    .preset = "chakra",
                    .choices = {"chakra"}},
-                  out_option(
-                      "The folder for NAME.0.et, NAME.1.et and so on, and NAME.groups.json if "
-                      "ranks communicate in groups.",
-                      "shardmark-trace")},
+                  out_option("The folder for NAME.0.et, NAME.1.et and so on, and NAME.groups.json "
+                             "if ranks communicate in groups.",
+                             "shardmark-trace")},
       .statuses = {{0, "The traces are written."},
                    {2, "A bad deck, machine file or argument."},
                    {4, "Output cannot be written."},
                    defect},
-      .environment = {},
       .examples = {
           {"shardmark trace gpt2-124m-z3 --ranks 8 --machine inputs/machines/dgx-a100-80gb.json",
            "Eight traces with predicted durations."}}};
