@@ -6,9 +6,8 @@
 #include <cstdint>
 
 #include <comm/idle.hpp>
-#include <comm/shm/shm_rounds.hpp>
-#include <comm/shm/shm_window.hpp>
 #include <core/plan/collective_scratch.hpp>
+#include <core/plan/deck/choices.hpp>
 
 namespace shardmark {
 
@@ -26,8 +25,13 @@ struct MpiOptions {
 
 /// Options of the back-end `shm`.
 struct ShmOptions {
-  std::int64_t buffer_bytes = default_shm_buffer_bytes;  // see ShmWindow
-  std::int64_t direct_bytes = default_shm_direct_bytes;  // see ShmLimits
+  // See ShmWindow. Measured: so much is exchanged between two ranks without leaving their
+  // second-level caches.
+  std::int64_t buffer_bytes = std::int64_t{128} << 10;
+  // See ShmLimits. From this size per rank on, the other ranks read the data directly from the
+  // memory of the rank, if the system permits it: one copy instead of two, at the cost of a system
+  // call.
+  std::int64_t direct_bytes = std::int64_t{64} << 10;
 };
 
 /// The bytes of a piece of a collective in two levels. Measured: larger pieces leave the caches.

@@ -13,9 +13,6 @@ namespace shardmark {
 /// then wait for each other once instead of twice.
 inline constexpr std::int64_t shm_small_bytes = 4096;
 
-/// From this size per rank on, the other ranks read the data directly from the memory of the rank,
-/// if the system permits it: one copy instead of two, at the cost of a system call.
-inline constexpr std::int64_t default_shm_direct_bytes = std::int64_t{64} << 10;
 /// A piece that is read directly is this many times as long as a buffer.
 inline constexpr std::int64_t shm_direct_buffers = 8;
 

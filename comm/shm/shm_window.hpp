@@ -18,9 +18,6 @@
 
 namespace shardmark {
 
-/// Measured: so much is exchanged between two ranks without leaving their second-level caches.
-inline constexpr std::int64_t default_shm_buffer_bytes = std::int64_t{128} << 10;
-
 /// The shared memory of one group. Except for `make`, no function is collective or blocks.
 class ShmWindow {
  public:

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/plan/deck/deck.hpp>
+#include <io/deepspeed/log_spec.hpp>
 #include <io/keys/finding.hpp>
 
 namespace shardmark {
@@ -16,15 +17,6 @@ namespace shardmark {
 /// The purpose for which a deck is read. Planning needs neither data nor steps, and accepts a
 /// `list` model without `run.compute`; running requires all that it will use.
 enum class DeckUse : std::uint8_t { plan, run };
-
-/// What a DeepSpeed config asks a run to log.
-struct DsLogSpec {
-  bool comms = false, comms_all = true;  // comms_logger: enabled, prof_all
-  bool comms_verbose = false;            // verbose: one line per call
-  std::vector<std::string> comms_ops;    // prof_ops: names of collectives as DeepSpeed spells them
-  std::int64_t wall_clock_every = 0;     // steps; 0: wall_clock_breakdown is off
-  bool operator==(const DsLogSpec&) const = default;
-};
 
 /// What a run writes besides its report. No plan depends on these options, so they are not part of
 /// a `Deck`.

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <core/plan/deck/deck.hpp>
-#include <io/deck/deck_reader.hpp>
+#include <io/deepspeed/log_spec.hpp>
 #include <io/deepspeed/schema/values.hpp>
 
 namespace shardmark {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <core/plan/build/fit_layers.hpp>
 #include <core/plan/build/legal_program.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/copy_volume.hpp>

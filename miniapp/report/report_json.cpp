@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <core/plan/build/fit_layers.hpp>
 #include <core/plan/interpret/node_volume.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <core/plan/build/fit_layers.hpp>
 #include <core/plan/interpret/footprint.hpp>
@@ -190,6 +191,16 @@ std::string describe(const Fit& f) {
                      human_bytes(f.bytes), budget,
                      f.next_bytes > 0 ? "one more needs " + human_bytes(f.next_bytes)
                                       : "deeper models are not considered");
+}
+
+nlohmann::ordered_json print_json(const Fit& fit) {
+  return {{"layers", fit.layers},
+          {"bytes", fit.bytes},
+          {"next_bytes", fit.next_bytes},
+          {"part", fit.part},
+          {"limit_bytes", fit.limit_bytes},
+          {"budget_bytes", fit.budget.bytes},
+          {"budget_source", fit.budget.source}};
 }
 
 }  // namespace shardmark

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <core/plan/plan.hpp>
 
 namespace shardmark {
@@ -52,5 +54,8 @@ std::optional<Fit> apply_fit(Deck& deck, const Batch& batch, int world, const Pr
 /// "6 layers: 1.2 GiB per rank are within 80 % of 1.5 GiB (memory.device_gib of the deck); one more
 /// needs 1.3 GiB"
 std::string describe(const Fit& fit);
+
+/// How `model.fit` chose the number of layers, for scripts.
+nlohmann::ordered_json print_json(const Fit& fit);
 
 }  // namespace shardmark

@@ -8,7 +8,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <core/plan/build/fit_layers.hpp>
 #include <core/plan/interpret/footprint.hpp>
 #include <core/plan/plan.hpp>
 
@@ -29,8 +28,5 @@ nlohmann::ordered_json print_json(const Program& program, const Budgets& budgets
 /// The names that the recordings of DeepSpeed give a phase and its micro-batch: "f0", "b2", "s",
 /// "init".
 std::string phase_name(Phase phase, int micro_batch);
-
-/// How `model.fit` chose the number of layers.
-nlohmann::ordered_json print_json(const Fit& fit);
 
 }  // namespace shardmark

@@ -216,14 +216,4 @@ Json print_json(const Program& p, const Budgets& budgets, const std::string& pla
   return o;
 }
 
-nlohmann::ordered_json print_json(const Fit& fit) {
-  return {{"layers", fit.layers},
-          {"bytes", fit.bytes},
-          {"next_bytes", fit.next_bytes},
-          {"part", fit.part},
-          {"limit_bytes", fit.limit_bytes},
-          {"budget_bytes", fit.budget.bytes},
-          {"budget_source", fit.budget.source}};
-}
-
 }  // namespace shardmark
