@@ -166,6 +166,20 @@ std::span<const Key> deck_keys(std::string_view name, std::string_view owner) {
   throw std::logic_error("no records of this section");
 }
 
+std::string path_of(const Member& member) {
+  const auto found_in = [&](const std::vector<Section>& sections, std::string_view root) {
+    for (const Section& section : sections)
+      for (const Key& key : section.keys)
+        if (key.member.get == member.get)
+          return join_key(join_key(root, section.path), key.alias.empty() ? key.name : key.alias);
+    return std::string();
+  };
+  std::string path = found_in(deck_sections(), "");
+  if (path.empty()) path = found_in(ds_sections(), "deepspeed");
+  if (path.empty()) throw std::logic_error("no record has this member of a deck");
+  return path;
+}
+
 const Key* key_at(std::string_view path) {
   constexpr std::string_view deepspeed = "deepspeed.";
   if (path.starts_with(deepspeed)) return ds_key(path.substr(deepspeed.size()));

@@ -19,6 +19,16 @@ std::span<const Key> deck_keys(std::string_view section, std::string_view owner 
 /// nullptr if there is none.
 const Key* key_at(std::string_view path);
 
+/// Returns the path in a deck of the key with this member, in the longer one of two spellings.
+std::string path_of(const Member& member);
+
+/// The path of the key whose value is at these pointers to members.
+template<auto... Path>
+const std::string& key_path() {
+  static const std::string path = path_of(in<Path...>);
+  return path;
+}
+
 /// The sections of each table.
 std::span<const Section> model_sections();
 std::span<const Section> torch_sections();

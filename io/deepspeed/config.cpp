@@ -20,15 +20,13 @@ DsValues section_of(Origin& origin, const DsValues& parent, std::string_view nam
   return {origin, parent.key(name), parent.at(name), section};
 }
 
-std::optional<std::int64_t> batch_key(const DsValues& top, const Origin& origin, const char* name) {
-  const Json value = top.at(name);
-  if (value.is_null()) return std::nullopt;
+void check_batch_key(const DsValues& top, const Origin& origin, const Member& member) {
+  const Json value = top.at(member);
   const auto v = as_integer(value);
-  if (!v || *v < 1)
-    origin.refuse(top.key(name), value,
+  if (!value.is_null() && (!v || *v < 1))
+    origin.refuse(top.key(member), value,
                   "must be an integer, at least 1" +
-                      (value == "auto" ? ": " + auto_remedy(top.key(name)) : ""));
-  return v;
+                      (value == "auto" ? ": " + auto_remedy(top.key(member)) : ""));
 }
 
 // A device other than none asks for offload. DeepSpeed uses offload_param at stage 3 only.
@@ -92,17 +90,17 @@ ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule,
   if (traits(schedule).follows_deepspeed) judge_with_model(c, origin, model);
   check_deepspeed_rules(c, origin);
   check_optimizer(c, origin, schedule);
-  ZeroSpec spec;
-  spec.stage = c.stage;
-  spec.train_batch_size = batch_key(c.top, origin, "train_batch_size");
-  spec.micro_batch_size = batch_key(c.top, origin, "train_micro_batch_size_per_gpu");
-  spec.accumulation_steps = batch_key(c.top, origin, "gradient_accumulation_steps");
+  for (const Member* member : {&in<&ZeroSpec::train_batch_size>, &in<&ZeroSpec::micro_batch_size>,
+                               &in<&ZeroSpec::accumulation_steps>})
+    check_batch_key(c.top, origin, *member);
+  Deck deck;
+  for (const DsValues* values : {&c.top, &c.zero}) values->fill(deck);
+  ZeroSpec& spec = deck.zero;
   if (!spec.train_batch_size && !spec.micro_batch_size)
     origin.missing(root,
                    "DeepSpeed needs a batch size: give train_batch_size or "
                    "train_micro_batch_size_per_gpu (--set "
                    "deepspeed.train_micro_batch_size_per_gpu=1)");
-  spec.gradient_clipping = c.top.number("gradient_clipping");
   spec.optimizer = optimizer_spec(c, origin);
   spec.scheduler = scheduler_spec(c, spec.optimizer, origin);
   spec.precision = precision_spec(c, origin);

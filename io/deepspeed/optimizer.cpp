@@ -161,8 +161,6 @@ void read_adam(const DsConfig& c, const Origin& origin, OptimizerSpec& spec) {
   const bool adam = lower_case(type_of(c.optimizer)) == "adam";
   spec.type = adam && !params.flag("adam_w_mode") ? Optimizer::adam : Optimizer::adamw;
   read_betas(params, origin, spec);
-  spec.eps = params.number("eps");
-  spec.bias_correction = params.flag("bias_correction");
   spec.unfused = params.flag("torch_adam");
 }
 
@@ -173,15 +171,10 @@ void read_muon(const DsValues& params, const Origin& origin, OptimizerSpec& spec
   spec.type = params.at("ns_method") == "gram" ? Optimizer::muon : Optimizer::standard_muon;
   spec.lr = rate("muon_lr");
   spec.adam_lr = rate("adam_lr");
-  spec.momentum = params.number("momentum");
-  spec.eps = params.number("eps");
   read_betas(params, origin, spec);
 }
 
 void read_sgd(const DsValues& params, const Origin& origin, OptimizerSpec& spec) {
-  spec.momentum = params.number("momentum");
-  spec.dampening = params.number("dampening");
-  spec.nesterov = params.flag("nesterov");
   spec.type = spec.momentum != 0 ? Optimizer::momentum_sgd : Optimizer::sgd;
   if (spec.nesterov && (spec.momentum == 0 || spec.dampening != 0))
     origin.refuse(
@@ -233,9 +226,10 @@ void check_optimizer(const DsConfig& c, const Origin& origin, Schedule schedule)
 
 OptimizerSpec optimizer_spec(const DsConfig& c, const Origin& origin) {
   const DsValues& params = c.optimizer_params;
-  OptimizerSpec spec;
-  spec.lr = params.number("lr");
-  spec.weight_decay = params.number("weight_decay");
+  Deck deck;
+  params.fill(deck);
+  OptimizerSpec& spec = deck.zero.optimizer;
+  spec.lr = params.number("lr");  // also if a scheduler replaces it
   spec.unfused = true;
   switch (kernel_of(c)) {
     case Kernel::lion:
@@ -243,12 +237,7 @@ OptimizerSpec optimizer_spec(const DsConfig& c, const Origin& origin) {
       read_betas(params, origin, spec);
       break;
     case Kernel::sgd: read_sgd(params, origin, spec); break;
-    case Kernel::adagrad:
-      spec.type = Optimizer::adagrad;
-      spec.eps = params.number("eps");
-      spec.lr_decay = params.number("lr_decay");
-      spec.first_accumulator = params.number("initial_accumulator_value");
-      break;
+    case Kernel::adagrad: spec.type = Optimizer::adagrad; break;
     case Kernel::muon: read_muon(params, origin, spec); break;
     default: read_adam(c, origin, spec);
   }

@@ -112,16 +112,15 @@ DsValues scheduler_params_of(Origin& origin, const DsValues& scheduler) {
 }
 
 SchedulerSpec scheduler_spec(const DsConfig& c, const OptimizerSpec& optimizer, Origin& origin) {
-  SchedulerSpec spec;
-  if (c.scheduler.at("type").is_null()) return spec;
+  if (c.scheduler.at("type").is_null()) return {};
   const DsValues& params = c.scheduler_params;
+  Deck deck;
+  params.fill(deck);
+  SchedulerSpec& spec = deck.zero.scheduler;
   spec.type = known_scheduler(c.scheduler, origin).type;
   spec.warmup_num_steps = warmup_steps(params, origin);
   spec.linear = is_linear(params, origin);
-  if (spec.type == LrSchedule::warmup_cosine) {
-    spec.warmup_min_ratio = params.number("warmup_min_ratio");
-    spec.cos_min_ratio = params.number("cos_min_ratio");
-  } else {
+  if (spec.type != LrSchedule::warmup_cosine) {
     const bool muon = is_muon(optimizer.type);
     std::tie(spec.warmup_min_lr, spec.adam_min_lr) = rates(params, "warmup_min_lr", muon, origin);
     std::tie(spec.warmup_max_lr, spec.adam_max_lr) =

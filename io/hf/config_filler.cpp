@@ -7,6 +7,7 @@
 #include <core/error.hpp>
 #include <core/plan/deck/checked.hpp>
 #include <core/text.hpp>
+#include <io/deepspeed/schema/key_table.hpp>
 #include <io/hf/accelerate.hpp>
 #include <io/hf/config_filler.hpp>
 #include <io/hf/plugin_config.hpp>
@@ -31,19 +32,17 @@ class TrainerFiller {
 
   // HfTrainerDeepSpeedConfig.trainer_config_process
   void process() {
-    fill_match("train_micro_batch_size_per_gpu", hf_.per_device_train_batch_size,
-               "per_device_train_batch_size");
-    fill_match("gradient_accumulation_steps", hf_.gradient_accumulation_steps,
-               "gradient_accumulation_steps");
+    fill_match("train_micro_batch_size_per_gpu", hf_.per_device_train_batch_size);
+    fill_match("gradient_accumulation_steps", hf_.gradient_accumulation_steps);
     train_batch_size();
-    fill_match("gradient_clipping", hf_.max_grad_norm, "max_grad_norm");
-    fill_match("optimizer.params.lr", hf_.learning_rate, "learning_rate");
+    fill_match("gradient_clipping", hf_.max_grad_norm);
+    fill_match("optimizer.params.lr", hf_.learning_rate);
     match("optimizer.params.betas", Json::array({hf_.adam_beta1, hf_.adam_beta2}),
           hf_.source("adam_beta1") + " and " + hf_.source("adam_beta2"));
-    fill_match("optimizer.params.eps", hf_.adam_epsilon, "adam_epsilon");
-    fill_match("optimizer.params.weight_decay", hf_.weight_decay, "weight_decay");
+    fill_match("optimizer.params.eps", hf_.adam_epsilon);
+    fill_match("optimizer.params.weight_decay", hf_.weight_decay);
     config_.fill("scheduler.params.warmup_min_lr", 0, "the trainer always takes 0");
-    fill_match("scheduler.params.warmup_max_lr", hf_.learning_rate, "learning_rate");
+    fill_match("scheduler.params.warmup_max_lr", hf_.learning_rate);
     enabled("fp16", hf_.fp16 || hf_.fp16_full_eval);
     enabled("bf16", hf_.bf16 || hf_.bf16_full_eval);
   }
@@ -91,8 +90,10 @@ class TrainerFiller {
                           "use \"adamw_torch\", or name an optimizer in the DeepSpeed config");
   }
 
-  void fill_match(std::string_view path, const Json& value, std::string_view hf_name) {
-    match(path, value, hf_.source(hf_name));
+  // The record of the key names the argument.
+  void fill_match(std::string_view path, const Json& value) {
+    constexpr std::string_view section = "hf.";
+    match(path, value, hf_.source(hf_key_of(path).substr(section.size())));
   }
 
   // HfTrainerDeepSpeedConfig.fill_match
@@ -106,7 +107,7 @@ class TrainerFiller {
 
   void enabled(const std::string& type, bool value) {
     const std::string eval = type + "_full_eval";
-    fill_match(type + ".enabled", value, hf_.given.contains(eval) ? eval : type);
+    match(type + ".enabled", value, hf_.source(hf_.given.contains(eval) ? eval : type));
   }
 
   // Without the number of ranks, the size is left to be inferred from its factors.
@@ -155,7 +156,7 @@ class TrainerFiller {
     if (config_.is_auto(path))
       config_.fill(path, max_steps(path), hf_.source("max_steps"));
     else if (hf_.max_steps >= 1)
-      fill_match(path, hf_.max_steps, "max_steps");
+      fill_match(path, hf_.max_steps);
   }
 
   // TrainingArguments.get_warmup_steps; the trainer takes at least 1, as DeepSpeed asks for.

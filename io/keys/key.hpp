@@ -169,6 +169,22 @@ struct Section {
   std::string_view owner = {};  // whose parameters these are, if the path has several tables
 };
 
+/// A key of a table, by the member that keeps its value or, if it has none, by its name.
+class KeyRef {
+ public:
+  KeyRef(const Member& member) : member_(&member) {}
+  KeyRef(std::string_view name) : name_(name) {}
+  KeyRef(const char* name) : name_(name) {}
+  KeyRef(const std::string& name) : name_(name) {}
+  bool is(const Key& key) const {
+    return member_ != nullptr ? key.member.get == member_->get : key.name == name_;
+  }
+
+ private:
+  const Member* member_ = nullptr;
+  std::string_view name_;
+};
+
 /// Returns the row of a name or of its other spelling, or nullptr.
 const Key* find_key(std::span<const Key> keys, std::string_view spelling);
 

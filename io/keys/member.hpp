@@ -104,13 +104,17 @@ constexpr KeyType type_of() {
     return KeyType::integer;
   else if constexpr (std::is_floating_point_v<T>)
     return KeyType::number;
-  else
+  else if constexpr (std::is_same_v<T, std::string>)
     return KeyType::text;
+  else
+    return KeyType::object;  // its own section has the keys of the structure
 }
 
 template<class T>
 Json get(const T& field) {
-  if constexpr (std::is_enum_v<T>)
+  if constexpr (type_of<T>() == KeyType::object)
+    return {};
+  else if constexpr (std::is_enum_v<T>)
     return std::string(to_string(field));
   else
     return field;
@@ -120,9 +124,12 @@ Json get(const std::optional<T>& field) {
   return field ? get(*field) : Json();
 }
 
+// Null leaves the field as it is.
 template<class T>
-void set(T& field, const Json& value) {
-  if constexpr (std::is_enum_v<T>) {
+void set([[maybe_unused]] T& field, const Json& value) {
+  if (value.is_null()) return;
+  if constexpr (type_of<T>() == KeyType::object) {
+  } else if constexpr (std::is_enum_v<T>) {
     for (const T each : all_values<T>)
       if (value == to_string(each)) field = each;
   } else {

@@ -7,6 +7,7 @@
 
 #include <core/error.hpp>
 #include <core/text.hpp>
+#include <io/deck/deck_keys.hpp>
 #include <miniapp/commands/given_deck.hpp>
 #include <miniapp/commands/help/completion.hpp>
 
@@ -62,10 +63,11 @@ GivenDeck given_deck(const DeckArguments& a, std::string_view command) {
   GivenDeck given{a.deck.empty() ? deck_of_model(a) : a.deck, {}};
   if (!a.deck.empty() && !a.deepspeed.empty())
     given.sets.push_back("deepspeed=" + fs::absolute(a.deepspeed).string());
-  if (a.sequence > 0) given.sets.push_back(fmt::format("model.sequence={}", a.sequence));
+  if (a.sequence > 0)
+    given.sets.push_back(fmt::format("{}={}", key_path<&ModelSpec::sequence>(), a.sequence));
   if (a.batch > 0) {
-    given.sets.push_back(fmt::format("deepspeed.train_batch_size={}", a.batch));
-    given.sets.emplace_back("deepspeed.gradient_accumulation_steps=null");
+    given.sets.push_back(fmt::format("{}={}", key_path<&ZeroSpec::train_batch_size>(), a.batch));
+    given.sets.push_back(key_path<&ZeroSpec::accumulation_steps>() + "=null");
   }
   given.sets.insert(given.sets.end(), a.sets.begin(), a.sets.end());
   return given;

@@ -31,7 +31,7 @@ constexpr Key compile[] = {
 
 // `autotp_size` is judged in rules.cpp: 0 and 1 divide nothing.
 constexpr Key tensor_parallel[] = {
-    Key("autotp_size", integer, "0").used(),
+    Key("autotp_size", integer, "0", "the ranks that layers are divided over").used(),
     Key("dtype", python_object, "null"),
     Key("tp_overlap_comm", boolean, "false"),
     Key("vocab_parallel_lm_head", boolean_or_null, "null"),

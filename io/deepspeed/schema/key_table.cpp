@@ -9,16 +9,18 @@ namespace {
 
 using enum KeyType;
 using K = ZeroKnobs;
+using Z = ZeroSpec;
 
 // clang-format off
 constexpr Key top_level[] = {
-    Key("train_batch_size", any, "null", "the sequences of a step on all ranks")
+    Key("train_batch_size", in<&Z::train_batch_size>, "the sequences of a step on all ranks")
+        .of_type(any).filled_by("hf.per_device_train_batch_size").used(),
+    Key("train_micro_batch_size_per_gpu", in<&Z::micro_batch_size>,
+        "the sequences of a micro-batch of a rank").of_type(any)
         .filled_by("hf.per_device_train_batch_size").used(),
-    Key("train_micro_batch_size_per_gpu", any, "null", "the sequences of a micro-batch of a rank")
-        .filled_by("hf.per_device_train_batch_size").used(),
-    Key("gradient_accumulation_steps", any, "null", "the micro-batches of a step")
-        .filled_by("hf.gradient_accumulation_steps").used(),
-    Key("gradient_clipping", in<&ZeroSpec::gradient_clipping>, "the largest norm of all gradients")
+    Key("gradient_accumulation_steps", in<&Z::accumulation_steps>, "the micro-batches of a step")
+        .of_type(any).filled_by("hf.gradient_accumulation_steps").used(),
+    Key("gradient_clipping", in<&Z::gradient_clipping>, "the largest norm of all gradients")
         .filled_by("hf.max_grad_norm").used(),
     Key("optimizer", object, "{}").used(),
     Key("zero_optimization", any, "{}").used(),
@@ -38,7 +40,8 @@ constexpr Key top_level[] = {
     Key("managed_gradient_accumulation", in<&K::managed_accumulation>,
         "DeepSpeed counts micro-batches").of_type(truth).tunes(),
     Key("disable_allgather", truth, "false"),
-    Key("zero_allow_untested_optimizer", truth, "false").used(),
+    Key("zero_allow_untested_optimizer", truth, "false",
+        "optimizers that ZeRO was not tested with are accepted").used(),
     Key("zero_force_ds_cpu_optimizer", truth, "true"),
     Key("steps_per_print", number, "null", "after how many steps wall_clock_breakdown prints")
         .used(),

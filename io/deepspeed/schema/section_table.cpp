@@ -115,36 +115,34 @@ constexpr Key torch_autocast[] = {
 // clang-format on
 
 constexpr Key scheduler[] = {
-    Key("type", text, "null").used(),
+    Key("type", text, "null", "the name of the scheduler").used(),
     Key("params", any, "null").used(),
 };
 
 // DeepSpeed calls each scheduler with its parameters by name, so an unknown name is an error.
-constexpr Key warmup[] = {
-    Key("warmup_min_lr", any, "0.0").filled_by("hf").used(),
-    Key("warmup_max_lr", any, "null").filled_by("hf.learning_rate").used(),
-    Key("warmup_num_steps", any, "1000").filled_by("hf.warmup_steps").used(),
-    Key("warmup_type", any, "\"log\"").used(),
-    Key("last_batch_iteration", any, "-1").refused(),
-};
+// clang-format off
+constexpr Key min_lr_key = Key("warmup_min_lr", any, "0.0", "the rate of the first step")
+    .filled_by("hf").used();
+constexpr Key max_lr_key = Key("warmup_max_lr", any, "null", "the rate after the warm-up")
+    .filled_by("hf.learning_rate").used();
+constexpr Key warmup_steps_key = Key("warmup_num_steps", any, "1000", "the steps of the warm-up")
+    .filled_by("hf.warmup_steps").used();
+constexpr Key warmup_type_key = Key("warmup_type", any, "\"log\"", "how the rate rises").used();
+constexpr Key total_steps_key = Key("total_num_steps", any, "null",
+    "the steps until the rate has fallen to its end").filled_by("hf.max_steps").used();
+constexpr Key last_batch_key = Key("last_batch_iteration", any, "-1").refused();
 
-constexpr Key warmup_decay[] = {
-    Key("total_num_steps", any, "null").filled_by("hf.max_steps").used(),
-    Key("warmup_min_lr", any, "0.0").filled_by("hf").used(),
-    Key("warmup_max_lr", any, "0.001").filled_by("hf.learning_rate").used(),
-    Key("warmup_num_steps", any, "1000").filled_by("hf.warmup_steps").used(),
-    Key("warmup_type", any, "\"log\"").used(),
-    Key("last_batch_iteration", any, "-1").refused(),
-};
-
+constexpr Key warmup[] = {min_lr_key, max_lr_key, warmup_steps_key, warmup_type_key, last_batch_key};
+constexpr Key warmup_decay[] = {total_steps_key,  min_lr_key,      max_lr_key.or_else("0.001"),
+                                warmup_steps_key, warmup_type_key, last_batch_key};
 constexpr Key warmup_cosine[] = {
-    Key("total_num_steps", any, "null").filled_by("hf.max_steps").used(),
-    Key("warmup_min_ratio", number, "0.0").used(),
-    Key("warmup_num_steps", any, "1000").filled_by("hf.warmup_steps").used(),
-    Key("cos_min_ratio", number, "0.0001").used(),
-    Key("warmup_type", any, "\"log\"").used(),
-    Key("last_batch_iteration", any, "-1").refused(),
+    total_steps_key,
+    Key("warmup_min_ratio", in<&SchedulerSpec::warmup_min_ratio>, "the first part of the rate").used(),
+    warmup_steps_key,
+    Key("cos_min_ratio", in<&SchedulerSpec::cos_min_ratio>, "the last part of the rate").used(),
+    warmup_type_key, last_batch_key,
 };
+// clang-format on
 
 }  // namespace
 
@@ -153,10 +151,14 @@ std::span<const Section> typed_sections() {
       {"zero_optimization.offload_param", offload_param},
       {"zero_optimization.offload_optimizer", offload_optimizer},
       {"aio", aio, Reading::dictionary},
-      {"fp16", fp16},
-      {"bf16", bf16},
+      {.path = "fp16", .keys = fp16, .gate = "enabled", .gate_is_off = "fp16 is not enabled"},
+      {.path = "bf16", .keys = bf16, .gate = "enabled", .gate_is_off = "bf16 is not enabled"},
       {"data_types", data_types, Reading::dictionary},
-      {"torch_autocast", torch_autocast, Reading::dictionary},
+      {.path = "torch_autocast",
+       .keys = torch_autocast,
+       .reading = Reading::dictionary,
+       .gate = "enabled",
+       .gate_is_off = "torch_autocast is not enabled"},
       {"scheduler", scheduler, Reading::dictionary},
       {"scheduler.params", warmup, Reading::arguments, {}, {}, {}, "WarmupLR"},
       {"scheduler.params", warmup_decay, Reading::arguments, {}, {}, {}, "WarmupDecayLR"},

@@ -28,9 +28,11 @@ constexpr Key comet[] = {
     Key("mode", text, "null"),
 };
 constexpr Key comms_logger[] = {
-    Key("enabled", boolean, "false").used(), Key("prof_all", boolean, "true").used(),
-    Key("prof_ops", array, "[]").used(),     Key("verbose", boolean, "false").used(),
-    Key("debug", boolean, "false").used(),
+    Key("enabled", boolean, "false", "collectives are counted and timed").used(),
+    Key("prof_all", boolean, "true", "all collectives are").used(),
+    Key("prof_ops", array, "[]", "the collectives that are").used(),
+    Key("verbose", boolean, "false", "each collective is printed").used(),
+    Key("debug", boolean, "false", "with the calling function").used(),
 };
 
 constexpr Key throughput[] = {
@@ -109,7 +111,10 @@ constexpr Key autotuning[] = {
 std::span<const Section> tool_sections() {
   constexpr Judging whole = Judging::as_a_whole;
   static constexpr Section sections[] = {
-      {"comms_logger", comms_logger},
+      {.path = "comms_logger",
+       .keys = comms_logger,
+       .gate = "enabled",
+       .gate_is_off = "comms_logger is not enabled"},
       {"tensorboard", files, Reading::model, whole},
       {"csv_monitor", files, Reading::model, whole},
       {"wandb", wandb, Reading::model, whole},

@@ -85,23 +85,25 @@ DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Se
   }
 }
 
-const Key& DsValues::row(std::string_view name) const {
-  const Key* row = find_key(section_.keys, name);
-  if (!row) throw std::logic_error(fmt::format("no row {} in the table of {}", name, key_));
-  return *row;
+const Key& DsValues::row(const KeyRef& ref) const {
+  for (const Key& key : section_.keys)
+    if (ref.is(key)) return key;
+  throw std::logic_error(fmt::format("a key that the table of {} does not have is read", key_));
 }
 
-Json DsValues::at(std::string_view name) const {
-  const auto it = values_.find(name);
-  return it == values_.end() ? row(name).default_value() : it->second.value;
+Json DsValues::at(const KeyRef& key) const {
+  const Key& found = row(key);
+  const auto it = values_.find(found.name);
+  return it == values_.end() ? found.default_value() : it->second.value;
 }
 
-Json DsValues::effective(std::string_view name) const {
-  return muted_.contains(name) ? row(name).default_value() : at(name);
+Json DsValues::effective(const KeyRef& key) const {
+  const Key& found = row(key);
+  return muted_.contains(found.name) ? found.default_value() : at(key);
 }
 
-bool DsValues::flag(std::string_view name) const {
-  return at(name) == true;
+bool DsValues::flag(const KeyRef& key) const {
+  return at(key) == true;
 }
 
 void DsValues::fill(Deck& deck) const {
@@ -109,13 +111,22 @@ void DsValues::fill(Deck& deck) const {
     if (key.member.set != nullptr) key.member.set(deck, effective(key.name));
 }
 
-double DsValues::number(std::string_view name) const {
-  return at(name).get<double>();
+double DsValues::number(const KeyRef& key) const {
+  return at(key).get<double>();
 }
 
-std::string DsValues::key(std::string_view name) const {
-  const auto it = values_.find(name);
-  return join_key(key_, it == values_.end() ? std::string(name) : it->second.spelling);
+std::string DsValues::key(const KeyRef& key) const {
+  const Key& found = row(key);
+  const auto it = values_.find(found.name);
+  return join_key(key_, it == values_.end() ? std::string(found.name) : it->second.spelling);
+}
+
+void DsValues::mute_behind_gate() {
+  if (flag(section_.gate)) return;
+  for (const Key& key : section_.keys)
+    if (key.name != section_.gate && key.effect != KeyEffect::values &&
+        key.effect != KeyEffect::not_modelled)
+      mute(key.name, std::string(section_.gate_is_off));
 }
 
 std::string DsValues::without_effect(const Key& row, int stage, Schedule schedule) const {

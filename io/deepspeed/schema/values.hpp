@@ -22,23 +22,29 @@ class DsValues {
   /// Otherwise unknown keys become findings.
   DsValues(Origin& origin, std::string key, const Json& object, const Section& section);
 
-  /// Returns the given value, converted, or the default of the table. `name` is the field, not the
-  /// alias.
-  Json at(std::string_view name) const;
-  bool flag(std::string_view name) const;  // null counts as false
-  double number(std::string_view name) const;
+  // A key that the table does not have is a defect: these functions throw std::logic_error.
+  /// Returns the given value, converted, or the default of the table.
+  Json at(const KeyRef& key) const;
+  bool flag(const KeyRef& key) const;  // null counts as false
+  double number(const KeyRef& key) const;
   /// The same, but returns the default if the key is muted.
-  Json effective(std::string_view name) const;
+  Json effective(const KeyRef& key) const;
   /// Sets every member of `deck` that a key of this section has, to its effective value.
   void fill(Deck& deck) const;
-  bool given(std::string_view name) const { return values_.contains(name); }
+  bool given(const KeyRef& key) const { return values_.contains(row(key).name); }
   const Section& section() const { return section_; }
-  /// Returns the path of `name` as the user spelled it.
-  std::string key(std::string_view name) const;
+  /// Returns the path of a key as the user spelled it.
+  std::string key(const KeyRef& key) const;
 
-  /// Records that `name` has no effect in this config, whatever its value. `why` is the text of the
-  /// finding.
-  void mute(std::string_view name, std::string why) { muted_.emplace(name, std::move(why)); }
+  /// Records that keys have no effect in this config, whatever their values. `why` is the text of
+  /// the finding.
+  void mute(const KeyRef& key, const std::string& why) { muted_.emplace(row(key).name, why); }
+  void mute(std::initializer_list<KeyRef> keys, const std::string& why) {
+    for (const KeyRef& key : keys) mute(key, why);
+  }
+  /// Does this for the keys behind the gate of the section, if it is false. A key that changes
+  /// values or is not modelled is still judged by its value.
+  void mute_behind_gate();
 
   /// Throws DeckError for the first given value that is not modelled at this stage. Records
   /// findings for keys that have no effect at this stage, under `schedule` or because they are
@@ -50,7 +56,7 @@ class DsValues {
     std::string spelling;
     Json value;
   };
-  const Key& row(std::string_view name) const;
+  const Key& row(const KeyRef& key) const;
   // Returns why a key has no effect; empty if it has one.
   std::string without_effect(const Key& row, int stage, Schedule schedule) const;
 

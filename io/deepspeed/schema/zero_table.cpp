@@ -28,14 +28,14 @@ constexpr Key zero_keys[] = {
         "a bucket is all-reduced, not reduced to each owner").tunes(one_two),
     Key("allgather_partitions", boolean, "true").dead(),
     Key("allgather_bucket_size", integer, "500000000").at_least(0, elements).dead(),
-    Key("overlap_comm", boolean_or_null, "null", "gradients are reduced while backward runs")
-        .tunes(one_up),
+    Key("overlap_comm", in<&K::overlap_comm>, "gradients are reduced while backward runs")
+        .of_type(boolean_or_null).or_else("null").tunes(one_up),
     Key("load_from_fp32_weights", boolean, "true"),
     Key("elastic_checkpoint", boolean, "false"),
-    Key("offload_param", object_or_null, "null", "parameters are kept on the host or in files")
-        .used(three),
-    Key("offload_optimizer", object_or_null, "null",
-        "optimizer states are kept on the host or in files").used(one_up),
+    Key("offload_param", in<&ZeroSpec::offload_param>,
+        "parameters are kept on the host or in files").of_type(object_or_null).used(three),
+    Key("offload_optimizer", in<&ZeroSpec::offload_optimizer>,
+        "optimizer states are kept on the host or in files").of_type(object_or_null).used(one_up),
     Key("zenflow", object_or_null, "null").refused(one_up),
     Key("sub_group_size", in<&K::sub_group_size>,
         "the elements per rank that the optimizer updates at once").at_least(0, elements)

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <io/deck/deck_keys.hpp>
 #include <miniapp/tools/advise/candidates.hpp>
 
 namespace shardmark {
@@ -59,18 +60,17 @@ void add_offload(DeckChanges& changes, const Deck& deck, Schedule schedule, Offl
     changes.emplace_back("torch.offload_policy", R"({"pin_memory": true})");
   else if (torch && deck.torch.cpu_offload)
     changes.emplace_back("torch.offload_policy", "null");
-  for (const std::string& key : space.deprecated_offload)
-    changes.emplace_back(zero_key(key), "null");
+  for (const std::string& key : space.deprecated_offload) changes.emplace_back(key, "null");
   if (!torch && space.deprecated_offload.empty() && kind == kind_of(deck.zero)) return;
   const bool optimizer = !torch && kind != Offload::none;
   const bool params = !torch && (kind == Offload::all || kind == Offload::all_nvme);
   const bool nvme = kind == Offload::optimizer_nvme || kind == Offload::all_nvme;
   const std::string off(no_offload);
   if (optimizer || deck.zero.offload_optimizer.enabled)
-    changes.emplace_back(zero_key("offload_optimizer"),
+    changes.emplace_back(key_path<&ZeroSpec::offload_optimizer>(),
                          optimizer ? offload_device(deck.zero.offload_optimizer, nvme) : off);
   if (params || deck.zero.offload_param.enabled)
-    changes.emplace_back(zero_key("offload_param"),
+    changes.emplace_back(key_path<&ZeroSpec::offload_param>(),
                          params ? offload_device(deck.zero.offload_param, nvme) : off);
 }
 
@@ -87,9 +87,9 @@ void add_recomputation(DeckChanges& changes, const Deck& deck, const CandidateSp
 void add_batch(DeckChanges& changes, const CandidateSpace& space, std::int64_t micro) {
   const std::string size = std::to_string(micro);
   const std::string steps = std::to_string(space.global_batch / space.ranks / micro);
-  changes.emplace_back("deepspeed.train_batch_size", std::to_string(space.global_batch));
-  changes.emplace_back("deepspeed.train_micro_batch_size_per_gpu", size);
-  changes.emplace_back("deepspeed.gradient_accumulation_steps", steps);
+  changes.emplace_back(key_path<&ZeroSpec::train_batch_size>(), std::to_string(space.global_batch));
+  changes.emplace_back(key_path<&ZeroSpec::micro_batch_size>(), size);
+  changes.emplace_back(key_path<&ZeroSpec::accumulation_steps>(), steps);
   if (!space.has_trainer) return;
   changes.emplace_back("hf.per_device_train_batch_size", size);
   changes.emplace_back("hf.gradient_accumulation_steps", steps);
@@ -105,10 +105,6 @@ std::vector<int> shards_of_nodes(const CandidateSpace& space) {
 }
 
 }  // namespace
-
-std::string zero_key(std::string_view key) {
-  return "deepspeed.zero_optimization." + std::string(key);
-}
 
 std::vector<std::string> sets_of(const DeckChanges& changes) {
   std::vector<std::string> sets;
@@ -167,13 +163,13 @@ std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace
         if (!has(kind, schedule, stage, space)) continue;
         for (const std::int64_t micro : micro_batches_with(space))
           for (const bool again : recompute) {
-            DeckChanges changes{{"run.schedule", std::string(to_string(schedule))},
-                                {zero_key("stage"), std::to_string(stage)}};
+            DeckChanges changes{{key_path<&RunSpec::schedule>(), std::string(to_string(schedule))},
+                                {key_path<&ZeroSpec::stage>(), std::to_string(stage)}};
             add_recomputation(changes, deck, space, again);
             add_batch(changes, space, micro);
             add_offload(changes, deck, schedule, kind, space);
             if (stage == 3 && is_muon(deck.zero.optimizer.type))
-              changes.emplace_back(zero_key("reduce_scatter"), "false");
+              changes.emplace_back(key_path<&ZeroKnobs::reduce_scatter>(), "false");
             all.push_back(std::move(changes));
           }
       }
@@ -190,13 +186,14 @@ std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule s
   };
   const std::vector<int> shards = shards_of_nodes(space);
   if (traits(schedule).takes_shard_size && stage > 0)
-    for (const int ranks : shards) with({{"run.shard_size", std::to_string(ranks)}});
+    for (const int ranks : shards)
+      with({{key_path<&RunSpec::shard_size>(), std::to_string(ranks)}});
   if (traits(schedule).follows_torch && stage < 2)
-    for (const char* mb : {"10", "100"}) with({{"torch.bucket_cap_mb", mb}});
+    for (const char* mb : {"10", "100"}) with({{key_path<&TorchSpec::bucket_cap_mb>(), mb}});
   if (traits(schedule).follows_torch && stage >= 2) {
     for (const char* groups : {"1", "2"})
-      with({{"torch.set_modules_to_forward_prefetch", groups},
-            {"torch.set_modules_to_backward_prefetch", groups}});
+      with({{key_path<&TorchSpec::forward_prefetch>(), groups},
+            {key_path<&TorchSpec::backward_prefetch>(), groups}});
     for (const int ranks : shards) {
       with({{"torch.mesh", fmt::format("[{}, {}]", space.ranks / ranks, ranks)}});
       if (stage == 3) with({{"torch.reshard_after_forward", std::to_string(ranks)}});
@@ -206,20 +203,22 @@ std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule s
   if (stage == 1 || stage == 2)
     for (const char* bucket : {"50000000", "200000000", "500000000"})
       for (const char* overlap : {"false", "true"})
-        with({{zero_key("reduce_bucket_size"), bucket}, {zero_key("overlap_comm"), overlap}});
+        with({{key_path<&ZeroKnobs::reduce_bucket_size>(), bucket},
+              {key_path<&ZeroKnobs::overlap_comm>(), overlap}});
   if (stage != 3) return all;
-  with({{zero_key("stage3_max_reuse_distance"), "0"}});
+  with({{key_path<&ZeroKnobs::max_reuse_distance>(), "0"}});
   for (const char* bucket : {"50000000", "500000000"})
     for (const char* prefetch : {"0", "50000000", "500000000"})
       for (const char* persistent : {"0", "100000", "1000000"}) {
-        const DeckChanges sizes{{zero_key("reduce_bucket_size"), bucket},
-                                {zero_key("stage3_prefetch_bucket_size"), prefetch},
-                                {zero_key("stage3_param_persistence_threshold"), persistent}};
+        const DeckChanges sizes{{key_path<&ZeroKnobs::reduce_bucket_size>(), bucket},
+                                {key_path<&ZeroKnobs::prefetch_bucket_size>(), prefetch},
+                                {key_path<&ZeroKnobs::param_persistence_threshold>(), persistent}};
         with(sizes);
         for (const int ranks : shards)
           if (ranks <= most_hpz_nodes * space.ranks_per_node) {
             DeckChanges with_hpz = sizes;
-            with_hpz.emplace_back(zero_key("zero_hpz_partition_size"), std::to_string(ranks));
+            with_hpz.emplace_back(key_path<&ZeroKnobs::hpz_partition_size>(),
+                                  std::to_string(ranks));
             with(with_hpz);
           }
       }

@@ -24,9 +24,6 @@ nlohmann::ordered_json value_json(const std::string& value);
 /// {key: value} of the changes, each as value_json gives it.
 nlohmann::ordered_json changes_json(const DeckChanges& changes);
 
-/// A key of the section zero_optimization, from the deck's root.
-std::string zero_key(std::string_view key);
-
 /// Values of offload_optimizer and offload_param.
 inline constexpr std::string_view offload_to_host = R"({"device": "cpu", "pin_memory": true})";
 inline constexpr std::string_view no_offload = R"({"device": "none"})";
@@ -42,7 +39,7 @@ struct CandidateSpace {
   // The keys of the deck that turn recomputation on and off: of the run, of the trainer, or both.
   std::vector<std::string> recomputation_keys{"run.activation_checkpointing"};
   bool has_trainer = false;  // section hf, whose batch must be that of the config
-  std::vector<std::string> deprecated_offload;  // keys of zero_optimization that the deck gives
+  std::vector<std::string> deprecated_offload;  // keys of the deck
 };
 
 /// Micro-batches that divide the sequences of a rank, ascending; at most eight of them.

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include <core/error.hpp>
+#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/predict/prediction.hpp>
@@ -107,8 +108,8 @@ StepTime judged_quickly(const AdviseCase& question, const Deck& deck, Candidate&
 // What the candidate is, for a deck that is refused before it says so.
 void name_kind(Candidate& c) {
   for (const auto& [key, value] : c.changes) {
-    if (key == "deepspeed.zero_optimization.stage") c.stage = std::stoi(value);
-    if (key != "run.schedule") continue;
+    if (key == key_path<&ZeroSpec::stage>()) c.stage = std::stoi(value);
+    if (key != key_path<&RunSpec::schedule>()) continue;
     for (const Schedule s : all_values<Schedule>)
       if (to_string(s) == value) c.schedule = s;
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 
 #include <fmt/core.h>
 
@@ -10,9 +9,6 @@
 namespace shardmark {
 namespace {
 
-std::string on_or_off(bool on) {
-  return on ? "on" : "off";
-}
 std::string true_or_false(bool value) {
   return value ? "true" : "false";
 }
@@ -35,65 +31,76 @@ std::string recorded(const Knob& knob, const Deck& deck) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// A knob that is called by its key alone.
-constexpr Knob by_record(std::string_view key, std::string_view brief) {
-  return {key, key.substr(key.rfind('.') + 1), brief, nullptr};
+using Value = std::string (*)(const Deck&, const Batch&);
+
+// A knob by the member that its key has in a deck. It is called by its key alone if `name` is
+// empty.
+template<auto... Path>
+Knob knob(std::string_view brief, std::string_view name = {}, Value value = nullptr) {
+  const std::string_view key = key_path<Path...>();
+  return {key, name.empty() ? key.substr(key.rfind('.') + 1) : name, brief, value};
+}
+
+std::string global_batch(const Deck&, const Batch& b) {
+  return std::to_string(b.global);
+}
+std::string micro_batch(const Deck&, const Batch& b) {
+  return std::to_string(b.micro);
+}
+std::string accumulation(const Deck&, const Batch& b) {
+  return std::to_string(b.accumulation);
+}
+std::string recomputation(const Deck& d, const Batch&) {
+  return d.run.activation_checkpointing ? "on" : "off";
 }
 
 // clang-format off
-constexpr std::array all_knobs{
-    by_record("run.schedule", ""),
-    by_record("deepspeed.zero_optimization.stage", ""),
-    Knob{"deepspeed.train_batch_size", "global batch", "",
-         [](const Deck&, const Batch& b) { return std::to_string(b.global); }},
-    Knob{"deepspeed.train_micro_batch_size_per_gpu", "micro-batch", "",
-         [](const Deck&, const Batch& b) { return std::to_string(b.micro); }},
-    Knob{"deepspeed.gradient_accumulation_steps", "accumulation steps", "",
-         [](const Deck&, const Batch& b) { return std::to_string(b.accumulation); }},
-    Knob{"hf.per_device_train_batch_size", "the trainer's per_device_train_batch_size", "",
-         [](const Deck&, const Batch& b) { return std::to_string(b.micro); }},
-    Knob{"hf.gradient_accumulation_steps", "the trainer's gradient_accumulation_steps", "",
-         [](const Deck&, const Batch& b) { return std::to_string(b.accumulation); }},
-    Knob{"run.activation_checkpointing", "recomputation", "",
-         [](const Deck& d, const Batch&) { return on_or_off(d.run.activation_checkpointing); }},
-    Knob{"hf.activation_checkpointing", "the trainer's activation_checkpointing", "",
-         [](const Deck& d, const Batch&) { return on_or_off(d.run.activation_checkpointing); }},
-    Knob{"hf.gradient_checkpointing", "the trainer's gradient_checkpointing", "",
-         [](const Deck& d, const Batch&) { return on_or_off(d.run.activation_checkpointing); }},
-    Knob{"deepspeed.zero_optimization.offload_optimizer", "offload_optimizer", "optimizer on",
-         [](const Deck& d, const Batch&) { return device_of(d.zero.offload_optimizer); }},
-    Knob{"deepspeed.zero_optimization.offload_param", "offload_param", "parameters on",
-         [](const Deck& d, const Batch&) { return device_of(d.zero.offload_param); }},
-    by_record("deepspeed.zero_optimization.reduce_bucket_size", "bucket"),
-    Knob{"deepspeed.zero_optimization.overlap_comm", "overlap_comm", "overlap_comm",
-         [](const Deck& d, const Batch&) { return true_or_false(d.zero.knobs.overlap_comm); }},
-    by_record("deepspeed.zero_optimization.reduce_scatter", "reduce_scatter"),
-    by_record("deepspeed.zero_optimization.stage3_prefetch_bucket_size", "prefetch"),
-    by_record("deepspeed.zero_optimization.stage3_param_persistence_threshold", "persistence"),
-    by_record("deepspeed.zero_optimization.stage3_max_reuse_distance", "reuse"),
-    by_record("deepspeed.zero_optimization.zero_hpz_partition_size", "hpZ"),
-    Knob{"torch.offload_policy", "offload_policy", "all on",
-         [](const Deck& d, const Batch&) { return std::string(d.torch.cpu_offload ? "cpu" : "none"); }},
-    Knob{"torch.bucket_cap_mb", "bucket_cap_mb", "bucket_cap_mb",
-         [](const Deck& d, const Batch&) { return fmt::format("{}", d.torch.bucket_cap_mb.value_or(25)); }},
-    by_record("run.shard_size", "shard_size"),
-    Knob{"torch.mesh", "mesh", "mesh",
-         [](const Deck& d, const Batch&) { return mesh_of(d.torch); }},
-    Knob{"torch.reshard_after_forward", "reshard_after_forward", "reshard",
-         [](const Deck& d, const Batch&) { return reshard_of(d.torch); }},
-    Knob{"torch.set_modules_to_forward_prefetch", "set_modules_to_forward_prefetch",
-         "forward prefetch",
-         [](const Deck& d, const Batch&) { return std::to_string(d.torch.forward_prefetch); }},
-    Knob{"torch.set_modules_to_backward_prefetch", "set_modules_to_backward_prefetch",
-         "backward prefetch",
-         [](const Deck& d, const Batch&) { return std::to_string(d.torch.backward_prefetch); }},
-};
+const std::vector<Knob>& all_knobs() {
+  using K = ZeroKnobs;
+  using T = TorchSpec;
+  static const std::vector<Knob> all{
+      knob<&RunSpec::schedule>(""),
+      knob<&ZeroSpec::stage>(""),
+      knob<&ZeroSpec::train_batch_size>("", "global batch", global_batch),
+      knob<&ZeroSpec::micro_batch_size>("", "micro-batch", micro_batch),
+      knob<&ZeroSpec::accumulation_steps>("", "accumulation steps", accumulation),
+      {"hf.per_device_train_batch_size", "the trainer's per_device_train_batch_size", "",
+       micro_batch},
+      {"hf.gradient_accumulation_steps", "the trainer's gradient_accumulation_steps", "",
+       accumulation},
+      {"run.activation_checkpointing", "recomputation", "", recomputation},
+      {"hf.activation_checkpointing", "the trainer's activation_checkpointing", "", recomputation},
+      {"hf.gradient_checkpointing", "the trainer's gradient_checkpointing", "", recomputation},
+      knob<&ZeroSpec::offload_optimizer>("optimizer on", "offload_optimizer",
+           [](const Deck& d, const Batch&) { return device_of(d.zero.offload_optimizer); }),
+      knob<&ZeroSpec::offload_param>("parameters on", "offload_param",
+           [](const Deck& d, const Batch&) { return device_of(d.zero.offload_param); }),
+      knob<&K::reduce_bucket_size>("bucket"),
+      knob<&K::overlap_comm>("overlap_comm"),
+      knob<&K::reduce_scatter>("reduce_scatter"),
+      knob<&K::prefetch_bucket_size>("prefetch"),
+      knob<&K::param_persistence_threshold>("persistence"),
+      knob<&K::max_reuse_distance>("reuse"),
+      knob<&K::hpz_partition_size>("hpZ"),
+      {"torch.offload_policy", "offload_policy", "all on",
+       [](const Deck& d, const Batch&) { return std::string(d.torch.cpu_offload ? "cpu" : "none"); }},
+      knob<&T::bucket_cap_mb>("bucket_cap_mb", "bucket_cap_mb",
+           [](const Deck& d, const Batch&) { return fmt::format("{}", d.torch.bucket_cap_mb.value_or(25)); }),
+      knob<&RunSpec::shard_size>("shard_size"),
+      {"torch.mesh", "mesh", "mesh", [](const Deck& d, const Batch&) { return mesh_of(d.torch); }},
+      {"torch.reshard_after_forward", "reshard_after_forward", "reshard",
+       [](const Deck& d, const Batch&) { return reshard_of(d.torch); }},
+      knob<&T::forward_prefetch>("forward prefetch"),
+      knob<&T::backward_prefetch>("backward prefetch"),
+  };
+  return all;
+}
 // clang-format on
 
 }  // namespace
 
 bool is_knob(std::string_view key) {
-  return std::any_of(all_knobs.begin(), all_knobs.end(),
+  return std::any_of(all_knobs().begin(), all_knobs().end(),
                      [&](const Knob& knob) { return knob.key == key; });
 }
 
@@ -102,17 +109,17 @@ bool is_set(const DeckChanges& changes, std::string_view key) {
 }
 
 std::span<const Knob> knobs() {
-  return all_knobs;
+  return all_knobs();
 }
 
 const Knob& knob_named(std::string_view key) {
-  return *std::find_if(all_knobs.begin(), all_knobs.end(),
+  return *std::find_if(all_knobs().begin(), all_knobs().end(),
                        [&](const Knob& knob) { return knob.key == key; });
 }
 
 std::vector<std::string> knob_values(const Deck& deck, const Batch& batch) {
   std::vector<std::string> values;
-  for (const Knob& knob : all_knobs)
+  for (const Knob& knob : all_knobs())
     values.push_back(knob.value != nullptr ? knob.value(deck, batch) : recorded(knob, deck));
   return values;
 }
@@ -122,8 +129,8 @@ std::vector<KnobChange> knob_changes(const DeckChanges& changes,
                                      const std::vector<std::string>& to) {
   std::vector<KnobChange> found;
   for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i)
-    if (from[i] != to[i] && is_set(changes, all_knobs[i].key))
-      found.push_back({all_knobs[i].key, all_knobs[i].name, from[i], to[i]});
+    if (from[i] != to[i] && is_set(changes, all_knobs()[i].key))
+      found.push_back({all_knobs()[i].key, all_knobs()[i].name, from[i], to[i]});
   return found;
 }
 

@@ -6,6 +6,7 @@
 #include <core/error.hpp>
 #include <core/plan/build/fit_layers.hpp>
 #include <core/text.hpp>
+#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/tools/advise/max_model.hpp>
@@ -27,7 +28,7 @@ namespace {
 Deck deck_at(const AdviseCase& question, int stage) {
   std::vector<std::string> sets = question.sets;
   for (const std::string& set : sets_for(question.framework)) sets.push_back(set);
-  sets.push_back(fmt::format("deepspeed.zero_optimization.stage={}", stage));
+  sets.push_back(fmt::format("{}={}", key_path<&ZeroSpec::stage>(), stage));
   Deck deck = read_deck(question.deck, sets, DeckUse::plan).deck;
   if (deck.model.family == Family::list)
     throw DeckError(deck.path +

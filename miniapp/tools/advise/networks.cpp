@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/predict/prediction.hpp>
@@ -58,7 +59,7 @@ NetworkTable network_table(const AdviseCase& question) {
   table.batch = infer_batch(table.deck.zero, asked.ranks, table.deck.path);
   std::array<std::vector<Program>, stage_count> programs;  // of the ranks that differ
   for (int stage = 0; stage < stage_count; ++stage) {
-    const DeckChanges changes{{"deepspeed.zero_optimization.stage", std::to_string(stage)}};
+    const DeckChanges changes{{key_path<&ZeroSpec::stage>(), std::to_string(stage)}};
     const Candidate& c = table.stages[stage] = evaluate(asked, changes, true);
     if (c.step_s <= 0) continue;
     Program program = program_of(asked, changes);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/text.hpp>
+#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/tools/advise/knobs.hpp>
@@ -17,14 +18,16 @@ constexpr double least_single_gain = 0.01;
 constexpr std::size_t most_hopeful = 4;
 
 DeckChanges with_micro_batch(const Batch& batch, int ranks, std::int64_t micro) {
-  return {{"deepspeed.train_batch_size", std::to_string(batch.global)},
-          {"deepspeed.train_micro_batch_size_per_gpu", std::to_string(micro)},
-          {"deepspeed.gradient_accumulation_steps", std::to_string(batch.global / ranks / micro)}};
+  return {
+      {key_path<&ZeroSpec::train_batch_size>(), std::to_string(batch.global)},
+      {key_path<&ZeroSpec::micro_batch_size>(), std::to_string(micro)},
+      {key_path<&ZeroSpec::accumulation_steps>(), std::to_string(batch.global / ranks / micro)}};
 }
 
 void add_stages(std::vector<DeckChanges>& all, const Deck& deck) {
   for (int stage = 0; stage <= 3; ++stage)
-    if (stage != deck.zero.stage) all.push_back({{zero_key("stage"), std::to_string(stage)}});
+    if (stage != deck.zero.stage)
+      all.push_back({{key_path<&ZeroSpec::stage>(), std::to_string(stage)}});
 }
 
 void add_batches(std::vector<DeckChanges>& all, const Batch& batch, int ranks) {
@@ -36,23 +39,26 @@ void add_batches(std::vector<DeckChanges>& all, const Batch& batch, int ranks) {
 void add_offload(std::vector<DeckChanges>& all, const Deck& deck) {
   const bool optimizer = deck.zero.offload_optimizer.enabled;
   const bool params = deck.zero.offload_param.enabled;
-  const auto set = [](const char* key, std::string_view value) {
-    return std::pair(zero_key(key), std::string(value));
+  const auto set = [](const std::string& key, std::string_view value) {
+    return std::pair(key, std::string(value));
   };
-  if (!optimizer && deck.zero.stage > 0) all.push_back({set("offload_optimizer", offload_to_host)});
+  if (!optimizer && deck.zero.stage > 0)
+    all.push_back({set(key_path<&ZeroSpec::offload_optimizer>(), offload_to_host)});
   if (!params && deck.zero.stage == 3)
-    all.push_back(
-        {set("offload_optimizer", offload_to_host), set("offload_param", offload_to_host)});
-  if (optimizer && !params) all.push_back({set("offload_optimizer", no_offload)});
-  if (params) all.push_back({set("offload_param", no_offload)});
+    all.push_back({set(key_path<&ZeroSpec::offload_optimizer>(), offload_to_host),
+                   set(key_path<&ZeroSpec::offload_param>(), offload_to_host)});
+  if (optimizer && !params)
+    all.push_back({set(key_path<&ZeroSpec::offload_optimizer>(), no_offload)});
+  if (params) all.push_back({set(key_path<&ZeroSpec::offload_param>(), no_offload)});
 }
 
 void add_tuning(std::vector<DeckChanges>& all, const Deck& deck) {
   for (const char* overlap : {"false", "true"})
-    all.push_back({{zero_key("overlap_comm"), overlap}});
+    all.push_back({{key_path<&ZeroKnobs::overlap_comm>(), overlap}});
   for (const char* elems : {"50000000", "500000000"}) {
-    all.push_back({{zero_key("reduce_bucket_size"), elems}});
-    if (deck.zero.stage == 3) all.push_back({{zero_key("stage3_prefetch_bucket_size"), elems}});
+    all.push_back({{key_path<&ZeroKnobs::reduce_bucket_size>(), elems}});
+    if (deck.zero.stage == 3)
+      all.push_back({{key_path<&ZeroKnobs::prefetch_bucket_size>(), elems}});
   }
 }
 

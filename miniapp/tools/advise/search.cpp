@@ -8,6 +8,7 @@
 
 #include <core/error.hpp>
 #include <core/text.hpp>
+#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/json/json_source.hpp>
@@ -105,10 +106,10 @@ int enough_ranks(const AdviseCase& question, const DeckChanges& leanest) {
     larger.ranks = static_cast<int>(ranks);
     DeckChanges changes;
     for (const auto& [key, value] : leanest)
-      if (key == "deepspeed.train_batch_size")
+      if (key == key_path<&ZeroSpec::train_batch_size>())
         changes.emplace_back(key, std::to_string(ranks));
-      else if (key == "deepspeed.gradient_accumulation_steps" ||
-               key == "deepspeed.train_micro_batch_size_per_gpu")
+      else if (key == key_path<&ZeroSpec::accumulation_steps>() ||
+               key == key_path<&ZeroSpec::micro_batch_size>())
         changes.emplace_back(key, "1");
       else
         changes.emplace_back(key, value);
@@ -169,7 +170,8 @@ CandidateSpace space_of(const AdviseCase& question, const Deck& deck, std::int64
   space.recomputation_keys = recomputation_keys(text);
   const Json zero = text.value(Json::json_pointer("/deepspeed/zero_optimization"), Json::object());
   for (const char* key : {"cpu_offload", "cpu_offload_param"})
-    if (zero.is_object() && zero.contains(key)) space.deprecated_offload.emplace_back(key);
+    if (zero.is_object() && zero.contains(key))
+      space.deprecated_offload.push_back(join_key("deepspeed.zero_optimization", key));
   return space;
 }
 

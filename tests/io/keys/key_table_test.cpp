@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: every key of DeepSpeed's own config is in the tables, and docs/deepspeed.md and
 // docs/decks.md say of each key what its record says.
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -48,7 +49,9 @@ TEST(KeyTable, has_every_key_of_deepspeeds_own_config) {
 TEST(KeyTable, says_what_each_key_with_an_effect_does) {
   for (const Section& section : ds_sections())
     for (const Key& key : section.keys)
-      if (key.effect == KeyEffect::tunes || key.effect == KeyEffect::values) {
+      if (key.effect == KeyEffect::tunes || key.effect == KeyEffect::values ||
+          (key.effect == KeyEffect::used && key.type != KeyType::object &&
+           key.type != KeyType::object_or_null && key.type != KeyType::any)) {
         EXPECT_FALSE(key.sentence.empty()) << section.path << " " << key.name;
       }
 }
@@ -163,6 +166,41 @@ TEST(KeyTable, agrees_with_the_pages_about_decks) {
         expect_row(section, key, row->second);
     }
   }
+}
+
+// What looks like a path of a deck and is none: a module of PyTorch or of transformers, a state of
+// a checkpoint, a file of a cgroup, a function of DeepSpeed.
+bool is_another_name(const std::string& path) {
+  return std::regex_search(
+      path,
+      std::regex("^torch\\.(nn|optim|bfloat16|float|int8)|^memory\\.(max|current|limit|usage)|"
+                 "^model\\.(norm|layers\\.|embed_|decoder\\.|final_)|^deepspeed\\.checkpointing|"
+                 "\\.$|\\.(cpp|hpp|json|html|csv|txt|md)$"));
+}
+
+TEST(KeyTable, has_every_key_that_a_source_names) {
+  const std::regex path_in(
+      "\"(?:[^\"]*[ "
+      "(])?((?:run|data|comm|memory|machine|checkpoint|perturb|congestion|expect|model|torch|"
+      "deepspeed)\\.[a-z_0-9.]+)");
+  int found = 0;
+  for (const char* room : {"core", "comm", "miniapp"})
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(
+             std::string(SHARDMARK_TESTS) + "/../" + room)) {
+      if (entry.path().extension() != ".cpp") continue;
+      std::ifstream stream(entry.path());
+      for (std::string line; std::getline(stream, line);) {
+        std::smatch match;
+        if (line.find("//") != std::string::npos || !std::regex_search(line, match, path_in))
+          continue;
+        if (is_another_name(match[1])) continue;
+        const std::string path = match[1];
+        const bool section = path == "deepspeed.zero_optimization" || find_section(path.substr(10));
+        EXPECT_TRUE(section || key_at(path) != nullptr) << entry.path() << ": " << line;
+        ++found;
+      }
+    }
+  EXPECT_GT(found, 50);
 }
 
 TEST(KeyTable, has_every_key_of_the_pages_about_decks) {
