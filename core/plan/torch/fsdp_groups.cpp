@@ -129,10 +129,11 @@ class GroupBuilder {
     }
     const std::int64_t size = p.shape[spec_.shard_dim];
     if (size % ranks_ != 0)
-      throw DeckError(fmt::format(
-          "torch.shard_dim = {}: {} has {} elements along this dimension: must be a multiple of "
-          "the {} ranks that share it: choose dimension 0, which is padded",
-          spec_.shard_dim, p.name, size, ranks_));
+      throw DeckError(
+          fmt::format("torch.shard_placement_fn = {}: {} has {} elements along this dimension: "
+                      "must be a multiple of "
+                      "the {} ranks that share it: choose dimension 0, which is padded",
+                      spec_.shard_dim, p.name, size, ranks_));
     return p.elems / ranks_;
   }
 

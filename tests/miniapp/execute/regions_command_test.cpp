@@ -62,7 +62,7 @@ TEST(Regions, nest_by_step_phase_and_module) {
     EXPECT_LT(forward, backward);
     EXPECT_LT(backward, optimizer);
     EXPECT_LT(optimizer, next);
-    EXPECT_GE(first_of(all, "step 1 / forward / h.0"), 0)
+    EXPECT_GE(first_of(all, "step 1 / forward / block0"), 0)
         << all[static_cast<std::size_t>(forward) + 1];
     EXPECT_GE(first_of(all, "step 1 / forward / wait for all_gather"), 0);
     EXPECT_GE(first_of(all, "step 1 / optimizer / adamw"), 0);
