@@ -31,7 +31,7 @@ std::vector<VariableHelp> run_environment() {
        "several nodes have no network with remote memory access."},
       {"UCX_TCP_TX_SEG_SIZE, UCX_TCP_RX_SEG_SIZE",
        "How much UCX sends over TCP with one system call; set to 256k under the same conditions."},
-      {"OMP_*, KOKKOS_*, ONEDNN_*, MPICH_*, OMPI_MCA_*, I_MPI_*, FI_*, UCX_*, NCCL_*, RCCL_* …",
+      {"OMP_*, KOKKOS_*, ONEDNN_*, MPICH_*, OMPI_MCA_*, I_MPI_*, FI_*, UCX_*, NCCL_*, RCCL_* ...",
        "Settings that libraries read. They must be the same on all ranks, and the report records "
        "them; docs/valid.md has the whole list."},
   };
