@@ -114,8 +114,10 @@ std::span<const BufferUse> buffers_of(const Decoder& decoder, Role role, Kernel 
       (role == Role::token_embedding || role == Role::embedding_norm))
     return normed_embedding(role, kernel);
   if (!is_plain(decoder)) {
-    const std::vector<Role> calls = block_calls(decoder);
-    if (const auto call = std::find(calls.begin(), calls.end(), role); call != calls.end()) {
+    for (const bool sparse : {false, true}) {
+      const std::vector<Role> calls = block_calls(decoder, sparse);
+      const auto call = std::find(calls.begin(), calls.end(), role);
+      if (call == calls.end()) continue;
       const bool last = role == calls.back();
       return kernel == Kernel::forward ? shared_forward(call == calls.begin(), last)
                                        : shared_backward(last);

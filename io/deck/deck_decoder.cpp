@@ -85,6 +85,20 @@ void read_mlp(KeyReader& r, MlpSpec& m) {
   r.boolean("bias", m.bias);
 }
 
+// Experts stand in the place of the MLP, and are as wide unless they say so.
+void read_moe(KeyReader& r, MoeSpec& m, const ModelSpec& model) {
+  m.ffn = model.ffn;
+  r.need_integer("experts", m.experts, {1, 65536});
+  r.integer("per_token", m.per_token, {1, 65536});
+  r.integer("ffn", m.ffn, size_range);
+  r.boolean("normalised", m.normalised);
+  read_pattern(r, "layers", m.layers);
+  r.integer("shared_ffn", m.shared_ffn, {0, size_range.max});
+  if (m.per_token > m.experts)
+    r.origin().refuse(r.key("per_token"), m.per_token,
+                      fmt::format("must be at most {} = {}", r.key("experts"), m.experts));
+}
+
 void read_ends(KeyReader& r, EndsSpec& e, std::int64_t vocab) {
   r.boolean("embedding_norm", e.embedding_norm);
   r.boolean("head_bias", e.head_bias);
@@ -96,8 +110,8 @@ void read_ends(KeyReader& r, EndsSpec& e, std::int64_t vocab) {
 
 // The names of Llama in transformers, for the modules that a description needs.
 std::string usual_name(Role role) {
-  const bool mlp =
-      role == Role::fc || role == Role::gate || role == Role::up || role == Role::mlp_proj;
+  const bool mlp = role == Role::fc || role == Role::gate || role == Role::up ||
+                   role == Role::mlp_proj || in_mixture(role);
   const bool norm = role == Role::norm1 || role == Role::norm2 || role == Role::post_norm1 ||
                     role == Role::post_norm2;
   const char* part = mlp ? "mlp." : norm ? "" : "self_attn.";
@@ -198,6 +212,8 @@ void check_decoder(KeyReader& r, const ModelSpec& m, const Decoder& d) {
     refuse("norm.place", to_string(d.norm.place), "a parallel block has its norms before");
   if (d.ends.embedding_norm && d.positions.kind == PositionKind::learned)
     refuse("ends.embedding_norm", true, "not modelled beside learned positions");
+  if (d.moe.experts > 0 && (!d.mlp.gated || d.in_out))
+    refuse("moe.experts", d.moe.experts, "needs mlp.gated true, and in_out false");
   if (d.mlp.joined && !d.mlp.gated) refuse("mlp.joined", true, "needs mlp.gated");
   if (d.norm.kind == NormKind::rms && (!d.norm.weight || d.norm.bias))
     refuse("norm.kind", "rms", "must have a weight and no bias");
@@ -227,6 +243,13 @@ void read_decoder(KeyReader& reader, Deck& deck) {
     r.real("residual_factor", d.block.residual_factor, positive);
   });
   reader.section("mlp", [&](KeyReader& r) { read_mlp(r, d.mlp); });
+  reader.section("moe", [&](KeyReader& r) { read_moe(r, d.moe, model); });
+  reader.choice("routing", d.moe.routing);
+  if (d.moe.experts > 0 && d.moe.routing == Routing::learned)
+    reader.origin().note(FindingKind::assumed, "model.routing",
+                         "learned: predictions take the experts of a layer to have equally many "
+                         "tokens, and a run reports how many they had; memory and messages do "
+                         "not depend on it. --set model.routing=balanced makes them equal");
   reader.section("ends", [&](KeyReader& r) { read_ends(r, d.ends, model.vocab); });
   check_decoder(reader, model, d);
   read_modules(reader, d);

@@ -17,7 +17,9 @@ constexpr std::int64_t bytes_per_param = std::int64_t{4} * 7;
 // Parameter tensors of one layer.
 std::int64_t tensors_per_layer(const ModelSpec& m) {
   std::int64_t tensors = 0;
-  for (const Role role : block_calls(*decoder_of(m))) tensors += tensors_of(*decoder_of(m), role);
+  const Decoder& d = *decoder_of(m);
+  for (const Role role : roles_of(d))
+    if (in_block(role)) tensors += tensors_of(d, role);
   return tensors;
 }
 

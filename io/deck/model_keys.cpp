@@ -50,6 +50,8 @@ constexpr Key decoder_keys[] = {
     Key("attention", object, "null"),
     Key("block", object, "null"),
     Key("mlp", object, "null"),
+    Key("moe", object, "null"),
+    Key("routing", word, "\"learned\"", "which experts a token has").one_of("learned|balanced"),
     Key("ends", object, "null"),
     Key("modules", array, "null", "the modules in registration order"),
 };

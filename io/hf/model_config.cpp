@@ -16,14 +16,14 @@ void refuse_experts(const ModelConfig& c) {
        {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"})
     if (const Json* experts = c.find(key); experts != nullptr && *experts != 0)
       c.cannot(key,
-               "its feed-forward layers have experts, and those of ShardMark's families have "
+               "its feed-forward layers have experts, and transformers' class of this type has "
                "none");
 }
 
 [[noreturn]] void refuse_type(const ModelConfig& c, const std::string& type) {
-  const bool experts = type.find("moe") != std::string::npos || type == "mixtral" ||
-                       type == "dbrx" || type == "deepseek_v2" || type == "deepseek_v3" ||
-                       type == "gpt_oss" || type == "llama4";
+  const bool experts = type.find("moe") != std::string::npos || type == "dbrx" ||
+                       type == "deepseek_v2" || type == "deepseek_v3" || type == "gpt_oss" ||
+                       type == "llama4";
   std::vector<std::string> names;
   for (const ModelType& t : model_types()) names.emplace_back(t.name);
   const std::string near = did_you_mean(type, names, "\"");
@@ -34,7 +34,6 @@ void refuse_experts(const ModelConfig& c) {
 }
 
 void refuse_common(const ModelConfig& c) {
-  refuse_experts(c);
   if (c.find("quantization_config"))
     c.cannot("quantization_config", "quantized weights are not trained: remove the section");
   if (c.flag("is_encoder_decoder"))
@@ -127,6 +126,7 @@ Json model_from_config(Origin& origin, const std::string& path, const Json& sect
   refuse_common(c);
   note_values(origin, c);
   Json model = decoder_section(c, *row);
+  if (!model.contains("moe")) refuse_experts(c);
   note_absent_sizes(origin, c, type);
   if (!section.contains("sequence"))
     assume_sequence(origin, c, fs::path(path).filename().string(), model["sequence"]);

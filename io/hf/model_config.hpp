@@ -9,9 +9,8 @@
 namespace shardmark {
 
 /// Returns the section `model` for the config in the file `path`. `section` has keys of the deck
-/// beside the file, which replace what the config says; `sequence`, which it shortens, decides
-/// whether a sliding window matters. Throws DeckError for a config that is not sound, and for one
-/// with experts, sliding windows, biases or heads that the families do not have.
+/// beside the file, which replace what the config says. Throws DeckError for a config that is not
+/// sound, and for one that says what a description cannot.
 Json model_from_config(Origin& origin, const std::string& path, const Json& section);
 
 }  // namespace shardmark

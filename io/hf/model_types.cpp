@@ -34,6 +34,10 @@ constexpr ModelType types[] = {
     {"stablelm",        2560,  6912, 32, 32, 32,   4096,  50304, false, null_padding, describe_stablelm},
     {"granite",         4096, 11008, 32, 32,  0,   2048,  32000, false, null_padding, describe_granite},
     {"glm4",            4096, 13696, 40, 32,  2, 131072, 151552, false, 151329,       describe_glm4},
+    {"mixtral",         4096, 14336, 32, 32,  8, 131072,  32000, false, null_padding, describe_mixtral},
+    {"qwen2_moe",       2048,  5632, 24, 16, 16,  32768, 151936, false, null_padding, describe_qwen2_moe},
+    {"qwen3_moe",       2048,  6144, 24, 32,  4,  32768, 151936, false, null_padding, describe_qwen3_moe},
+    {"olmoe",           2048,  2048, 16, 16,  0,   4096,  50304, false, 1,            describe_olmoe},
     {"cohere",          8192, 22528, 40, 64,  0,   8192, 256000,  true, 0,            describe_cohere},
 };
 // clang-format on

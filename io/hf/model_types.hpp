@@ -74,6 +74,23 @@ void describe_smollm3(const ModelConfig& config, Json& model);
 void describe_granite(const ModelConfig& config, Json& model);
 void describe_glm4(const ModelConfig& config, Json& model);
 
+/// The rows in model_types_moe.cpp: mixtures of experts.
+void describe_mixtral(const ModelConfig& config, Json& model);
+void describe_qwen2_moe(const ModelConfig& config, Json& model);
+void describe_qwen3_moe(const ModelConfig& config, Json& model);
+void describe_olmoe(const ModelConfig& config, Json& model);
+
+/// Sets the biases of all four projections of attention, and of the MLP; `attention` is the
+/// default.
+void describe_biases(const ModelConfig& config, Json& model, bool attention = false);
+/// Sets the epsilon of RMSNorm.
+void describe_rms(const ModelConfig& config, Json& model, double eps = 1e-6);
+
+/// The projections of attention with norms of q and k.
+inline constexpr std::string_view normed_projections =
+    "~self_attn.q_proj:q ~self_attn.k_proj:k ~self_attn.v_proj:v ~self_attn.o_proj:attn_proj "
+    "~self_attn.q_norm:q_norm ~self_attn.k_norm:k_norm";
+
 /// The modules of Llama, of which several types differ in one part.
 struct LlamaNames {
   std::string_view projections =

@@ -7,18 +7,6 @@
 namespace shardmark {
 namespace {
 
-// Biases of all four projections of attention, and of the MLP.
-void describe_biases(const ModelConfig& c, Json& model, bool attention = false) {
-  const bool biased = c.flag("attention_bias", attention);
-  model["attention"]["qkv_bias"] = biased;
-  model["attention"]["bias"] = biased;
-  model["mlp"]["bias"] = c.flag("mlp_bias");
-}
-
-void describe_rms(const ModelConfig& c, Json& model, double eps = 1e-6) {
-  model["norm"]["eps"] = c.real("rms_norm_eps", eps);
-}
-
 // The window of classes that have one for all layers from a certain one on, if they use it.
 void describe_optional_window(const ModelConfig& c, Json& model) {
   if (!c.flag("use_sliding_window")) return;
@@ -30,9 +18,6 @@ void describe_optional_window(const ModelConfig& c, Json& model) {
                   windowed);
 }
 
-constexpr std::string_view normed_projections =
-    "~self_attn.q_proj:q ~self_attn.k_proj:k ~self_attn.v_proj:v ~self_attn.o_proj:attn_proj "
-    "~self_attn.q_norm:q_norm ~self_attn.k_norm:k_norm";
 constexpr std::string_view four_norms =
     "~input_layernorm:norm1 ~post_attention_layernorm:post_norm1 "
     "~pre_feedforward_layernorm:norm2 ~post_feedforward_layernorm:post_norm2";
@@ -65,6 +50,17 @@ void describe_later_gemma(const ModelConfig& c, Json& model, double softcap, dou
 }
 
 }  // namespace
+
+void describe_biases(const ModelConfig& c, Json& model, bool attention) {
+  const bool biased = c.flag("attention_bias", attention);
+  model["attention"]["qkv_bias"] = biased;
+  model["attention"]["bias"] = biased;
+  model["mlp"]["bias"] = c.flag("mlp_bias");
+}
+
+void describe_rms(const ModelConfig& c, Json& model, double eps) {
+  model["norm"]["eps"] = c.real("rms_norm_eps", eps);
+}
 
 void describe_llama(const ModelConfig& c, Json& model) {
   describe_biases(c, model);

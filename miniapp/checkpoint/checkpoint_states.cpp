@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include <core/error.hpp>
-#include <core/memory/read_back.hpp>
+#include <core/read_back.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 
 namespace shardmark {

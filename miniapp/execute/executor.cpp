@@ -6,8 +6,8 @@
 
 #include <comm/nccl/nccl_headers.hpp>
 #include <core/error.hpp>
-#include <core/memory/read_back.hpp>
 #include <core/profiling_region.hpp>
+#include <core/read_back.hpp>
 #include <miniapp/execute/executor.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
 

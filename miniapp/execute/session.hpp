@@ -49,6 +49,7 @@ class Session {
   /// Runs the start-up and whole steps. Collective over the program's groups.
   StepRunner& steps() { return steps_; }
   const StepRunner& steps() const { return steps_; }
+  const Model& model() const { return *model_; }
   /// What was allocated by tier; files count as the tier nvme. Needs SessionOptions::ledger.
   LedgerSnapshot memory() const;
 

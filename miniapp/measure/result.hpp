@@ -120,6 +120,13 @@ struct Check {
   std::string detail;
 };
 
+/// How the tokens of a layer were spread over its experts: tokens of the fullest and the emptiest
+/// expert over their mean.
+struct ExpertLoad {
+  std::int64_t layer = 0;
+  double most = 1, least = 1;
+};
+
 struct Result;
 /// The times of a step, and of its parts on this rank. Empty without a prediction.
 std::vector<PredictedTime> predicted_times(const Result& result);
@@ -158,7 +165,8 @@ struct Result {
     return std::any_of(link.begin(), link.end(),
                        [](const LinkResult& l) { return l.predicted.copies > 0; });
   }
-  TimeResult times;  // of this rank
+  TimeResult times;                 // of this rank
+  std::vector<ExpertLoad> experts;  // by layer that has experts, over all ranks and steps
   /// Of the steps that were not proved, unless all were: the means over the ranks. A price is that
   /// of a rank of mean speed, which waits for the slowest one as these did on average.
   PhaseMedians median_times;

@@ -48,6 +48,8 @@ class Model {
   /// Runs `event` of `program`. Local, on the compute lane.
   virtual void run(const Program& program, const Event& event, std::span<const Bound> operands,
                    const StepValues& values) = 0;
+  /// How many rows each expert had so far on this rank, layer by layer; empty without experts.
+  virtual std::span<const std::int64_t> expert_rows() const { return {}; }
 };
 
 }  // namespace shardmark

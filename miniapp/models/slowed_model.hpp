@@ -26,6 +26,7 @@ class SlowedModel : public Model {
   void begin_step(const Slowness& slowness);
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
            const StepValues& values) override;
+  std::span<const std::int64_t> expert_rows() const override { return inner_->expert_rows(); }
   bool burns_memory() const { return now_.memory.active(); }
   /// By how much the events were made longer, in total.
   std::int64_t injected_ns() const { return injected_ns_; }

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include <core/error.hpp>
-#include <core/memory/read_back.hpp>
 #include <core/nn/models/transformer.hpp>
 #include <core/nn/optimizer/init.hpp>
 #include <core/plan/kernels.hpp>
+#include <core/read_back.hpp>
 #include <miniapp/models/state_kernels.hpp>
 #include <miniapp/models/transformer_model.hpp>
 #include <miniapp/models/update_states.hpp>
@@ -53,7 +53,8 @@ TransformerModel::TransformerModel(const Deck& deck, const Program& program, con
     : deck_(deck),
       context_(context),
       tokens_(std::move(tokens)),
-      dims_(transformer_dims(deck.model, program.batch.micro, program.precision.computes_in())) {}
+      dims_(transformer_dims(deck.model, program.batch.micro, program.precision.computes_in())),
+      expert_rows_(static_cast<std::size_t>(dims_.layers * dims_.decoder->moe.experts)) {}
 
 void TransformerModel::run(const Program& program, const Event& event,
                            std::span<const Bound> operands, const StepValues& values) {
@@ -96,13 +97,18 @@ void TransformerModel::load_batch(const Program& program, const Bound& tokens,
 }
 
 void TransformerModel::forward(const Program& program, const Event& event,
-                               std::span<const Bound> ops, const StepValues& values) const {
+                               std::span<const Bound> ops, const StepValues& values) {
   const Role role = program.model.modules[event.module].role;
   const auto count = static_cast<std::size_t>(event.params.count);
   std::array<const void*, most_params> params{};
   for (std::size_t i = 0; i < count; ++i) params[i] = ops[i].data;
-  transformer_forward(context_, dims_, role, params.data(),
-                      buffers(program, *dims_.decoder, event, ops.subspan(count), values));
+  TransformerBuffers b = buffers(program, *dims_.decoder, event, ops.subspan(count), values);
+  const std::int64_t experts = dims_.decoder->moe.experts;
+  if (role == Role::experts)
+    b.expert_rows = std::span(expert_rows_)
+                        .subspan(static_cast<std::size_t>(b.layer * experts),
+                                 static_cast<std::size_t>(experts));
+  transformer_forward(context_, dims_, role, params.data(), b);
 }
 
 void TransformerModel::backward(const Program& program, const Event& event,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include <core/nn/kernels/context.hpp>
 #include <core/nn/models/transformer.hpp>
@@ -13,7 +14,7 @@
 
 namespace shardmark {
 
-/// The model of the families `gpt2` and `llama`.
+/// The model of every family that has arithmetic.
 class TransformerModel : public Model {
  public:
   /// Deck and context must outlive it. `tokens` is what the model is trained on.
@@ -21,12 +22,13 @@ class TransformerModel : public Model {
                    std::unique_ptr<TokenSource> tokens);
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
            const StepValues& values) override;
+  std::span<const std::int64_t> expert_rows() const override { return expert_rows_; }
 
  private:
   void init(const Program& program, const Event& event, const Bound& param) const;
   void load_batch(const Program& program, const Bound& tokens, const StepValues& values) const;
   void forward(const Program& program, const Event& event, std::span<const Bound> operands,
-               const StepValues& values) const;
+               const StepValues& values);
   void backward(const Program& program, const Event& event, std::span<const Bound> operands,
                 const StepValues& values) const;
   void update(const Program& program, const Event& event, std::span<const Bound> operands,
@@ -36,6 +38,7 @@ class TransformerModel : public Model {
   const Context& context_;
   std::unique_ptr<TokenSource> tokens_;
   TransformerDims dims_;
+  std::vector<std::int64_t> expert_rows_;  // [layers][experts]
 };
 
 }  // namespace shardmark

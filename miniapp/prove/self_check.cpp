@@ -5,8 +5,8 @@
 
 #include <fmt/core.h>
 
-#include <core/memory/read_back.hpp>
 #include <core/plan/interpret/check.hpp>
+#include <core/read_back.hpp>
 #include <miniapp/execute/session.hpp>
 #include <miniapp/models/list_model.hpp>
 #include <miniapp/prove/self_check.hpp>

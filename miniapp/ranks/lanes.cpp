@@ -10,7 +10,7 @@
 #include <comm/mpi/device_buffers.hpp>
 #include <comm/nccl/nccl_headers.hpp>
 #include <core/kokkos_shim.hpp>
-#include <core/memory/read_back.hpp>
+#include <core/read_back.hpp>
 #include <miniapp/ranks/lanes.hpp>
 
 namespace shardmark {

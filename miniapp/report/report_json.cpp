@@ -268,6 +268,8 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
     if (use.mfu) o["mfu"] = *use.mfu;
     if (use.hfu) o["hfu"] = *use.hfu;
   }
+  for (const ExpertLoad& e : r.experts)
+    o["experts"].push_back({{"layer", e.layer}, {"most", e.most}, {"least", e.least}});
   o["slowest_rank"] = {{"rank", r.slowest_rank},
                        {"own_seconds_per_step", r.slowest_times.own()},
                        {"seconds_per_step", seconds(r.slowest_times)}};

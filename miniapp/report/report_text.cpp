@@ -106,6 +106,20 @@ void time_table(Out out, const Result& r) {
   fmt::format_to(out, "\n");
 }
 
+void experts_lines(Out out, const Result& r) {
+  if (r.experts.empty()) return;
+  const auto fullest =
+      std::max_element(r.experts.begin(), r.experts.end(),
+                       [](const auto& a, const auto& b) { return a.most < b.most; });
+  const auto emptiest =
+      std::min_element(r.experts.begin(), r.experts.end(),
+                       [](const auto& a, const auto& b) { return a.least < b.least; });
+  fmt::format_to(out,
+                 "\nExperts, tokens over the mean of their layer, all steps and ranks\n"
+                 "  fullest {:.3f} (layer {})   emptiest {:.3f} (layer {})\n",
+                 fullest->most, fullest->layer, emptiest->least, emptiest->layer);
+}
+
 void prediction_table(Out out, const Result& r) {
   if (!r.prediction) return;
   const PredictedPoint& p = r.prediction->point;
@@ -215,6 +229,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
                    comms_log_text(r.comms_log));
   link_table(out, r);
   time_table(out, r);
+  experts_lines(out, r);
   text += stragglers_table(r);
   prediction_table(out, r);
   checkpoint_table(out, r.checkpoints);

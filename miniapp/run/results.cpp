@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/core.h>
 
@@ -81,6 +82,24 @@ void fill_comms_log(const RunPlan& run, std::vector<CollectiveRecord> calls,
   if (spec.comms_verbose) result.comms_calls = comms_calls_text(calls, run.program.world, spec);
 }
 
+// By layer. Each rank has counted the tokens that its experts saw.
+std::vector<ExpertLoad> expert_loads(const ModelSpec& model, std::span<const std::int64_t> mine,
+                                     Peers& peers) {
+  std::vector<ExpertLoad> loads;
+  if (mine.empty()) return loads;
+  std::vector<double> rows(mine.begin(), mine.end());
+  peers.sum(rows);
+  const auto experts = static_cast<std::ptrdiff_t>(model.decoder->moe.experts);
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    const auto first = rows.begin() + layer * experts, last = first + experts;
+    const double mean = std::accumulate(first, last, 0.0) / static_cast<double>(experts);
+    if (mean == 0) continue;  // a dense layer
+    loads.push_back(
+        {layer, *std::max_element(first, last) / mean, *std::min_element(first, last) / mean});
+  }
+  return loads;
+}
+
 // Rank 0 compares, since it has all that is needed.
 std::optional<Check> reference_check(const RunPlan& run, const Result& result, Peers& peers) {
   std::optional<Check> check;
@@ -129,6 +148,7 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   fill_rows(record, program.batch.accumulation, peers, result);
   compare_with_plan(run, session, record, peers, result, observed);
   time_calls(program, counters.records(), session.clock_offset_ns(), peers, result);
+  result.experts = expert_loads(deck.model, session.session().model().expert_rows(), peers);
   fill_times(deck, program, record, counters.records(), peers, result);
   fill_stragglers(record, session.slowed_ranks(), peers, result);
   result.stragglers.congestion = congestion_result(deck, session.congested_ranks(), record, peers);

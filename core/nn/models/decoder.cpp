@@ -7,6 +7,7 @@
 #include <core/nn/layers/norm.hpp>
 #include <core/nn/layers/rotary.hpp>
 #include <core/nn/models/decoder.hpp>
+#include <core/nn/models/mixture.hpp>
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/model/block_sizes.hpp>
 
@@ -53,7 +54,7 @@ class BlockCall : public ModuleCall {
       case Role::post_norm2:
         norm_forward(norm(s_.post_norm2), t, saved(s_.mlp_out), x_out());
         return residual(ctx, rows * h, saved(s_.x_mid), x_out(), factor());
-      default: unknown_role(role);
+      default: return mixture_forward(role, t);
     }
   }
 
@@ -95,7 +96,7 @@ class BlockCall : public ModuleCall {
         norm_backward(norm(s_.norm1), t, g, x_in(), dnorm1, dx(), true);
         if (two_norms()) residual(ctx, rows * h, scratch[w.dside], dx());
         return;
-      default: unknown_role(role);
+      default: return mixture_backward(role, t, g, scratch, w, dnorm2);
     }
   }
 
@@ -126,11 +127,6 @@ class BlockCall : public ModuleCall {
   }
   QueryKeyValue<ConstStored> saved_parts() const {
     return parts<ConstStored>(saved(s_.q), saved(s_.k), saved(s_.v));
-  }
-  TransformerDims of_layer() const {
-    TransformerDims d = dims;
-    d.rules = attention_rules(dims, b.layer);
-    return d;
   }
   bool rotates() const {
     return decoder.positions.kind == PositionKind::rotary &&
@@ -174,7 +170,7 @@ class BlockCall : public ModuleCall {
     if (rotates())
       rotary_forward(ctx, dims, parts(saved(s_.q), saved(s_.k), saved(s_.v)),
                      rotation_of(dims, b.layer));
-    shardmark::attention_forward(ctx, of_layer(), saved_parts(), saved(s_.attention),
+    shardmark::attention_forward(ctx, dims, saved_parts(), saved(s_.attention),
                                  saved_fp32(s_.logsumexp), scratch.base(),
                                  block_forward_workspace(dims, 0).attention, scratch.gemm());
     close(scratch, q_, saved(s_.attention), t, x_in(), saved(s_.x_mid), s_.attn_out);
@@ -264,10 +260,30 @@ class BlockCall : public ModuleCall {
     product.backward_weight(q_, h, dy, saved(s_.attention), g.weight, g.accumulate);
     if (t.bias.data != nullptr) bias_backward(ctx, rows, h, dy, g.bias, g.accumulate);
     const QueryKeyValue<Stored> gradient = parts(scratch[w.dq], scratch[w.dk], scratch[w.dv]);
-    shardmark::attention_backward(ctx, of_layer(), saved_parts(), saved(s_.attention),
+    shardmark::attention_backward(ctx, dims, saved_parts(), saved(s_.attention),
                                   saved_fp32(s_.logsumexp), dattention, gradient, scratch.base(),
                                   w.attention, scratch.gemm());
     if (rotates()) rotary_backward(ctx, dims, gradient, rotation_of(dims, b.layer));
+  }
+
+  Mixture mixture() const { return {*this, s_.mixture, mlp_input()}; }
+
+  void mixture_forward(Role role, Tensors t) const {
+    const Scratch scratch = forward_scratch();
+    const Stored out = decoder.norms_after() ? saved(s_.mlp_out) : x_out();
+    mixture().forward(role, t, scratch, block_forward_workspace(dims, 0).mixture, out);
+    const Role last = decoder.moe.shared_ffn > 0 ? Role::shared_router : Role::experts;
+    if (role == last && !decoder.norms_after())
+      residual(ctx, rows * h, saved(s_.x_mid), x_out(), factor());
+  }
+
+  void mixture_backward(Role role, Tensors t, Gradients g, const Scratch& scratch,
+                        const BlockBackwardWorkspace& w, Stored dnorm) const {
+    const bool reads_output = role == Role::experts || role == Role::shared_router;
+    const ConstStored dy = reads_output ? output_gradient(scratch, w) : dnorm;
+    mixture().backward(role, t, g, scratch, w.mixture, dy, dnorm);
+    const Role first = decoder.moe.shared_ffn > 0 ? Role::shared_gate : Role::router;
+    if (role == first) without_norm(dnorm);
   }
 
   // In a parallel block, attention still needs the gradient of the block's output.

@@ -61,14 +61,15 @@ class Scratch {
   std::span<std::byte> gemm_;
 };
 
-/// A module's parameters and the places of their gradients. `bias` is null if the module has none.
+/// A module's parameters; `bias` is null if the module has none. Experts have the products before
+/// their activation as `weight`, and those after it as `down`.
 struct Tensors {
-  ConstStored weight, bias;
+  ConstStored weight, bias, down;
 };
 
 /// The gradients of a module's parameters, and whether they are added to what is there.
 struct Gradients {
-  Stored weight, bias;
+  Stored weight, bias, down;
   bool accumulate;
 };
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <core/nn/layers/cross_entropy.hpp>
 #include <core/nn/layers/elementwise.hpp>
 #include <core/nn/layers/embedding.hpp>
@@ -47,6 +49,13 @@ void head_backward(const ModuleCall& c, Tensors t, Gradients g) {
   });
 }
 
+Tensors tensors_at(Dtype dtype, Role role, const void* const* params) {
+  const bool experts = role == Role::experts;
+  return {{dtype, params[0]},
+          {dtype, experts ? nullptr : params[1]},
+          {dtype, experts ? params[1] : nullptr}};
+}
+
 // The residual stream after the token embedding: its output, or what a norm of it reads.
 Stored embedding_output(const ModuleCall& c) {
   return c.decoder.ends.embedding_norm ? c.saved(embedding_saved(c.dims).embedding) : c.x_out();
@@ -56,8 +65,9 @@ Stored embedding_output(const ModuleCall& c) {
 
 void transformer_forward(const Context& ctx, const TransformerDims& dims, Role role,
                          const void* const* params, const TransformerBuffers& buffers) {
-  const ModuleCall c(ctx, dims, buffers);
-  const Tensors t{{dims.dtype, params[0]}, {dims.dtype, params[1]}};
+  const TransformerDims of_layer = dims_of_layer(dims, std::max<std::int64_t>(buffers.layer, 0));
+  const ModuleCall c(ctx, of_layer, buffers);
+  const Tensors t = tensors_at(dims.dtype, role, params);
   switch (role) {
     case Role::token_embedding:
       return token_embedding_forward(ctx, dims, buffers.tokens, t.weight, embedding_output(c));
@@ -69,9 +79,14 @@ void transformer_forward(const Context& ctx, const TransformerDims& dims, Role r
 void transformer_backward(const Context& ctx, const TransformerDims& dims, Role role,
                           const void* const* params, void* const* grads, bool accumulate,
                           const TransformerBuffers& buffers) {
-  const ModuleCall c(ctx, dims, buffers);
-  const Tensors t{{dims.dtype, params[0]}, {dims.dtype, params[1]}};
-  const Gradients g{{dims.dtype, grads[0]}, {dims.dtype, grads[1]}, accumulate};
+  const TransformerDims of_layer = dims_of_layer(dims, std::max<std::int64_t>(buffers.layer, 0));
+  const ModuleCall c(ctx, of_layer, buffers);
+  const Tensors t = tensors_at(dims.dtype, role, params);
+  const bool experts = role == Role::experts;
+  const Gradients g{{dims.dtype, grads[0]},
+                    {dims.dtype, experts ? nullptr : grads[1]},
+                    {dims.dtype, experts ? grads[1] : nullptr},
+                    accumulate};
   switch (role) {
     case Role::token_embedding:
       return token_embedding_backward(ctx, dims, buffers.tokens, c.dx(), g.weight, accumulate);

@@ -30,6 +30,8 @@ struct TransformerBuffers {
   float grad_scale = 1;            // factor of the logits' gradient
   std::int64_t layer = 0;          // of a block
   std::span<std::byte> workspace;  // the workspace of the unit, workspace_bytes
+  /// Of the host, one per expert: forward adds how many rows each has. Empty: nobody counts.
+  std::span<std::int64_t> expert_rows = {};
 };
 
 /// Runs one module forward. `params` are the module's whole tensors in registration order (weight,

@@ -143,6 +143,29 @@ struct MlpSpec {
   bool operator==(const MlpSpec&) const = default;
 };
 
+/// Which experts a token has: those with the largest logits of its router, or by turns, so that all
+/// experts have equally many tokens whatever the data.
+enum class Routing : std::uint8_t { learned, balanced };
+template<>
+inline constexpr std::size_t enum_size<Routing> = 2;
+constexpr std::string_view to_string(Routing value) {
+  return enum_names<Routing>("learned", "balanced")[value];
+}
+
+/// A mixture of experts in the place of the MLP. Experts are MLPs with a gate and without biases,
+/// whose gate and up are one matrix. A router's weights are its softmax at the chosen experts; if
+/// they are normalised, that is the softmax over the chosen logits.
+struct MoeSpec {
+  std::int64_t experts = 0;    // of a layer; 0: no layer has any
+  std::int64_t per_token = 1;  // how many experts a token has
+  std::int64_t ffn = 0;        // the width of an expert
+  bool normalised = false;     // the weights of a token add up to 1
+  Routing routing = Routing::learned;
+  std::vector<std::uint8_t> layers = {};  // by layer, repeated: whether it has experts; empty: all
+  std::int64_t shared_ffn = 0;  // the width of an expert that all tokens have; 0: there is none
+  bool operator==(const MoeSpec&) const = default;
+};
+
 struct EndsSpec {
   bool embedding_norm = false, head_bias = false;
   double embedding_factor = 1, logits_factor = 1;
@@ -166,6 +189,7 @@ struct Decoder {
   AttentionSpec attention;
   BlockSpec block;
   MlpSpec mlp;
+  MoeSpec moe;
   EndsSpec ends;
   double init_std = 0.02;              // of weights; output projections have it over sqrt(2 layers)
   bool in_out = false;                 // weights of the block's products are [in][out]

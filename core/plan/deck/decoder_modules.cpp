@@ -73,7 +73,24 @@ bool in_pattern(const std::vector<std::uint8_t>& pattern, std::int64_t layer) {
   return pattern.empty() || pattern[static_cast<std::size_t>(layer) % pattern.size()] != 0;
 }
 
-std::vector<Role> block_calls(const Decoder& d) {
+bool has_experts(const Decoder& d, std::int64_t layer) {
+  return d.moe.experts > 0 && in_pattern(d.moe.layers, layer);
+}
+bool some_have_experts(const Decoder& d) {
+  const std::vector<std::uint8_t>& layers = d.moe.layers;
+  return d.moe.experts > 0 &&
+         (layers.empty() || std::any_of(layers.begin(), layers.end(), [](auto l) { return l; }));
+}
+bool some_lack_experts(const Decoder& d) {
+  const std::vector<std::uint8_t>& layers = d.moe.layers;
+  return d.moe.experts == 0 || !std::all_of(layers.begin(), layers.end(), [](auto l) { return l; });
+}
+
+bool in_mixture(Role role) {
+  return role >= Role::router && role <= Role::shared_router;
+}
+
+std::vector<Role> block_calls(const Decoder& d, bool sparse) {
   const bool q_norm = d.norm.qk != QkNorm::none;
   const bool second_norm = d.norms_before() && d.block.kind != BlockKind::parallel;
   std::vector<Role> calls;
@@ -93,9 +110,13 @@ std::vector<Role> block_calls(const Decoder& d) {
   add(true, {Role::attn_proj});
   add(d.norms_after(), {Role::post_norm1});
   add(second_norm && !d.block.norms_first, {Role::norm2});
-  add(d.mlp.gated && !d.mlp.joined, {Role::gate, Role::up});
-  add(!d.mlp.gated || d.mlp.joined, {Role::fc});
-  add(true, {Role::mlp_proj});
+  const bool shared = d.moe.shared_ffn > 0;
+  add(sparse && shared, {Role::shared_gate, Role::shared_up, Role::shared_down});
+  add(sparse, {Role::router, Role::experts});
+  add(sparse && shared, {Role::shared_router});
+  add(!sparse && d.mlp.gated && !d.mlp.joined, {Role::gate, Role::up});
+  add(!sparse && (!d.mlp.gated || d.mlp.joined), {Role::fc});
+  add(!sparse, {Role::mlp_proj});
   add(d.norms_after(), {Role::post_norm2});
   return calls;
 }
@@ -104,8 +125,11 @@ std::vector<Role> roles_of(const Decoder& d) {
   std::vector<Role> roles{Role::token_embedding};
   if (d.positions.kind == PositionKind::learned) roles.push_back(Role::position_embedding);
   if (d.ends.embedding_norm) roles.push_back(Role::embedding_norm);
-  const std::vector<Role> calls = block_calls(d);
-  roles.insert(roles.end(), calls.begin(), calls.end());
+  const bool dense = some_lack_experts(d);
+  for (const Role role : block_calls(d, !dense)) roles.push_back(role);
+  if (dense && some_have_experts(d))
+    for (const Role role : block_calls(d, true))
+      if (in_mixture(role)) roles.push_back(role);
   roles.insert(roles.end(), {Role::final_norm, Role::head});
   return roles;
 }
@@ -139,13 +163,19 @@ int tensors_of(const Decoder& d, Role role) {
     case Role::up:
     case Role::mlp_proj: return d.mlp.bias ? 2 : 1;
     case Role::head: return d.ends.head_bias ? 2 : 1;
+    case Role::router:
+    case Role::shared_gate:
+    case Role::shared_up:
+    case Role::shared_down:
+    case Role::shared_router: return 1;
+    case Role::experts: return 2;
     default: return !d.norm.weight ? 0 : d.norm.bias ? 2 : 1;
   }
 }
 
 bool is_plain(const Decoder& d) {
   return d.norm.place == NormPlace::before && d.norm.qk == QkNorm::none && !d.parallel() &&
-         d.block.residual_factor == 1;
+         d.block.residual_factor == 1 && d.moe.experts == 0;
 }
 
 Width width_of(const ModelSpec& s, Role role) {
@@ -171,6 +201,15 @@ Width width_of(const ModelSpec& s, Role role) {
     case Role::mlp_proj: return {h, ffn};
     case Role::q_norm: return {d.norm.qk == QkNorm::head ? head : q, 0};
     case Role::k_norm: return {d.norm.qk == QkNorm::head ? head : kv, 0};
+    case Role::router: return {d.moe.experts, h};
+    case Role::experts: {
+      const std::int64_t one = checked_mul(3, d.moe.ffn, "model.moe.ffn");
+      return {checked_mul(d.moe.experts, one, "model.moe.experts"), h};
+    }
+    case Role::shared_gate:
+    case Role::shared_up: return {d.moe.shared_ffn, h};
+    case Role::shared_down: return {h, d.moe.shared_ffn};
+    case Role::shared_router: return {1, h};
     default: return {h, 0};
   }
 }

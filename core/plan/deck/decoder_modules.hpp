@@ -24,8 +24,16 @@ std::int64_t head_dim_of(const ModelSpec& spec);
 /// Whether a layer is marked in a pattern that repeats; an empty pattern marks all.
 bool in_pattern(const std::vector<std::uint8_t>& pattern, std::int64_t layer);
 
-/// Returns the roles of a block's modules in the order of their forward calls.
-std::vector<Role> block_calls(const Decoder& decoder);
+/// Whether a layer has experts, and whether any layer has them, or has none.
+bool has_experts(const Decoder& decoder, std::int64_t layer);
+bool some_have_experts(const Decoder& decoder);
+bool some_lack_experts(const Decoder& decoder);
+
+/// Returns the roles of a block's modules in the order of their forward calls; `sparse` says that
+/// the block has experts.
+std::vector<Role> block_calls(const Decoder& decoder, bool sparse);
+/// Whether a role belongs to a mixture of experts.
+bool in_mixture(Role role);
 
 /// The roles of all modules that a description needs, those of a block in between.
 std::vector<Role> roles_of(const Decoder& decoder);
@@ -35,7 +43,7 @@ int tensors_of(const Decoder& decoder, Role role);
 bool in_block(Role role);
 
 /// Whether a description has norms before attention and MLP alone, one sublayer after the other, no
-/// norms of q and k, and no factor of the residual: as GPT-2 and Llama.
+/// norms of q and k, no factor of the residual and no experts: as GPT-2 and Llama.
 bool is_plain(const Decoder& decoder);
 
 /// The inputs and outputs of a product, or the channels of a norm (`in` is 0).

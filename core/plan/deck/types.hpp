@@ -98,10 +98,16 @@ enum class Role : std::uint8_t {
   k_norm,
   post_norm1,  // of attention's output
   post_norm2,  // of the MLP's output
-  embedding_norm
+  embedding_norm,
+  router,       // chooses the experts of each token
+  experts,      // all experts of a layer
+  shared_gate,  // gate, up and down of the expert that every token has
+  shared_up,
+  shared_down,
+  shared_router  // the factor of that expert
 };
 template<>
-inline constexpr std::size_t enum_size<Role> = 22;
+inline constexpr std::size_t enum_size<Role> = 28;
 
 /// The part of a step that an event belongs to. The phase `init` is start-up, before the first
 /// step.

@@ -56,7 +56,7 @@ std::int64_t gate_stride(const TransformerDims& d) {
 Dtype dnorm_type(const TransformerDims& d) {
   const bool two_halves = d.decoder->mlp.gated && !d.decoder->mlp.joined;
   const bool shared = d.decoder->block.kind == BlockKind::parallel;
-  return separate(d) || two_halves || shared ? Dtype::fp32 : d.dtype;
+  return separate(d) || two_halves || shared || d.sparse ? Dtype::fp32 : d.dtype;
 }
 
 bool has_own_output_gradient(const Decoder& decoder) {
@@ -95,7 +95,10 @@ BlockSaved block_saved(const TransformerDims& d) {
   } else {
     s.norm2_out = s.norm1_out;
   }
-  take_gate(d, o, s.gate, s.up);
+  if (d.sparse)
+    s.mixture = mixture_saved(d, o);
+  else
+    take_gate(d, o, s.gate, s.up);
   if (decoder.norms_after()) {
     s.mlp_out = o.take(rh);
     s.post_norm2 = norm_figures(d, o, rows);
@@ -109,7 +112,10 @@ BlockForwardWorkspace block_forward_workspace(const TransformerDims& d,
   Offsets o(d.dtype);
   BlockForwardWorkspace w;
   Offsets attention = o, grouped = o;
-  w.act = o.take(size_mul(d.rows(), d.ffn));
+  if (d.sparse)
+    w.mixture = mixture_forward_workspace(d, o);
+  else
+    w.act = o.take(size_mul(d.rows(), d.ffn));
   w.attention = attention_forward_scratch(d, attention);
   if (d.decoder->attention.qkv == QkvLayout::grouped)
     w.grouped = grouped.take(size_mul(d.rows(), q_stride(d)));
@@ -133,11 +139,14 @@ BlockBackwardWorkspace block_backward_workspace(const TransformerDims& d,
     w.dnorm2 = take_dnorm(kept, rh);
   }
   Offsets mlp = kept, attention = kept;
-  take_gate(d, mlp, w.dgate, w.dup);
+  if (d.sparse)
+    w.mixture = mixture_backward_workspace(d, mlp);
+  else
+    take_gate(d, mlp, w.dgate, w.dup);
   take_qkv(d, attention, w.dq, w.dk, w.dv);
   Offsets o(d.dtype, std::max(mlp.end(), attention.end()));
   attention = o;
-  w.act = o.take(size_mul(d.rows(), d.ffn));
+  if (!d.sparse) w.act = o.take(size_mul(d.rows(), d.ffn));
   if (decoder.parallel())
     w.dattention = attention.take(rq);
   else

@@ -9,7 +9,7 @@
 // rotated.
 #pragma once
 
-#include <core/plan/model/transformer_sizes.hpp>
+#include <core/plan/model/mixture_sizes.hpp>
 
 namespace shardmark {
 
@@ -31,6 +31,7 @@ struct BlockSaved {
   std::int64_t x_mid = 0;                     // [R][h], the residual stream after attention
   std::int64_t gate = 0, up = 0;  // [R][ffn]; joined: parts of [R][2 ffn]; without a gate: the
                                   // activation's input and nothing
+  MixtureSaved mixture;           // in the place of gate and up
   std::int64_t bytes = 0;
 };
 
@@ -43,6 +44,7 @@ struct BlockForwardWorkspace {
   std::int64_t act = 0;               // [R][ffn], the activation's output
   std::int64_t grouped = 0;           // [R][q + 2 kv], before it is arranged; overlaps act
   AttentionForwardScratch attention;  // overlaps act
+  MixtureForwardWorkspace mixture;    // in the place of act
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
 };
 
@@ -54,6 +56,7 @@ struct BlockBackwardWorkspace {
   std::int64_t dgate = 0, dup = 0;  // as gate and up
   std::int64_t dq = 0, dk = 0, dv = 0;  // as q, k, v; overlap dgate and dup
   std::int64_t act = 0;                 // [R][ffn], the activation's output
+  MixtureBackwardWorkspace mixture;     // in the place of dgate, dup and act
   std::int64_t dnorm1 = 0, dnorm2 = 0;  // [R][h], the gradients of the norms' outputs, in
                                         // dnorm_type; overlap act unless the block is parallel
   std::int64_t dattention = 0;          // [R][q], of attention's output, at dnorm1 or after it

@@ -15,7 +15,10 @@ namespace {
 class DecoderBuilder {
  public:
   explicit DecoderBuilder(const ModelSpec& s)
-      : spec_(s), decoder_(*decoder_of(s)), b_(s), calls_(block_calls(decoder_)) {}
+      : spec_(s),
+        decoder_(*decoder_of(s)),
+        b_(s),
+        calls_{block_calls(decoder_, false), block_calls(decoder_, true)} {}
 
   ModelShape build() {
     b_.unit("embed", UnitKind::embeddings);
@@ -72,6 +75,7 @@ class DecoderBuilder {
       container(m.name, layer, false);
       return;
     }
+    if (layer >= 0 && place_of(m.role, layer) < 0) return;  // of layers of the other kind
     const int parent = container(outer(m.name), layer);
     const std::string name = named(m.name, layer);
     const bool ends = m.role == Role::final_norm || m.role == Role::head;
@@ -85,22 +89,38 @@ class DecoderBuilder {
       b_.module(name, m.role, parent);
       add_params(name, m.role);
     }
-    b_.shape().modules.back().order = 32 * (unit + 1) + place_of(m.role);
+    b_.shape().modules.back().order = 32 * (unit + 1) + place_of(m.role, layer);
   }
-  // The place of a module in the calls of its unit.
-  int place_of(Role role) const {
+  // The place of a module in the calls of its unit; -1 if the layer does not call it.
+  int place_of(Role role, std::int64_t layer) const {
     switch (role) {
       case Role::token_embedding:
       case Role::final_norm: return 0;
       case Role::position_embedding:
       case Role::head: return 1;
       case Role::embedding_norm: return 2;
-      default:
-        return static_cast<int>(std::find(calls_.begin(), calls_.end(), role) - calls_.begin());
+      default: break;
     }
+    const std::vector<Role>& calls = calls_[has_experts(decoder_, layer) ? 1 : 0];
+    const auto call = std::find(calls.begin(), calls.end(), role);
+    return call == calls.end() ? -1 : static_cast<int>(call - calls.begin());
+  }
+
+  // An expert's matrices follow those of the expert before it.
+  void add_experts(const std::string& name) {
+    const MoeSpec& moe = decoder_.moe;
+    const std::int64_t h = spec_.hidden;
+    b_.param(name + ".gate_up_proj", {moe.experts, 2 * moe.ffn, h}, Init::uniform,
+             decoder_.init_std);
+    b_.param(name + ".down_proj", {moe.experts, h, moe.ffn}, Init::uniform, last_std());
+  }
+  // Of the products at the end of a sublayer.
+  double last_std() const {
+    return decoder_.init_std / std::sqrt(2.0 * static_cast<double>(spec_.layers));
   }
 
   void add_params(const std::string& name, Role role) {
+    if (role == Role::experts) return add_experts(name);
     const int tensors = tensors_of(decoder_, role);
     const Width w = width_of(spec_, role);
     const bool embedding = role == Role::token_embedding || role == Role::position_embedding;
@@ -108,10 +128,9 @@ class DecoderBuilder {
       const bool bare = spec_.family != Family::decoder;
       b_.param(bare ? name : name + ".weight", {w.out, w.in}, Init::uniform, decoder_.init_std);
     } else if (is_linear(role)) {
-      const bool residual = role == Role::attn_proj || role == Role::mlp_proj;
-      const double std_dev =
-          residual ? decoder_.init_std / std::sqrt(2.0 * static_cast<double>(spec_.layers))
-                   : decoder_.init_std;
+      const bool last =
+          role == Role::attn_proj || role == Role::mlp_proj || role == Role::shared_down;
+      const double std_dev = last ? last_std() : decoder_.init_std;
       const bool turned = decoder_.in_out && role != Role::head;
       b_.param(name + ".weight", turned ? std::vector{w.in, w.out} : std::vector{w.out, w.in},
                Init::uniform, std_dev);
@@ -125,7 +144,7 @@ class DecoderBuilder {
   const ModelSpec& spec_;
   const Decoder& decoder_;
   ShapeBuilder b_;
-  std::vector<Role> calls_;
+  std::vector<Role> calls_[2];  // of blocks without and with experts
   std::map<std::string, int> containers_;
 };
 

@@ -18,7 +18,12 @@ constexpr bool is_linear(Role role) {
     case Role::gate:
     case Role::up:
     case Role::mlp_proj:
-    case Role::head: return true;
+    case Role::head:
+    case Role::router:
+    case Role::shared_gate:
+    case Role::shared_up:
+    case Role::shared_down:
+    case Role::shared_router: return true;
     default: return false;
   }
 }

@@ -77,7 +77,8 @@ std::vector<int> gradient_ready_order(const ModelShape& model, bool weight_first
     const Module& module = model.modules[m];
     if (module.tied_to >= 0) continue;  // ready at its last use, the owner's
     std::vector<int> params = model.params_of(m);
-    if (is_linear(module.role) && !weight_first) std::reverse(params.begin(), params.end());
+    const bool linear = is_linear(module.role) && !weight_first;
+    if (linear || module.role == Role::experts) std::reverse(params.begin(), params.end());
     order.insert(order.end(), params.begin(), params.end());
   }
   return order;

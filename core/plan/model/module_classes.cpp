@@ -12,6 +12,7 @@ namespace {
 std::string class_of(const Module& module, const ModelSpec& spec) {
   if (!module.python_class.empty()) return exported_class(module.python_class);
   const bool own = spec.family == Family::decoder;
+  if (module.role == Role::router) return {};  // a class of its own
   if (is_linear(module.role))
     return own && spec.decoder->in_out && module.role != Role::head ? "" : "torch.nn.Linear";
   switch (module.role) {

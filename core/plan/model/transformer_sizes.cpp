@@ -24,6 +24,7 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
           .dtype = dtype,
           .head_channels = decoder->attention.head_dim,
           .rules = {},
+          .sparse = false,
           .decoder = decoder};
 }
 
@@ -35,6 +36,13 @@ AttentionRules attention_rules(const TransformerDims& d, std::int64_t layer) {
           .scale = a.scale,
           .softcap = a.softcap,
           .alibi = p.kind == PositionKind::alibi ? p.alibi_factor : 0};
+}
+
+TransformerDims dims_of_layer(const TransformerDims& dims, std::int64_t layer) {
+  TransformerDims d = dims;
+  d.rules = attention_rules(dims, layer);
+  d.sparse = has_experts(*d.decoder, layer);
+  return d;
 }
 
 EmbeddingSaved embedding_saved(const TransformerDims& d) {

@@ -34,6 +34,7 @@ struct TransformerDims {
   Dtype dtype = Dtype::fp32;       // of the model: fp32, bf16 or fp16
   std::int64_t head_channels = 0;  // 0: hidden / heads
   AttentionRules rules = {};       // of the layer at hand
+  bool sparse = false;             // the layer at hand has experts
   SharedDecoder decoder = {};
 
   /// The rows of every activation: micro_batch * sequence.
@@ -51,6 +52,8 @@ TransformerDims transformer_dims(const ModelSpec& spec, std::int64_t micro_batch
 
 /// Returns the rules of attention in a layer.
 AttentionRules attention_rules(const TransformerDims& dims, std::int64_t layer);
+/// Returns the sizes with what holds in one layer alone.
+TransformerDims dims_of_layer(const TransformerDims& dims, std::int64_t layer);
 
 /// Offsets in `saved` of the embeddings, which is empty unless a norm follows them.
 struct EmbeddingSaved {
@@ -143,7 +146,8 @@ HeadForwardWorkspace head_forward_workspace(const TransformerDims& dims,
 HeadBackwardWorkspace head_backward_workspace(const TransformerDims& dims,
                                               std::int64_t gemm_cap_bytes);
 
-/// Elements of dims.dtype that a unit's forward saves for its backward; 0 if it saves nothing.
+/// Elements of dims.dtype that a unit's forward saves for its backward; 0 if it saves nothing. Of a
+/// block the dims are those of its layer.
 std::int64_t saved_elems(const TransformerDims& dims, UnitKind kind);
 
 /// Bytes of all scratch of a unit's pass (`Kernel::forward` or `Kernel::backward`), that of the

@@ -4,18 +4,17 @@
 #include <algorithm>
 
 #include <core/plan/deck/decoder_modules.hpp>
-#include <core/plan/model/block_sizes.hpp>
-#include <core/plan/work/work.hpp>
+#include <core/plan/work/work_lists.hpp>
 
 namespace shardmark {
 namespace {
 
-class ModuleWork {
+class ModuleWork : private WorkLists {
  public:
   ModuleWork(const Program& program, const Event& event, const WorkOptions& options, Work& work)
-      : event_(event),
+      : WorkLists(program.precision.computes_in(), work),
+        event_(event),
         options_(options),
-        work_(work),
         d_(transformer_dims(program.model.spec, program.batch.micro,
                             program.precision.computes_in())),
         decoder_(*d_.decoder),
@@ -25,7 +24,7 @@ class ModuleWork {
         q_(d_.q_dim()),
         biased_(program.model.modules[event.module].param_count > 1) {
     const int layer = program.model.modules[event.module].unit - 1;
-    d_.rules = attention_rules(d_, std::max(layer, 0));
+    d_ = dims_of_layer(d_, std::max(layer, 0));
     if (decoder_.positions.kind == PositionKind::rotary)
       rotates_ = in_pattern(decoder_.positions.rotates, std::max(layer, 0));
     if (event.kernel == Kernel::backward && event.params.count > 0) {
@@ -58,29 +57,6 @@ class ModuleWork {
              .accumulate = accumulate_,
              .c_type = d_.dtype});
   }
-  void product(Product p) {
-    p.type = d_.dtype;
-    p.part = part_;
-    work_.products.push_back(p);
-  }
-
-  // A kernel over `elems` elements that reads `reads` and writes `writes` arrays of that size.
-  void stream(std::string_view kernel, std::int64_t elems, std::int64_t width, double arrays) {
-    const auto size = static_cast<double>(dtype_bytes(d_.dtype));
-    typed(kernel, d_.dtype, elems, width, arrays * static_cast<double>(elems) * size, 1);
-  }
-  void typed(std::string_view kernel, Dtype source, std::int64_t elems, std::int64_t width,
-             double bytes, std::int64_t launches) {
-    work_.streams.push_back({.kernel = kernel,
-                             .dtype = d_.dtype,
-                             .source = source,
-                             .elems = static_cast<double>(elems),
-                             .width = static_cast<double>(width),
-                             .bytes = bytes,
-                             .launches = static_cast<double>(launches),
-                             .in_attention = part_ != ProductPart::linear});
-  }
-
   void forward();
   void backward();
   void attention_forward();
@@ -95,6 +71,7 @@ class ModuleWork {
   void without_norm();
   void scale_gradient();
   void activation(bool backward);
+  void mixture(bool backward);
   // Calls f(columns) for each piece of the vocabulary.
   template<class F>
   void for_each_piece(const F& f) const {
@@ -118,14 +95,12 @@ class ModuleWork {
 
   const Event& event_;
   const WorkOptions& options_;
-  Work& work_;
   TransformerDims d_;
   const Decoder& decoder_;
   const Role role_;
   const std::int64_t rows_, h_, q_;
   const bool biased_;  // the module has two parameters
   bool rotates_ = false, accumulate_ = false;
-  ProductPart part_ = ProductPart::linear;
 };
 
 void ModuleWork::attention_forward() {
@@ -216,13 +191,9 @@ void ModuleWork::norm_backward(std::int64_t elems, std::int64_t columns, Dtype d
 }
 
 void ModuleWork::activation(bool backward) {
-  constexpr auto forwards = enum_names<Activation>("gelu_forward", "gelu_exact_forward",
-                                                   "relu_forward", "swiglu_forward");
-  constexpr auto backwards = enum_names<Activation>("gelu_backward", "gelu_exact_backward",
-                                                    "relu_backward", "swiglu_backward");
   const MlpSpec& mlp = decoder_.mlp;
   const double arrays = backward ? (mlp.gated ? 6 : 4) : mlp.gated ? 3 : 2;
-  stream((backward ? backwards : forwards)[mlp.activation], rows_ * d_.ffn, 1, arrays);
+  stream(activation_kernel(mlp.activation, backward), rows_ * d_.ffn, 1, arrays);
 }
 
 void ModuleWork::arrange_heads() {
@@ -237,7 +208,19 @@ void ModuleWork::close_sublayer(std::int64_t in) {
   stream(biased_ ? "bias_residual" : "residual", rows_ * h_, biased_ ? h_ : 1, 3);
 }
 
+// A mixture of experts, and what a block does after its last module and before its first one.
+void ModuleWork::mixture(bool backward) {
+  const bool shared = decoder_.moe.shared_ffn > 0;
+  const Role last = shared ? Role::shared_router : Role::experts;
+  const bool reads_output = role_ == Role::experts || role_ == Role::shared_router;
+  if (backward && reads_output && !decoder_.norms_after()) scale_gradient();
+  add_mixture_work(d_, role_, backward, accumulate_, work_);
+  if (backward && role_ == (shared ? Role::shared_gate : Role::router)) without_norm();
+  if (!backward && role_ == last && !decoder_.norms_after()) stream("residual", rows_ * h_, 1, 3);
+}
+
 void ModuleWork::forward() {
+  if (in_mixture(role_)) return mixture(false);
   const std::int64_t kv = d_.kv_dim(), ffn = d_.ffn;
   switch (role_) {
     case Role::token_embedding: return stream("token_embedding_forward", rows_ * h_, h_, 2);
@@ -284,6 +267,7 @@ void ModuleWork::without_norm() {
 }
 
 void ModuleWork::backward() {
+  if (in_mixture(role_)) return mixture(true);
   const std::int64_t kv = d_.kv_dim(), ffn = d_.ffn;
   const bool shared = decoder_.block.kind == BlockKind::parallel;
   const auto output = [&](std::int64_t in) {
@@ -330,8 +314,7 @@ void ModuleWork::backward() {
     case Role::v: return projection_backward(kv, !shared);
     case Role::k: return projection_backward(kv, false);
     case Role::q: projection_backward(q_, false); return without_norm();
-    case Role::container:
-    case Role::list: return;
+    default: return;
   }
 }
 

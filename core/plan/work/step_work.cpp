@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/model/linear_roles.hpp>
 #include <core/plan/work/step_work.hpp>
 
@@ -21,13 +22,19 @@ EnumArray<Phase, PhaseWork> steady_work(const Program& program, const WorkOption
 
 double model_flops_per_token(const ModelShape& model) {
   if (!traits(model.spec.family).has_arithmetic) return 0;
+  const MoeSpec& moe = decoder_of(model.spec)->moe;
   double weights = 0;
   for (std::size_t m = 0; m < model.modules.size(); ++m) {
     // A tied head uses the weights of the embeddings.
-    if (!is_linear(model.modules[m].role)) continue;
+    const Role role = model.modules[m].role;
+    if (!is_linear(role) && role != Role::experts) continue;
+    // A token uses some of the experts only.
+    const double used = role == Role::experts
+                            ? static_cast<double>(moe.per_token) / static_cast<double>(moe.experts)
+                            : 1;
     for (const int p : model.params_of(static_cast<int>(m)))
-      if (model.params[static_cast<std::size_t>(p)].shape.size() == 2)
-        weights += static_cast<double>(model.params[static_cast<std::size_t>(p)].elems);
+      if (model.params[static_cast<std::size_t>(p)].shape.size() >= 2)
+        weights += used * static_cast<double>(model.params[static_cast<std::size_t>(p)].elems);
   }
   const ModelSpec& s = model.spec;
   return 6 * weights + 12 * static_cast<double>(s.layers) * static_cast<double>(s.hidden) *

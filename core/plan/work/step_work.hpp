@@ -17,9 +17,9 @@ struct PhaseWork {
 EnumArray<Phase, PhaseWork> steady_work(const Program& program, const WorkOptions& options = {});
 
 /// The FLOPs that the model needs per token in forward and backward: 6 per weight of a matrix
-/// product (the head included, embeddings not), and 12 * layers * hidden * sequence for attention
-/// without regard to the causal mask (Chowdhery et al., PaLM, 2022, appendix B). Recomputation does
-/// not count. 0 for a list.
+/// product (the head included, embeddings not, of experts as many as a token has), and 12 * layers
+/// * hidden * sequence for attention without regard to the causal mask (Chowdhery et al., PaLM,
+/// 2022, appendix B). Recomputation does not count. 0 for a list.
 double model_flops_per_token(const ModelShape& model);
 
 }  // namespace shardmark

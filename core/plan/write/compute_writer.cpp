@@ -26,6 +26,21 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Profile
   if (trains_) declare(profile);
 }
 
+namespace {
+
+// What a block saves: the larger figure if some have experts and others have none.
+std::int64_t most_saved(TransformerDims d) {
+  std::int64_t most = 0;
+  for (const bool sparse : {false, true}) {
+    d.sparse = sparse;
+    if (sparse ? some_have_experts(*d.decoder) : some_lack_experts(*d.decoder))
+      most = std::max(most, saved_elems(d, UnitKind::block));
+  }
+  return most;
+}
+
+}  // namespace
+
 void ComputeWriter::declare(const Profile& profile) {
   const TransformerDims d =
       transformer_dims(p_.model.spec, p_.batch.micro, p_.precision.computes_in());
@@ -38,17 +53,20 @@ void ComputeWriter::declare(const Profile& profile) {
     const Unit& unit = p_.model.units[u];
     UnitBuffers& s = units_[u];
     if (u > 0) s.x_in = w_.slot("x." + unit.name, Category::activation, d.dtype, stream);
+    const TransformerDims of_unit = u > 0 ? dims_of_layer(d, u - 1) : d;
     auto workspace = [&](const char* prefix, Kernel kernel) {
-      const std::int64_t bytes = workspace_bytes(d, unit.kind, kernel, profile.workspace_cap_bytes);
+      const std::int64_t bytes =
+          workspace_bytes(of_unit, unit.kind, kernel, profile.workspace_cap_bytes);
       return bytes == 0 ? no_slot
                         : w_.slot(prefix + unit.name, Category::workspace, Dtype::uint8, bytes);
     };
     s.workspace_forward = workspace("forward.", Kernel::forward);
     s.workspace_backward = workspace("backward.", Kernel::backward);
-    // If activations are recomputed, one block at a time has them, and blocks are alike.
+    // If activations are recomputed, one block at a time has them.
     if (drops(u) && u > 0 && drops(u - 1))
       s.saved = units_[u - 1].saved;
-    else if (const std::int64_t elems = saved_elems(d, unit.kind); elems > 0)
+    else if (const std::int64_t elems = drops(u) ? most_saved(d) : saved_elems(of_unit, unit.kind);
+             elems > 0)
       s.saved = w_.slot("saved." + (drops(u) ? "block" : unit.name), Category::activation, d.dtype,
                         elems);
   }

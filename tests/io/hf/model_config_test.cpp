@@ -175,9 +175,12 @@ TEST_F(ModelConfigFile, refuses_by_name_what_a_description_cannot_say) {
   const struct {
     const char *config, *says;
   } cases[] = {
-      {R"({"model_type": "mixtral", "num_local_experts": 8})", "experts"},
+      {R"({"model_type": "deepseek_v3", "n_routed_experts": 8})", "experts"},
+      {R"({"model_type": "mixtral", "router_jitter_noise": 0.1})", "router_jitter_noise"},
+      {R"({"model_type": "mixtral", "output_router_logits": true})", "output_router_logits"},
+      {R"({"model_type": "qwen3_moe", "mlp_only_layers": 1})", "mlp_only_layers"},
+      {R"({"model_type": "olmoe", "clip_qkv": 8.0})", "clip_qkv = 8.0"},
       {R"({"model_type": "llama", "num_local_experts": 8})", "num_local_experts = 8"},
-      {R"({"model_type": "qwen2_moe"})", "experts"},
       {R"({"model_type": "qwen2", "num_experts": 4})", "num_experts = 4"},
       {R"({"model_type": "llama", "quantization_config": {"bits": 4}})", "quantization_config"},
       {R"({"model_type": "gpt2", "add_cross_attention": true})", "add_cross_attention"},

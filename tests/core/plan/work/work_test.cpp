@@ -4,8 +4,9 @@
 // an update reads and writes each state once, at whatever stage it runs.
 #include <gtest/gtest.h>
 
+#include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/kernels.hpp>
-#include <core/plan/work/work.hpp>
+#include <core/plan/work/step_work.hpp>
 #include <tests/support/programs.hpp>
 
 namespace shardmark::test::work_test {
@@ -52,6 +53,34 @@ TEST(Work, OfAStepFollowsFromTheModel) {
       EXPECT_EQ(sum.attention_forward, layers * 2 * 2 * micro * sequence * sequence * hidden);
       EXPECT_EQ(sum.attention_backward, 2.5 * sum.attention_forward) << "scores are made again";
     }
+}
+
+// Three experts per token of seven, with a shared one beside them; the other layer is dense.
+Deck mixture_deck() {
+  Deck deck = gpt2_deck(1);
+  ModelSpec& m = deck.model;
+  m.family = Family::decoder, m.kv_heads = m.heads, m.ffn = 40;
+  Decoder d = decoder_like(Family::llama);
+  d.moe.experts = 7, d.moe.per_token = 3, d.moe.ffn = 5, d.moe.shared_ffn = 9;
+  d.moe.layers = {1, 0};
+  d.modules.clear();
+  for (const Role role : roles_of(d))
+    d.modules.push_back({(in_block(role) ? "h.*." : "") + std::string(to_string(role)), role});
+  m.decoder = SharedDecoder(std::move(d));
+  return deck;
+}
+
+TEST(Work, OfAMixtureIsThatOfTheExpertsThatTokensHave) {
+  const Deck deck = mixture_deck();
+  const Program p = program(deck, 1, 0);
+  const double attention = layers * 4 * hidden * hidden, dense = 3 * hidden * 40;
+  const double router = 7 * hidden, experts = 3 * 3 * hidden * 5, shared = 3 * hidden * 9;
+  const double weights = attention + dense + router + experts + shared + hidden * vocab;
+  const Sum sum = sum_of(p);
+  EXPECT_EQ(sum.forward, 2 * tokens * weights) << "the factor of the shared expert is no product";
+  EXPECT_EQ(sum.backward, 2 * sum.forward);
+  EXPECT_NEAR(model_flops_per_token(p.model),
+              6 * (weights + hidden) + 12 * layers * hidden * sequence, 1e-6);
 }
 
 TEST(Work, OfAccumulatedMicroBatchesIsMultiplied) {

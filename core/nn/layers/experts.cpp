@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/nn/kernels/columns.hpp>
+#include <core/nn/kernels/math.hpp>
+#include <core/nn/layers/experts.hpp>
+
+namespace shardmark {
+namespace {
+
+// The work of one row of a router, by one thread.
+struct Choice {
+  Routes to;
+  bool normalised, balanced;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t r) const {
+    float* logits = to.probabilities + r * to.experts;
+    std::int32_t* chosen = to.chosen + r * to.per_token;
+    float* weights = to.weights + r * to.per_token;
+    for (std::int64_t j = 0; j < to.per_token; ++j)
+      chosen[j] = balanced ? static_cast<std::int32_t>((r * to.per_token + j) % to.experts)
+                           : largest(logits, chosen, j);
+    if (normalised) softmax_of_chosen(logits, chosen, weights);
+    softmax(logits);
+    for (std::int64_t j = 0; !normalised && j < to.per_token; ++j) weights[j] = logits[chosen[j]];
+  }
+  // The expert with the largest logit that is not yet among the first `count` choices.
+  KOKKOS_INLINE_FUNCTION std::int32_t largest(const float* logits, const std::int32_t* chosen,
+                                              std::int64_t count) const {
+    std::int64_t best = -1;
+    for (std::int64_t e = 0; e < to.experts; ++e) {
+      bool taken = false;
+      for (std::int64_t j = 0; j < count; ++j) taken = taken || chosen[j] == e;
+      if (!taken && (best < 0 || logits[e] > logits[best])) best = e;
+    }
+    return static_cast<std::int32_t>(best);
+  }
+  KOKKOS_INLINE_FUNCTION void softmax_of_chosen(const float* logits, const std::int32_t* chosen,
+                                                float* weights) const {
+    float top = logits[chosen[0]], sum = 0;
+    for (std::int64_t j = 1; j < to.per_token; ++j)
+      top = logits[chosen[j]] > top ? logits[chosen[j]] : top;
+    for (std::int64_t j = 0; j < to.per_token; ++j)
+      sum += weights[j] = exp_f32(logits[chosen[j]] - top);
+    for (std::int64_t j = 0; j < to.per_token; ++j) weights[j] /= sum;
+  }
+  KOKKOS_INLINE_FUNCTION void softmax(float* logits) const {
+    float top = logits[0], sum = 0;
+    for (std::int64_t e = 1; e < to.experts; ++e) top = logits[e] > top ? logits[e] : top;
+    for (std::int64_t e = 0; e < to.experts; ++e) sum += logits[e] = exp_f32(logits[e] - top);
+    for (std::int64_t e = 0; e < to.experts; ++e) logits[e] /= sum;
+  }
+};
+
+// Sorts pairs by experts. Each expert reads all pairs, so that no thread waits for another and the
+// order of pairs stays that of rows.
+void sort_pairs(const Context& ctx, const Routes& to) {
+  const std::int64_t pairs = to.pairs(), experts = to.experts;
+  kernel::for_each(
+      ctx, "shardmark::count_pairs", experts, KOKKOS_LAMBDA(std::int64_t e) {
+        std::int32_t count = 0;
+        for (std::int64_t p = 0; p < pairs; ++p) count += to.chosen[p] == e ? 1 : 0;
+        to.starts[e + 1] = count;
+      });
+  kernel::for_each(
+      ctx, "shardmark::start_experts", 1, KOKKOS_LAMBDA(std::int64_t) {
+        to.starts[0] = 0;
+        for (std::int64_t e = 0; e < experts; ++e) to.starts[e + 1] += to.starts[e];
+      });
+  kernel::for_each(
+      ctx, "shardmark::place_pairs", experts, KOKKOS_LAMBDA(std::int64_t e) {
+        std::int32_t place = to.starts[e];
+        for (std::int64_t p = 0; p < pairs; ++p)
+          if (to.chosen[p] == e) {
+            to.places[p] = place;
+            to.sources[place++] = static_cast<std::int32_t>(p);
+          }
+      });
+}
+
+// With weights w and probabilities p of the chosen experts: normalised, the gradient of a chosen
+// logit is w (dw - sum w dw), and otherwise that of any logit is p (dw - sum p dw), where dw is 0
+// for the others.
+template<class T>
+void choose_backward(const Context& ctx, bool normalised, const Routes& of, const float* dweights,
+                     T* dlogits) {
+  kernel::for_each(
+      ctx, "shardmark::choose_experts_backward", of.rows, KOKKOS_LAMBDA(std::int64_t r) {
+        const std::int32_t* chosen = of.chosen + r * of.per_token;
+        const float *w = of.weights + r * of.per_token, *dw = dweights + r * of.per_token;
+        const float* p = of.probabilities + r * of.experts;
+        T* d = dlogits + r * of.experts;
+        float mean = 0;
+        for (std::int64_t j = 0; j < of.per_token; ++j) mean += w[j] * dw[j];
+        for (std::int64_t e = 0; e < of.experts; ++e)
+          round_to(d[e], normalised ? 0.0f : -p[e] * mean);
+        for (std::int64_t j = 0; j < of.per_token; ++j)
+          round_to(d[chosen[j]], w[j] * (dw[j] - mean));
+      });
+}
+
+template<class T>
+void collect(const Context& ctx, const Routes& by, std::int64_t columns, const T* x, T* sorted) {
+  kernel::for_each_row(
+      ctx, "shardmark::collect_rows", by.pairs(),
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t place) {
+        const T* from = x + by.sources[place] / by.per_token * columns;
+        T* to = sorted + place * columns;
+        row.loop(columns, [&](std::int64_t j) { to[j] = from[j]; });
+      });
+}
+
+template<class T, class Y>
+void combine(const Context& ctx, const Routes& by, std::int64_t columns, const float* weights,
+             const T* sorted, Y* y, bool add) {
+  kernel::for_each_row(
+      ctx, "shardmark::combine_rows", by.rows,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
+        Y* to = y + r * columns;
+        row.loop(columns, [&](std::int64_t j) {
+          float sum = add ? widen(to[j]) : 0.0f;
+          for (std::int64_t p = r * by.per_token; p < (r + 1) * by.per_token; ++p) {
+            const float value = widen(sorted[by.places[p] * columns + j]);
+            sum += weights != nullptr ? weights[p] * value : value;
+          }
+          round_to(to[j], sum);
+        });
+      });
+}
+
+template<class T>
+void weigh(const Context& ctx, const Routes& by, std::int64_t ffn, const T* gate_up, T* act,
+           T* dgate_up, float* dweights) {
+  kernel::for_each_row(
+      ctx, "shardmark::weigh_pairs", by.pairs(),
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t place) {
+        const std::int32_t pair = by.sources[place];
+        const float weight = by.weights[pair];
+        const T* up = gate_up + (2 * place + 1) * ffn;
+        T *d = dgate_up + 2 * place * ffn, *a = act + place * ffn;
+        const auto dweight = row.template sum<float>(
+            ffn, [&](std::int64_t j) { return widen(up[j]) * widen(d[ffn + j]); });
+        row.once([&] { dweights[pair] = dweight; });
+        row.loop(ffn, [&](std::int64_t j) {
+          round_to(a[j], weight * widen(a[j]));
+          round_to(d[j], weight * widen(d[j]));
+          round_to(d[ffn + j], weight * widen(d[ffn + j]));
+        });
+      });
+}
+
+template<class T>
+void add_shared(const Context& ctx, const SharedExpert& s, const T* sum, T* y) {
+  const T *x = s.x.as<T>(), *weight = s.weight.as<T>(), *out = s.out.as<T>();
+  const std::int64_t h = s.columns;
+  float* factors = s.factor;
+  kernel::for_each_row(
+      ctx, "shardmark::add_shared_expert", s.rows,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
+        const T* from = x + r * h;
+        const auto logit = row.template sum<float>(
+            h, [&](std::int64_t j) { return widen(from[j]) * widen(weight[j]); });
+        const float factor = 1 / (1 + exp_f32(-logit));
+        row.once([&] { factors[r] = factor; });
+        row.loop(h, [&](std::int64_t j) {
+          round_to(y[r * h + j], widen(sum[r * h + j]) + factor * widen(out[r * h + j]));
+        });
+      });
+}
+
+template<class T, class X>
+void add_shared_backward(const Context& ctx, const SharedExpert& s, const T* dy, float* dlogits,
+                         X* dx, T* dout) {
+  const T *weight = s.weight.as<T>(), *out = s.out.as<T>();
+  const std::int64_t h = s.columns;
+  const float* factors = s.factor;
+  kernel::for_each_row(
+      ctx, "shardmark::add_shared_expert_backward", s.rows,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
+        const float factor = factors[r];
+        const auto dfactor = row.template sum<float>(
+            h, [&](std::int64_t j) { return widen(dy[r * h + j]) * widen(out[r * h + j]); });
+        const float dlogit = dfactor * factor * (1 - factor);
+        row.once([&] { dlogits[r] = dlogit; });
+        row.loop(h, [&](std::int64_t j) {
+          round_to(dx[r * h + j], dlogit * widen(weight[j]));
+          round_to(dout[r * h + j], factor * widen(dy[r * h + j]));
+        });
+      });
+}
+
+template<class T>
+void shared_weight_backward(const Context& ctx, const SharedExpert& s, const float* dlogits,
+                            T* dweight, bool accumulate) {
+  const T* x = s.x.as<T>();
+  const std::int64_t rows = s.rows, h = s.columns;
+  kernel::for_each_strip(
+      ctx, "shardmark::shared_weight_backward", h, KOKKOS_LAMBDA(const kernel::Strip& strip) {
+        strip.sum(rows, dweight, accumulate,
+                  [=](std::int64_t r, std::int64_t j) { return dlogits[r] * widen(x[r * h + j]); });
+      });
+}
+
+}  // namespace
+
+void choose_experts(const Context& ctx, const MoeSpec& moe, const Routes& routes) {
+  kernel::for_each(ctx, "shardmark::choose_experts", routes.rows,
+                   Choice{routes, moe.normalised, moe.routing == Routing::balanced});
+  sort_pairs(ctx, routes);
+}
+
+void choose_experts_backward(const Context& ctx, const MoeSpec& moe, const Routes& routes,
+                             const float* dweights, Stored dlogits) {
+  with_storage(dlogits.dtype, [&](auto type) {
+    using T = decltype(type);
+    choose_backward(ctx, moe.normalised, routes, dweights, dlogits.as<T>());
+  });
+}
+
+void collect_rows(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored x,
+                  Stored sorted) {
+  with_storage(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    collect(ctx, routes, columns, x.as<T>(), sorted.as<T>());
+  });
+}
+
+void combine_rows(const Context& ctx, const Routes& routes, std::int64_t columns,
+                  const float* weights, ConstStored sorted, Stored y, bool add) {
+  with_types(sorted, y, [&](auto type, auto y_type) {
+    using T = decltype(type);
+    using Y = decltype(y_type);
+    combine(ctx, routes, columns, weights, sorted.as<T>(), y.as<Y>(), add);
+  });
+}
+
+void weigh_pairs(const Context& ctx, const Routes& routes, std::int64_t ffn, ConstStored gate_up,
+                 Stored act, Stored dgate_up, float* dweights) {
+  with_storage(act.dtype, [&](auto type) {
+    using T = decltype(type);
+    weigh(ctx, routes, ffn, gate_up.as<T>(), act.as<T>(), dgate_up.as<T>(), dweights);
+  });
+}
+
+void add_shared_expert(const Context& ctx, const SharedExpert& e, ConstStored sum, Stored y) {
+  with_storage(y.dtype, [&](auto type) {
+    using T = decltype(type);
+    add_shared(ctx, e, sum.as<T>(), y.as<T>());
+  });
+}
+
+void add_shared_expert_backward(const Context& ctx, const SharedExpert& e, ConstStored dy,
+                                float* dlogits, Stored dx, Stored dout, Stored dweight,
+                                bool accumulate) {
+  with_types(dy, dx, [&](auto type, auto dx_type) {
+    using T = decltype(type);
+    using X = decltype(dx_type);
+    add_shared_backward(ctx, e, dy.as<T>(), dlogits, dx.as<X>(), dout.as<T>());
+  });
+  with_storage(e.x.dtype, [&](auto type) {
+    using T = decltype(type);
+    shared_weight_backward(ctx, e, dlogits, dweight.as<T>(), accumulate);
+  });
+}
+
+}  // namespace shardmark

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/nn/layers/activation.hpp>
+#include <core/nn/models/mixture.hpp>
+#include <core/read_back.hpp>
+
+namespace shardmark {
+
+Routes Mixture::routes() const {
+  const auto ints = [&](std::int64_t at) {
+    return reinterpret_cast<std::int32_t*>(c_.saved_at(at));
+  };
+  return {c_.rows,
+          moe_.experts,
+          moe_.per_token,
+          c_.saved_fp32(s_.probabilities),
+          c_.saved_fp32(s_.weights),
+          ints(s_.chosen),
+          ints(s_.places),
+          ints(s_.sources),
+          ints(s_.starts)};
+}
+
+SharedExpert Mixture::shared(Tensors t) const {
+  return {c_.rows, c_.h, x_, t.weight, c_.saved(s_.shared_out), c_.saved_fp32(s_.shared_factor)};
+}
+
+// The first place of each expert, and the number of pairs.
+std::vector<std::int32_t> Mixture::starts() const {
+  std::vector<std::int32_t> starts(static_cast<std::size_t>(moe_.experts) + 1);
+  copy_to_host(c_.ctx.space, starts.data(), routes().starts, starts.size() * sizeof starts[0]);
+  return starts;
+}
+
+// Calls `f(expert, first place, product)`, also for experts without rows.
+template<class F>
+void Mixture::for_each_expert(const Scratch& scratch, const std::vector<std::int32_t>& first,
+                              const F& f) const {
+  for (std::size_t e = 0; e + 1 < first.size(); ++e)
+    f(static_cast<std::int64_t>(e), std::int64_t{first[e]}, std::int64_t{first[e + 1]} - first[e],
+      Linear(c_.ctx, first[e + 1] - first[e], scratch.gemm()));
+}
+
+void Mixture::project(Tensors t, const Scratch& scratch, std::int64_t y) const {
+  scratch.linear().forward(c_.h, moe_.shared_ffn, x_, t.weight, nullptr, c_.saved(y));
+}
+
+void Mixture::forward(Role role, Tensors t, const Scratch& scratch,
+                      const MixtureForwardWorkspace& w, Stored out) const {
+  const GatedRows size{c_.rows, moe_.shared_ffn, moe_.shared_ffn};
+  switch (role) {
+    case Role::shared_gate: return project(t, scratch, s_.shared_gate);
+    case Role::shared_up: return project(t, scratch, s_.shared_up);
+    case Role::shared_down:
+      gated_forward(c_.ctx, c_.decoder.mlp.activation, size, c_.saved(s_.shared_gate),
+                    c_.saved(s_.shared_up), scratch[w.shared_act]);
+      return scratch.linear().forward(moe_.shared_ffn, c_.h, scratch[w.shared_act], t.weight,
+                                      nullptr, c_.saved(s_.shared_out));
+    case Role::router:
+      scratch.linear().forward(c_.h, moe_.experts, x_, t.weight, nullptr,
+                               c_.saved_fp32(s_.probabilities));
+      return choose_experts(c_.ctx, moe_, routes());
+    case Role::experts: return experts_forward(t, scratch, w, shares() ? c_.saved(s_.sum) : out);
+    case Role::shared_router: return add_shared_expert(c_.ctx, shared(t), c_.saved(s_.sum), out);
+    default: unknown_role(role);
+  }
+}
+
+void Mixture::experts_forward(Tensors t, const Scratch& scratch, const MixtureForwardWorkspace& w,
+                              Stored out) const {
+  const std::int64_t h = c_.h, f = moe_.ffn;
+  const Routes by = routes();
+  const Stored rows = scratch[w.rows], act = scratch[w.act], gate_up = c_.saved(s_.gate_up);
+  const std::vector<std::int32_t> starting = starts();
+  for (std::size_t e = 0; e < c_.b.expert_rows.size(); ++e)
+    c_.b.expert_rows[e] += starting[e + 1] - starting[e];
+  collect_rows(c_.ctx, by, h, x_, rows);
+  for_each_expert(
+      scratch, starting,
+      [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
+        if (count == 0) return;
+        linear.forward(h, 2 * f, rows.at(first * h), t.weight.at(e * 2 * f * h), nullptr,
+                       gate_up.at(first * 2 * f));
+      });
+  gated_forward(c_.ctx, c_.decoder.mlp.activation, {by.pairs(), f, 2 * f}, gate_up, gate_up.at(f),
+                act);
+  for_each_expert(
+      scratch, starting,
+      [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
+        if (count == 0) return;
+        linear.forward(f, h, act.at(first * f), t.down.at(e * h * f), nullptr, rows.at(first * h));
+      });
+  combine_rows(c_.ctx, by, h, by.weights, rows, out, false);
+}
+
+void Mixture::backward(Role role, Tensors t, Gradients g, const Scratch& scratch,
+                       const MixtureBackwardWorkspace& w, ConstStored dy, Stored dx) const {
+  switch (role) {
+    case Role::shared_router:
+      return add_shared_expert_backward(c_.ctx, shared(t), dy, scratch.fp32(w.dfactor), dx,
+                                        scratch[w.dshared], g.weight, g.accumulate);
+    case Role::experts: return experts_backward(t, g, scratch, w, dy, dx);
+    case Role::router:
+      choose_experts_backward(c_.ctx, moe_, routes(), scratch.fp32(w.dweights), scratch[w.dlogits]);
+      return product_backward(t, g, scratch, scratch[w.dlogits], moe_.experts, dx);
+    case Role::shared_down: return shared_down_backward(t, g, scratch, w);
+    case Role::shared_up:
+      return product_backward(t, g, scratch, scratch[w.dshared_up], moe_.shared_ffn, dx);
+    case Role::shared_gate:
+      return product_backward(t, g, scratch, scratch[w.dshared_gate], moe_.shared_ffn, dx);
+    default: unknown_role(role);
+  }
+}
+
+// Backward of a product of x, added to dx.
+void Mixture::product_backward(Tensors t, Gradients g, const Scratch& scratch, ConstStored dy,
+                               std::int64_t out, Stored dx) const {
+  scratch.linear().backward_input(c_.h, out, dy, t.weight, dx, true);
+  scratch.linear().backward_weight(c_.h, out, dy, x_, g.weight, g.accumulate);
+}
+
+void Mixture::shared_down_backward(Tensors t, Gradients g, const Scratch& scratch,
+                                   const MixtureBackwardWorkspace& w) const {
+  const std::int64_t f = moe_.shared_ffn;
+  const Stored dout = scratch[w.dshared], act = scratch[w.shared_act];
+  scratch.linear().backward_input(f, c_.h, dout, t.weight, scratch[w.dshared_gate]);
+  gated_backward(c_.ctx, c_.decoder.mlp.activation, {c_.rows, f, f}, c_.saved(s_.shared_gate),
+                 c_.saved(s_.shared_up), scratch[w.dshared_gate], act, scratch[w.dshared_gate],
+                 scratch[w.dshared_up]);
+  scratch.linear().backward_weight(f, c_.h, dout, act, g.weight, g.accumulate);
+}
+
+// Gradients of an expert's output are collected without the weight, which is multiplied in where
+// the activation's gradient is known: the weight's own gradient needs the expert's output or the
+// gradient of its activation, and only the latter is at hand.
+void Mixture::experts_backward(Tensors t, Gradients g, const Scratch& scratch,
+                               const MixtureBackwardWorkspace& w, ConstStored dy, Stored dx) const {
+  const std::int64_t h = c_.h, f = moe_.ffn;
+  const Routes by = routes();
+  const Stored rows = scratch[w.rows], act = scratch[w.act], dgate_up = scratch[w.dgate_up];
+  const Stored gate_up = c_.saved(s_.gate_up);
+  const auto weight_backward = [&](const Linear& linear, std::int64_t in, std::int64_t out,
+                                   std::int64_t count, ConstStored d, ConstStored from, Stored to) {
+    if (count > 0)
+      linear.backward_weight(in, out, d, from, to, g.accumulate);
+    else if (!g.accumulate)
+      clear(c_.ctx, in * out * dtype_bytes(to.dtype), to.data);
+  };
+  const std::vector<std::int32_t> starting = starts();
+  collect_rows(c_.ctx, by, h, dy, rows);
+  for_each_expert(
+      scratch, starting,
+      [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
+        if (count > 0)
+          linear.backward_input(f, h, rows.at(first * h), t.down.at(e * h * f), act.at(first * f));
+      });
+  gated_backward(c_.ctx, c_.decoder.mlp.activation, {by.pairs(), f, 2 * f}, gate_up, gate_up.at(f),
+                 act, act, dgate_up, dgate_up.at(f));
+  weigh_pairs(c_.ctx, by, f, gate_up, act, dgate_up, scratch.fp32(w.dweights));
+  for_each_expert(
+      scratch, starting,
+      [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
+        weight_backward(linear, f, h, count, rows.at(first * h), act.at(first * f),
+                        g.down.at(e * h * f));
+      });
+  collect_rows(c_.ctx, by, h, x_, rows);
+  for_each_expert(
+      scratch, starting,
+      [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
+        const ConstStored d = dgate_up.at(first * 2 * f);
+        weight_backward(linear, h, 2 * f, count, d, rows.at(first * h), g.weight.at(e * 2 * f * h));
+        if (count > 0)
+          linear.backward_input(h, 2 * f, d, t.weight.at(e * 2 * f * h), rows.at(first * h));
+      });
+  combine_rows(c_.ctx, by, h, nullptr, rows, dx, shares());
+}
+
+}  // namespace shardmark

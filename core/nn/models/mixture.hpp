@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The modules of a mixture of experts, in the place of a block's MLP.
+#pragma once
+
+#include <vector>
+
+#include <core/nn/layers/experts.hpp>
+#include <core/nn/models/module_call.hpp>
+#include <core/plan/model/block_sizes.hpp>
+
+namespace shardmark {
+
+/// One call of a module in a mixture, whose input is `x`.
+class Mixture {
+ public:
+  Mixture(const ModuleCall& call, const MixtureSaved& saved, ConstStored x)
+      : c_(call), moe_(call.decoder.moe), s_(saved), x_(x) {}
+
+  /// The last module of the mixture writes `out`.
+  void forward(Role role, Tensors t, const Scratch& scratch, const MixtureForwardWorkspace& w,
+               Stored out) const;
+  /// `dy` is the gradient of the mixture's output. Modules add to `dx`; the one that runs first
+  /// overwrites it.
+  void backward(Role role, Tensors t, Gradients g, const Scratch& scratch,
+                const MixtureBackwardWorkspace& w, ConstStored dy, Stored dx) const;
+
+ private:
+  bool shares() const { return moe_.shared_ffn > 0; }
+  Routes routes() const;
+  SharedExpert shared(Tensors t) const;
+  std::vector<std::int32_t> starts() const;
+  template<class F>
+  void for_each_expert(const Scratch& scratch, const std::vector<std::int32_t>& first,
+                       const F& f) const;
+  void project(Tensors t, const Scratch& scratch, std::int64_t y) const;
+  void experts_forward(Tensors t, const Scratch& scratch, const MixtureForwardWorkspace& w,
+                       Stored out) const;
+  void experts_backward(Tensors t, Gradients g, const Scratch& scratch,
+                        const MixtureBackwardWorkspace& w, ConstStored dy, Stored dx) const;
+  void shared_down_backward(Tensors t, Gradients g, const Scratch& scratch,
+                            const MixtureBackwardWorkspace& w) const;
+  void product_backward(Tensors t, Gradients g, const Scratch& scratch, ConstStored dy,
+                        std::int64_t out, Stored dx) const;
+
+  const ModuleCall& c_;
+  const MoeSpec& moe_;
+  const MixtureSaved& s_;
+  ConstStored x_;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors of a mixture of experts, in the place of a block's MLP. A pair is a row together with
+// one of its experts. Forward sorts pairs by experts, so that the rows of an expert follow each
+// other and each expert is one product. No pair is dropped: sizes depend on the number of pairs
+// alone, however they are spread over the experts.
+#pragma once
+
+#include <core/plan/model/transformer_sizes.hpp>
+
+namespace shardmark {
+
+class Offsets;
+
+/// Pairs of a micro-batch: rows times experts per token.
+std::int64_t pairs_of(const TransformerDims& dims);
+
+/// Offsets in `saved`. R is the number of rows, P of pairs, E of experts, h the hidden size, and f
+/// and s are the widths of an expert and of the shared one.
+struct MixtureSaved {
+  std::int64_t probabilities = 0;  // [R][E], fp32, of the router
+  std::int64_t weights = 0;        // [P], fp32, by row and choice
+  std::int64_t chosen = 0;         // [P], int32: the expert of a pair
+  std::int64_t places = 0;         // [P], int32: its place in the sorted order
+  std::int64_t sources = 0;        // [P], int32: the pair at a place
+  std::int64_t starts = 0;         // [E + 1], int32: the first place of each expert, and P
+  std::int64_t gate_up = 0;        // [P][2 f], sorted
+  std::int64_t shared_gate = 0, shared_up = 0;  // [R][s]
+  std::int64_t shared_out = 0;                  // [R][h], before its factor
+  std::int64_t shared_factor = 0;               // [R], fp32
+  std::int64_t sum = 0;                         // [R][h], of the chosen experts
+};
+
+/// Offsets in the workspace of the forward pass.
+struct MixtureForwardWorkspace {
+  std::int64_t rows = 0;        // [P][h], the experts' inputs, then their outputs
+  std::int64_t act = 0;         // [P][f]
+  std::int64_t shared_act = 0;  // [R][s]; overlaps them
+};
+
+/// Offsets in the workspace of the backward pass.
+struct MixtureBackwardWorkspace {
+  std::int64_t rows = 0;      // [P][h], gradients of outputs, inputs, then gradients of inputs
+  std::int64_t act = 0;       // [P][f], gradients of the activation's outputs, then these
+  std::int64_t dgate_up = 0;  // [P][2 f]
+  std::int64_t dweights = 0;  // [P], fp32
+  std::int64_t dlogits = 0;   // [R][E]
+  std::int64_t dfactor = 0;   // [R], fp32, of the logit of the shared expert's factor
+  std::int64_t dshared = 0;   // [R][h]
+  std::int64_t shared_act = 0, dshared_gate = 0, dshared_up = 0;  // [R][s]
+};
+
+/// Takes the places of these tensors from `offsets`.
+MixtureSaved mixture_saved(const TransformerDims& dims, Offsets& offsets);
+MixtureForwardWorkspace mixture_forward_workspace(const TransformerDims& dims, Offsets& offsets);
+MixtureBackwardWorkspace mixture_backward_workspace(const TransformerDims& dims, Offsets& offsets);
+
+}  // namespace shardmark

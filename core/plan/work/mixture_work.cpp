@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The work of a mixture of experts, in the order of core/nn/models/mixture.cpp.
+#include <algorithm>
+
+#include <core/plan/work/work_lists.hpp>
+
+namespace shardmark {
+namespace {
+
+class MixtureWork : private WorkLists {
+ public:
+  MixtureWork(const TransformerDims& d, bool accumulate, Work& work)
+      : WorkLists(d.dtype, work),
+        d_(d),
+        moe_(d.decoder->moe),
+        rows_(d.rows()),
+        pairs_(pairs_of(d)),
+        accumulate_(accumulate) {}
+
+  void forward(Role role) {
+    const std::int64_t h = d_.hidden, s = moe_.shared_ffn;
+    switch (role) {
+      case Role::shared_gate:
+      case Role::shared_up: return product_forward(rows_, h, s, d_.dtype);
+      case Role::shared_down:
+        stream(activation_kernel(d_.decoder->mlp.activation, false), rows_ * s, 1, 3);
+        return product_forward(rows_, s, h, d_.dtype);
+      case Role::router: product_forward(rows_, h, moe_.experts, Dtype::fp32); return choose();
+      case Role::experts: return experts_forward();
+      case Role::shared_router: return stream("add_shared_expert", rows_ * h, h, 5);
+      default: return;
+    }
+  }
+  void backward(Role role) {
+    const std::int64_t h = d_.hidden, s = moe_.shared_ffn;
+    switch (role) {
+      case Role::shared_router:
+        typed("add_shared_expert_backward", Dtype::fp32, rows_ * h, h,
+              static_cast<double>(rows_ * h * (3 * dtype_bytes(d_.dtype) + 4)), 1);
+        return stream("shared_weight_backward", rows_ * h, h, 1);
+      case Role::experts: return experts_backward();
+      case Role::router:
+        small("choose_experts_backward", rows_ * moe_.experts, moe_.experts);
+        return product_backward(moe_.experts);
+      case Role::shared_down:
+        product_input(rows_, s, h, d_.dtype, false);
+        stream(activation_kernel(d_.decoder->mlp.activation, true), rows_ * s, 1, 6);
+        return product_weight(rows_, s, h);
+      case Role::shared_up:
+      case Role::shared_gate: return product_backward(s);
+      default: return;
+    }
+  }
+
+ private:
+  void product_forward(std::int64_t rows, std::int64_t in, std::int64_t out, Dtype c_type,
+                       std::int64_t count = 1) {
+    product({.m = rows, .n = out, .k = in, .transpose_b = true, .c_type = c_type, .count = count});
+  }
+  void product_input(std::int64_t rows, std::int64_t in, std::int64_t out, Dtype c_type,
+                     bool accumulate, std::int64_t count = 1) {
+    product(
+        {.m = rows, .n = in, .k = out, .accumulate = accumulate, .c_type = c_type, .count = count});
+  }
+  void product_weight(std::int64_t rows, std::int64_t in, std::int64_t out,
+                      std::int64_t count = 1) {
+    product({.m = out,
+             .n = in,
+             .k = rows,
+             .transpose_a = true,
+             .accumulate = accumulate_,
+             .c_type = d_.dtype,
+             .count = count});
+  }
+  // Of a product of the mixture's input, whose gradient is a sum in fp32.
+  void product_backward(std::int64_t out) {
+    product_input(rows_, d_.hidden, out, Dtype::fp32, true);
+    product_weight(rows_, d_.hidden, out);
+  }
+
+  // Kernels over integers and probabilities.
+  void small(std::string_view kernel, std::int64_t elems, std::int64_t width) {
+    typed(kernel, Dtype::fp32, elems, width, static_cast<double>(elems) * 4, 1);
+  }
+  void choose() {
+    small("choose_experts", rows_ * moe_.experts, moe_.experts);
+    small("count_pairs", moe_.experts * pairs_, pairs_);
+    small("start_experts", moe_.experts, moe_.experts);
+    small("place_pairs", moe_.experts * pairs_, pairs_);
+  }
+
+  // Calls f(rows, count) for the experts that have as many rows.
+  template<class F>
+  void for_each_size(const F& f) const {
+    const std::int64_t fewest = pairs_ / moe_.experts, larger = pairs_ % moe_.experts;
+    if (larger > 0) f(fewest + 1, larger);
+    if (fewest > 0) f(fewest, moe_.experts - larger);
+  }
+  void combine(Dtype into, bool add) {
+    const auto elems = static_cast<double>(pairs_ * d_.hidden * dtype_bytes(d_.dtype));
+    const std::int64_t arrays = add ? 2 : 1, out = rows_ * d_.hidden;
+    typed("combine_rows", into, out, d_.hidden,
+          elems + static_cast<double>(arrays * out * dtype_bytes(into)), 1);
+  }
+
+  void experts_forward() {
+    const std::int64_t h = d_.hidden, f = moe_.ffn;
+    stream("collect_rows", pairs_ * h, h, 2);
+    for_each_size([&](std::int64_t rows, std::int64_t count) {
+      product_forward(rows, h, 2 * f, d_.dtype, count);
+    });
+    stream(activation_kernel(d_.decoder->mlp.activation, false), pairs_ * f, 1, 3);
+    for_each_size([&](std::int64_t rows, std::int64_t count) {
+      product_forward(rows, f, h, d_.dtype, count);
+    });
+    combine(d_.dtype, false);
+  }
+
+  void experts_backward() {
+    const std::int64_t h = d_.hidden, f = moe_.ffn;
+    stream("collect_rows", pairs_ * h, h, 2);
+    for_each_size([&](std::int64_t rows, std::int64_t count) {
+      product_input(rows, f, h, d_.dtype, false, count);
+    });
+    stream(activation_kernel(d_.decoder->mlp.activation, true), pairs_ * f, 1, 6);
+    stream("weigh_pairs", pairs_ * f, f, 7);
+    for_each_size(
+        [&](std::int64_t rows, std::int64_t count) { product_weight(rows, f, h, count); });
+    stream("collect_rows", pairs_ * h, h, 2);
+    for_each_size([&](std::int64_t rows, std::int64_t count) {
+      product_weight(rows, h, 2 * f, count);
+      product_input(rows, h, 2 * f, d_.dtype, false, count);
+    });
+    clear_unused();
+    combine(Dtype::fp32, moe_.shared_ffn > 0);
+  }
+
+  // The gradients of experts without rows are zeros, unless gradients are added.
+  void clear_unused() {
+    const std::int64_t unused = std::max<std::int64_t>(moe_.experts - pairs_, 0);
+    if (accumulate_ || unused == 0) return;
+    for (const std::int64_t elems : {d_.hidden * moe_.ffn, 2 * d_.hidden * moe_.ffn})
+      typed("clear", d_.dtype, elems, 1, static_cast<double>(elems * dtype_bytes(d_.dtype)),
+            unused);
+  }
+
+  const TransformerDims& d_;
+  const MoeSpec& moe_;
+  const std::int64_t rows_, pairs_;
+  const bool accumulate_;
+};
+
+}  // namespace
+
+std::string_view activation_kernel(Activation activation, bool backward) {
+  constexpr auto forwards = enum_names<Activation>("gelu_forward", "gelu_exact_forward",
+                                                   "relu_forward", "swiglu_forward");
+  constexpr auto backwards = enum_names<Activation>("gelu_backward", "gelu_exact_backward",
+                                                    "relu_backward", "swiglu_backward");
+  return (backward ? backwards : forwards)[activation];
+}
+
+void add_mixture_work(const TransformerDims& dims, Role role, bool backward, bool accumulate,
+                      Work& work) {
+  MixtureWork mixture(dims, accumulate, work);
+  backward ? mixture.backward(role) : mixture.forward(role);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the modules of a decoder list their work.
+#pragma once
+
+#include <core/plan/model/block_sizes.hpp>
+#include <core/plan/work/work.hpp>
+
+namespace shardmark {
+
+/// Appends products and kernels of a model's type to a `Work`.
+class WorkLists {
+ public:
+  WorkLists(Dtype dtype, Work& work) : dtype_(dtype), work_(work) {}
+
+  void product(Product p) {
+    p.type = dtype_;
+    p.part = part_;
+    work_.products.push_back(p);
+  }
+  /// A kernel that reads or writes `arrays` arrays of `elems` elements.
+  void stream(std::string_view kernel, std::int64_t elems, std::int64_t width, double arrays) {
+    const auto size = static_cast<double>(dtype_bytes(dtype_));
+    typed(kernel, dtype_, elems, width, arrays * static_cast<double>(elems) * size, 1);
+  }
+  /// `launches` launches of a kernel whose source may have another type.
+  void typed(std::string_view kernel, Dtype source, std::int64_t elems, std::int64_t width,
+             double bytes, std::int64_t launches) {
+    work_.streams.push_back({.kernel = kernel,
+                             .dtype = dtype_,
+                             .source = source,
+                             .elems = static_cast<double>(elems),
+                             .width = static_cast<double>(width),
+                             .bytes = bytes,
+                             .launches = static_cast<double>(launches),
+                             .in_attention = part_ != ProductPart::linear});
+  }
+
+ protected:
+  Dtype dtype_;
+  Work& work_;
+  ProductPart part_ = ProductPart::linear;
+};
+
+/// The label of an activation's kernel, by itself or as a gate.
+std::string_view activation_kernel(Activation activation, bool backward);
+
+/// Appends the work of a module of a mixture of experts whose layer has these dims. Experts are
+/// taken to have equally many rows, as `balanced` routing makes them; `learned` routing has the
+/// same work in total, in other shapes. `accumulate` says that gradients are added.
+void add_mixture_work(const TransformerDims& dims, Role role, bool backward, bool accumulate,
+                      Work& work);
+
+}  // namespace shardmark

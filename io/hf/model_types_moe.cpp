@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mixtures of experts. Each function says in what its class differs from a Llama.
+#include <algorithm>
+
+#include <io/hf/model_types.hpp>
+
+namespace shardmark {
+namespace {
+
+constexpr std::string_view router_first = "~mlp.gate:router ~mlp.experts:experts";
+constexpr std::string_view dense_mlp =
+    "~mlp.gate_proj:gate ~mlp.up_proj:up ~mlp.down_proj:mlp_proj";
+
+std::int64_t experts_of(const ModelConfig& c, std::int64_t fallback) {
+  return c.size(c.find("num_local_experts") ? "num_local_experts" : "num_experts", fallback);
+}
+
+// The auxiliary loss couples the layers of a step, and is part of the loss only if a config asks
+// for the router's logits.
+void describe_experts(const ModelConfig& c, Json& model, std::int64_t experts,
+                      std::int64_t per_token) {
+  if (c.flag("output_router_logits") && c.real("router_aux_loss_coef", 0.001) != 0)
+    c.cannot("output_router_logits",
+             "it adds the loss that balances the experts: set it to false, or "
+             "router_aux_loss_coef to 0");
+  model["moe"] = {{"experts", experts_of(c, experts)},
+                  {"per_token", c.size("num_experts_per_tok", per_token)}};
+}
+
+// Which layers have experts, in the classes of Qwen: every so many, without those that are listed.
+void describe_sparse_layers(const ModelConfig& c, Json& model) {
+  const std::int64_t step = c.size("decoder_sparse_step", 1);
+  const Json* dense = c.find("mlp_only_layers");
+  if (dense != nullptr && !dense->is_array())
+    c.refuse("mlp_only_layers", *dense, "must be a list of numbers of layers");
+  Json layers = Json::array();
+  for (std::int64_t l = 0; l < model["layers"].get<std::int64_t>(); ++l)
+    layers.push_back(
+        (l + 1) % step == 0 &&
+        (dense == nullptr || std::find(dense->begin(), dense->end(), l) == dense->end()));
+  if (std::find(layers.begin(), layers.end(), true) == layers.end()) {
+    model.erase("moe");  // a dense model
+    return;
+  }
+  if (std::find(layers.begin(), layers.end(), false) != layers.end())
+    model["moe"]["layers"] = layers;
+}
+
+// The modules of a class in which each layer has experts, with these names, or a dense MLP.
+Json modules_with(const Json& model, std::string_view mixture, LlamaNames names = {}) {
+  const auto moe = model.find("moe");
+  std::string mlp(moe == model.end() ? dense_mlp : mixture);
+  if (moe != model.end() && moe->contains("layers")) mlp += fmt::format(" {}", dense_mlp);
+  names.mlp = mlp;
+  return llama_modules(names);
+}
+
+}  // namespace
+
+void describe_mixtral(const ModelConfig& c, Json& model) {
+  if (c.real("router_jitter_noise", 0) != 0)
+    c.cannot("router_jitter_noise", "it draws random numbers: set it to 0");
+  describe_rms(c, model, 1e-5);
+  describe_rotary(c, model, 1e6);
+  if (c.find("sliding_window") != nullptr)
+    describe_window(c, model, *c.find("sliding_window"), true);
+  describe_experts(c, model, 8, 2);
+  model["moe"]["normalised"] = true;
+  model["modules"] = llama_modules({.mlp = router_first});
+}
+
+void describe_qwen2_moe(const ModelConfig& c, Json& model) {
+  model["attention"]["qkv_bias"] = c.flag("qkv_bias", true);
+  describe_rms(c, model);
+  describe_rotary(c, model, 10000);
+  if (c.flag("use_sliding_window")) {
+    const std::int64_t last = c.size("max_window_layers", 28);
+    Json windowed = Json::array();
+    for (std::int64_t l = 0; l < model["layers"].get<std::int64_t>(); ++l)
+      windowed.push_back(l % 2 == 0 && l < last);
+    describe_window(c, model, c.find("sliding_window") ? *c.find("sliding_window") : Json(4096),
+                    windowed);
+  }
+  describe_experts(c, model, 60, 4);
+  model["moe"]["normalised"] = c.flag("norm_topk_prob");
+  model["moe"]["ffn"] = c.size("moe_intermediate_size", 1408);
+  model["moe"]["shared_ffn"] = c.size("shared_expert_intermediate_size", 5632);
+  describe_sparse_layers(c, model);
+  const std::string shared =
+      "~mlp.shared_expert.gate_proj:shared_gate ~mlp.shared_expert.up_proj:shared_up "
+      "~mlp.shared_expert.down_proj:shared_down ~mlp.shared_expert_gate:shared_router";
+  model["modules"] = modules_with(model, fmt::format("{} {}", router_first, shared));
+}
+
+void describe_qwen3_moe(const ModelConfig& c, Json& model) {
+  describe_biases(c, model);
+  describe_rms(c, model);
+  describe_rotary(c, model, 10000);
+  if (c.flag("use_sliding_window"))
+    describe_window(c, model, c.find("sliding_window") ? *c.find("sliding_window") : Json(4096),
+                    true);
+  model["norm"]["of_q_and_k"] = "head";
+  describe_experts(c, model, 128, 8);
+  model["moe"]["normalised"] = c.flag("norm_topk_prob");
+  model["moe"]["ffn"] = c.size("moe_intermediate_size", 768);
+  describe_sparse_layers(c, model);
+  model["modules"] = modules_with(model, "~mlp.experts:experts ~mlp.gate:router",
+                                  {.projections = normed_projections});
+}
+
+void describe_olmoe(const ModelConfig& c, Json& model) {
+  if (c.find("clip_qkv") != nullptr) c.cannot("clip_qkv", "queries, keys and values are clipped");
+  describe_biases(c, model);
+  describe_rms(c, model, 1e-5);
+  describe_rotary(c, model, 10000);
+  model["norm"]["of_q_and_k"] = "all";
+  describe_experts(c, model, 64, 8);
+  model["moe"]["normalised"] = c.flag("norm_topk_prob");
+  model["modules"] = llama_modules({.projections = normed_projections, .mlp = router_first});
+}
+
+}  // namespace shardmark
