@@ -187,16 +187,31 @@ void add_shared_backward(const Context& ctx, const SharedExpert& s, const T* dy,
       });
 }
 
+/// The terms of the gradient of the shared expert's gate: dlogit * x.
+template<class T>
+struct GateTerms {
+  std::int64_t columns;
+  const float* dlogits;
+  const T* x;
+
+  KOKKOS_INLINE_FUNCTION float operator()(std::int64_t r, std::int64_t j) const {
+    return dlogits[r] * widen(x[r * columns + j]);
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t r, std::int64_t j, int n,
+                                         float (&terms)[kernel::run_elems]) const {
+    kernel::load_run(x + r * columns + j, n, terms);
+    for (float& term : terms) term *= dlogits[r];
+  }
+};
+
 template<class T>
 void shared_weight_backward(const Context& ctx, const SharedExpert& s, const float* dlogits,
                             T* dweight, bool accumulate) {
-  const T* x = s.x.as<T>();
-  const std::int64_t rows = s.rows, h = s.columns;
+  const std::int64_t rows = s.rows;
+  const GateTerms<T> terms{s.columns, dlogits, s.x.as<T>()};
   kernel::for_each_strip(
-      ctx, "shardmark::shared_weight_backward", h, KOKKOS_LAMBDA(const kernel::Strip& strip) {
-        strip.sum(rows, dweight, accumulate,
-                  [=](std::int64_t r, std::int64_t j) { return dlogits[r] * widen(x[r * h + j]); });
-      });
+      ctx, "shardmark::shared_weight_backward", s.columns,
+      KOKKOS_LAMBDA(const kernel::Strip& strip) { strip.sum(rows, dweight, accumulate, terms); });
 }
 
 }  // namespace
