@@ -175,6 +175,20 @@ CandidateSpace space_of(const AdviseCase& question, const Deck& deck, std::int64
   return space;
 }
 
+std::vector<std::string> given_at_stage(const Advice& advice, const Batch& batch, int stage) {
+  if (stage == advice.deck.zero.stage) return advice.given;
+  const std::string key = std::string(key_path<&ZeroSpec::stage>());
+  try {
+    const Deck deck = changed_deck(advice.question, {{key, std::to_string(stage)}});
+    std::vector<std::string> values = knob_values(deck, batch);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (knobs()[i].key == key) values[i] = advice.given[i];
+    return values;
+  } catch (const DeckError&) {  // other keys of the deck do not go with the stage
+    return advice.given;
+  }
+}
+
 // The deck without changes, under a schedule of the framework.
 void judge_given(Advice& advice) {
   const Deck& deck = advice.deck;
@@ -193,12 +207,15 @@ void judge_given(Advice& advice) {
              deck.zero.accumulation_steps.value_or(0)};
   }
   advice.given = knob_values(deck, batch);
+  for (int stage = 0; stage <= 3; ++stage)
+    advice.given_at_stage[static_cast<std::size_t>(stage)] = given_at_stage(advice, batch, stage);
 }
 
 // A value that the deck has already need not be set, unless it follows from another key there.
 DeckChanges needed_changes(const Advice& advice) {
   const Candidate& best = advice.candidates.front();
-  const std::vector<KnobChange> differ = knob_changes(best.changes, advice.given, best.values);
+  const std::vector<KnobChange> differ =
+      knob_changes(best.changes, advice.given_beside(best), best.values);
   DeckChanges needed;
   for (const auto& change : best.changes) {
     const bool differs = std::any_of(differ.begin(), differ.end(),

@@ -2,6 +2,7 @@
 // Walks the candidates and picks the best one.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,7 +27,15 @@ struct Advice {
   DeckChanges needed;                    // of the best one's changes those that change anything
   Candidate as_given;                    // the deck without changes
   std::vector<std::string> given;        // values of its knobs (knobs.hpp)
+  // The same of the deck with nothing but another stage, which some keys follow unless they are
+  // set. The stage itself is that of `given`.
+  std::array<std::vector<std::string>, 4> given_at_stage;
   std::size_t considered = 0;
+
+  /// What a candidate's knobs are compared with.
+  const std::vector<std::string>& given_beside(const Candidate& c) const {
+    return given_at_stage[static_cast<std::size_t>(c.stage)];
+  }
 };
 
 /// Evaluates all candidates for `global_batch` sequences per step (0: what the deck gives). Uses a

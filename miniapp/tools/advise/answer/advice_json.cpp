@@ -23,7 +23,7 @@ AdviceJson idle_json(const std::vector<IdleKey>& keys) {
 // What differs from the deck: {"key", "name", "from", "to"}.
 AdviceJson differences_json(const Advice& a, const Candidate& c) {
   AdviceJson list = AdviceJson::array();
-  for (const KnobChange& change : knob_changes(c.changes, a.given, c.values))
+  for (const KnobChange& change : knob_changes(c.changes, a.given_beside(c), c.values))
     list.push_back({{"key", change.key},
                     {"name", change.name},
                     {"from", value_json(change.from)},

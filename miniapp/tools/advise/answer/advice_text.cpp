@@ -38,7 +38,7 @@ std::string table_of(const Advice& a, std::size_t top) {
       "micro", "accum.", "recompute", "tokens/s", "step", "device", "limited by", "changed knobs");
   bool any_tight = false;
   for (std::size_t i = 0; i < std::min(top, a.candidates.size()); ++i) {
-    text += table_row(a.candidates[i], a.given);
+    text += table_row(a.candidates[i], a.given_beside(a.candidates[i]));
     any_tight = any_tight || a.candidates[i].tight;
   }
   if (any_tight)

@@ -151,7 +151,7 @@ std::string sharding_lines(const TorchAdvice& a) {
   const TorchSpec& t = a.deck.torch;
   const TorchJson mesh = mesh_of(a);
   std::string text = fmt::format(
-      "    mesh = init_device_mesh(\"cuda\", {}, mesh_dim_names={})\n"
+      "    mesh = init_device_mesh(device, {}, mesh_dim_names={})\n"
       "    policy = MixedPrecisionPolicy({}{}{})\n"
       "    options = dict(mesh=mesh, mp_policy=policy{})\n",
       python_value(mesh), mesh.size() == 2 ? R"(("replicate", "shard"))" : R"(("shard",))",
@@ -262,7 +262,8 @@ TorchJson torch_json(const TorchAdvice& a) {
 std::string torch_python(const TorchAdvice& a) {
   return "# Written by `shardmark advise --for torch` for PyTorch 2.15: " +
          std::string(wrapper_of(a.deck)) + ".\n" + loop_notes(a) + import_lines(a.deck) +
-         "\n\ndef wrap_model(model, blocks):\n"
+         fmt::format("\n\ndef wrap_model(model, blocks{}):\n",
+                     shards_modules(a.deck) ? ", device=\"cuda\"" : "") +
          "    \"\"\"`blocks`: a list of the model's transformer blocks, in their order.\"\"\"\n" +
          (a.deck.run.activation_checkpointing ? checkpoint_lines() : "") +
          (shards_modules(a.deck) ? sharding_lines(a) : ddp_lines(a)) + optimizer_lines(a);

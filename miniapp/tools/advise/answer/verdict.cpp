@@ -17,10 +17,11 @@ namespace {
 std::string what_to_use(const Advice& a) {
   const Candidate& best = a.candidates.front();
   const AdviseCase& q = a.question;
-  std::string text = fmt::format(
-      "Use {}, to train {} with {} on {} of {}.", configuration(best, q.framework, a.given),
-      model_line(a.deck, a.best.program.model.elems), traits(q.framework).title,
-      plural(q.ranks, "rank"), q.machine->name);
+  std::string text =
+      fmt::format("Use {}, to train {} with {} on {} of {}.",
+                  configuration(best, q.framework, a.given_beside(best)),
+                  model_line(a.deck, a.best.program.model.elems), traits(q.framework).title,
+                  plural(q.ranks, "rank"), q.machine->name);
   if (best.schedule == Schedule::paper)
     text +=
         " The schedule paper is the ZeRO paper's own, which neither DeepSpeed nor PyTorch runs: "
@@ -28,13 +29,25 @@ std::string what_to_use(const Advice& a) {
   return text;
 }
 
+// Whether the deck has the value of the change, which with the change's stage it would lose.
+bool has_already(const Advice& a, const KnobChange& change) {
+  for (std::size_t i = 0; i < a.given.size(); ++i)
+    if (knobs()[i].key == change.key) return a.given[i] == change.to;
+  return false;
+}
+
 std::string what_changes(const Advice& a) {
+  const Candidate& best = a.candidates.front();
   const std::vector<KnobChange> changes =
-      knob_changes(a.candidates.front().changes, a.given, a.candidates.front().values);
+      knob_changes(best.changes, a.given_beside(best), best.values);
   if (changes.empty()) return " That is the deck as it is.";
   std::vector<std::string> parts;
   for (const KnobChange& c : changes)
-    parts.push_back(fmt::format("{} {} -> {}", c.name, c.from, c.to));
+    parts.push_back(fmt::format(
+        "{} {} -> {}{}", c.name, c.from, c.to,
+        has_already(a, c) ? fmt::format(" (as it is now, but {} at stage {} unless it is given)",
+                                        c.from, best.stage)
+                          : ""));
   return fmt::format(" Changes to the deck: {}.", join(parts, "; "));
 }
 
@@ -77,10 +90,11 @@ std::string what_has_room(const Advice& a) {
       fmt::format(" Take care: {}, and a framework may need more than the plan.", tight);
   if (!a.with_room) return care + " No other candidate that fits has more room.";
   const Candidate& other = *a.with_room;
-  return care + fmt::format(" The fastest with room, {}, is {} and takes {}.",
-                            beside(other, a.candidates.front(), a.question.framework, a.given),
-                            speed_beside(other, a.candidates.front()),
-                            human_bytes(other.bytes[Tier::device]));
+  return care +
+         fmt::format(
+             " The fastest with room, {}, is {} and takes {}.",
+             beside(other, a.candidates.front(), a.question.framework, a.given_beside(other)),
+             speed_beside(other, a.candidates.front()), human_bytes(other.bytes[Tier::device]));
 }
 
 // What the deck becomes where it is written for another framework's schedule.
@@ -112,7 +126,7 @@ std::string next_best(const Advice& a) {
   const Candidate& next = a.candidates[1];
   if (a.with_room && a.with_room->changes == next.changes) return "";  // it is named already
   return fmt::format(" The next best, {}, is {} and takes {}.",
-                     beside(next, a.candidates[0], a.question.framework, a.given),
+                     beside(next, a.candidates[0], a.question.framework, a.given_beside(next)),
                      speed_beside(next, a.candidates[0]), human_bytes(next.bytes[Tier::device]));
 }
 
@@ -153,14 +167,20 @@ std::string what_limits(const Advice& a) {
   return text + '.';
 }
 
+std::string gb_per_s(double bytes_per_s) {
+  const double rate = bytes_per_s * 1e-9;
+  return rate < 1000 ? fmt::format("{:.3g}", rate) : fmt::format("{:.0f}", rate);
+}
+
 // "below 42.9 GB/s", up to the ends of what was tried.
 std::string range_text(const Crossing& c, double rate) {
-  constexpr double gb = 1e-9, lowest = 1.0 / 64, highest = 16, about = 1.01;
+  constexpr double lowest = 1.0 / 64, highest = 16, about = 1.01;
   const double low = std::min(c.node_bytes_per_s, c.until_bytes_per_s);
   const double high = std::max(c.node_bytes_per_s, c.until_bytes_per_s);
-  if (c.below && low <= rate * lowest * about) return fmt::format("below {:.3g} GB/s", high * gb);
-  if (!c.below && high * about >= rate * highest) return fmt::format("above {:.3g} GB/s", low * gb);
-  return fmt::format("between {:.3g} and {:.3g} GB/s", low * gb, high * gb);
+  if (c.below && low <= rate * lowest * about) return fmt::format("below {} GB/s", gb_per_s(high));
+  if (!c.below && high * about >= rate * highest)
+    return fmt::format("above {} GB/s", gb_per_s(low));
+  return fmt::format("between {} and {} GB/s", gb_per_s(low), gb_per_s(high));
 }
 
 // Each candidate once, with all of its ranges.
@@ -176,16 +196,15 @@ std::string where_it_changes(const Advice& a) {
   }
   std::vector<std::string> parts;
   for (const auto& [candidate, found] : ranges)
-    parts.push_back(
-        fmt::format("{} {}, by up to {:.0f} %", join(found.first, " and "),
-                    beside(a.best_of_stage[candidate], a.candidates.front(), q.framework, a.given),
-                    100 * found.second));
+    parts.push_back(fmt::format("{} {}, by up to {:.0f} %", join(found.first, " and "),
+                                beside(a.best_of_stage[candidate], a.candidates.front(),
+                                       q.framework, a.given_beside(a.best_of_stage[candidate])),
+                                100 * found.second));
   const bool between = q.ranks > q.ranks_per_node;
   return fmt::format(
-      " This network has {:.3g} GB/s per {}. Compared among the best of each stage here, with "
-      "another "
+      " This network has {} GB/s per {}. Compared among the best of each stage here, with another "
       "bandwidth these would be faster: {}. A search for that network may find still others.",
-      rate * 1e-9, between ? "node" : "link", join(parts, "; "));
+      gb_per_s(rate), between ? "node" : "link", join(parts, "; "));
 }
 
 // DeepSpeed's section `activation_checkpointing` says how DeepSpeed's own function recomputes, and

@@ -3,6 +3,7 @@
 // what matters, it says what it changes, and the files and commands that it leaves give the figures
 // of the advice.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -101,6 +102,26 @@ TEST_F(AdviseFramework, HasOneRowPerPlan) {
     }
     EXPECT_FALSE(advice.at("without_effect").empty());
   }
+}
+
+// A key that follows the stage unless it is set is a change where the stage alone would change it.
+TEST_F(AdviseFramework, HasRowsThatCanBeToldApart) {
+  Json deck = model_patch();
+  deck["model"]["family"] = "gpt2";
+  deck["data"] = {{"source", "uniform"}};
+  deck["deepspeed"]["train_micro_batch_size_per_gpu"] = 1;
+  deck["deepspeed"]["zero_optimization"] = {{"stage", 3}};
+  deck["run"] = {{"steps", 2}};
+  const std::string path = place_.write("whole.json", deck.dump());
+  const Json advice = answer({path, "--ranks", "4", "--batch", "8"});
+  std::map<std::string, double> times;
+  for (const Json& c : advice.at("candidates")) {
+    Json told = Json::array({c.at("stage"), c.at("recomputation")});
+    for (const Json& change : c.at("changes")) told.push_back({change.at("key"), change.at("to")});
+    const auto [at, is_new] = times.emplace(told.dump(), c.at("step_s"));
+    EXPECT_TRUE(is_new) << told << " takes " << at->second << " and " << c.at("step_s");
+  }
+  EXPECT_GT(times.size(), 20U);
 }
 
 TEST_F(AdviseFramework, NamesKeysWithoutEffectOnce) {
