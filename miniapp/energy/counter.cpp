@@ -35,10 +35,15 @@ std::optional<double> CounterEnergy::phase_joules(EnergyPhase phase,
   return error && *error <= most_phase_error ? phases[phase] : std::nullopt;
 }
 
+double CounterEnergy::error(double seconds) const {
+  return seconds > 0 ? static_cast<double>(pieces) * steps.update_s / seconds : 0;
+}
+
 void EnergyCounter::begin() {
   last_ = read();
-  energy_.joules = at_change_ = 0;
+  energy_.joules = at_change_ = in_pauses_ = 0;
   energy_.phases = {};
+  energy_.pieces = 1;
 }
 
 void EnergyCounter::sample() {
@@ -47,17 +52,29 @@ void EnergyCounter::sample() {
   if (used < 0) used += range();
   if (used < 0)
     throw std::runtime_error(fmt::format("{} fell from {} J to {} J", energy_.name, last_, now));
-  energy_.joules += used;
+  (paused_ ? in_pauses_ : energy_.joules) += used;
   last_ = now;
 }
 
 void EnergyCounter::change_phase(std::optional<EnergyPhase> ended) {
   sample();
+  const double all = energy_.joules + in_pauses_;
   if (ended) {
     std::optional<double>& joules = energy_.phases[*ended];
-    joules = joules.value_or(0) + energy_.joules - at_change_;
+    joules = joules.value_or(0) + all - at_change_;
   }
-  at_change_ = energy_.joules;
+  at_change_ = all;
+}
+
+void EnergyCounter::pause() {
+  sample();
+  paused_ = true;
+  ++energy_.pieces;
+}
+
+void EnergyCounter::resume() {
+  sample();
+  paused_ = false;
 }
 
 }  // namespace shardmark

@@ -26,11 +26,15 @@ struct CounterSteps {
 struct CounterEnergy {
   std::string name, source;  // "package-0", "powercap"
   EnergyPart part = EnergyPart::processor;
-  double joules = 0;
+  double joules = 0;  // but those between pause() and resume()
   CounterSteps steps{};
   /// Joules between the readings at the ends of a phase; empty where there was none.
   EnumArray<EnergyPhase, std::optional<double>> phases{};
+  std::int64_t pieces = 1;  // into which pauses divide what `joules` are of
 
+  /// By how much of themselves the joules of `seconds` may be wrong, since a count is up to an
+  /// update old at the ends of each span. 0 if `seconds` is 0.
+  double error(double seconds) const;
   /// By how much of itself the figure of `phase` may be wrong: a count is up to an update old, in
   /// which the power was at most that of the phase with the most. Empty: there is no figure.
   std::optional<double> phase_error(EnergyPhase phase, const PhaseSpans& spans) const;
@@ -56,11 +60,16 @@ class EnergyCounter {
   void sample();
   /// The same between two phases: what was used since the last call belongs to `ended`.
   void change_phase(std::optional<EnergyPhase> ended);
+  /// What is used until resume() belongs to a phase at most, and is not in the joules.
+  void pause();
+  void resume();
   const CounterEnergy& energy() const { return energy_; }
 
  private:
   CounterEnergy energy_;
-  double last_ = 0, at_change_ = 0;
+  double last_ = 0, at_change_ = 0;  // at_change_: of all that was used
+  double in_pauses_ = 0;
+  bool paused_ = false;
 };
 
 }  // namespace shardmark

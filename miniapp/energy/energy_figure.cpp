@@ -12,6 +12,8 @@
 namespace shardmark {
 namespace {
 
+constexpr double least_said_error = 0.01;
+
 using Json = nlohmann::json;
 
 Json to_json(const PhaseReadings& p) {
@@ -23,8 +25,8 @@ Json to_json(const PhaseReadings& p) {
 Json to_json(const CounterEnergy& c) {
   Json phases = Json::array();
   for (const auto& joules : c.phases) phases.push_back(joules ? Json(*joules) : Json());
-  return {c.name,         c.source, static_cast<int>(c.part), c.joules, c.steps.update_s,
-          c.steps.joules, phases};
+  return {c.name, c.source, static_cast<int>(c.part), c.joules, c.steps.update_s, c.steps.joules,
+          phases, c.pieces};
 }
 
 Json to_json(const EnergyMeters& meters, const PhaseReadings& phases, const std::string& host,
@@ -56,6 +58,7 @@ CounterEnergy counter_of(const Json& json) {
                   {json.at(4), json.at(5)}};
   for (std::size_t i = 0; i < c.phases.size(); ++i)
     if (const Json& joules = json.at(6).at(i); !joules.is_null()) c.phases[i] = joules;
+  c.pieces = json.at(7);
   return c;
 }
 
@@ -98,6 +101,13 @@ std::optional<double> EnergyFigure::joules() const {
     sum += *joules;
   }
   return nodes.empty() ? std::nullopt : std::optional(sum);
+}
+
+double EnergyFigure::error() const {
+  double most = 0;
+  for (const NodeEnergy& node : nodes)
+    for (const CounterEnergy& c : node.counted()) most = std::max(most, c.error(seconds));
+  return most;
 }
 
 bool EnergyFigure::whole() const {
@@ -144,6 +154,7 @@ std::string describe(const EnergyFigure& f) {
   }
   if (const auto joules = f.joules()) {
     text += fmt::format("  in all {:.4g} J", *joules);
+    if (f.error() >= least_said_error) text += fmt::format(" (± {:.2g} %)", f.error() * 100);
     if (f.seconds > 0) text += fmt::format(", {:.4g} W", *joules / f.seconds);
     if (f.tokens > 0) text += fmt::format(", {:.4g} J per token", *joules / f.tokens);
     text += f.whole() ? " of whole nodes\n"
@@ -151,6 +162,8 @@ std::string describe(const EnergyFigure& f) {
                             " of a part of each node: {}; fans, network and what else has "
                             "no counter are not in it\n",
                             f.parts());
+    if (f.error() > most_energy_error)
+      text += "  no joules_per_token: the timed steps are too short for these counters\n";
   }
   text += describe_phases(f);
   for (const std::string& reason : missing) text += fmt::format("  not measured: {}\n", reason);

@@ -41,6 +41,9 @@ struct EnergyFigure {
 
   /// Empty if a node measured nothing: the sum would be too small.
   std::optional<double> joules() const;
+  /// By how much of itself the sum may be wrong, since counters are not up to date when timed steps
+  /// begin and end.
+  double error() const;
   bool whole() const;
   /// The parts that are in the sum: "processor, memory".
   std::string parts() const;

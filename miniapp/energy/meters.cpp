@@ -238,6 +238,14 @@ void EnergyMeters::change_phase(std::optional<EnergyPhase> ended, bool all) {
   });
 }
 
+void EnergyMeters::pause() {
+  each([](EnergyCounter& counter) { counter.pause(); });
+}
+
+void EnergyMeters::resume() {
+  each([](EnergyCounter& counter) { counter.resume(); });
+}
+
 std::vector<CounterEnergy> EnergyMeters::energy() const {
   std::vector<CounterEnergy> all;
   for (const auto& counter : counters_) all.push_back(counter->energy());

@@ -36,6 +36,9 @@ class EnergyMeters {
   void follow_no_phases() { following_.clear(); }
   /// Reads the chosen counters, or `all`, at the end of the phase `ended`, if one ends.
   void change_phase(std::optional<EnergyPhase> ended, bool all);
+  /// Reads all counters. What they count until resume() is not in their joules.
+  void pause();
+  void resume();
   /// What each counter has measured from begin() to the last reading.
   std::vector<CounterEnergy> energy() const;
   /// What is not measured and why, in sentences without a full stop.

@@ -26,4 +26,7 @@ using PhaseSpans = EnumArray<EnergyPhase, PhaseSpan>;
 /// The largest part of itself by which the joules of a phase may be wrong to be reported.
 inline constexpr double most_phase_error = 0.1;
 
+/// The same for the joules of all timed steps, for a figure of merit.
+inline constexpr double most_energy_error = 0.1;
+
 }  // namespace shardmark

@@ -25,7 +25,7 @@ std::vector<FigureOfMerit> figures_of_merit(const Result& result) {
   if (c.timed_write_s.empty()) {
     std::vector<FigureOfMerit> merits{{"tokens_per_s", result.tokens_per_s, "tokens/s"}};
     const auto joules = result.energy.joules();
-    if (joules && result.energy.tokens > 0)
+    if (joules && result.energy.tokens > 0 && result.energy.error() <= most_energy_error)
       merits.push_back({"joules_per_token", *joules / result.energy.tokens, "J/token"});
     return merits;
   }

@@ -67,6 +67,7 @@ OrderedJson energy_json(const EnergyFigure& f) {
           {"watts", per(f.seconds)},
           {"joules_per_token", per(f.tokens)},
           {"joules_per_rank", per(ranks)},
+          {"error", joules ? number(f.error()) : OrderedJson(nullptr)},
           {"whole_nodes", joules && f.whole()},
           {"phases", by_phase(phase)},
           {"unresolved", f.unresolved()},

@@ -273,7 +273,9 @@ template<class Body>
 void Trainer::untimed(const char* what, Body body) {
   peers_.barrier();
   const std::int64_t start_ns = monotonic_ns();
+  if (meters_) meters_->pause();
   with_files_mapped(what, body);
+  if (meters_) meters_->resume();
   untimed_ns_ += monotonic_ns() - start_ns;
 }
 

@@ -45,6 +45,34 @@ TEST_F(Energy, GoesOnAfterAWrap) {
   EXPECT_NEAR(*node_of(m).joules(), 1.7, 1e-9);
 }
 
+// What is done between timed steps, as the copies of states for the replay, is not their energy.
+TEST_F(Energy, OfPausesIsNotCounted) {
+  put_zone("intel-rapl:0", "package-0", "1000000");
+  EnergyMeters m = meters();
+  m.begin();
+  put_zone("intel-rapl:0", "package-0", "2000000");
+  m.pause();
+  put_zone("intel-rapl:0", "package-0", "7000000");
+  m.change_phase(std::nullopt, true);
+  put_zone("intel-rapl:0", "package-0", "8000000");
+  m.change_phase(EnergyPhase::checkpoint, true);
+  m.resume();
+  put_zone("intel-rapl:0", "package-0", "8500000");
+  m.sample(true);
+  const NodeEnergy node = node_of(m);
+  EXPECT_NEAR(*node.joules(), 1.5, 1e-9);
+  EXPECT_NEAR(*node.counters[0].phases[EnergyPhase::checkpoint], 1, 1e-9);
+  // Each of the two spans may be wrong by an update of 1 ms.
+  EnergyFigure figure;
+  figure.nodes = {node};
+  figure.seconds = 0.01;
+  EXPECT_NEAR(figure.error(), 0.2, 1e-9);
+  EXPECT_NE(describe(figure).find("1.5 J (± 20 %)"), std::string::npos) << describe(figure);
+  EXPECT_NE(describe(figure).find("no joules_per_token"), std::string::npos);
+  figure.seconds = 10;
+  EXPECT_EQ(describe(figure).find("±"), std::string::npos) << describe(figure);
+}
+
 TEST_F(Energy, OfACounterThatFellWithoutAWrapIsDropped) {
   put_zone("intel-rapl:0", "package-0", "9000000");
   std::filesystem::remove(place.path("sys/class/powercap/intel-rapl:0/max_energy_range_uj"));
