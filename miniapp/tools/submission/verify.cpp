@@ -110,9 +110,13 @@ class Verification {
 
   // The rules of VALID and of official that follow from the losses and the deck, applied again.
   void verdict() {
-    if (const std::string ended = report_.text("/result"); ended != "VALID")
-      refuse(fmt::format("result: the run ended {}{}; only a VALID run can be handed in", ended,
-                         report_.has("/stopped") ? " (" + report_.text("/stopped") + ")" : ""));
+    const std::string ended = report_.text("/result");
+    const bool stopped = facts_.was_stopped();
+    if (ended != "VALID" || stopped)
+      refuse(
+          fmt::format("result: the run ended {}{}; only a VALID run that was not stopped can be "
+                      "handed in",
+                      ended, stopped ? " (" + report_.text("/stopped") + ")" : ""));
     Result result;
     result.rows = rows();
     if (report_.has("/stopped")) result.stopped = report_.text("/stopped");

@@ -26,6 +26,9 @@ void check_calls(const std::string& name, const CallTimes& t, const Traffic& tim
   findings.is_time(named("p50", t.p50));
   findings.is_time(named("late", t.late));
   findings.is_time({"bus bandwidth of " + name, t.bus_gb_s});
+  if (timed.bytes == 0)
+    findings.at_most({"the bus bandwidth of " + name, t.bus_gb_s},
+                     {"nothing: no timed step sends bytes by it", 0});
   findings.at_most(named("p50", t.p50), named("p99", t.p99));
   findings.at_most(named("p99", t.p99), {"the worst step", worst_step_s});
   if (timed.calls == 0) {

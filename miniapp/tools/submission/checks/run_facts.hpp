@@ -27,6 +27,9 @@ struct RunFacts {
 
   /// Whether the kernels ran on the processors of the hosts. Throws ReportError.
   bool on_host() const;
+  /// Whether the run ended before its last step. `verify` refuses such a run for that, and not for
+  /// the steps that it then lacks. Throws ReportError.
+  bool was_stopped() const { return report.has("/stopped"); }
   std::size_t warmup() const;
   /// The rows of the timed steps.
   std::span<const LossRow> timed() const { return std::span(rows).subspan(warmup()); }

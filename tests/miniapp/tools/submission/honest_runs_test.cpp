@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// An honest run is never refused: runs of all kinds, on 1 to 4 ranks, are verified as they are.
+// An honest run is never refused: runs of all kinds, on 1 to 4 ranks, are verified as they are. One
+// that was stopped is refused for that alone, and not for what it lacks in consequence.
 #include <gtest/gtest.h>
 
+#include <tests/miniapp/tools/submission/mended_archive.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
@@ -83,6 +85,34 @@ INSTANTIATE_TEST_SUITE_P(Ranks, HonestRuns,
                            return std::get<0>(of.param).name + "_on_" +
                                   std::to_string(std::get<1>(of.param));
                          });
+
+std::vector<std::string> refusals(const Outcome& o) {
+  std::vector<std::string> found;
+  for (const std::string& line : lines_of(o.out))
+    if (line.starts_with("  refused: ")) found.push_back(line);
+  return found;
+}
+
+TEST(StoppedRuns, AreRefusedForThatAlone) {
+  const Workplace place;
+  const std::string deck =
+      place.deck(3, {{"run", {{"steps", 1000000}, {"warmup", 2}, {"time_limit_s", 2}}}});
+  const Outcome ran = run({.args = {"run", deck, "--out", place.out()}, .ranks = 2});
+  ASSERT_EQ(ran.status, 6) << ran.out << ran.err;
+  const auto submit = [&] {
+    return run({.args = {"submit", place.out(), "--out", place.path("a.zip")}});
+  };
+  const Outcome o = submit();
+  EXPECT_EQ(o.status, 1) << o.out << o.err;
+  ASSERT_EQ(refusals(o).size(), 1U) << o.out;
+  EXPECT_NE(refusals(o)[0].find("stopped by run.time_limit_s"), std::string::npos) << o.out;
+
+  // A report that only says VALID is still that of a run that was stopped.
+  Json report = place.report();
+  report["result"] = "VALID";
+  place.write("out/report.json", mended_report(report, place.losses()));
+  ASSERT_EQ(refusals(submit()).size(), 1U) << submit().out;
+}
 
 }  // namespace
 }  // namespace shardmark::test::honest_runs_test

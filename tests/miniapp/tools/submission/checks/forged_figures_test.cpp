@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same for figures beside the times: proofs, prediction, energy, plan, memory, checkpoints,
 // losses and identity; and for times that no machine reaches.
+#include <iomanip>
+#include <sstream>
+
 #include <tests/miniapp/tools/submission/checks/forged.hpp>
 
 namespace shardmark::test::forged_figures_test {
@@ -160,6 +163,13 @@ void scale_all_times(Json& r, std::string& losses, double factor) {
     scale(copies["gb_per_s"], 1 / factor);
   }
   scale(r["energy"]["seconds"], factor);
+  for (Json& reason : r["unofficial_reasons"])
+    if (const std::string text = reason; text.find(" s timed") != std::string::npos) {
+      std::ostringstream seconds;
+      seconds << std::fixed << std::setprecision(1)
+              << r["step_seconds"]["timed_total"].get<double>();
+      reason = seconds.str() + text.substr(text.find(" s timed"));
+    }
   for (const char* name : {"error", "prediction", "mfu", "hfu"}) r.erase(name);
 }
 

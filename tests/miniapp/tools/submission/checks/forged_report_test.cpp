@@ -145,6 +145,7 @@ TEST_F(Forged, RanksFromAnotherRunAreRefused) {
 }
 
 TEST_F(Forged, CollectivesMustFitTheirBytes) {
+  expect_refused("/collectives/broadcast/bus_gb_per_s", 0.5, "sends bytes by it");
   expect_scaled_refused("/collectives/all_gather/bus_gb_per_s", 1e-9,
                         "the most that its p50 and p99 allow");
   expect_refused(
