@@ -31,7 +31,7 @@ td .soft { white-space: nowrap } tbody tr + tr td { border-top: 1px solid var(--
 .figure { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
 code, pre { font: 13px/1.4 ui-monospace, "DejaVu Sans Mono", monospace }
 pre { background: var(--faint); padding: 12px; overflow-x: auto; border-radius: 6px }
-svg { display: block; width: 100%; min-width: 640px; height: auto; font-size: 12px }
+svg { display: block; width: 100%; min-width: 640px; height: auto; font-size: 12px; overflow: visible }
 svg text { fill: var(--ink) } svg text.unit { fill: var(--soft) } svg text.bad { fill: var(--bad) }
 svg text.strong { font-weight: 600;
   paint-order: stroke; stroke: var(--page); stroke-width: 4px }
@@ -69,6 +69,7 @@ path.area { fill: var(--c); stroke: none }
 @media (max-width: 700px) { body { padding: 16px 12px 40px }
   td:first-child { white-space: normal; overflow-wrap: anywhere }
   th, td { padding-right: 9px } table { font-size: 13px } .note { min-width: 8em } svg { font-size: 14px }
+  pre { white-space: pre-wrap; overflow-wrap: anywhere }
   .on-wide { display: none } .on-narrow { display: block } }
 @media print { body { max-width: none; padding: 0; font-size: 11px }
   table, .legend, code, pre { font-size: 10px }

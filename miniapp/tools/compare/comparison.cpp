@@ -28,9 +28,27 @@ constexpr std::array<std::string_view, 12> first_figures{figure_name::tokens_per
                                                          figure_name::exposed_share,
                                                          "hidden communication, s"};
 
+constexpr std::string_view gb_per_s = " GB/s";
+
+// In the unit that leaves few digits: "4.41 GB/s", "69.5 kB/s".
+std::string bandwidth(double gb) {
+  constexpr std::array<const char*, 4> smaller{"GB/s", "MB/s", "kB/s", "B/s"};
+  std::size_t unit = 0;
+  while (gb > 0 && gb < 1 && unit + 1 < smaller.size()) gb *= 1e3, ++unit;
+  return fmt::format("{} {}", four_digits(gb), smaller[unit]);
+}
+
+// What a figure is called beside its value, which has the unit.
+std::string label_of(const std::string& name) {
+  if (name.ends_with(gb_per_s))
+    return name.substr(0, name.size() - gb_per_s.size()) + " bus bandwidth";
+  return name + (name.ends_with(" calls") ? ", whole run" : "");
+}
+
 std::string figure_text(const std::string& name, double value) {
   if (name.ends_with(", bytes")) return human_bytes(static_cast<std::int64_t>(value));
   if (name.ends_with(", s")) return duration(value);
+  if (name.ends_with(gb_per_s)) return bandwidth(value);
   if (name == figure_name::exposed_share) return fmt::format("{:.1f} %", value * 100);
   constexpr double readable = 1e5;
   if (name == figure_name::parameters || name == figure_name::parameter_tokens_per_s ||
@@ -61,7 +79,7 @@ std::vector<std::string> names_of(const std::vector<Subject>& subjects) {
 }
 
 ComparedRow figure_row(const std::vector<Subject>& subjects, const std::string& name) {
-  ComparedRow row{name + (name.ends_with(" calls") ? ", whole run" : ""), {}};
+  ComparedRow row{label_of(name), {}};
   for (const Subject& s : subjects) {
     const auto found = s.figures.find(name);
     const bool has = found != s.figures.end();

@@ -7,8 +7,9 @@
 #include <core/text.hpp>
 #include <miniapp/charts/chart.hpp>
 #include <miniapp/charts/page.hpp>
+#include <miniapp/charts/table.hpp>
 #include <miniapp/charts/text.hpp>
-#include <miniapp/tools/noise/noise.hpp>
+#include <miniapp/tools/noise/noise_rows.hpp>
 
 namespace shardmark {
 namespace {
@@ -100,6 +101,16 @@ std::string rank_chart(const Noise& noise) {
   return to_html(chart);
 }
 
+std::string table_of(const NoiseRows& rows) {
+  Table table;
+  table.head = rows.front();
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    auto& cells = table.rows.emplace_back(rows[i]);
+    for (std::string& cell : cells) cell = escape(cell);
+  }
+  return to_html(table);
+}
+
 }  // namespace
 
 std::string noise_html(const Noise& n) {
@@ -111,7 +122,21 @@ std::string noise_html(const Noise& n) {
           rarity_chart(n, chosen(n.hosts), "How rare delays are, by host");
   page += "<h2>Delays by rank</h2>\n" +
           rarity_chart(n, chosen(n.ranks), "How rare delays are, by rank") + rank_chart(n);
-  page += "<h2>Figures</h2>\n<pre>" + escape(noise_text(n)) + "</pre>\n";
+  page += "<h2>Quanta without communication, and their delays</h2>\n" + table_of(quanta_rows(n));
+  page += "<h2>Regular interruptions</h2>\n<ul>\n";
+  for (const std::string& sentence : period_sentences(n))
+    page += "<li>" + escape(sentence) + "</li>\n";
+  page += fmt::format(
+              "</ul>\n<h2>Rounds of a quantum and a barrier</h2>\n<p>{}; a barrier alone "
+              "takes {}.</p>\n",
+              plural(n.loop.rounds, "round"), duration(n.loop.barrier_s)) +
+          table_of(loop_rows(n));
+  if (const std::string spread = spread_sentence(n); !spread.empty())
+    page += "<p>" + escape(spread) + "</p>\n";
+  page +=
+      "<h2>Expected delay of the slowest rank in a round</h2>\n<p>If each rank is like one of "
+      "these.</p>\n" +
+      table_of(scale_rows(n));
   return document("Noise: ShardMark", page);
 }
 

@@ -103,6 +103,9 @@ TEST(NoiseFiles, AreWritten) {
   const std::string page = read_text(place.out() + "/noise.html");
   EXPECT_NE(page.find("<svg"), std::string::npos);
   EXPECT_NE(page.find("Delays by host"), std::string::npos);
+  // Its figures are tables, which narrow screens show as lists, and no lines of fixed width.
+  EXPECT_EQ(page.find("<pre"), std::string::npos);
+  EXPECT_NE(page.find(" data-label=\"p99.9: \""), std::string::npos) << "of each rank";
 
   const Json jitter = Json::parse(read_text(file)).at("jitter");
   EXPECT_EQ(jitter.at("step_relative_sd"), 0.01);

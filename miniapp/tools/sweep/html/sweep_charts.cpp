@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include <core/text.hpp>
 #include <miniapp/tools/sweep/html/sweep_dims.hpp>
 
 namespace shardmark::html {
@@ -17,7 +18,7 @@ double value_of(const SweepFigure::Of& of, const SweepPoint* point) {
 }
 
 std::string described(const SweepFigure& figure, const std::string& at, double value) {
-  return fmt::format("{}: {:.4g} {}", at, value, figure.unit);
+  return at + ": " + figure.in_words(value);
 }
 
 bool bad(const SweepPoint* p) {
@@ -69,6 +70,11 @@ void scale_axes(Chart& chart, std::vector<double> x, double part) {
 
 }  // namespace
 
+std::string SweepFigure::in_words(double value) const {
+  if (unit_bytes > 0) return human_bytes(std::llround(value * unit_bytes));
+  return four_digits(value) + " " + unit;
+}
+
 Chart curves_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure) {
   const std::vector<double> x = dim.numbers();
   std::vector<std::size_t> order(x.size());
@@ -115,7 +121,7 @@ Chart bars_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& fig
       bar.parts = figure.parts ? figure.parts(*p) : std::vector<BarPart>{{"work", "", v}};
       for (BarPart& part : bar.parts)
         part.title =
-            at + (part.name.empty() ? "" : fmt::format(", {:.4g} {}", part.value, part.name));
+            at + (part.name.empty() ? "" : ", " + part.name + " " + figure.in_words(part.value));
     }
   }
   chart.levels = figure.levels;
@@ -132,9 +138,8 @@ Chart scatter_chart(const Sweep& sweep, const std::vector<Dim>& dims, const Swee
     if (!std::isfinite(at) || !std::isfinite(v)) continue;
     x.push_back(at);
     const std::string name = name_of(p, dims);
-    dots.data.push_back(
-        {at, v, fmt::format("{}: {:.4g} {}, {:.4g} {}", name, at, over.unit, v, figure.unit), name,
-         bad(&p) ? "lost" : ""});
+    dots.data.push_back({at, v, name + ": " + over.in_words(at) + ", " + figure.in_words(v), name,
+                         bad(&p) ? "lost" : ""});
   }
   if (x.size() < 2) return {};
   chart.curves = {std::move(dots)};

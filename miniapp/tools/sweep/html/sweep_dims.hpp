@@ -50,6 +50,10 @@ struct SweepFigure {
   Of predicted = {};  // is drawn over it as a dashed line; may be empty
   std::function<std::vector<BarPart>(const SweepPoint&)> parts = {};  // of a bar; may be empty
   std::vector<Level> levels = {};
+  double unit_bytes = 0;  // of the unit, where it is one of bytes
+
+  /// A value in words: "3.03 GiB", "32 B".
+  std::string in_words(double value) const;
 };
 
 /// Curves of a figure over a dimension of numbers. Axes are logarithmic for powers and for what

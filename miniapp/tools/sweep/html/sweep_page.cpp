@@ -69,7 +69,8 @@ SweepFigure memory_figure(const Sweep& sweep, Tier tier) {
       [=](const SweepPoint& p) { return bytes(p) / unit.bytes; },
       {},
       [=](const SweepPoint& p) { return category_parts(p.plan->at_peak[tier], unit.bytes, ""); },
-      budget_of(sweep, tier, unit.bytes)};
+      budget_of(sweep, tier, unit.bytes),
+      static_cast<double>(unit.bytes)};
 }
 
 // The tiers that any point uses.

@@ -279,6 +279,20 @@ TEST(Relations, SayWhichFiguresAreOfTheWholeRun) {
   EXPECT_NE(text.find("all_gather calls, whole run"), std::string::npos) << text;
 }
 
+TEST(Relations, GiveBandwidthsInUnitsThatLeaveFewDigits) {
+  const Workplace place;
+  const auto text_for = [&](double gb_per_s) {
+    const Json patch{{"collectives", {{"all_gather", {{"bus_gb_per_s", gb_per_s}}}}}};
+    return text_of({report(place, "a", {.patch = patch}), report(place, "b", {.patch = patch})});
+  };
+  for (const auto& [rate, words] :
+       {std::pair{6.9513e-05, "69.51 kB/s"}, {0.25, "250 MB/s"}, {430.2, "430.2 GB/s"}}) {
+    const std::string text = text_for(rate);
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+    EXPECT_EQ(text.find("e-0"), std::string::npos) << text;
+  }
+}
+
 TEST(Relations, OfAFileThatIsNoReportAreRefusedAsThat) {
   const Workplace place;
   const std::string good = report(place, "a", {});

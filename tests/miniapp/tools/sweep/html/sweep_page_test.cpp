@@ -69,6 +69,19 @@ TEST(SweepDrawings, NeverJoinNames) {
   EXPECT_EQ(draw(chart, html::chart_width).find("<path"), std::string::npos);
 }
 
+TEST(SweepDrawings, SayTheirValuesInWords) {
+  const Sweep s = example();
+  const auto dims = html::dims_of(s);
+  html::SweepFigure memory{"t", "GiB", "", [](const SweepPoint&) { return 3.0; }};
+  memory.parts = [](const SweepPoint&) {
+    return std::vector<html::BarPart>{{"work", "workspace", 32.0 / (1 << 30)}};
+  };
+  memory.unit_bytes = 1 << 30;
+  const std::string chart =
+      draw(html::bars_chart(dims[1], html::series_over(s, dims, 1), memory), html::chart_width);
+  EXPECT_NE(chart.find(": 3 GiB, workspace 32 B"), std::string::npos) << chart;
+}
+
 TEST(SweepPage, HasADotForEachPointWithMemoryAndTime) {
   Sweep s = example();
   std::size_t ran_points = 0;
