@@ -74,6 +74,26 @@ TEST(WorkProgress, OfAStorageDeckIsALinePerWriteAndRead) {
   }
 }
 
+TEST(WorkProgress, OfASweepIsALinePerPoint) {
+  const Workplace place;
+  const Outcome o =
+      run({.args = {"sweep", place.deck(1, {{"run", {{"steps", 1}, {"warmup", 0}}}}), "--vary",
+                    "deepspeed.zero_optimization.stage=0,1", "--out", place.out()}});
+  EXPECT_EQ(o.status, 0) << o.err;
+  for (const char* line : {"\n[1/2] deepspeed.zero_optimization.stage=0 on 1 rank: VALID",
+                           "\n[2/2] deepspeed.zero_optimization.stage=1 on 1 rank: VALID"})
+    EXPECT_NE(o.out.find(line), std::string::npos) << line << " is not in\n" << o.out;
+}
+
+// The whole calibration takes minutes, so only its beginning is seen here.
+TEST(WorkProgress, OfCalibrateIsOneLineWithTheTimeLeft) {
+  const Workplace place;
+  Program program({.args = {"calibrate", "--out", place.path("machine.json")}, .terminal = true});
+  EXPECT_TRUE(program.wait_for_output("\r\x1b[Kcalibrating for ", 60)) << program.out();
+  EXPECT_TRUE(contains(program.out(), "\\[Kcalibrating for \\d+ s, at most .* left: "))
+      << program.out();
+}
+
 // Without a launcher, and with one between the program and the terminal.
 INSTANTIATE_TEST_SUITE_P(Ranks, Progress, ::testing::Values(0, 2));
 
