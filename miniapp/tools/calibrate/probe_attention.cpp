@@ -38,8 +38,8 @@ TransformerDims dims_of(const Deck* deck) {
 // size.
 double forward_flops(const TransformerDims& d) {
   double scores = 0;
-  for_each_attention_tile(d, [&](std::int64_t rows, std::int64_t keys) {
-    scores += static_cast<double>(rows) * static_cast<double>(keys);
+  for_each_attention_tile(d, [&](std::int64_t queries, std::int64_t keys) {
+    scores += static_cast<double>(queries) * static_cast<double>(keys);
   });
   constexpr double products = 2, flops_per_term = 2;
   return products * flops_per_term * scores * static_cast<double>(d.micro_batch * d.q_dim());
