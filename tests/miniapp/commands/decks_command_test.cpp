@@ -78,13 +78,13 @@ TEST(Machines, AreListedForScriptsWithTheSourceOfEachFigure) {
 }
 
 TEST(Machines, AnUnknownNameIsAnsweredWithThoseThatContainIt) {
-  for (const std::string typed : {"dgx-a100", "h100", "MI300"}) {
+  for (const std::string typed : {"dgx-a100", "h100", "MI3"}) {
     const Outcome o = run({.args = {"predict", "gpt-tiny-z3", "--machine", typed}});
     EXPECT_EQ(o.status, 2);
     EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
     EXPECT_NE(o.err.find("`shardmark machines` lists them"), std::string::npos) << o.err;
     const std::string words = o.err.substr(std::min(o.err.find("did you mean"), o.err.size()));
-    const std::string part = typed == "MI300" ? "mi300" : typed;
+    const std::string part = typed == "MI3" ? "mi3" : typed;
     for (const std::string& name : machine_files())
       EXPECT_EQ(words.find(name) != std::string::npos, name.find(part) != std::string::npos)
           << name << ": " << o.err;
