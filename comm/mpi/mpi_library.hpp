@@ -11,8 +11,8 @@ namespace shardmark {
 /// first comma, without control characters. It works before MPI_Init. Throws CommError.
 std::string mpi_library();
 
-/// The same of a given text. The first `size` characters of `text` are the library's; some releases
-/// of Open MPI count the NUL that ends them.
+/// Returns the name that mpi_library() finds in the first `size` characters of `text`. Some
+/// releases of Open MPI include the terminating NUL in the size.
 std::string mpi_library_name(const char* text, int size);
 
 /// Whether the library of this name reads MPICH's variables: MPICH, Cray MPICH, MVAPICH and

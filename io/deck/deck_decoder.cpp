@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 
 #include <core/plan/deck/decoder_modules.hpp>
-#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_sections.hpp>
 #include <io/keys/nearest.hpp>
 
@@ -225,10 +224,7 @@ void check_decoder(KeyReader& r, const ModelSpec& m, const Decoder& d) {
 
 void read_decoder(KeyReader& reader, Deck& deck) {
   ModelSpec& model = deck.model;
-  read_transformer(reader, deck);
-  model.kv_heads = model.heads;
-  reader.read(deck_keys("model", "decoder"), deck);
-  check_kv_heads(reader, model);
+  read_grouped(reader, deck, "decoder");
   Family like = Family::llama;
   reader.choice("like", like, {Family::gpt2, Family::llama});
   Decoder d = decoder_like(like);

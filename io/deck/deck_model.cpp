@@ -10,6 +10,9 @@
 #include <io/deck/deck_sections.hpp>
 
 namespace shardmark {
+namespace {
+
+// The sizes that all decoders have.
 void read_transformer(KeyReader& reader, Deck& deck) {
   const ModelSpec& model = deck.model;
   reader.read(deck_keys("model", "transformer"), deck);
@@ -25,6 +28,7 @@ void read_transformer(KeyReader& reader, Deck& deck) {
             reader.key("hidden"), model.hidden));
 }
 
+// Checks the number of key and value heads, which serve as many heads each.
 void check_kv_heads(KeyReader& reader, const ModelSpec& model) {
   const std::string key = reader.key("kv_heads");
   if (model.kv_heads > model.heads)
@@ -36,14 +40,20 @@ void check_kv_heads(KeyReader& reader, const ModelSpec& model) {
                                        reader.key("heads"), model.heads));
 }
 
+}  // namespace
+
+void read_grouped(KeyReader& reader, Deck& deck, std::string_view family) {
+  read_transformer(reader, deck);
+  deck.model.kv_heads = deck.model.heads;
+  reader.read(deck_keys("model", family), deck);
+  check_kv_heads(reader, deck.model);
+}
+
 namespace {
 
 void read_llama(KeyReader& reader, Deck& deck) {
-  ModelSpec& model = deck.model;
-  read_transformer(reader, deck);
-  model.kv_heads = model.heads;
-  reader.read(deck_keys("model", "llama"), deck);
-  check_kv_heads(reader, model);
+  const ModelSpec& model = deck.model;
+  read_grouped(reader, deck, "llama");
   if (const std::int64_t channels = model.hidden / model.heads; channels % 2 != 0)
     reader.origin().refuse(reader.key("heads"), model.heads,
                            fmt::format("gives heads of {} channels: must be an even number, "

@@ -15,10 +15,9 @@ inline constexpr IntRange size_range{1, 2147483647};
 /// Each function reads one section. It throws DeckError for a key that is ill-typed, unknown,
 /// missing or out of bounds. `run` must have been read before.
 void read_model(KeyReader reader, Deck& deck);
-/// The sizes that all decoders have.
-void read_transformer(KeyReader& reader, Deck& deck);
-/// Checks the number of key and value heads, which serve as many heads each.
-void check_kv_heads(KeyReader& reader, const ModelSpec& model);
+/// The sizes of a decoder whose key and value heads each serve as many heads; `family` names its
+/// table of keys.
+void read_grouped(KeyReader& reader, Deck& deck, std::string_view family);
 /// A model of the family `decoder`: its sizes and its description.
 void read_decoder(KeyReader& reader, Deck& deck);
 void read_list(KeyReader& reader, Deck& deck);

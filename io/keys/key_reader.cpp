@@ -37,7 +37,8 @@ std::vector<Word> words_of(const Key& key) {
   return words;
 }
 
-// The bounds of an integer's record. 2^63 is no integer of 64 bits, so a large bound is none.
+// Returns the bounds of an integer's record. A record holds them as doubles, and an upper bound
+// near 2^63 would overflow an int64, so it counts as no bound.
 IntRange integers_of(const Key& key) {
   constexpr double most = 9.2e18;
   const auto min = static_cast<std::int64_t>(key.range.min);

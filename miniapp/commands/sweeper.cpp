@@ -58,7 +58,8 @@ void Sweeper::begin() const {
   for (const std::string& line : store_.notes(all_)) print_out("  " + printable(line) + "\n");
 }
 
-// Of the first point. A point whose deck cannot be read is reported where it is planned or run.
+// Returns the notes on the deck of the first point. If that deck cannot be read, the point is
+// reported where it is planned or run.
 std::string Sweeper::assumptions() const {
   try {
     const GridPoint& at = own_.front();

@@ -26,7 +26,8 @@ using PhaseSpans = EnumArray<EnergyPhase, PhaseSpan>;
 /// The largest part of itself by which the joules of a phase may be wrong to be reported.
 inline constexpr double most_phase_error = 0.1;
 
-/// The same for the joules of all timed steps, for a figure of merit.
+/// The largest part of itself by which the joules of all timed steps may be wrong to give a figure
+/// of merit.
 inline constexpr double most_energy_error = 0.1;
 
 }  // namespace shardmark

@@ -48,8 +48,8 @@ bool has_constant_ticks() {
 }
 #endif
 
-// A counter of the processor: its time stamps, or ARM's generic timer, which runs at one speed by
-// definition. 0: there is none.
+// Reads a counter of the processor: its time stamps, or ARM's generic timer, which runs at one
+// speed by definition. Returns 0 if there is no such counter.
 std::int64_t ticks() {
 #if defined(__x86_64__)
   static const bool usable = has_constant_ticks();

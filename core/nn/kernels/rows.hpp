@@ -63,6 +63,14 @@ struct ThreadRow {
   KOKKOS_INLINE_FUNCTION void loop(std::int64_t n, const F& f) const {
     simd_loop(n, f);
   }
+  /// to[j] (+)= f(j) for j in [0, n), in fp32 and rounded once.
+  template<class T, class F>
+  KOKKOS_INLINE_FUNCTION void store(std::int64_t n, T* to, bool accumulate, const F& f) const {
+    if (accumulate)
+      loop(n, [&](std::int64_t j) { round_to(to[j], widen(to[j]) + f(j)); });
+    else
+      loop(n, [&](std::int64_t j) { round_to(to[j], f(j)); });
+  }
   /// Calls `f()` once per row, however many threads share the row.
   template<class F>
   KOKKOS_INLINE_FUNCTION void once(const F& f) const {

@@ -142,12 +142,8 @@ struct CenteredGradientRow {
     const float g_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j); }) / elems;
     const float gn_mean =
         row.sum<float>(hidden, [&](std::int64_t j) { return g(j) * n(j); }) / elems;
-    auto input = [&](std::int64_t j) { return rstd * (g(j) - g_mean - n(j) * gn_mean); };
-    T* to = dx;
-    if (accumulate)
-      row.loop(hidden, [&](std::int64_t j) { round_to(to[j], widen(to[j]) + input(j)); });
-    else
-      row.loop(hidden, [&](std::int64_t j) { round_to(to[j], input(j)); });
+    row.store(hidden, dx, accumulate,
+              [&](std::int64_t j) { return rstd * (g(j) - g_mean - n(j) * gn_mean); });
   }
 
   KOKKOS_INLINE_FUNCTION void make(const kernel::WarpRow& row) const {

@@ -72,12 +72,8 @@ struct InputGradientRow {
     auto n = [&](std::int64_t j) { return widen(x[j]) * scale; };
     const float gn_mean = row.sum<float>(hidden, [&](std::int64_t j) { return g(j) * n(j); }) /
                           static_cast<float>(hidden);
-    auto input = [&](std::int64_t j) { return scale * (g(j) - n(j) * gn_mean); };
-    T* to = dx;
-    if (accumulate)
-      row.loop(hidden, [&](std::int64_t j) { round_to(to[j], widen(to[j]) + input(j)); });
-    else
-      row.loop(hidden, [&](std::int64_t j) { round_to(to[j], input(j)); });
+    row.store(hidden, dx, accumulate,
+              [&](std::int64_t j) { return scale * (g(j) - n(j) * gn_mean); });
   }
 
   KOKKOS_INLINE_FUNCTION void make(const kernel::WarpRow& row) const {

@@ -45,28 +45,27 @@ KOKKOS_INLINE_FUNCTION void rotate_heads(const Heads<T>& x, std::int64_t r, cons
   }
 }
 
-// Angles are computed in double; in fp32 they would have the rounding error of the position.
+// The sine and cosine of pair j. Angles are computed in double; in fp32 they would have the
+// rounding error of the position.
+KOKKOS_INLINE_FUNCTION CosSin turn_of(const Rotation& t, double position, std::int64_t j) {
+  const CosSin turn = cos_sin_f32(position * t.frequency[j]);
+  return {turn.cos * t.length, turn.sin * t.length};
+}
+
 template<class T>
 KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::ThreadRow&, const Rotation& t, double position,
                                        std::int64_t r, const Heads<T>& q, const Heads<T>& k) {
   float cos[pairs_at_once], sin[pairs_at_once];
   for (std::int64_t begin = 0; begin < t.pairs; begin += pairs_at_once) {
     const std::int64_t count = t.pairs - begin < pairs_at_once ? t.pairs - begin : pairs_at_once;
-    const double* frequency = t.frequency + begin;
     kernel::simd_loop(count, [&](std::int64_t j) {
-      const CosSin turn = cos_sin_f32(position * frequency[j]);
-      cos[j] = turn.cos * t.length;
-      sin[j] = turn.sin * t.length;
+      const CosSin turn = turn_of(t, position, begin + j);
+      cos[j] = turn.cos;
+      sin[j] = turn.sin;
     });
     rotate_heads(q, r, t, begin, count, cos, sin);
     rotate_heads(k, r, t, begin, count, cos, sin);
   }
-}
-
-// The sine and cosine of pair j.
-KOKKOS_INLINE_FUNCTION CosSin turn_of(const Rotation& t, double position, std::int64_t j) {
-  const CosSin turn = cos_sin_f32(position * t.frequency[j]);
-  return {turn.cos * t.length, turn.sin * t.length};
 }
 
 // Each lane has pair j of every head, so that it computes the sine of that pair once.

@@ -162,7 +162,7 @@ struct MoeSpec {
   bool normalised = false;     // the weights of a token add up to 1
   Routing routing = Routing::learned;
   std::vector<std::uint8_t> layers = {};  // by layer, repeated: whether it has experts; empty: all
-  std::int64_t shared_ffn = 0;  // the width of an expert that all tokens have; 0: there is none
+  std::int64_t shared_ffn = 0;  // width of the shared expert, which every token uses; 0 without one
   bool operator==(const MoeSpec&) const = default;
 };
 

@@ -114,7 +114,7 @@ class DecoderBuilder {
              decoder_.init_std);
     b_.param(name + ".down_proj", {moe.experts, h, moe.ffn}, Init::uniform, last_std());
   }
-  // Of the products at the end of a sublayer.
+  // The standard deviation of the weights at the end of a sublayer.
   double last_std() const {
     return decoder_.init_std / std::sqrt(2.0 * static_cast<double>(spec_.layers));
   }

@@ -72,7 +72,8 @@ class MixtureWork : private WorkLists {
              .c_type = d_.dtype,
              .count = count});
   }
-  // Of a product of the mixture's input, whose gradient is a sum in fp32.
+  // Lists the backward pass of a product whose input is the mixture's input. The gradient of that
+  // input is accumulated in fp32.
   void product_backward(std::int64_t out) {
     product_input(rows_, d_.hidden, out, Dtype::fp32, true);
     product_weight(rows_, d_.hidden, out);

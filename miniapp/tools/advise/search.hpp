@@ -27,8 +27,8 @@ struct Advice {
   DeckChanges needed;                    // of the best one's changes those that change anything
   Candidate as_given;                    // the deck without changes
   std::vector<std::string> given;        // values of its knobs (knobs.hpp)
-  // The same of the deck with nothing but another stage, which some keys follow unless they are
-  // set. The stage itself is that of `given`.
+  // Values of the knobs if only the deck's stage is changed: the defaults of some keys depend on
+  // the stage. The stage itself stays that of `given`.
   std::array<std::vector<std::string>, 4> given_at_stage;
   std::size_t considered = 0;
 

@@ -168,8 +168,8 @@ TEST(KeyTable, agrees_with_the_pages_about_decks) {
   }
 }
 
-// What looks like a path of a deck and is none: a name of PyTorch or transformers, a file of a
-// cgroup, a function of DeepSpeed, a file of a run.
+// Whether a word only looks like the path of a key: names of PyTorch and transformers, files of a
+// cgroup, functions of DeepSpeed and files of a run do.
 bool is_another_name(const std::string& path) {
   static const std::regex names(
       "^torch[.](nn|optim|bfloat16|float|int8|distributed)|^memory[.](max|current|limit|usage)|"

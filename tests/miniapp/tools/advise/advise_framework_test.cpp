@@ -116,10 +116,10 @@ TEST_F(AdviseFramework, HasRowsThatCanBeToldApart) {
   const Json advice = answer({path, "--ranks", "4", "--batch", "8"});
   std::map<std::string, double> times;
   for (const Json& c : advice.at("candidates")) {
-    Json told = Json::array({c.at("stage"), c.at("recomputation")});
-    for (const Json& change : c.at("changes")) told.push_back({change.at("key"), change.at("to")});
-    const auto [at, is_new] = times.emplace(told.dump(), c.at("step_s"));
-    EXPECT_TRUE(is_new) << told << " takes " << at->second << " and " << c.at("step_s");
+    Json row = Json::array({c.at("stage"), c.at("recomputation")});
+    for (const Json& change : c.at("changes")) row.push_back({change.at("key"), change.at("to")});
+    const auto [at, is_new] = times.emplace(row.dump(), c.at("step_s"));
+    EXPECT_TRUE(is_new) << row << " takes " << at->second << " and " << c.at("step_s");
   }
   EXPECT_GT(times.size(), 20U);
 }
