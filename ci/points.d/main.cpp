@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // ci/points says how to call this.
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
 
+#include <ci/points.d/crosswise.hpp>
 #include <ci/points.d/fit.hpp>
 #include <ci/points.d/null_models.hpp>
 #include <ci/points.d/table.hpp>
@@ -22,7 +24,7 @@ using namespace shardmark::points;
 
 struct Arguments {
   std::string file, format = "text", machines = "inputs/machines", decks, picture;
-  bool fit = false;
+  bool fit = false, crosswise = false;
 };
 
 Arguments parse(int argc, char** argv) {
@@ -43,6 +45,8 @@ Arguments parse(int argc, char** argv) {
       a.picture = next();
     else if (word == "--fit")
       a.fit = true;
+    else if (word == "--crosswise")
+      a.crosswise = true;
     else if (word.rfind("--", 0) == 0)
       throw DeckError(fmt::format("ci/points: {}: unknown option", word));
     else
@@ -79,8 +83,9 @@ void add_scaling(const std::vector<Point>& points, std::vector<Row>& rows) {
   }
 }
 
-int run(const Arguments& a) {
-  const std::vector<Point> points = read_points(a.file);
+// Prices every point that can be; those that are not poor become cases.
+std::vector<Row> price_all(const Arguments& a, const std::vector<Point>& points,
+                           std::vector<Case>& cases) {
   Machines machines(a.machines);
   const std::string folder = a.decks.empty() ? (std::filesystem::temp_directory_path() /
                                                 fmt::format("shardmark-points-{}", ::getpid()))
@@ -88,14 +93,13 @@ int run(const Arguments& a) {
                                              : a.decks;
   std::filesystem::create_directories(folder);
   std::vector<Row> rows(points.size());
-  std::map<std::string, std::vector<Case>> fits;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Point& p = points[i];
     Row& row = rows[i];
     row.point = &p;
     row.in_fit = in_fit(p);
     row.skipped = reason_to_skip(p);
-    if (!row.skipped.empty() || (a.fit && !row.in_fit)) continue;
+    if (!row.skipped.empty()) continue;
     try {
       Case c;
       c.point = &p;
@@ -105,7 +109,7 @@ int run(const Arguments& a) {
       const StepInterval spread = step_interval(c.machine);
       row.low_s = row.predicted_s * std::max(0.0, 1 - spread.below);
       row.high_s = row.predicted_s * (1 + spread.above);
-      if (a.fit) fits[machine_file_of(p)].push_back(std::move(c));
+      if (!p.poor()) cases.push_back(std::move(c));
     } catch (const DeckError& e) {
       row.skipped = e.what();
     }
@@ -113,14 +117,33 @@ int run(const Arguments& a) {
     row.one_efficiency_s = one_efficiency_seconds(points, i);
   }
   if (a.decks.empty()) std::filesystem::remove_all(folder);
-  for (auto& [file, cases] : fits) {
-    double rms = 0;
-    const std::size_t count = cases.size();
-    const auto found = fit(std::move(cases), rms);
-    fmt::print("{}: {} points, rms error {:.2f} %\n", file, count, 100 * rms);
-    for (const auto& [name, value] : found) fmt::print("  {} {:.3f}\n", name, value);
+  return rows;
+}
+
+void print_fit(std::vector<Case>& cases) {
+  for (const auto& [group, figures] : fit(cases)) {
+    fmt::print("{}\n", group);
+    for (std::size_t k = 0; k < fitted_figures; ++k)
+      fmt::print("  {} {:.3f}\n", fitted_figure_list()[k].key, std::exp(figures[k]));
   }
-  if (a.fit) return 0;
+}
+
+void print_crosswise(const Arguments& a, std::vector<Case>& cases,
+                     const std::vector<Point>& points) {
+  const std::vector<Way> ways = crosswise(cases, points);
+  const std::vector<Crossed> means = crossed_means(ways);
+  if (a.format == "json")
+    fmt::print("{}\n", crosswise_json(means, ways).dump(1));
+  else
+    fmt::print("{}", a.format == "markdown" ? crosswise_markdown(means) : crosswise_text(means));
+}
+
+int run(const Arguments& a) {
+  const std::vector<Point> points = read_points(a.file);
+  std::vector<Case> cases;
+  std::vector<Row> rows = price_all(a, points, cases);
+  if (a.fit) return print_fit(cases), 0;
+  if (a.crosswise) return print_crosswise(a, cases, points), 0;
   add_scaling(points, rows);
   if (!a.picture.empty()) std::ofstream(a.picture) << picture(rows);
   if (a.format == "json")

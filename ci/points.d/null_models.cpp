@@ -23,6 +23,28 @@ double hardware_flops(const Point& p) {
 
 }  // namespace
 
+std::string generation_of(const Point& p) {
+  static const std::pair<const char*, const char*> kinds[] = {
+      {"V100", "volta"}, {"A100", "ampere"}, {"H100", "hopper"},   {"H200", "hopper"},
+      {"GH200", "hopper"}, {"B200", "blackwell"}, {"MI2", "cdna 2"}, {"MI3", "cdna 3"}};
+  for (const auto& [gpu, generation] : kinds)
+    if (p.gpu.rfind(gpu, 0) == 0) return generation;
+  return p.gpu;
+}
+
+double part_of_peak(const Point& p) {
+  static const std::pair<const char*, double> peaks[] = {{"volta", 125e12},
+                                                         {"ampere", 312e12},
+                                                         {"hopper", 989e12},
+                                                         {"blackwell", 2250e12},
+                                                         {"cdna 2", 191.5e12},
+                                                         {"cdna 3", 1307e12}};
+  const std::string generation = generation_of(p);
+  for (const auto& [name, peak] : peaks)
+    if (generation == name) return hardware_flops(p) / p.step_s / peak;
+  return hardware_flops(p) / p.step_s / 312e12;
+}
+
 double rate_of(const Point& p, double seconds) {
   return static_cast<double>(p.global_batch * p.model.sequence) / p.gpus / seconds;
 }

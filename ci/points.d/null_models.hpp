@@ -3,11 +3,19 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ci/points.d/point.hpp>
 
 namespace shardmark::points {
+
+/// The generation of the point's GPU: "volta", "ampere", "hopper", "blackwell", or the GPU's name.
+std::string generation_of(const Point& point);
+
+/// The part of the GPU's peak that the point reaches, recomputation included where the source tells
+/// it.
+double part_of_peak(const Point& point);
 
 /// Tokens per second and GPU of a step of `seconds`.
 double rate_of(const Point& point, double seconds);

@@ -19,13 +19,14 @@ POINT = {
     "step_s": 0.1, "holdout": "good"}
 
 
-def points(rows):
+def points(rows, *options):
     """The JSON that ci/points prints for these rows."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({"points": rows}, file)
         file.flush()
         run = subprocess.run(
-            [PROGRAM, "--format", "json", "--machines", str(SOURCE / "inputs/machines"), file.name],
+            [PROGRAM, *options, "--format", "json", "--machines", str(SOURCE / "inputs/machines"),
+             file.name],
             capture_output=True, text=True, check=True)
     return json.loads(run.stdout)
 
@@ -84,9 +85,36 @@ def published_points_are_met():
             assert row["low"] < row["predicted"] < row["high"], row
 
 
+def what_is_left_out_does_not_help_its_own_prediction():
+    def rows(factor):
+        shapes = [(1024, 8), (2048, 16), (4096, 32)]
+        return [dict(POINT, source=source, step_s=seconds * (factor if source == "b" else 1),
+                     model=dict(POINT["model"], hidden=hidden, heads=heads, ffn=4 * hidden))
+                for source in ("a", "b")
+                for (hidden, heads), seconds in zip(shapes, (0.1, 0.25, 0.8))]
+
+    def left_out(factor):
+        found = points(rows(factor), "--crosswise")
+        assert {m["left_out"] for m in found["means"]} >= {
+            "one width", "one number of layers", "one source", "one kind of GPU",
+            "one generation of GPUs", "nothing (the fit)", "source a", "source b"}
+        assert all(0 <= m["covered"] <= 1 and m["one_efficiency_error"] is not None
+                   for m in found["means"])
+        return {way: [p["predicted"] for p in found["points"]
+                      if p["left_out"] == way and p["source"] == "b"]
+                for way in ("one source", "nothing (the fit)")}
+    once, twice = left_out(1), left_out(2)
+    # The cost of a fit that never saw them is the same, up to where its slopes were taken.
+    for a, b in zip(once["one source"], twice["one source"]):
+        assert abs(a / b - 1) < 0.05, (once, twice)
+    assert any(abs(a / b - 1) > 0.1 for a, b in
+               zip(once["nothing (the fit)"], twice["nothing (the fit)"])), (once, twice)
+
+
 for test in (recomputation_follows_the_published_part,
              a_source_that_does_not_say_recomputes_only_what_does_not_fit,
              an_unpublished_micro_batch_is_the_largest_that_fits,
+             what_is_left_out_does_not_help_its_own_prediction,
              published_points_are_met):
     test()
     print(test.__name__)

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+
+#include <ci/points.d/crosswise.hpp>
+#include <ci/points.d/null_models.hpp>
+
+namespace shardmark::points {
+namespace {
+
+using Key = std::function<std::string(const Point&)>;
+
+double miss(const LeftOut& x) {
+  return std::abs(std::log(x.predicted_s / x.point->step_s));
+}
+
+// The seconds if the point reached the mean efficiency of the others, of its generation if it can.
+double one_efficiency(const Point& p, const std::vector<const Case*>& others) {
+  for (const bool any : {false, true}) {
+    double sum = 0;
+    int rows = 0;
+    for (const Case* c : others)
+      if (any || generation_of(*c->point) == generation_of(p))
+        sum += std::log(part_of_peak(*c->point)), ++rows;
+    if (rows > 0) return p.step_s * part_of_peak(p) / std::exp(sum / rows);
+  }
+  return p.step_s;
+}
+
+std::vector<LeftOut> without(const std::string& part, const Key& key,
+                             const std::vector<Case>& cases,
+                             const std::map<std::string, Figures>& fitted,
+                             const std::vector<Point>& points) {
+  std::vector<const Case*> others;
+  for (const Case& c : cases)
+    if (key(*c.point) != part) others.push_back(&c);
+  const std::map<std::string, Figures> found = refit(others, fitted);
+  std::vector<LeftOut> list;
+  for (const Case& c : cases) {
+    if (key(*c.point) != part) continue;
+    LeftOut x;
+    x.point = c.point;
+    x.part = part;
+    x.predicted_s = seconds_with(c, figures_for(*c.point, found));
+    x.one_efficiency_s = one_efficiency(*c.point, others);
+    x.constant_rate_s =
+        constant_rate_seconds(points, static_cast<std::size_t>(c.point - points.data()));
+    list.push_back(x);
+  }
+  return list;
+}
+
+// The miss that 9 of 10 points do not exceed, if each part counts alike.
+double reach_of(const std::vector<LeftOut>& points, const std::string& but) {
+  std::map<std::string, int> rows;
+  for (const LeftOut& x : points) ++rows[x.part];
+  std::vector<std::pair<double, double>> misses;  // and the weight
+  double all = 0;
+  for (const LeftOut& x : points)
+    if (x.part != but) {
+      misses.emplace_back(miss(x), 1.0 / std::sqrt(rows[x.part]));
+      all += misses.back().second;
+    }
+  std::sort(misses.begin(), misses.end());
+  double sum = 0;
+  for (const auto& [m, weight] : misses)
+    if ((sum += weight) >= 0.9 * all) return m;
+  return misses.empty() ? 0 : misses.back().first;
+}
+
+Way leave_out(const std::string& name, const Key& key, const std::vector<Case>& cases,
+              const std::map<std::string, Figures>& fitted, const std::vector<Point>& points) {
+  std::set<std::string> parts;
+  for (const Case& c : cases) parts.insert(key(*c.point));
+  Way way{name, {}};
+  for (const std::string& part : parts)
+    for (LeftOut& x : without(part, key, cases, fitted, points)) way.points.push_back(std::move(x));
+  std::map<std::string, double> reach;
+  for (const std::string& part : parts) reach[part] = reach_of(way.points, part);
+  for (LeftOut& x : way.points) x.reach = reach[x.part];
+  return way;
+}
+
+Crossed mean_of(const std::string& name, const std::vector<LeftOut>& points,
+                const std::string& part = "") {
+  Crossed m;
+  m.name = name;
+  std::set<std::string> parts;
+  const auto add = [](std::optional<double>& sum, double error) {
+    sum = sum.value_or(0) + std::abs(error);
+  };
+  int of_rate = 0;
+  for (const LeftOut& x : points) {
+    if (!part.empty() && x.part != part) continue;
+    ++m.rows;
+    parts.insert(x.part);
+    m.mean += std::abs(x.error());
+    m.bias += x.error();
+    m.worst = std::max(m.worst, std::abs(x.error()));
+    m.covered += x.covered() ? 1 : 0;
+    if (x.constant_rate_s) ++of_rate, add(m.constant_rate, *x.constant_rate_s / x.point->step_s - 1);
+    if (x.one_efficiency_s) add(m.one_efficiency, *x.one_efficiency_s / x.point->step_s - 1);
+  }
+  m.parts = static_cast<int>(parts.size());
+  for (double* sum : {&m.mean, &m.bias, &m.covered}) *sum /= std::max(1, m.rows);
+  if (m.constant_rate) *m.constant_rate /= of_rate;
+  if (m.one_efficiency) *m.one_efficiency /= m.rows;
+  return m;
+}
+
+}  // namespace
+
+bool LeftOut::covered() const {
+  return miss(*this) <= reach;
+}
+
+std::vector<Way> crosswise(std::vector<Case>& cases, const std::vector<Point>& points) {
+  const std::map<std::string, Figures> fitted = fit(cases);
+  const auto by = [&](const char* name, const Key& key) {
+    return leave_out(name, key, cases, fitted, points);
+  };
+  std::vector<Way> ways{
+      by("one width", [](const Point& p) { return std::to_string(p.model.hidden); }),
+      by("one number of layers", [](const Point& p) { return std::to_string(p.model.layers); }),
+      by("one source", [](const Point& p) { return p.source; }),
+      by("one kind of GPU", [](const Point& p) { return p.gpu; }),
+      by("one generation of GPUs", [](const Point& p) { return generation_of(p); })};
+  Way all{"nothing (the fit)", {}};
+  for (const LeftOut& x : ways.front().points) {
+    LeftOut same = x;
+    const auto c = std::find_if(cases.begin(), cases.end(),
+                                [&](const Case& y) { return y.point == x.point; });
+    same.predicted_s = x.point->step_s * std::exp(c->log_ratio);
+    same.part = "all";
+    all.points.push_back(same);
+  }
+  const double reach = reach_of(all.points, "");
+  for (LeftOut& x : all.points) x.reach = reach;
+  ways.push_back(all);
+  return ways;
+}
+
+std::vector<Crossed> crossed_means(const std::vector<Way>& ways) {
+  std::vector<Crossed> list;
+  for (const Way& way : ways) list.push_back(mean_of(way.name, way.points));
+  for (const Way& way : ways) {
+    if (way.name != "one source") continue;
+    std::set<std::string> parts;
+    for (const LeftOut& x : way.points) parts.insert(x.part);
+    for (const std::string& part : parts) list.push_back(mean_of("source " + part, way.points, part));
+  }
+  return list;
+}
+
+}  // namespace shardmark::points
