@@ -64,7 +64,7 @@ DeadlineGuard::DeadlineGuard() : self_(describe_self()), most_s_(most_seconds())
 void DeadlineGuard::begin(const char* what, double limit_s) {
   const std::lock_guard lock(mutex_);
   what_ = what;
-  limit_s_ = std::min({limit_s, most_s_, longest_s});
+  limit_s_ = std::min(limited(limit_s), longest_s);
   deadline_ns_ = monotonic_ns() + nanoseconds(limit_s_);
 }
 

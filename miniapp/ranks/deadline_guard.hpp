@@ -7,6 +7,7 @@
 // SIGTERM.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -40,6 +41,8 @@ class DeadlineGuard {
   /// or SHARDMARK_PHASE_LIMIT_S if that is less, the process names itself on standard error and
   /// ends by _exit with the status of `ends_with`.
   void begin(const char* what, double limit_s);
+  /// `limit_s` seconds, or SHARDMARK_PHASE_LIMIT_S if that is less.
+  double limited(double limit_s) const { return std::min(limit_s, most_s_); }
   /// The phase ends; nothing is guarded until the next one.
   void end();
   /// The status with which the process is about to end; CommError's before the first call.

@@ -51,7 +51,7 @@ ExitStatus run_in(const MpiWorld& world, DeadlineGuard& guard,
     guard.begin("start-up: duplicating communicators", start_limit_s);
     Node node = find_node(world.comm());
     spread_over_cores(node);
-    Watchdog watch(world.comm(), start_limit_s, node.idle());
+    Watchdog watch(world.comm(), guard.limited(start_limit_s), node.idle());
     const auto driver_lane = make_driver_lane(world.comm(), watch);
     Peers peers(*driver_lane);
     guard.end();

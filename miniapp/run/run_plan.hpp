@@ -35,8 +35,8 @@ struct RunPlan {
   RunClass start_class;                 // on rank 0, before the first step
 };
 
-/// Collective. Reads deck, batch and environment, and proves that all ranks have the same deck.
-/// Throws AgreedError.
+/// Collective. Reads deck, batch and environment, and proves that all ranks have the same deck,
+/// whose comm.timeout_s holds from there on. Throws AgreedError.
 RunPlan read_run(const RunArguments& arguments, const World& world);
 
 /// Collective. Builds the program, which is legal, with as many layers as fit if the deck gives

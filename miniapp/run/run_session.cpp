@@ -21,7 +21,6 @@ void RunSession::open() {
   memory_at_start_ = process_memory();
   device_.start = device_memory_in_use(profile.ranks_per_node);
   static_cast<void>(reset_peak_resident());  // if refused, the peak includes the start of MPI
-  world_.watch.set_timeout(deck.comm.timeout_s);
   peers.agree([&] {
     const GuardedPhase phase(world_.guard, "duplicating communicators", deck.comm.timeout_s);
     if (deck.congestion.given) {

@@ -7,6 +7,7 @@
 
 #include <tests/campaign/campaign.hpp>
 #include <tests/support/io_faults.hpp>
+#include <tests/support/pattern.hpp>
 #include <tests/support/workplace.hpp>
 
 namespace shardmark::test::kill_campaign_test {
@@ -80,6 +81,26 @@ class KillCampaign {
 
   const Workplace place_;
 };
+
+// comm.timeout_s holds as soon as the deck is read, long before the first step.
+TEST(CampaignStop, AtTheFirstCallOnACheckpoint) {
+  const Workplace place;
+  place.deck(2, {{"checkpoint", {{"dir", "ckpt"}, {"every", 1}}}, {"comm", {{"timeout_s", 2}}}});
+  IoFault fault{place.path("ckpt"), "any", 1};
+  fault.signal = SIGSTOP;
+  Program program(
+      {.args = place.run_args(),
+       .ranks = 2,
+       .environment = {{"LD_PRELOAD", SHARDMARK_TEST_IO_LIBRARY},
+                       {io_fault_variable, io_fault_order(fault, 1, place.path("reached"))}},
+       .limit_s = 60});
+  const Outcome o = program.wait();
+  EXPECT_FALSE(o.timed_out);
+  EXPECT_EQ(o.status, 5);
+  EXPECT_TRUE(contains(o.err, "driver .*not finished after 2 s: rank 1 .*does not answer"))
+      << o.err;
+  EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
+}
 
 void at_any_call(const char* name, bool on_files, int signal, std::int64_t short_cases) {
   Campaign campaign(name, short_cases);

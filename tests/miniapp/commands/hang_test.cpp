@@ -11,8 +11,11 @@
 namespace shardmark::test::hang_test {
 namespace {
 
-// Before MPI_Init has returned, launchers do not pass on the status of a rank.
+// Where a rank ends itself while MPI is open (`_exit`, whose status tests/miniapp/ranks looks at),
+// the launcher may see its lost connection before its status, and gives one of its own.
 constexpr int launchers_own = -1;
+// Of every phase, so it leaves time for MPI_Init on a busy machine.
+constexpr const char* phase_limit_s = "6";
 
 struct Hang {
   std::string call;  // of SHARDMARK_TEST_HANG
@@ -34,7 +37,7 @@ TEST_P(Hangs, EndInBoundedTimeAndNameThePhase) {
                    .ranks = 2,
                    .environment = {{"LD_PRELOAD", SHARDMARK_TEST_PRELOAD},
                                    {"SHARDMARK_TEST_HANG", GetParam().call},
-                                   {"SHARDMARK_PHASE_LIMIT_S", "10"}}});
+                                   {"SHARDMARK_PHASE_LIMIT_S", phase_limit_s}}});
   const Outcome outcome = program.wait();
   EXPECT_FALSE(outcome.timed_out);
   if (GetParam().status == launchers_own) {
@@ -47,9 +50,9 @@ TEST_P(Hangs, EndInBoundedTimeAndNameThePhase) {
 }
 
 const Hang hangs[] = {
-    {"MPI_Init_thread 1 1", launchers_own, "rank 1 .*start-up: MPI_Init not finished after 10 s"},
-    {"MPI_Comm_dup 0 1", 5, "rank 0 .*start-up: duplicating communicators not finished"},
-    // Both ranks give up at the same time, of which Hydra sometimes makes a status of its own.
+    {"MPI_Init_thread 1 1", launchers_own, "rank 1 .*start-up: MPI_Init not finished after 6 s"},
+    {"MPI_Comm_dup 0 1", launchers_own,
+     "rank 0 .*start-up: duplicating communicators not finished"},
     {"MPI_Comm_dup 1 3", launchers_own, "rank 1 .*duplicating communicators not finished"},
     {"MPI_Iallgather 1 30", 5, "not finished after 2 s: rank 1 .*does not answer"},
     {"fsync 1 1", 5, "rank 1 .*(writing a checkpoint not finished|does not answer)"},
@@ -67,11 +70,11 @@ TEST(HangOfAbort, EndsTheRankAlone) {
                    .environment = {{"LD_PRELOAD", SHARDMARK_TEST_PRELOAD},
                                    {"SHARDMARK_TEST_HANG", "MPI_Iallgather 1 30"},
                                    {"SHARDMARK_TEST_HANG_ABORT", "1"},
-                                   {"SHARDMARK_PHASE_LIMIT_S", "10"}}});
+                                   {"SHARDMARK_PHASE_LIMIT_S", phase_limit_s}}});
   const Outcome outcome = program.wait();
   EXPECT_FALSE(outcome.timed_out);
-  EXPECT_EQ(outcome.status, 5) << outcome.err;
-  EXPECT_TRUE(contains(outcome.err, "rank 0 .*MPI_Abort not finished after 10 s")) << outcome.err;
+  EXPECT_NE(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.err, "rank 0 .*MPI_Abort not finished after 6 s")) << outcome.err;
   EXPECT_TRUE(program.wait_until_gone(gone_limit_s)) << "processes are left";
 }
 
