@@ -7,19 +7,12 @@
 #include <core/plan/interpret/footprint.hpp>
 #include <core/plan/interpret/volume.hpp>
 #include <core/text.hpp>
+#include <miniapp/measure/allowance.hpp>
 #include <miniapp/measure/comparisons.hpp>
 #include <miniapp/measure/planned_moves.hpp>
 
 namespace shardmark {
 namespace {
-
-// An allowance that is a multiple of what the run itself allocates would hide anything.
-// The MPI library buffers as much background traffic as it likes, which depends on its timing, and
-// the driver of a device keeps memory of its own.
-std::int64_t default_allowance(std::int64_t ledger_peak, bool unplanned) {
-  constexpr std::int64_t least = std::int64_t{64} << 20, most = std::int64_t{512} << 20;
-  return unplanned ? most : std::clamp(ledger_peak / 2, least, most);
-}
 
 std::string memory_difference(const TierResult& tier, std::string_view name, bool pooled) {
   std::string text;
@@ -178,10 +171,8 @@ void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnaps
       0, record.rss_peak - record.rss_start_files - record.rss_libraries - ledger_peak -
              record.kept_bytes - record.emulated.buffer_bytes + record.outside.total());
   result.allowance =
-      deck.memory.allowance_mib
-          ? static_cast<std::int64_t>(std::llround(*deck.memory.allowance_mib * mib_bytes))
-          : default_allowance(ledger[Tier::host].peak_bytes + ledger[Tier::device].peak_bytes,
-                              deck.congestion.given || result.device);
+      allowance_bytes(deck, ledger[Tier::host].peak_bytes + ledger[Tier::device].peak_bytes,
+                      result.device.has_value());
   std::string wrong;
   if (result.rss_excess > result.allowance)
     wrong = fmt::format("{} beyond the ledger's peak{}, memory.allowance_mib allows {}",

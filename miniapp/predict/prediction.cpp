@@ -221,6 +221,7 @@ nlohmann::ordered_json point_json(const PredictedPoint& p) {
           {"step_s_high", timed(p.step_s_high)},
           {"tokens_per_s", timed(p.tokens_per_s)},
           {"mfu", optional(p.mfu)},
+          {"hfu", optional(p.hfu)},
           {"phases_s",
            {{"forward", timed(p.priced.phase_s[Phase::forward])},
             {"backward", timed(p.priced.phase_s[Phase::backward])},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <core/plan/interpret/footprint.hpp>
+#include <miniapp/measure/allowance.hpp>
 #include <miniapp/tools/submission/checks/checks.hpp>
 
 namespace shardmark {
@@ -52,10 +53,13 @@ void check_process(const RunFacts& facts, const EnumArray<Tier, std::int64_t>& p
   if (of("excess") > of("allowance"))
     findings.refuse("memory of the system: the excess is larger than the allowance");
   const Deck& deck = facts.planned.loaded.deck;
+  const bool on_device = report.has("/memory/system/device");
+  findings.compare("the allowance of the system's memory", of("allowance"),
+                   allowance_bytes(deck, peaks[Tier::host] + peaks[Tier::device], on_device));
   if (deck.congestion.given || deck.perturb.active())
     return;  // their buffers are not in the report
   std::int64_t known = of("rss_start") + of("replay_copy") + of("excess") + peaks[Tier::host];
-  known += report.has("/memory/system/device") ? of("libraries") : peaks[Tier::device];
+  known += on_device ? of("libraries") : peaks[Tier::device];
   findings.at_most({"the resident memory, in bytes,", static_cast<double>(of("rss_peak"))},
                    {"start, ledger, replay and excess together", static_cast<double>(known)});
 }

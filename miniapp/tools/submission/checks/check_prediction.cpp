@@ -73,10 +73,14 @@ void check_prediction(const RunFacts& facts, Findings& findings) {
                         predicted / (1 + error.get<double>())},
                        {"the worst step", report.number("/step_seconds/worst")});
   }
-  if (report.has("/mfu"))
-    findings.compare_number(
-        "mfu", report.number("/mfu"),
-        report.number("/prediction/mfu") * step_s / report.number("/step_seconds/p50"));
+  for (const char* use : {"mfu", "hfu"}) {
+    const std::string at = fmt::format("/{}", use), predicted = "/prediction" + at;
+    const bool of_older_program = at == "/hfu" && !report.has(predicted);
+    if (report.has(at) && !of_older_program)
+      findings.compare_number(
+          use, report.number(at),
+          report.number(predicted) * step_s / report.number("/step_seconds/p50"));
+  }
 }
 
 }  // namespace shardmark

@@ -81,6 +81,8 @@ TEST_F(Submissions, WithAFigureThatWasChangedAreRefused) {
   expect_refused(report("/memory/device/predicted_peak", 1), "predicted_peak of device memory");
   expect_refused(report("/memory/device/measured_peak", 1), "measured_peak of device memory");
   expect_refused(report("/memory/system/excess", std::int64_t{1} << 40), "the allowance");
+  expect_refused(report("/memory/system/allowance", std::int64_t{1} << 40),
+                 "the allowance of the system's memory");
   expect_refused(report("/collectives/all_gather/measured/calls", 1), "calls of all_gather");
   expect_refused(report("/collectives/all_gather/predicted/bytes", 1), "bytes of all_gather");
   expect_refused(report("/collectives/send", Json::object()), "the plan has no send");

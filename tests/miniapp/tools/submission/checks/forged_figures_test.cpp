@@ -30,6 +30,12 @@ TEST_F(Forged, ThePredictionIsRecomputed) {
   expect_refused("/prediction/ranks", 4, "ranks of the prediction");
   expect_refused("/error/forward", -1.0 + 1e-12, "the measured forward");
   expect_refused([](Json& r, std::string&) { r["mfu"] = 1.5; }, "mfu is 1.5");
+  expect_refused(
+      [](Json& r, std::string&) {
+        r["prediction"]["hfu"] = 0.25;
+        r["hfu"] = 0.75;
+      },
+      "hfu: the report says");
 }
 
 TEST_F(Forged, EnergyIsAddedUp) {
