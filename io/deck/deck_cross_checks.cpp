@@ -99,6 +99,26 @@ void check_autocast(const Deck& deck, Origin& origin) {
   note_absent_classes(deck, origin);
 }
 
+std::string_view last_name(std::string_view name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+// DeepSpeed looks for the classes of leaf modules among all modules; of a config's model only the
+// class of the blocks of experts is known.
+void check_leaf_classes(const Deck& deck, const Origin& origin) {
+  if (deck.zero.stage != 3 || !traits(deck.run.schedule).follows_deepspeed) return;
+  std::vector<std::string> known = LeafModules().classes;
+  for (const ListModule& m : deck.model.modules) known.push_back(m.python_class);
+  known.push_back(deck.model.decoder->moe.block_class);
+  for (const std::string& name : deck.zero.knobs.leaves.classes)
+    if (std::none_of(known.begin(), known.end(), [&](const std::string& k) {
+          return name == k || (name == last_name(k) && !name.empty());
+        }))
+      origin.not_modelled("deepspeed.zero_optimization.leaf_module.classes", name,
+                          "it is not known which modules have this class: name them by "
+                          "name_suffixes, or give the modules of a list their class");
+}
+
 void check_shard_size(const Deck& deck, Origin& origin) {
   const std::int64_t size = deck.run.shard_size;
   if (size == 0) return;
@@ -119,6 +139,7 @@ void check_shard_size(const Deck& deck, Origin& origin) {
 void check_together(const Deck& deck, Origin& origin) {
   check_states(deck, origin);
   check_autocast(deck, origin);
+  check_leaf_classes(deck, origin);
   check_shard_size(deck, origin);
   const bool uses_data = trains(deck);
   if (deck.data.source != DataSource::none && !uses_data)

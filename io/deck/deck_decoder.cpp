@@ -92,6 +92,7 @@ void read_moe(KeyReader& r, MoeSpec& m, const ModelSpec& model) {
   r.integer("ffn", m.ffn, size_range);
   r.boolean("normalised", m.normalised);
   read_pattern(r, "layers", m.layers);
+  r.text("class", m.block_class);
   r.integer("shared_ffn", m.shared_ffn, {0, size_range.max});
   if (m.per_token > m.experts)
     r.origin().refuse(r.key("per_token"), m.per_token,

@@ -131,7 +131,7 @@ void check_types(const DsConfig& c, const Origin& origin) {
     origin.refuse(c.top.key("vocabulary_size"), vocabulary, "must be a number");
 }
 
-// A leaf module is gathered as a whole; ShardMark does not model which module is a leaf.
+// A leaf module is gathered as a whole.
 void check_leaf_module(const DsConfig& c, const Origin& origin) {
   for (const char* name : {"classes", "names", "name_suffixes"}) {
     const Json names = c.leaf_module.at(name);
@@ -139,8 +139,6 @@ void check_leaf_module(const DsConfig& c, const Origin& origin) {
     if (!names.is_string() &&
         !(names.is_array() && std::all_of(names.begin(), names.end(), is_text)))
       origin.refuse(c.leaf_module.key(name), names, "must be a list of names");
-    if (c.stage == 3 && !names.empty())
-      origin.not_modelled(c.leaf_module.key(name), names, "remove the key");
   }
 }
 

@@ -65,6 +65,7 @@ void describe_mixtral(const ModelConfig& c, Json& model) {
   if (c.find("sliding_window") != nullptr)
     describe_window(c, model, *c.find("sliding_window"), true);
   describe_experts(c, model, 8, 2);
+  model["moe"]["class"] = "transformers.models.mixtral.modeling_mixtral.MixtralSparseMoeBlock";
   model["moe"]["normalised"] = true;
   model["modules"] = llama_modules({.mlp = router_first});
 }
@@ -82,6 +83,7 @@ void describe_qwen2_moe(const ModelConfig& c, Json& model) {
                     windowed);
   }
   describe_experts(c, model, 60, 4);
+  model["moe"]["class"] = "transformers.models.qwen2_moe.modeling_qwen2_moe.Qwen2MoeSparseMoeBlock";
   model["moe"]["normalised"] = c.flag("norm_topk_prob");
   model["moe"]["ffn"] = c.size("moe_intermediate_size", 1408);
   model["moe"]["shared_ffn"] = c.size("shared_expert_intermediate_size", 5632);
@@ -101,6 +103,7 @@ void describe_qwen3_moe(const ModelConfig& c, Json& model) {
                     true);
   model["norm"]["of_q_and_k"] = "head";
   describe_experts(c, model, 128, 8);
+  model["moe"]["class"] = "transformers.models.qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock";
   model["moe"]["normalised"] = c.flag("norm_topk_prob");
   model["moe"]["ffn"] = c.size("moe_intermediate_size", 768);
   describe_sparse_layers(c, model);
@@ -115,6 +118,7 @@ void describe_olmoe(const ModelConfig& c, Json& model) {
   describe_rotary(c, model, 10000);
   model["norm"]["of_q_and_k"] = "all";
   describe_experts(c, model, 64, 8);
+  model["moe"]["class"] = "transformers.models.olmoe.modeling_olmoe.OlmoeSparseMoeBlock";
   model["moe"]["normalised"] = c.flag("norm_topk_prob");
   model["modules"] = llama_modules({.projections = normed_projections, .mlp = router_first});
 }

@@ -24,7 +24,8 @@ struct Recording {
   json raw;
 };
 
-inline json deck_of(const json& recorded) {
+/// The list of modules that a recording has, as the section `model`.
+inline json listed_model(const json& recorded) {
   json model = {{"family", "list"}, {"modules", json::array()}};
   for (const json& m : recorded.at("modules")) {
     const bool shapes = !m[1].empty() && m[1][0].is_array();
@@ -36,6 +37,19 @@ inline json deck_of(const json& recorded) {
                                  std::pair{"param_groups", "param_groups"},
                                  std::pair{"tied", "tied"}, std::pair{"frozen", "frozen"}})
     if (recorded.contains(from)) model[to] = recorded.at(from);
+  return model;
+}
+
+/// The deck of a recording, whose model is a list, a family's, or a config of transformers, which
+/// is written into `folder`.
+inline json deck_of(const json& recorded, const ScratchFolder& folder) {
+  json model;
+  if (recorded.contains("model_config")) {
+    folder.write("config.json", recorded.at("model_config").dump());
+    model = {{"config", "config.json"}, {"sequence", recorded.at("sequence")}};
+  } else {
+    model = recorded.contains("model") ? recorded.at("model") : listed_model(recorded);
+  }
   json run = {{"compute", "none"}, {"steps", 3}};
   if (recorded.contains("run")) run.update(recorded.at("run"));
   return {{"name", recorded.at("name")},
@@ -55,7 +69,7 @@ inline std::vector<Recording> recordings(const std::string& file) {
     r.name = c.at("name");
     r.world = c.at("world_size");
     r.raw = c;
-    const std::string path = folder.write("deck.json", deck_of(c).dump());
+    const std::string path = folder.write("deck.json", deck_of(c, folder).dump());
     r.deck = read_deck(path, {}, DeckUse::plan).deck;
     r.batch = infer_batch(r.deck.zero, r.world, path);
     list.push_back(std::move(r));

@@ -147,6 +147,17 @@ constexpr bool uses_bf16_optimizer(int stage, Dtype model, Dtype grad_accum, boo
   return stage == 1 && model == Dtype::bf16 && grad_accum == Dtype::fp32 && !offloads;
 }
 
+/// Which modules stage 3 gathers together with all that lies in them: by the name of their class,
+/// alone or behind that of its Python module, by their own name, or by its end.
+struct LeafModules {
+  std::vector<std::string> classes = {
+      "transformers.models.mixtral.modeling_mixtral.MixtralSparseMoeBlock",
+      "transformers.models.qwen2_moe.modeling_qwen2_moe.Qwen2MoeSparseMoeBlock",
+      "transformers.models.qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock"};
+  std::vector<std::string> names = {}, name_suffixes = {};
+  bool operator==(const LeafModules&) const = default;
+};
+
 /// The knobs of DeepSpeed's own schedule, in elements, with the defaults of DeepSpeed 0.19.8.
 struct ZeroKnobs {
   // stages 1, 2
@@ -163,6 +174,7 @@ struct ZeroKnobs {
   std::int64_t max_live_parameters = 1'000'000'000, max_reuse_distance = 1'000'000'000;
   bool use_all_reduce_for_fetch_params = false, allgather_sequential = false;
   bool memory_efficient_linear = true;
+  LeafModules leaves = {};
   bool muon_momentum_in_memory = false;  // and not in files with the other states
   std::int64_t hpz_partition_size = 1;   // ranks per secondary copy; 1: no such copy
   bool quantized_weights = false;        // gathers send int8 and scales

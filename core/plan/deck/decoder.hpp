@@ -162,6 +162,7 @@ struct MoeSpec {
   bool normalised = false;     // the weights of a token add up to 1
   Routing routing = Routing::learned;
   std::vector<std::uint8_t> layers = {};  // by layer, repeated: whether it has experts; empty: all
+  std::string block_class = {};  // the Python class of the module around router and experts
   std::int64_t shared_ffn = 0;  // width of the shared expert, which every token uses; 0 without one
   bool operator==(const MoeSpec&) const = default;
 };

@@ -23,7 +23,7 @@ class DeepSpeedSteps : public StepSchedule {
       : c_(program, deck, profile), collectives_(c_), grads_(c_), scalars_(c_) {}
 
   StepWriters writers() override { return {c_.program, c_.writer, c_.compute}; }
-  bool may_skip() const override { return c_.precision.check_overflow; }
+  bool may_skip() const override { return c_.precision.check_overflow || skips_by_norm(); }
   bool reduces_in_step() const override { return c_.stage() < 3 && !c_.knobs.managed_accumulation; }
   void begin_backward(const MicroBatch& micro) override;
   void end_segment() override { collectives_.end_segment(); }
@@ -32,6 +32,12 @@ class DeepSpeedSteps : public StepSchedule {
   void skip() override;
 
  protected:
+  /// Whether steps are skipped because their norm is not finite, without a flag: torch_autocast in
+  /// fp16 scales the loss, but parameters are fp32. Muon's updates come before the norm.
+  bool skips_by_norm() const {
+    return c_.autocasts() && c_.precision.autocast.dtype == Dtype::fp16 &&
+           !is_muon(c_.optimizer()) && (c_.stage() == 3 || c_.knobs.compute_grad_norm);
+  }
   /// The sets of gradients whose sums of squares are taken apart, and those of a set that this rank
   /// has.
   virtual int gradient_sets() const = 0;
@@ -40,7 +46,7 @@ class DeepSpeedSteps : public StepSchedule {
 
   /// Whether the overflow flag is set as gradients go to the host.
   virtual bool flags_gradually() const { return false; }
-  /// Sets the overflow flag; called if steps may be skipped.
+  /// Sets the overflow flag; called if a flag decides whether a step is skipped.
   virtual void look_for_overflow();
 
   /// The number of sums of squares behind the norm.

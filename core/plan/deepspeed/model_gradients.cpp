@@ -8,8 +8,10 @@ ModelGradients::ModelGradients(DeepSpeedContext& context)
       w_(context.writer),
       slots_(context.program.model.params.size(), no_slot),
       uses_(context.program.model.params.size()),
-      order_(gradient_ready_order(context.program.model,
-                                  context.stage() == 3 && context.knobs.memory_efficient_linear)) {
+      order_(gradient_ready_order(
+          context.program.model,
+          context.precision.autocast.dtype.has_value() ||
+              (context.stage() == 3 && context.knobs.memory_efficient_linear))) {
   const ModelShape& model = c_.program.model;
   for (int m : model.computing(VisitKind::pre_backward))
     for (int id : model.params_of(m)) ++uses_[id];

@@ -78,6 +78,8 @@ class DecoderBuilder {
     if (layer >= 0 && place_of(m.role, layer) < 0) return;  // of layers of the other kind
     const int parent = container(outer(m.name), layer);
     const std::string name = named(m.name, layer);
+    if (m.role == Role::experts)
+      b_.shape().modules[static_cast<std::size_t>(parent)].python_class = decoder_.moe.block_class;
     const bool ends = m.role == Role::final_norm || m.role == Role::head;
     const auto blocks = static_cast<int>(spec_.layers);
     const int unit = layer >= 0 ? static_cast<int>(layer) + 1 : ends ? blocks + 1 : 0;

@@ -73,12 +73,15 @@ std::vector<int> gradient_ready_order(const ModelShape& model, bool weight_first
     std::erase_if(order, [&](int id) { return model.params[id].use != ParamUse::trained; });
     return order;
   }
+  const bool in_out = model.spec.family == Family::decoder && model.spec.decoder->in_out;
   for (int m : model.computing(VisitKind::pre_backward)) {
     const Module& module = model.modules[m];
     if (module.tied_to >= 0) continue;  // ready at its last use, the owner's
     std::vector<int> params = model.params_of(m);
-    const bool linear = is_linear(module.role) && !weight_first;
-    if (linear || module.role == Role::experts) std::reverse(params.begin(), params.end());
+    // Conv1D of transformers is not torch's linear function.
+    const bool conv1d = in_out && module.role != Role::head;
+    const bool bias_first = is_linear(module.role) && (!weight_first || conv1d);
+    if (bias_first || module.role == Role::experts) std::reverse(params.begin(), params.end());
     order.insert(order.end(), params.begin(), params.end());
   }
   return order;

@@ -48,7 +48,7 @@ struct Module {
   int order = 0;       // modules of one container are called in the order of these numbers
   bool called = true;  // whether a forward pass calls it: containers of layers are not called
   bool block = false;  // whether it is a block, which activation checkpointing runs again
-  std::string python_class = {};  // of a list's module, if the list gives it
+  std::string python_class = {};  // of a list's module or of a mixture's container, if given
 };
 
 /// The part of the model that a unit is; a `list` model has units of one kind only.
@@ -94,7 +94,8 @@ ModelShape build_model_shape(const ModelSpec& spec, bool recompute = false, bool
 /// The order in which backward makes gradients ready, without frozen and unused parameters. A list
 /// gives its own order; otherwise modules
 /// follow in backward order. Within a linear module the bias comes before the weight, or after it
-/// if `weight_first` (stage 3 with memory_efficient_linear); in any other module parameters come in
+/// if `weight_first` (stage 3 with memory_efficient_linear, or under torch_autocast) and it is not
+/// Conv1D of transformers; in any other module parameters come in
 /// registration order, as recorded from DeepSpeed 0.19.8. A tied parameter is ready at its last
 /// use.
 std::vector<int> gradient_ready_order(const ModelShape& model, bool weight_first);

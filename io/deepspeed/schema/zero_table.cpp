@@ -100,7 +100,10 @@ constexpr Key zero_keys[] = {
 // clang-format on
 
 constexpr Key leaf_module[] = {
-    Key("classes", any, "[]").used(three),
+    Key("classes", any, R"(["transformers.models.mixtral.modeling_mixtral.MixtralSparseMoeBlock",
+      "transformers.models.qwen2_moe.modeling_qwen2_moe.Qwen2MoeSparseMoeBlock",
+      "transformers.models.qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock"])")
+        .used(three),
     Key("names", any, "[]").used(three),
     Key("name_suffixes", any, "[]").used(three),
 };

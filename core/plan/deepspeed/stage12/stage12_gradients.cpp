@@ -29,7 +29,9 @@ FlatBuckets::FlatBuckets(DeepSpeedContext& context, Collectives& collectives, Mo
     exact_.push_back(separate_accum() && !(states_.has_matrices(g) && owns));
     // A buffer has a place for the others, too, which are not put there.
     if (exact_[g] && (c_.offloads() || !contiguous())) continue;
-    for (const int id : params) part_elems_ += states_.owns(id) ? c_.elems(id) : 0;
+    // Without a buffer each gradient is a tensor, and the zeros of an unused one are held apart.
+    for (const int id : params)
+      if (states_.owns(id) && (contiguous() || c_.param(id).trained())) part_elems_ += c_.elems(id);
   }
   for (Dtype type : c_.sent_types()) buckets_.push_back({type});
 }

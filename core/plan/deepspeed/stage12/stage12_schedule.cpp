@@ -141,7 +141,7 @@ class Stage12Schedule final : public FlatSteps {
   void release_gradients(bool skipped) {
     buckets_.release_all(skipped);
     if (muon_) muon_->release_updates();
-    if (may_skip()) w_.release(scalars_.flag());
+    w_.drop(scalars_.flag());
   }
 
   void drop_gradients() override { release_gradients(true); }

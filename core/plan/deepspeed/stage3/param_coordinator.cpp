@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include <fmt/core.h>
 
+#include <core/plan/deepspeed/stage3/leaf_modules.hpp>
 #include <core/plan/deepspeed/stage3/param_coordinator.hpp>
 
 namespace shardmark {
@@ -14,13 +16,19 @@ constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min();
 Coordinator::Coordinator(const ModelShape& model, const ZeroKnobs& knobs)
     : model_(&model),
       knobs_(&knobs),
+      leaves_(leaves_of(model, knobs.leaves)),
       persists_(model.params.size()),
       status_(model.params.size(), Status::absent),
       handle_(model.params.size(), -1),
       active_(model.params.size()),
+      recomputed_(model.modules.size()),
       fetched_for_(model.params.size(), never) {
-  for (int m = 0; m < static_cast<int>(model.modules.size()); ++m)
-    params_.push_back(model.params_of(m));
+  params_ = params_by_module(model);
+  if (has_leaves()) {
+    const std::vector<std::vector<int>> inside = params_inside(model);
+    for (std::size_t m = 0; m < params_.size(); ++m)
+      if (leaves_[m] == static_cast<int>(m)) params_[m] = inside[m];
+  }
   std::int64_t total = 0;
   for (int p = 0; p < static_cast<int>(model.params.size()); ++p) {
     const std::int64_t elems = model.params[p].elems;
@@ -51,20 +59,29 @@ void Coordinator::begin_pass(FetchActions& actions) {
 }
 
 void Coordinator::finish_recording() {
-  steps_of_.assign(model_->params.size(), {});
-  std::int64_t elems = 0;
-  for (std::size_t i = 0; i < modules_.size(); ++i) {
-    elems_before_.push_back(elems);
-    for (int p : params_[modules_[i]]) {
-      uses_.push_back({p, static_cast<std::int64_t>(i)});
-      steps_of_[p].push_back(static_cast<std::int64_t>(i));
-      elems += model_->params[p].elems;
-    }
-  }
+  for (std::size_t i = 0; i < modules_.size(); ++i)
+    for (int p : params_[modules_[i]]) uses_.push_back({p, static_cast<std::int64_t>(i)});
+  reuse_ = reuse_of(params_by_module(*model_));
+  if (has_leaves()) reuse_of_leaves_ = reuse_of(params_inside(*model_));
   trace_ = Trace::complete;
 }
 
+Coordinator::Reuse Coordinator::reuse_of(const std::vector<std::vector<int>>& params) const {
+  Reuse reuse{{}, std::vector<std::vector<std::int64_t>>(model_->params.size())};
+  std::int64_t elems = 0;
+  for (std::size_t i = 0; i < modules_.size(); ++i) {
+    reuse.elems_before.push_back(elems);
+    for (int p : params[static_cast<std::size_t>(modules_[i])]) {
+      reuse.steps_of[static_cast<std::size_t>(p)].push_back(static_cast<std::int64_t>(i));
+      elems += model_->params[p].elems;
+    }
+  }
+  return reuse;
+}
+
 void Coordinator::visit(const Visit& visit, FetchActions& actions) {
+  const int leaf = leaf_of(visit.module);
+  if (leaf >= 0 && leaf != visit.module) return;
   switch (visit.kind) {
     case VisitKind::pre_forward: return fetch_module(visit.module, true, actions);
     case VisitKind::pre_backward: return fetch_module(visit.module, false, actions);
@@ -75,11 +92,16 @@ void Coordinator::visit(const Visit& visit, FetchActions& actions) {
 
 void Coordinator::fetch_module(int module, bool forward, FetchActions& actions) {
   if (trace_ == Trace::recording) modules_.push_back(module);
-  if (!forward) in_backward_.push_back(module);
+  if (!forward && std::find(in_backward_.begin(), in_backward_.end(), module) == in_backward_.end())
+    in_backward_.push_back(module);
   const std::vector<int>& params = params_[module];
   gather(params, actions);
   for (int p : params) {
     active_[p].insert(module);
+    if (forward && !in_backward_.empty() && !model_->params[p].updated()) {
+      active_[p].insert(in_backward_.back());
+      recomputed_[in_backward_.back()].insert(p);
+    }
     if (status_[p] == Status::in_flight) arrive(p, actions);
   }
   if (trace_ == Trace::complete) {
@@ -166,7 +188,7 @@ void Coordinator::read_ahead(FetchActions& actions) {
   if (!params.empty()) actions.read_ahead(params);
 }
 
-const std::set<int>& Coordinator::to_release(int module) {
+std::set<int>& Coordinator::to_release(int module) {
   const auto [it, fresh] = release_cache_.try_emplace({module, step_});
   std::set<int>& list = it->second;
   if (!fresh) return list;
@@ -174,22 +196,31 @@ const std::set<int>& Coordinator::to_release(int module) {
     if (!persists_[p] && fetched_for_[p] <= step_)
       list.insert(p);  // otherwise a prefetch relies on it
   // Of a module that follows within max_reuse_distance elements the parameters stay.
+  const Reuse& reuse = leaf_of(module) == module ? reuse_of_leaves_ : reuse_;
   std::erase_if(list, [&](int p) {
-    const std::vector<std::int64_t>& steps = steps_of_[p];
+    const std::vector<std::int64_t>& steps = reuse.steps_of[p];
     const auto next = std::lower_bound(steps.begin(), steps.end(), step_);
     return next != steps.end() &&
-           elems_before_[*next] - elems_before_[step_] < knobs_->max_reuse_distance;
+           reuse.elems_before[*next] - reuse.elems_before[step_] < knobs_->max_reuse_distance;
   });
   return list;
 }
 
 void Coordinator::release_module(int module, bool forward, FetchActions& actions) {
-  if (!forward) std::erase(in_backward_, module);
   const bool known = trace_ == Trace::complete;
-  const std::set<int> list = known ? to_release(module) : std::set<int>{};
+  std::set<int>* const list = known ? &to_release(module) : nullptr;
+  if (!forward) {
+    std::erase(in_backward_, module);
+    for (int p : std::exchange(recomputed_[module], {})) {
+      active_[p].erase(module);
+      if (persists_[p]) continue;
+      if (known) list->insert(p);  // DeepSpeed, too, adds to the decision that it has cached
+      release(p, actions);
+    }
+  }
   for (int p : params_[module]) {
     active_[p].erase(module);
-    if (!known || list.contains(p)) release(p, actions);
+    if (!known || list->contains(p)) release(p, actions);
   }
 }
 
@@ -204,7 +235,9 @@ void Coordinator::end_pass(FetchActions& actions) {
   while (!in_backward_.empty()) {
     const int module = in_backward_.back();
     in_backward_.pop_back();
-    for (int p : params_[module]) {
+    std::set<int> params = std::exchange(recomputed_[module], {});
+    params.insert(params_[module].begin(), params_[module].end());
+    for (int p : params) {
       active_[p].erase(module);
       if (!persists_[p]) release(p, actions);
     }

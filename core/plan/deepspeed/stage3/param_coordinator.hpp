@@ -6,6 +6,7 @@
 // Source: DeepSpeed 0.19's runtime/zero/partitioned_param_coordinator.py, and recordings of 0.19.8.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -45,8 +46,11 @@ class Coordinator {
   /// model_persistence_threshold.
   Coordinator(const ModelShape& model, const ZeroKnobs& knobs);
 
+  /// The leaf that a module lies in, which may be itself, or -1.
+  int leaf_of(int module) const { return leaves_[static_cast<std::size_t>(module)]; }
   /// To be called before the root's forward.
   void begin_pass(FetchActions& actions);
+  /// Does nothing for a module inside of a leaf.
   void visit(const Visit& visit, FetchActions& actions);
   /// After the backward pass: drops the parameters that no post-backward hook has dropped.
   void end_pass(FetchActions& actions);
@@ -67,7 +71,16 @@ class Coordinator {
     int param;
     std::int64_t step;  // of the trace, in which it is used
   };
+  // The trace as DeepSpeed reads it when it asks which parameters are used again soon: a module
+  // counts the parameters of modules alone, and a leaf also all that lie in them.
+  struct Reuse {
+    std::vector<std::int64_t> elems_before;           // by step: elements used before
+    std::vector<std::vector<std::int64_t>> steps_of;  // by parameter: the steps that use it
+  };
 
+  bool has_leaves() const {
+    return std::any_of(leaves_.begin(), leaves_.end(), [](int leaf) { return leaf >= 0; });
+  }
   void fetch_module(int module, bool forward, FetchActions& actions);
   void gather(std::vector<int> params, FetchActions& actions);
   void arrive(int param, FetchActions& actions);
@@ -76,26 +89,29 @@ class Coordinator {
   void skip_queue(const std::vector<int>& params);
   void release_module(int module, bool forward, FetchActions& actions);
   void release(int param, FetchActions& actions);
-  const std::set<int>& to_release(int module);
+  std::set<int>& to_release(int module);
   void finish_recording();
+  Reuse reuse_of(const std::vector<std::vector<int>>& params) const;
   void drop_in_flight(FetchActions& actions);
 
   const ModelShape* model_;
   const ZeroKnobs* knobs_;
-  std::vector<std::vector<int>> params_;  // by module
+  std::vector<int> leaves_;               // by module, as leaves_of
+  std::vector<std::vector<int>> params_;  // by module, of a leaf with all that lie in it
   std::vector<int> persistent_;
   std::vector<bool> persists_;  // by parameter
 
   Trace trace_ = Trace::invalid;
-  std::vector<int> modules_;                // the trace: modules in the order of their fetches
-  std::vector<Use> uses_;                   // the parameters that those modules use, in order
-  std::vector<std::int64_t> elems_before_;  // by step of the trace: elements used before
-  std::vector<std::vector<std::int64_t>> steps_of_;  // by parameter: the steps that use it
+  std::vector<int> modules_;       // the trace: modules in the order of their fetches
+  std::vector<Use> uses_;          // the parameters that those modules use, in order
+  Reuse reuse_, reuse_of_leaves_;  // what modules and what leaves see of the trace
   std::vector<Status> status_;
   std::vector<int> handle_;                // of a parameter in flight
   std::vector<std::vector<int>> handles_;  // parameters by handle
   std::vector<std::set<int>> active_;      // modules that hold a parameter
   std::vector<int> in_backward_;           // modules whose backward has begun and not ended
+  // By module: frozen parameters that a recomputation fetched while it was the latest of those.
+  std::vector<std::set<int>> recomputed_;
   std::vector<std::int64_t> fetched_for_;  // by parameter: the latest step it was fetched for
   std::size_t queue_ = 0;                  // next of uses_
   std::int64_t step_ = 0, available_elems_ = 0, in_flight_elems_ = 0;

@@ -46,8 +46,11 @@ void ShardedParams::note_copies() {
 }
 
 void ShardedParams::drop_secondary() {
-  for (int id : state_.secondary) w_.release(secondary_slots_[id]);
-  state_.secondary.clear();
+  std::erase_if(state_.secondary, [&](int id) {
+    if (!c_.param(id).updated()) return false;  // its values have not changed
+    w_.release(secondary_slots_[id]);
+    return true;
+  });
 }
 
 int ShardedParams::gathered_slot(int id) {

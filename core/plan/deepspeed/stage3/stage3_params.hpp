@@ -4,8 +4,8 @@
 //
 // With zero_hpz_partition_size H (ZeRO++'s hpZ) each rank that drops a parameter keeps a secondary
 // copy, cut over the H ranks of its block, and gathers the parameter from there until the step is
-// done; then the copies are dropped. A skipped step keeps them. Start-up, which drops each
-// parameter once, leaves copies too.
+// done; then the copies of all but frozen parameters are dropped. A skipped step keeps them.
+// Start-up, which drops each parameter once, leaves copies too.
 #pragma once
 
 #include <map>

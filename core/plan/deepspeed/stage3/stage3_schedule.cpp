@@ -127,10 +127,12 @@ class Stage3Schedule final : public DeepSpeedSteps {
     for (const Visit& v : backward_visits(p_.model)) {
       const bool forwards = v.kind == VisitKind::pre_forward || v.kind == VisitKind::post_forward;
       if (!forwards || p_.model.reentrant) finish_backward();
+      if (v.kind == VisitKind::post_backward && leaf_of(v.module) == v.module) reduce_leaf();
       visit(v);
       if (v.kind == VisitKind::pre_backward && computes(v.module)) pending_ = v.module;
     }
     finish_backward();
+    reduce_leaf();
     bucket_.finish();
     if (micro.last) swapper_.flush();
     state().coordinator.end_pass(params_);
@@ -146,8 +148,16 @@ class Stage3Schedule final : public DeepSpeedSteps {
   void finish_backward() {
     if (pending_ < 0) return;
     grads_.backward(pending_, places(), false);
-    for (int id : grads_.ready_after(pending_)) bucket_.add(id);
+    const bool waits = leaf_of(pending_) >= 0;
+    for (int id : grads_.ready_after(pending_)) waits ? of_leaf_.push_back(id) : bucket_.add(id);
     pending_ = -1;
+  }
+  int leaf_of(int module) { return state().coordinator.leaf_of(module); }
+  // The gradients of a leaf wait for the end of its backward.
+  void reduce_leaf() {
+    std::sort(of_leaf_.begin(), of_leaf_.end());
+    for (int id : of_leaf_) bucket_.add(id);
+    of_leaf_.clear();
   }
 
   // ---- the step -------------------------------------------------------------------------------
@@ -220,7 +230,7 @@ class Stage3Schedule final : public DeepSpeedSteps {
   }
 
   void drop_gradients() override {
-    w_.release(scalars_.flag());
+    w_.drop(scalars_.flag());
     for (std::size_t g = 0; g < groups(); ++g) bucket_.drop_kept(g);
   }
 
@@ -243,7 +253,8 @@ class Stage3Schedule final : public DeepSpeedSteps {
   OptimizerSwapper swapper_;
   ShardedParams params_;
   ShardedBucket bucket_;
-  int pending_ = -1;  // the module whose backward waits for a recomputation
+  int pending_ = -1;          // the module whose backward waits for a recomputation
+  std::vector<int> of_leaf_;  // parameters of a leaf whose gradients are ready
   int host_flag_ = no_slot;
   int boundaries_ = 0;  // numbers the boundaries
   std::vector<GatherState> noted_;

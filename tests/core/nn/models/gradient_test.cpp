@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient check: the gradient of every unit against central differences of the loss of a plain
 // model in double, on shapes that divide nothing evenly and on sequences of several attention
-// tiles.
+// tiles; of a whole mixture of experts, along each gradient.
+#include <algorithm>
+#include <vector>
+
 #include <gtest/gtest.h>
 
+#include <core/plan/deck/decoder_modules.hpp>
 #include <tests/core/nn/models/reference_model.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
@@ -163,6 +167,70 @@ TEST_P(RealShape, gradients_match_directional_derivatives_while_it_trains) {
 INSTANTIATE_TEST_SUITE_P(families, RealShape,
                          ::testing::Values(Shape{2, 256, 4, 128, 256, 1, false, 0},
                                            Shape{2, 256, 4, 128, 256, 1, false, 0, 2, 344}));
+
+// A Llama with a mixture of experts in each block.
+struct Mixed {
+  bool normalised;
+  Routing routing;
+  std::int64_t experts, per_token, shared_ffn;
+
+  ModelSpec spec() const {
+    ModelSpec m;
+    m.family = Family::decoder;
+    m.layers = 2, m.hidden = 24, m.heads = 4, m.kv_heads = 2, m.ffn = 40;
+    m.sequence = 19, m.vocab = 31;
+    Decoder d = decoder_like(Family::llama);
+    d.moe.experts = experts, d.moe.per_token = per_token, d.moe.ffn = 10;
+    d.moe.normalised = normalised, d.moe.routing = routing, d.moe.shared_ffn = shared_ffn;
+    d.modules.clear();
+    for (const Role role : roles_of(d))
+      d.modules.push_back({(in_block(role) ? "h.*." : "") + std::string(to_string(role)), role});
+    m.decoder = SharedDecoder(std::move(d));
+    return m;
+  }
+  friend void PrintTo(const Mixed& m, std::ostream* out) {
+    *out << m.per_token << " of " << m.experts << (m.normalised ? " normalised, " : ", ")
+         << to_string(m.routing) << ", shared " << m.shared_ffn;
+  }
+};
+
+struct MixtureCheck : ::testing::TestWithParam<Mixed> {};
+
+// The choice of experts is kept by steps that are small enough for it, and by routing by turns.
+TEST_P(MixtureCheck, loss_changes_along_each_gradient_by_its_norm) {
+  SingleProcess model(GetParam().spec(), 3, 5);
+  for (std::size_t t = 0; t < model.shape.params.size(); ++t) {
+    float* v = model.values(t, model.param);
+    for (std::int64_t i = 0; i < model.shape.params[t].elems; ++i)
+      v[i] += static_cast<float>(mix(17, t, i) % 1000) / 2000.0f - 0.25f;
+  }
+  model.uniform_tokens(3, 0);
+  model.forward();
+  model.backward();
+  for (std::size_t t = 0; t < model.shape.params.size(); ++t) {
+    const Param& p = model.shape.params[t];
+    float* const v = model.values(t, model.param);
+    const float* const gradient = model.values(t, model.grad);
+    const std::vector<float> kept(v, v + p.elems);
+    const double norm = model.norm(t, model.grad), h = 4e-3;
+    ASSERT_GT(norm, 1e-4) << p.name;
+    const auto loss_at = [&](double along) {
+      for (std::int64_t i = 0; i < p.elems; ++i)
+        v[i] = kept[static_cast<std::size_t>(i)] + static_cast<float>(along * gradient[i] / norm);
+      model.forward();
+      return model.loss[0];
+    };
+    const double slope = (loss_at(h) - loss_at(-h)) / (2 * h);
+    EXPECT_NEAR(slope, norm, 1e-4 + 5e-3 * norm) << p.name;
+    std::copy(kept.begin(), kept.end(), v);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(mixtures, MixtureCheck,
+                         ::testing::Values(Mixed{true, Routing::learned, 5, 2, 0},
+                                           Mixed{false, Routing::learned, 6, 3, 7},
+                                           Mixed{true, Routing::balanced, 4, 2, 0},
+                                           Mixed{false, Routing::balanced, 7, 3, 12}));
 
 }  // namespace
 }  // namespace shardmark::test::gradient_test

@@ -84,7 +84,7 @@ class SingleProcessOf {
   SingleProcessOf(const ModelSpec& spec, std::int64_t micro_batch, std::uint64_t seed,
                   Bf16Products bf16 = Bf16Products::widened)
       : shape(build_model_shape(spec)),
-        dims(transformer_dims(spec, micro_batch, storage_of<T>)),
+        dims(dims_of_layer(transformer_dims(spec, micro_batch, storage_of<T>), 0)),
         matmul(cap_bytes, bf16),
         tokens(micro_batch * (spec.sequence + 1)),
         dx(dims.rows() * dims.hidden),

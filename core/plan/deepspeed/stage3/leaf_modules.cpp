@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <core/error.hpp>
+#include <core/plan/deepspeed/stage3/leaf_modules.hpp>
+
+namespace shardmark {
+namespace {
+
+bool is_leaf(const Module& module, const LeafModules& named) {
+  const std::string& full = module.python_class;
+  const std::string short_name = full.substr(full.rfind('.') + 1);
+  const auto any = [](const std::vector<std::string>& list, const auto& matches) {
+    return std::any_of(list.begin(), list.end(), matches);
+  };
+  const auto is_class = [&](const std::string& c) {
+    return !full.empty() && (c == full || c == short_name);
+  };
+  return any(named.classes, is_class) ||
+         any(named.names, [&](const std::string& n) { return n == module.name; }) ||
+         any(named.name_suffixes, [&](const std::string& s) { return module.name.ends_with(s); });
+}
+
+bool is_attention(const ModelShape& model, int module) {
+  return !model.modules[static_cast<std::size_t>(module)].block &&
+         std::any_of(model.modules.begin(), model.modules.end(), [&](const Module& m) {
+           return m.role == Role::attn_proj && m.parent == module;
+         });
+}
+
+// DeepSpeed reduces the gradients of a leaf, and drops it, when the gradient of an input is there.
+void require_backward(const ModelShape& model, int leaf) {
+  const auto ends = [&](const Visit& v) {
+    return v.kind == VisitKind::post_backward && v.module == leaf;
+  };
+  const bool seen = std::any_of(model.visits.begin(), model.visits.end(), ends);
+  if (seen && !is_attention(model, leaf)) return;
+  const std::string& name = model.modules[static_cast<std::size_t>(leaf)].name;
+  throw DeckError("deepspeed.zero_optimization.leaf_module: " +
+                  (name.empty() ? "the model itself" : name) + ": must not be a leaf: " +
+                  (seen ? "its inputs are keywords, which DeepSpeed's hooks do not see"
+                        : "its input has no gradient") +
+                  ", and DeepSpeed reduces the gradients of a leaf and drops it when the gradient "
+                  "of an input is there: name other modules");
+}
+
+}  // namespace
+
+std::vector<int> leaves_of(const ModelShape& model, const LeafModules& named) {
+  std::vector<int> leaves(model.modules.size(), -1);
+  // Children come after their parents.
+  for (std::size_t m = 0; m < model.modules.size(); ++m) {
+    const Module& module = model.modules[m];
+    const int outer = m == 0 ? -1 : leaves[static_cast<std::size_t>(module.parent)];
+    leaves[m] = outer >= 0 ? outer : is_leaf(module, named) ? static_cast<int>(m) : -1;
+    if (leaves[m] == static_cast<int>(m)) require_backward(model, static_cast<int>(m));
+  }
+  return leaves;
+}
+
+std::vector<std::vector<int>> params_by_module(const ModelShape& model) {
+  std::vector<std::vector<int>> params;
+  for (int m = 0; m < static_cast<int>(model.modules.size()); ++m)
+    params.push_back(model.params_of(m));
+  return params;
+}
+
+std::vector<std::vector<int>> params_inside(const ModelShape& model) {
+  std::vector<std::vector<int>> inside = params_by_module(model);
+  for (std::size_t m = inside.size(); m-- > 1;) {
+    std::vector<int>& outer = inside[static_cast<std::size_t>(model.modules[m].parent)];
+    outer.insert(outer.end(), inside[m].begin(), inside[m].end());
+  }
+  for (std::vector<int>& params : inside) {
+    std::sort(params.begin(), params.end());
+    params.erase(std::unique(params.begin(), params.end()), params.end());
+  }
+  return inside;
+}
+
+}  // namespace shardmark
