@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `shardmark plan` and `shardmark deck check`, which print pure functions of a deck.
+#include <algorithm>
+#include <optional>
+
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -99,6 +102,31 @@ std::string fit_line(const std::optional<Fit>& fit) {
   return fit ? fmt::format("  model.fit {}\n", describe(*fit)) : std::string{};
 }
 
+// People train long models with short sequences: what these would need, where the sequence is a
+// guess.
+constexpr std::int64_t usual_sequence = 4096;
+
+std::optional<EnumArray<Tier, std::int64_t>> bytes_at_usual_sequence(Deck deck, const Batch& batch,
+                                                                     const PlanArguments& a,
+                                                                     const Profile& profile) {
+  const bool guessed = std::any_of(deck.assumptions.begin(), deck.assumptions.end(),
+                                   [](const std::string& sentence) {
+                                     return sentence.starts_with("model.sequence = ") &&
+                                            sentence.find("upper bound") != std::string::npos;
+                                   });
+  if (!guessed || deck.model.sequence <= usual_sequence) return {};
+  deck.model.sequence = usual_sequence;
+  return allocated_bytes(build_legal_program(deck, batch, a.ranks, a.rank, profile));
+}
+
+std::string usual_sequence_line(const std::optional<EnumArray<Tier, std::int64_t>>& bytes) {
+  if (!bytes) return {};
+  std::string text = fmt::format("  with model.sequence {}:", usual_sequence);
+  for (const Tier t : memory_tiers)
+    if ((*bytes)[t] > 0) text += fmt::format(" {} {}", to_string(t), human_bytes((*bytes)[t]));
+  return text + "\n";
+}
+
 }  // namespace
 
 ExitStatus plan_command(const PlanArguments& a) {
@@ -110,6 +138,7 @@ ExitStatus plan_command(const PlanArguments& a) {
   const Program program = build_legal_program(deck, batch, a.ranks, a.rank, profile);
   const Budgets budgets = deck_budgets(deck, a.ranks_per_node);
   const std::string text = print_text(program);
+  const auto shorter = bytes_at_usual_sequence(deck, batch, a, profile);
   if (a.format == "dot")
     print_out(print_dot(program));
   else if (a.format == "json") {
@@ -118,11 +147,14 @@ ExitStatus plan_command(const PlanArguments& a) {
     json["heaviest_ranks"] = heaviest_ranks(deck, a.ranks);
     if (fit) json["fit"] = print_json(*fit);
     if (!deck.assumptions.empty()) json["assumptions"] = deck.assumptions;
+    if (shorter)
+      json["memory_at_sequence_4096"] = {{"device", (*shorter)[Tier::device]},
+                                         {"host", (*shorter)[Tier::host]}};
     if (const auto volume = volume_between_nodes(program, deck, a.ranks_per_node))
       json["volume"]["between_nodes"] = print_json(*volume);
     print_out(json.dump(2, ' ', true) + "\n");
   } else
-    print_out(note_lines(deck) + text + summary(program, budgets) +
+    print_out(note_lines(deck) + text + summary(program, budgets) + usual_sequence_line(shorter) +
               nodes_line(program, deck, a.ranks_per_node) + fit_line(fit) + work_lines(program) +
               print_estimates(program.model, program.world, a.ranks_per_node));
   return ExitStatus::valid;
