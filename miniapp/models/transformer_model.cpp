@@ -104,7 +104,7 @@ void TransformerModel::forward(const Program& program, const Event& event,
   for (std::size_t i = 0; i < count; ++i) params[i] = ops[i].data;
   TransformerBuffers b = buffers(program, *dims_.decoder, event, ops.subspan(count), values);
   const std::int64_t experts = dims_.decoder->moe.experts;
-  if (role == Role::experts)
+  if (role == Role::experts && event.phase == Phase::forward)  // and not when a block runs again
     b.expert_rows = std::span(expert_rows_)
                         .subspan(static_cast<std::size_t>(b.layer * experts),
                                  static_cast<std::size_t>(experts));

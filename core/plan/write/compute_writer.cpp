@@ -128,6 +128,15 @@ void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operan
   e.module = module;
 }
 
+namespace {
+
+// Whether the backward of a block's last module needs what its own forward saves.
+bool saves_for_itself(Role role) {
+  return role == Role::experts || role == Role::shared_router || role == Role::post_norm2;
+}
+
+}  // namespace
+
 void ComputeWriter::forward(int module, const ParamPlaces& where) {
   const int unit = p_.model.modules[module].unit;
   const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
@@ -138,12 +147,17 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
     acquire({u.saved, u.workspace_forward});
   }
   // The backward of the last module waits for its block's recomputation, which need not include
-  // that module's own output.
-  if (!last || !in_backward_) {
+  // that module's own output, but may need what it saves beside it.
+  const bool again = last && in_backward_;
+  if (!again || saves_for_itself(role(module))) {
+    const int out = again ? units_[unit + 1].x_in : no_slot;
+    const bool dead = out != no_slot && !w_.alive(out);
+    if (dead) w_.acquire(out);
     const std::vector<int> ids = p_.model.params_of(module);
     std::vector<Operand> operands;
     for (int id : ids) operands.push_back(where(id));
     write(Kernel::forward, module, std::move(operands), ids);
+    if (dead) w_.release(out);
   }
   if (last) release({u.workspace_forward, drops(unit) && !in_backward_ ? u.saved : no_slot});
 }

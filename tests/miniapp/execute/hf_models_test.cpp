@@ -42,16 +42,16 @@ TEST(HfModels, HaveTheTensorsOfTransformersInTheirOrder) {
   }
 }
 
-class Stages : public ::testing::TestWithParam<int> {};
-
-TEST_P(Stages, TrainAsTransformersDoes) {
+// Trains all models that divide the ranks as their references were trained.
+void train_all(int stage, bool recompute) {
   const ScratchFolder folder;
   int trained = 0;
   for (const json& c : hf_cases()) {
     const json& r = c.at("reference");
     if (r.at("batch").get<int>() % world() != 0) continue;
     SCOPED_TRACE(title(c));
-    const Deck deck = hf_deck(c, GetParam(), folder);
+    Deck deck = hf_deck(c, stage, folder);
+    deck.run.activation_checkpointing = recompute;
     Training t(deck, MPI_COMM_WORLD);
     t.init();
     for (std::size_t s = 0; s < r.at("losses").size(); ++s) {
@@ -62,6 +62,15 @@ TEST_P(Stages, TrainAsTransformersDoes) {
     ++trained;
   }
   EXPECT_GE(trained, 33);
+}
+
+class Stages : public ::testing::TestWithParam<int> {};
+
+TEST_P(Stages, TrainAsTransformersDoes) {
+  train_all(GetParam(), false);
+}
+TEST_P(Stages, TrainAsTransformersDoesWhereBlocksRunAgain) {
+  train_all(GetParam(), true);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Stages, ::testing::Values(0, 1, 2, 3));
