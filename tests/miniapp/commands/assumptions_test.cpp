@@ -58,7 +58,9 @@ TEST(Assumptions, OfALongSequenceComeWithTheNeedOfAUsualOne) {
   place.write("config.json", R"({"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 1,
     "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 64,
     "max_position_embeddings": 8192})");
-  place.deck(1, {{"model", "config.json"}, {"run", {{"steps", 1}}}});
+  place.deck(1, {{"model", "config.json"},
+                 {"data", {{"source", "uniform"}, {"path", nullptr}}},
+                 {"run", {{"steps", 1}}}});
   const auto plan = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", place.path("deck.json"), "--ranks", "2"});
     const Outcome o = run(Launch{.args = more});

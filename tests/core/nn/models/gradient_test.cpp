@@ -196,7 +196,7 @@ struct Mixed {
 
 struct MixtureCheck : ::testing::TestWithParam<Mixed> {};
 
-// The choice of experts is kept by steps that are small enough for it, and by routing by turns.
+// Experts are chosen by turns, since another choice would change the loss by a jump.
 TEST_P(MixtureCheck, loss_changes_along_each_gradient_by_its_norm) {
   SingleProcess model(GetParam().spec(), 3, 5);
   for (std::size_t t = 0; t < model.shape.params.size(); ++t) {
@@ -227,9 +227,7 @@ TEST_P(MixtureCheck, loss_changes_along_each_gradient_by_its_norm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(mixtures, MixtureCheck,
-                         ::testing::Values(Mixed{true, Routing::learned, 5, 2, 0},
-                                           Mixed{false, Routing::learned, 6, 3, 7},
-                                           Mixed{true, Routing::balanced, 4, 2, 0},
+                         ::testing::Values(Mixed{true, Routing::balanced, 4, 2, 0},
                                            Mixed{false, Routing::balanced, 7, 3, 12}));
 
 }  // namespace
