@@ -22,7 +22,8 @@ if(NOT SHARDMARK_PLANNER)
   find_package(MPI QUIET COMPONENTS CXX)
   shardmark_require("MPI" MPI_CXX_FOUND "libmpich-dev (and mpich, for mpiexec)")
 
-  if(NOT "CUDA" IN_LIST Kokkos_DEVICES AND NOT Kokkos_ENABLE_CUDA)  # GPU builds use cuBLASLt instead
+  if(NOT "${Kokkos_DEVICES};" MATCHES "(CUDA|HIP);" AND NOT Kokkos_ENABLE_CUDA AND NOT Kokkos_ENABLE_HIP)
+    # GPU builds use cuBLASLt or hipBLASLt instead.
     find_package(DNNL 2.0 MODULE QUIET)
     shardmark_require("oneDNN (2.0 or newer)" DNNL_FOUND "libdnnl-dev")
   endif()

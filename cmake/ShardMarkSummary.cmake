@@ -22,7 +22,10 @@ message(STATUS "  oneDNN      ${DNNL_VERSION}")
 message(STATUS "  HDF5        ${ParallelHDF5_VERSION} (${ParallelHDF5_LIBRARY})")
 message(STATUS "  libraries   nlohmann-json ${nlohmann_json_VERSION}, CLI11 ${CLI11_VERSION}, "
                "fmt ${fmt_VERSION}, xxHash ${xxHash_VERSION}, yaml-cpp ${yaml-cpp_VERSION}")
-if(SHARDMARK_ENABLE_CUDA)
+if(SHARDMARK_ENABLE_HIP)
+  message(STATUS "  HIP         ${HIP_LIBRARY}, kernels on the GPU; RCCL '${NCCL_VERSION}', back-end "
+                 "nccl: ${SHARDMARK_ENABLE_NCCL}")
+elseif(SHARDMARK_ENABLE_CUDA)
   message(STATUS "  CUDA        ${CUDAToolkit_VERSION}, kernels on the GPU; NCCL '${NCCL_VERSION}', "
                  "back-end nccl: ${SHARDMARK_ENABLE_NCCL}")
 elseif(SHARDMARK_NCCL_CODE)

@@ -54,22 +54,30 @@ function(shardmark_target target)
   endif()
   # GCC otherwise spends a tenth of its time on collecting garbage; a group needs up to 800 MiB anyway.
   set(memory_of_compiler "")
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT SHARDMARK_ENABLE_CUDA)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT SHARDMARK_ENABLE_GPU)
     set(memory_of_compiler --param=ggc-min-expand=100 --param=ggc-min-heapsize=600000)
   endif()
   # Flags for Kokkos' nvcc_wrapper: constexpr functions work on the device, and there, too,
   # multiply-adds are fused only where the code asks for that.
-  if(SHARDMARK_ENABLE_CUDA AND arg_HOST_ONLY)
-    target_compile_options(${target} PRIVATE --host-only)
-  elseif(SHARDMARK_ENABLE_CUDA)
-    target_compile_options(${target} PRIVATE --expt-relaxed-constexpr --fmad=false)
-    # fmt 9 treats nvcc as a C++ 11 compiler and then fails to compile.
-    target_compile_definitions(${target} PRIVATE FMT_USE_CONSTEXPR=1 FMT_CONSTEVAL=)
+  if(SHARDMARK_ENABLE_HIP)
+    set(host_only -x c++)  # hipcc would compile C++ for the device, too
+  else()
+    set(host_only --host-only)
+  endif()
+  if(SHARDMARK_ENABLE_GPU AND arg_HOST_ONLY)
+    list(JOIN host_only " " host_only)
+    target_compile_options(${target} PRIVATE "SHELL:${host_only}")
+  elseif(SHARDMARK_ENABLE_GPU)
+    if(SHARDMARK_ENABLE_CUDA)
+      target_compile_options(${target} PRIVATE --expt-relaxed-constexpr --fmad=false)
+      # fmt 9 treats nvcc as a C++ 11 compiler and then fails to compile.
+      target_compile_definitions(${target} PRIVATE FMT_USE_CONSTEXPR=1 FMT_CONSTEVAL=)
+    endif()
     if(arg_KOKKOS)
       get_target_property(host_sources ${target} SOURCES)
       list(TRANSFORM arg_KOKKOS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
       list(REMOVE_ITEM host_sources ${arg_KOKKOS})
-      set_source_files_properties(${host_sources} PROPERTIES COMPILE_OPTIONS --host-only)
+      set_source_files_properties(${host_sources} PROPERTIES COMPILE_OPTIONS "${host_only}")
     endif()
   endif()
   # -ffp-contract=off gives the same bits in every build and at every vector length of a kernel. The
@@ -82,6 +90,9 @@ function(shardmark_target target)
     set(processor -march=x86-64-v3)
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     set(processor -march=armv8.2-a)
+  endif()
+  if(SHARDMARK_ENABLE_HIP AND processor)
+    set(processor "SHELL:-Xarch_host ${processor}")
   endif()
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
                                            -Werror=switch
@@ -106,12 +117,19 @@ function(shardmark_target target)
   endif()
 endfunction()
 
-# shardmark_cuda_target(<target>): sets what all targets of .cu files have in common: CUDA C++ 20,
+# shardmark_gpu_target(<target>): sets what all targets of .cu files have in common: CUDA C++ 20 or HIP,
 # and no automatic fusing of multiply-adds. nvcc_wrapper sets the standard itself.
-function(shardmark_cuda_target target)
+function(shardmark_gpu_target target)
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
-  target_include_directories(${target} SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(${target} PUBLIC shardmark_gpu_headers)
+  if(SHARDMARK_ENABLE_HIP)  # Kokkos knows the architecture
+    target_compile_features(${target} PRIVATE cxx_std_20)
+    target_compile_options(${target} PRIVATE -ffp-contract=off "SHELL:-x hip")
+    target_link_libraries(${target} PRIVATE Kokkos::kokkos)
+    return()
+  endif()
   # CMake 3.25 does not know CUDA20. nvcc_wrapper counts as a C++ compiler, so the compile feature
   # sets its standard.
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20> --fmad=false)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20> --fmad=false
+                                           --expt-relaxed-constexpr)
 endfunction()

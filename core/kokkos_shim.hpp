@@ -16,14 +16,20 @@ inline constexpr bool device_is_host =
 /// The host's memory, pinned where there is a device that copies from and to it.
 #if defined(KOKKOS_ENABLE_CUDA)
 using PinnedMemory = Kokkos::CudaHostPinnedSpace;
+#elif defined(KOKKOS_ENABLE_HIP)
+using PinnedMemory = Kokkos::HIPHostPinnedSpace;
 #else
 using PinnedMemory = Kokkos::HostSpace;
 #endif
 
-/// The stream that `space` launches on, a cudaStream_t; null on the host.
+/// The stream that `space` launches on, a cudaStream_t or hipStream_t; null on the host.
 #if defined(KOKKOS_ENABLE_CUDA)
 inline void* native_stream(const Space& space) {
   return space.cuda_stream();
+}
+#elif defined(KOKKOS_ENABLE_HIP)
+inline void* native_stream(const Space& space) {
+  return space.hip_stream();
 }
 #else
 inline void* native_stream(const Space&) {

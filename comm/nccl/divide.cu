@@ -2,12 +2,15 @@
 // Gives the same values as `divide` of comm/local_reduction.cpp: it divides, and does not multiply
 // by the reciprocal.
 #include <algorithm>
+#include <type_traits>
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#if defined(__HIP_PLATFORM_AMD__)
+#include <hip/hip_runtime.h>
+#endif
 
 #include <comm/nccl/divide.hpp>
 #include <comm/nccl/nccl_check.hpp>
+#include <core/numeric/half.hpp>
 
 namespace shardmark {
 namespace {
@@ -17,16 +20,13 @@ constexpr std::int64_t most_blocks = 1024;  // larger arrays are processed in st
 
 template<class T>
 __device__ T quotient(T value, int divisor) {
-  return value / static_cast<T>(divisor);
-}
-__device__ __half quotient(__half value, int divisor) {
-  return __float2half_rn(__fdiv_rn(__half2float(value), static_cast<float>(divisor)));
-}
-__device__ __nv_bfloat16 quotient(__nv_bfloat16 value, int divisor) {
-  return __float2bfloat16_rn(__fdiv_rn(__bfloat162float(value), static_cast<float>(divisor)));
-}
-__device__ float quotient(float value, int divisor) {
-  return __fdiv_rn(value, static_cast<float>(divisor));  // exact rounding even with -use_fast_math
+  if constexpr (std::is_arithmetic_v<T>) {
+    return value / static_cast<T>(divisor);
+  } else {
+    T rounded;
+    round_to(rounded, widen(value) / static_cast<float>(divisor));
+    return rounded;
+  }
 }
 
 template<class T>
@@ -38,21 +38,21 @@ __global__ void divide_kernel(T* data, std::int64_t elems, int divisor) {
 }
 
 template<class T>
-void launch(cudaStream_t stream, void* data, std::int64_t elems, int divisor) {
+void launch(device::Stream stream, void* data, std::int64_t elems, int divisor) {
   const auto blocks =
       static_cast<unsigned>(std::min<std::int64_t>((elems + threads - 1) / threads, most_blocks));
   divide_kernel<<<blocks, threads, 0, stream>>>(static_cast<T*>(data), elems, divisor);
-  SHARDMARK_CUDA(cudaGetLastError());
+  SHARDMARK_RUNTIME(GetLastError);
 }
 
 }  // namespace
 
-void divide_on_stream(cudaStream_t stream, Dtype dtype, void* data, std::int64_t elems,
+void divide_on_stream(device::Stream stream, Dtype dtype, void* data, std::int64_t elems,
                       int divisor) {
   switch (dtype) {
     case Dtype::fp32: return launch<float>(stream, data, elems, divisor);
-    case Dtype::bf16: return launch<__nv_bfloat16>(stream, data, elems, divisor);
-    case Dtype::fp16: return launch<__half>(stream, data, elems, divisor);
+    case Dtype::bf16: return launch<Bf16>(stream, data, elems, divisor);
+    case Dtype::fp16: return launch<Fp16>(stream, data, elems, divisor);
     case Dtype::fp64: return launch<double>(stream, data, elems, divisor);
     case Dtype::int8: return launch<std::int8_t>(stream, data, elems, divisor);
     case Dtype::uint8: return launch<std::uint8_t>(stream, data, elems, divisor);

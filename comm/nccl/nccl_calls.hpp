@@ -15,10 +15,8 @@
 // adds, which is not exact unless the size is a power of two.
 #pragma once
 
-#include <cuda_runtime_api.h>
-#include <nccl.h>
-
 #include <comm/communicator.hpp>
+#include <comm/nccl/nccl_library.hpp>
 
 namespace shardmark {
 
@@ -30,7 +28,7 @@ ncclRedOp_t nccl_op(Reduction reduction);
 /// The lane on which a collective takes place.
 struct NcclLane {
   ncclComm_t comm = nullptr;
-  cudaStream_t stream = nullptr;
+  device::Stream stream = nullptr;
   int rank = 0, size = 1;
   void* word = nullptr;  // 4 bytes of device memory, used by barriers
 };

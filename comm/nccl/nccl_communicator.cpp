@@ -23,16 +23,16 @@ std::unique_ptr<Communicator> make_nccl_communicator(MPI_Comm comm, const CommOp
 std::string nccl_library() {
   int version = 0;
   SHARDMARK_NCCL(ncclGetVersion(&version));
-  return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  return fmt::format("{} {}.{}.{}", nccl_name, version / 10000, version / 100 % 100, version % 100);
 }
 
 NcclCommunicator::DeviceWord::DeviceWord() {
-  SHARDMARK_CUDA(cudaMalloc(&data_, sizeof(std::int32_t)));
-  SHARDMARK_CUDA(cudaMemset(data_, 0, sizeof(std::int32_t)));  // for memory checkers only
+  SHARDMARK_RUNTIME(Malloc, &data_, sizeof(std::int32_t));
+  SHARDMARK_RUNTIME(Memset, data_, 0, sizeof(std::int32_t));  // for memory checkers only
 }
 
 NcclCommunicator::DeviceWord::~DeviceWord() {
-  report_cuda(cudaFree(data_), "cudaFree");
+  SHARDMARK_REPORT(Free, data_);
 }
 
 NcclCommunicator::NcclCommunicator(OwnedComm comm, const CommOptions& options)
@@ -59,9 +59,9 @@ std::string NcclCommunicator::oldest() const {
   return flights_.empty() ? "NCCL" : describe(flights_.front().c);
 }
 
-CudaEvent NcclCommunicator::take_event() {
-  if (spare_.empty()) return CudaEvent();
-  CudaEvent event = std::move(spare_.back());
+DeviceEvent NcclCommunicator::take_event() {
+  if (spare_.empty()) return DeviceEvent();
+  DeviceEvent event = std::move(spare_.back());
   spare_.pop_back();
   return event;
 }
@@ -69,7 +69,7 @@ CudaEvent NcclCommunicator::take_event() {
 Ticket NcclCommunicator::start(const Collective& c) {
   validate(c, rank(), size());
   Flight flight{c, take_event(), take_event()};
-  flight.ready.record(static_cast<cudaStream_t>(options_.compute_stream));
+  flight.ready.record(static_cast<device::Stream>(options_.compute_stream));
   flights_.push_back(std::move(flight));
   ++started_;
   issue();
@@ -124,7 +124,8 @@ bool NcclCommunicator::holds_compute(Ticket ticket) {
   if (ticket > done_ + issued_) issue();
   if (ticket > done_ + issued_) return false;
   if (ticket > done_)
-    flights_[ticket - done_ - 1].done.make_wait(static_cast<cudaStream_t>(options_.compute_stream));
+    flights_[ticket - done_ - 1].done.make_wait(
+        static_cast<device::Stream>(options_.compute_stream));
   return true;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The NCCL back-end. A lane is a CUDA stream. `start` records an event on the compute stream, and
-// the lane waits for that event; `holds_compute` makes the compute stream wait for the lane; the
-// host blocks in `wait` only. While NCCL still processes a call, later calls are queued here.
+// The NCCL back-end. A lane is a stream of the GPU. `start` records an event on the compute stream,
+// and the lane waits for that event; `holds_compute` makes the compute stream wait for the lane;
+// the host blocks in `wait` only. While NCCL still processes a call, later calls are queued here.
 #pragma once
 
 #include <deque>
@@ -46,7 +46,7 @@ class NcclCommunicator : public Communicator {
  private:
   struct Flight {
     Collective c;
-    CudaEvent ready, done;  // ready: recorded on the compute stream at start; done: on this lane
+    DeviceEvent ready, done;  // ready: recorded on the compute stream at start; done: on this lane
     bool called = false;
   };
   class DeviceWord {
@@ -62,13 +62,13 @@ class NcclCommunicator : public Communicator {
   };
   void issue();
   void retire();
-  CudaEvent take_event();
+  DeviceEvent take_event();
   std::string oldest() const;
 
   OwnedComm comm_;
   CommOptions options_;
   int exceptions_;  // std::uncaught_exceptions() at construction
-  CudaStream stream_;
+  DeviceStream stream_;
   DeviceWord word_;
   NcclHandle handle_;
   NcclLane lane_;
@@ -76,7 +76,7 @@ class NcclCommunicator : public Communicator {
   std::deque<Flight> flights_;
   std::size_t issued_ = 0;  // how many of flights_ are on the stream
   Ticket started_ = 0, done_ = 0;
-  std::vector<CudaEvent> spare_;
+  std::vector<DeviceEvent> spare_;
 };
 
 }  // namespace shardmark

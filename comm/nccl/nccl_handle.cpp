@@ -20,6 +20,35 @@ struct Invitation {
   ncclUniqueId id{};
 };
 
+#if NCCL_VERSION_CODE >= 21400
+constexpr const char* start_call = "ncclCommInitRankConfig";
+ncclResult_t start(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return ncclCommInitRankConfig(comm, size, id, rank, &config);
+}
+ncclResult_t finalize(ncclComm_t comm) {
+  return ncclCommFinalize(comm);
+}
+std::string last_error(ncclComm_t comm) {
+  const char* text = ncclGetLastError(comm);
+  return text == nullptr ? "" : text;
+}
+#else
+// RCCL up to 5.4 has blocking communicators only: a start-up that a lost rank never answers is then
+// ended by the deadline of the phase.
+constexpr const char* start_call = "ncclCommInitRank";
+ncclResult_t start(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
+  return ncclCommInitRank(comm, size, id, rank);
+}
+ncclResult_t finalize(ncclComm_t) {
+  return ncclSuccess;
+}
+std::string last_error(ncclComm_t) {
+  return {};
+}
+#endif
+
 }  // namespace
 
 NcclHandle::NcclHandle(MPI_Comm comm, double timeout_s, Idle idle)
@@ -31,9 +60,7 @@ NcclHandle::NcclHandle(MPI_Comm comm, double timeout_s, Idle idle)
   if (rank == 0) invitation.status = ncclGetUniqueId(&invitation.id);
   SHARDMARK_MPI(MPI_Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, comm));
   check_nccl(invitation.status, "ncclGetUniqueId of rank 0");
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  SHARDMARK_NCCL(ncclCommInitRankConfig(&comm_, size, invitation.id, rank, &config));
+  check_nccl(start(&comm_, size, invitation.id, rank), start_call);
   wait_until_ready("NCCL start-up");
 }
 
@@ -46,10 +73,9 @@ bool NcclHandle::ready(std::string_view what) {
     throw CommError(fmt::format("{}: the communicator was aborted after an error", what));
   ncclResult_t state = ncclSuccess;
   SHARDMARK_NCCL(ncclCommGetAsyncError(comm_, &state));
-  if (state == ncclInProgress) return false;
+  if (in_progress(state)) return false;
   if (state == ncclSuccess) return true;
-  const char* detail = ncclGetLastError(comm_);
-  const std::string text = detail == nullptr ? "" : detail;
+  const std::string text = last_error(comm_);
   abort();
   throw CommError(
       fmt::format("{}: NCCL: {}{}{}: run again with NCCL_DEBUG=INFO to see which rank failed first",
@@ -73,7 +99,7 @@ void NcclHandle::wait_until_ready(std::string_view what) {
 void NcclHandle::close() noexcept try {
   if (comm_ == nullptr) return;
   wait_until_ready("NCCL tear-down");  // for operations that may still be in progress
-  SHARDMARK_NCCL(ncclCommFinalize(comm_));
+  check_nccl(finalize(comm_), "ncclCommFinalize");
   wait_until_ready("NCCL tear-down");
   SHARDMARK_NCCL(ncclCommDestroy(std::exchange(comm_, nullptr)));
 } catch (const std::exception& e) {
@@ -85,7 +111,7 @@ void NcclHandle::abort() noexcept {
   if (comm_ == nullptr) return;
   aborted_ = true;
   const ncclResult_t code = ncclCommAbort(std::exchange(comm_, nullptr));
-  if (code != ncclSuccess && code != ncclInProgress)
+  if (code != ncclSuccess && !in_progress(code))
     std::fprintf(stderr, "ncclCommAbort: %s\n", ncclGetErrorString(code));
 }
 

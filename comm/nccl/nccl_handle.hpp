@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include <mpi.h>
-#include <nccl.h>
 
 #include <comm/idle.hpp>
+#include <comm/nccl/nccl_library.hpp>
 
 namespace shardmark {
 

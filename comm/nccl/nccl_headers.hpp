@@ -21,9 +21,9 @@ std::unique_ptr<Communicator> make_nccl_communicator(MPI_Comm comm, const CommOp
 std::unique_ptr<Communicator> stage_through_host(std::unique_ptr<Communicator> inner,
                                                  const CommOptions& options);
 
-/// Whether all work queued on `stream` (a cudaStream_t; null is the default stream) is done. Never
-/// blocks; true in a build without NCCL. Throws CommError, also for errors of earlier work on the
-/// device.
+/// Whether all work queued on `stream` (a device::Stream; null is the default stream) is done.
+/// Never blocks; true in a build without NCCL. Throws CommError, also for errors of earlier work on
+/// the device.
 bool stream_is_idle(void* stream);
 
 /// For example "NCCL 2.28.9"; empty in a build without NCCL.

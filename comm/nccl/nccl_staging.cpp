@@ -18,10 +18,11 @@ StagingCommunicator::StagingCommunicator(std::unique_ptr<Communicator> inner,
                                          const CommOptions& options)
     : ForwardingCommunicator(std::move(inner)),
       options_(options),
-      stream_(static_cast<cudaStream_t>(options.compute_stream)) {}
+      stream_(static_cast<device::Stream>(options.compute_stream)) {}
 
 StagingCommunicator::~StagingCommunicator() {
-  for (const Pinned& p : all_) report_cuda(cudaFreeHost(p.data), "cudaFreeHost");
+  for (const Pinned& p : all_)
+    report_runtime(device::free_pinned(p.data), "the release of pinned memory");
 }
 
 // Takes the smallest spare buffer that is large enough, or a new one. A schedule asks for the same
@@ -38,7 +39,7 @@ StagingCommunicator::Pinned StagingCommunicator::take(std::int64_t bytes) {
     return p;
   }
   Pinned p{nullptr, needed};
-  SHARDMARK_CUDA(cudaMallocHost(&p.data, needed));
+  check_runtime(device::allocate_pinned(&p.data, needed), "pinned memory");
   all_.push_back(p);
   return p;
 }
@@ -51,7 +52,7 @@ bool StagingCommunicator::direct(const Collective& c) const {
 Ticket StagingCommunicator::start(const Collective& c) {
   validate(c, rank(), size());
   if (direct(c)) {
-    SHARDMARK_CUDA(cudaStreamSynchronize(stream_));  // MPI does not know about streams
+    SHARDMARK_RUNTIME(StreamSynchronize, stream_);  // MPI does not know about streams
     open_.push_back({inner().start(c), c, {}, {}, {}});
     return open_.back().ticket;
   }
@@ -60,9 +61,9 @@ Ticket StagingCommunicator::start(const Collective& c) {
   Open open{0, c, take(sent), take(received_elems(c, rank(), size()) * size_bytes),
             take(c.scratch_bytes)};
   if (sent > 0)
-    SHARDMARK_CUDA(cudaMemcpyAsync(open.send.data, c.send, static_cast<std::size_t>(sent),
-                                   cudaMemcpyDeviceToHost, stream_));
-  SHARDMARK_CUDA(cudaStreamSynchronize(stream_));
+    SHARDMARK_RUNTIME(MemcpyAsync, open.send.data, c.send, static_cast<std::size_t>(sent),
+                      SHARDMARK_GPU(MemcpyDeviceToHost), stream_);
+  SHARDMARK_RUNTIME(StreamSynchronize, stream_);
   Collective on_host = c;
   on_host.send = open.send.data;
   on_host.recv = open.recv.data;
@@ -76,9 +77,9 @@ void StagingCommunicator::deliver(const Open& open) {
   const Collective& c = open.c;
   const std::int64_t bytes = received_elems(c, rank(), size()) * dtype_bytes(c.dtype);
   if (bytes > 0 && open.recv.data != nullptr) {
-    SHARDMARK_CUDA(cudaMemcpyAsync(c.recv, open.recv.data, static_cast<std::size_t>(bytes),
-                                   cudaMemcpyHostToDevice, stream_));
-    SHARDMARK_CUDA(cudaStreamSynchronize(stream_));
+    SHARDMARK_RUNTIME(MemcpyAsync, c.recv, open.recv.data, static_cast<std::size_t>(bytes),
+                      SHARDMARK_GPU(MemcpyHostToDevice), stream_);
+    SHARDMARK_RUNTIME(StreamSynchronize, stream_);
   }
   for (const Pinned& p : {open.send, open.recv, open.scratch})
     if (p.data != nullptr) spare_.push_back(p);

@@ -10,10 +10,9 @@
 #include <deque>
 #include <vector>
 
-#include <cuda_runtime_api.h>
-
 #include <comm/comm_options.hpp>
 #include <comm/decorators/forwarding.hpp>
+#include <core/gpu_runtime.hpp>
 
 namespace shardmark {
 
@@ -50,7 +49,7 @@ class StagingCommunicator : public ForwardingCommunicator {
   bool direct(const Collective& c) const;
 
   CommOptions options_;
-  cudaStream_t stream_;
+  device::Stream stream_;
   std::deque<Open> open_;
   std::vector<Pinned> all_, spare_;
 };

@@ -7,55 +7,57 @@ namespace shardmark {
 namespace {
 
 // Whether the result of a query means that its subject is complete.
-bool is_complete(cudaError_t code) {
-  if (code == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // clears the code, or a later check would report it
+bool is_complete(device::Status code) {
+  if (code == SHARDMARK_GPU(ErrorNotReady)) {
+    static_cast<void>(
+        SHARDMARK_GPU(GetLastError)());  // clears the code, or a later check would report it
     return false;
   }
-  SHARDMARK_CUDA(code);
+  check_runtime(code, "a query");
   return true;
 }
 
 }  // namespace
 
 bool stream_is_idle(void* stream) {
-  return is_complete(cudaStreamQuery(static_cast<cudaStream_t>(stream)));
+  return is_complete(SHARDMARK_GPU(StreamQuery)(static_cast<device::Stream>(stream)));
 }
 
-CudaStream::CudaStream() {
+DeviceStream::DeviceStream() {
   int least = 0, greatest = 0;
-  SHARDMARK_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  SHARDMARK_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest));
+  SHARDMARK_RUNTIME(DeviceGetStreamPriorityRange, &least, &greatest);
+  SHARDMARK_RUNTIME(StreamCreateWithPriority, &stream_, SHARDMARK_GPU(StreamNonBlocking), greatest);
 }
 
-CudaStream::~CudaStream() {
-  report_cuda(cudaStreamDestroy(stream_), "cudaStreamDestroy");
+DeviceStream::~DeviceStream() {
+  SHARDMARK_REPORT(StreamDestroy, stream_);
 }
 
-CudaEvent::CudaEvent(Timing timing) {
-  SHARDMARK_CUDA(cudaEventCreateWithFlags(
-      &event_, timing == Timing::yes ? cudaEventDefault : cudaEventDisableTiming));
+DeviceEvent::DeviceEvent(Timing timing) {
+  SHARDMARK_RUNTIME(
+      EventCreateWithFlags, &event_,
+      timing == Timing::yes ? SHARDMARK_GPU(EventDefault) : SHARDMARK_GPU(EventDisableTiming));
 }
 
-CudaEvent::~CudaEvent() {
-  if (event_ != nullptr) report_cuda(cudaEventDestroy(event_), "cudaEventDestroy");
+DeviceEvent::~DeviceEvent() {
+  if (event_ != nullptr) SHARDMARK_REPORT(EventDestroy, event_);
 }
 
-void CudaEvent::record(cudaStream_t stream) {
-  SHARDMARK_CUDA(cudaEventRecord(event_, stream));
+void DeviceEvent::record(device::Stream stream) {
+  SHARDMARK_RUNTIME(EventRecord, event_, stream);
 }
 
-void CudaEvent::make_wait(cudaStream_t stream) const {
-  SHARDMARK_CUDA(cudaStreamWaitEvent(stream, event_, 0));
+void DeviceEvent::make_wait(device::Stream stream) const {
+  SHARDMARK_RUNTIME(StreamWaitEvent, stream, event_, 0);
 }
 
-bool CudaEvent::complete() const {
-  return is_complete(cudaEventQuery(event_));
+bool DeviceEvent::complete() const {
+  return is_complete(SHARDMARK_GPU(EventQuery)(event_));
 }
 
-double CudaEvent::ms_since(const CudaEvent& earlier) const {
+double DeviceEvent::ms_since(const DeviceEvent& earlier) const {
   float ms = 0;
-  SHARDMARK_CUDA(cudaEventElapsedTime(&ms, earlier.event_, event_));
+  SHARDMARK_RUNTIME(EventElapsedTime, &ms, earlier.event_, event_);
   return static_cast<double>(ms);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The version for builds that compute on the host; core/memory/cuda/ has the one for GPUs.
+// The version for builds that compute on the host; core/memory/gpu/ has the one for GPUs.
 #include <core/memory/device_memory.hpp>
 
 namespace shardmark {

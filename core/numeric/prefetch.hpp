@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include <core/cache_line.hpp>
+#include <core/on_device.hpp>
 
 namespace shardmark::kernel {
 
@@ -16,7 +17,7 @@ inline constexpr auto line_bytes = static_cast<std::size_t>(cache_line_bytes);
 /// valid. Does nothing in device code.
 template<class T>
 constexpr void prefetch_after([[maybe_unused]] const T* at, [[maybe_unused]] std::size_t elems) {
-#if !defined(__CUDA_ARCH__)
+#if !defined(SHARDMARK_ON_DEVICE)
   const char* line = reinterpret_cast<const char*>(at) + bytes_ahead;
   for (std::size_t b = 0; b < elems * sizeof(T); b += line_bytes) __builtin_prefetch(line + b);
 #endif

@@ -9,9 +9,11 @@
 #include <cstring>
 
 #include <core/numeric/prefetch.hpp>
+#include <core/on_device.hpp>
 #include <core/plan/deck/types.hpp>
 
-#if defined(__AVX512F__) || defined(__AVX__)
+#if defined(SHARDMARK_ON_DEVICE)
+#elif defined(__AVX512F__) || defined(__AVX__)
 #include <immintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
@@ -32,8 +34,8 @@ inline constexpr std::int64_t stream_block = std::int64_t{1} << 17;
 
 /// Like memcpy, with non-temporal stores where the processor has them. Other threads may read the
 /// result after `finish_streams`. Host memory only.
-inline void stream_copy(void* to, const void* from, std::size_t bytes) {
-#if defined(__SSE2__)
+SHARDMARK_HOST_DEVICE inline void stream_copy(void* to, const void* from, std::size_t bytes) {
+#if defined(__SSE2__) && !defined(SHARDMARK_ON_DEVICE)
 #if defined(__AVX512F__)
   using Line = __m512i;
   const auto load = [](const void* p) { return _mm512_loadu_si512(p); };
@@ -67,8 +69,8 @@ inline void stream_copy(void* to, const void* from, std::size_t bytes) {
 }
 
 /// Orders the writes of this thread's `stream_copy` calls before its later stores.
-inline void finish_streams() {
-#if defined(__SSE2__)
+SHARDMARK_HOST_DEVICE inline void finish_streams() {
+#if defined(__SSE2__) && !defined(SHARDMARK_ON_DEVICE)
   _mm_sfence();
 #endif
 }

@@ -4,6 +4,7 @@
 
 #include <io/deck/deck_keys.hpp>
 #include <io/deepspeed/schema/key_table.hpp>
+#include <io/keys/origin.hpp>
 
 namespace shardmark {
 namespace {

@@ -102,6 +102,19 @@ struct Key {
                 std::string_view sentence_ = {})
       : name(name_), sentence(sentence_), type(type_), fallback(fallback_) {}
 
+ private:
+  // Before its callers, since clang otherwise finds it undefined in constant expressions.
+  template<class T>
+  constexpr Key with(T Key::*field, T value) const {
+    Key changed = *this;
+    changed.*field = value;
+    return changed;
+  }
+  constexpr Key acts(KeyEffect how, Stages at) const {
+    return with(&Key::effect, how).with(&Key::stages, at);
+  }
+
+ public:
   constexpr Key also(std::string_view other) const { return with(&Key::alias, other); }
   constexpr Key or_else(std::string_view json) const { return with(&Key::fallback, json); }
   constexpr Key one_of(std::string_view list) const { return with(&Key::words, list); }
@@ -128,17 +141,6 @@ struct Key {
   Json default_value() const;
   /// The default as a document writes it: 5e8, true, or nothing.
   std::string default_text() const;
-
- private:
-  constexpr Key acts(KeyEffect how, Stages at) const {
-    return with(&Key::effect, how).with(&Key::stages, at);
-  }
-  template<class T>
-  constexpr Key with(T Key::*field, T value) const {
-    Key changed = *this;
-    changed.*field = value;
-    return changed;
-  }
 };
 
 /// A key that DeepSpeed has removed: it refuses a config that names it, even null or empty.

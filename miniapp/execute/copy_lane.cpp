@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For a build that computes on the host; miniapp/execute/cuda/ is for GPUs.
+// For a build that computes on the host; miniapp/execute/gpu/ is for GPUs.
 #include <miniapp/execute/copy_lane.hpp>
 
 namespace shardmark {

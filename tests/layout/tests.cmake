@@ -2,7 +2,7 @@
 # The form of the tests.
 
 # What stands in for a part of the program has that part's namespace.
-set(layout_stand_ins "^tests/core/nn/cuda/stand_ins/|^tests/comm/nccl/fake_divide[.]cpp$")
+set(layout_stand_ins "^tests/core/nn/gpu/stand_ins/|^tests/comm/nccl/fake_divide[.]cpp$")
 
 # The code of tests is in the namespace shardmark::test. Each test file has a namespace of its own in
 # it, because several are compiled as one.
@@ -28,8 +28,8 @@ endfunction()
 set(layout_tested_elsewhere
   "comm/nccl/info: tests/ci/gpu"            # a program for machines with GPUs
   "comm/self: tests/comm"                   # every operation, beside the other back-ends
-  "core/memory/cuda: tests/ci/gpu"          # needs a GPU
-  "core/nn/cuda/check_program: tests/core/nn"  # is itself the test `cuda_check`
+  "core/memory/gpu: tests/ci/gpu"          # needs a GPU
+  "core/nn/gpu/check_program: tests/core/nn"  # is itself the test `cuda_check`
   "miniapp/planner: tests/kits"              # ci/kits/check python builds and runs it
   "miniapp: tests/miniapp/commands"         # main()
 )

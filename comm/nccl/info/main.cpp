@@ -4,24 +4,23 @@
 // ranks and runs one barrier.
 #include <cstdio>
 
-#include <cuda_runtime_api.h>
-
 #include <comm/mpi/mpi_world.hpp>
 #include <comm/mpi/node.hpp>
 #include <comm/nccl/nccl_check.hpp>
 #include <comm/nccl/nccl_headers.hpp>
 #include <core/error.hpp>
+#include <core/gpu_runtime.hpp>
 
 int main(int argc, char** argv) try {
   using namespace shardmark;
   const MpiWorld world(argc, argv);
   const Node node = find_node(world.comm());
   int devices = 0;
-  SHARDMARK_CUDA(cudaGetDeviceCount(&devices));
+  SHARDMARK_RUNTIME(GetDeviceCount, &devices);
   std::printf("rank %d on %s (local rank %d of %d): %s, %d devices\n", world.rank(),
               node.host.c_str(), node.local_rank, node.ranks, nccl_library().c_str(), devices);
   if (devices == 0) return 1;
-  SHARDMARK_CUDA(cudaSetDevice(node.local_rank % devices));
+  SHARDMARK_RUNTIME(SetDevice, node.local_rank % devices);
   CommOptions options;
   options.idle = node.idle();
   const auto comm = make_nccl_communicator(world.comm(), options);

@@ -12,6 +12,7 @@
 
 #include <core/nn/kernels/kernel.hpp>
 #include <core/numeric/half.hpp>
+#include <core/on_device.hpp>
 #include <core/plan/deck/types.hpp>
 
 namespace shardmark::kernel {
@@ -36,7 +37,7 @@ KOKKOS_INLINE_FUNCTION bool is_aligned(const T* address) {
 // Copies N elements of T, 8 bytes or a multiple of 16, from or to an aligned address.
 template<class T, int N>
 KOKKOS_INLINE_FUNCTION void copy_vectors(T* to, const T* from) {
-#if defined(__CUDA_ARCH__)
+#if defined(SHARDMARK_ON_DEVICE)
   constexpr std::size_t bytes = sizeof(T) * N;
   if constexpr (bytes < vector_bytes) {
     *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(from);

@@ -12,7 +12,7 @@ namespace detail {
 // e^x for x <= 0. A GPU's own function has an absolute error below 1e-7 there, which is all that a
 // sum of powers needs, and takes a fraction of the instructions, which limit this kernel.
 KOKKOS_INLINE_FUNCTION float power_f32(float x) {
-#if defined(__CUDA_ARCH__)
+#if defined(SHARDMARK_ON_DEVICE)
   return __expf(x);
 #else
   return exp_f32(x);

@@ -137,7 +137,8 @@ std::optional<Json> coerce_word(const Key& key, const Json& value) {
 bool all_known(const Key& key, const Json& array) {
   const auto words = split_words(key.words);
   return key.words.empty() || std::all_of(array.begin(), array.end(), [&](const Json& item) {
-           return item.is_string() && std::find(words.begin(), words.end(), item) != words.end();
+           return item.is_string() &&
+                  std::find(words.begin(), words.end(), item.get<std::string>()) != words.end();
          });
 }
 

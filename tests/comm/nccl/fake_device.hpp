@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for the CUDA runtime and NCCL in host memory: streams are queues that advance when any
-// of its functions is called, events are flags, and collectives use MPI messages. It implements the
-// functions that the NCCL back-end uses, with their real headers. Tests set its options and inspect
-// its records of the calls.
+// A stand-in for the GPU's run time and NCCL in host memory: streams are queues that advance when
+// any of its functions is called, events are flags, and collectives use MPI messages. It implements
+// the functions that the NCCL back-end uses, with their real headers. Tests set its options and
+// inspect its records of the calls.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <cuda_runtime_api.h>
-#include <nccl.h>
+#include <comm/nccl/nccl_library.hpp>
 
 namespace shardmark::test {
 
@@ -39,7 +38,7 @@ struct FakeDevice {
 FakeDevice& fake();
 
 /// Queues a task on `stream` (null is the default stream). It is called until it returns true.
-void enqueue(cudaStream_t stream, std::function<bool()> task);
+void enqueue(device::Stream stream, std::function<bool()> task);
 /// Lets all streams advance as far as they can.
 void pump();
 

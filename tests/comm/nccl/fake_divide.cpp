@@ -16,7 +16,7 @@ void divide_halves(T* data, std::int64_t elems, int divisor) {
 
 }  // namespace
 
-void divide_on_stream(cudaStream_t stream, Dtype dtype, void* data, std::int64_t elems,
+void divide_on_stream(device::Stream stream, Dtype dtype, void* data, std::int64_t elems,
                       int divisor) {
   test::enqueue(stream, [=] {
     if (!test::fake().moves_data) return true;

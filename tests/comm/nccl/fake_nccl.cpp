@@ -194,7 +194,7 @@ struct Exchange {
 
 ncclResult_t collective(const char* name, const void* send, void* recv, std::size_t count,
                         ncclDataType_t type, int op, int root, ncclComm_t handle,
-                        cudaStream_t stream) {
+                        device::Stream stream) {
   const std::shared_ptr<Comm> c = comms().at(handle);
   const FakeCall seen{name, send, recv, count, type, op, root};
   const bool scatters = seen.name == "ncclReduceScatter";
@@ -219,7 +219,7 @@ struct PartExchange {
     int peer;
   };
   std::shared_ptr<Comm> comm = nullptr;
-  cudaStream_t stream = nullptr;
+  device::Stream stream = nullptr;
   FakeCall call{};
   std::vector<Part> gives = {}, takes = {};
   bool begun = false;
@@ -254,7 +254,7 @@ std::shared_ptr<PartExchange>& open_group() {
 // Remembers a send or receive of the open group. The call that the tests see has the addresses of
 // the first of each.
 ncclResult_t in_group(bool send, void* at, std::size_t count, ncclDataType_t type, int peer,
-                      ncclComm_t handle, cudaStream_t stream) {
+                      ncclComm_t handle, device::Stream stream) {
   if (!open_group()) return ncclInvalidUsage;
   PartExchange& group = *open_group();
   group.comm = comms().at(handle), group.stream = stream;
@@ -289,11 +289,11 @@ ncclResult_t ncclGroupEnd() {
   });
 }
 ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer,
-                      ncclComm_t comm, cudaStream_t stream) {
+                      ncclComm_t comm, device::Stream stream) {
   return in_group(true, const_cast<void*>(data), count, type, peer, comm, stream);
 }
 ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
+                      device::Stream stream) {
   return in_group(false, data, count, type, peer, comm, stream);
 }
 
@@ -362,23 +362,23 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
 }
 
 ncclResult_t ncclAllGather(const void* send, void* recv, std::size_t count, ncclDataType_t type,
-                           ncclComm_t comm, cudaStream_t stream) {
+                           ncclComm_t comm, device::Stream stream) {
   return collective("ncclAllGather", send, recv, count, type, -1, -1, comm, stream);
 }
 ncclResult_t ncclReduceScatter(const void* send, void* recv, std::size_t count, ncclDataType_t type,
-                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+                               ncclRedOp_t op, ncclComm_t comm, device::Stream stream) {
   return collective("ncclReduceScatter", send, recv, count, type, op, -1, comm, stream);
 }
 ncclResult_t ncclAllReduce(const void* send, void* recv, std::size_t count, ncclDataType_t type,
-                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+                           ncclRedOp_t op, ncclComm_t comm, device::Stream stream) {
   return collective("ncclAllReduce", send, recv, count, type, op, -1, comm, stream);
 }
 ncclResult_t ncclReduce(const void* send, void* recv, std::size_t count, ncclDataType_t type,
-                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+                        ncclRedOp_t op, int root, ncclComm_t comm, device::Stream stream) {
   return collective("ncclReduce", send, recv, count, type, op, root, comm, stream);
 }
 ncclResult_t ncclBroadcast(const void* send, void* recv, std::size_t count, ncclDataType_t type,
-                           int root, ncclComm_t comm, cudaStream_t stream) {
+                           int root, ncclComm_t comm, device::Stream stream) {
   return collective("ncclBroadcast", send, recv, count, type, -1, root, comm, stream);
 }
 

@@ -39,7 +39,7 @@ class NcclOrder : public ::testing::TestWithParam<int> {  // how many polls NCCL
     return false;
   }
 
-  CudaStream compute;
+  DeviceStream compute;
   std::unique_ptr<Communicator> comm;
 };
 

@@ -31,7 +31,7 @@ class Staging : public ::testing::TestWithParam<std::tuple<Reductions, bool>> {
   }
 
   CommOptions options;
-  CudaStream compute;
+  DeviceStream compute;
   std::unique_ptr<Communicator> comm;
 };
 
